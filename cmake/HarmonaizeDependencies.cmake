@@ -1,0 +1,29 @@
+# What the project is built from; scripts/install-dependencies.sh installs all of it on Debian.
+
+find_package(Threads REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
+# Highway is used through its headers alone: what a tenant loads must not bring a shared libhwy.
+find_path(HIGHWAY_INCLUDE_DIR hwy/highway.h REQUIRED)
+
+# CUDA gives types to the public header and nothing else; no target links it.
+set(HARMONAIZE_CUDA_INCLUDE_DIR "")
+if(HARMONAIZE_WITH_CUDA)
+  find_path(HARMONAIZE_CUDA_RUNTIME_H cuda_runtime.h
+            HINTS ENV CUDA_HOME /usr/local/cuda /usr/local/cuda-13.0 PATH_SUFFIXES include)
+  if(HARMONAIZE_CUDA_RUNTIME_H)
+    set(HARMONAIZE_CUDA_INCLUDE_DIR "${HARMONAIZE_CUDA_RUNTIME_H}")
+  endif()
+  find_path(HARMONAIZE_NVIDIA_NCCL_H nccl.h HINTS ENV NCCL_HOME ENV CUDA_HOME /usr/local/cuda
+            /usr/local/cuda-13.0 PATH_SUFFIXES include)
+endif()
+message(STATUS "CUDA headers: ${HARMONAIZE_CUDA_INCLUDE_DIR}; NVIDIA's nccl.h: ${HARMONAIZE_NVIDIA_NCCL_H}")
+
+# toml++ through its headers alone, for the same reason.
+add_library(tomlplusplus_headers INTERFACE)
+target_compile_definitions(tomlplusplus_headers INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)

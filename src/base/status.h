@@ -1,0 +1,103 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace harmonaize {
+
+/// What went wrong, in terms of who has to act. Each maps to one NCCL result at the face.
+enum class Code : int {
+  kOk = 0,
+  kInvalidArgument,  ///< A value is wrong by itself (NULL, negative, out of range).
+  kInvalidUsage,     ///< A call is wrong in its place: ranks disagree, wrong state, over quota.
+  kSystemError,      ///< The operating system refused something that was needed.
+  kRemoteError,      ///< A peer, or the daemon, is gone or gave up.
+  kInternalError,    ///< A bug of ours.
+  kInProgress,       ///< Not an error: not finished yet.
+  kUnavailable,      ///< No daemon listens, or it does not take this client.
+};
+
+/// "invalid argument", ...
+const char* CodeName(Code code);
+
+/// A code and, unless it is kOk, a sentence that names the thing and the way out.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  static Status Ok() { return Status(); }
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+  /// "invalid usage: ranks disagree ..."
+  std::string ToString() const;
+
+ private:
+  Code code_ = Code::kOk;
+  std::string message_;
+};
+
+template <typename... Args>
+Status InvalidArgument(fmt::format_string<Args...> format, Args&&... args) {
+  return Status(Code::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+Status InvalidUsage(fmt::format_string<Args...> format, Args&&... args) {
+  return Status(Code::kInvalidUsage, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+Status RemoteError(fmt::format_string<Args...> format, Args&&... args) {
+  return Status(Code::kRemoteError, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+Status InternalError(fmt::format_string<Args...> format, Args&&... args) {
+  return Status(Code::kInternalError, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+Status Unavailable(fmt::format_string<Args...> format, Args&&... args) {
+  return Status(Code::kUnavailable, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+Status SystemError(fmt::format_string<Args...> format, Args&&... args) {
+  return Status(Code::kSystemError, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// A system error that ends in errno's text: "cannot open /x: No such file or directory".
+Status ErrnoError(int error_number, std::string what);
+
+/// A T, or the Status that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : state_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return std::holds_alternative<T>(state_); }
+  Status status() const { return ok() ? Status::Ok() : std::get<Status>(state_); }
+  T& value() & { return std::get<T>(state_); }
+  const T& value() const& { return std::get<T>(state_); }
+  T&& value() && { return std::get<T>(std::move(state_)); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+
+ private:
+  std::variant<Status, T> state_;
+};
+
+}  // namespace harmonaize
+
+/// Leaves the function with the Status that EXPRESSION gives, unless it is ok.
+#define HZ_RETURN_IF_ERROR(expression)                                    \
+  do {                                                                    \
+    if (::harmonaize::Status hz_status = (expression); !hz_status.ok()) { \
+      return hz_status;                                                   \
+    }                                                                     \
+  } while (false)

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace harmonaize {
+
+/// NCCL's data types, with NCCL's values.
+enum class DataType : uint8_t {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+  kFloat8E4M3 = 10,
+  kFloat8E5M2 = 11,
+};
+inline constexpr int kDataTypeCount = 12;
+
+/// NCCL's operators, with NCCL's values; kPreMulSum stands for every operator that
+/// ncclRedOpCreatePreMulSum made.
+enum class ReduceOperator : uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kPreMulSum = 5,
+};
+inline constexpr int kReduceOperatorCount = 6;
+
+/// Bytes of one element; 0 for a value that is no type.
+size_t DataTypeSize(DataType type);
+/// "float32", "bfloat16", "float8e4m3", ...
+std::string_view DataTypeName(DataType type);
+/// "sum", "prod", "max", "min", "avg", "premulsum".
+std::string_view ReduceOperatorName(ReduceOperator op);
+
+}  // namespace harmonaize
