@@ -1,0 +1,460 @@
+#include "daemon/communicator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "daemon/engine.h"
+#include "daemon/session.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/schedule/check.h"
+#include "src/schedule/one_host.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+std::string NameOf(const OperationDescriptor& descriptor, int rank) {
+  switch (descriptor.collective) {
+    case Collective::kSend: return fmt::format("Send {} -> {}", rank, descriptor.root);
+    case Collective::kReceive: return fmt::format("Recv {} <- {}", rank, descriptor.root);
+    default:
+      return fmt::format("{} #{}", CollectiveName(descriptor.collective), descriptor.sequence);
+  }
+}
+
+/// What a rank asked for, for a message about ranks that disagree.
+std::string RequestOf(const OperationDescriptor& descriptor) {
+  std::string text = fmt::format("{}({} x {}", CollectiveName(descriptor.collective),
+                                 descriptor.count, DataTypeName(descriptor.type));
+  if (Reduces(descriptor.collective)) {
+    text += fmt::format(", {}", ReduceOperatorName(descriptor.op));
+  }
+  if (HasRoot(descriptor.collective)) text += fmt::format(", root {}", descriptor.root);
+  return text + ")";
+}
+
+bool Agree(const OperationDescriptor& a, const OperationDescriptor& b) {
+  if (IsPointToPoint(a.collective)) return a.count == b.count && a.type == b.type;
+  return a.collective == b.collective && a.count == b.count && a.type == b.type &&
+         (!Reduces(a.collective) || a.op == b.op) && (!HasRoot(a.collective) || a.root == b.root);
+}
+
+}  // namespace
+
+Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
+                           std::vector<Member*> members)
+    : engine_(engine),
+      id_(id),
+      name_(std::move(name)),
+      tenant_(tenant),
+      members_(std::move(members)) {}
+
+Communicator::~Communicator() = default;
+
+// ---------------------------------------------------------------------------------------------
+// Matching
+
+void Communicator::Post(PostedOperation* part) {
+  if (state_ != State::kReady) {
+    part->outcome = failure_;
+  } else if (IsPointToPoint(part->descriptor.collective)) {
+    PostPair(part);
+  } else {
+    PostCollective(part);
+  }
+}
+
+void Communicator::PostCollective(PostedOperation* part) {
+  const auto absent = std::find(members_.begin(), members_.end(), nullptr);
+  if (absent != members_.end()) {
+    part->outcome = RemoteError("rank {} has left the communicator",
+                                static_cast<int>(absent - members_.begin()));
+    return;
+  }
+  const uint64_t sequence = part->descriptor.sequence;
+  while (sequence - window_start_ >= window_.size()) window_.push_back(nullptr);
+  MatchedOperation*& operation = window_[sequence - window_start_];
+  if (operation == nullptr) {
+    operation = NewOperation(members_.size());
+    operation->sequence = sequence;
+    operation->first_arrival_ns = part->arrived_ns;
+    engine_->AddWaiting();
+  }
+  operation->parts[static_cast<size_t>(part->member->rank)] = part;
+  ++operation->arrived;
+  part->matched = operation;
+}
+
+void Communicator::PostPair(PostedOperation* part) {
+  if (!part->invalid.ok()) {
+    part->outcome = part->invalid;
+    return;
+  }
+  const bool sends = part->descriptor.collective == Collective::kSend;
+  const int self = part->member->rank;
+  const int peer = part->descriptor.root;
+  if (member(peer) == nullptr) {
+    part->outcome = RemoteError("rank {} has left the communicator", peer);
+    return;
+  }
+  PairQueue& pair = pairs_[sends ? PairKey{self, peer} : PairKey{peer, self}];
+  (sends ? pair.sends : pair.receives).push_back(part);
+  engine_->AddWaiting();
+  if (pair.sends.empty() || pair.receives.empty()) return;
+
+  engine_->DropWaiting(2);
+  MatchedOperation* operation = NewOperation(2);
+  operation->parts[0] = pair.sends.front();
+  operation->parts[1] = pair.receives.front();
+  pair.sends.pop_front();
+  pair.receives.pop_front();
+  pair.next_report_ns = 0;
+  operation->arrived = 2;
+  operation->first_arrival_ns = part->arrived_ns;
+  for (PostedOperation* half : operation->parts) {
+    half->matched = operation;
+    operation->ready += half->ready ? 1 : 0;
+  }
+  // The half that came last is not ready yet, so OnReady launches.
+  matched_pairs_.push_back(operation);
+}
+
+void Communicator::OnReady(PostedOperation* part) {
+  part->ready = true;
+  if (!part->outcome.ok()) {
+    const Status outcome = part->outcome;
+    engine_->Finish(part, outcome);
+    return;
+  }
+  MatchedOperation* operation = part->matched;
+  if (operation == nullptr) return;  // half of a pair, alone so far
+  ++operation->ready;
+  if (!IsPointToPoint(part->descriptor.collective)) {
+    LaunchReady();
+  } else if (operation->ready == 2) {
+    std::erase(matched_pairs_, operation);
+    Launch(operation);
+  }
+}
+
+// Collectives start in the order of their sequence numbers, on every rank the same.
+void Communicator::LaunchReady() {
+  while (!window_.empty() && window_.front() != nullptr && window_.front()->arrived == ranks() &&
+         window_.front()->ready == ranks()) {
+    MatchedOperation* operation = window_.front();
+    window_.pop_front();
+    ++window_start_;
+    engine_->DropWaiting(1);
+    Launch(operation);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Execution
+
+void Communicator::Launch(MatchedOperation* operation) {
+  Status status = CheckAgreement(*operation);
+  if (!status.ok()) {
+    FailMatched(operation, status);
+    return;
+  }
+  if (operation->parts.front()->descriptor.count == 0) {
+    in_flight_.push_back(operation);
+    OnExecuted(operation);
+    return;
+  }
+  Bind(operation, &status);
+  if (!status.ok()) {
+    FailMatched(operation, status);
+    return;
+  }
+  in_flight_.push_back(operation);
+  engine_->Start(&operation->execution);
+}
+
+Status Communicator::CheckAgreement(const MatchedOperation& operation) const {
+  const PostedOperation& first = *operation.parts.front();
+  bool agree = true;
+  for (const PostedOperation* part : operation.parts) {
+    if (!part->invalid.ok()) {
+      return Status(part->invalid.code(),
+                    fmt::format("{}: rank {}: {}", NameOf(part->descriptor, part->member->rank),
+                                part->member->rank, part->invalid.message()));
+    }
+    agree = agree && Agree(first.descriptor, part->descriptor);
+  }
+  if (agree) return Status::Ok();
+  std::vector<std::string> requests;
+  for (const PostedOperation* part : operation.parts) {
+    requests.push_back(
+        fmt::format("rank {} asked for {}", part->member->rank, RequestOf(part->descriptor)));
+  }
+  return InvalidUsage("the ranks disagree about operation #{}: {}", operation.sequence,
+                      fmt::join(requests, "; "));
+}
+
+void Communicator::Bind(MatchedOperation* operation, Status* status) {
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  bool in_place = false;
+  operation->inputs.clear();
+  operation->outputs.clear();
+  operation->scalars.clear();
+  for (const PostedOperation* part : operation->parts) {
+    operation->inputs.push_back(part->send);
+    operation->outputs.push_back(part->receive);
+    operation->scalars.push_back(part->descriptor.scalar);
+    in_place = in_place || part->send.SamePlace(part->receive);
+  }
+  // One in-place rank makes an all-to-all exchange; every other schedule serves both ways.
+  const bool exchanges = in_place && descriptor.collective == Collective::kAllToAll;
+  const Schedule& plan = PlanFor(descriptor.collective, descriptor.root, exchanges);
+
+  Binding binding;
+  binding.program = &plan.programs.front();
+  binding.pieces = plan.pieces;
+  binding.type = descriptor.type;
+  binding.op = descriptor.op;
+  binding.count = descriptor.count;
+  binding.inputs = operation->inputs;
+  binding.outputs = operation->outputs;
+  binding.scalars = operation->scalars;
+  binding.divisor = static_cast<uint64_t>(ranks());
+  binding.helpable = true;
+  operation->execution.cookie = operation;
+  *status = operation->execution.Bind(binding, engine_->machine());
+}
+
+const Schedule& Communicator::PlanFor(Collective collective, int root, bool in_place) {
+  const bool rooted = HasRoot(collective);
+  if (collective == Collective::kReceive) collective = Collective::kSend;
+  const auto key = std::make_tuple(collective, rooted ? root : -1, in_place);
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+  const bool serves_in_place = in_place || collective != Collective::kAllToAll;
+  Schedule schedule = OneHost(collective, ranks(), rooted ? root : -1, serves_in_place);
+#ifndef NDEBUG
+  const Status proof = Check(schedule);
+  if (!proof.ok()) {
+    Log(LogLevel::kError, kLogTuning, "a schedule failed its proof: {}", proof.message());
+    std::abort();
+  }
+#endif
+  return plans_.emplace(key, std::move(schedule)).first->second;
+}
+
+void Communicator::OnExecuted(MatchedOperation* operation) {
+  std::erase(in_flight_, operation);
+  Status outcome = state_ == State::kReady ? Status::Ok() : failure_;
+  const bool ran = operation->parts.front()->descriptor.count > 0;
+  if (outcome.ok() && ran && !operation->execution.status().ok()) {
+    outcome = Status(operation->execution.status().code(), ExplainExecution(*operation));
+  }
+  if (outcome.ok()) Count(*operation);
+  for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
+  Recycle(operation);
+}
+
+std::string Communicator::ExplainExecution(const MatchedOperation& operation) const {
+  const Execution& execution = operation.execution;
+  const PostedOperation& first = *operation.parts.front();
+  const std::string name = NameOf(first.descriptor, first.member->rank);
+  const FaultyBuffer& faulty = execution.faulty_buffer();
+  if (faulty.rank < 0) return fmt::format("{}: {}", name, execution.status().message());
+  const PostedOperation& part = *operation.parts[static_cast<size_t>(faulty.rank)];
+  return fmt::format("{}: the {} buffer of rank {}: {}", name,
+                     faulty.space == Space::kInput ? "send" : "receive", part.member->rank,
+                     execution.status().message());
+}
+
+// ---------------------------------------------------------------------------------------------
+// Failure
+
+void Communicator::Decide(PostedOperation* part, const Status& outcome) {
+  part->matched = nullptr;
+  if (part->ready) {
+    engine_->Finish(part, outcome);
+  } else {
+    part->outcome = outcome;  // told when its stream has come this far
+  }
+}
+
+void Communicator::FailMatched(MatchedOperation* operation, const Status& why) {
+  for (PostedOperation* part : operation->parts) {
+    if (part != nullptr) Decide(part, why);
+  }
+  Recycle(operation);
+}
+
+void Communicator::FailPairsWith(int rank, const Status& why) {
+  for (auto& [key, pair] : pairs_) {
+    if (rank >= 0 && key.first != rank && key.second != rank) continue;
+    for (std::deque<PostedOperation*>* half : {&pair.sends, &pair.receives}) {
+      engine_->DropWaiting(half->size());
+      for (PostedOperation* part : std::exchange(*half, {})) Decide(part, why);
+    }
+  }
+}
+
+void Communicator::FailEverything(const Status& why) {
+  for (MatchedOperation* operation : std::exchange(window_, {})) {
+    ++window_start_;
+    if (operation == nullptr) continue;
+    engine_->DropWaiting(1);
+    FailMatched(operation, why);
+  }
+  FailPairsWith(-1, why);
+  for (MatchedOperation* operation : std::exchange(matched_pairs_, {})) FailMatched(operation, why);
+  // What the workers hold ends soon, and OnExecuted then tells of the failure.
+  for (MatchedOperation* operation : in_flight_) engine_->Cancel(&operation->execution, why);
+}
+
+void Communicator::Leave(int rank) {
+  if (state_ == State::kReady) {
+    const Status why = RemoteError("{} has left the communicator", DescribeRank(rank));
+    for (MatchedOperation* operation : std::exchange(window_, {})) {
+      ++window_start_;
+      if (operation == nullptr) continue;
+      engine_->DropWaiting(1);
+      FailMatched(operation, why);
+    }
+    FailPairsWith(rank, why);
+  }
+  members_[static_cast<size_t>(rank)] = nullptr;
+}
+
+void Communicator::Break(const Status& why) {
+  if (state_ == State::kBroken) return;
+  state_ = State::kBroken;
+  failure_ = why;
+  FailEverything(why);
+  for (Member* rank : members_) {
+    if (rank != nullptr) rank->Fail(why);
+  }
+}
+
+void Communicator::Revoke(const Status& why) {
+  if (state_ != State::kReady) return;
+  state_ = State::kRevoked;
+  failure_ = why;
+  FailEverything(why);
+}
+
+bool Communicator::abandoned() const {
+  return in_flight_.empty() &&
+         std::all_of(members_.begin(), members_.end(), [](Member* m) { return m == nullptr; });
+}
+
+std::string Communicator::DescribeRank(int rank) const {
+  const Member* member = members_[static_cast<size_t>(rank)];
+  if (member == nullptr) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} (process {})", rank, member->session->process());
+}
+
+// ---------------------------------------------------------------------------------------------
+// Late ranks
+
+void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice) {
+  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, notice);
+  for (PostedOperation* part : waiting) {
+    if (part != nullptr) part->member->slot->notice.Set(notice);
+  }
+}
+
+void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  if (!window_.empty() && window_.front() != nullptr) {
+    MatchedOperation& operation = *window_.front();
+    const uint64_t age = now_ns - std::min(now_ns, operation.first_arrival_ns);
+    if (age >= late_after_ns && now_ns >= operation.next_report_ns) {
+      operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
+      std::vector<std::string> missing;
+      const PostedOperation* witness = nullptr;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        const PostedOperation* part = operation.parts[static_cast<size_t>(rank)];
+        if (part != nullptr) witness = part;
+        if (part == nullptr || !part->ready) missing.push_back(DescribeRank(rank));
+      }
+      Notify(operation.parts,
+             fmt::format("{} has waited {:.1f} s for {}",
+                         NameOf(witness->descriptor, witness->member->rank),
+                         static_cast<double>(age) * 1e-9, fmt::join(missing, ", ")));
+    }
+  }
+  for (auto& [key, pair] : pairs_) {
+    const bool sender_waits = !pair.sends.empty();
+    const auto& half = sender_waits ? pair.sends : pair.receives;
+    if (half.empty()) continue;
+    const uint64_t age = now_ns - std::min(now_ns, half.front()->arrived_ns);
+    if (age < late_after_ns || now_ns < pair.next_report_ns) continue;
+    pair.next_report_ns = now_ns + age;
+    PostedOperation* waiting = half.front();
+    Notify({waiting}, fmt::format("{} has waited {:.1f} s for {}",
+                                  NameOf(waiting->descriptor, waiting->member->rank),
+                                  static_cast<double>(age) * 1e-9,
+                                  DescribeRank(sender_waits ? key.second : key.first)));
+  }
+}
+
+std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
+  std::vector<WaitingOperation> waiting;
+  for (const MatchedOperation* operation : window_) {
+    if (operation == nullptr) continue;
+    WaitingOperation entry;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const PostedOperation* part = operation->parts[static_cast<size_t>(rank)];
+      if (part != nullptr) entry.operation = NameOf(part->descriptor, rank);
+      if (part == nullptr || !part->ready) entry.missing_ranks.push_back(rank);
+    }
+    entry.for_seconds =
+        static_cast<double>(now_ns - std::min(now_ns, operation->first_arrival_ns)) * 1e-9;
+    waiting.push_back(std::move(entry));
+  }
+  for (const auto& [key, pair] : pairs_) {
+    for (const auto* half : {&pair.sends, &pair.receives}) {
+      for (const PostedOperation* part : *half) {
+        waiting.push_back({NameOf(part->descriptor, part->member->rank),
+                           static_cast<double>(now_ns - std::min(now_ns, part->arrived_ns)) * 1e-9,
+                           {part->descriptor.root}});
+      }
+    }
+  }
+  return waiting;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Bookkeeping
+
+MatchedOperation* Communicator::NewOperation(size_t parts) {
+  if (free_operations_.empty()) {
+    pool_.push_back(std::make_unique<MatchedOperation>());
+    free_operations_.push_back(pool_.back().get());
+  }
+  MatchedOperation* operation = free_operations_.back();
+  free_operations_.pop_back();
+  operation->communicator = this;
+  operation->sequence = 0;
+  operation->parts.assign(parts, nullptr);
+  operation->arrived = 0;
+  operation->ready = 0;
+  operation->next_report_ns = 0;
+  return operation;
+}
+
+void Communicator::Recycle(MatchedOperation* operation) {
+  free_operations_.push_back(operation);
+}
+
+void Communicator::Count(const MatchedOperation& operation) {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  const BufferBlocks blocks =
+      BlocksOf(descriptor.collective, ranks(), std::max(descriptor.root, 0), descriptor.root);
+  const uint64_t bytes =
+      std::max(blocks.send, blocks.receive) * descriptor.count * DataTypeSize(descriptor.type);
+  ++operations_;
+  bytes_ += bytes;
+  ++tenant_->operations;
+  tenant_->bytes += bytes;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,96 @@
+#include "daemon/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "src/base/toml_reader.h"
+#include "src/ipc/socket_path.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+int64_t UsableProcessors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+void FillDefaults(Config* config) {
+  if (config->socket_path.empty()) config->socket_path = DefaultSocketPath();
+  if (config->workers == 0) config->workers = UsableProcessors();
+  if (config->quota.region_bytes == 0) {
+    config->quota.region_bytes =
+        static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  }
+}
+
+Status Read(TomlReader& reader, Config* config) {
+  constexpr int64_t kMany = int64_t{1} << 40;
+  reader.String("socket.path", &config->socket_path);
+  reader.Integer("socket.mode", 0, 0777, &config->socket_mode);
+  reader.Integer("workers.count", 0, 1024, &config->workers);
+  reader.IntegerList("workers.cpus", 0, 4095, &config->worker_cpus);
+  reader.Integer("engine.spin_microseconds", 0, 1'000'000, &config->engine_spin_us);
+  reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
+  reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
+  reader.Integer("quota.sessions", 1, kMany, &config->quota.sessions);
+  reader.Integer("quota.communicators", 1, kMany, &config->quota.communicators);
+  reader.Integer("quota.regions", 1, kMany, &config->quota.regions);
+  reader.Integer("quota.region_bytes", 0, int64_t{1} << 60, &config->quota.region_bytes);
+  reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
+                 &config->quota.outstanding_operations);
+  reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log_level);
+  return reader.Finish();
+}
+
+}  // namespace
+
+Result<Config> LoadConfig(const std::string& path) {
+  Config config;
+  if (!path.empty()) {
+    Result<TomlReader> reader = TomlReader::FromFile(path);
+    if (!reader.ok()) return reader.status();
+    HZ_RETURN_IF_ERROR(Read(*reader, &config));
+  }
+  FillDefaults(&config);
+  return config;
+}
+
+std::string ConfigTemplate(const Config& config) {
+  return fmt::format(
+      R"(# Configuration of harmonaized. Every key may be left out; what stands here is in force.
+
+[socket]
+path = "{}"
+mode = 0o{:o}                  # who may connect, and so become a tenant
+
+[workers]
+count = {}                      # threads that reduce and copy; 0: as many as processors
+cpus = [{}]                      # processors to pin them to, in turn
+
+[engine]
+spin_microseconds = {}          # how long to look for work before sleeping
+
+[ranks]
+late_after_seconds = {}         # report a rank that keeps others waiting this long
+formation_timeout_seconds = {}  # give up on a communicator that has not formed
+
+[quota]                         # for each tenant
+sessions = {}
+communicators = {}
+regions = {}
+region_bytes = {}               # 0: as much as the host has
+outstanding_operations = {}     # for each session
+
+[log]
+level = "{}"                    # error, warning, info, debug, trace
+)",
+      config.socket_path, config.socket_mode, config.workers, fmt::join(config.worker_cpus, ", "),
+      config.engine_spin_us, config.late_after_seconds, config.formation_timeout_seconds,
+      config.quota.sessions, config.quota.communicators, config.quota.regions,
+      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level);
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,337 @@
+#include "daemon/engine.h"
+
+#include <algorithm>
+
+#include "daemon/machine_caches.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Descriptors taken from one ring before the next ring has its turn.
+constexpr int kDescriptorsPerTurn = 64;
+
+/// Rounds of the loop between looks at sleeping sessions' doorbells while there is work: a look is
+/// a system call, a round as little as a few cache misses.
+constexpr int kRoundsPerDoorbellCheck = 64;
+
+/// A worker inside one copy from a tenant's memory for longer than this is held up by that tenant.
+constexpr uint64_t kStuckNanoseconds = 1'000'000'000;
+
+void PauseBriefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Engine::Engine(const Config& config, std::function<void(std::function<void()>)> chores)
+    : config_(config),
+      chores_(std::move(chores)),
+      started_ns_(MonotonicNanoseconds()),
+      membership_(this, config_) {}
+
+Result<std::unique_ptr<Engine>> Engine::Create(const Config& config,
+                                               std::function<void(std::function<void()>)> chores) {
+  std::unique_ptr<Engine> engine(new Engine(config, std::move(chores)));
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop.ok()) return loop.status();
+  engine->loop_ = std::move(*loop);
+
+  Executor::Options options;
+  options.workers = static_cast<int>(std::min<int64_t>(config.workers, kMaxWorkers));
+  options.cpus.assign(config.worker_cpus.begin(), config.worker_cpus.end());
+  const CacheSizes caches = ReadCacheSizes();
+  options.cache_bytes = caches.per_core_bytes;
+  options.last_level_bytes = caches.last_level_bytes;
+  options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
+  Result<std::unique_ptr<Executor>> executor = Executor::Create(std::move(options));
+  if (!executor.ok()) return executor.status();
+  engine->executor_ = std::move(*executor);
+  return engine;
+}
+
+Engine::~Engine() {
+  if (thread_.joinable()) Stop("the daemon was stopped");
+  // Before the executions that it may still hold.
+  executor_.reset();
+}
+
+void Engine::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Engine::Stop(const std::string& why) {
+  Post([this, why] {
+    for (const auto& [id, session] : sessions_) {
+      session->SayGoodbye(why);
+      session->connection().Cut();
+    }
+    stopping_ = true;
+  });
+  thread_.join();
+}
+
+// ---------------------------------------------------------------------------------------------
+// The loop
+
+void Engine::Run() {
+  uint64_t idle_since_ns = 0;
+  int rounds = 0;
+  while (!stopping_) {
+    bool progress = loop_->RunPosted();
+    progress |= PollRings();
+    progress |= RunReady();
+    progress |= executor_->Help();
+    progress |= CollectFinished();
+    progress |= RunReady();
+    membership_.Sweep();
+    SweepSessions();
+    if (progress) {
+      idle_since_ns = 0;
+      if (++rounds % kRoundsPerDoorbellCheck == 0) {
+        loop_->Wait(0);
+        TickIfDue();
+      }
+      continue;
+    }
+    const uint64_t now = MonotonicNanoseconds();
+    if (idle_since_ns == 0) idle_since_ns = now;
+    if (now - idle_since_ns < static_cast<uint64_t>(config_.engine_spin_us) * 1000) {
+      PauseBriefly();
+      continue;
+    }
+    Sleep();
+    idle_since_ns = 0;
+  }
+}
+
+bool Engine::PollRings() {
+  bool progress = false;
+  // By index: a session that is cut off leaves the list.
+  for (size_t i = 0; i < hot_.size(); ++i) progress |= DrainRing(*hot_[i]);
+  return progress;
+}
+
+bool Engine::DrainRing(Session& session) {
+  OperationDescriptor descriptor;
+  int taken = 0;
+  while (taken < kDescriptorsPerTurn && session.TakeDescriptor(&descriptor)) {
+    ++taken;
+    Result<PostedOperation*> part = session.Admit(descriptor);
+    if (!part.ok()) {
+      CutOff(session, part.status().message());
+      return true;
+    }
+    if (session.outstanding() > config_.quota.outstanding_operations) {
+      CutOff(session, fmt::format("more than {} operations in flight, which is the provider's "
+                                  "quota for one process",
+                                  config_.quota.outstanding_operations));
+      return true;
+    }
+    (*part)->member->communicator->Post(*part);
+    if ((*part)->stream->Arrive(*part)) ready_.push_back(*part);
+  }
+  if (session.ring_broken()) CutOff(session, "a submission ring whose tail makes no sense");
+  return taken > 0;
+}
+
+bool Engine::RunReady() {
+  if (ready_.empty()) return false;
+  // In rounds, not by recursion: a stream may hold thousands of tiny operations.
+  while (!ready_.empty()) {
+    ready_now_.swap(ready_);
+    for (PostedOperation* part : ready_now_) part->member->communicator->OnReady(part);
+    ready_now_.clear();
+  }
+  return true;
+}
+
+bool Engine::CollectFinished() {
+  bool progress = false;
+  while (Execution* execution = executor_->TakeFinished()) {
+    --executing_;
+    auto* operation = static_cast<MatchedOperation*>(execution->cookie);
+    operation->communicator->OnExecuted(operation);
+    progress = true;
+  }
+  return progress;
+}
+
+void Engine::Finish(PostedOperation* part, const Status& outcome) {
+  Session& session = *part->member->session;
+  if (!outcome.ok()) {
+    part->member->slot->error.Set(outcome.message());
+    part->stream->NoteFailure(outcome.code(), part->member->index);
+  }
+  part->stream->Finish(&ready_);
+  session.Retire(part);
+}
+
+// Who wakes the engine, and why none is missed: it first says that it sleeps (to the tenants, in
+// their rings, and to the workers, in asleep_), then looks once more at all they may have left, and
+// only then sleeps. Each of them first leaves its word and then looks whether the engine sleeps.
+// All four are sequentially consistent, so at least one side sees the other.
+void Engine::Sleep() {
+  for (Session* session : hot_) session->SetConsumerWaiting(true);
+  asleep_.store(true, std::memory_order_seq_cst);
+  if (!AnythingToDo()) loop_->Wait(SleepTimeout());
+  asleep_.store(false, std::memory_order_relaxed);
+  // Those who have something stay; the others ring.
+  std::erase_if(hot_, [](Session* session) {
+    if (!session->HasDescriptors()) {
+      session->hot = false;
+      return true;
+    }
+    session->SetConsumerWaiting(false);
+    return false;
+  });
+  TickIfDue();
+}
+
+bool Engine::AnythingToDo() {
+  return loop_->HasPosted() || !ready_.empty() || CollectFinished() ||
+         std::any_of(hot_.begin(), hot_.end(),
+                     [](Session* session) { return session->HasDescriptors(); });
+}
+
+int Engine::SleepTimeout() const {
+  if (waiting_ == 0 && executing_ == 0 && dying_.empty()) return -1;
+  const uint64_t now = MonotonicNanoseconds();
+  if (now >= next_tick_ns_) return 0;
+  return static_cast<int>((next_tick_ns_ - now) / 1'000'000) + 1;
+}
+
+void Engine::TickIfDue() {
+  const uint64_t now = MonotonicNanoseconds();
+  if (now < next_tick_ns_) return;
+  // Often enough that a report is at most half as late again as the rank it is about.
+  const double interval = std::clamp(config_.late_after_seconds / 4, 0.005, 0.5);
+  next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
+  if (waiting_ > 0) membership_.Tick(now);
+  if (executing_ > 0) executor_->ReplaceStuckWorkers(kStuckNanoseconds);
+}
+
+void Engine::WakeFromWorker() {
+  if (asleep_.load(std::memory_order_seq_cst) &&
+      asleep_.exchange(false, std::memory_order_seq_cst)) {
+    loop_->Wake();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Sessions and regions
+
+Tenant* Engine::TenantOf(uid_t user) {
+  std::unique_ptr<Tenant>& tenant = tenants_[user];
+  if (tenant == nullptr) {
+    tenant = std::make_unique<Tenant>();
+    tenant->user = user;
+    tenant->name = UserName(user);
+  }
+  return tenant.get();
+}
+
+Status Engine::AddSession(std::unique_ptr<Session> session) {
+  Tenant& tenant = session->tenant();
+  HZ_RETURN_IF_ERROR(Charge(tenant, "sessions", &tenant.sessions, 1, config_.quota.sessions));
+  Session* added = session.get();
+  sessions_[session->id()] = std::move(session);
+  HZ_RETURN_IF_ERROR(loop_->Watch(added->doorbell(), [this, added] { MakeHot(*added); }));
+  added->SetConsumerWaiting(true);
+  Log(LogLevel::kDebug, kLogInit, "session {}: process {} ({}) of user {}", added->id(),
+      added->process(), added->program(), tenant.name);
+  return Status::Ok();
+}
+
+void Engine::MakeHot(Session& session) {
+  session.ClearDoorbell();
+  if (session.hot) return;
+  session.hot = true;
+  session.SetConsumerWaiting(false);
+  hot_.push_back(&session);
+}
+
+Session* Engine::FindSession(uint32_t id) {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+void Engine::LoseSession(uint32_t id, const std::string& why) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  std::unique_ptr<Session> session = std::move(found->second);
+  sessions_.erase(found);
+  session->SetGone();
+  loop_->Unwatch(session->doorbell());
+  std::erase(hot_, session.get());
+  membership_.LoseSession(*session, why);
+  Log(LogLevel::kDebug, kLogInit, "session {} of process {} ended", id, session->process());
+  dying_.push_back(std::move(session));
+}
+
+void Engine::CutOff(Session& session, const std::string& why) {
+  Log(LogLevel::kWarning, kLogInit, "session {} (process {}, {}) is cut off: {}", session.id(),
+      session.process(), session.program(), why);
+  session.SayGoodbye(fmt::format("it cut this process off: {}", why));
+  session.connection().Cut();
+  LoseSession(session.id(),
+              fmt::format("(process {}) was cut off by the provider", session.process()));
+}
+
+void Engine::SweepSessions() {
+  if (dying_.empty()) return;
+  for (auto session = dying_.begin(); session != dying_.end();) {
+    if ((*session)->outstanding() > 0 || !(*session)->Members().empty()) {
+      ++session;
+      continue;
+    }
+    ReleaseRegions(**session);
+    --(*session)->tenant().sessions;
+    session = dying_.erase(session);
+  }
+}
+
+void Engine::ReleaseRegions(Session& session) {
+  Tenant& tenant = session.tenant();
+  tenant.regions -= static_cast<int64_t>(session.region_count());
+  tenant.region_bytes -= static_cast<int64_t>(session.region_bytes());
+  auto mappings = std::make_shared<std::vector<Mapping>>(session.TakeRegions());
+  // Giving many pages back to the kernel takes long.
+  if (!mappings->empty()) chores_([mappings] { mappings->clear(); });
+}
+
+Result<uint32_t> Engine::AddRegion(Session& session, Mapping mapping) {
+  Tenant& tenant = session.tenant();
+  const auto bytes = static_cast<int64_t>(mapping.size());
+  HZ_RETURN_IF_ERROR(Charge(tenant, "regions", &tenant.regions, 1, config_.quota.regions));
+  const Status charged = Charge(tenant, "bytes of registered memory", &tenant.region_bytes, bytes,
+                                config_.quota.region_bytes);
+  if (!charged.ok()) {
+    --tenant.regions;
+    return charged;
+  }
+  return session.AddRegion(std::move(mapping));
+}
+
+Status Engine::RemoveRegion(Session& session, uint32_t id, std::function<void()> done) {
+  Region* region = session.FindRegion(id);
+  if (region == nullptr) return InvalidArgument("region {} is not registered", id);
+  auto remove = [this, &session, id, done = std::move(done)] {
+    auto mapping = std::make_shared<Mapping>(session.RemoveRegion(id));
+    --session.tenant().regions;
+    session.tenant().region_bytes -= static_cast<int64_t>(mapping->size());
+    chores_([mapping] { mapping->Reset(); });
+    done();
+  };
+  if (region->idle()) {
+    remove();
+  } else {
+    region->SetOnIdle(std::move(remove));
+  }
+  return Status::Ok();
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/config.h"
+#include "daemon/event_loop.h"
+#include "daemon/membership.h"
+#include "daemon/session.h"
+#include "daemon/tenant.h"
+#include "src/base/status.h"
+#include "src/executor/executor.h"
+
+namespace harmonaize::daemon {
+
+/// The thread that carries operations from the tenants' rings to the executor and back. It owns all
+/// that tenants have here, so nothing of that is locked; the server thread hands it requests with
+/// Post. It looks at the rings of active sessions, and sleeps when there is nothing to do.
+class Engine {
+ public:
+  /// `chores` runs slow things that the engine's thread should not stop for.
+  static Result<std::unique_ptr<Engine>> Create(const Config& config,
+                                                std::function<void(std::function<void()>)> chores);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void Start();
+  /// Ends all sessions, telling each tenant `why`, and the thread.
+  void Stop(const std::string& why);
+  /// Runs `call` on the engine's thread. Any thread.
+  void Post(std::function<void()> call) { loop_->Post(std::move(call)); }
+
+  // All that follows belongs to the engine's thread.
+
+  Status AddSession(std::unique_ptr<Session> session);
+  /// nullptr once it is gone.
+  Session* FindSession(uint32_t id);
+  /// The process has ended or hung up; `why` completes "rank 3 ...".
+  void LoseSession(uint32_t id, const std::string& why);
+  /// Ends a session whose tenant did what no client does.
+  void CutOff(Session& session, const std::string& why);
+  /// The tenant's entry, made at need.
+  Tenant* TenantOf(uid_t user);
+
+  Result<uint32_t> AddRegion(Session& session, Mapping mapping);
+  /// `done` is called once no operation uses the region.
+  Status RemoveRegion(Session& session, uint32_t region, std::function<void()> done);
+
+  Membership& membership() { return membership_; }
+  const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }
+  const std::map<uid_t, std::unique_ptr<Tenant>>& tenants() const { return tenants_; }
+  const Executor& executor() const { return *executor_; }
+  const Machine& machine() const { return executor_->machine(); }
+  const Config& config() const { return config_; }
+  uint64_t started_ns() const { return started_ns_; }
+
+  // For communicators.
+
+  void Start(Execution* execution) {
+    ++executing_;
+    executor_->Start(execution);
+  }
+  void Cancel(Execution* execution, const Status& why) { executor_->Cancel(execution, why); }
+  /// Completes a part: tells its tenant, moves its stream on, takes the part back.
+  void Finish(PostedOperation* part, const Status& outcome);
+  /// Counts what waits for a rank: while there is any, the engine looks for late ones.
+  void AddWaiting() { ++waiting_; }
+  void DropWaiting(size_t count) { waiting_ -= static_cast<int64_t>(count); }
+
+ private:
+  Engine(const Config& config, std::function<void(std::function<void()>)> chores);
+
+  void Run();
+  bool PollRings();
+  bool DrainRing(Session& session);
+  bool RunReady();
+  bool CollectFinished();
+  void Sleep();
+  bool AnythingToDo();
+  int SleepTimeout() const;
+  void TickIfDue();
+  void MakeHot(Session& session);
+  void SweepSessions();
+  void ReleaseRegions(Session& session);
+  void WakeFromWorker();
+
+  const Config config_;
+  const std::function<void(std::function<void()>)> chores_;
+  const uint64_t started_ns_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<Executor> executor_;
+  std::thread thread_;
+  bool stopping_ = false;
+  /// True while the thread sleeps, or is about to: workers then wake it.
+  std::atomic<bool> asleep_{false};
+
+  std::map<uid_t, std::unique_ptr<Tenant>> tenants_;
+  std::map<uint32_t, std::unique_ptr<Session>> sessions_;
+  std::vector<std::unique_ptr<Session>> dying_;  // gone, with parts still in flight
+  std::vector<Session*> hot_;
+  Membership membership_;
+
+  std::vector<PostedOperation*> ready_;      // may start now
+  std::vector<PostedOperation*> ready_now_;  // the batch that is being started
+  int64_t executing_ = 0;
+  int64_t waiting_ = 0;
+  uint64_t next_tick_ns_ = 0;
+};
+
+}  // namespace harmonaize::daemon

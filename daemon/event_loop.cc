@@ -1,0 +1,81 @@
+#include "daemon/event_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace harmonaize::daemon {
+
+Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
+  std::unique_ptr<EventLoop> loop(new EventLoop());
+  loop->epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
+  loop->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!loop->epoll_.valid() || !loop->wake_.valid()) {
+    return ErrnoError(errno, "cannot make an event loop");
+  }
+  EventLoop* self = loop.get();
+  HZ_RETURN_IF_ERROR(loop->Watch(loop->wake_.get(), [self] {
+    uint64_t count;
+    if (read(self->wake_.get(), &count, sizeof count) < 0) return;
+  }));
+  return loop;
+}
+
+Status EventLoop::Watch(int fd, std::function<void()> on_ready) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    return ErrnoError(errno, "cannot watch a descriptor");
+  }
+  handlers_[fd] = std::make_shared<std::function<void()>>(std::move(on_ready));
+  return Status::Ok();
+}
+
+void EventLoop::Unwatch(int fd) {
+  if (handlers_.erase(fd) > 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void EventLoop::Post(std::function<void()> call) {
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(call));
+    has_posted_.store(true, std::memory_order_seq_cst);
+  }
+  Wake();
+}
+
+void EventLoop::Wake() {
+  const uint64_t one = 1;
+  // It can only fail when the counter is full, and then the loop will wake anyway.
+  if (write(wake_.get(), &one, sizeof one) < 0) return;
+}
+
+bool EventLoop::RunPosted() {
+  if (!HasPosted()) return false;
+  std::vector<std::function<void()>> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    calls.swap(posted_);
+    has_posted_.store(false, std::memory_order_seq_cst);
+  }
+  for (const auto& call : calls) call();
+  return true;
+}
+
+void EventLoop::Wait(int timeout_ms) {
+  std::array<epoll_event, 64> events;
+  const int count =
+      epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+  for (int i = 0; i < count; ++i) {
+    const auto found = handlers_.find(events[static_cast<size_t>(i)].data.fd);
+    if (found == handlers_.end()) continue;
+    const std::shared_ptr<std::function<void()>> handler = found->second;
+    (*handler)();
+  }
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// One thread's wait for descriptors and for calls that other threads hand it. All methods belong
+/// to that thread, but for Post and Wake, which any may call.
+class EventLoop {
+ public:
+  static Result<std::unique_ptr<EventLoop>> Create();
+
+  /// Calls `on_ready` whenever `fd` is readable or has hung up, until Unwatch.
+  Status Watch(int fd, std::function<void()> on_ready);
+  void Unwatch(int fd);
+
+  /// Runs `call` on the loop's thread, soon. Calls run in the order posted.
+  void Post(std::function<void()> call);
+  /// Ends a Wait, the one under way or the next.
+  void Wake();
+
+  /// Handles what is ready; waits up to `timeout_ms` (-1: no limit) when nothing is.
+  void Wait(int timeout_ms);
+  /// Runs what was posted. True when there was something.
+  bool RunPosted();
+  /// Whether something was posted that has not run. Cheap.
+  bool HasPosted() const { return has_posted_.load(std::memory_order_seq_cst); }
+
+ private:
+  EventLoop() = default;
+
+  FileDescriptor epoll_;
+  FileDescriptor wake_;
+  /// By descriptor; the handler of one that was unwatched during a round is not called any more.
+  std::unordered_map<int, std::shared_ptr<std::function<void()>>> handlers_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // guarded by mutex_
+  std::atomic<bool> has_posted_{false};
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,68 @@
+#include "daemon/formation.h"
+
+#include <fmt/ranges.h>
+
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+
+Formation::Formation(std::string what, std::string name, Tenant* tenant, size_t places,
+                     uint64_t now_ns)
+    : what_(std::move(what)),
+      name_(std::move(name)),
+      tenant_(tenant),
+      created_ns_(now_ns),
+      places_(places),
+      missing_(places) {}
+
+void Formation::Excuse(size_t place) {
+  places_[place].taken = true;
+  --missing_;
+}
+
+Status Formation::Take(size_t place, Member* member) {
+  if (places_[place].taken) {
+    return InvalidUsage("{}: rank {} has already joined: every rank needs a number of its own",
+                        what_, place);
+  }
+  places_[place] = {true, member};
+  --missing_;
+  if (member != nullptr) member->formation = this;
+  return Status::Ok();
+}
+
+void Formation::Fail(const Status& why) {
+  for (Place& place : places_) {
+    if (place.member == nullptr) continue;
+    place.member->formation = nullptr;
+    place.member->Fail(why);
+  }
+}
+
+void Formation::Forget(const Member* member) {
+  for (Place& place : places_) {
+    if (place.member == member) place.member = nullptr;
+  }
+}
+
+std::string Formation::Missing() const {
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (!places_[i].taken) missing.push_back(i);
+  }
+  return fmt::format("rank{} {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
+}
+
+void Formation::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  const uint64_t age = age_ns(now_ns);
+  if (age < late_after_ns || now_ns < next_report_ns_) return;
+  next_report_ns_ = now_ns + age;
+  const std::string notice = fmt::format("{} has waited {:.1f} s for {}", what_,
+                                         static_cast<double>(age) * 1e-9, Missing());
+  Log(LogLevel::kWarning, kLogInit, "'{}': {}", name_, notice);
+  for (const Place& place : places_) {
+    if (place.member != nullptr) place.member->slot->notice.Set(notice);
+  }
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,108 @@
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "daemon/config.h"
+#include "daemon/log_sink.h"
+#include "daemon/server.h"
+#include "daemon/version.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+constexpr const char* kDescription =
+    R"(The Harmonaize daemon: carries out the collectives of this host's NCCL programs.
+
+Without options it listens at the default socket (/run/harmonaize/harmonaized.sock for root,
+$XDG_RUNTIME_DIR/harmonaize/harmonaized.sock for others, $HARMONAIZE_SOCKET where that is set) with
+one worker thread for each processor. It stays in the foreground, tells systemd when it is ready,
+and ends cleanly on SIGTERM or SIGINT.)";
+
+constexpr const char* kExamples = R"(
+Examples:
+  harmonaized                                  serve this host
+  harmonaized --config /etc/harmonaize/provider.toml
+  harmonaized --print-config > provider.toml   write a configuration to start from
+  harmonaize status                            what it is doing
+)";
+
+/// SIGTERM and SIGINT become readable on a descriptor; call before any thread starts.
+Result<FileDescriptor> CatchSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0)
+    return ErrnoError(errno, "cannot block signals");
+  signal(SIGPIPE, SIG_IGN);
+  FileDescriptor fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.valid()) return ErrnoError(errno, "cannot watch for signals");
+  return fd;
+}
+
+Status Serve(const Config& config) {
+  InstallLogSink(config.log_level);
+  Result<FileDescriptor> signals = CatchSignals();
+  if (!signals.ok()) return signals.status();
+  Result<std::unique_ptr<Server>> server = Server::Create(config);
+  if (!server.ok()) return server.status();
+  HZ_RETURN_IF_ERROR((*server)->loop().Watch(signals->get(), [&] {
+    signalfd_siginfo info;
+    if (read(signals->get(), &info, sizeof info) != sizeof info) return;
+    Log(LogLevel::kInfo, kLogInit, "signal {}: stopping", info.ssi_signo);
+    (*server)->Stop();
+  }));
+  (*server)->Run([&] {
+    Log(LogLevel::kInfo, kLogInit, "harmonaized {} listens at {} with {} workers", kVersion,
+        config.socket_path, config.workers);
+    sd_notify(0, "READY=1");
+  });
+  sd_notify(0, "STOPPING=1");
+  return Status::Ok();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(kDescription, "harmonaized");
+  app.footer(kExamples);
+  app.set_version_flag("--version", kVersion);
+  std::string config_path;
+  std::string socket_path;
+  std::string log_level;
+  bool print_config = false;
+  app.add_option("-c,--config", config_path, "Configuration file (TOML); see --print-config");
+  app.add_option("-s,--socket", socket_path, "Where to listen; overrides the configuration");
+  app.add_option("-l,--log-level", log_level, "error, warning, info, debug or trace")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}));
+  app.add_flag("--print-config", print_config, "Print the configuration in force, and end");
+  CLI11_PARSE(app, argc, argv);
+
+  Result<Config> config = LoadConfig(config_path);
+  if (!config.ok()) {
+    std::fprintf(stderr, "harmonaized: %s\n", config.status().message().c_str());
+    return 2;
+  }
+  if (!socket_path.empty()) config->socket_path = socket_path;
+  if (!log_level.empty()) config->log_level = log_level;
+  if (print_config) {
+    std::fputs(ConfigTemplate(*config).c_str(), stdout);
+    return 0;
+  }
+  const Status status = Serve(*config);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "harmonaized: %s\n", status.message().c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon
+
+int main(int argc, char** argv) {
+  return harmonaize::daemon::Main(argc, argv);
+}

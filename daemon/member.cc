@@ -1,0 +1,19 @@
+#include "daemon/member.h"
+
+#include "src/ipc/futex.h"
+
+namespace harmonaize::daemon {
+
+void Member::SetState(MemberState state) {
+  // Sequentially consistent against the tenant's increment of `waiters`: see StreamQueue::Publish.
+  slot->state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);
+  if (slot->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAll(&slot->state);
+}
+
+void Member::Fail(const Status& why) {
+  slot->error.Set(why.message());
+  slot->error_code.store(static_cast<uint32_t>(why.code()), std::memory_order_release);
+  SetState(MemberState::kFailed);
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "daemon/connection.h"
+#include "src/base/status.h"
+#include "src/ipc/session_segment.h"
+
+namespace harmonaize::daemon {
+
+class Communicator;
+class Formation;
+class Session;
+
+/// One rank of one communicator, as its session holds it. From Join (or Split, ...) until the rank
+/// has left and nothing of it is in flight.
+struct Member {
+  Session* session = nullptr;
+  uint32_t index = kNoMember;  ///< Of its slot in the session's segment.
+  MemberSlot* slot = nullptr;
+  int rank = -1;
+
+  Formation* formation = nullptr;        ///< While it forms.
+  Communicator* communicator = nullptr;  ///< Once it has formed, until it has left.
+
+  uint64_t next_sequence = 0;  ///< The collective that it posts next.
+  uint64_t next_split = 0;     ///< How many splits it has called.
+  int64_t outstanding = 0;     ///< Posted operations that are not completed.
+  bool gone = false;           ///< It has left, or its process has ended.
+
+  /// Sets the slot's state and wakes who waits for it.
+  void SetState(MemberState state);
+  /// kFailed, with the reason.
+  void Fail(const Status& why);
+};
+
+}  // namespace harmonaize::daemon

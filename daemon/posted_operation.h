@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/status.h"
+#include "src/ipc/session_segment.h"
+#include "src/memory/buffer.h"
+
+namespace harmonaize::daemon {
+
+struct MatchedOperation;
+struct Member;
+class Region;
+class StreamQueue;
+
+/// One rank's part in one operation, from the moment its descriptor was read to its completion.
+/// Belongs to its session; taken from and given back to the session's pool.
+struct PostedOperation {
+  OperationDescriptor descriptor;  ///< Our copy: the tenant can no longer change it.
+  Member* member = nullptr;
+  StreamQueue* stream = nullptr;
+  uint64_t arrived_ns = 0;
+
+  Buffer send;
+  Buffer receive;
+  Region* send_region = nullptr;  ///< Held in use until completion, when set.
+  Region* receive_region = nullptr;
+
+  /// Why the descriptor cannot be carried out; the whole operation fails with it.
+  Status invalid;
+  /// Set when the outcome is known before the stream has come this far.
+  Status outcome;
+
+  MatchedOperation* matched = nullptr;  ///< Once its partners are known.
+  bool ready = false;                   ///< The stream has come this far.
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,210 @@
+#include "daemon/requests.h"
+
+#include <cstring>
+#include <optional>
+
+#include "daemon/status_report.h"
+#include "src/ipc/messages.h"
+#include "src/schedule/check.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// One request on its way to an answer.
+class Request {
+ public:
+  Request(Engine& engine, Session& session, const std::shared_ptr<Connection>& connection,
+          const MessageHeader& header, const ControlMessage& message, Mapping region)
+      : engine_(engine),
+        session_(session),
+        connection_(connection),
+        header_(header),
+        message_(message),
+        region_(std::move(region)) {}
+
+  void Answer() {
+    const Status status = Dispatch();
+    if (!status.ok()) connection_->ReplyFailure(header_.type, status);
+  }
+
+ private:
+  Status Dispatch() {
+    switch (header_.type) {
+      case MessageType::kCreateId: return CreateId();
+      case MessageType::kJoin: return Join();
+      case MessageType::kSplit: return Split();
+      case MessageType::kShrink: return Shrink();
+      case MessageType::kCreateGrowId: return CreateGrowId();
+      case MessageType::kGrow: return Grow();
+      case MessageType::kLeave: return Leave<LeaveRequest>(false);
+      case MessageType::kAbort: return Leave<AbortRequest>(true);
+      case MessageType::kRevoke: return Revoke();
+      case MessageType::kRegisterRegion: return RegisterRegion();
+      case MessageType::kUnregisterRegion: return UnregisterRegion();
+      case MessageType::kOpenStream: return OpenStream();
+      case MessageType::kCloseStream: return CloseStream();
+      case MessageType::kEstimate: return Estimate();
+      case MessageType::kStatus: return ReportStatus();
+      case MessageType::kHello: break;
+    }
+    return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
+  }
+
+  template <typename Body>
+  Result<Body> Decode() const {
+    return DecodeBody<Body>(header_, message_.bytes);
+  }
+  template <typename Body>
+  Status Reply(const Body& body, std::span<const int> descriptors = {}) {
+    connection_->Reply(header_.type, body, descriptors);
+    return Status::Ok();
+  }
+  Status ReplyMember(const Result<uint32_t>& member) {
+    if (!member.ok()) return member.status();
+    return Reply(MemberReply{*member});
+  }
+  Status ReplyId(const Result<UniqueId>& id) {
+    if (!id.ok()) return id.status();
+    return Reply(CreateIdReply{*id});
+  }
+  /// An answer that can wait until the engine calls it.
+  std::function<void()> ReplyLater() {
+    return
+        [connection = connection_, type = header_.type] { connection->Reply(type, EmptyReply{}); };
+  }
+
+  Status CreateId() { return ReplyId(engine_.membership().CreateId(session_)); }
+
+  Status Join() {
+    const Result<JoinRequest> request = Decode<JoinRequest>();
+    if (!request.ok()) return request.status();
+    return ReplyMember(engine_.membership().Join(session_, request->id, request->ranks,
+                                                 request->rank, FieldText(request->name)));
+  }
+
+  Status Split() {
+    const Result<SplitRequest> request = Decode<SplitRequest>();
+    if (!request.ok()) return request.status();
+    const std::optional<int> color =
+        request->has_color != 0 ? std::optional<int>(request->color) : std::nullopt;
+    return ReplyMember(engine_.membership().Split(session_, request->member, color, request->key,
+                                                  FieldText(request->name)));
+  }
+
+  Status Shrink() {
+    const Result<ShrinkRequest> request = Decode<ShrinkRequest>();
+    if (!request.ok()) return request.status();
+    Result<std::vector<int32_t>> excluded = DecodeNumbers(header_, message_.bytes);
+    if (!excluded.ok()) return excluded.status();
+    return ReplyMember(engine_.membership().Shrink(session_, request->member, std::move(*excluded),
+                                                   request->abort_parent != 0,
+                                                   FieldText(request->name)));
+  }
+
+  Status CreateGrowId() {
+    const Result<CreateGrowIdRequest> request = Decode<CreateGrowIdRequest>();
+    if (!request.ok()) return request.status();
+    return ReplyId(engine_.membership().CreateGrowId(session_, request->member));
+  }
+
+  Status Grow() {
+    const Result<GrowRequest> request = Decode<GrowRequest>();
+    if (!request.ok()) return request.status();
+    Membership& membership = engine_.membership();
+    const std::string name = FieldText(request->name);
+    if (request->member != kNoMember) {
+      return ReplyMember(membership.GrowFrom(session_, request->member, request->ranks, name));
+    }
+    return ReplyMember(
+        membership.JoinGrowth(session_, request->id, request->ranks, request->rank, name));
+  }
+
+  template <typename Body>
+  Status Leave(bool abort) {
+    const Result<Body> request = Decode<Body>();
+    if (!request.ok()) return request.status();
+    return engine_.membership().Leave(session_, request->member, abort, ReplyLater());
+  }
+
+  Status Revoke() {
+    const Result<RevokeRequest> request = Decode<RevokeRequest>();
+    if (!request.ok()) return request.status();
+    HZ_RETURN_IF_ERROR(engine_.membership().Revoke(session_, request->member));
+    return Reply(EmptyReply{});
+  }
+
+  Status RegisterRegion() {
+    const Result<uint32_t> region = engine_.AddRegion(session_, std::move(region_));
+    if (!region.ok()) return region.status();
+    return Reply(RegisterRegionReply{*region});
+  }
+
+  Status UnregisterRegion() {
+    const Result<UnregisterRegionRequest> request = Decode<UnregisterRegionRequest>();
+    if (!request.ok()) return request.status();
+    return engine_.RemoveRegion(session_, request->region, ReplyLater());
+  }
+
+  Status OpenStream() {
+    const Result<uint32_t> stream = session_.OpenStream();
+    if (!stream.ok()) return stream.status();
+    return Reply(OpenStreamReply{*stream});
+  }
+
+  Status CloseStream() {
+    const Result<CloseStreamRequest> request = Decode<CloseStreamRequest>();
+    if (!request.ok()) return request.status();
+    HZ_RETURN_IF_ERROR(session_.CloseStream(request->stream));
+    return Reply(EmptyReply{});
+  }
+
+  Status Estimate() {
+    const Result<EstimateRequest> request = Decode<EstimateRequest>();
+    if (!request.ok()) return request.status();
+    Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
+    if (!communicator.ok()) return communicator.status();
+    const int ranks = (*communicator)->ranks();
+    if (static_cast<int>(request->collective) >= kCollectiveCount ||
+        DataTypeSize(request->type) == 0 ||
+        (HasRoot(request->collective) && (request->root < 0 || request->root >= ranks))) {
+      return InvalidArgument("an estimate for an operation that does not exist");
+    }
+    const Schedule& plan = (*communicator)->PlanFor(request->collective, request->root, false);
+    const HostTraffic traffic = CountTraffic(plan).hosts.front();
+    const uint64_t block = request->count * DataTypeSize(request->type);
+    return Reply(EstimateReply{engine_.executor().EstimateSeconds(
+        traffic.read * block, traffic.written * block, request->private_memory != 0)});
+  }
+
+  Status ReportStatus() {
+    const std::string report = StatusReport(engine_, session_.tenant().user);
+    Result<SharedMemory> memory = CreateSharedMemory("harmonaize-status", report.size());
+    if (!memory.ok()) return memory.status();
+    std::memcpy(memory->mapping.data(), report.data(), report.size());
+    const int descriptors[] = {memory->descriptor.get()};
+    return Reply(StatusReply{report.size()}, descriptors);
+  }
+
+  Engine& engine_;
+  Session& session_;
+  const std::shared_ptr<Connection> connection_;
+  const MessageHeader header_;
+  const ControlMessage& message_;
+  Mapping region_;
+};
+
+}  // namespace
+
+void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
+                   const ControlMessage& message, Mapping region) {
+  Session* found = engine.FindSession(session);
+  if (found == nullptr) return;
+  const Result<MessageHeader> header = DecodeHeader(message.bytes);
+  if (!header.ok()) {
+    engine.CutOff(*found, header.status().message());
+    return;
+  }
+  Request(engine, *found, connection, *header, message, std::move(region)).Answer();
+}
+
+}  // namespace harmonaize::daemon

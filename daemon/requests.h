@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "daemon/connection.h"
+#include "daemon/engine.h"
+#include "src/ipc/control_socket.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize::daemon {
+
+/// Answers one request of a session that has said hello, now or once the answer is known. `region`
+/// is what a RegisterRegionRequest brought, mapped already. Engine thread only.
+void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
+                   const ControlMessage& message, Mapping region);
+
+}  // namespace harmonaize::daemon

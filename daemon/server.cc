@@ -1,0 +1,221 @@
+#include "daemon/server.h"
+
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "daemon/requests.h"
+#include "daemon/version.h"
+#include "src/base/log.h"
+#include "src/memory/process_memory.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Holds the socket's place: two daemons that start at the same moment cannot both have it. The
+/// kernel lets go of it however the daemon ends.
+Result<FileDescriptor> LockSocket(const std::string& socket_path) {
+  const std::string path = socket_path + ".lock";
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code failure;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failure);
+  if (failure) {
+    return SystemError("cannot make the folder {}: {}", folder.string(), failure.message());
+  }
+  FileDescriptor fd(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return ErrnoError(errno, fmt::format("cannot open {}", path));
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return InvalidUsage(
+        "a daemon is already running at {}; stop it first, or give this one another socket with "
+        "--socket",
+        socket_path);
+  }
+  return fd;
+}
+
+FileDescriptor OpenProcess(pid_t process) {
+  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+}
+
+bool ReachesPrivateMemory(pid_t process, const HelloRequest& hello) {
+  uint64_t value = 0;
+  return ReadProcess(process, hello.probe_address, reinterpret_cast<std::byte*>(&value),
+                     sizeof value)
+             .ok() &&
+         value == hello.probe_value;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
+  std::unique_ptr<Server> server(new Server(config));
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop.ok()) return loop.status();
+  server->loop_ = std::move(*loop);
+
+  Result<FileDescriptor> lock = LockSocket(config.socket_path);
+  if (!lock.ok()) return lock.status();
+  server->lock_ = std::move(*lock);
+  Result<FileDescriptor> listener =
+      ListenAt(config.socket_path, static_cast<mode_t>(config.socket_mode));
+  if (!listener.ok()) return listener.status();
+  server->listener_ = std::move(*listener);
+
+  Server* self = server.get();
+  Result<std::unique_ptr<Engine>> engine = Engine::Create(
+      config, [self](std::function<void()> chore) { self->loop_->Post(std::move(chore)); });
+  if (!engine.ok()) return engine.status();
+  server->engine_ = std::move(*engine);
+  HZ_RETURN_IF_ERROR(self->loop_->Watch(self->listener_.get(), [self] { self->Accept(); }));
+  return server;
+}
+
+Server::~Server() {
+  // Of a server that never came to own its socket nothing must be taken away.
+  if (listener_.valid()) {
+    unlink(config_.socket_path.c_str());
+    unlink((config_.socket_path + ".lock").c_str());
+  }
+}
+
+void Server::Run(const std::function<void()>& on_listening) {
+  engine_->Start();
+  on_listening();
+  while (!stopping_) {
+    loop_->Wait(-1);
+    loop_->RunPosted();
+  }
+  loop_->Unwatch(listener_.get());
+  engine_->Stop("it was stopped by its operator");
+}
+
+void Server::Stop() {
+  loop_->Post([this] { stopping_ = true; });
+}
+
+void Server::Accept() {
+  FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd.valid()) {
+    if (errno == EMFILE || errno == ENFILE) {
+      Log(LogLevel::kError, kLogInit, "out of file descriptors: a tenant cannot connect");
+    }
+    return;
+  }
+  ControlSocket socket(std::move(fd));
+  const Result<PeerCredentials> peer = socket.Peer();
+  if (!peer.ok()) return;
+  auto connection =
+      std::make_shared<Connection>(std::move(socket), *peer, OpenProcess(peer->process));
+  guests_[connection->fd()] = {connection, 0};
+  Status watched = loop_->Watch(connection->fd(), [this, connection] { OnReadable(connection); });
+  if (watched.ok() && connection->process_fd() >= 0) {
+    // A process may end while a forked child still holds its socket open.
+    watched = loop_->Watch(connection->process_fd(), [this, connection] {
+      Drop(connection, fmt::format("(process {}) died", connection->peer().process));
+    });
+  }
+  if (!watched.ok()) Drop(connection, "could not be watched");
+}
+
+void Server::OnReadable(const std::shared_ptr<Connection>& connection) {
+  Result<ControlMessage> message = connection->Receive();
+  if (!message.ok()) {
+    if (message.status().code() == Code::kInProgress) return;
+    Drop(connection,
+         fmt::format("(process {}) died or closed its connection", connection->peer().process));
+    return;
+  }
+  const uint32_t session = guests_.at(connection->fd()).session;
+  if (session != 0) return Forward(connection, session, std::move(*message));
+  const Status status = Greet(connection, *message);
+  if (!status.ok()) {
+    connection->ReplyFailure(MessageType::kHello, status);
+    Drop(connection, "was not let in");
+  }
+}
+
+Status Server::Greet(const std::shared_ptr<Connection>& connection, const ControlMessage& message) {
+  const Result<MessageHeader> header = DecodeHeader(message.bytes);
+  if (!header.ok()) return header.status();
+  if (header->type != MessageType::kHello) return InvalidUsage("a session starts with a hello");
+  const Result<HelloRequest> hello = DecodeBody<HelloRequest>(*header, message.bytes);
+  if (!hello.ok()) return hello.status();
+
+  Result<SharedMemory> segment = CreateSharedMemory("harmonaize-session", sizeof(SessionSegment));
+  if (!segment.ok()) return segment.status();
+  auto* layout = reinterpret_cast<SessionSegment*>(segment->mapping.data());
+  layout->header.magic = kSegmentMagic;
+  layout->header.version = kProtocolVersion;
+  FileDescriptor doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!doorbell.valid()) return ErrnoError(errno, "cannot make a doorbell");
+
+  HelloReply reply;
+  reply.session = next_session_++;
+  reply.reaches_private_memory = ReachesPrivateMemory(connection->peer().process, *hello) ? 1 : 0;
+  reply.max_outstanding = static_cast<uint32_t>(config_.quota.outstanding_operations);
+  reply.workers = static_cast<uint32_t>(config_.workers);
+  SetFieldText(reply.daemon_version, kVersion);
+  guests_.at(connection->fd()).session = reply.session;
+
+  auto memory = std::make_shared<SharedMemory>(std::move(*segment));
+  auto bell = std::make_shared<FileDescriptor>(std::move(doorbell));
+  engine_->Post([engine = engine_.get(), connection, memory, bell, reply,
+                 program = FieldText(hello->program)] {
+    const int descriptors[] = {memory->descriptor.get(), bell->get()};
+    FileDescriptor own_bell(fcntl(bell->get(), F_DUPFD_CLOEXEC, 0));
+    const Status added = engine->AddSession(std::make_unique<Session>(
+        reply.session, connection, program, engine->TenantOf(connection->peer().user),
+        std::move(memory->mapping), std::move(own_bell), reply.reaches_private_memory != 0));
+    if (!added.ok()) {
+      connection->ReplyFailure(MessageType::kHello, added);
+      connection->Cut();
+      return;
+    }
+    connection->Reply(MessageType::kHello, reply, descriptors);
+  });
+  return Status::Ok();
+}
+
+void Server::Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
+                     ControlMessage message) {
+  auto shared = std::make_shared<ControlMessage>(std::move(message));
+  auto region = std::make_shared<Mapping>();
+  const Result<MessageHeader> header = DecodeHeader(shared->bytes);
+  if (header.ok() && header->type == MessageType::kRegisterRegion) {
+    // Mapped here, on the thread that may take its time.
+    const auto request = DecodeBody<RegisterRegionRequest>(*header, shared->bytes);
+    Result<Mapping> mapped =
+        !request.ok() ? Result<Mapping>(request.status())
+        : shared->descriptors.size() != 1
+            ? Result<Mapping>(InvalidArgument("a region comes with one descriptor"))
+            : MapForeign(shared->descriptors.front().get(), request->bytes);
+    if (!mapped.ok()) return connection->ReplyFailure(header->type, mapped.status());
+    *region = std::move(*mapped);
+    madvise(region->data(), region->size(), MADV_HUGEPAGE);
+  }
+  engine_->Post([engine = engine_.get(), connection, session, shared, region] {
+    AnswerRequest(*engine, session, connection, *shared, std::move(*region));
+  });
+}
+
+void Server::Drop(const std::shared_ptr<Connection>& connection, const std::string& why) {
+  const auto found = guests_.find(connection->fd());
+  if (found == guests_.end() || found->second.connection != connection) return;
+  const uint32_t session = found->second.session;
+  loop_->Unwatch(connection->fd());
+  if (connection->process_fd() >= 0) loop_->Unwatch(connection->process_fd());
+  guests_.erase(found);
+  if (session != 0) {
+    engine_->Post([engine = engine_.get(), session, why] { engine->LoseSession(session, why); });
+  }
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/config.h"
+#include "daemon/connection.h"
+#include "daemon/engine.h"
+#include "daemon/event_loop.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// The daemon's front door: accepts tenants, greets them, and passes their requests to the engine.
+/// Lives on the main thread.
+class Server {
+ public:
+  static Result<std::unique_ptr<Server>> Create(const Config& config);
+  ~Server();
+
+  /// Serves until Stop. `on_listening` is called once tenants can connect.
+  void Run(const std::function<void()>& on_listening);
+  /// Ends Run. Any thread.
+  void Stop();
+
+  EventLoop& loop() { return *loop_; }
+
+ private:
+  explicit Server(const Config& config) : config_(config) {}
+
+  void Accept();
+  void OnReadable(const std::shared_ptr<Connection>& connection);
+  Status Greet(const std::shared_ptr<Connection>& connection, const ControlMessage& message);
+  void Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
+               ControlMessage message);
+  void Drop(const std::shared_ptr<Connection>& connection, const std::string& why);
+
+  struct Guest {
+    std::shared_ptr<Connection> connection;
+    uint32_t session = 0;  // 0 until it has said hello
+  };
+
+  const Config config_;
+  std::unique_ptr<EventLoop> loop_;
+  FileDescriptor lock_;
+  FileDescriptor listener_;
+  std::unique_ptr<Engine> engine_;
+  std::map<int, Guest> guests_;  // by socket
+  uint32_t next_session_ = 1;
+  bool stopping_ = false;
+};
+
+}  // namespace harmonaize::daemon

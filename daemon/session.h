@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/connection.h"
+#include "daemon/member.h"
+#include "daemon/posted_operation.h"
+#include "daemon/region.h"
+#include "daemon/stream_queue.h"
+#include "daemon/tenant.h"
+#include "src/ipc/session_segment.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize::daemon {
+
+/// One tenant process: its segment, its queues, its regions and its ranks. Engine thread only.
+class Session {
+ public:
+  Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program, Tenant* tenant,
+          Mapping segment, FileDescriptor doorbell, bool reaches_private_memory);
+  ~Session();
+
+  uint32_t id() const { return id_; }
+  pid_t process() const { return connection_->peer().process; }
+  const std::string& program() const { return program_; }
+  Tenant& tenant() { return *tenant_; }
+  Connection& connection() { return *connection_; }
+  const std::shared_ptr<Connection>& shared_connection() const { return connection_; }
+  int doorbell() const { return doorbell_.get(); }
+
+  // The submission ring.
+
+  /// The next descriptor, copied out of the tenant's reach, if there is one. False also when the
+  /// ring's tail is nonsense; `Broken` tells.
+  bool TakeDescriptor(OperationDescriptor* descriptor);
+  bool HasDescriptors() const;
+  /// Whether the tenant wrote something into the ring that no client writes.
+  bool ring_broken() const { return ring_broken_; }
+  /// Says that we are about to sleep (or not) on the doorbell. Look at the ring once more after
+  /// saying so.
+  void SetConsumerWaiting(bool waiting);
+  void ClearDoorbell();
+
+  // Operations.
+
+  /// A part for a descriptor that was taken, with its member, its queue and its buffers found. An
+  /// error means that no honest client could have written it.
+  Result<PostedOperation*> Admit(const OperationDescriptor& descriptor);
+  /// Gives a completed part back.
+  void Retire(PostedOperation* operation);
+  int64_t outstanding() const { return outstanding_; }
+
+  // Ranks, queues and regions.
+
+  /// A member with a fresh slot; nullptr when the session has as many as fit.
+  Member* AddMember();
+  /// nullptr for an index that stands for no rank of this session.
+  Member* FindMember(uint32_t index);
+  void RemoveMember(Member* member);
+  std::vector<Member*> Members();
+
+  Result<uint32_t> OpenStream();
+  Status CloseStream(uint32_t stream);
+
+  uint32_t AddRegion(Mapping mapping);
+  Region* FindRegion(uint32_t id);
+  /// The region's mapping, for the caller to unmap. Only when idle.
+  Mapping RemoveRegion(uint32_t id);
+  /// All of them, for a session that has ended.
+  std::vector<Mapping> TakeRegions();
+  size_t region_count() const { return regions_.size(); }
+  uint64_t region_bytes() const;
+
+  /// The tenant's process is gone, or was cut off.
+  bool gone() const { return gone_; }
+  void SetGone() { gone_ = true; }
+  /// The reason that the tenant reads when it finds the socket closed.
+  void SayGoodbye(std::string_view why) { segment_->header.goodbye.Set(why); }
+
+  /// Whether the engine looks at the ring in every round.
+  bool hot = false;
+
+ private:
+  Status FindBuffers(PostedOperation* operation);
+  Status FindBuffer(const BufferReference& reference, uint64_t bytes, Buffer* buffer,
+                    Region** region);
+
+  const uint32_t id_;
+  const std::shared_ptr<Connection> connection_;
+  const std::string program_;
+  Tenant* const tenant_;
+  Mapping mapping_;
+  SessionSegment* const segment_;
+  FileDescriptor doorbell_;
+  const bool reaches_private_memory_;
+
+  uint32_t head_ = 0;
+  bool ring_broken_ = false;
+  bool gone_ = false;
+  int64_t outstanding_ = 0;
+
+  std::vector<std::unique_ptr<Member>> members_;  // by index
+  std::vector<uint32_t> free_members_;
+  std::vector<std::unique_ptr<StreamQueue>> streams_;  // by slot
+  std::vector<bool> host_stream_open_;
+  std::map<uint32_t, std::unique_ptr<Region>> regions_;
+  uint32_t next_region_ = 1;
+  std::vector<std::unique_ptr<PostedOperation>> pool_;  // all ever made
+  std::vector<PostedOperation*> free_operations_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,98 @@
+#include "daemon/status_report.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/version.h"
+#include "src/base/clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using nlohmann::json;
+
+const char* StateName(Communicator::State state) {
+  switch (state) {
+    case Communicator::State::kReady: return "ready";
+    case Communicator::State::kRevoked: return "revoked";
+    case Communicator::State::kBroken: return "broken";
+  }
+  return "unknown";
+}
+
+json Describe(const Communicator& communicator, uint64_t now_ns) {
+  json waiting = json::array();
+  for (const WaitingOperation& operation : communicator.Waiting(now_ns)) {
+    waiting.push_back({{"operation", operation.operation},
+                       {"for_seconds", operation.for_seconds},
+                       {"missing_ranks", operation.missing_ranks}});
+  }
+  json members = json::array();
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    const Member* member = communicator.member(rank);
+    if (member == nullptr) continue;
+    members.push_back({{"rank", rank},
+                       {"process", member->session->process()},
+                       {"program", member->session->program()},
+                       {"session", member->session->id()}});
+  }
+  json description = {{"id", communicator.id()},
+                      {"name", communicator.name()},
+                      {"ranks", communicator.ranks()},
+                      {"state", StateName(communicator.state())},
+                      {"operations", communicator.operations()},
+                      {"bytes", communicator.bytes()},
+                      {"members", std::move(members)},
+                      {"waiting", std::move(waiting)}};
+  if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
+  return description;
+}
+
+json Describe(Engine& engine, Tenant& tenant, uint64_t now_ns) {
+  json communicators = json::array();
+  for (const auto& communicator : engine.membership().communicators()) {
+    if (&communicator->tenant() == &tenant)
+      communicators.push_back(Describe(*communicator, now_ns));
+  }
+  return {{"uid", tenant.user},
+          {"name", tenant.name},
+          {"sessions", tenant.sessions},
+          {"regions", tenant.regions},
+          {"region_bytes", tenant.region_bytes},
+          {"operations", tenant.operations},
+          {"bytes", tenant.bytes},
+          {"communicators", std::move(communicators)}};
+}
+
+json DescribeWorkers(const Executor& executor) {
+  const ExecutorCounters counters = executor.Counters();
+  json workers = json::array();
+  for (const WorkerCounters& worker : counters.workers) {
+    workers.push_back({{"units", worker.units},
+                       {"bytes", worker.bytes},
+                       {"busy_seconds", static_cast<double>(worker.busy_nanoseconds) * 1e-9}});
+  }
+  return workers;
+}
+
+}  // namespace
+
+std::string StatusReport(Engine& engine, uid_t reader) {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const bool provider = reader == 0 || reader == geteuid();
+  json report;
+  report["daemon"] = {{"version", kVersion},
+                      {"pid", getpid()},
+                      {"uptime_seconds", static_cast<double>(now_ns - engine.started_ns()) * 1e-9},
+                      {"socket", engine.config().socket_path},
+                      {"workers", engine.machine().workers}};
+  if (provider) report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
+  report["tenants"] = json::array();
+  for (const auto& [user, tenant] : engine.tenants()) {
+    if (provider || user == reader) report["tenants"].push_back(Describe(engine, *tenant, now_ns));
+  }
+  return report.dump();
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,55 @@
+#include "daemon/stream_queue.h"
+
+#include "src/ipc/futex.h"
+
+namespace harmonaize::daemon {
+
+bool StreamQueue::Arrive(PostedOperation* operation) {
+  const OperationDescriptor& descriptor = operation->descriptor;
+  arriving_ = descriptor.position;
+  sealed_ = (descriptor.flags & kLastOfPosition) != 0;
+  if (arriving_ == completed_ + 1) {
+    ++outstanding_;
+    return true;
+  }
+  waiting_.push_back(operation);
+  return false;
+}
+
+void StreamQueue::Finish(std::vector<PostedOperation*>* ready) {
+  --outstanding_;
+  const uint64_t current = completed_ + 1;
+  const bool all_arrived = arriving_ > current || sealed_;
+  if (outstanding_ > 0 || !all_arrived) return;
+  completed_ = current;
+  Publish();
+  while (!waiting_.empty() && waiting_.front()->descriptor.position == completed_ + 1) {
+    ++outstanding_;
+    ready->push_back(waiting_.front());
+    waiting_.pop_front();
+  }
+}
+
+void StreamQueue::NoteFailure(Code code, uint32_t member) {
+  slot_->error_code.store(static_cast<uint32_t>(code), std::memory_order_relaxed);
+  slot_->error_member.store(member, std::memory_order_relaxed);
+  // Published by the store of `completed` that follows; release for who polls the count alone.
+  slot_->error_count.store(++errors_, std::memory_order_release);
+}
+
+void StreamQueue::Publish() {
+  // Sequentially consistent against the tenant's increment of `waiters` and its look at
+  // `completed`: either it sees this store, or we see that it sleeps. The store also publishes the
+  // results that the executor wrote.
+  slot_->completed.store(completed_, std::memory_order_seq_cst);
+  if (slot_->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAll(CompletionFutex(slot_));
+}
+
+void StreamQueue::Reset() {
+  completed_ = 0;
+  arriving_ = 0;
+  sealed_ = true;
+  slot_->completed.store(0, std::memory_order_release);
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,320 @@
+#include "src/client/communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "src/base/log.h"
+
+namespace harmonaize {
+
+Communicator::Communicator(std::shared_ptr<Session> session, uint32_t member,
+                           const CommunicatorOptions& options)
+    : session_(std::move(session)), member_(member), options_(options) {
+  notice_seen_.store(slot().notice.version(), std::memory_order_relaxed);
+  failures_told_ = session_->stream_slot(member_).error_count.load(std::memory_order_acquire);
+}
+
+Communicator::~Communicator() = default;
+
+Result<UniqueId> Communicator::CreateUniqueId() {
+  const char* name = std::getenv("NCCL_COMM_ID");
+  if (name != nullptr && *name != '\0') return MakeNamedId(name);
+  Result<std::shared_ptr<Session>> session = Session::Get();
+  if (!session.ok()) return session.status();
+  const Result<CreateIdReply> reply = (*session)->Call<CreateIdReply>(CreateIdRequest{});
+  if (!reply.ok()) return reply.status();
+  return reply->id;
+}
+
+template <typename Request>
+Result<std::unique_ptr<Communicator>> Communicator::Make(std::shared_ptr<Session> session,
+                                                         const Request& request,
+                                                         const CommunicatorOptions& options,
+                                                         std::span<const std::byte> tail) {
+  const Result<MemberReply> reply = session->template Call<MemberReply>(request, tail);
+  if (!reply.ok()) return reply.status();
+  if (reply->member == kNoMember) return std::unique_ptr<Communicator>();
+  if (reply->member >= kMaxMembers) {
+    return InternalError("the daemon answered with member {}", reply->member);
+  }
+  return std::unique_ptr<Communicator>(
+      new Communicator(std::move(session), reply->member, options));
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::Join(const UniqueId& id, int ranks, int rank,
+                                                         const CommunicatorOptions& options) {
+  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
+  Result<std::shared_ptr<Session>> session = Session::Get();
+  if (!session.ok()) return session.status();
+  JoinRequest request;
+  request.id = id;
+  request.ranks = ranks;
+  request.rank = rank;
+  SetFieldText(request.name, options.name);
+  return Make(std::move(*session), request, options);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::Split(bool has_color, int color, int key,
+                                                          const CommunicatorOptions& options) {
+  SplitRequest request;
+  request.member = member_;
+  request.color = color;
+  request.key = key;
+  request.has_color = has_color ? 1 : 0;
+  SetFieldText(request.name, options.name);
+  return Make(session_, request, options);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::Shrink(std::span<const int> excluded,
+                                                           bool abort_parent,
+                                                           const CommunicatorOptions& options) {
+  ShrinkRequest request;
+  request.member = member_;
+  request.abort_parent = abort_parent ? 1 : 0;
+  SetFieldText(request.name, options.name);
+  static_assert(sizeof(int) == sizeof(int32_t));
+  return Make(session_, request, options, std::as_bytes(excluded));
+}
+
+Result<UniqueId> Communicator::CreateGrowId() {
+  CreateGrowIdRequest request;
+  request.member = member_;
+  const Result<CreateIdReply> reply = session_->Call<CreateIdReply>(request);
+  if (!reply.ok()) return reply.status();
+  return reply->id;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::GrowFrom(int ranks,
+                                                             const CommunicatorOptions& options) {
+  GrowRequest request;
+  request.member = member_;
+  request.ranks = ranks;
+  SetFieldText(request.name, options.name);
+  return Make(session_, request, options);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::JoinGrowth(const UniqueId& id, int ranks,
+                                                               int rank,
+                                                               const CommunicatorOptions& options) {
+  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
+  Result<std::shared_ptr<Session>> session = Session::Get();
+  if (!session.ok()) return session.status();
+  GrowRequest request;
+  request.id = id;
+  request.ranks = ranks;
+  request.rank = rank;
+  SetFieldText(request.name, options.name);
+  return Make(std::move(*session), request, options);
+}
+
+Status Communicator::AwaitReady() {
+  HZ_RETURN_IF_ERROR(session_->WaitWhileForming(member_, [this] { return OnTick(); }));
+  HZ_RETURN_IF_ERROR(SlotFailure());
+  ranks_ = slot().ranks.load(std::memory_order_relaxed);
+  rank_ = slot().rank.load(std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+Status Communicator::SlotFailure() const {
+  if (slot().state.load(std::memory_order_acquire) != static_cast<uint32_t>(MemberState::kFailed)) {
+    return Status::Ok();
+  }
+  return Status(static_cast<Code>(slot().error_code.load(std::memory_order_acquire)),
+                slot().error.Get());
+}
+
+Status Communicator::AsyncState() {
+  if (session_->lost()) return session_->CheckAlive();
+  const auto state = static_cast<MemberState>(slot().state.load(std::memory_order_acquire));
+  if (state == MemberState::kForming) {
+    HZ_RETURN_IF_ERROR(session_->CheckAlive());
+    return Status(Code::kInProgress, "the communicator is forming");
+  }
+  if (state == MemberState::kFailed) return SlotFailure();
+  if (rank_ < 0) HZ_RETURN_IF_ERROR(AwaitReady());
+  if (operation_pending_.load() || finalizing_.load()) {
+    if (!Quiescent()) {
+      HZ_RETURN_IF_ERROR(session_->CheckAlive());
+      return Status(Code::kInProgress, "operations are under way");
+    }
+    operation_pending_.store(false);
+    finalizing_.store(false);
+  }
+  const Status failure = TakeOperationFailure();
+  const std::lock_guard lock(failure_mutex_);
+  if (first_failure_.ok()) first_failure_ = failure;
+  return first_failure_;
+}
+
+Status Communicator::CheckUsable() {
+  if (session_->inherited()) {
+    return InvalidUsage(
+        "this process was forked from the one that made the communicator; make a new communicator "
+        "in the child");
+  }
+  if (session_->lost()) return session_->CheckAlive();
+  HZ_RETURN_IF_ERROR(SlotFailure());
+  if (slot().state.load(std::memory_order_acquire) != static_cast<uint32_t>(MemberState::kReady)) {
+    return InvalidUsage(
+        "the communicator is not ready: poll ncclCommGetAsyncError until it is no longer "
+        "ncclInProgress");
+  }
+  if (rank_ < 0) HZ_RETURN_IF_ERROR(AwaitReady());
+  if (operation_pending_.load() && !Quiescent()) {
+    return InvalidUsage(
+        "the previous call on this non-blocking communicator is still in progress: poll "
+        "ncclCommGetAsyncError until it is no longer ncclInProgress");
+  }
+  if (finalizing_.load()) return InvalidUsage("the communicator has been finalized");
+  return Status::Ok();
+}
+
+// Called about ten times a second while a thread waits: passes on whom the daemon sees being late.
+Status Communicator::OnTick() {
+  const uint32_t version = slot().notice.version();
+  if (version != notice_seen_.load(std::memory_order_relaxed) && (version & 1u) == 0) {
+    notice_seen_.store(version, std::memory_order_relaxed);
+    const std::string notice = slot().notice.Get();
+    if (!notice.empty()) {
+      Log(LogLevel::kWarning, kLogCollective, "{}", notice);
+      SetLastError(notice);
+    }
+  }
+  return Status::Ok();
+}
+
+bool Communicator::OwnPositionReached() {
+  return session_->stream_slot(member_).completed.load(std::memory_order_acquire) >= own_position_;
+}
+
+Status Communicator::AwaitOwnPosition() {
+  HZ_RETURN_IF_ERROR(
+      session_->WaitForPosition(member_, own_position_, [this] { return OnTick(); }));
+  return TakeOperationFailure();
+}
+
+Status Communicator::TakeOperationFailure() {
+  const StreamSlot& stream = session_->stream_slot(member_);
+  const std::lock_guard lock(failure_mutex_);
+  const uint32_t count = stream.error_count.load(std::memory_order_acquire);
+  if (count == failures_told_) return Status::Ok();
+  failures_told_ = count;
+  const auto code = static_cast<Code>(stream.error_code.load(std::memory_order_relaxed));
+  return Status(code, slot().error.Get());
+}
+
+void Communicator::NoteStreamUse(uint32_t stream, uint64_t position) {
+  const auto found = std::find_if(streams_used_.begin(), streams_used_.end(),
+                                  [&](const StreamUse& use) { return use.stream == stream; });
+  if (found != streams_used_.end()) {
+    found->position = position;
+  } else {
+    streams_used_.push_back({stream, position});
+  }
+}
+
+bool Communicator::Quiescent() {
+  return OwnPositionReached() &&
+         std::all_of(streams_used_.begin(), streams_used_.end(), [this](const StreamUse& use) {
+           const StreamSlot& stream = session_->stream_slot(use.stream);
+           return stream.completed.load(std::memory_order_acquire) >= use.position;
+         });
+}
+
+Status Communicator::AwaitQuiescent() {
+  const auto on_tick = [this] { return OnTick(); };
+  HZ_RETURN_IF_ERROR(session_->WaitForPosition(member_, own_position_, on_tick));
+  for (const StreamUse& use : streams_used_) {
+    HZ_RETURN_IF_ERROR(session_->WaitForPosition(use.stream, use.position, on_tick));
+  }
+  return Status::Ok();
+}
+
+Status Communicator::Finalize() {
+  if (!options_.blocking) {
+    finalizing_.store(true);
+    return AsyncState();
+  }
+  HZ_RETURN_IF_ERROR(AwaitReady());
+  HZ_RETURN_IF_ERROR(AwaitQuiescent());
+  finalizing_.store(true);
+  return Status::Ok();
+}
+
+Status Communicator::Leave() {
+  if (session_->inherited()) return Status::Ok();
+  if (session_->lost()) return session_->CheckAlive();
+  if (rank_ >= 0) HZ_RETURN_IF_ERROR(AwaitQuiescent());
+  LeaveRequest request;
+  request.member = member_;
+  return session_->Call<EmptyReply>(request).status();
+}
+
+Status Communicator::Abort() {
+  if (aborted_.exchange(true)) return Status::Ok();
+  if (session_->inherited()) return Status::Ok();
+  if (!session_->lost()) {
+    AbortRequest request;
+    request.member = member_;
+    // A daemon that is gone cannot hold this rank back either.
+    static_cast<void>(session_->Call<EmptyReply>(request));
+  }
+  // The daemon has ended every operation by now, so each thread inside is on its way out.
+  while (users_.load(std::memory_order_acquire) > 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return Status::Ok();
+}
+
+Status Communicator::Revoke() {
+  RevokeRequest request;
+  request.member = member_;
+  return session_->Call<EmptyReply>(request).status();
+}
+
+std::string Communicator::LastError() const {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!last_error_.empty()) return last_error_;
+  }
+  return session_->inherited() ? std::string() : slot().error.Get();
+}
+
+void Communicator::SetLastError(std::string text) {
+  const std::lock_guard lock(failure_mutex_);
+  last_error_ = std::move(text);
+}
+
+Result<int> Communicator::AddPreMulSum(DataType type, uint64_t scalar_bits) {
+  const auto unused = std::find_if(operators_.begin(), operators_.end(),
+                                   [](const PreMulSum& op) { return !op.live; });
+  const auto index = static_cast<int>(unused - operators_.begin());
+  if (unused == operators_.end()) operators_.emplace_back();
+  operators_[static_cast<size_t>(index)] = {true, type, scalar_bits};
+  return kFirstUserOperator + index;
+}
+
+Status Communicator::RemovePreMulSum(int op) {
+  const size_t index = static_cast<size_t>(op - kFirstUserOperator);
+  if (op < kFirstUserOperator || index >= operators_.size() || !operators_[index].live) {
+    return InvalidArgument("operator {} was not made on this communicator, or was destroyed", op);
+  }
+  operators_[index].live = false;
+  return Status::Ok();
+}
+
+Result<uint64_t> Communicator::PreMulSumScalar(int op, DataType type) const {
+  const size_t index = static_cast<size_t>(op - kFirstUserOperator);
+  if (op < kFirstUserOperator || index >= operators_.size() || !operators_[index].live) {
+    return InvalidArgument("operator {} was not made on this communicator, or was destroyed", op);
+  }
+  if (operators_[index].type != type) {
+    return InvalidArgument("operator {} was made for {}, not for {}", op,
+                           DataTypeName(operators_[index].type), DataTypeName(type));
+  }
+  return operators_[index].scalar_bits;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/client/session.h"
+#include "src/client/stream.h"
+#include "src/ipc/unique_id.h"
+#include "src/numerics/types.h"
+
+namespace harmonaize {
+
+/// What a rank may choose for its communicator.
+struct CommunicatorOptions {
+  bool blocking =
+      true;          ///< False: calls may return kInProgress; AsyncState tells when they are done.
+  std::string name;  ///< For logs and the operator.
+  int device = 0;    ///< The label that ncclCommCuDevice gives back.
+};
+
+/// One rank's handle on a communicator. Made kForming by Join, Split, Shrink or Grow; ready once
+/// all ranks are there. Used by one thread at a time, but for Abort, AsyncState and LastError,
+/// which any thread may call at any moment.
+class Communicator {
+ public:
+  /// What ncclGetUniqueId gives: the name in NCCL_COMM_ID, or a secret that the daemon draws.
+  static Result<UniqueId> CreateUniqueId();
+
+  static Result<std::unique_ptr<Communicator>> Join(const UniqueId& id, int ranks, int rank,
+                                                    const CommunicatorOptions& options);
+  /// nullptr for a rank that takes no part (`has_color` false); it must call nevertheless.
+  Result<std::unique_ptr<Communicator>> Split(bool has_color, int color, int key,
+                                              const CommunicatorOptions& options);
+  /// Called by the ranks that stay, with the same list.
+  Result<std::unique_ptr<Communicator>> Shrink(std::span<const int> excluded, bool abort_parent,
+                                               const CommunicatorOptions& options);
+  /// The id by which new ranks join a growth of this communicator.
+  Result<UniqueId> CreateGrowId();
+  /// A rank of the parent takes part with GrowFrom, a new one with JoinGrowth.
+  Result<std::unique_ptr<Communicator>> GrowFrom(int ranks, const CommunicatorOptions& options);
+  static Result<std::unique_ptr<Communicator>> JoinGrowth(const UniqueId& id, int ranks, int rank,
+                                                          const CommunicatorOptions& options);
+
+  /// Frees the handle. Call Leave or Abort first, or the daemon keeps the rank until the process
+  /// ends.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// Waits while the communicator forms; then ok, or why it failed.
+  Status AwaitReady();
+  /// ok; kInProgress while it forms or a non-blocking call is under way; or the first failure.
+  Status AsyncState();
+  /// ok when operations may be posted; else what is in the way.
+  Status CheckUsable();
+
+  /// Starts to flush; AsyncState is kInProgress until everything posted is done. Waits for it when
+  /// the communicator is blocking.
+  Status Finalize();
+  /// Waits for what is posted, then leaves.
+  Status Leave();
+  /// Ends every operation of every rank with an error that names this rank, and leaves. Does not
+  /// wait for peers; threads inside a call on this communicator have left it when this returns.
+  Status Abort();
+  /// Ends every operation in flight; afterwards only Leave, Split and Shrink make sense.
+  Status Revoke();
+
+  /// Ranks in the communicator, and this one's number in it. Known once it is ready.
+  int ranks() const { return ranks_; }
+  int rank() const { return rank_; }
+  const CommunicatorOptions& options() const { return options_; }
+  uint32_t member() const { return member_; }
+  Session& session() { return *session_; }
+
+  /// The last failure's text, or "".
+  std::string LastError() const;
+  void SetLastError(std::string text);
+
+  /// A user-made operator (ncclRedOpCreatePreMulSum): number from kFirstUserOperator up.
+  static constexpr int kFirstUserOperator = 5;
+  Result<int> AddPreMulSum(DataType type, uint64_t scalar_bits);
+  Status RemovePreMulSum(int op);
+  /// The scalar of a user-made operator; an error for an unknown one or one made for another type.
+  Result<uint64_t> PreMulSumScalar(int op, DataType type) const;
+
+  // For the group that launches operations.
+
+  uint64_t NextSequence() { return next_sequence_++; }
+  uint64_t NextOwnPosition() { return ++own_position_; }
+  /// Waits until the own queue is done, and gives the failure of what was in it.
+  Status AwaitOwnPosition();
+  /// Whether the own queue is done. No waiting.
+  bool OwnPositionReached();
+  /// Remembers that operations of this communicator were queued on a host stream.
+  void NoteStreamUse(uint32_t stream, uint64_t position);
+  /// True while a non-blocking operation is under way.
+  void SetOperationPending(bool pending) { operation_pending_.store(pending); }
+
+  /// Between these two a thread is inside a call; Abort does not return before it has left.
+  void Enter() { users_.fetch_add(1, std::memory_order_acquire); }
+  void Exit() { users_.fetch_sub(1, std::memory_order_release); }
+
+ private:
+  struct StreamUse {
+    uint32_t stream;
+    uint64_t position;
+  };
+  struct PreMulSum {
+    bool live;
+    DataType type;
+    uint64_t scalar_bits;
+  };
+
+  Communicator(std::shared_ptr<Session> session, uint32_t member,
+               const CommunicatorOptions& options);
+  template <typename Request>
+  static Result<std::unique_ptr<Communicator>> Make(std::shared_ptr<Session> session,
+                                                    const Request& request,
+                                                    const CommunicatorOptions& options,
+                                                    std::span<const std::byte> tail = {});
+  MemberSlot& slot() const { return session_->member_slot(member_); }
+  Status SlotFailure() const;
+  Status TakeOperationFailure();
+  Status OnTick();
+  bool Quiescent();
+  Status AwaitQuiescent();
+
+  std::shared_ptr<Session> session_;
+  const uint32_t member_;
+  const CommunicatorOptions options_;
+  int ranks_ = 0;
+  int rank_ = -1;
+
+  uint64_t next_sequence_ = 0;
+  uint64_t own_position_ = 0;
+  uint32_t failures_told_ = 0;
+  std::vector<StreamUse> streams_used_;
+  std::vector<PreMulSum> operators_;
+
+  std::atomic<bool> finalizing_{false};
+  std::atomic<bool> operation_pending_{false};
+  std::atomic<bool> aborted_{false};
+  std::atomic<int> users_{0};
+  std::atomic<uint32_t> notice_seen_{0};
+
+  mutable std::mutex failure_mutex_;  // guards the two below
+  Status first_failure_;
+  std::string last_error_;
+};
+
+}  // namespace harmonaize

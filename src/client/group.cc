@@ -1,0 +1,85 @@
+#include "src/client/group.h"
+
+#include "src/client/launch.h"
+
+namespace harmonaize {
+namespace {
+
+/// Keeps the first real failure; kInProgress gives way to one.
+void Keep(Status* kept, const Status& status) {
+  if (status.ok()) return;
+  if (kept->ok() || (kept->code() == Code::kInProgress && status.code() != Code::kInProgress)) {
+    *kept = status;
+  }
+}
+
+}  // namespace
+
+Group& Group::OfThisThread() {
+  thread_local Group group;
+  return group;
+}
+
+Status Group::End() {
+  if (depth_ == 0) return InvalidUsage("ncclGroupEnd without a ncclGroupStart in this thread");
+  if (--depth_ > 0) return Status::Ok();
+  return Run();
+}
+
+Status Group::Run() {
+  // Taken out first: the group is empty and ready for reuse whatever happens below.
+  const std::vector<Operation> operations = std::exchange(operations_, {});
+  Status status = std::exchange(failure_, Status::Ok());
+  if (!status.ok()) {
+    for (const Forming& forming : std::exchange(forming_, {})) forming.on_failure();
+    return status;
+  }
+  Keep(&status, AwaitForming());
+  if (!operations.empty() && (status.ok() || status.code() == Code::kInProgress)) {
+    Keep(&status, LaunchOperations(operations));
+  }
+  return status;
+}
+
+Status Group::AwaitForming() {
+  Status status;
+  for (const Forming& forming : std::exchange(forming_, {})) {
+    if (!forming.communicator->options().blocking) {
+      Keep(&status, forming.communicator->AsyncState());
+      continue;
+    }
+    const Status ready = forming.communicator->AwaitReady();
+    if (!ready.ok()) forming.on_failure();
+    Keep(&status, ready);
+  }
+  return status;
+}
+
+Result<double> Group::SimulateEnd() {
+  if (depth_ == 0) {
+    return InvalidUsage("ncclGroupSimulateEnd without a ncclGroupStart in this thread");
+  }
+  depth_ = 0;
+  const std::vector<Operation> operations = std::exchange(operations_, {});
+  HZ_RETURN_IF_ERROR(std::exchange(failure_, Status::Ok()));
+  HZ_RETURN_IF_ERROR(AwaitForming());
+  return EstimateOperations(operations);
+}
+
+Status Group::Add(const Operation& operation) {
+  if (!open()) return LaunchOperations({&operation, 1});
+  operations_.push_back(operation);
+  return Status::Ok();
+}
+
+Status Group::AddForming(Communicator* communicator, std::function<void()> on_failure) {
+  forming_.push_back({communicator, std::move(on_failure)});
+  if (open()) return Status::Ok();
+  return AwaitForming();
+}
+
+void Group::NoteFailure(const Status& status) {
+  if (open()) Keep(&failure_, status);
+}
+
+}  // namespace harmonaize

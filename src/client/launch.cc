@@ -1,0 +1,293 @@
+#include "src/client/launch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "src/base/log.h"
+#include "src/client/memory.h"
+#include "src/client/staging.h"
+
+namespace harmonaize {
+namespace {
+
+/// Below this a rank copies its heap buffers through shared memory itself: the copy costs less than
+/// the daemon's process_vm_readv, whose price is that of its system call and of pinning the pages.
+constexpr uint64_t kCopyThroughStagingBytes = 16 * 1024;
+
+/// One buffer of one operation, as the daemon will find it.
+struct PreparedBuffer {
+  BufferReference reference;
+  std::byte* staging = nullptr;  // borrowed from the pool, when set
+  uint64_t bytes = 0;
+};
+
+struct PreparedOperation {
+  const Operation* operation;
+  PreparedBuffer send;
+  PreparedBuffer receive;
+};
+
+/// An ordered queue that this launch appends to: a host stream's, or a communicator's own.
+struct QueueUse {
+  Communicator* communicator;  // of its own queue, or the last one to use the stream
+  HostStream* stream;
+  uint64_t position = 0;
+  size_t last_descriptor = 0;
+};
+
+class Launch {
+ public:
+  Status Run(std::span<const Operation> operations) {
+    Clear();
+    HZ_RETURN_IF_ERROR(Check(operations));
+    EnterCommunicators();
+    Status status = Prepare(operations);
+    if (status.ok()) status = Post();
+    if (status.ok()) status = Wait();
+    ReturnStaging(status.ok());
+    LeaveCommunicators();
+    return status;
+  }
+
+ private:
+  void Clear() {
+    prepared_.clear();
+    queues_.clear();
+    descriptors_.clear();
+    copy_out_ = false;
+  }
+
+  Status Check(std::span<const Operation> operations) {
+    for (const Operation& operation : operations) {
+      if (FindQueue(operation) != nullptr) continue;
+      HZ_RETURN_IF_ERROR(operation.communicator->CheckUsable());
+      if (operation.stream != nullptr &&
+          &operation.stream->session() != &operation.communicator->session()) {
+        return InvalidUsage(
+            "the host stream was made on a connection to the daemon that is lost; make a new one");
+      }
+      queues_.push_back({operation.communicator, operation.stream});
+    }
+    return Status::Ok();
+  }
+
+  QueueUse* FindQueue(const Operation& operation) {
+    // The last operation's queue is nearly always this one's too.
+    for (auto queue = queues_.rbegin(); queue != queues_.rend(); ++queue) {
+      if (queue->communicator == operation.communicator && queue->stream == operation.stream) {
+        return &*queue;
+      }
+    }
+    return nullptr;
+  }
+
+  void EnterCommunicators() {
+    for (const QueueUse& queue : queues_) queue.communicator->Enter();
+  }
+  void LeaveCommunicators() {
+    for (const QueueUse& queue : queues_) queue.communicator->Exit();
+  }
+
+  Status Prepare(std::span<const Operation> operations) {
+    for (const Operation& operation : operations) {
+      prepared_.push_back({&operation, {}, {}});
+      PreparedOperation& prepared = prepared_.back();
+      const Communicator& communicator = *operation.communicator;
+      const BufferBlocks blocks =
+          BlocksOf(operation.collective, communicator.ranks(), communicator.rank(), operation.root);
+      HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.send, &prepared.send.bytes));
+      HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.receive, &prepared.receive.bytes));
+      HZ_RETURN_IF_ERROR(Locate(operation, operation.send, &prepared.send));
+      HZ_RETURN_IF_ERROR(Locate(operation, operation.receive, &prepared.receive));
+      if (prepared.send.staging != nullptr) {
+        std::memcpy(prepared.send.staging, operation.send, prepared.send.bytes);
+      }
+    }
+    return Status::Ok();
+  }
+
+  static Status SizeOf(const Operation& operation, uint64_t blocks, uint64_t* bytes) {
+    const uint64_t element = DataTypeSize(operation.type);
+    if (__builtin_mul_overflow(operation.count, element, bytes) ||
+        __builtin_mul_overflow(*bytes, blocks, bytes) || *bytes > (uint64_t{1} << 62)) {
+      return InvalidArgument("{} of {} elements of {} needs more bytes than an address can count",
+                             CollectiveName(operation.collective), operation.count,
+                             DataTypeName(operation.type));
+    }
+    return Status::Ok();
+  }
+
+  Status Locate(const Operation& operation, const void* address, PreparedBuffer* buffer) {
+    if (buffer->bytes == 0) return Status::Ok();
+    Session& session = operation.communicator->session();
+    Result<BufferReference> found = RegionTable::Get().Locate(session, address, buffer->bytes);
+    if (!found.ok()) return found.status();
+    if (found->region != kNoBuffer) {
+      buffer->reference = *found;
+      return Status::Ok();
+    }
+    const bool waits_here =
+        operation.stream == nullptr && operation.communicator->options().blocking;
+    if (!session.reaches_private_memory() ||
+        (waits_here && buffer->bytes <= kCopyThroughStagingBytes)) {
+      return Stage(operation, buffer);
+    }
+    buffer->reference.region = kPrivateMemory;
+    buffer->reference.offset = reinterpret_cast<uint64_t>(address);
+    return Status::Ok();
+  }
+
+  Status Stage(const Operation& operation, PreparedBuffer* buffer) {
+    // What is copied now must already be what the stream's earlier operations leave behind, and
+    // what comes back can only be copied once the operation is done: so this one is not
+    // asynchronous.
+    if (operation.stream != nullptr) HZ_RETURN_IF_ERROR(operation.stream->Drain());
+    copy_out_ = true;
+    Result<std::byte*> staging = StagingPool::Get().Acquire(buffer->bytes);
+    if (!staging.ok()) return staging.status();
+    buffer->staging = *staging;
+    Result<BufferReference> found = RegionTable::Get().Locate(operation.communicator->session(),
+                                                              buffer->staging, buffer->bytes);
+    if (!found.ok()) return found.status();
+    buffer->reference = *found;
+    return Status::Ok();
+  }
+
+  Status Post() {
+    std::vector<std::unique_lock<std::mutex>> orders;
+    HZ_RETURN_IF_ERROR(TakePositions(&orders));
+    for (const PreparedOperation& prepared : prepared_) {
+      QueueUse* queue = FindQueue(*prepared.operation);
+      queue->last_descriptor = descriptors_.size();
+      descriptors_.push_back(Describe(prepared, *queue));
+    }
+    for (const QueueUse& queue : queues_) MarkLast(queue);
+    return queues_.front().communicator->session().Submit(descriptors_);
+  }
+
+  /// Several communicators may share a stream, and then they share its position too.
+  Status TakePositions(std::vector<std::unique_lock<std::mutex>>* orders) {
+    std::vector<HostStream*> streams;
+    for (const QueueUse& queue : queues_) {
+      if (queue.stream != nullptr) streams.push_back(queue.stream);
+    }
+    // One order for all threads, so that two launches on the same streams cannot deadlock.
+    std::sort(streams.begin(), streams.end());
+    streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
+    for (HostStream* stream : streams) {
+      orders->emplace_back(stream->order());
+      HZ_RETURN_IF_ERROR(stream->AwaitRoom());
+      const uint64_t position = stream->NextPosition();
+      for (QueueUse& queue : queues_) {
+        if (queue.stream != stream) continue;
+        queue.position = position;
+        queue.communicator->NoteStreamUse(stream->index(), position);
+      }
+    }
+    for (QueueUse& queue : queues_) {
+      if (queue.stream == nullptr) queue.position = queue.communicator->NextOwnPosition();
+    }
+    return Status::Ok();
+  }
+
+  static OperationDescriptor Describe(const PreparedOperation& prepared, const QueueUse& queue) {
+    const Operation& operation = *prepared.operation;
+    OperationDescriptor descriptor;
+    if (!IsPointToPoint(operation.collective)) {
+      descriptor.sequence = operation.communicator->NextSequence();
+    }
+    descriptor.count = operation.count;
+    descriptor.position = queue.position;
+    descriptor.scalar = operation.scalar;
+    descriptor.send = prepared.send.reference;
+    descriptor.receive = prepared.receive.reference;
+    descriptor.member = operation.communicator->member();
+    descriptor.stream =
+        operation.stream != nullptr ? operation.stream->index() : operation.communicator->member();
+    descriptor.root = operation.root;
+    descriptor.collective = operation.collective;
+    descriptor.type = operation.type;
+    descriptor.op = operation.op;
+    return descriptor;
+  }
+
+  /// Flags the last descriptor of the queue's position, which for a stream that several
+  /// communicators share is the last of all of theirs.
+  void MarkLast(const QueueUse& queue) {
+    size_t last = queue.last_descriptor;
+    if (queue.stream != nullptr) {
+      for (const QueueUse& other : queues_) {
+        if (other.stream == queue.stream) last = std::max(last, other.last_descriptor);
+      }
+    }
+    descriptors_[last].flags |= kLastOfPosition;
+  }
+
+  Status Wait() {
+    Status kept;
+    for (const QueueUse& queue : queues_) {
+      const Status status = WaitFor(queue);
+      if (kept.ok() || kept.code() == Code::kInProgress) kept = status.ok() ? kept : status;
+    }
+    return kept;
+  }
+
+  Status WaitFor(const QueueUse& queue) {
+    if (queue.stream != nullptr) {
+      return copy_out_ ? queue.stream->Drain() : Status::Ok();
+    }
+    Communicator& communicator = *queue.communicator;
+    if (communicator.options().blocking || copy_out_) return communicator.AwaitOwnPosition();
+    if (communicator.OwnPositionReached()) return communicator.AwaitOwnPosition();
+    communicator.SetOperationPending(true);
+    return Status(Code::kInProgress, "the operation is under way");
+  }
+
+  void ReturnStaging(bool completed) {
+    for (PreparedOperation& prepared : prepared_) {
+      if (completed && prepared.receive.staging != nullptr) {
+        std::memcpy(prepared.operation->receive, prepared.receive.staging, prepared.receive.bytes);
+      }
+      for (PreparedBuffer* buffer : {&prepared.send, &prepared.receive}) {
+        if (buffer->staging != nullptr) {
+          StagingPool::Get().Release(buffer->staging, buffer->bytes);
+        }
+      }
+    }
+  }
+
+  // Kept from launch to launch, so that the steady state allocates nothing.
+  std::vector<PreparedOperation> prepared_;
+  std::vector<QueueUse> queues_;
+  std::vector<OperationDescriptor> descriptors_;
+  bool copy_out_ = false;
+};
+
+}  // namespace
+
+Status LaunchOperations(std::span<const Operation> operations) {
+  thread_local Launch launch;
+  return launch.Run(operations);
+}
+
+Result<double> EstimateOperations(std::span<const Operation> operations) {
+  double seconds = 0;
+  for (const Operation& operation : operations) {
+    Communicator& communicator = *operation.communicator;
+    EstimateRequest request;
+    request.count = operation.count;
+    request.member = communicator.member();
+    request.root = operation.root;
+    request.collective = operation.collective;
+    request.type = operation.type;
+    const void* buffer = operation.send != nullptr ? operation.send : operation.receive;
+    request.private_memory = RegionTable::Get().Contains(buffer, 1) ? 0 : 1;
+    const Result<EstimateReply> reply = communicator.session().Call<EstimateReply>(request);
+    if (!reply.ok()) return reply.status();
+    seconds += reply->seconds;
+  }
+  return seconds;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+#include "src/base/status.h"
+#include "src/client/operation.h"
+
+namespace harmonaize {
+
+/// Hands operations that belong together to the daemon, and waits for those that have no host
+/// stream. The first failure; kInProgress when all went well so far but an operation of a
+/// non-blocking communicator is under way. When an operation cannot be posted, none is.
+Status LaunchOperations(std::span<const Operation> operations);
+
+/// Seconds that the daemon's executor expects the operations to take, one after the other.
+Result<double> EstimateOperations(std::span<const Operation> operations);
+
+}  // namespace harmonaize

@@ -1,0 +1,100 @@
+#include "src/client/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "src/base/log.h"
+
+namespace harmonaize {
+
+RegionTable& RegionTable::Get() {
+  // Never destroyed: memory may be freed by destructors that run after ours would.
+  static RegionTable* const table = new RegionTable();
+  return *table;
+}
+
+Result<void*> RegionTable::Allocate(size_t bytes) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes == 0) bytes = 1;
+  if (bytes > SIZE_MAX - page) return InvalidArgument("cannot allocate {} bytes", bytes);
+  const size_t rounded = (bytes + page - 1) / page * page;
+  Result<SharedMemory> memory = CreateSharedMemory("harmonaize", rounded);
+  if (!memory.ok()) return memory.status();
+  auto region = std::make_shared<Region>();
+  region->memory = std::move(*memory);
+  void* address = region->memory.mapping.data();
+  // Taken by the kernel as a hint: fewer page faults on both sides where it has huge pages to give.
+  madvise(address, rounded, MADV_HUGEPAGE);
+  const std::unique_lock lock(mutex_);
+  regions_[reinterpret_cast<uintptr_t>(address)] = std::move(region);
+  return address;
+}
+
+Status RegionTable::Free(void* address) {
+  std::shared_ptr<Region> region;
+  {
+    const std::unique_lock lock(mutex_);
+    const auto found = regions_.find(reinterpret_cast<uintptr_t>(address));
+    if (found == regions_.end()) {
+      return InvalidArgument("{} was not returned by ncclMemAlloc, or was freed already", address);
+    }
+    region = std::move(found->second);
+    regions_.erase(found);
+  }
+  const std::shared_ptr<Session> session = Session::Current();
+  if (session == nullptr || region->known_to.load() != session.get() || session->lost()) {
+    return Status::Ok();
+  }
+  UnregisterRegionRequest request;
+  request.region = region->id.load();
+  const Result<EmptyReply> reply = session->Call<EmptyReply>(request);
+  // A daemon that is gone has let go of the region as well.
+  if (!reply.ok() && reply.status().code() != Code::kRemoteError) return reply.status();
+  return Status::Ok();
+}
+
+std::shared_ptr<RegionTable::Region> RegionTable::Find(uintptr_t address, uint64_t bytes) {
+  const std::shared_lock lock(mutex_);
+  auto after = regions_.upper_bound(address);
+  if (after == regions_.begin()) return nullptr;
+  const auto& [first, region] = *std::prev(after);
+  const uint64_t size = region->memory.mapping.size();
+  const uint64_t offset = address - first;
+  if (offset > size || bytes > size - offset) return nullptr;
+  return region;
+}
+
+bool RegionTable::Contains(const void* address, uint64_t bytes) {
+  return Find(reinterpret_cast<uintptr_t>(address), bytes) != nullptr;
+}
+
+Result<BufferReference> RegionTable::Locate(Session& session, const void* address, uint64_t bytes) {
+  const auto start = reinterpret_cast<uintptr_t>(address);
+  BufferReference reference;
+  const std::shared_ptr<Region> region = Find(start, bytes);
+  if (region == nullptr) return reference;
+  if (region->known_to.load(std::memory_order_acquire) != &session) {
+    HZ_RETURN_IF_ERROR(Announce(session, *region));
+  }
+  reference.region = region->id.load(std::memory_order_relaxed);
+  reference.offset = start - reinterpret_cast<uintptr_t>(region->memory.mapping.data());
+  return reference;
+}
+
+Status RegionTable::Announce(Session& session, Region& region) {
+  const std::lock_guard lock(region.announcing);
+  if (region.known_to.load(std::memory_order_acquire) == &session) return Status::Ok();
+  RegisterRegionRequest request;
+  request.bytes = region.memory.mapping.size();
+  const int descriptors[] = {region.memory.descriptor.get()};
+  const Result<RegisterRegionReply> reply =
+      session.Call<RegisterRegionReply>(request, {}, descriptors);
+  if (!reply.ok()) return reply.status();
+  region.id.store(reply->region, std::memory_order_relaxed);
+  region.known_to.store(&session, std::memory_order_release);
+  Log(LogLevel::kInfo, kLogAllocation, "registered {} bytes at {} as region {}", request.bytes,
+      static_cast<void*>(region.memory.mapping.data()), reply->region);
+  return Status::Ok();
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <shared_mutex>
+
+#include "src/base/status.h"
+#include "src/client/session.h"
+#include "src/ipc/session_segment.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize {
+
+/// The memory of this process that the daemon can map: what ncclMemAlloc gave out, and the staging
+/// buffers. One table a process; thread safe. A region is announced to the daemon at its first use
+/// and again after a reconnect, so memory outlives sessions.
+class RegionTable {
+ public:
+  static RegionTable& Get();
+
+  /// Fresh zeroed shared memory of at least `bytes` bytes, page aligned.
+  Result<void*> Allocate(size_t bytes);
+  /// Gives back what Allocate returned; kInvalidArgument for any other address. Waits until the
+  /// daemon has no operation on it.
+  Status Free(void* address);
+
+  /// How the daemon finds [address, address + bytes) when it lies in one region, announcing the
+  /// region first where needed. kNoBuffer in `region` when it lies in none.
+  Result<BufferReference> Locate(Session& session, const void* address, uint64_t bytes);
+
+  /// Whether the whole range lies in one region.
+  bool Contains(const void* address, uint64_t bytes);
+
+ private:
+  struct Region {
+    SharedMemory memory;
+    std::mutex announcing;
+    /// The session that knows the region under `id`; compared, never followed.
+    std::atomic<const Session*> known_to{nullptr};
+    std::atomic<uint32_t> id{kNoBuffer};
+  };
+
+  std::shared_ptr<Region> Find(uintptr_t address, uint64_t bytes);
+  static Status Announce(Session& session, Region& region);
+
+  std::shared_mutex mutex_;
+  std::map<uintptr_t, std::shared_ptr<Region>> regions_;  // by first address
+};
+
+}  // namespace harmonaize

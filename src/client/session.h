@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+#include "src/ipc/control_socket.h"
+#include "src/ipc/messages.h"
+#include "src/ipc/session_segment.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize {
+
+/// This process's connection to the host's daemon: a control socket for rare requests, and shared
+/// memory for operations. Thread safe. No thread of its own: whoever waits looks after the wait.
+///
+/// Once the daemon is gone every call gives kRemoteError; the next Session::Get tries to connect
+/// anew, while communicators of the old session stay broken.
+class Session {
+ public:
+  /// The process's session, connected at the first call (or the first after fork or after a lost
+  /// daemon). kUnavailable where no daemon listens, naming the sockets tried.
+  static Result<std::shared_ptr<Session>> Get();
+  /// The session if there is one already, else nullptr.
+  static std::shared_ptr<Session> Current();
+
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Sends `request` and waits for its answer. `descriptors` travel along.
+  template <typename Reply, typename Request>
+  Result<Reply> Call(const Request& request, std::span<const std::byte> tail = {},
+                     std::span<const int> descriptors = {}) {
+    Result<ControlMessage> message = Exchange(Encode(Request::kType, request, tail), descriptors);
+    if (!message.ok()) return message.status();
+    return DecodeReply<Reply>(message->bytes);
+  }
+
+  /// What `harmonaize status` shows, as JSON.
+  Result<std::string> FetchStatus();
+
+  /// Hands descriptors to the daemon in this order, all of them or (when the daemon is gone) none.
+  /// Blocks while the ring is full.
+  Status Submit(std::span<const OperationDescriptor> descriptors);
+
+  /// Waits until `stream` has completed `position`. `on_tick` is called now and then during a long
+  /// wait (about ten times a second); a failure that it returns ends the wait.
+  Status WaitForPosition(uint32_t stream, uint64_t position,
+                         const std::function<Status()>& on_tick);
+  /// Waits until the member is no longer kForming; `on_tick` as above.
+  Status WaitWhileForming(uint32_t member, const std::function<Status()>& on_tick);
+
+  MemberSlot& member_slot(uint32_t member) { return segment_->members[member]; }
+  StreamSlot& stream_slot(uint32_t stream) { return segment_->streams[stream]; }
+
+  /// kRemoteError, with the daemon's last word if it left one, once the daemon is gone. Looks at
+  /// the socket: a system call.
+  Status CheckAlive();
+  /// The same from memory, without looking.
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  /// Whether this process is a forked child of the one that connected.
+  bool inherited() const;
+
+  /// Whether the daemon can reach memory that was not registered with it.
+  bool reaches_private_memory() const { return hello_.reaches_private_memory != 0; }
+  const HelloReply& hello() const { return hello_; }
+
+ private:
+  Session() = default;
+  static Result<std::shared_ptr<Session>> Connect();
+  Status Open(ControlSocket socket, const std::string& path);
+  Result<ControlMessage> Exchange(const std::vector<std::byte>& request,
+                                  std::span<const int> descriptors);
+  Status Lost(const Status& why);
+  Status AwaitRoom(uint32_t tail);
+  void RingDoorbell();
+
+  template <typename Reply>
+  static Result<Reply> DecodeReply(std::span<const std::byte> bytes) {
+    Result<MessageHeader> header = DecodeHeader(bytes);
+    if (!header.ok()) return header.status();
+    HZ_RETURN_IF_ERROR(DecodeFailure(*header, bytes));
+    return DecodeBody<Reply>(*header, bytes);
+  }
+
+  std::string path_;
+  std::mutex control_mutex_;  // one request at a time
+  ControlSocket socket_;
+  std::mutex submit_mutex_;  // one producer at a time
+  Mapping mapping_;
+  SessionSegment* segment_ = nullptr;
+  FileDescriptor doorbell_;
+  HelloReply hello_;
+  uint64_t fork_generation_ = 0;
+  std::atomic<bool> lost_{false};
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// Shared buffers through which private memory travels when the daemon may not reach it, or when a
+/// copy by the rank is cheaper than the daemon's system call. Kept for reuse by size class. One
+/// pool a process; thread safe.
+class StagingPool {
+ public:
+  static StagingPool& Get();
+
+  /// A shared buffer of at least `bytes` bytes that nobody else uses until Release.
+  Result<std::byte*> Acquire(uint64_t bytes);
+  void Release(std::byte* buffer, uint64_t bytes);
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, std::vector<std::byte*>> free_;  // by size class
+};
+
+}  // namespace harmonaize

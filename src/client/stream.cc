@@ -1,0 +1,96 @@
+#include "src/client/stream.h"
+
+#include <shared_mutex>
+#include <unordered_set>
+
+namespace harmonaize {
+namespace {
+
+/// Positions that one stream may have queued before its caller waits, as a CUDA launch queue does.
+constexpr uint64_t kQueueDepth = 1024;
+
+std::shared_mutex streams_mutex;
+std::unordered_set<const void*>& LiveStreams() {
+  static auto* const streams = new std::unordered_set<const void*>();
+  return *streams;
+}
+
+Status NoTick() {
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<HostStream*> HostStream::Create() {
+  Result<std::shared_ptr<Session>> session = Session::Get();
+  if (!session.ok()) return session.status();
+  const Result<OpenStreamReply> reply = (*session)->Call<OpenStreamReply>(OpenStreamRequest{});
+  if (!reply.ok()) return reply.status();
+  auto* stream = new HostStream(std::move(*session), reply->stream);
+  const std::unique_lock lock(streams_mutex);
+  LiveStreams().insert(stream);
+  return stream;
+}
+
+HostStream* HostStream::From(const void* handle) {
+  const std::shared_lock lock(streams_mutex);
+  if (!LiveStreams().contains(handle)) return nullptr;
+  return static_cast<HostStream*>(const_cast<void*>(handle));
+}
+
+Status HostStream::Destroy(HostStream* stream) {
+  Status status = stream->Synchronize();
+  {
+    const std::unique_lock lock(streams_mutex);
+    LiveStreams().erase(stream);
+  }
+  CloseStreamRequest request;
+  request.stream = stream->index_;
+  const Result<EmptyReply> reply = stream->session_->Call<EmptyReply>(request);
+  if (status.ok()) status = reply.status();
+  delete stream;
+  return status;
+}
+
+Status HostStream::Query() {
+  const std::lock_guard lock(order_);
+  HZ_RETURN_IF_ERROR(session_->lost() ? session_->CheckAlive() : Status::Ok());
+  const StreamSlot& slot = session_->stream_slot(index_);
+  if (slot.completed.load(std::memory_order_acquire) < last_position_) {
+    HZ_RETURN_IF_ERROR(session_->CheckAlive());
+    return Status(Code::kInProgress, "operations are queued");
+  }
+  return TakeFailure();
+}
+
+Status HostStream::Drain() {
+  uint64_t position;
+  {
+    const std::lock_guard lock(order_);
+    position = last_position_;
+  }
+  return session_->WaitForPosition(index_, position, NoTick);
+}
+
+Status HostStream::Synchronize() {
+  HZ_RETURN_IF_ERROR(Drain());
+  const std::lock_guard lock(order_);
+  return TakeFailure();
+}
+
+Status HostStream::AwaitRoom() {
+  if (last_position_ < kQueueDepth) return Status::Ok();
+  return session_->WaitForPosition(index_, last_position_ - kQueueDepth, NoTick);
+}
+
+Status HostStream::TakeFailure() {
+  const StreamSlot& slot = session_->stream_slot(index_);
+  const uint32_t count = slot.error_count.load(std::memory_order_acquire);
+  if (count == failures_told_) return Status::Ok();
+  failures_told_ = count;
+  const auto code = static_cast<Code>(slot.error_code.load(std::memory_order_relaxed));
+  const uint32_t member = slot.error_member.load(std::memory_order_relaxed);
+  return Status(code, member < kMaxMembers ? session_->member_slot(member).error.Get() : "");
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "src/base/status.h"
+#include "src/client/session.h"
+
+namespace harmonaize {
+
+/// A host stream: an ordered queue of operations that the caller does not wait for. Handles are
+/// given out as cudaStream_t, so any pointer may come in: From tells ours from others. Thread safe.
+class HostStream {
+ public:
+  static Result<HostStream*> Create();
+  /// The stream behind a handle that Create gave out and Destroy has not seen, else nullptr.
+  static HostStream* From(const void* handle);
+  /// Waits for what is queued, then frees the stream.
+  static Status Destroy(HostStream* stream);
+
+  /// kInProgress while something is queued; else ok, or the first failure since the last time that
+  /// Query or Synchronize told of one.
+  Status Query();
+  Status Synchronize();
+  /// Waits for what is queued and leaves its failures to be told later.
+  Status Drain();
+
+  /// The next position; the caller submits operations for it before anybody else takes one, so hold
+  /// `order` from here to the submission.
+  uint64_t NextPosition() { return ++last_position_; }
+  std::mutex& order() { return order_; }
+
+  /// Blocks while more positions are queued than the daemon should hold for one stream.
+  Status AwaitRoom();
+
+  uint32_t index() const { return index_; }
+  Session& session() { return *session_; }
+
+ private:
+  HostStream(std::shared_ptr<Session> session, uint32_t index)
+      : session_(std::move(session)), index_(index) {}
+  Status TakeFailure();
+
+  std::shared_ptr<Session> session_;
+  uint32_t index_;
+  std::mutex order_;
+  uint64_t last_position_ = 0;
+  uint32_t failures_told_ = 0;
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,173 @@
+#include "src/ipc/control_socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace harmonaize {
+namespace {
+
+Result<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return InvalidArgument("the socket path '{}' must have 1 to {} bytes", path,
+                           sizeof address.sun_path - 1);
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+Result<FileDescriptor> ConnectTo(const sockaddr_un& address, int* error_number) {
+  FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
+  *error_number = 0;
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    *error_number = errno;
+  }
+  return fd;
+}
+
+std::vector<FileDescriptor> TakeDescriptors(msghdr* message) {
+  std::vector<FileDescriptor> taken;
+  for (cmsghdr* c = CMSG_FIRSTHDR(message); c != nullptr; c = CMSG_NXTHDR(message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      taken.emplace_back(fd);
+    }
+  }
+  return taken;
+}
+
+}  // namespace
+
+Result<ControlSocket> ControlSocket::Connect(const std::string& path) {
+  Result<sockaddr_un> address = AddressOf(path);
+  if (!address.ok()) return address.status();
+  int error_number = 0;
+  Result<FileDescriptor> fd = ConnectTo(*address, &error_number);
+  if (!fd.ok()) return fd.status();
+  if (error_number != 0) {
+    return Unavailable(
+        "no Harmonaize daemon listens at {} ({}); start one with `harmonaized --socket {}`, or "
+        "point HARMONAIZE_SOCKET at a running one",
+        path, std::strerror(error_number), path);
+  }
+  return ControlSocket(std::move(*fd));
+}
+
+Status ControlSocket::Send(std::span<const std::byte> bytes, std::span<const int> descriptors) {
+  if (bytes.size() > kMaxControlMessageBytes || descriptors.size() > kMaxDescriptorsPerMessage) {
+    return InternalError("a control message of {} bytes with {} descriptors is too large",
+                         bytes.size(), descriptors.size());
+  }
+  iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptorsPerMessage * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(c), descriptors.data(), descriptors.size_bytes());
+  }
+  ssize_t sent;
+  do {
+    sent = sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent == static_cast<ssize_t>(bytes.size())) return Status::Ok();
+  return RemoteError("cannot send over the control socket: {}", std::strerror(errno));
+}
+
+Result<ControlMessage> ControlSocket::Receive(int timeout_ms) {
+  pollfd waiting{fd_.get(), POLLIN, 0};
+  int ready;
+  do {
+    ready = poll(&waiting, 1, timeout_ms);
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) return Status(Code::kInProgress, "nothing came over the control socket");
+
+  ControlMessage message;
+  message.bytes.resize(kMaxControlMessageBytes);
+  iovec data{message.bytes.data(), message.bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptorsPerMessage * sizeof(int))];
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t received;
+  do {
+    received = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
+  } while (received < 0 && errno == EINTR);
+  if (received < 0) return RemoteError("the control socket broke: {}", std::strerror(errno));
+  message.descriptors = TakeDescriptors(&header);
+  if (received == 0) return RemoteError("the other side closed the control socket");
+  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return RemoteError("a control message was longer than the protocol allows");
+  }
+  message.bytes.resize(static_cast<size_t>(received));
+  return message;
+}
+
+Result<PeerCredentials> ControlSocket::Peer() const {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
+    return ErrnoError(errno, "cannot learn who is at the other end of the control socket");
+  }
+  return PeerCredentials{credentials.pid, credentials.uid, credentials.gid};
+}
+
+bool ControlSocket::PeerGone() const {
+  pollfd waiting{fd_.get(), POLLRDHUP, 0};
+  return poll(&waiting, 1, 0) > 0 && (waiting.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;
+}
+
+Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode) {
+  Result<sockaddr_un> address = AddressOf(path);
+  if (!address.ok()) return address.status();
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code failure;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failure);
+  if (failure) {
+    return SystemError("cannot make the folder {}: {}", folder.string(), failure.message());
+  }
+
+  int error_number = 0;
+  Result<FileDescriptor> probe = ConnectTo(*address, &error_number);
+  if (!probe.ok()) return probe.status();
+  if (error_number == 0) {
+    return InvalidUsage(
+        "a daemon is already listening at {}; stop it first, or give this one another socket with "
+        "--socket",
+        path);
+  }
+  if (error_number == ECONNREFUSED) unlink(path.c_str());
+
+  FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
+    return ErrnoError(errno, fmt::format("cannot bind the socket {}", path));
+  }
+  if (chmod(path.c_str(), socket_mode) != 0 || listen(fd.get(), SOMAXCONN) != 0) {
+    return ErrnoError(errno, fmt::format("cannot listen at {}", path));
+  }
+  return fd;
+}
+
+}  // namespace harmonaize

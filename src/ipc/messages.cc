@@ -1,0 +1,58 @@
+#include "src/ipc/messages.h"
+
+namespace harmonaize {
+
+std::vector<std::byte> EncodeFailure(MessageType type, const Status& status) {
+  const std::string& text = status.message();
+  MessageHeader header;
+  header.type = type;
+  header.code = static_cast<int32_t>(status.code());
+  header.tail_bytes = static_cast<uint32_t>(text.size());
+  std::vector<std::byte> bytes(sizeof header + text.size());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + sizeof header, text.data(), text.size());
+  return bytes;
+}
+
+Result<MessageHeader> DecodeHeader(std::span<const std::byte> bytes) {
+  MessageHeader header;
+  if (bytes.size() < sizeof header) {
+    return InvalidArgument("a control message of {} bytes is too short", bytes.size());
+  }
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != kSegmentMagic) {
+    return InvalidArgument("a control message does not start with Harmonaize's magic number");
+  }
+  if (header.version != kProtocolVersion) {
+    return InvalidUsage(
+        "the peer speaks version {} of the control protocol and this side version {}: install the "
+        "same release of the library and of the daemon",
+        header.version, kProtocolVersion);
+  }
+  if (header.tail_bytes > bytes.size() - sizeof header) {
+    return InvalidArgument("a control message promises {} bytes that it does not have",
+                           header.tail_bytes);
+  }
+  return header;
+}
+
+Status DecodeFailure(const MessageHeader& header, std::span<const std::byte> bytes) {
+  if (header.code == 0) return Status::Ok();
+  const char* text = reinterpret_cast<const char*>(bytes.data()) + bytes.size() - header.tail_bytes;
+  return Status(static_cast<Code>(header.code), std::string(text, header.tail_bytes));
+}
+
+Result<std::vector<int32_t>> DecodeNumbers(const MessageHeader& header,
+                                           std::span<const std::byte> bytes) {
+  if (header.tail_bytes % sizeof(int32_t) != 0) {
+    return InvalidArgument("control message {} ends in half a number",
+                           static_cast<int>(header.type));
+  }
+  std::vector<int32_t> numbers(header.tail_bytes / sizeof(int32_t));
+  if (!numbers.empty()) {
+    std::memcpy(numbers.data(), bytes.data() + bytes.size() - header.tail_bytes, header.tail_bytes);
+  }
+  return numbers;
+}
+
+}  // namespace harmonaize

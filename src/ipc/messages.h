@@ -1,0 +1,243 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "src/base/collective.h"
+#include "src/base/status.h"
+#include "src/ipc/session_segment.h"
+#include "src/ipc/unique_id.h"
+#include "src/numerics/types.h"
+
+namespace harmonaize {
+
+// The control socket's messages. The tenant asks, the daemon answers, one at a time. A message is a
+// MessageHeader, one plain struct, and for some a tail of 32-bit numbers or of text. Integers are
+// in the machine's own order: both ends are on one host.
+
+enum class MessageType : uint16_t {
+  kHello = 1,
+  kCreateId,
+  kJoin,
+  kSplit,
+  kShrink,
+  kCreateGrowId,
+  kGrow,
+  kLeave,
+  kAbort,
+  kRevoke,
+  kRegisterRegion,
+  kUnregisterRegion,
+  kOpenStream,
+  kCloseStream,
+  kEstimate,
+  kStatus,
+};
+
+struct MessageHeader {
+  uint32_t magic = kSegmentMagic;
+  uint16_t version = kProtocolVersion;
+  MessageType type = MessageType::kHello;
+  /// In a reply: the Code; a failure's text is the tail.
+  int32_t code = 0;
+  /// Bytes after the plain struct.
+  uint32_t tail_bytes = 0;
+};
+
+/// Opens the session. The daemon reads `probe_bytes` at `probe_address` of the tenant to learn
+/// whether the kernel lets it reach private memory, and compares them with `probe_value`.
+struct HelloRequest {
+  static constexpr MessageType kType = MessageType::kHello;
+  uint64_t probe_address = 0;
+  uint64_t probe_value = 0;
+  char program[64] = {};  ///< For the operator's eyes.
+};
+/// Carries two descriptors: the session segment and the doorbell (an eventfd).
+struct HelloReply {
+  uint32_t session = 0;
+  uint32_t reaches_private_memory = 0;
+  uint32_t max_outstanding = 0;  ///< Operations that one member may have in flight.
+  uint32_t workers = 0;
+  char daemon_version[32] = {};
+};
+
+struct CreateIdRequest {
+  static constexpr MessageType kType = MessageType::kCreateId;
+  uint32_t reserved = 0;
+};
+struct CreateIdReply {
+  UniqueId id;
+};
+
+/// Replied at once with the member that will stand for this rank; its slot turns kReady when all
+/// ranks are there.
+struct JoinRequest {
+  static constexpr MessageType kType = MessageType::kJoin;
+  UniqueId id;
+  int32_t ranks = 0;
+  int32_t rank = 0;
+  char name[64] = {};
+};
+struct MemberReply {
+  uint32_t member = kNoMember;
+};
+
+struct SplitRequest {
+  static constexpr MessageType kType = MessageType::kSplit;
+  uint32_t member = kNoMember;
+  uint32_t has_color = 1;  ///< 0: takes no part, and gets kNoMember.
+  int32_t color = 0;
+  int32_t key = 0;
+  char name[64] = {};
+};
+
+/// Tail: the ranks to leave out, as int32.
+struct ShrinkRequest {
+  static constexpr MessageType kType = MessageType::kShrink;
+  uint32_t member = kNoMember;
+  uint32_t abort_parent = 0;
+  char name[64] = {};
+};
+
+struct CreateGrowIdRequest {
+  static constexpr MessageType kType = MessageType::kCreateGrowId;
+  uint32_t member = kNoMember;
+};
+
+/// From a rank of the parent: `member` is set. From a new rank: `id` and `rank` are.
+struct GrowRequest {
+  static constexpr MessageType kType = MessageType::kGrow;
+  UniqueId id;
+  uint32_t member = kNoMember;
+  int32_t ranks = 0;
+  int32_t rank = -1;
+  char name[64] = {};
+};
+
+struct LeaveRequest {
+  static constexpr MessageType kType = MessageType::kLeave;
+  uint32_t member = kNoMember;
+};
+struct AbortRequest {
+  static constexpr MessageType kType = MessageType::kAbort;
+  uint32_t member = kNoMember;
+};
+struct RevokeRequest {
+  static constexpr MessageType kType = MessageType::kRevoke;
+  uint32_t member = kNoMember;
+};
+struct EmptyReply {
+  uint32_t reserved = 0;
+};
+
+/// Carries the region's memfd.
+struct RegisterRegionRequest {
+  static constexpr MessageType kType = MessageType::kRegisterRegion;
+  uint64_t bytes = 0;
+};
+struct RegisterRegionReply {
+  uint32_t region = 0;
+};
+struct UnregisterRegionRequest {
+  static constexpr MessageType kType = MessageType::kUnregisterRegion;
+  uint32_t region = 0;
+};
+
+struct OpenStreamRequest {
+  static constexpr MessageType kType = MessageType::kOpenStream;
+  uint32_t reserved = 0;
+};
+struct OpenStreamReply {
+  uint32_t stream = 0;
+};
+struct CloseStreamRequest {
+  static constexpr MessageType kType = MessageType::kCloseStream;
+  uint32_t stream = 0;
+};
+
+struct EstimateRequest {
+  static constexpr MessageType kType = MessageType::kEstimate;
+  uint64_t count = 0;
+  uint32_t member = kNoMember;
+  int32_t root = -1;
+  Collective collective = Collective::kAllReduce;
+  DataType type = DataType::kInt8;
+  uint8_t private_memory = 0;
+  uint8_t reserved[5] = {};
+};
+struct EstimateReply {
+  double seconds = 0;
+};
+
+/// The reply carries a memfd that holds `bytes` of JSON.
+struct StatusRequest {
+  static constexpr MessageType kType = MessageType::kStatus;
+  uint32_t reserved = 0;
+};
+struct StatusReply {
+  uint64_t bytes = 0;
+};
+
+/// Header, body and tail in one buffer.
+template <typename Body>
+std::vector<std::byte> Encode(MessageType type, const Body& body,
+                              std::span<const std::byte> tail = {}) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+  MessageHeader header;
+  header.type = type;
+  header.tail_bytes = static_cast<uint32_t>(tail.size());
+  std::vector<std::byte> bytes(sizeof header + sizeof body + tail.size());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + sizeof header, &body, sizeof body);
+  if (!tail.empty())
+    std::memcpy(bytes.data() + sizeof header + sizeof body, tail.data(), tail.size());
+  return bytes;
+}
+
+/// A reply that says no.
+std::vector<std::byte> EncodeFailure(MessageType type, const Status& status);
+
+/// The header of a message that a stranger sent, checked for magic, version and length.
+Result<MessageHeader> DecodeHeader(std::span<const std::byte> bytes);
+
+/// What the failure reply says, or ok when it is none.
+Status DecodeFailure(const MessageHeader& header, std::span<const std::byte> bytes);
+
+/// The plain struct behind a checked header; an error when the length is not exactly right.
+template <typename Body>
+Result<Body> DecodeBody(const MessageHeader& header, std::span<const std::byte> bytes) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+  if (bytes.size() != sizeof(MessageHeader) + sizeof(Body) + header.tail_bytes) {
+    return InvalidArgument("control message {} has {} bytes, not {}", static_cast<int>(header.type),
+                           bytes.size(), sizeof(MessageHeader) + sizeof(Body) + header.tail_bytes);
+  }
+  Body body;
+  std::memcpy(&body, bytes.data() + sizeof(MessageHeader), sizeof body);
+  return body;
+}
+
+/// The tail as numbers; an error when it is not a whole number of them.
+Result<std::vector<int32_t>> DecodeNumbers(const MessageHeader& header,
+                                           std::span<const std::byte> bytes);
+
+/// A text field that may lack its end, as a string.
+template <size_t kBytes>
+std::string FieldText(const char (&field)[kBytes]) {
+  return std::string(field, strnlen(field, kBytes));
+}
+
+/// Stores text into a field, cut to fit, always ended.
+template <size_t kBytes>
+void SetFieldText(char (&field)[kBytes], std::string_view text) {
+  const size_t length = text.size() < kBytes ? text.size() : kBytes - 1;
+  std::memcpy(field, text.data(), length);
+  field[length] = '\0';
+}
+
+}  // namespace harmonaize

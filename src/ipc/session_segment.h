@@ -1,0 +1,131 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/collective.h"
+#include "src/ipc/shared_text.h"
+#include "src/numerics/types.h"
+
+namespace harmonaize {
+
+// The memory that one tenant process and the daemon share for control. The daemon makes it, sealed
+// against shrinking, and hands it over at the start of the session:
+//
+//     SessionHeader | SubmissionRing | StreamSlot[kStreamSlots] | MemberSlot[kMaxMembers]
+//
+// The tenant writes descriptors, the ring's tail and the waiter counts, and nothing else; the
+// daemon believes none of it. What the daemon writes here is for the tenant alone: it never reads
+// its own words back.
+
+inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
+inline constexpr uint32_t kProtocolVersion = 1;
+
+/// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
+/// 128 KiB of memory a session.
+inline constexpr uint32_t kRingEntries = 1024;
+
+/// Communicators that one process may hold at once, one for each of its ranks.
+inline constexpr uint32_t kMaxMembers = 4096;
+/// Host streams of one process.
+inline constexpr uint32_t kMaxHostStreams = 1024;
+/// Every member has an ordered queue of its own at its member index; host streams follow.
+inline constexpr uint32_t kStreamSlots = kMaxMembers + kMaxHostStreams;
+
+inline constexpr uint32_t kNoMember = ~0u;
+/// In BufferReference::region: the offset is an address in the tenant's own memory.
+inline constexpr uint32_t kPrivateMemory = ~0u;
+/// In BufferReference::region: there is no buffer.
+inline constexpr uint32_t kNoBuffer = ~0u - 1;
+
+/// Where a rank's buffer lies: `offset` bytes into a registered region, or at the address `offset`
+/// of the process.
+struct BufferReference {
+  uint64_t offset = 0;
+  uint32_t region = kNoBuffer;
+  uint32_t reserved = 0;
+};
+
+enum OperationFlags : uint8_t {
+  kLastOfPosition = 1,  ///< No further operation shares this stream position.
+};
+
+/// One rank's part in one operation, as the tenant writes it. Two cache lines.
+struct alignas(64) OperationDescriptor {
+  uint64_t sequence = 0;  ///< Counts the collectives of a member from 0; 0 in a send or a receive.
+  uint64_t count = 0;     ///< Elements of one block, as in NCCL's calls.
+  uint64_t position = 0;  ///< In the stream, from 1. Operations of one group share a position.
+  uint64_t scalar = 0;    ///< kPreMulSum: the bits of one element.
+  BufferReference send;
+  BufferReference receive;
+  uint32_t member = kNoMember;
+  uint32_t stream = 0;
+  int32_t root = -1;  ///< Root rank, or the peer of a send or a receive.
+  Collective collective = Collective::kAllReduce;
+  DataType type = DataType::kInt8;
+  ReduceOperator op = ReduceOperator::kSum;
+  uint8_t flags = 0;
+};
+static_assert(sizeof(OperationDescriptor) == 128);
+
+/// A queue of descriptors, tenant to daemon. The tenant serialises its producers with a lock of its
+/// own; the consumer is the daemon's engine thread.
+struct SubmissionRing {
+  alignas(64) std::atomic<uint32_t> tail;  ///< Written by the tenant.
+  alignas(64) std::atomic<uint32_t> head;  ///< Written by the daemon.
+  /// 1 while the daemon sleeps on the doorbell; the tenant takes it back to 0 and rings.
+  alignas(64) std::atomic<uint32_t> consumer_waiting;
+  alignas(64) OperationDescriptor entries[kRingEntries];
+};
+
+/// How far one ordered queue of operations has come.
+struct alignas(64) StreamSlot {
+  /// The last position all of whose operations are done; its low half is the futex word.
+  std::atomic<uint64_t> completed;
+  /// Tenant threads that sleep on it.
+  std::atomic<uint32_t> waiters;
+  /// Operations of this stream that failed; the last one's code and member follow.
+  std::atomic<uint32_t> error_count;
+  std::atomic<uint32_t> error_code;
+  std::atomic<uint32_t> error_member;
+};
+static_assert(sizeof(StreamSlot) == 64);
+
+enum class MemberState : uint32_t {
+  kUnused = 0,
+  kForming,  ///< Waits for the other ranks.
+  kReady,
+  kFailed,  ///< Never became ready, or broke; `error` says why.
+};
+
+/// What a rank may know of its communicator.
+struct alignas(64) MemberSlot {
+  std::atomic<uint32_t> state;       ///< MemberState; a futex word.
+  std::atomic<uint32_t> waiters;     ///< Tenant threads that sleep on it.
+  std::atomic<uint32_t> error_code;  ///< Code of the communicator's failure, once kFailed.
+  std::atomic<int32_t> rank;         ///< Set when kReady.
+  std::atomic<int32_t> ranks;        ///< Set when kReady.
+  ErrorText error;                   ///< The last failure of the communicator or an operation.
+  NoticeText notice;                 ///< Who is late, while the others wait.
+};
+static_assert(sizeof(MemberSlot) % 64 == 0);
+
+struct SessionHeader {
+  uint32_t magic;
+  uint32_t version;
+  /// Why the daemon ended the session, set before it closes the socket.
+  ErrorText goodbye;
+};
+
+struct SessionSegment {
+  alignas(64) SessionHeader header;
+  alignas(64) SubmissionRing ring;
+  StreamSlot streams[kStreamSlots];
+  MemberSlot members[kMaxMembers];
+};
+
+/// The word on which sleepers wait for `completed`: its low half, which a 32-bit futex can watch.
+std::atomic<uint32_t>* CompletionFutex(StreamSlot* slot);
+
+}  // namespace harmonaize

@@ -1,0 +1,129 @@
+#include "tests/support/daemon_process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include "src/ipc/control_socket.h"
+
+namespace harmonaize::testing {
+namespace {
+
+// Far longer than a start takes, for machines that are busy and builds with sanitizers.
+constexpr auto kPatience = std::chrono::seconds(60);
+
+bool Listens(const std::string& socket_path) {
+  return ControlSocket::Connect(socket_path).ok();
+}
+
+int CountEntries(const std::string& folder) {
+  std::error_code ignored;
+  int count = 0;
+  for (auto entry = std::filesystem::directory_iterator(folder, ignored);
+       entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
+    ++count;
+  }
+  return count;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace
+
+DaemonProcess::DaemonProcess(const std::string& config) {
+  char name[] = "/tmp/harmonaize-test-XXXXXX";
+  folder_ = mkdtemp(name);
+  socket_path_ = folder_ + "/harmonaized.sock";
+  const std::string config_path = folder_ + "/provider.toml";
+  std::ofstream(config_path) << config;
+  setenv("HARMONAIZE_SOCKET", socket_path_.c_str(), 1);
+
+  pid_ = fork();
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const char* level = std::getenv("HARMONAIZE_TEST_LOG");
+    execl(HARMONAIZED_PROGRAM, "harmonaized", "--socket", socket_path_.c_str(), "--config",
+          config_path.c_str(), "--log-level", level == nullptr ? "error" : level,
+          static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!Listens(socket_path_)) {
+    if (std::chrono::steady_clock::now() > deadline || waitpid(pid_, nullptr, WNOHANG) != 0) {
+      ADD_FAILURE() << "the daemon did not start";
+      std::abort();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+DaemonProcess::~DaemonProcess() {
+  if (pid_ > 0) {
+    EXPECT_EQ(Stop(), 0) << "the daemon did not end cleanly";
+    EXPECT_FALSE(std::filesystem::exists(socket_path_)) << "the daemon left its socket behind";
+  }
+  std::filesystem::remove_all(folder_);
+}
+
+int DaemonProcess::Stop() {
+  int status = 0;
+  kill(pid_, SIGTERM);
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return status;
+}
+
+void DaemonProcess::Kill() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+int DaemonProcess::OpenDescriptors() const {
+  return CountEntries("/proc/" + std::to_string(pid_) + "/fd");
+}
+
+int DaemonProcess::Mappings() const {
+  const std::string maps = ReadFile("/proc/" + std::to_string(pid_) + "/maps");
+  return static_cast<int>(std::count(maps.begin(), maps.end(), '\n'));
+}
+
+long DaemonProcess::ResidentKilobytes() const {
+  std::istringstream status(ReadFile("/proc/" + std::to_string(pid_) + "/status"));
+  std::string word;
+  while (status >> word) {
+    if (word == "VmRSS:") {
+      long kilobytes = 0;
+      status >> kilobytes;
+      return kilobytes;
+    }
+  }
+  return -1;
+}
+
+long DaemonProcess::ProcessorTicks() const {
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid_) + "/stat");
+  // The program's name stands in parentheses and may hold anything; fields are counted after it.
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string field;
+  for (int i = 3; i < 14; ++i) fields >> field;
+  long user = 0;
+  long system = 0;
+  fields >> user >> system;
+  return user + system;
+}
+
+}  // namespace harmonaize::testing

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace harmonaize::testing {
+
+/// A harmonaized of the test's own, in a folder of its own. Started by the constructor, which
+/// returns once it listens; HARMONAIZE_SOCKET of this process and its children then names it.
+/// Stopped, and checked to have left nothing behind, by the destructor.
+class DaemonProcess {
+ public:
+  /// `config` is the text of a provider.toml.
+  explicit DaemonProcess(const std::string& config = "");
+  ~DaemonProcess();
+  DaemonProcess(const DaemonProcess&) = delete;
+  DaemonProcess& operator=(const DaemonProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  const std::string& folder() const { return folder_; }
+  const std::string& socket_path() const { return socket_path_; }
+
+  /// SIGTERM; the exit status once it has ended.
+  int Stop();
+  /// SIGKILL, as a crash would end it.
+  void Kill();
+
+  /// What it holds, from /proc.
+  int OpenDescriptors() const;
+  int Mappings() const;
+  long ResidentKilobytes() const;
+  /// Processor time used so far, in clock ticks.
+  long ProcessorTicks() const;
+
+ private:
+  std::string folder_;
+  std::string socket_path_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace harmonaize::testing

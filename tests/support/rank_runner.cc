@@ -1,0 +1,57 @@
+#include "tests/support/rank_runner.h"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+namespace harmonaize::testing {
+
+void RunAsThreads(int ranks, const std::function<void(int, ncclComm_t)>& body) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ncclComm_t communicator = nullptr;
+      ASSERT_NCCL(ncclCommInitRank(&communicator, ranks, id, rank));
+      body(rank, communicator);
+      EXPECT_NCCL(ncclCommDestroy(communicator));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<int> RunAsProcesses(int ranks, const std::function<int(int)>& body) {
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int status = body(rank);
+      _exit(::testing::Test::HasFailure() && status == 0 ? 1 : status);
+    }
+    children.push_back(child);
+  }
+  std::vector<int> statuses;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    statuses.push_back(status);
+  }
+  return statuses;
+}
+
+ncclResult_t JoinNamed(const std::string& name, int ranks, int rank, ncclComm_t* communicator) {
+  setenv("NCCL_COMM_ID", name.c_str(), 1);
+  ncclUniqueId id;
+  const ncclResult_t result = ncclGetUniqueId(&id);
+  if (result != ncclSuccess) return result;
+  return ncclCommInitRank(communicator, ranks, id, rank);
+}
+
+}  // namespace harmonaize::testing

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nccl.h"
+
+namespace harmonaize::testing {
+
+/// Runs `body` for each rank at the same time, in a thread of its own, with a communicator of all of
+/// them; destroys the communicators afterwards. Failures are gtest's.
+void RunAsThreads(int ranks, const std::function<void(int rank, ncclComm_t communicator)>& body);
+
+/// Runs `body` for each rank in a forked process of its own and waits for all. `body` returns the
+/// exit status; gtest failures inside it count as status 1. Gives the wait statuses by rank. Call
+/// it before this process uses NCCL.
+std::vector<int> RunAsProcesses(int ranks, const std::function<int(int rank)>& body);
+
+/// Joins the communicator that NCCL_COMM_ID-like `name` stands for.
+ncclResult_t JoinNamed(const std::string& name, int ranks, int rank, ncclComm_t* communicator);
+
+}  // namespace harmonaize::testing
+
+#define EXPECT_NCCL(call) EXPECT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
+#define ASSERT_NCCL(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
