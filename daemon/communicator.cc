@@ -328,10 +328,11 @@ void Communicator::Break(const Status& why) {
   if (state_ == State::kBroken) return;
   state_ = State::kBroken;
   failure_ = why;
-  FailEverything(why);
+  // First, so that a rank whose operation fails finds its communicator failed.
   for (Member* rank : members_) {
     if (rank != nullptr) rank->Fail(why);
   }
+  FailEverything(why);
 }
 
 void Communicator::Revoke(const Status& why) {

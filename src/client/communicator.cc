@@ -202,7 +202,8 @@ Status Communicator::TakeOperationFailure() {
   if (count == failures_told_) return Status::Ok();
   failures_told_ = count;
   const auto code = static_cast<Code>(stream.error_code.load(std::memory_order_relaxed));
-  return Status(code, slot().error.Get());
+  last_error_ = slot().error.Get();  // newer than any late notice
+  return Status(code, last_error_);
 }
 
 void Communicator::NoteStreamUse(uint32_t stream, uint64_t position) {
@@ -275,11 +276,10 @@ Status Communicator::Revoke() {
 }
 
 std::string Communicator::LastError() const {
-  {
-    const std::lock_guard lock(failure_mutex_);
-    if (!last_error_.empty()) return last_error_;
-  }
-  return session_->inherited() ? std::string() : slot().error.Get();
+  // What broke the communicator outlives what was said before.
+  if (!session_->inherited() && !SlotFailure().ok()) return slot().error.Get();
+  const std::lock_guard lock(failure_mutex_);
+  return last_error_;
 }
 
 void Communicator::SetLastError(std::string text) {

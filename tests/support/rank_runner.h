@@ -8,8 +8,8 @@
 
 namespace harmonaize::testing {
 
-/// Runs `body` for each rank at the same time, in a thread of its own, with a communicator of all of
-/// them; destroys the communicators afterwards. Failures are gtest's.
+/// Runs `body` for each rank at the same time, in a thread of its own, with a communicator of all
+/// of them; destroys the communicators afterwards. Failures are gtest's.
 void RunAsThreads(int ranks, const std::function<void(int rank, ncclComm_t communicator)>& body);
 
 /// Runs `body` for each rank in a forked process of its own and waits for all. `body` returns the

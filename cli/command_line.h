@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace harmonaize {
+
+/// Exit statuses of the program itself; those below 125 are the ranks' own. The values are those of
+/// timeout(1), env(1) and the shells.
+inline constexpr int kUsageStatus = 2;
+inline constexpr int kTimeoutStatus = 124;
+inline constexpr int kLauncherFailedStatus = 125;
+inline constexpr int kCannotExecuteStatus = 126;
+inline constexpr int kNotFoundStatus = 127;
+/// 128 + n: ended by signal n.
+inline constexpr int kSignalStatusBase = 128;
+
+/// What passes between main and its subcommands.
+struct CommandLine {
+  bool dashes = false;            ///< Whether there was a "--".
+  std::vector<std::string> tail;  ///< What followed it.
+  int exit_status = 0;            ///< Set by the subcommand that ran.
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// A set of environment variables. A value type; not thread safe.
+class Environment {
+ public:
+  /// A copy of this process's own.
+  static Environment OfThisProcess();
+
+  void Set(std::string_view name, std::string_view value);
+  void Unset(std::string_view name);
+  /// The value, or "" when there is none.
+  std::string Get(std::string_view name) const;
+  bool Has(std::string_view name) const;
+
+  /// "NAME=value" lines as execve takes them, sorted by name.
+  std::vector<std::string> Lines() const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> variables_;
+};
+
+/// What tells a rank who it is.
+struct RankVariables {
+  int rank = 0;
+  int world_size = 1;
+  uint16_t master_port = 0;     ///< A TCP port of the loopback interface.
+  std::string socket;           ///< The daemon's socket, or "" to leave HARMONAIZE_SOCKET alone.
+  std::string preload_library;  ///< Goes before what LD_PRELOAD has, or "" for nothing.
+  std::vector<std::string> assignments;  ///< "NAME=value", win over everything else.
+};
+
+/// `base` with torchrun's variables (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR,
+/// MASTER_PORT), HARMONAIZE_SOCKET and LD_PRELOAD for one rank of a job on this host alone.
+Environment RankEnvironment(const Environment& base, const RankVariables& variables);
+
+/// Whether `assignment` reads "NAME=value" with a NAME that a shell takes.
+Status CheckAssignment(std::string_view assignment);
+
+}  // namespace harmonaize

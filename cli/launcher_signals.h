@@ -1,0 +1,34 @@
+#pragma once
+
+#include <signal.h>
+
+#include <optional>
+
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// The signals that a launcher takes over, read from a descriptor instead of handlers: those that
+/// end the job, SIGUSR1 and SIGUSR2, which are only passed on, and SIGPIPE, which is ignored.
+/// Restores the old mask when it goes.
+class LauncherSignals {
+ public:
+  static Result<LauncherSignals> Take();
+  LauncherSignals() = default;
+  LauncherSignals(LauncherSignals&& other) noexcept;
+  LauncherSignals& operator=(LauncherSignals&&) = delete;
+  ~LauncherSignals();
+
+  int fd() const { return fd_.get(); }
+  /// The mask as it was: what children start with.
+  const sigset_t& previous_mask() const { return previous_; }
+  /// The next signal that came, or nothing.
+  std::optional<int> Next();
+
+ private:
+  FileDescriptor fd_;
+  sigset_t previous_{};
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,48 @@
+#include "cli/program_paths.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <initializer_list>
+#include <system_error>
+
+namespace harmonaize {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPreloadLibrary[] = "libharmonaize-preload.so";
+constexpr char kDaemon[] = "harmonaized";
+
+Result<fs::path> OwnFolder() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return ErrnoError(error.value(), "cannot read /proc/self/exe");
+  return program.parent_path();
+}
+
+}  // namespace
+
+Result<std::string> FindPreloadLibrary() {
+  Result<fs::path> folder = OwnFolder();
+  if (!folder.ok()) return folder.status();
+  std::string tried;
+  for (const char* place : {"lib", HARMONAIZE_LIBRARY_FOLDER}) {
+    const fs::path candidate = folder->parent_path() / place / kPreloadLibrary;
+    std::error_code ignored;
+    if (fs::is_regular_file(candidate, ignored)) return candidate.string();
+    if (tried.find(candidate.string()) == std::string::npos) tried += " " + candidate.string();
+  }
+  return Unavailable("cannot find {}; tried{} (--no-preload runs without it)", kPreloadLibrary,
+                     tried);
+}
+
+Result<std::string> FindDaemonProgram() {
+  Result<fs::path> folder = OwnFolder();
+  if (!folder.ok()) return folder.status();
+  const std::string candidate = (*folder / kDaemon).string();
+  if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  return Unavailable("cannot start a private daemon: there is no {}", candidate);
+}
+
+}  // namespace harmonaize

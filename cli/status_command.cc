@@ -1,0 +1,58 @@
+#include "cli/status_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/daemon_status.h"
+#include "cli/status_table.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kDescription[] =
+    "Show the host's daemon and what it serves: tenants, communicators, operations and bytes.";
+
+constexpr char kFooter[] =
+    R"(A tenant sees itself; root, and the user who runs the daemon, see all tenants.
+
+Exit status: 0 when a daemon answered; 1 when none did, or it answered with something else.
+
+Examples:
+  harmonaize status
+  harmonaize status --json | jq .tenants
+  harmonaize status --socket /run/harmonaize/harmonaized.sock)";
+
+struct StatusOptions {
+  std::string socket;
+  bool json = false;
+};
+
+int Show(const StatusOptions& options) {
+  const Result<std::string> document = FetchDaemonStatus(options.socket);
+  Result<std::string> text = document.status();
+  if (document.ok()) text = options.json ? IndentJson(*document) : StatusTable(*document);
+  if (!text.ok()) {
+    std::fprintf(stderr, "harmonaize: %s\n", text.status().message().c_str());
+    return 1;
+  }
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void AddStatusCommand(CLI::App& app, CommandLine& command_line) {
+  CLI::App* status = app.add_subcommand("status", kDescription);
+  auto options = std::make_shared<StatusOptions>();
+  status->footer(kFooter);
+  status->add_flag("--json", options->json, "Print what the daemon says as JSON");
+  status->add_option("--socket", options->socket,
+                     "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "
+                     "the system's)");
+  status->callback([options, &command_line] { command_line.exit_status = Show(*options); });
+}
+
+}  // namespace harmonaize

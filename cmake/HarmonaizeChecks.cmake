@@ -1,0 +1,36 @@
+# Checks of the tree as a whole: the order of the layers, headers that stand alone, and an
+# installation that others can build against.
+
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+
+# check_headers compiles each header by itself: whoever includes one needs nothing before it.
+file(GLOB_RECURSE HARMONAIZE_HEADERS CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
+     "${PROJECT_SOURCE_DIR}/src/*.h" "${PROJECT_SOURCE_DIR}/daemon/*.h"
+     "${PROJECT_SOURCE_DIR}/cli/*.h" "${PROJECT_SOURCE_DIR}/shim/*.h"
+     "${PROJECT_SOURCE_DIR}/perf/*.h" "${PROJECT_SOURCE_DIR}/include/*.h")
+# Highway includes an -inl.h once for each target, from a source that says which.
+list(FILTER HARMONAIZE_HEADERS EXCLUDE REGEX "-inl\\.h$")
+set(HARMONAIZE_HEADER_SOURCES "")
+foreach(header IN LISTS HARMONAIZE_HEADERS)
+  set(source "${PROJECT_BINARY_DIR}/check_headers/${header}.cc")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"${header}\"\n")
+  list(APPEND HARMONAIZE_HEADER_SOURCES "${source}")
+endforeach()
+add_library(check_headers OBJECT EXCLUDE_FROM_ALL ${HARMONAIZE_HEADER_SOURCES})
+target_include_directories(check_headers PRIVATE "${PROJECT_SOURCE_DIR}"
+                                                 "${PROJECT_SOURCE_DIR}/include")
+target_link_libraries(check_headers PRIVATE harmonaize_base)
+
+if(HARMONAIZE_BUILD_TESTS)
+  add_test(NAME check_includes_self_test
+           COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-includes.py"
+                   --self-test)
+  add_test(NAME check_includes
+           COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-includes.py")
+  # A consumer of a sanitizer build would have to be built with the sanitizer as well.
+  if(NOT HARMONAIZE_SANITIZER)
+    add_test(NAME install_test
+             COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run.sh" "${PROJECT_BINARY_DIR}")
+    set_tests_properties(install_test PROPERTIES TIMEOUT 120)
+  endif()
+endif()

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "perf/harness/launch.h"
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+
+namespace harmonaize::perf {
+
+/// The processes of one benchmark, connected over TCP in a star around process 0. For a handful of
+/// bytes now and then (the unique id, times, counts of errors); nothing of it lies inside a timed
+/// section.
+///
+/// Not thread-safe. Every process must make the same calls in the same order. A process that dies,
+/// or that lets the others wait for longer than the timeout, is an error with its number in it.
+class Bootstrap {
+ public:
+  struct Timeouts {
+    std::chrono::seconds connect{60};    ///< For all processes to appear.
+    std::chrono::seconds exchange{600};  ///< For the slowest process to reach the same call.
+  };
+
+  /// Process 0 listens on launch.address:launch.port, the others connect to it. With one process
+  /// nothing is opened.
+  static Result<std::unique_ptr<Bootstrap>> Connect(const Launch& launch, Timeouts timeouts);
+
+  int process() const { return launch_.process; }
+  int processes() const { return launch_.processes; }
+
+  /// Every process gives `mine` (at most 1 MiB) and gets what all gave, by process number.
+  Result<std::vector<std::string>> AllGather(std::string_view mine);
+
+  /// Returns when all have called it.
+  Status Barrier();
+
+ private:
+  Bootstrap(const Launch& launch, Timeouts timeouts) : launch_(launch), timeouts_(timeouts) {}
+  Status Listen();
+  Status Accept(const FileDescriptor& listener);
+  Status ConnectToRoot();
+  Status Send(int process, std::string_view message);
+  Result<std::string> Receive(int process);
+
+  Launch launch_;
+  Timeouts timeouts_;
+  std::vector<FileDescriptor> sockets_;  // process 0: one a process; others: [0] alone
+};
+
+}  // namespace harmonaize::perf

@@ -1,0 +1,108 @@
+#include "perf/harness/launch.h"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+namespace harmonaize::perf {
+namespace {
+
+using Environment = std::function<const char*(const char*)>;
+
+struct Launcher {
+  const char* source;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+};
+
+// Slurm: what srun sets for its tasks; a batch script itself has SLURM_PROCID and SLURM_NTASKS too.
+constexpr std::array<Launcher, 4> kLaunchers = {{
+    {"torchrun variables", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+}};
+
+// Below the range that Linux hands out by itself (32768 and up), so that a derived port is rarely
+// somebody's outgoing connection.
+constexpr uint16_t kFirstDerivedPort = 10000;
+constexpr uint16_t kDerivedPorts = 20000;
+
+Result<std::optional<int>> ReadInteger(const Environment& environment, const char* name, int low,
+                                       int high) {
+  const char* text = environment(name);
+  if (text == nullptr || *text == '\0') return std::optional<int>();
+  int value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || stop != end || value < low || value > high) {
+    return InvalidArgument("{}='{}' is not a number from {} to {}", name, text, low, high);
+  }
+  return std::optional<int>(value);
+}
+
+// What only the processes of one job share.
+std::string JobName(const Environment& environment, int parent) {
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID",
+                           "TORCHELASTIC_RUN_ID"}) {
+    const char* value = environment(name);
+    if (value != nullptr && *value != '\0') return std::string(name) + "=" + value;
+  }
+  return "parent=" + std::to_string(parent);
+}
+
+// FNV-1a (Fowler, Noll, Vo): the same in every process, unlike std::hash across libraries.
+uint16_t DerivePort(const std::string& job) {
+  uint32_t hash = 2166136261u;
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return static_cast<uint16_t>(kFirstDerivedPort + hash % kDerivedPorts);
+}
+
+Status ReadMeetingPoint(const Environment& environment, int parent, Launch* launch) {
+  const char* address = environment("MASTER_ADDR");
+  if (address != nullptr && *address != '\0') launch->address = address;
+  Result<std::optional<int>> port = ReadInteger(environment, "MASTER_PORT", 1, 65535);
+  if (!port.ok()) return port.status();
+  const std::string job = JobName(environment, parent);
+  if (!port->has_value()) {
+    launch->port = DerivePort(job);
+    launch->job = job;
+    return Status::Ok();
+  }
+  launch->port = static_cast<uint16_t>(**port);
+  launch->job = "MASTER_PORT=" + std::to_string(**port);
+  // torchrun's agent keeps MASTER_PORT for its own store.
+  const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent != nullptr && std::strcmp(agent, "True") == 0) {
+    launch->port = static_cast<uint16_t>(**port == 65535 ? **port - 1 : **port + 1);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<Launch> ReadLaunch(const Environment& environment, int parent) {
+  Launch launch;
+  launch.source = "single process";
+  for (const Launcher& launcher : kLaunchers) {
+    Result<std::optional<int>> size = ReadInteger(environment, launcher.size, 1, 1 << 20);
+    if (!size.ok()) return size.status();
+    if (!size->has_value()) continue;
+    Result<std::optional<int>> rank = ReadInteger(environment, launcher.rank, 0, **size - 1);
+    if (!rank.ok()) return rank.status();
+    if (!rank->has_value()) continue;
+    Result<std::optional<int>> local = ReadInteger(environment, launcher.local_rank, 0, 1 << 20);
+    if (!local.ok()) return local.status();
+    launch.source = launcher.source;
+    launch.process = **rank;
+    launch.processes = **size;
+    launch.local_process = local->value_or(**rank);
+    break;
+  }
+  if (launch.processes > 1) HZ_RETURN_IF_ERROR(ReadMeetingPoint(environment, parent, &launch));
+  return launch;
+}
+
+}  // namespace harmonaize::perf

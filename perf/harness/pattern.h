@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "perf/harness/data_type.h"
+#include "perf/harness/operator.h"
+
+namespace harmonaize::perf {
+
+/// The data of one measurement: what each rank puts in, and what must come out.
+///
+/// Every element is a function of (seed, rank, element index), so each rank knows without
+/// communication what all others sent. The inputs are chosen so that the reduced result does not
+/// depend on the order of the reduction nor on the precision of the accumulator, and is therefore
+/// known to the bit:
+///
+/// - integers: no partial sum or product leaves the type's range; min and max use all of it;
+/// - floating point, sum and mulsum: integers, times one power of two an element, whose absolute
+///   values add up to at most 2^significand_bits, so that every partial sum is representable;
+/// - prod: powers of two, one factor 3/2, exponents whose sum stays inside the normal range;
+/// - min, max: any representable values.
+///
+/// Where a type has room for the contributions of fewer ranks than there are, the others contribute
+/// the neutral element, and which do changes from element to element.
+///
+/// The average is the one result that is rounded. Multiplying by 1/n before or after summing both
+/// are allowed (NCCL does either), each operation rounding in an accumulator of at least float32
+/// (float64 for float64) and the result once more to the type:
+///   |error| <= ulp_type / 2 + (n + 2) * u * sum(|x|) / n,   u = 2^-24 (2^-53 for float64)
+/// by the usual bound on recursive summation (Higham, "Accuracy and Stability of Numerical
+/// Algorithms", 2002, section 4.2). Integer averages truncate toward zero and are exact.
+///
+/// The data repeat every kPeriod elements, a prime: no chunk, slot or rank offset that an
+/// implementation uses is a multiple of it, so data that lands in the wrong place is seen.
+///
+/// Not thread-safe; each rank has its own.
+class Pattern {
+ public:
+  static constexpr size_t kPeriod = 16381;
+
+  Pattern(const TypeInfo& type, Operator op, int ranks, uint64_t seed);
+
+  /// Writes `count` elements of `rank`'s input, starting with element `first`.
+  void Fill(int rank, size_t first, size_t count, void* out);
+
+  /// kPeriod elements of the input of `rank`. Valid while the pattern lives.
+  const std::vector<std::byte>& Input(int rank);
+
+  /// kPeriod elements of the reduction over all ranks.
+  const std::vector<std::byte>& Reduced();
+
+  /// Whether one element of output is right. `expected` is an element of Input() or Reduced();
+  /// `index` its place in the period.
+  bool Accepts(const std::byte* found, const std::byte* expected, size_t index, bool reduced) const;
+
+  const TypeInfo& type() const { return type_; }
+
+ private:
+  int64_t IntegerInput(int rank, size_t index) const;
+  double FloatInput(int rank, size_t index) const;
+  double FloatProductInput(int rank, size_t index) const;
+  void ReduceIntegers();
+  void ReduceFloats();
+  uint64_t Hash(uint64_t rank, size_t index) const;
+  /// Whether `rank` contributes to element `index` when only `slots` ranks may.
+  bool Contributes(int rank, size_t index, uint64_t slots) const;
+
+  TypeInfo type_;
+  Operator op_;
+  int ranks_;
+  uint64_t seed_;
+  std::map<int, std::vector<std::byte>> inputs_;
+  std::vector<std::byte> reduced_;
+  std::vector<double> tolerance_;  // kPeriod entries for a floating-point average, else empty
+};
+
+}  // namespace harmonaize::perf

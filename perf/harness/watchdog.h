@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "include/nccl.h"
+
+namespace harmonaize::perf {
+
+/// Ends a measurement that hangs (option -T): aborts the process's communicators, which makes the
+/// blocked calls return, and ends the process when even that does not help.
+class Watchdog {
+ public:
+  /// 0 seconds: never barks, and starts no thread.
+  Watchdog(int timeout_s, std::vector<ncclComm_t> comms);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// The measurement named `what` starts now.
+  void Arm(std::string what);
+  void Disarm();
+
+  /// Once true, the communicators are gone and must not be touched.
+  // Acquire, with the release in the watchdog: who sees it true sees why a call has failed.
+  bool fired() const { return fired_.load(std::memory_order_acquire); }
+  int timeout_s() const { return timeout_s_; }
+
+ private:
+  void Watch();
+
+  const int timeout_s_;
+  std::vector<ncclComm_t> comms_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool armed_ = false;
+  bool stopping_ = false;
+  std::chrono::steady_clock::time_point deadline_;
+  std::string what_;
+  std::atomic<bool> fired_{false};
+  std::thread thread_;
+};
+
+}  // namespace harmonaize::perf

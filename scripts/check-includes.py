@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Holds the order of the project's layers: includes go down only.
+
+    scripts/check-includes.py              checks the tree this script belongs to
+    scripts/check-includes.py --root DIR   checks another tree
+    scripts/check-includes.py --self-test  checks the checker on small bad trees
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+import tempfile
+
+# The library's modules, lowest first. Modules of one line are siblings and do not see each other.
+LAYERS = [
+    ["src/base"],
+    ["src/numerics"],
+    ["src/ipc", "src/schedule"],
+    ["src/topology", "src/memory", "src/transport"],
+    ["src/planner", "src/executor"],
+    ["src/client"],
+]
+
+LIBRARY = [module for layer in LAYERS for module in layer]
+BELOW_CLIENT = [module for module in LIBRARY if module != "src/client"]
+
+# What stands on the library sees of it what is listed here, and itself.
+TOPS = {
+    # The public headers stand alone: a user gets nothing else.
+    "include": [],
+    "daemon": BELOW_CLIENT,
+    "cli": LIBRARY,
+    "shim": LIBRARY + ["include"],
+    "plugins": LIBRARY + ["include"],
+    "perf": ["include", "src/base", "src/numerics"],
+    "examples": ["include", "src/base", "src/numerics"],
+    # Tests may look everywhere; nobody looks into the tests.
+    "tests": LIBRARY + ["include", "daemon", "cli", "shim", "plugins", "perf", "examples"],
+}
+
+SOURCES = {".h", ".hpp", ".c", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
+BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def may_see():
+    """Each module's name, and the modules that it may include."""
+    seen = {}
+    below = []
+    for layer in LAYERS:
+        for module in layer:
+            seen[module] = below + [module]
+        below = below + layer
+    for top, allowed in TOPS.items():
+        seen[top] = allowed + [top]
+    return seen
+
+
+def module_of(path):
+    """The module that a path relative to the root belongs to, or None."""
+    parts = pathlib.PurePosixPath(path).parts
+    if not parts:
+        return None
+    if parts[0] == "src":
+        return "/".join(parts[:2]) if len(parts) > 2 else None
+    return parts[0] if parts[0] in TOPS else None
+
+
+def includes_in(text):
+    """(line number, opening character, name) of each include that is no comment."""
+    # A comment's newlines stay, so that line numbers do.
+    text = BLOCK_COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text)
+    for match in INCLUDE.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, match.group(1), match.group(2)
+
+
+def public_header(root, name):
+    """The path of a public header that is included as a user includes it."""
+    path = "include/" + name
+    return path if "/" not in name and (root / path).is_file() else None
+
+
+def why_not(root, path, module, mark, name, seen):
+    """Why this include is wrong, or None."""
+    is_project_path = module_of(name) is not None
+    # A header may be made from a template of its name.
+    if is_project_path and any((root / (name + end)).is_file() for end in ("", ".in")):
+        if mark == "<":
+            return "the project's own files are included with quotation marks"
+        target = name
+    elif (target := public_header(root, name)) is not None:
+        # <nccl.h> may be NVIDIA's: that is for whoever compares with it.
+        if mark == "<" and "include" not in seen[module]:
+            return None
+    elif mark == "<":
+        return None
+    elif (root / path).parent.joinpath(name).is_file():
+        if module == "examples":
+            return None  # what is made to be copied knows no root
+        return f'write it from the project\'s root: "{(pathlib.PurePosixPath(path).parent / name)}"'
+    elif module == "tests":
+        return None  # made by the build
+    else:
+        return "there is no such file in the project; others' headers are included with <>"
+    if module_of(target) in seen[module]:
+        return None
+    return explain(module, module_of(target), seen)
+
+
+def explain(module, target, seen):
+    allowed = [name for name in seen[module] if name != module]
+    can = "nothing but itself" if not allowed else ", ".join(allowed)
+    if module.startswith("src/") and target.startswith("src/"):
+        reason = "includes go down only"
+        if any(module in layer and target in layer for layer in LAYERS):
+            reason = "siblings do not see each other"
+    elif module == "daemon" and target == "src/client":
+        reason = "daemon and client share src/ipc and what is below it, and no more"
+    elif module.startswith("src/"):
+        reason = "nothing in src/ knows who calls it"
+    else:
+        reason = f"{module} stands beside it"
+    return f"{reason}: {module} may include {can}"
+
+
+def lacks_guard(file, folder, text):
+    # The public headers are C's own style; Highway includes an -inl.h once for each target.
+    if file.suffix not in {".h", ".hpp"} or folder == "include" or file.stem.endswith("-inl"):
+        return False
+    return "#pragma once" not in text
+
+
+def check(root):
+    """The wrong includes of a tree, as lines to print, and the number of files read."""
+    seen = may_see()
+    wrong = []
+    files = 0
+    for folder in ["src"] + list(TOPS):
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in SOURCES or not file.is_file():
+                continue
+            path = file.relative_to(root).as_posix()
+            module = module_of(path)
+            files += 1
+            if module is None or module not in seen:
+                wrong.append(f"{path}:1: belongs to no module that scripts/check-includes.py knows")
+                continue
+            text = file.read_text(errors="replace")
+            if lacks_guard(file, folder, text):
+                wrong.append(f"{path}:1: lacks #pragma once")
+            for line, mark, name in includes_in(text):
+                reason = why_not(root, path, module, mark, name, seen)
+                if reason:
+                    wrong.append(f"{path}:{line}: includes {name}, but {reason}")
+    return wrong, files
+
+
+# Each: a tree, and what the one complaint must hold; None for no complaint.
+SELF_TESTS = [
+    ({"src/base/a.h": "", "src/ipc/b.cc": '#include "src/base/a.h"\n'}, None),
+    ({"src/base/a.cc": '\n#include "src/ipc/b.h"\n', "src/ipc/b.h": ""},
+     "src/base/a.cc:2: includes src/ipc/b.h, but includes go down only"),
+    ({"src/ipc/a.cc": '#include "src/schedule/b.h"\n', "src/schedule/b.h": ""}, "siblings"),
+    ({"src/numerics/a.cc": '#include "src/base/b.h"\n', "src/base/b.h": ""}, None),
+    ({"daemon/a.cc": '#include "src/client/b.h"\n', "src/client/b.h": ""}, "share src/ipc"),
+    ({"daemon/a.cc": '#include "src/executor/b.h"\n', "src/executor/b.h": ""}, None),
+    ({"src/client/a.cc": '#include "daemon/b.h"\n', "daemon/b.h": ""}, "who calls it"),
+    ({"src/client/a.cc": '#include "nccl.h"\n', "include/nccl.h": ""}, "who calls it"),
+    ({"shim/a.cc": '#include "nccl.h"\n', "include/nccl.h": ""}, None),
+    ({"shim/a.cc": '#include "daemon/b.h"\n', "daemon/b.h": ""}, "stands beside"),
+    ({"perf/a.cc": '#include "src/client/b.h"\n', "src/client/b.h": ""}, "perf may include"),
+    ({"examples/a.c": '#include <nccl.h>\n', "include/nccl.h": ""}, None),
+    ({"include/h.h": '#include "src/base/b.h"\n', "src/base/b.h": ""}, "nothing but itself"),
+    ({"src/base/a.cc": '#include "b.h"\n', "src/base/b.h": ""}, 'root: "src/base/b.h"'),
+    ({"src/base/a.cc": '#include "fmt/format.h"\n'}, "no such file"),
+    ({"src/base/a.cc": "#include <fmt/format.h>\n"}, None),
+    ({"src/base/a.cc": '#include <src/base/b.h>\n', "src/base/b.h": ""}, "quotation marks"),
+    ({"src/base/a.cc": '// #include "src/ipc/b.h"\n/*\n#include "src/ipc/b.h"\n*/\n',
+      "src/ipc/b.h": ""}, None),
+    ({"src/base/a.cc": '  #  include "src/ipc/b.h"\n', "src/ipc/b.h": ""}, "go down only"),
+    ({"daemon/a.cc": '#include "daemon/b.h"\n', "daemon/b.h.in": ""}, None),
+    ({"examples/a.c": '#include "b.h"\n', "examples/b.h": ""}, None),
+    ({"src/base/a.h": "int a;\n"}, "lacks #pragma once"),
+    ({"src/numerics/a-inl.h": "int a;\n"}, None),
+    ({"src/unheard/a.cc": ""}, "no module"),
+    ({"tests/unit/a.cc": '#include "daemon/b.h"\n', "daemon/b.h": ""}, None),
+    ({"daemon/a.cc": '#include "tests/b.h"\n', "tests/b.h": ""}, "stands beside"),
+]
+
+
+def self_test():
+    failures = 0
+    for number, (tree, expected) in enumerate(SELF_TESTS, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in tree.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                pragma = "#pragma once\n" if path.endswith(".h") and not text else ""
+                (root / path).write_text(pragma + text)
+            wrong, _ = check(root)
+        good = not wrong if expected is None else len(wrong) == 1 and expected in wrong[0]
+        if not good:
+            failures += 1
+            print(f"self-test {number}: expected {expected!r}, got {wrong}")
+    print(f"{len(SELF_TESTS) - failures} of {len(SELF_TESTS)} self-tests passed")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    here = pathlib.Path(__file__).resolve().parent.parent
+    parser.add_argument("--root", type=pathlib.Path, default=here)
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        return 1 if self_test() else 0
+    wrong, files = check(arguments.root.resolve())
+    for line in wrong:
+        print(line)
+    print(f"{files} files, {len(wrong)} wrong includes")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs what Harmonaize is built from, on Debian 12. Does nothing, quickly, when all is there.
+#
+#     scripts/install-dependencies.sh [--with-peers] [--with-lint]
+#
+#     --with-peers   also what perf/compare measures against: Open MPI, MPICH and Gloo
+#     --with-lint    also clang-format and clang-tidy
+set -euo pipefail
+
+packages=(
+  ccache cmake g++ git ninja-build pkg-config python3
+  libbenchmark-dev libcli11-dev libfmt-dev libgtest-dev libhwloc-dev libhwy-dev
+  libspdlog-dev libsystemd-dev libtomlplusplus-dev nlohmann-json3-dev
+)
+
+for option in "$@"; do
+  case $option in
+    --with-peers) packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev libgloo-dev) ;;
+    --with-lint) packages+=(clang-format clang-tidy) ;;
+    *)
+      echo "$0: unknown option '$option'; there are --with-peers and --with-lint" >&2
+      exit 2
+      ;;
+  esac
+done
+
+if ! command -v apt-get >/dev/null; then
+  echo "$0: this machine has no apt; install these packages' equivalents: ${packages[*]}" >&2
+  exit 1
+fi
+
+installed() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+missing=()
+for package in "${packages[@]}"; do
+  installed "$package" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  echo "dependencies: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "$0: run this as root, or install sudo; missing: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "dependencies: installing ${missing[*]}"
+install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
+  apt-get install --yes --no-install-recommends --quiet "${missing[@]}")
+# Package lists may be missing or old: only then is the time for an update well spent.
+if ! "${install[@]}"; then
+  "${as_root[@]}" apt-get update --quiet
+  "${install[@]}"
+fi

@@ -1,0 +1,365 @@
+// Communicators: made, divided, shrunk, grown, queried, ended.
+
+#include <bit>
+#include <span>
+#include <utility>
+
+#include "include/nccl.h"
+#include "shim/config.h"
+#include "shim/debug_log.h"
+#include "shim/face.h"
+#include "shim/fallback.h"
+#include "src/base/log.h"
+#include "src/base/status.h"
+#include "src/client/communicator.h"
+#include "src/client/group.h"
+#include "src/ipc/unique_id.h"
+
+namespace harmonaize::shim {
+namespace {
+
+using MadeCommunicator = Result<std::unique_ptr<Communicator>>;
+
+UniqueId FromNccl(const ncclUniqueId& id) {
+  return std::bit_cast<UniqueId>(id);
+}
+
+Status StoreId(const Result<UniqueId>& id, ncclUniqueId* to) {
+  if (!id.ok()) return id.status();
+  *to = std::bit_cast<ncclUniqueId>(*id);
+  return Status::Ok();
+}
+
+void Free(ncclComm_t comm) {
+  comm->state.store(0, std::memory_order_relaxed);
+  delete comm;
+}
+
+void LogFormed(const char* function, ncclComm_t comm) {
+  const Communicator& communicator = *comm->communicator;
+  const CommunicatorOptions& options = communicator.options();
+  if (communicator.rank() < 0) {
+    Log(LogLevel::kInfo, kLogInit, "{}: comm {} device {} name '{}' waits for its ranks", function,
+        fmt::ptr(comm), options.device, options.name);
+    return;
+  }
+  Log(LogLevel::kInfo, kLogInit, "{}: comm {} rank {} nranks {} device {} name '{}' is ready",
+      function, fmt::ptr(comm), communicator.rank(), communicator.ranks(), options.device,
+      options.name);
+}
+
+/// Stores the handle for a communicator that has begun to form, and waits for it as the group and
+/// its options demand. When it fails, the daemon is told that this rank is out, and `*out` is NULL.
+Status Form(const char* function, MadeCommunicator made, ncclComm_t* out) {
+  *out = nullptr;
+  if (!made.ok()) return made.status();
+  if (*made == nullptr) return Status::Ok();
+  auto handle = std::make_unique<ncclComm>();
+  handle->communicator = std::move(*made);
+  Communicator* const communicator = handle->communicator.get();
+  *out = handle.release();
+  const Status status = Group::OfThisThread().AddForming(communicator, [comm = *out, out] {
+    static_cast<void>(comm->communicator->Abort());
+    *out = nullptr;
+    Free(comm);
+  });
+  if (*out != nullptr) LogFormed(function, *out);
+  return status;
+}
+
+Status CheckPlace(int ranks, int rank) {
+  if (ranks < 1) return InvalidArgument("nranks is {}, less than 1", ranks);
+  if (rank < 0 || rank >= ranks) return InvalidArgument("rank is {}, not in [0, {})", rank, ranks);
+  return Status::Ok();
+}
+
+Status Join(const char* function, ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank,
+            const ncclConfig_t* config) {
+  HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
+  HZ_RETURN_IF_ERROR(CheckPlace(ranks, rank));
+  const Result<CommunicatorOptions> options = ParseConfig(config, DefaultOptions());
+  if (!options.ok()) return options.status();
+  SetLogRank(rank);
+  ShowVersionOnce();
+  return Form(function, Communicator::Join(FromNccl(id), ranks, rank, *options), comm);
+}
+
+Status CheckDevices(int count, const int* devices) {
+  if (count < 1) return InvalidArgument("ndev is {}, less than 1", count);
+  for (int i = 0; devices != nullptr && i < count; ++i) {
+    if (devices[i] < 0) return InvalidArgument("devlist[{}] is {}", i, devices[i]);
+    for (int j = 0; j < i; ++j) {
+      if (devices[i] == devices[j]) {
+        return InvalidUsage("devlist has device {} at {} and at {}", devices[i], j, i);
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+/// All ranks of one communicator in this thread.
+Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
+  HZ_RETURN_IF_ERROR(CheckPointer(comms, "comm"));
+  HZ_RETURN_IF_ERROR(CheckDevices(count, devices));
+  const Result<UniqueId> id = Communicator::CreateUniqueId();
+  if (!id.ok()) return id.status();
+  ShowVersionOnce();
+  Group& group = Group::OfThisThread();
+  group.Start();
+  for (int rank = 0; rank < count; ++rank) {
+    CommunicatorOptions options = DefaultOptions();
+    options.device = devices != nullptr ? devices[rank] : rank;
+    const Status status =
+        Form("ncclCommInitAll", Communicator::Join(*id, count, rank, options), &comms[rank]);
+    if (!status.ok()) {
+      group.NoteFailure(status);
+      break;
+    }
+  }
+  return group.End();
+}
+
+Status Split(Communicator& parent, int color, int key, ncclComm_t* out,
+             const ncclConfig_t* config) {
+  HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
+    return InvalidArgument("color is {}: neither 0 or more nor NCCL_SPLIT_NOCOLOR", color);
+  }
+  const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
+  if (!options.ok()) return options.status();
+  return Form("ncclCommSplit", parent.Split(color >= 0, color, key, *options), out);
+}
+
+Status CheckExcluded(const Communicator& parent, std::span<const int> excluded) {
+  for (size_t i = 0; i < excluded.size(); ++i) {
+    const int rank = excluded[i];
+    if (rank < 0 || rank >= parent.ranks()) {
+      return InvalidArgument("excludeRanksList[{}] is {}, not in [0, {})", i, rank, parent.ranks());
+    }
+    if (rank == parent.rank()) {
+      return InvalidArgument("excludeRanksList[{}] is the calling rank {}", i, rank);
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (excluded[j] == rank) {
+        return InvalidArgument("excludeRanksList has rank {} at {} and at {}", rank, j, i);
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+Status Shrink(Communicator& parent, std::span<const int> excluded, ncclComm_t* out,
+              const ncclConfig_t* config, int flags) {
+  HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
+    return InvalidArgument("shrinkFlags is {:#x}", flags);
+  }
+  HZ_RETURN_IF_ERROR(CheckExcluded(parent, excluded));
+  const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
+  if (!options.ok()) return options.status();
+  return Form("ncclCommShrink", parent.Shrink(excluded, flags == NCCL_SHRINK_ABORT, *options), out);
+}
+
+/// A rank that the parent has already.
+Status GrowFrom(Communicator& parent, int ranks, int rank, ncclComm_t* out,
+                const ncclConfig_t* config) {
+  HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  if (rank != -1 && rank != parent.rank()) {
+    return InvalidArgument("rank is {}: a rank of comm keeps its own, and passes -1", rank);
+  }
+  if (ranks <= parent.ranks()) {
+    return InvalidArgument("nRanks is {}, not more than the {} of comm", ranks, parent.ranks());
+  }
+  const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
+  if (!options.ok()) return options.status();
+  return Form("ncclCommGrow", parent.GrowFrom(ranks, *options), out);
+}
+
+/// A rank that joins.
+Status JoinGrowth(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
+                  const ncclConfig_t* config) {
+  HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckPointer(id, "uniqueId"));
+  HZ_RETURN_IF_ERROR(CheckPlace(ranks, rank));
+  const Result<CommunicatorOptions> options = ParseConfig(config, DefaultOptions());
+  if (!options.ok()) return options.status();
+  ShowVersionOnce();
+  return Form("ncclCommGrow", Communicator::JoinGrowth(FromNccl(*id), ranks, rank, *options), out);
+}
+
+/// ok once the number of ranks is known; otherwise why it is not.
+Status CheckFormed(Communicator& communicator) {
+  if (communicator.rank() >= 0) return Status::Ok();
+  const Status state = communicator.AsyncState();
+  return communicator.rank() >= 0 ? Status::Ok() : state;
+}
+
+/// A query of `comm` that stores one number.
+template <typename Number>
+ncclResult_t Query(const char* function, const ncclComm_t comm, int* out, const char* name,
+                   Number&& number) {
+  return CallOn(function, comm, [&](Communicator& communicator) {
+    HZ_RETURN_IF_ERROR(CheckPointer(out, name));
+    HZ_RETURN_IF_ERROR(CheckFormed(communicator));
+    *out = number(communicator);
+    return Status::Ok();
+  });
+}
+
+}  // namespace
+}  // namespace harmonaize::shim
+
+using harmonaize::Communicator;
+using harmonaize::InvalidArgument;
+using harmonaize::Status;
+using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
+
+HZ_NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId* uniqueId) {
+  HZ_FORWARD(ncclGetUniqueId, uniqueId);
+  return Call("ncclGetUniqueId", nullptr, [&] {
+    HZ_RETURN_IF_ERROR(CheckPointer(uniqueId, "uniqueId"));
+    return StoreId(Communicator::CreateUniqueId(), uniqueId);
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId* uniqueId) {
+  HZ_FORWARD(ncclCommGetUniqueId, comm, uniqueId);
+  return CallOn("ncclCommGetUniqueId", comm, [&](Communicator& communicator) {
+    HZ_RETURN_IF_ERROR(CheckPointer(uniqueId, "uniqueId"));
+    return StoreId(communicator.CreateGrowId(), uniqueId);
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId commId,
+            int rank) {
+  HZ_FORWARD(ncclCommInitRank, comm, nranks, commId, rank);
+  return Call("ncclCommInitRank", nullptr,
+              [&] { return Join("ncclCommInitRank", comm, nranks, commId, rank, nullptr); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommInitRankConfig, ncclComm_t* comm, int nranks, ncclUniqueId commId,
+            int rank, ncclConfig_t* config) {
+  HZ_FORWARD(ncclCommInitRankConfig, comm, nranks, commId, rank, config);
+  return Call("ncclCommInitRankConfig", nullptr,
+              [&] { return Join("ncclCommInitRankConfig", comm, nranks, commId, rank, config); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommInitRankScalable, ncclComm_t* newcomm, int nranks, int myrank,
+            int nId, ncclUniqueId* commIds, ncclConfig_t* config) {
+  HZ_FORWARD(ncclCommInitRankScalable, newcomm, nranks, myrank, nId, commIds, config);
+  return Call("ncclCommInitRankScalable", nullptr, [&] {
+    HZ_RETURN_IF_ERROR(CheckPointer(commIds, "commIds"));
+    if (nId < 1 || nId > nranks) {
+      return InvalidArgument("nId is {}, not in [1, {}]", nId, nranks);
+    }
+    return Join("ncclCommInitRankScalable", newcomm, nranks, commIds[0], myrank, config);
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommInitAll, ncclComm_t* comm, int ndev, const int* devlist) {
+  HZ_FORWARD(ncclCommInitAll, comm, ndev, devlist);
+  return Call("ncclCommInitAll", nullptr, [&] { return JoinAll(comm, ndev, devlist); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+            ncclConfig_t* config) {
+  HZ_FORWARD(ncclCommSplit, comm, color, key, newcomm, config);
+  return CallOn("ncclCommSplit", comm,
+                [&](Communicator& parent) { return Split(parent, color, key, newcomm, config); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList,
+            int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
+  HZ_FORWARD(ncclCommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
+             shrinkFlags);
+  return CallOn("ncclCommShrink", comm, [&](Communicator& parent) {
+    HZ_RETURN_IF_ERROR(CheckPointer(excludeRanksList, "excludeRanksList"));
+    if (excludeRanksCount < 1) {
+      return InvalidArgument("excludeRanksCount is {}, less than 1", excludeRanksCount);
+    }
+    const std::span<const int> excluded(excludeRanksList, static_cast<size_t>(excludeRanksCount));
+    return Shrink(parent, excluded, newcomm, config, shrinkFlags);
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId,
+            int rank, ncclComm_t* newcomm, ncclConfig_t* config) {
+  HZ_FORWARD(ncclCommGrow, comm, nRanks, uniqueId, rank, newcomm, config);
+  if (comm == nullptr) {
+    return Call("ncclCommGrow", nullptr,
+                [&] { return JoinGrowth(nRanks, uniqueId, rank, newcomm, config); });
+  }
+  return CallOn("ncclCommGrow", comm, [&](Communicator& parent) {
+    return GrowFrom(parent, nRanks, rank, newcomm, config);
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
+  HZ_FORWARD(ncclCommRevoke, comm, revokeFlags);
+  return CallOn("ncclCommRevoke", comm, [&](Communicator& communicator) {
+    if (revokeFlags != NCCL_REVOKE_DEFAULT) {
+      return InvalidArgument("revokeFlags is {:#x}, not NCCL_REVOKE_DEFAULT", revokeFlags);
+    }
+    return communicator.Revoke();
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
+  HZ_FORWARD(ncclCommFinalize, comm);
+  return CallOn("ncclCommFinalize", comm,
+                [](Communicator& communicator) { return communicator.Finalize(); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
+  HZ_FORWARD(ncclCommDestroy, comm);
+  if (comm == nullptr) return ncclSuccess;
+  return Call("ncclCommDestroy", nullptr, [&] {
+    HZ_RETURN_IF_ERROR(CheckHandle(comm));
+    ShowRankOf(*comm->communicator);
+    const Status status = comm->communicator->Leave();
+    Free(comm);
+    return status;
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
+  HZ_FORWARD(ncclCommAbort, comm);
+  if (comm == nullptr) return ncclSuccess;
+  return Call("ncclCommAbort", nullptr, [&] {
+    HZ_RETURN_IF_ERROR(CheckHandle(comm));
+    ShowRankOf(*comm->communicator);
+    const Status status = comm->communicator->Abort();
+    Free(comm);
+    return status;
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError) {
+  HZ_FORWARD(ncclCommGetAsyncError, comm, asyncError);
+  return CallOn("ncclCommGetAsyncError", comm, [&](Communicator& communicator) {
+    HZ_RETURN_IF_ERROR(CheckPointer(asyncError, "asyncError"));
+    const Status state = communicator.AsyncState();
+    *asyncError = ToResult(state);
+    const bool failed = *asyncError != ncclSuccess && *asyncError != ncclInProgress;
+    if (failed) communicator.SetLastError(state.message());
+    return Status::Ok();
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommCount, const ncclComm_t comm, int* count) {
+  HZ_FORWARD(ncclCommCount, comm, count);
+  return Query("ncclCommCount", comm, count, "count",
+               [](const Communicator& communicator) { return communicator.ranks(); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommCuDevice, const ncclComm_t comm, int* device) {
+  HZ_FORWARD(ncclCommCuDevice, comm, device);
+  return Query("ncclCommCuDevice", comm, device, "device",
+               [](const Communicator& communicator) { return communicator.options().device; });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommUserRank, const ncclComm_t comm, int* rank) {
+  HZ_FORWARD(ncclCommUserRank, comm, rank);
+  return Query("ncclCommUserRank", comm, rank, "rank",
+               [](const Communicator& communicator) { return communicator.rank(); });
+}

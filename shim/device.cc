@@ -1,0 +1,129 @@
+// NCCL's device-side interface: communication from inside GPU kernels. It needs GPUs and is not
+// served; only what is true without them is answered, who belongs to which team.
+
+#include <cstdint>
+
+#include "include/nccl.h"
+#include "shim/face.h"
+#include "shim/fallback.h"
+#include "src/base/status.h"
+#include "src/client/communicator.h"
+
+// As NCCL's device headers lay them out; the others are only passed by address.
+struct ncclTeam {
+  int nRanks;
+  int rank;
+  int stride;
+};
+struct ncclDevComm;
+struct ncclDevCommRequirements;
+struct ncclDevResourceRequirements;
+struct ncclGinBarrierHandle;
+struct ncclLLA2AHandle;
+struct ncclLsaBarrierHandle;
+
+namespace harmonaize::shim {
+namespace {
+
+ncclResult_t Refuse(const char* function) {
+  return Call(function, nullptr, [] {
+    return InvalidUsage("device-side communication needs GPUs and is not served by Harmonaize");
+  });
+}
+
+/// `team` of the communicator, or an empty team, with the last error set, when there is none.
+template <typename Team>
+ncclTeam TeamOf(const char* function, ncclComm_t comm, Team&& team) {
+  ncclTeam result = {};
+  CallOn(function, comm, [&](Communicator& communicator) -> Status {
+    if (communicator.rank() < 0) return InvalidUsage("the communicator is not ready");
+    result = team(communicator);
+    return Status::Ok();
+  });
+  return result;
+}
+
+/// The number in the world of what is rank `rank` in `team`, which contains the calling rank.
+int RankToWorld(const char* function, ncclComm_t comm, ncclTeam team, int rank) {
+  int world = -1;
+  CallOn(function, comm, [&](Communicator& communicator) {
+    world = communicator.rank() + (rank - team.rank) * team.stride;
+    return Status::Ok();
+  });
+  return world;
+}
+
+}  // namespace
+}  // namespace harmonaize::shim
+
+using harmonaize::Communicator;
+using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
+
+HZ_NCCL_API(ncclTeam, ncclTeamWorld, ncclComm_t comm) {
+  HZ_FORWARD(ncclTeamWorld, comm);
+  return TeamOf("ncclTeamWorld", comm, [](const Communicator& communicator) {
+    return ncclTeam{communicator.ranks(), communicator.rank(), 1};
+  });
+}
+
+// The ranks that can load from and store to each other's memory: here those of one host, which are
+// all ranks.
+HZ_NCCL_API(ncclTeam, ncclTeamLsa, ncclComm_t comm) {
+  HZ_FORWARD(ncclTeamLsa, comm);
+  return TeamOf("ncclTeamLsa", comm, [](const Communicator& communicator) {
+    return ncclTeam{communicator.ranks(), communicator.rank(), 1};
+  });
+}
+
+// The ranks of other hosts that have this rank's place there: none.
+HZ_NCCL_API(ncclTeam, ncclTeamRail, ncclComm_t comm) {
+  HZ_FORWARD(ncclTeamRail, comm);
+  return TeamOf("ncclTeamRail", comm, [](const Communicator& communicator) {
+    return ncclTeam{1, 0, communicator.ranks()};
+  });
+}
+
+HZ_NCCL_API(int, ncclTeamRankToWorld, ncclComm_t comm, ncclTeam team, int rank) {
+  HZ_FORWARD(ncclTeamRankToWorld, comm, team, rank);
+  return RankToWorld("ncclTeamRankToWorld", comm, team, rank);
+}
+
+HZ_NCCL_API(int, ncclTeamRankToLsa, ncclComm_t comm, ncclTeam team, int rank) {
+  HZ_FORWARD(ncclTeamRankToLsa, comm, team, rank);
+  return RankToWorld("ncclTeamRankToLsa", comm, team, rank);
+}
+
+HZ_NCCL_API(ncclResult_t, ncclDevCommCreate, ncclComm_t comm,
+            const ncclDevCommRequirements* requirements, ncclDevComm* out) {
+  HZ_FORWARD(ncclDevCommCreate, comm, requirements, out);
+  return Refuse("ncclDevCommCreate");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclDevCommDestroy, ncclComm_t comm, const ncclDevComm* device_comm) {
+  HZ_FORWARD(ncclDevCommDestroy, comm, device_comm);
+  return Refuse("ncclDevCommDestroy");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGinBarrierCreateRequirement, ncclComm_t comm, ncclTeam team,
+            int barriers, ncclGinBarrierHandle* handle, ncclDevResourceRequirements* requirement) {
+  HZ_FORWARD(ncclGinBarrierCreateRequirement, comm, team, barriers, handle, requirement);
+  return Refuse("ncclGinBarrierCreateRequirement");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclLsaBarrierCreateRequirement, ncclTeam team, int barriers,
+            ncclLsaBarrierHandle* handle, ncclDevResourceRequirements* requirement) {
+  HZ_FORWARD(ncclLsaBarrierCreateRequirement, team, barriers, handle, requirement);
+  return Refuse("ncclLsaBarrierCreateRequirement");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclLLA2ACreateRequirement, int blocks, int slots,
+            ncclLLA2AHandle* handle, ncclDevResourceRequirements* requirement) {
+  HZ_FORWARD(ncclLLA2ACreateRequirement, blocks, slots, handle, requirement);
+  return Refuse("ncclLLA2ACreateRequirement");
+}
+
+HZ_NCCL_API(int, ncclLLA2ACalcSlots, int max_elements, int max_element_bytes) {
+  HZ_FORWARD(ncclLLA2ACalcSlots, max_elements, max_element_bytes);
+  Refuse("ncclLLA2ACalcSlots");
+  return 0;
+}

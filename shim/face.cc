@@ -1,0 +1,96 @@
+#include "shim/face.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shim/debug_log.h"
+#include "src/base/log.h"
+#include "src/client/group.h"
+
+namespace harmonaize::shim {
+namespace {
+
+/// Long enough for a sentence that names a dozen ranks. Plain arrays: they need no destructor when
+/// a thread ends, which may be after this library has been unloaded.
+constexpr size_t kTextBytes = 1024;
+thread_local char thread_error[kTextBytes];
+thread_local char answer[kTextBytes];
+
+std::mutex process_error_mutex;
+char process_error[kTextBytes];
+
+void Store(char (&to)[kTextBytes], std::string_view text) {
+  const size_t length = std::min(text.size(), kTextBytes - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
+void RememberError(std::string_view text) {
+  Store(thread_error, text);
+  const std::lock_guard lock(process_error_mutex);
+  Store(process_error, text);
+}
+
+}  // namespace
+
+ncclResult_t ToResult(const Status& status) {
+  switch (status.code()) {
+    case Code::kOk: return ncclSuccess;
+    case Code::kInvalidArgument: return ncclInvalidArgument;
+    case Code::kInvalidUsage: return ncclInvalidUsage;
+    case Code::kSystemError: return ncclSystemError;
+    case Code::kRemoteError: return ncclRemoteError;
+    case Code::kInternalError: return ncclInternalError;
+    case Code::kInProgress: return ncclInProgress;
+    case Code::kUnavailable: return ncclSystemError;
+  }
+  return ncclInternalError;
+}
+
+ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& status) {
+  if (status.ok() || status.code() == Code::kInProgress) return ToResult(status);
+  try {
+    const std::string text = fmt::format("{}: {}", function, status.message());
+    RememberError(text);
+    if (comm != nullptr) comm->communicator->SetLastError(text);
+    Log(LogLevel::kWarning, kLogCall, "{}", text);
+    Group::OfThisThread().NoteFailure(status);
+  } catch (...) {
+    // Without memory for the text the code alone has to do.
+    RememberError(function);
+  }
+  return ToResult(status);
+}
+
+Status CheckHandle(ncclComm_t comm) {
+  HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
+  // Relaxed: who uses a handle while another thread destroys it is beyond help by ordering.
+  if (comm->state.load(std::memory_order_relaxed) != ncclComm::kAlive) {
+    return InvalidArgument("comm {} is not a communicator, or was destroyed", fmt::ptr(comm));
+  }
+  return Status::Ok();
+}
+
+Status CheckPointer(const void* pointer, const char* name) {
+  if (pointer == nullptr) return InvalidArgument("{} is NULL", name);
+  return Status::Ok();
+}
+
+const char* LastErrorText(ncclComm_t comm) noexcept try {
+  answer[0] = '\0';
+  if (comm != nullptr && CheckHandle(comm).ok()) Store(answer, comm->communicator->LastError());
+  if (answer[0] == '\0') Store(answer, thread_error);
+  if (answer[0] == '\0') {
+    const std::lock_guard lock(process_error_mutex);
+    Store(answer, process_error);
+  }
+  return answer;
+} catch (...) {
+  return thread_error;
+}
+
+void ShowRankOf(const Communicator& communicator) {
+  SetLogRank(communicator.rank());
+}
+
+}  // namespace harmonaize::shim

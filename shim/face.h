@@ -1,0 +1,113 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "include/nccl.h"
+#include "src/base/status.h"
+#include "src/client/communicator.h"
+
+/// \file
+/// What every call of the NCCL face has in common: how it is exported, how it becomes a result and
+/// a sentence, and how a handle is told from garbage.
+
+/// Heads the definition of an API function: the body belongs to pncclX, and ncclX is a weak second
+/// name for it, so that a profiler may define an ncclX of its own that calls pncclX.
+#define HZ_NCCL_API(result, function, ...)                                                         \
+  extern "C" [[gnu::visibility("default"), gnu::weak, gnu::alias("p" #function)]] result function( \
+      __VA_ARGS__);                                                                                \
+  extern "C" [[gnu::visibility("default")]] result p##function(__VA_ARGS__)
+
+namespace harmonaize::shim {
+
+/// A buffer that ncclCommRegister or ncclCommWindowRegister was told of.
+struct Registration {
+  const void* address;
+  size_t bytes;
+};
+
+}  // namespace harmonaize::shim
+
+/// Behind ncclComm_t. The word in front catches handles that were destroyed or never made; like
+/// NCCL's it is no defence against wild pointers.
+struct ncclComm {
+  static constexpr uint64_t kAlive = 0x485a434f4d4d2131;
+
+  std::atomic<uint64_t> state{kAlive};
+  std::unique_ptr<harmonaize::Communicator> communicator;
+  /// Operations so far, as logs count them.
+  std::atomic<uint64_t> operations{0};
+  /// The scalars of operators whose scalar is read anew by each operation.
+  std::unordered_map<int, const void*> deferred_scalars;
+  std::mutex registrations_mutex;
+  std::unordered_set<std::unique_ptr<harmonaize::shim::Registration>> registrations;
+};
+
+namespace harmonaize::shim {
+
+/// The NCCL result for a status: kUnavailable is ncclSystemError, all others have their own.
+ncclResult_t ToResult(const Status& status);
+
+/// Ends a call: remembers a failure's text for ncclGetLastError (of this thread, and of `comm`
+/// unless it is NULL), logs it, makes an open group fail, and converts.
+ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& status);
+
+/// The last error's text of `comm`, else of this thread, else of any thread; valid until this
+/// thread asks again.
+const char* LastErrorText(ncclComm_t comm) noexcept;
+
+/// kInvalidArgument unless `comm` is a live communicator.
+Status CheckHandle(ncclComm_t comm);
+
+/// kInvalidArgument, with the argument's name, when `pointer` is NULL.
+Status CheckPointer(const void* pointer, const char* name);
+
+/// Shows the rank of `communicator` in the lines that this thread logs from here on.
+void ShowRankOf(const Communicator& communicator);
+
+/// While it lives, this thread is inside a call on the communicator, and ncclCommAbort in another
+/// thread does not free it.
+class InUse {
+ public:
+  explicit InUse(Communicator& communicator) : communicator_(communicator) {
+    communicator_.Enter();
+    ShowRankOf(communicator_);
+  }
+  ~InUse() { communicator_.Exit(); }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+
+ private:
+  Communicator& communicator_;
+};
+
+/// Runs `body`, which gives a Status, as the API function `function`. No exception gets out.
+/// `comm`, unless NULL, remembers a failure's text.
+template <typename Body>
+ncclResult_t Call(const char* function, ncclComm_t comm, Body&& body) noexcept {
+  try {
+    return Conclude(function, comm, body());
+  } catch (const std::bad_alloc&) {
+    return Conclude(function, comm, SystemError("out of memory"));
+  } catch (const std::exception& exception) {
+    return Conclude(function, comm, InternalError("{}", exception.what()));
+  } catch (...) {
+    return Conclude(function, comm, InternalError("an exception of unknown type"));
+  }
+}
+
+/// The same for a function on a communicator: `body` gets it checked.
+template <typename Body>
+ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
+  if (Status status = CheckHandle(comm); !status.ok()) return Conclude(function, nullptr, status);
+  const InUse in_use(*comm->communicator);
+  return Call(function, comm, [&] { return body(*comm->communicator); });
+}
+
+}  // namespace harmonaize::shim

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <atomic>
+#include <type_traits>
+
+#include "include/nccl.h"
+
+/// \file
+/// Forwarding to stock NCCL, where no daemon listens and HARMONAIZE_FALLBACK=nccl allows it.
+/// Decided once for the process, at the first call that could need the daemon: a communicator, a
+/// group or a buffer of one library is nothing to the other.
+
+namespace harmonaize::shim {
+
+enum class Route : int {
+  kUndecided = 0,
+  kDaemon,
+  kStock,  ///< Stock NCCL is loaded and gets every call.
+};
+
+extern std::atomic<Route> route;
+
+/// Makes the choice, or waits for the thread that makes it. Reads the debugging variables on the
+/// way, as this is the first thing that a process does with us.
+Route DecideRoute();
+
+/// Whether calls go to stock NCCL. One load once the choice has been made.
+inline bool Forwarding() {
+  // Acquire: who sees kStock also sees the library that was opened before it was stored.
+  const Route chosen = route.load(std::memory_order_acquire);
+  return (chosen == Route::kUndecided ? DecideRoute() : chosen) == Route::kStock;
+}
+
+/// The function `name` in stock NCCL; NULL, with the last error set, when it has none.
+void* FindInStock(const char* name);
+
+/// A function of stock NCCL, looked up once.
+template <typename Function>
+class StockFunction;
+template <typename Return, typename... Arguments>
+class StockFunction<Return(Arguments...)> {
+ public:
+  explicit StockFunction(const char* name)
+      : function_(reinterpret_cast<Return (*)(Arguments...)>(FindInStock(name))) {}
+
+  Return operator()(Arguments... arguments) const {
+    if (function_ != nullptr) return function_(arguments...);
+    if constexpr (std::is_same_v<Return, ncclResult_t>) {
+      return ncclInvalidUsage;
+    } else {
+      return Return();
+    }
+  }
+
+ private:
+  Return (*const function_)(Arguments...);
+};
+
+}  // namespace harmonaize::shim
+
+/// Leaves the API function with what stock NCCL returns, when calls go there.
+#define HZ_FORWARD(function, ...)                                                           \
+  if (::harmonaize::shim::Forwarding()) {                                                   \
+    static const ::harmonaize::shim::StockFunction<decltype(p##function)> stock(#function); \
+    return stock(__VA_ARGS__);                                                              \
+  }                                                                                         \
+  static_assert(true)
+
+/// The same for functions that need no daemon and therefore do not make the choice.
+#define HZ_FORWARD_IF_DECIDED(function, ...)                       \
+  if (::harmonaize::shim::route.load(std::memory_order_acquire) != \
+      ::harmonaize::shim::Route::kUndecided) {                     \
+    HZ_FORWARD(function, __VA_ARGS__);                             \
+  }                                                                \
+  static_assert(true)

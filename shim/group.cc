@@ -1,0 +1,53 @@
+// Groups.
+
+#include "src/client/group.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "include/nccl.h"
+#include "shim/face.h"
+#include "shim/fallback.h"
+#include "src/base/status.h"
+
+namespace harmonaize::shim {
+namespace {
+
+constexpr unsigned kSimulationMagic = 0x74685283;
+
+Status Simulate(ncclSimInfo_t* simulation) {
+  if (simulation != nullptr &&
+      (simulation->magic != kSimulationMagic || simulation->size < sizeof *simulation)) {
+    return InvalidArgument("simInfo was not initialized with NCCL_SIM_INFO_INITIALIZER");
+  }
+  const Result<double> seconds = Group::OfThisThread().SimulateEnd();
+  if (!seconds.ok()) return seconds.status();
+  if (simulation != nullptr) simulation->estimatedTime = static_cast<float>(*seconds * 1e6);
+  return Status::Ok();
+}
+
+}  // namespace
+}  // namespace harmonaize::shim
+
+using harmonaize::Group;
+using harmonaize::Status;
+using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
+
+HZ_NCCL_API(ncclResult_t, ncclGroupStart) {
+  HZ_FORWARD(ncclGroupStart);
+  return Call("ncclGroupStart", nullptr, [] {
+    Group::OfThisThread().Start();
+    return Status::Ok();
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGroupEnd) {
+  HZ_FORWARD(ncclGroupEnd);
+  return Call("ncclGroupEnd", nullptr, [] { return Group::OfThisThread().End(); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGroupSimulateEnd, ncclSimInfo_t* simInfo) {
+  HZ_FORWARD(ncclGroupSimulateEnd, simInfo);
+  return Call("ncclGroupSimulateEnd", nullptr, [&] { return Simulate(simInfo); });
+}

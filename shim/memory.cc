@@ -1,0 +1,119 @@
+// Memory that the daemon maps too, and the registration of other memory.
+
+#include "src/client/memory.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "include/nccl.h"
+#include "shim/face.h"
+#include "shim/fallback.h"
+#include "src/base/log.h"
+#include "src/base/status.h"
+#include "src/client/communicator.h"
+
+namespace harmonaize::shim {
+namespace {
+
+Status Allocate(void** out, size_t bytes) {
+  HZ_RETURN_IF_ERROR(CheckPointer(out, "ptr"));
+  *out = nullptr;
+  if (bytes == 0) return Status::Ok();
+  const Result<void*> memory = RegionTable::Get().Allocate(bytes);
+  if (!memory.ok()) return memory.status();
+  *out = *memory;
+  Log(LogLevel::kInfo, kLogAllocation, "ncclMemAlloc: {} bytes at {}", bytes, fmt::ptr(*out));
+  return Status::Ok();
+}
+
+/// Memory of ncclMemAlloc is known to the daemon from birth, and no other can be mapped by it
+/// later, so a registration only has to be remembered.
+Result<Registration*> Register(ncclComm_t comm, const void* buffer, size_t bytes) {
+  HZ_RETURN_IF_ERROR(CheckPointer(buffer, "buff"));
+  if (bytes == 0) return InvalidArgument("size is 0");
+  auto registration = std::make_unique<Registration>(Registration{buffer, bytes});
+  Registration* const handle = registration.get();
+  const std::lock_guard lock(comm->registrations_mutex);
+  comm->registrations.insert(std::move(registration));
+  return handle;
+}
+
+Status Deregister(ncclComm_t comm, const void* handle, const char* name) {
+  const std::lock_guard lock(comm->registrations_mutex);
+  const size_t erased = std::erase_if(
+      comm->registrations, [&](const auto& registration) { return registration.get() == handle; });
+  if (erased == 1) return Status::Ok();
+  return InvalidArgument("{} {} is not of this communicator", name, fmt::ptr(handle));
+}
+
+Status RegisterWindow(ncclComm_t comm, const void* buffer, size_t bytes, ncclWindow_t* window,
+                      int flags) {
+  HZ_RETURN_IF_ERROR(CheckPointer(window, "win"));
+  if (flags != NCCL_WIN_DEFAULT && flags != NCCL_WIN_COLL_SYMMETRIC) {
+    return InvalidArgument("winFlags is {:#x}", flags);
+  }
+  if (flags == NCCL_WIN_COLL_SYMMETRIC &&
+      reinterpret_cast<uintptr_t>(buffer) % NCCL_WIN_REQUIRED_ALIGNMENT != 0) {
+    return InvalidArgument("buff {} is not aligned to {} bytes", fmt::ptr(buffer),
+                           NCCL_WIN_REQUIRED_ALIGNMENT);
+  }
+  const Result<Registration*> registration = Register(comm, buffer, bytes);
+  if (!registration.ok()) return registration.status();
+  *window = reinterpret_cast<ncclWindow_t>(*registration);
+  return Status::Ok();
+}
+
+}  // namespace
+}  // namespace harmonaize::shim
+
+using harmonaize::Communicator;
+using harmonaize::RegionTable;
+using harmonaize::Result;
+using harmonaize::Status;
+using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
+
+HZ_NCCL_API(ncclResult_t, ncclMemAlloc, void** ptr, size_t size) {
+  HZ_FORWARD(ncclMemAlloc, ptr, size);
+  return Call("ncclMemAlloc", nullptr, [&] { return Allocate(ptr, size); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclMemFree, void* ptr) {
+  HZ_FORWARD(ncclMemFree, ptr);
+  if (ptr == nullptr) return ncclSuccess;
+  return Call("ncclMemFree", nullptr, [&] { return RegionTable::Get().Free(ptr); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void* buff, size_t size,
+            void** handle) {
+  HZ_FORWARD(ncclCommRegister, comm, buff, size, handle);
+  return CallOn("ncclCommRegister", comm, [&](Communicator&) {
+    HZ_RETURN_IF_ERROR(CheckPointer(handle, "handle"));
+    const Result<Registration*> registration = Register(comm, buff, size);
+    if (!registration.ok()) return registration.status();
+    *handle = *registration;
+    return Status::Ok();
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void* handle) {
+  HZ_FORWARD(ncclCommDeregister, comm, handle);
+  return CallOn("ncclCommDeregister", comm, [&](Communicator&) {
+    return handle == nullptr ? Status::Ok() : Deregister(comm, handle, "handle");
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommWindowRegister, ncclComm_t comm, void* buff, size_t size,
+            ncclWindow_t* win, int winFlags) {
+  HZ_FORWARD(ncclCommWindowRegister, comm, buff, size, win, winFlags);
+  return CallOn("ncclCommWindowRegister", comm,
+                [&](Communicator&) { return RegisterWindow(comm, buff, size, win, winFlags); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommWindowDeregister, ncclComm_t comm, ncclWindow_t win) {
+  HZ_FORWARD(ncclCommWindowDeregister, comm, win);
+  return CallOn("ncclCommWindowDeregister", comm, [&](Communicator&) {
+    return win == nullptr ? Status::Ok() : Deregister(comm, win, "win");
+  });
+}

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/executor/cut.h"
+#include "src/executor/machine.h"
+#include "src/memory/buffer.h"
+#include "src/numerics/types.h"
+#include "src/schedule/schedule.h"
+
+namespace harmonaize {
+
+/// One operation to execute: a host's program and the buffers it runs over. The spans are copied by
+/// Bind; the program is not, and must stay as it is until the execution has been taken back.
+struct Binding {
+  const HostProgram* program = nullptr;
+  int pieces = 1;  ///< Schedule::pieces.
+  DataType type = DataType::kFloat32;
+  ReduceOperator op = ReduceOperator::kSum;
+  uint64_t count = 0;  ///< Elements of a unit, as in NCCL's call.
+  /// By rank of the communicator. A rank that the program does not touch may have Buffer{}.
+  std::span<const Buffer> inputs;
+  std::span<const Buffer> outputs;
+  /// kPreMulSum: by rank, the scalar of its contribution, as numerics wants it.
+  std::span<const uint64_t> scalars;
+  uint64_t divisor = 1;  ///< kAvg.
+  /// The owner promises to call Executor::Help until it returns false after Start: one thread less
+  /// is woken then, and none at all for an operation of one unit. No effect with private buffers.
+  bool helpable = false;
+};
+
+/// What a Binding becomes: checked, copied, cut. Read-only while the execution runs.
+struct BoundProgram {
+  const HostProgram* program = nullptr;
+  int pieces = 1;
+  DataType type = DataType::kFloat32;
+  ReduceOperator op = ReduceOperator::kSum;
+  uint64_t count = 0;
+  uint64_t divisor = 1;
+  std::vector<Buffer> inputs;
+  std::vector<Buffer> outputs;
+  std::vector<uint64_t> scalars;
+  Cut cut;
+  bool non_temporal = false;
+  bool any_private = false;
+  bool helpable = false;  ///< Promised, and possible.
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+};
+
+/// Which rank's buffer an error is about.
+struct FaultyBuffer {
+  int rank = -1;  ///< -1: none in particular.
+  Space space = Space::kInput;
+};
+
+/// One run of a program, made once and bound again and again: what it needs to grow to is kept, so
+/// binding allocates nothing once it has seen an operation of the same shape.
+///
+/// Belongs to the executor's owner thread, except between Executor::Start and the return of
+/// TakeFinished, when nothing but Executor::Cancel may be called on it. It may be destroyed or
+/// moved to another executor whenever no executor has it.
+class Execution {
+ public:
+  Execution() = default;
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  /// Prepares the run of `binding` by an executor on `machine` (Executor::machine()).
+  /// Errors: kInvalidArgument for a block outside the binding, a rank without the buffer that the
+  /// program uses, missing scalars, a zero divisor or sizes beyond 2^62 bytes; kInvalidUsage for a
+  /// program that needs a transport, or that reduces partial results under an operator for which
+  /// that would be wrong (avg, premulsum); kInternalError while the execution runs, or for a
+  /// program that no checker would pass.
+  Status Bind(const Binding& binding, const Machine& machine);
+
+  /// After TakeFinished: Ok, the error of the first unit that failed, or the reason given to
+  /// Cancel.
+  const Status& status() const { return status_; }
+  /// After TakeFinished with an error: whose buffer it was, if it was one.
+  const FaultyBuffer& faulty_buffer() const { return faulty_buffer_; }
+
+  /// Bytes that the steps read and write, after Bind; what Executor::EstimateSeconds wants.
+  uint64_t bytes_read() const { return bound_.bytes_read; }
+  uint64_t bytes_written() const { return bound_.bytes_written; }
+  bool any_private() const { return bound_.any_private; }
+  /// Whether Executor::Help may run it.
+  bool helpable() const { return bound_.helpable; }
+  uint32_t units() const { return bound_.cut.units; }
+
+  const BoundProgram& bound() const { return bound_; }
+
+  /// The owner's; never looked at.
+  void* cookie = nullptr;
+
+ private:
+  friend class Executor;
+  friend class WorkBoard;
+  friend class FinishedList;
+
+  enum class Phase : uint8_t { kIdle, kWaiting, kPosted, kFinished };
+
+  // For units to ask. Relaxed: one that misses the news only does work that nobody needs.
+  const std::atomic<bool>& stopped() const { return stopped_; }
+  // The first to fail or cancel wins and alone writes status_ and faulty_buffer_. They reach the
+  // owner with the completion of the winner's unit (or are written by the owner itself), so the
+  // flag itself orders nothing.
+  bool Stop(Status status, FaultyBuffer faulty) {
+    if (stopped_.exchange(true, std::memory_order_relaxed)) return false;
+    status_ = std::move(status);
+    faulty_buffer_ = faulty;
+    return true;
+  }
+
+  BoundProgram bound_;
+  Status status_;
+  FaultyBuffer faulty_buffer_;
+  // Of the owner.
+  Phase phase_ = Phase::kIdle;
+  int slot_ = -1;
+  Execution* next_ = nullptr;  // In one list at a time: waiting or finished.
+  std::atomic<bool> stopped_{false};
+  // Units that have not ended; who takes it to zero hands the execution back.
+  alignas(64) std::atomic<uint32_t> pending_{0};
+};
+
+}  // namespace harmonaize

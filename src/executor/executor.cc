@@ -1,0 +1,348 @@
+#include "src/executor/executor.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "src/base/clock.h"
+
+namespace harmonaize {
+namespace {
+
+// From Start to the return of TakeFinished, without the work itself: a thread has to wake up.
+constexpr double kOverheadSeconds = 8e-6;
+
+// How many sleepers a poster wakes by itself. The rest is woken by the woken, so that the owner of
+// a host with many cores does not spend its time in the kernel.
+constexpr int kDirectWakes = 2;
+
+constexpr uint64_t kStopGraceNanoseconds = 100'000'000;
+
+Status PinCallingThread(int cpu) {
+  if (cpu < 0 || cpu >= CPU_SETSIZE) return InvalidArgument("executor: no CPU {}", cpu);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(cpu), &set);
+  const int error = pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+  return error == 0 ? Status::Ok()
+                    : ErrnoError(error, fmt::format("executor: cannot run on CPU {}", cpu));
+}
+
+void RelaxProcessor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+/// One thread's own things. Counters are written by the thread alone, so a load and a store do.
+struct Executor::Worker {
+  Worker(int worker_index, size_t staging_bytes) : index(worker_index), runner(staging_bytes) {
+    cursor.from_the_end = worker_index % 2 != 0;
+  }
+
+  void Count(uint64_t moved, uint64_t nanoseconds) {
+    Add(units, 1);
+    Add(bytes, moved);
+    Add(busy_nanoseconds, nanoseconds);
+  }
+  WorkerCounters Read() const {
+    return {units.load(std::memory_order_relaxed), bytes.load(std::memory_order_relaxed),
+            busy_nanoseconds.load(std::memory_order_relaxed)};
+  }
+  static void Add(std::atomic<uint64_t>& counter, uint64_t amount) {
+    counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+
+  const int index;
+  UnitRunner runner;
+  WorkBoard::Cursor cursor;
+  std::thread thread;
+  std::atomic<bool> started{false};
+  Status start_status;
+  // Release by the thread as its last act on the executor, acquire by who waits for it.
+  std::atomic<bool> ended{false};
+  alignas(64) std::atomic<uint64_t> units{0};
+  std::atomic<uint64_t> bytes{0};
+  std::atomic<uint64_t> busy_nanoseconds{0};
+};
+
+Executor::Executor(Options options)
+    : options_(std::move(options)),
+      machine_{options_.workers, options_.cache_bytes, options_.last_level_bytes},
+      workers_(static_cast<size_t>(options_.workers)),
+      lost_(static_cast<size_t>(options_.workers)),
+      helper_(std::make_shared<Worker>(options_.workers, size_t{0})) {
+  Calibrate(throughput_);
+}
+
+Result<std::unique_ptr<Executor>> Executor::Create(Options options) {
+  if (options.workers < 1 || options.workers > kMaxWorkers) {
+    return InvalidArgument("executor: {} workers, possible are 1 to {}", options.workers,
+                           kMaxWorkers);
+  }
+  if (options.cache_bytes == 0 || options.last_level_bytes == 0) {
+    return InvalidArgument("executor: a cache of 0 bytes");
+  }
+  std::unique_ptr<Executor> executor(new Executor(std::move(options)));
+  for (int i = 0; i < executor->options_.workers; ++i) {
+    HZ_RETURN_IF_ERROR(executor->StartWorker(i));
+  }
+  for (const std::shared_ptr<Worker>& worker : executor->workers_) {
+    worker->started.wait(false, std::memory_order_acquire);
+    HZ_RETURN_IF_ERROR(worker->start_status);
+  }
+  return executor;
+}
+
+Status Executor::StartWorker(int index) {
+  auto worker = std::make_shared<Worker>(index, options_.cache_bytes / 2);
+  const auto main = [this, worker] {
+    if (!options_.cpus.empty()) {
+      worker->start_status = PinCallingThread(
+          options_.cpus[static_cast<size_t>(worker->index) % options_.cpus.size()]);
+    }
+    pthread_setname_np(pthread_self(), fmt::format("hz-worker-{}", worker->index).c_str());
+    // Release: start_status, for Create. A replacement works unpinned rather than not at all.
+    worker->started.store(true, std::memory_order_release);
+    worker->started.notify_one();
+    WorkerLoop(*worker);
+    worker->ended.store(true, std::memory_order_release);
+  };
+  try {
+    worker->thread = std::thread(main);
+  } catch (const std::system_error& error) {
+    return ErrnoError(error.code().value(), "executor: cannot start a thread");
+  }
+  workers_[static_cast<size_t>(index)] = std::move(worker);
+  return Status::Ok();
+}
+
+Executor::~Executor() {
+  // Sequentially consistent, like posting work: a worker about to park looks at it.
+  stopping_.store(true, std::memory_order_seq_cst);
+  parking_.Wake(kMaxWorkers);
+  const uint64_t deadline = MonotonicNanoseconds() + kStopGraceNanoseconds;
+  for (std::shared_ptr<Worker>& worker : workers_) {
+    while (worker != nullptr && !worker->ended.load(std::memory_order_acquire)) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      if (MonotonicNanoseconds() > deadline) TryAbandon(worker->index, kStopGraceNanoseconds);
+    }
+    if (worker != nullptr) worker->thread.join();
+  }
+}
+
+void Executor::WorkerLoop(Worker& worker) {
+  constexpr uint64_t kAllSlots = ~uint64_t{0};
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    std::optional<WorkBoard::Unit> unit = board_.Take(kAllSlots, worker.cursor);
+    if (!unit) {
+      parking_.BeginSearch();
+      const uint64_t end = MonotonicNanoseconds() + options_.spin_nanoseconds;
+      do {
+        RelaxProcessor();
+        unit = board_.Take(kAllSlots, worker.cursor);
+      } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
+      parking_.EndSearch();
+    }
+    if (!unit) {
+      parking_.Park(worker.index, [this] {
+        return board_.AnyWork() || stopping_.load(std::memory_order_seq_cst);
+      });
+      continue;
+    }
+    WakeForMore(*unit);
+    if (!RunUnit(worker, *unit)) return;
+  }
+}
+
+// A claimed unit left others behind: somebody should come for them who is not there yet.
+void Executor::WakeForMore(const WorkBoard::Unit& unit) {
+  const uint32_t reserved = unit.execution->bound_.helpable ? 1 : 0;
+  if (unit.left <= reserved || !parking_.anyone_parked() || parking_.searching() > 0) return;
+  parking_.Wake(static_cast<int>(std::min<uint32_t>(unit.left - reserved, kDirectWakes)));
+}
+
+// False: the thread was abandoned meanwhile, and with it the unit.
+bool Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
+  Execution* const execution = unit.execution;
+  uint32_t ended = 1;
+  if (!execution->stopped().load(std::memory_order_relaxed)) {
+    const BoundProgram& bound = execution->bound();
+    worker.runner.foreign_call().SetExecution(execution);
+    const uint64_t start = MonotonicNanoseconds();
+    UnitOutcome outcome = worker.runner.Run(bound, unit.index, execution->stopped());
+    if (outcome.end == UnitOutcome::End::kAbandoned) return false;
+    const uint64_t nanoseconds = MonotonicNanoseconds() - start;
+    worker.Count(outcome.bytes, nanoseconds);
+    throughput_.Learn(bound.any_private,
+                      bound.bytes_read + bound.bytes_written > machine_.last_level_bytes,
+                      outcome.bytes, nanoseconds);
+    if (outcome.end == UnitOutcome::End::kFailed) {
+      execution->Stop(std::move(outcome.status), outcome.faulty_buffer);
+    }
+  }
+  // Nobody needs the rest of one that has been stopped, here or elsewhere.
+  if (execution->stopped().load(std::memory_order_relaxed)) ended += board_.TakeRest(*execution);
+  const bool finished = Complete(execution, ended);
+  if (finished && worker.index < options_.workers && options_.wake_owner) options_.wake_owner();
+  return true;
+}
+
+// Accounts for ended units; true when they were the last, and the execution is on its way to the
+// owner and must no longer be touched.
+bool Executor::Complete(Execution* execution, uint32_t units) {
+  // Release: all that the unit wrote, the status included. Acquire: the last one passes on to the
+  // owner what all others wrote.
+  if (execution->pending_.fetch_sub(units, std::memory_order_acq_rel) != units) return false;
+  finished_.Push(execution);
+  return true;
+}
+
+void Executor::Start(Execution* execution) {
+  if (execution->units() == 0) {
+    execution->phase_ = Execution::Phase::kFinished;
+    finished_.Push(execution);
+    return;
+  }
+  execution->next_ = nullptr;
+  if (waiting_first_ == nullptr && TryPost(execution)) return;
+  execution->phase_ = Execution::Phase::kWaiting;
+  (waiting_first_ == nullptr ? waiting_first_ : waiting_last_->next_) = execution;
+  waiting_last_ = execution;
+}
+
+// Puts the execution on the board and wakes who should come for it.
+bool Executor::TryPost(Execution* execution) {
+  if (!board_.Post(execution)) return false;
+  execution->phase_ = Execution::Phase::kPosted;
+  const uint32_t reserved = execution->bound_.helpable ? 1 : 0;
+  const auto wanted = static_cast<int>(std::min<uint32_t>(execution->bound_.cut.units - reserved,
+                                                          static_cast<uint32_t>(kMaxWorkers)));
+  const int missing = std::min(wanted - parking_.searching(), kDirectWakes);
+  if (missing > 0) parking_.Wake(missing);
+  return true;
+}
+
+void Executor::PostWaiting() {
+  while (waiting_first_ != nullptr) {
+    Execution* const execution = waiting_first_;
+    Execution* const next = execution->next_;
+    if (!TryPost(execution)) return;
+    waiting_first_ = next;
+  }
+}
+
+bool Executor::Help() {
+  const uint64_t slots = board_.helpable_slots();
+  if (slots == 0) return false;
+  const std::optional<WorkBoard::Unit> unit = board_.Take(slots, helper_->cursor);
+  if (!unit) return false;
+  // No private buffer, no foreign copy, nothing to be abandoned in.
+  RunUnit(*helper_, *unit);
+  return true;
+}
+
+void Executor::Cancel(Execution* execution, Status reason) {
+  if (execution->phase_ == Execution::Phase::kIdle) return;
+  if (!execution->Stop(std::move(reason), {})) return;
+  if (execution->phase_ == Execution::Phase::kWaiting) {
+    RemoveWaiting(execution);
+    execution->phase_ = Execution::Phase::kFinished;
+    finished_.Push(execution);
+  } else if (execution->phase_ == Execution::Phase::kPosted) {
+    const uint32_t rest = board_.TakeRest(*execution);
+    if (rest > 0) Complete(execution, rest);
+  }
+}
+
+void Executor::RemoveWaiting(Execution* execution) {
+  Execution* previous = nullptr;
+  for (Execution* e = waiting_first_; e != nullptr; previous = e, e = e->next_) {
+    if (e != execution) continue;
+    (previous == nullptr ? waiting_first_ : previous->next_) = e->next_;
+    if (waiting_last_ == e) waiting_last_ = previous;
+    return;
+  }
+}
+
+Execution* Executor::TakeFinished() {
+  Execution* const execution = finished_.Pop();
+  if (execution == nullptr) return nullptr;
+  if (execution->phase_ == Execution::Phase::kPosted) {
+    board_.Retire(execution);
+    PostWaiting();
+  }
+  execution->phase_ = Execution::Phase::kIdle;
+  ++operations_;
+  if (!execution->status().ok()) ++failed_operations_;
+  return execution;
+}
+
+int Executor::ReplaceStuckWorkers(uint64_t nanoseconds) {
+  int abandoned = 0;
+  for (int i = 0; i < options_.workers; ++i) {
+    if (TryAbandon(i, nanoseconds)) ++abandoned;
+    // One that could not be replaced earlier is tried again; it costs the others speed, no more.
+    if (workers_[static_cast<size_t>(i)] == nullptr) (void)StartWorker(i);
+  }
+  return abandoned;
+}
+
+bool Executor::TryAbandon(int index, uint64_t nanoseconds) {
+  std::shared_ptr<Worker>& worker = workers_[static_cast<size_t>(index)];
+  if (worker == nullptr) return false;
+  const std::optional<ForeignCall::Lost> lost =
+      worker->runner.foreign_call().AbandonIfStuck(nanoseconds, MonotonicNanoseconds());
+  if (!lost) return false;
+  const char* role = lost->buffer.space == Space::kInput ? "send" : "receive";
+  lost->execution->Stop(
+      RemoteError(
+          "the {} buffer of rank {} could not be reached for {} ms: its process does not let "
+          "its memory be used",
+          role, lost->buffer.rank, lost->nanoseconds / 1'000'000),
+      lost->buffer);
+  // The lost thread holds a unit of the execution, which is what still keeps it on the board.
+  Complete(lost->execution, 1 + board_.TakeRest(*lost->execution));
+  lost_[static_cast<size_t>(index)] += worker->Read();
+  worker->thread.detach();
+  worker.reset();
+  ++abandoned_workers_;
+  return true;
+}
+
+double Executor::EstimateSeconds(uint64_t bytes_read, uint64_t bytes_written,
+                                 bool private_memory) const {
+  const double bytes = static_cast<double>(bytes_read) + static_cast<double>(bytes_written);
+  const bool beyond_cache = bytes > static_cast<double>(machine_.last_level_bytes);
+  const uint64_t smallest_share = private_memory ? kSmallestPrivateShareBytes : kSmallestShareBytes;
+  const double shares = std::clamp(bytes / static_cast<double>(smallest_share), 1.0,
+                                   static_cast<double>(machine_.workers));
+  return kOverheadSeconds +
+         bytes / (throughput_.BytesPerSecond(private_memory, beyond_cache) * shares);
+}
+
+ExecutorCounters Executor::Counters() const {
+  ExecutorCounters counters;
+  counters.operations = operations_;
+  counters.failed_operations = failed_operations_;
+  counters.abandoned_workers = abandoned_workers_;
+  counters.owner = helper_->Read();
+  counters.bytes = counters.owner.bytes;
+  counters.workers = lost_;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i] != nullptr) counters.workers[i] += workers_[i]->Read();
+    counters.bytes += counters.workers[i].bytes;
+  }
+  return counters;
+}
+
+}  // namespace harmonaize

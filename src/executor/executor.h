@@ -1,0 +1,156 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/executor/execution.h"
+#include "src/executor/machine.h"
+#include "src/executor/parking.h"
+#include "src/executor/throughput.h"
+#include "src/executor/unit.h"
+#include "src/executor/work_board.h"
+
+namespace harmonaize {
+
+/// What one thread has done since it started.
+struct WorkerCounters {
+  uint64_t units = 0;
+  uint64_t bytes = 0;  ///< Read and written.
+  uint64_t busy_nanoseconds = 0;
+
+  WorkerCounters& operator+=(const WorkerCounters& other) {
+    units += other.units;
+    bytes += other.bytes;
+    busy_nanoseconds += other.busy_nanoseconds;
+    return *this;
+  }
+};
+
+/// What the executor has done since it started.
+struct ExecutorCounters {
+  uint64_t operations = 0;         ///< Taken by TakeFinished.
+  uint64_t failed_operations = 0;  ///< Of these, with an error or canceled.
+  uint64_t bytes = 0;              ///< Read and written, by all threads.
+  uint64_t abandoned_workers = 0;
+  WorkerCounters owner;  ///< What the owner did in Help.
+  std::vector<WorkerCounters> workers;
+};
+
+/// Carries out host programs over bound buffers, with threads of its own: any schedule, any mix of
+/// mapped and private buffers. It knows no communicators and no sessions.
+///
+/// One thread, the owner, calls everything here. Between Execution::Bind and TakeFinished nothing
+/// allocates, locks or logs, unless something fails; an idle executor uses no processor time.
+///
+///   execution.Bind(binding, executor.machine());
+///   executor.Start(&execution);
+///   while (executor.Help()) {}             // where the owner has time
+///   while (Execution* done = executor.TakeFinished()) ...
+///
+/// Executions that run at the same time are served in turn, unit by unit. Up to 64 run at once,
+/// more wait in the order of Start.
+class Executor {
+ public:
+  struct Options {
+    int workers = 1;                       ///< 1 to kMaxWorkers.
+    std::vector<int> cpus = {};            ///< Worker i runs on cpus[i mod size]; empty: anywhere.
+    size_t cache_bytes = size_t{1} << 20;  ///< Of one core (second level).
+    size_t last_level_bytes = size_t{32} << 20;  ///< Of all cores together.
+    /// How long a worker that runs out of work looks for more before it sleeps. A wake-up takes 5
+    /// to 50 us, but where there are more threads than cores, looking takes the time of who would
+    /// bring the work.
+    uint64_t spin_nanoseconds = 2000;
+    /// Called by a worker after it has finished an execution, from several workers at once: makes
+    /// the owner call TakeFinished soon. Must not block. Not called for what Help or Cancel finish.
+    std::function<void()> wake_owner = {};
+  };
+
+  /// Calibrates (a few milliseconds) and starts the workers.
+  /// Errors: kInvalidArgument for options out of range, kSystemError when a thread cannot be
+  /// started or pinned.
+  static Result<std::unique_ptr<Executor>> Create(Options options);
+
+  /// Stops the workers after the units they run. Executions that are not finished are forgotten: no
+  /// thread touches them afterwards. (So they must outlive the executor.) A worker that
+  /// is stuck in a foreign copy for longer than 100 ms is left behind; it touches nothing but its
+  /// own memory when it comes back.
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /// What Execution::Bind needs to know.
+  const Machine& machine() const { return machine_; }
+
+  /// Starts a bound execution. It belongs to the executor until TakeFinished returns it, and what
+  /// it is bound to must stay valid until then.
+  void Start(Execution* execution);
+
+  /// Runs one unit in the owner's thread; false when there is none that it may run. Only executions
+  /// bound as helpable are touched, which have no private buffer: who owns private memory decides
+  /// how long an access takes, and the owner waits for nobody. A unit takes about 100 us at most.
+  bool Help();
+
+  /// Makes an execution end early with status `reason`, unless it has failed by itself. Units that
+  /// run stop after their current step, the others do not start; it still comes back through
+  /// TakeFinished. For an execution that was started and not yet taken back; others are left alone.
+  void Cancel(Execution* execution, Status reason);
+
+  /// An execution that has ended, or nullptr.
+  Execution* TakeFinished();
+
+  /// Fails the execution of every worker that has been inside one copy from or to a foreign process
+  /// for at least `nanoseconds`, naming the rank whose buffer it is, and starts another thread in
+  /// its place; returns how many. The lost thread ends when its copy returns. To be called now and
+  /// then, a few times a second: it costs a load for every worker.
+  int ReplaceStuckWorkers(uint64_t nanoseconds);
+
+  /// Seconds that an operation on an idle executor takes, from what earlier ones took. All workers
+  /// are assumed to share one that is large enough.
+  double EstimateSeconds(uint64_t bytes_read, uint64_t bytes_written, bool private_memory) const;
+
+  /// Exact for what TakeFinished has returned; running units are not in it.
+  ExecutorCounters Counters() const;
+
+ private:
+  struct Worker;
+
+  explicit Executor(Options options);
+
+  Status StartWorker(int index);
+  void WorkerLoop(Worker& worker);
+  bool RunUnit(Worker& worker, const WorkBoard::Unit& unit);
+  void WakeForMore(const WorkBoard::Unit& unit);
+  bool Complete(Execution* execution, uint32_t units);
+  bool TryPost(Execution* execution);
+  void PostWaiting();
+  void RemoveWaiting(Execution* execution);
+  bool TryAbandon(int index, uint64_t nanoseconds);
+
+  const Options options_;
+  const Machine machine_;
+  Throughput throughput_;
+  WorkBoard board_;
+  FinishedList finished_;
+  Parking parking_;
+  std::atomic<bool> stopping_{false};
+  // By index. Shared with the thread, which may outlive the executor; empty where an abandoned one
+  // could not be replaced yet.
+  std::vector<std::shared_ptr<Worker>> workers_;
+  std::vector<WorkerCounters> lost_;  // Of abandoned workers, by index.
+  std::shared_ptr<Worker> helper_;    // The owner's own, for Help.
+  // Waiting for a slot of the board, oldest first.
+  Execution* waiting_first_ = nullptr;
+  Execution* waiting_last_ = nullptr;
+  uint64_t operations_ = 0;
+  uint64_t failed_operations_ = 0;
+  uint64_t abandoned_workers_ = 0;
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "src/executor/machine.h"
+
+namespace harmonaize {
+
+/// Where workers sleep, and how as many of them are woken as there is work for.
+///
+/// The one thing to get right is that a worker which has just seen no work and a thread that has
+/// just posted some do not miss each other. The worker sets its bit in `parked_`, then looks for
+/// work once more; the poster publishes work, then looks at `parked_` and `searching_`. All four
+/// accesses are sequentially consistent, so at least one of the two sees what the other did.
+class Parking {
+ public:
+  /// Between these a worker looks for work: a poster need not wake anybody for what it will find.
+  void BeginSearch() { searching_.fetch_add(1, std::memory_order_seq_cst); }
+  void EndSearch() { searching_.fetch_sub(1, std::memory_order_seq_cst); }
+  int searching() const { return searching_.load(std::memory_order_seq_cst); }
+
+  /// Sleeps until woken, unless has_work(), which must load what posters store with sequential
+  /// consistency. Call it after EndSearch().
+  template <typename HasWork>
+  void Park(int worker, HasWork has_work) {
+    const uint64_t bit = uint64_t{1} << worker;
+    // Only who takes our bit writes the signal, and the bit is not set yet.
+    beds_[static_cast<size_t>(worker)].signal.store(0, std::memory_order_relaxed);
+    parked_.fetch_or(bit, std::memory_order_seq_cst);
+    // Somebody may have taken the bit in the meantime: then a signal is due and has to be waited
+    // for, or it would come in the middle of the next sleep.
+    if (has_work() && (parked_.fetch_and(~bit, std::memory_order_seq_cst) & bit) != 0) return;
+    Sleep(worker);
+  }
+
+  /// Wakes up to `count` sleeping workers; returns how many.
+  int Wake(int count);
+  bool anyone_parked() const { return parked_.load(std::memory_order_seq_cst) != 0; }
+
+ private:
+  struct alignas(64) Bed {
+    std::atomic<uint32_t> signal{0};
+  };
+
+  void Sleep(int worker);
+
+  alignas(64) std::atomic<uint64_t> parked_{0};
+  alignas(64) std::atomic<int> searching_{0};
+  std::array<Bed, kMaxWorkers> beds_;
+};
+
+}  // namespace harmonaize

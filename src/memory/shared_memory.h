@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// A range of this process's address space that mmap gave; unmapped when it goes. The memory stays
+/// where it is when the object is moved.
+class Mapping {
+ public:
+  Mapping() = default;
+  /// Takes over a range that mmap returned.
+  Mapping(std::byte* data, size_t size) : data_(data), size_(size) {}
+  ~Mapping() { Reset(); }
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    if (this != &other) {
+      Reset();
+      data_ = std::exchange(other.data_, nullptr);
+      size_ = std::exchange(other.size_, 0);
+    }
+    return *this;
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  bool valid() const { return data_ != nullptr; }
+  void Reset();
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// Shared memory that this process made: the descriptor to hand to others, and our own view of it.
+struct SharedMemory {
+  FileDescriptor descriptor;
+  Mapping mapping;
+};
+
+/// Makes `bytes` (> 0) of zeroed memory that other processes can map once they have the descriptor.
+/// It has no name in any file system and is gone with its last descriptor and mapping. The size is
+/// sealed: nobody, this process included, can shrink or grow it, so neither side can make the other
+/// fault by truncating. `name` shows up in /proc/PID/maps only.
+/// Errors: kInvalidArgument for a size of 0 or one that no file can have, kSystemError when the
+/// kernel refuses.
+Result<SharedMemory> CreateSharedMemory(const char* name, uint64_t bytes);
+
+/// Maps `expected_size` bytes of a descriptor that was not made here, from its start, shared and
+/// writable. The descriptor may come from someone hostile. What is checked, and why:
+/// - it is a tmpfs file: a disk or FUSE file could make any access wait for its owner for ever, and
+///   a hugetlbfs file faults with SIGBUS when its pool runs dry;
+/// - it is sealed against shrinking: truncation would turn any access into SIGBUS. Only a memfd can
+///   carry that seal, a file in a mounted (thus size-limited) tmpfs cannot;
+/// - it holds at least `expected_size` bytes now, and by the seal from now on.
+/// The owner can still change the contents at any moment: read every value once, then check it.
+/// The descriptor stays the caller's and may be closed afterwards.
+/// Errors: kInvalidArgument that names what was wrong; kSystemError when mmap fails.
+Result<Mapping> MapForeign(int descriptor, uint64_t expected_size);
+
+}  // namespace harmonaize

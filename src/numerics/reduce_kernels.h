@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/numerics/reduce.h"
+#include "src/numerics/types.h"
+
+namespace harmonaize::numerics {
+
+/// Carries out the reductions of one type and operator on one target. `count` may be 0.
+using ReduceKernel = void (*)(const ReduceArguments&);
+
+// Each is specialised for every target in HWY_TARGETS, in the file that is named after it, and answers
+// only for the types that it names.
+
+/// The eight integer types.
+template <int64_t kTarget>
+ReduceKernel IntegerKernel(DataType type, ReduceOperator op);
+/// float32 and float64.
+template <int64_t kTarget>
+ReduceKernel FloatKernel(DataType type, ReduceOperator op);
+/// float16, bfloat16, float8e4m3, float8e5m2.
+template <int64_t kTarget>
+ReduceKernel NarrowFloatKernel(DataType type, ReduceOperator op);
+
+}  // namespace harmonaize::numerics

@@ -1,0 +1,227 @@
+// A tenant that writes whatever it likes, wherever it can: the daemon ends that tenant's session
+// and goes on serving the others.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "src/ipc/control_socket.h"
+#include "src/ipc/messages.h"
+#include "src/ipc/session_segment.h"
+#include "src/memory/shared_memory.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/rank_runner.h"
+
+namespace harmonaize::testing {
+namespace {
+
+/// A session opened by hand, that can misuse everything a session has.
+class HostileSession {
+ public:
+  explicit HostileSession(const std::string& socket_path) {
+    Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
+    if (!socket.ok()) {
+      ADD_FAILURE() << socket.status().message();
+      return;
+    }
+    socket_ = std::move(*socket);
+    Send(Encode(HelloRequest::kType, HelloRequest{}));
+    Result<ControlMessage> reply = socket_.Receive(30000);
+    ASSERT_TRUE(reply.ok()) << reply.status().message();
+    ASSERT_EQ(reply->descriptors.size(), 2u);
+    Result<Mapping> mapping = MapForeign(reply->descriptors[0].get(), sizeof(SessionSegment));
+    ASSERT_TRUE(mapping.ok()) << mapping.status().message();
+    mapping_ = std::move(*mapping);
+    doorbell_ = std::move(reply->descriptors[1]);
+  }
+
+  void Send(const std::vector<std::byte>& bytes, std::span<const int> descriptors = {}) {
+    static_cast<void>(socket_.Send(bytes, descriptors));
+  }
+  template <typename Request>
+  Status Ask(const Request& request, std::span<const int> descriptors = {}) {
+    Send(Encode(Request::kType, request), descriptors);
+    Result<ControlMessage> reply = socket_.Receive(30000);
+    if (!reply.ok()) return reply.status();
+    const Result<MessageHeader> header = DecodeHeader(reply->bytes);
+    if (!header.ok()) return header.status();
+    last_reply_ = reply->bytes;
+    return DecodeFailure(*header, reply->bytes);
+  }
+  template <typename Reply>
+  Reply LastReply() const {
+    return *DecodeBody<Reply>(*DecodeHeader(last_reply_), last_reply_);
+  }
+
+  SessionSegment& segment() { return *reinterpret_cast<SessionSegment*>(mapping_.data()); }
+  void Ring() {
+    const uint64_t one = 1;
+    ASSERT_EQ(write(doorbell_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  }
+  void Post(const OperationDescriptor& descriptor) {
+    SubmissionRing& ring = segment().ring;
+    const uint32_t tail = ring.tail.load();
+    ring.entries[tail % kRingEntries] = descriptor;
+    ring.tail.store(tail + 1);
+    Ring();
+  }
+  /// Joins a communicator of one rank.
+  uint32_t JoinAlone(const std::string& name) {
+    JoinRequest join;
+    join.id = MakeNamedId(name);
+    join.ranks = 1;
+    EXPECT_TRUE(Ask(join).ok());
+    return LastReply<MemberReply>().member;
+  }
+  bool WaitUntilCutOff() {
+    for (int i = 0; i < 3000; ++i) {
+      if (socket_.PeerGone()) return true;
+      usleep(10000);
+    }
+    return false;
+  }
+
+ private:
+  ControlSocket socket_;
+  Mapping mapping_;
+  FileDescriptor doorbell_;
+  std::vector<std::byte> last_reply_;
+};
+
+class HostileClientTest : public ::testing::Test {
+ protected:
+  /// The daemon still does its work for others.
+  void ExpectServing() {
+    RunAsThreads(2, [](int, ncclComm_t communicator) {
+      std::vector<float> data(5000, 1.0f);
+      EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum,
+                                communicator, nullptr));
+      EXPECT_EQ(data[4999], 2.0f);
+    });
+  }
+  DaemonProcess daemon_;
+};
+
+TEST_F(HostileClientTest, NonsenseTail) {
+  HostileSession session(daemon_.socket_path());
+  session.segment().ring.tail.store(123456);
+  session.Ring();
+  EXPECT_TRUE(session.WaitUntilCutOff());
+  EXPECT_NE(session.segment().header.goodbye.Get(), "");
+  ExpectServing();
+}
+
+TEST_F(HostileClientTest, DescriptorsFromNowhere) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 60; ++round) {
+    HostileSession session(daemon_.socket_path());
+    const uint32_t member = session.JoinAlone("hostile-" + std::to_string(round));
+    for (int i = 0; i < 30; ++i) {
+      OperationDescriptor descriptor;
+      auto* words = reinterpret_cast<uint64_t*>(&descriptor);
+      for (size_t w = 0; w < sizeof descriptor / 8; ++w) words[w] = random();
+      // Deeper and deeper into the checks: more and more of the descriptor is right.
+      if (round % 6 >= 1) descriptor.member = descriptor.stream = member;
+      if (round % 6 >= 2) descriptor.position = static_cast<uint64_t>(i + 1);
+      if (round % 6 >= 3) descriptor.sequence = static_cast<uint64_t>(i);
+      if (round % 6 >= 4) {
+        descriptor.collective = static_cast<Collective>(random() % 8);
+        descriptor.type = static_cast<DataType>(random() % kDataTypeCount);
+        descriptor.op = static_cast<ReduceOperator>(random() % kReduceOperatorCount);
+        descriptor.flags = kLastOfPosition;
+      }
+      if (round % 6 == 5) {
+        descriptor.send.region = descriptor.receive.region = kPrivateMemory;
+        descriptor.count = random() % 100000;
+        descriptor.root = 0;
+      }
+      session.Post(descriptor);
+    }
+  }
+  ExpectServing();
+}
+
+TEST_F(HostileClientTest, BuffersOutsideOfTheirRegion) {
+  HostileSession session(daemon_.socket_path());
+  const uint32_t member = session.JoinAlone("outside");
+  Result<SharedMemory> memory = CreateSharedMemory("test", 4096);
+  ASSERT_TRUE(memory.ok());
+  RegisterRegionRequest request;
+  request.bytes = 4096;
+  const int descriptors[] = {memory->descriptor.get()};
+  ASSERT_TRUE(session.Ask(request, descriptors).ok());
+  const uint32_t region = session.LastReply<RegisterRegionReply>().region;
+  const uint64_t offsets[] = {4096 - 3, 4096, 1 << 20, UINT64_MAX - 2, UINT64_MAX};
+  for (uint64_t i = 0; i < std::size(offsets); ++i) {
+    OperationDescriptor descriptor;
+    descriptor.sequence = i;
+    descriptor.position = i + 1;
+    descriptor.count = 1;
+    descriptor.type = DataType::kFloat32;
+    descriptor.member = descriptor.stream = member;
+    descriptor.send = {0, region, 0};
+    descriptor.receive = {offsets[i], region, 0};
+    descriptor.flags = kLastOfPosition;
+    session.Post(descriptor);
+  }
+  StreamSlot& stream = session.segment().streams[member];
+  for (int i = 0; i < 3000 && stream.completed.load() < std::size(offsets); ++i) usleep(10000);
+  EXPECT_EQ(stream.completed.load(), std::size(offsets));
+  EXPECT_EQ(stream.error_count.load(), std::size(offsets));
+  ExpectServing();
+}
+
+TEST_F(HostileClientTest, RegionsThatAreNone) {
+  HostileSession session(daemon_.socket_path());
+  RegisterRegionRequest request;
+  request.bytes = 1 << 20;
+  EXPECT_EQ(session.Ask(request).code(), Code::kInvalidArgument);  // no descriptor
+  const FileDescriptor unsealed(memfd_create("unsealed", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(unsealed.get(), 1 << 20), 0);
+  int descriptors[] = {unsealed.get()};
+  EXPECT_EQ(session.Ask(request, descriptors).code(), Code::kInvalidArgument);
+  Result<SharedMemory> small = CreateSharedMemory("small", 4096);
+  ASSERT_TRUE(small.ok());
+  descriptors[0] = small->descriptor.get();
+  EXPECT_EQ(session.Ask(request, descriptors).code(), Code::kInvalidArgument);
+  UnregisterRegionRequest unregister;
+  unregister.region = 77;
+  EXPECT_EQ(session.Ask(unregister).code(), Code::kInvalidArgument);
+  ExpectServing();
+}
+
+TEST_F(HostileClientTest, ControlMessagesFromNowhere) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 200; ++round) {
+    HostileSession session(daemon_.socket_path());
+    for (int i = 0; i < 10; ++i) {
+      std::vector<std::byte> bytes(random() % 400);
+      for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+      if (bytes.size() >= sizeof(MessageHeader) && round % 2 == 1) {
+        MessageHeader header;
+        header.type = static_cast<MessageType>(random() % 20);
+        header.tail_bytes = static_cast<uint32_t>(random() % 64);
+        std::memcpy(bytes.data(), &header, sizeof header);
+      }
+      if (!bytes.empty()) session.Send(bytes);
+    }
+  }
+  ExpectServing();
+}
+
+TEST_F(HostileClientTest, SomebodyWhoNeverSaysHello) {
+  std::vector<ControlSocket> silent;
+  for (int i = 0; i < 50; ++i) {
+    Result<ControlSocket> socket = ControlSocket::Connect(daemon_.socket_path());
+    ASSERT_TRUE(socket.ok());
+    silent.push_back(std::move(*socket));
+  }
+  ExpectServing();
+}
+
+}  // namespace
+}  // namespace harmonaize::testing

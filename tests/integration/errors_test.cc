@@ -1,0 +1,241 @@
+// Errors, not hangs: what the ranks are told when one of them errs, dies or never comes.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harmonaize.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/rank_runner.h"
+
+namespace harmonaize::testing {
+namespace {
+
+using std::chrono::steady_clock;
+
+class ErrorsTest : public ::testing::Test {
+ protected:
+  DaemonProcess daemon_{"[ranks]\nlate_after_seconds = 0.2\nformation_timeout_seconds = 2\n"};
+};
+
+bool Mentions(ncclComm_t communicator, const std::string& text) {
+  return std::string(ncclGetLastError(communicator)).find(text) != std::string::npos;
+}
+
+ncclResult_t AllReduce(ncclComm_t communicator, size_t count, ncclDataType_t type = ncclFloat,
+                       ncclRedOp_t op = ncclSum) {
+  std::vector<double> data(count);
+  return ncclAllReduce(data.data(), data.data(), count, type, op, communicator, nullptr);
+}
+
+TEST_F(ErrorsTest, RanksThatDisagreeAreNamed) {
+  RunAsThreads(3, [](int rank, ncclComm_t communicator) {
+    EXPECT_EQ(AllReduce(communicator, rank == 1 ? 7 : 8), ncclInvalidUsage);
+    EXPECT_TRUE(Mentions(communicator, "rank 1 asked for AllReduce(7 x float32, sum)"))
+        << ncclGetLastError(communicator);
+    EXPECT_EQ(AllReduce(communicator, 8, rank == 2 ? ncclInt : ncclFloat), ncclInvalidUsage);
+    EXPECT_TRUE(Mentions(communicator, "rank 2 asked for AllReduce(8 x int32, sum)"));
+    EXPECT_EQ(AllReduce(communicator, 8, ncclFloat, rank == 0 ? ncclMin : ncclMax),
+              ncclInvalidUsage);
+    EXPECT_TRUE(Mentions(communicator, "rank 0 asked for AllReduce(8 x float32, min)"));
+    float value = 0;
+    EXPECT_EQ(ncclBroadcast(&value, &value, 1, ncclFloat, rank == 0 ? 0 : 1, communicator, nullptr),
+              ncclInvalidUsage);
+    // Nothing is lost: the communicator goes on.
+    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess);
+  });
+}
+
+TEST_F(ErrorsTest, MessagesThatDisagreeAreNamed) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    int data[4] = {};
+    const ncclResult_t result = rank == 0 ? ncclSend(data, 4, ncclInt, 1, communicator, nullptr)
+                                          : ncclRecv(data, 3, ncclInt, 0, communicator, nullptr);
+    EXPECT_EQ(result, ncclInvalidUsage);
+    EXPECT_TRUE(Mentions(communicator, "rank 0 asked for Send(4 x int32)"))
+        << ncclGetLastError(communicator);
+  });
+}
+
+TEST_F(ErrorsTest, BadArgumentsAreRefusedAtOnce) {
+  RunAsThreads(1, [](int, ncclComm_t communicator) {
+    float value = 0;
+    EXPECT_EQ(ncclAllReduce(nullptr, &value, 1, ncclFloat, ncclSum, communicator, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, static_cast<ncclDataType_t>(99), ncclSum,
+                            communicator, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, static_cast<ncclRedOp_t>(99),
+                            communicator, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclBroadcast(&value, &value, 1, ncclFloat, 1, communicator, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclSend(&value, 1, ncclFloat, -1, communicator, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, nullptr, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  });
+}
+
+TEST_F(ErrorsTest, ABufferThatIsNotThereIsNamed) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    std::vector<float> good(100000);
+    void* bad = reinterpret_cast<void*>(0x1000);
+    EXPECT_EQ(ncclAllReduce(good.data(), rank == 1 ? bad : good.data(), good.size(), ncclFloat,
+                            ncclSum, communicator, nullptr),
+              ncclInvalidArgument);
+    EXPECT_TRUE(Mentions(communicator, "receive buffer of rank 1"))
+        << ncclGetLastError(communicator);
+    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess);
+  });
+}
+
+TEST_F(ErrorsTest, ADeadRankIsNamed) {
+  const std::vector<int> statuses = RunAsProcesses(3, [](int rank) {
+    ncclComm_t communicator;
+    if (JoinNamed("dead-rank", 3, rank, &communicator) != ncclSuccess) return 2;
+    if (AllReduce(communicator, 100) != ncclSuccess) return 3;
+    if (rank == 1) raise(SIGKILL);
+    if (AllReduce(communicator, 100) != ncclRemoteError) return 4;
+    if (!Mentions(communicator, "rank 1")) return 5;
+    ncclResult_t state = ncclSuccess;
+    if (ncclCommGetAsyncError(communicator, &state) != ncclSuccess) return 6;
+    if (state != ncclRemoteError) return 7;
+    // The others can go on without it.
+    int excluded[] = {1};
+    ncclComm_t rest;
+    if (ncclCommShrink(communicator, excluded, 1, &rest, nullptr, NCCL_SHRINK_ABORT) != ncclSuccess)
+      return 8;
+    if (AllReduce(rest, 100) != ncclSuccess) return 9;
+    if (ncclCommDestroy(rest) != ncclSuccess) return 10;
+    return ncclCommAbort(communicator) == ncclSuccess ? 0 : 11;
+  });
+  EXPECT_EQ(statuses[0], 0) << WEXITSTATUS(statuses[0]);
+  EXPECT_TRUE(WIFSIGNALED(statuses[1]));
+  EXPECT_EQ(statuses[2], 0) << WEXITSTATUS(statuses[2]);
+  unsetenv("NCCL_COMM_ID");
+}
+
+TEST_F(ErrorsTest, ALateRankIsReportedWhileTheOthersWait) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess);
+    if (rank == 0) {
+      EXPECT_TRUE(Mentions(communicator, "AllReduce #0 has waited"))
+          << ncclGetLastError(communicator);
+      EXPECT_TRUE(Mentions(communicator, "rank 1"));
+    }
+  });
+}
+
+TEST_F(ErrorsTest, ACommunicatorThatNeverFormsFails) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclComm_t communicator = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&communicator, 3, id, 1), ncclRemoteError);
+  EXPECT_EQ(communicator, nullptr);
+  EXPECT_TRUE(Mentions(nullptr, "ranks 0, 2")) << ncclGetLastError(nullptr);
+}
+
+TEST_F(ErrorsTest, WrongJoinsAreRefused) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclComm_t communicator = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&communicator, 2, id, 2), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRank(&communicator, 0, id, 0), ncclInvalidArgument);
+  ncclUniqueId nonsense = {};
+  EXPECT_EQ(ncclCommInitRank(&communicator, 1, nonsense, 0), ncclInvalidArgument);
+  ncclUniqueId invented = id;
+  invented.internal[20] = static_cast<char>(invented.internal[20] ^ 1);
+  EXPECT_EQ(ncclCommInitRank(&communicator, 1, invented, 0), ncclInvalidArgument);
+}
+
+TEST_F(ErrorsTest, AbortReturnsWhateverThePeersDo) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclComm_t communicators[2];
+  ASSERT_NCCL(ncclGroupStart());
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_NCCL(ncclCommInitRank(&communicators[rank], 2, id, rank));
+  }
+  ASSERT_NCCL(ncclGroupEnd());
+  // Rank 0 waits in a collective that rank 1 never joins; another thread aborts it.
+  ncclResult_t result = ncclSuccess;
+  std::thread waiting([&] { result = AllReduce(communicators[0], 100); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto start = steady_clock::now();
+  EXPECT_NCCL(ncclCommAbort(communicators[0]));
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(5));
+  waiting.join();
+  EXPECT_EQ(result, ncclRemoteError);
+  EXPECT_EQ(AllReduce(communicators[1], 100), ncclRemoteError);
+  EXPECT_TRUE(Mentions(communicators[1], "rank 0")) << ncclGetLastError(communicators[1]);
+  EXPECT_NCCL(ncclCommAbort(communicators[1]));
+}
+
+TEST_F(ErrorsTest, ARankThatLeftIsNamed) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    if (rank == 1) return;  // destroys its communicator
+    EXPECT_EQ(AllReduce(communicator, 100), ncclRemoteError);
+    EXPECT_TRUE(Mentions(communicator, "rank 1")) << ncclGetLastError(communicator);
+  });
+}
+
+TEST_F(ErrorsTest, AStreamTellsOfAFailureAtSynchronize) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    cudaStream_t stream;
+    ASSERT_NCCL(hzStreamCreate(&stream));
+    std::vector<float> data(16);
+    EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), rank == 0 ? 8 : 9, ncclFloat, ncclSum,
+                              communicator, stream));
+    EXPECT_EQ(hzStreamSynchronize(stream), ncclInvalidUsage);
+    EXPECT_EQ(hzStreamSynchronize(stream), ncclSuccess);
+    EXPECT_NCCL(hzStreamDestroy(stream));
+  });
+}
+
+TEST_F(ErrorsTest, ADeadDaemonIsNoticedByAll) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclComm_t communicators[2];
+  ASSERT_NCCL(ncclGroupStart());
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_NCCL(ncclCommInitRank(&communicators[rank], 2, id, rank));
+  }
+  ASSERT_NCCL(ncclGroupEnd());
+  ncclResult_t result = ncclSuccess;
+  std::thread waiting([&] { result = AllReduce(communicators[0], 100); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  daemon_.Kill();
+  const auto start = steady_clock::now();
+  waiting.join();
+  // Two seconds are promised; the rest is for a machine under load.
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_EQ(result, ncclRemoteError);
+  for (ncclComm_t communicator : communicators) {
+    EXPECT_EQ(AllReduce(communicator, 100), ncclRemoteError);
+    ncclResult_t state = ncclSuccess;
+    EXPECT_NCCL(ncclCommGetAsyncError(communicator, &state));
+    EXPECT_EQ(state, ncclRemoteError);
+    ncclComm_t other;
+    EXPECT_EQ(ncclCommSplit(communicator, 0, 0, &other, nullptr), ncclRemoteError);
+    EXPECT_NCCL(ncclCommAbort(communicator));
+  }
+}
+
+TEST(WithoutADaemon, TheErrorNamesTheSocketAndTheWayOut) {
+  setenv("HARMONAIZE_SOCKET", "/tmp/harmonaize-nobody-listens-here.sock", 1);
+  ncclUniqueId id;
+  EXPECT_NE(ncclGetUniqueId(&id), ncclSuccess);
+  EXPECT_TRUE(Mentions(nullptr, "/tmp/harmonaize-nobody-listens-here.sock"));
+  EXPECT_TRUE(Mentions(nullptr, "harmonaized"));
+}
+
+}  // namespace
+}  // namespace harmonaize::testing

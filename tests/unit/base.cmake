@@ -1,0 +1,1 @@
+harmonaize_unit_test(base_test SOURCES base_test.cc LINKS harmonaize_base)

@@ -1,0 +1,17 @@
+harmonaize_unit_test(
+  executor_test
+  SOURCES executor_board_test.cc executor_collectives_test.cc executor_concurrency_test.cc
+          executor_cut_test.cc executor_errors_test.cc executor_programs_test.cc
+          executor_stuck_test.cc executor_testing.cc
+  LINKS harmonaize_executor)
+
+harmonaize_unit_test(
+  executor_allocation_test
+  SOURCES executor_allocation_test.cc executor_testing.cc
+  LINKS harmonaize_executor)
+
+# Prints numbers and proves nothing: run by hand.
+add_executable(executor_benchmark executor_benchmark.cc executor_testing.cc)
+target_link_libraries(executor_benchmark PRIVATE harmonaize_executor GTest::gtest)
+set_target_properties(executor_benchmark PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                                    "${PROJECT_BINARY_DIR}/tests")

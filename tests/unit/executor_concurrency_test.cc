@@ -1,0 +1,234 @@
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/executor_testing.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kAllGather,
+                                       Collective::kReduceScatter, Collective::kAllToAll,
+                                       Collective::kBroadcast};
+
+CollectiveCase RandomCase(std::mt19937& random, uint64_t largest_count) {
+  CollectiveCase test_case;
+  test_case.collective = kCollectives[random() % std::size(kCollectives)];
+  test_case.ranks = static_cast<int>(1 + random() % 4);
+  test_case.count = random() % largest_count;
+  test_case.in_place = random() % 2 == 0;
+  return test_case;
+}
+
+// What a communicator of the daemon has: one execution, bound again and again.
+struct Stream {
+  std::unique_ptr<CollectiveRun> run;
+  Execution execution;
+  bool canceled = false;
+  int rounds = 0;
+};
+
+class ManyStreams {
+ public:
+  ManyStreams(TestExecutor& executor, int streams, int rounds, bool cancels)
+      : executor_(executor), rounds_(rounds), cancels_(cancels) {
+    for (int i = 0; i < streams; ++i) {
+      streams_.push_back(std::make_unique<Stream>());
+      streams_.back()->execution.cookie = streams_.back().get();
+      streams_.back()->run = std::make_unique<CollectiveRun>(RandomCase(random_, 20'000), nullptr);
+    }
+  }
+
+  void Run() {
+    for (auto& stream : streams_) Begin(*stream);
+    auto running = streams_.size();
+    while (running > 0) {
+      if (cancels_ && random_() % 8 == 0) CancelOne();
+      if (random_() % 4 == 0) executor_->Help();
+      Execution* execution = random_() % 2 == 0 ? executor_->TakeFinished() : nullptr;
+      if (execution == nullptr) execution = TakeOrWait();
+      if (execution == nullptr) continue;
+      auto& stream = *static_cast<Stream*>(execution->cookie);
+      ASSERT_NO_FATAL_FAILURE(CheckResult(stream));
+      if (++stream.rounds < rounds_) {
+        Begin(stream);
+      } else {
+        --running;
+      }
+    }
+  }
+
+  int canceled() const { return canceled_; }
+
+ private:
+  void Begin(Stream& stream) {
+    stream.canceled = false;
+    stream.run->Fill(stream.rounds);
+    const bool helpable = random_() % 2 == 0;
+    const Status bound = stream.run->Bind(stream.execution, executor_->machine(), helpable);
+    ASSERT_TRUE(bound.ok()) << bound.ToString();
+    executor_->Start(&stream.execution);
+  }
+
+  // The promise that goes with helpable executions.
+  Execution* TakeOrWait() {
+    while (executor_->Help()) {
+    }
+    return executor_.Wait();
+  }
+
+  void CancelOne() {
+    Stream& stream = *streams_[random_() % streams_.size()];
+    if (stream.rounds >= rounds_) return;
+    executor_->Cancel(&stream.execution, RemoteError("canceled by the test"));
+    stream.canceled = true;
+  }
+
+  void CheckResult(const Stream& stream) {
+    if (stream.canceled) {
+      ASSERT_EQ(stream.execution.status().message(), "canceled by the test");
+      ++canceled_;
+    } else {
+      ASSERT_TRUE(stream.execution.status().ok()) << stream.execution.status().ToString();
+      ASSERT_EQ(stream.run->Check(), "");
+    }
+  }
+
+  TestExecutor& executor_;
+  const int rounds_;
+  const bool cancels_;
+  int canceled_ = 0;
+  std::mt19937 random_{42};
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+TEST(ExecutorConcurrency, ManyStreamsDoNotDisturbEachOther) {
+  TestExecutor executor(3, size_t{1} << 20, size_t{64} << 10);
+  ManyStreams streams(executor, 20, 30, false);
+  streams.Run();
+  const ExecutorCounters counters = executor->Counters();
+  EXPECT_EQ(counters.operations, 600u);
+  EXPECT_EQ(counters.failed_operations, 0u);
+  EXPECT_EQ(counters.workers.size(), 3u);
+  EXPECT_GT(counters.bytes, 0u);
+}
+
+TEST(ExecutorConcurrency, RandomCancelsHitOnlyTheirExecution) {
+  TestExecutor executor(3);
+  ManyStreams streams(executor, 12, 60, true);
+  streams.Run();
+  EXPECT_GT(streams.canceled(), 0);
+  EXPECT_EQ(executor->Counters().failed_operations, static_cast<uint64_t>(streams.canceled()));
+}
+
+TEST(ExecutorConcurrency, MoreThanTheBoardHoldsWaitTheirTurn) {
+  TestExecutor executor(2);
+  ManyStreams streams(executor, 150, 3, true);
+  streams.Run();
+  EXPECT_EQ(executor->Counters().operations, 450u);
+}
+
+// Executions of few units, finished and rebound at once, while workers still look at the slot of
+// the last one: what ThreadSanitizer should see most of.
+TEST(ExecutorConcurrency, RebindingWhileWorkersStillLook) {
+  TestExecutor executor(4);
+  CollectiveRun small({.collective = Collective::kAllReduce, .ranks = 2, .count = 5}, nullptr);
+  CollectiveRun large({.collective = Collective::kBroadcast, .ranks = 3, .count = 200'000},
+                      nullptr);
+  small.Fill(1);
+  large.Fill(1);
+  // Freed and made anew at times: no worker may still touch the old one.
+  auto execution = std::make_unique<Execution>();
+  for (int round = 0; round < 3000; ++round) {
+    if (round % 10 == 0) execution = std::make_unique<Execution>();
+    CollectiveRun& run = round % 20 == 7 ? large : small;
+    ASSERT_TRUE(run.Bind(*execution, executor->machine()).ok());
+    executor->Start(execution.get());
+    ASSERT_EQ(executor.Wait(), execution.get());
+    ASSERT_TRUE(execution->status().ok());
+  }
+  EXPECT_EQ(small.Check(), "");
+  EXPECT_EQ(large.Check(), "");
+}
+
+TEST(ExecutorConcurrency, CancelOfWhatIsOverOrNotStartedIsHarmless) {
+  TestExecutor executor(1);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 100}, nullptr);
+  run.Fill(0);
+  Execution execution;
+  executor->Cancel(&execution, RemoteError("too early"));
+  ASSERT_TRUE(run.Bind(execution, executor->machine()).ok());
+  executor->Start(&execution);
+  ASSERT_EQ(executor.Wait(), &execution);
+  executor->Cancel(&execution, RemoteError("too late"));
+  EXPECT_TRUE(execution.status().ok());
+  EXPECT_EQ(executor->TakeFinished(), nullptr);
+}
+
+TEST(ExecutorConcurrency, HelpRunsAlonePromisedWork) {
+  TestExecutor executor(1);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 4, .count = 100}, nullptr);
+  run.Fill(0);
+  Execution execution;
+  EXPECT_FALSE(executor->Help());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(run.Bind(execution, executor->machine(), true).ok());
+  ASSERT_EQ(execution.units(), 1u);
+  executor->Start(&execution);
+  // The worker sleeps and is not woken for it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(executor->TakeFinished(), nullptr);
+  EXPECT_TRUE(executor->Help());
+  EXPECT_FALSE(executor->Help());
+  EXPECT_EQ(executor->TakeFinished(), &execution);
+  EXPECT_EQ(run.Check(), "");
+  EXPECT_EQ(executor->Counters().owner.units, 1u);
+}
+
+double ProcessorSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+TEST(ExecutorConcurrency, IdleWorkersUseNoProcessorTime) {
+  TestExecutor executor(8);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
+  run.Fill(0);
+  Execution execution;
+  ASSERT_TRUE(run.Bind(execution, executor->machine()).ok());
+  executor->Start(&execution);
+  ASSERT_EQ(executor.Wait(), &execution);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const double before = ProcessorSeconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(ProcessorSeconds() - before, 0.01);
+}
+
+TEST(ExecutorConcurrency, EstimatesGrowWithTheWork) {
+  TestExecutor executor(2);
+  const double small = executor->EstimateSeconds(4096, 4096, false);
+  const double large = executor->EstimateSeconds(64 << 20, 64 << 20, false);
+  EXPECT_GT(small, 1e-6);
+  EXPECT_LT(small, 1e-3);
+  EXPECT_GT(large, 1e-4);
+  EXPECT_LT(large, 10.0);
+  EXPECT_GT(executor->EstimateSeconds(64 << 20, 64 << 20, true), 0.0);
+}
+
+TEST(Executor, RefusesBadOptions) {
+  EXPECT_EQ(Executor::Create({.workers = 0}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Executor::Create({.workers = 65}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Executor::Create({.cpus = {100'000}}).status().code(), Code::kInvalidArgument);
+  EXPECT_FALSE(Executor::Create({.workers = 2, .cpus = {0, 1000}}).ok());
+  EXPECT_TRUE(Executor::Create({.workers = 2, .cpus = {0}}).ok());
+}
+
+}  // namespace
+}  // namespace harmonaize

@@ -1,0 +1,174 @@
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "src/schedule/one_host.h"
+#include "tests/unit/executor_testing.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr Machine kMachine{.workers = 2, .cache_bytes = 1 << 20, .last_level_bytes = 32 << 20};
+
+class BindErrors : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (size_t r = 0; r < 2; ++r) {
+      inputs_[r] = {.mapped = memory_.data() + 256 * r, .process = 0, .address = 0};
+      outputs_[r] = {.mapped = memory_.data() + 512 + 256 * r, .process = 0, .address = 0};
+    }
+    binding_.program = &schedule_.programs[0];
+    binding_.count = 16;
+    binding_.inputs = inputs_;
+    binding_.outputs = outputs_;
+  }
+
+  void ExpectRefused(Code code, const std::string& words) {
+    const Status status = execution_.Bind(binding_, kMachine);
+    EXPECT_EQ(status.code(), code) << status.ToString();
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.ToString();
+  }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(1024);
+  std::array<Buffer, 2> inputs_;
+  std::array<Buffer, 2> outputs_;
+  Schedule schedule_ = OneHost(Collective::kAllReduce, 2, 0, false);
+  HostProgram program_;
+  Binding binding_;
+  Execution execution_;
+};
+
+TEST_F(BindErrors, AcceptsWhatIsRight) {
+  EXPECT_TRUE(execution_.Bind(binding_, kMachine).ok());
+}
+
+TEST_F(BindErrors, NamesTheRankWithoutABuffer) {
+  outputs_[1] = {};
+  ExpectRefused(Code::kInvalidArgument, "rank 1 has no receive buffer");
+  outputs_[1] = outputs_[0];
+  inputs_[0] = {};
+  ExpectRefused(Code::kInvalidArgument, "rank 0 has no send buffer");
+}
+
+TEST_F(BindErrors, WantsABufferOfEveryRank) {
+  binding_.inputs = std::span(inputs_).first(1);
+  ExpectRefused(Code::kInvalidArgument, "no such rank among 1");
+}
+
+TEST_F(BindErrors, RefusesWhatNeedsATransport) {
+  for (StepKind kind : {StepKind::kSend, StepKind::kReceive, StepKind::kReceiveReduce}) {
+    program_.steps = {Step{kind, {InputBlock(0, 0)}, {OutputBlock(0, 0)}, 3, {}}};
+    binding_.program = &program_;
+    ExpectRefused(Code::kInvalidUsage, "needs a transport to host 3");
+  }
+}
+
+TEST_F(BindErrors, RefusesScratchThatIsNotThere) {
+  program_.steps = {Step{StepKind::kCopy, {InputBlock(0, 0)}, {ScratchBlock(1)}, -1, {}}};
+  program_.scratch_blocks = 1;
+  binding_.program = &program_;
+  ExpectRefused(Code::kInternalError, "scratch[1]");
+}
+
+TEST_F(BindErrors, RefusesToDivideOrScalePartialResults) {
+  program_.scratch_blocks = 1;
+  program_.steps = {
+      Step{StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {ScratchBlock(0)}, -1, {}},
+      Step{StepKind::kReduce, {ScratchBlock(0), InputBlock(1, 0)}, {OutputBlock(0, 0)}, -1, {0}}};
+  binding_.program = &program_;
+  EXPECT_TRUE(execution_.Bind(binding_, kMachine).ok());
+  binding_.op = ReduceOperator::kAvg;
+  ExpectRefused(Code::kInvalidUsage, "operator avg");
+}
+
+TEST_F(BindErrors, ChecksTheValues) {
+  binding_.op = ReduceOperator::kAvg;
+  binding_.divisor = 0;
+  ExpectRefused(Code::kInvalidArgument, "divisor");
+  binding_.op = ReduceOperator::kPreMulSum;
+  ExpectRefused(Code::kInvalidArgument, "0 scalars for 2 ranks");
+  binding_.op = ReduceOperator::kSum;
+  binding_.type = static_cast<DataType>(99);
+  ExpectRefused(Code::kInvalidArgument, "99 is no data type");
+  binding_.type = DataType::kFloat64;
+  binding_.count = uint64_t{1} << 61;
+  ExpectRefused(Code::kInvalidArgument, "too many");
+  const Schedule gather = OneHost(Collective::kAllGather, 2, 0, false);
+  binding_.program = &gather.programs[0];
+  binding_.count = uint64_t{1} << 59;
+  ExpectRefused(Code::kInvalidArgument, "too large");
+}
+
+class RunErrors : public testing::TestWithParam<uint64_t> {
+ protected:
+  static constexpr size_t kBytes = size_t{16} << 20;
+
+  void SetUp() override { ASSERT_TRUE(foreign_.valid()); }
+
+  // All-reduce of two ranks: rank 0 mapped, rank 1's buffers as given.
+  void Run(Execution& execution, const Buffer& input, const Buffer& output) {
+    const uint64_t count = GetParam();
+    const std::array<Buffer, 2> inputs = {Mapped(0), input};
+    const std::array<Buffer, 2> outputs = {Mapped(kBytes / 2), output};
+    Binding binding;
+    binding.program = &schedule_.programs[0];
+    binding.type = DataType::kFloat32;
+    binding.count = count;
+    binding.inputs = inputs;
+    binding.outputs = outputs;
+    ASSERT_TRUE(execution.Bind(binding, executor_->machine()).ok());
+    executor_->Start(&execution);
+    ASSERT_EQ(executor_.Wait(), &execution);
+  }
+
+  Buffer Mapped(size_t offset) {
+    return {.mapped = memory_.data() + offset, .process = 0, .address = 0};
+  }
+
+  void ExpectFault(const Execution& execution, Code code, Space space) {
+    EXPECT_EQ(execution.status().code(), code) << execution.status().ToString();
+    EXPECT_EQ(execution.faulty_buffer().rank, 1);
+    EXPECT_EQ(execution.faulty_buffer().space, space);
+  }
+
+  const Schedule schedule_ = OneHost(Collective::kAllReduce, 2, 0, false);
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
+  ForeignProcess foreign_{kBytes};
+  TestExecutor executor_{2};
+};
+
+TEST_P(RunErrors, UnmappedMemoryInTheMiddleOfABuffer) {
+  Execution execution;
+  const uint64_t bytes = GetParam() * sizeof(float);
+  // The last quarter lies behind the end of what the child has.
+  Run(execution, foreign_.At(kBytes - bytes + bytes / 4), foreign_.At(0));
+  ExpectFault(execution, Code::kInvalidArgument, Space::kInput);
+  Run(execution, foreign_.At(0), foreign_.At(kBytes - bytes + bytes / 4));
+  ExpectFault(execution, Code::kInvalidArgument, Space::kOutput);
+  // It says nothing about the next.
+  Run(execution, foreign_.At(0), foreign_.At(kBytes / 2));
+  EXPECT_TRUE(execution.status().ok()) << execution.status().ToString();
+  EXPECT_EQ(execution.faulty_buffer().rank, -1);
+  EXPECT_EQ(executor_->Counters().operations, 3u);
+  EXPECT_EQ(executor_->Counters().failed_operations, 2u);
+}
+
+TEST_P(RunErrors, AProcessThatEnded) {
+  Execution execution;
+  const Buffer gone = foreign_.At(0);
+  Run(execution, gone, gone);
+  EXPECT_TRUE(execution.status().ok());
+  foreign_.End();
+  Run(execution, gone, gone);
+  ExpectFault(execution, Code::kRemoteError, Space::kInput);
+  Run(execution, Mapped(0), gone);
+  ExpectFault(execution, Code::kRemoteError, Space::kOutput);
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, RunErrors, testing::Values(4096, 1'000'000));
+
+}  // namespace
+}  // namespace harmonaize

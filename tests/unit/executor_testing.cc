@@ -1,0 +1,299 @@
+#include "tests/unit/executor_testing.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "src/memory/process_memory.h"
+#include "src/schedule/one_host.h"
+
+namespace harmonaize {
+namespace {
+
+// Behind every buffer, to see who writes too far.
+constexpr uint64_t kGuardElements = 16;
+constexpr int32_t kGuard = 0x5a5a5a5a;
+
+// Behind a foreign process's memory, where nothing can be accessed.
+constexpr size_t kHoleBytes = size_t{4} << 20;
+
+bool HoldFaults(void* memory, size_t bytes) {
+  const auto descriptor = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
+  if (descriptor < 0) return false;
+  uffdio_api api{};
+  api.api = UFFD_API;
+  uffdio_register range{};
+  range.range.start = reinterpret_cast<uint64_t>(memory);
+  range.range.len = bytes;
+  range.mode = UFFDIO_REGISTER_MODE_MISSING;
+  return ioctl(descriptor, UFFDIO_API, &api) == 0 &&
+         ioctl(descriptor, UFFDIO_REGISTER, &range) == 0;
+}
+
+std::vector<int32_t> ReadAll(const Buffer& buffer, uint64_t elements) {
+  std::vector<int32_t> values(elements);
+  const size_t bytes = elements * sizeof(int32_t);
+  if (bytes == 0) return values;
+  if (buffer.is_mapped()) {
+    std::memcpy(values.data(), buffer.mapped, bytes);
+  } else {
+    EXPECT_TRUE(ReadProcess(buffer.process, buffer.address,
+                            reinterpret_cast<std::byte*>(values.data()), bytes)
+                    .ok());
+  }
+  return values;
+}
+
+void WriteAll(const Buffer& buffer, const std::vector<int32_t>& values) {
+  const size_t bytes = values.size() * sizeof(int32_t);
+  if (bytes == 0) return;
+  if (buffer.is_mapped()) {
+    std::memcpy(buffer.mapped, values.data(), bytes);
+  } else {
+    EXPECT_TRUE(WriteProcess(buffer.process, buffer.address,
+                             reinterpret_cast<const std::byte*>(values.data()), bytes)
+                    .ok());
+  }
+}
+
+}  // namespace
+
+ForeignProcess::ForeignProcess(size_t bytes, Pages pages) : bytes_(bytes + kHoleBytes) {
+  // Mapped before the fork, so that both know the address; the child's pages are its own.
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  if (mprotect(static_cast<std::byte*>(memory) + bytes, kHoleBytes, PROT_NONE) != 0) return;
+  address_ = reinterpret_cast<uint64_t>(memory);
+  int ready[2];
+  if (pipe(ready) != 0) return;
+  pid_ = fork();
+  if (pid_ == 0) {
+    const char ok = pages == Pages::kPresent || HoldFaults(memory, bytes) ? 1 : 0;
+    (void)!write(ready[1], &ok, 1);
+    for (;;) pause();
+  }
+  char ok = 0;
+  valid_ = pid_ > 0 && read(ready[0], &ok, 1) == 1 && ok == 1;
+  close(ready[0]);
+  close(ready[1]);
+}
+
+void ForeignProcess::End() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  if (address_ != 0) munmap(reinterpret_cast<void*>(address_), bytes_);
+  address_ = 0;
+}
+
+TestExecutor::TestExecutor(int workers, size_t cache_bytes, size_t last_level_bytes) {
+  Executor::Options options;
+  options.workers = workers;
+  options.cache_bytes = cache_bytes;
+  options.last_level_bytes = last_level_bytes;
+  options.wake_owner = [this] {
+    wakes_.fetch_add(1, std::memory_order_release);
+    wakes_.notify_one();
+  };
+  Result<std::unique_ptr<Executor>> executor = Executor::Create(std::move(options));
+  EXPECT_TRUE(executor.ok()) << executor.status().ToString();
+  if (executor.ok()) executor_ = std::move(*executor);
+}
+
+Execution* TestExecutor::Wait() {
+  for (;;) {
+    const uint32_t seen = wakes_.load(std::memory_order_acquire);
+    if (Execution* execution = executor_->TakeFinished()) return execution;
+    wakes_.wait(seen, std::memory_order_acquire);
+  }
+}
+
+Execution* TestExecutor::HelpUntilFinished() {
+  while (executor_->Help()) {
+  }
+  return Wait();
+}
+
+const char* PlacementName(Placement placement) {
+  switch (placement) {
+    case Placement::kMapped: return "mapped";
+    case Placement::kPrivate: return "private";
+    case Placement::kMixed: return "mixed";
+  }
+  return "?";
+}
+
+std::string CollectiveCase::ToString() const {
+  return fmt::format("{} ranks={} root={} count={} {}{}", CollectiveName(collective), ranks, root,
+                     count, PlacementName(placement), in_place ? " in place" : "");
+}
+
+CollectiveRun::CollectiveRun(const CollectiveCase& test_case, const ForeignProcess* foreign)
+    : case_(test_case),
+      foreign_(foreign),
+      schedule_(
+          OneHost(test_case.collective, test_case.ranks, test_case.root, test_case.in_place)) {
+  for (int rank = 0; rank < case_.ranks; ++rank) AllocateRank(rank);
+  for (const Place& place : inputs_) input_buffers_.push_back(place.buffer);
+  for (const Place& place : outputs_) output_buffers_.push_back(place.buffer);
+}
+
+size_t CollectiveRun::ForeignBytes(const CollectiveCase& test_case) {
+  const auto ranks = static_cast<uint64_t>(test_case.ranks);
+  const uint64_t elements = ranks * test_case.count + kGuardElements + 16;
+  return 2 * ranks * elements * sizeof(int32_t);
+}
+
+uint64_t CollectiveRun::InputElements(int rank) const {
+  return static_cast<uint64_t>(InputBlocks(schedule_, rank)) * case_.count;
+}
+
+uint64_t CollectiveRun::OutputElements(int rank) const {
+  return static_cast<uint64_t>(OutputBlocks(schedule_, rank)) * case_.count;
+}
+
+// `shift` elements past a 64-byte boundary: buffers of different alignment.
+CollectiveRun::Place CollectiveRun::Allocate(uint64_t elements, bool is_private, uint64_t shift) {
+  Place place;
+  place.elements = elements;
+  const uint64_t whole = elements + kGuardElements + 16;
+  if (is_private) {
+    place.buffer = foreign_->At(foreign_used_ + shift * sizeof(int32_t));
+    foreign_used_ += whole * sizeof(int32_t);
+  } else {
+    memory_.push_back(std::make_unique<int32_t[]>(whole));
+    place.buffer.mapped = reinterpret_cast<std::byte*>(memory_.back().get() + shift);
+  }
+  return place;
+}
+
+void CollectiveRun::AllocateRank(int rank) {
+  const bool all_private = case_.placement == Placement::kPrivate;
+  const bool mixed = case_.placement == Placement::kMixed;
+  const auto shift = static_cast<uint64_t>(rank % 4);
+  const uint64_t inputs = InputElements(rank);
+  const uint64_t outputs = OutputElements(rank);
+  const bool joined =
+      case_.in_place && inputs > 0 && outputs > 0 && !IsPointToPoint(case_.collective);
+  if (!joined) {
+    inputs_.push_back(Allocate(inputs, all_private || (mixed && rank % 2 == 0), shift));
+    outputs_.push_back(Allocate(outputs, all_private || (mixed && rank % 3 != 0), shift));
+    return;
+  }
+  const Place whole =
+      Allocate(std::max(inputs, outputs), all_private || (mixed && rank % 2 == 0), shift);
+  const uint64_t offset = static_cast<uint64_t>(rank) * case_.count * sizeof(int32_t);
+  Place input = whole;
+  Place output = whole;
+  if (inputs < outputs) input.buffer = whole.buffer.At(offset);
+  if (outputs < inputs) output.buffer = whole.buffer.At(offset);
+  input.elements = inputs;
+  output.elements = outputs;
+  inputs_.push_back(input);
+  outputs_.push_back(output);
+}
+
+int32_t CollectiveRun::Value(int rank, uint64_t element) const {
+  return static_cast<int32_t>((element * 2654435761u) ^ (static_cast<uint64_t>(rank + 1) * 40503u) ^
+                              (static_cast<uint64_t>(round_) * 97u));
+}
+
+void CollectiveRun::Fill(int round) {
+  round_ = round;
+  const auto fill = [](const Place& place, auto value) {
+    std::vector<int32_t> values(place.elements + kGuardElements, kGuard);
+    for (uint64_t i = 0; i < place.elements; ++i) values[i] = value(i);
+    WriteAll(place.buffer, values);
+  };
+  for (const Place& output : outputs_) fill(output, [](uint64_t) { return -1; });
+  for (int rank = 0; rank < case_.ranks; ++rank) {
+    const Place& input = inputs_[static_cast<size_t>(rank)];
+    std::vector<int32_t> values(input.elements);
+    for (uint64_t i = 0; i < input.elements; ++i) values[i] = Value(rank, i);
+    // In place, an input in the middle of an output has no guard of its own.
+    WriteAll(input.buffer, values);
+    const Place& output = outputs_[static_cast<size_t>(rank)];
+    if (!case_.in_place || output.elements < input.elements) {
+      WriteAll(input.buffer.At(input.elements * sizeof(int32_t)),
+               std::vector<int32_t>(kGuardElements, kGuard));
+    }
+  }
+}
+
+Status CollectiveRun::Bind(Execution& execution, const Machine& machine, bool helpable) {
+  Binding binding;
+  binding.program = &schedule_.programs[0];
+  binding.pieces = schedule_.pieces;
+  binding.type = DataType::kInt32;
+  binding.op = ReduceOperator::kSum;
+  binding.count = case_.count;
+  binding.inputs = input_buffers_;
+  binding.outputs = output_buffers_;
+  binding.helpable = helpable;
+  return execution.Bind(binding, machine);
+}
+
+int32_t CollectiveRun::Expected(int rank, uint64_t element) const {
+  const uint64_t unit = element / case_.count;
+  const uint64_t within = element % case_.count;
+  const auto from = static_cast<int>(unit);
+  const uint64_t own = static_cast<uint64_t>(rank) * case_.count + within;
+  const auto sum = [&](uint64_t at) {
+    uint32_t total = 0;
+    for (int r = 0; r < case_.ranks; ++r) total += static_cast<uint32_t>(Value(r, at));
+    return static_cast<int32_t>(total);
+  };
+  switch (case_.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce: return sum(within);
+    case Collective::kReduceScatter: return sum(own);
+    case Collective::kBroadcast: return Value(case_.root, within);
+    case Collective::kAllGather:
+    case Collective::kGather: return Value(from, within);
+    case Collective::kAllToAll: return Value(from, own);
+    case Collective::kScatter: return Value(case_.root, own);
+    case Collective::kSend:
+    case Collective::kReceive: return Value(0, within);
+  }
+  return 0;
+}
+
+std::string CollectiveRun::Check() const {
+  for (int rank = 0; rank < case_.ranks; ++rank) {
+    const Place& place = outputs_[static_cast<size_t>(rank)];
+    // Behind a reduce-scatter's or scatter's output in place lies more of the input.
+    const bool guarded = !case_.in_place || place.elements >= InputElements(rank);
+    const std::vector<int32_t> values =
+        ReadAll(place.buffer, place.elements + (guarded ? kGuardElements : 0));
+    for (uint64_t i = 0; i < values.size(); ++i) {
+      const int32_t expected = i < place.elements ? Expected(rank, i) : kGuard;
+      if (values[i] != expected) {
+        return fmt::format("{}: rank {} element {} is {}, expected {}", case_.ToString(), rank, i,
+                           values[i], expected);
+      }
+    }
+    if (case_.in_place || InputElements(rank) == 0) continue;
+    const std::vector<int32_t> input =
+        ReadAll(inputs_[static_cast<size_t>(rank)].buffer, InputElements(rank));
+    for (uint64_t i = 0; i < input.size(); ++i) {
+      if (input[i] != Value(rank, i)) {
+        return fmt::format("{}: the input of rank {} was changed at {}", case_.ToString(), rank, i);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,159 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "src/memory/buffer.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr uint64_t kBytes = 3 * 4096 + 5;
+
+FileDescriptor MakeMemfd(unsigned flags, uint64_t bytes, int seals) {
+  FileDescriptor descriptor(memfd_create("test", flags));
+  if (!descriptor.valid()) return descriptor;
+  EXPECT_EQ(ftruncate(descriptor.get(), static_cast<off_t>(bytes)), 0);
+  if (seals != 0) {
+    EXPECT_EQ(fcntl(descriptor.get(), F_ADD_SEALS, seals), 0);
+  }
+  return descriptor;
+}
+
+void ExpectRefused(int descriptor, uint64_t bytes, const std::string& reason) {
+  Result<Mapping> mapping = MapForeign(descriptor, bytes);
+  ASSERT_FALSE(mapping.ok());
+  EXPECT_EQ(mapping.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(mapping.status().message().find(reason), std::string::npos)
+      << mapping.status().ToString();
+}
+
+TEST(SharedMemory, BothSidesSeeTheSameBytes) {
+  Result<SharedMemory> made = CreateSharedMemory("test", kBytes);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  Result<Mapping> other = MapForeign(made->descriptor.get(), kBytes);
+  ASSERT_TRUE(other.ok()) << other.status().ToString();
+  EXPECT_NE(made->mapping.data(), other->data());
+  EXPECT_EQ(other->size(), kBytes);
+  EXPECT_EQ(other->data()[kBytes - 1], std::byte{0});
+  made->mapping.data()[kBytes - 1] = std::byte{42};
+  EXPECT_EQ(other->data()[kBytes - 1], std::byte{42});
+  // A part may be mapped, and outlives the descriptor.
+  Result<Mapping> part = MapForeign(made->descriptor.get(), 10);
+  ASSERT_TRUE(part.ok());
+  made->descriptor.Reset();
+  part->data()[9] = std::byte{7};
+  EXPECT_EQ(other->data()[9], std::byte{7});
+}
+
+TEST(SharedMemory, CannotChangeItsSize) {
+  Result<SharedMemory> made = CreateSharedMemory("test", kBytes);
+  ASSERT_TRUE(made.ok());
+  const int descriptor = made->descriptor.get();
+  EXPECT_NE(ftruncate(descriptor, 1), 0);
+  EXPECT_NE(ftruncate(descriptor, static_cast<off_t>(kBytes * 2)), 0);
+  EXPECT_NE(fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE), 0);
+  EXPECT_NE(fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(SharedMemory, RefusesImpossibleSizes) {
+  EXPECT_EQ(CreateSharedMemory("test", 0).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(CreateSharedMemory("test", ~uint64_t{0}).status().code(), Code::kInvalidArgument);
+  Result<SharedMemory> made = CreateSharedMemory("test", kBytes);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(MapForeign(made->descriptor.get(), 0).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(MapForeign(made->descriptor.get(), ~uint64_t{0}).status().code(),
+            Code::kInvalidArgument);
+}
+
+TEST(SharedMemory, MappingMovesWithItsMemory) {
+  Result<SharedMemory> made = CreateSharedMemory("test", kBytes);
+  ASSERT_TRUE(made.ok());
+  std::byte* const data = made->mapping.data();
+  Mapping first = std::move(made->mapping);
+  EXPECT_FALSE(made->mapping.valid());  // NOLINT(bugprone-use-after-move)
+  Mapping second;
+  second = std::move(first);
+  EXPECT_EQ(second.data(), data);
+  data[0] = std::byte{1};
+  second.Reset();
+  EXPECT_FALSE(second.valid());
+  // What was unmapped is no longer there: msync says so without a fault.
+  EXPECT_NE(msync(data, 4096, MS_ASYNC), 0);
+}
+
+TEST(MapForeign, RefusesWhatCanShrink) {
+  FileDescriptor unsealed = MakeMemfd(MFD_ALLOW_SEALING, kBytes, 0);
+  ExpectRefused(unsealed.get(), kBytes, "F_SEAL_SHRINK");
+  FileDescriptor unsealable = MakeMemfd(0, kBytes, 0);
+  ExpectRefused(unsealable.get(), kBytes, "F_SEAL_SHRINK");
+  FileDescriptor grow_only = MakeMemfd(MFD_ALLOW_SEALING, kBytes, F_SEAL_GROW);
+  ExpectRefused(grow_only.get(), kBytes, "F_SEAL_SHRINK");
+}
+
+TEST(MapForeign, AcceptsWhatCanOnlyGrow) {
+  FileDescriptor descriptor = MakeMemfd(MFD_ALLOW_SEALING, kBytes, F_SEAL_SHRINK);
+  EXPECT_TRUE(MapForeign(descriptor.get(), kBytes).ok());
+}
+
+TEST(MapForeign, RefusesWhatIsTooSmall) {
+  FileDescriptor descriptor = MakeMemfd(MFD_ALLOW_SEALING, kBytes, F_SEAL_SHRINK);
+  ExpectRefused(descriptor.get(), kBytes + 1, "holds 12293 bytes, 12294 were announced");
+}
+
+TEST(MapForeign, RefusesWhatCannotBeWritten) {
+  FileDescriptor sealed = MakeMemfd(MFD_ALLOW_SEALING, kBytes, F_SEAL_SHRINK | F_SEAL_WRITE);
+  ExpectRefused(sealed.get(), kBytes, "sealed against writing");
+  FileDescriptor writable = MakeMemfd(MFD_ALLOW_SEALING, kBytes, F_SEAL_SHRINK);
+  const std::string path = "/proc/self/fd/" + std::to_string(writable.get());
+  FileDescriptor read_only(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(read_only.valid());
+  EXPECT_EQ(MapForeign(read_only.get(), kBytes).status().code(), Code::kSystemError);
+}
+
+TEST(MapForeign, RefusesHugePages) {
+  FileDescriptor descriptor(memfd_create("test", MFD_HUGETLB | MFD_ALLOW_SEALING));
+  if (!descriptor.valid()) GTEST_SKIP() << "the kernel has no huge page files";
+  ExpectRefused(descriptor.get(), 4096, "huge page");
+}
+
+TEST(MapForeign, RefusesOtherFiles) {
+  ExpectRefused(-1, 4096, "not a usable descriptor");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  FileDescriptor reader(ends[0]);
+  FileDescriptor writer(ends[1]);
+  ExpectRefused(reader.get(), 4096, "no memfd");
+  char path[] = "/tmp/harmonaize-memory-test-XXXXXX";
+  FileDescriptor file(mkstemp(path));
+  ASSERT_TRUE(file.valid());
+  unlink(path);
+  ASSERT_EQ(ftruncate(file.get(), 4096), 0);
+  // No memfd, or, where /tmp is a tmpfs, one that cannot be sealed.
+  EXPECT_EQ(MapForeign(file.get(), 4096).status().code(), Code::kInvalidArgument);
+  FileDescriptor directory(open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.valid()) {
+    EXPECT_EQ(MapForeign(directory.get(), 4096).status().code(), Code::kInvalidArgument);
+  }
+}
+
+TEST(Buffer, KnowsItsPlace) {
+  std::byte memory[16];
+  const Buffer mapped{.mapped = memory, .process = 1, .address = 99};
+  EXPECT_EQ(mapped.At(4).mapped, memory + 4);
+  EXPECT_TRUE(mapped.At(4).SamePlace(Buffer{.mapped = memory + 4, .process = 0, .address = 0}));
+  const Buffer foreign{.mapped = nullptr, .process = 7, .address = 1000};
+  EXPECT_EQ(foreign.At(24).address, 1024u);
+  EXPECT_TRUE(foreign.At(24).SamePlace(Buffer{.mapped = nullptr, .process = 7, .address = 1024}));
+  EXPECT_FALSE(foreign.SamePlace(Buffer{.mapped = nullptr, .process = 8, .address = 1000}));
+  EXPECT_FALSE(foreign.SamePlace(mapped));
+}
+
+}  // namespace
+}  // namespace harmonaize

@@ -1,0 +1,5 @@
+harmonaize_unit_test(
+  schedule_test
+  SOURCES schedule_check_test.cc schedule_interpreter.cc schedule_mutation_test.cc
+          schedule_one_host_test.cc schedule_programs.cc schedule_programs_test.cc schedule_test.cc
+  LINKS harmonaize_schedule)

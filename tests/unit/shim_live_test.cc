@@ -1,0 +1,218 @@
+// What the face adds to a communicator that is there: operators, teams, registrations, its own
+// checks and its lines in the log. What communicators do is tested in tests/integration.
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "include/harmonaize.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/rank_runner.h"
+
+struct Team {
+  int ranks, rank, stride;
+};
+extern "C" Team ncclTeamWorld(ncclComm_t);
+extern "C" Team ncclTeamLsa(ncclComm_t);
+extern "C" Team ncclTeamRail(ncclComm_t);
+extern "C" int ncclTeamRankToWorld(ncclComm_t, Team, int);
+extern "C" int ncclTeamRankToLsa(ncclComm_t, Team, int);
+
+namespace {
+int reduces_seen = 0;
+}
+
+// A profiler's ncclReduce, in front of the library's.
+extern "C" ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                   ncclDataType_t datatype, ncclRedOp_t op, int root,
+                                   ncclComm_t comm, cudaStream_t stream) {
+  ++reduces_seen;
+  return pncclReduce(sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+}
+
+namespace harmonaize::testing {
+namespace {
+
+class ShimLive : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { daemon_ = std::make_unique<DaemonProcess>(); }
+  static void TearDownTestSuite() { daemon_.reset(); }
+  static inline std::unique_ptr<DaemonProcess> daemon_;
+};
+
+bool LastErrorHas(ncclComm_t comm, const char* part) {
+  return std::string(ncclGetLastError(comm)).find(part) != std::string::npos;
+}
+
+TEST_F(ShimLive, AProfilerMayStandInFront) {
+  RunAsThreads(1, [](int, ncclComm_t comm) {
+    float value = 3;
+    EXPECT_NCCL(ncclReduce(&value, &value, 1, ncclFloat, ncclSum, 0, comm, nullptr));
+  });
+  EXPECT_EQ(reduces_seen, 1);
+}
+
+TEST_F(ShimLive, TheScalarOfAnOperatorIsReadWhenItsResidenceSays) {
+  RunAsThreads(2, [](int rank, ncclComm_t comm) {
+    for (const bool at_once : {true, false}) {
+      double scalar = rank + 1;
+      ncclRedOp_t op;
+      ASSERT_NCCL(ncclRedOpCreatePreMulSum(
+          &op, &scalar, ncclDouble, at_once ? ncclScalarHostImmediate : ncclScalarDevice, comm));
+      EXPECT_GE(op, ncclNumOps);
+      scalar = 10 * (rank + 1);
+      double value = 1;
+      EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclDouble, op, comm, nullptr));
+      EXPECT_EQ(value, at_once ? 3.0 : 30.0);
+      EXPECT_NCCL(ncclRedOpDestroy(op, comm));
+      EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclInvalidArgument);
+    }
+    EXPECT_EQ(ncclRedOpDestroy(ncclMax, comm), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "built in"));
+  });
+}
+
+TEST_F(ShimLive, OperatorsArgumentsAreChecked) {
+  RunAsThreads(1, [](int, ncclComm_t comm) {
+    float scalar = 1;
+    float value = 1;
+    ncclRedOp_t op;
+    EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, nullptr, ncclFloat, ncclScalarDevice, comm),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &scalar, static_cast<ncclDataType_t>(12),
+                                       ncclScalarDevice, comm),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat,
+                                       static_cast<ncclScalarResidence_t>(2), comm),
+              ncclInvalidArgument);
+    ASSERT_NCCL(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat, ncclScalarDevice, comm));
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclInt, op, comm, nullptr), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "made for float32")) << ncclGetLastError(comm);
+    EXPECT_NCCL(ncclRedOpDestroy(op, comm));
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, op, comm, nullptr), ncclInvalidArgument);
+  });
+}
+
+TEST_F(ShimLive, OperationsArgumentsAreNamed) {
+  RunAsThreads(2, [](int rank, ncclComm_t comm) {
+    float value[2] = {};
+    EXPECT_EQ(ncclScatter(value, value, 1, ncclFloat, 2, comm, nullptr), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "ncclScatter: root is 2, not in [0, 2)"));
+    EXPECT_EQ(ncclRecv(value, 1, ncclFloat, 7, comm, nullptr), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "peer is 7"));
+    EXPECT_EQ(ncclAllGather(value, nullptr, 1, ncclFloat, comm, nullptr), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "recvbuff is NULL"));
+    EXPECT_EQ(ncclAlltoAll(value, value, SIZE_MAX / 4, ncclFloat, comm, nullptr),
+              ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "count is"));
+    EXPECT_EQ(
+        ncclAllReduce(value, value, 1, static_cast<ncclDataType_t>(12), ncclSum, comm, nullptr),
+        ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "datatype is 12"));
+    // Buffers that a rank does not use, and any buffer of nothing, may be NULL.
+    EXPECT_NCCL(
+        ncclReduce(value, rank == 0 ? value : nullptr, 1, ncclFloat, ncclSum, 0, comm, nullptr));
+    EXPECT_NCCL(ncclAllReduce(nullptr, nullptr, 0, ncclFloat, ncclSum, comm, nullptr));
+  });
+}
+
+TEST_F(ShimLive, DividingAndShrinkingCheckTheirArguments) {
+  RunAsThreads(2, [](int rank, ncclComm_t comm) {
+    ncclComm_t made = nullptr;
+    EXPECT_EQ(ncclCommSplit(comm, -2, 0, &made, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommSplit(comm, 0, 0, nullptr, nullptr), ncclInvalidArgument);
+    int self[] = {rank};
+    EXPECT_EQ(ncclCommShrink(comm, self, 1, &made, nullptr, NCCL_SHRINK_DEFAULT),
+              ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "calling rank"));
+    int twice[] = {1 - rank, 1 - rank};
+    EXPECT_EQ(ncclCommShrink(comm, twice, 2, &made, nullptr, NCCL_SHRINK_DEFAULT),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclCommShrink(comm, twice, 1, &made, nullptr, 8), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommShrink(comm, twice, 0, &made, nullptr, 0), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommGrow(comm, 2, nullptr, -1, &made, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommRevoke(comm, 1), ncclInvalidArgument);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.minCTAs = -1;
+    EXPECT_EQ(ncclCommSplit(comm, 0, 0, &made, &config), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas(comm, "config.minCTAs"));
+  });
+}
+
+TEST_F(ShimLive, RegistrationsBelongToTheirCommunicator) {
+  RunAsThreads(1, [](int, ncclComm_t comm) {
+    alignas(4096) static char memory[8192];
+    void* handle = nullptr;
+    EXPECT_EQ(ncclCommRegister(comm, nullptr, 8, &handle), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommRegister(comm, memory, 0, &handle), ncclInvalidArgument);
+    ASSERT_NCCL(ncclCommRegister(comm, memory, 8, &handle));
+    EXPECT_NCCL(ncclCommDeregister(comm, handle));
+    EXPECT_EQ(ncclCommDeregister(comm, handle), ncclInvalidArgument);
+    ncclWindow_t window = nullptr;
+    EXPECT_EQ(ncclCommWindowRegister(comm, memory + 8, 8, &window, NCCL_WIN_COLL_SYMMETRIC),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclCommWindowRegister(comm, memory, 8, &window, 64), ncclInvalidArgument);
+    ASSERT_NCCL(ncclCommWindowRegister(comm, memory + 8, 8, &window, NCCL_WIN_DEFAULT));
+    EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
+    // The communicator's end releases what is left.
+    EXPECT_NCCL(ncclCommRegister(comm, memory, 8, &handle));
+  });
+}
+
+TEST_F(ShimLive, Teams) {
+  RunAsThreads(3, [](int rank, ncclComm_t comm) {
+    const Team world = ncclTeamWorld(comm);
+    EXPECT_EQ(world.ranks, 3);
+    EXPECT_EQ(world.rank, rank);
+    EXPECT_EQ(world.stride, 1);
+    const Team host = ncclTeamLsa(comm);
+    EXPECT_EQ(host.ranks, 3);
+    EXPECT_EQ(host.rank, rank);
+    const Team rail = ncclTeamRail(comm);
+    EXPECT_EQ(rail.ranks, 1);
+    EXPECT_EQ(rail.rank, 0);
+    for (int other = 0; other < 3; ++other) {
+      EXPECT_EQ(ncclTeamRankToWorld(comm, host, other), other);
+      EXPECT_EQ(ncclTeamRankToLsa(comm, world, other), other);
+    }
+    EXPECT_EQ(ncclTeamRankToWorld(comm, rail, 0), rank);
+  });
+}
+
+TEST_F(ShimLive, OperationsAreLoggedAsNcclLogsThem) {
+  const std::string path = ::testing::TempDir() + "shim_live." + std::to_string(getpid());
+  setenv("NCCL_DEBUG", "INFO", 1);
+  setenv("NCCL_DEBUG_SUBSYS", "COLL,INIT", 1);
+  setenv("NCCL_DEBUG_FILE", path.c_str(), 1);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  ncclResetDebugInit();
+  RunAsThreads(1, [](int, ncclComm_t comm) {
+    float value = 1;
+    EXPECT_NCCL(ncclBroadcast(&value, &value, 1, ncclFloat, 0, comm, nullptr));
+    EXPECT_NCCL(ncclBroadcast(&value, &value, 1, ncclFloat, 0, comm, nullptr));
+    EXPECT_EQ(ncclBroadcast(&value, &value, 1, ncclFloat, 5, comm, nullptr), ncclInvalidArgument);
+  });
+  for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) unsetenv(name);
+  ncclResetDebugInit();
+#pragma GCC diagnostic pop
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  unlink(path.c_str());
+  for (const char* part :
+       {"INFO Broadcast: opCount 0 sendbuff 0x", "INFO Broadcast: opCount 1 sendbuff 0x",
+        " count 1 datatype 7 op 0 root 0 comm 0x", " [nranks=1] stream ", "[0] [harmonaize] INFO",
+        "WARN ncclBroadcast: root is 5", "rank 0 nranks 1"}) {
+    EXPECT_NE(text.str().find(part), std::string::npos) << part << "\n" << text.str();
+  }
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
