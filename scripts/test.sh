@@ -62,7 +62,7 @@ check() {
 
 format_check() {
   find cli daemon examples include perf shim src tests -name '*.cc' -o -name '*.h' -o -name '*.c' |
-    sort | xargs clang-format --dry-run --Werror
+    sort | xargs clang-format --dry-run --Werror --ferror-limit=1
 }
 
 # Kernels that spread addresses over more bits than the thread sanitizer expects leave it no room.
@@ -104,8 +104,11 @@ fi
 check "includes" python3 scripts/check-includes.py || true
 
 for preset in "${presets[@]}"; do
-  check "$preset: configure" cmake --preset "$preset" || continue
-  check "$preset: build" cmake --build --preset "$preset" -j "$jobs" || continue
+  if ! check "$preset: configure" cmake --preset "$preset" ||
+    ! check "$preset: build" cmake --build --preset "$preset" -j "$jobs"; then
+    closing+=("$preset:" "not built, not tested")
+    continue
+  fi
   if [[ $preset == release ]]; then
     check "headers stand alone" cmake --build --preset "$preset" -j "$jobs" --target check_headers ||
       true

@@ -1,6 +1,6 @@
-// One core's speed of the reductions and copies, beside a plain loop that the compiler vectorises for
-// this machine. "algbw" is the bytes of one buffer by the time; n inputs and m outputs move (n + m) times
-// as many.
+// One core's speed of the reductions and copies, beside a plain loop that the compiler vectorises
+// for this machine. "algbw" is the bytes of one buffer by the time; n inputs and m outputs move (n
+// + m) times as many.
 
 #include <benchmark/benchmark.h>
 
@@ -23,8 +23,8 @@ struct FreeMemory {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
-/// `count` buffers of `bytes` bytes, each beginning on a page plus a few cache lines, so that they do
-/// not all compete for the same sets of the caches.
+/// `count` buffers of `bytes` bytes, each beginning on a page plus a few cache lines, so that they
+/// do not all compete for the same sets of the caches.
 class Buffers {
  public:
   Buffers(size_t count, size_t bytes) {

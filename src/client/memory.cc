@@ -42,7 +42,7 @@ Status RegionTable::Free(void* address) {
     regions_.erase(found);
   }
   const std::shared_ptr<Session> session = Session::Current();
-  if (session == nullptr || region->known_to.load() != session.get() || session->lost()) {
+  if (session == nullptr || region->known_to.load() != session->number() || session->lost()) {
     return Status::Ok();
   }
   UnregisterRegionRequest request;
@@ -73,7 +73,7 @@ Result<BufferReference> RegionTable::Locate(Session& session, const void* addres
   BufferReference reference;
   const std::shared_ptr<Region> region = Find(start, bytes);
   if (region == nullptr) return reference;
-  if (region->known_to.load(std::memory_order_acquire) != &session) {
+  if (region->known_to.load(std::memory_order_acquire) != session.number()) {
     HZ_RETURN_IF_ERROR(Announce(session, *region));
   }
   reference.region = region->id.load(std::memory_order_relaxed);
@@ -83,7 +83,7 @@ Result<BufferReference> RegionTable::Locate(Session& session, const void* addres
 
 Status RegionTable::Announce(Session& session, Region& region) {
   const std::lock_guard lock(region.announcing);
-  if (region.known_to.load(std::memory_order_acquire) == &session) return Status::Ok();
+  if (region.known_to.load(std::memory_order_acquire) == session.number()) return Status::Ok();
   RegisterRegionRequest request;
   request.bytes = region.memory.mapping.size();
   const int descriptors[] = {region.memory.descriptor.get()};
@@ -91,7 +91,7 @@ Status RegionTable::Announce(Session& session, Region& region) {
       session.Call<RegisterRegionReply>(request, {}, descriptors);
   if (!reply.ok()) return reply.status();
   region.id.store(reply->region, std::memory_order_relaxed);
-  region.known_to.store(&session, std::memory_order_release);
+  region.known_to.store(session.number(), std::memory_order_release);
   Log(LogLevel::kInfo, kLogAllocation, "registered {} bytes at {} as region {}", request.bytes,
       static_cast<void*>(region.memory.mapping.data()), reply->region);
   return Status::Ok();

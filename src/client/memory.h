@@ -37,8 +37,8 @@ class RegionTable {
   struct Region {
     SharedMemory memory;
     std::mutex announcing;
-    /// The session that knows the region under `id`; compared, never followed.
-    std::atomic<const Session*> known_to{nullptr};
+    /// The number of the session that knows the region under `id`; 0 for none.
+    std::atomic<uint64_t> known_to{0};
     std::atomic<uint32_t> id{kNoBuffer};
   };
 

@@ -95,6 +95,8 @@ Result<std::shared_ptr<Session>> Session::Connect() {
 }
 
 Status Session::Open(ControlSocket socket, const std::string& path) {
+  static std::atomic<uint64_t> sessions{0};
+  number_ = sessions.fetch_add(1, std::memory_order_relaxed) + 1;
   path_ = path;
   socket_ = std::move(socket);
   fork_generation_ = fork_generation.load(std::memory_order_relaxed);

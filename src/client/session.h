@@ -64,6 +64,8 @@ class Session {
   Status CheckAlive();
   /// The same from memory, without looking.
   bool lost() const { return lost_.load(std::memory_order_acquire); }
+  /// Tells this session from every other of the process, past ones included.
+  uint64_t number() const { return number_; }
   /// Whether this process is a forked child of the one that connected.
   bool inherited() const;
 
@@ -97,6 +99,7 @@ class Session {
   SessionSegment* segment_ = nullptr;
   FileDescriptor doorbell_;
   HelloReply hello_;
+  uint64_t number_ = 0;
   uint64_t fork_generation_ = 0;
   std::atomic<bool> lost_{false};
 };

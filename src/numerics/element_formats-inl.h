@@ -1,7 +1,8 @@
-// How the elements of each data type are brought into accumulators and back. A format splits one full
-// vector, as it stands in memory, into kParts vectors of accumulator lanes, and joins them again. Which
-// lane an element lands in does not matter, since reductions go element by element, as long as Split and
-// Join agree; so narrow floats are taken apart by shifts within 32-bit lanes instead of by shuffles.
+// How the elements of each data type are brought into accumulators and back. A format splits one
+// full vector, as it stands in memory, into kParts vectors of accumulator lanes, and joins them
+// again. Which lane an element lands in does not matter, since reductions go element by element, as
+// long as Split and Join agree; so narrow floats are taken apart by shifts within 32-bit lanes
+// instead of by shuffles.
 
 #if defined(HARMONAIZE_ELEMENT_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HARMONAIZE_ELEMENT_FORMATS_INL_H_

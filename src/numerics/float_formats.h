@@ -6,8 +6,8 @@
 
 namespace harmonaize {
 
-/// The shape of a binary floating-point format of 8 or 16 bits: sign, exponent, mantissa, laid out as
-/// IEEE 754 does. "Magnitude" below means the bits without the sign.
+/// The shape of a binary floating-point format of 8 or 16 bits: sign, exponent, mantissa, laid out
+/// as IEEE 754 does. "Magnitude" below means the bits without the sign.
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
@@ -40,12 +40,12 @@ inline constexpr FloatFormat kBfloat16Format = {8, 7, 127, 0x7F80, 0x7F81, 0x7FC
 /// E4M3 of "FP8 Formats for Deep Learning" (Micikevicius et al., 2022), also called E4M3FN: no
 /// infinity, one NaN of each sign, largest number 448. Conversions to it saturate.
 inline constexpr FloatFormat kFloat8E4M3Format = {4, 3, 7, 0x7E, 0x7F, 0x7F};
-/// E5M2 of the same paper, the upper half of a binary16. Conversions to it saturate at 57344, infinity
-/// included, as CUDA's do by default.
+/// E5M2 of the same paper, the upper half of a binary16. Conversions to it saturate at 57344,
+/// infinity included, as CUDA's do by default.
 inline constexpr FloatFormat kFloat8E5M2Format = {5, 2, 15, 0x7B, 0x7D, 0x7E};
 
-/// The exact value of the number in the low bits of `bits`. A NaN keeps sign and payload and becomes
-/// quiet.
+/// The exact value of the number in the low bits of `bits`. A NaN keeps sign and payload and
+/// becomes quiet.
 template <FloatFormat kFormat>
 constexpr float ToFloat(uint32_t bits) {
   const uint32_t sign = (bits & kFormat.SignBit()) << (32 - kFormat.Bits());
@@ -59,7 +59,8 @@ constexpr float ToFloat(uint32_t bits) {
   if (!subnormal || kFormat.Rebias() == 0) {
     return std::bit_cast<float>(sign | (shifted + kFormat.Rebias()));
   }
-  // With the exponent of the smallest normal number an implicit one appears, which is taken away again.
+  // With the exponent of the smallest normal number an implicit one appears, which is taken away
+  // again.
   const float implicit_one = std::bit_cast<float>(kFormat.SmallestNormal());
   const float value = std::bit_cast<float>(shifted + kFormat.SmallestNormal()) - implicit_one;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
@@ -71,8 +72,8 @@ constexpr uint32_t ShiftRightToNearestEven(uint32_t bits, int shift) {
   return (bits + (1u << (shift - 1)) - 1 + ((bits >> shift) & 1)) >> shift;
 }
 
-/// `value` rounded to nearest, ties to even; overflow as the format says. A NaN keeps its sign and as
-/// much of its payload as fits, and becomes quiet.
+/// `value` rounded to nearest, ties to even; overflow as the format says. A NaN keeps its sign and
+/// as much of its payload as fits, and becomes quiet.
 template <FloatFormat kFormat>
 constexpr uint32_t FromFloat(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -89,17 +90,24 @@ constexpr uint32_t FromFloat(float value) {
   }
   const int exponent = static_cast<int>(magnitude >> 23);
   const uint32_t significand = (magnitude & 0x007FFFFFu) | (exponent > 0 ? 1u << 23 : 0);
-  const int below =
-      static_cast<int>(kFormat.SmallestNormal() >> 23) - std::max(exponent, 1);
-  // A significand of 24 bits shifted by 25 is below one half and rounds to zero, as would all beyond.
-  return sign |
-         ShiftRightToNearestEven(significand, std::min(kFormat.MantissaShift() + below, 25));
+  const int below = static_cast<int>(kFormat.SmallestNormal() >> 23) - std::max(exponent, 1);
+  // A significand of 24 bits shifted by 25 is below one half and rounds to zero, as would all
+  // beyond.
+  return sign | ShiftRightToNearestEven(significand, std::min(kFormat.MantissaShift() + below, 25));
 }
 
-constexpr float Float16ToFloat(uint16_t bits) { return ToFloat<kFloat16Format>(bits); }
-constexpr float Bfloat16ToFloat(uint16_t bits) { return ToFloat<kBfloat16Format>(bits); }
-constexpr float Float8E4M3ToFloat(uint8_t bits) { return ToFloat<kFloat8E4M3Format>(bits); }
-constexpr float Float8E5M2ToFloat(uint8_t bits) { return ToFloat<kFloat8E5M2Format>(bits); }
+constexpr float Float16ToFloat(uint16_t bits) {
+  return ToFloat<kFloat16Format>(bits);
+}
+constexpr float Bfloat16ToFloat(uint16_t bits) {
+  return ToFloat<kBfloat16Format>(bits);
+}
+constexpr float Float8E4M3ToFloat(uint8_t bits) {
+  return ToFloat<kFloat8E4M3Format>(bits);
+}
+constexpr float Float8E5M2ToFloat(uint8_t bits) {
+  return ToFloat<kFloat8E5M2Format>(bits);
+}
 
 constexpr uint16_t FloatToFloat16(float value) {
   return static_cast<uint16_t>(FromFloat<kFloat16Format>(value));

@@ -1,7 +1,8 @@
-// Vector conversions between the narrow float formats and float32. Every target computes the same bits
-// as ToFloat and FromFloat of float_formats.h do, with the same operations on 32-bit lanes, so that a
-// result never depends on the processor. No step has a subnormal float32 as operand or result where the
-// narrow format has none, so that flush-to-zero modes of a tenant's thread do no harm.
+// Vector conversions between the narrow float formats and float32. Every target computes the same
+// bits as ToFloat and FromFloat of float_formats.h do, with the same operations on 32-bit lanes, so
+// that a result never depends on the processor. No step has a subnormal float32 as operand or
+// result where the narrow format has none, so that flush-to-zero modes of a tenant's thread do no
+// harm.
 
 #if defined(HARMONAIZE_NARROW_FLOATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HARMONAIZE_NARROW_FLOATS_INL_H_
@@ -44,8 +45,8 @@ HWY_INLINE FloatVector Promote(BitsVector bits) {
   const auto magnitude =
       hn::BitCast(di, hn::ShiftLeft<kShift>(hn::And(bits, hn::Set(du, kFormat.SignBit() - 1))));
   const auto normal = hn::Add(magnitude, SetBits(kFormat.Rebias()));
-  // A subnormal number gets the exponent of the smallest normal one and with it an implicit one, which
-  // the subtraction takes away.
+  // A subnormal number gets the exponent of the smallest normal one and with it an implicit one,
+  // which the subtraction takes away.
   const auto smallest_normal = SetBits(kFormat.SmallestNormal());
   const auto subnormal =
       hn::BitCast(di, hn::Sub(hn::BitCast(df, hn::Add(magnitude, smallest_normal)),
@@ -74,8 +75,8 @@ HWY_INLINE BitsVector Demote(FloatVector value) {
   const auto bias = SetBits((1u << (kShift - 1)) - 1 - kFormat.Rebias());
   const auto rounded = hn::ShiftRight<kShift>(hn::Add(hn::Add(magnitude, bias), lowest_bit));
   const auto normal = hn::Min(rounded, SetBits(kFormat.overflow));
-  // Added to a power of two whose last place is the format's smallest subnormal number, the value is
-  // rounded by the processor, and the number of those places stands in the sum's low bits.
+  // Added to a power of two whose last place is the format's smallest subnormal number, the value
+  // is rounded by the processor, and the number of those places stands in the sum's low bits.
   const auto aligner = SetBits(kFormat.SmallestNormal() + (static_cast<uint32_t>(kShift) << 23));
   const auto sum = hn::Add(hn::BitCast(df, magnitude), hn::BitCast(df, aligner));
   const auto subnormal = hn::Sub(hn::BitCast(di, sum), aligner);

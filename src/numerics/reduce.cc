@@ -29,7 +29,9 @@ constexpr KernelTable kKernels = {&numerics::IntegerKernel<kTarget>,
 #if HWY_TARGETS & ~HWY_STATIC_TARGET & (HWY_SSE4 | HWY_AVX2 | HWY_AVX3)
 // What Highway's list of a target's instructions names; the processor's word counts only where the
 // operating system saves the registers, which __builtin_cpu_supports looks after.
-bool HasSse4() { return __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.2"); }
+bool HasSse4() {
+  return __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.2");
+}
 bool HasAvx2() {
   return HasSse4() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
@@ -77,8 +79,8 @@ size_t BestTarget() {
   return index;
 }
 
-/// The table in use. Relaxed order is enough: the tables are constants, so whoever sees a pointer sees
-/// what it points at, and threads that race to choose for the first time choose the same.
+/// The table in use. Relaxed order is enough: the tables are constants, so whoever sees a pointer
+/// sees what it points at, and threads that race to choose for the first time choose the same.
 std::atomic<const KernelTable*> current_table = nullptr;
 
 const KernelTable& CurrentTable() {
@@ -129,7 +131,9 @@ void CopyToMany(const std::byte* source, std::span<std::byte* const> destination
   }
 }
 
-std::span<const ReduceTarget> ReduceTargets() { return Targets(); }
+std::span<const ReduceTarget> ReduceTargets() {
+  return Targets();
+}
 
 bool ForceReduceTarget(std::string_view name) {
   for (size_t i = 0; i < kTables.size(); ++i) {

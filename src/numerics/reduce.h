@@ -24,38 +24,41 @@ struct ReduceArguments {
   std::span<const uint64_t> scalars = {};
   /// kAvg only: what the sum is divided by, the number of ranks as a rule; not 0.
   uint64_t divisor = 1;
-  /// Write the outputs past the caches: right when all buffers together exceed the last-level cache and
-  /// nobody reads the outputs at once. Ordinary stores still serve an output that is also an input (its
-  /// lines are in the cache already), one whose address modulo 64 differs from the first output's, and
-  /// those after the 64th.
+  /// Write the outputs past the caches: right when all buffers together exceed the last-level cache
+  /// and nobody reads the outputs at once. Ordinary stores still serve an output that is also an
+  /// input (its lines are in the cache already), one whose address modulo 64 differs from the first
+  /// output's, and those after the 64th.
   bool non_temporal = false;
 };
 
 /// Combines the inputs in their order, ((x0 + x1) + x2) + ..., in one pass over memory.
 ///
 /// The result does not depend on the processor (every dispatch target gives the same bits), on the
-/// alignment, on how the caller cuts a buffer into calls, nor on `non_temporal`; of a NaN result only
-/// that it is a NaN is promised. The calling thread must have the default floating-point environment:
-/// rounding to nearest, and subnormal numbers not flushed where float32 and float64 need them.
+/// alignment, on how the caller cuts a buffer into calls, nor on `non_temporal`; of a NaN result
+/// only that it is a NaN is promised. The calling thread must have the default floating-point
+/// environment: rounding to nearest, and subnormal numbers not flushed where float32 and float64
+/// need them.
 ///
-/// - Integers wrap modulo 2^bits in sums, products and scaled sums. kAvg divides the wrapped sum, read
+/// - Integers wrap modulo 2^bits in sums, products and scaled sums. kAvg divides the wrapped sum,
+/// read
 ///   as the type is, signed or unsigned, and truncates toward zero.
 /// - float16, bfloat16 and both float8 are accumulated in float32 and rounded once, at the end, to
-///   nearest even. float8 saturates to the largest finite number, infinite sums included; float16 and
-///   bfloat16 overflow to infinity. float32 and float64 accumulate in their own type. Products and sums
-///   are never fused.
-/// - kAvg of floats divides the sum by the divisor (rounded to the accumulator's type) before it rounds.
+///   nearest even. float8 saturates to the largest finite number, infinite sums included; float16
+///   and bfloat16 overflow to infinity. float32 and float64 accumulate in their own type. Products
+///   and sums are never fused.
+/// - kAvg of floats divides the sum by the divisor (rounded to the accumulator's type) before it
+/// rounds.
 /// - kPreMulSum multiplies each input with its scalar in the accumulator's type, then adds.
 /// - kMin and kMax of floats: a NaN loses against a number, and only NaNs give NaN; of two zeros of
 ///   different sign the earlier input's stays.
 ///
-/// Never allocates, locks or fails; thread-safe. All stores are visible before any later store of the
-/// calling thread, the non-temporal ones too.
+/// Never allocates, locks or fails; thread-safe. All stores are visible before any later store of
+/// the calling thread, the non-temporal ones too.
 void Reduce(const ReduceArguments& arguments);
 
-/// Copies `bytes` bytes from `source` to every destination, reading the source once. A destination equal
-/// to the source is skipped; any other must not overlap it. No alignment is needed; `non_temporal` and
-/// all else is as for Reduce.
+/// Copies `bytes` bytes from `source` to every destination, reading the source once. A destination
+/// equal to the source is skipped; any other must not overlap it. No alignment is needed;
+/// `non_temporal` and all else is as for Reduce.
 void CopyToMany(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
                 bool non_temporal);
 

@@ -1,9 +1,10 @@
 // The reduction kernel: one loop for every type, operator, number of inputs and number of outputs.
 //
-// It works on tiles of a few vectors, whose accumulators stay in registers while the inputs are visited
-// in order, and are stored to every output from there. Pointers and loop control are paid once a tile and
-// input. What does not fill a vector, at either end of a buffer, is copied through a vector in memory and
-// takes the same instructions, so that the ends of a buffer round as its middle does.
+// It works on tiles of a few vectors, whose accumulators stay in registers while the inputs are
+// visited in order, and are stored to every output from there. Pointers and loop control are paid
+// once a tile and input. What does not fill a vector, at either end of a buffer, is copied through
+// a vector in memory and takes the same instructions, so that the ends of a buffer round as its
+// middle does.
 
 #if defined(HARMONAIZE_REDUCE_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HARMONAIZE_REDUCE_KERNEL_INL_H_
@@ -49,8 +50,8 @@ HWY_INLINE hn::Vec<D> Multiply(D d, hn::Vec<D> a, hn::Vec<D> b) {
   }
 }
 
-/// `next` where it beats `best` by `beats`, or where `best` is no number. Written out, because what the
-/// processors' own minimum and maximum do with NaNs and zeros differs.
+/// `next` where it beats `best` by `beats`, or where `best` is no number. Written out, because what
+/// the processors' own minimum and maximum do with NaNs and zeros differs.
 template <class Mask, class Vector>
 HWY_INLINE Vector Select(Mask beats, Vector best, Vector next) {
   if constexpr (hwy::IsFloat<hn::TFromV<Vector>>()) {
@@ -73,9 +74,9 @@ HWY_INLINE hn::Vec<D> Combine(D d, hn::Vec<D> accumulator, hn::Vec<D> next) {
   }
 }
 
-/// Divides each integer by the divisor, toward zero. The quotients of integers up to 32 bits come out
-/// exact in a float type with at least half as many bits again: a quotient that is no integer is further
-/// from the next one than the float's rounding error.
+/// Divides each integer by the divisor, toward zero. The quotients of integers up to 32 bits come
+/// out exact in a float type with at least half as many bits again: a quotient that is no integer
+/// is further from the next one than the float's rounding error.
 template <typename T>
 HWY_INLINE void DivideLanes(T* lanes, size_t count, uint64_t divisor) {
   if constexpr (sizeof(T) < 8) {
@@ -109,10 +110,14 @@ HWY_INLINE hn::Vec<D> Divide(D d, hn::Vec<D> sum, uint64_t divisor) {
 
 // ------------------------------------------------------------------------------- parts of a vector
 
-/// The first `bytes` bytes of a vector, fewer than it has, and zeros.
+/// AVX-512 masks single bytes and never faults on the others; elsewhere a part of a vector goes
+/// through memory, which costs more than a whole one.
+inline constexpr bool kMasksBytes = HWY_TARGET <= HWY_AVX3;
+
+/// The first `bytes` bytes of a vector, at most all of it, and zeros.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadPartial(D d, const std::byte* from, size_t bytes) {
-#if HWY_TARGET <= HWY_AVX3  // AVX-512 masks single bytes and never faults on the others
+#if HWY_TARGET <= HWY_AVX3
   const hn::ScalableTag<uint8_t> d8;
   return hn::BitCast(
       d, hn::MaskedLoad(hn::FirstN(d8, bytes), d8, reinterpret_cast<const uint8_t*>(from)));
@@ -140,8 +145,8 @@ HWY_INLINE void StorePartial(D d, hn::Vec<D> vector, std::byte* to, size_t bytes
 // ------------------------------------------------------------------------------------------ kernel
 
 /// Above this many inputs the tiles of all of them no longer share the first-level cache and the
-/// prefetchers lose track: the inputs are then taken in groups, over blocks whose accumulators wait in
-/// memory between the groups.
+/// prefetchers lose track: the inputs are then taken in groups, over blocks whose accumulators wait
+/// in memory between the groups.
 inline constexpr size_t kMostInputsAtOnce = 16;
 inline constexpr size_t kInputsPerGroup = 8;
 /// One page of each input in turn: the most that one address translation serves.
@@ -181,9 +186,11 @@ class Kernel {
   static constexpr size_t kParts = Format::kParts;
   static constexpr size_t kLanes = hn::MaxLanes(Tag());
   static constexpr size_t kVectorBytes = kLanes * sizeof(Lane);
-  /// Half of sixteen registers for accumulators, and no more than 256 bytes: non-temporal stores to
-  /// several outputs are markedly slower in longer runs.
-  static constexpr size_t kTileVectors = HWY_MIN(8 / kParts, HWY_MAX(1, 256 / kVectorBytes));
+  /// At most half of sixteen registers for accumulators, and no more than 256 bytes: non-temporal
+  /// stores to several outputs are markedly slower in longer runs. Narrow floats have enough to do
+  /// in fewer.
+  static constexpr size_t kTileVectors =
+      kParts == 1 ? HWY_MIN(8, HWY_MAX(1, 256 / kVectorBytes)) : 4 / kParts;
   static_assert(kVectorBytes == kLanes * kParts * Format::kElementBytes);
 
   /// The inputs from `first` to `last` on one block that begins at byte `block`.
@@ -196,15 +203,15 @@ class Kernel {
     uint64_t streams;
   };
 
-  /// Up to the first cache line boundary of the output; 0 where its elements never meet one, or where
-  /// a few stores across a boundary cost less than the detour.
+  /// Up to the first cache line boundary of the output; 0 where its elements never meet one, or
+  /// where a few stores across a boundary cost less than the detour.
   static HWY_INLINE size_t HeadBytes(const std::byte* output, size_t bytes) {
     const size_t head = (0 - reinterpret_cast<uintptr_t>(output)) % kCacheLineBytes;
     return head % Format::kElementBytes == 0 && bytes >= kLeastBytesToAlign ? head : 0;
   }
 
-  /// Of the first 64 outputs those that a non-temporal store may and should write: aligned from `head`
-  /// on, and not one of the inputs, whose lines have just been brought into the cache.
+  /// Of the first 64 outputs those that a non-temporal store may and should write: aligned from
+  /// `head` on, and not one of the inputs, whose lines have just been brought into the cache.
   static uint64_t StreamedOutputs(const ReduceArguments& arguments, size_t head) {
     uint64_t streams = 0;
     for (size_t i = 0; i < arguments.outputs.size() && i < 64; ++i) {
@@ -221,10 +228,16 @@ class Kernel {
     for (; end - begin >= kTileVectors * kVectorBytes; begin += kTileVectors * kVectorBytes) {
       Tile<kTileVectors, false>(arguments, pass, begin, 0);
     }
-    for (; end - begin >= kVectorBytes; begin += kVectorBytes) {
-      Tile<1, false>(arguments, pass, begin, 0);
+    if constexpr (kMasksBytes) {
+      for (; begin < end; begin += kVectorBytes) {
+        Tile<1, true>(arguments, pass, begin, HWY_MIN(end - begin, kVectorBytes));
+      }
+    } else {
+      for (; end - begin >= kVectorBytes; begin += kVectorBytes) {
+        Tile<1, false>(arguments, pass, begin, 0);
+      }
+      if (begin < end) Tile<1, true>(arguments, pass, begin, end - begin);
     }
-    if (begin < end) Tile<1, true>(arguments, pass, begin, end - begin);
   }
 
   /// kVectors full vectors at byte `begin`, or, when kPartial, the first `bytes` bytes of one.

@@ -10,8 +10,8 @@ namespace harmonaize::numerics {
 /// Carries out the reductions of one type and operator on one target. `count` may be 0.
 using ReduceKernel = void (*)(const ReduceArguments&);
 
-// Each is specialised for every target in HWY_TARGETS, in the file that is named after it, and answers
-// only for the types that it names.
+// Each is specialised for every target in HWY_TARGETS, in the file that is named after it, and
+// answers only for the types that it names.
 
 /// The eight integer types.
 template <int64_t kTarget>

@@ -22,7 +22,9 @@ namespace {
 /// A session opened by hand, that can misuse everything a session has.
 class HostileSession {
  public:
-  explicit HostileSession(const std::string& socket_path) {
+  explicit HostileSession(const std::string& socket_path) { Open(socket_path); }
+
+  void Open(const std::string& socket_path) {
     Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
     if (!socket.ok()) {
       ADD_FAILURE() << socket.status().message();

@@ -92,7 +92,7 @@ TEST_F(ErrorsTest, ABufferThatIsNotThereIsNamed) {
               ncclInvalidArgument);
     EXPECT_TRUE(Mentions(communicator, "receive buffer of rank 1"))
         << ncclGetLastError(communicator);
-    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess);
+    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess) << ncclGetLastError(communicator);
   });
 }
 

@@ -25,6 +25,7 @@ constexpr uint64_t kGuardElements = 16;
 constexpr int32_t kGuard = 0x5a5a5a5a;
 
 // Behind a foreign process's memory, where nothing can be accessed.
+constexpr size_t kPageBytes = 4096;
 constexpr size_t kHoleBytes = size_t{4} << 20;
 
 bool HoldFaults(void* memory, size_t bytes) {
@@ -68,7 +69,9 @@ void WriteAll(const Buffer& buffer, const std::vector<int32_t>& values) {
 
 }  // namespace
 
-ForeignProcess::ForeignProcess(size_t bytes, Pages pages) : bytes_(bytes + kHoleBytes) {
+ForeignProcess::ForeignProcess(size_t bytes, Pages pages) {
+  bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  bytes_ = bytes + kHoleBytes;
   // Mapped before the fork, so that both know the address; the child's pages are its own.
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return;

@@ -1,7 +1,5 @@
-// The conversions of float_formats.h against a description of the formats that shares nothing with them:
-// values by ldexp, rounding by a search for the nearest value.
-
-#include "src/numerics/float_formats.h"
+// The conversions of float_formats.h against a description of the formats that shares nothing with
+// them: values by ldexp, rounding by a search for the nearest value.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +10,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "src/numerics/float_formats.h"
 
 namespace harmonaize {
 namespace {
@@ -38,7 +38,8 @@ struct Description {
   bool IsInfinity(uint32_t magnitude) const {
     return has_infinity && magnitude == ((1u << exponent_bits) - 1) << mantissa_bits;
   }
-  /// The value of a magnitude, as if infinity were an ordinary number, which is how IEEE 754 rounds.
+  /// The value of a magnitude, as if infinity were an ordinary number, which is how IEEE 754
+  /// rounds.
   double Value(uint32_t magnitude) const {
     const int exponent = static_cast<int>(magnitude >> mantissa_bits);
     const int mantissa = static_cast<int>(magnitude & ((1u << mantissa_bits) - 1));
@@ -99,9 +100,9 @@ TEST_P(FloatFormats, RoundsToTheNearestValueTiesToEven) {
   const auto check = [&](float value) {
     if (!(value >= 0) || std::isinf(value)) return;
     // The first magnitude whose value is not below; the last one takes all that lies beyond.
-    const auto above = std::lower_bound(
-        magnitudes.begin(), magnitudes.end(), static_cast<double>(value),
-        [&](uint32_t magnitude, double v) { return format.Value(magnitude) < v; });
+    const auto above =
+        std::lower_bound(magnitudes.begin(), magnitudes.end(), static_cast<double>(value),
+                         [&](uint32_t magnitude, double v) { return format.Value(magnitude) < v; });
     uint32_t expected = magnitudes.back();
     if (above == magnitudes.begin()) {
       expected = *above;
@@ -112,7 +113,8 @@ TEST_P(FloatFormats, RoundsToTheNearestValueTiesToEven) {
       expected = down < up || (down == up && below % 2 == 0) ? below : *above;
     }
     ASSERT_EQ(format.from_float(value), expected) << format.name << " " << value;
-    ASSERT_EQ(format.from_float(-value), expected | format.sign_bit()) << format.name << " " << value;
+    ASSERT_EQ(format.from_float(-value), expected | format.sign_bit())
+        << format.name << " " << value;
   };
   const float infinity = std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < magnitudes.size(); ++i) {

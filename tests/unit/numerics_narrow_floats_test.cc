@@ -1,5 +1,5 @@
-// The vector conversions of every target against the scalar ones. Like the kernels, this file is compiled
-// once for each target.
+// The vector conversions of every target against the scalar ones. Like the kernels, this file is
+// compiled once for each target.
 
 #include "src/numerics/highway_config.h"
 
@@ -70,7 +70,8 @@ struct Checks {
     return {};
   }
 
-  /// Floats with every sign, exponent and upper mantissa, and lower bits on both sides of every tie.
+  /// Floats with every sign, exponent and upper mantissa, and lower bits on both sides of every
+  /// tie.
   static Mismatch CheckJoin() {
     constexpr uint32_t kLowerBits[] = {0,      1,      0x0FFF, 0x1000, 0x1001, 0x3000,
                                        0x7FFF, 0x8000, 0x8001, 0xF000, 0xFFFF};

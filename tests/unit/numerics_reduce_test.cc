@@ -1,5 +1,3 @@
-#include "src/numerics/reduce.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "src/numerics/reduce.h"
 #include "src/numerics/reduce_targets.h"
 #include "src/numerics/types.h"
 #include "tests/unit/numerics_reference.h"
@@ -22,7 +21,8 @@ namespace {
 constexpr std::byte kCanary{0xA5};
 constexpr size_t kMargin = 128;
 
-/// A buffer at a chosen distance from a cache line boundary, with margins that must stay as they are.
+/// A buffer at a chosen distance from a cache line boundary, with margins that must stay as they
+/// are.
 class Buffer {
  public:
   Buffer(size_t bytes, size_t misalignment)

@@ -163,8 +163,8 @@ std::string Difference(DataType type, const Bytes& expected, const std::byte* ac
       const auto want_value = element.Decode(want);
       const auto got_value = element.Decode(got);
       if (want_value != want_value && got_value != got_value) continue;  // both are NaN
-      return "element " + std::to_string(i) + ": expected " + std::to_string(want_value) + ", got " +
-             std::to_string(got_value);
+      return "element " + std::to_string(i) + ": expected " + std::to_string(want_value) +
+             ", got " + std::to_string(got_value);
     }
     return "";
   });
