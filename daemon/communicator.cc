@@ -246,11 +246,14 @@ const Schedule& Communicator::PlanFor(Collective collective, int root, bool in_p
 
 void Communicator::OnExecuted(MatchedOperation* operation) {
   std::erase(in_flight_, operation);
-  Status outcome = state_ == State::kReady ? Status::Ok() : failure_;
   const bool ran = operation->parts.front()->descriptor.count > 0;
-  if (outcome.ok() && ran && !operation->execution.status().ok()) {
+  Status outcome;
+  if (ran && !operation->execution.status().ok()) {
     outcome = Status(operation->execution.status().code(), ExplainExecution(*operation));
+    // Its memory went before its socket: that is how a worker sees a process end.
+    if (outcome.code() == Code::kRemoteError) Break(outcome);
   }
+  if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
   for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
   Recycle(operation);
@@ -263,6 +266,9 @@ std::string Communicator::ExplainExecution(const MatchedOperation& operation) co
   const FaultyBuffer& faulty = execution.faulty_buffer();
   if (faulty.rank < 0) return fmt::format("{}: {}", name, execution.status().message());
   const PostedOperation& part = *operation.parts[static_cast<size_t>(faulty.rank)];
+  if (execution.status().code() == Code::kRemoteError) {
+    return fmt::format("{} died", DescribeRank(part.member->rank));
+  }
   return fmt::format("{}: the {} buffer of rank {}: {}", name,
                      faulty.space == Space::kInput ? "send" : "receive", part.member->rank,
                      execution.status().message());

@@ -179,14 +179,13 @@ void Engine::Sleep() {
   asleep_.store(true, std::memory_order_seq_cst);
   if (!AnythingToDo()) loop_->Wait(SleepTimeout());
   asleep_.store(false, std::memory_order_relaxed);
-  // Those who have something stay; the others ring.
+  // Those who have something stay. The others must ring from now on, even one that has just rung
+  // and so taken its flag back: hence the flag again, and then the look.
   std::erase_if(hot_, [](Session* session) {
-    if (!session->HasDescriptors()) {
-      session->hot = false;
-      return true;
-    }
-    session->SetConsumerWaiting(false);
-    return false;
+    session->SetConsumerWaiting(true);
+    session->hot = session->HasDescriptors();
+    if (session->hot) session->SetConsumerWaiting(false);
+    return !session->hot;
   });
   TickIfDue();
 }

@@ -92,7 +92,7 @@ Status ResolveOperator(const Request& request, ncclComm_t comm, Operation* opera
 }
 
 void LogRequest(const Request& request, ncclComm_t comm, cudaStream_t stream) {
-  const uint64_t number = comm->operations.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t number = comm->operations++;
   Log(LogLevel::kInfo, kLogCollective,
       "{}: opCount {:x} sendbuff {} recvbuff {} count {} datatype {} op {} root {} comm {} "
       "[nranks={}] stream {}",

@@ -106,22 +106,28 @@ Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
   ShowVersionOnce();
   Group& group = Group::OfThisThread();
   group.Start();
-  for (int rank = 0; rank < count; ++rank) {
+  Status status;
+  for (int rank = 0; rank < count && status.ok(); ++rank) {
     CommunicatorOptions options = DefaultOptions();
     options.device = devices != nullptr ? devices[rank] : rank;
-    const Status status =
-        Form("ncclCommInitAll", Communicator::Join(*id, count, rank, options), &comms[rank]);
-    if (!status.ok()) {
-      group.NoteFailure(status);
-      break;
-    }
+    status = Form("ncclCommInitAll", Communicator::Join(*id, count, rank, options), &comms[rank]);
   }
-  return group.End();
+  group.NoteFailure(status);
+  const Status ended = group.End();
+  return status.ok() ? ended : status;
+}
+
+/// ok once the number of ranks is known; otherwise why it is not.
+Status CheckFormed(Communicator& communicator) {
+  if (communicator.rank() >= 0) return Status::Ok();
+  const Status state = communicator.AsyncState();
+  return communicator.rank() >= 0 ? Status::Ok() : state;
 }
 
 Status Split(Communicator& parent, int color, int key, ncclComm_t* out,
              const ncclConfig_t* config) {
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return InvalidArgument("color is {}: neither 0 or more nor NCCL_SPLIT_NOCOLOR", color);
   }
@@ -151,6 +157,7 @@ Status CheckExcluded(const Communicator& parent, std::span<const int> excluded) 
 Status Shrink(Communicator& parent, std::span<const int> excluded, ncclComm_t* out,
               const ncclConfig_t* config, int flags) {
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
     return InvalidArgument("shrinkFlags is {:#x}", flags);
   }
@@ -164,6 +171,7 @@ Status Shrink(Communicator& parent, std::span<const int> excluded, ncclComm_t* o
 Status GrowFrom(Communicator& parent, int ranks, int rank, ncclComm_t* out,
                 const ncclConfig_t* config) {
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (rank != -1 && rank != parent.rank()) {
     return InvalidArgument("rank is {}: a rank of comm keeps its own, and passes -1", rank);
   }
@@ -185,13 +193,6 @@ Status JoinGrowth(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
   if (!options.ok()) return options.status();
   ShowVersionOnce();
   return Form("ncclCommGrow", Communicator::JoinGrowth(FromNccl(*id), ranks, rank, *options), out);
-}
-
-/// ok once the number of ranks is known; otherwise why it is not.
-Status CheckFormed(Communicator& communicator) {
-  if (communicator.rank() >= 0) return Status::Ok();
-  const Status state = communicator.AsyncState();
-  return communicator.rank() >= 0 ? Status::Ok() : state;
 }
 
 /// A query of `comm` that stores one number.

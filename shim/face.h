@@ -41,8 +41,8 @@ struct ncclComm {
 
   std::atomic<uint64_t> state{kAlive};
   std::unique_ptr<harmonaize::Communicator> communicator;
-  /// Operations so far, as logs count them.
-  std::atomic<uint64_t> operations{0};
+  /// Operations so far, as logs count them. Calls on one communicator are ordered by the caller.
+  uint64_t operations = 0;
   /// The scalars of operators whose scalar is read anew by each operation.
   std::unordered_map<int, const void*> deferred_scalars;
   std::mutex registrations_mutex;
@@ -105,7 +105,8 @@ ncclResult_t Call(const char* function, ncclComm_t comm, Body&& body) noexcept {
 /// The same for a function on a communicator: `body` gets it checked.
 template <typename Body>
 ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
-  if (Status status = CheckHandle(comm); !status.ok()) return Conclude(function, nullptr, status);
+  const ncclResult_t handle = Call(function, nullptr, [&] { return CheckHandle(comm); });
+  if (handle != ncclSuccess) return handle;
   const InUse in_use(*comm->communicator);
   return Call(function, comm, [&] { return body(*comm->communicator); });
 }

@@ -5,9 +5,10 @@ harmonaize_unit_test(
           executor_stuck_test.cc executor_testing.cc
   LINKS harmonaize_executor)
 
+# A program of its own, because it replaces operator new.
 harmonaize_unit_test(
   executor_allocation_test
-  SOURCES executor_allocation_test.cc executor_testing.cc
+  SOURCES executor_allocation_counter.cc executor_allocation_test.cc executor_testing.cc
   LINKS harmonaize_executor)
 
 # Prints numbers and proves nothing: run by hand.

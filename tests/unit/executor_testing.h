@@ -15,7 +15,8 @@
 
 namespace harmonaize {
 
-/// A forked child that does nothing but hold memory of its own, with a hole of 4 MiB behind. Fork before threads are started.
+/// A forked child that does nothing but hold memory of its own, with a hole of 4 MiB behind. Fork
+/// before threads are started.
 class ForeignProcess {
  public:
   enum class Pages { kPresent, kNeverArrive };
