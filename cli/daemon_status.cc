@@ -64,10 +64,6 @@ Result<ControlMessage> Ask(ControlSocket& connection, const Request& request) {
 Result<std::string> FetchDaemonStatus(const std::string& socket) {
   Result<ControlSocket> connection = ConnectToAny(socket);
   if (!connection.ok()) return connection.status();
-  HelloRequest hello;
-  SetFieldText(hello.program, "harmonaize status");
-  const Result<ControlMessage> greeting = Ask(*connection, hello);
-  if (!greeting.ok()) return greeting.status();
   const Result<ControlMessage> reply = Ask(*connection, StatusRequest{});
   if (!reply.ok()) return reply.status();
   const Result<MessageHeader> header = DecodeHeader(reply->bytes);

@@ -177,12 +177,8 @@ class Request {
   }
 
   Status ReportStatus() {
-    const std::string report = StatusReport(engine_, session_.tenant().user);
-    Result<SharedMemory> memory = CreateSharedMemory("harmonaize-status", report.size());
-    if (!memory.ok()) return memory.status();
-    std::memcpy(memory->mapping.data(), report.data(), report.size());
-    const int descriptors[] = {memory->descriptor.get()};
-    return Reply(StatusReply{report.size()}, descriptors);
+    AnswerStatus(engine_, *connection_);
+    return Status::Ok();
   }
 
   Engine& engine_;
@@ -194,6 +190,15 @@ class Request {
 };
 
 }  // namespace
+
+void AnswerStatus(Engine& engine, Connection& connection) {
+  const std::string report = StatusReport(engine, connection.peer().user);
+  Result<SharedMemory> memory = CreateSharedMemory("harmonaize-status", report.size());
+  if (!memory.ok()) return connection.ReplyFailure(MessageType::kStatus, memory.status());
+  std::memcpy(memory->mapping.data(), report.data(), report.size());
+  const int descriptors[] = {memory->descriptor.get()};
+  connection.Reply(MessageType::kStatus, StatusReply{report.size()}, descriptors);
+}
 
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
                    const ControlMessage& message, Mapping region) {

@@ -15,4 +15,8 @@ namespace harmonaize::daemon {
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
                    const ControlMessage& message, Mapping region);
 
+/// Answers a status request, which needs no session: an operator's look must not count as a tenant.
+/// Engine thread only.
+void AnswerStatus(Engine& engine, Connection& connection);
+
 }  // namespace harmonaize::daemon

@@ -145,6 +145,10 @@ void Server::OnReadable(const std::shared_ptr<Connection>& connection) {
 Status Server::Greet(const std::shared_ptr<Connection>& connection, const ControlMessage& message) {
   const Result<MessageHeader> header = DecodeHeader(message.bytes);
   if (!header.ok()) return header.status();
+  if (header->type == MessageType::kStatus) {
+    engine_->Post([engine = engine_.get(), connection] { AnswerStatus(*engine, *connection); });
+    return Status::Ok();
+  }
   if (header->type != MessageType::kHello) return InvalidUsage("a session starts with a hello");
   const Result<HelloRequest> hello = DecodeBody<HelloRequest>(*header, message.bytes);
   if (!hello.ok()) return hello.status();

@@ -280,7 +280,9 @@ int RunBenchmark(const CollectiveSpec& spec, int argc, char** argv) {
   const Status status = benchmark.Run(std::vector<std::string>(argv, argv + argc));
   if (!status.ok()) {
     std::fflush(stdout);
-    fmt::print(stderr, "\n{}: {}\n", spec.program, status.message());
+    // A row of process 0's table may have been begun.
+    fmt::print(stderr, "{}{}: {}\n", benchmark.speaks() ? "\n" : "", spec.program,
+               status.message());
     return 1;
   }
   return benchmark.failed() > 0 && benchmark.speaks() ? 1 : 0;

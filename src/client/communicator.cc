@@ -6,12 +6,14 @@
 #include <thread>
 
 #include "src/base/log.h"
+#include "src/client/device_memory.h"
 
 namespace harmonaize {
 
 Communicator::Communicator(std::shared_ptr<Session> session, uint32_t member,
                            const CommunicatorOptions& options)
     : session_(std::move(session)), member_(member), options_(options) {
+  LookForDeviceDriver();
   notice_seen_.store(slot().notice.version(), std::memory_order_relaxed);
   failures_told_ = session_->stream_slot(member_).error_count.load(std::memory_order_acquire);
 }

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "src/base/log.h"
+#include "src/client/device_memory.h"
 #include "src/client/memory.h"
 #include "src/client/staging.h"
 
@@ -126,6 +126,12 @@ class Launch {
     if (found->region != kNoBuffer) {
       buffer->reference = *found;
       return Status::Ok();
+    }
+    if (IsDeviceMemory(address)) {
+      return InvalidArgument(
+          "{}: {} is GPU memory, which Harmonaize does not carry yet: pass host memory, or run the "
+          "program with stock NCCL (HARMONAIZE_FALLBACK=nccl where no daemon listens)",
+          CollectiveName(operation.collective), address);
     }
     const bool waits_here =
         operation.stream == nullptr && operation.communicator->options().blocking;

@@ -166,17 +166,6 @@ Status Session::CheckAlive() {
   return Status::Ok();
 }
 
-Result<std::string> Session::FetchStatus() {
-  Result<ControlMessage> message = Exchange(Encode(StatusRequest::kType, StatusRequest{}), {});
-  if (!message.ok()) return message.status();
-  Result<StatusReply> reply = DecodeReply<StatusReply>(message->bytes);
-  if (!reply.ok()) return reply.status();
-  if (message->descriptors.size() != 1) return InternalError("the daemon sent no status");
-  Result<Mapping> mapping = MapForeign(message->descriptors[0].get(), reply->bytes);
-  if (!mapping.ok()) return mapping.status();
-  return std::string(reinterpret_cast<const char*>(mapping->data()), mapping->size());
-}
-
 Status Session::AwaitRoom(uint32_t tail) {
   const SubmissionRing& ring = segment_->ring;
   for (int tries = 0; tail - ring.head.load(std::memory_order_acquire) >= kRingEntries; ++tries) {

@@ -42,9 +42,6 @@ class Session {
     return DecodeReply<Reply>(message->bytes);
   }
 
-  /// What `harmonaize status` shows, as JSON.
-  Result<std::string> FetchStatus();
-
   /// Hands descriptors to the daemon in this order, all of them or (when the daemon is gone) none.
   /// Blocks while the ring is full.
   Status Submit(std::span<const OperationDescriptor> descriptors);

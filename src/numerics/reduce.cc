@@ -1,13 +1,18 @@
 #include "src/numerics/reduce.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 
 #include "src/numerics/highway_config.h"
 #include "src/numerics/reduce_kernels.h"
 #include "src/numerics/reduce_targets.h"
 // Must follow highway_config.h.
 #include <hwy/detect_targets.h>
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
 
 namespace harmonaize {
 namespace {
@@ -27,17 +32,21 @@ constexpr KernelTable kKernels = {&numerics::IntegerKernel<kTarget>,
                                   &numerics::NarrowFloatKernel<kTarget>};
 
 #if HWY_TARGETS & ~HWY_STATIC_TARGET & (HWY_SSE4 | HWY_AVX2 | HWY_AVX3)
-// What Highway's list of a target's instructions names; the processor's word counts only where the
-// operating system saves the registers, which __builtin_cpu_supports looks after.
-bool HasSse4() {
+// What Highway's list of a target's instructions names. Registers count only where the operating
+// system saves them, which __builtin_cpu_supports looks after; f16c it does not know in every
+// compiler.
+[[maybe_unused]] bool HasF16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+[[maybe_unused]] bool HasSse4() {
   return __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.2");
 }
-bool HasAvx2() {
+[[maybe_unused]] bool HasAvx2() {
   return HasSse4() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("f16c");
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && HasF16c();
 }
-bool HasAvx3() {
+[[maybe_unused]] bool HasAvx3() {
   return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
 }
@@ -105,6 +114,30 @@ ReduceKernel FindKernel(DataType type, ReduceOperator op) {
   }
 }
 
+/// What a first-level cache holds while one destination after the other is served from it.
+constexpr size_t kCopyPieceBytes = size_t{32} * 1024;
+
+/// The C library's copy takes the processor's fastest way of writing whole lines, which beats our
+/// vectors wherever the source can be read again from the first-level cache. Only past
+/// the caches it pays to read the source once and write everything at once: the sum of one input.
+void CopyBatch(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
+               bool non_temporal) {
+  if (non_temporal && destinations.size() > 1) {
+    Reduce({.type = DataType::kUint8,
+            .inputs = {&source, 1},
+            .outputs = destinations,
+            .count = bytes,
+            .non_temporal = true});
+    return;
+  }
+  for (size_t begin = 0; begin < bytes; begin += kCopyPieceBytes) {
+    const size_t piece = std::min(kCopyPieceBytes, bytes - begin);
+    for (std::byte* const destination : destinations) {
+      std::memcpy(destination + begin, source + begin, piece);
+    }
+  }
+}
+
 }  // namespace
 
 void Reduce(const ReduceArguments& arguments) {
@@ -113,19 +146,14 @@ void Reduce(const ReduceArguments& arguments) {
 
 void CopyToMany(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
                 bool non_temporal) {
-  // The sum of one input is a copy. Destinations go in batches that a list on the stack can hold.
-  const ReduceKernel copy = FindKernel(DataType::kUint8, ReduceOperator::kSum);
+  // Destinations go in batches that a list on the stack can hold.
   std::array<std::byte*, 64> batch;
   size_t batched = 0;
   for (size_t i = 0; i < destinations.size(); ++i) {
     if (destinations[i] != source) batch[batched++] = destinations[i];
     const bool last = i + 1 == destinations.size();
     if (batched == batch.size() || (last && batched > 0)) {
-      copy({.type = DataType::kUint8,
-            .inputs = {&source, 1},
-            .outputs = {batch.data(), batched},
-            .count = bytes,
-            .non_temporal = non_temporal});
+      CopyBatch(source, {batch.data(), batched}, bytes, non_temporal);
       batched = 0;
     }
   }

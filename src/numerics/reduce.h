@@ -40,25 +40,25 @@ struct ReduceArguments {
 /// need them.
 ///
 /// - Integers wrap modulo 2^bits in sums, products and scaled sums. kAvg divides the wrapped sum,
-/// read
-///   as the type is, signed or unsigned, and truncates toward zero.
+///   read as the type is, signed or unsigned, and truncates toward zero.
 /// - float16, bfloat16 and both float8 are accumulated in float32 and rounded once, at the end, to
 ///   nearest even. float8 saturates to the largest finite number, infinite sums included; float16
 ///   and bfloat16 overflow to infinity. float32 and float64 accumulate in their own type. Products
 ///   and sums are never fused.
-/// - kAvg of floats divides the sum by the divisor (rounded to the accumulator's type) before it
-/// rounds.
+/// - kAvg of floats divides the sum by the divisor (rounded to the accumulator's type) before it is
+///   rounded itself.
 /// - kPreMulSum multiplies each input with its scalar in the accumulator's type, then adds.
 /// - kMin and kMax of floats: a NaN loses against a number, and only NaNs give NaN; of two zeros of
 ///   different sign the earlier input's stays.
 ///
-/// Never allocates, locks or fails; thread-safe. All stores are visible before any later store of
-/// the calling thread, the non-temporal ones too.
+/// Never allocates, locks or fails; thread-safe. When it returns, its non-temporal stores are
+/// ordered as ordinary ones are: a release store of the calling thread publishes them.
 void Reduce(const ReduceArguments& arguments);
 
-/// Copies `bytes` bytes from `source` to every destination, reading the source once. A destination
-/// equal to the source is skipped; any other must not overlap it. No alignment is needed;
-/// `non_temporal` and all else is as for Reduce.
+/// Copies `bytes` bytes from `source` to every destination; memory is asked for the source once. A
+/// destination equal to the source is skipped; any other must not overlap it, nor one another. No
+/// alignment is needed. `non_temporal` is as for Reduce when there are several destinations; a
+/// single one is left to the C library's copy. Thread-safe, never fails.
 void CopyToMany(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
                 bool non_temporal);
 

@@ -170,7 +170,9 @@ class Kernel {
       if (in_groups && end - begin > kBlockBytes) end = begin + kBlockBytes;
       for (size_t first = 0; first < inputs; first += group) {
         const size_t last = inputs - first > group ? first + group : inputs;
-        Visit(arguments, Pass{first, last, begin, accumulators, begin < head ? 0 : streams}, end);
+        Pass pass{first, last, begin, accumulators, begin < head ? 0 : streams, {}};
+        SetScalars(arguments, pass);
+        Visit(arguments, pass, end);
       }
     }
     if (streams != 0) hwy::FlushStream();
@@ -201,6 +203,8 @@ class Kernel {
     Lane* accumulators;
     /// Bit i: output i is written past the caches.
     uint64_t streams;
+    /// kPreMulSum: of input `first` and on.
+    Lane scalars[kOp == ReduceOperator::kPreMulSum ? kMostInputsAtOnce : 1];
   };
 
   /// Up to the first cache line boundary of the output; 0 where its elements never meet one, or
@@ -221,6 +225,14 @@ class Kernel {
       if (streamed) streams |= uint64_t{1} << i;
     }
     return streams;
+  }
+
+  static HWY_INLINE void SetScalars(const ReduceArguments& arguments, Pass& pass) {
+    if constexpr (kOp == ReduceOperator::kPreMulSum) {
+      for (size_t i = pass.first; i < pass.last; ++i) {
+        pass.scalars[i - pass.first] = hn::GetLane(Format::Broadcast(arguments.scalars[i]));
+      }
+    }
   }
 
   static void Visit(const ReduceArguments& arguments, const Pass& pass, size_t end) {
@@ -249,7 +261,7 @@ class Kernel {
     Lane* const kept = pass.accumulators + (begin - pass.block) / Format::kElementBytes;
     size_t input = pass.first;
     if (input == 0) {
-      Load<kVectors, kPartial>(arguments, input++, begin, bytes, accumulators);
+      Load<kVectors, kPartial>(arguments, pass, input++, begin, bytes, accumulators);
     } else {
       HWY_UNROLL(8)
       for (size_t i = 0; i < kVectors * kParts; ++i) {
@@ -258,7 +270,7 @@ class Kernel {
     }
     for (; input < pass.last; ++input) {
       Vector next[kVectors * kParts];
-      Load<kVectors, kPartial>(arguments, input, begin, bytes, next);
+      Load<kVectors, kPartial>(arguments, pass, input, begin, bytes, next);
       HWY_UNROLL(8)
       for (size_t i = 0; i < kVectors * kParts; ++i) {
         accumulators[i] = Combine<kOp>(d, accumulators[i], next[i]);
@@ -288,8 +300,8 @@ class Kernel {
   }
 
   template <size_t kVectors, bool kPartial>
-  static HWY_INLINE void Load(const ReduceArguments& arguments, size_t input, size_t begin,
-                              size_t bytes, Vector* to) {
+  static HWY_INLINE void Load(const ReduceArguments& arguments, const Pass& pass, size_t input,
+                              size_t begin, size_t bytes, Vector* to) {
     const std::byte* const from = arguments.inputs[input] + begin;
     HWY_UNROLL(8)
     for (size_t i = 0; i < kVectors; ++i) {
@@ -298,7 +310,7 @@ class Kernel {
       Format::Split(vector, to + i * kParts);
     }
     if constexpr (kOp == ReduceOperator::kPreMulSum) {
-      const Vector scalar = Format::Broadcast(arguments.scalars[input]);
+      const Vector scalar = hn::Set(Tag(), pass.scalars[input - pass.first]);
       HWY_UNROLL(8)
       for (size_t i = 0; i < kVectors * kParts; ++i) to[i] = Multiply(Tag(), to[i], scalar);
     }

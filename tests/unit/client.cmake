@@ -1,0 +1,10 @@
+# A CUDA driver that knows one range of "device" memory, for machines without a GPU.
+add_library(fake_cuda_driver SHARED client_fake_cuda_driver.c)
+set_target_properties(
+  fake_cuda_driver PROPERTIES OUTPUT_NAME cuda VERSION 1 SOVERSION 1 C_VISIBILITY_PRESET default
+                              LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/fake_cuda")
+harmonaize_unit_test(client_device_memory_test SOURCES client_device_memory_test.cc
+                     LINKS harmonaize_client)
+target_compile_definitions(client_device_memory_test
+                           PRIVATE FAKE_CUDA_DRIVER="$<TARGET_FILE:fake_cuda_driver>")
+add_dependencies(client_device_memory_test fake_cuda_driver)

@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "daemon/config.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  ~ConfigTest() override { std::remove(path_.c_str()); }
+  Result<Config> Load(const std::string& text) {
+    std::ofstream(path_) << text;
+    return LoadConfig(path_);
+  }
+  const std::string path_ = "/tmp/harmonaize-config-test-" + std::to_string(getpid()) + ".toml";
+};
+
+TEST_F(ConfigTest, WorksWithNothing) {
+  const Result<Config> config = LoadConfig("");
+  ASSERT_TRUE(config.ok());
+  EXPECT_FALSE(config->socket_path.empty());
+  EXPECT_GE(config->workers, 1);
+  EXPECT_GT(config->quota.region_bytes, 0);
+}
+
+TEST_F(ConfigTest, ReadsWhatIsGiven) {
+  const Result<Config> config =
+      Load("[workers]\ncount = 3\ncpus = [0, 1]\n[quota]\nsessions = 5\n[socket]\nmode = 0o660\n");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->workers, 3);
+  EXPECT_EQ(config->worker_cpus.size(), 2u);
+  EXPECT_EQ(config->quota.sessions, 5);
+  EXPECT_EQ(config->socket_mode, 0660);
+}
+
+TEST_F(ConfigTest, NamesWhatIsWrong) {
+  const Result<Config> config = Load("[quota]\nsesions = 5\n");
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.status().message(),
+            path_ + ":2:1: unknown key 'quota.sesions', did you mean 'quota.sessions'?");
+  EXPECT_FALSE(LoadConfig("/nowhere/provider.toml").ok());
+}
+
+TEST_F(ConfigTest, WhatItPrintsItReads) {
+  const Result<Config> config = Load("[workers]\ncount = 7\ncpus = [1]\n");
+  ASSERT_TRUE(config.ok());
+  const Result<Config> again = Load(ConfigTemplate(*config));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->workers, 7);
+  EXPECT_EQ(again->socket_mode, config->socket_mode);
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon
