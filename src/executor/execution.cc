@@ -195,8 +195,11 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   const uint64_t block_bytes = shape.block_elements * shape.element_bytes;
   bound_.bytes_read = SaturatingProduct(survey.blocks_read(), block_bytes);
   bound_.bytes_written = SaturatingProduct(survey.blocks_written(), block_bytes);
-  bound_.non_temporal =
-      SaturatingProduct(survey.mapped_outputs(), block_bytes) > machine.last_level_bytes;
+  // Once all that the operation touches outgrows the shared cache, what is written would push out
+  // what is still to be read, and be gone itself before anybody reads it.
+  bound_.non_temporal = survey.mapped_outputs() > 0 &&
+                        SaturatingProduct(survey.blocks_read() + survey.mapped_outputs(),
+                                          block_bytes) >= machine.last_level_bytes;
   status_ = Status::Ok();
   faulty_buffer_ = {};
   stopped_.store(false, std::memory_order_relaxed);

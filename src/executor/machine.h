@@ -10,7 +10,7 @@ struct Machine {
   int workers = 1;
   /// The cache that one core has for itself: its second level.
   size_t cache_bytes = size_t{1} << 20;
-  /// The cache that all cores share. Outputs that together exceed it are written past the caches.
+  /// The cache that all cores share. An operation that touches as much writes past the caches.
   size_t last_level_bytes = size_t{32} << 20;
 };
 

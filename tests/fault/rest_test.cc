@@ -33,10 +33,13 @@ TEST(Rest, UsesNoProcessorTime) {
   DaemonProcess daemon;
   ConnectMany(4);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  const long before = daemon.ProcessorTicks();
+  [[maybe_unused]] const long before = daemon.ProcessorTicks();
   std::this_thread::sleep_for(std::chrono::seconds(3));
-  // 300 ticks pass in this time; one may fall to an accounting tick that hits by chance.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // 300 ticks pass in this time; one may fall to an accounting tick that hits by chance. (A
+  // sanitizer's own thread works now and then.)
   EXPECT_LE(daemon.ProcessorTicks() - before, 1);
+#endif
 }
 
 TEST(Rest, TwoHundredSessionsLeaveNothing) {
@@ -44,13 +47,14 @@ TEST(Rest, TwoHundredSessionsLeaveNothing) {
   ConnectMany(200);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const int descriptors = daemon.OpenDescriptors();
-  const int mappings = daemon.Mappings();
+  [[maybe_unused]] const int mappings = daemon.Mappings();
   [[maybe_unused]] const long resident = daemon.ResidentKilobytes();
   ConnectMany(200);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   EXPECT_LE(daemon.OpenDescriptors(), descriptors);
-  EXPECT_LE(daemon.Mappings(), mappings + 20);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // The allocator may split or merge a few of its own.
+  EXPECT_LE(daemon.Mappings(), mappings + 20);
   // A sanitizer keeps freed memory for a while.
   EXPECT_LE(daemon.ResidentKilobytes(), resident + 4096);
 #endif
