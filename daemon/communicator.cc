@@ -250,13 +250,23 @@ void Communicator::OnExecuted(MatchedOperation* operation) {
   Status outcome;
   if (ran && !operation->execution.status().ok()) {
     outcome = Status(operation->execution.status().code(), ExplainExecution(*operation));
-    // Its memory went before its socket: that is how a worker sees a process end.
-    if (outcome.code() == Code::kRemoteError) Break(outcome);
+    if (outcome.code() == Code::kRemoteError) LoseFaultyRank(*operation, outcome);
   }
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
   for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
   Recycle(operation);
+}
+
+// A process whose memory is gone (that is how a worker may see it end, before its socket tells), or
+// that holds up whoever touches its memory. Neither may take part in anything more.
+void Communicator::LoseFaultyRank(const MatchedOperation& operation, const Status& why) {
+  Break(why);
+  const int faulty = operation.execution.faulty_buffer().rank;
+  if (faulty < 0) return;
+  const Session& session = *operation.parts[static_cast<size_t>(faulty)]->member->session;
+  // Later: this communicator is in the middle of completing the operation.
+  engine_->CutOffSoon(session.id(), "its memory cannot be reached");
 }
 
 std::string Communicator::ExplainExecution(const MatchedOperation& operation) const {
@@ -267,7 +277,8 @@ std::string Communicator::ExplainExecution(const MatchedOperation& operation) co
   if (faulty.rank < 0) return fmt::format("{}: {}", name, execution.status().message());
   const PostedOperation& part = *operation.parts[static_cast<size_t>(faulty.rank)];
   if (execution.status().code() == Code::kRemoteError) {
-    return fmt::format("{} died", DescribeRank(part.member->rank));
+    return fmt::format("{} is lost: {}", DescribeRank(part.member->rank),
+                       execution.status().message());
   }
   return fmt::format("{}: the {} buffer of rank {}: {}", name,
                      faulty.space == Space::kInput ? "send" : "receive", part.member->rank,

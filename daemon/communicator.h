@@ -109,6 +109,7 @@ class Communicator {
   void Launch(MatchedOperation* operation);
   Status CheckAgreement(const MatchedOperation& operation) const;
   void Bind(MatchedOperation* operation, Status* status);
+  void LoseFaultyRank(const MatchedOperation& operation, const Status& why);
   std::string ExplainExecution(const MatchedOperation& operation) const;
 
   void FailMatched(MatchedOperation* operation, const Status& why);

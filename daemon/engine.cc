@@ -280,6 +280,12 @@ void Engine::CutOff(Session& session, const std::string& why) {
               fmt::format("(process {}) was cut off by the provider", session.process()));
 }
 
+void Engine::CutOffSoon(uint32_t session, std::string why) {
+  Post([this, session, why = std::move(why)] {
+    if (Session* found = FindSession(session)) CutOff(*found, why);
+  });
+}
+
 void Engine::SweepSessions() {
   if (dying_.empty()) return;
   for (auto session = dying_.begin(); session != dying_.end();) {

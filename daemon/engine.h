@@ -46,6 +46,8 @@ class Engine {
   void LoseSession(uint32_t id, const std::string& why);
   /// Ends a session whose tenant did what no client does.
   void CutOff(Session& session, const std::string& why);
+  /// The same, once what is under way now has been dealt with.
+  void CutOffSoon(uint32_t session, std::string why);
   /// The tenant's entry, made at need.
   Tenant* TenantOf(uid_t user);
 

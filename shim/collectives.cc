@@ -24,18 +24,10 @@ struct Request {
   const void* send = nullptr;
   void* receive = nullptr;
   size_t count = 0;
-  ncclDataType_t type = ncclInt8;
-  ncclRedOp_t op = ncclSum;
-  int root = 0;  ///< Or the peer.
+  int type = ncclInt8;  ///< ncclDataType_t and
+  int op = ncclSum;     ///< ncclRedOp_t, not yet checked.
+  int root = 0;         ///< Or the peer.
 };
-
-/// Enumerators as numbers: a C program may pass anything.
-int Number(ncclDataType_t type) {
-  return static_cast<int>(type);
-}
-int Number(ncclRedOp_t op) {
-  return static_cast<int>(op);
-}
 
 Status CheckRoot(const Request& request, int ranks) {
   const bool has_peer = IsPointToPoint(request.collective);
@@ -59,8 +51,8 @@ Status CheckBuffer(const Request& request, const void* buffer, uint64_t blocks, 
 }
 
 Status Check(const Request& request, const Communicator& communicator) {
-  if (Number(request.type) < 0 || Number(request.type) >= ncclNumTypes) {
-    return InvalidArgument("datatype is {}, not in [0, {})", Number(request.type),
+  if (request.type < 0 || request.type >= ncclNumTypes) {
+    return InvalidArgument("datatype is {}, not in [0, {})", request.type,
                            static_cast<int>(ncclNumTypes));
   }
   HZ_RETURN_IF_ERROR(CheckRoot(request, communicator.ranks()));
@@ -73,7 +65,7 @@ Status Check(const Request& request, const Communicator& communicator) {
 /// The operator, and the scalar of one that ncclRedOpCreatePreMulSum made.
 Status ResolveOperator(const Request& request, ncclComm_t comm, Operation* operation) {
   if (!Reduces(request.collective)) return Status::Ok();
-  const int op = Number(request.op);
+  const int op = request.op;
   if (op < 0) return InvalidArgument("op is {}", op);
   if (op < ncclNumOps) {
     operation->op = static_cast<ReduceOperator>(op);
@@ -97,7 +89,7 @@ void LogRequest(const Request& request, ncclComm_t comm, cudaStream_t stream) {
       "{}: opCount {:x} sendbuff {} recvbuff {} count {} datatype {} op {} root {} comm {} "
       "[nranks={}] stream {}",
       CollectiveName(request.collective), number, fmt::ptr(request.send), fmt::ptr(request.receive),
-      request.count, Number(request.type), Number(request.op), request.root, fmt::ptr(comm),
+      request.count, request.type, request.op, request.root, fmt::ptr(comm),
       comm->communicator->ranks(), fmt::ptr(stream));
 }
 
@@ -125,6 +117,7 @@ ncclResult_t Post(const char* function, ncclComm_t comm, cudaStream_t stream,
 }  // namespace harmonaize::shim
 
 using harmonaize::Collective;
+using harmonaize::shim::Number;
 using harmonaize::shim::Post;
 
 HZ_NCCL_API(ncclResult_t, ncclAllReduce, const void* sendbuff, void* recvbuff, size_t count,
@@ -135,8 +128,8 @@ HZ_NCCL_API(ncclResult_t, ncclAllReduce, const void* sendbuff, void* recvbuff, s
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = datatype,
-               .op = op});
+               .type = Number(datatype),
+               .op = Number(op)});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclReduce, const void* sendbuff, void* recvbuff, size_t count,
@@ -148,8 +141,8 @@ HZ_NCCL_API(ncclResult_t, ncclReduce, const void* sendbuff, void* recvbuff, size
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = datatype,
-               .op = op,
+               .type = Number(datatype),
+               .op = Number(op),
                .root = root});
 }
 
@@ -161,7 +154,7 @@ HZ_NCCL_API(ncclResult_t, ncclBroadcast, const void* sendbuff, void* recvbuff, s
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = datatype,
+               .type = Number(datatype),
                .root = root});
 }
 
@@ -173,7 +166,7 @@ HZ_NCCL_API(ncclResult_t, ncclBcast, void* buff, size_t count, ncclDataType_t da
                .send = buff,
                .receive = buff,
                .count = count,
-               .type = datatype,
+               .type = Number(datatype),
                .root = root});
 }
 
@@ -185,7 +178,7 @@ HZ_NCCL_API(ncclResult_t, ncclAllGather, const void* sendbuff, void* recvbuff, s
                .send = sendbuff,
                .receive = recvbuff,
                .count = sendcount,
-               .type = datatype});
+               .type = Number(datatype)});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclReduceScatter, const void* sendbuff, void* recvbuff, size_t recvcount,
@@ -196,8 +189,8 @@ HZ_NCCL_API(ncclResult_t, ncclReduceScatter, const void* sendbuff, void* recvbuf
                .send = sendbuff,
                .receive = recvbuff,
                .count = recvcount,
-               .type = datatype,
-               .op = op});
+               .type = Number(datatype),
+               .op = Number(op)});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, size_t count,
@@ -208,7 +201,7 @@ HZ_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, si
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = datatype});
+               .type = Number(datatype)});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size_t count,
@@ -219,7 +212,7 @@ HZ_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = datatype,
+               .type = Number(datatype),
                .root = root});
 }
 
@@ -231,7 +224,7 @@ HZ_NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, siz
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = datatype,
+               .type = Number(datatype),
                .root = root});
 }
 
@@ -242,7 +235,7 @@ HZ_NCCL_API(ncclResult_t, ncclSend, const void* sendbuff, size_t count, ncclData
               {.collective = Collective::kSend,
                .send = sendbuff,
                .count = count,
-               .type = datatype,
+               .type = Number(datatype),
                .root = peer});
 }
 
@@ -253,6 +246,6 @@ HZ_NCCL_API(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataType_t
               {.collective = Collective::kReceive,
                .receive = recvbuff,
                .count = count,
-               .type = datatype,
+               .type = Number(datatype),
                .root = peer});
 }

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -50,6 +52,16 @@ struct ncclComm {
 };
 
 namespace harmonaize::shim {
+
+/// The number in an enumeration that a caller passed. C lets it pass any number, and C++ leaves it
+/// undefined to read one that the enumeration cannot hold as what it claims to be.
+template <typename Enumeration>
+int Number(const Enumeration& value) {
+  int number;
+  static_assert(sizeof number == sizeof value);
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
 
 /// The NCCL result for a status: kUnavailable is ncclSystemError, all others have their own.
 ncclResult_t ToResult(const Status& status);

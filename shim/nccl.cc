@@ -19,7 +19,7 @@ HZ_NCCL_API(ncclResult_t, ncclGetVersion, int* version) {
 }
 
 HZ_NCCL_API(const char*, ncclGetErrorString, ncclResult_t result) {
-  switch (result) {
+  switch (Number(result)) {
     case ncclSuccess: return "no error";
     case ncclUnhandledCudaError: return "CUDA error";
     case ncclSystemError: return "system error";

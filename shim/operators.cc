@@ -41,15 +41,14 @@ HZ_NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t* op, void* scala
             ncclDataType_t datatype, ncclScalarResidence_t residence, ncclComm_t comm) {
   HZ_FORWARD(ncclRedOpCreatePreMulSum, op, scalar, datatype, residence, comm);
   return CallOn("ncclRedOpCreatePreMulSum", comm, [&](Communicator&) {
-    return CreatePreMulSum(comm, op, scalar, static_cast<int>(datatype),
-                           static_cast<int>(residence));
+    return CreatePreMulSum(comm, op, scalar, Number(datatype), Number(residence));
   });
 }
 
 HZ_NCCL_API(ncclResult_t, ncclRedOpDestroy, ncclRedOp_t op, ncclComm_t comm) {
   HZ_FORWARD(ncclRedOpDestroy, op, comm);
   return CallOn("ncclRedOpDestroy", comm, [&](Communicator& communicator) {
-    const int number = static_cast<int>(op);
+    const int number = Number(op);
     if (number >= 0 && number < ncclNumOps) {
       return InvalidArgument("op {} is built in", number);
     }

@@ -85,11 +85,11 @@ TEST_F(ShimLive, OperatorsArgumentsAreChecked) {
     ncclRedOp_t op;
     EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, nullptr, ncclFloat, ncclScalarDevice, comm),
               ncclInvalidArgument);
-    EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &scalar, static_cast<ncclDataType_t>(12),
+    EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &scalar, static_cast<ncclDataType_t>(99),
                                        ncclScalarDevice, comm),
               ncclInvalidArgument);
     EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat,
-                                       static_cast<ncclScalarResidence_t>(2), comm),
+                                       static_cast<ncclScalarResidence_t>(77), comm),
               ncclInvalidArgument);
     ASSERT_NCCL(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat, ncclScalarDevice, comm));
     EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclInt, op, comm, nullptr), ncclInvalidArgument);
@@ -112,9 +112,9 @@ TEST_F(ShimLive, OperationsArgumentsAreNamed) {
               ncclInvalidArgument);
     EXPECT_TRUE(LastErrorHas(comm, "count is"));
     EXPECT_EQ(
-        ncclAllReduce(value, value, 1, static_cast<ncclDataType_t>(12), ncclSum, comm, nullptr),
+        ncclAllReduce(value, value, 1, static_cast<ncclDataType_t>(99), ncclSum, comm, nullptr),
         ncclInvalidArgument);
-    EXPECT_TRUE(LastErrorHas(comm, "datatype is 12"));
+    EXPECT_TRUE(LastErrorHas(comm, "datatype is 99"));
     // Buffers that a rank does not use, and any buffer of nothing, may be NULL.
     EXPECT_NCCL(
         ncclReduce(value, rank == 0 ? value : nullptr, 1, ncclFloat, ncclSum, 0, comm, nullptr));
