@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -47,7 +48,16 @@ Result<FileDescriptor> CatchSignals() {
   return fd;
 }
 
+/// A tenant process takes four descriptors: the usual soft limit would end at 250 of them.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 Status Serve(const Config& config) {
+  RaiseDescriptorLimit();
   InstallLogSink(config.log_level);
   Result<FileDescriptor> signals = CatchSignals();
   if (!signals.ok()) return signals.status();

@@ -1,5 +1,6 @@
 #include "daemon/server.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -68,6 +69,7 @@ Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
       ListenAt(config.socket_path, static_cast<mode_t>(config.socket_mode));
   if (!listener.ok()) return listener.status();
   server->listener_ = std::move(*listener);
+  server->spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
   Server* self = server.get();
   Result<std::unique_ptr<Engine>> engine = Engine::Create(
@@ -104,9 +106,7 @@ void Server::Stop() {
 void Server::Accept() {
   FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd.valid()) {
-    if (errno == EMFILE || errno == ENFILE) {
-      Log(LogLevel::kError, kLogInit, "out of file descriptors: a tenant cannot connect");
-    }
+    if (errno == EMFILE || errno == ENFILE) TurnAway();
     return;
   }
   ControlSocket socket(std::move(fd));
@@ -123,6 +123,14 @@ void Server::Accept() {
     });
   }
   if (!watched.ok()) Drop(connection, "could not be watched");
+}
+
+void Server::TurnAway() {
+  Log(LogLevel::kError, kLogInit,
+      "out of file descriptors: a tenant is turned away (raise LimitNOFILE, or `ulimit -n`)");
+  spare_.Reset();
+  FileDescriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)).Reset();
+  spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
 void Server::OnReadable(const std::shared_ptr<Connection>& connection) {

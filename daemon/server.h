@@ -32,6 +32,9 @@ class Server {
   explicit Server(const Config& config) : config_(config) {}
 
   void Accept();
+  /// Turns one tenant away when there is no descriptor for it: left in the queue it would wake the
+  /// loop for ever.
+  void TurnAway();
   void OnReadable(const std::shared_ptr<Connection>& connection);
   Status Greet(const std::shared_ptr<Connection>& connection, const ControlMessage& message);
   void Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
@@ -47,6 +50,7 @@ class Server {
   std::unique_ptr<EventLoop> loop_;
   FileDescriptor lock_;
   FileDescriptor listener_;
+  FileDescriptor spare_;  // given up for a moment to turn a tenant away
   std::unique_ptr<Engine> engine_;
   std::map<int, Guest> guests_;  // by socket
   uint32_t next_session_ = 1;

@@ -87,16 +87,15 @@ TEST(Kill, NothingPilesUp) {
   DaemonProcess daemon("[ranks]\nformation_timeout_seconds = 3\n");
   constexpr int kWarmUp = 10;
   const int rounds = Rounds();
-  for (int round = 0; round < kWarmUp; ++round) KillOne(round);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const int descriptors = daemon.OpenDescriptors();
+  for (int round = 0; round < kWarmUp; ++round) KillOne(round);
+  EXPECT_TRUE(daemon.SettlesTo(descriptors));
   [[maybe_unused]] const int mappings = daemon.Mappings();
   [[maybe_unused]] const long resident = daemon.ResidentKilobytes();
   for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round) {
     KillOne(kWarmUp + round);
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  EXPECT_LE(daemon.OpenDescriptors(), descriptors);
+  EXPECT_TRUE(daemon.SettlesTo(descriptors));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   // The allocator may split or merge a few of its own.
   EXPECT_LE(daemon.Mappings(), mappings + 20);

@@ -1,6 +1,7 @@
 // A daemon at rest uses no processor time, and sessions that come and go leave nothing behind.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -44,20 +45,38 @@ TEST(Rest, UsesNoProcessorTime) {
 
 TEST(Rest, TwoHundredSessionsLeaveNothing) {
   DaemonProcess daemon;
-  ConnectMany(200);
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const int descriptors = daemon.OpenDescriptors();
+  ConnectMany(200);
+  EXPECT_TRUE(daemon.SettlesTo(descriptors));
   [[maybe_unused]] const int mappings = daemon.Mappings();
   [[maybe_unused]] const long resident = daemon.ResidentKilobytes();
   ConnectMany(200);
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  EXPECT_LE(daemon.OpenDescriptors(), descriptors);
+  EXPECT_TRUE(daemon.SettlesTo(descriptors));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   // The allocator may split or merge a few of its own.
   EXPECT_LE(daemon.Mappings(), mappings + 20);
-  // A sanitizer keeps freed memory for a while.
-  EXPECT_LE(daemon.ResidentKilobytes(), resident + 4096);
+  // A sanitizer keeps freed memory for a while. Without one, how many of the 200 are there at once
+  // differs from time to time, and with it what the allocator holds.
+  EXPECT_LE(daemon.ResidentKilobytes(), resident + 16384);
 #endif
+}
+
+// Out of descriptors the daemon turns tenants away, neither hangs nor spins, and serves again
+// later.
+TEST(Rest, TurnsTenantsAwayWithoutDescriptors) {
+  DaemonProcess daemon;
+  rlimit limit{};
+  ASSERT_EQ(prlimit(daemon.pid(), RLIMIT_NOFILE, nullptr, &limit), 0);
+  limit.rlim_cur = static_cast<rlim_t>(daemon.OpenDescriptors());
+  rlimit before{};
+  ASSERT_EQ(prlimit(daemon.pid(), RLIMIT_NOFILE, &limit, &before), 0);
+  const std::vector<int> turned_away = RunAsProcesses(3, JoinAloneAndReduce);
+  for (const int status : turned_away) EXPECT_NE(status, 0);
+  const long ticks = daemon.ProcessorTicks();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_LE(daemon.ProcessorTicks() - ticks, 10);
+  ASSERT_EQ(prlimit(daemon.pid(), RLIMIT_NOFILE, &before, nullptr), 0);
+  ConnectMany(3);
 }
 
 }  // namespace

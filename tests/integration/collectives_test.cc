@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cstdlib>
 #include <vector>
 
 #include "tests/support/daemon_process.h"
@@ -114,6 +115,26 @@ TEST_P(CollectivesTest, LargeEnoughForAllWorkers) {
                      ranks, ranks - 1, (size_t{1} << 20) / static_cast<size_t>(ranks) + 3});
   }
   RunCases(ranks, cases);
+}
+
+// More bytes than 32 bits count, in heap memory. HARMONAIZE_TEST_HUGE=1 runs it: 9 GiB, half a
+// minute.
+TEST(Huge, BroadcastOfMoreThanFourGibibytes) {
+  if (std::getenv("HARMONAIZE_TEST_HUGE") == nullptr)
+    GTEST_SKIP() << "HARMONAIZE_TEST_HUGE is not set";
+  DaemonProcess daemon;
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    constexpr size_t kCount = (size_t{4} << 30) + 12345;
+    std::vector<uint8_t> data(kCount, rank == 0 ? 7 : 0);
+    for (size_t i = 0; rank == 0 && i < kCount; i += 4099) data[i] = static_cast<uint8_t>(i / 4099);
+    ASSERT_NCCL(
+        ncclBroadcast(data.data(), data.data(), kCount, ncclUint8, 0, communicator, nullptr));
+    size_t wrong = 0;
+    for (size_t i = 0; i < kCount; ++i) {
+      wrong += data[i] != (i % 4099 == 0 ? static_cast<uint8_t>(i / 4099) : 7);
+    }
+    EXPECT_EQ(wrong, 0u);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, ::testing::Values(1, 2, 3, 4, 5, 8));

@@ -96,6 +96,14 @@ int DaemonProcess::OpenDescriptors() const {
   return CountEntries("/proc/" + std::to_string(pid_) + "/fd");
 }
 
+bool DaemonProcess::SettlesTo(int descriptors) const {
+  for (int i = 0; i < 3000; ++i) {
+    if (OpenDescriptors() <= descriptors) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 int DaemonProcess::Mappings() const {
   const std::string maps = ReadFile("/proc/" + std::to_string(pid_) + "/maps");
   return static_cast<int>(std::count(maps.begin(), maps.end(), '\n'));

@@ -28,6 +28,8 @@ class DaemonProcess {
 
   /// What it holds, from /proc.
   int OpenDescriptors() const;
+  /// Waits until it holds no more descriptors than this; false when that takes longer than 30 s.
+  bool SettlesTo(int descriptors) const;
   int Mappings() const;
   long ResidentKilobytes() const;
   /// Processor time used so far, in clock ticks.
