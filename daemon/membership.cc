@@ -166,8 +166,11 @@ Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::option
   const MeetingKey meeting_key{
       MeetingKey::Kind::kSplit, {}, 0, (*parent)->id(), caller->next_split++};
   const auto places = static_cast<size_t>((*parent)->ranks());
+  const auto begun = meetings_.find(meeting_key);
   for (size_t rank = 0; rank < places; ++rank) {
-    if ((*parent)->member(static_cast<int>(rank)) == nullptr) {
+    // A rank that gets nothing may have called, and left, already.
+    const bool called = begun != meetings_.end() && begun->second.formation->taken(rank);
+    if (!called && (*parent)->member(static_cast<int>(rank)) == nullptr) {
       return RemoteError("rank {} has left the communicator, so it cannot be split", rank);
     }
   }

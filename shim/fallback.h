@@ -7,8 +7,8 @@
 
 /// \file
 /// Forwarding to stock NCCL, where no daemon listens and HARMONAIZE_FALLBACK=nccl allows it.
-/// Decided once for the process, at the first call that could need the daemon: a communicator, a
-/// group or a buffer of one library is nothing to the other.
+/// Decided once for the process, at the first call that could differ between the two: a
+/// communicator, a group or a buffer of one library is nothing to the other.
 
 namespace harmonaize::shim {
 

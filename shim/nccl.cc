@@ -11,6 +11,7 @@ using harmonaize::Status;
 using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
 
 HZ_NCCL_API(ncclResult_t, ncclGetVersion, int* version) {
+  HZ_FORWARD(ncclGetVersion, version);
   return Call("ncclGetVersion", nullptr, [&] {
     HZ_RETURN_IF_ERROR(CheckPointer(version, "version"));
     *version = NCCL_VERSION_CODE;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -136,7 +137,9 @@ TEST_F(CommunicatorsTest, NonBlockingInitAndOperations) {
 
 TEST_F(CommunicatorsTest, SplitByColorAndKey) {
   RunAsThreads(5, [](int rank, ncclComm_t communicator) {
-    // Evens and odds, in reverse order; rank 4 takes no part.
+    // Evens and odds, in reverse order; rank 4 takes no part, and may be gone before the others
+    // come.
+    if (rank != 4) std::this_thread::sleep_for(std::chrono::milliseconds(rank * 5));
     const int color = rank == 4 ? NCCL_SPLIT_NOCOLOR : rank % 2;
     ncclComm_t part = nullptr;
     ASSERT_NCCL(ncclCommSplit(communicator, color, -rank, &part, nullptr));

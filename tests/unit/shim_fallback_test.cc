@@ -59,6 +59,8 @@ bool LastErrorHas(const char* part) {
 TEST(ShimFallback, EveryCallGoesToStock) {
   EXPECT_TRUE(RunsInChild("nccl", FAKE_STOCK, [] {
     ncclUniqueId id = {};
+    int version = 0;
+    CHILD_EXPECT(ncclGetVersion(&version) == ncclSuccess && version == 22703);
     CHILD_EXPECT(ncclGroupStart() == ncclRemoteError);
     CHILD_EXPECT(ncclGetUniqueId(&id) == ncclRemoteError);
     CHILD_EXPECT(id.internal[0] == 'F');
