@@ -114,8 +114,8 @@ Result<std::unique_ptr<Communicator>> Communicator::JoinGrowth(const UniqueId& i
 Status Communicator::AwaitReady() {
   HZ_RETURN_IF_ERROR(session_->WaitWhileForming(member_, [this] { return OnTick(); }));
   HZ_RETURN_IF_ERROR(SlotFailure());
-  ranks_ = slot().ranks.load(std::memory_order_relaxed);
-  rank_ = slot().rank.load(std::memory_order_relaxed);
+  ranks_.store(slot().ranks.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  rank_.store(slot().rank.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return Status::Ok();
 }
 
@@ -135,7 +135,7 @@ Status Communicator::AsyncState() {
     return Status(Code::kInProgress, "the communicator is forming");
   }
   if (state == MemberState::kFailed) return SlotFailure();
-  if (rank_ < 0) HZ_RETURN_IF_ERROR(AwaitReady());
+  if (rank() < 0) HZ_RETURN_IF_ERROR(AwaitReady());
   if (operation_pending_.load() || finalizing_.load()) {
     if (!Quiescent()) {
       HZ_RETURN_IF_ERROR(session_->CheckAlive());
@@ -163,7 +163,7 @@ Status Communicator::CheckUsable() {
         "the communicator is not ready: poll ncclCommGetAsyncError until it is no longer "
         "ncclInProgress");
   }
-  if (rank_ < 0) HZ_RETURN_IF_ERROR(AwaitReady());
+  if (rank() < 0) HZ_RETURN_IF_ERROR(AwaitReady());
   if (operation_pending_.load() && !Quiescent()) {
     return InvalidUsage(
         "the previous call on this non-blocking communicator is still in progress: poll "
@@ -249,7 +249,7 @@ Status Communicator::Finalize() {
 Status Communicator::Leave() {
   if (session_->inherited()) return Status::Ok();
   if (session_->lost()) return session_->CheckAlive();
-  if (rank_ >= 0) HZ_RETURN_IF_ERROR(AwaitQuiescent());
+  if (rank() >= 0) HZ_RETURN_IF_ERROR(AwaitQuiescent());
   LeaveRequest request;
   request.member = member_;
   return session_->Call<EmptyReply>(request).status();

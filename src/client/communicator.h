@@ -71,8 +71,8 @@ class Communicator {
   Status Revoke();
 
   /// Ranks in the communicator, and this one's number in it. Known once it is ready.
-  int ranks() const { return ranks_; }
-  int rank() const { return rank_; }
+  int ranks() const { return ranks_.load(std::memory_order_relaxed); }
+  int rank() const { return rank_.load(std::memory_order_relaxed); }
   const CommunicatorOptions& options() const { return options_; }
   uint32_t member() const { return member_; }
   Session& session() { return *session_; }
@@ -133,8 +133,9 @@ class Communicator {
   std::shared_ptr<Session> session_;
   const uint32_t member_;
   const CommunicatorOptions options_;
-  int ranks_ = 0;
-  int rank_ = -1;
+  // Written by whichever thread first sees the communicator ready; always with the same values.
+  std::atomic<int> ranks_{0};
+  std::atomic<int> rank_{-1};
 
   uint64_t next_sequence_ = 0;
   uint64_t own_position_ = 0;

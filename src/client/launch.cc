@@ -36,17 +36,32 @@ struct QueueUse {
   size_t last_descriptor = 0;
 };
 
+/// Is inside all communicators of a launch while it lives, so that an Abort waits for it.
+class Presence {
+ public:
+  explicit Presence(const std::vector<QueueUse>& queues) : queues_(queues) {
+    for (const QueueUse& queue : queues_) queue.communicator->Enter();
+  }
+  ~Presence() {
+    for (const QueueUse& queue : queues_) queue.communicator->Exit();
+  }
+  Presence(const Presence&) = delete;
+  Presence& operator=(const Presence&) = delete;
+
+ private:
+  const std::vector<QueueUse>& queues_;
+};
+
 class Launch {
  public:
   Status Run(std::span<const Operation> operations) {
     Clear();
     HZ_RETURN_IF_ERROR(Check(operations));
-    EnterCommunicators();
+    const Presence presence(queues_);
     Status status = Prepare(operations);
     if (status.ok()) status = Post();
     if (status.ok()) status = Wait();
     ReturnStaging(status.ok());
-    LeaveCommunicators();
     return status;
   }
 
@@ -80,13 +95,6 @@ class Launch {
       }
     }
     return nullptr;
-  }
-
-  void EnterCommunicators() {
-    for (const QueueUse& queue : queues_) queue.communicator->Enter();
-  }
-  void LeaveCommunicators() {
-    for (const QueueUse& queue : queues_) queue.communicator->Exit();
   }
 
   Status Prepare(std::span<const Operation> operations) {

@@ -1,6 +1,6 @@
 # Reads NVIDIA's nccl.h and writes shim_abi_names.h: the names that it defines, as lists for the
-# compile-time comparison in shim_abi_nvidia_test.cc. What is compared is therefore all that the installed
-# header has, not what somebody remembered to list.
+# compile-time comparison in shim_abi_nvidia_test.cc. What is compared is therefore all that the
+# installed header has, not what somebody remembered to list.
 
 # harmonaize_abi_list(OUTPUT_VARIABLE LIST_NAME names...): "#define LIST_NAME(X) X(a) X(b) ..."
 function(harmonaize_abi_list output list_name)
@@ -43,9 +43,9 @@ function(harmonaize_write_abi_names header output)
   list(TRANSFORM forgets REPLACE "(.+)" "#undef \\1")
   list(JOIN forgets "\n" forgets)
 
+  set(lists "${enumerator_list}${function_list}${integer_list}")
   file(CONFIGURE OUTPUT "${output}/shim_abi_names.h"
-       CONTENT "// Generated from @header@\n#pragma once\n\n@enumerator_list@@function_list@@integer_list@"
-       @ONLY)
+       CONTENT "// Generated from @header@\n#pragma once\n\n@lists@" @ONLY)
   file(CONFIGURE OUTPUT "${output}/shim_abi_rename.h" CONTENT "@renames@\n" @ONLY)
   file(CONFIGURE OUTPUT "${output}/shim_abi_restore.h" CONTENT "@restores@\n" @ONLY)
   file(CONFIGURE OUTPUT "${output}/shim_abi_forget.h" CONTENT "@forgets@\n" @ONLY)
