@@ -1,5 +1,7 @@
 #include "src/base/toml_reader.h"
 
+// toml++ asserts on some malformed documents that it goes on to report.
+#define TOML_ASSERT(expression) static_cast<void>(0)
 #include <toml++/toml.h>
 
 #include <algorithm>

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "src/ipc/control_socket.h"
+#include "src/ipc/messages.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -22,8 +23,11 @@ namespace {
 // Far longer than a start takes, for machines that are busy and builds with sanitizers.
 constexpr auto kPatience = std::chrono::seconds(60);
 
-bool Listens(const std::string& socket_path) {
-  return ControlSocket::Connect(socket_path).ok();
+/// Whether the daemon answers: it listens a moment before it has all that it will hold.
+bool Answers(const std::string& socket_path) {
+  Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
+  return socket.ok() && socket->Send(Encode(StatusRequest::kType, StatusRequest{})).ok() &&
+         socket->Receive(static_cast<int>(std::chrono::milliseconds(kPatience).count())).ok();
 }
 
 int CountEntries(const std::string& folder) {
@@ -61,7 +65,7 @@ DaemonProcess::DaemonProcess(const std::string& config) {
     _exit(127);
   }
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!Listens(socket_path_)) {
+  while (!Answers(socket_path_)) {
     if (std::chrono::steady_clock::now() > deadline || waitpid(pid_, nullptr, WNOHANG) != 0) {
       ADD_FAILURE() << "the daemon did not start";
       std::abort();
