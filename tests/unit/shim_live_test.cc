@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -25,7 +26,7 @@ extern "C" int ncclTeamRankToWorld(ncclComm_t, Team, int);
 extern "C" int ncclTeamRankToLsa(ncclComm_t, Team, int);
 
 namespace {
-int reduces_seen = 0;
+std::atomic<int> reduces_seen{0};
 }
 
 // A profiler's ncclReduce, in front of the library's.
