@@ -29,7 +29,6 @@ class Session {
   const std::string& program() const { return program_; }
   Tenant& tenant() { return *tenant_; }
   Connection& connection() { return *connection_; }
-  const std::shared_ptr<Connection>& shared_connection() const { return connection_; }
   int doorbell() const { return doorbell_.get(); }
 
   // The submission ring.
