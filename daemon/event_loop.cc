@@ -27,16 +27,17 @@ Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
 Status EventLoop::Watch(int fd, std::function<void()> on_ready) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.fd = fd;
+  const uint32_t ticket = next_ticket_++;
+  event.data.u64 = uint64_t{ticket} << 32 | static_cast<uint32_t>(fd);
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     return ErrnoError(errno, "cannot watch a descriptor");
   }
-  handlers_[fd] = std::make_shared<std::function<void()>>(std::move(on_ready));
+  watches_[fd] = {ticket, std::make_shared<std::function<void()>>(std::move(on_ready))};
   return Status::Ok();
 }
 
 void EventLoop::Unwatch(int fd) {
-  if (handlers_.erase(fd) > 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  if (watches_.erase(fd) > 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
 void EventLoop::Post(std::function<void()> call) {
@@ -71,9 +72,12 @@ void EventLoop::Wait(int timeout_ms) {
   const int count =
       epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
   for (int i = 0; i < count; ++i) {
-    const auto found = handlers_.find(events[static_cast<size_t>(i)].data.fd);
-    if (found == handlers_.end()) continue;
-    const std::shared_ptr<std::function<void()>> handler = found->second;
+    const uint64_t data = events[static_cast<size_t>(i)].data.u64;
+    const auto found = watches_.find(static_cast<int>(static_cast<uint32_t>(data)));
+    // An earlier handler of this round may have closed the descriptor, and another may have been
+    // opened under its number since.
+    if (found == watches_.end() || found->second.ticket != data >> 32) continue;
+    const std::shared_ptr<std::function<void()>> handler = found->second.on_ready;
     (*handler)();
   }
 }

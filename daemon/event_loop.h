@@ -36,12 +36,18 @@ class EventLoop {
   bool HasPosted() const { return has_posted_.load(std::memory_order_seq_cst); }
 
  private:
+  struct Watched {
+    uint32_t ticket;  ///< Tells it from others that had the same descriptor's number.
+    // Shared, because a handler may unwatch itself.
+    std::shared_ptr<std::function<void()>> on_ready;
+  };
+
   EventLoop() = default;
 
   FileDescriptor epoll_;
   FileDescriptor wake_;
-  /// By descriptor; the handler of one that was unwatched during a round is not called any more.
-  std::unordered_map<int, std::shared_ptr<std::function<void()>>> handlers_;
+  std::unordered_map<int, Watched> watches_;  // by descriptor
+  uint32_t next_ticket_ = 0;
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;  // guarded by mutex_
   std::atomic<bool> has_posted_{false};

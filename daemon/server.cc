@@ -126,10 +126,19 @@ void Server::Accept() {
 }
 
 void Server::TurnAway() {
-  Log(LogLevel::kError, kLogInit,
-      "out of file descriptors: a tenant is turned away (raise LimitNOFILE, or `ulimit -n`)");
+  const Status why = SystemError(
+      "the daemon is out of file descriptors and turns this process away: its operator can raise "
+      "LimitNOFILE (systemd) or `ulimit -n`");
+  Log(LogLevel::kError, kLogInit, "{}", why.message());
   spare_.Reset();
-  FileDescriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)).Reset();
+  FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd.valid()) {
+    // The answer would not reach a tenant whose hello lay unread when the socket was closed.
+    char hello[kMaxControlMessageBytes];
+    static_cast<void>(recv(fd.get(), hello, sizeof hello, 0));
+    ControlSocket socket(std::move(fd));
+    static_cast<void>(socket.Send(EncodeFailure(MessageType::kHello, why), {}));
+  }
   spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
@@ -181,11 +190,11 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   auto bell = std::make_shared<FileDescriptor>(std::move(doorbell));
   engine_->Post([engine = engine_.get(), connection, memory, bell, reply,
                  program = FieldText(hello->program)] {
+    // The session keeps the bell.
     const int descriptors[] = {memory->descriptor.get(), bell->get()};
-    FileDescriptor own_bell(fcntl(bell->get(), F_DUPFD_CLOEXEC, 0));
     const Status added = engine->AddSession(std::make_unique<Session>(
         reply.session, connection, program, engine->TenantOf(connection->peer().user),
-        std::move(memory->mapping), std::move(own_bell), reply.reaches_private_memory != 0));
+        std::move(memory->mapping), std::move(*bell), reply.reaches_private_memory != 0));
     if (!added.ok()) {
       connection->ReplyFailure(MessageType::kHello, added);
       connection->Cut();
@@ -211,6 +220,8 @@ void Server::Forward(const std::shared_ptr<Connection>& connection, uint32_t ses
             : MapForeign(shared->descriptors.front().get(), request->bytes);
     if (!mapped.ok()) return connection->ReplyFailure(header->type, mapped.status());
     *region = std::move(*mapped);
+    // At once: the engine may be behind, and descriptors are what a daemon runs out of first.
+    shared->descriptors.clear();
     madvise(region->data(), region->size(), MADV_HUGEPAGE);
   }
   engine_->Post([engine = engine_.get(), connection, session, shared, region] {

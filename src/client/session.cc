@@ -144,8 +144,10 @@ Result<ControlMessage> Session::Exchange(const std::vector<std::byte>& request,
   }
   const std::lock_guard lock(control_mutex_);
   if (lost()) return Lost(Status::Ok());
-  if (const Status sent = socket_.Send(request, descriptors); !sent.ok()) return Lost(sent);
-  Result<ControlMessage> reply = socket_.Receive(-1);
+  const Status sent = socket_.Send(request, descriptors);
+  // A daemon that turned this process away has said why before it hung up.
+  Result<ControlMessage> reply = socket_.Receive(sent.ok() ? -1 : 0);
+  if (!sent.ok() && !reply.ok()) return Lost(sent);
   if (!reply.ok()) return Lost(reply.status());
   return reply;
 }
