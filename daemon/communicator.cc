@@ -226,6 +226,16 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
   *status = operation->execution.Bind(binding, engine_->machine());
 }
 
+Result<InlineSegment*> Communicator::Inline() {
+  if (inline_segment_ == nullptr && ranks() <= kMaxInlineRanks) {
+    Result<std::unique_ptr<InlineSegment>> made =
+        InlineSegment::Create(ranks(), engine_->inline_limits(), engine_->machine());
+    if (!made.ok()) return made.status();
+    inline_segment_ = std::move(*made);
+  }
+  return inline_segment_.get();
+}
+
 const Schedule& Communicator::PlanFor(Collective collective, int root, bool in_place) {
   const bool rooted = HasRoot(collective);
   if (collective == Collective::kReceive) collective = Collective::kSend;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "daemon/inline_segment.h"
 #include "daemon/member.h"
 #include "daemon/posted_operation.h"
 #include "daemon/tenant.h"
@@ -92,6 +93,11 @@ class Communicator {
   uint64_t operations() const { return operations_; }
   uint64_t bytes() const { return bytes_; }
 
+  /// The segment on which the ranks carry out small operations themselves, made at the first
+  /// request; nullptr where there is none.
+  Result<InlineSegment*> Inline();
+  const InlineSegment* inline_segment() const { return inline_segment_.get(); }
+
   /// The schedule for a collective on this communicator; made at the first request.
   const Schedule& PlanFor(Collective collective, int root, bool in_place);
 
@@ -141,6 +147,8 @@ class Communicator {
   std::vector<std::unique_ptr<MatchedOperation>> pool_;
   std::vector<MatchedOperation*> free_operations_;
   std::map<std::tuple<Collective, int, bool>, Schedule> plans_;
+
+  std::unique_ptr<InlineSegment> inline_segment_;
 
   uint64_t operations_ = 0;
   uint64_t bytes_ = 0;

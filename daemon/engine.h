@@ -11,6 +11,7 @@
 
 #include "daemon/config.h"
 #include "daemon/event_loop.h"
+#include "daemon/inline_segment.h"
 #include "daemon/membership.h"
 #include "daemon/session.h"
 #include "daemon/tenant.h"
@@ -60,6 +61,7 @@ class Engine {
   const std::map<uid_t, std::unique_ptr<Tenant>>& tenants() const { return tenants_; }
   const Executor& executor() const { return *executor_; }
   const Machine& machine() const { return executor_->machine(); }
+  const InlineLimits& inline_limits() const { return inline_limits_; }
   const Config& config() const { return config_; }
   uint64_t started_ns() const { return started_ns_; }
 
@@ -96,6 +98,7 @@ class Engine {
   const Config config_;
   const std::function<void(std::function<void()>)> chores_;
   const uint64_t started_ns_;
+  InlineLimits inline_limits_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<Executor> executor_;
   std::thread thread_;

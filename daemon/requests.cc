@@ -45,6 +45,7 @@ class Request {
       case MessageType::kCloseStream: return CloseStream();
       case MessageType::kEstimate: return Estimate();
       case MessageType::kStatus: return ReportStatus();
+      case MessageType::kAttachInline: return AttachInline();
       case MessageType::kHello: break;
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
@@ -174,6 +175,18 @@ class Request {
     const uint64_t block = request->count * DataTypeSize(request->type);
     return Reply(EstimateReply{engine_.executor().EstimateSeconds(
         traffic.read * block, traffic.written * block, request->private_memory != 0)});
+  }
+
+  Status AttachInline() {
+    const Result<AttachInlineRequest> request = Decode<AttachInlineRequest>();
+    if (!request.ok()) return request.status();
+    Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
+    if (!communicator.ok()) return communicator.status();
+    const Result<InlineSegment*> segment = (*communicator)->Inline();
+    if (!segment.ok()) return segment.status();
+    if (*segment == nullptr) return Reply(AttachInlineReply{});
+    const int descriptors[] = {(*segment)->descriptor()};
+    return Reply(AttachInlineReply{(*communicator)->id(), (*segment)->bytes()}, descriptors);
   }
 
   Status ReportStatus() {

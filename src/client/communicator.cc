@@ -7,6 +7,7 @@
 
 #include "src/base/log.h"
 #include "src/client/device_memory.h"
+#include "src/client/inline_path.h"
 
 namespace harmonaize {
 
@@ -114,8 +115,16 @@ Result<std::unique_ptr<Communicator>> Communicator::JoinGrowth(const UniqueId& i
 Status Communicator::AwaitReady() {
   HZ_RETURN_IF_ERROR(session_->WaitWhileForming(member_, [this] { return OnTick(); }));
   HZ_RETURN_IF_ERROR(SlotFailure());
-  ranks_.store(slot().ranks.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  rank_.store(slot().rank.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  const std::lock_guard lock(ready_mutex_);
+  if (rank() >= 0) return Status::Ok();
+  const int rank = slot().rank.load(std::memory_order_relaxed);
+  const int ranks = slot().ranks.load(std::memory_order_relaxed);
+  Result<std::unique_ptr<InlinePath>> path = InlinePath::Attach(*session_, member_, rank, ranks);
+  if (!path.ok()) return path.status();
+  inline_path_ = std::move(*path);
+  ranks_.store(ranks, std::memory_order_relaxed);
+  // Release: who sees the rank sees the rest.
+  rank_.store(rank, std::memory_order_release);
   return Status::Ok();
 }
 
@@ -171,6 +180,11 @@ Status Communicator::CheckUsable() {
   }
   if (finalizing_.load()) return InvalidUsage("the communicator has been finalized");
   return Status::Ok();
+}
+
+Status Communicator::CheckHealth() {
+  HZ_RETURN_IF_ERROR(session_->CheckAlive());
+  return SlotFailure();
 }
 
 // Called about ten times a second while a thread waits: passes on whom the daemon sees being late.

@@ -15,6 +15,8 @@
 
 namespace harmonaize {
 
+class InlinePath;
+
 /// What a rank may choose for its communicator.
 struct CommunicatorOptions {
   bool blocking =
@@ -59,6 +61,10 @@ class Communicator {
   /// ok when operations may be posted; else what is in the way.
   Status CheckUsable();
 
+  /// The failure that has ended the communicator, if one has. Looks at the daemon's socket: a
+  /// system call.
+  Status CheckHealth();
+
   /// Starts to flush; AsyncState is kInProgress until everything posted is done. Waits for it when
   /// the communicator is blocking.
   Status Finalize();
@@ -72,10 +78,12 @@ class Communicator {
 
   /// Ranks in the communicator, and this one's number in it. Known once it is ready.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
-  int rank() const { return rank_.load(std::memory_order_relaxed); }
+  int rank() const { return rank_.load(std::memory_order_acquire); }
   const CommunicatorOptions& options() const { return options_; }
   uint32_t member() const { return member_; }
   Session& session() { return *session_; }
+  /// nullptr where the daemon offers none.
+  InlinePath* inline_path() { return inline_path_.get(); }
 
   /// The last failure's text, or "".
   std::string LastError() const;
@@ -133,7 +141,9 @@ class Communicator {
   std::shared_ptr<Session> session_;
   const uint32_t member_;
   const CommunicatorOptions options_;
-  // Written by whichever thread first sees the communicator ready; always with the same values.
+  // Written by the thread that first sees the communicator ready, `rank_` last.
+  std::mutex ready_mutex_;
+  std::unique_ptr<InlinePath> inline_path_;
   std::atomic<int> ranks_{0};
   std::atomic<int> rank_{-1};
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/client/device_memory.h"
+#include "src/client/inline_launch.h"
 #include "src/client/memory.h"
 #include "src/client/staging.h"
 
@@ -39,17 +40,17 @@ struct QueueUse {
 /// Is inside all communicators of a launch while it lives, so that an Abort waits for it.
 class Presence {
  public:
-  explicit Presence(const std::vector<QueueUse>& queues) : queues_(queues) {
-    for (const QueueUse& queue : queues_) queue.communicator->Enter();
+  explicit Presence(std::span<const Operation> operations) : operations_(operations) {
+    for (const Operation& operation : operations_) operation.communicator->Enter();
   }
   ~Presence() {
-    for (const QueueUse& queue : queues_) queue.communicator->Exit();
+    for (const Operation& operation : operations_) operation.communicator->Exit();
   }
   Presence(const Presence&) = delete;
   Presence& operator=(const Presence&) = delete;
 
  private:
-  const std::vector<QueueUse>& queues_;
+  std::span<const Operation> operations_;
 };
 
 class Launch {
@@ -57,7 +58,13 @@ class Launch {
   Status Run(std::span<const Operation> operations) {
     Clear();
     HZ_RETURN_IF_ERROR(Check(operations));
-    const Presence presence(queues_);
+    const Presence presence(operations);
+    HZ_RETURN_IF_ERROR(inline_launch_.Run(operations, &offloaded_));
+    return offloaded_.empty() ? Status::Ok() : Offload(offloaded_);
+  }
+
+ private:
+  Status Offload(std::span<const Operation> operations) {
     Status status = Prepare(operations);
     if (status.ok()) status = Post();
     if (status.ok()) status = Wait();
@@ -65,7 +72,6 @@ class Launch {
     return status;
   }
 
- private:
   void Clear() {
     prepared_.clear();
     queues_.clear();
@@ -74,15 +80,17 @@ class Launch {
   }
 
   Status Check(std::span<const Operation> operations) {
+    const Communicator* checked = nullptr;
     for (const Operation& operation : operations) {
-      if (FindQueue(operation) != nullptr) continue;
-      HZ_RETURN_IF_ERROR(operation.communicator->CheckUsable());
+      if (operation.communicator != checked) {
+        HZ_RETURN_IF_ERROR(operation.communicator->CheckUsable());
+      }
+      checked = operation.communicator;
       if (operation.stream != nullptr &&
           &operation.stream->session() != &operation.communicator->session()) {
         return InvalidUsage(
             "the host stream was made on a connection to the daemon that is lost; make a new one");
       }
-      queues_.push_back({operation.communicator, operation.stream});
     }
     return Status::Ok();
   }
@@ -99,6 +107,9 @@ class Launch {
 
   Status Prepare(std::span<const Operation> operations) {
     for (const Operation& operation : operations) {
+      if (FindQueue(operation) == nullptr) {
+        queues_.push_back({operation.communicator, operation.stream});
+      }
       prepared_.push_back({&operation, {}, {}});
       PreparedOperation& prepared = prepared_.back();
       const Communicator& communicator = *operation.communicator;
@@ -272,6 +283,8 @@ class Launch {
   }
 
   // Kept from launch to launch, so that the steady state allocates nothing.
+  InlineLaunch inline_launch_;
+  std::vector<Operation> offloaded_;
   std::vector<PreparedOperation> prepared_;
   std::vector<QueueUse> queues_;
   std::vector<OperationDescriptor> descriptors_;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
@@ -33,12 +34,15 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Sends `request` and waits for its answer. `descriptors` travel along.
+  /// Sends `request` and waits for its answer. `descriptors` travel along; those that come back go
+  /// to `received`.
   template <typename Reply, typename Request>
   Result<Reply> Call(const Request& request, std::span<const std::byte> tail = {},
-                     std::span<const int> descriptors = {}) {
+                     std::span<const int> descriptors = {},
+                     std::vector<FileDescriptor>* received = nullptr) {
     Result<ControlMessage> message = Exchange(Encode(Request::kType, request, tail), descriptors);
     if (!message.ok()) return message.status();
+    if (received != nullptr) *received = std::move(message->descriptors);
     return DecodeReply<Reply>(message->bytes);
   }
 

@@ -63,6 +63,11 @@ Status HostStream::Query() {
   return TakeFailure();
 }
 
+bool HostStream::Idle() {
+  const std::lock_guard lock(order_);
+  return session_->stream_slot(index_).completed.load(std::memory_order_acquire) >= last_position_;
+}
+
 Status HostStream::Drain() {
   uint64_t position;
   {

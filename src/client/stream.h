@@ -26,6 +26,9 @@ class HostStream {
   /// Waits for what is queued and leaves its failures to be told later.
   Status Drain();
 
+  /// Whether everything that was queued is done.
+  bool Idle();
+
   /// The next position; the caller submits operations for it before anybody else takes one, so hold
   /// `order` from here to the submission.
   uint64_t NextPosition() { return ++last_position_; }

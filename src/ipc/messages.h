@@ -38,6 +38,7 @@ enum class MessageType : uint16_t {
   kCloseStream,
   kEstimate,
   kStatus,
+  kAttachInline,
 };
 
 struct MessageHeader {
@@ -173,6 +174,17 @@ struct EstimateRequest {
 };
 struct EstimateReply {
   double seconds = 0;
+};
+
+/// For the segment of the inline path, whose descriptor the reply carries unless `bytes` is 0: then
+/// the communicator has none.
+struct AttachInlineRequest {
+  static constexpr MessageType kType = MessageType::kAttachInline;
+  uint32_t member = kNoMember;
+};
+struct AttachInlineReply {
+  uint64_t communicator = 0;
+  uint64_t bytes = 0;
 };
 
 /// The reply carries a memfd that holds `bytes` of JSON.

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "src/base/status.h"
+#include "src/executor/machine.h"
+#include "src/ipc/inline_segment.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize::daemon {
+
+/// Up to which size operations go inline; see InlineSteering. In bytes of one block.
+struct InlineLimits {
+  uint64_t registered = uint64_t{16} << 10;
+  uint64_t heap = uint64_t{1} << 30;
+  uint64_t stream = uint64_t{256} << 10;
+};
+
+/// The daemon's end of a communicator's inline path: it makes the segment, steers by it, and reads
+/// what the ranks have done. The ranks can write all of it, so nothing is decided by what it says.
+class InlineSegment {
+ public:
+  static Result<std::unique_ptr<InlineSegment>> Create(int ranks, const InlineLimits& limits,
+                                                       const Machine& machine);
+
+  /// Lets operations go inline up to these sizes from now on.
+  void Steer(const InlineLimits& limits);
+
+  /// What the ranks say they have done, by the rank that says most.
+  uint64_t operations() const;
+  /// Of all ranks together.
+  uint64_t bytes_moved() const;
+
+  int descriptor() const { return memory_.descriptor.get(); }
+  size_t bytes() const { return memory_.mapping.size(); }
+
+ private:
+  InlineSegment(SharedMemory memory, int ranks) : memory_(std::move(memory)), ranks_(ranks) {}
+  InlineHeader& header() const { return *reinterpret_cast<InlineHeader*>(memory_.mapping.data()); }
+  const InlineRank& rank(int rank) const {
+    return *reinterpret_cast<const InlineRank*>(memory_.mapping.data() +
+                                                InlineLayout(ranks_).RankOffset(rank));
+  }
+
+  SharedMemory memory_;
+  const int ranks_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,269 @@
+#include "src/client/inline_operation.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "src/client/communicator.h"
+#include "src/client/inline_data.h"
+
+namespace harmonaize {
+namespace {
+
+/// Blocks of a piece in a slot begin at multiples of a cache line, unless there is but one piece.
+constexpr uint64_t kCacheLineBytes = 64;
+
+/// What all ranks must agree on, in one word. Of a pair only the type counts.
+uint64_t CallWord(const Operation& operation) {
+  const auto type = static_cast<uint64_t>(operation.type);
+  if (IsPointToPoint(operation.collective)) return type;
+  uint64_t word = static_cast<uint64_t>(operation.collective) + 1;
+  word = word << 8 | type;
+  word = word << 8 | (Reduces(operation.collective) ? static_cast<uint64_t>(operation.op) : 0);
+  return word << 32 | (HasRoot(operation.collective) ? static_cast<uint32_t>(operation.root) : 0u);
+}
+
+InlinePath& PathOf(const Operation& operation) {
+  return *operation.communicator->inline_path();
+}
+
+Rendezvous PlaceOf(const Operation& operation, uint64_t slot) {
+  const InlinePath& path = PathOf(operation);
+  switch (operation.collective) {
+    case Collective::kSend: return path.PairAt(path.rank(), operation.root, slot);
+    case Collective::kReceive: return path.PairAt(operation.root, path.rank(), slot);
+    default: return path.CollectiveAt(slot);
+  }
+}
+
+}  // namespace
+
+InlinePath::Sequence& InlineOperation::SequenceOf(const Operation& operation) {
+  InlinePath& path = PathOf(operation);
+  switch (operation.collective) {
+    case Collective::kSend: return path.sends(operation.root);
+    case Collective::kReceive: return path.receives(operation.root);
+    default: return path.collectives();
+  }
+}
+
+void InlineOperation::Decline(const Operation& operation) {
+  InlinePath::Sequence& sequence = SequenceOf(operation);
+  PlaceOf(operation, sequence.slot).Decline(sequence.ticket);
+  ++sequence.ticket;
+  PathOf(operation).Notify();
+}
+
+InlineOperation::InlineOperation(const Operation& operation)
+    : operation_(&operation),
+      path_(&PathOf(operation)),
+      sequence_(&SequenceOf(operation)),
+      rendezvous_(PlaceOf(operation, sequence_->slot)) {}
+
+void InlineOperation::Start() {
+  if (rendezvous_.Declined(sequence_->ticket)) {
+    ++sequence_->ticket;
+    state_ = State::kOffload;
+    return;
+  }
+  WriteLine();
+  switch (operation_->collective) {
+    case Collective::kSend: StartSend(); break;
+    case Collective::kReceive: pieces_ = 0; break;  // known once the sender is
+    default: StartCollective(); break;
+  }
+  rendezvous_.Post(sequence_->ticket);
+  path_->Notify();
+}
+
+void InlineOperation::WriteLine() {
+  InlineLine& line = rendezvous_.own_line();
+  // Relaxed: published by Post.
+  line.call.store(CallWord(*operation_), std::memory_order_relaxed);
+  line.count.store(operation_->count, std::memory_order_relaxed);
+  line.scalar = operation_->scalar;
+}
+
+InlineOperation::State InlineOperation::Advance() {
+  if (state_ != State::kWaiting) return state_;
+  if (!agreed_ && !Follow(rendezvous_.Poll(sequence_->ticket))) return state_;
+  switch (operation_->collective) {
+    case Collective::kSend: AdvanceSend(); break;
+    case Collective::kReceive: AdvanceReceive(); break;
+    default: AdvanceCollective(); break;
+  }
+  return state_;
+}
+
+void InlineOperation::Withdraw() {
+  if (state_ != State::kWaiting || agreed_) return;
+  Follow(rendezvous_.Withdraw(sequence_->ticket));
+  path_->Notify();
+}
+
+// Whether the operation goes on inline.
+bool InlineOperation::Follow(Rendezvous::State state) {
+  switch (state) {
+    case Rendezvous::State::kWaiting: return false;
+    case Rendezvous::State::kOffload: LeaveInline(); return false;
+    case Rendezvous::State::kInline: break;
+  }
+  if (!rendezvous_.Agree(sequence_->ticket)) {
+    // All see the same and do the same, and the daemon tells each what the others asked for.
+    rendezvous_.Decline(sequence_->ticket);
+    rendezvous_.Leave(sequence_->ticket);
+    LeaveInline();
+    return false;
+  }
+  agreed_ = true;
+  return true;
+}
+
+void InlineOperation::LeaveInline() {
+  ++sequence_->ticket;
+  state_ = State::kOffload;
+}
+
+void InlineOperation::Finish() {
+  // The sequence of a pair counts operations, that of the collectives slots.
+  const bool pair = IsPointToPoint(operation_->collective);
+  sequence_->ticket += pair ? 1 : pieces_;
+  sequence_->slot += pair ? 1 : pieces_;
+  path_->Count(operation_->count * DataTypeSize(operation_->type));
+  state_ = State::kDone;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Collectives
+
+void InlineOperation::StartCollective() {
+  const uint64_t element = DataTypeSize(operation_->type);
+  const auto blocks =
+      static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
+  in_line_ = operation_->count * element * blocks <= kInlineLineBytes;
+  piece_elements_ = kInlineSlotBytes / blocks / kCacheLineBytes * kCacheLineBytes / element;
+  pieces_ = std::max<uint64_t>(1, (operation_->count + piece_elements_ - 1) / piece_elements_);
+  if (pieces_ == 1) piece_elements_ = operation_->count;
+  Publish(published_++);
+}
+
+void InlineOperation::AdvanceCollective() {
+  while (taken_ < pieces_) {
+    if (published_ < pieces_ && published_ <= taken_ + kInlineLookahead) {
+      const uint64_t piece = published_++;
+      Publish(piece);
+      path_->CollectiveAt(sequence_->slot + piece).Post(sequence_->ticket + piece);
+      path_->Notify();
+      continue;
+    }
+    if (taken_ > 0 &&
+        !path_->CollectiveAt(sequence_->slot + taken_).AllHave(sequence_->ticket + taken_)) {
+      return;
+    }
+    TakeIn(taken_++);
+  }
+  Finish();
+}
+
+InlinePiece InlineOperation::PieceAt(uint64_t piece) const {
+  const uint64_t first = piece * piece_elements_;
+  const uint64_t elements = std::min(piece_elements_, operation_->count - first);
+  // Both buffers of both neighbours: beyond the last-level cache the result need not go through it.
+  const uint64_t touched = 4 * operation_->count * DataTypeSize(operation_->type);
+  return {first, elements, piece_elements_, touched > path_->last_level_cache_bytes()};
+}
+
+void InlineOperation::Publish(uint64_t piece) {
+  if (operation_->count == 0) return;
+  std::byte* const slot = in_line_ ? rendezvous_.own_line().data
+                                   : path_->SlotOf(path_->rank(), sequence_->slot + piece);
+  PublishPiece(*operation_, PieceAt(piece), path_->rank(), path_->ranks(), slot);
+}
+
+void InlineOperation::TakeIn(uint64_t piece) {
+  if (operation_->count == 0) return;
+  std::array<const std::byte*, kMaxInlineRanks> slots;
+  std::array<uint64_t, kMaxInlineRanks> scalars;
+  for (int i = 0; i < path_->ranks(); ++i) {
+    const InlineLine& line = rendezvous_.line_of(i);
+    const auto index = static_cast<size_t>(i);
+    slots[index] = in_line_ ? line.data : path_->SlotOf(i, sequence_->slot + piece);
+    if (operation_->op == ReduceOperator::kPreMulSum) scalars[index] = line.scalar;
+  }
+  TakeInPiece(*operation_, PieceAt(piece), path_->rank(), path_->ranks(), slots.data(),
+              scalars.data());
+}
+
+// ---------------------------------------------------------------------------------------------
+// Pairs
+
+// The first piece travels with the line, or lies in the first slot when the line is posted.
+void InlineOperation::StartSend() {
+  const uint64_t bytes = operation_->count * DataTypeSize(operation_->type);
+  InlineLine& line = rendezvous_.own_line();
+  in_line_ = bytes <= kInlineLineBytes;
+  pieces_ = in_line_ ? 0 : (bytes + kInlinePairSlotBytes - 1) / kInlinePairSlotBytes;
+  line.scalar = 0;
+  if (in_line_) {
+    if (bytes > 0) std::memcpy(line.data, operation_->send, bytes);
+    return;
+  }
+  // The ring is empty but for what the receiver of the operation before has not said yet.
+  if (FillSlot()) line.scalar = 1;
+}
+
+// Copies the next piece into the ring, if there is room.
+bool InlineOperation::FillSlot() {
+  const InlinePair& pair = path_->Pair(path_->rank(), operation_->root);
+  const uint64_t slot = sequence_->ring + published_;
+  // Acquire: the receiver has read what the slot held.
+  if (slot - pair.drained.load(std::memory_order_acquire) >= kInlinePairSlots) return false;
+  const uint64_t bytes = operation_->count * DataTypeSize(operation_->type);
+  const uint64_t first = published_ * kInlinePairSlotBytes;
+  std::memcpy(path_->PairSlot(path_->rank(), operation_->root, slot),
+              static_cast<const std::byte*>(operation_->send) + first,
+              std::min(kInlinePairSlotBytes, bytes - first));
+  ++published_;
+  return true;
+}
+
+void InlineOperation::AdvanceSend() {
+  InlinePair& pair = path_->Pair(path_->rank(), operation_->root);
+  bool filled = false;
+  while (published_ < pieces_ && FillSlot()) {
+    pair.filled.store(sequence_->ring + published_, std::memory_order_release);
+    filled = true;
+  }
+  if (filled) path_->Notify();
+  if (published_ < pieces_) return;
+  sequence_->ring += pieces_;
+  Finish();
+}
+
+void InlineOperation::AdvanceReceive() {
+  InlinePair& pair = path_->Pair(operation_->root, path_->rank());
+  const InlineLine& line = rendezvous_.line_of(0);
+  const uint64_t bytes = operation_->count * DataTypeSize(operation_->type);
+  auto* const to = static_cast<std::byte*>(operation_->receive);
+  if (bytes <= kInlineLineBytes) {
+    if (bytes > 0) std::memcpy(to, line.data, bytes);
+    Finish();
+    return;
+  }
+  pieces_ = (bytes + kInlinePairSlotBytes - 1) / kInlinePairSlotBytes;
+  while (taken_ < pieces_) {
+    const uint64_t slot = sequence_->ring + taken_;
+    const bool came_with_line = taken_ < line.scalar;
+    if (!came_with_line && pair.filled.load(std::memory_order_acquire) <= slot) return;
+    const uint64_t first = taken_ * kInlinePairSlotBytes;
+    std::memcpy(to + first, path_->PairSlot(operation_->root, path_->rank(), slot),
+                std::min(kInlinePairSlotBytes, bytes - first));
+    ++taken_;
+    pair.drained.store(slot + 1, std::memory_order_release);
+    path_->Notify();
+  }
+  sequence_->ring += pieces_;
+  Finish();
+}
+
+}  // namespace harmonaize

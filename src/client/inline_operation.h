@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+
+#include "src/client/inline_data.h"
+#include "src/client/inline_path.h"
+#include "src/client/operation.h"
+#include "src/client/rendezvous.h"
+
+namespace harmonaize {
+
+/// One operation that a rank tries to carry out on the inline path. Nothing here waits: Advance is
+/// called again and again, for all operations of a group in turn, so the order in which ranks
+/// started them does not matter.
+///
+/// A collective goes in pieces. For each one a rank publishes its part of the data in a slot of its
+/// own, and once all have done so each takes what it needs from the slots of the others: one copy
+/// in, and one reduction or copy out, whatever the collective. Ranks run at most kInlineLookahead
+/// pieces ahead, so no rank ever overwrites a slot that another still reads, and no rank says when
+/// it has finished reading. A send fills a ring that its receiver drains.
+class InlineOperation {
+ public:
+  enum class State {
+    kWaiting,  ///< For other ranks.
+    kDone,
+    kOffload,  ///< The ranks have agreed to send it to the daemon.
+  };
+
+  /// For an operation that InlinePath::Admits, on a sequence that no other one of the same launch
+  /// uses. `operation` must stay where it is.
+  explicit InlineOperation(const Operation& operation);
+
+  /// Tells the other ranks that this one goes to the daemon; instead of Start.
+  static void Decline(const Operation& operation);
+  /// The sequence that the operation belongs to.
+  static InlinePath::Sequence& SequenceOf(const Operation& operation);
+
+  /// Publishes what this rank has, unless somebody has declined already.
+  void Start();
+  State Advance();
+  /// Tries to send it to the daemon, unless everybody is there by now. `state` tells.
+  void Withdraw();
+
+  State state() const { return state_; }
+  /// Grows with every step that was taken.
+  uint64_t progress() const { return published_ + taken_ + (agreed_ ? 1 : 0); }
+  const Operation& operation() const { return *operation_; }
+  InlinePath& path() const { return *path_; }
+
+ private:
+  bool Follow(Rendezvous::State state);
+  void LeaveInline();
+  void Finish();
+  void WriteLine();
+
+  void StartCollective();
+  void AdvanceCollective();
+  InlinePiece PieceAt(uint64_t piece) const;
+  void Publish(uint64_t piece);
+  void TakeIn(uint64_t piece);
+
+  void StartSend();
+  void AdvanceSend();
+  void AdvanceReceive();
+  bool FillSlot();
+
+  const Operation* operation_;
+  InlinePath* path_;
+  InlinePath::Sequence* sequence_;
+  Rendezvous rendezvous_;
+  State state_ = State::kWaiting;
+  bool agreed_ = false;
+  bool in_line_ = false;  // the data fits beside the flag
+  uint64_t piece_elements_ = 0;
+  uint64_t pieces_ = 0;
+  uint64_t published_ = 0;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace harmonaize

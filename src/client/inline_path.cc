@@ -1,0 +1,153 @@
+#include "src/client/inline_path.h"
+
+#include <sys/mman.h>
+
+#include <map>
+#include <mutex>
+
+#include "src/base/asymmetric_fence.h"
+#include "src/client/device_memory.h"
+#include "src/client/memory.h"
+#include "src/client/operation.h"
+#include "src/ipc/futex.h"
+
+namespace harmonaize {
+namespace {
+
+/// The segments that this process has mapped, by session and communicator. Leaked on purpose: see
+/// RegionTable::Get.
+struct MappedSegments {
+  std::mutex mutex;
+  std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<Mapping>> mappings;
+};
+
+MappedSegments& Segments() {
+  static auto* const segments = new MappedSegments();
+  return *segments;
+}
+
+Result<std::shared_ptr<Mapping>> MapSegment(uint64_t session, const AttachInlineReply& reply,
+                                            int descriptor) {
+  MappedSegments& segments = Segments();
+  const std::lock_guard lock(segments.mutex);
+  std::erase_if(segments.mappings, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Mapping>& known = segments.mappings[{session, reply.communicator}];
+  if (std::shared_ptr<Mapping> mapping = known.lock()) return mapping;
+  Result<Mapping> mapped = MapForeign(descriptor, reply.bytes);
+  if (!mapped.ok()) return mapped.status();
+  auto mapping = std::make_shared<Mapping>(std::move(*mapped));
+  // A forked child makes communicators of its own.
+  madvise(mapping->data(), mapping->size(), MADV_DONTFORK);
+  known = mapping;
+  return mapping;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<InlinePath>> InlinePath::Attach(Session& session, uint32_t member, int rank,
+                                                       int ranks) {
+  AttachInlineRequest request;
+  request.member = member;
+  std::vector<FileDescriptor> descriptors;
+  const Result<AttachInlineReply> reply =
+      session.Call<AttachInlineReply>(request, {}, {}, &descriptors);
+  if (!reply.ok()) return reply.status();
+  if (reply->bytes == 0) return std::unique_ptr<InlinePath>();
+  if (descriptors.size() != 1 || reply->bytes < InlineLayout(ranks).bytes()) {
+    return InternalError("the daemon answered with a wrong segment for the inline path");
+  }
+  JoinAsymmetricFences();
+  Result<std::shared_ptr<Mapping>> mapping =
+      MapSegment(session.number(), *reply, descriptors.front().get());
+  if (!mapping.ok()) return mapping.status();
+  return std::unique_ptr<InlinePath>(new InlinePath(std::move(*mapping), rank, ranks));
+}
+
+InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks)
+    : mapping_(std::move(mapping)),
+      base_(mapping_->data()),
+      layout_(ranks),
+      rank_(rank),
+      ranks_(ranks),
+      sends_(static_cast<size_t>(ranks)),
+      receives_(static_cast<size_t>(ranks)) {}
+
+bool InlinePath::Admits(const Operation& operation) const {
+  const InlineSteering& steering = header().steering;
+  const auto collective = static_cast<size_t>(operation.collective);
+  const auto type = static_cast<size_t>(operation.type);
+  const uint64_t element = DataTypeSize(operation.type);
+  // Relaxed: whatever is read here is only this rank's wish.
+  const uint64_t registered = steering.registered[collective][type].load(std::memory_order_relaxed);
+  const uint64_t heap = steering.heap[collective][type].load(std::memory_order_relaxed);
+  if (operation.count > std::max(registered, heap) / element) return false;
+  const uint64_t bytes = operation.count * element;
+  if (operation.stream != nullptr && bytes > steering.stream.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  if (bytes > std::min(registered, heap)) {
+    const auto in_region = [](const void* buffer) {
+      return buffer == nullptr || RegionTable::Get().Contains(buffer, 1);
+    };
+    const bool all_registered = in_region(operation.send) && in_region(operation.receive);
+    if (bytes > (all_registered ? registered : heap)) return false;
+  }
+  return !IsDeviceMemory(operation.send) && !IsDeviceMemory(operation.receive);
+}
+
+Rendezvous InlinePath::CollectiveAt(uint64_t slot) const {
+  return Rendezvous(&header().decision, &rank_area(0).lines[slot % kInlineSlots],
+                    sizeof(InlineRank), ranks_, rank_);
+}
+
+std::byte* InlinePath::SlotOf(int rank, uint64_t slot) const {
+  return base_ + layout_.SlotOffset(rank, static_cast<int>(slot % kInlineSlots));
+}
+
+InlinePair& InlinePath::Pair(int sender, int receiver) const {
+  return *reinterpret_cast<InlinePair*>(base_ + layout_.PairOffset(sender, receiver));
+}
+
+Rendezvous InlinePath::PairAt(int sender, int receiver, uint64_t turn) const {
+  InlinePair& pair = Pair(sender, receiver);
+  return Rendezvous(&pair.decision, &pair.send[turn % 2], sizeof pair.send, 2,
+                    sender == rank_ ? 0 : 1);
+}
+
+std::byte* InlinePath::PairSlot(int sender, int receiver, uint64_t slot) const {
+  return base_ +
+         layout_.PairSlotOffset(sender, receiver, static_cast<int>(slot % kInlinePairSlots));
+}
+
+void InlinePath::Notify() {
+  // Ordered after what the caller has just written by the sleeper's heavy fence: either we see that
+  // it sleeps, or it sees what we wrote. (Where the kernel has no such fence, its sleep is short.)
+  if (header().sleepers.load(std::memory_order_relaxed) == 0) return;
+  header().events.fetch_add(1, std::memory_order_release);
+  FutexWakeAll(&header().events);
+}
+
+uint32_t InlinePath::AnnounceSleep() {
+  header().sleepers.fetch_add(1, std::memory_order_seq_cst);
+  HeavyFence();
+  return header().events.load(std::memory_order_acquire);
+}
+
+void InlinePath::Sleep(uint32_t announced, uint64_t nanoseconds) {
+  FutexWait(&header().events, announced, nanoseconds);
+  CancelSleep();
+}
+
+void InlinePath::CancelSleep() {
+  header().sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void InlinePath::Count(uint64_t bytes) {
+  InlineRank& own = rank_area(rank_);
+  // This rank is the only writer.
+  own.operations.store(own.operations.load(std::memory_order_relaxed) + 1,
+                       std::memory_order_relaxed);
+  own.bytes.store(own.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+}
+
+}  // namespace harmonaize

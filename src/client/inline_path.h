@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/client/rendezvous.h"
+#include "src/client/session.h"
+#include "src/ipc/inline_segment.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize {
+
+struct Operation;
+
+/// One rank's place on the inline path of its communicator: the shared segment, and how far this
+/// rank has come. Used by the one thread that is inside the communicator.
+class InlinePath {
+ public:
+  /// nullptr where the daemon has none for this communicator. The ranks of a communicator that live
+  /// in one process share one mapping.
+  static Result<std::unique_ptr<InlinePath>> Attach(Session& session, uint32_t member, int rank,
+                                                    int ranks);
+
+  /// Whether this rank would carry out `operation` inline. Others may differ; see Rendezvous.
+  bool Admits(const Operation& operation) const;
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  size_t last_level_cache_bytes() const { return header().last_level_cache_bytes; }
+  bool crowded() const { return header().crowded != 0; }
+
+  /// The tickets and slots of one sequence of operations that participants count alike.
+  struct Sequence {
+    uint64_t ticket = 1;  ///< Of the next operation.
+    uint64_t slot = 0;    ///< Lines used so far, by operations that went inline.
+    uint64_t ring = 0;    ///< Of a pair: slots of its ring used so far.
+    /// Part of the launch that is under way.
+    bool taken = false;
+  };
+  Sequence& collectives() { return collectives_; }
+  Sequence& sends(int peer) { return sends_[static_cast<size_t>(peer)]; }
+  Sequence& receives(int peer) { return receives_[static_cast<size_t>(peer)]; }
+
+  /// Where the ranks meet for the piece that uses slot number `slot` of the collectives.
+  Rendezvous CollectiveAt(uint64_t slot) const;
+  /// The bytes that `rank` publishes in slot number `slot`.
+  std::byte* SlotOf(int rank, uint64_t slot) const;
+
+  /// Where sender and receiver (one of them this rank) meet for operation number `turn`.
+  Rendezvous PairAt(int sender, int receiver, uint64_t turn) const;
+  InlinePair& Pair(int sender, int receiver) const;
+  std::byte* PairSlot(int sender, int receiver, uint64_t slot) const;
+
+  /// Wakes who sleeps on this communicator's segment. To be called after every word that another
+  /// rank may wait for.
+  void Notify();
+  /// Sleeping, in three steps: announce it, look once more at what is waited for, and sleep (at
+  /// most `nanoseconds`), if it has not come.
+  uint32_t AnnounceSleep();
+  void Sleep(uint32_t announced, uint64_t nanoseconds);
+  void CancelSleep();
+
+  /// Counts an operation for the operator's statistics.
+  void Count(uint64_t bytes);
+
+ private:
+  InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks);
+  InlineHeader& header() const { return *reinterpret_cast<InlineHeader*>(base_); }
+  InlineRank& rank_area(int rank) const {
+    return *reinterpret_cast<InlineRank*>(base_ + layout_.RankOffset(rank));
+  }
+
+  const std::shared_ptr<Mapping> mapping_;
+  std::byte* const base_;
+  const InlineLayout layout_;
+  const int rank_;
+  const int ranks_;
+  Sequence collectives_;
+  std::vector<Sequence> sends_;     // by peer
+  std::vector<Sequence> receives_;  // by peer
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,127 @@
+#include "src/client/rendezvous.h"
+
+#include "src/base/asymmetric_fence.h"
+
+namespace harmonaize {
+
+void Rendezvous::Publish(uint64_t word) {
+  static const bool kCheap = HasAsymmetricFences();
+  // Where nobody can be made to fence, everybody fences: the exchange is one.
+  if (kCheap) {
+    own_line().ready.store(word, std::memory_order_release);
+  } else {
+    own_line().ready.exchange(word, std::memory_order_seq_cst);
+  }
+}
+
+bool Rendezvous::Declined(uint64_t ticket) const {
+  // Without our line nobody goes inline: whoever decided this ticket, or one after it, is
+  // elsewhere.
+  return decision_->load(std::memory_order_acquire) >> kTicketShift >= ticket;
+}
+
+Rendezvous::State Rendezvous::Poll(uint64_t ticket) {
+  const uint64_t posted = ticket << kTicketShift;
+  bool unmarked = own_line().ready.load(std::memory_order_relaxed) == posted;
+  for (int i = 0; i < count_; ++i) {
+    if (i == own_) continue;
+    const uint64_t word = line(i).ready.load(std::memory_order_acquire);
+    if (word < posted) return LookElsewhere(ticket);
+    unmarked = unmarked && word == posted;
+  }
+  // Once more, now that the last one has been seen: nobody may have begun to withdraw before it
+  // came. With one other participant there is no later one.
+  for (int i = 0; unmarked && count_ > 2 && i < count_; ++i) {
+    unmarked = line(i).ready.load(std::memory_order_acquire) == posted;
+  }
+  return unmarked ? State::kInline : Decide(ticket);
+}
+
+// Somebody's line was not there yet.
+Rendezvous::State Rendezvous::LookElsewhere(uint64_t ticket) {
+  const uint64_t decision = decision_->load(std::memory_order_acquire);
+  if (decision >> kTicketShift < ticket) return State::kWaiting;
+  return Follow(decision, ticket);
+}
+
+// All lines have been there, but somebody has begun to withdraw, or even left.
+Rendezvous::State Rendezvous::Decide(uint64_t ticket) {
+  uint64_t decision = decision_->load(std::memory_order_acquire);
+  while (decision >> kTicketShift < ticket) {
+    if (decision_->compare_exchange_weak(decision, ticket << kTicketShift | kDecidedInline,
+                                         std::memory_order_acq_rel, std::memory_order_acquire)) {
+      return State::kInline;
+    }
+  }
+  return Follow(decision, ticket);
+}
+
+Rendezvous::State Rendezvous::Follow(uint64_t decision, uint64_t ticket) {
+  if (decision == (ticket << kTicketShift | kDecidedInline)) return State::kInline;
+  if (decision == (ticket << kTicketShift | kDecidedOffload)) return GoElsewhere(ticket);
+  // The word tells of a later ticket. Whoever wrote it has gone through this one before, and what
+  // it saw or did then is visible here: all lines, or one missing, or its own marked as left.
+  return EverybodyStayed(ticket) ? State::kInline : GoElsewhere(ticket);
+}
+
+bool Rendezvous::EverybodyStayed(uint64_t ticket) const {
+  for (int i = 0; i < count_; ++i) {
+    const uint64_t word = line(i).ready.load(std::memory_order_acquire);
+    if (word >> kTicketShift != ticket || (word & kLeft) != 0) return false;
+  }
+  return true;
+}
+
+bool Rendezvous::Agree(uint64_t ticket) const {
+  const uint64_t call = own_line().call.load(std::memory_order_relaxed);
+  const uint64_t count = own_line().count.load(std::memory_order_relaxed);
+  bool agree = true;
+  for (int i = 0; i < count_; ++i) {
+    if (i == own_) continue;
+    const InlineLine& other = line(i);
+    agree = agree && other.call.load(std::memory_order_acquire) == call &&
+            other.count.load(std::memory_order_acquire) == count;
+    // One that has found the disagreement already may be writing its line anew.
+    const uint64_t word = other.ready.load(std::memory_order_acquire);
+    agree = agree && word >> kTicketShift == ticket && (word & kLeft) == 0;
+  }
+  return agree;
+}
+
+Rendezvous::State Rendezvous::GoElsewhere(uint64_t ticket) {
+  Leave(ticket);
+  return State::kOffload;
+}
+
+Rendezvous::State Rendezvous::Withdraw(uint64_t ticket) {
+  Publish(ticket << kTicketShift | kWithdrawing);
+  HeavyFence();
+  const State state = Poll(ticket);
+  if (state != State::kWaiting) return state;
+  uint64_t decision = decision_->load(std::memory_order_acquire);
+  while (decision >> kTicketShift < ticket) {
+    if (decision_->compare_exchange_weak(decision, ticket << kTicketShift | kDecidedOffload,
+                                         std::memory_order_acq_rel, std::memory_order_acquire)) {
+      return GoElsewhere(ticket);
+    }
+  }
+  return Follow(decision, ticket);
+}
+
+void Rendezvous::Decline(uint64_t ticket) {
+  uint64_t decision = decision_->load(std::memory_order_relaxed);
+  while (decision >> kTicketShift < ticket &&
+         !decision_->compare_exchange_weak(decision, ticket << kTicketShift | kDecidedOffload,
+                                           std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
+}
+
+bool Rendezvous::AllHave(uint64_t ticket) const {
+  for (int i = 0; i < count_; ++i) {
+    if (i == own_) continue;
+    if (line(i).ready.load(std::memory_order_acquire) >> kTicketShift < ticket) return false;
+  }
+  return true;
+}
+
+}  // namespace harmonaize

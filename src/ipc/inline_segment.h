@@ -1,0 +1,138 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/collective.h"
+#include "src/numerics/types.h"
+
+namespace harmonaize {
+
+// The memory on which the ranks of one communicator carry out small operations by themselves: the
+// inline path. The daemon makes it, steers by it, and reads it for telemetry; the ranks, which are
+// all of one tenant, do the rest. Nothing that the daemon does depends on what it reads here.
+//
+//     InlineHeader | InlineRank[ranks] | InlinePair[ranks * ranks] | collective slots | pair slots
+//
+// How the ranks use it is told in src/client/rendezvous.h (who takes part, and on which path) and
+// src/client/inline_operation.h (how the data moves).
+
+inline constexpr uint32_t kInlineMagic = 0x4e495a48;  // "HZIN"
+
+/// More ranks than this in a communicator never take the inline path: each one would have to look
+/// at every other.
+inline constexpr int kMaxInlineRanks = 32;
+
+/// A rank publishes at most this many pieces before it has taken in the first of them ...
+inline constexpr int kInlineLookahead = 1;
+/// ... and then needs this many slots. A rank that publishes piece p has taken in piece
+/// p - lookahead - 1, so it has seen all ranks publish that one, and by then they had taken in
+/// p - 2 (lookahead + 1): nobody still reads the slot of p - kInlineSlots.
+inline constexpr int kInlineSlots = 2 * kInlineLookahead + 2;
+/// Bytes of one slot: what a rank publishes at once. Two ranks' slots stay in the second-level
+/// cache beside the buffers.
+inline constexpr size_t kInlineSlotBytes = size_t{64} << 10;
+
+/// The same for a pair: a ring that the sender fills and the receiver drains.
+inline constexpr int kInlinePairSlots = 4;
+inline constexpr size_t kInlinePairSlotBytes = size_t{32} << 10;
+
+/// What fits beside the flag travels with it.
+inline constexpr size_t kInlineLineBytes = 96;
+
+/// Where one rank says that it takes part in an operation, and with what. Written by that rank
+/// alone, `ready` last.
+struct alignas(128) InlineLine {
+  /// The operation's ticket << 2 | flags; see Rendezvous.
+  std::atomic<uint64_t> ready;
+  std::atomic<uint64_t> call;   ///< Collective, type, operator and root: what all must agree on,
+  std::atomic<uint64_t> count;  ///< and this.
+  uint64_t scalar;              ///< kPreMulSum. Of a send: how many slots were filled before.
+  std::byte data[kInlineLineBytes];
+};
+static_assert(sizeof(InlineLine) == 128);
+
+/// What a rank writes for all others.
+struct alignas(128) InlineRank {
+  InlineLine lines[kInlineSlots];
+  // For the operator's eyes: what this rank has done on the inline path.
+  std::atomic<uint64_t> operations;
+  std::atomic<uint64_t> bytes;
+};
+
+/// Sends from one rank to another.
+struct alignas(128) InlinePair {
+  InlineLine send[2];     ///< Written by the sender, in turn.
+  InlineLine receive[2];  ///< Written by the receiver.
+  alignas(128) std::atomic<uint64_t> decision;
+  alignas(128) std::atomic<uint64_t> filled;   ///< Slots that the sender has filled, ever.
+  alignas(128) std::atomic<uint64_t> drained;  ///< Slots that the receiver has emptied, ever.
+};
+
+/// Up to how many bytes (of one block: count times the type's size) an operation goes inline; 0 for
+/// never. The daemon may change it at any time: what one operation does is agreed by its ranks.
+struct InlineSteering {
+  /// With every buffer of the rank in registered memory, and otherwise.
+  std::atomic<uint64_t> registered[kCollectiveCount][kDataTypeCount];
+  std::atomic<uint64_t> heap[kCollectiveCount][kDataTypeCount];
+  /// The most for an operation on a host stream, whose caller expects not to wait for the data.
+  std::atomic<uint64_t> stream;
+};
+
+struct InlineHeader {
+  uint32_t magic;
+  int32_t ranks;
+  /// Operations whose data exceed it write past the caches.
+  uint64_t last_level_cache_bytes;
+  /// More ranks than processors: who waits had better give way at once.
+  uint32_t crowded;
+  alignas(128) InlineSteering steering;
+  /// On which path the last contested collective went: its ticket << 2 | InlineDecision.
+  alignas(128) std::atomic<uint64_t> decision;
+  /// Ranks that sleep on `events`, which grows whenever there may be news for them.
+  alignas(128) std::atomic<uint32_t> sleepers;
+  std::atomic<uint32_t> events;
+};
+
+/// Where things lie in a segment for `ranks` ranks.
+class InlineLayout {
+ public:
+  explicit InlineLayout(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
+
+  size_t RankOffset(int rank) const {
+    return sizeof(InlineHeader) + static_cast<size_t>(rank) * sizeof(InlineRank);
+  }
+  size_t PairOffset(int sender, int receiver) const {
+    return RankOffset(0) + ranks_ * sizeof(InlineRank) +
+           PairIndex(sender, receiver) * sizeof(InlinePair);
+  }
+  size_t SlotOffset(int rank, int slot) const {
+    return FirstSlot() + (static_cast<size_t>(rank) * kInlineSlots + static_cast<size_t>(slot)) *
+                             kInlineSlotBytes;
+  }
+  size_t PairSlotOffset(int sender, int receiver, int slot) const {
+    return FirstSlot() + ranks_ * kInlineSlots * kInlineSlotBytes +
+           (PairIndex(sender, receiver) * kInlinePairSlots + static_cast<size_t>(slot)) *
+               kInlinePairSlotBytes;
+  }
+  size_t bytes() const {
+    return FirstSlot() + ranks_ * kInlineSlots * kInlineSlotBytes +
+           ranks_ * ranks_ * kInlinePairSlots * kInlinePairSlotBytes;
+  }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  size_t PairIndex(int sender, int receiver) const {
+    return static_cast<size_t>(sender) * ranks_ + static_cast<size_t>(receiver);
+  }
+  size_t FirstSlot() const {
+    const size_t end =
+        RankOffset(0) + ranks_ * sizeof(InlineRank) + ranks_ * ranks_ * sizeof(InlinePair);
+    return (end + kPage - 1) / kPage * kPage;
+  }
+
+  size_t ranks_;
+};
+
+}  // namespace harmonaize
