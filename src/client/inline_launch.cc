@@ -134,6 +134,7 @@ Status InlineLaunch::Pause() {
       std::find_if(operations_.begin(), operations_.end(), [](const InlineOperation& operation) {
         return operation.state() == InlineOperation::State::kWaiting;
       });
+  if (waiting == operations_.end()) return Status::Ok();  // withdrawn a moment ago
   HZ_RETURN_IF_ERROR(waiting->operation().communicator->CheckHealth());
   SleepOn(*waiting);
   return Status::Ok();

@@ -2,10 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <random>
+#include <string_view>
 
 #include "src/base/asymmetric_fence.h"
+#include "src/base/log.h"
 #include "src/client/device_memory.h"
 #include "src/client/memory.h"
 #include "src/client/operation.h"
@@ -24,6 +28,30 @@ struct MappedSegments {
 MappedSegments& Segments() {
   static auto* const segments = new MappedSegments();
   return *segments;
+}
+
+/// What this process makes of the daemon's steering, from HARMONAIZE_INLINE.
+enum class Inclination {
+  kSteered,  ///< Goes by it.
+  kNever,    ///< "0": sends everything to the daemon.
+  kRandom,   ///< "random": goes either way, as if the daemon changed its mind all the time.
+};
+
+Inclination ReadInclination() {
+  const char* const value = std::getenv("HARMONAIZE_INLINE");
+  const std::string_view text = value == nullptr ? "" : value;
+  if (text == "0") return Inclination::kNever;
+  if (text == "random") return Inclination::kRandom;
+  if (!text.empty() && text != "1") {
+    Log(LogLevel::kWarning, kLogEnvironment,
+        "HARMONAIZE_INLINE is '{}', which is none of 0, 1 and random: taken for 1", text);
+  }
+  return Inclination::kSteered;
+}
+
+bool TossCoin() {
+  thread_local std::minstd_rand random(std::random_device{}());
+  return random() % 2 == 0;
 }
 
 Result<std::shared_ptr<Mapping>> MapSegment(uint64_t session, const AttachInlineReply& reply,
@@ -73,6 +101,11 @@ InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks)
       receives_(static_cast<size_t>(ranks)) {}
 
 bool InlinePath::Admits(const Operation& operation) const {
+  static const Inclination kInclination = ReadInclination();
+  if (kInclination != Inclination::kSteered &&
+      (kInclination == Inclination::kNever || TossCoin())) {
+    return false;
+  }
   const InlineSteering& steering = header().steering;
   const auto collective = static_cast<size_t>(operation.collective);
   const auto type = static_cast<size_t>(operation.type);

@@ -1,13 +1,17 @@
 // A thousand random operations, in random groups, on random communicators, every result checked;
 // once with ranks as threads and once as processes. All ranks derive the same programme from one
-// seed, which is printed when something fails.
+// seed, which is printed when something fails. The ranks go by the daemon's steering, then change
+// between the inline path and the daemon at random, each rank on its own, and come late at random.
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <random>
 #include <set>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "harmonaize.h"
@@ -136,6 +140,13 @@ void RunGroup(const Programme& programme, size_t number, int rank,
   }
 }
 
+/// Comes late now and then: by less than others wait on the inline path, or by more.
+void Dawdle(std::mt19937* random) {
+  const unsigned dice = (*random)() % 200;
+  if (dice == 0) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  if (dice > 0 && dice < 20) std::this_thread::sleep_for(std::chrono::microseconds(10 * dice));
+}
+
 void RunProgramme(const Programme& programme, int rank, ncclComm_t world) {
   std::vector<ncclComm_t> communicators = {world};
   for (size_t c = 1; c < programme.members.size(); ++c) {
@@ -146,7 +157,9 @@ void RunProgramme(const Programme& programme, int rank, ncclComm_t world) {
   }
   cudaStream_t stream;
   ASSERT_NCCL(hzStreamCreate(&stream));
+  std::mt19937 own_random(static_cast<unsigned>(rank));
   for (size_t number = 0; number < programme.groups.size(); ++number) {
+    Dawdle(&own_random);
     RunGroup(programme, number, rank, communicators, stream);
     if (::testing::Test::HasFailure()) break;
   }
@@ -163,26 +176,42 @@ uint32_t Seed() {
   return given == nullptr ? 20240607u : static_cast<uint32_t>(std::strtoul(given, nullptr, 10));
 }
 
-TEST(RandomOperations, RanksAsProcesses) {
+/// HARMONAIZE_INLINE.
+class RandomOperations : public ::testing::TestWithParam<const char*> {};
+
+// A process reads the variable once, so ranks that are to go by it are processes, forked from one
+// that has not.
+TEST_P(RandomOperations, RanksAsProcesses) {
   DaemonProcess daemon;
   SCOPED_TRACE("HARMONAIZE_TEST_SEED=" + std::to_string(Seed()));
   const Programme programme = MakeProgramme(Seed());
   const std::vector<int> statuses = RunAsProcesses(kRanks, [&](int rank) {
+    setenv("HARMONAIZE_INLINE", GetParam(), 1);
     ncclComm_t world;
     if (JoinNamed("random-operations", kRanks, rank, &world) != ncclSuccess) return 2;
     RunProgramme(programme, rank, world);
     return ncclCommDestroy(world) == ncclSuccess ? 0 : 3;
   });
   for (const int status : statuses) EXPECT_EQ(status, 0);
-  unsetenv("NCCL_COMM_ID");
 }
 
-TEST(RandomOperations, RanksAsThreads) {
+TEST_P(RandomOperations, RanksAsThreads) {
   DaemonProcess daemon;
   SCOPED_TRACE("HARMONAIZE_TEST_SEED=" + std::to_string(Seed()));
   const Programme programme = MakeProgramme(Seed() + 1);
-  RunAsThreads(kRanks, [&](int rank, ncclComm_t world) { RunProgramme(programme, rank, world); });
+  const std::vector<int> statuses = RunAsProcesses(1, [&](int) {
+    setenv("HARMONAIZE_INLINE", GetParam(), 1);
+    RunAsThreads(kRanks, [&](int rank, ncclComm_t world) { RunProgramme(programme, rank, world); });
+    return 0;
+  });
+  EXPECT_EQ(statuses.front(), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Inline, RandomOperations, ::testing::Values("1", "0", "random"),
+                         [](const auto& parameter) {
+                           const std::string value = parameter.param;
+                           return value == "1" ? "Steered" : value == "0" ? "Never" : "Random";
+                         });
 
 }  // namespace
 }  // namespace harmonaize::testing

@@ -8,3 +8,6 @@ harmonaize_unit_test(client_device_memory_test SOURCES client_device_memory_test
 target_compile_definitions(client_device_memory_test
                            PRIVATE FAKE_CUDA_DRIVER="$<TARGET_FILE:fake_cuda_driver>")
 add_dependencies(client_device_memory_test fake_cuda_driver)
+
+harmonaize_unit_test(client_rendezvous_test SOURCES client_rendezvous_test.cc
+                     LINKS harmonaize_client)
