@@ -100,7 +100,7 @@ InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks)
       sends_(static_cast<size_t>(ranks)),
       receives_(static_cast<size_t>(ranks)) {}
 
-bool InlinePath::Admits(const Operation& operation) const {
+bool InlinePath::Admits(const Operation& operation) {
   static const Inclination kInclination = ReadInclination();
   if (kInclination != Inclination::kSteered &&
       (kInclination == Inclination::kNever || TossCoin())) {
@@ -125,7 +125,17 @@ bool InlinePath::Admits(const Operation& operation) const {
     const bool all_registered = in_region(operation.send) && in_region(operation.receive);
     if (bytes > (all_registered ? registered : heap)) return false;
   }
-  return !IsDeviceMemory(operation.send) && !IsDeviceMemory(operation.receive);
+  if (IsDeviceMemory(operation.send) || IsDeviceMemory(operation.receive)) return false;
+  return bytes <= kInlineSlotBytes || BuffersExist(operation, bytes);
+}
+
+// Smaller buffers are not worth the system calls: with a wrong pointer the program crashes, as it
+// would in its own memcpy.
+bool InlinePath::BuffersExist(const Operation& operation, uint64_t block_bytes) {
+  const BufferBlocks blocks = BlocksOf(operation.collective, ranks_, rank_, operation.root);
+  // The face has refused what would overflow.
+  return probe_.Readable(operation.send, blocks.send * block_bytes) &&
+         probe_.Writable(operation.receive, blocks.receive * block_bytes);
 }
 
 Rendezvous InlinePath::CollectiveAt(uint64_t slot) const {

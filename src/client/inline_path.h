@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/client/buffer_probe.h"
 #include "src/client/rendezvous.h"
 #include "src/client/session.h"
 #include "src/ipc/inline_segment.h"
@@ -24,7 +25,7 @@ class InlinePath {
                                                     int ranks);
 
   /// Whether this rank would carry out `operation` inline. Others may differ; see Rendezvous.
-  bool Admits(const Operation& operation) const;
+  bool Admits(const Operation& operation);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -67,6 +68,7 @@ class InlinePath {
 
  private:
   InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks);
+  bool BuffersExist(const Operation& operation, uint64_t block_bytes);
   InlineHeader& header() const { return *reinterpret_cast<InlineHeader*>(base_); }
   InlineRank& rank_area(int rank) const {
     return *reinterpret_cast<InlineRank*>(base_ + layout_.RankOffset(rank));
@@ -77,6 +79,7 @@ class InlinePath {
   const InlineLayout layout_;
   const int rank_;
   const int ranks_;
+  BufferProbe probe_;
   Sequence collectives_;
   std::vector<Sequence> sends_;     // by peer
   std::vector<Sequence> receives_;  // by peer
