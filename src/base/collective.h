@@ -25,13 +25,19 @@ inline constexpr int kCollectiveCount = 10;
 std::string_view CollectiveName(Collective collective);
 
 /// Whether the operation combines values with an operator.
-bool Reduces(Collective collective);
+constexpr bool Reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
 
 /// Whether the operation has a root rank.
-bool HasRoot(Collective collective);
+constexpr bool HasRoot(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
 
 /// Whether the operation is one half of a pair: kSend or kReceive.
-inline bool IsPointToPoint(Collective collective) {
+constexpr bool IsPointToPoint(Collective collective) {
   return collective == Collective::kSend || collective == Collective::kReceive;
 }
 
@@ -42,6 +48,22 @@ struct BufferBlocks {
   uint64_t send = 0;
   uint64_t receive = 0;
 };
-BufferBlocks BlocksOf(Collective collective, int ranks, int rank, int root);
+constexpr BufferBlocks BlocksOf(Collective collective, int ranks, int rank, int root) {
+  const auto all = static_cast<uint64_t>(ranks);
+  const bool at_root = rank == root;
+  switch (collective) {
+    case Collective::kAllReduce: return {1, 1};
+    case Collective::kReduce: return {1, at_root ? 1u : 0u};
+    case Collective::kBroadcast: return {at_root ? 1u : 0u, 1};
+    case Collective::kAllGather: return {1, all};
+    case Collective::kReduceScatter: return {all, 1};
+    case Collective::kAllToAll: return {all, all};
+    case Collective::kGather: return {1, at_root ? all : 0};
+    case Collective::kScatter: return {at_root ? all : 0, 1};
+    case Collective::kSend: return {1, 0};
+    case Collective::kReceive: return {0, 1};
+  }
+  return {};
+}
 
 }  // namespace harmonaize

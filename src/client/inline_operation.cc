@@ -10,7 +10,6 @@
 namespace harmonaize {
 namespace {
 
-/// Blocks of a piece in a slot begin at multiples of a cache line, unless there is but one piece.
 constexpr uint64_t kCacheLineBytes = 64;
 
 /// What all ranks must agree on, in one word. Of a pair only the type counts.
@@ -138,12 +137,17 @@ void InlineOperation::Finish() {
 
 void InlineOperation::StartCollective() {
   const uint64_t element = DataTypeSize(operation_->type);
-  const auto blocks =
-      static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
-  in_line_ = operation_->count * element * blocks <= kInlineLineBytes;
-  piece_elements_ = kInlineSlotBytes / blocks / kCacheLineBytes * kCacheLineBytes / element;
-  pieces_ = std::max<uint64_t>(1, (operation_->count + piece_elements_ - 1) / piece_elements_);
-  if (pieces_ == 1) piece_elements_ = operation_->count;
+  const auto blocks = static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
+  const uint64_t bytes = operation_->count * element * blocks;
+  in_line_ = bytes <= kInlineLineBytes;
+  if (bytes <= kInlineSlotBytes) {
+    piece_elements_ = operation_->count;
+    pieces_ = 1;
+  } else {
+    // Blocks begin at cache lines.
+    piece_elements_ = kInlineSlotBytes / blocks / kCacheLineBytes * kCacheLineBytes / element;
+    pieces_ = (operation_->count + piece_elements_ - 1) / piece_elements_;
+  }
   Publish(published_++);
 }
 

@@ -109,12 +109,14 @@ bool InlinePath::Admits(const Operation& operation) {
   const InlineSteering& steering = header().steering;
   const auto collective = static_cast<size_t>(operation.collective);
   const auto type = static_cast<size_t>(operation.type);
-  const uint64_t element = DataTypeSize(operation.type);
   // Relaxed: whatever is read here is only this rank's wish.
   const uint64_t registered = steering.registered[collective][type].load(std::memory_order_relaxed);
   const uint64_t heap = steering.heap[collective][type].load(std::memory_order_relaxed);
-  if (operation.count > std::max(registered, heap) / element) return false;
-  const uint64_t bytes = operation.count * element;
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(operation.count, DataTypeSize(operation.type), &bytes) ||
+      bytes > std::max(registered, heap)) {
+    return false;
+  }
   if (operation.stream != nullptr && bytes > steering.stream.load(std::memory_order_relaxed)) {
     return false;
   }

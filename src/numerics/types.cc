@@ -4,12 +4,6 @@
 
 namespace harmonaize {
 
-size_t DataTypeSize(DataType type) {
-  static constexpr std::array<size_t, kDataTypeCount> kSizes = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  const auto index = static_cast<size_t>(type);
-  return index < kSizes.size() ? kSizes[index] : 0;
-}
-
 std::string_view DataTypeName(DataType type) {
   static constexpr std::array<std::string_view, kDataTypeCount> kNames = {
       "int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",

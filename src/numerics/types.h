@@ -36,7 +36,11 @@ enum class ReduceOperator : uint8_t {
 inline constexpr int kReduceOperatorCount = 6;
 
 /// Bytes of one element; 0 for a value that is no type.
-size_t DataTypeSize(DataType type);
+constexpr size_t DataTypeSize(DataType type) {
+  constexpr size_t kSizes[kDataTypeCount] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  const auto index = static_cast<size_t>(type);
+  return index < kDataTypeCount ? kSizes[index] : 0;
+}
 /// "float32", "bfloat16", "float8e4m3", ...
 std::string_view DataTypeName(DataType type);
 /// "sum", "prod", "max", "min", "avg", "premulsum".
