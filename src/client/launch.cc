@@ -36,28 +36,12 @@ struct QueueUse {
   size_t last_descriptor = 0;
 };
 
-/// Is inside all communicators of a launch while it lives, so that an Abort waits for it.
-class Presence {
- public:
-  explicit Presence(const std::vector<QueueUse>& queues) : queues_(queues) {
-    for (const QueueUse& queue : queues_) queue.communicator->Enter();
-  }
-  ~Presence() {
-    for (const QueueUse& queue : queues_) queue.communicator->Exit();
-  }
-  Presence(const Presence&) = delete;
-  Presence& operator=(const Presence&) = delete;
-
- private:
-  const std::vector<QueueUse>& queues_;
-};
-
 class Launch {
  public:
   Status Run(std::span<const Operation> operations) {
     Clear();
     HZ_RETURN_IF_ERROR(Check(operations));
-    const Presence presence(queues_);
+    const InUse in_use(communicators_);
     Status status = Prepare(operations);
     if (status.ok()) status = Post();
     if (status.ok()) status = Wait();
@@ -69,6 +53,7 @@ class Launch {
   void Clear() {
     prepared_.clear();
     queues_.clear();
+    communicators_.clear();
     descriptors_.clear();
     copy_out_ = false;
   }
@@ -83,6 +68,7 @@ class Launch {
             "the host stream was made on a connection to the daemon that is lost; make a new one");
       }
       queues_.push_back({operation.communicator, operation.stream});
+      communicators_.push_back(operation.communicator);
     }
     return Status::Ok();
   }
@@ -274,6 +260,7 @@ class Launch {
   // Kept from launch to launch, so that the steady state allocates nothing.
   std::vector<PreparedOperation> prepared_;
   std::vector<QueueUse> queues_;
+  std::vector<Communicator*> communicators_;  // of queues_
   std::vector<OperationDescriptor> descriptors_;
   bool copy_out_ = false;
 };
