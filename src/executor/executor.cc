@@ -183,9 +183,7 @@ bool Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
     if (outcome.end == UnitOutcome::End::kAbandoned) return false;
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
     worker.Count(outcome.bytes, nanoseconds);
-    throughput_.Learn(bound.any_private,
-                      bound.bytes_read + bound.bytes_written > machine_.last_level_bytes,
-                      outcome.bytes, nanoseconds);
+    throughput_.Learn(bound.any_private, bound.beyond_cache, outcome.bytes, nanoseconds);
     if (outcome.end == UnitOutcome::End::kFailed) {
       execution->Stop(std::move(outcome.status), outcome.faulty_buffer);
     }
