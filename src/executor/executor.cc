@@ -21,6 +21,8 @@ constexpr double kOverheadSeconds = 8e-6;
 // a host with many cores does not spend its time in the kernel.
 constexpr int kDirectWakes = 2;
 
+constexpr uint64_t kAllSlots = ~uint64_t{0};
+
 constexpr uint64_t kStopGraceNanoseconds = 100'000'000;
 
 Status PinCallingThread(int cpu) {
@@ -104,7 +106,7 @@ Result<std::unique_ptr<Executor>> Executor::Create(Options options) {
 }
 
 Status Executor::StartWorker(int index) {
-  auto worker = std::make_shared<Worker>(index, options_.cache_bytes / 2);
+  auto worker = std::make_shared<Worker>(index, UsualStagingBytes(machine_));
   const auto main = [this, worker] {
     if (!options_.cpus.empty()) {
       worker->start_status = PinCallingThread(
@@ -141,18 +143,9 @@ Executor::~Executor() {
 }
 
 void Executor::WorkerLoop(Worker& worker) {
-  constexpr uint64_t kAllSlots = ~uint64_t{0};
   while (!stopping_.load(std::memory_order_relaxed)) {
     std::optional<WorkBoard::Unit> unit = board_.Take(kAllSlots, worker.cursor);
-    if (!unit) {
-      parking_.BeginSearch();
-      const uint64_t end = MonotonicNanoseconds() + options_.spin_nanoseconds;
-      do {
-        RelaxProcessor();
-        unit = board_.Take(kAllSlots, worker.cursor);
-      } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
-      parking_.EndSearch();
-    }
+    if (!unit) unit = Search(worker);
     if (!unit) {
       parking_.Park(worker.index, [this] {
         return board_.AnyWork() || stopping_.load(std::memory_order_seq_cst);
@@ -162,6 +155,26 @@ void Executor::WorkerLoop(Worker& worker) {
     WakeForMore(*unit);
     if (!RunUnit(worker, *unit)) return;
   }
+}
+
+// Looks for work for a while.
+std::optional<WorkBoard::Unit> Executor::Search(Worker& worker) {
+  std::optional<WorkBoard::Unit> unit;
+  parking_.BeginSearch();
+  const uint64_t end = MonotonicNanoseconds() + options_.spin_nanoseconds;
+  do {
+    RelaxProcessor();
+    unit = board_.Take(kAllSlots, worker.cursor);
+  } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
+  parking_.EndSearch();
+  // Who has posted something else meanwhile may have left it to this thread, and woken nobody. The
+  // last one that stops to look makes up for it: it looks after it has said that it does not look
+  // any more, as before it parks, so what was left to it is seen (see Parking).
+  if (unit && parking_.searching() == 0 && parking_.anyone_parked() &&
+      board_.AnyWorkBeside(*unit->execution)) {
+    parking_.Wake(1);
+  }
+  return unit;
 }
 
 // A claimed unit left others behind: somebody should come for them who is not there yet.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -125,6 +126,7 @@ class Executor {
 
   Status StartWorker(int index);
   void WorkerLoop(Worker& worker);
+  std::optional<WorkBoard::Unit> Search(Worker& worker);
   bool RunUnit(Worker& worker, const WorkBoard::Unit& unit);
   void WakeForMore(const WorkBoard::Unit& unit);
   bool Complete(Execution* execution, uint32_t units);

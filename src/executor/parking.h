@@ -17,6 +17,8 @@ namespace harmonaize {
 class Parking {
  public:
   /// Between these a worker looks for work: a poster need not wake anybody for what it will find.
+  /// One that stops because it found something must look once more, on behalf of those who counted
+  /// on it, and wake another for what there is.
   void BeginSearch() { searching_.fetch_add(1, std::memory_order_seq_cst); }
   void EndSearch() { searching_.fetch_sub(1, std::memory_order_seq_cst); }
   int searching() const { return searching_.load(std::memory_order_seq_cst); }
