@@ -9,7 +9,7 @@
 #include <new>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
+#include <vector>
 
 #include "include/nccl.h"
 #include "src/base/status.h"
@@ -48,7 +48,7 @@ struct ncclComm {
   /// The scalars of operators whose scalar is read anew by each operation.
   std::unordered_map<int, const void*> deferred_scalars;
   std::mutex registrations_mutex;
-  std::unordered_set<std::unique_ptr<harmonaize::shim::Registration>> registrations;
+  std::vector<std::unique_ptr<harmonaize::shim::Registration>> registrations;
 };
 
 namespace harmonaize::shim {

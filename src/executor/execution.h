@@ -47,7 +47,7 @@ struct BoundProgram {
   Cut cut;
   bool non_temporal = false;
   bool any_private = false;
-  bool helpable = false;  ///< Promised, and possible.
+  bool helpable = false;      ///< Promised, and possible.
   bool beyond_cache = false;  ///< Reads and writes more than the last-level cache holds.
 };
 
@@ -113,10 +113,9 @@ class Execution {
   BoundProgram bound_;
   Status status_;
   FaultyBuffer faulty_buffer_;
-  // Of the owner.
-  Phase phase_ = Phase::kIdle;
-  int slot_ = -1;
-  Execution* next_ = nullptr;  // In one list at a time: waiting or finished.
+  Phase phase_ = Phase::kIdle;  // Of the owner.
+  int slot_ = -1;               // Written by the owner; read, too, by who holds a unit.
+  Execution* next_ = nullptr;   // In one list at a time: waiting or finished.
   std::atomic<bool> stopped_{false};
   // Units that have not ended; who takes it to zero hands the execution back.
   alignas(64) std::atomic<uint32_t> pending_{0};

@@ -69,7 +69,8 @@ class Executor {
     /// bring the work.
     uint64_t spin_nanoseconds = 2000;
     /// Called by a worker after it has finished an execution, from several workers at once: makes
-    /// the owner call TakeFinished soon. Must not block. Not called for what Help or Cancel finish.
+    /// the owner call TakeFinished soon. Must not block. Not called for what a call of the owner
+    /// finishes: Help, Cancel, ReplaceStuckWorkers, and Start where there is nothing to do.
     std::function<void()> wake_owner = {};
   };
 
