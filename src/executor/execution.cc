@@ -194,8 +194,7 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.outputs.assign(binding.outputs.begin(), binding.outputs.end());
   bound_.scalars.assign(binding.scalars.begin(), binding.scalars.end());
   const uint64_t block_bytes = shape.block_elements * shape.element_bytes;
-  bound_.beyond_cache =
-      SaturatingProduct(shape.references, block_bytes) > machine.last_level_bytes;
+  bound_.beyond_cache = SaturatingProduct(shape.references, block_bytes) > machine.last_level_bytes;
   // Once all that the operation touches outgrows the shared cache, what is written would push out
   // what is still to be read, and be gone itself before anybody reads it.
   bound_.non_temporal = survey.mapped_outputs() > 0 &&

@@ -143,15 +143,21 @@ Executor::~Executor() {
 }
 
 void Executor::WorkerLoop(Worker& worker) {
+  bool has_searched = false;  // since it last had a unit, or there was no work at all
   while (!stopping_.load(std::memory_order_relaxed)) {
     std::optional<WorkBoard::Unit> unit = board_.Take(kAllSlots, worker.cursor);
-    if (!unit) unit = Search(worker);
     if (!unit) {
-      parking_.Park(worker.index, [this] {
+      has_searched = true;
+      unit = Search(worker);
+    }
+    if (!unit) {
+      const bool nothing_left = parking_.Park(worker.index, [this] {
         return board_.AnyWork() || stopping_.load(std::memory_order_seq_cst);
       });
+      if (nothing_left) has_searched = false;
       continue;
     }
+    if (std::exchange(has_searched, false)) WakeForLeft(*unit);
     WakeForMore(*unit);
     if (!RunUnit(worker, *unit)) return;
   }
@@ -167,14 +173,16 @@ std::optional<WorkBoard::Unit> Executor::Search(Worker& worker) {
     unit = board_.Take(kAllSlots, worker.cursor);
   } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
   parking_.EndSearch();
-  // Who has posted something else meanwhile may have left it to this thread, and woken nobody. The
-  // last one that stops to look makes up for it: it looks after it has said that it does not look
-  // any more, as before it parks, so what was left to it is seen (see Parking).
-  if (unit && parking_.searching() == 0 && parking_.anyone_parked() &&
-      board_.AnyWorkBeside(*unit->execution)) {
-    parking_.Wake(1);
-  }
   return unit;
+}
+
+// A worker that has searched found a unit. Who posted other work meanwhile may have woken nobody,
+// because this thread was looking: unless another one looks still, it sends somebody. It has said
+// before that it looks no more, as it does before it parks, so it sees what was left to it (see
+// Parking).
+void Executor::WakeForLeft(const WorkBoard::Unit& unit) {
+  if (parking_.searching() > 0 || !parking_.anyone_parked()) return;
+  if (board_.AnyWorkBeside(*unit.execution)) parking_.Wake(1);
 }
 
 // A claimed unit left others behind: somebody should come for them who is not there yet.

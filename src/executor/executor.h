@@ -129,6 +129,7 @@ class Executor {
   void WorkerLoop(Worker& worker);
   std::optional<WorkBoard::Unit> Search(Worker& worker);
   bool RunUnit(Worker& worker, const WorkBoard::Unit& unit);
+  void WakeForLeft(const WorkBoard::Unit& unit);
   void WakeForMore(const WorkBoard::Unit& unit);
   bool Complete(Execution* execution, uint32_t units);
   bool TryPost(Execution* execution);

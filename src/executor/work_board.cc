@@ -82,7 +82,7 @@ std::optional<WorkBoard::Unit> WorkBoard::TakeFrom(int index, bool from_the_end)
 }
 
 bool WorkBoard::AnyWorkBeside(const Execution& execution) const {
-  // Sequentially consistent, see Executor::Search. In this order, see Post.
+  // Sequentially consistent, see Executor::WakeForLeft. In this order, see Post.
   const uint64_t active = active_.load(std::memory_order_seq_cst);
   const uint64_t left_to_owner = left_to_owner_.load(std::memory_order_relaxed);
   return (active & ~left_to_owner & ~(uint64_t{1} << execution.slot_)) != 0;
