@@ -1,13 +1,13 @@
 #include "daemon/member.h"
 
-#include "src/ipc/futex.h"
+#include "src/base/futex.h"
 
 namespace harmonaize::daemon {
 
 void Member::SetState(MemberState state) {
   // Sequentially consistent against the tenant's increment of `waiters`: see StreamQueue::Publish.
   slot->state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);
-  if (slot->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAll(&slot->state);
+  if (slot->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAllShared(&slot->state);
 }
 
 void Member::Fail(const Status& why) {

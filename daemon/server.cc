@@ -181,7 +181,6 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   HelloReply reply;
   reply.session = next_session_++;
   reply.reaches_private_memory = ReachesPrivateMemory(connection->peer().process, *hello) ? 1 : 0;
-  reply.max_outstanding = static_cast<uint32_t>(config_.quota.outstanding_operations);
   reply.workers = static_cast<uint32_t>(config_.workers);
   SetFieldText(reply.daemon_version, kVersion);
   guests_.at(connection->fd()).session = reply.session;

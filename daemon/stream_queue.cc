@@ -1,6 +1,6 @@
 #include "daemon/stream_queue.h"
 
-#include "src/ipc/futex.h"
+#include "src/base/futex.h"
 
 namespace harmonaize::daemon {
 
@@ -42,7 +42,7 @@ void StreamQueue::Publish() {
   // `completed`: either it sees this store, or we see that it sleeps. The store also publishes the
   // results that the executor wrote.
   slot_->completed.store(completed_, std::memory_order_seq_cst);
-  if (slot_->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAll(CompletionFutex(slot_));
+  if (slot_->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAllShared(CompletionFutex(slot_));
 }
 
 void StreamQueue::Reset() {

@@ -18,6 +18,12 @@
 namespace harmonaize::shim {
 namespace {
 
+// NCCL's numbers for types and operators are ours.
+static_assert(static_cast<int>(ncclFloat8e5m2) == static_cast<int>(DataType::kFloat8E5M2));
+static_assert(static_cast<int>(ncclNumTypes) == kDataTypeCount);
+static_assert(static_cast<int>(ncclAvg) == static_cast<int>(ReduceOperator::kAvg));
+static_assert(static_cast<int>(ncclNumOps) == Communicator::kFirstUserOperator);
+
 /// The arguments of one call; what a collective does not have stays as it is here.
 struct Request {
   Collective collective;

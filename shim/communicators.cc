@@ -191,6 +191,7 @@ Status JoinGrowth(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
   HZ_RETURN_IF_ERROR(CheckPlace(ranks, rank));
   const Result<CommunicatorOptions> options = ParseConfig(config, DefaultOptions());
   if (!options.ok()) return options.status();
+  SetLogRank(rank);
   ShowVersionOnce();
   return Form("ncclCommGrow", Communicator::JoinGrowth(FromNccl(*id), ranks, rank, *options), out);
 }

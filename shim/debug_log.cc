@@ -167,28 +167,32 @@ LogLevel LevelOf(Verbosity verbosity) {
   }
 }
 
-/// The file of NCCL_DEBUG_FILE; nullptr when there is none, or it cannot be opened.
-FILE* OpenFile(Verbosity verbosity, const std::string& host) {
+/// The path in NCCL_DEBUG_FILE; "" when there is none, or nothing to write.
+std::string FilePath(Verbosity verbosity, const std::string& host) {
   const char* pattern = std::getenv("NCCL_DEBUG_FILE");
-  if (pattern == nullptr || *pattern == '\0' || verbosity <= Verbosity::kVersion) return nullptr;
-  return std::fopen(ExpandFileName(pattern, host).c_str(), "we");
+  if (pattern == nullptr || verbosity <= Verbosity::kVersion) return "";
+  return ExpandFileName(pattern, host);
 }
 
 }  // namespace
 
-void ReadDebugEnvironment() {
+void ReadDebugEnvironment() noexcept try {
   Settings fresh;
   fresh.verbosity = ParseVerbosity(std::getenv("NCCL_DEBUG"));
   fresh.host = HostName();
   if (const char* rank = std::getenv("RANK"); rank != nullptr) fresh.environment_rank = rank;
-  {
-    const std::lock_guard lock(settings_mutex);
-    Settings& settings = TheSettings();
-    if (settings.file != nullptr) std::fclose(settings.file);
-    settings = std::move(fresh);
-    settings.file = OpenFile(settings.verbosity, settings.host);
-    SetLog(LevelOf(settings.verbosity), ParseSubsystems(std::getenv("NCCL_DEBUG_SUBSYS")), &Sink);
-  }
+  const std::string path = FilePath(fresh.verbosity, fresh.host);
+  const unsigned subsystems = ParseSubsystems(std::getenv("NCCL_DEBUG_SUBSYS"));
+
+  const std::lock_guard lock(settings_mutex);
+  Settings& settings = TheSettings();
+  // Closed first: the same file may be opened again, which empties it.
+  if (settings.file != nullptr) std::fclose(settings.file);
+  settings = std::move(fresh);
+  if (!path.empty()) settings.file = std::fopen(path.c_str(), "we");
+  SetLog(LevelOf(settings.verbosity), subsystems, &Sink);
+} catch (...) {
+  // Without memory for what the variables say, the log stays as it is.
 }
 
 void SetLogRank(int rank) {

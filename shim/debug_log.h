@@ -14,8 +14,9 @@
 
 namespace harmonaize::shim {
 
-/// Reads the variables, again when it has been called before, and installs the sink. Thread safe.
-void ReadDebugEnvironment();
+/// Reads the variables, again when it has been called before, and installs the sink. A file that
+/// cannot be opened is as none. Thread safe.
+void ReadDebugEnvironment() noexcept;
 
 /// The rank in the lines that the calling thread logs from here on; negative: the one in RANK.
 void SetLogRank(int rank);

@@ -9,7 +9,7 @@
 #include <new>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
+#include <vector>
 
 #include "include/nccl.h"
 #include "src/base/status.h"
@@ -48,7 +48,7 @@ struct ncclComm {
   /// The scalars of operators whose scalar is read anew by each operation.
   std::unordered_map<int, const void*> deferred_scalars;
   std::mutex registrations_mutex;
-  std::unordered_set<std::unique_ptr<harmonaize::shim::Registration>> registrations;
+  std::vector<std::unique_ptr<harmonaize::shim::Registration>> registrations;
 };
 
 namespace harmonaize::shim {
@@ -83,22 +83,6 @@ Status CheckPointer(const void* pointer, const char* name);
 /// Shows the rank of `communicator` in the lines that this thread logs from here on.
 void ShowRankOf(const Communicator& communicator);
 
-/// While it lives, this thread is inside a call on the communicator, and ncclCommAbort in another
-/// thread does not free it.
-class InUse {
- public:
-  explicit InUse(Communicator& communicator) : communicator_(communicator) {
-    communicator_.Enter();
-    ShowRankOf(communicator_);
-  }
-  ~InUse() { communicator_.Exit(); }
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
-
- private:
-  Communicator& communicator_;
-};
-
 /// Runs `body`, which gives a Status, as the API function `function`. No exception gets out.
 /// `comm`, unless NULL, remembers a failure's text.
 template <typename Body>
@@ -119,8 +103,10 @@ template <typename Body>
 ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
   const ncclResult_t handle = Call(function, nullptr, [&] { return CheckHandle(comm); });
   if (handle != ncclSuccess) return handle;
-  const InUse in_use(*comm->communicator);
-  return Call(function, comm, [&] { return body(*comm->communicator); });
+  Communicator* const communicator = comm->communicator.get();
+  const InUse in_use({&communicator, 1});
+  ShowRankOf(*communicator);
+  return Call(function, comm, [&] { return body(*communicator); });
 }
 
 }  // namespace harmonaize::shim

@@ -78,7 +78,7 @@ Result<void*> OpenStock() {
   return Unavailable("stock NCCL was not found: {}", reasons);
 }
 
-Route Decide() {
+Route Decide() noexcept try {
   ReadDebugEnvironment();
   const std::string_view fallback = Environment("HARMONAIZE_FALLBACK");
   if (fallback.empty() || fallback == "none") return Route::kDaemon;
@@ -98,20 +98,24 @@ Route Decide() {
   }
   stock_library = *library;
   return Route::kStock;
+} catch (...) {
+  // Out of memory. The calls that need the daemon will tell.
+  return Route::kDaemon;
 }
 
 }  // namespace
 
-Route DecideRoute() {
+Route DecideRoute() noexcept {
   static std::once_flag once;
   std::call_once(once, [] { route.store(Decide(), std::memory_order_release); });
   return route.load(std::memory_order_acquire);
 }
 
-void* FindInStock(const char* name) {
+void* FindInStock(const char* name) noexcept {
   void* function = dlsym(stock_library, name);
   if (function == nullptr) {
-    Conclude(name, nullptr, InvalidUsage("the stock NCCL that was loaded has no such function"));
+    Call(name, nullptr,
+         [] { return InvalidUsage("the stock NCCL that was loaded has no such function"); });
   }
   return function;
 }

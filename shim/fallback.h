@@ -22,17 +22,17 @@ extern std::atomic<Route> route;
 
 /// Makes the choice, or waits for the thread that makes it. Reads the debugging variables on the
 /// way, as this is the first thing that a process does with us.
-Route DecideRoute();
+Route DecideRoute() noexcept;
 
 /// Whether calls go to stock NCCL. One load once the choice has been made.
-inline bool Forwarding() {
+inline bool Forwarding() noexcept {
   // Acquire: who sees kStock also sees the library that was opened before it was stored.
   const Route chosen = route.load(std::memory_order_acquire);
   return (chosen == Route::kUndecided ? DecideRoute() : chosen) == Route::kStock;
 }
 
 /// The function `name` in stock NCCL; NULL, with the last error set, when it has none.
-void* FindInStock(const char* name);
+void* FindInStock(const char* name) noexcept;
 
 /// A function of stock NCCL, looked up once.
 template <typename Function>

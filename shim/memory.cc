@@ -2,10 +2,10 @@
 
 #include "src/client/memory.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "include/nccl.h"
 #include "shim/face.h"
@@ -36,7 +36,7 @@ Result<Registration*> Register(ncclComm_t comm, const void* buffer, size_t bytes
   auto registration = std::make_unique<Registration>(Registration{buffer, bytes});
   Registration* const handle = registration.get();
   const std::lock_guard lock(comm->registrations_mutex);
-  comm->registrations.insert(std::move(registration));
+  comm->registrations.push_back(std::move(registration));
   return handle;
 }
 

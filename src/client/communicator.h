@@ -109,11 +109,9 @@ class Communicator {
   /// True while a non-blocking operation is under way.
   void SetOperationPending(bool pending) { operation_pending_.store(pending); }
 
-  /// Between these two a thread is inside a call; Abort does not return before it has left.
-  void Enter() { users_.fetch_add(1, std::memory_order_acquire); }
-  void Exit() { users_.fetch_sub(1, std::memory_order_release); }
-
  private:
+  friend class InUse;
+
   struct StreamUse {
     uint32_t stream;
     uint64_t position;
@@ -156,12 +154,36 @@ class Communicator {
   std::atomic<bool> finalizing_{false};
   std::atomic<bool> operation_pending_{false};
   std::atomic<bool> aborted_{false};
-  std::atomic<int> users_{0};
+  std::atomic<int> users_{0};  ///< Threads inside a call, see InUse.
   std::atomic<uint32_t> notice_seen_{0};
 
   mutable std::mutex failure_mutex_;  // guards the two below
   Status first_failure_;
   std::string last_error_;
+};
+
+/// While it lives, this thread is inside a call on each of the communicators: an Abort in another
+/// thread does not return before it has left, so nobody frees them under its feet. The list has to
+/// stay as it is until then; a communicator may be in it more than once.
+class InUse {
+ public:
+  explicit InUse(std::span<Communicator* const> communicators) : communicators_(communicators) {
+    for (Communicator* communicator : communicators_) {
+      // Relaxed: one that enters only while Abort returns comes too late, in whatever order.
+      communicator->users_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  ~InUse() {
+    for (Communicator* communicator : communicators_) {
+      // Release, with the acquire in Abort: what was done inside is done before it is freed.
+      communicator->users_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+
+ private:
+  const std::span<Communicator* const> communicators_;
 };
 
 }  // namespace harmonaize

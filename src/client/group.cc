@@ -34,6 +34,9 @@ Status Group::Run() {
     for (const Forming& forming : std::exchange(forming_, {})) forming.on_failure();
     return status;
   }
+  std::vector<Communicator*> communicators;
+  for (const Operation& operation : operations) communicators.push_back(operation.communicator);
+  const InUse in_use(communicators);
   Keep(&status, AwaitForming());
   if (!operations.empty() && (status.ok() || status.code() == Code::kInProgress)) {
     Keep(&status, LaunchOperations(operations));

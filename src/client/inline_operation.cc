@@ -137,7 +137,8 @@ void InlineOperation::Finish() {
 
 void InlineOperation::StartCollective() {
   const uint64_t element = DataTypeSize(operation_->type);
-  const auto blocks = static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
+  const auto blocks =
+      static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
   const uint64_t bytes = operation_->count * element * blocks;
   in_line_ = bytes <= kInlineLineBytes;
   if (bytes <= kInlineSlotBytes) {

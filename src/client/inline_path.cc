@@ -9,11 +9,11 @@
 #include <string_view>
 
 #include "src/base/asymmetric_fence.h"
+#include "src/base/futex.h"
 #include "src/base/log.h"
 #include "src/client/device_memory.h"
 #include "src/client/memory.h"
 #include "src/client/operation.h"
-#include "src/ipc/futex.h"
 
 namespace harmonaize {
 namespace {
@@ -169,7 +169,7 @@ void InlinePath::Notify() {
   // it sleeps, or it sees what we wrote. (Where the kernel has no such fence, its sleep is short.)
   if (header().sleepers.load(std::memory_order_relaxed) == 0) return;
   header().events.fetch_add(1, std::memory_order_release);
-  FutexWakeAll(&header().events);
+  FutexWakeAllShared(&header().events);
 }
 
 uint32_t InlinePath::AnnounceSleep() {
@@ -179,7 +179,7 @@ uint32_t InlinePath::AnnounceSleep() {
 }
 
 void InlinePath::Sleep(uint32_t announced, uint64_t nanoseconds) {
-  FutexWait(&header().events, announced, nanoseconds);
+  FutexWaitShared(&header().events, announced, nanoseconds);
   CancelSleep();
 }
 

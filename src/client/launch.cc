@@ -37,28 +37,11 @@ struct QueueUse {
   size_t last_descriptor = 0;
 };
 
-/// Is inside all communicators of a launch while it lives, so that an Abort waits for it.
-class Presence {
- public:
-  explicit Presence(std::span<const Operation> operations) : operations_(operations) {
-    for (const Operation& operation : operations_) operation.communicator->Enter();
-  }
-  ~Presence() {
-    for (const Operation& operation : operations_) operation.communicator->Exit();
-  }
-  Presence(const Presence&) = delete;
-  Presence& operator=(const Presence&) = delete;
-
- private:
-  std::span<const Operation> operations_;
-};
-
 class Launch {
  public:
   Status Run(std::span<const Operation> operations) {
     Clear();
     HZ_RETURN_IF_ERROR(Check(operations));
-    const Presence presence(operations);
     HZ_RETURN_IF_ERROR(inline_launch_.Run(operations, &offloaded_));
     return offloaded_.empty() ? Status::Ok() : Offload(offloaded_);
   }

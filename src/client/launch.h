@@ -9,7 +9,8 @@ namespace harmonaize {
 
 /// Hands operations that belong together to the daemon, and waits for those that have no host
 /// stream. The first failure; kInProgress when all went well so far but an operation of a
-/// non-blocking communicator is under way. When an operation cannot be posted, none is.
+/// non-blocking communicator is under way. When an operation cannot be posted, none is. The caller
+/// is inside (InUse) all of the communicators.
 Status LaunchOperations(std::span<const Operation> operations);
 
 /// Seconds that the daemon's executor expects the operations to take, one after the other.

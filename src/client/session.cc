@@ -13,8 +13,8 @@
 #include <fstream>
 
 #include "src/base/clock.h"
+#include "src/base/futex.h"
 #include "src/base/log.h"
-#include "src/ipc/futex.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize {
@@ -237,7 +237,7 @@ Status SpinThenSleep(std::atomic<uint32_t>* futex, std::atomic<uint32_t>* waiter
   while (true) {
     const uint32_t seen = futex->load(std::memory_order_seq_cst);
     if (done()) break;
-    FutexWait(futex, seen, kTickNanoseconds);
+    FutexWaitShared(futex, seen, kTickNanoseconds);
     const uint64_t now = MonotonicNanoseconds();
     if (now < next_tick) continue;
     next_tick = now + kTickNanoseconds;

@@ -86,6 +86,11 @@ Result<Cut> CutWork(const WorkShape& shape, const Machine& machine) {
   return cut;
 }
 
+size_t UsualStagingBytes(const Machine& machine) {
+  constexpr size_t kUsualSlots = 64;
+  return machine.cache_bytes / 2 + kUsualSlots * kSlotSkewBytes;
+}
+
 UnitExtent ExtentOfUnit(const Cut& cut, int steps, uint32_t unit) {
   const uint32_t group = unit / cut.slices;
   const uint32_t slice = unit % cut.slices;

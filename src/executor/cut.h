@@ -63,6 +63,9 @@ struct UnitExtent {
 /// Errors: kInvalidArgument when it would take more than 2^31 units.
 Result<Cut> CutWork(const WorkShape& shape, const Machine& machine);
 
+/// The own memory that a thread needs for all units but those that stage more than 64 blocks.
+size_t UsualStagingBytes(const Machine& machine);
+
 /// Unit `unit` < cut.units of a program with `steps` steps. Units of one step are consecutive, so
 /// that threads that claim in order walk through memory together.
 UnitExtent ExtentOfUnit(const Cut& cut, int steps, uint32_t unit);

@@ -35,7 +35,6 @@ class Survey {
 
   bool any_private() const { return any_private_; }
   uint64_t blocks_read() const { return blocks_read_; }
-  uint64_t blocks_written() const { return blocks_written_; }
   uint64_t mapped_outputs() const { return mapped_outputs_; }
 
  private:
@@ -68,7 +67,7 @@ class Survey {
       case StepKind::kCopy:
         return sources == 1 ? Status::Ok() : InternalError("a copy step of {} sources", sources);
       case StepKind::kExchange:
-        return sources == step.destinations.size()
+        return sources > 0 && sources == step.destinations.size()
                    ? Status::Ok()
                    : InternalError("an exchange step of {} sources and {} destinations", sources,
                                    step.destinations.size());
@@ -118,7 +117,6 @@ class Survey {
     shape_.references += references;
     shape_.step_references = std::max(shape_.step_references, references);
     blocks_read_ += step.sources.size();
-    blocks_written_ += step.destinations.size();
     // What UnitRunner stages: all of an exchange; otherwise the private sources, and the result for
     // private destinations, for which the first staged source makes room.
     int slots = private_sources;
@@ -135,14 +133,17 @@ class Survey {
   bool any_private_ = false;
   int largest_index_ = 0;
   uint64_t blocks_read_ = 0;
-  uint64_t blocks_written_ = 0;
   uint64_t mapped_outputs_ = 0;
 };
 
 Status CheckValues(const Binding& binding) {
   const size_t element_bytes = DataTypeSize(binding.type);
-  if (element_bytes == 0)
+  if (element_bytes == 0) {
     return InvalidArgument("{} is no data type", static_cast<int>(binding.type));
+  }
+  if (static_cast<int>(binding.op) >= kReduceOperatorCount) {
+    return InvalidArgument("{} is no operator", static_cast<int>(binding.op));
+  }
   if (binding.program == nullptr) return InternalError("a binding without a program");
   if (binding.pieces <= 0) return InternalError("a binding with {} pieces", binding.pieces);
   if (binding.count > kLargestBuffer / element_bytes) {
@@ -193,8 +194,7 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.outputs.assign(binding.outputs.begin(), binding.outputs.end());
   bound_.scalars.assign(binding.scalars.begin(), binding.scalars.end());
   const uint64_t block_bytes = shape.block_elements * shape.element_bytes;
-  bound_.bytes_read = SaturatingProduct(survey.blocks_read(), block_bytes);
-  bound_.bytes_written = SaturatingProduct(survey.blocks_written(), block_bytes);
+  bound_.beyond_cache = SaturatingProduct(shape.references, block_bytes) > machine.last_level_bytes;
   // Once all that the operation touches outgrows the shared cache, what is written would push out
   // what is still to be read, and be gone itself before anybody reads it.
   bound_.non_temporal = survey.mapped_outputs() > 0 &&

@@ -47,9 +47,8 @@ struct BoundProgram {
   Cut cut;
   bool non_temporal = false;
   bool any_private = false;
-  bool helpable = false;  ///< Promised, and possible.
-  uint64_t bytes_read = 0;
-  uint64_t bytes_written = 0;
+  bool helpable = false;      ///< Promised, and possible.
+  bool beyond_cache = false;  ///< Reads and writes more than the last-level cache holds.
 };
 
 /// Which rank's buffer an error is about.
@@ -84,12 +83,7 @@ class Execution {
   /// After TakeFinished with an error: whose buffer it was, if it was one.
   const FaultyBuffer& faulty_buffer() const { return faulty_buffer_; }
 
-  /// Bytes that the steps read and write, after Bind; what Executor::EstimateSeconds wants.
-  uint64_t bytes_read() const { return bound_.bytes_read; }
-  uint64_t bytes_written() const { return bound_.bytes_written; }
-  bool any_private() const { return bound_.any_private; }
-  /// Whether Executor::Help may run it.
-  bool helpable() const { return bound_.helpable; }
+  /// Into how many units Bind has cut the work.
   uint32_t units() const { return bound_.cut.units; }
 
   const BoundProgram& bound() const { return bound_; }
@@ -119,10 +113,9 @@ class Execution {
   BoundProgram bound_;
   Status status_;
   FaultyBuffer faulty_buffer_;
-  // Of the owner.
-  Phase phase_ = Phase::kIdle;
-  int slot_ = -1;
-  Execution* next_ = nullptr;  // In one list at a time: waiting or finished.
+  Phase phase_ = Phase::kIdle;  // Of the owner.
+  int slot_ = -1;               // Written by the owner; read, too, by who holds a unit.
+  Execution* next_ = nullptr;   // In one list at a time: waiting or finished.
   std::atomic<bool> stopped_{false};
   // Units that have not ended; who takes it to zero hands the execution back.
   alignas(64) std::atomic<uint32_t> pending_{0};

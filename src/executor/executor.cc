@@ -21,6 +21,8 @@ constexpr double kOverheadSeconds = 8e-6;
 // a host with many cores does not spend its time in the kernel.
 constexpr int kDirectWakes = 2;
 
+constexpr uint64_t kAllSlots = ~uint64_t{0};
+
 constexpr uint64_t kStopGraceNanoseconds = 100'000'000;
 
 Status PinCallingThread(int cpu) {
@@ -104,7 +106,7 @@ Result<std::unique_ptr<Executor>> Executor::Create(Options options) {
 }
 
 Status Executor::StartWorker(int index) {
-  auto worker = std::make_shared<Worker>(index, options_.cache_bytes / 2);
+  auto worker = std::make_shared<Worker>(index, UsualStagingBytes(machine_));
   const auto main = [this, worker] {
     if (!options_.cpus.empty()) {
       worker->start_status = PinCallingThread(
@@ -141,27 +143,46 @@ Executor::~Executor() {
 }
 
 void Executor::WorkerLoop(Worker& worker) {
-  constexpr uint64_t kAllSlots = ~uint64_t{0};
+  bool has_searched = false;  // since it last had a unit, or there was no work at all
   while (!stopping_.load(std::memory_order_relaxed)) {
     std::optional<WorkBoard::Unit> unit = board_.Take(kAllSlots, worker.cursor);
     if (!unit) {
-      parking_.BeginSearch();
-      const uint64_t end = MonotonicNanoseconds() + options_.spin_nanoseconds;
-      do {
-        RelaxProcessor();
-        unit = board_.Take(kAllSlots, worker.cursor);
-      } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
-      parking_.EndSearch();
+      has_searched = true;
+      unit = Search(worker);
     }
     if (!unit) {
-      parking_.Park(worker.index, [this] {
+      const bool nothing_left = parking_.Park(worker.index, [this] {
         return board_.AnyWork() || stopping_.load(std::memory_order_seq_cst);
       });
+      if (nothing_left) has_searched = false;
       continue;
     }
+    if (std::exchange(has_searched, false)) WakeForLeft(*unit);
     WakeForMore(*unit);
     if (!RunUnit(worker, *unit)) return;
   }
+}
+
+// Looks for work for a while.
+std::optional<WorkBoard::Unit> Executor::Search(Worker& worker) {
+  std::optional<WorkBoard::Unit> unit;
+  parking_.BeginSearch();
+  const uint64_t end = MonotonicNanoseconds() + options_.spin_nanoseconds;
+  do {
+    RelaxProcessor();
+    unit = board_.Take(kAllSlots, worker.cursor);
+  } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
+  parking_.EndSearch();
+  return unit;
+}
+
+// A worker that has searched found a unit. Who posted other work meanwhile may have woken nobody,
+// because this thread was looking: unless another one looks still, it sends somebody. It has said
+// before that it looks no more, as it does before it parks, so it sees what was left to it (see
+// Parking).
+void Executor::WakeForLeft(const WorkBoard::Unit& unit) {
+  if (parking_.searching() > 0 || !parking_.anyone_parked()) return;
+  if (board_.AnyWorkBeside(*unit.execution)) parking_.Wake(1);
 }
 
 // A claimed unit left others behind: somebody should come for them who is not there yet.
@@ -183,9 +204,7 @@ bool Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
     if (outcome.end == UnitOutcome::End::kAbandoned) return false;
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
     worker.Count(outcome.bytes, nanoseconds);
-    throughput_.Learn(bound.any_private,
-                      bound.bytes_read + bound.bytes_written > machine_.last_level_bytes,
-                      outcome.bytes, nanoseconds);
+    throughput_.Learn(bound.any_private, bound.beyond_cache, outcome.bytes, nanoseconds);
     if (outcome.end == UnitOutcome::End::kFailed) {
       execution->Stop(std::move(outcome.status), outcome.faulty_buffer);
     }

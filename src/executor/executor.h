@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -68,7 +69,8 @@ class Executor {
     /// bring the work.
     uint64_t spin_nanoseconds = 2000;
     /// Called by a worker after it has finished an execution, from several workers at once: makes
-    /// the owner call TakeFinished soon. Must not block. Not called for what Help or Cancel finish.
+    /// the owner call TakeFinished soon. Must not block. Not called for what a call of the owner
+    /// finishes: Help, Cancel, ReplaceStuckWorkers, and Start where there is nothing to do.
     std::function<void()> wake_owner = {};
   };
 
@@ -125,7 +127,9 @@ class Executor {
 
   Status StartWorker(int index);
   void WorkerLoop(Worker& worker);
+  std::optional<WorkBoard::Unit> Search(Worker& worker);
   bool RunUnit(Worker& worker, const WorkBoard::Unit& unit);
+  void WakeForLeft(const WorkBoard::Unit& unit);
   void WakeForMore(const WorkBoard::Unit& unit);
   bool Complete(Execution* execution, uint32_t units);
   bool TryPost(Execution* execution);

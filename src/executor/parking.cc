@@ -2,13 +2,13 @@
 
 #include <bit>
 
-#include "src/executor/futex.h"
+#include "src/base/futex.h"
 
 namespace harmonaize {
 
 void Parking::Sleep(int worker) {
   const std::atomic<uint32_t>& signal = beds_[static_cast<size_t>(worker)].signal;
-  while (signal.load(std::memory_order_acquire) == 0) FutexWait(signal, 0);
+  while (signal.load(std::memory_order_acquire) == 0) FutexWaitPrivate(&signal, 0);
 }
 
 int Parking::Wake(int count) {
@@ -22,7 +22,7 @@ int Parking::Wake(int count) {
     std::atomic<uint32_t>& signal = beds_[static_cast<size_t>(worker)].signal;
     // Release, with the acquire in Sleep: the woken worker sees all that its waker did.
     signal.store(1, std::memory_order_release);
-    FutexWakeOne(signal);
+    FutexWakeOnePrivate(&signal);
     ++woken;
   }
   return woken;

@@ -17,22 +17,26 @@ namespace harmonaize {
 class Parking {
  public:
   /// Between these a worker looks for work: a poster need not wake anybody for what it will find.
+  /// So the next thing that it finds may be one of several that were left to it: it must look once
+  /// more then, and wake another for the rest.
   void BeginSearch() { searching_.fetch_add(1, std::memory_order_seq_cst); }
   void EndSearch() { searching_.fetch_sub(1, std::memory_order_seq_cst); }
   int searching() const { return searching_.load(std::memory_order_seq_cst); }
 
   /// Sleeps until woken, unless has_work(), which must load what posters store with sequential
-  /// consistency. Call it after EndSearch().
+  /// consistency. Call it after EndSearch(). Whether there was no work, so that nothing can have
+  /// been left to this worker.
   template <typename HasWork>
-  void Park(int worker, HasWork has_work) {
+  bool Park(int worker, HasWork has_work) {
     const uint64_t bit = uint64_t{1} << worker;
     // Only who takes our bit writes the signal, and the bit is not set yet.
     beds_[static_cast<size_t>(worker)].signal.store(0, std::memory_order_relaxed);
     parked_.fetch_or(bit, std::memory_order_seq_cst);
     // Somebody may have taken the bit in the meantime: then a signal is due and has to be waited
     // for, or it would come in the middle of the next sleep.
-    if (has_work() && (parked_.fetch_and(~bit, std::memory_order_seq_cst) & bit) != 0) return;
-    Sleep(worker);
+    const bool nothing = !has_work();
+    if (nothing || (parked_.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) Sleep(worker);
+    return nothing;
   }
 
   /// Wakes up to `count` sleeping workers; returns how many.

@@ -23,6 +23,12 @@ bool WorkBoard::Post(Execution* execution) {
   const uint64_t bit = uint64_t{1} << index;
   free_slots_ &= ~bit;
   if (execution->bound_.helpable) helpable_slots_ |= bit;
+  // Relaxed: who finds the bit in active_ reads it from the operation below or a later one, and so
+  // sees this. The owner is the only one to write it.
+  const uint64_t left_to_owner = left_to_owner_.load(std::memory_order_relaxed);
+  const bool is_left = execution->bound_.helpable && execution->units() == 1;
+  left_to_owner_.store(is_left ? left_to_owner | bit : left_to_owner & ~bit,
+                       std::memory_order_relaxed);
   execution->slot_ = index;
   execution->pending_.store(execution->units(), std::memory_order_relaxed);
   Slot& slot = slots_[static_cast<size_t>(index)];
@@ -73,6 +79,13 @@ std::optional<WorkBoard::Unit> WorkBoard::TakeFrom(int index, bool from_the_end)
     }
   }
   return std::nullopt;
+}
+
+bool WorkBoard::AnyWorkBeside(const Execution& execution) const {
+  // Sequentially consistent, see Executor::WakeForLeft. In this order, see Post.
+  const uint64_t active = active_.load(std::memory_order_seq_cst);
+  const uint64_t left_to_owner = left_to_owner_.load(std::memory_order_relaxed);
+  return (active & ~left_to_owner & ~(uint64_t{1} << execution.slot_)) != 0;
 }
 
 uint32_t WorkBoard::TakeRest(const Execution& execution) {

@@ -52,6 +52,10 @@ class WorkBoard {
   /// Whether any execution has unclaimed units. Sequentially consistent, see Parking.
   bool AnyWork() const { return active_.load(std::memory_order_seq_cst) != 0; }
 
+  /// The same for all but the execution of which the caller holds a unit, and those of one unit
+  /// that the owner runs itself.
+  bool AnyWorkBeside(const Execution& execution) const;
+
   /// Owner only: the slots of executions that it may help.
   uint64_t helpable_slots() const { return helpable_slots_; }
 
@@ -69,6 +73,9 @@ class WorkBoard {
   // Bit s: slot s may have unclaimed units. Set by the owner before there are any; cleared by who
   // takes the last one, before that unit is completed and so never for the slot's next execution.
   alignas(64) std::atomic<uint64_t> active_{0};
+  // Bit s: what is in slot s is helpable and one unit. Written by the owner before the slot's bit
+  // in active_ is.
+  std::atomic<uint64_t> left_to_owner_{0};
   std::array<Slot, kSlots> slots_;
   alignas(64) uint64_t free_slots_ = ~uint64_t{0};
   uint64_t helpable_slots_ = 0;

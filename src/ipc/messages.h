@@ -63,7 +63,6 @@ struct HelloRequest {
 struct HelloReply {
   uint32_t session = 0;
   uint32_t reaches_private_memory = 0;
-  uint32_t max_outstanding = 0;  ///< Operations that one member may have in flight.
   uint32_t workers = 0;
   char daemon_version[32] = {};
 };

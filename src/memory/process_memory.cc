@@ -72,12 +72,4 @@ Status WriteProcess(pid_t process, uint64_t address, const std::byte* from, size
   return Copy(Direction::kWrite, process, address, const_cast<std::byte*>(from), bytes);
 }
 
-bool CanReach(pid_t process, uint64_t address, uint64_t bytes) {
-  if (bytes == 0) return true;
-  if (address + (bytes - 1) < address) return false;
-  std::byte probe;
-  return ReadProcess(process, address, &probe, 1).ok() &&
-         ReadProcess(process, address + (bytes - 1), &probe, 1).ok();
-}
-
 }  // namespace harmonaize

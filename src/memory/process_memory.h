@@ -28,8 +28,4 @@ Status ReadProcess(pid_t process, uint64_t address, std::byte* to, size_t bytes)
 /// Copies `bytes` from `from` to `address` in `process`.
 Status WriteProcess(pid_t process, uint64_t address, const std::byte* from, size_t bytes);
 
-/// Whether the kernel lets this process read the first and the last of `bytes` at `address`. False
-/// means that the buffer must be staged by its owner. With `bytes` 0 it tells nothing and is true.
-bool CanReach(pid_t process, uint64_t address, uint64_t bytes);
-
 }  // namespace harmonaize

@@ -258,14 +258,15 @@ class Kernel {
                               size_t bytes) {
     const Tag d;
     Vector accumulators[kVectors * kParts];
-    Lane* const kept = pass.accumulators + (begin - pass.block) / Format::kElementBytes;
+    // Where this tile's accumulators wait between the groups, if there are several.
+    const size_t kept = (begin - pass.block) / Format::kElementBytes;
     size_t input = pass.first;
     if (input == 0) {
       Load<kVectors, kPartial>(arguments, pass, input++, begin, bytes, accumulators);
     } else {
       HWY_UNROLL(8)
       for (size_t i = 0; i < kVectors * kParts; ++i) {
-        accumulators[i] = hn::Load(d, kept + i * kLanes);
+        accumulators[i] = hn::Load(d, pass.accumulators + kept + i * kLanes);
       }
     }
     for (; input < pass.last; ++input) {
@@ -279,7 +280,7 @@ class Kernel {
     if (input < arguments.inputs.size()) {
       HWY_UNROLL(8)
       for (size_t i = 0; i < kVectors * kParts; ++i) {
-        hn::Store(accumulators[i], d, kept + i * kLanes);
+        hn::Store(accumulators[i], d, pass.accumulators + kept + i * kLanes);
       }
       return;
     }

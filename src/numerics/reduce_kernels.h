@@ -13,7 +13,7 @@ using ReduceKernel = void (*)(const ReduceArguments&);
 // Each is specialised for every target in HWY_TARGETS, in the file that is named after it, and
 // answers only for the types that it names.
 
-/// The eight integer types.
+/// The six integer types.
 template <int64_t kTarget>
 ReduceKernel IntegerKernel(DataType type, ReduceOperator op);
 /// float32 and float64.

@@ -33,7 +33,8 @@ enum class StepKind : uint8_t {
   /// The peer host -> m destinations.
   kReceive,
   /// The peer host and n sources -> m destinations. Every destination gets the left fold of the
-  /// received data and the sources, in this order.
+  /// received data and the sources, in this order. The sources are not read before the message is
+  /// on its way: what orders its send orders this too.
   kReceiveReduce,
 };
 inline constexpr int kStepKindCount = 6;

@@ -157,14 +157,8 @@ TEST_F(ErrorsTest, WrongJoinsAreRefused) {
 }
 
 TEST_F(ErrorsTest, AbortReturnsWhateverThePeersDo) {
-  ncclUniqueId id;
-  ASSERT_NCCL(ncclGetUniqueId(&id));
   ncclComm_t communicators[2];
-  ASSERT_NCCL(ncclGroupStart());
-  for (int rank = 0; rank < 2; ++rank) {
-    ASSERT_NCCL(ncclCommInitRank(&communicators[rank], 2, id, rank));
-  }
-  ASSERT_NCCL(ncclGroupEnd());
+  ASSERT_NCCL(ncclCommInitAll(communicators, 2, nullptr));
   // Rank 0 waits in a collective that rank 1 never joins; another thread aborts it.
   ncclResult_t result = ncclSuccess;
   std::thread waiting([&] { result = AllReduce(communicators[0], 100); });
@@ -201,14 +195,8 @@ TEST_F(ErrorsTest, AStreamTellsOfAFailureAtSynchronize) {
 }
 
 TEST_F(ErrorsTest, ADeadDaemonIsNoticedByAll) {
-  ncclUniqueId id;
-  ASSERT_NCCL(ncclGetUniqueId(&id));
   ncclComm_t communicators[2];
-  ASSERT_NCCL(ncclGroupStart());
-  for (int rank = 0; rank < 2; ++rank) {
-    ASSERT_NCCL(ncclCommInitRank(&communicators[rank], 2, id, rank));
-  }
-  ASSERT_NCCL(ncclGroupEnd());
+  ASSERT_NCCL(ncclCommInitAll(communicators, 2, nullptr));
   ncclResult_t result = ncclSuccess;
   std::thread waiting([&] { result = AllReduce(communicators[0], 100); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -8,7 +8,7 @@ harmonaize_unit_test(
 # A program of its own, because it replaces operator new.
 harmonaize_unit_test(
   executor_allocation_test
-  SOURCES executor_allocation_counter.cc executor_allocation_test.cc executor_testing.cc
+  SOURCES executor_allocation_test.cc executor_testing.cc replaced_new.cc
   LINKS harmonaize_executor)
 
 # Prints numbers and proves nothing: run by hand.

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "tests/unit/executor_allocation_counter.h"
 #include "tests/unit/executor_testing.h"
+#include "tests/unit/replaced_new.h"
 
 namespace harmonaize {
 namespace {

@@ -62,6 +62,9 @@ TEST(CutWork, StagedDataStaysInHalfTheCache) {
     const Cut cut = CutOrFail(shape);
     EXPECT_LE(cut.slice_elements * 4 * static_cast<uint64_t>(slots), kMachine.cache_bytes / 2);
     EXPECT_GE(cut.staging_bytes, cut.slice_elements * 4 * static_cast<uint64_t>(slots));
+    if (slots <= 64) {
+      EXPECT_LE(cut.staging_bytes, UsualStagingBytes(kMachine));
+    }
   }
 }
 

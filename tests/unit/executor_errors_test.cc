@@ -73,6 +73,14 @@ TEST_F(BindErrors, RefusesScratchThatIsNotThere) {
   ExpectRefused(Code::kInternalError, "scratch[1]");
 }
 
+TEST_F(BindErrors, RefusesStepsWithoutSources) {
+  for (StepKind kind : {StepKind::kReduce, StepKind::kCopy, StepKind::kExchange}) {
+    program_.steps = {Step{kind, {}, {}, -1, {}}};
+    binding_.program = &program_;
+    ExpectRefused(Code::kInternalError, StepKindName(kind));
+  }
+}
+
 TEST_F(BindErrors, RefusesToDivideOrScalePartialResults) {
   program_.scratch_blocks = 1;
   program_.steps = {
@@ -94,6 +102,9 @@ TEST_F(BindErrors, ChecksTheValues) {
   binding_.type = static_cast<DataType>(99);
   ExpectRefused(Code::kInvalidArgument, "99 is no data type");
   binding_.type = DataType::kFloat64;
+  binding_.op = static_cast<ReduceOperator>(kReduceOperatorCount);
+  ExpectRefused(Code::kInvalidArgument, "6 is no operator");
+  binding_.op = ReduceOperator::kSum;
   binding_.count = uint64_t{1} << 61;
   ExpectRefused(Code::kInvalidArgument, "too many");
   const Schedule gather = OneHost(Collective::kAllGather, 2, 0, false);

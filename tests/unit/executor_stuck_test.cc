@@ -45,7 +45,7 @@ class StuckWorkers : public testing::Test {
     if (!hostile_.valid()) GTEST_SKIP() << "the kernel gives no userfaultfd to this user";
   }
 
-  void Start(Execution& execution, const Buffer& from, const Buffer& to, uint64_t count) {
+  void Bind(Execution& execution, const Buffer& from, const Buffer& to, uint64_t count) {
     const std::array<Buffer, 2> inputs = {from, Buffer{}};
     const std::array<Buffer, 2> outputs = {Buffer{}, to};
     Binding binding;
@@ -55,6 +55,9 @@ class StuckWorkers : public testing::Test {
     binding.inputs = inputs;
     binding.outputs = outputs;
     ASSERT_TRUE(execution.Bind(binding, (*executor_)->machine()).ok());
+  }
+  void Start(Execution& execution, const Buffer& from, const Buffer& to, uint64_t count) {
+    Bind(execution, from, to, count);
     (*executor_)->Start(&execution);
   }
 
@@ -139,6 +142,35 @@ TEST_F(StuckWorkers, DoNotHoldUpCancelOfOthersNorTheEnd) {
   EXPECT_LT(MonotonicNanoseconds() - before, 2'000'000'000u);
   hostile_.End();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+TEST_F(StuckWorkers, DoNotHoldUpWhatCameWhileTheyLookedForWork) {
+  Executor::Options options;
+  options.workers = 2;
+  options.spin_nanoseconds = 20'000'000;
+  executor_ = std::make_unique<TestExecutor>(std::move(options));
+  Execution stuck;
+  Execution other;
+  std::vector<std::byte> more(kBytes);
+  for (int i = 0; i < 10; ++i) {
+    // Both workers sleep; then one is woken, and looks for work once it is done.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Start(other, Mapped(memory_), Mapped(more), 1000);
+    ASSERT_EQ(executor_->Wait(), &other);
+    // If it finds the one of these that it cannot finish, the other worker has to come for the
+    // other. What is found, and when, is chance; hence the rounds, and both orders.
+    Bind(stuck, hostile_.At(0), Mapped(memory_), 1000);
+    Bind(other, Mapped(memory_), Mapped(more), 1000);
+    (*executor_)->Start(i % 2 == 0 ? &other : &stuck);
+    (*executor_)->Start(i % 2 == 0 ? &stuck : &other);
+    const uint64_t deadline = MonotonicNanoseconds() + 2'000'000'000;
+    Execution* finished = nullptr;
+    while (finished == nullptr && MonotonicNanoseconds() < deadline) {
+      finished = (*executor_)->TakeFinished();
+    }
+    ASSERT_EQ(finished, &other) << "round " << i;
+    ASSERT_EQ(ReplaceUntilFinished(), &stuck);
+  }
 }
 
 }  // namespace

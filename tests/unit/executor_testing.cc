@@ -101,11 +101,11 @@ void ForeignProcess::End() {
   address_ = 0;
 }
 
-TestExecutor::TestExecutor(int workers, size_t cache_bytes, size_t last_level_bytes) {
-  Executor::Options options;
-  options.workers = workers;
-  options.cache_bytes = cache_bytes;
-  options.last_level_bytes = last_level_bytes;
+TestExecutor::TestExecutor(int workers, size_t cache_bytes, size_t last_level_bytes)
+    : TestExecutor(Executor::Options{
+          .workers = workers, .cache_bytes = cache_bytes, .last_level_bytes = last_level_bytes}) {}
+
+TestExecutor::TestExecutor(Executor::Options options) {
   options.wake_owner = [this] {
     wakes_.fetch_add(1, std::memory_order_release);
     wakes_.notify_one();

@@ -48,6 +48,7 @@ class TestExecutor {
  public:
   explicit TestExecutor(int workers, size_t cache_bytes = size_t{1} << 20,
                         size_t last_level_bytes = size_t{32} << 20);
+  explicit TestExecutor(Executor::Options options);
 
   Executor& operator*() { return *executor_; }
   Executor* operator->() { return executor_.get(); }

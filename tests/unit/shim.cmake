@@ -43,6 +43,8 @@ endforeach()
 
 harmonaize_unit_test(shim_config_test SOURCES shim_config_test.cc LINKS harmonaize_shim)
 harmonaize_unit_test(shim_debug_log_test SOURCES shim_debug_log_test.cc LINKS harmonaize_shim)
+harmonaize_unit_test(shim_no_memory_test SOURCES shim_no_memory_test.cc replaced_new.cc
+                     LINKS harmonaize_shim)
 harmonaize_unit_test(shim_face_test SOURCES shim_face_test.cc LINKS harmonaize_headers
                      harmonaize_nccl)
 

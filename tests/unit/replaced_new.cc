@@ -1,0 +1,58 @@
+#include "tests/unit/replaced_new.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<int> allocations{0};
+std::atomic<int> allocations_left{-1};
+
+void* Allocate(size_t bytes, size_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  const int left = allocations_left.load(std::memory_order_relaxed);
+  if (left == 0) throw std::bad_alloc();
+  if (left > 0) allocations_left.fetch_sub(1, std::memory_order_relaxed);
+  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  return Allocate(bytes, alignof(max_align_t));
+}
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  return Allocate(bytes, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace harmonaize {
+
+int AllocationCount() {
+  return allocations.load(std::memory_order_relaxed);
+}
+
+void LimitAllocations(int limit) {
+  allocations_left.store(limit, std::memory_order_relaxed);
+}
+
+int AllocationsLeft() {
+  return allocations_left.load(std::memory_order_relaxed);
+}
+
+}  // namespace harmonaize
