@@ -1,7 +1,6 @@
 // The operations. Each call fills a Request; what follows is the same for all.
 
 #include <cstring>
-#include <limits>
 
 #include "include/nccl.h"
 #include "shim/face.h"
@@ -48,8 +47,9 @@ Status CheckBuffer(const Request& request, const void* buffer, uint64_t blocks, 
   if (blocks == 0 || request.count == 0) return Status::Ok();
   HZ_RETURN_IF_ERROR(CheckPointer(buffer, name));
   const uint64_t element = DataTypeSize(static_cast<DataType>(request.type));
-  const uint64_t room = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  if (request.count > room / blocks / element) {
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(request.count, element, &bytes) ||
+      __builtin_mul_overflow(bytes, blocks, &bytes)) {
     return InvalidArgument("count is {}: {} blocks of {} bytes an element are more than memory",
                            request.count, blocks, element);
   }

@@ -18,9 +18,14 @@ const char* CodeName(Code code) {
   return "unknown code";
 }
 
+const std::string& Status::NoMessage() {
+  static const std::string* const kNone = new std::string();
+  return *kNone;
+}
+
 std::string Status::ToString() const {
   if (ok()) return "ok";
-  return fmt::format("{}: {}", CodeName(code_), message_);
+  return fmt::format("{}: {}", CodeName(code()), message());
 }
 
 Status ErrnoError(int error_number, std::string what) {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -24,23 +24,42 @@ enum class Code : int {
 /// "invalid argument", ...
 const char* CodeName(Code code);
 
-/// A code and, unless it is kOk, a sentence that names the thing and the way out.
+/// A code and, unless it is kOk, a sentence that names the thing and the way out. An ok status is a
+/// null pointer, so what goes well costs nothing.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(Code code, std::string message)
+      : failure_(code == Code::kOk ? nullptr : new Failure{code, std::move(message)}) {}
+  Status(const Status& other) : failure_(Copy(other)) {}
+  Status(Status&&) = default;
+  Status& operator=(const Status& other) {
+    if (this != &other) failure_ = Copy(other);
+    return *this;
+  }
+  Status& operator=(Status&&) = default;
+  ~Status() = default;
 
   static Status Ok() { return Status(); }
 
-  bool ok() const { return code_ == Code::kOk; }
-  Code code() const { return code_; }
-  const std::string& message() const { return message_; }
+  bool ok() const { return failure_ == nullptr; }
+  Code code() const { return ok() ? Code::kOk : failure_->code; }
+  /// "" when ok.
+  const std::string& message() const { return ok() ? NoMessage() : failure_->message; }
   /// "invalid usage: ranks disagree ..."
   std::string ToString() const;
 
  private:
-  Code code_ = Code::kOk;
-  std::string message_;
+  struct Failure {
+    Code code;
+    std::string message;
+  };
+  static std::unique_ptr<Failure> Copy(const Status& other) {
+    return other.ok() ? nullptr : std::make_unique<Failure>(*other.failure_);
+  }
+  static const std::string& NoMessage();
+
+  std::unique_ptr<Failure> failure_;
 };
 
 template <typename... Args>
