@@ -47,8 +47,8 @@ ncclResult_t ToResult(const Status& status) {
   return ncclInternalError;
 }
 
-ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& status) {
-  if (status.ok() || status.code() == Code::kInProgress) return ToResult(status);
+ncclResult_t ConcludeFailure(const char* function, ncclComm_t comm, const Status& status) {
+  if (status.code() == Code::kInProgress) return ToResult(status);
   try {
     const std::string text = fmt::format("{}: {}", function, status.message());
     RememberError(text);
@@ -64,16 +64,8 @@ ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& statu
 
 Status CheckHandle(ncclComm_t comm) {
   HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
-  // Relaxed: who uses a handle while another thread destroys it is beyond help by ordering.
-  if (comm->state.load(std::memory_order_relaxed) != ncclComm::kAlive) {
-    return InvalidArgument("comm {} is not a communicator, or was destroyed", fmt::ptr(comm));
-  }
-  return Status::Ok();
-}
-
-Status CheckPointer(const void* pointer, const char* name) {
-  if (pointer == nullptr) return InvalidArgument("{} is NULL", name);
-  return Status::Ok();
+  if (IsAlive(comm)) return Status::Ok();
+  return InvalidArgument("comm {} is not a communicator, or was destroyed", fmt::ptr(comm));
 }
 
 const char* LastErrorText(ncclComm_t comm) noexcept try {

@@ -159,7 +159,7 @@ Status Communicator::AsyncState() {
   return first_failure_;
 }
 
-Status Communicator::CheckUsable() {
+Status Communicator::CheckThoroughly() {
   if (session_->inherited()) {
     return InvalidUsage(
         "this process was forked from the one that made the communicator; make a new communicator "

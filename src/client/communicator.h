@@ -59,7 +59,7 @@ class Communicator {
   /// ok; kInProgress while it forms or a non-blocking call is under way; or the first failure.
   Status AsyncState();
   /// ok when operations may be posted; else what is in the way.
-  Status CheckUsable();
+  Status CheckUsable() { return Usable() ? Status::Ok() : CheckThoroughly(); }
 
   /// The failure that has ended the communicator, if one has. Looks at the daemon's socket: a
   /// system call.
@@ -130,6 +130,15 @@ class Communicator {
                                                     const CommunicatorOptions& options,
                                                     std::span<const std::byte> tail = {});
   MemberSlot& slot() const { return session_->member_slot(member_); }
+  // All is well at a glance: every operation asks.
+  bool Usable() const {
+    return !session_->inherited() && !session_->lost() &&
+           slot().state.load(std::memory_order_acquire) ==
+               static_cast<uint32_t>(MemberState::kReady) &&
+           rank() >= 0 && !operation_pending_.load(std::memory_order_acquire) &&
+           !finalizing_.load(std::memory_order_acquire);
+  }
+  Status CheckThoroughly();
   Status SlotFailure() const;
   Status TakeOperationFailure();
   Status OnTick();
