@@ -120,4 +120,15 @@ ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept
   return Call(function, comm, [&] { return body(*communicator); });
 }
 
+/// The same for a function that posts an operation: what one thread at a time does on a
+/// communicator.
+template <typename Body>
+ncclResult_t PostOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
+  if (!IsAlive(comm)) return Call(function, nullptr, [&] { return CheckHandle(comm); });
+  Communicator* const communicator = comm->communicator.get();
+  const InOperation in_operation(communicator);
+  ShowRankOf(*communicator);
+  return Call(function, comm, [&] { return body(*communicator); });
+}
+
 }  // namespace harmonaize::shim

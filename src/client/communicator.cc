@@ -279,7 +279,7 @@ Status Communicator::Abort() {
     static_cast<void>(session_->Call<EmptyReply>(request));
   }
   // The daemon has ended every operation by now, so each thread inside is on its way out.
-  while (users_.load(std::memory_order_acquire) > 0) {
+  while (users_.load(std::memory_order_acquire) > 0 || posting_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   return Status::Ok();

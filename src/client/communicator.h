@@ -111,6 +111,7 @@ class Communicator {
 
  private:
   friend class InUse;
+  friend class InOperation;
 
   struct StreamUse {
     uint32_t stream;
@@ -163,12 +164,29 @@ class Communicator {
   std::atomic<bool> finalizing_{false};
   std::atomic<bool> operation_pending_{false};
   std::atomic<bool> aborted_{false};
-  std::atomic<int> users_{0};  ///< Threads inside a call, see InUse.
+  std::atomic<int> users_{0};         ///< Threads inside a call, see InUse.
+  std::atomic<bool> posting_{false};  ///< One is posting an operation, see InOperation.
   std::atomic<uint32_t> notice_seen_{0};
 
   mutable std::mutex failure_mutex_;  // guards the two below
   Status first_failure_;
   std::string last_error_;
+};
+
+/// While it lives, this thread posts an operation on the communicator; to Abort the same as InUse,
+/// but without a locked instruction, because one thread at a time may post.
+class InOperation {
+ public:
+  explicit InOperation(Communicator* communicator) : posting_(communicator->posting_) {
+    posting_.store(true, std::memory_order_relaxed);
+  }
+  // Release, with the acquire in Abort.
+  ~InOperation() { posting_.store(false, std::memory_order_release); }
+  InOperation(const InOperation&) = delete;
+  InOperation& operator=(const InOperation&) = delete;
+
+ private:
+  std::atomic<bool>& posting_;
 };
 
 /// While it lives, this thread is inside a call on each of the communicators: an Abort in another

@@ -145,6 +145,8 @@ void InlineOperation::StartCollective() {
     piece_elements_ = operation_->count;
     pieces_ = 1;
   } else {
+    // Both buffers of two ranks: beyond the last-level cache the result need not go through it.
+    non_temporal_ = 4 * bytes > path_->last_level_cache_bytes();
     // Blocks begin at cache lines.
     piece_elements_ = kInlineSlotBytes / blocks / kCacheLineBytes * kCacheLineBytes / element;
     pieces_ = (operation_->count + piece_elements_ - 1) / piece_elements_;
@@ -172,10 +174,8 @@ void InlineOperation::AdvanceCollective() {
 
 InlinePiece InlineOperation::PieceAt(uint64_t piece) const {
   const uint64_t first = piece * piece_elements_;
-  const uint64_t elements = std::min(piece_elements_, operation_->count - first);
-  // Both buffers of both neighbours: beyond the last-level cache the result need not go through it.
-  const uint64_t touched = 4 * operation_->count * DataTypeSize(operation_->type);
-  return {first, elements, piece_elements_, touched > path_->last_level_cache_bytes()};
+  return {first, std::min(piece_elements_, operation_->count - first), piece_elements_,
+          non_temporal_};
 }
 
 void InlineOperation::Publish(uint64_t piece) {

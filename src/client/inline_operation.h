@@ -71,6 +71,7 @@ class InlineOperation {
   State state_ = State::kWaiting;
   bool agreed_ = false;
   bool in_line_ = false;  // the data fits beside the flag
+  bool non_temporal_ = false;
   uint64_t piece_elements_ = 0;
   uint64_t pieces_ = 0;
   uint64_t published_ = 0;
