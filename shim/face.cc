@@ -62,6 +62,25 @@ ncclResult_t ConcludeFailure(const char* function, ncclComm_t comm, const Status
   return ToResult(status);
 }
 
+ncclResult_t ConcludeException(const char* function, ncclComm_t comm) noexcept {
+  ncclResult_t result = ncclInternalError;
+  try {
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      result = ncclSystemError;
+      return ConcludeFailure(function, comm, SystemError("out of memory"));
+    } catch (const std::exception& exception) {
+      return ConcludeFailure(function, comm, InternalError("{}", exception.what()));
+    } catch (...) {
+      return ConcludeFailure(function, comm, InternalError("an exception of unknown type"));
+    }
+  } catch (...) {
+    RememberError(function);
+    return result;
+  }
+}
+
 Status CheckHandle(ncclComm_t comm) {
   HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
   if (IsAlive(comm)) return Status::Ok();

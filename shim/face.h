@@ -95,18 +95,18 @@ inline Status CheckPointer(const void* pointer, const char* name) {
 /// Shows the rank of `communicator` in the lines that this thread logs from here on.
 void ShowRankOf(const Communicator& communicator);
 
+/// Ends a call that threw; to be called while the exception is handled. Without memory even for its
+/// text, the text is `function`.
+ncclResult_t ConcludeException(const char* function, ncclComm_t comm) noexcept;
+
 /// Runs `body`, which gives a Status, as the API function `function`. No exception gets out.
 /// `comm`, unless NULL, remembers a failure's text.
 template <typename Body>
 ncclResult_t Call(const char* function, ncclComm_t comm, Body&& body) noexcept {
   try {
     return Conclude(function, comm, body());
-  } catch (const std::bad_alloc&) {
-    return Conclude(function, comm, SystemError("out of memory"));
-  } catch (const std::exception& exception) {
-    return Conclude(function, comm, InternalError("{}", exception.what()));
   } catch (...) {
-    return Conclude(function, comm, InternalError("an exception of unknown type"));
+    return ConcludeException(function, comm);
   }
 }
 

@@ -159,7 +159,9 @@ void InlineOperation::AdvanceCollective() {
     if (published_ < pieces_ && published_ <= taken_ + kInlineLookahead) {
       const uint64_t piece = published_++;
       Publish(piece);
-      path_->CollectiveAt(sequence_->slot + piece).Post(sequence_->ticket + piece);
+      Rendezvous place = path_->CollectiveAt(sequence_->slot + piece);
+      place.own_line().scalar = operation_->scalar;
+      place.Post(sequence_->ticket + piece);
       path_->Notify();
       continue;
     }
@@ -189,8 +191,10 @@ void InlineOperation::TakeIn(uint64_t piece) {
   if (operation_->count == 0) return;
   std::array<const std::byte*, kMaxInlineRanks> slots;
   std::array<uint64_t, kMaxInlineRanks> scalars;
+  // The line of the piece, like its slot, is left alone until all have taken it in.
+  const Rendezvous place = path_->CollectiveAt(sequence_->slot + piece);
   for (int i = 0; i < path_->ranks(); ++i) {
-    const InlineLine& line = rendezvous_.line_of(i);
+    const InlineLine& line = place.line_of(i);
     const auto index = static_cast<size_t>(i);
     slots[index] = in_line_ ? line.data : path_->SlotOf(i, sequence_->slot + piece);
     if (operation_->op == ReduceOperator::kPreMulSum) scalars[index] = line.scalar;
