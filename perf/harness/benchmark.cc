@@ -56,8 +56,8 @@ class Benchmark {
   RunRecord record_;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<Team> team_;
-  std::unique_ptr<Watchdog> watchdog_;
   std::vector<std::vector<Rank>> ranks_;  // by thread
+  std::unique_ptr<Watchdog> watchdog_;
   ncclUniqueId id_{};
 };
 
@@ -65,7 +65,11 @@ Status Benchmark::Connect() {
   Result<Launch> launch = ReadLaunch([](const char* name) { return std::getenv(name); }, getppid());
   if (!launch.ok()) return launch.status();
   record_.launch = *launch;
-  if (options_.root >= total_ranks()) {
+  if (launch->processes > kMostRanks / options_.ranks_per_process()) {
+    return InvalidArgument("{} processes x -t {} x -g {}: more than {} ranks", launch->processes,
+                           options_.threads, options_.ranks_per_thread, kMostRanks);
+  }
+  if (spec_.rooted && options_.root >= total_ranks()) {
     return InvalidArgument("-r {}: there are {} ranks, numbered from 0", options_.root,
                            total_ranks());
   }
@@ -153,8 +157,9 @@ Status Benchmark::DestroyCommunicators() {
 }
 
 void Benchmark::AbortCommunicators() {
+  // It may still be revoking.
+  watchdog_.reset();
   // Buffers may only go once nobody works on them any more, which an abort makes sure of.
-  if (watchdog_->fired()) return;
   for (std::vector<Rank>& ranks : ranks_) {
     for (Rank& rank : ranks) ncclCommAbort(rank.comm);
   }
@@ -232,7 +237,13 @@ Status Benchmark::RunThreads() {
   const auto body = [this, &statuses](int thread) {
     Status& status = statuses[static_cast<size_t>(thread)];
     status = RunThread(thread);
-    if (!status.ok()) team_->Fail(status);
+    if (status.ok()) return;
+    team_->Fail(status);
+    // Who waits in a collective for this thread returns only because of this. The handles stay
+    // valid for the other threads.
+    for (Rank& rank : ranks_[static_cast<size_t>(thread)]) {
+      ncclCommRevoke(rank.comm, NCCL_REVOKE_DEFAULT);
+    }
   };
   std::vector<std::thread> threads;
   for (int thread = 1; thread < options_.threads; ++thread) threads.emplace_back(body, thread);
@@ -265,7 +276,9 @@ Status Benchmark::Run(const std::vector<std::string>& arguments) {
   if (speaks() && !options_.output_file.empty()) {
     record_.end_time = Timestamp();
     record_.error = status.ok() ? "" : status.message();
-    HZ_RETURN_IF_ERROR(WriteJson(record_, options_.output_file));
+    const Status written = WriteJson(record_, options_.output_file);
+    HZ_RETURN_IF_ERROR(status);
+    HZ_RETURN_IF_ERROR(written);
   }
   HZ_RETURN_IF_ERROR(status);
   return DestroyCommunicators();
