@@ -21,10 +21,11 @@ namespace {
 constexpr const char* kDescription =
     R"(The Harmonaize daemon: carries out the collectives of this host's NCCL programs.
 
-Without options it listens at the default socket (/run/harmonaize/harmonaized.sock for root,
-$XDG_RUNTIME_DIR/harmonaize/harmonaized.sock for others, $HARMONAIZE_SOCKET where that is set) with
-one worker thread for each processor. It stays in the foreground, tells systemd when it is ready,
-and ends cleanly on SIGTERM or SIGINT.)";
+Without options it listens at the default socket ($HARMONAIZE_SOCKET where that is set;
+/run/harmonaize/harmonaized.sock for root; for others $XDG_RUNTIME_DIR/harmonaize/harmonaized.sock,
+or /tmp/harmonaize-UID/harmonaized.sock where that is unset) with one worker thread for each
+processor it may run on. It stays in the foreground, tells systemd when it is ready, and ends
+cleanly on SIGTERM or SIGINT.)";
 
 constexpr const char* kExamples = R"(
 Examples:
