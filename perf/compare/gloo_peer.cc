@@ -1,6 +1,7 @@
 // The collectives of Gloo over loopback TCP:
 //
 //   compare_gloo RANKS FOLDER
+//   compare_gloo --version
 //
 // Gloo has no reduce-scatter of this interface.
 
@@ -9,6 +10,7 @@
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/config.h>
 #include <gloo/gather.h>
 #include <gloo/math.h>
 #include <gloo/reduce.h>
@@ -23,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "perf/compare/forked_ranks.h"
@@ -180,6 +183,10 @@ bool Serve(const char* folder, int rank, int ranks) try {
 }
 
 int Main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::printf("%d.%d.%d\n", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH);
+    return 0;
+  }
   const int ranks = argc == 3 ? std::atoi(argv[1]) : 0;
   if (ranks < 1) {
     std::fprintf(stderr, "usage: %s RANKS FOLDER (perf/compare starts this)\n", argv[0]);

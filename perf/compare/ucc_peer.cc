@@ -1,6 +1,7 @@
 // The collectives of UCC:
 //
 //   compare_ucc RANKS FOLDER
+//   compare_ucc --version
 //
 // An operation is made once, as persistent, and posted again and again: the fastest that UCC has.
 // UCC has no send and receive.
@@ -10,6 +11,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "perf/compare/forked_ranks.h"
 #include "perf/compare/peer_loop.h"
@@ -172,6 +174,10 @@ bool Serve(const char* folder, int rank, int ranks) {
 }
 
 int Main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::puts(ucc_get_version_string());
+    return 0;
+  }
   const int ranks = argc == 3 ? std::atoi(argv[1]) : 0;
   if (ranks < 1) {
     std::fprintf(stderr, "usage: %s RANKS FOLDER (perf/compare starts this)\n", argv[0]);

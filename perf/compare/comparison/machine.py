@@ -94,7 +94,9 @@ def versions(places):
     """Of what can tell: {library: version}."""
     found = {"harmonaize": _first_line([places.path("harmonaize"), "--version"]),
              "openmpi": _first_line(["mpirun.openmpi", "--version"]),
-             "mpich": _first_line(["mpiexec.mpich", "--version"])}
+             "mpich": _first_line(["mpiexec.mpich", "--version"]),
+             "ucc": _first_line([places.path("compare_ucc"), "--version"]),
+             "gloo": _first_line([places.path("compare_gloo"), "--version"])}
     found = {name: version.rpartition(" ")[2] for name, version in found.items()}
     commit = _first_line(["git", "-C", places.programs, "describe", "--always", "--dirty",
                           "--exclude", "*"])

@@ -42,7 +42,8 @@ examples
   build/release/bin/compare_plot all.json             (draws them)
   build/release/bin/compare --series openmpi,mpich,bound --sizes 8,32K,8M   (without Harmonaize)
 
-Exit status: 0; 1 when a series of ours failed or gave a wrong result; 2 for wrong arguments.
+Exit status: 0; 1 when a series of ours failed or gave a wrong result; 2 for wrong arguments; 130 when
+interrupted: what was measured until then is shown and kept.
 """
 
 

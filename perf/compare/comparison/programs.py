@@ -70,11 +70,15 @@ class Daemon:
         log_path = os.path.join(folder, "daemon.log")
         self.process = Process([*prefix, program, "--socket", self.socket], log_path)
         deadline = time.monotonic() + _START_SECONDS
-        while not os.path.exists(self.socket):
+        while not self._listens():
             if not self.process.running() or time.monotonic() > deadline:
                 self.process.stop()
                 raise RunError(f"the daemon did not come up: {self.process.last_words()}")
             time.sleep(0.02)
+
+    def _listens(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+            return probe.connect_ex(self.socket) == 0
 
     def environment(self):
         return {**os.environ, "HARMONAIZE_SOCKET": self.socket}

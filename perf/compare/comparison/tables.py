@@ -111,7 +111,7 @@ def _goal_cells(cell, series, pick):
     measured = f"{_show(ratio.value)}x" if ratio else "-"
     if goal and goal.bound and share:
         measured += f", {share.value:.0%}"
-    return f"{measured:>13}{_goal_text(goal):>22}  {goals.judge(cell, series, pick):<8}"
+    return f"{measured:>13}{_goal_text(goal):>24}  {goals.judge(cell, series, pick):<8}"
 
 
 def _count(record, cells, series):
@@ -129,7 +129,7 @@ def summary(record):
     for (collective, ranks), cells in groups(record) if ours else []:
         lines += ["", f"# goals: {collective}, {ranks} ranks; times as fast as the fastest peer"]
         lines.append(("# " + f"{'size':>12}" + "".join(
-            f"{name:>13}{'goal':>22}  {'':<8}" for name in ours)).rstrip())
+            f"{name:>13}{'goal':>24}  {'':<8}" for name in ours)).rstrip())
         for cell in cells:
             lines.append(f"  {show_size(cell['size']):>12}" + "".join(
                 _goal_cells(cell, name, record["statistic"]) for name in ours).rstrip())
@@ -147,7 +147,8 @@ def quietness(record):
     doubtful = [cell for cell in cells if results.unsteady(cell)]
     busy = [cell for cell in cells
             if max(cell["load"].values()) > results.QUIET_SHARE]
-    lines = [f"# machine: others used up to {others:.0%} of the processors, the hypervisor up to "
+    lines = ["# interrupted: cells are missing"] if record.get("interrupted") else []
+    lines += [f"# machine: others used up to {others:.0%} of the processors, the hypervisor up to "
              f"{steal:.0%}; {len(doubtful)} of {len(cells)} rows are unsteady (~)"]
     if len(busy) * 10 > len(cells):
         lines.append("# THE MACHINE WAS BUSY: ratios may do, but do not keep these numbers")
