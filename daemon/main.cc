@@ -92,7 +92,11 @@ int Main(int argc, char** argv) {
   app.add_option("-l,--log-level", log_level, "error, warning, info, debug or trace")
       ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}));
   app.add_flag("--print-config", print_config, "Print the configuration in force, and end");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   Result<Config> config = LoadConfig(config_path);
   if (!config.ok()) {

@@ -36,6 +36,8 @@ class Benchmark {
   Status Run(const std::vector<std::string>& arguments);
   int failed() const { return record_.summary.failed; }
   bool speaks() const { return record_.launch.process == 0; }
+  /// Whether a row of the table has been begun and not ended.
+  bool in_row() const { return in_row_; }
 
  private:
   Status Connect();
@@ -54,6 +56,7 @@ class Benchmark {
   const CollectiveSpec& spec_;
   const Options& options_;
   RunRecord record_;
+  bool in_row_ = false;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<Team> team_;
   std::vector<std::vector<Rank>> ranks_;  // by thread
@@ -173,7 +176,10 @@ Status Benchmark::MeasureRow(Worker* worker, const Work& work, bool speaks) {
           work.root,
           {},
           {}};
-  if (speaks) PrintRowStart(row);
+  if (speaks) {
+    PrintRowStart(row);
+    in_row_ = true;
+  }
   for (const bool in_place : {false, true}) {
     Result<Measurement> measurement = worker->Measure(work, in_place);
     if (!measurement.ok()) return measurement.status();
@@ -182,6 +188,7 @@ Status Benchmark::MeasureRow(Worker* worker, const Work& work, bool speaks) {
   }
   if (!speaks) return Status::Ok();
   PrintRowEnd();
+  in_row_ = false;
   record_.summary.Add(row.out_of_place);
   record_.summary.Add(row.in_place);
   record_.rows.push_back(row);
@@ -293,8 +300,7 @@ int RunBenchmark(const CollectiveSpec& spec, int argc, char** argv) {
   const Status status = benchmark.Run(std::vector<std::string>(argv, argv + argc));
   if (!status.ok()) {
     std::fflush(stdout);
-    // A row of process 0's table may have been begun.
-    fmt::print(stderr, "{}{}: {}\n", benchmark.speaks() ? "\n" : "", spec.program,
+    fmt::print(stderr, "{}{}: {}\n", benchmark.in_row() ? "\n" : "", spec.program,
                status.message());
     return 1;
   }
