@@ -11,11 +11,13 @@ from comparison.programs import Daemon, Program, RunError
 _ITERATIONS = [(1 << 10, 100000), (8 << 10, 20000), (64 << 10, 5000), (1 << 20, 1000),
                (16 << 20, 50), (1 << 62, 8)]
 _FEWEST = 3
-# How many tell about how long an operation takes; and, where it is short, how many tell it well.
-_FEW, _MANY = 20, 1000
-_SHORT_US = 100
-# Of several ways those that are this much slower than the fastest are not followed up.
-_HOPELESS = 1.3
+# How many tell about how long an operation takes, though the first ones of a cell may be slow; and
+# the share of the budget in which more of them tell it well.
+_FEW = 20
+_PROBE_SHARE = 0.1
+# Of several ways those that are so many times as slow as the fastest are not followed up. A moment's
+# interruption must not rule out a good one.
+_HOPELESS = 3
 
 
 def most_iterations(size):
@@ -26,8 +28,7 @@ def choose_iterations(size, probed_us, budget_s, fixed=0):
     """The same for all series, but for those so slow that it would take longer than the budget."""
     if fixed:
         return fixed
-    most = most_iterations(size)
-    return max(min(_FEWEST, most), min(most, int(budget_s * 1e6 / probed_us)))
+    return max(_FEWEST, min(most_iterations(size), int(budget_s * 1e6 / probed_us)))
 
 
 def warmup_for(iterations):
@@ -78,14 +79,15 @@ class Team:
 def _probe(team, name, cell, options):
     """Finds out whether a series can do the cell, and how fast: {(series, way): iterations}."""
     library = catalogue.library_of(name)
-    most = most_iterations(cell["size"])
+    few = max(1, min(_FEW, most_iterations(cell["size"]) // 8))
     probed = {}
     for way in catalogue.ways_of(name):
-        time_us = team.measure(library, cell, max(1, min(_FEW, most // 8)), way)
-        if time_us is not None and time_us < _SHORT_US and most > _MANY:
-            time_us = team.measure(library, cell, _MANY, way)
-        if time_us is not None:
-            probed[way] = time_us
+        time_us = team.measure(library, cell, few, way)
+        if time_us is None:
+            continue
+        more = choose_iterations(cell["size"], time_us, _PROBE_SHARE * options.budget)
+        again = few == _FEW and more > few  # not the sizes whose buffers cost more than the probe
+        probed[way] = team.measure(library, cell, more, way) if again else time_us
     return {(name, way): choose_iterations(cell["size"], time_us, options.budget,
                                            options.iterations)
             for way, time_us in probed.items() if time_us <= _HOPELESS * min(probed.values())}
