@@ -15,8 +15,8 @@ _FEWEST = 3
 # the share of the budget in which more of them tell it well.
 _FEW = 20
 _PROBE_SHARE = 0.1
-# Of several ways those that are so many times as slow as the fastest are not followed up. A moment's
-# interruption must not rule out a good one.
+# Of several ways those that are so many times as slow as the fastest are not followed up. An
+# interruption of the probe must not rule out a good one.
 _HOPELESS = 3
 
 

@@ -13,9 +13,10 @@ TABLES = {"latency": [8 << shift for shift in range(11)],             # 8 B to 8
 DESCRIPTION = """\
 Compares Harmonaize with other collective libraries, and with the machine, in one run.
 
-The ranks of all libraries are started once. Then, for each cell (collective, ranks, size), rounds of:
-ours with registered buffers, ours with heap buffers, each peer, the machine's own bound. So whatever
-else the machine is doing hits all alike, and the ratios mean something where single numbers do not.
+The ranks of all libraries are started once. Then, for each cell (collective, ranks, size), rounds
+of: ours with registered buffers, ours with heap buffers, each peer, the machine's own bound. So
+whatever else the machine is doing hits all alike, and the ratios mean something where single
+numbers do not.
 """
 
 EPILOG = """\
@@ -42,8 +43,8 @@ examples
   build/release/bin/compare_plot all.json             (draws them)
   build/release/bin/compare --series openmpi,mpich,bound --sizes 8,32K,8M   (without Harmonaize)
 
-Exit status: 0; 1 when a series of ours failed or gave a wrong result; 2 for wrong arguments; 130 when
-interrupted: what was measured until then is shown and kept.
+Exit status: 0; 1 when a series of ours failed or gave a wrong result; 2 for wrong arguments; 130
+when interrupted: what was measured until then is shown and kept.
 """
 
 

@@ -1,5 +1,5 @@
-"""What the times say. A cell is one collective, number of ranks and size, as measurement.py makes it
-and the JSON file keeps it:
+"""What the times say. A cell is one collective, number of ranks and size, as measurement.py makes
+it and the JSON file keeps it:
 
     {"collective", "ranks", "size",            bytes of the larger buffer
      "times_us": {series: [one a round]},
