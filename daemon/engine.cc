@@ -138,6 +138,14 @@ bool Engine::DrainRing(Session& session) {
   return taken > 0;
 }
 
+bool Engine::TakeInPosted(Session& session) {
+  const uint32_t id = session.id();
+  while (FindSession(id) != nullptr) {
+    if (!DrainRing(session)) break;
+  }
+  return FindSession(id) != nullptr;
+}
+
 bool Engine::RunReady() {
   if (ready_.empty()) return false;
   // In rounds, not by recursion: a stream may hold thousands of tiny operations.

@@ -36,8 +36,8 @@ class Request {
       case MessageType::kShrink: return Shrink();
       case MessageType::kCreateGrowId: return CreateGrowId();
       case MessageType::kGrow: return Grow();
-      case MessageType::kLeave: return Leave<LeaveRequest>(false);
-      case MessageType::kAbort: return Leave<AbortRequest>(true);
+      case MessageType::kLeave: return Leave();
+      case MessageType::kAbort: return Abort();
       case MessageType::kRevoke: return Revoke();
       case MessageType::kRegisterRegion: return RegisterRegion();
       case MessageType::kUnregisterRegion: return UnregisterRegion();
@@ -120,11 +120,18 @@ class Request {
         membership.JoinGrowth(session_, request->id, request->ranks, request->rank, name));
   }
 
-  template <typename Body>
-  Status Leave(bool abort) {
-    const Result<Body> request = Decode<Body>();
+  Status Leave() {
+    const Result<LeaveRequest> request = Decode<LeaveRequest>();
     if (!request.ok()) return request.status();
-    return engine_.membership().Leave(session_, request->member, abort, ReplyLater());
+    if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
+    return engine_.membership().Leave(session_, request->member, ReplyLater());
+  }
+
+  Status Abort() {
+    const Result<AbortRequest> request = Decode<AbortRequest>();
+    if (!request.ok()) return request.status();
+    HZ_RETURN_IF_ERROR(engine_.membership().Abort(session_, request->member));
+    return Reply(EmptyReply{});
   }
 
   Status Revoke() {

@@ -136,7 +136,8 @@ class Communicator {
     return !session_->inherited() && !session_->lost() &&
            slot().state.load(std::memory_order_acquire) ==
                static_cast<uint32_t>(MemberState::kReady) &&
-           rank() >= 0 && !operation_pending_.load(std::memory_order_acquire) &&
+           rank() >= 0 && !aborted_.load(std::memory_order_relaxed) &&
+           !operation_pending_.load(std::memory_order_acquire) &&
            !finalizing_.load(std::memory_order_acquire);
   }
   Status CheckThoroughly();

@@ -124,6 +124,8 @@ struct LeaveRequest {
   static constexpr MessageType kType = MessageType::kLeave;
   uint32_t member = kNoMember;
 };
+/// Ends all that waits. The rank stays a member, so that its threads may still post what they were
+/// about to, and be told; once they are out it leaves.
 struct AbortRequest {
   static constexpr MessageType kType = MessageType::kAbort;
   uint32_t member = kNoMember;
