@@ -28,6 +28,7 @@ Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const In
   header.last_level_cache_bytes = machine.last_level_bytes;
   header.crowded = ranks > Processors() ? 1 : 0;
   segment->Steer(limits);
+  header.steering.open.store(1, std::memory_order_relaxed);
   return segment;
 }
 
@@ -40,6 +41,10 @@ void InlineSegment::Steer(const InlineLimits& limits) {
     }
   }
   steering.stream.store(limits.stream, std::memory_order_relaxed);
+}
+
+void InlineSegment::Close() {
+  header().steering.open.store(0, std::memory_order_relaxed);
 }
 
 uint64_t InlineSegment::operations() const {

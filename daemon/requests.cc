@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "daemon/status_report.h"
 #include "src/ipc/messages.h"
@@ -192,8 +193,15 @@ class Request {
     const Result<InlineSegment*> segment = (*communicator)->Inline();
     if (!segment.ok()) return segment.status();
     if (*segment == nullptr) return Reply(AttachInlineReply{});
+    Member& member = *session_.FindMember(request->member);
+    if (std::exchange(member.attached_inline, true)) {
+      return InvalidUsage("member {} has been given the segment already", request->member);
+    }
     const int descriptors[] = {(*segment)->descriptor()};
-    return Reply(AttachInlineReply{(*communicator)->id(), (*segment)->bytes()}, descriptors);
+    HZ_RETURN_IF_ERROR(
+        Reply(AttachInlineReply{(*communicator)->id(), (*segment)->bytes()}, descriptors));
+    (*segment)->NoteAttached();
+    return Status::Ok();
   }
 
   Status ReportStatus() {

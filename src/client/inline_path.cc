@@ -107,6 +107,7 @@ bool InlinePath::Admits(const Operation& operation) {
     return false;
   }
   const InlineSteering& steering = header().steering;
+  if (steering.open.load(std::memory_order_relaxed) == 0) return false;
   const auto collective = static_cast<size_t>(operation.collective);
   const auto type = static_cast<size_t>(operation.type);
   // Relaxed: whatever is read here is only this rank's wish.

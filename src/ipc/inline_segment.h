@@ -70,9 +70,11 @@ struct alignas(128) InlinePair {
   alignas(128) std::atomic<uint64_t> drained;  ///< Slots that the receiver has emptied, ever.
 };
 
-/// Up to how many bytes (of one block: count times the type's size) an operation goes inline; 0 for
-/// never. The daemon may change it at any time: what one operation does is agreed by its ranks.
+/// Up to how many bytes (of one block: count times the type's size) an operation goes inline. The
+/// daemon may change it at any time: what one operation does is agreed by its ranks.
 struct InlineSteering {
+  /// 0: nothing goes inline, not even an operation without data.
+  std::atomic<uint32_t> open;
   /// With every buffer of the rank in registered memory, and otherwise.
   std::atomic<uint64_t> registered[kCollectiveCount][kDataTypeCount];
   std::atomic<uint64_t> heap[kCollectiveCount][kDataTypeCount];
