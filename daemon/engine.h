@@ -56,7 +56,7 @@ class Engine {
   /// False when it was cut off over that; the session is gone then.
   bool TakeInPosted(Session& session);
 
-  Result<uint32_t> AddRegion(Session& session, Mapping mapping);
+  Result<uint32_t> AddRegion(Session& session, SharedMemory memory);
   /// `done` is called once no operation uses the region.
   Status RemoveRegion(Session& session, uint32_t region, std::function<void()> done);
 

@@ -12,7 +12,7 @@ namespace harmonaize::daemon {
 
 /// Up to which size operations go inline; see InlineSteering. In bytes of one block.
 struct InlineLimits {
-  uint64_t registered = uint64_t{16} << 10;
+  uint64_t registered = uint64_t{1} << 30;
   uint64_t heap = uint64_t{1} << 30;
   uint64_t stream = uint64_t{256} << 10;
 };

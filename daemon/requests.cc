@@ -15,7 +15,7 @@ namespace {
 class Request {
  public:
   Request(Engine& engine, Session& session, const std::shared_ptr<Connection>& connection,
-          const MessageHeader& header, const ControlMessage& message, Mapping region)
+          const MessageHeader& header, const ControlMessage& message, SharedMemory region)
       : engine_(engine),
         session_(session),
         connection_(connection),
@@ -47,6 +47,7 @@ class Request {
       case MessageType::kEstimate: return Estimate();
       case MessageType::kStatus: return ReportStatus();
       case MessageType::kAttachInline: return AttachInline();
+      case MessageType::kMapPeerRegion: return MapPeerRegion();
       case MessageType::kHello: break;
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
@@ -145,7 +146,7 @@ class Request {
   Status RegisterRegion() {
     const Result<uint32_t> region = engine_.AddRegion(session_, std::move(region_));
     if (!region.ok()) return region.status();
-    return Reply(RegisterRegionReply{*region});
+    return Reply(RegisterRegionReply{*region, session_.FindRegion(*region)->shareable() ? 1u : 0u});
   }
 
   Status UnregisterRegion() {
@@ -204,6 +205,22 @@ class Request {
     return Status::Ok();
   }
 
+  Status MapPeerRegion() {
+    const Result<MapPeerRegionRequest> request = Decode<MapPeerRegionRequest>();
+    if (!request.ok()) return request.status();
+    Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
+    if (!communicator.ok()) return communicator.status();
+    const bool exists = request->rank >= 0 && request->rank < (*communicator)->ranks();
+    Member* const peer = exists ? (*communicator)->member(request->rank) : nullptr;
+    Region* const region = peer == nullptr ? nullptr : peer->session->FindRegion(request->region);
+    if (region == nullptr || !region->shareable()) {
+      return RemoteError("rank {} has no region {} any more, or none that can be mapped",
+                         request->rank, request->region);
+    }
+    const int descriptors[] = {region->descriptor()};
+    return Reply(MapPeerRegionReply{region->bytes()}, descriptors);
+  }
+
   Status ReportStatus() {
     AnswerStatus(engine_, *connection_);
     return Status::Ok();
@@ -214,7 +231,7 @@ class Request {
   const std::shared_ptr<Connection> connection_;
   const MessageHeader header_;
   const ControlMessage& message_;
-  Mapping region_;
+  SharedMemory region_;
 };
 
 }  // namespace
@@ -229,7 +246,7 @@ void AnswerStatus(Engine& engine, Connection& connection) {
 }
 
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
-                   const ControlMessage& message, Mapping region) {
+                   const ControlMessage& message, SharedMemory region) {
   Session* found = engine.FindSession(session);
   if (found == nullptr) return;
   const Result<MessageHeader> header = DecodeHeader(message.bytes);

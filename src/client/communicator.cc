@@ -294,6 +294,12 @@ Status Communicator::Abort() {
   return Status::Ok();
 }
 
+Status Communicator::Abandon() {
+  AbortRequest request;
+  request.member = member_;
+  return session_->Call<EmptyReply>(request).status();
+}
+
 Status Communicator::Revoke() {
   RevokeRequest request;
   request.member = member_;

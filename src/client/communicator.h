@@ -73,6 +73,8 @@ class Communicator {
   /// Ends every operation of every rank with an error that names this rank, and leaves. Does not
   /// wait for peers; threads inside a call on this communicator have left it when this returns.
   Status Abort();
+  /// Ends every operation of every rank because this one cannot go on; the rank stays.
+  Status Abandon();
   /// Ends every operation in flight; afterwards only Leave, Split and Shrink make sense.
   Status Revoke();
 

@@ -75,6 +75,7 @@ Status InlineLaunch::RunOne(const Operation& operation, bool* offloaded) {
   for (int spins = 0; spins < kFirstSpins; ++spins) {
     const InlineOperation::State state = one.Advance();
     *offloaded = state == InlineOperation::State::kOffload;
+    if (state == InlineOperation::State::kFailed) return GiveUp(one);
     if (state != InlineOperation::State::kWaiting) return Status::Ok();
   }
   HZ_RETURN_IF_ERROR(AwaitAll());
@@ -117,7 +118,17 @@ Status InlineLaunch::AwaitAll() {
   spins_ = 0;
   waiting_since_ns_ = 0;
   while (!AdvanceAll()) HZ_RETURN_IF_ERROR(Pause());
+  for (InlineOperation& operation : operations_) {
+    if (operation.state() == InlineOperation::State::kFailed) return GiveUp(operation);
+  }
   return Status::Ok();
+}
+
+// The other ranks count on this one, which cannot go on: they must not wait for it.
+Status InlineLaunch::GiveUp(const InlineOperation& operation) {
+  Status failure = operation.failure();
+  static_cast<void>(operation.operation().communicator->Abandon());
+  return failure;
 }
 
 // Whether there is nothing left to wait for.

@@ -30,6 +30,7 @@ class InlineLaunch {
   bool Admits(const Operation& operation);
   bool AllAdmitted(std::span<const Operation> operations);
   Status AwaitAll();
+  static Status GiveUp(const InlineOperation& operation);
   bool AdvanceAll();
   Status Pause();
   void WithdrawAll();

@@ -6,6 +6,7 @@
 
 #include "src/base/status.h"
 #include "src/client/buffer_probe.h"
+#include "src/client/peer_memory.h"
 #include "src/client/rendezvous.h"
 #include "src/client/session.h"
 #include "src/ipc/inline_segment.h"
@@ -72,6 +73,9 @@ class InlinePath {
   void Sleep(uint32_t announced, uint64_t nanoseconds);
   void CancelSleep();
 
+  /// Other ranks' registered memory, for operations that go directly.
+  PeerMemory& peer_memory() { return peer_memory_; }
+
   /// Counts an operation for the operator's statistics.
   void Count(uint64_t bytes) {
     InlineRank& own = rank_area(rank_);
@@ -96,6 +100,7 @@ class InlinePath {
   const int rank_;
   const int ranks_;
   BufferProbe probe_;
+  PeerMemory peer_memory_;
   Sequence collectives_;
   std::vector<Sequence> sends_;     // by peer
   std::vector<Sequence> receives_;  // by peer

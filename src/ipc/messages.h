@@ -39,6 +39,7 @@ enum class MessageType : uint16_t {
   kEstimate,
   kStatus,
   kAttachInline,
+  kMapPeerRegion,
 };
 
 struct MessageHeader {
@@ -145,6 +146,7 @@ struct RegisterRegionRequest {
 };
 struct RegisterRegionReply {
   uint32_t region = 0;
+  uint32_t shareable = 0;  ///< Whether other ranks may map it, see MapPeerRegionRequest.
 };
 struct UnregisterRegionRequest {
   static constexpr MessageType kType = MessageType::kUnregisterRegion;
@@ -185,6 +187,18 @@ struct AttachInlineRequest {
 };
 struct AttachInlineReply {
   uint64_t communicator = 0;
+  uint64_t bytes = 0;
+};
+
+/// For a region that another rank of the same communicator has registered; the reply carries its
+/// descriptor.
+struct MapPeerRegionRequest {
+  static constexpr MessageType kType = MessageType::kMapPeerRegion;
+  uint32_t member = kNoMember;
+  int32_t rank = -1;
+  uint32_t region = 0;
+};
+struct MapPeerRegionReply {
   uint64_t bytes = 0;
 };
 
