@@ -7,7 +7,6 @@
 #include "src/client/communicator.h"
 #include "src/client/inline_data.h"
 #include "src/client/inline_direct.h"
-#include "src/client/memory.h"
 
 namespace harmonaize {
 namespace {
@@ -230,12 +229,11 @@ bool InlineOperation::LocateDirectBuffers() {
   DirectBuffers buffers{0, 0, kNoBuffer, kNoBuffer};
   const auto locate = [&](const void* address, uint64_t bytes, uint64_t* offset, uint32_t* region) {
     if (bytes == 0) return true;
-    const Result<BufferReference> found =
-        RegionTable::Get().LocateShareable(operation_->communicator->session(), address, bytes);
-    if (!found.ok() || found->region == kNoBuffer) return false;
-    *offset = found->offset;
-    *region = found->region;
-    return true;
+    const BufferReference found =
+        path_->Locate(operation_->communicator->session(), address, bytes);
+    *offset = found.offset;
+    *region = found.region;
+    return found.region != kNoBuffer;
   };
   if (!locate(operation_->send, blocks.send * block, &buffers.send_offset, &buffers.send_region) ||
       !locate(operation_->receive, blocks.receive * block, &buffers.receive_offset,
@@ -335,10 +333,10 @@ void InlineOperation::StartSend() {
 // when it has copied the data.
 bool InlineOperation::LocateSend(uint64_t bytes) {
   if (bytes < kLeastDirectBytes) return false;
-  const Result<BufferReference> found = RegionTable::Get().LocateShareable(
-      operation_->communicator->session(), operation_->send, bytes);
-  if (!found.ok() || found->region == kNoBuffer) return false;
-  const DirectBuffers buffers{found->offset, 0, found->region, kNoBuffer};
+  const BufferReference found =
+      path_->Locate(operation_->communicator->session(), operation_->send, bytes);
+  if (found.region == kNoBuffer) return false;
+  const DirectBuffers buffers{found.offset, 0, found.region, kNoBuffer};
   InlineLine& line = rendezvous_.own_line();
   std::memcpy(line.data, &buffers, sizeof buffers);
   line.scalar = kSendDirectly;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/client/buffer_locator.h"
 #include "src/client/buffer_probe.h"
 #include "src/client/peer_memory.h"
 #include "src/client/rendezvous.h"
@@ -73,6 +74,10 @@ class InlinePath {
   void Sleep(uint32_t announced, uint64_t nanoseconds);
   void CancelSleep();
 
+  /// Where this rank's buffers lie in memory that the others can map.
+  BufferReference Locate(Session& session, const void* address, uint64_t bytes) {
+    return locator_.Locate(session, address, bytes);
+  }
   /// Other ranks' registered memory, for operations that go directly.
   PeerMemory& peer_memory() { return peer_memory_; }
 
@@ -100,6 +105,7 @@ class InlinePath {
   const int rank_;
   const int ranks_;
   BufferProbe probe_;
+  BufferLocator locator_;
   PeerMemory peer_memory_;
   Sequence collectives_;
   std::vector<Sequence> sends_;     // by peer

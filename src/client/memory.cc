@@ -28,6 +28,7 @@ Result<void*> RegionTable::Allocate(size_t bytes) {
   madvise(address, rounded, MADV_HUGEPAGE);
   const std::unique_lock lock(mutex_);
   regions_[reinterpret_cast<uintptr_t>(address)] = std::move(region);
+  generation_.fetch_add(1, std::memory_order_release);
   return address;
 }
 
@@ -41,6 +42,7 @@ Status RegionTable::Free(void* address) {
     }
     region = std::move(found->second);
     regions_.erase(found);
+    generation_.fetch_add(1, std::memory_order_release);
   }
   const std::shared_ptr<Session> session = Session::Current();
   if (session == nullptr || region->known_to.load() != session->number() || session->lost()) {

@@ -33,6 +33,10 @@ class RegionTable {
   /// The same for memory that other ranks can map: kNoBuffer for a region that they cannot.
   Result<BufferReference> LocateShareable(Session& session, const void* address, uint64_t bytes);
 
+  /// Grows whenever a range of addresses becomes a region or ceases to be one: what LocateShareable
+  /// answered stays true while this stays the same.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+
   /// Whether the whole range lies in one region.
   bool Contains(const void* address, uint64_t bytes);
 
@@ -49,6 +53,7 @@ class RegionTable {
   std::shared_ptr<Region> Find(uintptr_t address, uint64_t bytes);
   static Status Announce(Session& session, Region& region);
 
+  std::atomic<uint64_t> generation_{0};
   std::shared_mutex mutex_;
   std::map<uintptr_t, std::shared_ptr<Region>> regions_;  // by first address
 };
