@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kCacheLineBytes = 64;
 
 /// Below this it costs less to copy the data through the slots than to wait once more at the end.
-constexpr uint64_t kLeastDirectBytes = 8192;
+constexpr uint64_t kLeastDirectBytes = 4096;
 
 /// In the call word of an operation that goes directly.
 constexpr uint64_t kDirectCall = uint64_t{1} << 63;
