@@ -39,18 +39,23 @@ Status Group::End() {
 
 Status Group::Run() {
   // Taken out first: the group is empty and ready for reuse whatever happens below.
-  const std::vector<Operation> operations = std::exchange(operations_, {});
+  running_.clear();
+  running_.swap(operations_);
   Status status = std::exchange(failure_, Status::Ok());
   if (!status.ok()) {
     for (const Forming& forming : std::exchange(forming_, {})) forming.on_failure();
     return status;
   }
-  std::vector<Communicator*> communicators;
-  for (const Operation& operation : operations) communicators.push_back(operation.communicator);
-  const InUse in_use(communicators);
-  Keep(&status, AwaitForming());
-  if (!operations.empty() && (status.ok() || status.code() == Code::kInProgress)) {
-    Keep(&status, LaunchOperations(operations));
+  communicators_.clear();
+  for (const Operation& operation : running_) {
+    if (communicators_.empty() || communicators_.back() != operation.communicator) {
+      communicators_.push_back(operation.communicator);
+    }
+  }
+  const InUse in_use(communicators_);
+  if (!forming_.empty()) Keep(&status, AwaitForming());
+  if (!running_.empty() && (status.ok() || status.code() == Code::kInProgress)) {
+    Keep(&status, LaunchOperations(running_));
   }
   return status;
 }

@@ -49,6 +49,9 @@ class Group {
   int depth_ = 0;
   Status failure_;
   std::vector<Operation> operations_;
+  // Of the group that is being run; kept, so that a group allocates nothing.
+  std::vector<Operation> running_;
+  std::vector<Communicator*> communicators_;
   std::vector<Forming> forming_;
 };
 

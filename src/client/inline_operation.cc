@@ -14,7 +14,13 @@ namespace {
 constexpr uint64_t kCacheLineBytes = 64;
 
 /// Below this it costs less to copy the data through the slots than to wait once more at the end.
+/// Where one rank's data goes to others, or theirs to it, the copies on the way do not add up.
 constexpr uint64_t kLeastDirectBytes = 4096;
+constexpr uint64_t kLeastDirectCopyBytes = 16384;
+
+uint64_t LeastDirectBytes(Collective collective) {
+  return HasRoot(collective) && !Reduces(collective) ? kLeastDirectCopyBytes : kLeastDirectBytes;
+}
 
 /// In the call word of an operation that goes directly.
 constexpr uint64_t kDirectCall = uint64_t{1} << 63;
@@ -223,7 +229,7 @@ void InlineOperation::TakeIn(uint64_t piece) {
 // are.
 bool InlineOperation::LocateDirectBuffers() {
   const uint64_t block = operation_->count * DataTypeSize(operation_->type);
-  if (block < kLeastDirectBytes || !GoesDirectly(*operation_)) return false;
+  if (block < LeastDirectBytes(operation_->collective) || !GoesDirectly(*operation_)) return false;
   const BufferBlocks blocks =
       BlocksOf(operation_->collective, path_->ranks(), path_->rank(), operation_->root);
   DirectBuffers buffers{0, 0, kNoBuffer, kNoBuffer};
