@@ -134,7 +134,11 @@ Outcome Race(int participants, uint64_t tickets, Habits habits) {
   return outcome;
 }
 
+#if defined(__SANITIZE_THREAD__)
+constexpr uint64_t kTickets = 4000;
+#else
 constexpr uint64_t kTickets = 20000;
+#endif
 
 TEST(Rendezvous, WithoutTroubleEverythingGoesInline) {
   for (const int participants : {1, 2, 3}) {
