@@ -39,6 +39,7 @@ enum class MessageType : uint16_t {
   kEstimate,
   kStatus,
   kAttachInline,
+  kExplain,
 };
 
 struct MessageHeader {
@@ -191,7 +192,14 @@ struct StatusRequest {
   static constexpr MessageType kType = MessageType::kStatus;
   uint32_t reserved = 0;
 };
-struct StatusReply {
+/// The same: how the daemon chooses between the inline path and itself for communicators of so many
+/// ranks.
+struct ExplainRequest {
+  static constexpr MessageType kType = MessageType::kExplain;
+  int32_t ranks = 2;
+  uint32_t reserved = 0;
+};
+struct DocumentReply {
   uint64_t bytes = 0;
 };
 
