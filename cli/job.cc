@@ -24,10 +24,6 @@ constexpr const char* kRankColours[] = {"\033[36m", "\033[33m", "\033[35m",
 constexpr char kDaemonColour[] = "\033[2m";
 constexpr char kPlain[] = "\033[0m";
 
-bool EndsJob(int signal) {
-  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
-}
-
 bool SameFile(int a, int b) {
   struct stat first {};
   struct stat second {};
@@ -200,7 +196,7 @@ void Job::CloseStream(Stream& stream) {
 
 void Job::TakeSignals() {
   while (const std::optional<int> signal = signals_.Next()) {
-    if (!EndsJob(*signal)) {
+    if (!LauncherSignals::EndsJob(*signal)) {
       SignalRanks(*signal);
       continue;
     }
@@ -357,7 +353,7 @@ void Job::FinishOutput() {
     if (events[1].revents != 0) error_.Write();
     // Whoever interrupts now does not want to wait for a slow reader.
     while (const std::optional<int> signal = signals_.Next()) {
-      if (EndsJob(*signal)) return;
+      if (LauncherSignals::EndsJob(*signal)) return;
     }
   }
 }

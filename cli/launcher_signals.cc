@@ -13,6 +13,9 @@ Result<LauncherSignals> LauncherSignals::Take() {
   sigset_t taken;
   ::sigemptyset(&taken);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    struct sigaction action {};
+    // The kernel keeps a blocked signal even for who ignores it, and the descriptor would tell it.
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
     ::sigaddset(&taken, signal);
   }
   signals.fd_ = FileDescriptor(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -35,6 +38,10 @@ std::optional<int> LauncherSignals::Next() {
   signalfd_siginfo info{};
   if (::read(fd_.get(), &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return {};
   return static_cast<int>(info.ssi_signo);
+}
+
+bool LauncherSignals::EndsJob(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
 
 }  // namespace harmonaize

@@ -10,8 +10,9 @@
 namespace harmonaize {
 
 /// The signals that a launcher takes over, read from a descriptor instead of handlers: those that
-/// end the job, SIGUSR1 and SIGUSR2, which are only passed on, and SIGPIPE, which is ignored.
-/// Restores the old mask when it goes.
+/// end the job, SIGUSR1 and SIGUSR2, which are only passed on, and SIGPIPE, which is ignored. Those
+/// that it was told to ignore (nohup, a shell's background jobs) it goes on ignoring. Restores the
+/// old mask when it goes.
 class LauncherSignals {
  public:
   static Result<LauncherSignals> Take();
@@ -25,6 +26,8 @@ class LauncherSignals {
   const sigset_t& previous_mask() const { return previous_; }
   /// The next signal that came, or nothing.
   std::optional<int> Next();
+  /// Whether `signal` asks for the job's end.
+  static bool EndsJob(int signal);
 
  private:
   FileDescriptor fd_;

@@ -68,8 +68,9 @@ Result<TemporaryFolder> TemporaryFolder::Make() {
   std::string parent = wanted == nullptr || *wanted == '\0' ? "/tmp" : wanted;
   if (parent.size() > kLongestParent) parent = "/tmp";
   std::string path = parent + "/harmonaize-run-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr)
+  if (::mkdtemp(path.data()) == nullptr) {
     return ErrnoError(errno, "cannot make a folder in " + parent);
+  }
   TemporaryFolder folder;
   folder.path_ = path;
   return folder;
@@ -140,7 +141,9 @@ Status PrivateDaemon::WaitUntilReady(int notify_fd, const Options& options) {
       return Unavailable("the private daemon {} {} before it listened{}", options.program,
                          end ? end->ToString() : "ended", LastWords(process_));
     }
-    if (events[2].revents != 0) return Status(Code::kInProgress, "interrupted");
+    if (events[2].revents != 0 && options.cancelled()) {
+      return Status(Code::kInProgress, "interrupted");
+    }
   }
 }
 

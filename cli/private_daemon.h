@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 #include "cli/child_process.h"
@@ -32,8 +33,10 @@ class PrivateDaemon {
     std::string program;
     std::chrono::milliseconds ready_within{10000};
     sigset_t signal_mask{};
-    /// Becomes readable when the wait for the daemon should be given up; -1 for never.
+    /// When this becomes readable, `cancelled` tells whether to give up the wait for the daemon;
+    /// -1 for never.
     int cancel_fd = -1;
+    std::function<bool()> cancelled;
   };
 
   /// Starts `program --socket FOLDER/harmonaized.sock --log-level warning` and waits until it has

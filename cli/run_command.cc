@@ -43,11 +43,12 @@ starts a private one that ends with the job.
 How a job ends: with its ranks. When one fails, the others have --error-wait seconds to notice and
 say what they saw; then they get SIGTERM and, --grace seconds later, SIGKILL, as does everything
 else in their process groups. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks; a
-second one kills them. SIGUSR1 and SIGUSR2 are passed on and change nothing else.
+second one kills them. SIGUSR1 and SIGUSR2 are passed on and change nothing else. Signals that the
+launcher was started to ignore, as by nohup, stay ignored.
 
-Exit status: that of the rank that failed first, 128+n when signal n killed it; 0 when all ranks
-returned 0; 2 for a wrong command line; 124 after --timeout; 125 when the launcher itself failed;
-126 and 127 when the program cannot be executed or found.
+Exit status: that of the rank that failed first, 128+n when signal n killed it or ended the job; 0
+when all ranks returned 0; 2 for a wrong command line; 124 after --timeout; 125 when the launcher
+itself failed; 126 and 127 when the program cannot be executed or found.
 
 Examples:
   harmonaize run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4 -c 1
@@ -85,7 +86,8 @@ bool TakesColours(int fd) {
 }
 
 std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::llround(seconds * 1000));
+  // Up, because a timeout of 0 is none at all.
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
 }
 
 // The socket where a daemon listens now, or the reason why there is none.
@@ -94,9 +96,10 @@ Result<std::string> FindListeningDaemon() {
   for (const std::string& path : ClientSocketPaths()) {
     const Result<ControlSocket> socket = ControlSocket::Connect(path);
     if (socket.ok()) return path;
-    if (first_failure.ok()) {
-      first_failure = Unavailable("no daemon listens at {}", path);
-    }
+    if (!first_failure.ok()) continue;
+    const bool forbidden = ::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0;
+    first_failure = forbidden ? Unavailable("this user may not connect to the daemon at {}", path)
+                              : Unavailable("no daemon listens at {}", path);
   }
   return first_failure;
 }
@@ -107,8 +110,27 @@ struct DaemonChoice {
   std::optional<PrivateDaemon> own;
 };
 
-Result<DaemonChoice> ChooseDaemon(const RunOptions& options, const LauncherSignals& signals,
-                                  JobGuard& guard) {
+// Starts a private daemon; `*ended_by` is the signal for which the wait was given up.
+Result<PrivateDaemon> StartDaemon(const std::string& program, LauncherSignals& signals,
+                                  int* ended_by) {
+  PrivateDaemon::Options options;
+  options.program = program;
+  options.signal_mask = signals.previous_mask();
+  options.cancel_fd = signals.fd();
+  options.cancelled = [&signals, ended_by] {
+    // The user's signals have no ranks yet to go to.
+    while (const std::optional<int> signal = signals.Next()) {
+      if (!LauncherSignals::EndsJob(*signal)) continue;
+      *ended_by = *signal;
+      return true;
+    }
+    return false;
+  };
+  return PrivateDaemon::Start(options);
+}
+
+Result<DaemonChoice> ChooseDaemon(const RunOptions& options, LauncherSignals& signals,
+                                  JobGuard& guard, int* ended_by) {
   DaemonChoice choice;
   if (options.daemon == "none") return choice;
   std::string why = "--daemon=private";
@@ -122,11 +144,7 @@ Result<DaemonChoice> ChooseDaemon(const RunOptions& options, const LauncherSigna
   }
   const Result<std::string> program = FindDaemonProgram();
   if (!program.ok()) return Unavailable("{}; {}", why, program.status().message());
-  PrivateDaemon::Options daemon_options;
-  daemon_options.program = *program;
-  daemon_options.signal_mask = signals.previous_mask();
-  daemon_options.cancel_fd = signals.fd();
-  Result<PrivateDaemon> daemon = PrivateDaemon::Start(daemon_options);
+  Result<PrivateDaemon> daemon = StartDaemon(*program, signals, ended_by);
   if (!daemon.ok()) return daemon.status();
   guard.WatchGroup(daemon->process().pid());
   guard.WatchFolder(daemon->folder());
@@ -162,10 +180,9 @@ Result<int> RunJob(const RunOptions& options) {
   if (!signals.ok()) return signals.status();
   Result<JobGuard> guard = JobGuard::Start();
   if (!guard.ok()) return guard.status();
-  Result<DaemonChoice> daemon = ChooseDaemon(options, *signals, *guard);
-  if (daemon.status().code() == Code::kInProgress) {
-    return kSignalStatusBase + signals->Next().value_or(SIGINT);
-  }
+  int ended_by = 0;
+  Result<DaemonChoice> daemon = ChooseDaemon(options, *signals, *guard, &ended_by);
+  if (daemon.status().code() == Code::kInProgress) return kSignalStatusBase + ended_by;
   if (!daemon.ok()) return daemon.status();
 
   job_options.socket = daemon->socket;

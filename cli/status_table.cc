@@ -35,11 +35,29 @@ std::string WaitingNote(const Json& waiting) {
     if (!rank.is_number_integer()) continue;
     ranks += (ranks.empty() ? "" : ", ") + rank.dump();
   }
-  std::string operation = TextAt(waiting, "operation");
-  if (At(waiting, "sequence").is_number()) operation += " " + TextAt(waiting, "sequence");
-  return fmt::format("{} has waited {} for rank{} {}", operation,
+  return fmt::format("{} has waited {} for rank{} {}", TextAt(waiting, "operation"),
                      DurationAt(waiting, "for_seconds"), missing.size() == 1 ? "" : "s",
                      ranks.empty() ? kUnknown : ranks);
+}
+
+// What is on its way is no news, and what queues up behind a late rank is one piece of news.
+constexpr double kWorthTellingSeconds = 1;
+constexpr size_t kMostWaiting = 3;
+
+std::vector<std::string> WaitingNotes(const Json& communicator) {
+  std::vector<std::string> notes;
+  size_t untold = 0;
+  for (const Json& waiting : ListAt(communicator, "waiting")) {
+    const Json& seconds = At(waiting, "for_seconds");
+    if (!seconds.is_number() || seconds.get<double>() < kWorthTellingSeconds) continue;
+    if (notes.size() < kMostWaiting) {
+      notes.push_back(WaitingNote(waiting));
+    } else {
+      ++untold;
+    }
+  }
+  if (untold > 0) notes.push_back(fmt::format("{} more wait; --json has all", untold));
+  return notes;
 }
 
 }  // namespace
@@ -69,8 +87,8 @@ Result<std::string> StatusTable(std::string_view document) {
                          TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
                          TextAt(communicator, "inline_operations"),
                          BytesAt(communicator, "inline_bytes")});
-      for (const Json& waiting : ListAt(communicator, "waiting")) {
-        communicators.AddNote(WaitingNote(waiting));
+      for (std::string& note : WaitingNotes(communicator)) {
+        communicators.AddNote(std::move(note));
       }
       if (At(communicator, "failure").is_string()) {
         communicators.AddNote(TextAt(communicator, "failure"));

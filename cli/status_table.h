@@ -13,10 +13,11 @@ namespace harmonaize {
 ///      "tenants": [{"uid", "name", "sessions", "regions", "region_bytes", "operations", "bytes",
 ///                   "communicators": [{"id", "ranks", "operations", "bytes", "inline_operations",
 ///                                      "inline_bytes", "state", "failure",
-///                                      "waiting": [{"operation", "sequence", "for_seconds",
+///                                      "waiting": [{"operation", "for_seconds",
 ///                                                   "missing_ranks": [..]}]}]}]}
 ///
-/// What is missing from the document is shown as "-", and what is not known is left out, so that a
+/// Operations show when they have waited for a second, the first few of a communicator. What is
+/// missing from the document is shown as "-", and what is not known is left out, so that a
 /// daemon of another version still shows what it can. kRemoteError when it is no JSON object.
 Result<std::string> StatusTable(std::string_view document);
 

@@ -234,6 +234,8 @@ Result<InlineSegment*> Communicator::Inline() {
         InlineSegment::Create(ranks(), limits, engine_->machine());
     if (!made.ok()) return made.status();
     inline_segment_ = std::move(*made);
+    const bool all_here = std::find(members_.begin(), members_.end(), nullptr) == members_.end();
+    if (state_ != State::kReady || !all_here) inline_segment_->Close();
   }
   return inline_segment_.get();
 }
@@ -351,6 +353,7 @@ void Communicator::Leave(int rank) {
     FailPairsWith(rank, why);
   }
   members_[static_cast<size_t>(rank)] = nullptr;
+  if (inline_segment_ != nullptr) inline_segment_->Close();
 }
 
 void Communicator::Break(const Status& why) {
@@ -368,6 +371,7 @@ void Communicator::Revoke(const Status& why) {
   if (state_ != State::kReady) return;
   state_ = State::kRevoked;
   failure_ = why;
+  if (inline_segment_ != nullptr) inline_segment_->Close();
   FailEverything(why);
 }
 

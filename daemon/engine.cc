@@ -1,5 +1,7 @@
 #include "daemon/engine.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 
 #include "daemon/machine_caches.h"
@@ -24,6 +26,13 @@ void PauseBriefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+/// How many descriptors of regions one tenant may make the daemon keep.
+int64_t DescriptorsForRegions() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return static_cast<int64_t>(limit.rlim_cur / 8);
 }
 
 }  // namespace
@@ -148,6 +157,14 @@ bool Engine::DrainRing(Session& session) {
   }
   if (session.ring_broken()) CutOff(session, "a submission ring whose tail makes no sense");
   return taken > 0;
+}
+
+bool Engine::TakeInPosted(Session& session) {
+  const uint32_t id = session.id();
+  while (FindSession(id) != nullptr) {
+    if (!DrainRing(session)) break;
+  }
+  return FindSession(id) != nullptr;
 }
 
 bool Engine::RunReady() {
@@ -315,14 +332,15 @@ void Engine::ReleaseRegions(Session& session) {
   Tenant& tenant = session.tenant();
   tenant.regions -= static_cast<int64_t>(session.region_count());
   tenant.region_bytes -= static_cast<int64_t>(session.region_bytes());
+  tenant.region_descriptors -= static_cast<int64_t>(session.shareable_regions());
   auto mappings = std::make_shared<std::vector<Mapping>>(session.TakeRegions());
   // Giving many pages back to the kernel takes long.
   if (!mappings->empty()) chores_([mappings] { mappings->clear(); });
 }
 
-Result<uint32_t> Engine::AddRegion(Session& session, Mapping mapping) {
+Result<uint32_t> Engine::AddRegion(Session& session, SharedMemory memory) {
   Tenant& tenant = session.tenant();
-  const auto bytes = static_cast<int64_t>(mapping.size());
+  const auto bytes = static_cast<int64_t>(memory.mapping.size());
   HZ_RETURN_IF_ERROR(Charge(tenant, "regions", &tenant.regions, 1, config_.quota.regions));
   const Status charged = Charge(tenant, "bytes of registered memory", &tenant.region_bytes, bytes,
                                 config_.quota.region_bytes);
@@ -330,13 +348,18 @@ Result<uint32_t> Engine::AddRegion(Session& session, Mapping mapping) {
     --tenant.regions;
     return charged;
   }
-  return session.AddRegion(std::move(mapping));
+  // One descriptor a region is what no tenant may use up for all: beyond a tenant's share its
+  // regions work as well, but its ranks cannot map each other's.
+  if (tenant.region_descriptors >= DescriptorsForRegions()) memory.descriptor.Reset();
+  if (memory.descriptor.valid()) ++tenant.region_descriptors;
+  return session.AddRegion(std::move(memory));
 }
 
 Status Engine::RemoveRegion(Session& session, uint32_t id, std::function<void()> done) {
   Region* region = session.FindRegion(id);
   if (region == nullptr) return InvalidArgument("region {} is not registered", id);
   auto remove = [this, &session, id, done = std::move(done)] {
+    if (session.FindRegion(id)->shareable()) --session.tenant().region_descriptors;
     auto mapping = std::make_shared<Mapping>(session.RemoveRegion(id));
     --session.tenant().regions;
     session.tenant().region_bytes -= static_cast<int64_t>(mapping->size());

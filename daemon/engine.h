@@ -53,7 +53,11 @@ class Engine {
   /// The tenant's entry, made at need.
   Tenant* TenantOf(uid_t user);
 
-  Result<uint32_t> AddRegion(Session& session, Mapping mapping);
+  /// Takes in all that the session has posted so far, before a request that must not overtake it.
+  /// False when it was cut off over that; the session is gone then.
+  bool TakeInPosted(Session& session);
+
+  Result<uint32_t> AddRegion(Session& session, SharedMemory memory);
   /// `done` is called once no operation uses the region.
   Status RemoveRegion(Session& session, uint32_t region, std::function<void()> done);
 

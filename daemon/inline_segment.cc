@@ -5,6 +5,7 @@
 #include "src/base/processors.h"
 
 namespace harmonaize::daemon {
+
 Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const InlineLimits& limits,
                                                              const Machine& machine) {
   // Of this only the pages that the ranks touch ever become memory.
@@ -18,6 +19,7 @@ Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const In
   header.last_level_cache_bytes = machine.last_level_bytes;
   header.crowded = static_cast<size_t>(ranks) > UsableProcessors().size() ? 1 : 0;
   segment->Steer(limits);
+  header.steering.open.store(1, std::memory_order_relaxed);
   return segment;
 }
 
@@ -32,6 +34,10 @@ void InlineSegment::Steer(const InlineLimits& limits) {
     }
   }
   steering.stream.store(limits.stream, std::memory_order_relaxed);
+}
+
+void InlineSegment::Close() {
+  header().steering.open.store(0, std::memory_order_relaxed);
 }
 
 uint64_t InlineSegment::operations() const {

@@ -21,12 +21,19 @@ class InlineSegment {
   /// Lets operations go inline up to these sizes from now on.
   void Steer(const InlineLimits& limits);
 
+  /// Sends everything to the daemon from now on: a rank has left, or the communicator was revoked.
+  void Close();
+
   /// What the ranks say they have done, by the rank that says most.
   uint64_t operations() const;
   /// Of all ranks together.
   uint64_t bytes_moved() const;
 
+  /// To hand to a rank; then NoteAttached. Kept until each rank has been given it once.
   int descriptor() const { return memory_.descriptor.get(); }
+  void NoteAttached() {
+    if (++attached_ == ranks_) memory_.descriptor.Reset();
+  }
   size_t bytes() const { return memory_.mapping.size(); }
 
  private:
@@ -39,6 +46,7 @@ class InlineSegment {
 
   SharedMemory memory_;
   const int ranks_;
+  int attached_ = 0;
 };
 
 }  // namespace harmonaize::daemon

@@ -21,10 +21,11 @@ namespace {
 constexpr const char* kDescription =
     R"(The Harmonaize daemon: carries out the collectives of this host's NCCL programs.
 
-Without options it listens at the default socket (/run/harmonaize/harmonaized.sock for root,
-$XDG_RUNTIME_DIR/harmonaize/harmonaized.sock for others, $HARMONAIZE_SOCKET where that is set) with
-one worker thread for each processor. It stays in the foreground, tells systemd when it is ready,
-and ends cleanly on SIGTERM or SIGINT.)";
+Without options it listens at the default socket ($HARMONAIZE_SOCKET where that is set;
+/run/harmonaize/harmonaized.sock for root; for others $XDG_RUNTIME_DIR/harmonaize/harmonaized.sock,
+or /tmp/harmonaize-UID/harmonaized.sock where that is unset) with one worker thread for each
+processor it may run on. It stays in the foreground, tells systemd when it is ready, and ends
+cleanly on SIGTERM or SIGINT.)";
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -91,7 +92,11 @@ int Main(int argc, char** argv) {
   app.add_option("-l,--log-level", log_level, "error, warning, info, debug or trace")
       ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}));
   app.add_flag("--print-config", print_config, "Print the configuration in force, and end");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   Result<Config> config = LoadConfig(config_path);
   if (!config.ok()) {

@@ -25,10 +25,11 @@ struct Member {
   Formation* formation = nullptr;        ///< While it forms.
   Communicator* communicator = nullptr;  ///< Once it has formed, until it has left.
 
-  uint64_t next_sequence = 0;  ///< The collective that it posts next.
-  uint64_t next_split = 0;     ///< How many splits it has called.
-  int64_t outstanding = 0;     ///< Posted operations that are not completed.
-  bool gone = false;           ///< It has left, or its process has ended.
+  uint64_t next_sequence = 0;    ///< The collective that it posts next.
+  uint64_t next_split = 0;       ///< How many splits it has called.
+  int64_t outstanding = 0;       ///< Posted operations that are not completed.
+  bool attached_inline = false;  ///< It has been given the segment of the inline path.
+  bool gone = false;             ///< It has left, or its process has ended.
 
   /// Sets the slot's state and wakes who waits for it.
   void SetState(MemberState state);

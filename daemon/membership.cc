@@ -362,7 +362,30 @@ void Membership::FailMeetingsWaitingFor(const Communicator& parent, int rank, co
   for (const MeetingKey& key : failing) FailMeeting(key, why);
 }
 
-Status Membership::Leave(Session& session, uint32_t index, bool abort, std::function<void()> done) {
+Status Membership::Abort(Session& session, uint32_t index) {
+  Member* member = session.FindMember(index);
+  if (member == nullptr || member->gone) {
+    return InvalidArgument("member {} is not a rank of this process", index);
+  }
+  if (member->formation != nullptr) {
+    Formation* formation = member->formation;
+    const Status why = RemoteError("a rank aborted while {} was waiting for {}", formation->what(),
+                                   formation->Missing());
+    formation->Forget(member);
+    FailMeetingOf(formation, why);
+    member->formation = nullptr;
+    member->Fail(why);
+  }
+  if (member->communicator != nullptr) {
+    const Status why = RemoteError("rank {} (process {}) aborted the communicator", member->rank,
+                                   session.process());
+    FailMeetingsWaitingFor(*member->communicator, member->rank, why);
+    member->communicator->Break(why);
+  }
+  return Status::Ok();
+}
+
+Status Membership::Leave(Session& session, uint32_t index, std::function<void()> done) {
   Member* member = session.FindMember(index);
   if (member == nullptr || member->gone) {
     return InvalidArgument("member {} is not a rank of this process", index);
@@ -376,16 +399,13 @@ Status Membership::Leave(Session& session, uint32_t index, bool abort, std::func
   }
   if (member->communicator != nullptr) {
     Communicator& communicator = *member->communicator;
-    const int rank = member->rank;
-    const Status why = abort ? RemoteError("rank {} (process {}) aborted the communicator", rank,
-                                           session.process())
-                             : RemoteError("rank {} (process {}) has left the communicator", rank,
-                                           session.process());
-    FailMeetingsWaitingFor(communicator, rank, why);
+    const Status why = RemoteError("rank {} (process {}) has left the communicator", member->rank,
+                                   session.process());
+    FailMeetingsWaitingFor(communicator, member->rank, why);
     // An honest client has seen everything complete before it leaves; with a part still posted the
-    // rank's buffers are in use, and only an abort gives them back.
-    if (abort || member->outstanding > 0) communicator.Break(why);
-    communicator.Leave(rank);
+    // rank's buffers are in use, and only an end of everything gives them back.
+    if (member->outstanding > 0) communicator.Break(why);
+    communicator.Leave(member->rank);
   }
   Depart(session, member, std::move(done));
   return Status::Ok();

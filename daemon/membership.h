@@ -46,9 +46,10 @@ class Membership {
   Result<uint32_t> JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
                               const std::string& name);
 
-  /// The rank leaves (`abort`: and takes the communicator down). `done` is called once no operation
-  /// touches the rank's buffers any more.
-  Status Leave(Session& session, uint32_t member, bool abort, std::function<void()> done);
+  /// The rank takes the communicator down, and stays a member until it leaves.
+  Status Abort(Session& session, uint32_t member);
+  /// The rank leaves. `done` is called once no operation touches its buffers any more.
+  Status Leave(Session& session, uint32_t member, std::function<void()> done);
   Status Revoke(Session& session, uint32_t member);
 
   /// The session's process is gone: its ranks are lost.

@@ -11,10 +11,14 @@ namespace harmonaize::daemon {
 /// Memory of a tenant that the daemon has mapped.
 class Region {
  public:
-  Region(uint32_t id, Mapping mapping) : id_(id), mapping_(std::move(mapping)) {}
+  Region(uint32_t id, SharedMemory memory)
+      : id_(id), descriptor_(std::move(memory.descriptor)), mapping_(std::move(memory.mapping)) {}
 
   uint32_t id() const { return id_; }
   uint64_t bytes() const { return mapping_.size(); }
+  /// The memory's own, for other ranks of the tenant to map it too; -1 when it was not kept.
+  int descriptor() const { return descriptor_.get(); }
+  bool shareable() const { return descriptor_.valid(); }
   Mapping TakeMapping() { return std::move(mapping_); }
 
   /// The address of [offset, offset + bytes), or nullptr when it does not lie in the region.
@@ -35,6 +39,7 @@ class Region {
 
  private:
   uint32_t id_;
+  FileDescriptor descriptor_;
   Mapping mapping_;
   int uses_ = 0;
   std::function<void()> on_idle_;

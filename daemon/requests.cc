@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "daemon/explain_report.h"
 #include "daemon/status_report.h"
@@ -24,7 +25,7 @@ void ReplyDocument(Connection& connection, MessageType type, const std::string& 
 class Request {
  public:
   Request(Engine& engine, Session& session, const std::shared_ptr<Connection>& connection,
-          const MessageHeader& header, const ControlMessage& message, Mapping region)
+          const MessageHeader& header, const ControlMessage& message, SharedMemory region)
       : engine_(engine),
         session_(session),
         connection_(connection),
@@ -46,8 +47,8 @@ class Request {
       case MessageType::kShrink: return Shrink();
       case MessageType::kCreateGrowId: return CreateGrowId();
       case MessageType::kGrow: return Grow();
-      case MessageType::kLeave: return Leave<LeaveRequest>(false);
-      case MessageType::kAbort: return Leave<AbortRequest>(true);
+      case MessageType::kLeave: return Leave();
+      case MessageType::kAbort: return Abort();
       case MessageType::kRevoke: return Revoke();
       case MessageType::kRegisterRegion: return RegisterRegion();
       case MessageType::kUnregisterRegion: return UnregisterRegion();
@@ -56,6 +57,7 @@ class Request {
       case MessageType::kEstimate: return Estimate();
       case MessageType::kStatus: return ReportStatus();
       case MessageType::kAttachInline: return AttachInline();
+      case MessageType::kMapPeerRegion: return MapPeerRegion();
       case MessageType::kExplain: return Explain();
       case MessageType::kHello: break;
     }
@@ -131,11 +133,18 @@ class Request {
         membership.JoinGrowth(session_, request->id, request->ranks, request->rank, name));
   }
 
-  template <typename Body>
-  Status Leave(bool abort) {
-    const Result<Body> request = Decode<Body>();
+  Status Leave() {
+    const Result<LeaveRequest> request = Decode<LeaveRequest>();
     if (!request.ok()) return request.status();
-    return engine_.membership().Leave(session_, request->member, abort, ReplyLater());
+    if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
+    return engine_.membership().Leave(session_, request->member, ReplyLater());
+  }
+
+  Status Abort() {
+    const Result<AbortRequest> request = Decode<AbortRequest>();
+    if (!request.ok()) return request.status();
+    HZ_RETURN_IF_ERROR(engine_.membership().Abort(session_, request->member));
+    return Reply(EmptyReply{});
   }
 
   Status Revoke() {
@@ -148,7 +157,7 @@ class Request {
   Status RegisterRegion() {
     const Result<uint32_t> region = engine_.AddRegion(session_, std::move(region_));
     if (!region.ok()) return region.status();
-    return Reply(RegisterRegionReply{*region});
+    return Reply(RegisterRegionReply{*region, session_.FindRegion(*region)->shareable() ? 1u : 0u});
   }
 
   Status UnregisterRegion() {
@@ -196,8 +205,31 @@ class Request {
     const Result<InlineSegment*> segment = (*communicator)->Inline();
     if (!segment.ok()) return segment.status();
     if (*segment == nullptr) return Reply(AttachInlineReply{});
+    Member& member = *session_.FindMember(request->member);
+    if (std::exchange(member.attached_inline, true)) {
+      return InvalidUsage("member {} has been given the segment already", request->member);
+    }
     const int descriptors[] = {(*segment)->descriptor()};
-    return Reply(AttachInlineReply{(*communicator)->id(), (*segment)->bytes()}, descriptors);
+    HZ_RETURN_IF_ERROR(
+        Reply(AttachInlineReply{(*communicator)->id(), (*segment)->bytes()}, descriptors));
+    (*segment)->NoteAttached();
+    return Status::Ok();
+  }
+
+  Status MapPeerRegion() {
+    const Result<MapPeerRegionRequest> request = Decode<MapPeerRegionRequest>();
+    if (!request.ok()) return request.status();
+    Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
+    if (!communicator.ok()) return communicator.status();
+    const bool exists = request->rank >= 0 && request->rank < (*communicator)->ranks();
+    Member* const peer = exists ? (*communicator)->member(request->rank) : nullptr;
+    Region* const region = peer == nullptr ? nullptr : peer->session->FindRegion(request->region);
+    if (region == nullptr || !region->shareable()) {
+      return RemoteError("rank {} has no region {} any more, or none that can be mapped",
+                         request->rank, request->region);
+    }
+    const int descriptors[] = {region->descriptor()};
+    return Reply(MapPeerRegionReply{region->bytes()}, descriptors);
   }
 
   Status ReportStatus() {
@@ -217,7 +249,7 @@ class Request {
   const std::shared_ptr<Connection> connection_;
   const MessageHeader header_;
   const ControlMessage& message_;
-  Mapping region_;
+  SharedMemory region_;
 };
 
 }  // namespace
@@ -233,7 +265,7 @@ void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest&
 }
 
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
-                   const ControlMessage& message, Mapping region) {
+                   const ControlMessage& message, SharedMemory region) {
   Session* found = engine.FindSession(session);
   if (found == nullptr) return;
   const Result<MessageHeader> header = DecodeHeader(message.bytes);

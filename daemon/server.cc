@@ -55,6 +55,19 @@ bool ReachesPrivateMemory(pid_t process, const HelloRequest& hello) {
          value == hello.probe_value;
 }
 
+/// The memory that a tenant registers.
+Result<SharedMemory> MapRegion(const MessageHeader& header, ControlMessage& message) {
+  const auto request = DecodeBody<RegisterRegionRequest>(header, message.bytes);
+  if (!request.ok()) return request.status();
+  if (message.descriptors.size() != 1) {
+    return InvalidArgument("a region comes with one descriptor");
+  }
+  Result<Mapping> mapping = MapForeign(message.descriptors.front().get(), request->bytes);
+  if (!mapping.ok()) return mapping.status();
+  madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE);
+  return SharedMemory{std::move(message.descriptors.front()), std::move(*mapping)};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
@@ -222,22 +235,16 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
 void Server::Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
                      ControlMessage message) {
   auto shared = std::make_shared<ControlMessage>(std::move(message));
-  auto region = std::make_shared<Mapping>();
+  auto region = std::make_shared<SharedMemory>();
   const Result<MessageHeader> header = DecodeHeader(shared->bytes);
   if (header.ok() && header->type == MessageType::kRegisterRegion) {
     // Mapped here, on the thread that may take its time.
-    const auto request = DecodeBody<RegisterRegionRequest>(*header, shared->bytes);
-    Result<Mapping> mapped =
-        !request.ok() ? Result<Mapping>(request.status())
-        : shared->descriptors.size() != 1
-            ? Result<Mapping>(InvalidArgument("a region comes with one descriptor"))
-            : MapForeign(shared->descriptors.front().get(), request->bytes);
+    Result<SharedMemory> mapped = MapRegion(*header, *shared);
     if (!mapped.ok()) return connection->ReplyFailure(header->type, mapped.status());
     *region = std::move(*mapped);
-    // At once: the engine may be behind, and descriptors are what a daemon runs out of first.
-    shared->descriptors.clear();
-    madvise(region->data(), region->size(), MADV_HUGEPAGE);
   }
+  // At once: the engine may be behind, and descriptors are what a daemon runs out of first.
+  shared->descriptors.clear();
   engine_->Post([engine = engine_.get(), connection, session, shared, region] {
     AnswerRequest(*engine, session, connection, *shared, std::move(*region));
   });

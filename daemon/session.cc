@@ -223,10 +223,10 @@ Status Session::CloseStream(uint32_t stream) {
   return Status::Ok();
 }
 
-uint32_t Session::AddRegion(Mapping mapping) {
+uint32_t Session::AddRegion(SharedMemory memory) {
   // kPrivateMemory and kNoBuffer are never reached: quotas end long before.
   const uint32_t id = next_region_++;
-  regions_[id] = std::make_unique<Region>(id, std::move(mapping));
+  regions_[id] = std::make_unique<Region>(id, std::move(memory));
   return id;
 }
 
@@ -247,6 +247,12 @@ std::vector<Mapping> Session::TakeRegions() {
   for (auto& [id, region] : regions_) mappings.push_back(region->TakeMapping());
   regions_.clear();
   return mappings;
+}
+
+size_t Session::shareable_regions() const {
+  return static_cast<size_t>(std::count_if(regions_.begin(), regions_.end(), [](const auto& entry) {
+    return entry.second->shareable();
+  }));
 }
 
 uint64_t Session::region_bytes() const {

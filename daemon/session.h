@@ -65,7 +65,7 @@ class Session {
   Result<uint32_t> OpenStream();
   Status CloseStream(uint32_t stream);
 
-  uint32_t AddRegion(Mapping mapping);
+  uint32_t AddRegion(SharedMemory memory);
   Region* FindRegion(uint32_t id);
   /// The region's mapping, for the caller to unmap. Only when idle.
   Mapping RemoveRegion(uint32_t id);
@@ -73,6 +73,7 @@ class Session {
   std::vector<Mapping> TakeRegions();
   size_t region_count() const { return regions_.size(); }
   uint64_t region_bytes() const;
+  size_t shareable_regions() const;
 
   /// The tenant's process is gone, or was cut off.
   bool gone() const { return gone_; }

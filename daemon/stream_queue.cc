@@ -42,7 +42,8 @@ void StreamQueue::Publish() {
   // `completed`: either it sees this store, or we see that it sleeps. The store also publishes the
   // results that the executor wrote.
   slot_->completed.store(completed_, std::memory_order_seq_cst);
-  if (slot_->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAllShared(CompletionFutex(slot_));
+  if (slot_->waiters.load(std::memory_order_seq_cst) > 0)
+    FutexWakeAllShared(CompletionFutex(slot_));
 }
 
 void StreamQueue::Reset() {

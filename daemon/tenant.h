@@ -20,6 +20,7 @@ struct Tenant {
   int64_t sessions = 0;
   int64_t communicators = 0;
   int64_t regions = 0;
+  int64_t region_descriptors = 0;  ///< Kept of these regions.
   int64_t region_bytes = 0;
   uint64_t operations = 0;  ///< Completed, counted once a communicator.
   uint64_t bytes = 0;       ///< Of those operations, as nccl-tests counts the size.

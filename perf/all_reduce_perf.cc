@@ -3,10 +3,6 @@
 namespace harmonaize::perf {
 namespace {
 
-Layout LayOut(size_t count, size_t, int) {
-  return {count, count, count, 0, 0};
-}
-
 ncclResult_t Enqueue(const Call& call) {
   return ncclAllReduce(call.send, call.recv, call.count, call.type, call.op, call.comm,
                        call.stream);
@@ -14,24 +10,24 @@ ncclResult_t Enqueue(const Call& call) {
 
 // Each element crosses a link twice, but for the share that a rank reduces itself.
 double BusFactor(int ranks) {
-  return 2.0 * (ranks - 1) / ranks;
+  return 2 * OthersBlocks(ranks);
 }
 
 std::vector<Segment> Expected(int, int, int, const Layout& layout) {
   return {{Segment::Source::kReduced, 0, layout.recv_count}};
 }
 
+constexpr CollectiveSpec kSpec{.program = "all_reduce_perf",
+                               .call = "ncclAllReduce",
+                               .reduces = true,
+                               .layout = WholeBuffers,
+                               .enqueue = Enqueue,
+                               .bus_factor = BusFactor,
+                               .expected = Expected};
+
 }  // namespace
 }  // namespace harmonaize::perf
 
 int main(int argc, char** argv) {
-  using namespace harmonaize::perf;
-  const CollectiveSpec spec{.program = "all_reduce_perf",
-                            .call = "ncclAllReduce",
-                            .reduces = true,
-                            .layout = LayOut,
-                            .enqueue = Enqueue,
-                            .bus_factor = BusFactor,
-                            .expected = Expected};
-  return RunBenchmark(spec, argc, argv);
+  return harmonaize::perf::RunBenchmark(harmonaize::perf::kSpec, argc, argv);
 }

@@ -3,18 +3,9 @@
 namespace harmonaize::perf {
 namespace {
 
-Layout LayOut(size_t count, size_t, int) {
-  return {count, count, count, 0, 0};
-}
-
 ncclResult_t Enqueue(const Call& call) {
   return ncclReduce(call.send, call.recv, call.count, call.type, call.op, call.root, call.comm,
                     call.stream);
-}
-
-// The root takes in each element once, however many ranks there are.
-double BusFactor(int) {
-  return 1;
 }
 
 std::vector<Segment> Expected(int rank, int, int root, const Layout& layout) {
@@ -22,18 +13,18 @@ std::vector<Segment> Expected(int rank, int, int root, const Layout& layout) {
            layout.recv_count}};
 }
 
+constexpr CollectiveSpec kSpec{.program = "reduce_perf",
+                               .call = "ncclReduce",
+                               .reduces = true,
+                               .rooted = true,
+                               .layout = WholeBuffers,
+                               .enqueue = Enqueue,
+                               .bus_factor = WholeBuffer,
+                               .expected = Expected};
+
 }  // namespace
 }  // namespace harmonaize::perf
 
 int main(int argc, char** argv) {
-  using namespace harmonaize::perf;
-  const CollectiveSpec spec{.program = "reduce_perf",
-                            .call = "ncclReduce",
-                            .reduces = true,
-                            .rooted = true,
-                            .layout = LayOut,
-                            .enqueue = Enqueue,
-                            .bus_factor = BusFactor,
-                            .expected = Expected};
-  return RunBenchmark(spec, argc, argv);
+  return harmonaize::perf::RunBenchmark(harmonaize::perf::kSpec, argc, argv);
 }

@@ -3,10 +3,7 @@
 namespace harmonaize::perf {
 namespace {
 
-Layout LayOut(size_t count, size_t, int) {
-  return {count, count, count, 0, 0};
-}
-
+// Around a ring.
 ncclResult_t Enqueue(const Call& call) {
   const int next = (call.rank + 1) % call.ranks;
   const int previous = (call.rank + call.ranks - 1) % call.ranks;
@@ -20,26 +17,21 @@ ncclResult_t Enqueue(const Call& call) {
   return result != ncclSuccess ? result : end;
 }
 
-// Each rank sends once and receives once, around a ring.
-double BusFactor(int) {
-  return 1;
-}
-
 std::vector<Segment> Expected(int rank, int ranks, int, const Layout& layout) {
   return {{Segment::Source::kInput, 0, layout.count, (rank + ranks - 1) % ranks, 0}};
 }
+
+constexpr CollectiveSpec kSpec{.program = "sendrecv_perf",
+                               .call = "ncclSend and ncclRecv",
+                               .in_place_defined = false,
+                               .layout = WholeBuffers,
+                               .enqueue = Enqueue,
+                               .bus_factor = WholeBuffer,
+                               .expected = Expected};
 
 }  // namespace
 }  // namespace harmonaize::perf
 
 int main(int argc, char** argv) {
-  using namespace harmonaize::perf;
-  const CollectiveSpec spec{.program = "sendrecv_perf",
-                            .call = "ncclSend and ncclRecv",
-                            .in_place_defined = false,
-                            .layout = LayOut,
-                            .enqueue = Enqueue,
-                            .bus_factor = BusFactor,
-                            .expected = Expected};
-  return RunBenchmark(spec, argc, argv);
+  return harmonaize::perf::RunBenchmark(harmonaize::perf::kSpec, argc, argv);
 }

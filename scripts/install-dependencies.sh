@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what Harmonaize is built from, on Debian 12. Does nothing, quickly, when all is there.
 #
-#     scripts/install-dependencies.sh [--with-peers] [--with-lint]
+#     scripts/install-dependencies.sh [--with-peers] [--with-plots] [--with-lint]
 #
 #     --with-peers   also what perf/compare measures against: Open MPI, MPICH and Gloo
+#     --with-plots   also what perf/compare/plot draws with: gnuplot
 #     --with-lint    also clang-format and clang-tidy
 set -euo pipefail
 
@@ -16,9 +17,10 @@ packages=(
 for option in "$@"; do
   case $option in
     --with-peers) packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev libgloo-dev) ;;
+    --with-plots) packages+=(gnuplot-nox) ;;
     --with-lint) packages+=(clang-format clang-tidy) ;;
     *)
-      echo "$0: unknown option '$option'; there are --with-peers and --with-lint" >&2
+      echo "$0: unknown option '$option'; there are --with-peers, --with-plots and --with-lint" >&2
       exit 2
       ;;
   esac

@@ -101,7 +101,7 @@ void LogRequest(const Request& request, ncclComm_t comm, cudaStream_t stream) {
 
 ncclResult_t Post(const char* function, ncclComm_t comm, cudaStream_t stream,
                   const Request& request) {
-  return CallOn(function, comm, [&](Communicator& communicator) {
+  return PostOn(function, comm, [&](Communicator& communicator) {
     HZ_RETURN_IF_ERROR(communicator.CheckUsable());
     LogRequest(request, comm, stream);
     HZ_RETURN_IF_ERROR(Check(request, communicator));

@@ -47,8 +47,8 @@ ncclResult_t ToResult(const Status& status) {
   return ncclInternalError;
 }
 
-ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& status) {
-  if (status.ok() || status.code() == Code::kInProgress) return ToResult(status);
+ncclResult_t ConcludeFailure(const char* function, ncclComm_t comm, const Status& status) {
+  if (status.code() == Code::kInProgress) return ToResult(status);
   try {
     const std::string text = fmt::format("{}: {}", function, status.message());
     RememberError(text);
@@ -62,18 +62,29 @@ ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& statu
   return ToResult(status);
 }
 
-Status CheckHandle(ncclComm_t comm) {
-  HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
-  // Relaxed: who uses a handle while another thread destroys it is beyond help by ordering.
-  if (comm->state.load(std::memory_order_relaxed) != ncclComm::kAlive) {
-    return InvalidArgument("comm {} is not a communicator, or was destroyed", fmt::ptr(comm));
+ncclResult_t ConcludeException(const char* function, ncclComm_t comm) noexcept {
+  ncclResult_t result = ncclInternalError;
+  try {
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      result = ncclSystemError;
+      return ConcludeFailure(function, comm, SystemError("out of memory"));
+    } catch (const std::exception& exception) {
+      return ConcludeFailure(function, comm, InternalError("{}", exception.what()));
+    } catch (...) {
+      return ConcludeFailure(function, comm, InternalError("an exception of unknown type"));
+    }
+  } catch (...) {
+    RememberError(function);
+    return result;
   }
-  return Status::Ok();
 }
 
-Status CheckPointer(const void* pointer, const char* name) {
-  if (pointer == nullptr) return InvalidArgument("{} is NULL", name);
-  return Status::Ok();
+Status CheckHandle(ncclComm_t comm) {
+  HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
+  if (IsAlive(comm)) return Status::Ok();
+  return InvalidArgument("comm {} is not a communicator, or was destroyed", fmt::ptr(comm));
 }
 
 const char* LastErrorText(ncclComm_t comm) noexcept try {

@@ -66,22 +66,38 @@ int Number(const Enumeration& value) {
 /// The NCCL result for a status: kUnavailable is ncclSystemError, all others have their own.
 ncclResult_t ToResult(const Status& status);
 
-/// Ends a call: remembers a failure's text for ncclGetLastError (of this thread, and of `comm`
-/// unless it is NULL), logs it, makes an open group fail, and converts.
-ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& status);
+/// Remembers a failure's text for ncclGetLastError (of this thread, and of `comm` unless it is
+/// NULL), logs it, makes an open group fail, and converts.
+ncclResult_t ConcludeFailure(const char* function, ncclComm_t comm, const Status& status);
+
+/// Ends a call.
+inline ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& status) {
+  return status.ok() ? ncclSuccess : ConcludeFailure(function, comm, status);
+}
 
 /// The last error's text of `comm`, else of this thread, else of any thread; valid until this
 /// thread asks again.
 const char* LastErrorText(ncclComm_t comm) noexcept;
 
-/// kInvalidArgument unless `comm` is a live communicator.
+/// Whether `comm` is a live communicator.
+inline bool IsAlive(ncclComm_t comm) {
+  // Relaxed: who uses a handle while another thread destroys it is beyond help by ordering.
+  return comm != nullptr && comm->state.load(std::memory_order_relaxed) == ncclComm::kAlive;
+}
+/// kInvalidArgument unless it is.
 Status CheckHandle(ncclComm_t comm);
 
 /// kInvalidArgument, with the argument's name, when `pointer` is NULL.
-Status CheckPointer(const void* pointer, const char* name);
+inline Status CheckPointer(const void* pointer, const char* name) {
+  return pointer != nullptr ? Status::Ok() : InvalidArgument("{} is NULL", name);
+}
 
 /// Shows the rank of `communicator` in the lines that this thread logs from here on.
 void ShowRankOf(const Communicator& communicator);
+
+/// Ends a call that threw; to be called while the exception is handled. Without memory even for its
+/// text, the text is `function`.
+ncclResult_t ConcludeException(const char* function, ncclComm_t comm) noexcept;
 
 /// Runs `body`, which gives a Status, as the API function `function`. No exception gets out.
 /// `comm`, unless NULL, remembers a failure's text.
@@ -89,22 +105,28 @@ template <typename Body>
 ncclResult_t Call(const char* function, ncclComm_t comm, Body&& body) noexcept {
   try {
     return Conclude(function, comm, body());
-  } catch (const std::bad_alloc&) {
-    return Conclude(function, comm, SystemError("out of memory"));
-  } catch (const std::exception& exception) {
-    return Conclude(function, comm, InternalError("{}", exception.what()));
   } catch (...) {
-    return Conclude(function, comm, InternalError("an exception of unknown type"));
+    return ConcludeException(function, comm);
   }
 }
 
 /// The same for a function on a communicator: `body` gets it checked.
 template <typename Body>
 ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
-  const ncclResult_t handle = Call(function, nullptr, [&] { return CheckHandle(comm); });
-  if (handle != ncclSuccess) return handle;
+  if (!IsAlive(comm)) return Call(function, nullptr, [&] { return CheckHandle(comm); });
   Communicator* const communicator = comm->communicator.get();
   const InUse in_use({&communicator, 1});
+  ShowRankOf(*communicator);
+  return Call(function, comm, [&] { return body(*communicator); });
+}
+
+/// The same for a function that posts an operation: what one thread at a time does on a
+/// communicator.
+template <typename Body>
+ncclResult_t PostOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
+  if (!IsAlive(comm)) return Call(function, nullptr, [&] { return CheckHandle(comm); });
+  Communicator* const communicator = comm->communicator.get();
+  const InOperation in_operation(communicator);
   ShowRankOf(*communicator);
   return Call(function, comm, [&] { return body(*communicator); });
 }

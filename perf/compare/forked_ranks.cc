@@ -8,20 +8,16 @@
 
 #include <algorithm>
 #include <cstdio>
-
-#include "src/base/clock.h"
+#include <vector>
 
 namespace harmonaize::perf {
 
 void* SharedMemory(size_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   madvise(memory, bytes, MADV_HUGEPAGE);  // where the machine grants it
   return memory;
-}
-
-double NowSeconds() {
-  return static_cast<double>(MonotonicNanoseconds()) * 1e-9;
 }
 
 bool RunForked(int ranks, const std::function<bool(int)>& body) {

@@ -1,15 +1,16 @@
-// One collective of Gloo over loopback TCP, measured as the harness measures ours:
+// The collectives of Gloo over loopback TCP:
 //
-//   compare_gloo RANKS COLLECTIVE BYTES ITERATIONS WARMUP
+//   compare_gloo RANKS FOLDER
+//   compare_gloo --version
 //
-// float32, sum, out of place but for the broadcast. Gloo has no reduce-scatter of this interface.
-// Prints one line of JSON.
+// Gloo has no reduce-scatter of this interface.
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/config.h>
 #include <gloo/gather.h>
 #include <gloo/math.h>
 #include <gloo/reduce.h>
@@ -21,13 +22,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "perf/compare/forked_ranks.h"
-#include "perf/compare/peer_work.h"
+#include "perf/compare/peer_loop.h"
 
 namespace harmonaize::perf {
 namespace {
@@ -35,9 +37,9 @@ namespace {
 using ContextPointer = std::shared_ptr<gloo::Context>;
 using Operation = std::function<void()>;
 
-ContextPointer Connect(const PeerWork& work, const std::string& folder) {
+ContextPointer Connect(int rank, int ranks, const std::string& folder) {
   gloo::transport::tcp::attr attributes("127.0.0.1");
-  auto context = std::make_shared<gloo::rendezvous::Context>(work.rank, work.ranks);
+  auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   gloo::rendezvous::FileStore store(folder);
   auto device = gloo::transport::tcp::CreateDevice(attributes);
   context->connectFullMesh(store, device);
@@ -54,12 +56,11 @@ std::shared_ptr<Options> MakeOptions(const ContextPointer& context, const PeerWo
   return options;
 }
 
-Operation MakeSendReceive(const ContextPointer& context, const PeerWork& work, float* send,
-                          float* recv) {
+Operation MakeSendReceive(const ContextPointer& context, const PeerWork& work) {
   auto out = std::shared_ptr<gloo::transport::UnboundBuffer>(
-      context->createUnboundBuffer(send, work.send_count * sizeof(float)));
+      context->createUnboundBuffer(work.send, work.send_count * sizeof(float)));
   auto in = std::shared_ptr<gloo::transport::UnboundBuffer>(
-      context->createUnboundBuffer(recv, work.recv_count * sizeof(float)));
+      context->createUnboundBuffer(work.recv, work.recv_count * sizeof(float)));
   const int next = (work.rank + 1) % work.ranks;
   const int previous = (work.rank + work.ranks - 1) % work.ranks;
   return [=] {
@@ -70,125 +71,128 @@ Operation MakeSendReceive(const ContextPointer& context, const PeerWork& work, f
   };
 }
 
-Operation MakeScatter(const ContextPointer& context, const PeerWork& work, float* send,
-                      float* recv) {
+Operation MakeScatter(const ContextPointer& context, const PeerWork& work) {
   auto options = std::make_shared<gloo::ScatterOptions>(context);
   if (work.rank == 0) {
     std::vector<float*> blocks;
     for (int rank = 0; rank < work.ranks; ++rank) {
-      blocks.push_back(send + static_cast<size_t>(rank) * work.block);
+      blocks.push_back(work.send + static_cast<size_t>(rank) * work.block);
     }
     options->setInputs(blocks, work.block);
   }
-  options->setOutput(recv, work.recv_count);
+  options->setOutput(work.recv, work.recv_count);
   options->setRoot(0);
   return [options] { gloo::scatter(*options); };
 }
 
-Operation MakeOperation(const ContextPointer& context, const PeerWork& work, float* send,
-                        float* recv) {
+using Sum = void (*)(void*, const void*, const void*, size_t);
+constexpr Sum kSum = &gloo::sum<float>;
+
+// Nothing where Gloo has no such operation.
+Operation MakeOperation(const ContextPointer& context, const PeerWork& work) {
   const bool root = work.rank == 0;
-  using Sum = void (*)(void*, const void*, const void*, size_t);
-  const Sum sum = &gloo::sum<float>;
-  if (PeerIs(&work, "all_reduce")) {
-    auto options = MakeOptions<gloo::AllreduceOptions>(context, work, send, recv);
-    options->setReduceFunction(sum);
-    return [options] { gloo::allreduce(*options); };
+  float* const send = work.send;
+  float* const recv = work.recv;
+  switch (work.kind) {
+    case kPeerAllReduce: {
+      auto options = MakeOptions<gloo::AllreduceOptions>(context, work, send, recv);
+      options->setReduceFunction(kSum);
+      return [options] { gloo::allreduce(*options); };
+    }
+    case kPeerReduce: {
+      auto options = MakeOptions<gloo::ReduceOptions>(context, work, send, recv);
+      options->setReduceFunction(kSum);
+      options->setRoot(0);
+      return [options] { gloo::reduce(*options); };
+    }
+    case kPeerBroadcast: {
+      float* const buffer = root ? send : recv;
+      auto options = MakeOptions<gloo::BroadcastOptions>(context, work, nullptr, buffer);
+      options->setRoot(0);
+      return [options] { gloo::broadcast(*options); };
+    }
+    case kPeerAllGather: {
+      auto options = MakeOptions<gloo::AllgatherOptions>(context, work, send, recv);
+      return [options] { gloo::allgather(*options); };
+    }
+    case kPeerGather: {
+      auto options = MakeOptions<gloo::GatherOptions>(context, work, send, root ? recv : nullptr);
+      options->setRoot(0);
+      return [options] { gloo::gather(*options); };
+    }
+    case kPeerAllToAll: {
+      auto options = MakeOptions<gloo::AlltoallOptions>(context, work, send, recv);
+      return [options] { gloo::alltoall(*options); };
+    }
+    case kPeerScatter: return MakeScatter(context, work);
+    // It has no connection to itself.
+    case kPeerSendReceive: return work.ranks > 1 ? MakeSendReceive(context, work) : nullptr;
+    default: return nullptr;
   }
-  if (PeerIs(&work, "reduce")) {
-    auto options = MakeOptions<gloo::ReduceOptions>(context, work, send, recv);
-    options->setReduceFunction(sum);
-    options->setRoot(0);
-    return [options] { gloo::reduce(*options); };
-  }
-  if (PeerIs(&work, "broadcast")) {
-    auto options = MakeOptions<gloo::BroadcastOptions>(context, work, nullptr, root ? send : recv);
-    options->setRoot(0);
-    return [options] { gloo::broadcast(*options); };
-  }
-  if (PeerIs(&work, "all_gather")) {
-    auto options = MakeOptions<gloo::AllgatherOptions>(context, work, send, recv);
-    return [options] { gloo::allgather(*options); };
-  }
-  if (PeerIs(&work, "gather")) {
-    auto options = MakeOptions<gloo::GatherOptions>(context, work, send, root ? recv : nullptr);
-    options->setRoot(0);
-    return [options] { gloo::gather(*options); };
-  }
-  if (PeerIs(&work, "alltoall")) {
-    auto options = MakeOptions<gloo::AlltoallOptions>(context, work, send, recv);
-    return [options] { gloo::alltoall(*options); };
-  }
-  if (PeerIs(&work, "scatter")) return MakeScatter(context, work, send, recv);
-  if (PeerIs(&work, "sendrecv")) return MakeSendReceive(context, work, send, recv);
-  return nullptr;
 }
 
-struct Outcome {
-  double seconds;
-  long wrong;
+struct Library {
+  ContextPointer context;
+  Operation operation;
 };
 
-bool RunRank(const PeerWork& work, const std::string& folder, int iterations, int warmup,
-             Outcome* outcome) {
-  try {
-    const ContextPointer context = Connect(work, folder);
-    std::vector<float> send(work.send_count + 16);
-    std::vector<float> recv(work.recv_count + 16);
-    for (size_t i = 0; i < work.send_count; ++i) send[i] = PeerInput(work.rank, i);
-    const Operation operation = MakeOperation(context, work, send.data(), recv.data());
-    gloo::BarrierOptions barrier(context);
-    for (int i = 0; i < warmup; ++i) operation();
-    gloo::barrier(barrier);
-    const double start = NowSeconds();
-    for (int i = 0; i < iterations; ++i) operation();
-    outcome->seconds = (NowSeconds() - start) / iterations;
-    outcome->wrong = PeerCountWrong(&work, recv.data());
-    gloo::barrier(barrier);  // nobody hangs up on a slower one
-    return true;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "compare_gloo: rank %d: %s\n", work.rank, error.what());
-    return false;
-  }
+Library& LibraryOf(void* context) {
+  return *static_cast<Library*>(context);
+}
+
+int Complain(const PeerWork* work, const std::exception& error) {
+  std::fprintf(stderr, "compare_gloo: rank %d: %s\n", work->rank, error.what());
+  return -1;
+}
+
+int Prepare(void* context, const PeerWork* work) try {
+  Library& library = LibraryOf(context);
+  library.operation = MakeOperation(library.context, *work);
+  return library.operation ? 0 : kPeerUnsupported;
+} catch (const std::exception& error) {
+  return Complain(work, error);
+}
+
+void Finish(void* context, const PeerWork*) {
+  LibraryOf(context).operation = nullptr;
+}
+
+int Run(void* context, const PeerWork* work) try {
+  LibraryOf(context).operation();
+  return 0;
+} catch (const std::exception& error) {
+  return Complain(work, error);
+}
+
+bool Serve(const char* folder, int rank, int ranks) try {
+  PeerTeam team;
+  if (PeerTeamJoin(&team, folder, rank, ranks) != 0) return false;
+  Library context{Connect(rank, ranks, folder), nullptr};
+  const PeerLibrary library{.context = &context,
+                            .allocate = PeerAllocateHeap,
+                            .release = PeerReleaseHeap,
+                            .prepare = Prepare,
+                            .finish = Finish,
+                            .run = Run};
+  const bool ok = PeerServe(&team, &library) == 0;
+  if (ok) PeerTeamBarrier(&team);  // nobody hangs up on a slower one
+  return ok;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "compare_gloo: rank %d: %s\n", rank, error.what());
+  return false;
 }
 
 int Main(int argc, char** argv) {
-  PeerWork work{};
-  work.ranks = argc == 6 ? std::atoi(argv[1]) : 0;
-  work.collective = argc == 6 ? argv[2] : "";
-  if (work.ranks < 1 || PeerLayOut(&work, std::strtoull(argv[3], nullptr, 10)) == 0) {
-    std::fprintf(stderr, "usage: %s RANKS COLLECTIVE BYTES ITERATIONS WARMUP\n", argv[0]);
-    return 2;
-  }
-  // It divides by the number of elements in places, and has no connection to itself.
-  const bool to_self = PeerIs(&work, "sendrecv") && work.ranks == 1;
-  if (PeerIs(&work, "reduce_scatter") || work.block == 0 || to_self) {
-    std::printf("{\"peer\": \"gloo\", \"unsupported\": true}\n");
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::printf("%d.%d.%d\n", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH);
     return 0;
   }
-  std::string folder = (std::filesystem::temp_directory_path() / "compare_gloo_XXXXXX").string();
-  auto* outcomes =
-      static_cast<Outcome*>(SharedMemory(sizeof(Outcome) * static_cast<size_t>(work.ranks)));
-  if (outcomes == nullptr || mkdtemp(folder.data()) == nullptr) {
-    std::fprintf(stderr, "%s: no shared memory or no temporary folder\n", argv[0]);
-    return 1;
+  const int ranks = argc == 3 ? std::atoi(argv[1]) : 0;
+  if (ranks < 1) {
+    std::fprintf(stderr, "usage: %s RANKS FOLDER (perf/compare starts this)\n", argv[0]);
+    return 2;
   }
-  const bool ok = RunForked(work.ranks, [&](int rank) {
-    PeerWork mine = work;
-    mine.rank = rank;
-    return RunRank(mine, folder, std::atoi(argv[4]), std::atoi(argv[5]), outcomes + rank);
-  });
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-  if (!ok) return 1;
-  double seconds = 0;
-  long wrong = 0;
-  for (int rank = 0; rank < work.ranks; ++rank) {
-    seconds += outcomes[rank].seconds / work.ranks;
-    wrong += outcomes[rank].wrong;
-  }
-  std::printf("{\"peer\": \"gloo\", \"time_us\": %.4f, \"wrong\": %ld}\n", seconds * 1e6, wrong);
-  return wrong == 0 ? 0 : 1;
+  return RunForked(ranks, [&](int rank) { return Serve(argv[2], rank, ranks); }) ? 0 : 1;
 }
 
 }  // namespace

@@ -1,19 +1,18 @@
 // What the machine itself allows: collectives of N processes in shared memory, in lock-step,
 // without any API, any registration, any choice at run time.
 //
-//   compare_bound RANKS COLLECTIVE BYTES ITERATIONS WARMUP
+//   compare_bound RANKS FOLDER LARGEST_BYTES
 //
-// Three ways are tried, and the fastest is the bound:
+// Three variants; the fastest of them is the bound:
 //
 //   slots      each rank publishes its input in a slot of its own, and takes what it needs from the
 //              slots of the others. One crossing of cache lines an operation: best when small.
 //   pass       the buffers themselves are shared. Between two barriers each rank does its share of
 //              the work: a reduction reads every input once and writes every output once.
 //   streaming  the same, writing past the caches: best when the result outgrows them.
-//
-// Prints one line of JSON.
 
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -27,12 +26,11 @@
 
 #include "perf/compare/bound_kernel.h"
 #include "perf/compare/forked_ranks.h"
-#include "perf/compare/peer_work.h"
+#include "perf/compare/peer_loop.h"
 
 namespace harmonaize::perf {
 namespace {
 
-constexpr int kMostRanks = 64;
 constexpr size_t kCacheLine = 64;
 constexpr size_t kSlotBytes = 64 * 1024;
 // Data of up to this size travel in the cache line of their sequence number.
@@ -41,25 +39,8 @@ constexpr size_t kInlineBytes = kCacheLine - sizeof(uint64_t);
 enum class Way { kSlots, kPass, kStreaming };
 constexpr std::array<std::string_view, 3> kWayNames = {"slots", "pass", "streaming"};
 
-// The collective as a number: comparing its name would cost more than a small operation.
-enum class Kind {
-  kAllReduce,
-  kReduce,
-  kBroadcast,
-  kAllGather,
-  kGather,
-  kScatter,
-  kReduceScatter,
-  kSendReceive,
-  kAllToAll,
-};
-constexpr std::array<std::string_view, 9> kKindNames = {"all_reduce",     "reduce",   "broadcast",
-                                                        "all_gather",     "gather",   "scatter",
-                                                        "reduce_scatter", "sendrecv", "alltoall"};
-
-Kind KindOf(std::string_view name) {
-  return static_cast<Kind>(std::find(kKindNames.begin(), kKindNames.end(), name) -
-                           kKindNames.begin());
+Way WayNamed(std::string_view name) {
+  return static_cast<Way>(std::find(kWayNames.begin(), kWayNames.end(), name) - kWayNames.begin());
 }
 
 void Pause() {
@@ -68,13 +49,9 @@ void Pause() {
 #endif
 }
 
-// Long enough for any crossing of cache lines, short enough that ranks beyond the number of cores
-// get their turn.
-constexpr int kSpins = 2000;
-
-void AwaitAtLeast(const std::atomic<uint64_t>& value, uint64_t wanted) {
-  for (int spins = 0; value.load(std::memory_order_acquire) < wanted; ++spins) {
-    if (spins < kSpins) {
+void AwaitAtLeast(const std::atomic<uint64_t>& value, uint64_t wanted, int spins) {
+  for (int tries = 0; value.load(std::memory_order_acquire) < wanted; ++tries) {
+    if (tries < spins) {
       Pause();
     } else {
       sched_yield();
@@ -94,52 +71,83 @@ struct alignas(kCacheLine) Flag {
 };
 
 struct Shared {
-  std::array<Flag, kMostRanks> barrier;
+  std::array<Flag, kPeerMostRanks> barrier;
   // Two each: a rank may publish its next input while another still reads the last one. It cannot
   // be two ahead, because it waits for everybody's sequence number.
-  std::array<std::array<Slot, 2>, kMostRanks> slots;
-  std::array<std::array<double, kWayNames.size()>, kMostRanks> seconds;
-  std::array<long, kMostRanks> wrong;
+  std::array<std::array<Slot, 2>, kPeerMostRanks> slots;
+};
+
+// The buffers of all ranks, in memory that was shared before the ranks were forked. A buffer takes
+// up memory only while it is in use.
+class Arena {
+ public:
+  Arena(int ranks, size_t largest_bytes)
+      : stride_((largest_bytes + 2 * kPage - 1) / kPage * kPage),
+        memory_(static_cast<std::byte*>(SharedMemory(2 * stride_ * static_cast<size_t>(ranks)))) {}
+
+  bool ok() const { return memory_ != nullptr; }
+  size_t stride() const { return stride_; }
+  float* Of(size_t rank, bool receives) const {
+    return reinterpret_cast<float*>(memory_ + stride_ * (2 * rank + (receives ? 1 : 0)));
+  }
+  void Empty(float* buffer) const { madvise(buffer, stride_, MADV_REMOVE); }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  size_t stride_;
+  std::byte* memory_;
 };
 
 // One rank's view of the work.
 class Rank {
  public:
-  Rank(Shared* shared, const PeerWork& work, std::vector<float*> sends, std::vector<float*> recvs)
+  Rank(Shared* shared, const Arena& arena, int rank, int ranks)
       : shared_(*shared),
-        work_(work),
-        kind_(KindOf(work.collective)),
-        ranks_(static_cast<size_t>(work.ranks)),
-        rank_(static_cast<size_t>(work.rank)),
-        sends_(std::move(sends)),
-        recvs_(std::move(recvs)),
+        arena_(arena),
+        ranks_(static_cast<size_t>(ranks)),
+        rank_(static_cast<size_t>(rank)),
+        sends_(ranks_),
+        recvs_(ranks_),
         ins_(ranks_),
         outs_(ranks_),
-        sum_(BestSumKernel()) {}
-
-  void Barrier() {
-    ++round_;
-    shared_.barrier[rank_].value.store(round_, std::memory_order_release);
-    for (size_t peer = 0; peer < ranks_; ++peer) AwaitAtLeast(shared_.barrier[peer].value, round_);
+        sum_(BestSumKernel()),
+        spins_(PeerSpins(ranks)) {
+    for (size_t peer = 0; peer < ranks_; ++peer) {
+      sends_[peer] = arena_.Of(peer, false);
+      recvs_[peer] = arena_.Of(peer, true);
+    }
   }
 
-  void Run(Way way) {
-    if (way == Way::kSlots) {
+  const Arena& arena() const { return arena_; }
+
+  /// False when the way cannot do this work.
+  bool Bind(const PeerWork& work) {
+    work_ = work;
+    way_ = WayNamed(work.variant);
+    return way_ != Way::kSlots || work.send_count * sizeof(float) <= kSlotBytes;
+  }
+
+  void Run() {
+    if (way_ == Way::kSlots) {
       ExchangeSlots();
       Collect();
     } else {
       Barrier();
-      DoShare(way == Way::kStreaming);
+      DoShare(way_ == Way::kStreaming);
       Barrier();
     }
   }
 
-  long CountWrong() const { return PeerCountWrong(&work_, recvs_[rank_]); }
-  void Clear() { std::memset(recvs_[rank_], 0, work_.recv_count * sizeof(float)); }
-
  private:
-  bool Is(Kind kind) const { return kind_ == kind; }
-  bool HasInput() const { return rank_ == 0 || !(Is(Kind::kBroadcast) || Is(Kind::kScatter)); }
+  void Barrier() {
+    ++round_;
+    shared_.barrier[rank_].value.store(round_, std::memory_order_release);
+    for (size_t peer = 0; peer < ranks_; ++peer)
+      AwaitAtLeast(shared_.barrier[peer].value, round_, spins_);
+  }
+
+  bool Is(PeerKind kind) const { return work_.kind == kind; }
+  bool HasInput() const { return rank_ == 0 || !(Is(kPeerBroadcast) || Is(kPeerScatter)); }
 
   void ExchangeSlots() {
     const uint64_t sequence = ++published_;
@@ -157,7 +165,7 @@ class Rank {
     for (size_t peer = 0; peer < ranks_; ++peer) {
       if (peer == rank_) continue;
       Slot& slot = shared_.slots[peer][sequence % 2];
-      AwaitAtLeast(slot.sequence, sequence);
+      AwaitAtLeast(slot.sequence, sequence, spins_);
       ins_[peer] = reinterpret_cast<float*>(in_line ? slot.inline_data : slot.data);
     }
   }
@@ -166,19 +174,19 @@ class Rank {
   void Collect() {
     float* out = recvs_[rank_];
     const size_t block = work_.block;
-    if (Is(Kind::kAllReduce) || (Is(Kind::kReduce) && rank_ == 0)) {
+    if (Is(kPeerAllReduce) || (Is(kPeerReduce) && rank_ == 0)) {
       sum_(&out, 1, ins_.data(), work_.ranks, block, false);
-    } else if (Is(Kind::kReduceScatter)) {
+    } else if (Is(kPeerReduceScatter)) {
       for (const float*& in : ins_) in += rank_ * block;
       sum_(&out, 1, ins_.data(), work_.ranks, block, false);
-    } else if (Is(Kind::kBroadcast)) {
+    } else if (Is(kPeerBroadcast)) {
       if (rank_ != 0) Copy(out, ins_[0], block, false);
-    } else if (Is(Kind::kScatter)) {
+    } else if (Is(kPeerScatter)) {
       Copy(out, ins_[0] + rank_ * block, block, false);
-    } else if (Is(Kind::kSendReceive)) {
+    } else if (Is(kPeerSendReceive)) {
       Copy(out, ins_[Previous()], block, false);
-    } else if (Is(Kind::kAllGather) || Is(Kind::kAllToAll) || (Is(Kind::kGather) && rank_ == 0)) {
-      const size_t offset = Is(Kind::kAllToAll) ? rank_ * block : 0;
+    } else if (Is(kPeerAllGather) || Is(kPeerAllToAll) || (Is(kPeerGather) && rank_ == 0)) {
+      const size_t offset = Is(kPeerAllToAll) ? rank_ * block : 0;
       for (size_t peer = 0; peer < ranks_; ++peer) {
         Copy(out + peer * block, ins_[peer] + offset, block, false);
       }
@@ -188,27 +196,27 @@ class Rank {
   // This rank's part of the work on the shared buffers; all parts together are the collective.
   void DoShare(bool streaming) {
     const size_t block = work_.block;
-    if (Is(Kind::kAllReduce)) {
+    if (Is(kPeerAllReduce)) {
       SumShare(recvs_, streaming);
-    } else if (Is(Kind::kReduce)) {
+    } else if (Is(kPeerReduce)) {
       SumShare({recvs_[0]}, streaming);
-    } else if (Is(Kind::kBroadcast)) {
+    } else if (Is(kPeerBroadcast)) {
       const auto [begin, count] = Share();
       for (size_t m = 1; m < ranks_; ++m) outs_[m - 1] = recvs_[m] + begin;
       const float* in = sends_[0] + begin;
       if (ranks_ > 1) sum_(outs_.data(), work_.ranks - 1, &in, 1, count, streaming);
-    } else if (Is(Kind::kAllGather)) {
+    } else if (Is(kPeerAllGather)) {
       for (size_t m = 0; m < ranks_; ++m) outs_[m] = recvs_[m] + rank_ * block;
       const float* in = sends_[rank_];
       sum_(outs_.data(), work_.ranks, &in, 1, block, streaming);
-    } else if (Is(Kind::kGather)) {
+    } else if (Is(kPeerGather)) {
       Copy(recvs_[0] + rank_ * block, sends_[rank_], block, streaming);
-    } else if (Is(Kind::kScatter)) {
+    } else if (Is(kPeerScatter)) {
       Copy(recvs_[rank_], sends_[0] + rank_ * block, block, streaming);
-    } else if (Is(Kind::kReduceScatter)) {
+    } else if (Is(kPeerReduceScatter)) {
       for (size_t n = 0; n < ranks_; ++n) ins_[n] = sends_[n] + rank_ * block;
       sum_(&recvs_[rank_], 1, ins_.data(), work_.ranks, block, streaming);
-    } else if (Is(Kind::kSendReceive)) {
+    } else if (Is(kPeerSendReceive)) {
       Copy(recvs_[rank_], sends_[Previous()], block, streaming);
     } else {
       for (size_t peer = 0; peer < ranks_; ++peer) {
@@ -245,8 +253,9 @@ class Rank {
   }
 
   Shared& shared_;
-  PeerWork work_;
-  const Kind kind_;
+  const Arena& arena_;
+  PeerWork work_{};
+  Way way_ = Way::kPass;
   const size_t ranks_;
   const size_t rank_;
   std::vector<float*> sends_;
@@ -254,90 +263,65 @@ class Rank {
   std::vector<const float*> ins_;
   std::vector<float*> outs_;
   SumKernel sum_;
+  const int spins_;
   uint64_t round_ = 0;
   uint64_t published_ = 0;
 };
 
-bool Applies(Way way, const PeerWork& work) {
-  return way != Way::kSlots || work.send_count * sizeof(float) <= kSlotBytes;
+Rank& RankOf(void* context) {
+  return *static_cast<Rank*>(context);
 }
 
-bool RunRank(Shared* shared, Rank* rank, const PeerWork& work, int iterations, int warmup) {
-  const auto index = static_cast<size_t>(work.rank);
-  for (const Way way : {Way::kSlots, Way::kPass, Way::kStreaming}) {
-    if (!Applies(way, work)) continue;
-    rank->Clear();
-    rank->Barrier();
-    for (int i = 0; i < warmup; ++i) rank->Run(way);
-    rank->Barrier();
-    const double start = NowSeconds();
-    for (int i = 0; i < iterations; ++i) rank->Run(way);
-    shared->seconds[index][static_cast<size_t>(way)] = (NowSeconds() - start) / iterations;
-    rank->Barrier();
-    shared->wrong[index] += rank->CountWrong();
-    rank->Barrier();
-  }
-  return true;
+float* Allocate(void* context, const PeerWork* work, int receives, size_t bytes) {
+  const Arena& arena = RankOf(context).arena();
+  return bytes <= arena.stride() ? arena.Of(static_cast<size_t>(work->rank), receives != 0)
+                                 : nullptr;
 }
 
-// All buffers of one kind, page-aligned.
-std::vector<float*> SharedBuffers(int ranks, size_t count) {
-  const size_t bytes = (count * sizeof(float) + 4096 + 4095) / 4096 * 4096;
-  auto* memory = static_cast<std::byte*>(SharedMemory(bytes * static_cast<size_t>(ranks)));
-  std::vector<float*> buffers;
-  for (int rank = 0; memory != nullptr && rank < ranks; ++rank) {
-    buffers.push_back(reinterpret_cast<float*>(memory + bytes * static_cast<size_t>(rank)));
-  }
-  return buffers;
+void Release(void* context, const PeerWork*, float* buffer) {
+  RankOf(context).arena().Empty(buffer);
 }
 
-void Report(const Shared& shared, const PeerWork& work) {
-  double best = 0;
-  size_t best_way = 0;
-  long wrong = 0;
-  for (size_t way = 0; way < kWayNames.size(); ++way) {
-    if (!Applies(static_cast<Way>(way), work)) continue;
-    double seconds = 0;
-    for (int rank = 0; rank < work.ranks; ++rank) {
-      seconds += shared.seconds[static_cast<size_t>(rank)][way] / work.ranks;
-    }
-    if (best == 0 || seconds < best) {
-      best = seconds;
-      best_way = way;
-    }
-  }
-  for (int rank = 0; rank < work.ranks; ++rank) wrong += shared.wrong[static_cast<size_t>(rank)];
-  std::printf("{\"peer\": \"bound\", \"time_us\": %.4f, \"wrong\": %ld, \"way\": \"%s\"}\n",
-              best * 1e6, wrong, kWayNames[best_way].data());
+int Prepare(void* context, const PeerWork* work) {
+  return RankOf(context).Bind(*work) ? 0 : kPeerUnsupported;
+}
+
+void Finish(void*, const PeerWork*) {}
+
+int Run(void* context, const PeerWork*) {
+  RankOf(context).Run();
+  return 0;
+}
+
+bool Serve(Shared* shared, const Arena& arena, const char* folder, int rank, int ranks) {
+  PeerTeam team;
+  if (PeerTeamJoin(&team, folder, rank, ranks) != 0) return false;
+  Rank view(shared, arena, rank, ranks);
+  const PeerLibrary library{.context = &view,
+                            .allocate = Allocate,
+                            .release = Release,
+                            .prepare = Prepare,
+                            .finish = Finish,
+                            .run = Run};
+  return PeerServe(&team, &library) == 0;
 }
 
 int Main(int argc, char** argv) {
-  PeerWork work{};
-  work.ranks = argc == 6 ? std::atoi(argv[1]) : 0;
-  work.collective = argc == 6 ? argv[2] : "";
-  if (work.ranks < 1 || work.ranks > kMostRanks ||
-      PeerLayOut(&work, std::strtoull(argv[3], nullptr, 10)) == 0) {
-    std::fprintf(stderr, "usage: %s RANKS COLLECTIVE BYTES ITERATIONS WARMUP\n", argv[0]);
+  const int ranks = argc == 4 ? std::atoi(argv[1]) : 0;
+  if (ranks < 1 || ranks > kPeerMostRanks) {
+    std::fprintf(stderr, "usage: %s RANKS FOLDER LARGEST_BYTES (perf/compare starts this)\n",
+                 argv[0]);
     return 2;
   }
   auto* shared = static_cast<Shared*>(SharedMemory(sizeof(Shared)));
-  const std::vector<float*> sends = SharedBuffers(work.ranks, work.send_count);
-  const std::vector<float*> recvs = SharedBuffers(work.ranks, work.recv_count);
-  if (shared == nullptr || sends.empty() || recvs.empty()) {
+  const Arena arena(ranks, std::strtoull(argv[3], nullptr, 10));
+  if (shared == nullptr || !arena.ok()) {
     std::fprintf(stderr, "%s: not enough memory\n", argv[0]);
     return 1;
   }
-  const bool ok = RunForked(work.ranks, [&](int rank) {
-    PeerWork mine = work;
-    mine.rank = rank;
-    float* send = sends[static_cast<size_t>(rank)];
-    for (size_t i = 0; i < mine.send_count; ++i) send[i] = PeerInput(rank, i);
-    Rank view(shared, mine, sends, recvs);
-    return RunRank(shared, &view, mine, std::atoi(argv[4]), std::atoi(argv[5]));
-  });
-  if (!ok) return 1;
-  Report(*shared, work);
-  return 0;
+  const bool ok =
+      RunForked(ranks, [&](int rank) { return Serve(shared, arena, argv[2], rank, ranks); });
+  return ok ? 0 : 1;
 }
 
 }  // namespace

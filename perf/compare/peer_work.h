@@ -1,43 +1,66 @@
 #pragma once
 
-// What all peers of the comparison run: the same collectives, the same layout of buffers, the same
-// data. Plain C, because the MPI peers are. float32 and sum throughout; sizes count the larger
-// buffer of a rank, and blocks are multiples of 16 bytes, both as in nccl-tests.
+// What all programs of the comparison run: the same collectives, the same layout of buffers, the
+// same data. Plain C, because the MPI peers are. float32 and sum throughout, root 0; sizes count
+// the larger buffer of a rank, and blocks are whole elements.
 
 #include <stddef.h>
 #include <string.h>
 
+enum PeerKind {
+  kPeerAllReduce,
+  kPeerReduce,
+  kPeerBroadcast,
+  kPeerAllGather,
+  kPeerReduceScatter,
+  kPeerAllToAll,
+  kPeerGather,
+  kPeerScatter,
+  kPeerSendReceive,
+  kPeerKinds
+};
+
 struct PeerWork {
-  const char* collective;
+  enum PeerKind kind;
+  char variant[32];  // which of the library's ways, such as "heap" or "registered"; may be "-"
   int ranks;
   int rank;
   size_t block;  // elements that the call is given
   size_t send_count;
   size_t recv_count;
+  float* send;  // this rank's buffers
+  float* recv;
 };
 
-static inline int PeerIs(const struct PeerWork* work, const char* name) {
-  return strcmp(work->collective, name) == 0;
+// The kind with this name, or kPeerKinds.
+static inline enum PeerKind PeerKindNamed(const char* name) {
+  static const char* const kNames[kPeerKinds] = {"all_reduce", "reduce",         "broadcast",
+                                                 "all_gather", "reduce_scatter", "alltoall",
+                                                 "gather",     "scatter",        "sendrecv"};
+  int kind = 0;
+  while (kind < kPeerKinds && strcmp(name, kNames[kind]) != 0) ++kind;
+  return (enum PeerKind)kind;
 }
 
-// Fills in the counts for `bytes` bytes; 0 when there is no such collective.
+// Fills in the counts for `bytes` bytes, and says whether there is anything to move.
 static inline int PeerLayOut(struct PeerWork* work, size_t bytes) {
   const size_t count = bytes / sizeof(float);
-  const size_t share = count / (size_t)work->ranks / 4 * 4;
+  const size_t share = count / (size_t)work->ranks;
   const size_t all = share * (size_t)work->ranks;
   work->block = share;
   work->send_count = work->recv_count = all;
-  if (PeerIs(work, "all_reduce") || PeerIs(work, "reduce") || PeerIs(work, "broadcast") ||
-      PeerIs(work, "sendrecv")) {
-    work->block = work->send_count = work->recv_count = count;
-  } else if (PeerIs(work, "all_gather") || PeerIs(work, "gather")) {
-    work->send_count = share;
-  } else if (PeerIs(work, "reduce_scatter") || PeerIs(work, "scatter")) {
-    work->recv_count = share;
-  } else if (!PeerIs(work, "alltoall")) {
-    return 0;
+  switch (work->kind) {
+    case kPeerAllReduce:
+    case kPeerReduce:
+    case kPeerBroadcast:
+    case kPeerSendReceive: work->block = work->send_count = work->recv_count = count; break;
+    case kPeerAllGather:
+    case kPeerGather: work->send_count = share; break;
+    case kPeerReduceScatter:
+    case kPeerScatter: work->recv_count = share; break;
+    default: break;
   }
-  return 1;
+  return work->block > 0;
 }
 
 // What `rank` puts in: small integers, so that every sum is exact.
@@ -45,33 +68,52 @@ static inline float PeerInput(int rank, size_t index) {
   return (float)(rank + 1 + (int)(index % 7));
 }
 
+// The sum of all ranks' inputs.
 static inline float PeerSum(const struct PeerWork* work, size_t index) {
-  float sum = 0;
-  for (int rank = 0; rank < work->ranks; ++rank) sum += PeerInput(rank, index);
-  return sum;
+  return (float)(work->ranks * (work->ranks + 1) / 2 + work->ranks * (int)(index % 7));
 }
 
-// What must be element `i` of work->rank's receive buffer; the root is rank 0.
-static inline float PeerExpected(const struct PeerWork* work, size_t i) {
-  const size_t own = (size_t)work->rank * work->block;
-  if (PeerIs(work, "all_reduce") || PeerIs(work, "reduce")) return PeerSum(work, i);
-  if (PeerIs(work, "reduce_scatter")) return PeerSum(work, own + i);
-  if (PeerIs(work, "broadcast")) return PeerInput(0, i);
-  if (PeerIs(work, "scatter")) return PeerInput(0, own + i);
-  if (PeerIs(work, "sendrecv")) {
-    return PeerInput((work->rank + work->ranks - 1) % work->ranks, i);
-  }
-  const int source = (int)(i / work->block);
-  if (PeerIs(work, "alltoall")) return PeerInput(source, own + i % work->block);
-  return PeerInput(source, i % work->block);  // all_gather and gather
-}
-
-// How many elements are wrong. The broadcast is in place: its root receives nothing.
-static inline long PeerCountWrong(const struct PeerWork* work, const float* recv) {
-  const int root = work->rank == 0;
-  if (!root && (PeerIs(work, "reduce") || PeerIs(work, "gather"))) return 0;
-  if (root && PeerIs(work, "broadcast")) return 0;
+// How many of `count` elements at `found` are not `rank`'s input from element `first` on.
+static inline long PeerCountOthers(int rank, size_t first, size_t count, const float* found) {
   long wrong = 0;
-  for (size_t i = 0; i < work->recv_count; ++i) wrong += recv[i] != PeerExpected(work, i);
+  for (size_t i = 0; i < count; ++i) wrong += found[i] != PeerInput(rank, first + i);
   return wrong;
+}
+
+static inline long PeerCountWrongSums(const struct PeerWork* work, size_t first) {
+  long wrong = 0;
+  for (size_t i = 0; i < work->recv_count; ++i) {
+    wrong += work->recv[i] != PeerSum(work, first + i);
+  }
+  return wrong;
+}
+
+// One block of each rank, from element `first` of its input on.
+static inline long PeerCountWrongBlocks(const struct PeerWork* work, size_t first) {
+  long wrong = 0;
+  for (int rank = 0; rank < work->ranks; ++rank) {
+    wrong += PeerCountOthers(rank, first, work->block, work->recv + (size_t)rank * work->block);
+  }
+  return wrong;
+}
+
+// How many elements of the receive buffer are wrong. The broadcast is in place: its root receives
+// nothing.
+static inline long PeerCountWrong(const struct PeerWork* work) {
+  const int root = work->rank == 0;
+  const size_t own = (size_t)work->rank * work->block;
+  switch (work->kind) {
+    case kPeerAllReduce: return PeerCountWrongSums(work, 0);
+    case kPeerReduce: return root ? PeerCountWrongSums(work, 0) : 0;
+    case kPeerReduceScatter: return PeerCountWrongSums(work, own);
+    case kPeerBroadcast: return root ? 0 : PeerCountOthers(0, 0, work->recv_count, work->recv);
+    case kPeerScatter: return PeerCountOthers(0, own, work->recv_count, work->recv);
+    case kPeerGather: return root ? PeerCountWrongBlocks(work, 0) : 0;
+    case kPeerAllGather: return PeerCountWrongBlocks(work, 0);
+    case kPeerAllToAll: return PeerCountWrongBlocks(work, own);
+    case kPeerSendReceive:
+      return PeerCountOthers((work->rank + work->ranks - 1) % work->ranks, 0, work->recv_count,
+                             work->recv);
+    default: return 1;
+  }
 }

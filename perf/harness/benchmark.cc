@@ -36,6 +36,8 @@ class Benchmark {
   Status Run(const std::vector<std::string>& arguments);
   int failed() const { return record_.summary.failed; }
   bool speaks() const { return record_.launch.process == 0; }
+  /// Whether a row of the table has been begun and not ended.
+  bool in_row() const { return in_row_; }
 
  private:
   Status Connect();
@@ -54,10 +56,11 @@ class Benchmark {
   const CollectiveSpec& spec_;
   const Options& options_;
   RunRecord record_;
+  bool in_row_ = false;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<Team> team_;
-  std::unique_ptr<Watchdog> watchdog_;
   std::vector<std::vector<Rank>> ranks_;  // by thread
+  std::unique_ptr<Watchdog> watchdog_;
   ncclUniqueId id_{};
 };
 
@@ -65,7 +68,11 @@ Status Benchmark::Connect() {
   Result<Launch> launch = ReadLaunch([](const char* name) { return std::getenv(name); }, getppid());
   if (!launch.ok()) return launch.status();
   record_.launch = *launch;
-  if (options_.root >= total_ranks()) {
+  if (launch->processes > kMostRanks / options_.ranks_per_process()) {
+    return InvalidArgument("{} processes x -t {} x -g {}: more than {} ranks", launch->processes,
+                           options_.threads, options_.ranks_per_thread, kMostRanks);
+  }
+  if (spec_.rooted && options_.root >= total_ranks()) {
     return InvalidArgument("-r {}: there are {} ranks, numbered from 0", options_.root,
                            total_ranks());
   }
@@ -153,8 +160,9 @@ Status Benchmark::DestroyCommunicators() {
 }
 
 void Benchmark::AbortCommunicators() {
+  // It may still be revoking.
+  watchdog_.reset();
   // Buffers may only go once nobody works on them any more, which an abort makes sure of.
-  if (watchdog_->fired()) return;
   for (std::vector<Rank>& ranks : ranks_) {
     for (Rank& rank : ranks) ncclCommAbort(rank.comm);
   }
@@ -168,7 +176,10 @@ Status Benchmark::MeasureRow(Worker* worker, const Work& work, bool speaks) {
           work.root,
           {},
           {}};
-  if (speaks) PrintRowStart(row);
+  if (speaks) {
+    PrintRowStart(row);
+    in_row_ = true;
+  }
   for (const bool in_place : {false, true}) {
     Result<Measurement> measurement = worker->Measure(work, in_place);
     if (!measurement.ok()) return measurement.status();
@@ -177,6 +188,7 @@ Status Benchmark::MeasureRow(Worker* worker, const Work& work, bool speaks) {
   }
   if (!speaks) return Status::Ok();
   PrintRowEnd();
+  in_row_ = false;
   record_.summary.Add(row.out_of_place);
   record_.summary.Add(row.in_place);
   record_.rows.push_back(row);
@@ -232,7 +244,13 @@ Status Benchmark::RunThreads() {
   const auto body = [this, &statuses](int thread) {
     Status& status = statuses[static_cast<size_t>(thread)];
     status = RunThread(thread);
-    if (!status.ok()) team_->Fail(status);
+    if (status.ok()) return;
+    team_->Fail(status);
+    // Who waits in a collective for this thread returns only because of this. The handles stay
+    // valid for the other threads.
+    for (Rank& rank : ranks_[static_cast<size_t>(thread)]) {
+      ncclCommRevoke(rank.comm, NCCL_REVOKE_DEFAULT);
+    }
   };
   std::vector<std::thread> threads;
   for (int thread = 1; thread < options_.threads; ++thread) threads.emplace_back(body, thread);
@@ -265,7 +283,9 @@ Status Benchmark::Run(const std::vector<std::string>& arguments) {
   if (speaks() && !options_.output_file.empty()) {
     record_.end_time = Timestamp();
     record_.error = status.ok() ? "" : status.message();
-    HZ_RETURN_IF_ERROR(WriteJson(record_, options_.output_file));
+    const Status written = WriteJson(record_, options_.output_file);
+    HZ_RETURN_IF_ERROR(status);
+    HZ_RETURN_IF_ERROR(written);
   }
   HZ_RETURN_IF_ERROR(status);
   return DestroyCommunicators();
@@ -280,8 +300,7 @@ int RunBenchmark(const CollectiveSpec& spec, int argc, char** argv) {
   const Status status = benchmark.Run(std::vector<std::string>(argv, argv + argc));
   if (!status.ok()) {
     std::fflush(stdout);
-    // A row of process 0's table may have been begun.
-    fmt::print(stderr, "{}{}: {}\n", benchmark.speaks() ? "\n" : "", spec.program,
+    fmt::print(stderr, "{}{}: {}\n", benchmark.in_row() ? "\n" : "", spec.program,
                status.message());
     return 1;
   }

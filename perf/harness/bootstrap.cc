@@ -29,12 +29,6 @@ struct Hello {
   uint32_t job = 0;
 };
 
-uint32_t HashName(const std::string& name) {
-  uint32_t hash = 2166136261u;  // FNV-1a
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return hash;
-}
-
 Status WaitFor(int fd, short events, Clock::time_point deadline) {
   for (;;) {
     const auto left =
@@ -80,6 +74,17 @@ Status ReceiveAll(int fd, void* data, size_t bytes, Clock::time_point deadline) 
   return Status::Ok();
 }
 
+// The kernel would try an address that does not answer for minutes.
+Status ConnectWithin(int fd, const addrinfo& address, Clock::time_point deadline) {
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return Status::Ok();
+  if (errno != EINPROGRESS) return ErrnoError(errno, "connect");
+  HZ_RETURN_IF_ERROR(WaitFor(fd, POLLOUT, deadline));
+  int error = 0;
+  socklen_t length = sizeof(error);
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  return error == 0 ? Status::Ok() : ErrnoError(error, "connect");
+}
+
 struct AddressList {
   addrinfo* first = nullptr;
   ~AddressList() {
@@ -110,7 +115,9 @@ Status Annotate(const Status& status, std::string_view what) {
 Status Bootstrap::Listen() {
   AddressList list;
   HZ_RETURN_IF_ERROR(Resolve(launch_, &list));
-  const FileDescriptor listener(socket(list.first->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // Who connects may be gone again before it is accepted: that must not block.
+  const FileDescriptor listener(
+      socket(list.first->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.valid()) return ErrnoError(errno, "socket");
   // A port that the previous run left in TIME_WAIT is free for this one.
   const int on = 1;
@@ -135,12 +142,15 @@ Status Bootstrap::Accept(const FileDescriptor& listener) {
                          timeouts_.connect.count());
     }
     FileDescriptor peer(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!peer.valid() && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+      return ErrnoError(errno, "cannot accept the other processes' connections");
+    }
     if (!peer.valid()) continue;
     // Whoever does not speak our language within a moment is not one of ours.
     Hello hello;
     const auto soon = std::min(deadline, Clock::now() + std::chrono::seconds(5));
     if (!ReceiveAll(peer.get(), &hello, sizeof(hello), soon).ok()) continue;
-    if (hello.magic != kMagic || hello.job != HashName(launch_.job)) continue;
+    if (hello.magic != kMagic || hello.job != HashJob(launch_.job)) continue;
     const auto index = static_cast<size_t>(hello.process);
     if (hello.processes != launch_.processes || hello.process < 1 || index >= sockets_.size() ||
         sockets_[index].valid()) {
@@ -157,30 +167,32 @@ Status Bootstrap::Accept(const FileDescriptor& listener) {
   return Status::Ok();
 }
 
+Status Bootstrap::Greet(int root, std::chrono::steady_clock::time_point deadline) const {
+  DisableDelay(root);
+  Hello hello;
+  hello.process = launch_.process;
+  hello.processes = launch_.processes;
+  hello.job = HashJob(launch_.job);
+  HZ_RETURN_IF_ERROR(SendAll(root, &hello, sizeof(hello), deadline));
+  Hello answer;
+  HZ_RETURN_IF_ERROR(ReceiveAll(root, &answer, sizeof(answer), deadline));
+  if (answer.magic == kMagic && answer.process == launch_.process) return Status::Ok();
+  return InvalidUsage("something else answers there");
+}
+
 Status Bootstrap::ConnectToRoot() {
   AddressList list;
   HZ_RETURN_IF_ERROR(Resolve(launch_, &list));
   const auto deadline = Clock::now() + timeouts_.connect;
   Status last;
   do {
-    FileDescriptor fd(socket(list.first->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    FileDescriptor fd(socket(list.first->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd.valid()) return ErrnoError(errno, "socket");
-    if (connect(fd.get(), list.first->ai_addr, list.first->ai_addrlen) == 0) {
-      DisableDelay(fd.get());
-      Hello hello;
-      hello.process = launch_.process;
-      hello.processes = launch_.processes;
-      hello.job = HashName(launch_.job);
-      Hello answer;
-      last = SendAll(fd.get(), &hello, sizeof(hello), deadline);
-      if (last.ok()) last = ReceiveAll(fd.get(), &answer, sizeof(answer), deadline);
-      if (last.ok() && answer.magic == kMagic && answer.process == launch_.process) {
-        sockets_.push_back(std::move(fd));
-        return Status::Ok();
-      }
-      if (last.ok()) last = InvalidUsage("something else answers there");
-    } else {
-      last = ErrnoError(errno, "connect");
+    last = ConnectWithin(fd.get(), *list.first, deadline);
+    if (last.ok()) last = Greet(fd.get(), deadline);
+    if (last.ok()) {
+      sockets_.push_back(std::move(fd));
+      return Status::Ok();
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // process 0 may still be starting
   } while (Clock::now() < deadline);
@@ -212,9 +224,12 @@ Result<std::string> Bootstrap::Receive(int process) {
   const auto deadline = Clock::now() + timeouts_.exchange;
   uint32_t length = 0;
   Status status = ReceiveAll(fd, &length, sizeof(length), deadline);
-  // Process 0 answers with everybody's messages in one.
-  const size_t limit = kLargestMessage * static_cast<size_t>(launch_.processes);
-  if (status.ok() && length > limit) status = InternalError("a message of {} bytes", length);
+  // Process 0 answers with everybody's messages in one, each behind its length.
+  const size_t limit = (kLargestMessage + sizeof(length)) * static_cast<size_t>(launch_.processes);
+  if (status.ok() && length > limit) {
+    status =
+        InternalError("announced a message of {} bytes; at most {} are possible", length, limit);
+  }
   std::string message(status.ok() ? length : 0, '\0');
   if (status.ok()) status = ReceiveAll(fd, message.data(), length, deadline);
   if (status.ok()) return message;

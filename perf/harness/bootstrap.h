@@ -43,6 +43,8 @@ class Bootstrap {
   Status Listen();
   Status Accept(const FileDescriptor& listener);
   Status ConnectToRoot();
+  /// Tells process 0 who this is, on a fresh connection, and waits for its answer.
+  Status Greet(int root, std::chrono::steady_clock::time_point deadline) const;
   Status Send(int process, std::string_view message);
   Result<std::string> Receive(int process);
 

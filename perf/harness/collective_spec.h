@@ -4,18 +4,10 @@
 #include <vector>
 
 #include "include/nccl.h"
+#include "perf/harness/layouts.h"
 #include "perf/harness/verification.h"
 
 namespace harmonaize::perf {
-
-/// How one size is laid out in a rank's buffers. All numbers are elements.
-struct Layout {
-  size_t send_count;            ///< In the send buffer.
-  size_t recv_count;            ///< In the receive buffer.
-  size_t count;                 ///< The count that the NCCL call is given.
-  size_t send_in_place_stride;  ///< In place, rank r sends from element r times this ...
-  size_t recv_in_place_stride;  ///< ... and receives at element r times this of one buffer.
-};
 
 /// One call of a rank.
 struct Call {
@@ -43,17 +35,11 @@ struct CollectiveSpec {
   /// For `count` elements in the larger buffer.
   Layout (*layout)(size_t count, size_t element_bytes, int ranks);
   ncclResult_t (*enqueue)(const Call& call);
-  /// busbw / algbw, as nccl-tests' doc/PERFORMANCE.md derives it.
+  /// busbw / algbw.
   double (*bus_factor)(int ranks);
   /// Where the receive buffer's elements come from, on one rank.
   std::vector<Segment> (*expected)(int rank, int ranks, int root, const Layout& layout);
 };
-
-/// A rank's share of `count` elements, rounded down to a multiple of 16 bytes as in nccl-tests.
-inline size_t BlockCount(size_t count, size_t element_bytes, int ranks) {
-  const size_t granule = 16 / element_bytes;
-  return count / static_cast<size_t>(ranks) / granule * granule;
-}
 
 /// Parses the command line, measures, prints. Returns the exit status: 0, 1 for wrong results or
 /// errors, 2 for a wrong command line.

@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
@@ -33,7 +34,10 @@ Json RelevantEnvironment() {
 std::string ProcessorModel() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    if (!line.starts_with("model name")) continue;
+    const size_t value =
+        line.find_first_not_of(" \t", std::min(line.find(':'), line.size() - 1) + 1);
+    return value == std::string::npos ? "" : line.substr(value);
   }
   return "";
 }

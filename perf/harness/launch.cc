@@ -53,11 +53,8 @@ std::string JobName(const Environment& environment, int parent) {
   return "parent=" + std::to_string(parent);
 }
 
-// FNV-1a (Fowler, Noll, Vo): the same in every process, unlike std::hash across libraries.
 uint16_t DerivePort(const std::string& job) {
-  uint32_t hash = 2166136261u;
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return static_cast<uint16_t>(kFirstDerivedPort + hash % kDerivedPorts);
+  return static_cast<uint16_t>(kFirstDerivedPort + HashJob(job) % kDerivedPorts);
 }
 
 Status ReadMeetingPoint(const Environment& environment, int parent, Launch* launch) {
@@ -82,6 +79,12 @@ Status ReadMeetingPoint(const Environment& environment, int parent, Launch* laun
 }
 
 }  // namespace
+
+uint32_t HashJob(const std::string& job) {
+  uint32_t hash = 2166136261u;  // FNV-1a (Fowler, Noll, Vo)
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
 
 Result<Launch> ReadLaunch(const Environment& environment, int parent) {
   Launch launch;

@@ -30,4 +30,7 @@ struct Launch {
 /// started this one, a last resort to tell jobs apart.
 Result<Launch> ReadLaunch(const std::function<const char*(const char*)>& environment, int parent);
 
+/// A number for a job's name, the same in every process, unlike std::hash across libraries.
+uint32_t HashJob(const std::string& job);
+
 }  // namespace harmonaize::perf

@@ -111,6 +111,10 @@ Status Convert(const RawOptions& raw, Options* options) {
   if (options->min_bytes > options->max_bytes) {
     return InvalidArgument("-b {} is more than -e {}", raw.min_bytes, raw.max_bytes);
   }
+  if (options->threads > kMostRanks / options->ranks_per_thread) {
+    return InvalidArgument("-t {} x -g {}: more than {} ranks", options->threads,
+                           options->ranks_per_thread, kMostRanks);
+  }
   if (options->step_factor <= 1 && options->step_bytes == 0 &&
       options->min_bytes != options->max_bytes) {
     return InvalidArgument("-i 0 never gets from -b to -e");
@@ -128,7 +132,7 @@ Status Convert(const RawOptions& raw, Options* options) {
 }
 
 void AddWorkOptions(CLI::App* app, RawOptions* raw, Options* options) {
-  const auto positive = CLI::Range(1, 1 << 20);
+  const auto positive = CLI::Range(1, kMostRanks);
   app->add_option("-t,--nthreads", options->threads, "threads in each process")
       ->check(positive)
       ->capture_default_str()
@@ -267,7 +271,8 @@ ParsedOptions ParseOptions(const std::string& program, bool reduces, bool rooted
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    parsed.exit_code = app.exit(error);
+    // CLI11 has a status for each kind of mistake; nobody tells 105 from 109.
+    parsed.exit_code = app.exit(error) == 0 ? 0 : 2;
     return parsed;
   }
   const Status status = Convert(raw, &parsed.options);

@@ -13,6 +13,9 @@
 
 namespace harmonaize::perf {
 
+/// Threads times ranks a thread, and that times processes, may not be more.
+inline constexpr int kMostRanks = 1 << 20;
+
 /// What the user asked for; the names are those of nccl-tests' options.
 struct Options {
   int threads = 1;

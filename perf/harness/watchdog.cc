@@ -9,7 +9,7 @@
 namespace harmonaize::perf {
 namespace {
 
-// How long aborted calls and the other processes get to report their own errors.
+// How long revoked calls and the other processes get to report their own errors.
 constexpr std::chrono::seconds kGrace{5};
 
 }  // namespace
@@ -55,16 +55,19 @@ void Watchdog::Watch() {
     if (!armed_ || std::chrono::steady_clock::now() < deadline_) continue;
     break;
   }
-  fmt::print(stderr, "# {} did not finish within {} s; aborting its communicators\n", what_,
+  fmt::print(stderr, "# {} did not finish within {} s; revoking its communicators\n", what_,
              timeout_s_);
   std::fflush(stderr);
   fired_.store(true, std::memory_order_release);
-  lock.unlock();
-  for (ncclComm_t comm : comms_) ncclCommAbort(comm);
-  lock.lock();
-  if (changed_.wait_for(lock, kGrace, [this] { return stopping_; })) return;
-  fmt::print(stderr, "# a call is still blocked {} s after the abort; ending the process\n",
-             kGrace.count());
+  // In a thread of its own: where a daemon does not answer, this hangs as well.
+  std::thread revoker([this] {
+    for (ncclComm_t comm : comms_) ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
+  });
+  if (changed_.wait_for(lock, kGrace, [this] { return stopping_; })) {
+    revoker.join();
+    return;
+  }
+  fmt::print(stderr, "# a call is still blocked {} s later; ending the process\n", kGrace.count());
   std::fflush(stderr);
   _exit(1);
 }

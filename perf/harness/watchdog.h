@@ -12,11 +12,12 @@
 
 namespace harmonaize::perf {
 
-/// Ends a measurement that hangs (option -T): aborts the process's communicators, which makes the
-/// blocked calls return, and ends the process when even that does not help.
+/// Ends a measurement that hangs (option -T): revokes the process's communicators, which makes the
+/// blocked calls return and leaves the handles valid for the threads that hold them, and ends the
+/// process when even that does not help.
 class Watchdog {
  public:
-  /// 0 seconds: never barks, and starts no thread.
+  /// 0 seconds: never barks, and starts no thread. The communicators must outlive the watchdog.
   Watchdog(int timeout_s, std::vector<ncclComm_t> comms);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -26,10 +27,9 @@ class Watchdog {
   void Arm(std::string what);
   void Disarm();
 
-  /// Once true, the communicators are gone and must not be touched.
+  /// Whether a measurement took too long.
   // Acquire, with the release in the watchdog: who sees it true sees why a call has failed.
   bool fired() const { return fired_.load(std::memory_order_acquire); }
-  int timeout_s() const { return timeout_s_; }
 
  private:
   void Watch();

@@ -113,7 +113,7 @@ std::byte* Worker::RecvPointer(Rank& rank, const Work& work, bool in_place, size
          work.layout.recv_in_place_stride * static_cast<size_t>(rank.rank) * work.type->size;
 }
 
-Status Worker::Enqueue(const Work& work, bool in_place, int iteration) {
+Status Worker::Enqueue(const Work& work, bool in_place, int64_t iteration) {
   // As nccl-tests does it: each iteration works on the next part of the buffers, so that a sweep's
   // small sizes are not measured in the first-level cache only.
   const size_t step = work.larger_bytes();
@@ -138,7 +138,7 @@ Status Worker::Enqueue(const Work& work, bool in_place, int iteration) {
   return Explain(ncclGroupEnd(), ranks_.front().comm, spec_.call);
 }
 
-Status Worker::EnqueueIteration(const Work& work, bool in_place, int iteration) {
+Status Worker::EnqueueIteration(const Work& work, bool in_place, int64_t iteration) {
   const bool group = options_.aggregated > 1;
   if (group) HZ_RETURN_IF_ERROR(Explain(ncclGroupStart(), nullptr, "ncclGroupStart"));
   for (int i = 0; i < options_.aggregated; ++i) {

@@ -59,8 +59,8 @@ class Worker {
  private:
   std::byte* SendPointer(Rank& rank, const Work& work, bool in_place, size_t shift) const;
   std::byte* RecvPointer(Rank& rank, const Work& work, bool in_place, size_t shift) const;
-  Status Enqueue(const Work& work, bool in_place, int iteration);
-  Status EnqueueIteration(const Work& work, bool in_place, int iteration);
+  Status Enqueue(const Work& work, bool in_place, int64_t iteration);
+  Status EnqueueIteration(const Work& work, bool in_place, int64_t iteration);
   Status Wait();
   /// Lets all ranks leave within the latency of one small operation of each other.
   Status AlignRanks();

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "src/base/asymmetric_fence.h"
 #include "src/base/log.h"
 #include "src/client/device_memory.h"
 #include "src/client/inline_path.h"
@@ -159,7 +160,7 @@ Status Communicator::AsyncState() {
   return first_failure_;
 }
 
-Status Communicator::CheckUsable() {
+Status Communicator::CheckThoroughly() {
   if (session_->inherited()) {
     return InvalidUsage(
         "this process was forked from the one that made the communicator; make a new communicator "
@@ -167,6 +168,7 @@ Status Communicator::CheckUsable() {
   }
   if (session_->lost()) return session_->CheckAlive();
   HZ_RETURN_IF_ERROR(SlotFailure());
+  if (aborted_.load()) return InvalidUsage("the communicator has been aborted");
   if (slot().state.load(std::memory_order_acquire) != static_cast<uint32_t>(MemberState::kReady)) {
     return InvalidUsage(
         "the communicator is not ready: poll ncclCommGetAsyncError until it is no longer "
@@ -272,17 +274,30 @@ Status Communicator::Leave() {
 Status Communicator::Abort() {
   if (aborted_.exchange(true)) return Status::Ok();
   if (session_->inherited()) return Status::Ok();
+  // A daemon that is gone cannot hold this rank back either.
   if (!session_->lost()) {
     AbortRequest request;
     request.member = member_;
-    // A daemon that is gone cannot hold this rank back either.
     static_cast<void>(session_->Call<EmptyReply>(request));
   }
-  // The daemon has ended every operation by now, so each thread inside is on its way out.
-  while (users_.load(std::memory_order_acquire) > 0) {
+  // The daemon has ended every operation by now, so each thread inside is on its way out. Until it
+  // is, it may still post, so the rank leaves only then. The fence shows what InOperation stores.
+  HeavyFence();
+  while (users_.load(std::memory_order_acquire) > 0 || posting_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  if (!session_->lost()) {
+    LeaveRequest request;
+    request.member = member_;
+    static_cast<void>(session_->Call<EmptyReply>(request));
+  }
   return Status::Ok();
+}
+
+Status Communicator::Abandon() {
+  AbortRequest request;
+  request.member = member_;
+  return session_->Call<EmptyReply>(request).status();
 }
 
 Status Communicator::Revoke() {

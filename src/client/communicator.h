@@ -59,7 +59,7 @@ class Communicator {
   /// ok; kInProgress while it forms or a non-blocking call is under way; or the first failure.
   Status AsyncState();
   /// ok when operations may be posted; else what is in the way.
-  Status CheckUsable();
+  Status CheckUsable() { return Usable() ? Status::Ok() : CheckThoroughly(); }
 
   /// The failure that has ended the communicator, if one has. Looks at the daemon's socket: a
   /// system call.
@@ -73,6 +73,8 @@ class Communicator {
   /// Ends every operation of every rank with an error that names this rank, and leaves. Does not
   /// wait for peers; threads inside a call on this communicator have left it when this returns.
   Status Abort();
+  /// Ends every operation of every rank because this one cannot go on; the rank stays.
+  Status Abandon();
   /// Ends every operation in flight; afterwards only Leave, Split and Shrink make sense.
   Status Revoke();
 
@@ -111,6 +113,7 @@ class Communicator {
 
  private:
   friend class InUse;
+  friend class InOperation;
 
   struct StreamUse {
     uint32_t stream;
@@ -130,6 +133,16 @@ class Communicator {
                                                     const CommunicatorOptions& options,
                                                     std::span<const std::byte> tail = {});
   MemberSlot& slot() const { return session_->member_slot(member_); }
+  // All is well at a glance: every operation asks.
+  bool Usable() const {
+    return !session_->inherited() && !session_->lost() &&
+           slot().state.load(std::memory_order_acquire) ==
+               static_cast<uint32_t>(MemberState::kReady) &&
+           rank() >= 0 && !aborted_.load(std::memory_order_relaxed) &&
+           !operation_pending_.load(std::memory_order_acquire) &&
+           !finalizing_.load(std::memory_order_acquire);
+  }
+  Status CheckThoroughly();
   Status SlotFailure() const;
   Status TakeOperationFailure();
   Status OnTick();
@@ -154,12 +167,29 @@ class Communicator {
   std::atomic<bool> finalizing_{false};
   std::atomic<bool> operation_pending_{false};
   std::atomic<bool> aborted_{false};
-  std::atomic<int> users_{0};  ///< Threads inside a call, see InUse.
+  std::atomic<int> users_{0};         ///< Threads inside a call, see InUse.
+  std::atomic<bool> posting_{false};  ///< One is posting an operation, see InOperation.
   std::atomic<uint32_t> notice_seen_{0};
 
   mutable std::mutex failure_mutex_;  // guards the two below
   Status first_failure_;
   std::string last_error_;
+};
+
+/// While it lives, this thread posts an operation on the communicator; to Abort the same as InUse,
+/// but without a locked instruction, because one thread at a time may post.
+class InOperation {
+ public:
+  explicit InOperation(Communicator* communicator) : posting_(communicator->posting_) {
+    posting_.store(true, std::memory_order_relaxed);
+  }
+  // Release, with the acquire in Abort.
+  ~InOperation() { posting_.store(false, std::memory_order_release); }
+  InOperation(const InOperation&) = delete;
+  InOperation& operator=(const InOperation&) = delete;
+
+ private:
+  std::atomic<bool>& posting_;
 };
 
 /// While it lives, this thread is inside a call on each of the communicators: an Abort in another

@@ -15,9 +15,20 @@ void Keep(Status* kept, const Status& status) {
 
 }  // namespace
 
-Group& Group::OfThisThread() {
+namespace {
+
+Group* MakeGroupOfThread() {
   thread_local Group group;
-  return group;
+  return &group;
+}
+
+}  // namespace
+
+Group& Group::OfThisThread() {
+  // A plain pointer needs no look whether it has been constructed.
+  thread_local Group* group = nullptr;
+  if (group == nullptr) group = MakeGroupOfThread();
+  return *group;
 }
 
 Status Group::End() {
@@ -70,7 +81,7 @@ Result<double> Group::SimulateEnd() {
 }
 
 Status Group::Add(const Operation& operation) {
-  if (!open()) return LaunchOperations({&operation, 1});
+  if (!open()) return LaunchOperation(operation);
   operations_.push_back(operation);
   return Status::Ok();
 }

@@ -15,6 +15,8 @@ namespace {
 /// than processors the one that is waited for may need this very processor.
 constexpr int kSpins = 150;
 constexpr int kCrowdedSpins = 4;
+/// Looks before all that, without a pause between them: the others are often there already.
+constexpr int kFirstSpins = 8;
 /// For this long a waiter only gives way to others, which costs a microsecond where somebody else
 /// can run and next to nothing where nobody can. Then it sleeps.
 constexpr uint64_t kYieldNanoseconds = 100'000;
@@ -58,24 +60,52 @@ Status InlineLaunch::Run(std::span<const Operation> operations, std::vector<Oper
   return Status::Ok();
 }
 
-bool InlineLaunch::AllAdmitted(std::span<const Operation> operations) {
-  crowded_ = false;
+Status InlineLaunch::RunOne(const Operation& operation, bool* offloaded) {
   withdraw_after_ns_ = kBlockingWaitNanoseconds;
+  crowded_ = false;
+  if (!Admits(operation)) {
+    if (operation.communicator->inline_path() != nullptr) InlineOperation::Decline(operation);
+    *offloaded = true;
+    return Status::Ok();
+  }
+  operations_.clear();
+  withdrawn_ = false;
+  InlineOperation& one = operations_.emplace_back(operation);
+  one.Start();
+  for (int spins = 0; spins < kFirstSpins; ++spins) {
+    const InlineOperation::State state = one.Advance();
+    *offloaded = state == InlineOperation::State::kOffload;
+    if (state == InlineOperation::State::kFailed) return GiveUp(one);
+    if (state != InlineOperation::State::kWaiting) return Status::Ok();
+  }
+  HZ_RETURN_IF_ERROR(AwaitAll());
+  *offloaded = one.state() == InlineOperation::State::kOffload;
+  return Status::Ok();
+}
+
+bool InlineLaunch::Admits(const Operation& operation) {
+  InlinePath* const path = operation.communicator->inline_path();
+  if (path == nullptr || !path->Admits(operation)) return false;
+  // What the stream holds comes first.
+  if (operation.stream != nullptr && !operation.stream->Idle()) return false;
+  crowded_ = crowded_ || path->crowded();
+  if (operation.stream != nullptr || !operation.communicator->options().blocking) {
+    withdraw_after_ns_ = kAsynchronousWaitNanoseconds;
+  }
+  return true;
+}
+
+bool InlineLaunch::AllAdmitted(std::span<const Operation> operations) {
+  withdraw_after_ns_ = kBlockingWaitNanoseconds;
+  crowded_ = false;
   size_t admitted = 0;
   for (const Operation& operation : operations) {
-    InlinePath* const path = operation.communicator->inline_path();
-    if (path == nullptr || !path->Admits(operation)) break;
-    // What the stream holds comes first.
-    if (operation.stream != nullptr && !operation.stream->Idle()) break;
+    if (!Admits(operation)) break;
     InlinePath::Sequence& sequence = InlineOperation::SequenceOf(operation);
     // A second one of the same sequence would have to wait for the first.
     if (sequence.taken) break;
     sequence.taken = true;
     ++admitted;
-    crowded_ = crowded_ || path->crowded();
-    if (operation.stream != nullptr || !operation.communicator->options().blocking) {
-      withdraw_after_ns_ = kAsynchronousWaitNanoseconds;
-    }
   }
   for (const Operation& operation : operations.first(admitted)) {
     InlineOperation::SequenceOf(operation).taken = false;
@@ -88,7 +118,17 @@ Status InlineLaunch::AwaitAll() {
   spins_ = 0;
   waiting_since_ns_ = 0;
   while (!AdvanceAll()) HZ_RETURN_IF_ERROR(Pause());
+  for (InlineOperation& operation : operations_) {
+    if (operation.state() == InlineOperation::State::kFailed) return GiveUp(operation);
+  }
   return Status::Ok();
+}
+
+// The other ranks count on this one, which cannot go on: they must not wait for it.
+Status InlineLaunch::GiveUp(const InlineOperation& operation) {
+  Status failure = operation.failure();
+  static_cast<void>(operation.operation().communicator->Abandon());
+  return failure;
 }
 
 // Whether there is nothing left to wait for.

@@ -23,10 +23,14 @@ class InlineLaunch {
   /// late and what has died: this one withdraws after some milliseconds, and much sooner for a
   /// caller who does not expect to wait.
   Status Run(std::span<const Operation> operations, std::vector<Operation>* offloaded);
+  /// The same for one operation.
+  Status RunOne(const Operation& operation, bool* offloaded);
 
  private:
+  bool Admits(const Operation& operation);
   bool AllAdmitted(std::span<const Operation> operations);
   Status AwaitAll();
+  static Status GiveUp(const InlineOperation& operation);
   bool AdvanceAll();
   Status Pause();
   void WithdrawAll();

@@ -6,11 +6,19 @@
 
 #include "src/client/communicator.h"
 #include "src/client/inline_data.h"
+#include "src/client/inline_direct.h"
+#include "src/client/memory.h"
 
 namespace harmonaize {
 namespace {
 
 constexpr uint64_t kCacheLineBytes = 64;
+
+/// Below this it costs less to copy the data through the slots than to wait once more at the end.
+constexpr uint64_t kLeastDirectBytes = 8192;
+
+/// In the call word of an operation that goes directly.
+constexpr uint64_t kDirectCall = uint64_t{1} << 63;
 
 /// What all ranks must agree on, in one word. Of a pair only the type counts.
 uint64_t CallWord(const Operation& operation) {
@@ -136,6 +144,11 @@ void InlineOperation::Finish() {
 // Collectives
 
 void InlineOperation::StartCollective() {
+  if (LocateDirectBuffers()) {
+    pieces_ = 2;  // the buffers, and that the share is done
+    published_ = 1;
+    return;
+  }
   const uint64_t element = DataTypeSize(operation_->type);
   const auto blocks =
       static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
@@ -145,6 +158,8 @@ void InlineOperation::StartCollective() {
     piece_elements_ = operation_->count;
     pieces_ = 1;
   } else {
+    // Both buffers of two ranks: beyond the last-level cache the result need not go through it.
+    non_temporal_ = 4 * bytes > path_->last_level_cache_bytes();
     // Blocks begin at cache lines.
     piece_elements_ = kInlineSlotBytes / blocks / kCacheLineBytes * kCacheLineBytes / element;
     pieces_ = (operation_->count + piece_elements_ - 1) / piece_elements_;
@@ -153,11 +168,14 @@ void InlineOperation::StartCollective() {
 }
 
 void InlineOperation::AdvanceCollective() {
+  if (direct_) return AdvanceDirectly();
   while (taken_ < pieces_) {
     if (published_ < pieces_ && published_ <= taken_ + kInlineLookahead) {
       const uint64_t piece = published_++;
       Publish(piece);
-      path_->CollectiveAt(sequence_->slot + piece).Post(sequence_->ticket + piece);
+      Rendezvous place = path_->CollectiveAt(sequence_->slot + piece);
+      place.own_line().scalar = operation_->scalar;
+      place.Post(sequence_->ticket + piece);
       path_->Notify();
       continue;
     }
@@ -172,10 +190,8 @@ void InlineOperation::AdvanceCollective() {
 
 InlinePiece InlineOperation::PieceAt(uint64_t piece) const {
   const uint64_t first = piece * piece_elements_;
-  const uint64_t elements = std::min(piece_elements_, operation_->count - first);
-  // Both buffers of both neighbours: beyond the last-level cache the result need not go through it.
-  const uint64_t touched = 4 * operation_->count * DataTypeSize(operation_->type);
-  return {first, elements, piece_elements_, touched > path_->last_level_cache_bytes()};
+  return {first, std::min(piece_elements_, operation_->count - first), piece_elements_,
+          non_temporal_};
 }
 
 void InlineOperation::Publish(uint64_t piece) {
@@ -189,14 +205,111 @@ void InlineOperation::TakeIn(uint64_t piece) {
   if (operation_->count == 0) return;
   std::array<const std::byte*, kMaxInlineRanks> slots;
   std::array<uint64_t, kMaxInlineRanks> scalars;
+  // The line of the piece, like its slot, is left alone until all have taken it in.
+  const Rendezvous place = path_->CollectiveAt(sequence_->slot + piece);
   for (int i = 0; i < path_->ranks(); ++i) {
-    const InlineLine& line = rendezvous_.line_of(i);
+    const InlineLine& line = place.line_of(i);
     const auto index = static_cast<size_t>(i);
     slots[index] = in_line_ ? line.data : path_->SlotOf(i, sequence_->slot + piece);
     if (operation_->op == ReduceOperator::kPreMulSum) scalars[index] = line.scalar;
   }
   TakeInPiece(*operation_, PieceAt(piece), path_->rank(), path_->ranks(), slots.data(),
               scalars.data());
+}
+
+// ---------------------------------------------------------------------------------------------
+// Directly
+
+// Whether all buffers of this rank can be reached by the others; then the line tells where they
+// are.
+bool InlineOperation::LocateDirectBuffers() {
+  const uint64_t block = operation_->count * DataTypeSize(operation_->type);
+  if (block < kLeastDirectBytes || !GoesDirectly(*operation_)) return false;
+  const BufferBlocks blocks =
+      BlocksOf(operation_->collective, path_->ranks(), path_->rank(), operation_->root);
+  DirectBuffers buffers{0, 0, kNoBuffer, kNoBuffer};
+  const auto locate = [&](const void* address, uint64_t bytes, uint64_t* offset, uint32_t* region) {
+    if (bytes == 0) return true;
+    const Result<BufferReference> found =
+        RegionTable::Get().LocateShareable(operation_->communicator->session(), address, bytes);
+    if (!found.ok() || found->region == kNoBuffer) return false;
+    *offset = found->offset;
+    *region = found->region;
+    return true;
+  };
+  if (!locate(operation_->send, blocks.send * block, &buffers.send_offset, &buffers.send_region) ||
+      !locate(operation_->receive, blocks.receive * block, &buffers.receive_offset,
+              &buffers.receive_region)) {
+    return false;
+  }
+  InlineLine& line = rendezvous_.own_line();
+  // All must do the same, or leave it to the daemon.
+  line.call.store(CallWord(*operation_) | kDirectCall, std::memory_order_relaxed);
+  std::memcpy(line.data, &buffers, sizeof buffers);
+  direct_ = true;
+  non_temporal_ = 4 * block > path_->last_level_cache_bytes();
+  return true;
+}
+
+void InlineOperation::AdvanceDirectly() {
+  if (taken_ == 0) {
+    if (Status status = DoShare(); !status.ok()) return Fail(std::move(status));
+    ++taken_;
+    path_->CollectiveAt(sequence_->slot + 1).Post(sequence_->ticket + 1);
+    path_->Notify();
+  }
+  if (!path_->CollectiveAt(sequence_->slot + 1).AllHave(sequence_->ticket + 1)) return;
+  Finish();
+}
+
+Status InlineOperation::DoShare() {
+  std::array<const std::byte*, kMaxInlineRanks> send = {};
+  std::array<std::byte*, kMaxInlineRanks> receive = {};
+  std::array<uint64_t, kMaxInlineRanks> scalars;
+  HZ_RETURN_IF_ERROR(FindPeerBuffers(send.data(), receive.data()));
+  for (int i = 0; i < path_->ranks(); ++i) {
+    scalars[static_cast<size_t>(i)] = rendezvous_.line_of(i).scalar;
+  }
+  DoDirectShare(*operation_, path_->rank(), path_->ranks(), send.data(), receive.data(),
+                scalars.data(), non_temporal_);
+  return Status::Ok();
+}
+
+Status InlineOperation::FindPeerBuffers(const std::byte** send, std::byte** receive) {
+  Communicator& communicator = *operation_->communicator;
+  const uint64_t block = operation_->count * DataTypeSize(operation_->type);
+  path_->peer_memory().Trim();
+  for (int i = 0; i < path_->ranks(); ++i) {
+    if (i == path_->rank()) {
+      send[i] = static_cast<const std::byte*>(operation_->send);
+      receive[i] = static_cast<std::byte*>(operation_->receive);
+      continue;
+    }
+    const BufferBlocks blocks =
+        BlocksOf(operation_->collective, path_->ranks(), i, operation_->root);
+    DirectBuffers buffers;
+    std::memcpy(&buffers, rendezvous_.line_of(i).data, sizeof buffers);
+    if (blocks.send > 0) {
+      Result<std::byte*> found =
+          path_->peer_memory().Find(communicator.session(), communicator.member(), i,
+                                    buffers.send_region, buffers.send_offset, blocks.send * block);
+      if (!found.ok()) return found.status();
+      send[i] = *found;
+    }
+    if (blocks.receive > 0) {
+      Result<std::byte*> found = path_->peer_memory().Find(
+          communicator.session(), communicator.member(), i, buffers.receive_region,
+          buffers.receive_offset, blocks.receive * block);
+      if (!found.ok()) return found.status();
+      receive[i] = *found;
+    }
+  }
+  return Status::Ok();
+}
+
+void InlineOperation::Fail(Status why) {
+  failure_ = std::move(why);
+  state_ = State::kFailed;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -208,13 +321,43 @@ void InlineOperation::StartSend() {
   InlineLine& line = rendezvous_.own_line();
   in_line_ = bytes <= kInlineLineBytes;
   pieces_ = in_line_ ? 0 : (bytes + kInlinePairSlotBytes - 1) / kInlinePairSlotBytes;
-  line.scalar = 0;
+  line.scalar = kSendInRing;
   if (in_line_) {
     if (bytes > 0) std::memcpy(line.data, operation_->send, bytes);
     return;
   }
+  if (LocateSend(bytes)) return;
   // The ring is empty but for what the receiver of the operation before has not said yet.
-  if (FillSlot()) line.scalar = 1;
+  if (FillSlot()) line.scalar = kSendInRingFirstFilled;
+}
+
+// A send from registered memory takes a slot of the ring that nobody fills: the receiver drains it
+// when it has copied the data.
+bool InlineOperation::LocateSend(uint64_t bytes) {
+  if (bytes < kLeastDirectBytes) return false;
+  const Result<BufferReference> found = RegionTable::Get().LocateShareable(
+      operation_->communicator->session(), operation_->send, bytes);
+  if (!found.ok() || found->region == kNoBuffer) return false;
+  const DirectBuffers buffers{found->offset, 0, found->region, kNoBuffer};
+  InlineLine& line = rendezvous_.own_line();
+  std::memcpy(line.data, &buffers, sizeof buffers);
+  line.scalar = kSendDirectly;
+  direct_ = true;
+  pieces_ = 1;
+  return true;
+}
+
+Status InlineOperation::ReceiveDirectly(uint64_t bytes) {
+  Communicator& communicator = *operation_->communicator;
+  DirectBuffers buffers;
+  std::memcpy(&buffers, rendezvous_.line_of(0).data, sizeof buffers);
+  path_->peer_memory().Trim();
+  const Result<std::byte*> from =
+      path_->peer_memory().Find(communicator.session(), communicator.member(), operation_->root,
+                                buffers.send_region, buffers.send_offset, bytes);
+  if (!from.ok()) return from.status();
+  std::memcpy(operation_->receive, *from, bytes);
+  return Status::Ok();
 }
 
 // Copies the next piece into the ring, if there is room.
@@ -234,6 +377,13 @@ bool InlineOperation::FillSlot() {
 
 void InlineOperation::AdvanceSend() {
   InlinePair& pair = path_->Pair(path_->rank(), operation_->root);
+  if (direct_) {
+    // Acquire: the receiver has read all of it.
+    if (pair.drained.load(std::memory_order_acquire) <= sequence_->ring) return;
+    sequence_->ring += 1;
+    Finish();
+    return;
+  }
   bool filled = false;
   while (published_ < pieces_ && FillSlot()) {
     pair.filled.store(sequence_->ring + published_, std::memory_order_release);
@@ -255,10 +405,17 @@ void InlineOperation::AdvanceReceive() {
     Finish();
     return;
   }
+  if (line.scalar == kSendDirectly) {
+    if (Status status = ReceiveDirectly(bytes); !status.ok()) return Fail(std::move(status));
+    pair.drained.store(++sequence_->ring, std::memory_order_release);
+    path_->Notify();
+    Finish();
+    return;
+  }
   pieces_ = (bytes + kInlinePairSlotBytes - 1) / kInlinePairSlotBytes;
   while (taken_ < pieces_) {
     const uint64_t slot = sequence_->ring + taken_;
-    const bool came_with_line = taken_ < line.scalar;
+    const bool came_with_line = taken_ == 0 && line.scalar == kSendInRingFirstFilled;
     if (!came_with_line && pair.filled.load(std::memory_order_acquire) <= slot) return;
     const uint64_t first = taken_ * kInlinePairSlotBytes;
     std::memcpy(to + first, path_->PairSlot(operation_->root, path_->rank(), slot),

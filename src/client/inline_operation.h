@@ -18,12 +18,17 @@ namespace harmonaize {
 /// in, and one reduction or copy out, whatever the collective. Ranks run at most kInlineLookahead
 /// pieces ahead, so no rank ever overwrites a slot that another still reads, and no rank says when
 /// it has finished reading. A send fills a ring that its receiver drains.
+///
+/// Larger operations whose buffers all lie in registered memory go directly: the ranks say where
+/// their buffers are, each does its share of the work right between them, and all wait until all
+/// have done theirs.
 class InlineOperation {
  public:
   enum class State {
     kWaiting,  ///< For other ranks.
     kDone,
     kOffload,  ///< The ranks have agreed to send it to the daemon.
+    kFailed,   ///< This rank cannot do its part; see failure().
   };
 
   /// For an operation that InlinePath::Admits, on a sequence that no other one of the same launch
@@ -42,6 +47,7 @@ class InlineOperation {
   void Withdraw();
 
   State state() const { return state_; }
+  const Status& failure() const { return failure_; }
   /// Grows with every step that was taken.
   uint64_t progress() const { return published_ + taken_ + (agreed_ ? 1 : 0); }
   const Operation& operation() const { return *operation_; }
@@ -53,6 +59,12 @@ class InlineOperation {
   void Finish();
   void WriteLine();
 
+  void Fail(Status why);
+  bool LocateDirectBuffers();
+  void AdvanceDirectly();
+  Status DoShare();
+  Status FindPeerBuffers(const std::byte** send, std::byte** receive);
+
   void StartCollective();
   void AdvanceCollective();
   InlinePiece PieceAt(uint64_t piece) const;
@@ -60,6 +72,8 @@ class InlineOperation {
   void TakeIn(uint64_t piece);
 
   void StartSend();
+  bool LocateSend(uint64_t bytes);
+  Status ReceiveDirectly(uint64_t bytes);
   void AdvanceSend();
   void AdvanceReceive();
   bool FillSlot();
@@ -71,6 +85,9 @@ class InlineOperation {
   State state_ = State::kWaiting;
   bool agreed_ = false;
   bool in_line_ = false;  // the data fits beside the flag
+  bool direct_ = false;   // between registered buffers
+  bool non_temporal_ = false;
+  Status failure_;
   uint64_t piece_elements_ = 0;
   uint64_t pieces_ = 0;
   uint64_t published_ = 0;

@@ -107,6 +107,7 @@ bool InlinePath::Admits(const Operation& operation) {
     return false;
   }
   const InlineSteering& steering = header().steering;
+  if (steering.open.load(std::memory_order_relaxed) == 0) return false;
   const auto collective = static_cast<size_t>(operation.collective);
   const auto type = static_cast<size_t>(operation.type);
   // Relaxed: whatever is read here is only this rank's wish.
@@ -140,15 +141,6 @@ bool InlinePath::BuffersExist(const Operation& operation, uint64_t block_bytes) 
          probe_.Writable(operation.receive, blocks.receive * block_bytes);
 }
 
-Rendezvous InlinePath::CollectiveAt(uint64_t slot) const {
-  return Rendezvous(&header().decision, &rank_area(0).lines[slot % kInlineSlots],
-                    sizeof(InlineRank), ranks_, rank_);
-}
-
-std::byte* InlinePath::SlotOf(int rank, uint64_t slot) const {
-  return base_ + layout_.SlotOffset(rank, static_cast<int>(slot % kInlineSlots));
-}
-
 InlinePair& InlinePath::Pair(int sender, int receiver) const {
   return *reinterpret_cast<InlinePair*>(base_ + layout_.PairOffset(sender, receiver));
 }
@@ -164,10 +156,7 @@ std::byte* InlinePath::PairSlot(int sender, int receiver, uint64_t slot) const {
          layout_.PairSlotOffset(sender, receiver, static_cast<int>(slot % kInlinePairSlots));
 }
 
-void InlinePath::Notify() {
-  // Ordered after what the caller has just written by the sleeper's heavy fence: either we see that
-  // it sleeps, or it sees what we wrote. (Where the kernel has no such fence, its sleep is short.)
-  if (header().sleepers.load(std::memory_order_relaxed) == 0) return;
+void InlinePath::WakeSleepers() {
   header().events.fetch_add(1, std::memory_order_release);
   FutexWakeAllShared(&header().events);
 }
@@ -185,14 +174,6 @@ void InlinePath::Sleep(uint32_t announced, uint64_t nanoseconds) {
 
 void InlinePath::CancelSleep() {
   header().sleepers.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void InlinePath::Count(uint64_t bytes) {
-  InlineRank& own = rank_area(rank_);
-  // This rank is the only writer.
-  own.operations.store(own.operations.load(std::memory_order_relaxed) + 1,
-                       std::memory_order_relaxed);
-  own.bytes.store(own.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
 }
 
 }  // namespace harmonaize

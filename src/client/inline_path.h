@@ -6,6 +6,7 @@
 
 #include "src/base/status.h"
 #include "src/client/buffer_probe.h"
+#include "src/client/peer_memory.h"
 #include "src/client/rendezvous.h"
 #include "src/client/session.h"
 #include "src/ipc/inline_segment.h"
@@ -45,9 +46,14 @@ class InlinePath {
   Sequence& receives(int peer) { return receives_[static_cast<size_t>(peer)]; }
 
   /// Where the ranks meet for the piece that uses slot number `slot` of the collectives.
-  Rendezvous CollectiveAt(uint64_t slot) const;
+  Rendezvous CollectiveAt(uint64_t slot) const {
+    return Rendezvous(&header().decision, &rank_area(0).lines[slot % kInlineSlots],
+                      sizeof(InlineRank), ranks_, rank_);
+  }
   /// The bytes that `rank` publishes in slot number `slot`.
-  std::byte* SlotOf(int rank, uint64_t slot) const;
+  std::byte* SlotOf(int rank, uint64_t slot) const {
+    return base_ + layout_.SlotOffset(rank, static_cast<int>(slot % kInlineSlots));
+  }
 
   /// Where sender and receiver (one of them this rank) meet for operation number `turn`.
   Rendezvous PairAt(int sender, int receiver, uint64_t turn) const;
@@ -56,18 +62,32 @@ class InlinePath {
 
   /// Wakes who sleeps on this communicator's segment. To be called after every word that another
   /// rank may wait for.
-  void Notify();
+  void Notify() {
+    // Ordered after what the caller has just written by the sleeper's heavy fence: either we see
+    // that it sleeps, or it sees what we wrote. (Where the kernel has none, its sleep is short.)
+    if (header().sleepers.load(std::memory_order_relaxed) != 0) WakeSleepers();
+  }
   /// Sleeping, in three steps: announce it, look once more at what is waited for, and sleep (at
   /// most `nanoseconds`), if it has not come.
   uint32_t AnnounceSleep();
   void Sleep(uint32_t announced, uint64_t nanoseconds);
   void CancelSleep();
 
+  /// Other ranks' registered memory, for operations that go directly.
+  PeerMemory& peer_memory() { return peer_memory_; }
+
   /// Counts an operation for the operator's statistics.
-  void Count(uint64_t bytes);
+  void Count(uint64_t bytes) {
+    InlineRank& own = rank_area(rank_);
+    // This rank is the only writer.
+    own.operations.store(own.operations.load(std::memory_order_relaxed) + 1,
+                         std::memory_order_relaxed);
+    own.bytes.store(own.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
 
  private:
   InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks);
+  void WakeSleepers();
   bool BuffersExist(const Operation& operation, uint64_t block_bytes);
   InlineHeader& header() const { return *reinterpret_cast<InlineHeader*>(base_); }
   InlineRank& rank_area(int rank) const {
@@ -80,6 +100,7 @@ class InlinePath {
   const int rank_;
   const int ranks_;
   BufferProbe probe_;
+  PeerMemory peer_memory_;
   Sequence collectives_;
   std::vector<Sequence> sends_;     // by peer
   std::vector<Sequence> receives_;  // by peer

@@ -35,15 +35,31 @@ struct QueueUse {
 
 class Launch {
  public:
+  static Launch& OfThisThread();
+
   Status Run(std::span<const Operation> operations) {
-    Clear();
-    HZ_RETURN_IF_ERROR(Check(operations));
+    const Communicator* checked = nullptr;
+    for (const Operation& operation : operations) {
+      if (operation.communicator != checked) {
+        HZ_RETURN_IF_ERROR(operation.communicator->CheckUsable());
+      }
+      checked = operation.communicator;
+      HZ_RETURN_IF_ERROR(CheckStream(operation));
+    }
     HZ_RETURN_IF_ERROR(inline_launch_.Run(operations, &offloaded_));
     return offloaded_.empty() ? Status::Ok() : Offload(offloaded_);
   }
 
+  Status RunOne(const Operation& operation) {
+    HZ_RETURN_IF_ERROR(CheckStream(operation));
+    bool offloaded = false;
+    HZ_RETURN_IF_ERROR(inline_launch_.RunOne(operation, &offloaded));
+    return offloaded ? Offload({&operation, 1}) : Status::Ok();
+  }
+
  private:
   Status Offload(std::span<const Operation> operations) {
+    Clear();
     Status status = Prepare(operations);
     if (status.ok()) status = Post();
     if (status.ok()) status = Wait();
@@ -58,20 +74,13 @@ class Launch {
     copy_out_ = false;
   }
 
-  Status Check(std::span<const Operation> operations) {
-    const Communicator* checked = nullptr;
-    for (const Operation& operation : operations) {
-      if (operation.communicator != checked) {
-        HZ_RETURN_IF_ERROR(operation.communicator->CheckUsable());
-      }
-      checked = operation.communicator;
-      if (operation.stream != nullptr &&
-          &operation.stream->session() != &operation.communicator->session()) {
-        return InvalidUsage(
-            "the host stream was made on a connection to the daemon that is lost; make a new one");
-      }
+  static Status CheckStream(const Operation& operation) {
+    if (operation.stream == nullptr ||
+        &operation.stream->session() == &operation.communicator->session()) {
+      return Status::Ok();
     }
-    return Status::Ok();
+    return InvalidUsage(
+        "the host stream was made on a connection to the daemon that is lost; make a new one");
   }
 
   QueueUse* FindQueue(const Operation& operation) {
@@ -270,11 +279,25 @@ class Launch {
   bool copy_out_ = false;
 };
 
+Launch* MakeLaunchOfThread() {
+  thread_local Launch launch;
+  return &launch;
+}
+
+Launch& Launch::OfThisThread() {
+  thread_local Launch* launch = nullptr;
+  if (launch == nullptr) launch = MakeLaunchOfThread();
+  return *launch;
+}
+
 }  // namespace
 
 Status LaunchOperations(std::span<const Operation> operations) {
-  thread_local Launch launch;
-  return launch.Run(operations);
+  return Launch::OfThisThread().Run(operations);
+}
+
+Status LaunchOperation(const Operation& operation) {
+  return Launch::OfThisThread().RunOne(operation);
 }
 
 Result<double> EstimateOperations(std::span<const Operation> operations) {

@@ -13,6 +13,9 @@ namespace harmonaize {
 /// is inside (InUse) all of the communicators.
 Status LaunchOperations(std::span<const Operation> operations);
 
+/// The same for a single operation whose communicator has just been found usable.
+Status LaunchOperation(const Operation& operation);
+
 /// Seconds that the daemon's executor expects the operations to take, one after the other.
 Result<double> EstimateOperations(std::span<const Operation> operations);
 

@@ -1,5 +1,6 @@
 #include "src/client/memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,6 +49,9 @@ Status RegionTable::Free(void* address) {
   UnregisterRegionRequest request;
   request.region = region->id.load();
   const Result<EmptyReply> reply = session->Call<EmptyReply>(request);
+  // Another rank may have it mapped for long; the memory goes now.
+  fallocate(region->memory.descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+            static_cast<off_t>(region->memory.mapping.size()));
   // A daemon that is gone has let go of the region as well.
   if (!reply.ok() && reply.status().code() != Code::kRemoteError) return reply.status();
   return Status::Ok();
@@ -81,6 +85,15 @@ Result<BufferReference> RegionTable::Locate(Session& session, const void* addres
   return reference;
 }
 
+Result<BufferReference> RegionTable::LocateShareable(Session& session, const void* address,
+                                                     uint64_t bytes) {
+  Result<BufferReference> reference = Locate(session, address, bytes);
+  if (!reference.ok() || reference->region == kNoBuffer) return reference;
+  const std::shared_ptr<Region> region = Find(reinterpret_cast<uintptr_t>(address), bytes);
+  if (!region->shareable.load(std::memory_order_relaxed)) reference->region = kNoBuffer;
+  return reference;
+}
+
 Status RegionTable::Announce(Session& session, Region& region) {
   const std::lock_guard lock(region.announcing);
   if (region.known_to.load(std::memory_order_acquire) == session.number()) return Status::Ok();
@@ -91,6 +104,7 @@ Status RegionTable::Announce(Session& session, Region& region) {
       session.Call<RegisterRegionReply>(request, {}, descriptors);
   if (!reply.ok()) return reply.status();
   region.id.store(reply->region, std::memory_order_relaxed);
+  region.shareable.store(reply->shareable != 0, std::memory_order_relaxed);
   region.known_to.store(session.number(), std::memory_order_release);
   Log(LogLevel::kInfo, kLogAllocation, "registered {} bytes at {} as region {}", request.bytes,
       static_cast<void*>(region.memory.mapping.data()), reply->region);

@@ -30,6 +30,9 @@ class RegionTable {
   /// region first where needed. kNoBuffer in `region` when it lies in none.
   Result<BufferReference> Locate(Session& session, const void* address, uint64_t bytes);
 
+  /// The same for memory that other ranks can map: kNoBuffer for a region that they cannot.
+  Result<BufferReference> LocateShareable(Session& session, const void* address, uint64_t bytes);
+
   /// Whether the whole range lies in one region.
   bool Contains(const void* address, uint64_t bytes);
 
@@ -40,6 +43,7 @@ class RegionTable {
     /// The number of the session that knows the region under `id`; 0 for none.
     std::atomic<uint64_t> known_to{0};
     std::atomic<uint32_t> id{kNoBuffer};
+    std::atomic<bool> shareable{false};
   };
 
   std::shared_ptr<Region> Find(uintptr_t address, uint64_t bytes);

@@ -4,38 +4,7 @@
 
 namespace harmonaize {
 
-void Rendezvous::Publish(uint64_t word) {
-  static const bool kCheap = HasAsymmetricFences();
-  // Where nobody can be made to fence, everybody fences: the exchange is one.
-  if (kCheap) {
-    own_line().ready.store(word, std::memory_order_release);
-  } else {
-    own_line().ready.exchange(word, std::memory_order_seq_cst);
-  }
-}
-
-bool Rendezvous::Declined(uint64_t ticket) const {
-  // Without our line nobody goes inline: whoever decided this ticket, or one after it, is
-  // elsewhere.
-  return decision_->load(std::memory_order_acquire) >> kTicketShift >= ticket;
-}
-
-Rendezvous::State Rendezvous::Poll(uint64_t ticket) {
-  const uint64_t posted = ticket << kTicketShift;
-  bool unmarked = own_line().ready.load(std::memory_order_relaxed) == posted;
-  for (int i = 0; i < count_; ++i) {
-    if (i == own_) continue;
-    const uint64_t word = line(i).ready.load(std::memory_order_acquire);
-    if (word < posted) return LookElsewhere(ticket);
-    unmarked = unmarked && word == posted;
-  }
-  // Once more, now that the last one has been seen: nobody may have begun to withdraw before it
-  // came. With one other participant there is no later one.
-  for (int i = 0; unmarked && count_ > 2 && i < count_; ++i) {
-    unmarked = line(i).ready.load(std::memory_order_acquire) == posted;
-  }
-  return unmarked ? State::kInline : Decide(ticket);
-}
+const bool Rendezvous::cheap_ = HasAsymmetricFences();
 
 // Somebody's line was not there yet.
 Rendezvous::State Rendezvous::LookElsewhere(uint64_t ticket) {

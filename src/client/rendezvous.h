@@ -56,11 +56,29 @@ class Rendezvous {
 
   /// Whether the ticket has been sent to the daemon already, by somebody who saw no point in
   /// posting. To be asked before Post.
-  bool Declined(uint64_t ticket) const;
+  bool Declined(uint64_t ticket) const {
+    // Without our line nobody goes inline: who decided this ticket, or a later one, is elsewhere.
+    return decision_->load(std::memory_order_acquire) >> kTicketShift >= ticket;
+  }
   /// Says that this rank is here. Its line must have been written.
   void Post(uint64_t ticket) { Publish(ticket << kTicketShift); }
   /// Where things stand, for a ticket that was posted and is undecided.
-  State Poll(uint64_t ticket);
+  State Poll(uint64_t ticket) {
+    const uint64_t posted = ticket << kTicketShift;
+    bool unmarked = own_line().ready.load(std::memory_order_relaxed) == posted;
+    for (int i = 0; i < count_; ++i) {
+      if (i == own_) continue;
+      const uint64_t word = line(i).ready.load(std::memory_order_acquire);
+      if (word < posted) return LookElsewhere(ticket);
+      unmarked = unmarked && word == posted;
+    }
+    // Once more, now that the last one has been seen: nobody may have begun to withdraw before it
+    // came. With one other participant there is no later one.
+    for (int i = 0; unmarked && count_ > 2 && i < count_; ++i) {
+      unmarked = line(i).ready.load(std::memory_order_acquire) == posted;
+    }
+    return unmarked ? State::kInline : Decide(ticket);
+  }
   /// Tries to send a posted and undecided ticket to the daemon.
   State Withdraw(uint64_t ticket);
   /// Sends a ticket to the daemon, before it was posted, or after Poll gave kInline and everybody
@@ -89,12 +107,21 @@ class Rendezvous {
     return *reinterpret_cast<InlineLine*>(reinterpret_cast<std::byte*>(first_) +
                                           static_cast<size_t>(participant) * stride_);
   }
-  void Publish(uint64_t word);
+  void Publish(uint64_t word) {
+    if (cheap_) {
+      own_line().ready.store(word, std::memory_order_release);
+    } else {
+      own_line().ready.exchange(word, std::memory_order_seq_cst);
+    }
+  }
   State LookElsewhere(uint64_t ticket);
   State Decide(uint64_t ticket);
   State Follow(uint64_t decision, uint64_t ticket);
   bool EverybodyStayed(uint64_t ticket) const;
   State GoElsewhere(uint64_t ticket);
+
+  // Where nobody can be made to fence, everybody fences: the exchange in Publish is one.
+  static const bool cheap_;
 
   std::atomic<uint64_t>* decision_ = nullptr;
   InlineLine* first_ = nullptr;

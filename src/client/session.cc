@@ -30,25 +30,11 @@ constexpr uint64_t kSpinNanoseconds = 2'000;
 
 std::mutex instance_mutex;
 std::shared_ptr<Session> instance;
-std::atomic<uint64_t> fork_generation{0};
 
 void PauseBriefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-// In a forked child the parent's session must not be used: its socket and ring are the parent's.
-// The object is leaked there on purpose, for its locks may be held by threads that the child lacks.
-void ForgetAfterFork() {
-  fork_generation.fetch_add(1, std::memory_order_relaxed);
-  new (&instance_mutex) std::mutex();
-  new (&instance) std::shared_ptr<Session>();
-}
-
-void WatchForks() {
-  static const int kRegistered = pthread_atfork(nullptr, nullptr, &ForgetAfterFork);
-  static_cast<void>(kRegistered);
 }
 
 std::string ProgramName() {
@@ -59,10 +45,19 @@ std::string ProgramName() {
 
 }  // namespace
 
+// In a forked child the parent's session must not be used: its socket and ring are the parent's.
+// The object is leaked there on purpose, for its locks may be held by threads that the child lacks.
+void Session::ForgetAfterFork() {
+  forks_.fetch_add(1, std::memory_order_relaxed);
+  new (&instance_mutex) std::mutex();
+  new (&instance) std::shared_ptr<Session>();
+}
+
 Result<std::shared_ptr<Session>> Session::Get() {
   const std::lock_guard lock(instance_mutex);
   if (instance != nullptr && instance->CheckAlive().ok()) return instance;
-  WatchForks();
+  static const int kWatchesForks = pthread_atfork(nullptr, nullptr, &ForgetAfterFork);
+  static_cast<void>(kWatchesForks);
   Result<std::shared_ptr<Session>> session = Connect();
   if (session.ok()) instance = *session;
   return session;
@@ -74,10 +69,6 @@ std::shared_ptr<Session> Session::Current() {
 }
 
 Session::~Session() = default;
-
-bool Session::inherited() const {
-  return fork_generation_ != fork_generation.load(std::memory_order_relaxed);
-}
 
 Result<std::shared_ptr<Session>> Session::Connect() {
   std::string tried;
@@ -99,7 +90,7 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   number_ = sessions.fetch_add(1, std::memory_order_relaxed) + 1;
   path_ = path;
   socket_ = std::move(socket);
-  fork_generation_ = fork_generation.load(std::memory_order_relaxed);
+  fork_generation_ = forks_.load(std::memory_order_relaxed);
 
   Result<PeerCredentials> daemon = socket_.Peer();
   if (!daemon.ok()) return daemon.status();

@@ -68,7 +68,7 @@ class Session {
   /// Tells this session from every other of the process, past ones included.
   uint64_t number() const { return number_; }
   /// Whether this process is a forked child of the one that connected.
-  bool inherited() const;
+  bool inherited() const { return fork_generation_ != forks_.load(std::memory_order_relaxed); }
 
   /// Whether the daemon can reach memory that was not registered with it.
   bool reaches_private_memory() const { return hello_.reaches_private_memory != 0; }
@@ -77,6 +77,7 @@ class Session {
  private:
   Session() = default;
   static Result<std::shared_ptr<Session>> Connect();
+  static void ForgetAfterFork();
   Status Open(ControlSocket socket, const std::string& path);
   Result<ControlMessage> Exchange(const std::vector<std::byte>& request,
                                   std::span<const int> descriptors);
@@ -91,6 +92,9 @@ class Session {
     HZ_RETURN_IF_ERROR(DecodeFailure(*header, bytes));
     return DecodeBody<Reply>(*header, bytes);
   }
+
+  // How often this process, or one it stems from, was forked since it connected first.
+  static inline std::atomic<uint64_t> forks_{0};
 
   std::string path_;
   std::mutex control_mutex_;  // one request at a time

@@ -41,6 +41,16 @@ inline constexpr size_t kInlinePairSlotBytes = size_t{32} << 10;
 /// What fits beside the flag travels with it.
 inline constexpr size_t kInlineLineBytes = 96;
 
+/// In InlineLine::data of an operation that goes directly from buffer to buffer: where the rank's
+/// are, in its registered memory. kNoBuffer for one that it does not use.
+struct DirectBuffers {
+  uint64_t send_offset;
+  uint64_t receive_offset;
+  uint32_t send_region;
+  uint32_t receive_region;
+};
+static_assert(sizeof(DirectBuffers) <= kInlineLineBytes);
+
 /// Where one rank says that it takes part in an operation, and with what. Written by that rank
 /// alone, `ready` last.
 struct alignas(128) InlineLine {
@@ -48,10 +58,17 @@ struct alignas(128) InlineLine {
   std::atomic<uint64_t> ready;
   std::atomic<uint64_t> call;   ///< Collective, type, operator and root: what all must agree on,
   std::atomic<uint64_t> count;  ///< and this.
-  uint64_t scalar;              ///< kPreMulSum. Of a send: how many slots were filled before.
+  uint64_t scalar;              ///< kPreMulSum. Of a send: an InlineSend.
   std::byte data[kInlineLineBytes];
 };
 static_assert(sizeof(InlineLine) == 128);
+
+/// How the data of a send travels.
+enum InlineSend : uint64_t {
+  kSendInRing = 0,
+  kSendInRingFirstFilled,  ///< The first slot was filled before the line was posted.
+  kSendDirectly,           ///< The receiver copies it from the sender's registered memory.
+};
 
 /// What a rank writes for all others.
 struct alignas(128) InlineRank {
@@ -70,9 +87,11 @@ struct alignas(128) InlinePair {
   alignas(128) std::atomic<uint64_t> drained;  ///< Slots that the receiver has emptied, ever.
 };
 
-/// Up to how many bytes (of one block: count times the type's size) an operation goes inline; 0 for
-/// never. The daemon may change it at any time: what one operation does is agreed by its ranks.
+/// Up to how many bytes (of one block: count times the type's size) an operation goes inline. The
+/// daemon may change it at any time: what one operation does is agreed by its ranks.
 struct InlineSteering {
+  /// 0: nothing goes inline, not even an operation without data.
+  std::atomic<uint32_t> open;
   /// With every buffer of the rank in registered memory, and otherwise.
   std::atomic<uint64_t> registered[kCollectiveCount][kDataTypeCount];
   std::atomic<uint64_t> heap[kCollectiveCount][kDataTypeCount];

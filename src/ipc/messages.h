@@ -39,6 +39,7 @@ enum class MessageType : uint16_t {
   kEstimate,
   kStatus,
   kAttachInline,
+  kMapPeerRegion,
   kExplain,
 };
 
@@ -125,6 +126,8 @@ struct LeaveRequest {
   static constexpr MessageType kType = MessageType::kLeave;
   uint32_t member = kNoMember;
 };
+/// Ends all that waits. The rank stays a member, so that its threads may still post what they were
+/// about to, and be told; once they are out it leaves.
 struct AbortRequest {
   static constexpr MessageType kType = MessageType::kAbort;
   uint32_t member = kNoMember;
@@ -144,6 +147,7 @@ struct RegisterRegionRequest {
 };
 struct RegisterRegionReply {
   uint32_t region = 0;
+  uint32_t shareable = 0;  ///< Whether other ranks may map it, see MapPeerRegionRequest.
 };
 struct UnregisterRegionRequest {
   static constexpr MessageType kType = MessageType::kUnregisterRegion;
@@ -184,6 +188,18 @@ struct AttachInlineRequest {
 };
 struct AttachInlineReply {
   uint64_t communicator = 0;
+  uint64_t bytes = 0;
+};
+
+/// For a region that another rank of the same communicator has registered; the reply carries its
+/// descriptor.
+struct MapPeerRegionRequest {
+  static constexpr MessageType kType = MessageType::kMapPeerRegion;
+  uint32_t member = kNoMember;
+  int32_t rank = -1;
+  uint32_t region = 0;
+};
+struct MapPeerRegionReply {
   uint64_t bytes = 0;
 };
 

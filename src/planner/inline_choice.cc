@@ -15,6 +15,12 @@ constexpr double kMargin = 1.1;
 /// About what a worker does at once; each private block of it is a system call.
 constexpr double kUnitBytes = 1 << 20;
 
+/// From which size on an operation between registered buffers goes directly. As the ranks have it
+/// in src/client/inline_operation.cc; were it another there, only the prediction would be off.
+uint64_t LeastDirectBytes(Collective collective) {
+  return HasRoot(collective) && !Reduces(collective) ? 16384 : 4096;
+}
+
 /// Ranks that take part.
 int Participants(const HostOperation& operation) {
   return IsPointToPoint(operation.collective) ? 2 : operation.ranks;
@@ -44,6 +50,13 @@ BufferBlocks BuffersOf(const HostOperation& operation, bool at_root) {
     case Collective::kReceive: return {at_root ? 1u : 0u, at_root ? 0u : 1u};
     default: return BlocksOf(operation.collective, operation.ranks, at_root ? 0 : 1, 0);
   }
+}
+
+/// Read and written on the offload path.
+double TrafficBytes(const HostOperation& operation) {
+  const BlockTraffic traffic = OffloadTraffic(operation.collective, operation.ranks);
+  return static_cast<double>(traffic.read + traffic.written) *
+         static_cast<double>(operation.block_bytes);
 }
 
 }  // namespace
@@ -112,11 +125,23 @@ InlineChoice::Work InlineChoice::WorkOf(const HostOperation& operation, bool at_
 }
 
 double InlineChoice::InlineSeconds(const HostOperation& operation) const {
+  const bool direct =
+      operation.registered && operation.block_bytes >= LeastDirectBytes(operation.collective);
+  return direct ? DirectSeconds(operation) : SlotSeconds(operation);
+}
+
+// The ranks share the work of the daemon's plan; of a pair the receiver does it. They meet twice:
+// when the buffers are known, and when all are done with them.
+double InlineChoice::DirectSeconds(const HostOperation& operation) const {
+  const int ranks = Participants(operation);
+  const double shares = IsPointToPoint(operation.collective) ? 1.0 : ranks / Turns(ranks);
+  return 2 * InlineLatency(ranks) + MappedSeconds(operation) / shares;
+}
+
+double InlineChoice::SlotSeconds(const HostOperation& operation) const {
   const int ranks = Participants(operation);
   const auto block = static_cast<double>(operation.block_bytes);
-  const BlockTraffic traffic = OffloadTraffic(operation.collective, ranks);
-  const bool beyond_cache = static_cast<double>(traffic.read + traffic.written) * block >
-                            static_cast<double>(shape_.last_level_bytes);
+  const bool beyond_cache = TrafficBytes(operation) > static_cast<double>(shape_.last_level_bytes);
   const double pieces = std::max(1.0, std::ceil(block / PieceBytes(operation)));
   const double latency = pieces * InlineLatency(ranks);
   const double other = Seconds(WorkOf(operation, false), beyond_cache);
@@ -148,19 +173,17 @@ double InlineChoice::Seconds(const Work& work, bool beyond_cache) const {
 // Offload
 
 double InlineChoice::OffloadSeconds(const HostOperation& operation) const {
-  const int ranks = Participants(operation);
-  const BlockTraffic traffic = OffloadTraffic(operation.collective, ranks);
-  const double bytes = static_cast<double>(traffic.read + traffic.written) *
-                       static_cast<double>(operation.block_bytes);
-  const double latency = OffloadLatency(ranks);
-  if (operation.registered) return latency + MappedSeconds(operation, bytes);
+  const double latency = OffloadLatency(Participants(operation));
+  const double mapped =
+      MappedSeconds(operation) / Shares(TrafficBytes(operation), shape_.share_bytes);
+  if (operation.registered) return latency + mapped;
   const BufferBlocks root = BuffersOf(operation, true);
   const BufferBlocks other = BuffersOf(operation, false);
   const uint64_t largest = std::max({root.send, root.receive, other.send, other.receive});
   if (largest * operation.block_bytes <= kCopyThroughStagingBytes) {
-    return latency + StagingSeconds(operation) + MappedSeconds(operation, bytes);
+    return latency + StagingSeconds(operation) + mapped;
   }
-  return latency + ForeignSeconds(operation, traffic);
+  return latency + ForeignSeconds(operation);
 }
 
 // The engine wakes the ranks one after the other. Where it shares few processors with them, each
@@ -170,20 +193,12 @@ double InlineChoice::OffloadLatency(int ranks) const {
   return (crowd * costs_.round_trip_ns + (ranks - 1) * costs_.wake_ns) * 1e-9;
 }
 
-double InlineChoice::MappedSeconds(const HostOperation& operation, double bytes) const {
-  const double rate = Reduces(operation.collective) ? costs_.reduce_bytes_per_second
-                                                    : 2 * costs_.fetch_bytes_per_second;
-  const bool beyond_cache = bytes > static_cast<double>(shape_.last_level_bytes);
-  return (bytes / rate + MemorySeconds(bytes, rate, beyond_cache)) /
-         Shares(bytes, shape_.share_bytes);
-}
-
-double InlineChoice::ForeignSeconds(const HostOperation& operation,
-                                    const BlockTraffic& traffic) const {
-  const auto blocks = static_cast<double>(traffic.read + traffic.written);
-  const double bytes = blocks * static_cast<double>(operation.block_bytes);
+double InlineChoice::ForeignSeconds(const HostOperation& operation) const {
+  const BlockTraffic traffic = OffloadTraffic(operation.collective, operation.ranks);
+  const double bytes = TrafficBytes(operation);
   const double shares = Shares(bytes, shape_.private_share_bytes);
-  const double calls = blocks * std::max(shares, std::ceil(bytes / kUnitBytes));
+  const double calls = static_cast<double>(traffic.read + traffic.written) *
+                       std::max(shares, std::ceil(bytes / kUnitBytes));
   double seconds = bytes / costs_.foreign_bytes_per_second + calls * costs_.foreign_call_ns * 1e-9;
   if (Reduces(operation.collective)) seconds += bytes / costs_.reduce_bytes_per_second;
   return seconds / shares;
@@ -205,6 +220,15 @@ double InlineChoice::Shares(double bytes, uint64_t share_bytes) const {
 
 // ---------------------------------------------------------------------------------------------
 // Both
+
+// The operation's data where all of it can be reached, by one thread.
+double InlineChoice::MappedSeconds(const HostOperation& operation) const {
+  const double bytes = TrafficBytes(operation);
+  const double rate = Reduces(operation.collective) ? costs_.reduce_bytes_per_second
+                                                    : 2 * costs_.fetch_bytes_per_second;
+  const bool beyond_cache = bytes > static_cast<double>(shape_.last_level_bytes);
+  return bytes / rate + MemorySeconds(bytes, rate, beyond_cache);
+}
 
 // What `bytes` that come from memory, or go there, take longer than at `rate`.
 double InlineChoice::MemorySeconds(double bytes, double rate, bool beyond_cache) const {

@@ -38,7 +38,8 @@ struct BlockTraffic {
 BlockTraffic OffloadTraffic(Collective collective, int ranks);
 
 /// Predicts how long operations take on the inline path (the ranks do them on a shared segment,
-/// src/client/inline_operation.h) and on the offload path (the daemon's workers do), and chooses.
+/// src/client/inline_operation.h; between registered buffers directly) and on the offload path (the
+/// daemon's workers do), and chooses.
 /// The model is a sum of what was measured: good for the place where the two cross, not to a tenth.
 /// It takes the host to be idle otherwise, and memory to serve every processor at once.
 class InlineChoice {
@@ -72,10 +73,12 @@ class InlineChoice {
   static Work WorkOf(const HostOperation& operation, bool at_root);
 
   double Seconds(const Work& work, bool beyond_cache) const;
+  double SlotSeconds(const HostOperation& operation) const;
+  double DirectSeconds(const HostOperation& operation) const;
   double InlineLatency(int ranks) const;
   double OffloadLatency(int ranks) const;
-  double MappedSeconds(const HostOperation& operation, double bytes) const;
-  double ForeignSeconds(const HostOperation& operation, const BlockTraffic& traffic) const;
+  double MappedSeconds(const HostOperation& operation) const;
+  double ForeignSeconds(const HostOperation& operation) const;
   double StagingSeconds(const HostOperation& operation) const;
   double MemorySeconds(double bytes, double rate, bool beyond_cache) const;
   double Shares(double bytes, uint64_t share_bytes) const;

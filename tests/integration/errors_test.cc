@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -154,6 +155,32 @@ TEST_F(ErrorsTest, WrongJoinsAreRefused) {
   ncclUniqueId invented = id;
   invented.internal[20] = static_cast<char>(invented.internal[20] ^ 1);
   EXPECT_EQ(ncclCommInitRank(&communicator, 1, invented, 0), ncclInvalidArgument);
+}
+
+// One thread posts as fast as it can while another aborts: the posts end with an error, and the
+// process is not cut off for them.
+TEST_F(ErrorsTest, AbortMayHitAThreadThatPosts) {
+  for (int round = 0; round < 50; ++round) {
+    ncclComm_t communicators[2];
+    const int devices[] = {0, 1};
+    ASSERT_NCCL(ncclCommInitAll(communicators, 2, devices));
+    cudaStream_t stream;
+    ASSERT_NCCL(hzStreamCreate(&stream));
+    std::vector<float> data(100000);
+    std::atomic<int> posted{0};
+    std::thread poster([&] {
+      while (ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat, 0, communicators[0],
+                           stream) == ncclSuccess) {
+        if (++posted == 200) break;
+      }
+    });
+    while (posted.load() < round) std::this_thread::yield();
+    EXPECT_NCCL(ncclCommAbort(communicators[0]));
+    poster.join();
+    EXPECT_NCCL(ncclCommAbort(communicators[1]));
+    hzStreamSynchronize(stream);
+    EXPECT_NCCL(hzStreamDestroy(stream)) << "round " << round;
+  }
 }
 
 TEST_F(ErrorsTest, AbortReturnsWhateverThePeersDo) {

@@ -134,6 +134,23 @@ TEST(RunEnd, UserSignalsArePassedOnAndChangeNothing) {
   EXPECT_EQ(run.error().find("harmonaize:"), std::string::npos) << run.error();
 }
 
+TEST(RunEnd, IgnoresWhatItWasStartedToIgnore) {
+  // As nohup and a shell's "&" start it. The launcher must not take the signal up again.
+  ASSERT_NE(::signal(SIGHUP, SIG_IGN), SIG_ERR);
+  Launched run(RunScript({"-n", "2"}, "echo ready $RANK; sleep 0.5; echo done"));
+  ::signal(SIGHUP, SIG_DFL);
+  ASSERT_TRUE(run.ReadUntil("ready 0"));
+  ASSERT_TRUE(run.ReadUntil("ready 1"));
+  run.Signal(SIGHUP);
+  EXPECT_EQ(run.Wait(), 0) << run.error();
+  EXPECT_EQ(run.error().find("SIGHUP"), std::string::npos) << run.error();
+  EXPECT_NE(run.output().find("[1] done\n"), std::string::npos);
+}
+
+TEST(RunEnd, TheShortestTimeoutIsNotNone) {
+  EXPECT_EQ(Launched(RunScript({"--timeout", "0.0001"}, "exec sleep 1000")).Wait(), 124);
+}
+
 TEST(RunEnd, EndsAJobThatTakesTooLong) {
   Launched run(RunScript({"-n", "2", "--timeout", "0.3"}, "exec sleep 1000"));
   EXPECT_EQ(run.Wait(), 124);

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/daemon_document.h"
@@ -15,9 +16,9 @@ constexpr char kDocument[] = R"({
     {"uid": 1000, "name": "alice", "sessions": 4, "regions": 8, "region_bytes": 536870912,
      "operations": 12034, "bytes": 4509715660,
      "communicators": [
-       {"id": "9f31", "ranks": 4, "operations": 12034, "bytes": 4509715660, "state": "running",
+       {"id": 3, "ranks": 4, "operations": 12034, "bytes": 4509715660, "state": "ready",
         "inline_operations": 77, "inline_bytes": 1536,
-        "waiting": [{"operation": "AllReduce", "sequence": 12035, "for_seconds": 12.3,
+        "waiting": [{"operation": "AllReduce #12034", "for_seconds": 12.3,
                      "missing_ranks": [1, 3]}]}]},
     {"uid": 0, "sessions": 1, "regions": 0, "region_bytes": 0, "operations": 0, "bytes": 0,
      "communicators": []}]})";
@@ -33,11 +34,11 @@ TEST(StatusTable, ShowsAllThatIsThere) {
             "alice (1000)         4        8  512 MiB              1       12034  4.2 GiB\n"
             "uid 0                1        0      0 B              0           0      0 B\n"
             "\n"
-            "communicator  tenant        state    ranks  operations    bytes  inline operations"
+            "communicator  tenant        state  ranks  operations    bytes  inline operations"
             "  inline bytes\n"
-            "9f31          alice (1000)  running      4       12034  4.2 GiB                 77"
+            "3             alice (1000)  ready      4       12034  4.2 GiB                 77"
             "       1.5 KiB\n"
-            "    AllReduce 12035 has waited 12 s for ranks 1, 3\n");
+            "    AllReduce #12034 has waited 12 s for ranks 1, 3\n");
 }
 
 TEST(StatusTable, ShowsADaemonWithoutTenants) {
@@ -55,6 +56,21 @@ TEST(StatusTable, SaysWhatBrokeACommunicator) {
           "waiting": [{"operation": "Reduce", "for_seconds": 61, "missing_ranks": [2]}]}]}]})");
   ASSERT_TRUE(table.ok());
   EXPECT_NE(table->find("    Reduce has waited 1 min 1 s for rank 2\n    rank 2 died\n"),
+            std::string::npos)
+      << *table;
+}
+
+TEST(StatusTable, KeepsQuietAboutWhatIsOnItsWay) {
+  std::string waiting = R"({"operation": "Reduce #1", "for_seconds": 0.2, "missing_ranks": [0]})";
+  for (int i = 2; i <= 10; ++i) {
+    waiting += fmt::format(
+        R"(, {{"operation": "Reduce #{}", "for_seconds": 5, "missing_ranks": [0]}})", i);
+  }
+  const Result<std::string> table =
+      StatusTable(R"({"tenants": [{"communicators": [{"waiting": [)" + waiting + "]}]}]}");
+  ASSERT_TRUE(table.ok());
+  EXPECT_EQ(table->find("Reduce #1 "), std::string::npos) << *table;
+  EXPECT_NE(table->find("    Reduce #4 has waited 5 s for rank 0\n    6 more wait; --json has all"),
             std::string::npos)
       << *table;
 }

@@ -17,4 +17,16 @@ if(HARMONAIZE_BUILD_PERF)
   endforeach()
   add_test(NAME perf_loopback COMMAND "${CMAKE_CURRENT_LIST_DIR}/perf_loopback_test.py" ${programs})
   set_tests_properties(perf_loopback PROPERTIES TIMEOUT 300)
+
+  harmonaize_unit_test(perf_peer_work_test SOURCES perf_peer_work_test.cc
+                       LINKS harmonaize_perf_peer)
+
+  # The comparison: what it computes, and that it measures every collective and finds all right.
+  add_test(NAME perf_compare COMMAND "${CMAKE_CURRENT_LIST_DIR}/perf_compare_test.py"
+                                     "${PROJECT_SOURCE_DIR}/perf/compare")
+  add_test(NAME perf_compare_run
+           COMMAND "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/compare" --series registered,heap,bound
+                   --collectives all --ranks 1,3 --sizes 64,4000,100K --rounds 1 --iterations 10)
+  set_tests_properties(perf_compare_run PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION
+                                                               "failed;left out")
 endif()

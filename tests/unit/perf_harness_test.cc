@@ -304,6 +304,24 @@ TEST(Rendezvous, GathersAndReduces) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(Rendezvous, CarriesTheLargestMessages) {
+  const std::string message(1 << 20, 'x');
+  std::thread other([&] {
+    auto bootstrap = Bootstrap::Connect(TestLaunch(1, 2), {});
+    ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().ToString();
+    const auto all = (*bootstrap)->AllGather(message);
+    ASSERT_TRUE(all.ok()) << all.status().ToString();
+    EXPECT_EQ(all->at(0), message);
+  });
+  auto bootstrap = Bootstrap::Connect(TestLaunch(0, 2), {});
+  EXPECT_TRUE(bootstrap.ok());
+  if (bootstrap.ok()) {
+    const auto all = (*bootstrap)->AllGather(message);
+    EXPECT_TRUE(all.ok());
+  }
+  other.join();
+}
+
 TEST(Rendezvous, NamesAProcessThatHasGone) {
   std::thread gone([] {
     auto bootstrap = Bootstrap::Connect(TestLaunch(1, 2), {});

@@ -4,7 +4,8 @@
 //   element  the last byte of rank 0's output is flipped
 //   outside  one byte behind rank 0's output is written
 //   input    one byte of rank 0's input is written
-//   hang     operations never finish until the communicator is aborted
+//   hang     operations never finish until the communicator is revoked
+//   refuse   the last rank's calls fail at once, and the other ranks wait for it
 
 #include <condition_variable>
 #include <cstdlib>
@@ -78,7 +79,7 @@ struct World {
   uint64_t finished = 0;  // collectives with a lower number are done
   std::map<std::pair<int, int>, std::deque<const Operation*>> sends, receives;
   std::map<const Operation*, bool> transfers;
-  bool aborted = false;
+  bool revoked = false;
 };
 
 std::mutex registry_mutex;
@@ -284,14 +285,15 @@ ncclResult_t WaitFor(const Posted& entry) {
   const Operation* operation = entry.operation.get();
   const bool transfer = operation->kind == Kind::kSend || operation->kind == Kind::kReceive;
   world.changed.wait(lock, [&] {
-    return world.aborted ||
+    return world.revoked ||
            (transfer ? world.transfers.contains(operation) : world.finished > entry.sequence);
   });
   world.transfers.erase(operation);
-  return world.aborted ? ncclRemoteError : ncclSuccess;
+  return world.revoked ? ncclRemoteError : ncclSuccess;
 }
 
 ncclResult_t Submit(ncclComm* comm, Operation operation) {
+  if (Fault("refuse") && comm->rank == comm->world->ranks - 1) return ncclInvalidUsage;
   posted.push_back({comm, std::make_unique<Operation>(operation), 0});
   if (group_depth > 0) return ncclSuccess;
   ++group_depth;
@@ -342,11 +344,14 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   delete comm;
   return ncclSuccess;
 }
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
   const std::lock_guard lock(comm->world->mutex);
-  comm->world->aborted = true;
+  comm->world->revoked = true;
   comm->world->changed.notify_all();
-  return ncclSuccess;  // leaked: another thread may be inside a call
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return ncclCommDestroy(comm);  // all threads have left it by now
 }
 
 ncclResult_t ncclMemAlloc(void** pointer, size_t size) {

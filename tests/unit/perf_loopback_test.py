@@ -40,8 +40,8 @@ def check_right(program, quick):
         expect(result.returncode == 0, "a right result was refused", result)
         expect("Out of bounds values : 0 OK" in result.stdout, "no footer", result)
         expect(len(rows(result)) >= 12 * 3, "rows are missing", result)
-    for extra in () if quick else (["-z", "1"], ["-y", "1"], ["-R", "1"], ["-R", "2"], ["-C", "1"], ["-a", "3"],
-                  ["-N", "2"], ["-c", "0"], ["-T", "60"]):
+    for extra in () if quick else (["-z", "1"], ["-y", "1"], ["-R", "1"], ["-R", "2"], ["-C", "1"],
+                                   ["-a", "3"], ["-N", "2"], ["-c", "0"], ["-T", "60"]):
         result = run(program, "-t", "2", *sweep, "-b", "4K", "-e", "128K", "-f", "4", *extra)
         expect(result.returncode == 0, "an option does not work", result)
 
@@ -60,16 +60,28 @@ def check_wrong(program, quick):
         return
     result = run(program, "-t", "2", "-b", "1K", "-e", "1K", "-T", "1", fault="hang")
     expect(result.returncode == 1 and "within 1 s" in result.stderr, "a hang was not ended", result)
+    result = run(program, "-t", "2", "-b", "1K", "-e", "1K", fault="refuse")
+    expect(result.returncode == 1, "a rank that gave up kept the others waiting", result)
 
 
 def check_options(program):
     for options, text in ((["-G", "1"], "CUDA graph"), (["-b", "2", "-e", "1"], "more than"),
-                          (["-d", "flaot"], "float"), (["-o", "maxx"], "max"), (["-r", "9"], "-r"),
-                          (["-b", "1T"], "suffix")):
+                          (["-d", "flaot"], "float"), (["-o", "maxx"], "max"), (["-r", "x"], "-r"),
+                          (["-b", "1T"], "suffix"), (["-t", "65536", "-g", "65536"], "ranks"),
+                          (["--no-such"], "no-such")):
         result = run(program, *options)
-        expect(result.returncode != 0 and text in result.stderr, f"no word of {text}", result)
+        expect(result.returncode == 2 and text in result.stderr, f"no word of {text}", result)
     help_text = run(program, "--help")
     expect(help_text.returncode == 0 and "Examples" in help_text.stdout, "no help", help_text)
+
+
+def check_root(program):
+    """Where there is no root, -r is accepted and means nothing."""
+    rooted = any(name in program for name in ("broadcast", "gather_perf", "reduce_perf",
+                                              "scatter_perf"))
+    rooted = rooted and not any(name in program for name in ("all_", "reduce_scatter"))
+    result = run(program, "-r", "9", "-b", "1K", "-e", "1K", "-n", "1")
+    expect(result.returncode == (1 if rooted else 0), "-r 9", result)
 
 
 def check_json(program):
@@ -90,6 +102,7 @@ def main():
         quick = number > 0  # what all programs share is tried with the first
         check_right(program, quick)
         check_wrong(program, quick)
+        check_root(program)
         if not quick:
             check_options(program)
             check_json(program)

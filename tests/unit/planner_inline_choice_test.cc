@@ -138,8 +138,30 @@ TEST(InlineChoice, NeverGoesInlineWhereHandoffsAreSlow) {
   });
 }
 
+TEST(InlineChoice, RegisteredBuffersNeedNoSlots) {
+  const InlineChoice choice(ServerCosts(), ServerShape());
+  for (const Collective collective : AllCollectives()) {
+    const HostOperation heap{collective, 4, 1 << 20, false};
+    const HostOperation registered{collective, 4, 1 << 20, true};
+    EXPECT_LT(choice.InlineSeconds(registered), choice.InlineSeconds(heap))
+        << CollectiveName(collective);
+    // Too small to be worth it.
+    EXPECT_EQ(choice.InlineSeconds({collective, 4, 2048, true}),
+              choice.InlineSeconds({collective, 4, 2048, false}));
+  }
+}
+
+TEST(InlineChoice, ManyWorkersBeatFewRanks) {
+  HostShape shape = ServerShape();
+  EXPECT_LT(InlineChoice(ServerCosts(), shape).Limit(Collective::kAllReduce, 2, true),
+            uint64_t{64} << 20);
+  shape.workers = 2;
+  EXPECT_EQ(InlineChoice(ServerCosts(), shape).Limit(Collective::kAllReduce, 2, true),
+            InlineChoice::kLargestBytes);
+}
+
 TEST(InlineChoice, RanksThatShareProcessorsHaveToTakeTurns) {
-  const HostOperation operation{Collective::kAllReduce, 8, 1 << 16, true};
+  const HostOperation operation{Collective::kAllReduce, 8, 1 << 16, false};
   HostShape shape = ServerShape();
   const double roomy = InlineChoice(ServerCosts(), shape).InlineSeconds(operation);
   shape.processors = 2;
