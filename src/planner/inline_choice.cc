@@ -59,6 +59,20 @@ double TrafficBytes(const HostOperation& operation) {
          static_cast<double>(operation.block_bytes);
 }
 
+/// Read and written by each rank, or by the receiver of a pair, when buffers can be reached
+/// directly.
+double DirectBytes(const HostOperation& operation) {
+  const double ranks = operation.ranks;
+  const auto block = static_cast<double>(operation.block_bytes);
+  switch (operation.collective) {
+    case Collective::kReduce: return (ranks + 1) / ranks * block;
+    case Collective::kReduceScatter: return (ranks + 1) * block;
+    case Collective::kAllGather:
+    case Collective::kAllToAll: return 2 * ranks * block;
+    default: return 2 * block;
+  }
+}
+
 }  // namespace
 
 BlockTraffic OffloadTraffic(Collective collective, int ranks) {
@@ -130,18 +144,17 @@ double InlineChoice::InlineSeconds(const HostOperation& operation) const {
   return direct ? DirectSeconds(operation) : SlotSeconds(operation);
 }
 
-// The ranks share the work of the daemon's plan; of a pair the receiver does it. They meet twice:
-// when the buffers are known, and when all are done with them.
+// They meet twice: when all buffers are known, and when all ranks are done with them.
 double InlineChoice::DirectSeconds(const HostOperation& operation) const {
   const int ranks = Participants(operation);
-  const double shares = IsPointToPoint(operation.collective) ? 1.0 : ranks / Turns(ranks);
-  return 2 * InlineLatency(ranks) + MappedSeconds(operation) / shares;
+  const double turns = IsPointToPoint(operation.collective) ? 1 : Turns(ranks);
+  return 2 * InlineLatency(ranks) + turns * MappedSeconds(operation, DirectBytes(operation));
 }
 
 double InlineChoice::SlotSeconds(const HostOperation& operation) const {
   const int ranks = Participants(operation);
   const auto block = static_cast<double>(operation.block_bytes);
-  const bool beyond_cache = TrafficBytes(operation) > static_cast<double>(shape_.last_level_bytes);
+  const bool beyond_cache = BeyondCache(operation);
   const double pieces = std::max(1.0, std::ceil(block / PieceBytes(operation)));
   const double latency = pieces * InlineLatency(ranks);
   const double other = Seconds(WorkOf(operation, false), beyond_cache);
@@ -174,8 +187,8 @@ double InlineChoice::Seconds(const Work& work, bool beyond_cache) const {
 
 double InlineChoice::OffloadSeconds(const HostOperation& operation) const {
   const double latency = OffloadLatency(Participants(operation));
-  const double mapped =
-      MappedSeconds(operation) / Shares(TrafficBytes(operation), shape_.share_bytes);
+  const double bytes = TrafficBytes(operation);
+  const double mapped = MappedSeconds(operation, bytes) / Shares(bytes, shape_.share_bytes);
   if (operation.registered) return latency + mapped;
   const BufferBlocks root = BuffersOf(operation, true);
   const BufferBlocks other = BuffersOf(operation, false);
@@ -221,13 +234,15 @@ double InlineChoice::Shares(double bytes, uint64_t share_bytes) const {
 // ---------------------------------------------------------------------------------------------
 // Both
 
-// The operation's data where all of it can be reached, by one thread.
-double InlineChoice::MappedSeconds(const HostOperation& operation) const {
-  const double bytes = TrafficBytes(operation);
+// `bytes` of the operation's data, read and written in place by one thread.
+double InlineChoice::MappedSeconds(const HostOperation& operation, double bytes) const {
   const double rate = Reduces(operation.collective) ? costs_.reduce_bytes_per_second
                                                     : 2 * costs_.fetch_bytes_per_second;
-  const bool beyond_cache = bytes > static_cast<double>(shape_.last_level_bytes);
-  return bytes / rate + MemorySeconds(bytes, rate, beyond_cache);
+  return bytes / rate + MemorySeconds(bytes, rate, BeyondCache(operation));
+}
+
+bool InlineChoice::BeyondCache(const HostOperation& operation) const {
+  return TrafficBytes(operation) > static_cast<double>(shape_.last_level_bytes);
 }
 
 // What `bytes` that come from memory, or go there, take longer than at `rate`.

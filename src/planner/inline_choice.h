@@ -77,7 +77,8 @@ class InlineChoice {
   double DirectSeconds(const HostOperation& operation) const;
   double InlineLatency(int ranks) const;
   double OffloadLatency(int ranks) const;
-  double MappedSeconds(const HostOperation& operation) const;
+  double MappedSeconds(const HostOperation& operation, double bytes) const;
+  bool BeyondCache(const HostOperation& operation) const;
   double ForeignSeconds(const HostOperation& operation) const;
   double StagingSeconds(const HostOperation& operation) const;
   double MemorySeconds(double bytes, double rate, bool beyond_cache) const;
