@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/explain_command.h"
 #include "cli/run_command.h"
 #include "cli/status_command.h"
 
@@ -14,12 +15,13 @@ namespace {
 
 constexpr char kDescription[] =
     "harmonaize: run programs whose NCCL collectives the host's daemon executes, and look at what "
-    "the daemon is doing.";
+    "the daemon is doing, and why.";
 
 constexpr char kFooter[] =
     "Examples:\n"
     "  harmonaize run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4 -c 1\n"
     "  harmonaize status\n"
+    "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "\n"
     "'harmonaize COMMAND --help' says more of each command.";
 
@@ -61,6 +63,7 @@ int main(int argc, char** argv) {
       SplitAtDashes(argc, argv, &command_line.tail, &command_line.dashes);
   harmonaize::AddRunCommand(app, command_line);
   harmonaize::AddStatusCommand(app, command_line);
+  harmonaize::AddExplainCommand(app, command_line);
 
   try {
     // CLI11 takes its arguments from the back.

@@ -102,6 +102,8 @@ Result<PrivateDaemon> PrivateDaemon::Start(const Options& options) {
   Environment environment = Environment::OfThisProcess();
   environment.Set("NOTIFY_SOCKET", notify_path);
   environment.Unset("HARMONAIZE_SOCKET");
+  // What it keeps goes with the job.
+  environment.Set("STATE_DIRECTORY", daemon.folder() + "/state");
   ChildSpec spec;
   // The job's output is no place for what a daemon says when all is well.
   spec.arguments = {options.program, "--socket", daemon.socket_path(), "--log-level", "warning"};

@@ -6,7 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/daemon_status.h"
+#include "cli/daemon_document.h"
+#include "cli/json_view.h"
 #include "cli/status_table.h"
 
 namespace harmonaize {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,7 +11,8 @@ namespace harmonaize {
 ///
 ///     {"daemon": {"version", "pid", "uptime_seconds", "socket", "workers"},
 ///      "tenants": [{"uid", "name", "sessions", "regions", "region_bytes", "operations", "bytes",
-///                   "communicators": [{"id", "ranks", "operations", "bytes", "state", "failure",
+///                   "communicators": [{"id", "ranks", "operations", "bytes", "inline_operations",
+///                                      "inline_bytes", "state", "failure",
 ///                                      "waiting": [{"operation", "for_seconds",
 ///                                                   "missing_ranks": [..]}]}]}]}
 ///
@@ -20,13 +20,5 @@ namespace harmonaize {
 /// missing from the document is shown as "-", and what is not known is left out, so that a
 /// daemon of another version still shows what it can. kRemoteError when it is no JSON object.
 Result<std::string> StatusTable(std::string_view document);
-
-/// The same document, indented, with a newline at the end.
-Result<std::string> IndentJson(std::string_view document);
-
-/// "0 B", "1023 B", "1.5 KiB", "20 GiB": three digits at most, powers of 1024.
-std::string HumanBytes(uint64_t bytes);
-/// "0 s", "59 s", "2 min 3 s", "5 h 7 min", "3 d 4 h".
-std::string HumanDuration(double seconds);
 
 }  // namespace harmonaize

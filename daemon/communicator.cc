@@ -227,9 +227,11 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
 }
 
 Result<InlineSegment*> Communicator::Inline() {
-  if (inline_segment_ == nullptr && ranks() <= kMaxInlineRanks) {
+  const InlineConfig& config = engine_->config().inline_path;
+  if (inline_segment_ == nullptr && config.enabled && ranks() <= kMaxInlineRanks) {
+    const InlineLimits limits = InlineLimitsFor(config, engine_->inline_choice(), ranks());
     Result<std::unique_ptr<InlineSegment>> made =
-        InlineSegment::Create(ranks(), engine_->inline_limits(), engine_->machine());
+        InlineSegment::Create(ranks(), limits, engine_->machine());
     if (!made.ok()) return made.status();
     inline_segment_ = std::move(*made);
     const bool all_here = std::find(members_.begin(), members_.end(), nullptr) == members_.end();

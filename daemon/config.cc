@@ -2,24 +2,20 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <unistd.h>
 
+#include "daemon/state_directory.h"
+#include "src/base/processors.h"
 #include "src/base/toml_reader.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize::daemon {
 namespace {
 
-int64_t UsableProcessors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set);
-}
-
 void FillDefaults(Config* config) {
   if (config->socket_path.empty()) config->socket_path = DefaultSocketPath();
-  if (config->workers == 0) config->workers = UsableProcessors();
+  if (config->workers == 0) config->workers = static_cast<int64_t>(UsableProcessors().size());
+  if (config->state_path.empty()) config->state_path = DefaultStateDirectory();
   if (config->quota.region_bytes == 0) {
     config->quota.region_bytes =
         static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -32,6 +28,11 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("socket.mode", 0, 0777, &config->socket_mode);
   reader.Integer("workers.count", 0, 1024, &config->workers);
   reader.IntegerList("workers.cpus", 0, 4095, &config->worker_cpus);
+  reader.String("state.path", &config->state_path);
+  reader.Boolean("inline.enabled", &config->inline_path.enabled);
+  reader.Integer("inline.registered_bytes", -1, kMany, &config->inline_path.registered_bytes);
+  reader.Integer("inline.heap_bytes", -1, kMany, &config->inline_path.heap_bytes);
+  reader.Integer("inline.stream_bytes", 0, kMany, &config->inline_path.stream_bytes);
   reader.Integer("engine.spin_microseconds", 0, 1'000'000, &config->engine_spin_us);
   reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
   reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
@@ -66,12 +67,21 @@ std::string ConfigTemplate(const Config& config) {
 path = "{}"
 mode = 0o{:o}                  # who may connect, and so become a tenant
 
+[state]
+path = "{}"                     # keeps what was measured of this host; a folder
+
 [workers]
 count = {}                      # threads that reduce and copy; 0: as many as processors
 cpus = [{}]                      # processors to pin them to, in turn
 
 [engine]
 spin_microseconds = {}          # how long to look for work before sleeping
+
+[inline]                        # operations that the ranks of a host carry out themselves
+enabled = {}
+registered_bytes = {}           # the largest block, in registered memory; -1: by calibration
+heap_bytes = {}                 # the largest block on the heap; -1: by calibration
+stream_bytes = {}               # and no larger than this on a host stream
 
 [ranks]
 late_after_seconds = {}         # report a rank that keeps others waiting this long
@@ -87,8 +97,10 @@ outstanding_operations = {}     # for each session
 [log]
 level = "{}"                    # error, warning, info, debug, trace
 )",
-      config.socket_path, config.socket_mode, config.workers, fmt::join(config.worker_cpus, ", "),
-      config.engine_spin_us, config.late_after_seconds, config.formation_timeout_seconds,
+      config.socket_path, config.socket_mode, config.state_path, config.workers,
+      fmt::join(config.worker_cpus, ", "), config.engine_spin_us, config.inline_path.enabled,
+      config.inline_path.registered_bytes, config.inline_path.heap_bytes,
+      config.inline_path.stream_bytes, config.late_after_seconds, config.formation_timeout_seconds,
       config.quota.sessions, config.quota.communicators, config.quota.regions,
       config.quota.region_bytes, config.quota.outstanding_operations, config.log_level);
 }

@@ -20,11 +20,25 @@ struct Quota {
   int64_t outstanding_operations = 65536;
 };
 
+/// Which operations go inline: see InlineLimits.
+struct InlineConfig {
+  /// Communicators that are made while it is false have no inline path.
+  bool enabled = true;
+  // The largest block of every collective, in bytes; -1: chosen by what was measured of the host.
+  int64_t registered_bytes = -1;
+  int64_t heap_bytes = -1;
+  /// The same on a host stream, where the caller expects not to wait for the data.
+  int64_t stream_bytes = int64_t{256} << 10;
+};
+
 /// The provider's configuration of one daemon; every value has a default that works.
 struct Config {
   std::string socket_path;
   /// Access bits of the socket file: who may become a tenant.
   int64_t socket_mode = 0666;
+
+  /// The folder in which the daemon keeps what outlives it; "": none, and nothing is kept.
+  std::string state_path;
 
   /// Threads that reduce and copy; 0: one for each processor the daemon may run on.
   int64_t workers = 0;
@@ -32,6 +46,8 @@ struct Config {
   std::vector<int64_t> worker_cpus;
   /// How long the engine looks for new work before it sleeps, in microseconds.
   int64_t engine_spin_us = 5;
+
+  InlineConfig inline_path;
 
   /// A rank that keeps others waiting for this long is reported, in seconds.
   double late_after_seconds = 5;

@@ -7,6 +7,7 @@
 #include "daemon/machine_caches.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/executor/cut.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -36,15 +37,17 @@ int64_t DescriptorsForRegions() {
 
 }  // namespace
 
-Engine::Engine(const Config& config, std::function<void(std::function<void()>)> chores)
+Engine::Engine(const Config& config, Calibration calibration,
+               std::function<void(std::function<void()>)> chores)
     : config_(config),
+      calibration_(std::move(calibration)),
       chores_(std::move(chores)),
       started_ns_(MonotonicNanoseconds()),
       membership_(this, config_) {}
 
-Result<std::unique_ptr<Engine>> Engine::Create(const Config& config,
+Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration calibration,
                                                std::function<void(std::function<void()>)> chores) {
-  std::unique_ptr<Engine> engine(new Engine(config, std::move(chores)));
+  std::unique_ptr<Engine> engine(new Engine(config, std::move(calibration), std::move(chores)));
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.status();
   engine->loop_ = std::move(*loop);
@@ -66,6 +69,15 @@ Engine::~Engine() {
   if (thread_.joinable()) Stop("the daemon was stopped");
   // Before the executions that it may still hold.
   executor_.reset();
+}
+
+InlineChoice Engine::inline_choice() const {
+  return {calibration_.costs,
+          {.processors = static_cast<int>(calibration_.fingerprint.processors),
+           .workers = machine().workers,
+           .last_level_bytes = machine().last_level_bytes,
+           .share_bytes = kSmallestShareBytes,
+           .private_share_bytes = kSmallestPrivateShareBytes}};
 }
 
 void Engine::Start() {

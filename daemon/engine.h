@@ -9,14 +9,15 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/calibration.h"
 #include "daemon/config.h"
 #include "daemon/event_loop.h"
-#include "daemon/inline_segment.h"
 #include "daemon/membership.h"
 #include "daemon/session.h"
 #include "daemon/tenant.h"
 #include "src/base/status.h"
 #include "src/executor/executor.h"
+#include "src/planner/inline_choice.h"
 
 namespace harmonaize::daemon {
 
@@ -26,7 +27,7 @@ namespace harmonaize::daemon {
 class Engine {
  public:
   /// `chores` runs slow things that the engine's thread should not stop for.
-  static Result<std::unique_ptr<Engine>> Create(const Config& config,
+  static Result<std::unique_ptr<Engine>> Create(const Config& config, Calibration calibration,
                                                 std::function<void(std::function<void()>)> chores);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -65,7 +66,9 @@ class Engine {
   const std::map<uid_t, std::unique_ptr<Tenant>>& tenants() const { return tenants_; }
   const Executor& executor() const { return *executor_; }
   const Machine& machine() const { return executor_->machine(); }
-  const InlineLimits& inline_limits() const { return inline_limits_; }
+  const Calibration& calibration() const { return calibration_; }
+  /// Between the inline and the offload path, by this host's calibration.
+  InlineChoice inline_choice() const;
   const Config& config() const { return config_; }
   uint64_t started_ns() const { return started_ns_; }
 
@@ -83,7 +86,8 @@ class Engine {
   void DropWaiting(size_t count) { waiting_ -= static_cast<int64_t>(count); }
 
  private:
-  Engine(const Config& config, std::function<void(std::function<void()>)> chores);
+  Engine(const Config& config, Calibration calibration,
+         std::function<void(std::function<void()>)> chores);
 
   void Run();
   bool PollRings();
@@ -100,9 +104,9 @@ class Engine {
   void WakeFromWorker();
 
   const Config config_;
+  const Calibration calibration_;
   const std::function<void(std::function<void()>)> chores_;
   const uint64_t started_ns_;
-  InlineLimits inline_limits_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<Executor> executor_;
   std::thread thread_;

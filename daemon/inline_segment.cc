@@ -1,19 +1,10 @@
 #include "daemon/inline_segment.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
+#include "src/base/processors.h"
+
 namespace harmonaize::daemon {
-namespace {
-
-int Processors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const InlineLimits& limits,
                                                              const Machine& machine) {
@@ -26,7 +17,7 @@ Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const In
   header.magic = kInlineMagic;
   header.ranks = ranks;
   header.last_level_cache_bytes = machine.last_level_bytes;
-  header.crowded = ranks > Processors() ? 1 : 0;
+  header.crowded = static_cast<size_t>(ranks) > UsableProcessors().size() ? 1 : 0;
   segment->Steer(limits);
   header.steering.open.store(1, std::memory_order_relaxed);
   return segment;
@@ -34,10 +25,12 @@ Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const In
 
 void InlineSegment::Steer(const InlineLimits& limits) {
   InlineSteering& steering = header().steering;
-  for (int collective = 0; collective < kCollectiveCount; ++collective) {
-    for (int type = 0; type < kDataTypeCount; ++type) {
-      steering.registered[collective][type].store(limits.registered, std::memory_order_relaxed);
-      steering.heap[collective][type].store(limits.heap, std::memory_order_relaxed);
+  for (size_t collective = 0; collective < kCollectiveCount; ++collective) {
+    // What moves is bytes: a type's share of the work is lost in what memory costs.
+    for (size_t type = 0; type < kDataTypeCount; ++type) {
+      steering.registered[collective][type].store(limits.registered[collective],
+                                                  std::memory_order_relaxed);
+      steering.heap[collective][type].store(limits.heap[collective], std::memory_order_relaxed);
     }
   }
   steering.stream.store(limits.stream, std::memory_order_relaxed);

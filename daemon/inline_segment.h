@@ -3,19 +3,13 @@
 #include <cstdint>
 #include <memory>
 
+#include "daemon/inline_limits.h"
 #include "src/base/status.h"
 #include "src/executor/machine.h"
 #include "src/ipc/inline_segment.h"
 #include "src/memory/shared_memory.h"
 
 namespace harmonaize::daemon {
-
-/// Up to which size operations go inline; see InlineSteering. In bytes of one block.
-struct InlineLimits {
-  uint64_t registered = uint64_t{1} << 30;
-  uint64_t heap = uint64_t{1} << 30;
-  uint64_t stream = uint64_t{256} << 10;
-};
 
 /// The daemon's end of a communicator's inline path: it makes the segment, steers by it, and reads
 /// what the ranks have done. The ranks can write all of it, so nothing is decided by what it says.

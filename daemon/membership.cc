@@ -12,9 +12,6 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// More ranks than this in one communicator are a mistake, not a job.
-constexpr int kMaxRanks = 1 << 20;
-
 /// Ids that a daemon remembers at most; the oldest unused ones have long lost their job.
 constexpr size_t kMaxIssuedIds = 1 << 16;
 

@@ -21,6 +21,9 @@ namespace harmonaize::daemon {
 
 class Engine;
 
+/// More ranks than this in one communicator are a mistake, not a job.
+inline constexpr int kMaxRanks = 1 << 20;
+
 /// Who belongs to which communicator: ranks join, split, shrink, grow, leave and die here. Engine
 /// thread only.
 class Membership {

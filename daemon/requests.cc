@@ -4,12 +4,22 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/explain_report.h"
 #include "daemon/status_report.h"
 #include "src/ipc/messages.h"
 #include "src/schedule/check.h"
 
 namespace harmonaize::daemon {
 namespace {
+
+/// Answers with a memfd that holds the text, which no message could.
+void ReplyDocument(Connection& connection, MessageType type, const std::string& text) {
+  Result<SharedMemory> memory = CreateSharedMemory("harmonaize-document", text.size());
+  if (!memory.ok()) return connection.ReplyFailure(type, memory.status());
+  std::memcpy(memory->mapping.data(), text.data(), text.size());
+  const int descriptors[] = {memory->descriptor.get()};
+  connection.Reply(type, DocumentReply{text.size()}, descriptors);
+}
 
 /// One request on its way to an answer.
 class Request {
@@ -48,6 +58,7 @@ class Request {
       case MessageType::kStatus: return ReportStatus();
       case MessageType::kAttachInline: return AttachInline();
       case MessageType::kMapPeerRegion: return MapPeerRegion();
+      case MessageType::kExplain: return Explain();
       case MessageType::kHello: break;
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
@@ -226,6 +237,13 @@ class Request {
     return Status::Ok();
   }
 
+  Status Explain() {
+    const Result<ExplainRequest> request = Decode<ExplainRequest>();
+    if (!request.ok()) return request.status();
+    AnswerExplain(engine_, *connection_, *request);
+    return Status::Ok();
+  }
+
   Engine& engine_;
   Session& session_;
   const std::shared_ptr<Connection> connection_;
@@ -237,12 +255,13 @@ class Request {
 }  // namespace
 
 void AnswerStatus(Engine& engine, Connection& connection) {
-  const std::string report = StatusReport(engine, connection.peer().user);
-  Result<SharedMemory> memory = CreateSharedMemory("harmonaize-status", report.size());
-  if (!memory.ok()) return connection.ReplyFailure(MessageType::kStatus, memory.status());
-  std::memcpy(memory->mapping.data(), report.data(), report.size());
-  const int descriptors[] = {memory->descriptor.get()};
-  connection.Reply(MessageType::kStatus, StatusReply{report.size()}, descriptors);
+  ReplyDocument(connection, MessageType::kStatus, StatusReport(engine, connection.peer().user));
+}
+
+void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request) {
+  const Result<std::string> report = ExplainReport(engine, connection.peer().user, request.ranks);
+  if (!report.ok()) return connection.ReplyFailure(MessageType::kExplain, report.status());
+  ReplyDocument(connection, MessageType::kExplain, *report);
 }
 
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,

@@ -6,6 +6,7 @@
 #include "daemon/connection.h"
 #include "daemon/engine.h"
 #include "src/ipc/control_socket.h"
+#include "src/ipc/messages.h"
 #include "src/memory/shared_memory.h"
 
 namespace harmonaize::daemon {
@@ -18,5 +19,8 @@ void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Conne
 /// Answers a status request, which needs no session: an operator's look must not count as a tenant.
 /// Engine thread only.
 void AnswerStatus(Engine& engine, Connection& connection);
+
+/// The same for a request to explain the choice of paths.
+void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request);
 
 }  // namespace harmonaize::daemon

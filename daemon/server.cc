@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "daemon/calibration.h"
 #include "daemon/requests.h"
 #include "daemon/version.h"
 #include "src/base/log.h"
@@ -84,9 +85,15 @@ Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
   server->listener_ = std::move(*listener);
   server->spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
+  const Fingerprint host = FingerprintOfHost();
+  Result<Calibration> calibration = LoadOrMeasure(
+      config.state_path, host, [&] { return MeasureHostCosts(host.last_level_bytes); });
+  if (!calibration.ok()) return calibration.status();
+
   Server* self = server.get();
-  Result<std::unique_ptr<Engine>> engine = Engine::Create(
-      config, [self](std::function<void()> chore) { self->loop_->Post(std::move(chore)); });
+  Result<std::unique_ptr<Engine>> engine =
+      Engine::Create(config, std::move(*calibration),
+                     [self](std::function<void()> chore) { self->loop_->Post(std::move(chore)); });
   if (!engine.ok()) return engine.status();
   server->engine_ = std::move(*engine);
   HZ_RETURN_IF_ERROR(self->loop_->Watch(self->listener_.get(), [self] { self->Accept(); }));
@@ -177,6 +184,14 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   if (!header.ok()) return header.status();
   if (header->type == MessageType::kStatus) {
     engine_->Post([engine = engine_.get(), connection] { AnswerStatus(*engine, *connection); });
+    return Status::Ok();
+  }
+  if (header->type == MessageType::kExplain) {
+    const Result<ExplainRequest> request = DecodeBody<ExplainRequest>(*header, message.bytes);
+    if (!request.ok()) return request.status();
+    engine_->Post([engine = engine_.get(), connection, request = *request] {
+      AnswerExplain(*engine, *connection, request);
+    });
     return Status::Ok();
   }
   if (header->type != MessageType::kHello) return InvalidUsage("a session starts with a hello");

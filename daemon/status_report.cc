@@ -37,12 +37,16 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                        {"program", member->session->program()},
                        {"session", member->session->id()}});
   }
+  // Of what its ranks do among themselves the daemon knows what they say.
+  const InlineSegment* const segment = communicator.inline_segment();
   json description = {{"id", communicator.id()},
                       {"name", communicator.name()},
                       {"ranks", communicator.ranks()},
                       {"state", StateName(communicator.state())},
                       {"operations", communicator.operations()},
                       {"bytes", communicator.bytes()},
+                      {"inline_operations", segment == nullptr ? 0 : segment->operations()},
+                      {"inline_bytes", segment == nullptr ? 0 : segment->bytes_moved()},
                       {"members", std::move(members)},
                       {"waiting", std::move(waiting)}};
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();

@@ -12,10 +12,6 @@
 namespace harmonaize {
 namespace {
 
-/// Below this a rank copies its heap buffers through shared memory itself: the copy costs less than
-/// the daemon's process_vm_readv, whose price is that of its system call and of pinning the pages.
-constexpr uint64_t kCopyThroughStagingBytes = 16 * 1024;
-
 /// One buffer of one operation, as the daemon will find it.
 struct PreparedBuffer {
   BufferReference reference;

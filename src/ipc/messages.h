@@ -40,6 +40,7 @@ enum class MessageType : uint16_t {
   kStatus,
   kAttachInline,
   kMapPeerRegion,
+  kExplain,
 };
 
 struct MessageHeader {
@@ -207,7 +208,14 @@ struct StatusRequest {
   static constexpr MessageType kType = MessageType::kStatus;
   uint32_t reserved = 0;
 };
-struct StatusReply {
+/// The same: how the daemon chooses between the inline path and itself for communicators of so many
+/// ranks.
+struct ExplainRequest {
+  static constexpr MessageType kType = MessageType::kExplain;
+  int32_t ranks = 2;
+  uint32_t reserved = 0;
+};
+struct DocumentReply {
   uint64_t bytes = 0;
 };
 

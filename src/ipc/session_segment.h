@@ -33,6 +33,11 @@ inline constexpr uint32_t kMaxHostStreams = 1024;
 /// Every member has an ordered queue of its own at its member index; host streams follow.
 inline constexpr uint32_t kStreamSlots = kMaxMembers + kMaxHostStreams;
 
+/// Up to this size a rank that waits copies its heap buffers through shared memory itself: the copy
+/// costs less than the daemon's process_vm_readv, whose price is that of its system call and of
+/// pinning the pages.
+inline constexpr uint64_t kCopyThroughStagingBytes = uint64_t{16} << 10;
+
 inline constexpr uint32_t kNoMember = ~0u;
 /// In BufferReference::region: the offset is an address in the tenant's own memory.
 inline constexpr uint32_t kPrivateMemory = ~0u;

@@ -58,6 +58,7 @@ DaemonProcess::DaemonProcess(const std::string& config) {
   pid_ = fork();
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setenv("STATE_DIRECTORY", (folder_ + "/state").c_str(), 1);
     const char* level = std::getenv("HARMONAIZE_TEST_LOG");
     execl(HARMONAIZED_PROGRAM, "harmonaized", "--socket", socket_path_.c_str(), "--config",
           config_path.c_str(), "--log-level", level == nullptr ? "error" : level,

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "cli/daemon_status.h"
+#include "cli/daemon_document.h"
+#include "cli/human_units.h"
+#include "cli/json_view.h"
 #include "cli/status_table.h"
 
 namespace harmonaize {
@@ -15,6 +17,7 @@ constexpr char kDocument[] = R"({
      "operations": 12034, "bytes": 4509715660,
      "communicators": [
        {"id": 3, "ranks": 4, "operations": 12034, "bytes": 4509715660, "state": "ready",
+        "inline_operations": 77, "inline_bytes": 1536,
         "waiting": [{"operation": "AllReduce #12034", "for_seconds": 12.3,
                      "missing_ranks": [1, 3]}]}]},
     {"uid": 0, "sessions": 1, "regions": 0, "region_bytes": 0, "operations": 0, "bytes": 0,
@@ -31,8 +34,10 @@ TEST(StatusTable, ShowsAllThatIsThere) {
             "alice (1000)         4        8  512 MiB              1       12034  4.2 GiB\n"
             "uid 0                1        0      0 B              0           0      0 B\n"
             "\n"
-            "communicator  tenant        state  ranks  operations    bytes\n"
-            "3             alice (1000)  ready      4       12034  4.2 GiB\n"
+            "communicator  tenant        state  ranks  operations    bytes  inline operations"
+            "  inline bytes\n"
+            "3             alice (1000)  ready      4       12034  4.2 GiB                 77"
+            "       1.5 KiB\n"
             "    AllReduce #12034 has waited 12 s for ranks 1, 3\n");
 }
 
@@ -112,6 +117,20 @@ TEST(HumanDuration, HasTwoUnits) {
   EXPECT_EQ(HumanDuration(5 * 3600 + 7 * 60), "5 h 7 min");
   EXPECT_EQ(HumanDuration(3 * 86400 + 4 * 3600), "3 d 4 h");
   EXPECT_EQ(HumanDuration(-5), "0 s");
+}
+
+TEST(HumanTime, HasThreeDigits) {
+  EXPECT_EQ(HumanTime(0), "0 ns");
+  EXPECT_EQ(HumanTime(85.24e-9), "85.2 ns");
+  EXPECT_EQ(HumanTime(999.6e-9), "1 us");
+  EXPECT_EQ(HumanTime(0.25), "250 ms");
+  EXPECT_EQ(HumanTime(12), "12 s");
+}
+
+TEST(HumanRate, HasThreeDigits) {
+  EXPECT_EQ(HumanRate(0), "0 B/s");
+  EXPECT_EQ(HumanRate(29.34e9), "29.3 GB/s");
+  EXPECT_EQ(HumanRate(2e12), "2 TB/s");
 }
 
 TEST(FetchDaemonStatus, NamesTheSocketWhereNobodyListens) {

@@ -38,6 +38,33 @@ TEST_F(ConfigTest, ReadsWhatIsGiven) {
   EXPECT_EQ(config->socket_mode, 0660);
 }
 
+TEST_F(ConfigTest, LeavesTheInlinePathToCalibration) {
+  const Result<Config> config = LoadConfig("");
+  ASSERT_TRUE(config.ok());
+  EXPECT_TRUE(config->inline_path.enabled);
+  EXPECT_EQ(config->inline_path.registered_bytes, -1);
+  EXPECT_EQ(config->inline_path.heap_bytes, -1);
+  EXPECT_EQ(config->inline_path.stream_bytes, 256 << 10);
+}
+
+TEST_F(ConfigTest, ReadsTheInlinePath) {
+  const Result<Config> config = Load(
+      "[state]\npath = \"/somewhere\"\n[inline]\nenabled = false\nregistered_bytes = 0\n"
+      "heap_bytes = 65536\nstream_bytes = 1\n");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->state_path, "/somewhere");
+  EXPECT_FALSE(config->inline_path.enabled);
+  EXPECT_EQ(config->inline_path.registered_bytes, 0);
+  EXPECT_EQ(config->inline_path.heap_bytes, 65536);
+  EXPECT_EQ(config->inline_path.stream_bytes, 1);
+  const Result<Config> again = Load(ConfigTemplate(*config));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->state_path, "/somewhere");
+  EXPECT_FALSE(again->inline_path.enabled);
+  EXPECT_EQ(again->inline_path.heap_bytes, 65536);
+  EXPECT_FALSE(Load("[inline]\nheap_bytes = -2\n").ok());
+}
+
 TEST_F(ConfigTest, NamesWhatIsWrong) {
   const Result<Config> config = Load("[quota]\nsesions = 5\n");
   ASSERT_FALSE(config.ok());

@@ -68,7 +68,9 @@ class Daemon:
         if given:
             return
         log_path = os.path.join(folder, "daemon.log")
-        self.process = Process([*prefix, program, "--socket", self.socket], log_path)
+        # A state directory of its own: what it measures of this run is nobody else's.
+        environment = {**os.environ, "STATE_DIRECTORY": os.path.join(folder, "state")}
+        self.process = Process([*prefix, program, "--socket", self.socket], log_path, environment)
         deadline = time.monotonic() + _START_SECONDS
         while not self._listens():
             if not self.process.running() or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-#include "cli/daemon_status.h"
+#include "cli/daemon_document.h"
 
 #include <unistd.h>
 
@@ -30,15 +30,15 @@ Result<ControlSocket> ConnectToAny(const std::string& socket) {
 }
 
 Result<std::string> ReadFile(int fd, uint64_t bytes) {
-  if (bytes > kMostBytes) return RemoteError("the daemon's status has {} bytes", bytes);
+  if (bytes > kMostBytes) return RemoteError("the daemon's answer has {} bytes", bytes);
   std::string text(bytes, '\0');
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t got =
         ::pread(fd, text.data() + done, text.size() - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoError(errno, "cannot read the daemon's status");
-    if (got == 0) return RemoteError("the daemon's status is shorter than it said");
+    if (got < 0) return ErrnoError(errno, "cannot read the daemon's answer");
+    if (got == 0) return RemoteError("the daemon's answer is shorter than it said");
     done += static_cast<size_t>(got);
   }
   return text;
@@ -59,18 +59,29 @@ Result<ControlMessage> Ask(ControlSocket& connection, const Request& request) {
   return reply;
 }
 
-}  // namespace
-
-Result<std::string> FetchDaemonStatus(const std::string& socket) {
+template <typename Request>
+Result<std::string> FetchDocument(const std::string& socket, const Request& request) {
   Result<ControlSocket> connection = ConnectToAny(socket);
   if (!connection.ok()) return connection.status();
-  const Result<ControlMessage> reply = Ask(*connection, StatusRequest{});
+  const Result<ControlMessage> reply = Ask(*connection, request);
   if (!reply.ok()) return reply.status();
   const Result<MessageHeader> header = DecodeHeader(reply->bytes);
-  const Result<StatusReply> body = DecodeBody<StatusReply>(*header, reply->bytes);
+  const Result<DocumentReply> body = DecodeBody<DocumentReply>(*header, reply->bytes);
   if (!body.ok()) return body.status();
   if (reply->descriptors.empty()) return RemoteError("the daemon's answer holds no document");
   return ReadFile(reply->descriptors[0].get(), body->bytes);
+}
+
+}  // namespace
+
+Result<std::string> FetchDaemonStatus(const std::string& socket) {
+  return FetchDocument(socket, StatusRequest{});
+}
+
+Result<std::string> FetchDaemonExplanation(const std::string& socket, int ranks) {
+  ExplainRequest request;
+  request.ranks = ranks;
+  return FetchDocument(socket, request);
 }
 
 }  // namespace harmonaize

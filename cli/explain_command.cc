@@ -1,0 +1,90 @@
+#include "cli/explain_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/daemon_document.h"
+#include "cli/explain_table.h"
+#include "cli/json_view.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kDescription[] =
+    "Show which operations the ranks of a host carry out themselves, which the daemon does, and "
+    "why.";
+
+constexpr char kFooter[] =
+    R"(Where all ranks of a communicator share this host, each operation can go two ways. Inline, the ranks
+do it themselves on memory that they share: quick to start, but every rank moves data through a
+slot. Offload, the daemon's workers do it: one pass over the memory, but threads have to be woken.
+The daemon measured what either costs on this host when it first started here, and lets operations
+go inline up to the largest block for which that is predicted to be no slower. A block is the count
+of the call times the size of its type.
+
+The tables show the prediction and the choice by size, for buffers from ncclMemAlloc (registered)
+and for any others (heap). --json has more sizes. A time measured by a benchmark is the better one
+where they differ; [inline] in the daemon's configuration then overrides the choice.
+
+Exit status: 0 when a daemon answered; 1 when none did, or it refused; 2 for wrong options.
+
+Examples:
+  harmonaize explain
+  harmonaize explain --ranks 8 --collective all_reduce
+  harmonaize explain --json | jq '.collectives[] | {name, limit: .heap.limit_bytes}')";
+
+struct ExplainOptions {
+  std::string socket;
+  std::string collective;
+  int ranks = 2;
+  bool json = false;
+};
+
+Result<std::string> Explain(const ExplainOptions& options) {
+  Result<std::string> document = FetchDaemonExplanation(options.socket, options.ranks);
+  if (document.ok() && !options.collective.empty()) {
+    document = SelectCollective(*document, options.collective);
+  }
+  if (!document.ok()) return document;
+  return options.json ? IndentJson(*document) : ExplainTable(*document);
+}
+
+int Show(const ExplainOptions& options) {
+  const Result<std::string> text = Explain(options);
+  if (!text.ok()) {
+    std::fprintf(stderr, "harmonaize: %s\n", text.status().message().c_str());
+    return 1;
+  }
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+/// Replaces what the user wrote by the collective's name; "" or what is wrong with it.
+std::string CheckCollective(std::string& text) {
+  Result<std::string> name = FindCollective(text);
+  if (!name.ok()) return name.status().message();
+  text = std::move(*name);
+  return "";
+}
+
+}  // namespace
+
+void AddExplainCommand(CLI::App& app, CommandLine& command_line) {
+  CLI::App* explain = app.add_subcommand("explain", kDescription);
+  auto options = std::make_shared<ExplainOptions>();
+  explain->footer(kFooter);
+  explain->add_option("--collective", options->collective, "Only this one, such as AllReduce")
+      ->transform(CLI::Validator(CheckCollective, "NAME"));
+  explain->add_option("--ranks", options->ranks, "Ranks of the communicator (default: 2)")
+      ->check(CLI::PositiveNumber);
+  explain->add_flag("--json", options->json, "Print what the daemon says as JSON");
+  explain->add_option("--socket", options->socket,
+                      "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "
+                      "the system's)");
+  explain->callback([options, &command_line] { command_line.exit_status = Show(*options); });
+}
+
+}  // namespace harmonaize

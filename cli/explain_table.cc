@@ -1,0 +1,171 @@
+#include "cli/explain_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <vector>
+
+#include "cli/human_units.h"
+#include "cli/json_view.h"
+#include "cli/text_table.h"
+#include "src/base/collective.h"
+#include "src/base/names.h"
+
+namespace harmonaize {
+namespace {
+
+struct CostLabel {
+  const char* key;
+  const char* meaning;
+};
+constexpr CostLabel kCostLabels[] = {
+    {"handoff_ns", "a cache line seen on another processor"},
+    {"yield_ns", "giving way to another thread"},
+    {"copy_bytes_per_second", "copying into a shared slot"},
+    {"fetch_bytes_per_second", "copying out of another rank's slot"},
+    {"reduce_bytes_per_second", "adding two inputs in cache, read and written"},
+    {"stream_bytes_per_second", "the same beyond the caches"},
+    {"foreign_call_ns", "process_vm_readv, a call"},
+    {"foreign_bytes_per_second", "process_vm_readv, its data"},
+    {"round_trip_ns", "an offloaded operation without data"},
+    {"wake_ns", "waking a thread"},
+};
+
+std::string CostAt(const Json& costs, const std::string& key) {
+  const Json& value = At(costs, key.c_str());
+  if (!value.is_number()) return kUnknown;
+  return key.ends_with("_ns") ? HumanTime(value.get<double>() * 1e-9)
+                              : HumanRate(value.get<double>());
+}
+
+std::string TimeAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_number() ? HumanTime(value.get<double>()) : kUnknown;
+}
+
+std::string LimitAt(const Json& paths) {
+  const Json& limit = At(paths, "limit_bytes");
+  if (!limit.is_number_unsigned()) return kUnknown;
+  return limit.get<uint64_t>() == 0 ? "never" : HumanBytes(limit.get<uint64_t>());
+}
+
+std::string PathAt(const Json& paths, const Json& prediction) {
+  const Json& limit = At(paths, "limit_bytes");
+  const Json& bytes = At(prediction, "bytes");
+  if (!limit.is_number_unsigned() || !bytes.is_number_unsigned()) return kUnknown;
+  return bytes.get<uint64_t>() <= limit.get<uint64_t>() ? "inline" : "offload";
+}
+
+void PrintHost(const Json& document, std::string* text) {
+  const Json& calibration = At(document, "calibration");
+  const Json& fingerprint = At(calibration, "fingerprint");
+  *text += fmt::format("{}, {} processors, {} GiB, Linux {}; harmonaized {} with {} workers\n",
+                       TextAt(fingerprint, "processor"), TextAt(document, "processors"),
+                       TextAt(fingerprint, "memory_gib"), TextAt(fingerprint, "kernel"),
+                       TextAt(fingerprint, "version"), TextAt(document, "workers"));
+  TextTable costs({"measured " + TextAt(calibration, "measured_at"), ""}, 1);
+  for (const CostLabel& label : kCostLabels) {
+    costs.Add({label.meaning, CostAt(At(calibration, "costs"), label.key)});
+  }
+  costs.Print(text);
+  if (At(calibration, "state_path").is_string()) {
+    *text += fmt::format("kept in {}/calibration.json; without it the next start measures anew\n",
+                         TextAt(calibration, "state_path"));
+  }
+}
+
+/// Why the limits are what they are, where they are not by calibration.
+void PrintReservations(const Json& document, std::string* text) {
+  const Json& path = At(document, "inline");
+  if (At(path, "enabled") == false) {
+    *text += "The inline path is switched off by the configuration (inline.enabled).\n";
+  } else if (At(path, "possible") == false) {
+    *text += fmt::format("Communicators of more than {} ranks never go inline.\n",
+                         TextAt(path, "most_ranks"));
+  }
+  for (const char* kind : {"registered", "heap"}) {
+    if (TextAt(path, fmt::format("{}_limits_by", kind).c_str()) != "configuration") continue;
+    *text += fmt::format("The limits of {} memory are the configuration's (inline.{}_bytes).\n",
+                         kind, kind);
+  }
+}
+
+void PrintLimits(const Json& document, std::string* text) {
+  *text += fmt::format("\ncommunicators of {} ranks: the largest block that goes inline\n",
+                       TextAt(document, "ranks"));
+  PrintReservations(document, text);
+  TextTable limits({"collective", "registered", "heap"}, 1);
+  for (const Json& collective : ListAt(document, "collectives")) {
+    limits.Add({TextAt(collective, "name"), LimitAt(At(collective, "registered")),
+                LimitAt(At(collective, "heap"))});
+  }
+  limits.Print(text);
+}
+
+void PrintPredictions(const Json& collective, std::string* text) {
+  const Json& registered = At(collective, "registered");
+  const Json& heap = At(collective, "heap");
+  const Json& of_registered = ListAt(registered, "predictions");
+  const Json& of_heap = ListAt(heap, "predictions");
+  TextTable table({TextAt(collective, "name"), "registered: inline", "offload", "path",
+                   "heap: inline", "offload", "path"},
+                  0);
+  // Every other size is enough for the eye.
+  for (size_t i = 0; i < std::min(of_registered.size(), of_heap.size()); i += 2) {
+    const Json& bytes = At(of_registered[i], "bytes");
+    table.Add({bytes.is_number_unsigned() ? HumanBytes(bytes.get<uint64_t>()) : kUnknown,
+               TimeAt(of_registered[i], "inline_seconds"),
+               TimeAt(of_registered[i], "offload_seconds"), PathAt(registered, of_registered[i]),
+               TimeAt(of_heap[i], "inline_seconds"), TimeAt(of_heap[i], "offload_seconds"),
+               PathAt(heap, of_heap[i])});
+  }
+  *text += "\n";
+  table.Print(text);
+}
+
+std::string Plain(std::string_view name) {
+  std::string plain;
+  for (const char letter : name) {
+    if (letter == '_' || letter == '-') continue;
+    plain += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return plain;
+}
+
+}  // namespace
+
+Result<std::string> ExplainTable(std::string_view document) {
+  const Result<Json> json = ParseDocument(document);
+  if (!json.ok()) return json.status();
+  std::string text;
+  PrintHost(*json, &text);
+  PrintLimits(*json, &text);
+  for (const Json& collective : ListAt(*json, "collectives")) PrintPredictions(collective, &text);
+  return text;
+}
+
+Result<std::string> SelectCollective(std::string_view document, std::string_view name) {
+  Result<Json> json = ParseDocument(document);
+  if (!json.ok()) return json.status();
+  Json selected = Json::array();
+  for (const Json& collective : ListAt(*json, "collectives")) {
+    if (TextAt(collective, "name") == name) selected.push_back(collective);
+  }
+  (*json)["collectives"] = std::move(selected);
+  return json->dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<std::string> FindCollective(std::string_view text) {
+  std::array<std::string, kCollectiveCount> plain;
+  std::array<std::string_view, kCollectiveCount> names;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    names[i] = CollectiveName(static_cast<Collective>(i));
+    plain[i] = Plain(names[i]);
+    if (plain[i] == Plain(text)) return std::string(names[i]);
+  }
+  return InvalidArgument("there is no collective '{}'{}", text, DidYouMean(text, names));
+}
+
+}  // namespace harmonaize

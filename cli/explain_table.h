@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// The daemon's explanation as tables for people:
+///
+///     {"calibration": {"measured_at", "state_path", "costs": {..}, "fingerprint": {..}},
+///      "ranks", "processors", "workers",
+///      "inline": {"enabled", "possible", "most_ranks", "stream_bytes", "registered_limits_by",
+///                 "heap_limits_by"},
+///      "collectives": [{"name", "registered": PATHS, "heap": PATHS}]}
+///     PATHS: {"limit_bytes",
+///             "predictions": [{"bytes", "inline_seconds", "offload_seconds"}]}
+///
+/// What is missing is shown as "-". kRemoteError when it is no JSON object.
+Result<std::string> ExplainTable(std::string_view document);
+
+/// The same document without all other collectives than `name`.
+Result<std::string> SelectCollective(std::string_view document, std::string_view name);
+
+/// The collective that "AllReduce", "allreduce" or "all_reduce" means, as documents name it.
+/// kInvalidArgument, with the likely one, when there is none.
+Result<std::string> FindCollective(std::string_view text);
+
+}  // namespace harmonaize

@@ -1,0 +1,51 @@
+#include "cli/json_view.h"
+
+#include <algorithm>
+
+namespace harmonaize {
+namespace {
+
+// What a stranger wrote must not steer the terminal.
+std::string Printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, '?');
+  return text;
+}
+
+}  // namespace
+
+Result<Json> ParseDocument(std::string_view text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return RemoteError("the daemon's answer is not a JSON object");
+  return json;
+}
+
+Result<std::string> IndentJson(std::string_view document) {
+  const Result<Json> json = ParseDocument(document);
+  if (!json.ok()) return json.status();
+  // Replaces what is no UTF-8 instead of throwing.
+  return json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+const Json& At(const Json& object, const char* key) {
+  static const Json kNothing;
+  if (!object.is_object()) return kNothing;
+  const auto found = object.find(key);
+  return found == object.end() ? kNothing : *found;
+}
+
+const Json& ListAt(const Json& object, const char* key) {
+  static const Json kEmpty = Json::array();
+  const Json& value = At(object, key);
+  return value.is_array() ? value : kEmpty;
+}
+
+std::string TextAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  if (value.is_string()) return Printable(value.get<std::string>());
+  if (value.is_number_integer()) return value.dump();
+  return kUnknown;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace harmonaize {
+
+/// Columns as wide as their widest cell; the first ones are names and stand left, the rest right.
+class TextTable {
+ public:
+  TextTable(std::vector<std::string> head, size_t left_columns) : left_columns_(left_columns) {
+    rows_.push_back(std::move(head));
+  }
+  /// As many cells as the head has.
+  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// A line of its own under the row added last.
+  void AddNote(std::string note) { notes_.push_back({rows_.size() - 1, std::move(note)}); }
+  bool empty() const { return rows_.size() == 1; }
+
+  /// Appends all of it to `text`, a line for each row.
+  void Print(std::string* text) const;
+
+ private:
+  void PrintRow(const std::vector<std::string>& row, const std::vector<size_t>& widths,
+                std::string* text) const;
+
+  size_t left_columns_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::pair<size_t, std::string>> notes_;
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// Where a daemon keeps what outlives it: $STATE_DIRECTORY, which systemd sets; else
+/// /var/lib/harmonaize for root; else $XDG_STATE_HOME/harmonaize, or
+/// ~/.local/state/harmonaize. "" for a user without a home.
+std::string DefaultStateDirectory();
+
+/// Makes the folder if need be, and replaces the file `name` in it by one that holds `text`:
+/// readers see the old one or the new one, whole. The new file is not forced to the disk, so after
+/// a crash of the host it may be damaged. An error says what could not be written, and why.
+Status ReplaceStateFile(const std::string& folder, const std::string& name, std::string_view text);
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <vector>
+
+namespace harmonaize {
+
+/// The numbers of the processors that this process may run on, ascending; {0} where the kernel does
+/// not say.
+std::vector<int> UsableProcessors();
+
+}  // namespace harmonaize

@@ -1,0 +1,166 @@
+#include "src/planner/memory_costs.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/ipc/inline_segment.h"
+#include "src/memory/process_memory.h"
+#include "src/memory/shared_memory.h"
+#include "src/numerics/reduce.h"
+#include "src/planner/take_turns.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr uint64_t kSlotsNanoseconds = 6'000'000;
+constexpr uint64_t kForeignCallNanoseconds = 500'000;
+constexpr uint64_t kForeignNanoseconds = 6'000'000;
+constexpr int kStreamTries = 3;
+
+/// Of each of the buffers between which the slots stand: more than a second-level cache, as those
+/// are whose operations either path might win. Smaller ones are inline's without a doubt.
+constexpr size_t kBuffersBytes = size_t{4} << 20;
+
+/// More than this takes too long to fault in. Caches that are larger still are of hosts with
+/// several, of which one thread uses one.
+constexpr size_t kMostLargeBytes = size_t{96} << 20;
+constexpr size_t kForeignPieceBytes = size_t{128} << 10;
+
+double Rate(uint64_t bytes, uint64_t nanoseconds) {
+  return static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<uint64_t>(nanoseconds, 1));
+}
+
+template <typename Work>
+void TimeBest(uint64_t* best, Work work) {
+  const uint64_t start = MonotonicNanoseconds();
+  work();
+  *best = std::min(*best, MonotonicNanoseconds() - start);
+}
+
+void Sum(const std::byte* first, const std::byte* second, std::byte* sum, size_t bytes,
+         bool non_temporal) {
+  const std::array<const std::byte*, 2> inputs = {first, second};
+  const std::array<std::byte*, 1> outputs = {sum};
+  Reduce({.type = DataType::kFloat32,
+          .op = ReduceOperator::kSum,
+          .inputs = inputs,
+          .outputs = outputs,
+          .count = bytes / sizeof(float),
+          .scalars = {},
+          .divisor = 1,
+          .non_temporal = non_temporal});
+}
+
+/// Anonymous memory that is there already.
+Result<Mapping> MapTouched(size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) return ErrnoError(errno, "cannot map memory to measure this host with");
+  return Mapping(static_cast<std::byte*>(memory), bytes);
+}
+
+void MeasureForeignCall(std::byte* memory, HostCosts* costs) {
+  std::array<std::byte, 64> here{};
+  uint64_t best = UINT64_MAX;
+  const uint64_t start = MonotonicNanoseconds();
+  do {
+    // This process may read itself.
+    TimeBest(&best, [&] {
+      static_cast<void>(
+          ReadProcess(getpid(), reinterpret_cast<uint64_t>(memory), here.data(), here.size()));
+    });
+  } while (MonotonicNanoseconds() - start < kForeignCallNanoseconds);
+  costs->foreign_call_ns = static_cast<double>(std::max<uint64_t>(best, 1));
+}
+
+/// Reads the memory piece by piece as workers do; the time of the fastest of several tries of
+/// `pieces` pieces each.
+uint64_t FastestForeignReads(const Mapping& memory, int pieces, const std::atomic<bool>* stop) {
+  std::vector<std::byte> here(kForeignPieceBytes);
+  uint64_t best = UINT64_MAX;
+  size_t offset = 0;
+  const uint64_t start = MonotonicNanoseconds();
+  do {
+    TimeBest(&best, [&] {
+      for (int piece = 0; piece < pieces; ++piece) {
+        const auto address = reinterpret_cast<uint64_t>(memory.data() + offset);
+        static_cast<void>(ReadProcess(getpid(), address, here.data(), here.size()));
+        offset = (offset + here.size()) % (memory.size() / here.size() * here.size());
+      }
+    });
+  } while (stop == nullptr ? MonotonicNanoseconds() - start < kForeignNanoseconds
+                           : !stop->load(std::memory_order_relaxed));
+  return best;
+}
+
+void MeasureForeignReads(const Mapping& memory, HostCosts* costs) {
+  constexpr int kPieces = 8;
+  std::atomic<bool> stop{false};
+  // Another one on the same process, as there are several workers: they share its locks.
+  const std::jthread other([&] { FastestForeignReads(memory, 1, &stop); });
+  const uint64_t best = FastestForeignReads(memory, kPieces, nullptr);
+  stop.store(true, std::memory_order_relaxed);
+  costs->foreign_bytes_per_second = Rate(kPieces * kForeignPieceBytes, best);
+}
+
+}  // namespace
+
+Status MeasureSlots(HostCosts* costs) {
+  constexpr size_t kSlots = 4;
+  constexpr size_t kBytes = kInlineSlotBytes;
+  Result<SharedMemory> slots = CreateSharedMemory("harmonaize-calibration", kSlots * kBytes);
+  if (!slots.ok()) return slots.status();
+  const std::vector<std::byte> sent(kBuffersBytes, std::byte{1});
+  const std::vector<std::byte> own(kBuffersBytes, std::byte{1});
+  std::vector<std::byte> received(kBuffersBytes);
+  uint64_t copy = UINT64_MAX;
+  uint64_t fetch = UINT64_MAX;
+  uint64_t reduce = UINT64_MAX;
+  size_t turn = 0;
+  const uint64_t start = MonotonicNanoseconds();
+  const auto slot = [&] { return slots->mapping.data() + turn % kSlots * kBytes; };
+  const auto at = [&] { return turn * kBytes % kBuffersBytes; };
+  const auto publish = [&] { TimeBest(&copy, [&] { std::memcpy(slot(), &sent[at()], kBytes); }); };
+  const auto take_in = [&] {
+    // All slots in one way, then all in the other.
+    if (turn / kSlots % 2 == 0) {
+      TimeBest(&fetch, [&] { std::memcpy(&received[at()], slot(), kBytes); });
+    } else {
+      TimeBest(&reduce, [&] { Sum(slot(), &own[at()], &received[at()], kBytes, false); });
+    }
+    return ++turn < 4 * kSlots || MonotonicNanoseconds() - start < kSlotsNanoseconds;
+  };
+  TakeTurns(TwoProcessors::Usable(), take_in, publish);
+  costs->copy_bytes_per_second = Rate(kBytes, copy);
+  costs->fetch_bytes_per_second = Rate(kBytes, fetch);
+  costs->reduce_bytes_per_second = Rate(3 * kBytes, reduce);
+  return Status::Ok();
+}
+
+Status MeasureLargeBuffers(size_t last_level_bytes, HostCosts* costs) {
+  const size_t total = std::clamp(2 * last_level_bytes, size_t{16} << 20, kMostLargeBytes);
+  Result<Mapping> memory = MapTouched(total);
+  if (!memory.ok()) return memory.status();
+  const size_t bytes = total / 3 / 4096 * 4096;
+  std::byte* const first = memory->data();
+  uint64_t best = UINT64_MAX;
+  for (int i = 0; i < kStreamTries; ++i) {
+    TimeBest(&best, [&] { Sum(first, first + bytes, first + 2 * bytes, bytes, true); });
+  }
+  costs->stream_bytes_per_second = Rate(3 * bytes, best);
+  MeasureForeignCall(first, costs);
+  MeasureForeignReads(*memory, costs);
+  return Status::Ok();
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,191 @@
+#include "src/planner/thread_costs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <thread>
+
+#include "src/base/clock.h"
+#include "src/base/file_descriptor.h"
+#include "src/base/futex.h"
+#include "src/planner/take_turns.h"
+
+namespace harmonaize {
+namespace {
+
+// How long to try, and how many tries there should be: on a busy host most of the time goes to
+// other programs. Not for ever, though.
+constexpr uint64_t kTurnsNanoseconds = 2'000'000;
+constexpr uint64_t kPatienceNanoseconds = 30'000'000;
+constexpr int kFewestTries = 20;
+constexpr uint64_t kPauseNanoseconds = 20'000;
+constexpr uint64_t kRoundTripsNanoseconds = 5'000'000;
+
+/// Whether to try on after so many complete tries and so long.
+bool GoOn(int tries, uint64_t spent_ns, uint64_t enough_ns) {
+  if (tries < 1) return true;
+  return spent_ns < (tries < kFewestTries ? kPatienceNanoseconds : enough_ns);
+}
+
+/// The time from one thread to the other, by the fastest of several tries of `turns` turns each.
+double FastestTurn(const TwoProcessors& processors, int turns) {
+  const uint64_t start = MonotonicNanoseconds();
+  uint64_t try_start = 0;
+  uint64_t best = UINT64_MAX;
+  int turn = 0;
+  int tries = 0;
+  TakeTurns(
+      processors,
+      [&] {
+        if (++turn % turns != 0) return true;
+        const uint64_t now = MonotonicNanoseconds();
+        if (try_start != 0) best = std::min(best, now - try_start);
+        try_start = now;
+        return GoOn(++tries - 1, now - start, kTurnsNanoseconds);
+      },
+      [] {});
+  return static_cast<double>(best) / (2.0 * turns);
+}
+
+void StayBusy(uint64_t nanoseconds) {
+  const uint64_t until = MonotonicNanoseconds() + nanoseconds;
+  while (MonotonicNanoseconds() < until) {
+  }
+}
+
+/// What lets a thread end, whatever becomes of the one that made it.
+template <typename Call>
+struct Ending {
+  Call call;
+  ~Ending() { call(); }
+};
+
+/// Client, engine and worker of one operation at a time.
+class Rehearsal {
+ public:
+  explicit Rehearsal(FileDescriptor bell) : bell_(std::move(bell)) {}
+
+  /// On one processor.
+  void Run(int processor, HostCosts* costs) {
+    const auto on_processor = [processor](auto call) {
+      return std::jthread([=] {
+        PinCallingThread(processor);
+        call();
+      });
+    };
+    const std::jthread worker = on_processor([this] { Work(); });
+    const Ending end_worker{[this] { HandToWorker(kEnd); }};
+    const std::jthread engine = on_processor([this] { RunEngine(); });
+    const Ending end_engine{[this] { Submit(kEnd); }};
+    on_processor([this, costs] { costs->round_trip_ns = FastestTrip(); }).join();
+    costs->wake_ns = static_cast<double>(fastest_wake_ns_.load(std::memory_order_relaxed));
+  }
+
+ private:
+  static constexpr uint32_t kEnd = UINT32_MAX;
+  static constexpr int kTripsOfTry = 4;
+  /// As long as a client looks before it sleeps.
+  static constexpr uint64_t kSpinNanoseconds = 2'000;
+
+  double FastestTrip() {
+    const uint64_t start = MonotonicNanoseconds();
+    double best = std::numeric_limits<double>::infinity();
+    uint32_t request = 0;
+    for (int tries = 0; GoOn(tries, MonotonicNanoseconds() - start, kRoundTripsNanoseconds);
+         ++tries) {
+      uint64_t sum = 0;
+      for (int trip = 0; trip < kTripsOfTry; ++trip) sum += Trip(++request);
+      best = std::min(best, static_cast<double>(sum) / kTripsOfTry);
+    }
+    return best;
+  }
+
+  uint64_t Trip(uint32_t request) {
+    // Busy for a moment, as a program is between its operations. The other two are asleep by then.
+    StayBusy(kPauseNanoseconds);
+    const uint64_t start = MonotonicNanoseconds();
+    Submit(request);
+    const auto done = [&] { return completed_.load(std::memory_order_acquire) == request; };
+    while (!done() && MonotonicNanoseconds() - start < kSpinNanoseconds) {
+    }
+    while (!done()) {
+      const uint32_t seen = completed_.load(std::memory_order_acquire);
+      if (seen != request) FutexWaitShared(&completed_, seen, 1'000'000'000);
+    }
+    return MonotonicNanoseconds() - start;
+  }
+
+  void Submit(uint32_t request) {
+    request_.store(request, std::memory_order_release);
+    const uint64_t one = 1;
+    // It cannot fail: the counter is far from full.
+    static_cast<void>(!write(bell_.get(), &one, sizeof one));
+  }
+
+  void RunEngine() {
+    uint64_t fastest = UINT64_MAX;
+    while (true) {
+      pollfd bell{.fd = bell_.get(), .events = POLLIN, .revents = 0};
+      poll(&bell, 1, -1);
+      uint64_t rings = 0;
+      if (read(bell_.get(), &rings, sizeof rings) != sizeof rings) continue;
+      const uint32_t request = request_.load(std::memory_order_acquire);
+      if (request == kEnd) return;
+      const uint64_t start = MonotonicNanoseconds();
+      HandToWorker(request);
+      fastest = std::min(fastest, MonotonicNanoseconds() - start);
+      fastest_wake_ns_.store(std::max<uint64_t>(fastest, 1), std::memory_order_relaxed);
+    }
+  }
+
+  void HandToWorker(uint32_t request) {
+    work_.store(request, std::memory_order_release);
+    FutexWakeOnePrivate(&work_);
+  }
+
+  void Work() {
+    uint32_t last = 0;
+    while (true) {
+      const uint32_t work = work_.load(std::memory_order_acquire);
+      if (work == kEnd) return;
+      if (work == last) {
+        FutexWaitPrivate(&work_, work);
+        continue;
+      }
+      last = work;
+      completed_.store(work, std::memory_order_release);
+      FutexWakeAllShared(&completed_);
+    }
+  }
+
+  FileDescriptor bell_;
+  alignas(64) std::atomic<uint32_t> request_{0};
+  alignas(64) std::atomic<uint32_t> work_{0};
+  alignas(64) std::atomic<uint32_t> completed_{0};
+  std::atomic<uint64_t> fastest_wake_ns_{0};
+};
+
+}  // namespace
+
+void MeasureTurns(HostCosts* costs) {
+  const TwoProcessors apart = TwoProcessors::Usable();
+  const TwoProcessors together{apart.first, apart.first};
+  costs->handoff_ns = FastestTurn(apart, 20);
+  costs->yield_ns = apart.same() ? costs->handoff_ns : FastestTurn(together, 3);
+}
+
+Status MeasureRoundTrip(HostCosts* costs) {
+  FileDescriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell.valid()) return ErrnoError(errno, "cannot make an eventfd to measure this host with");
+  Rehearsal(std::move(bell)).Run(TwoProcessors::Usable().first, costs);
+  return Status::Ok();
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include "cli/explain_table.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kDocument[] = R"({
+  "calibration": {
+    "measured_at": "2026-02-03T04:05:06Z", "state_path": "/var/lib/harmonaize",
+    "costs": {"handoff_ns": 85.2, "copy_bytes_per_second": 41.26e9, "round_trip_ns": 12345},
+    "fingerprint": {"processor": "Quick 9000", "memory_gib": 512, "kernel": "6.1.0",
+                    "version": "0.1.0"}},
+  "ranks": 4, "processors": 64, "workers": 32,
+  "inline": {"enabled": true, "possible": true, "most_ranks": 32, "stream_bytes": 262144,
+             "registered_limits_by": "calibration", "heap_limits_by": "configuration"},
+  "collectives": [
+    {"name": "AllReduce",
+     "registered": {"limit_bytes": 128, "predictions": [
+       {"bytes": 64, "inline_seconds": 5e-7, "offload_seconds": 1.2e-5},
+       {"bytes": 128, "inline_seconds": 6e-7, "offload_seconds": 1.2e-5},
+       {"bytes": 256, "inline_seconds": 7e-3, "offload_seconds": 2}]},
+     "heap": {"limit_bytes": 1073741824, "predictions": [
+       {"bytes": 64, "inline_seconds": 5e-7, "offload_seconds": 1.2e-5},
+       {"bytes": 128, "inline_seconds": 6e-7, "offload_seconds": 1.2e-5},
+       {"bytes": 256, "inline_seconds": 7e-7, "offload_seconds": 1.3e-5}]}},
+    {"name": "Send", "registered": {"limit_bytes": 0}, "heap": {"limit_bytes": 4096}}]})";
+
+TEST(ExplainTable, ShowsAllThatIsThere) {
+  const Result<std::string> table = ExplainTable(kDocument);
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  EXPECT_EQ(
+      *table,
+      "Quick 9000, 64 processors, 512 GiB, Linux 6.1.0; harmonaized 0.1.0 with 32 workers\n"
+      "measured 2026-02-03T04:05:06Z\n"
+      "a cache line seen on another processor          85.2 ns\n"
+      "giving way to another thread                          -\n"
+      "copying into a shared slot                    41.3 GB/s\n"
+      "copying out of another rank's slot                    -\n"
+      "adding two inputs in cache, read and written          -\n"
+      "the same beyond the caches                            -\n"
+      "process_vm_readv, a call                              -\n"
+      "process_vm_readv, its data                            -\n"
+      "an offloaded operation without data             12.3 us\n"
+      "waking a thread                                       -\n"
+      "kept in /var/lib/harmonaize/calibration.json; without it the next start measures anew\n"
+      "\n"
+      "communicators of 4 ranks: the largest block that goes inline\n"
+      "The limits of heap memory are the configuration's (inline.heap_bytes).\n"
+      "collective  registered   heap\n"
+      "AllReduce        128 B  1 GiB\n"
+      "Send             never  4 KiB\n"
+      "\n"
+      "AllReduce  registered: inline  offload     path  heap: inline  offload    path\n"
+      "     64 B              500 ns    12 us   inline        500 ns    12 us  inline\n"
+      "    256 B                7 ms      2 s  offload        700 ns    13 us  inline\n"
+      "\n"
+      "Send  registered: inline  offload  path  heap: inline  offload  path\n");
+}
+
+TEST(ExplainTable, SaysWhyNothingGoesInline) {
+  const auto text = [](const char* document) { return *ExplainTable(document); };
+  EXPECT_NE(text(R"({"inline": {"enabled": false, "possible": false}})").find("inline.enabled"),
+            std::string::npos);
+  EXPECT_NE(text(R"({"inline": {"enabled": true, "possible": false, "most_ranks": 32}})")
+                .find("more than 32 ranks"),
+            std::string::npos);
+}
+
+TEST(ExplainTable, SurvivesWhatItDoesNotKnow) {
+  for (const char* document :
+       {R"({})", R"({"calibration": 7, "inline": [], "collectives": {"a": 1}})",
+        R"({"collectives": [7, null, {"name": 3, "registered": []}]})",
+        R"({"collectives": [{"registered": {"limit_bytes": -1, "predictions": [1, {"bytes": "x"}]},
+                             "heap": {"predictions": [{"inline_seconds": null}, []]}}]})",
+        R"({"calibration": {"costs": {"wake_ns": "x", "handoff_ns": 1e300}}})"}) {
+    EXPECT_TRUE(ExplainTable(document).ok()) << document;
+    EXPECT_TRUE(SelectCollective(document, "AllReduce").ok()) << document;
+  }
+  for (const char* document : {"", "[]", "{", "\xff"}) {
+    EXPECT_FALSE(ExplainTable(document).ok()) << document;
+    EXPECT_FALSE(SelectCollective(document, "AllReduce").ok()) << document;
+  }
+}
+
+TEST(SelectCollective, LeavesOutTheOthers) {
+  const Result<std::string> selected = SelectCollective(kDocument, "Send");
+  ASSERT_TRUE(selected.ok());
+  EXPECT_EQ(selected->find("AllReduce"), std::string::npos);
+  EXPECT_NE(selected->find("Send"), std::string::npos);
+  EXPECT_NE(selected->find("Quick 9000"), std::string::npos);
+}
+
+TEST(FindCollective, TakesAnySpelling) {
+  for (const char* text : {"AllReduce", "allreduce", "all_reduce", "ALL-REDUCE"}) {
+    const Result<std::string> name = FindCollective(text);
+    ASSERT_TRUE(name.ok()) << text;
+    EXPECT_EQ(*name, "AllReduce");
+  }
+  EXPECT_EQ(*FindCollective("alltoall"), "AlltoAll");
+  const Result<std::string> wrong = FindCollective("AllRedcue");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.status().message().find("did you mean 'AllReduce'?"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace harmonaize

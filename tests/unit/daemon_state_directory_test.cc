@@ -1,0 +1,58 @@
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "daemon/state_directory.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+class StateDirectoryTest : public ::testing::Test {
+ protected:
+  StateDirectoryTest() {
+    unsetenv("STATE_DIRECTORY");
+    unsetenv("XDG_STATE_HOME");
+  }
+};
+
+TEST_F(StateDirectoryTest, IsWhatSystemdGives) {
+  setenv("STATE_DIRECTORY", "/var/lib/a:/var/lib/b", 1);
+  EXPECT_EQ(DefaultStateDirectory(), "/var/lib/a");
+}
+
+TEST_F(StateDirectoryTest, IsTheSystemsOrTheUsers) {
+  setenv("XDG_STATE_HOME", "/home/u/.state", 1);
+  EXPECT_EQ(DefaultStateDirectory(),
+            geteuid() == 0 ? "/var/lib/harmonaize" : "/home/u/.state/harmonaize");
+  // By the specification of these variables a relative one is as good as none.
+  setenv("XDG_STATE_HOME", "state", 1);
+  setenv("HOME", "/home/u", 1);
+  EXPECT_EQ(DefaultStateDirectory(),
+            geteuid() == 0 ? "/var/lib/harmonaize" : "/home/u/.local/state/harmonaize");
+}
+
+TEST_F(StateDirectoryTest, ReplacesAFileWhole) {
+  char name[] = "/tmp/harmonaize-state-test-XXXXXX";
+  const std::string folder = mkdtemp(name);
+  for (const std::string text : {"first", "2", ""}) {
+    const Status written = ReplaceStateFile(folder + "/deep/er", "name", text);
+    ASSERT_TRUE(written.ok()) << written.message();
+    std::ifstream file(folder + "/deep/er/name");
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder + "/deep/er"), {}), 1);
+  // A folder in the file's place: refused, named, and nothing left behind.
+  std::filesystem::create_directories(folder + "/deep/er/taken/by");
+  const Status refused = ReplaceStateFile(folder + "/deep/er", "taken", "text");
+  EXPECT_EQ(refused.code(), Code::kSystemError);
+  EXPECT_NE(refused.message().find(folder + "/deep/er/taken"), std::string::npos);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder + "/deep/er"), {}), 2);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon
