@@ -13,15 +13,6 @@ namespace {
 
 constexpr uint64_t kCacheLineBytes = 64;
 
-/// Below this it costs less to copy the data through the slots than to wait once more at the end.
-/// Where one rank's data goes to others, or theirs to it, the copies on the way do not add up.
-constexpr uint64_t kLeastDirectBytes = 4096;
-constexpr uint64_t kLeastDirectCopyBytes = 16384;
-
-uint64_t LeastDirectBytes(Collective collective) {
-  return HasRoot(collective) && !Reduces(collective) ? kLeastDirectCopyBytes : kLeastDirectBytes;
-}
-
 /// In the call word of an operation that goes directly.
 constexpr uint64_t kDirectCall = uint64_t{1} << 63;
 

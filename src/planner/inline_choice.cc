@@ -15,12 +15,6 @@ constexpr double kMargin = 1.1;
 /// About what a worker does at once; each private block of it is a system call.
 constexpr double kUnitBytes = 1 << 20;
 
-/// From which size on an operation between registered buffers goes directly. As the ranks have it
-/// in src/client/inline_operation.cc; were it another there, only the prediction would be off.
-uint64_t LeastDirectBytes(Collective collective) {
-  return HasRoot(collective) && !Reduces(collective) ? 16384 : 4096;
-}
-
 /// Ranks that take part.
 int Participants(const HostOperation& operation) {
   return IsPointToPoint(operation.collective) ? 2 : operation.ranks;
