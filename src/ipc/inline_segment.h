@@ -38,9 +38,9 @@ inline constexpr size_t kInlineSlotBytes = size_t{64} << 10;
 inline constexpr int kInlinePairSlots = 4;
 inline constexpr size_t kInlinePairSlotBytes = size_t{32} << 10;
 
-/// Operations between registered buffers go directly from this many bytes (of a block) up: below, it
-/// costs less to copy the data through the slots than to wait once more at the end.
-/// Where one rank's data goes to others, or theirs to it, the copies on the way do not add up.
+/// Operations between registered buffers go directly from this many bytes (of a block) up: below,
+/// it costs less to copy the data through the slots than to wait once more at the end. Where one
+/// rank's data goes to others, or theirs to it, the copies on the way do not add up.
 inline constexpr uint64_t kLeastDirectBytes = 4096;
 inline constexpr uint64_t kLeastDirectCopyBytes = 16384;
 
