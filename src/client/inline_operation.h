@@ -60,23 +60,25 @@ class InlineOperation {
   void WriteLine();
 
   void Fail(Status why);
-  bool LocateDirectBuffers();
-  void AdvanceDirectly();
-  Status DoShare();
-  Status FindPeerBuffers(const std::byte** send, std::byte** receive);
 
+  // inline_collective.cc
   void StartCollective();
   void AdvanceCollective();
   InlinePiece PieceAt(uint64_t piece) const;
   void Publish(uint64_t piece);
   void TakeIn(uint64_t piece);
+  bool LocateDirectBuffers();
+  void AdvanceDirectly();
+  Status DoShare();
+  Status FindPeerBuffers(const std::byte** send, std::byte** receive);
 
+  // inline_transfer.cc
   void StartSend();
   bool LocateSend(uint64_t bytes);
-  Status ReceiveDirectly(uint64_t bytes);
   void AdvanceSend();
   void AdvanceReceive();
   bool FillSlot();
+  Status ReceiveDirectly(uint64_t bytes);
 
   const Operation* operation_;
   InlinePath* path_;
