@@ -153,6 +153,9 @@ inline constexpr size_t kInputsPerGroup = 8;
 inline constexpr size_t kBlockBytes = 4096;
 inline constexpr size_t kCacheLineBytes = 64;
 inline constexpr size_t kLeastBytesToAlign = 4096;
+/// How far ahead of the loads memory is asked for lines, where the buffers exceed the caches: the
+/// general loop has too many instructions for the processor to see that far by itself.
+inline constexpr size_t kPrefetchBytes = 2048;
 
 template <class Format, ReduceOperator kOp>
 class Kernel {
@@ -304,6 +307,12 @@ class Kernel {
   static HWY_INLINE void Load(const ReduceArguments& arguments, const Pass& pass, size_t input,
                               size_t begin, size_t bytes, Vector* to) {
     const std::byte* const from = arguments.inputs[input] + begin;
+    if (kVectors == kTileVectors && !kPartial && pass.streams != 0) {
+      // Never a fault, also past the end.
+      for (size_t line = 0; line < kVectors * kVectorBytes; line += kCacheLineBytes) {
+        __builtin_prefetch(from + kPrefetchBytes + line);
+      }
+    }
     HWY_UNROLL(8)
     for (size_t i = 0; i < kVectors; ++i) {
       const auto vector = kPartial ? LoadPartial(MemoryTag(), from, bytes)
