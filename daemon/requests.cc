@@ -167,9 +167,9 @@ class Request {
   }
 
   Status OpenStream() {
-    const Result<uint32_t> stream = session_.OpenStream();
-    if (!stream.ok()) return stream.status();
-    return Reply(OpenStreamReply{*stream});
+    const Result<Session::OpenedStream> opened = session_.OpenStream();
+    if (!opened.ok()) return opened.status();
+    return Reply(OpenStreamReply{opened->position, opened->stream, 0});
   }
 
   Status CloseStream() {

@@ -198,7 +198,7 @@ std::vector<Member*> Session::Members() {
   return all;
 }
 
-Result<uint32_t> Session::OpenStream() {
+Result<Session::OpenedStream> Session::OpenStream() {
   const auto unused = std::find(host_stream_open_.begin(), host_stream_open_.end(), false);
   if (unused == host_stream_open_.end()) {
     return InvalidUsage("this process already has {} host streams, which is as many as it may",
@@ -210,8 +210,9 @@ Result<uint32_t> Session::OpenStream() {
   if (streams_[slot] == nullptr) {
     streams_[slot] = std::make_unique<StreamQueue>(&segment_->streams[slot]);
   }
-  streams_[slot]->Reset();
-  return slot;
+  // Positions go on where the stream before left off: ranks remember up to where they used that
+  // one, and must find it done.
+  return OpenedStream{slot, streams_[slot]->completed()};
 }
 
 Status Session::CloseStream(uint32_t stream) {

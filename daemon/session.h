@@ -62,7 +62,11 @@ class Session {
   void RemoveMember(Member* member);
   std::vector<Member*> Members();
 
-  Result<uint32_t> OpenStream();
+  struct OpenedStream {
+    uint32_t stream = 0;
+    uint64_t position = 0;  ///< Operations begin after it.
+  };
+  Result<OpenedStream> OpenStream();
   Status CloseStream(uint32_t stream);
 
   uint32_t AddRegion(SharedMemory memory);

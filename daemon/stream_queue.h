@@ -32,6 +32,8 @@ class StreamQueue {
   /// Tells the tenant that an operation failed. Before Finish.
   void NoteFailure(Code code, uint32_t member);
 
+  /// The last position all of whose operations are done.
+  uint64_t completed() const { return completed_; }
   bool idle() const { return outstanding_ == 0 && waiting_.empty(); }
 
   /// Starts anew at position 1, for the next owner of the slot. Only when idle.

@@ -26,7 +26,7 @@ Result<HostStream*> HostStream::Create() {
   if (!session.ok()) return session.status();
   const Result<OpenStreamReply> reply = (*session)->Call<OpenStreamReply>(OpenStreamRequest{});
   if (!reply.ok()) return reply.status();
-  auto* stream = new HostStream(std::move(*session), reply->stream);
+  auto* stream = new HostStream(std::move(*session), reply->stream, reply->position);
   const std::unique_lock lock(streams_mutex);
   LiveStreams().insert(stream);
   return stream;

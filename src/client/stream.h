@@ -41,15 +41,18 @@ class HostStream {
   Session& session() { return *session_; }
 
  private:
-  HostStream(std::shared_ptr<Session> session, uint32_t index)
-      : session_(std::move(session)), index_(index) {}
+  HostStream(std::shared_ptr<Session> session, uint32_t index, uint64_t position)
+      : session_(std::move(session)),
+        index_(index),
+        last_position_(position),
+        failures_told_(session_->stream_slot(index).error_count.load(std::memory_order_acquire)) {}
   Status TakeFailure();
 
   std::shared_ptr<Session> session_;
   uint32_t index_;
   std::mutex order_;
-  uint64_t last_position_ = 0;
-  uint32_t failures_told_ = 0;
+  uint64_t last_position_;
+  uint32_t failures_told_;
 };
 
 }  // namespace harmonaize

@@ -159,7 +159,9 @@ struct OpenStreamRequest {
   uint32_t reserved = 0;
 };
 struct OpenStreamReply {
+  uint64_t position = 0;  ///< Where the stream begins: its slot may have served another before.
   uint32_t stream = 0;
+  uint32_t reserved = 0;
 };
 struct CloseStreamRequest {
   static constexpr MessageType kType = MessageType::kCloseStream;

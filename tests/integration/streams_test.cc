@@ -50,6 +50,31 @@ TEST_F(StreamsTest, OperationsOfAStreamRunInOrder) {
   }
 }
 
+// A stream takes the place of one that failed, or carried more: it begins as new, and a
+// communicator that used both can be destroyed.
+TEST_F(StreamsTest, AStreamOwesNothingToTheOneBefore) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    cudaStream_t first;
+    ASSERT_NCCL(hzStreamCreate(&first));
+    // Too large for the inline path of a stream, so the daemon counts them.
+    std::vector<int> data(200000, 1);
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclInt, ncclMax,
+                                communicator, first));
+    }
+    const size_t count = rank == 0 ? 200000 : 199999;
+    ASSERT_NCCL(
+        ncclAllReduce(data.data(), data.data(), count, ncclInt, ncclMax, communicator, first));
+    EXPECT_EQ(hzStreamDestroy(first), ncclInvalidUsage);
+    cudaStream_t second;
+    ASSERT_NCCL(hzStreamCreate(&second));
+    EXPECT_EQ(hzStreamQuery(second), ncclSuccess);
+    ASSERT_NCCL(ncclAllReduce(data.data(), data.data(), 1, ncclInt, ncclMax, communicator, second));
+    EXPECT_EQ(hzStreamSynchronize(second), ncclSuccess);
+    EXPECT_EQ(hzStreamDestroy(second), ncclSuccess);
+  });
+}
+
 TEST_F(StreamsTest, AStreamOrdersOperationsOfDifferentCommunicators) {
   RunAsThreads(2, [](int rank, ncclComm_t communicator) {
     ncclComm_t other;
