@@ -7,6 +7,7 @@
 #include "daemon/machine_caches.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/pause.h"
 #include "src/executor/cut.h"
 
 namespace harmonaize::daemon {
@@ -21,12 +22,6 @@ constexpr int kRoundsPerDoorbellCheck = 64;
 
 /// A worker inside one copy from a tenant's memory for longer than this is held up by that tenant.
 constexpr uint64_t kStuckNanoseconds = 1'000'000'000;
-
-void PauseBriefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 /// How many descriptors of regions one tenant may make the daemon keep.
 int64_t DescriptorsForRegions() {

@@ -14,8 +14,6 @@ Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const In
   if (!memory.ok()) return memory.status();
   std::unique_ptr<InlineSegment> segment(new InlineSegment(std::move(*memory), ranks));
   InlineHeader& header = segment->header();
-  header.magic = kInlineMagic;
-  header.ranks = ranks;
   header.last_level_cache_bytes = machine.last_level_bytes;
   header.crowded = static_cast<size_t>(ranks) > UsableProcessors().size() ? 1 : 0;
   segment->Steer(limits);

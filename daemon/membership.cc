@@ -362,6 +362,13 @@ void Membership::FailMeetingsWaitingFor(const Communicator& parent, int rank, co
   for (const MeetingKey& key : failing) FailMeeting(key, why);
 }
 
+void Membership::QuitFormation(Member* member, const Status& why) {
+  Formation* const formation = member->formation;
+  formation->Forget(member);
+  FailMeetingOf(formation, why);
+  member->formation = nullptr;
+}
+
 Status Membership::Abort(Session& session, uint32_t index) {
   Member* member = session.FindMember(index);
   if (member == nullptr || member->gone) {
@@ -371,9 +378,7 @@ Status Membership::Abort(Session& session, uint32_t index) {
     Formation* formation = member->formation;
     const Status why = RemoteError("a rank aborted while {} was waiting for {}", formation->what(),
                                    formation->Missing());
-    formation->Forget(member);
-    FailMeetingOf(formation, why);
-    member->formation = nullptr;
+    QuitFormation(member, why);
     member->Fail(why);
   }
   if (member->communicator != nullptr) {
@@ -391,11 +396,9 @@ Status Membership::Leave(Session& session, uint32_t index, std::function<void()>
     return InvalidArgument("member {} is not a rank of this process", index);
   }
   if (member->formation != nullptr) {
-    Formation* formation = member->formation;
-    formation->Forget(member);
-    FailMeetingOf(formation, RemoteError("a rank gave up while {} was waiting for {}",
-                                         formation->what(), formation->Missing()));
-    member->formation = nullptr;
+    const Formation* formation = member->formation;
+    QuitFormation(member, RemoteError("a rank gave up while {} was waiting for {}",
+                                      formation->what(), formation->Missing()));
   }
   if (member->communicator != nullptr) {
     Communicator& communicator = *member->communicator;
@@ -434,9 +437,7 @@ void Membership::LoseSession(Session& session, const std::string& why) {
       Formation* formation = member->formation;
       size_t place = 0;
       while (formation->member(place) != member) ++place;
-      formation->Forget(member);
-      FailMeetingOf(formation, RemoteError("rank {} {} during {}", place, why, formation->what()));
-      member->formation = nullptr;
+      QuitFormation(member, RemoteError("rank {} {} during {}", place, why, formation->what()));
     }
     if (member->communicator != nullptr) {
       const Status lost = RemoteError("rank {} {}", member->rank, why);

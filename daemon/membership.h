@@ -105,6 +105,8 @@ class Membership {
   Status MakeCommunicator(const std::string& name, Tenant* tenant, std::vector<Member*> members);
   void FailMeeting(const MeetingKey& key, const Status& why);
   void FailMeetingOf(const Formation* formation, const Status& why);
+  /// The member goes, and what it helped to form fails.
+  void QuitFormation(Member* member, const Status& why);
   /// Ends the formations that still wait for this rank of the parent.
   void FailMeetingsWaitingFor(const Communicator& parent, int rank, const Status& why);
   Result<Meeting*> GrowthOf(Communicator& parent, int ranks, const std::string& name);

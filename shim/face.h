@@ -110,25 +110,31 @@ ncclResult_t Call(const char* function, ncclComm_t comm, Body&& body) noexcept {
   }
 }
 
-/// The same for a function on a communicator: `body` gets it checked.
-template <typename Body>
-ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
+/// The same for a function on a communicator: `body` gets it checked. While it runs the thread is
+/// inside, by what `enter` makes of the communicator.
+template <typename Enter, typename Body>
+ncclResult_t CallInside(const char* function, ncclComm_t comm, Enter&& enter,
+                        Body&& body) noexcept {
   if (!IsAlive(comm)) return Call(function, nullptr, [&] { return CheckHandle(comm); });
   Communicator* const communicator = comm->communicator.get();
-  const InUse in_use({&communicator, 1});
+  const auto inside = enter(communicator);
   ShowRankOf(*communicator);
   return Call(function, comm, [&] { return body(*communicator); });
 }
 
-/// The same for a function that posts an operation: what one thread at a time does on a
+/// For any function.
+template <typename Body>
+ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
+  const auto enter = [](Communicator* const& communicator) { return InUse({&communicator, 1}); };
+  return CallInside(function, comm, enter, body);
+}
+
+/// For a function that posts an operation: what one thread at a time does on a
 /// communicator.
 template <typename Body>
 ncclResult_t PostOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
-  if (!IsAlive(comm)) return Call(function, nullptr, [&] { return CheckHandle(comm); });
-  Communicator* const communicator = comm->communicator.get();
-  const InOperation in_operation(communicator);
-  ShowRankOf(*communicator);
-  return Call(function, comm, [&] { return body(*communicator); });
+  const auto enter = [](Communicator* communicator) { return InOperation(communicator); };
+  return CallInside(function, comm, enter, body);
 }
 
 }  // namespace harmonaize::shim

@@ -1,17 +1,14 @@
 #include "src/client/buffer_probe.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "src/client/populate_pages.h"
 
 namespace harmonaize {
 namespace {
 
-// Since Linux 5.14; older headers lack the names.
-constexpr int kPopulateRead = 22;
-constexpr int kPopulateWrite = 23;
-
-bool PopulatesPage(uintptr_t first, size_t page, int advice) {
-  return madvise(reinterpret_cast<void*>(first), page, advice) == 0;
+bool PopulatesPage(uintptr_t first, size_t page, PageUse use) {
+  return PopulatePages(reinterpret_cast<void*>(first), page, use);
 }
 
 /// Whether this kernel answers such questions at all.
@@ -19,7 +16,7 @@ bool KernelKnows(size_t page) {
   static const bool kKnows = [page] {
     alignas(64) static char here = 0;
     const auto address = reinterpret_cast<uintptr_t>(&here) / page * page;
-    return PopulatesPage(address, page, kPopulateRead);
+    return PopulatesPage(address, page, PageUse::kRead);
   }();
   return kKnows;
 }
@@ -37,8 +34,8 @@ bool BufferProbe::Look(const void* buffer, uint64_t bytes, bool write) {
   if (bytes - 1 > UINTPTR_MAX - start) return false;
   const uintptr_t first = start / kPage * kPage;
   const uintptr_t last = (start + bytes - 1) / kPage * kPage;
-  const int advice = write ? kPopulateWrite : kPopulateRead;
-  if (!PopulatesPage(first, kPage, advice) || !PopulatesPage(last, kPage, advice)) return false;
+  const PageUse use = write ? PageUse::kWrite : PageUse::kRead;
+  if (!PopulatesPage(first, kPage, use) || !PopulatesPage(last, kPage, use)) return false;
   seen_[next_++ % seen_.size()] = {buffer, bytes, write};
   return true;
 }

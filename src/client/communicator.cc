@@ -266,6 +266,10 @@ Status Communicator::Leave() {
   if (session_->inherited()) return Status::Ok();
   if (session_->lost()) return session_->CheckAlive();
   if (rank() >= 0) HZ_RETURN_IF_ERROR(AwaitQuiescent());
+  return RequestLeave();
+}
+
+Status Communicator::RequestLeave() {
   LeaveRequest request;
   request.member = member_;
   return session_->Call<EmptyReply>(request).status();
@@ -275,22 +279,14 @@ Status Communicator::Abort() {
   if (aborted_.exchange(true)) return Status::Ok();
   if (session_->inherited()) return Status::Ok();
   // A daemon that is gone cannot hold this rank back either.
-  if (!session_->lost()) {
-    AbortRequest request;
-    request.member = member_;
-    static_cast<void>(session_->Call<EmptyReply>(request));
-  }
+  if (!session_->lost()) static_cast<void>(Abandon());
   // The daemon has ended every operation by now, so each thread inside is on its way out. Until it
   // is, it may still post, so the rank leaves only then. The fence shows what InOperation stores.
   HeavyFence();
   while (users_.load(std::memory_order_acquire) > 0 || posting_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  if (!session_->lost()) {
-    LeaveRequest request;
-    request.member = member_;
-    static_cast<void>(session_->Call<EmptyReply>(request));
-  }
+  if (!session_->lost()) static_cast<void>(RequestLeave());
   return Status::Ok();
 }
 

@@ -143,6 +143,7 @@ class Communicator {
            !finalizing_.load(std::memory_order_acquire);
   }
   Status CheckThoroughly();
+  Status RequestLeave();
   Status SlotFailure() const;
   Status TakeOperationFailure();
   Status OnTick();

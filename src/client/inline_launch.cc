@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/clock.h"
+#include "src/base/pause.h"
 #include "src/client/communicator.h"
 #include "src/client/stream.h"
 
@@ -27,12 +28,6 @@ constexpr uint64_t kTickNanoseconds = 20'000'000;
 /// the operation on a stream, or is not to be blocked at all, expects to be back at once.
 constexpr uint64_t kBlockingWaitNanoseconds = 20'000'000;
 constexpr uint64_t kAsynchronousWaitNanoseconds = 50'000;
-
-void PauseBriefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 

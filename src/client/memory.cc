@@ -74,25 +74,31 @@ bool RegionTable::Contains(const void* address, uint64_t bytes) {
   return Find(reinterpret_cast<uintptr_t>(address), bytes) != nullptr;
 }
 
-Result<BufferReference> RegionTable::Locate(Session& session, const void* address, uint64_t bytes) {
-  const auto start = reinterpret_cast<uintptr_t>(address);
+Result<BufferReference> RegionTable::LocateIn(Region* region, Session& session,
+                                              const void* address) {
   BufferReference reference;
-  const std::shared_ptr<Region> region = Find(start, bytes);
   if (region == nullptr) return reference;
   if (region->known_to.load(std::memory_order_acquire) != session.number()) {
     HZ_RETURN_IF_ERROR(Announce(session, *region));
   }
   reference.region = region->id.load(std::memory_order_relaxed);
-  reference.offset = start - reinterpret_cast<uintptr_t>(region->memory.mapping.data());
+  reference.offset = reinterpret_cast<uintptr_t>(address) -
+                     reinterpret_cast<uintptr_t>(region->memory.mapping.data());
   return reference;
+}
+
+Result<BufferReference> RegionTable::Locate(Session& session, const void* address, uint64_t bytes) {
+  return LocateIn(Find(reinterpret_cast<uintptr_t>(address), bytes).get(), session, address);
 }
 
 Result<BufferReference> RegionTable::LocateShareable(Session& session, const void* address,
                                                      uint64_t bytes) {
-  Result<BufferReference> reference = Locate(session, address, bytes);
-  if (!reference.ok() || reference->region == kNoBuffer) return reference;
   const std::shared_ptr<Region> region = Find(reinterpret_cast<uintptr_t>(address), bytes);
-  if (!region->shareable.load(std::memory_order_relaxed)) reference->region = kNoBuffer;
+  Result<BufferReference> reference = LocateIn(region.get(), session, address);
+  // Known only once the region has been announced.
+  if (reference.ok() && region != nullptr && !region->shareable.load(std::memory_order_relaxed)) {
+    reference->region = kNoBuffer;
+  }
   return reference;
 }
 

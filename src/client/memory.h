@@ -51,6 +51,8 @@ class RegionTable {
   };
 
   std::shared_ptr<Region> Find(uintptr_t address, uint64_t bytes);
+  /// Where `address`, which lies in `region` (nullptr: in none), is to the daemon.
+  static Result<BufferReference> LocateIn(Region* region, Session& session, const void* address);
   static Status Announce(Session& session, Region& region);
 
   std::atomic<uint64_t> generation_{0};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/client/populate_pages.h"
+
 namespace harmonaize {
 namespace {
 
@@ -33,16 +35,16 @@ Result<std::byte*> PeerMemory::Find(Session& session, uint32_t member, int rank,
   return found->mapping.data() + offset;
 }
 
-// All pages of a chunk at once, where one fault after the other would cost several times as much.
+// All pages of a chunk at once; where the kernel refuses, they fault one by one.
 // Its owner uses them, so they are memory already, but for the ends of the range.
 void PeerMemory::MakePresent(Region& region, uint64_t offset, uint64_t bytes) {
-  constexpr int kPopulateWrite = 23;  // since Linux 5.14; older kernels refuse, and fault
   for (uint64_t chunk = offset / kChunkBytes; chunk * kChunkBytes < offset + bytes; ++chunk) {
     if (region.present[chunk]) continue;
     region.present[chunk] = true;
     const uint64_t first = chunk * kChunkBytes;
-    madvise(region.mapping.data() + first, std::min(kChunkBytes, region.mapping.size() - first),
-            kPopulateWrite);
+    const uint64_t bytes_left = region.mapping.size() - first;
+    static_cast<void>(PopulatePages(region.mapping.data() + first,
+                                    std::min(kChunkBytes, bytes_left), PageUse::kWrite));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "src/base/clock.h"
 #include "src/base/futex.h"
 #include "src/base/log.h"
+#include "src/base/pause.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize {
@@ -30,12 +31,6 @@ constexpr uint64_t kSpinNanoseconds = 2'000;
 
 std::mutex instance_mutex;
 std::shared_ptr<Session> instance;
-
-void PauseBriefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 std::string ProgramName() {
   std::string name;

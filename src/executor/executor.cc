@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/pause.h"
 
 namespace harmonaize {
 namespace {
@@ -33,14 +34,6 @@ Status PinCallingThread(int cpu) {
   const int error = pthread_setaffinity_np(pthread_self(), sizeof set, &set);
   return error == 0 ? Status::Ok()
                     : ErrnoError(error, fmt::format("executor: cannot run on CPU {}", cpu));
-}
-
-void RelaxProcessor() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
 }
 
 }  // namespace
@@ -169,7 +162,7 @@ std::optional<WorkBoard::Unit> Executor::Search(Worker& worker) {
   parking_.BeginSearch();
   const uint64_t end = MonotonicNanoseconds() + options_.spin_nanoseconds;
   do {
-    RelaxProcessor();
+    PauseBriefly();
     unit = board_.Take(kAllSlots, worker.cursor);
   } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
   parking_.EndSearch();

@@ -18,8 +18,6 @@ namespace harmonaize {
 // How the ranks use it is told in src/client/rendezvous.h (who takes part, and on which path) and
 // src/client/inline_operation.h (how the data moves).
 
-inline constexpr uint32_t kInlineMagic = 0x4e495a48;  // "HZIN"
-
 /// More ranks than this in a communicator never take the inline path: each one would have to look
 /// at every other.
 inline constexpr int kMaxInlineRanks = 32;
@@ -110,8 +108,6 @@ struct InlineSteering {
 };
 
 struct InlineHeader {
-  uint32_t magic;
-  int32_t ranks;
   /// Operations whose data exceed it write past the caches.
   uint64_t last_level_cache_bytes;
   /// More ranks than processors: who waits had better give way at once.
