@@ -1,5 +1,6 @@
 // The operations. Each call fills a Request; what follows is the same for all.
 
+#include <algorithm>
 #include <cstring>
 
 #include "include/nccl.h"
@@ -23,55 +24,41 @@ static_assert(static_cast<int>(ncclNumTypes) == kDataTypeCount);
 static_assert(static_cast<int>(ncclAvg) == static_cast<int>(ReduceOperator::kAvg));
 static_assert(static_cast<int>(ncclNumOps) == Communicator::kFirstUserOperator);
 
-/// The arguments of one call; what a collective does not have stays as it is here.
-struct Request {
-  Collective collective;
-  const void* send = nullptr;
-  void* receive = nullptr;
-  size_t count = 0;
-  int type = ncclInt8;  ///< ncclDataType_t and
-  int op = ncclSum;     ///< ncclRedOp_t, not yet checked.
-  int root = 0;         ///< Or the peer.
+/// The numbers that a caller passed for ncclDataType_t and ncclRedOp_t, not yet checked.
+struct Numbers {
+  int type = ncclInt8;
+  int op = ncclSum;
 };
 
-Status CheckRoot(const Request& request, int ranks) {
-  const bool has_peer = IsPointToPoint(request.collective);
-  if (!has_peer && !HasRoot(request.collective)) return Status::Ok();
-  if (request.root >= 0 && request.root < ranks) return Status::Ok();
-  return InvalidArgument("{} is {}, not in [0, {})", has_peer ? "peer" : "root", request.root,
+Status CheckRoot(const Operation& operation, int ranks) {
+  const bool has_peer = IsPointToPoint(operation.collective);
+  if (!has_peer && !HasRoot(operation.collective)) return Status::Ok();
+  if (operation.root >= 0 && operation.root < ranks) return Status::Ok();
+  return InvalidArgument("{} is {}, not in [0, {})", has_peer ? "peer" : "root", operation.root,
                          ranks);
 }
 
-/// `blocks` blocks of the request's count at `buffer`: there, and not beyond the address space.
-Status CheckBuffer(const Request& request, const void* buffer, uint64_t blocks, const char* name) {
-  if (blocks == 0 || request.count == 0) return Status::Ok();
-  HZ_RETURN_IF_ERROR(CheckPointer(buffer, name));
-  const uint64_t element = DataTypeSize(static_cast<DataType>(request.type));
+/// The buffers of the call are there, and end inside the address space.
+Status CheckBuffers(const Operation& operation, const Communicator& communicator) {
+  if (operation.count == 0) return Status::Ok();
+  const BufferBlocks blocks =
+      BlocksOf(operation.collective, communicator.ranks(), communicator.rank(), operation.root);
+  if (blocks.send != 0 && operation.send == nullptr) return CheckPointer(nullptr, "sendbuff");
+  if (blocks.receive != 0 && operation.receive == nullptr) return CheckPointer(nullptr, "recvbuff");
+  const uint64_t most_blocks = std::max(blocks.send, blocks.receive);
+  const uint64_t element = DataTypeSize(operation.type);
   int64_t bytes = 0;
-  if (__builtin_mul_overflow(request.count, element, &bytes) ||
-      __builtin_mul_overflow(bytes, blocks, &bytes)) {
+  // An element has at most 8 bytes, and the ranks are far fewer than would overflow their product.
+  if (__builtin_mul_overflow(operation.count, most_blocks * element, &bytes)) {
     return InvalidArgument("count is {}: {} blocks of {} bytes an element are more than memory",
-                           request.count, blocks, element);
+                           operation.count, most_blocks, element);
   }
   return Status::Ok();
 }
 
-Status Check(const Request& request, const Communicator& communicator) {
-  if (request.type < 0 || request.type >= ncclNumTypes) {
-    return InvalidArgument("datatype is {}, not in [0, {})", request.type,
-                           static_cast<int>(ncclNumTypes));
-  }
-  HZ_RETURN_IF_ERROR(CheckRoot(request, communicator.ranks()));
-  const BufferBlocks blocks =
-      BlocksOf(request.collective, communicator.ranks(), communicator.rank(), request.root);
-  HZ_RETURN_IF_ERROR(CheckBuffer(request, request.send, blocks.send, "sendbuff"));
-  return CheckBuffer(request, request.receive, blocks.receive, "recvbuff");
-}
-
 /// The operator, and the scalar of one that ncclRedOpCreatePreMulSum made.
-Status ResolveOperator(const Request& request, ncclComm_t comm, Operation* operation) {
-  if (!Reduces(request.collective)) return Status::Ok();
-  const int op = request.op;
+Status ResolveOperator(int op, ncclComm_t comm, Operation* operation) {
+  if (!Reduces(operation->collective)) return Status::Ok();
   if (op < 0) return InvalidArgument("op is {}", op);
   if (op < ncclNumOps) {
     operation->op = static_cast<ReduceOperator>(op);
@@ -89,32 +76,39 @@ Status ResolveOperator(const Request& request, ncclComm_t comm, Operation* opera
   return Status::Ok();
 }
 
-void LogRequest(const Request& request, ncclComm_t comm, cudaStream_t stream) {
+/// Checks what the caller gave, and fills in what it means.
+Status Complete(const Numbers& numbers, ncclComm_t comm, Operation* operation) {
+  if (numbers.type < 0 || numbers.type >= ncclNumTypes) {
+    return InvalidArgument("datatype is {}, not in [0, {})", numbers.type,
+                           static_cast<int>(ncclNumTypes));
+  }
+  operation->type = static_cast<DataType>(numbers.type);
+  HZ_RETURN_IF_ERROR(CheckRoot(*operation, comm->communicator->ranks()));
+  HZ_RETURN_IF_ERROR(CheckBuffers(*operation, *comm->communicator));
+  return ResolveOperator(numbers.op, comm, operation);
+}
+
+void LogCall(const Operation& operation, const Numbers& numbers, ncclComm_t comm,
+             cudaStream_t stream) {
   const uint64_t number = comm->operations++;
+  if (!LogEnabled(LogLevel::kInfo, kLogCollective)) return;
   Log(LogLevel::kInfo, kLogCollective,
       "{}: opCount {:x} sendbuff {} recvbuff {} count {} datatype {} op {} root {} comm {} "
       "[nranks={}] stream {}",
-      CollectiveName(request.collective), number, fmt::ptr(request.send), fmt::ptr(request.receive),
-      request.count, request.type, request.op, request.root, fmt::ptr(comm),
-      comm->communicator->ranks(), fmt::ptr(stream));
+      CollectiveName(operation.collective), number, fmt::ptr(operation.send),
+      fmt::ptr(operation.receive), operation.count, numbers.type, numbers.op, operation.root,
+      fmt::ptr(comm), comm->communicator->ranks(), fmt::ptr(stream));
 }
 
+/// `operation` has what the collective has of buffers, count and root.
 ncclResult_t Post(const char* function, ncclComm_t comm, cudaStream_t stream,
-                  const Request& request) {
+                  const Numbers& numbers, Operation operation) {
   return PostOn(function, comm, [&](Communicator& communicator) {
     HZ_RETURN_IF_ERROR(communicator.CheckUsable());
-    LogRequest(request, comm, stream);
-    HZ_RETURN_IF_ERROR(Check(request, communicator));
-    Operation operation;
-    operation.collective = request.collective;
-    operation.send = request.send;
-    operation.receive = request.receive;
-    operation.count = request.count;
-    operation.type = static_cast<DataType>(request.type);
-    operation.root = request.root;
+    LogCall(operation, numbers, comm, stream);
     operation.communicator = &communicator;
     operation.stream = stream == nullptr ? nullptr : HostStream::From(stream);
-    HZ_RETURN_IF_ERROR(ResolveOperator(request, comm, &operation));
+    HZ_RETURN_IF_ERROR(Complete(numbers, comm, &operation));
     return Group::OfThisThread().Add(operation);
   });
 }
@@ -129,129 +123,108 @@ using harmonaize::shim::Post;
 HZ_NCCL_API(ncclResult_t, ncclAllReduce, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
-  return Post("ncclAllReduce", comm, stream,
+  return Post("ncclAllReduce", comm, stream, {Number(datatype), Number(op)},
               {.collective = Collective::kAllReduce,
                .send = sendbuff,
                .receive = recvbuff,
-               .count = count,
-               .type = Number(datatype),
-               .op = Number(op)});
+               .count = count});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclReduce, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
             cudaStream_t stream) {
   HZ_FORWARD(ncclReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
-  return Post("ncclReduce", comm, stream,
+  return Post("ncclReduce", comm, stream, {Number(datatype), Number(op)},
               {.collective = Collective::kReduce,
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = Number(datatype),
-               .op = Number(op),
                .root = root});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclBroadcast, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclBroadcast, sendbuff, recvbuff, count, datatype, root, comm, stream);
-  return Post("ncclBroadcast", comm, stream,
+  return Post("ncclBroadcast", comm, stream, {Number(datatype)},
               {.collective = Collective::kBroadcast,
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = Number(datatype),
                .root = root});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclBcast, void* buff, size_t count, ncclDataType_t datatype, int root,
             ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclBcast, buff, count, datatype, root, comm, stream);
-  return Post("ncclBcast", comm, stream,
+  return Post("ncclBcast", comm, stream, {Number(datatype)},
               {.collective = Collective::kBroadcast,
                .send = buff,
                .receive = buff,
                .count = count,
-               .type = Number(datatype),
                .root = root});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclAllGather, const void* sendbuff, void* recvbuff, size_t sendcount,
             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclAllGather, sendbuff, recvbuff, sendcount, datatype, comm, stream);
-  return Post("ncclAllGather", comm, stream,
+  return Post("ncclAllGather", comm, stream, {Number(datatype)},
               {.collective = Collective::kAllGather,
                .send = sendbuff,
                .receive = recvbuff,
-               .count = sendcount,
-               .type = Number(datatype)});
+               .count = sendcount});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclReduceScatter, const void* sendbuff, void* recvbuff, size_t recvcount,
             ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
-  return Post("ncclReduceScatter", comm, stream,
+  return Post("ncclReduceScatter", comm, stream, {Number(datatype), Number(op)},
               {.collective = Collective::kReduceScatter,
                .send = sendbuff,
                .receive = recvbuff,
-               .count = recvcount,
-               .type = Number(datatype),
-               .op = Number(op)});
+               .count = recvcount});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclAlltoAll, sendbuff, recvbuff, count, datatype, comm, stream);
-  return Post("ncclAlltoAll", comm, stream,
-              {.collective = Collective::kAllToAll,
-               .send = sendbuff,
-               .receive = recvbuff,
-               .count = count,
-               .type = Number(datatype)});
+  return Post(
+      "ncclAlltoAll", comm, stream, {Number(datatype)},
+      {.collective = Collective::kAllToAll, .send = sendbuff, .receive = recvbuff, .count = count});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclGather, sendbuff, recvbuff, count, datatype, root, comm, stream);
-  return Post("ncclGather", comm, stream,
+  return Post("ncclGather", comm, stream, {Number(datatype)},
               {.collective = Collective::kGather,
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = Number(datatype),
                .root = root});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclScatter, sendbuff, recvbuff, count, datatype, root, comm, stream);
-  return Post("ncclScatter", comm, stream,
+  return Post("ncclScatter", comm, stream, {Number(datatype)},
               {.collective = Collective::kScatter,
                .send = sendbuff,
                .receive = recvbuff,
                .count = count,
-               .type = Number(datatype),
                .root = root});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclSend, const void* sendbuff, size_t count, ncclDataType_t datatype,
             int peer, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclSend, sendbuff, count, datatype, peer, comm, stream);
-  return Post("ncclSend", comm, stream,
-              {.collective = Collective::kSend,
-               .send = sendbuff,
-               .count = count,
-               .type = Number(datatype),
-               .root = peer});
+  return Post("ncclSend", comm, stream, {Number(datatype)},
+              {.collective = Collective::kSend, .send = sendbuff, .count = count, .root = peer});
 }
 
 HZ_NCCL_API(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
             ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclRecv, recvbuff, count, datatype, peer, comm, stream);
-  return Post("ncclRecv", comm, stream,
-              {.collective = Collective::kReceive,
-               .receive = recvbuff,
-               .count = count,
-               .type = Number(datatype),
-               .root = peer});
+  return Post(
+      "ncclRecv", comm, stream, {Number(datatype)},
+      {.collective = Collective::kReceive, .receive = recvbuff, .count = count, .root = peer});
 }

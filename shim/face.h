@@ -125,7 +125,7 @@ ncclResult_t CallInside(const char* function, ncclComm_t comm, Enter&& enter,
 /// For any function.
 template <typename Body>
 ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
-  const auto enter = [](Communicator* const& communicator) { return InUse({&communicator, 1}); };
+  const auto enter = [](Communicator* communicator) { return InUse(communicator); };
   return CallInside(function, comm, enter, body);
 }
 
@@ -133,7 +133,9 @@ ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept
 /// communicator.
 template <typename Body>
 ncclResult_t PostOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
-  const auto enter = [](Communicator* communicator) { return InOperation(communicator); };
+  const auto enter = [](Communicator* const& communicator) {
+    return InOperation({&communicator, 1});
+  };
   return CallInside(function, comm, enter, body);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <string_view>
 
 namespace harmonaize {
@@ -30,8 +31,20 @@ using LogSink = void (*)(LogLevel level, LogSubsystem subsystem, std::string_vie
 /// until then lines up to kWarning go to standard error. Call before other threads log.
 void SetLog(LogLevel level, unsigned subsystem_mask, LogSink sink);
 
-/// Whether a line would be seen. Cheap: two relaxed loads.
-bool LogEnabled(LogLevel level, LogSubsystem subsystem);
+namespace log_settings {
+extern std::atomic<int> threshold;
+extern std::atomic<unsigned> enabled_subsystems;
+}  // namespace log_settings
+
+/// Whether a line would be seen. Cheap: one relaxed load, or two.
+inline bool LogEnabled(LogLevel level, LogSubsystem subsystem) {
+  if (static_cast<int>(level) > log_settings::threshold.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  // Errors and warnings are shown whatever the subsystem, as NCCL does.
+  return level <= LogLevel::kWarning ||
+         (log_settings::enabled_subsystems.load(std::memory_order_relaxed) & subsystem) != 0;
+}
 
 void LogLine(LogLevel level, LogSubsystem subsystem, std::string_view line);
 

@@ -177,41 +177,42 @@ class Communicator {
   std::string last_error_;
 };
 
-/// While it lives, this thread posts an operation on the communicator; to Abort the same as InUse,
-/// but without a locked instruction, because one thread at a time may post.
-class InOperation {
- public:
-  explicit InOperation(Communicator* communicator) : posting_(communicator->posting_) {
-    posting_.store(true, std::memory_order_relaxed);
-  }
-  // Release, with the acquire in Abort.
-  ~InOperation() { posting_.store(false, std::memory_order_release); }
-  InOperation(const InOperation&) = delete;
-  InOperation& operator=(const InOperation&) = delete;
-
- private:
-  std::atomic<bool>& posting_;
-};
-
-/// While it lives, this thread is inside a call on each of the communicators: an Abort in another
-/// thread does not return before it has left, so nobody frees them under its feet. The list has to
-/// stay as it is until then; a communicator may be in it more than once.
+/// While it lives, this thread is inside a call on the communicator: an Abort in another thread
+/// does not return before it has left, so nobody frees it under its feet.
 class InUse {
  public:
-  explicit InUse(std::span<Communicator* const> communicators) : communicators_(communicators) {
-    for (Communicator* communicator : communicators_) {
-      // Relaxed: one that enters only while Abort returns comes too late, in whatever order.
-      communicator->users_.fetch_add(1, std::memory_order_relaxed);
-    }
+  explicit InUse(Communicator* communicator) : users_(communicator->users_) {
+    // Relaxed: one that enters only while Abort returns comes too late, in whatever order.
+    users_.fetch_add(1, std::memory_order_relaxed);
   }
-  ~InUse() {
-    for (Communicator* communicator : communicators_) {
-      // Release, with the acquire in Abort: what was done inside is done before it is freed.
-      communicator->users_.fetch_sub(1, std::memory_order_release);
-    }
-  }
+  // Release, with the acquire in Abort: what was done inside is done before it is freed.
+  ~InUse() { users_.fetch_sub(1, std::memory_order_release); }
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
+
+ private:
+  std::atomic<int>& users_;
+};
+
+/// While it lives, this thread posts operations on each of the communicators; to Abort the same as
+/// InUse, but without a locked instruction, because one thread at a time may post. The list has to
+/// stay as it is until then; a communicator may be in it more than once.
+class InOperation {
+ public:
+  explicit InOperation(std::span<Communicator* const> communicators)
+      : communicators_(communicators) {
+    for (Communicator* communicator : communicators_) {
+      communicator->posting_.store(true, std::memory_order_relaxed);
+    }
+  }
+  // Release, with the acquire in Abort.
+  ~InOperation() {
+    for (Communicator* communicator : communicators_) {
+      communicator->posting_.store(false, std::memory_order_release);
+    }
+  }
+  InOperation(const InOperation&) = delete;
+  InOperation& operator=(const InOperation&) = delete;
 
  private:
   const std::span<Communicator* const> communicators_;

@@ -2,34 +2,28 @@
 
 #include <dlfcn.h>
 
-#include <atomic>
-
 namespace harmonaize {
 namespace {
 
-// From CUDA's driver API, which is not needed to build this.
-using PointerGetAttribute = int (*)(void* data, int attribute, unsigned long long address);
 constexpr int kMemoryTypeAttribute = 2;
 constexpr unsigned kDeviceMemoryType = 2;
 constexpr int kIsManagedAttribute = 8;
 
-std::atomic<PointerGetAttribute> pointer_get_attribute{nullptr};
-
 }  // namespace
 
+std::atomic<PointerGetAttribute> device_pointer_get_attribute{nullptr};
+
 void LookForDeviceDriver() {
-  if (pointer_get_attribute.load(std::memory_order_relaxed) != nullptr) return;
+  if (device_pointer_get_attribute.load(std::memory_order_relaxed) != nullptr) return;
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return;
   // The handle is kept: the driver must stay while we may call it.
-  pointer_get_attribute.store(
+  device_pointer_get_attribute.store(
       reinterpret_cast<PointerGetAttribute>(dlsym(driver, "cuPointerGetAttribute")),
       std::memory_order_relaxed);
 }
 
-bool IsDeviceMemory(const void* address) {
-  const PointerGetAttribute get = pointer_get_attribute.load(std::memory_order_relaxed);
-  if (get == nullptr) return false;
+bool IsDeviceMemoryToDriver(PointerGetAttribute get, const void* address) {
   const auto number = reinterpret_cast<unsigned long long>(address);
   unsigned type = 0;
   // Memory that CUDA has never seen is an error to the driver, and host memory to us.

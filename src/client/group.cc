@@ -52,7 +52,7 @@ Status Group::Run() {
       communicators_.push_back(operation.communicator);
     }
   }
-  const InUse in_use(communicators_);
+  const InOperation in_operation(communicators_);
   if (!forming_.empty()) Keep(&status, AwaitForming());
   if (!running_.empty() && (status.ok() || status.code() == Code::kInProgress)) {
     Keep(&status, LaunchOperations(running_));

@@ -29,9 +29,7 @@ void InlineOperation::StartCollective() {
     return;
   }
   const uint64_t element = DataTypeSize(operation_->type);
-  const auto blocks =
-      static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
-  const uint64_t bytes = operation_->count * element * blocks;
+  const uint64_t bytes = PublishedBytes(*operation_, path_->ranks());
   in_line_ = bytes <= kInlineLineBytes;
   if (bytes <= kInlineSlotBytes) {
     piece_elements_ = operation_->count;
@@ -39,6 +37,8 @@ void InlineOperation::StartCollective() {
   } else {
     // Both buffers of two ranks: beyond the last-level cache the result need not go through it.
     non_temporal_ = 4 * bytes > path_->last_level_cache_bytes();
+    const auto blocks =
+        static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
     // Blocks begin at cache lines.
     piece_elements_ = kInlineSlotBytes / blocks / kCacheLineBytes * kCacheLineBytes / element;
     pieces_ = (operation_->count + piece_elements_ - 1) / piece_elements_;

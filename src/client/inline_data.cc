@@ -45,15 +45,14 @@ class PieceView {
   std::byte* receive_;
 };
 
-/// Reduces block `published` of every rank's slot (and block `own` of the caller's send buffer)
-/// into block 0 of the receive buffer, in rank order.
-void ReduceSlots(const Operation& operation, const InlinePiece& piece, int rank, int ranks,
-                 const std::byte* const* slots, const uint64_t* scalars, int own, int published) {
-  const PieceView view(operation, piece);
+/// Reduces block `block` of every other rank's slot and of the caller's send buffer into block 0 of
+/// the receive buffer, in rank order.
+void ReduceSlots(const Operation& operation, const InlinePiece& piece, const PieceView& view,
+                 int rank, int ranks, const std::byte* const* slots, const uint64_t* scalars,
+                 int block) {
   std::array<const std::byte*, kMaxInlineRanks> inputs;
   for (int i = 0; i < ranks; ++i) {
-    inputs[static_cast<size_t>(i)] =
-        i == rank ? view.Send(own) : view.Published(slots[i], published);
+    inputs[static_cast<size_t>(i)] = i == rank ? view.Send(block) : view.Published(slots[i], block);
   }
   std::byte* const output = view.Receive(0);
   const auto n = static_cast<size_t>(ranks);
@@ -69,13 +68,6 @@ void ReduceSlots(const Operation& operation, const InlinePiece& piece, int rank,
 }
 
 }  // namespace
-
-int PublishedBlocks(Collective collective, int ranks) {
-  const bool for_each_rank = collective == Collective::kReduceScatter ||
-                             collective == Collective::kAllToAll ||
-                             collective == Collective::kScatter;
-  return for_each_rank ? ranks : 1;
-}
 
 void PublishPiece(const Operation& operation, const InlinePiece& piece, int rank, int ranks,
                   std::byte* slot) {
@@ -93,8 +85,9 @@ void PublishPiece(const Operation& operation, const InlinePiece& piece, int rank
     default: break;
   }
   const int blocks = PublishedBlocks(operation.collective, ranks);
+  if (blocks == 1) return view.Copy(slot, view.Send(0));
   for (int block = 0; block < blocks; ++block) {
-    if (blocks > 1 && block == rank) continue;  // for itself
+    if (block == rank) continue;  // for itself
     view.Copy(view.Published(slot, block), view.Send(block));
   }
 }
@@ -105,13 +98,13 @@ void TakeInPiece(const Operation& operation, const InlinePiece& piece, int rank,
   const int root = operation.root;
   switch (operation.collective) {
     case Collective::kAllReduce:
-      ReduceSlots(operation, piece, rank, ranks, slots, scalars, 0, 0);
+      ReduceSlots(operation, piece, view, rank, ranks, slots, scalars, 0);
       return;
     case Collective::kReduce:
-      if (rank == root) ReduceSlots(operation, piece, rank, ranks, slots, scalars, 0, 0);
+      if (rank == root) ReduceSlots(operation, piece, view, rank, ranks, slots, scalars, 0);
       return;
     case Collective::kReduceScatter:
-      ReduceSlots(operation, piece, rank, ranks, slots, scalars, rank, rank);
+      ReduceSlots(operation, piece, view, rank, ranks, slots, scalars, rank);
       return;
     case Collective::kBroadcast:
       view.Copy(view.Receive(0), rank == root ? view.Send(0) : slots[root]);

@@ -17,8 +17,23 @@ struct InlinePiece {
   bool non_temporal = false;
 };
 
+/// A whole operation in one piece.
+inline InlinePiece WholePiece(const Operation& operation) {
+  return {0, operation.count, operation.count, false};
+}
+
 /// Blocks that a rank publishes for the others: 1, or one for each rank.
-int PublishedBlocks(Collective collective, int ranks);
+constexpr int PublishedBlocks(Collective collective, int ranks) {
+  const bool for_each_rank = collective == Collective::kReduceScatter ||
+                             collective == Collective::kAllToAll ||
+                             collective == Collective::kScatter;
+  return for_each_rank ? ranks : 1;
+}
+/// Bytes that a rank publishes.
+constexpr uint64_t PublishedBytes(const Operation& operation, int ranks) {
+  return operation.count * DataTypeSize(operation.type) *
+         static_cast<uint64_t>(PublishedBlocks(operation.collective, ranks));
+}
 
 /// Copies this rank's part of a piece to where the others will look for it.
 void PublishPiece(const Operation& operation, const InlinePiece& piece, int rank, int ranks,

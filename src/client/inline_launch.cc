@@ -14,10 +14,11 @@ namespace {
 
 /// Looks before a waiter gives way: about as long as it takes to wake a thread. With more ranks
 /// than processors the one that is waited for may need this very processor.
-constexpr int kSpins = 150;
+constexpr int kSpins = 180;
 constexpr int kCrowdedSpins = 4;
-/// Looks before all that, without a pause between them: the others are often there already.
-constexpr int kFirstSpins = 8;
+/// The first looks, without a pause between them: the others are often there already, or about to
+/// come.
+constexpr int kFirstSpins = 32;
 /// For this long a waiter only gives way to others, which costs a microsecond where somebody else
 /// can run and next to nothing where nobody can. Then it sleeps.
 constexpr uint64_t kYieldNanoseconds = 100'000;
@@ -31,20 +32,23 @@ constexpr uint64_t kAsynchronousWaitNanoseconds = 50'000;
 
 }  // namespace
 
-Status InlineLaunch::Run(std::span<const Operation> operations, std::vector<Operation>* offloaded) {
+Status InlineLaunch::Run(std::span<const Operation> operations, const QuickAttempt& attempt,
+                         std::vector<Operation>* offloaded) {
   offloaded->clear();
-  if (!AllAdmitted(operations)) {
+  operations_.clear();
+  withdrawn_ = false;
+  withdraw_after_ns_ = kBlockingWaitNanoseconds;
+  crowded_ = false;
+  if (attempt.state == QuickAttempt::State::kPosted) {
+    ResumeAll(operations, attempt.done);
+  } else if (AllAdmitted(operations)) {
+    StartAll(operations);
+  } else {
     for (const Operation& operation : operations) {
       if (operation.communicator->inline_path() != nullptr) InlineOperation::Decline(operation);
     }
     offloaded->assign(operations.begin(), operations.end());
     return Status::Ok();
-  }
-  operations_.clear();
-  withdrawn_ = false;
-  for (const Operation& operation : operations) {
-    operations_.emplace_back(operation);
-    operations_.back().Start();
   }
   HZ_RETURN_IF_ERROR(AwaitAll());
   for (const InlineOperation& operation : operations_) {
@@ -55,27 +59,21 @@ Status InlineLaunch::Run(std::span<const Operation> operations, std::vector<Oper
   return Status::Ok();
 }
 
-Status InlineLaunch::RunOne(const Operation& operation, bool* offloaded) {
-  withdraw_after_ns_ = kBlockingWaitNanoseconds;
-  crowded_ = false;
-  if (!Admits(operation)) {
-    if (operation.communicator->inline_path() != nullptr) InlineOperation::Decline(operation);
-    *offloaded = true;
-    return Status::Ok();
+void InlineLaunch::StartAll(std::span<const Operation> operations) {
+  for (const Operation& operation : operations) {
+    operations_.emplace_back(operation);
+    operations_.back().Start();
   }
-  operations_.clear();
-  withdrawn_ = false;
-  InlineOperation& one = operations_.emplace_back(operation);
-  one.Start();
-  for (int spins = 0; spins < kFirstSpins; ++spins) {
-    const InlineOperation::State state = one.Advance();
-    *offloaded = state == InlineOperation::State::kOffload;
-    if (state == InlineOperation::State::kFailed) return GiveUp(one);
-    if (state != InlineOperation::State::kWaiting) return Status::Ok();
+}
+
+// They are of one communicator, and their callers wait.
+void InlineLaunch::ResumeAll(std::span<const Operation> operations, uint32_t done) {
+  crowded_ = operations.front().communicator->inline_path()->crowded();
+  for (size_t i = 0; i < operations.size(); ++i) {
+    if ((done >> i & 1) != 0) continue;
+    operations_.emplace_back(operations[i]);
+    operations_.back().Resume();
   }
-  HZ_RETURN_IF_ERROR(AwaitAll());
-  *offloaded = one.state() == InlineOperation::State::kOffload;
-  return Status::Ok();
 }
 
 bool InlineLaunch::Admits(const Operation& operation) {
@@ -91,8 +89,6 @@ bool InlineLaunch::Admits(const Operation& operation) {
 }
 
 bool InlineLaunch::AllAdmitted(std::span<const Operation> operations) {
-  withdraw_after_ns_ = kBlockingWaitNanoseconds;
-  crowded_ = false;
   size_t admitted = 0;
   for (const Operation& operation : operations) {
     if (!Admits(operation)) break;
@@ -147,7 +143,7 @@ void InlineLaunch::WithdrawAll() {
 
 Status InlineLaunch::Pause() {
   if (++spins_ < (crowded_ ? kCrowdedSpins : kSpins)) {
-    PauseBriefly();
+    if (spins_ > kFirstSpins) PauseBriefly();
     return Status::Ok();
   }
   const uint64_t now = MonotonicNanoseconds();

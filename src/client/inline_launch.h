@@ -5,6 +5,7 @@
 
 #include "src/base/status.h"
 #include "src/client/inline_operation.h"
+#include "src/client/inline_quick.h"
 #include "src/client/operation.h"
 
 namespace harmonaize {
@@ -13,22 +14,23 @@ namespace harmonaize {
 /// launch, so that the steady state allocates nothing.
 class InlineLaunch {
  public:
-  /// Carries out `operations`, each of which its communicator has found usable. `offloaded` gets
-  /// those that the ranks have agreed to leave to the daemon, in order; all others are complete.
-  /// An error when a communicator broke meanwhile.
+  /// Carries out `operations`, each of which its communicator has found usable, from where
+  /// TryQuickly has left them. `offloaded` gets those that the ranks have agreed to leave to the
+  /// daemon, in order; all others are complete. An error when a communicator broke meanwhile.
   ///
   /// All of them go inline, or none is tried: an operation that waits for the daemon while others
   /// wait for ranks could close a circle. And as soon as one has to go to the daemon the others
   /// that are still undecided follow. Long waits are the daemon's, which knows how to report who is
   /// late and what has died: this one withdraws after some milliseconds, and much sooner for a
   /// caller who does not expect to wait.
-  Status Run(std::span<const Operation> operations, std::vector<Operation>* offloaded);
-  /// The same for one operation.
-  Status RunOne(const Operation& operation, bool* offloaded);
+  Status Run(std::span<const Operation> operations, const QuickAttempt& attempt,
+             std::vector<Operation>* offloaded);
 
  private:
   bool Admits(const Operation& operation);
   bool AllAdmitted(std::span<const Operation> operations);
+  void StartAll(std::span<const Operation> operations);
+  void ResumeAll(std::span<const Operation> operations, uint32_t done);
   Status AwaitAll();
   static Status GiveUp(const InlineOperation& operation);
   bool AdvanceAll();

@@ -7,16 +7,6 @@
 namespace harmonaize {
 namespace {
 
-/// What all ranks must agree on, in one word. Of a pair only the type counts.
-uint64_t CallWord(const Operation& operation) {
-  const auto type = static_cast<uint64_t>(operation.type);
-  if (IsPointToPoint(operation.collective)) return type;
-  uint64_t word = static_cast<uint64_t>(operation.collective) + 1;
-  word = word << 8 | type;
-  word = word << 8 | (Reduces(operation.collective) ? static_cast<uint64_t>(operation.op) : 0);
-  return word << 32 | (HasRoot(operation.collective) ? static_cast<uint32_t>(operation.root) : 0u);
-}
-
 InlinePath& PathOf(const Operation& operation) {
   return *operation.communicator->inline_path();
 }
@@ -24,8 +14,8 @@ InlinePath& PathOf(const Operation& operation) {
 Rendezvous PlaceOf(const Operation& operation, uint64_t slot) {
   const InlinePath& path = PathOf(operation);
   switch (operation.collective) {
-    case Collective::kSend: return path.PairAt(path.rank(), operation.root, slot);
-    case Collective::kReceive: return path.PairAt(operation.root, path.rank(), slot);
+    case Collective::kSend: return path.SendTo(operation.root, slot);
+    case Collective::kReceive: return path.ReceiveFrom(operation.root, slot);
     default: return path.CollectiveAt(slot);
   }
 }
@@ -60,7 +50,7 @@ void InlineOperation::Start() {
     state_ = State::kOffload;
     return;
   }
-  WriteLine();
+  WriteLine(*operation_, rendezvous_.own_line());
   switch (operation_->collective) {
     case Collective::kSend: StartSend(); break;
     case Collective::kReceive: pieces_ = 0; break;  // known once the sender is
@@ -70,12 +60,13 @@ void InlineOperation::Start() {
   path_->Notify();
 }
 
-void InlineOperation::WriteLine() {
-  InlineLine& line = rendezvous_.own_line();
-  // Relaxed: published by Post.
-  line.call.store(CallWord(*operation_), std::memory_order_relaxed);
-  line.count.store(operation_->count, std::memory_order_relaxed);
-  line.scalar = operation_->scalar;
+void InlineOperation::Resume() {
+  const bool pair = IsPointToPoint(operation_->collective);
+  in_line_ = PublishedBytes(*operation_, path_->ranks()) <= kInlineLineBytes;
+  if (operation_->collective == Collective::kReceive) return;
+  piece_elements_ = operation_->count;
+  pieces_ = pair && in_line_ ? 0 : 1;
+  published_ = pieces_;
 }
 
 InlineOperation::State InlineOperation::Advance() {

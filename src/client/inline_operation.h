@@ -9,6 +9,24 @@
 
 namespace harmonaize {
 
+/// What all ranks must agree on, in one word. Of a pair only the type counts.
+constexpr uint64_t CallWord(const Operation& operation) {
+  const auto type = static_cast<uint64_t>(operation.type);
+  if (IsPointToPoint(operation.collective)) return type;
+  uint64_t word = static_cast<uint64_t>(operation.collective) + 1;
+  word = word << 8 | type;
+  word = word << 8 | (Reduces(operation.collective) ? static_cast<uint64_t>(operation.op) : 0);
+  return word << 32 | (HasRoot(operation.collective) ? static_cast<uint32_t>(operation.root) : 0u);
+}
+
+/// Says in the rank's line what it asks for; the line is posted afterwards.
+inline void WriteLine(const Operation& operation, InlineLine& line) {
+  // Relaxed: published by Post.
+  line.call.store(CallWord(operation), std::memory_order_relaxed);
+  line.count.store(operation.count, std::memory_order_relaxed);
+  line.scalar = operation.scalar;
+}
+
 /// One operation that a rank tries to carry out on the inline path. Nothing here waits: Advance is
 /// called again and again, for all operations of a group in turn, so the order in which ranks
 /// started them does not matter.
@@ -42,6 +60,8 @@ class InlineOperation {
 
   /// Publishes what this rank has, unless somebody has declined already.
   void Start();
+  /// Takes over what TryQuickly has posted; instead of Start.
+  void Resume();
   State Advance();
   /// Tries to send it to the daemon, unless everybody is there by now. `state` tells.
   void Withdraw();
@@ -57,8 +77,6 @@ class InlineOperation {
   bool Follow(Rendezvous::State state);
   void LeaveInline();
   void Finish();
-  void WriteLine();
-
   void Fail(Status why);
 
   // inline_collective.cc

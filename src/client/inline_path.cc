@@ -30,14 +30,16 @@ MappedSegments& Segments() {
   return *segments;
 }
 
+}  // namespace
+
 /// What this process makes of the daemon's steering, from HARMONAIZE_INLINE.
-enum class Inclination {
+enum class InlinePath::Inclination {
   kSteered,  ///< Goes by it.
   kNever,    ///< "0": sends everything to the daemon.
   kRandom,   ///< "random": goes either way, as if the daemon changed its mind all the time.
 };
 
-Inclination ReadInclination() {
+InlinePath::Inclination InlinePath::ReadInclination() {
   const char* const value = std::getenv("HARMONAIZE_INLINE");
   const std::string_view text = value == nullptr ? "" : value;
   if (text == "0") return Inclination::kNever;
@@ -48,6 +50,8 @@ Inclination ReadInclination() {
   }
   return Inclination::kSteered;
 }
+
+namespace {
 
 bool TossCoin() {
   thread_local std::minstd_rand random(std::random_device{}());
@@ -97,39 +101,42 @@ InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks)
       layout_(ranks),
       rank_(rank),
       ranks_(ranks),
+      inclination_(ReadInclination()),
       sends_(static_cast<size_t>(ranks)),
       receives_(static_cast<size_t>(ranks)) {}
 
 bool InlinePath::Admits(const Operation& operation) {
-  static const Inclination kInclination = ReadInclination();
-  if (kInclination != Inclination::kSteered &&
-      (kInclination == Inclination::kNever || TossCoin())) {
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(operation.count, DataTypeSize(operation.type), &bytes) ||
+      !SteeredInline(operation, bytes)) {
+    return false;
+  }
+  if (IsDeviceMemory(operation.send) || IsDeviceMemory(operation.receive)) return false;
+  return bytes <= kInlineSlotBytes || BuffersExist(operation, bytes);
+}
+
+// Relaxed throughout: whatever is read here is only this rank's wish.
+bool InlinePath::SteeredInline(const Operation& operation, uint64_t bytes) const {
+  if (inclination_ != Inclination::kSteered &&
+      (inclination_ == Inclination::kNever || TossCoin())) {
     return false;
   }
   const InlineSteering& steering = header().steering;
   if (steering.open.load(std::memory_order_relaxed) == 0) return false;
-  const auto collective = static_cast<size_t>(operation.collective);
-  const auto type = static_cast<size_t>(operation.type);
-  // Relaxed: whatever is read here is only this rank's wish.
-  const uint64_t registered = steering.registered[collective][type].load(std::memory_order_relaxed);
-  const uint64_t heap = steering.heap[collective][type].load(std::memory_order_relaxed);
-  uint64_t bytes = 0;
-  if (__builtin_mul_overflow(operation.count, DataTypeSize(operation.type), &bytes) ||
-      bytes > std::max(registered, heap)) {
-    return false;
-  }
   if (operation.stream != nullptr && bytes > steering.stream.load(std::memory_order_relaxed)) {
     return false;
   }
-  if (bytes > std::min(registered, heap)) {
-    const auto in_region = [](const void* buffer) {
-      return buffer == nullptr || RegionTable::Get().Contains(buffer, 1);
-    };
-    const bool all_registered = in_region(operation.send) && in_region(operation.receive);
-    if (bytes > (all_registered ? registered : heap)) return false;
-  }
-  if (IsDeviceMemory(operation.send) || IsDeviceMemory(operation.receive)) return false;
-  return bytes <= kInlineSlotBytes || BuffersExist(operation, bytes);
+  const auto collective = static_cast<size_t>(operation.collective);
+  const auto type = static_cast<size_t>(operation.type);
+  const uint64_t registered = steering.registered[collective][type].load(std::memory_order_relaxed);
+  const uint64_t heap = steering.heap[collective][type].load(std::memory_order_relaxed);
+  if (bytes <= std::min(registered, heap)) return true;
+  if (bytes > std::max(registered, heap)) return false;
+  const auto in_region = [](const void* buffer) {
+    return buffer == nullptr || RegionTable::Get().Contains(buffer, 1);
+  };
+  const bool all_registered = in_region(operation.send) && in_region(operation.receive);
+  return bytes <= (all_registered ? registered : heap);
 }
 
 // Smaller buffers are not worth the system calls: with a wrong pointer the program crashes, as it
@@ -141,14 +148,9 @@ bool InlinePath::BuffersExist(const Operation& operation, uint64_t block_bytes) 
          probe_.Writable(operation.receive, blocks.receive * block_bytes);
 }
 
-InlinePair& InlinePath::Pair(int sender, int receiver) const {
-  return *reinterpret_cast<InlinePair*>(base_ + layout_.PairOffset(sender, receiver));
-}
-
-Rendezvous InlinePath::PairAt(int sender, int receiver, uint64_t turn) const {
+Rendezvous InlinePath::PairAt(int sender, int receiver, uint64_t turn, int own) const {
   InlinePair& pair = Pair(sender, receiver);
-  return Rendezvous(&pair.decision, &pair.send[turn % 2], sizeof pair.send, 2,
-                    sender == rank_ ? 0 : 1);
+  return Rendezvous(&pair.decision, &pair.send[turn % 2], sizeof pair.send, 2, own);
 }
 
 std::byte* InlinePath::PairSlot(int sender, int receiver, uint64_t slot) const {

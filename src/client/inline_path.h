@@ -56,9 +56,13 @@ class InlinePath {
     return base_ + layout_.SlotOffset(rank, static_cast<int>(slot % kInlineSlots));
   }
 
-  /// Where sender and receiver (one of them this rank) meet for operation number `turn`.
-  Rendezvous PairAt(int sender, int receiver, uint64_t turn) const;
-  InlinePair& Pair(int sender, int receiver) const;
+  /// Where this rank meets the one that it sends to, or receives from, for operation number `turn`
+  /// of the pair. A rank may meet itself.
+  Rendezvous SendTo(int receiver, uint64_t turn) const { return PairAt(rank_, receiver, turn, 0); }
+  Rendezvous ReceiveFrom(int sender, uint64_t turn) const { return PairAt(sender, rank_, turn, 1); }
+  InlinePair& Pair(int sender, int receiver) const {
+    return *reinterpret_cast<InlinePair*>(base_ + layout_.PairOffset(sender, receiver));
+  }
   std::byte* PairSlot(int sender, int receiver, uint64_t slot) const;
 
   /// Wakes who sleeps on this communicator's segment. To be called after every word that another
@@ -93,6 +97,10 @@ class InlinePath {
  private:
   InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks);
   void WakeSleepers();
+  Rendezvous PairAt(int sender, int receiver, uint64_t turn, int own) const;
+  enum class Inclination;
+  static Inclination ReadInclination();
+  bool SteeredInline(const Operation& operation, uint64_t bytes) const;
   bool BuffersExist(const Operation& operation, uint64_t block_bytes);
   InlineHeader& header() const { return *reinterpret_cast<InlineHeader*>(base_); }
   InlineRank& rank_area(int rank) const {
@@ -104,6 +112,7 @@ class InlinePath {
   const InlineLayout layout_;
   const int rank_;
   const int ranks_;
+  const Inclination inclination_;
   BufferProbe probe_;
   BufferLocator locator_;
   PeerMemory peer_memory_;

@@ -6,6 +6,7 @@
 
 #include "src/client/device_memory.h"
 #include "src/client/inline_launch.h"
+#include "src/client/inline_quick.h"
 #include "src/client/memory.h"
 #include "src/client/staging.h"
 
@@ -37,24 +38,10 @@ class Launch {
  public:
   static Launch& OfThisThread();
 
-  Status Run(std::span<const Operation> operations) {
-    const Communicator* checked = nullptr;
-    for (const Operation& operation : operations) {
-      if (operation.communicator != checked) {
-        HZ_RETURN_IF_ERROR(operation.communicator->CheckUsable());
-      }
-      checked = operation.communicator;
-      HZ_RETURN_IF_ERROR(CheckStream(operation));
-    }
-    HZ_RETURN_IF_ERROR(inline_launch_.Run(operations, &offloaded_));
+  /// From where TryQuickly has left them, on communicators that are usable.
+  Status Run(std::span<const Operation> operations, const QuickAttempt& attempt) {
+    HZ_RETURN_IF_ERROR(inline_launch_.Run(operations, attempt, &offloaded_));
     return offloaded_.empty() ? Status::Ok() : Offload(offloaded_);
-  }
-
-  Status RunOne(const Operation& operation) {
-    HZ_RETURN_IF_ERROR(CheckStream(operation));
-    bool offloaded = false;
-    HZ_RETURN_IF_ERROR(inline_launch_.RunOne(operation, &offloaded));
-    return offloaded ? Offload({&operation, 1}) : Status::Ok();
   }
 
  private:
@@ -72,15 +59,6 @@ class Launch {
     queues_.clear();
     descriptors_.clear();
     copy_out_ = false;
-  }
-
-  static Status CheckStream(const Operation& operation) {
-    if (operation.stream == nullptr ||
-        &operation.stream->session() == &operation.communicator->session()) {
-      return Status::Ok();
-    }
-    return InvalidUsage(
-        "the host stream was made on a connection to the daemon that is lost; make a new one");
   }
 
   QueueUse* FindQueue(const Operation& operation) {
@@ -290,14 +268,39 @@ Launch& Launch::OfThisThread() {
   return *launch;
 }
 
+Status CheckStream(const Operation& operation) {
+  if (operation.stream == nullptr ||
+      &operation.stream->session() == &operation.communicator->session()) {
+    return Status::Ok();
+  }
+  return InvalidUsage(
+      "the host stream was made on a connection to the daemon that is lost; make a new one");
+}
+
+/// For operations whose communicators and streams have been checked.
+Status LaunchChecked(std::span<const Operation> operations) {
+  const QuickAttempt attempt = TryQuickly(operations);
+  if (attempt.state == QuickAttempt::State::kDone) return Status::Ok();
+  return Launch::OfThisThread().Run(operations, attempt);
+}
+
 }  // namespace
 
 Status LaunchOperations(std::span<const Operation> operations) {
-  return Launch::OfThisThread().Run(operations);
+  const Communicator* checked = nullptr;
+  for (const Operation& operation : operations) {
+    if (operation.communicator != checked) {
+      HZ_RETURN_IF_ERROR(operation.communicator->CheckUsable());
+    }
+    checked = operation.communicator;
+    HZ_RETURN_IF_ERROR(CheckStream(operation));
+  }
+  return LaunchChecked(operations);
 }
 
 Status LaunchOperation(const Operation& operation) {
-  return Launch::OfThisThread().RunOne(operation);
+  HZ_RETURN_IF_ERROR(CheckStream(operation));
+  return LaunchChecked({&operation, 1});
 }
 
 Result<double> EstimateOperations(std::span<const Operation> operations) {

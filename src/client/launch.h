@@ -10,7 +10,7 @@ namespace harmonaize {
 /// Hands operations that belong together to the daemon, and waits for those that have no host
 /// stream. The first failure; kInProgress when all went well so far but an operation of a
 /// non-blocking communicator is under way. When an operation cannot be posted, none is. The caller
-/// is inside (InUse) all of the communicators.
+/// is inside (InOperation) all of the communicators.
 Status LaunchOperations(std::span<const Operation> operations);
 
 /// The same for a single operation whose communicator has just been found usable.

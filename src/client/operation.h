@@ -18,7 +18,7 @@ struct Operation {
   DataType type = DataType::kInt8;
   ReduceOperator op = ReduceOperator::kSum;
   uint64_t scalar = 0;  ///< kPreMulSum: the bits of one element.
-  int root = -1;        ///< Root, or the peer of a send or a receive.
+  int root = 0;         ///< Root, or the peer of a send or a receive.
   Communicator* communicator = nullptr;
   HostStream* stream = nullptr;  ///< nullptr: complete before the call (or its group) returns.
 };

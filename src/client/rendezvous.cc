@@ -41,22 +41,6 @@ bool Rendezvous::EverybodyStayed(uint64_t ticket) const {
   return true;
 }
 
-bool Rendezvous::Agree(uint64_t ticket) const {
-  const uint64_t call = own_line().call.load(std::memory_order_relaxed);
-  const uint64_t count = own_line().count.load(std::memory_order_relaxed);
-  bool agree = true;
-  for (int i = 0; i < count_; ++i) {
-    if (i == own_) continue;
-    const InlineLine& other = line(i);
-    agree = agree && other.call.load(std::memory_order_acquire) == call &&
-            other.count.load(std::memory_order_acquire) == count;
-    // One that has found the disagreement already may be writing its line anew.
-    const uint64_t word = other.ready.load(std::memory_order_acquire);
-    agree = agree && word >> kTicketShift == ticket && (word & kLeft) == 0;
-  }
-  return agree;
-}
-
 Rendezvous::State Rendezvous::GoElsewhere(uint64_t ticket) {
   Leave(ticket);
   return State::kOffload;

@@ -79,6 +79,13 @@ class Rendezvous {
     }
     return unmarked ? State::kInline : Decide(ticket);
   }
+  /// Of two participants: whether Poll would give kInline at a glance, and the lines agree. False
+  /// says nothing.
+  bool BothAgree(uint64_t ticket) const {
+    const InlineLine& other = line(1 - own_);
+    // The own line is unmarked as long as this rank has not withdrawn.
+    return other.ready.load(std::memory_order_acquire) == ticket << kTicketShift && Agree(ticket);
+  }
   /// Tries to send a posted and undecided ticket to the daemon.
   State Withdraw(uint64_t ticket);
   /// Sends a ticket to the daemon, before it was posted, or after Poll gave kInline and everybody
@@ -88,7 +95,21 @@ class Rendezvous {
   void Leave(uint64_t ticket) { Publish(ticket << kTicketShift | kWithdrawing | kLeft); }
 
   /// After Poll gave kInline: whether all lines ask for the same call and count.
-  bool Agree(uint64_t ticket) const;
+  bool Agree(uint64_t ticket) const {
+    const uint64_t call = own_line().call.load(std::memory_order_relaxed);
+    const uint64_t count = own_line().count.load(std::memory_order_relaxed);
+    bool agree = true;
+    for (int i = 0; i < count_; ++i) {
+      if (i == own_) continue;
+      const InlineLine& other = line(i);
+      agree = agree && other.call.load(std::memory_order_acquire) == call &&
+              other.count.load(std::memory_order_acquire) == count;
+      // One that has found the disagreement already may be writing its line anew.
+      const uint64_t word = other.ready.load(std::memory_order_acquire);
+      agree = agree && word >> kTicketShift == ticket && (word & kLeft) == 0;
+    }
+    return agree;
+  }
 
   /// Whether all lines carry `ticket` or a later one. For pieces after the first, when the decision
   /// has been taken.

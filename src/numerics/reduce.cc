@@ -88,21 +88,7 @@ size_t BestTarget() {
   return index;
 }
 
-/// The table in use. Relaxed order is enough: the tables are constants, so whoever sees a pointer
-/// sees what it points at, and threads that race to choose for the first time choose the same.
-std::atomic<const KernelTable*> current_table = nullptr;
-
-const KernelTable& CurrentTable() {
-  const KernelTable* table = current_table.load(std::memory_order_relaxed);
-  if (table == nullptr) {
-    table = kTables[BestTarget()];
-    current_table.store(table, std::memory_order_relaxed);
-  }
-  return *table;
-}
-
-ReduceKernel FindKernel(DataType type, ReduceOperator op) {
-  const KernelTable& table = CurrentTable();
+ReduceKernel FindKernel(const KernelTable& table, DataType type, ReduceOperator op) {
   switch (type) {
     case DataType::kFloat32:
     case DataType::kFloat64: return table.floating(type, op);
@@ -112,6 +98,49 @@ ReduceKernel FindKernel(DataType type, ReduceOperator op) {
     case DataType::kFloat8E5M2: return table.narrow_float(type, op);
     default: return table.integer(type, op);
   }
+}
+
+/// The kernels of one target by type and operator, so that a small reduction pays one load for its
+/// own.
+struct KernelList {
+  const KernelTable* table;
+  std::array<std::array<ReduceKernel, kReduceOperatorCount>, kDataTypeCount> kernels;
+};
+
+KernelList ListKernels(const KernelTable* table) {
+  KernelList list{table, {}};
+  for (size_t type = 0; type < kDataTypeCount; ++type) {
+    for (size_t op = 0; op < kReduceOperatorCount; ++op) {
+      list.kernels[type][op] =
+          FindKernel(*table, static_cast<DataType>(type), static_cast<ReduceOperator>(op));
+    }
+  }
+  return list;
+}
+
+/// In the order of kTables.
+const KernelList& KernelsOf(size_t target) {
+  static const auto lists = [] {
+    std::array<KernelList, kTables.size()> made;
+    for (size_t i = 0; i < made.size(); ++i) made[i] = ListKernels(kTables[i]);
+    return made;
+  }();
+  return lists[target];
+}
+
+/// The kernels in use. Release and acquire: whoever sees the list sees what is in it. Threads that
+/// race to choose for the first time choose the same.
+std::atomic<const KernelList*> current_kernels = nullptr;
+
+const KernelList& ChooseKernels() {
+  const KernelList& best = KernelsOf(BestTarget());
+  current_kernels.store(&best, std::memory_order_release);
+  return best;
+}
+
+const KernelList& CurrentKernels() {
+  const KernelList* const kernels = current_kernels.load(std::memory_order_acquire);
+  return kernels != nullptr ? *kernels : ChooseKernels();
 }
 
 /// What a first-level cache holds while one destination after the other is served from it.
@@ -141,7 +170,8 @@ void CopyBatch(const std::byte* source, std::span<std::byte* const> destinations
 }  // namespace
 
 void Reduce(const ReduceArguments& arguments) {
-  FindKernel(arguments.type, arguments.op)(arguments);
+  CurrentKernels().kernels[static_cast<size_t>(arguments.type)][static_cast<size_t>(arguments.op)](
+      arguments);
 }
 
 void CopyToMany(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
@@ -167,14 +197,14 @@ bool ForceReduceTarget(std::string_view name) {
   for (size_t i = 0; i < kTables.size(); ++i) {
     const bool chosen = name.empty() ? i == BestTarget() : Targets()[i].name == name;
     if (!chosen || !Targets()[i].supported) continue;
-    current_table.store(kTables[i], std::memory_order_relaxed);
+    current_kernels.store(&KernelsOf(i), std::memory_order_release);
     return true;
   }
   return false;
 }
 
 std::string_view CurrentReduceTarget() {
-  const KernelTable* const table = &CurrentTable();
+  const KernelTable* const table = CurrentKernels().table;
   size_t index = 0;
   while (kTables[index] != table) ++index;
   return Targets()[index].name;

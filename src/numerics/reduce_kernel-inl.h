@@ -163,6 +163,9 @@ class Kernel {
   static void Run(const ReduceArguments& arguments) {
     const size_t bytes = arguments.count * Format::kElementBytes;
     const size_t inputs = arguments.inputs.size();
+    if (bytes < kLeastBytesToAlign && inputs <= kMostInputsAtOnce && !arguments.non_temporal) {
+      return RunSmall(arguments, bytes);
+    }
     const bool in_groups = inputs > kMostInputsAtOnce;
     const size_t group = in_groups ? kInputsPerGroup : inputs;
     const size_t head = HeadBytes(arguments.outputs[0], bytes);
@@ -182,6 +185,18 @@ class Kernel {
   }
 
  private:
+  /// Without what pays off only for more: one pass, nothing to align.
+  static void RunSmall(const ReduceArguments& arguments, size_t bytes) {
+    Pass pass;
+    pass.first = 0;
+    pass.last = arguments.inputs.size();
+    pass.block = 0;
+    pass.accumulators = nullptr;  // all inputs in one pass
+    pass.streams = 0;
+    SetScalars(arguments, pass);
+    Visit(arguments, pass, bytes);
+  }
+
   using Tag = typename Format::Tag;
   using Vector = typename Format::Vector;
   using Lane = hn::TFromD<Tag>;

@@ -35,11 +35,12 @@ enum class ReduceOperator : uint8_t {
 };
 inline constexpr int kReduceOperatorCount = 6;
 
+inline constexpr uint8_t kDataTypeSizes[kDataTypeCount] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
 /// Bytes of one element; 0 for a value that is no type.
 constexpr size_t DataTypeSize(DataType type) {
-  constexpr size_t kSizes[kDataTypeCount] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   const auto index = static_cast<size_t>(type);
-  return index < kDataTypeCount ? kSizes[index] : 0;
+  return index < kDataTypeCount ? kDataTypeSizes[index] : 0;
 }
 /// "float32", "bfloat16", "float8e4m3", ...
 std::string_view DataTypeName(DataType type);

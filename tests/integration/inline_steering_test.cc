@@ -82,6 +82,22 @@ TEST(InlineSteering, EverythingGoesSomewhereByCalibration) {
   }
 }
 
+TEST(InlineSteering, ARankMeetsItselfInline) {
+  const DaemonProcess daemon;
+  RunAsThreads(1, [&](int, ncclComm_t communicator) {
+    for (const size_t count : {size_t{2}, size_t{500}, size_t{5000}}) {
+      std::vector<float> sent(count, 3.0F);
+      std::vector<float> received(count);
+      ASSERT_NCCL(ncclGroupStart());
+      ASSERT_NCCL(ncclSend(sent.data(), count, ncclFloat, 0, communicator, nullptr));
+      ASSERT_NCCL(ncclRecv(received.data(), count, ncclFloat, 0, communicator, nullptr));
+      ASSERT_NCCL(ncclGroupEnd());
+      EXPECT_EQ(received, sent);
+    }
+    EXPECT_EQ(CountsOf(daemon).inline_operations, 6u);
+  });
+}
+
 TEST(InlineSteering, KeepsTheCalibrationInTheStateDirectory) {
   const DaemonProcess daemon;
   const std::string path = daemon.folder() + "/state/calibration.json";
