@@ -14,6 +14,7 @@
 #include "daemon/server.h"
 #include "daemon/version.h"
 #include "src/base/log.h"
+#include "src/memory/fault_guard.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -60,6 +61,7 @@ void RaiseDescriptorLimit() {
 Status Serve(const Config& config) {
   RaiseDescriptorLimit();
   InstallLogSink(config.log_level);
+  HZ_RETURN_IF_ERROR(FaultGuard::Install());
   Result<FileDescriptor> signals = CatchSignals();
   if (!signals.ok()) return signals.status();
   Result<std::unique_ptr<Server>> server = Server::Create(config);

@@ -225,9 +225,12 @@ TEST(ExecutorConcurrency, EstimatesGrowWithTheWork) {
 TEST(Executor, RefusesBadOptions) {
   EXPECT_EQ(Executor::Create({.workers = 0}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(Executor::Create({.workers = 65}).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(Executor::Create({.cpus = {100'000}}).status().code(), Code::kInvalidArgument);
-  EXPECT_FALSE(Executor::Create({.workers = 2, .cpus = {0, 1000}}).ok());
-  EXPECT_TRUE(Executor::Create({.workers = 2, .cpus = {0}}).ok());
+  EXPECT_EQ(Executor::Create({.places = {{.processors = {100'000}}}}).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_FALSE(
+      Executor::Create({.workers = 2, .places = {{.processors = {0}}, {.processors = {1000}}}})
+          .ok());
+  EXPECT_TRUE(Executor::Create({.workers = 2, .places = {{.processors = {0}}}}).ok());
 }
 
 }  // namespace
