@@ -15,6 +15,7 @@
 #include "daemon/version.h"
 #include "src/base/log.h"
 #include "src/memory/fault_guard.h"
+#include "src/topology/host.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -75,6 +76,9 @@ Status Serve(const Config& config) {
   (*server)->Run([&] {
     Log(LogLevel::kInfo, kLogInit, "harmonaized {} listens at {} with {} workers", kVersion,
         config.socket_path, config.workers);
+    const Host& host = ThisHost();
+    Log(LogLevel::kInfo, kLogInit, "on {} processors of {} cores, near {} memory nodes",
+        host.processors.size(), host.cores, host.NodesWithProcessors().size());
     sd_notify(0, "READY=1");
   });
   sd_notify(0, "STOPPING=1");
