@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <mutex>
 
@@ -22,18 +24,17 @@ struct FaultGuard::Range {
   void Set(uintptr_t new_first, size_t new_bytes) {
     const uint32_t before = version.load(std::memory_order_relaxed);
     version.store(before + 1, std::memory_order_relaxed);
-    // The odd version before what follows, and all of that before the even one.
-    std::atomic_thread_fence(std::memory_order_release);
-    first.store(new_first, std::memory_order_relaxed);
-    bytes.store(new_bytes, std::memory_order_relaxed);
+    // Release, with the acquire in Covers: who sees one of these sees the odd version, or a later
+    // one.
+    first.store(new_first, std::memory_order_release);
+    bytes.store(new_bytes, std::memory_order_release);
     version.store(before + 2, std::memory_order_release);
   }
 
   bool Covers(uintptr_t address) const {
     const uint32_t before = version.load(std::memory_order_acquire);
-    const uintptr_t from = first.load(std::memory_order_relaxed);
-    const size_t size = bytes.load(std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
+    const uintptr_t from = first.load(std::memory_order_acquire);
+    const size_t size = bytes.load(std::memory_order_acquire);
     if (before % 2 != 0 || version.load(std::memory_order_relaxed) != before) return false;
     return address - from < size;
   }
@@ -55,10 +56,11 @@ bool Replace(uintptr_t address) {
     if (!range->Covers(address)) continue;
     // In one step, so that other threads that use the range find the old memory or the new. The
     // whole range, because the kernel cuts no mapping of huge pages elsewhere than between them.
-    void* const first = reinterpret_cast<void*>(range->first.load(std::memory_order_relaxed));
+    // And straight to the kernel: what others have put before mmap was not made for handlers.
     const bool replaced =
-        mmap(first, range->bytes.load(std::memory_order_relaxed), PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+        syscall(SYS_mmap, range->first.load(std::memory_order_relaxed),
+                range->bytes.load(std::memory_order_relaxed), PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
     // Relaxed: it comes to others with the end of the work that faulted.
     if (replaced) range->lost.store(true, std::memory_order_relaxed);
     return replaced;

@@ -70,7 +70,9 @@ TEST_F(WorkerPlacementTest, SpreadsOverTheNodes) {
 
 TEST_F(WorkerPlacementTest, CanBeTurnedOff) {
   const DaemonProcess daemon("[workers]\ncount = 2\nplacement = \"none\"\n");
-  for (const auto& [worker, processors] : WorkerProcessors(daemon.pid())) {
+  const Places places = WorkerProcessors(daemon.pid());
+  EXPECT_EQ(places.size(), 2u);
+  for (const auto& [worker, processors] : places) {
     EXPECT_NE(processors, "0") << worker;
     EXPECT_NE(processors, "1") << worker;
   }

@@ -146,10 +146,6 @@ TEST(Host, ThisHostIsWhatTheProcessMayUse) {
 /// In a process confined to `processor`: 0 when the host is seen as that one processor, and the
 /// affinity is as it was.
 int LookFrom(int processor) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(static_cast<size_t>(processor), &one);
-  if (sched_setaffinity(0, sizeof one, &one) != 0) return 10;
   const Result<Host> host = DetectHost();
   if (!host.ok()) return 11;
   if (host->processors.size() != 1 || host->processors[0].number != processor) return 12;
@@ -160,10 +156,18 @@ int LookFrom(int processor) {
 TEST(Host, RespectsTheAffinityAndLeavesItAlone) {
   const std::vector<int> all = UsableProcessors();
   if (all.size() < 2) GTEST_SKIP() << "one processor only";
-  // A process counts as free to run wherever one of its threads may: a child has this one only.
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(all.back()), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  // A process counts as free to run wherever one of its threads may: a child has this one only, and
+  // what a sanitizer starts from it.
   const pid_t child = fork();
-  ASSERT_GE(child, 0);
   if (child == 0) _exit(LookFrom(all.back()));
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  ASSERT_GE(child, 0);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
