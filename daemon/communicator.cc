@@ -222,8 +222,25 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
   binding.scalars = operation->scalars;
   binding.divisor = static_cast<uint64_t>(ranks());
   binding.helpable = true;
+  binding.node = NodeOf(*operation);
   operation->execution.cookie = operation;
   *status = operation->execution.Bind(binding, engine_->machine());
+}
+
+// The node on which all registered buffers lie; -1 where they do not agree, or some are elsewhere.
+int Communicator::NodeOf(const MatchedOperation& operation) {
+  int node = -1;
+  for (const PostedOperation* part : operation.parts) {
+    const std::pair<const Buffer&, const Region*> buffers[] = {
+        {part->send, part->send_region}, {part->receive, part->receive_region}};
+    for (const auto& [buffer, region] : buffers) {
+      if (region == nullptr && buffer.process == 0) continue;  // not used
+      if (region == nullptr || region->node() < 0) return -1;
+      if (node >= 0 && node != region->node()) return -1;
+      node = region->node();
+    }
+  }
+  return node;
 }
 
 Result<InlineSegment*> Communicator::Inline() {
@@ -266,6 +283,7 @@ void Communicator::OnExecuted(MatchedOperation* operation) {
     outcome = Status(operation->execution.status().code(), ExplainExecution(*operation));
     if (outcome.code() == Code::kRemoteError) LoseFaultyRank(*operation, outcome);
   }
+  if (ran) LoseRanksWithoutMemory(*operation);
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
   for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
@@ -281,6 +299,21 @@ void Communicator::LoseFaultyRank(const MatchedOperation& operation, const Statu
   const Session& session = *operation.parts[static_cast<size_t>(faulty)]->member->session;
   // Later: this communicator is in the middle of completing the operation.
   engine_->CutOffSoon(session.id(), "its memory cannot be reached");
+}
+
+// Whoever took pages of registered memory away, or had them fail: what the workers made of the
+// operation is worth nothing, and they will not come near that memory again.
+void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
+  for (const PostedOperation* part : operation.parts) {
+    const auto lost = [](const Region* region) { return region != nullptr && region->lost(); };
+    if (!lost(part->send_region) && !lost(part->receive_region)) continue;
+    const std::string why = fmt::format(
+        "{} is lost: pages of its registered memory are gone (a hole was made in it, or the memory "
+        "failed)",
+        DescribeRank(part->member->rank));
+    Break(Status(Code::kRemoteError, why));
+    engine_->CutOffSoon(part->member->session->id(), "pages of its registered memory are gone");
+  }
 }
 
 std::string Communicator::ExplainExecution(const MatchedOperation& operation) const {

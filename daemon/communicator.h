@@ -115,6 +115,8 @@ class Communicator {
   void Launch(MatchedOperation* operation);
   Status CheckAgreement(const MatchedOperation& operation) const;
   void Bind(MatchedOperation* operation, Status* status);
+  static int NodeOf(const MatchedOperation& operation);
+  void LoseRanksWithoutMemory(const MatchedOperation& operation);
   void LoseFaultyRank(const MatchedOperation& operation, const Status& why);
   std::string ExplainExecution(const MatchedOperation& operation) const;
 

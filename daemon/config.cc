@@ -5,16 +5,17 @@
 #include <unistd.h>
 
 #include "daemon/state_directory.h"
-#include "src/base/processors.h"
+#include "daemon/worker_places.h"
 #include "src/base/toml_reader.h"
 #include "src/ipc/socket_path.h"
+#include "src/topology/host.h"
 
 namespace harmonaize::daemon {
 namespace {
 
 void FillDefaults(Config* config) {
   if (config->socket_path.empty()) config->socket_path = DefaultSocketPath();
-  if (config->workers == 0) config->workers = static_cast<int64_t>(UsableProcessors().size());
+  if (config->workers == 0) config->workers = static_cast<int64_t>(ThisHost().processors.size());
   if (config->state_path.empty()) config->state_path = DefaultStateDirectory();
   if (config->quota.region_bytes == 0) {
     config->quota.region_bytes =
@@ -27,6 +28,9 @@ Status Read(TomlReader& reader, Config* config) {
   reader.String("socket.path", &config->socket_path);
   reader.Integer("socket.mode", 0, 0777, &config->socket_mode);
   reader.Integer("workers.count", 0, 1024, &config->workers);
+  reader.Choice("workers.placement",
+                {kPlaceByHost, kPlaceFreely, kPlaceOnNodes, kPlaceOnProcessors},
+                &config->worker_placement);
   reader.IntegerList("workers.cpus", 0, 4095, &config->worker_cpus);
   reader.String("state.path", &config->state_path);
   reader.Boolean("inline.enabled", &config->inline_path.enabled);
@@ -72,7 +76,8 @@ path = "{}"                     # keeps what was measured of this host; a folder
 
 [workers]
 count = {}                      # threads that reduce and copy; 0: as many as processors
-cpus = [{}]                      # processors to pin them to, in turn
+placement = "{}"              # none, nodes or processors; auto: nodes, where there are several
+cpus = [{}]                      # processors to pin them to instead, in turn
 
 [engine]
 spin_microseconds = {}          # how long to look for work before sleeping
@@ -98,11 +103,12 @@ outstanding_operations = {}     # for each session
 level = "{}"                    # error, warning, info, debug, trace
 )",
       config.socket_path, config.socket_mode, config.state_path, config.workers,
-      fmt::join(config.worker_cpus, ", "), config.engine_spin_us, config.inline_path.enabled,
-      config.inline_path.registered_bytes, config.inline_path.heap_bytes,
-      config.inline_path.stream_bytes, config.late_after_seconds, config.formation_timeout_seconds,
-      config.quota.sessions, config.quota.communicators, config.quota.regions,
-      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level);
+      config.worker_placement, fmt::join(config.worker_cpus, ", "), config.engine_spin_us,
+      config.inline_path.enabled, config.inline_path.registered_bytes,
+      config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.late_after_seconds,
+      config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,
+      config.quota.regions, config.quota.region_bytes, config.quota.outstanding_operations,
+      config.log_level);
 }
 
 }  // namespace harmonaize::daemon

@@ -42,7 +42,9 @@ struct Config {
 
   /// Threads that reduce and copy; 0: one for each processor the daemon may run on.
   int64_t workers = 0;
-  /// Processors to pin the workers to, in turn; empty: not pinned.
+  /// Where they run: "auto", "none", "nodes" or "processors", see worker_places.h.
+  std::string worker_placement = "auto";
+  /// Processors to pin the workers to, in turn, whatever the placement; empty: as placed.
   std::vector<int64_t> worker_cpus;
   /// How long the engine looks for new work before it sleeps, in microseconds.
   int64_t engine_spin_us = 5;

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
-#include "daemon/machine_caches.h"
+#include "daemon/worker_places.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/pause.h"
 #include "src/executor/cut.h"
+#include "src/topology/host.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -49,10 +50,12 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
 
   Executor::Options options;
   options.workers = static_cast<int>(std::min<int64_t>(config.workers, kMaxWorkers));
-  options.cpus.assign(config.worker_cpus.begin(), config.worker_cpus.end());
-  const CacheSizes caches = ReadCacheSizes();
-  options.cache_bytes = caches.per_core_bytes;
-  options.last_level_bytes = caches.last_level_bytes;
+  const Host& host = ThisHost();
+  options.places = config.worker_cpus.empty()
+                       ? PlaceWorkers(host, options.workers, config.worker_placement)
+                       : PlaceWorkersOn(host, options.workers, config.worker_cpus);
+  options.cache_bytes = host.core_cache_bytes;
+  options.last_level_bytes = host.last_level_cache_bytes;
   options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
   Result<std::unique_ptr<Executor>> executor = Executor::Create(std::move(options));
   if (!executor.ok()) return executor.status();
@@ -333,7 +336,7 @@ void Engine::ReleaseRegions(Session& session) {
   if (!mappings->empty()) chores_([mappings] { mappings->clear(); });
 }
 
-Result<uint32_t> Engine::AddRegion(Session& session, SharedMemory memory) {
+Result<uint32_t> Engine::AddRegion(Session& session, RegionMemory memory) {
   Tenant& tenant = session.tenant();
   const auto bytes = static_cast<int64_t>(memory.mapping.size());
   HZ_RETURN_IF_ERROR(Charge(tenant, "regions", &tenant.regions, 1, config_.quota.regions));

@@ -57,7 +57,7 @@ class Engine {
   /// False when it was cut off over that; the session is gone then.
   bool TakeInPosted(Session& session);
 
-  Result<uint32_t> AddRegion(Session& session, SharedMemory memory);
+  Result<uint32_t> AddRegion(Session& session, RegionMemory memory);
   /// `done` is called once no operation uses the region.
   Status RemoveRegion(Session& session, uint32_t region, std::function<void()> done);
 

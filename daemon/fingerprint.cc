@@ -7,9 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/machine_caches.h"
 #include "daemon/version.h"
-#include "src/base/processors.h"
+#include "src/topology/host.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -43,13 +42,13 @@ Fingerprint FingerprintOfHost() {
   constexpr uint64_t kGibibyte = uint64_t{1} << 30;
   utsname system{};
   uname(&system);
-  const CacheSizes caches = ReadCacheSizes();
+  const Host& host = ThisHost();
   const auto memory =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return {.processor = ProcessorModel(system),
-          .processors = UsableProcessors().size(),
-          .cache_bytes = caches.per_core_bytes,
-          .last_level_bytes = caches.last_level_bytes,
+          .processors = host.processors.size(),
+          .cache_bytes = host.core_cache_bytes,
+          .last_level_bytes = host.last_level_cache_bytes,
           .memory_gib = (memory + kGibibyte / 2) / kGibibyte,
           .kernel = system.release,
           .version = kVersion};

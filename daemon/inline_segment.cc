@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/base/processors.h"
+#include "src/topology/host.h"
 
 namespace harmonaize::daemon {
 
@@ -15,7 +15,7 @@ Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const In
   std::unique_ptr<InlineSegment> segment(new InlineSegment(std::move(*memory), ranks));
   InlineHeader& header = segment->header();
   header.last_level_cache_bytes = machine.last_level_bytes;
-  header.crowded = static_cast<size_t>(ranks) > UsableProcessors().size() ? 1 : 0;
+  header.crowded = static_cast<size_t>(ranks) > ThisHost().processors.size() ? 1 : 0;
   segment->Steer(limits);
   header.steering.open.store(1, std::memory_order_relaxed);
   return segment;

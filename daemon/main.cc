@@ -14,6 +14,8 @@
 #include "daemon/server.h"
 #include "daemon/version.h"
 #include "src/base/log.h"
+#include "src/memory/fault_guard.h"
+#include "src/topology/host.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -60,6 +62,7 @@ void RaiseDescriptorLimit() {
 Status Serve(const Config& config) {
   RaiseDescriptorLimit();
   InstallLogSink(config.log_level);
+  HZ_RETURN_IF_ERROR(FaultGuard::Install());
   Result<FileDescriptor> signals = CatchSignals();
   if (!signals.ok()) return signals.status();
   Result<std::unique_ptr<Server>> server = Server::Create(config);
@@ -73,6 +76,9 @@ Status Serve(const Config& config) {
   (*server)->Run([&] {
     Log(LogLevel::kInfo, kLogInit, "harmonaized {} listens at {} with {} workers", kVersion,
         config.socket_path, config.workers);
+    const Host& host = ThisHost();
+    Log(LogLevel::kInfo, kLogInit, "on {} processors of {} cores, near {} memory nodes",
+        host.processors.size(), host.cores, host.NodesWithProcessors().size());
     sd_notify(0, "READY=1");
   });
   sd_notify(0, "STOPPING=1");

@@ -4,27 +4,45 @@
 #include <functional>
 #include <utility>
 
+#include "src/memory/fault_guard.h"
 #include "src/memory/shared_memory.h"
 
 namespace harmonaize::daemon {
 
+/// Memory of a tenant, as it was mapped.
+struct RegionMemory {
+  FileDescriptor descriptor;
+  Mapping mapping;
+  FaultGuard guard;  ///< Of the mapping; after it, so that it goes first.
+  int node = -1;     ///< Where its pages lie, by the kernel's number; -1: not known.
+};
+
 /// Memory of a tenant that the daemon has mapped.
 class Region {
  public:
-  Region(uint32_t id, SharedMemory memory)
-      : id_(id), descriptor_(std::move(memory.descriptor)), mapping_(std::move(memory.mapping)) {}
+  Region(uint32_t id, RegionMemory memory) : id_(id), memory_(std::move(memory)) {}
 
   uint32_t id() const { return id_; }
-  uint64_t bytes() const { return mapping_.size(); }
+  uint64_t bytes() const { return memory_.mapping.size(); }
   /// The memory's own, for other ranks of the tenant to map it too; -1 when it was not kept.
-  int descriptor() const { return descriptor_.get(); }
-  bool shareable() const { return descriptor_.valid(); }
-  Mapping TakeMapping() { return std::move(mapping_); }
+  int descriptor() const { return memory_.descriptor.get(); }
+  bool shareable() const { return memory_.descriptor.valid(); }
+  int node() const { return memory_.node; }
+  /// Whether the tenant, or a fault of the hardware, took pages away while an operation ran: what
+  /// came of it is worth nothing.
+  bool lost() const { return memory_.guard.lost(); }
+
+  /// For the end: nothing uses the memory any more.
+  Mapping TakeMapping() {
+    memory_.guard.Reset();
+    return std::move(memory_.mapping);
+  }
 
   /// The address of [offset, offset + bytes), or nullptr when it does not lie in the region.
   std::byte* At(uint64_t offset, uint64_t bytes) const {
-    if (offset > mapping_.size() || bytes > mapping_.size() - offset) return nullptr;
-    return mapping_.data() + offset;
+    const Mapping& mapping = memory_.mapping;
+    if (offset > mapping.size() || bytes > mapping.size() - offset) return nullptr;
+    return mapping.data() + offset;
   }
 
   /// Operations that use it now.
@@ -39,8 +57,7 @@ class Region {
 
  private:
   uint32_t id_;
-  FileDescriptor descriptor_;
-  Mapping mapping_;
+  RegionMemory memory_;
   int uses_ = 0;
   std::function<void()> on_idle_;
 };

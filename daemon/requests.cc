@@ -25,7 +25,7 @@ void ReplyDocument(Connection& connection, MessageType type, const std::string& 
 class Request {
  public:
   Request(Engine& engine, Session& session, const std::shared_ptr<Connection>& connection,
-          const MessageHeader& header, const ControlMessage& message, SharedMemory region)
+          const MessageHeader& header, const ControlMessage& message, RegionMemory region)
       : engine_(engine),
         session_(session),
         connection_(connection),
@@ -249,7 +249,7 @@ class Request {
   const std::shared_ptr<Connection> connection_;
   const MessageHeader header_;
   const ControlMessage& message_;
-  SharedMemory region_;
+  RegionMemory region_;
 };
 
 }  // namespace
@@ -265,7 +265,7 @@ void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest&
 }
 
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
-                   const ControlMessage& message, SharedMemory region) {
+                   const ControlMessage& message, RegionMemory region) {
   Session* found = engine.FindSession(session);
   if (found == nullptr) return;
   const Result<MessageHeader> header = DecodeHeader(message.bytes);

@@ -14,7 +14,7 @@ namespace harmonaize::daemon {
 /// Answers one request of a session that has said hello, now or once the answer is known. `region`
 /// is what a RegisterRegionRequest brought, mapped already. Engine thread only.
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
-                   const ControlMessage& message, SharedMemory region);
+                   const ControlMessage& message, RegionMemory region);
 
 /// Answers a status request, which needs no session: an operator's look must not count as a tenant.
 /// Engine thread only.

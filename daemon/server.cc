@@ -17,6 +17,7 @@
 #include "daemon/requests.h"
 #include "daemon/version.h"
 #include "src/base/log.h"
+#include "src/memory/memory_node.h"
 #include "src/memory/process_memory.h"
 
 namespace harmonaize::daemon {
@@ -55,17 +56,32 @@ bool ReachesPrivateMemory(pid_t process, const HelloRequest& hello) {
          value == hello.probe_value;
 }
 
+/// The node on which the memory lies, by a few of its pages; -1 for several, and on hosts with one.
+int NodeOf(const Mapping& mapping) {
+  static const bool kSeveralNodes = MemoryNodeCount() > 1;
+  if (!kSeveralNodes) return -1;
+  const int first = NodeOfPage(mapping.data());
+  for (const size_t quarter : {1, 2, 3, 4}) {
+    if (NodeOfPage(mapping.data() + (mapping.size() - 1) / 4 * quarter) != first) return -1;
+  }
+  return first;
+}
+
 /// The memory that a tenant registers.
-Result<SharedMemory> MapRegion(const MessageHeader& header, ControlMessage& message) {
+Result<RegionMemory> MapRegion(const MessageHeader& header, ControlMessage& message) {
   const auto request = DecodeBody<RegisterRegionRequest>(header, message.bytes);
   if (!request.ok()) return request.status();
   if (message.descriptors.size() != 1) {
     return InvalidArgument("a region comes with one descriptor");
   }
-  Result<Mapping> mapping = MapForeign(message.descriptors.front().get(), request->bytes);
+  Result<Mapping> mapping =
+      MapForeign(message.descriptors.front().get(), request->bytes, HugePageFiles::kAccept);
   if (!mapping.ok()) return mapping.status();
   madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE);
-  return SharedMemory{std::move(message.descriptors.front()), std::move(*mapping)};
+  FaultGuard guard(mapping->data(), mapping->size());
+  const int node = NodeOf(*mapping);
+  return RegionMemory{std::move(message.descriptors.front()), std::move(*mapping), std::move(guard),
+                      node};
 }
 
 }  // namespace
@@ -235,11 +251,11 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
 void Server::Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
                      ControlMessage message) {
   auto shared = std::make_shared<ControlMessage>(std::move(message));
-  auto region = std::make_shared<SharedMemory>();
+  auto region = std::make_shared<RegionMemory>();
   const Result<MessageHeader> header = DecodeHeader(shared->bytes);
   if (header.ok() && header->type == MessageType::kRegisterRegion) {
     // Mapped here, on the thread that may take its time.
-    Result<SharedMemory> mapped = MapRegion(*header, *shared);
+    Result<RegionMemory> mapped = MapRegion(*header, *shared);
     if (!mapped.ok()) return connection->ReplyFailure(header->type, mapped.status());
     *region = std::move(*mapped);
   }

@@ -224,7 +224,7 @@ Status Session::CloseStream(uint32_t stream) {
   return Status::Ok();
 }
 
-uint32_t Session::AddRegion(SharedMemory memory) {
+uint32_t Session::AddRegion(RegionMemory memory) {
   // kPrivateMemory and kNoBuffer are never reached: quotas end long before.
   const uint32_t id = next_region_++;
   regions_[id] = std::make_unique<Region>(id, std::move(memory));

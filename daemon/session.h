@@ -69,7 +69,7 @@ class Session {
   Result<OpenedStream> OpenStream();
   Status CloseStream(uint32_t stream);
 
-  uint32_t AddRegion(SharedMemory memory);
+  uint32_t AddRegion(RegionMemory memory);
   Region* FindRegion(uint32_t id);
   /// The region's mapping, for the caller to unmap. Only when idle.
   Mapping RemoveRegion(uint32_t id);

@@ -25,19 +25,27 @@ LAYERS = [
 LIBRARY = [module for layer in LAYERS for module in layer]
 BELOW_CLIENT = [module for module in LIBRARY if module != "src/client"]
 
+# What brings libraries that must not be loaded into a tenant (hwloc): the client and what stands on
+# it go without, and so must whatever the client includes.
+NOT_FOR_TENANTS = ["src/topology"]
+TENANT_SIDE = [module for module in LIBRARY if module not in NOT_FOR_TENANTS]
+
 # What stands on the library sees of it what is listed here, and itself.
 TOPS = {
     # The public headers stand alone: a user gets nothing else.
     "include": [],
     "daemon": BELOW_CLIENT,
-    "cli": LIBRARY,
-    "shim": LIBRARY + ["include"],
-    "plugins": LIBRARY + ["include"],
-    "perf": ["include", "src/base", "src/numerics"],
+    "cli": TENANT_SIDE,
+    "shim": TENANT_SIDE + ["include"],
+    "plugins": TENANT_SIDE + ["include"],
+    "perf": ["include", "src/base", "src/numerics", "src/topology"],
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
     "tests": LIBRARY + ["include", "daemon", "cli", "shim", "plugins", "perf", "examples"],
 }
+
+# Modules that see less than their layer would let them.
+ONLY_SEES = {"src/topology": ["src/base", "src/schedule"]}
 
 SOURCES = {".h", ".hpp", ".c", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
@@ -51,6 +59,10 @@ def may_see():
     for layer in LAYERS:
         for module in layer:
             seen[module] = below + [module]
+            if module in ONLY_SEES:
+                seen[module] = ONLY_SEES[module] + [module]
+            elif module == "src/client":
+                seen[module] = [one for one in seen[module] if one not in NOT_FOR_TENANTS]
         below = below + layer
     for top, allowed in TOPS.items():
         seen[top] = allowed + [top]
@@ -184,6 +196,13 @@ SELF_TESTS = [
     ({"src/base/a.h": "int a;\n"}, "lacks #pragma once"),
     ({"src/numerics/a-inl.h": "int a;\n"}, None),
     ({"src/unheard/a.cc": ""}, "no module"),
+    ({"src/client/a.cc": '#include "src/topology/b.h"\n', "src/topology/b.h": ""},
+     "src/client may include"),
+    ({"shim/a.cc": '#include "src/topology/b.h"\n', "src/topology/b.h": ""}, "shim may include"),
+    ({"src/topology/a.cc": '#include "src/schedule/b.h"\n', "src/schedule/b.h": ""}, None),
+    ({"src/topology/a.cc": '#include "src/ipc/b.h"\n', "src/ipc/b.h": ""},
+     "src/topology may include"),
+    ({"src/executor/a.cc": '#include "src/topology/b.h"\n', "src/topology/b.h": ""}, None),
     ({"tests/unit/a.cc": '#include "daemon/b.h"\n', "daemon/b.h": ""}, None),
     ({"daemon/a.cc": '#include "tests/b.h"\n', "tests/b.h": ""}, "stands beside"),
 ]

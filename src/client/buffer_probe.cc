@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "src/client/populate_pages.h"
+#include "src/memory/populate_pages.h"
 
 namespace harmonaize {
 namespace {

@@ -1,10 +1,9 @@
 #include "src/client/memory.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "src/base/log.h"
+#include "src/client/region_pages.h"
 
 namespace harmonaize {
 
@@ -15,17 +14,13 @@ RegionTable& RegionTable::Get() {
 }
 
 Result<void*> RegionTable::Allocate(size_t bytes) {
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  if (bytes == 0) bytes = 1;
-  if (bytes > SIZE_MAX - page) return InvalidArgument("cannot allocate {} bytes", bytes);
-  const size_t rounded = (bytes + page - 1) / page * page;
-  Result<SharedMemory> memory = CreateSharedMemory("harmonaize", rounded);
-  if (!memory.ok()) return memory.status();
+  Result<RegionPages> pages = AllocateRegionPages(bytes == 0 ? 1 : bytes, WantedHugePages());
+  if (!pages.ok()) return pages.status();
   auto region = std::make_shared<Region>();
-  region->memory = std::move(*memory);
+  region->memory = std::move(pages->memory);
   void* address = region->memory.mapping.data();
-  // Taken by the kernel as a hint: fewer page faults on both sides where it has huge pages to give.
-  madvise(address, rounded, MADV_HUGEPAGE);
+  Log(LogLevel::kInfo, kLogAllocation, "{} bytes of shared memory at {}: {}",
+      region->memory.mapping.size(), address, pages->description);
   const std::unique_lock lock(mutex_);
   regions_[reinterpret_cast<uintptr_t>(address)] = std::move(region);
   generation_.fetch_add(1, std::memory_order_release);

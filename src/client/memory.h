@@ -20,7 +20,8 @@ class RegionTable {
  public:
   static RegionTable& Get();
 
-  /// Fresh zeroed shared memory of at least `bytes` bytes, page aligned.
+  /// Fresh zeroed shared memory of at least `bytes` bytes, page aligned, on the pages that
+  /// AllocateRegionPages finds for it.
   Result<void*> Allocate(size_t bytes);
   /// Gives back what Allocate returned; kInvalidArgument for any other address. Waits until the
   /// daemon has no operation on it.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "src/client/populate_pages.h"
+#include "src/memory/populate_pages.h"
 
 namespace harmonaize {
 namespace {
@@ -64,8 +64,10 @@ Result<PeerMemory::Region*> PeerMemory::Map(Session& session, uint32_t member, i
       session.Call<MapPeerRegionReply>(request, {}, {}, &descriptors);
   if (!reply.ok()) return reply.status();
   if (descriptors.size() != 1) return InternalError("the daemon sent no region to map");
-  Result<Mapping> mapping = MapForeign(descriptors.front().get(), reply->bytes);
+  Result<Mapping> mapping =
+      MapForeign(descriptors.front().get(), reply->bytes, HugePageFiles::kAccept);
   if (!mapping.ok()) return mapping.status();
+  // Of the same user, who is trusted not to make holes in it.
   madvise(mapping->data(), mapping->size(), MADV_DONTFORK);
   madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE);
   const uint64_t chunks = (mapping->size() + kChunkBytes - 1) / kChunkBytes;

@@ -31,6 +31,8 @@ struct Binding {
   /// The owner promises to call Executor::Help until it returns false after Start: one thread less
   /// is woken then, and none at all for an operation of one unit. No effect with private buffers.
   bool helpable = false;
+  /// The node on which all the memory lies, as WorkerPlace::node; -1: on several, or unknown.
+  int node = -1;
 };
 
 /// What a Binding becomes: checked, copied, cut. Read-only while the execution runs.
@@ -48,6 +50,7 @@ struct BoundProgram {
   bool non_temporal = false;
   bool any_private = false;
   bool helpable = false;      ///< Promised, and possible.
+  int node = -1;              ///< As bound.
   bool beyond_cache = false;  ///< Reads and writes more than the last-level cache holds.
 };
 

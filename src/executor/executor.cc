@@ -1,5 +1,6 @@
 #include "src/executor/executor.h"
 
+#include <fmt/ranges.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -26,21 +27,45 @@ constexpr uint64_t kAllSlots = ~uint64_t{0};
 
 constexpr uint64_t kStopGraceNanoseconds = 100'000'000;
 
-Status PinCallingThread(int cpu) {
-  if (cpu < 0 || cpu >= CPU_SETSIZE) return InvalidArgument("executor: no CPU {}", cpu);
+Status KeepCallingThreadOn(const std::vector<int>& processors) {
+  if (processors.empty()) return Status::Ok();
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(cpu), &set);
+  for (const int processor : processors) {
+    if (processor < 0 || processor >= CPU_SETSIZE) {
+      return InvalidArgument("executor: no processor {}", processor);
+    }
+    CPU_SET(static_cast<size_t>(processor), &set);
+  }
   const int error = pthread_setaffinity_np(pthread_self(), sizeof set, &set);
   return error == 0 ? Status::Ok()
-                    : ErrnoError(error, fmt::format("executor: cannot run on CPU {}", cpu));
+                    : ErrnoError(error, fmt::format("executor: cannot run on processor {}",
+                                                    fmt::join(processors, ", ")));
+}
+
+/// The node that worker `index` is near, or -1.
+int NodeOfWorker(const std::vector<WorkerPlace>& places, size_t index) {
+  if (places.empty()) return -1;
+  const int node = places[index % places.size()].node;
+  return node < kMaxNodes ? node : -1;
+}
+
+/// Bit n: some of `workers` workers are near node n.
+uint32_t NodesOfWorkers(const std::vector<WorkerPlace>& places, int workers) {
+  uint32_t nodes = 0;
+  for (int i = 0; i < workers; ++i) {
+    const int node = NodeOfWorker(places, static_cast<size_t>(i));
+    if (node >= 0) nodes |= uint32_t{1} << node;
+  }
+  return nodes;
 }
 
 }  // namespace
 
 /// One thread's own things. Counters are written by the thread alone, so a load and a store do.
 struct Executor::Worker {
-  Worker(int worker_index, size_t staging_bytes) : index(worker_index), runner(staging_bytes) {
+  Worker(int worker_index, int worker_node, size_t staging_bytes)
+      : index(worker_index), node(worker_node), runner(staging_bytes) {
     cursor.from_the_end = worker_index % 2 != 0;
   }
 
@@ -58,6 +83,7 @@ struct Executor::Worker {
   }
 
   const int index;
+  const int node;  ///< Whose memory is near; -1: none in particular.
   UnitRunner runner;
   WorkBoard::Cursor cursor;
   std::thread thread;
@@ -73,9 +99,10 @@ struct Executor::Worker {
 Executor::Executor(Options options)
     : options_(std::move(options)),
       machine_{options_.workers, options_.cache_bytes, options_.last_level_bytes},
+      board_(NodesOfWorkers(options_.places, options_.workers)),
       workers_(static_cast<size_t>(options_.workers)),
       lost_(static_cast<size_t>(options_.workers)),
-      helper_(std::make_shared<Worker>(options_.workers, size_t{0})) {
+      helper_(std::make_shared<Worker>(options_.workers, -1, size_t{0})) {
   Calibrate(throughput_);
 }
 
@@ -99,11 +126,13 @@ Result<std::unique_ptr<Executor>> Executor::Create(Options options) {
 }
 
 Status Executor::StartWorker(int index) {
-  auto worker = std::make_shared<Worker>(index, UsualStagingBytes(machine_));
+  auto worker =
+      std::make_shared<Worker>(index, NodeOfWorker(options_.places, static_cast<size_t>(index)),
+                               UsualStagingBytes(machine_));
   const auto main = [this, worker] {
-    if (!options_.cpus.empty()) {
-      worker->start_status = PinCallingThread(
-          options_.cpus[static_cast<size_t>(worker->index) % options_.cpus.size()]);
+    if (!options_.places.empty()) {
+      worker->start_status = KeepCallingThreadOn(
+          options_.places[static_cast<size_t>(worker->index) % options_.places.size()].processors);
     }
     pthread_setname_np(pthread_self(), fmt::format("hz-worker-{}", worker->index).c_str());
     // Release: start_status, for Create. A replacement works unpinned rather than not at all.
@@ -138,7 +167,7 @@ Executor::~Executor() {
 void Executor::WorkerLoop(Worker& worker) {
   bool has_searched = false;  // since it last had a unit, or there was no work at all
   while (!stopping_.load(std::memory_order_relaxed)) {
-    std::optional<WorkBoard::Unit> unit = board_.Take(kAllSlots, worker.cursor);
+    std::optional<WorkBoard::Unit> unit = Take(worker);
     if (!unit) {
       has_searched = true;
       unit = Search(worker);
@@ -156,6 +185,17 @@ void Executor::WorkerLoop(Worker& worker) {
   }
 }
 
+// A unit whose memory is near, or lies nowhere in particular, before one that others are nearer to;
+// but that one before none.
+std::optional<WorkBoard::Unit> Executor::Take(Worker& worker) {
+  const uint64_t elsewhere = board_.slots_away_from(worker.node);
+  if (elsewhere != 0) {
+    std::optional<WorkBoard::Unit> unit = board_.Take(~elsewhere, worker.cursor);
+    if (unit) return unit;
+  }
+  return board_.Take(kAllSlots, worker.cursor);
+}
+
 // Looks for work for a while.
 std::optional<WorkBoard::Unit> Executor::Search(Worker& worker) {
   std::optional<WorkBoard::Unit> unit;
@@ -163,7 +203,7 @@ std::optional<WorkBoard::Unit> Executor::Search(Worker& worker) {
   const uint64_t end = MonotonicNanoseconds() + options_.spin_nanoseconds;
   do {
     PauseBriefly();
-    unit = board_.Take(kAllSlots, worker.cursor);
+    unit = Take(worker);
   } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
   parking_.EndSearch();
   return unit;

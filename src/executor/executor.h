@@ -56,12 +56,13 @@ struct ExecutorCounters {
 ///   while (Execution* done = executor.TakeFinished()) ...
 ///
 /// Executions that run at the same time are served in turn, unit by unit. Up to 64 run at once,
-/// more wait in the order of Start.
+/// more wait in the order of Start. A worker with a place near some memory takes units of
+/// executions whose memory lies elsewhere (Binding::node) only when there are no others.
 class Executor {
  public:
   struct Options {
     int workers = 1;                       ///< 1 to kMaxWorkers.
-    std::vector<int> cpus = {};            ///< Worker i runs on cpus[i mod size]; empty: anywhere.
+    std::vector<WorkerPlace> places = {};  ///< Worker i's is places[i mod size]; empty: anywhere.
     size_t cache_bytes = size_t{1} << 20;  ///< Of one core (second level).
     size_t last_level_bytes = size_t{32} << 20;  ///< Of all cores together.
     /// How long a worker that runs out of work looks for more before it sleeps. A wake-up takes 5
@@ -127,6 +128,7 @@ class Executor {
 
   Status StartWorker(int index);
   void WorkerLoop(Worker& worker);
+  std::optional<WorkBoard::Unit> Take(Worker& worker);
   std::optional<WorkBoard::Unit> Search(Worker& worker);
   bool RunUnit(Worker& worker, const WorkBoard::Unit& unit);
   void WakeForLeft(const WorkBoard::Unit& unit);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 namespace harmonaize {
 
@@ -13,6 +14,17 @@ struct Machine {
   /// The cache that all cores share. An operation that touches as much writes past the caches.
   size_t last_level_bytes = size_t{32} << 20;
 };
+
+/// Where a worker runs.
+struct WorkerPlace {
+  /// The processors that it may run on, by the kernel's numbers; empty: anywhere.
+  std::vector<int> processors = {};
+  /// The memory that is near to all of these, 0 to kMaxNodes - 1; -1: none in particular.
+  int node = -1;
+};
+
+/// More nodes than that are served like memory that lies nowhere in particular.
+inline constexpr int kMaxNodes = 16;
 
 /// Sets of workers are 64-bit masks. Far fewer saturate any memory we know.
 inline constexpr int kMaxWorkers = 64;

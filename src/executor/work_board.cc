@@ -29,6 +29,7 @@ bool WorkBoard::Post(Execution* execution) {
   const bool is_left = execution->bound_.helpable && execution->units() == 1;
   left_to_owner_.store(is_left ? left_to_owner | bit : left_to_owner & ~bit,
                        std::memory_order_relaxed);
+  NotePlace(bit, execution->bound_.node);
   execution->slot_ = index;
   execution->pending_.store(execution->units(), std::memory_order_relaxed);
   Slot& slot = slots_[static_cast<size_t>(index)];
@@ -41,6 +42,18 @@ bool WorkBoard::Post(Execution* execution) {
   // are read-modify-writes, so those after the first see it too.
   slot.unclaimed.store(Pack(0, execution->units()), std::memory_order_release);
   return true;
+}
+
+// Relaxed, all of it: who goes by an old mask takes a unit in another order.
+void WorkBoard::NotePlace(uint64_t bit, int node) {
+  const bool has_threads = node >= 0 && node < kMaxNodes && (nodes_ >> node & 1) != 0;
+  for (uint32_t left = nodes_; left != 0; left &= left - 1) {
+    const int other = std::countr_zero(left);
+    std::atomic<uint64_t>& away = away_from_[static_cast<size_t>(other)];
+    const uint64_t before = away.load(std::memory_order_relaxed);
+    const uint64_t after = has_threads && other != node ? before | bit : before & ~bit;
+    if (after != before) away.store(after, std::memory_order_relaxed);
+  }
 }
 
 void WorkBoard::Retire(Execution* execution) {

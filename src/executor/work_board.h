@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "src/executor/execution.h"
+#include "src/executor/machine.h"
 
 namespace harmonaize {
 
@@ -38,6 +39,9 @@ class WorkBoard {
     bool from_the_end = false;
   };
 
+  /// Bit n of `nodes`: there are threads that take units and are near the memory of node n.
+  explicit WorkBoard(uint32_t nodes = 0) : nodes_(nodes) {}
+
   /// Owner only. Puts an execution of at least one unit up; false when all slots are taken.
   bool Post(Execution* execution);
   /// Owner only. Frees the slot of an execution that finished.
@@ -45,6 +49,12 @@ class WorkBoard {
 
   /// Takes one unit of an execution in one of `slots`, if there is any.
   std::optional<Unit> Take(uint64_t slots, Cursor& cursor);
+
+  /// The slots whose execution has its memory on a node other than `node`, with threads of its own.
+  /// A preference, and no more: it may be out of date. None for `node` < 0.
+  uint64_t slots_away_from(int node) const {
+    return node < 0 ? 0 : away_from_[static_cast<size_t>(node)].load(std::memory_order_relaxed);
+  }
 
   /// Takes all unclaimed units of an execution of which the caller holds a unit (or is the owner).
   uint32_t TakeRest(const Execution& execution);
@@ -69,6 +79,7 @@ class WorkBoard {
 
   std::optional<Unit> TakeFrom(int slot, bool from_the_end);
   void ClearActive(int slot);
+  void NotePlace(uint64_t bit, int node);
 
   // Bit s: slot s may have unclaimed units. Set by the owner before there are any; cleared by who
   // takes the last one, before that unit is completed and so never for the slot's next execution.
@@ -76,6 +87,9 @@ class WorkBoard {
   // Bit s: what is in slot s is helpable and one unit. Written by the owner before the slot's bit
   // in active_ is.
   std::atomic<uint64_t> left_to_owner_{0};
+  const uint32_t nodes_;
+  // By node, bit s: what is in slot s lies on another one. Written by the owner when it posts.
+  std::array<std::atomic<uint64_t>, kMaxNodes> away_from_{};
   std::array<Slot, kSlots> slots_;
   alignas(64) uint64_t free_slots_ = ~uint64_t{0};
   uint64_t helpable_slots_ = 0;

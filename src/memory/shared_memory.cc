@@ -10,6 +10,9 @@
 
 #include <limits>
 
+#include "src/memory/memory_node.h"
+#include "src/memory/populate_pages.h"
+
 namespace harmonaize {
 namespace {
 
@@ -21,17 +24,37 @@ Result<Mapping> MapShared(int descriptor, uint64_t bytes) {
   return Mapping(static_cast<std::byte*>(address), bytes);
 }
 
+constexpr uint64_t kLargestFile = std::numeric_limits<off_t>::max();
+
+/// Clearing one takes some milliseconds, during which a thread of ours does nothing else.
+constexpr uint64_t kLargestForeignPage = uint64_t{32} << 20;
+
 bool IsPossibleSize(uint64_t bytes) {
-  return bytes > 0 && bytes <= static_cast<uint64_t>(std::numeric_limits<off_t>::max());
+  return bytes > 0 && bytes <= kLargestFile;
 }
 
-Status CheckFileSystem(int descriptor) {
+Status CheckHugePages(uint64_t page_bytes, uint64_t expected_size) {
+  if (page_bytes == 0 || page_bytes > kLargestForeignPage) {
+    return InvalidArgument("shared memory: pages of {} bytes, possible are up to {}", page_bytes,
+                           kLargestForeignPage);
+  }
+  if (expected_size % page_bytes != 0) {
+    return InvalidArgument("shared memory: {} bytes are no whole number of huge pages of {} bytes",
+                           expected_size, page_bytes);
+  }
+  return Status::Ok();
+}
+
+Status CheckFileSystem(int descriptor, uint64_t expected_size, HugePageFiles huge_pages) {
   struct statfs file_system;
   if (fstatfs(descriptor, &file_system) != 0) {
     return InvalidArgument("shared memory: not a usable descriptor ({})",
                            ErrnoError(errno, "fstatfs").message());
   }
   const auto magic = static_cast<uint64_t>(file_system.f_type);
+  if (magic == HUGETLBFS_MAGIC && huge_pages == HugePageFiles::kAccept) {
+    return CheckHugePages(static_cast<uint64_t>(file_system.f_bsize), expected_size);
+  }
   if (magic == HUGETLBFS_MAGIC) {
     return InvalidArgument(
         "shared memory: huge page files are refused, their faults can fail; use memfd_create "
@@ -71,19 +94,11 @@ Status CheckSize(int descriptor, uint64_t expected_size) {
   return Status::Ok();
 }
 
-}  // namespace
-
-void Mapping::Reset() {
-  if (data_ != nullptr) munmap(data_, size_);
-  data_ = nullptr;
-  size_ = 0;
-}
-
-Result<SharedMemory> CreateSharedMemory(const char* name, uint64_t bytes) {
+Result<SharedMemory> Create(const char* name, uint64_t bytes, unsigned flags) {
   if (!IsPossibleSize(bytes)) {
     return InvalidArgument("shared memory: {} bytes is no possible size", bytes);
   }
-  FileDescriptor descriptor(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  FileDescriptor descriptor(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
   if (!descriptor.valid()) return ErrnoError(errno, "shared memory: memfd_create");
   if (ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) {
     return ErrnoError(errno, fmt::format("shared memory: cannot make it {} bytes long", bytes));
@@ -96,11 +111,49 @@ Result<SharedMemory> CreateSharedMemory(const char* name, uint64_t bytes) {
   return SharedMemory{std::move(descriptor), std::move(*mapping)};
 }
 
-Result<Mapping> MapForeign(int descriptor, uint64_t expected_size) {
+}  // namespace
+
+void Mapping::Reset() {
+  if (data_ != nullptr) munmap(data_, size_);
+  data_ = nullptr;
+  size_ = 0;
+}
+
+uint64_t HugePageBytes() {
+  const FileDescriptor descriptor(memfd_create("harmonaize-probe", MFD_CLOEXEC | MFD_HUGETLB));
+  struct statfs file_system;
+  if (!descriptor.valid() || fstatfs(descriptor.get(), &file_system) != 0) return 0;
+  return static_cast<uint64_t>(file_system.f_bsize);
+}
+
+Result<SharedMemory> CreateSharedMemory(const char* name, uint64_t bytes) {
+  return Create(name, bytes, 0);
+}
+
+Result<SharedMemory> CreateHugePageMemory(const char* name, uint64_t bytes) {
+  const uint64_t page = HugePageBytes();
+  if (page == 0) return SystemError("shared memory: the kernel has no huge pages for it");
+  if (!IsPossibleSize(bytes) || bytes > kLargestFile - page) {
+    return InvalidArgument("shared memory: {} bytes is no possible size", bytes);
+  }
+  Result<SharedMemory> memory = Create(name, (bytes + page - 1) / page * page, MFD_HUGETLB);
+  if (!memory.ok()) return memory;
+  const Mapping& mapping = memory->mapping;
+  PreferNearMemory(mapping.data(), mapping.size());
+  // The mapping has reserved the pages of the pool, but a control group may still refuse them: with
+  // an error now, or with SIGBUS later.
+  if (!PopulatePages(mapping.data(), mapping.size(), PageUse::kWrite)) {
+    return ErrnoError(
+        errno, fmt::format("shared memory: cannot get {} bytes of huge pages", mapping.size()));
+  }
+  return memory;
+}
+
+Result<Mapping> MapForeign(int descriptor, uint64_t expected_size, HugePageFiles huge_pages) {
   if (!IsPossibleSize(expected_size)) {
     return InvalidArgument("shared memory: {} bytes is no possible size", expected_size);
   }
-  HZ_RETURN_IF_ERROR(CheckFileSystem(descriptor));
+  HZ_RETURN_IF_ERROR(CheckFileSystem(descriptor, expected_size, huge_pages));
   // The seal first, then the size: in the other order it could shrink in between.
   HZ_RETURN_IF_ERROR(CheckSeals(descriptor));
   HZ_RETURN_IF_ERROR(CheckSize(descriptor, expected_size));

@@ -54,16 +54,34 @@ struct SharedMemory {
 /// kernel refuses.
 Result<SharedMemory> CreateSharedMemory(const char* name, uint64_t bytes);
 
+/// The same on pages of the kernel's default huge size, from the pool that the host has reserved
+/// (vm.nr_hugepages); `bytes` is rounded up to whole pages. All pages are there when it returns,
+/// near the calling thread if possible: an access cannot fail later. Errors: kInvalidArgument for a
+/// size of 0 or one that no file can have; kSystemError when the pool, or this process's share of
+/// it, is too small, or the kernel has no such pages (before Linux 5.14 none that this serves).
+Result<SharedMemory> CreateHugePageMemory(const char* name, uint64_t bytes);
+
+/// What a huge page of that kind holds; 0 where the kernel has none.
+uint64_t HugePageBytes();
+
+/// Whether MapForeign takes files on huge pages. A page that a hole was punched for, when the pool
+/// is empty, raises SIGBUS at the next access, and no seal that leaves the memory writable for
+/// those who map it later prevents the hole. So: where every owner of the descriptor is trusted, or
+/// under a FaultGuard.
+enum class HugePageFiles { kRefuse, kAccept };
+
 /// Maps `expected_size` bytes of a descriptor that was not made here, from its start, shared and
 /// writable. The descriptor may come from someone hostile. What is checked, and why:
-/// - it is a tmpfs file: a disk or FUSE file could make any access wait for its owner for ever, and
-///   a hugetlbfs file faults with SIGBUS when its pool runs dry;
+/// - it is a tmpfs file: a disk or FUSE file could make any access wait for its owner for ever.
+///   With HugePageFiles::kAccept a hugetlbfs file will do, of pages of 32 MiB at most (the kernel
+///   clears a page in one go, in whichever thread touches it first) and announced with whole pages;
 /// - it is sealed against shrinking: truncation would turn any access into SIGBUS. Only a memfd can
 ///   carry that seal, a file in a mounted (thus size-limited) tmpfs cannot;
 /// - it holds at least `expected_size` bytes now, and by the seal from now on.
 /// The owner can still change the contents at any moment: read every value once, then check it.
 /// The descriptor stays the caller's and may be closed afterwards.
 /// Errors: kInvalidArgument that names what was wrong; kSystemError when mmap fails.
-Result<Mapping> MapForeign(int descriptor, uint64_t expected_size);
+Result<Mapping> MapForeign(int descriptor, uint64_t expected_size,
+                           HugePageFiles huge_pages = HugePageFiles::kRefuse);
 
 }  // namespace harmonaize

@@ -9,5 +9,10 @@ target_compile_definitions(client_device_memory_test
                            PRIVATE FAKE_CUDA_DRIVER="$<TARGET_FILE:fake_cuda_driver>")
 add_dependencies(client_device_memory_test fake_cuda_driver)
 
+harmonaize_unit_test(client_region_pages_test SOURCES client_region_pages_test.cc
+                     LINKS harmonaize_client harmonaize_test_pages)
+# It takes all huge pages of the host for a moment.
+set_tests_properties(client_region_pages_test PROPERTIES RUN_SERIAL TRUE)
+
 harmonaize_unit_test(client_rendezvous_test SOURCES client_rendezvous_test.cc
                      LINKS harmonaize_client)

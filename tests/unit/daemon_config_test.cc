@@ -29,10 +29,12 @@ TEST_F(ConfigTest, WorksWithNothing) {
 }
 
 TEST_F(ConfigTest, ReadsWhatIsGiven) {
-  const Result<Config> config =
-      Load("[workers]\ncount = 3\ncpus = [0, 1]\n[quota]\nsessions = 5\n[socket]\nmode = 0o660\n");
+  const Result<Config> config = Load(
+      "[workers]\ncount = 3\nplacement = \"nodes\"\ncpus = [0, 1]\n[quota]\nsessions = "
+      "5\n[socket]\nmode = 0o660\n");
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config->workers, 3);
+  EXPECT_EQ(config->worker_placement, "nodes");
   EXPECT_EQ(config->worker_cpus.size(), 2u);
   EXPECT_EQ(config->quota.sessions, 5);
   EXPECT_EQ(config->socket_mode, 0660);
@@ -79,6 +81,8 @@ TEST_F(ConfigTest, WhatItPrintsItReads) {
   const Result<Config> again = Load(ConfigTemplate(*config));
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(again->workers, 7);
+  EXPECT_EQ(again->worker_placement, "auto");
+  EXPECT_FALSE(Load("[workers]\nplacement = \"somewhere\"\n").ok());
   EXPECT_EQ(again->socket_mode, config->socket_mode);
 }
 

@@ -21,7 +21,7 @@ constexpr Machine kMachine{.workers = 1, .cache_bytes = 1 << 20, .last_level_byt
 // A broadcast cut into some units; nobody runs them here.
 class BoundExecution {
  public:
-  explicit BoundExecution(uint64_t count, bool helpable = false) {
+  explicit BoundExecution(uint64_t count, bool helpable = false, int node = -1) {
     const Schedule& schedule = Program();
     const Buffer buffer{.mapped = &memory_, .process = 0, .address = 0};
     const std::array<Buffer, 2> buffers = {buffer, buffer};
@@ -32,6 +32,7 @@ class BoundExecution {
     binding.inputs = buffers;
     binding.outputs = buffers;
     binding.helpable = helpable;
+    binding.node = node;
     EXPECT_TRUE(execution.Bind(binding, kMachine).ok());
   }
 
@@ -67,6 +68,34 @@ TEST(WorkBoard, HandsOutEveryUnitOnceFromBothEnds) {
   }
   EXPECT_FALSE(board.Take(kAllSlots, front));
   EXPECT_FALSE(board.AnyWork());
+}
+
+TEST(WorkBoard, KnowsWhoseMemoryIsElsewhere) {
+  WorkBoard board(0b101);  // threads near nodes 0 and 2
+  BoundExecution on_0(1000, false, 0);
+  BoundExecution on_2(1000, false, 2);
+  BoundExecution on_1(1000, false, 1);  // where no thread is: nobody's, so everybody's
+  BoundExecution anywhere(1000);
+  BoundExecution beyond(1000, false, kMaxNodes);
+  for (BoundExecution* bound : {&on_0, &on_2, &on_1, &anywhere, &beyond}) {
+    ASSERT_TRUE(board.Post(&bound->execution));
+  }
+  // Slots are given in order.
+  EXPECT_EQ(board.slots_away_from(0), 0b00010u);
+  EXPECT_EQ(board.slots_away_from(2), 0b00001u);
+  EXPECT_EQ(board.slots_away_from(-1), 0u);
+  WorkBoard::Cursor cursor;
+  std::set<Execution*> taken;
+  while (const auto unit = board.Take(~board.slots_away_from(0), cursor)) {
+    taken.insert(unit->execution);
+  }
+  EXPECT_EQ(taken, (std::set<Execution*>{&on_0.execution, &on_1.execution, &anywhere.execution,
+                                         &beyond.execution}));
+  // A slot's next execution says anew where it lies.
+  board.Retire(&on_0.execution);
+  BoundExecution next(1000);
+  ASSERT_TRUE(board.Post(&next.execution));
+  EXPECT_EQ(board.slots_away_from(2), 0u);
 }
 
 TEST(WorkBoard, ServesExecutionsInTurn) {

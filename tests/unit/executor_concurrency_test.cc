@@ -71,7 +71,8 @@ class ManyStreams {
     stream.canceled = false;
     stream.run->Fill(stream.rounds);
     const bool helpable = random_() % 2 == 0;
-    const Status bound = stream.run->Bind(stream.execution, executor_->machine(), helpable);
+    const int node = static_cast<int>(random_() % 4) - 1;  // none, and more than there are workers
+    const Status bound = stream.run->Bind(stream.execution, executor_->machine(), helpable, node);
     ASSERT_TRUE(bound.ok()) << bound.ToString();
     executor_->Start(&stream.execution);
   }
@@ -117,6 +118,27 @@ TEST(ExecutorConcurrency, ManyStreamsDoNotDisturbEachOther) {
   EXPECT_EQ(counters.failed_operations, 0u);
   EXPECT_EQ(counters.workers.size(), 3u);
   EXPECT_GT(counters.bytes, 0u);
+}
+
+TEST(ExecutorConcurrency, WorkersNearSomeMemoryServeAllOfIt) {
+  // As on two nodes; the processors are this machine's, whatever it has.
+  TestExecutor executor({.workers = 3, .places = {{.node = 0}, {.node = 1}}});
+  ManyStreams streams(executor, 20, 30, true);
+  streams.Run();
+  EXPECT_EQ(executor->Counters().operations, 600u);
+}
+
+TEST(ExecutorConcurrency, AWorkerTakesWhatIsFarWhenNothingIsNear) {
+  TestExecutor executor({.workers = 1, .places = {{.node = 0}}});
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
+  for (const int node : {0, 1, -1, kMaxNodes, 1 << 20}) {
+    run.Fill(node);
+    Execution execution;
+    ASSERT_TRUE(run.Bind(execution, executor->machine(), false, node).ok());
+    executor->Start(&execution);
+    ASSERT_EQ(executor.Wait(), &execution);
+    EXPECT_TRUE(execution.status().ok());
+  }
 }
 
 TEST(ExecutorConcurrency, RandomCancelsHitOnlyTheirExecution) {
@@ -225,9 +247,12 @@ TEST(ExecutorConcurrency, EstimatesGrowWithTheWork) {
 TEST(Executor, RefusesBadOptions) {
   EXPECT_EQ(Executor::Create({.workers = 0}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(Executor::Create({.workers = 65}).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(Executor::Create({.cpus = {100'000}}).status().code(), Code::kInvalidArgument);
-  EXPECT_FALSE(Executor::Create({.workers = 2, .cpus = {0, 1000}}).ok());
-  EXPECT_TRUE(Executor::Create({.workers = 2, .cpus = {0}}).ok());
+  EXPECT_EQ(Executor::Create({.places = {{.processors = {100'000}}}}).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_FALSE(
+      Executor::Create({.workers = 2, .places = {{.processors = {0}}, {.processors = {1000}}}})
+          .ok());
+  EXPECT_TRUE(Executor::Create({.workers = 2, .places = {{.processors = {0}}}}).ok());
 }
 
 }  // namespace

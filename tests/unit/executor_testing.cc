@@ -235,7 +235,7 @@ void CollectiveRun::Fill(int round) {
   }
 }
 
-Status CollectiveRun::Bind(Execution& execution, const Machine& machine, bool helpable) {
+Status CollectiveRun::Bind(Execution& execution, const Machine& machine, bool helpable, int node) {
   Binding binding;
   binding.program = &schedule_.programs[0];
   binding.pieces = schedule_.pieces;
@@ -245,6 +245,7 @@ Status CollectiveRun::Bind(Execution& execution, const Machine& machine, bool he
   binding.inputs = input_buffers_;
   binding.outputs = output_buffers_;
   binding.helpable = helpable;
+  binding.node = node;
   return execution.Bind(binding, machine);
 }
 

@@ -91,7 +91,7 @@ class CollectiveRun {
 
   /// Fills the buffers anew; `round` changes all values.
   void Fill(int round);
-  Status Bind(Execution& execution, const Machine& machine, bool helpable = false);
+  Status Bind(Execution& execution, const Machine& machine, bool helpable = false, int node = -1);
   /// "" or what is wrong first.
   std::string Check() const;
 

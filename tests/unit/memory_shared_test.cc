@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 
 #include "src/memory/buffer.h"
 #include "src/memory/shared_memory.h"
+#include "tests/support/reserved_huge_pages.h"
 
 namespace harmonaize {
 namespace {
@@ -121,6 +123,54 @@ TEST(MapForeign, RefusesHugePages) {
   FileDescriptor descriptor(memfd_create("test", MFD_HUGETLB | MFD_ALLOW_SEALING));
   if (!descriptor.valid()) GTEST_SKIP() << "the kernel has no huge page files";
   ExpectRefused(descriptor.get(), 4096, "huge page");
+}
+
+TEST(MapForeign, TakesHugePagesWhereAskedTo) {
+  testing::ReservedHugePages pool(2);
+  if (!pool.available()) GTEST_SKIP() << "this host has no huge pages to give";
+  const uint64_t page = pool.page_bytes();
+  Result<SharedMemory> made = CreateHugePageMemory("test", page + 1);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  EXPECT_EQ(made->mapping.size(), 2 * page);
+  const int descriptor = made->descriptor.get();
+  ExpectRefused(descriptor, 2 * page, "huge page");
+  Result<Mapping> other = MapForeign(descriptor, 2 * page, HugePageFiles::kAccept);
+  ASSERT_TRUE(other.ok()) << other.status().ToString();
+  made->mapping.data()[2 * page - 1] = std::byte{42};
+  EXPECT_EQ(other->data()[2 * page - 1], std::byte{42});
+  for (const uint64_t bytes : {page + 4096, page - 1, 3 * page}) {
+    EXPECT_EQ(MapForeign(descriptor, bytes, HugePageFiles::kAccept).status().code(),
+              Code::kInvalidArgument)
+        << bytes;
+  }
+  EXPECT_NE(ftruncate(descriptor, 0), 0);
+}
+
+TEST(MapForeign, RefusesHugePagesThatThePoolCannotGive) {
+  testing::ReservedHugePages pool(1);
+  if (!pool.available()) GTEST_SKIP() << "this host has no huge pages to give";
+  pool.Exhaust();
+  EXPECT_EQ(CreateHugePageMemory("test", pool.page_bytes()).status().code(), Code::kSystemError);
+  // A file that promises pages it has none of: the mapping fails, not an access later.
+  FileDescriptor descriptor(memfd_create("test", MFD_HUGETLB | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(descriptor.get(), static_cast<off_t>(pool.page_bytes())), 0);
+  ASSERT_EQ(fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_EQ(MapForeign(descriptor.get(), pool.page_bytes(), HugePageFiles::kAccept).status().code(),
+            Code::kSystemError);
+}
+
+TEST(MapForeign, RefusesGiganticPages) {
+  FileDescriptor descriptor(memfd_create("test", MFD_HUGETLB | MFD_HUGE_1GB | MFD_ALLOW_SEALING));
+  if (!descriptor.valid()) GTEST_SKIP() << "the kernel has no pages of 1 GiB";
+  ASSERT_EQ(ftruncate(descriptor.get(), 1 << 30), 0);
+  Result<Mapping> mapping = MapForeign(descriptor.get(), 1 << 30, HugePageFiles::kAccept);
+  EXPECT_EQ(mapping.status().code(), Code::kInvalidArgument);
+}
+
+TEST(CreateHugePageMemory, RefusesImpossibleSizes) {
+  if (HugePageBytes() == 0) GTEST_SKIP() << "the kernel has no huge page files";
+  EXPECT_EQ(CreateHugePageMemory("test", 0).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(CreateHugePageMemory("test", ~uint64_t{0}).status().code(), Code::kInvalidArgument);
 }
 
 TEST(MapForeign, RefusesOtherFiles) {

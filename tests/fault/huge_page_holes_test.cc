@@ -1,0 +1,118 @@
+// Registered memory on huge pages whose owner makes holes in it, while the host has no pages left:
+// any access of the daemon raises SIGBUS. It must be the owner's loss alone.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "tests/fault/hostile_session.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/rank_runner.h"
+#include "tests/support/reserved_huge_pages.h"
+
+namespace harmonaize::testing {
+namespace {
+
+constexpr int kPages = 8;
+
+class HugePageHolesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!pool_.available()) GTEST_SKIP() << "this host has no huge pages to give";
+    Result<SharedMemory> memory = CreateHugePageMemory("tenant", bytes());
+    ASSERT_TRUE(memory.ok()) << memory.status().ToString();
+    memory_ = std::move(*memory);
+    RegisterRegionRequest request;
+    request.bytes = bytes();
+    const int descriptors[] = {memory_.descriptor.get()};
+    const Status registered = session_.Ask(request, descriptors);
+    ASSERT_TRUE(registered.ok()) << registered.ToString();
+    region_ = session_.LastReply<RegisterRegionReply>().region;
+    member_ = session_.JoinAlone("holes");
+  }
+
+  uint64_t bytes() const { return kPages * pool_.page_bytes(); }
+
+  void MakeHoles() {
+    ASSERT_EQ(fallocate(memory_.descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                        static_cast<off_t>(bytes())),
+              0);
+  }
+
+  /// An all-reduce of a rank alone, from the first half of the region to the second.
+  void PostAllReduce(uint64_t sequence) {
+    OperationDescriptor descriptor;
+    descriptor.sequence = sequence;
+    descriptor.position = sequence + 1;
+    descriptor.count = bytes() / 2 / sizeof(float);
+    descriptor.type = DataType::kFloat32;
+    descriptor.member = descriptor.stream = member_;
+    descriptor.send = {0, region_, 0};
+    descriptor.receive = {bytes() / 2, region_, 0};
+    descriptor.flags = kLastOfPosition;
+    session_.Post(descriptor);
+  }
+
+  StreamSlot& stream() { return session_.segment().streams[member_]; }
+  void WaitForCompletion(uint64_t position) {
+    for (int i = 0; i < 3000 && stream().completed.load() < position; ++i) usleep(10000);
+    EXPECT_EQ(stream().completed.load(), position);
+  }
+
+  void ExpectServing() {
+    RunAsThreads(2, [](int, ncclComm_t communicator) {
+      std::vector<float> data(500'000, 1.0f);
+      EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum,
+                                communicator, nullptr));
+      EXPECT_EQ(data.back(), 2.0f);
+    });
+  }
+
+  DaemonProcess daemon_;
+  ReservedHugePages pool_{kPages};
+  HostileSession session_{daemon_.socket_path()};
+  SharedMemory memory_;
+  uint32_t region_ = 0;
+  uint32_t member_ = 0;
+};
+
+TEST_F(HugePageHolesTest, WithAnEmptyPool) {
+  pool_.Exhaust();
+  PostAllReduce(0);
+  WaitForCompletion(1);
+  EXPECT_EQ(stream().error_count.load(), 0u) << "without holes nothing is missing";
+  MakeHoles();
+  pool_.Exhaust();
+  PostAllReduce(1);
+  EXPECT_TRUE(session_.WaitUntilCutOff());
+  EXPECT_NE(session_.segment().header.goodbye.Get().find("memory"), std::string::npos);
+  ExpectServing();
+}
+
+TEST_F(HugePageHolesTest, WithPagesToFillThem) {
+  memory_.mapping.data()[bytes() - 1] = std::byte{1};
+  MakeHoles();
+  PostAllReduce(0);
+  WaitForCompletion(1);
+  EXPECT_EQ(stream().error_count.load(), 0u);
+  EXPECT_EQ(memory_.mapping.data()[bytes() - 1], std::byte{0});
+  ExpectServing();
+}
+
+TEST_F(HugePageHolesTest, PagesThatAreOnlyPromised) {
+  pool_.Exhaust();
+  const FileDescriptor empty(memfd_create("empty", MFD_HUGETLB | MFD_ALLOW_SEALING | MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(empty.get(), static_cast<off_t>(bytes())), 0);
+  ASSERT_EQ(fcntl(empty.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  RegisterRegionRequest request;
+  request.bytes = bytes();
+  const int descriptors[] = {empty.get()};
+  EXPECT_EQ(session_.Ask(request, descriptors).code(), Code::kSystemError);
+  ExpectServing();
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
