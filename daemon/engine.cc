@@ -59,6 +59,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
   const CacheSizes caches = ReadCacheSizes();
   options.cache_bytes = caches.per_core_bytes;
   options.last_level_bytes = caches.last_level_bytes;
+  options.processors = static_cast<int>(engine->calibration_.fingerprint.processors);
+  options.wake_up_nanoseconds = static_cast<uint64_t>(engine->calibration_.costs.wake_up_ns);
   options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
   Result<std::unique_ptr<Executor>> executor = Executor::Create(std::move(options));
   if (!executor.ok()) return executor.status();

@@ -108,6 +108,7 @@ std::string StatusReport(Engine& engine, uid_t reader) {
                       {"workers", engine.machine().workers}};
   if (provider) {
     report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
+    report["daemon"]["worker_wakes"] = engine.executor().Counters().worker_wakes;
     report["daemon"]["sleeps"] = engine.sleeps();
   }
   report["tenants"] = json::array();

@@ -4,6 +4,9 @@
 
 namespace harmonaize {
 
+/// Sets of workers are 64-bit masks. Far fewer saturate any memory we know.
+inline constexpr int kMaxWorkers = 64;
+
 /// What of the machine decides how work is cut.
 struct Machine {
   /// Threads that execute, the owner not counted; 1 to kMaxWorkers.
@@ -12,9 +15,8 @@ struct Machine {
   size_t cache_bytes = size_t{1} << 20;
   /// The cache that all cores share. An operation that touches as much writes past the caches.
   size_t last_level_bytes = size_t{32} << 20;
+  /// That the threads may run on: work is shared among no more.
+  int processors = kMaxWorkers;
 };
-
-/// Sets of workers are 64-bit masks. Far fewer saturate any memory we know.
-inline constexpr int kMaxWorkers = 64;
 
 }  // namespace harmonaize
