@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/client/device_memory.h"
+#include "src/client/huge_pages.h"
 #include "src/client/inline_launch.h"
 #include "src/client/memory.h"
 #include "src/client/staging.h"
@@ -146,6 +147,7 @@ class Launch {
         (waits_here && buffer->bytes <= kCopyThroughStagingBytes)) {
       return Stage(operation, buffer);
     }
+    huge_pages_.NoteUse(address, buffer->bytes);
     buffer->reference.region = kPrivateMemory;
     buffer->reference.offset = reinterpret_cast<uint64_t>(address);
     return Status::Ok();
@@ -272,6 +274,7 @@ class Launch {
 
   // Kept from launch to launch, so that the steady state allocates nothing.
   InlineLaunch inline_launch_;
+  HugePages huge_pages_;
   std::vector<Operation> offloaded_;
   std::vector<PreparedOperation> prepared_;
   std::vector<QueueUse> queues_;

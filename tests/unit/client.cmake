@@ -11,3 +11,6 @@ add_dependencies(client_device_memory_test fake_cuda_driver)
 
 harmonaize_unit_test(client_rendezvous_test SOURCES client_rendezvous_test.cc
                      LINKS harmonaize_client)
+
+harmonaize_unit_test(client_huge_pages_test SOURCES client_huge_pages_test.cc
+                     LINKS harmonaize_client)
