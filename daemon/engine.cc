@@ -136,7 +136,10 @@ void Engine::StayIdle() {
   if (now < idleness_.look_until_ns) {
     idleness_.pacer.Pause();
     // A session that has been quiet for long is heard by its doorbell alone.
-    if (++idleness_.looks % kLooksPerDoorbellCheck == 0) loop_->Wait(0);
+    if (++idleness_.looks % kLooksPerDoorbellCheck == 0) {
+      loop_->Wait(0);
+      TickIfDue();
+    }
     return;
   }
   idleness_.slept = true;
