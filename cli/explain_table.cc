@@ -31,6 +31,7 @@ constexpr CostLabel kCostLabels[] = {
     {"foreign_bytes_per_second", "process_vm_readv, its data"},
     {"round_trip_ns", "an offloaded operation without data"},
     {"wake_ns", "waking a thread"},
+    {"wake_up_ns", "until it is awake, on another processor"},
 };
 
 std::string CostAt(const Json& costs, const std::string& key) {

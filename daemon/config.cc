@@ -37,7 +37,7 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("inline.registered_bytes", -1, kMany, &config->inline_path.registered_bytes);
   reader.Integer("inline.heap_bytes", -1, kMany, &config->inline_path.heap_bytes);
   reader.Integer("inline.stream_bytes", 0, kMany, &config->inline_path.stream_bytes);
-  reader.Integer("engine.spin_microseconds", 0, 1'000'000, &config->engine_spin_us);
+  reader.Integer("engine.spin_microseconds", -1, 1'000'000, &config->engine_spin_us);
   reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
   reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
   reader.Integer("quota.sessions", 1, kMany, &config->quota.sessions);
@@ -80,7 +80,7 @@ placement = "{}"              # none, nodes or processors; auto: nodes, where th
 cpus = [{}]                      # processors to pin them to instead, in turn
 
 [engine]
-spin_microseconds = {}          # how long to look for work before sleeping
+spin_microseconds = {}          # how long to look for work before sleeping; -1: as it pays
 
 [inline]                        # operations that the ranks of a host carry out themselves
 enabled = {}

@@ -46,8 +46,9 @@ struct Config {
   std::string worker_placement = "auto";
   /// Processors to pin the workers to, in turn, whatever the placement; empty: as placed.
   std::vector<int64_t> worker_cpus;
-  /// How long the engine looks for new work before it sleeps, in microseconds.
-  int64_t engine_spin_us = 5;
+  /// How long the engine looks for new work before it sleeps, in microseconds; -1: for as long as
+  /// that pays, by what a wake-up costs here and how long recent waits took.
+  int64_t engine_spin_us = -1;
 
   InlineConfig inline_path;
 

@@ -20,6 +20,12 @@ constexpr int kDescriptorsPerTurn = 64;
 /// Rounds of the loop between looks at sleeping sessions' doorbells while there is work: a look is
 /// a system call, a round as little as a few cache misses.
 constexpr int kRoundsPerDoorbellCheck = 64;
+/// The same while it looks for work: by then every look may be a system call.
+constexpr int kLooksPerDoorbellCheck = 16;
+
+/// A session in whose ring there was nothing for this long has to ring when it comes again. Until
+/// then every sleep of the engine costs two stores more, and every round a look.
+constexpr uint64_t kCoolNanoseconds = 10'000'000;
 
 /// A worker inside one copy from a tenant's memory for longer than this is held up by that tenant.
 constexpr uint64_t kStuckNanoseconds = 1'000'000'000;
@@ -56,6 +62,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
                        : PlaceWorkersOn(host, options.workers, config.worker_cpus);
   options.cache_bytes = host.core_cache_bytes;
   options.last_level_bytes = host.last_level_cache_bytes;
+  options.processors = static_cast<int>(host.processors.size());
+  options.wake_up_nanoseconds = static_cast<uint64_t>(engine->calibration_.costs.wake_up_ns);
   options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
   Result<std::unique_ptr<Executor>> executor = Executor::Create(std::move(options));
   if (!executor.ok()) return executor.status();
@@ -97,34 +105,65 @@ void Engine::Stop(const std::string& why) {
 // The loop
 
 void Engine::Run() {
-  uint64_t idle_since_ns = 0;
   int rounds = 0;
   while (!stopping_) {
-    bool progress = loop_->RunPosted();
-    progress |= PollRings();
-    progress |= RunReady();
-    progress |= executor_->Help();
-    progress |= CollectFinished();
-    progress |= RunReady();
-    membership_.Sweep();
-    SweepSessions();
-    if (progress) {
-      idle_since_ns = 0;
-      if (++rounds % kRoundsPerDoorbellCheck == 0) {
-        loop_->Wait(0);
-        TickIfDue();
-      }
+    if (!RunRound()) {
+      StayIdle();
       continue;
     }
-    const uint64_t now = MonotonicNanoseconds();
-    if (idle_since_ns == 0) idle_since_ns = now;
-    if (now - idle_since_ns < static_cast<uint64_t>(config_.engine_spin_us) * 1000) {
-      PauseBriefly();
-      continue;
+    EndIdleness();
+    if (++rounds % kRoundsPerDoorbellCheck == 0) {
+      loop_->Wait(0);
+      TickIfDue();
     }
-    Sleep();
-    idle_since_ns = 0;
   }
+}
+
+bool Engine::RunRound() {
+  bool progress = loop_->RunPosted();
+  progress |= PollRings();
+  progress |= RunReady();
+  progress |= executor_->Help();
+  progress |= CollectFinished();
+  progress |= RunReady();
+  PublishCompleted();
+  membership_.Sweep();
+  SweepSessions();
+  return progress;
+}
+
+// Looks on for as long as that pays, then sleeps.
+void Engine::StayIdle() {
+  const uint64_t now = MonotonicNanoseconds();
+  if (idleness_.since_ns == 0) BeginIdleness(now);
+  if (now < idleness_.look_until_ns) {
+    idleness_.pacer.Pause();
+    // A session that has been quiet for long is heard by its doorbell alone.
+    if (++idleness_.looks % kLooksPerDoorbellCheck == 0) {
+      loop_->Wait(0);
+      TickIfDue();
+    }
+    return;
+  }
+  idleness_.slept = true;
+  Sleep();
+}
+
+void Engine::BeginIdleness(uint64_t now_ns) {
+  // The workers are done after a while; when a tenant comes again nobody knows.
+  WaitEstimate* const estimate = executing_ > 0 ? &waits_for_workers_ : &waits_for_tenants_;
+  uint64_t look_ns = estimate->BeginWait(static_cast<uint64_t>(calibration_.costs.wake_up_ns));
+  if (config_.engine_spin_us >= 0) look_ns = static_cast<uint64_t>(config_.engine_spin_us) * 1000;
+  idleness_ = {.since_ns = now_ns,
+               .look_until_ns = now_ns + look_ns,
+               .estimate = estimate,
+               .pacer = Pacer(crowded_)};
+}
+
+void Engine::EndIdleness() {
+  if (idleness_.since_ns == 0) return;
+  idleness_.estimate->EndWait(MonotonicNanoseconds() - idleness_.since_ns, idleness_.slept);
+  idleness_.since_ns = 0;
 }
 
 bool Engine::PollRings() {
@@ -150,9 +189,11 @@ bool Engine::DrainRing(Session& session) {
                                   config_.quota.outstanding_operations));
       return true;
     }
+    session.active_ns = (*part)->arrived_ns;
     (*part)->member->communicator->Post(*part);
     if ((*part)->stream->Arrive(*part)) ready_.push_back(*part);
   }
+  if (taken > 0) session.FreeTaken();
   if (session.ring_broken()) CutOff(session, "a submission ring whose tail makes no sense");
   return taken > 0;
 }
@@ -193,28 +234,58 @@ void Engine::Finish(PostedOperation* part, const Status& outcome) {
     part->member->slot->error.Set(outcome.message());
     part->stream->NoteFailure(outcome.code(), part->member->index);
   }
-  part->stream->Finish(&ready_);
+  if (part->stream->Finish(&ready_)) unpublished_.push_back({part->stream, &session});
   session.Retire(part);
+}
+
+// Once a round, whatever was completed in it: first to all who look, for that is quick, then to
+// those who sleep.
+void Engine::PublishCompleted() {
+  for (const Unpublished& one : unpublished_) one.queue->Publish();
+  for (const Unpublished& one : unpublished_) {
+    if (one.queue->WakeReached()) one.session->CountWake();
+  }
+  unpublished_.clear();
 }
 
 // Who wakes the engine, and why none is missed: it first says that it sleeps (to the tenants, in
 // their rings, and to the workers, in asleep_), then looks once more at all they may have left, and
 // only then sleeps. Each of them first leaves its word and then looks whether the engine sleeps.
 // All four are sequentially consistent, so at least one side sees the other.
+//
+// Whoever has been active of late is listened to again from the moment the engine is awake, so that
+// only the first of several ranks that come at the same time has to ring.
 void Engine::Sleep() {
+  CoolDown();
   for (Session* session : hot_) session->SetConsumerWaiting(true);
   asleep_.store(true, std::memory_order_seq_cst);
-  if (!AnythingToDo()) loop_->Wait(SleepTimeout());
+  if (!AnythingToDo()) {
+    ++sleeps_;
+    loop_->Wait(SleepTimeout());
+  }
   asleep_.store(false, std::memory_order_relaxed);
-  // Those who have something stay. The others must ring from now on, even one that has just rung
-  // and so taken its flag back: hence the flag again, and then the look.
-  std::erase_if(hot_, [](Session* session) {
+  for (Session* session : hot_) session->SetConsumerWaiting(false);
+  TickIfDue();
+}
+
+// Sends home who has been quiet. They must ring from now on: hence the flag first, then the look.
+void Engine::CoolDown() {
+  const uint64_t now = MonotonicNanoseconds();
+  std::erase_if(hot_, [now](Session* session) {
+    if (now < session->active_ns + kCoolNanoseconds) return false;
     session->SetConsumerWaiting(true);
     session->hot = session->HasDescriptors();
-    if (session->hot) session->SetConsumerWaiting(false);
     return !session->hot;
   });
-  TickIfDue();
+  SetCrowded();
+}
+
+void Engine::SetCrowded() {
+  int threads = 1;  // this one
+  for (const Session* session : hot_) threads += session->ranks();
+  const bool crowded = threads > static_cast<int>(calibration_.fingerprint.processors);
+  for (Session* session : hot_) session->SetCrowded(crowded);
+  crowded_ = crowded;
 }
 
 bool Engine::AnythingToDo() {
@@ -265,7 +336,7 @@ Status Engine::AddSession(std::unique_ptr<Session> session) {
   HZ_RETURN_IF_ERROR(Charge(tenant, "sessions", &tenant.sessions, 1, config_.quota.sessions));
   Session* added = session.get();
   sessions_[session->id()] = std::move(session);
-  HZ_RETURN_IF_ERROR(loop_->Watch(added->doorbell(), [this, added] { MakeHot(*added); }));
+  HZ_RETURN_IF_ERROR(loop_->WatchBell(added->doorbell(), [this, added] { MakeHot(*added); }));
   added->SetConsumerWaiting(true);
   Log(LogLevel::kDebug, kLogInit, "session {}: process {} ({}) of user {}", added->id(),
       added->process(), added->program(), tenant.name);
@@ -273,11 +344,12 @@ Status Engine::AddSession(std::unique_ptr<Session> session) {
 }
 
 void Engine::MakeHot(Session& session) {
-  session.ClearDoorbell();
   if (session.hot) return;
   session.hot = true;
+  session.active_ns = MonotonicNanoseconds();
   session.SetConsumerWaiting(false);
   hot_.push_back(&session);
+  SetCrowded();
 }
 
 Session* Engine::FindSession(uint32_t id) {

@@ -15,7 +15,9 @@
 #include "daemon/membership.h"
 #include "daemon/session.h"
 #include "daemon/tenant.h"
+#include "src/base/pause.h"
 #include "src/base/status.h"
+#include "src/base/wait_estimate.h"
 #include "src/executor/executor.h"
 #include "src/planner/inline_choice.h"
 
@@ -71,6 +73,8 @@ class Engine {
   InlineChoice inline_choice() const;
   const Config& config() const { return config_; }
   uint64_t started_ns() const { return started_ns_; }
+  /// How often the thread has gone to sleep.
+  uint64_t sleeps() const { return sleeps_; }
 
   // For communicators.
 
@@ -89,7 +93,24 @@ class Engine {
   Engine(const Config& config, Calibration calibration,
          std::function<void(std::function<void()>)> chores);
 
+  /// A time in which there was nothing to do.
+  struct Idleness {
+    uint64_t since_ns = 0;  ///< 0: there is something to do.
+    uint64_t look_until_ns = 0;
+    int looks = 0;
+    bool slept = false;
+    WaitEstimate* estimate = nullptr;
+    Pacer pacer{false};
+  };
+
   void Run();
+  bool RunRound();
+  void StayIdle();
+  void BeginIdleness(uint64_t now_ns);
+  void EndIdleness();
+  void PublishCompleted();
+  void CoolDown();
+  void SetCrowded();
   bool PollRings();
   bool DrainRing(Session& session);
   bool RunReady();
@@ -120,11 +141,24 @@ class Engine {
   std::vector<Session*> hot_;
   Membership membership_;
 
+  // Queues that have come further than their tenants know.
+  struct Unpublished {
+    StreamQueue* queue;
+    Session* session;
+  };
+  std::vector<Unpublished> unpublished_;
+
   std::vector<PostedOperation*> ready_;      // may start now
   std::vector<PostedOperation*> ready_now_;  // the batch that is being started
   int64_t executing_ = 0;
   int64_t waiting_ = 0;
   uint64_t next_tick_ns_ = 0;
+
+  Idleness idleness_;
+  WaitEstimate waits_for_tenants_;
+  WaitEstimate waits_for_workers_;
+  bool crowded_ = false;
+  uint64_t sleeps_ = 0;
 };
 
 }  // namespace harmonaize::daemon

@@ -16,17 +16,24 @@ Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
   if (!loop->epoll_.valid() || !loop->wake_.valid()) {
     return ErrnoError(errno, "cannot make an event loop");
   }
-  EventLoop* self = loop.get();
-  HZ_RETURN_IF_ERROR(loop->Watch(loop->wake_.get(), [self] {
-    uint64_t count;
-    if (read(self->wake_.get(), &count, sizeof count) < 0) return;
-  }));
+  // What it tells, the loop looks for anyway.
+  HZ_RETURN_IF_ERROR(loop->WatchBell(loop->wake_.get(), [] {}));
   return loop;
 }
 
 Status EventLoop::Watch(int fd, std::function<void()> on_ready) {
+  return Add(fd, EPOLLIN | EPOLLRDHUP, std::move(on_ready));
+}
+
+// Edge-triggered: every write to an eventfd is an edge, whatever its counter holds. The counter
+// only grows then; it is full after 2^64 rings.
+Status EventLoop::WatchBell(int fd, std::function<void()> on_ring) {
+  return Add(fd, EPOLLIN | EPOLLET, std::move(on_ring));
+}
+
+Status EventLoop::Add(int fd, uint32_t events, std::function<void()> on_ready) {
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
+  event.events = events;
   const uint32_t ticket = next_ticket_++;
   event.data.u64 = uint64_t{ticket} << 32 | static_cast<uint32_t>(fd);
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {

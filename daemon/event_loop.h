@@ -21,6 +21,9 @@ class EventLoop {
 
   /// Calls `on_ready` whenever `fd` is readable or has hung up, until Unwatch.
   Status Watch(int fd, std::function<void()> on_ready);
+  /// The same for an eventfd: calls once for each time that it was written to, or for several, and
+  /// nobody needs to read it.
+  Status WatchBell(int fd, std::function<void()> on_ring);
   void Unwatch(int fd);
 
   /// Runs `call` on the loop's thread, soon. Calls run in the order posted.
@@ -43,6 +46,7 @@ class EventLoop {
   };
 
   EventLoop() = default;
+  Status Add(int fd, uint32_t events, std::function<void()> on_ready);
 
   FileDescriptor epoll_;
   FileDescriptor wake_;

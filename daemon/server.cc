@@ -219,6 +219,8 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   auto* layout = reinterpret_cast<SessionSegment*>(segment->mapping.data());
   layout->header.magic = kSegmentMagic;
   layout->header.version = kProtocolVersion;
+  layout->header.wake_up_ns =
+      static_cast<uint32_t>(std::min(engine_->calibration().costs.wake_up_ns, 1e9));
   FileDescriptor doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell.valid()) return ErrnoError(errno, "cannot make a doorbell");
 

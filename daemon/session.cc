@@ -1,11 +1,10 @@
 #include "daemon/session.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "daemon/communicator.h"
 #include "src/base/clock.h"
+#include "src/base/futex.h"
 
 namespace harmonaize::daemon {
 
@@ -43,18 +42,27 @@ bool Session::TakeDescriptor(OperationDescriptor* descriptor) {
   }
   *descriptor = ring.entries[head_ % kRingEntries];
   ++head_;
-  // Release: the tenant may overwrite the entry once it sees this.
-  ring.head.store(head_, std::memory_order_release);
   return true;
+}
+
+void Session::FreeTaken() {
+  SubmissionRing& ring = segment_->ring;
+  // The tenant may overwrite the entries once it sees this. Sequentially consistent, as its flag
+  // and its look at the head are: either it sees that there is room, or we see that it sleeps.
+  ring.head.store(head_, std::memory_order_seq_cst);
+  if (ring.producer_waiting.load(std::memory_order_seq_cst) == 0) return;
+  if (ring.tail.load(std::memory_order_acquire) - head_ > kRingEntries / 2) return;
+  if (ring.producer_waiting.exchange(0, std::memory_order_seq_cst) == 0) return;
+  FutexWakeAllShared(&ring.head);
+  ++wakes_;
+}
+
+void Session::SetCrowded(bool crowded) {
+  segment_->header.crowded.store(crowded ? 1 : 0, std::memory_order_relaxed);
 }
 
 void Session::SetConsumerWaiting(bool waiting) {
   segment_->ring.consumer_waiting.store(waiting ? 1 : 0, std::memory_order_seq_cst);
-}
-
-void Session::ClearDoorbell() {
-  uint64_t rings;
-  if (read(doorbell_.get(), &rings, sizeof rings) < 0) return;
 }
 
 Result<PostedOperation*> Session::Admit(const OperationDescriptor& descriptor) {
@@ -154,6 +162,7 @@ void Session::Retire(PostedOperation* operation) {
     if (region != nullptr && region->DropUse()) region->TakeOnIdle()();
   }
   --outstanding_;
+  ++operations_;
   --operation->member->outstanding;
   *operation = PostedOperation{};
   free_operations_.push_back(operation);

@@ -42,7 +42,10 @@ class Session {
   /// Says that we are about to sleep (or not) on the doorbell. Look at the ring once more after
   /// saying so.
   void SetConsumerWaiting(bool waiting);
-  void ClearDoorbell();
+  /// Tells the tenant that what was taken has left the ring, and wakes one that waits for room.
+  void FreeTaken();
+  /// Tells the tenant whether who waits should give way: see SessionHeader::crowded.
+  void SetCrowded(bool crowded);
 
   // Operations.
 
@@ -61,6 +64,7 @@ class Session {
   Member* FindMember(uint32_t index);
   void RemoveMember(Member* member);
   std::vector<Member*> Members();
+  int ranks() const { return static_cast<int>(kMaxMembers - free_members_.size()); }
 
   struct OpenedStream {
     uint32_t stream = 0;
@@ -87,6 +91,16 @@ class Session {
 
   /// Whether the engine looks at the ring in every round.
   bool hot = false;
+  /// When it last found something there.
+  uint64_t active_ns = 0;
+
+  /// System calls that waiting cost: those that the daemon made for the tenant, and those that the
+  /// tenant says it made for the daemon.
+  uint64_t wakes() const { return wakes_; }
+  void CountWake() { ++wakes_; }
+  uint64_t doorbells() const { return segment_->ring.doorbells.load(std::memory_order_relaxed); }
+  /// Parts completed, the failed ones included.
+  uint64_t operations() const { return operations_; }
 
  private:
   Status FindBuffers(PostedOperation* operation);
@@ -106,6 +120,8 @@ class Session {
   bool ring_broken_ = false;
   bool gone_ = false;
   int64_t outstanding_ = 0;
+  uint64_t operations_ = 0;
+  uint64_t wakes_ = 0;
 
   std::vector<std::unique_ptr<Member>> members_;  // by index
   std::vector<uint32_t> free_members_;

@@ -53,6 +53,20 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
   return description;
 }
 
+json DescribeProcesses(const Engine& engine, const Tenant& tenant) {
+  json processes = json::array();
+  for (const auto& [id, session] : engine.sessions()) {
+    if (&session->tenant() != &tenant) continue;
+    processes.push_back({{"session", id},
+                         {"process", session->process()},
+                         {"program", session->program()},
+                         {"operations", session->operations()},
+                         {"doorbells", session->doorbells()},
+                         {"wakes", session->wakes()}});
+  }
+  return processes;
+}
+
 json Describe(Engine& engine, Tenant& tenant, uint64_t now_ns) {
   json communicators = json::array();
   for (const auto& communicator : engine.membership().communicators()) {
@@ -66,6 +80,7 @@ json Describe(Engine& engine, Tenant& tenant, uint64_t now_ns) {
           {"region_bytes", tenant.region_bytes},
           {"operations", tenant.operations},
           {"bytes", tenant.bytes},
+          {"processes", DescribeProcesses(engine, tenant)},
           {"communicators", std::move(communicators)}};
 }
 
@@ -91,7 +106,11 @@ std::string StatusReport(Engine& engine, uid_t reader) {
                       {"uptime_seconds", static_cast<double>(now_ns - engine.started_ns()) * 1e-9},
                       {"socket", engine.config().socket_path},
                       {"workers", engine.machine().workers}};
-  if (provider) report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
+  if (provider) {
+    report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
+    report["daemon"]["worker_wakes"] = engine.executor().Counters().worker_wakes;
+    report["daemon"]["sleeps"] = engine.sleeps();
+  }
   report["tenants"] = json::array();
   for (const auto& [user, tenant] : engine.tenants()) {
     if (provider || user == reader) report["tenants"].push_back(Describe(engine, *tenant, now_ns));

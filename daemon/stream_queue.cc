@@ -1,5 +1,7 @@
 #include "daemon/stream_queue.h"
 
+#include <utility>
+
 #include "src/base/futex.h"
 
 namespace harmonaize::daemon {
@@ -16,18 +18,18 @@ bool StreamQueue::Arrive(PostedOperation* operation) {
   return false;
 }
 
-void StreamQueue::Finish(std::vector<PostedOperation*>* ready) {
+bool StreamQueue::Finish(std::vector<PostedOperation*>* ready) {
   --outstanding_;
   const uint64_t current = completed_ + 1;
   const bool all_arrived = arriving_ > current || sealed_;
-  if (outstanding_ > 0 || !all_arrived) return;
+  if (outstanding_ > 0 || !all_arrived) return false;
   completed_ = current;
-  Publish();
   while (!waiting_.empty() && waiting_.front()->descriptor.position == completed_ + 1) {
     ++outstanding_;
     ready->push_back(waiting_.front());
     waiting_.pop_front();
   }
+  return !std::exchange(publishes_, true);
 }
 
 void StreamQueue::NoteFailure(Code code, uint32_t member) {
@@ -38,12 +40,16 @@ void StreamQueue::NoteFailure(Code code, uint32_t member) {
 }
 
 void StreamQueue::Publish() {
-  // Sequentially consistent against the tenant's increment of `waiters` and its look at
-  // `completed`: either it sees this store, or we see that it sleeps. The store also publishes the
-  // results that the executor wrote.
+  publishes_ = false;
+  // Publishes the results that the executor wrote as well. Sequentially consistent: see
+  // MarkAwaited.
   slot_->completed.store(completed_, std::memory_order_seq_cst);
-  if (slot_->waiters.load(std::memory_order_seq_cst) > 0)
-    FutexWakeAllShared(CompletionFutex(slot_));
+}
+
+bool StreamQueue::WakeReached() {
+  if (!TakeReachedMark(slot_, completed_)) return false;
+  FutexWakeAllShared(&slot_->awaited);
+  return true;
 }
 
 void StreamQueue::Reset() {

@@ -26,8 +26,15 @@ class StreamQueue {
   bool Arrive(PostedOperation* operation);
 
   /// Counts an operation of the current position as done. Appends to `ready` the operations that
-  /// may start now.
-  void Finish(std::vector<PostedOperation*>* ready);
+  /// may start now. True when there is something to publish that was not announced before: the
+  /// caller then calls Publish and WakeReached, once for all positions that are done by then.
+  bool Finish(std::vector<PostedOperation*>* ready);
+
+  /// Tells the tenant how far the queue has come.
+  void Publish();
+  /// Wakes the tenant's threads that sleep for what has been published. True when there were any:
+  /// it has cost a system call then.
+  bool WakeReached();
 
   /// Tells the tenant that an operation failed. Before Finish.
   void NoteFailure(Code code, uint32_t member);
@@ -40,9 +47,8 @@ class StreamQueue {
   void Reset();
 
  private:
-  void Publish();
-
   StreamSlot* slot_;
+  bool publishes_ = false;  // Finish has asked for it
   uint64_t completed_ = 0;  // our own count: the slot can be written by the tenant
   uint64_t arriving_ = 0;
   bool sealed_ = true;  // the last operation of position `arriving_` has arrived

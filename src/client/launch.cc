@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/client/device_memory.h"
+#include "src/client/page_gatherer.h"
 #include "src/client/inline_launch.h"
 #include "src/client/inline_quick.h"
 #include "src/client/memory.h"
@@ -124,6 +125,7 @@ class Launch {
         (waits_here && buffer->bytes <= kCopyThroughStagingBytes)) {
       return Stage(operation, buffer);
     }
+    page_gatherer_.NoteUse(address, buffer->bytes);
     buffer->reference.region = kPrivateMemory;
     buffer->reference.offset = reinterpret_cast<uint64_t>(address);
     return Status::Ok();
@@ -250,6 +252,7 @@ class Launch {
 
   // Kept from launch to launch, so that the steady state allocates nothing.
   InlineLaunch inline_launch_;
+  PageGatherer page_gatherer_;
   std::vector<Operation> offloaded_;
   std::vector<PreparedOperation> prepared_;
   std::vector<QueueUse> queues_;

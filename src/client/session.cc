@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -16,6 +15,7 @@
 #include "src/base/futex.h"
 #include "src/base/log.h"
 #include "src/base/pause.h"
+#include "src/base/wait_estimate.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize {
@@ -24,10 +24,6 @@ namespace {
 /// How long a sleeper sleeps before it looks whether the daemon still lives. Well below the two
 /// seconds in which a dead daemon must be noticed.
 constexpr uint64_t kTickNanoseconds = 100'000'000;
-
-/// How long a waiter looks before it sleeps: about what one wake-up costs. More would steal the
-/// core from the daemon, or from another rank, that the waiter waits for.
-constexpr uint64_t kSpinNanoseconds = 2'000;
 
 std::mutex instance_mutex;
 std::shared_ptr<Session> instance;
@@ -154,17 +150,6 @@ Status Session::CheckAlive() {
   return Status::Ok();
 }
 
-Status Session::AwaitRoom(uint32_t tail) {
-  const SubmissionRing& ring = segment_->ring;
-  for (int tries = 0; tail - ring.head.load(std::memory_order_acquire) >= kRingEntries; ++tries) {
-    if (tries % 1000 == 999) HZ_RETURN_IF_ERROR(CheckAlive());
-    // The daemon empties the ring without waiting for any rank, so this is short.
-    RingDoorbell();
-    sched_yield();
-  }
-  return Status::Ok();
-}
-
 Status Session::Submit(std::span<const OperationDescriptor> descriptors) {
   if (inherited()) {
     return InvalidUsage(
@@ -197,63 +182,142 @@ void Session::RingDoorbell() {
   SubmissionRing& ring = segment_->ring;
   if (ring.consumer_waiting.load(std::memory_order_seq_cst) == 0) return;
   if (ring.consumer_waiting.exchange(0, std::memory_order_seq_cst) == 0) return;
+  // Under submit_mutex_, so nobody else counts.
+  ring.doorbells.store(ring.doorbells.load(std::memory_order_relaxed) + 1,
+                       std::memory_order_relaxed);
   const uint64_t one = 1;
   // It can only fail when the counter is full, and then the daemon has been rung already.
   if (write(doorbell_.get(), &one, sizeof one) < 0) return;
 }
 
+// ---------------------------------------------------------------------------------------------
+// Waiting
+//
+// What is waited for has, for SpinThenSleep:
+//   Done()      whether it is there;
+//   Begin()     announces that this thread will sleep, End(word) takes that back;
+//   Announce()  what is to be done before each sleep; the value that the futex word then has;
+//   word()      the futex word, which changes when there is news after Announce.
+// Announce and Done are sequentially consistent, as the daemon's news and its look at who sleeps
+// are: one of us sees the other.
+
 namespace {
 
-/// Waits until `done` holds: looks for a while, then sleeps on `futex` between looks. `futex_value`
-/// is read before `done`, so that no change is missed.
-template <typename Done>
-Status SpinThenSleep(std::atomic<uint32_t>* futex, std::atomic<uint32_t>* waiters, const Done& done,
-                     const std::function<Status()>& on_tick) {
-  const uint64_t spin_until = MonotonicNanoseconds() + kSpinNanoseconds;
-  do {
-    if (done()) return Status::Ok();
-    PauseBriefly();
-  } while (MonotonicNanoseconds() < spin_until);
+/// What this thread has waited for of late, whatever that was.
+WaitEstimate& RecentWaits() {
+  constinit thread_local WaitEstimate estimate;
+  return estimate;
+}
 
+template <typename Wait>
+bool Look(const Wait& wait, uint64_t until_ns, bool crowded) {
+  Pacer pacer(crowded);
+  do {
+    if (wait.Done()) return true;
+    pacer.Pause();
+  } while (MonotonicNanoseconds() < until_ns);
+  return wait.Done();
+}
+
+template <typename Wait>
+Status Sleep(const Wait& wait, const std::function<Status()>& on_tick) {
   Status status;
-  // Sequentially consistent against the daemon's store of the word and load of `waiters`: one of us
-  // sees the other.
-  waiters->fetch_add(1, std::memory_order_seq_cst);
+  wait.Begin();
   uint64_t next_tick = MonotonicNanoseconds() + kTickNanoseconds;
+  uint32_t word = 0;
   while (true) {
-    const uint32_t seen = futex->load(std::memory_order_seq_cst);
-    if (done()) break;
-    FutexWaitShared(futex, seen, kTickNanoseconds);
+    word = wait.Announce();
+    if (wait.Done()) break;
+    FutexWaitShared(wait.word(), word, kTickNanoseconds);
     const uint64_t now = MonotonicNanoseconds();
     if (now < next_tick) continue;
     next_tick = now + kTickNanoseconds;
-    if (done()) break;
+    if (wait.Done()) break;
     status = on_tick();
     if (!status.ok()) break;
   }
-  waiters->fetch_sub(1, std::memory_order_relaxed);
+  wait.End(word);
   return status;
 }
 
+/// Waits until it is there: looks for as long as that pays, then sleeps.
+template <typename Wait>
+Status SpinThenSleep(const Wait& wait, const SessionHeader& header,
+                     const std::function<Status()>& on_tick) {
+  if (wait.Done()) return Status::Ok();
+  WaitEstimate& waits = RecentWaits();
+  const uint64_t start = MonotonicNanoseconds();
+  const uint64_t look_ns = waits.BeginWait(header.wake_up_ns);
+  const bool crowded = header.crowded.load(std::memory_order_relaxed) != 0;
+  const bool seen = look_ns > 0 && Look(wait, start + look_ns, crowded);
+  const Status status = seen ? Status::Ok() : Sleep(wait, on_tick);
+  waits.EndWait(MonotonicNanoseconds() - start, !seen);
+  return status;
+}
+
+struct PositionWait {
+  StreamSlot* slot;
+  uint64_t position;
+
+  bool Done() const { return slot->completed.load(std::memory_order_seq_cst) >= position; }
+  void Begin() const { slot->waiters.fetch_add(1, std::memory_order_seq_cst); }
+  void End(uint32_t word) const {
+    if (LeaveMark(slot, word)) FutexWakeAllShared(&slot->awaited);
+  }
+  uint32_t Announce() const { return MarkAwaited(slot, position); }
+  std::atomic<uint32_t>* word() const { return &slot->awaited; }
+};
+
+struct FormationWait {
+  MemberSlot* slot;
+
+  bool Done() const {
+    return slot->state.load(std::memory_order_seq_cst) !=
+           static_cast<uint32_t>(MemberState::kForming);
+  }
+  void Begin() const { slot->waiters.fetch_add(1, std::memory_order_seq_cst); }
+  void End(uint32_t) const { slot->waiters.fetch_sub(1, std::memory_order_relaxed); }
+  uint32_t Announce() const { return slot->state.load(std::memory_order_seq_cst); }
+  std::atomic<uint32_t>* word() const { return &slot->state; }
+};
+
+/// For room behind `tail` in the ring: half of it, so that a producer that is faster than the
+/// daemon sleeps once for hundreds of descriptors.
+struct RoomWait {
+  SubmissionRing* ring;
+  uint32_t tail;
+
+  bool Done() const {
+    return tail - ring->head.load(std::memory_order_seq_cst) <= kRingEntries / 2;
+  }
+  void Begin() const {}
+  void End(uint32_t) const { ring->producer_waiting.store(0, std::memory_order_relaxed); }
+  uint32_t Announce() const {
+    ring->producer_waiting.store(1, std::memory_order_seq_cst);
+    return ring->head.load(std::memory_order_seq_cst);
+  }
+  std::atomic<uint32_t>* word() const { return &ring->head; }
+};
+
 }  // namespace
+
+Status Session::AwaitRoom(uint32_t tail) {
+  RingDoorbell();
+  return SpinThenSleep(RoomWait{&segment_->ring, tail}, segment_->header,
+                       [&] { return CheckAlive(); });
+}
 
 Status Session::WaitForPosition(uint32_t stream, uint64_t position,
                                 const std::function<Status()>& on_tick) {
-  StreamSlot& slot = stream_slot(stream);
-  const auto done = [&] { return slot.completed.load(std::memory_order_acquire) >= position; };
-  return SpinThenSleep(CompletionFutex(&slot), &slot.waiters, done, [&]() -> Status {
-    HZ_RETURN_IF_ERROR(CheckAlive());
-    return on_tick();
-  });
+  return SpinThenSleep(PositionWait{&stream_slot(stream), position}, segment_->header,
+                       [&]() -> Status {
+                         HZ_RETURN_IF_ERROR(CheckAlive());
+                         return on_tick();
+                       });
 }
 
 Status Session::WaitWhileForming(uint32_t member, const std::function<Status()>& on_tick) {
-  MemberSlot& slot = member_slot(member);
-  const auto done = [&] {
-    return slot.state.load(std::memory_order_acquire) !=
-           static_cast<uint32_t>(MemberState::kForming);
-  };
-  return SpinThenSleep(&slot.state, &slot.waiters, done, [&]() -> Status {
+  return SpinThenSleep(FormationWait{&member_slot(member)}, segment_->header, [&]() -> Status {
     HZ_RETURN_IF_ERROR(CheckAlive());
     return on_tick();
   });

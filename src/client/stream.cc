@@ -85,7 +85,11 @@ Status HostStream::Synchronize() {
 
 Status HostStream::AwaitRoom() {
   if (last_position_ < kQueueDepth) return Status::Ok();
-  return session_->WaitForPosition(index_, last_position_ - kQueueDepth, NoTick);
+  const StreamSlot& slot = session_->stream_slot(index_);
+  const uint64_t completed = slot.completed.load(std::memory_order_acquire);
+  if (last_position_ - completed < kQueueDepth) return Status::Ok();
+  // Once there is no room, for much of it: or it would wait anew at every operation.
+  return session_->WaitForPosition(index_, last_position_ - kQueueDepth / 2, NoTick);
 }
 
 Status HostStream::TakeFailure() {

@@ -181,7 +181,7 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   // The owner never touches private memory: its pages may be anybody's to delay.
   bound_.helpable = binding.helpable && !bound_.any_private;
   bound_.node = binding.node;
-  shape.participants = machine.workers + (bound_.helpable ? 1 : 0);
+  shape.participants = std::min(machine.workers + (bound_.helpable ? 1 : 0), machine.processors);
   Result<Cut> cut = CutWork(shape, machine);
   if (!cut.ok()) return cut.status();
   bound_.cut = *cut;

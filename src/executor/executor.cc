@@ -12,6 +12,8 @@
 
 #include "src/base/clock.h"
 #include "src/base/pause.h"
+#include "src/base/processors.h"
+#include "src/base/wait_estimate.h"
 
 namespace harmonaize {
 namespace {
@@ -82,6 +84,30 @@ struct Executor::Worker {
     counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
+  /// How long to look for work from now on.
+  uint64_t BeginIdleness(const Options& options) {
+    if (idle_since_ns == 0) {
+      idle_since_ns = MonotonicNanoseconds();
+      slept = false;
+      look_ns = waits.BeginWait(options.wake_up_nanoseconds);
+    } else {
+      look_ns = 0;  // it slept and found nothing: others were faster
+    }
+    return options.spin_nanoseconds >= 0 ? static_cast<uint64_t>(options.spin_nanoseconds)
+                                         : look_ns;
+  }
+  void EndIdleness() {
+    if (idle_since_ns == 0) return;
+    waits.EndWait(MonotonicNanoseconds() - idle_since_ns, slept);
+    idle_since_ns = 0;
+  }
+
+  // Of the thread alone.
+  WaitEstimate waits;
+  uint64_t idle_since_ns = 0;
+  uint64_t look_ns = 0;
+  bool slept = false;
+
   const int index;
   const int node;  ///< Whose memory is near; -1: none in particular.
   UnitRunner runner;
@@ -98,7 +124,9 @@ struct Executor::Worker {
 
 Executor::Executor(Options options)
     : options_(std::move(options)),
-      machine_{options_.workers, options_.cache_bytes, options_.last_level_bytes},
+      machine_{options_.workers, options_.cache_bytes, options_.last_level_bytes,
+               options_.processors > 0 ? options_.processors
+                                       : static_cast<int>(UsableProcessors().size())},
       board_(NodesOfWorkers(options_.places, options_.workers)),
       workers_(static_cast<size_t>(options_.workers)),
       lost_(static_cast<size_t>(options_.workers)),
@@ -169,16 +197,19 @@ void Executor::WorkerLoop(Worker& worker) {
   while (!stopping_.load(std::memory_order_relaxed)) {
     std::optional<WorkBoard::Unit> unit = Take(worker);
     if (!unit) {
+      const uint64_t looks_for = worker.BeginIdleness(options_);
       has_searched = true;
-      unit = Search(worker);
+      unit = Search(worker, looks_for);
     }
     if (!unit) {
+      worker.slept = true;
       const bool nothing_left = parking_.Park(worker.index, [this] {
         return board_.AnyWork() || stopping_.load(std::memory_order_seq_cst);
       });
       if (nothing_left) has_searched = false;
       continue;
     }
+    worker.EndIdleness();
     if (std::exchange(has_searched, false)) WakeForLeft(*unit);
     WakeForMore(*unit);
     if (!RunUnit(worker, *unit)) return;
@@ -197,12 +228,15 @@ std::optional<WorkBoard::Unit> Executor::Take(Worker& worker) {
 }
 
 // Looks for work for a while.
-std::optional<WorkBoard::Unit> Executor::Search(Worker& worker) {
+std::optional<WorkBoard::Unit> Executor::Search(Worker& worker, uint64_t nanoseconds) {
   std::optional<WorkBoard::Unit> unit;
+  if (nanoseconds == 0) return unit;
   parking_.BeginSearch();
-  const uint64_t end = MonotonicNanoseconds() + options_.spin_nanoseconds;
+  const uint64_t end = MonotonicNanoseconds() + nanoseconds;
+  // With the owner there are more threads than workers, and whoever posts work needs a processor.
+  Pacer pacer(machine_.workers >= machine_.processors);
   do {
-    PauseBriefly();
+    pacer.Pause();
     unit = Take(worker);
   } while (!unit && MonotonicNanoseconds() < end && !stopping_.load(std::memory_order_relaxed));
   parking_.EndSearch();
@@ -222,7 +256,17 @@ void Executor::WakeForLeft(const WorkBoard::Unit& unit) {
 void Executor::WakeForMore(const WorkBoard::Unit& unit) {
   const uint32_t reserved = unit.execution->bound_.helpable ? 1 : 0;
   if (unit.left <= reserved || !parking_.anyone_parked() || parking_.searching() > 0) return;
-  parking_.Wake(static_cast<int>(std::min<uint32_t>(unit.left - reserved, kDirectWakes)));
+  // This one is awake, and others may be.
+  const int awake = machine_.workers - parking_.parked();
+  const int missing = std::min(Lanes(unit.left - reserved + 1, reserved > 0) - awake, kDirectWakes);
+  if (missing > 0) parking_.Wake(missing);
+}
+
+// How many workers so many units are worth. One more than there are processors would only take
+// turns with the others, and cost two wake-ups more.
+int Executor::Lanes(uint32_t units, bool owner_helps) const {
+  const int processors = std::max(1, machine_.processors - (owner_helps ? 1 : 0));
+  return static_cast<int>(std::min<uint32_t>(units, static_cast<uint32_t>(processors)));
 }
 
 // False: the thread was abandoned meanwhile, and with it the unit.
@@ -277,8 +321,7 @@ bool Executor::TryPost(Execution* execution) {
   if (!board_.Post(execution)) return false;
   execution->phase_ = Execution::Phase::kPosted;
   const uint32_t reserved = execution->bound_.helpable ? 1 : 0;
-  const auto wanted = static_cast<int>(std::min<uint32_t>(execution->bound_.cut.units - reserved,
-                                                          static_cast<uint32_t>(kMaxWorkers)));
+  const int wanted = Lanes(execution->bound_.cut.units - reserved, reserved > 0);
   const int missing = std::min(wanted - parking_.searching(), kDirectWakes);
   if (missing > 0) parking_.Wake(missing);
   return true;
@@ -387,6 +430,7 @@ ExecutorCounters Executor::Counters() const {
   counters.operations = operations_;
   counters.failed_operations = failed_operations_;
   counters.abandoned_workers = abandoned_workers_;
+  counters.worker_wakes = parking_.wakes();
   counters.owner = helper_->Read();
   counters.bytes = counters.owner.bytes;
   counters.workers = lost_;

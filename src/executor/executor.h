@@ -40,7 +40,8 @@ struct ExecutorCounters {
   uint64_t failed_operations = 0;  ///< Of these, with an error or canceled.
   uint64_t bytes = 0;              ///< Read and written, by all threads.
   uint64_t abandoned_workers = 0;
-  WorkerCounters owner;  ///< What the owner did in Help.
+  uint64_t worker_wakes = 0;  ///< System calls, of the owner or of another worker.
+  WorkerCounters owner;       ///< What the owner did in Help.
   std::vector<WorkerCounters> workers;
 };
 
@@ -65,10 +66,14 @@ class Executor {
     std::vector<WorkerPlace> places = {};  ///< Worker i's is places[i mod size]; empty: anywhere.
     size_t cache_bytes = size_t{1} << 20;  ///< Of one core (second level).
     size_t last_level_bytes = size_t{32} << 20;  ///< Of all cores together.
-    /// How long a worker that runs out of work looks for more before it sleeps. A wake-up takes 5
-    /// to 50 us, but where there are more threads than cores, looking takes the time of who would
-    /// bring the work.
-    uint64_t spin_nanoseconds = 2000;
+    /// Processors that there are for the workers and the owner; 0: as many as this process may use.
+    /// No more of them are made to work at once.
+    int processors = 0;
+    /// How long waking a sleeping thread takes. A worker that runs out of work looks for more for
+    /// as long as that pays, by this and by how long its last waits took, and then sleeps.
+    uint64_t wake_up_nanoseconds = 5000;
+    /// How long it looks instead, whatever pays; -1: the above holds.
+    int64_t spin_nanoseconds = -1;
     /// Called by a worker after it has finished an execution, from several workers at once: makes
     /// the owner call TakeFinished soon. Must not block. Not called for what a call of the owner
     /// finishes: Help, Cancel, ReplaceStuckWorkers, and Start where there is nothing to do.
@@ -129,7 +134,8 @@ class Executor {
   Status StartWorker(int index);
   void WorkerLoop(Worker& worker);
   std::optional<WorkBoard::Unit> Take(Worker& worker);
-  std::optional<WorkBoard::Unit> Search(Worker& worker);
+  std::optional<WorkBoard::Unit> Search(Worker& worker, uint64_t nanoseconds);
+  int Lanes(uint32_t units, bool owner_helps) const;
   bool RunUnit(Worker& worker, const WorkBoard::Unit& unit);
   void WakeForLeft(const WorkBoard::Unit& unit);
   void WakeForMore(const WorkBoard::Unit& unit);

@@ -5,6 +5,9 @@
 
 namespace harmonaize {
 
+/// Sets of workers are 64-bit masks. Far fewer saturate any memory we know.
+inline constexpr int kMaxWorkers = 64;
+
 /// What of the machine decides how work is cut.
 struct Machine {
   /// Threads that execute, the owner not counted; 1 to kMaxWorkers.
@@ -13,6 +16,8 @@ struct Machine {
   size_t cache_bytes = size_t{1} << 20;
   /// The cache that all cores share. An operation that touches as much writes past the caches.
   size_t last_level_bytes = size_t{32} << 20;
+  /// That the threads may run on: work is shared among no more.
+  int processors = kMaxWorkers;
 };
 
 /// Where a worker runs.
@@ -25,8 +30,5 @@ struct WorkerPlace {
 
 /// More nodes than that are served like memory that lies nowhere in particular.
 inline constexpr int kMaxNodes = 16;
-
-/// Sets of workers are 64-bit masks. Far fewer saturate any memory we know.
-inline constexpr int kMaxWorkers = 64;
 
 }  // namespace harmonaize

@@ -23,6 +23,7 @@ int Parking::Wake(int count) {
     // Release, with the acquire in Sleep: the woken worker sees all that its waker did.
     signal.store(1, std::memory_order_release);
     FutexWakeOnePrivate(&signal);
+    wakes_.fetch_add(1, std::memory_order_relaxed);
     ++woken;
   }
   return woken;

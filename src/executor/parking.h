@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 #include "src/executor/machine.h"
@@ -41,7 +42,10 @@ class Parking {
 
   /// Wakes up to `count` sleeping workers; returns how many.
   int Wake(int count);
-  bool anyone_parked() const { return parked_.load(std::memory_order_seq_cst) != 0; }
+  /// Workers woken so far: a system call each.
+  uint64_t wakes() const { return wakes_.load(std::memory_order_relaxed); }
+  bool anyone_parked() const { return parked() != 0; }
+  int parked() const { return std::popcount(parked_.load(std::memory_order_seq_cst)); }
 
  private:
   struct alignas(64) Bed {
@@ -52,6 +56,7 @@ class Parking {
 
   alignas(64) std::atomic<uint64_t> parked_{0};
   alignas(64) std::atomic<int> searching_{0};
+  std::atomic<uint64_t> wakes_{0};
   std::array<Bed, kMaxWorkers> beds_;
 };
 

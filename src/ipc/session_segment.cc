@@ -1,15 +1,42 @@
 #include "src/ipc/session_segment.h"
 
-#include <bit>
-
 namespace harmonaize {
+namespace {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-std::atomic<uint32_t>* CompletionFutex(StreamSlot* slot) {
-  auto* halves = reinterpret_cast<std::atomic<uint32_t>*>(&slot->completed);
-  return std::endian::native == std::endian::little ? halves : halves + 1;
+/// Half of the 32-bit numbers are ahead of any one, so a mark may be as stale as it likes to within
+/// two billion positions.
+bool IsReached(uint32_t mark, uint32_t position) {
+  return static_cast<int32_t>(position - mark) >= 0;
+}
+
+}  // namespace
+
+uint32_t MarkAwaited(StreamSlot* slot, uint64_t position) {
+  // 0 stands for none: the position before will do, and who is woken for it marks again.
+  const uint32_t low = static_cast<uint32_t>(position);
+  const uint32_t own = low != 0 ? low : ~uint32_t{0};
+  uint32_t seen = slot->awaited.load(std::memory_order_relaxed);
+  while (true) {
+    const uint32_t next = seen != 0 && IsReached(seen, own) ? seen : own;
+    if (slot->awaited.compare_exchange_weak(seen, next, std::memory_order_seq_cst)) return next;
+  }
+}
+
+bool LeaveMark(StreamSlot* slot, uint32_t word) {
+  // Before the count: who comes after it marks for itself.
+  const bool taken = slot->awaited.compare_exchange_strong(word, 0, std::memory_order_seq_cst);
+  const bool alone = slot->waiters.fetch_sub(1, std::memory_order_seq_cst) == 1;
+  return taken && !alone;
+}
+
+bool TakeReachedMark(StreamSlot* slot, uint64_t completed) {
+  if (slot->waiters.load(std::memory_order_seq_cst) == 0) return false;
+  const uint32_t mark = slot->awaited.load(std::memory_order_seq_cst);
+  if (mark == 0 || !IsReached(mark, static_cast<uint32_t>(completed))) return false;
+  return slot->awaited.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
 }  // namespace harmonaize

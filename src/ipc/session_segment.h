@@ -20,7 +20,7 @@ namespace harmonaize {
 // its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.
@@ -77,8 +77,16 @@ static_assert(sizeof(OperationDescriptor) == 128);
 /// A queue of descriptors, tenant to daemon. The tenant serialises its producers with a lock of its
 /// own; the consumer is the daemon's engine thread.
 struct SubmissionRing {
-  alignas(64) std::atomic<uint32_t> tail;  ///< Written by the tenant.
-  alignas(64) std::atomic<uint32_t> head;  ///< Written by the daemon.
+  // Written by the tenant.
+  alignas(64) std::atomic<uint32_t> tail;
+  /// 1 while a producer sleeps on `head` until half of the ring is free; the daemon takes it back
+  /// to 0 and wakes.
+  std::atomic<uint32_t> producer_waiting;
+  /// How often the tenant has rung: a system call each. For the operator's eyes.
+  std::atomic<uint64_t> doorbells;
+
+  /// Written by the daemon, once for all that it took in one go; a futex word.
+  alignas(64) std::atomic<uint32_t> head;
   /// 1 while the daemon sleeps on the doorbell; the tenant takes it back to 0 and rings.
   alignas(64) std::atomic<uint32_t> consumer_waiting;
   alignas(64) OperationDescriptor entries[kRingEntries];
@@ -86,10 +94,13 @@ struct SubmissionRing {
 
 /// How far one ordered queue of operations has come.
 struct alignas(64) StreamSlot {
-  /// The last position all of whose operations are done; its low half is the futex word.
+  /// The last position all of whose operations are done.
   std::atomic<uint64_t> completed;
-  /// Tenant threads that sleep on it.
+  /// Tenant threads that sleep until it has come far enough.
   std::atomic<uint32_t> waiters;
+  /// The first position that one of them waits for, as MarkAwaited writes it; 0: none. Their futex
+  /// word. The daemon takes it back to 0 when it wakes them, and does so for no position before.
+  std::atomic<uint32_t> awaited;
   /// Operations of this stream that failed; the last one's code and member follow.
   std::atomic<uint32_t> error_count;
   std::atomic<uint32_t> error_code;
@@ -119,6 +130,11 @@ static_assert(sizeof(MemberSlot) % 64 == 0);
 struct SessionHeader {
   uint32_t magic;
   uint32_t version;
+  /// What it takes to wake a sleeper on this host, in nanoseconds: see WaitEstimate.
+  uint32_t wake_up_ns;
+  /// 1 while the ranks that are active here, and the daemon, are more than the processors: then who
+  /// waits gives way.
+  std::atomic<uint32_t> crowded;
   /// Why the daemon ended the session, set before it closes the socket.
   ErrorText goodbye;
 };
@@ -130,7 +146,30 @@ struct SessionSegment {
   MemberSlot members[kMaxMembers];
 };
 
-/// The word on which sleepers wait for `completed`: its low half, which a 32-bit futex can watch.
-std::atomic<uint32_t>* CompletionFutex(StreamSlot* slot);
+// How a tenant thread sleeps until `position` is completed, and why nobody sleeps for too long:
+//
+//     tenant                                  daemon
+//     waiters += 1                            completed = position
+//     word = MarkAwaited(position)            if (waiters > 0 and the mark is reached)
+//     while (completed < position)              awaited = 0
+//       sleep while awaited == word             wake all
+//       word = MarkAwaited(position)
+//     if (LeaveMark(word)) wake all
+//
+// All are sequentially consistent, so that either the tenant sees what was completed or the daemon
+// sees the mark. A thread that is about to sleep when the daemon takes the mark away finds the word
+// changed, and does not. But a third may have marked the same position again meanwhile, one that
+// then finds it completed: the first sleeps on that one's mark. So who leaves takes a mark that is
+// still there along and wakes the others, who mark anew what they wait for.
+
+/// Marks `position` as awaited, unless an earlier one is already; what the word is now. Tenant.
+uint32_t MarkAwaited(StreamSlot* slot, uint64_t position);
+/// Ends a wait whose last mark was `word`. Whether the caller has to wake all who sleep on
+/// `awaited`. Tenant.
+bool LeaveMark(StreamSlot* slot, uint32_t word);
+/// Whether somebody sleeps for a position up to `completed`; if so the mark is taken away and the
+/// caller has to wake all who sleep on `awaited`. Daemon; believes nothing: what a tenant writes
+/// here is to its own harm.
+bool TakeReachedMark(StreamSlot* slot, uint64_t completed);
 
 }  // namespace harmonaize

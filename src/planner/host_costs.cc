@@ -20,6 +20,7 @@ Result<HostCosts> MeasureHostCosts(size_t last_level_bytes) {
   HostCosts costs;
   try {
     MeasureTurns(&costs);
+    MeasureWakeUp(&costs);
     HZ_RETURN_IF_ERROR(MeasureRoundTrip(&costs));
     HZ_RETURN_IF_ERROR(MeasureSlots(&costs));
     HZ_RETURN_IF_ERROR(MeasureLargeBuffers(last_level_bytes, &costs));

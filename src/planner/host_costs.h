@@ -32,6 +32,8 @@ struct HostCosts {
   double round_trip_ns = 0;
   /// What it costs a thread to wake one that sleeps on a futex, on the same processor.
   double wake_ns = 0;
+  /// From then until the one woken goes on, on another processor that had nothing else to do.
+  double wake_up_ns = 0;
 };
 
 /// The names under which the costs are stored and shown; the unit is the name's end.
@@ -50,6 +52,7 @@ inline constexpr std::array kHostCostFields = {
     HostCostField{"foreign_bytes_per_second", &HostCosts::foreign_bytes_per_second},
     HostCostField{"round_trip_ns", &HostCosts::round_trip_ns},
     HostCostField{"wake_ns", &HostCosts::wake_ns},
+    HostCostField{"wake_up_ns", &HostCosts::wake_up_ns},
 };
 
 /// Whether every cost is a positive, finite number: nothing else can be reckoned with.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <thread>
+#include <vector>
 
 #include "src/base/clock.h"
 #include "src/base/file_descriptor.h"
@@ -172,7 +173,65 @@ class Rehearsal {
   std::atomic<uint64_t> fastest_wake_ns_{0};
 };
 
+/// A thread that sleeps until it is woken, and says at once that it is awake.
+class Sleeper {
+ public:
+  void Run(int processor) {
+    PinCallingThread(processor);
+    for (uint32_t call = 0; call != kEnd;) {
+      FutexWaitPrivate(&called_, call);
+      call = called_.load(std::memory_order_acquire);
+      answered_.store(call, std::memory_order_release);
+    }
+  }
+
+  /// Nanoseconds until it is awake.
+  uint64_t Wake(uint32_t call) {
+    // By then it sleeps, and so does its processor.
+    StayBusy(kPauseNanoseconds);
+    const uint64_t start = MonotonicNanoseconds();
+    called_.store(call, std::memory_order_release);
+    FutexWakeOnePrivate(&called_);
+    // Giving way, for the two may share a processor.
+    while (answered_.load(std::memory_order_acquire) != call) sched_yield();
+    return MonotonicNanoseconds() - start;
+  }
+
+  void End() {
+    called_.store(kEnd, std::memory_order_release);
+    FutexWakeOnePrivate(&called_);
+  }
+
+ private:
+  static constexpr uint32_t kEnd = UINT32_MAX;
+
+  alignas(64) std::atomic<uint32_t> called_{0};
+  alignas(64) std::atomic<uint32_t> answered_{0};
+};
+
+uint64_t MedianWakeUp(Sleeper& sleeper) {
+  std::vector<uint64_t> tries;
+  const uint64_t start = MonotonicNanoseconds();
+  while (GoOn(static_cast<int>(tries.size()), MonotonicNanoseconds() - start, kTurnsNanoseconds)) {
+    tries.push_back(sleeper.Wake(static_cast<uint32_t>(tries.size()) + 1));
+  }
+  const auto middle = tries.begin() + static_cast<std::ptrdiff_t>(tries.size() / 2);
+  std::nth_element(tries.begin(), middle, tries.end());
+  return *middle;
+}
+
 }  // namespace
+
+void MeasureWakeUp(HostCosts* costs) {
+  const TwoProcessors processors = TwoProcessors::Usable();
+  Sleeper sleeper;
+  const std::jthread asleep([&] { sleeper.Run(processors.second); });
+  const Ending end{[&] { sleeper.End(); }};
+  std::jthread([&] {
+    PinCallingThread(processors.first);
+    costs->wake_up_ns = static_cast<double>(std::max<uint64_t>(MedianWakeUp(sleeper), 1));
+  }).join();
+}
 
 void MeasureTurns(HostCosts* costs) {
   const TwoProcessors apart = TwoProcessors::Usable();

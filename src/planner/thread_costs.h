@@ -11,6 +11,10 @@ namespace harmonaize {
 /// handoff_ns and yield_ns.
 void MeasureTurns(HostCosts* costs);
 
+/// wake_up_ns: how soon a thread that sleeps on a futex is back, when one on another processor
+/// wakes it; the median of many, because the fastest found the processor not asleep yet.
+void MeasureWakeUp(HostCosts* costs);
+
 /// round_trip_ns and wake_ns. The first by a rehearsal of an offloaded operation without data: as a
 /// client does it, a thread posts a request, rings an eventfd, looks for a while and sleeps on a
 /// futex; as the engine does it, a thread wakes up and hands the work to another that sleeps, as an

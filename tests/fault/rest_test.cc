@@ -50,14 +50,17 @@ TEST(Rest, TwoHundredSessionsLeaveNothing) {
   EXPECT_TRUE(daemon.SettlesTo(descriptors));
   [[maybe_unused]] const int mappings = daemon.Mappings();
   [[maybe_unused]] const long resident = daemon.ResidentKilobytes();
-  ConnectMany(200);
-  EXPECT_TRUE(daemon.SettlesTo(descriptors));
+  for (int again = 0; again < 3; ++again) {
+    ConnectMany(200);
+    EXPECT_TRUE(daemon.SettlesTo(descriptors));
+  }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   // The allocator may split or merge a few of its own.
   EXPECT_LE(daemon.Mappings(), mappings + 20);
   // A sanitizer keeps freed memory for a while. Without one, how many of the 200 are there at once
-  // differs from time to time, and with it what the allocator holds.
-  EXPECT_LE(daemon.ResidentKilobytes(), resident + 16384);
+  // differs from time to time, and with it what the allocator holds: up to 90 KiB for each. 600
+  // that left theirs behind would be more than that.
+  EXPECT_LE(daemon.ResidentKilobytes(), resident + 32768);
 #endif
 }
 

@@ -83,7 +83,7 @@ TEST(InlineSteering, EverythingGoesSomewhereByCalibration) {
 }
 
 TEST(InlineSteering, ARankMeetsItselfInline) {
-  const DaemonProcess daemon;
+  const DaemonProcess daemon("[inline]\nheap_bytes = 65536\n");
   RunAsThreads(1, [&](int, ncclComm_t communicator) {
     for (const size_t count : {size_t{2}, size_t{500}, size_t{5000}}) {
       std::vector<float> sent(count, 3.0F);

@@ -43,6 +43,7 @@ TEST(ExplainTable, ShowsAllThatIsThere) {
       "process_vm_readv, its data                            -\n"
       "an offloaded operation without data             12.3 us\n"
       "waking a thread                                       -\n"
+      "until it is awake, on another processor               -\n"
       "kept in /var/lib/harmonaize/calibration.json; without it the next start measures anew\n"
       "\n"
       "communicators of 4 ranks: the largest block that goes inline\n"

@@ -30,6 +30,25 @@ TEST(EventLoop, CallsWhatIsReady) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(EventLoop, HearsEveryRingOfABellThatNobodyReads) {
+  Result<std::unique_ptr<EventLoop>> made = EventLoop::Create();
+  ASSERT_TRUE(made.ok());
+  EventLoop* const loop = made->get();
+  const FileDescriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  int calls = 0;
+  ASSERT_TRUE(loop->WatchBell(bell.get(), [&] { ++calls; }).ok());
+  loop->Wait(0);
+  EXPECT_EQ(calls, 0);
+  for (int ring = 1; ring <= 3; ++ring) {
+    const uint64_t one = 1;
+    ASSERT_EQ(write(bell.get(), &one, sizeof one), ssize_t{sizeof one});
+    loop->Wait(0);
+    EXPECT_EQ(calls, ring);
+    loop->Wait(0);
+    EXPECT_EQ(calls, ring) << "once for each";
+  }
+}
+
 // Two descriptors become ready in one round. The handler that runs first closes both, and opens
 // others, which get the same numbers: what was reported is not theirs.
 TEST(EventLoop, TellsDescriptorsOfOneNumberApart) {

@@ -213,6 +213,43 @@ TEST(ExecutorConcurrency, HelpRunsAlonePromisedWork) {
   EXPECT_EQ(executor->Counters().owner.units, 1u);
 }
 
+// However large the work: one worker beside an owner that helps, where there are two processors.
+TEST(ExecutorConcurrency, WakesNoMoreWorkersThanThereAreProcessors) {
+  constexpr uint64_t kTimes = 200;
+  Executor::Options options;
+  options.workers = 8;
+  options.processors = 2;
+  TestExecutor executor(std::move(options));
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
+  Execution execution;
+  for (uint64_t i = 0; i < kTimes; ++i) {
+    run.Fill(static_cast<int>(i));
+    ASSERT_TRUE(run.Bind(execution, executor->machine(), true).ok());
+    EXPECT_GT(execution.units(), 1u);
+    executor->Start(&execution);
+    ASSERT_EQ(executor.HelpUntilFinished(), &execution);
+    ASSERT_EQ(run.Check(), "");
+  }
+  EXPECT_LE(executor->Counters().worker_wakes, kTimes);
+}
+
+TEST(ExecutorConcurrency, NobodyIsWokenWhileOneLooksForWork) {
+  Executor::Options options;
+  options.workers = 1;
+  options.spin_nanoseconds = 10'000'000'000;
+  TestExecutor executor(std::move(options));
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
+  Execution execution;
+  for (int i = 0; i < 100; ++i) {
+    run.Fill(i);
+    ASSERT_TRUE(run.Bind(execution, executor->machine()).ok());
+    executor->Start(&execution);
+    ASSERT_EQ(executor.Wait(), &execution);
+  }
+  // The first may have come before the worker began to look.
+  EXPECT_LE(executor->Counters().worker_wakes, 1u);
+}
+
 double ProcessorSeconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

@@ -102,8 +102,11 @@ void ForeignProcess::End() {
 }
 
 TestExecutor::TestExecutor(int workers, size_t cache_bytes, size_t last_level_bytes)
-    : TestExecutor(Executor::Options{
-          .workers = workers, .cache_bytes = cache_bytes, .last_level_bytes = last_level_bytes}) {}
+    : TestExecutor(Executor::Options{.workers = workers,
+                                     .cache_bytes = cache_bytes,
+                                     .last_level_bytes = last_level_bytes,
+                                     // All workers take part, whatever the machine has.
+                                     .processors = kMaxWorkers}) {}
 
 TestExecutor::TestExecutor(Executor::Options options) {
   options.wake_owner = [this] {
