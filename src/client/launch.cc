@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "src/client/device_memory.h"
-#include "src/client/page_gatherer.h"
 #include "src/client/inline_launch.h"
 #include "src/client/inline_quick.h"
 #include "src/client/memory.h"
+#include "src/client/page_gatherer.h"
 #include "src/client/staging.h"
 
 namespace harmonaize {
