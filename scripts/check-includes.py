@@ -35,7 +35,7 @@ TOPS = {
     "plugins": LIBRARY + ["include"],
     "perf": ["include", "src/base", "src/numerics"],
     # The laboratory launches daemons and ranks as the command line does.
-    "perf/fabric": ["cli", "src/base", "src/topology"],
+    "perf/fabric": ["cli", "src/base", "src/ipc", "src/topology"],
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
     "tests": LIBRARY + ["include", "daemon", "cli", "shim", "plugins", "perf",
