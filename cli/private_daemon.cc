@@ -112,7 +112,8 @@ Result<PrivateDaemon> PrivateDaemon::Start(const Options& options) {
   for (const auto& [name, value] : options.variables) environment.Set(name, value);
   ChildSpec spec;
   // The job's output is no place for what a daemon says when all is well.
-  spec.arguments = {options.program, "--socket", daemon.socket_path(), "--log-level", "warning"};
+  spec.arguments = {options.program, "--socket", daemon.socket_path(), "--log-level",
+                    options.log_level};
   spec.arguments.insert(spec.arguments.end(), options.arguments.begin(), options.arguments.end());
   spec.environment = environment.Lines();
   spec.prepare = options.prepare;

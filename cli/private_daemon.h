@@ -34,6 +34,7 @@ class PrivateDaemon {
   struct Options {
     std::string program;
     std::vector<std::string> arguments{};  ///< Beyond those that Start gives it.
+    std::string log_level = "warning";
     /// Where it has its socket and its state; "": in a temporary folder, which goes with it.
     std::string folder{};
     std::vector<std::pair<std::string, std::string>> variables{};  ///< For its environment.
@@ -46,7 +47,7 @@ class PrivateDaemon {
     std::function<bool()> cancelled;
   };
 
-  /// Starts `program --socket FOLDER/harmonaized.sock --log-level warning ARGUMENTS` and waits
+  /// Starts `program --socket FOLDER/harmonaized.sock --log-level LEVEL ARGUMENTS` and waits
   /// until it has told, by the protocol of sd_notify(3), that it listens. kUnavailable, with what
   /// it wrote to standard error, when it ends before that or takes too long; kInProgress when the
   /// wait was given up.

@@ -1,11 +1,12 @@
 #include "perf/fabric/host_daemons.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <memory>
+#include <optional>
 #include <utility>
 
 #include "perf/fabric/namespaces.h"
@@ -66,8 +67,8 @@ Status HostDaemons::StartOne(int host, const Options& options) {
   PrivateDaemon::Options daemon;
   daemon.program = options.program;
   daemon.folder = FolderOf(host);
-  daemon.arguments = {"--config", FolderOf(host) + "/provider.toml", "--log-level",
-                      options.log_level};
+  daemon.arguments = {"--config", FolderOf(host) + "/provider.toml"};
+  daemon.log_level = options.log_level;
   daemon.variables = {{kRoleVariable, kDaemonRole}};
   daemon.prepare = [&entry, &log] {
     return entry->Enter() && ::dup2(log.get(), STDOUT_FILENO) >= 0 &&
@@ -91,6 +92,20 @@ Status HostDaemons::StartOne(int host, const Options& options) {
   guard_.WatchGroup(started->process().pid());
   daemons_.emplace(host, std::move(*started));
   return Status::Ok();
+}
+
+void HostDaemons::Wait() {
+  for (;;) {
+    std::vector<pollfd> events = {{signals_.fd(), POLLIN, 0}};
+    for (auto& [host, daemon] : daemons_) {
+      if (!daemon.process().PollEnd()) events.push_back({daemon.process().pidfd(), POLLIN, 0});
+    }
+    if (events.size() == 1) return;
+    if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR) return;
+    while (const std::optional<int> signal = signals_.Next()) {
+      if (LauncherSignals::EndsJob(*signal)) return;
+    }
+  }
 }
 
 Status HostDaemons::Stop() {

@@ -37,6 +37,9 @@ class HostDaemons {
   int ended_by() const { return ended_by_; }
   size_t started() const { return daemons_.size(); }
 
+  /// Waits until a signal asks for the end, or none of the started daemons is left.
+  void Wait();
+
   /// Stops what Start started; tells of every daemon that did not end well.
   Status Stop();
 

@@ -25,6 +25,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::chrono::seconds kConnectPatience(5);
+constexpr std::chrono::milliseconds kCheckPatience(500);
 
 struct Options {
   std::string name;
@@ -142,7 +143,7 @@ Status CheckAll(const Options& options) {
       if (whole.EqualCostRoutes(from, to, 1).empty()) continue;
       for (int path = -1; path < fabric.explicit_paths; ++path) {
         const Result<Connection> connection =
-            Connect(*laboratory, {from, to, path}, std::chrono::milliseconds(1000));
+            Connect(*laboratory, {from, to, path}, kCheckPatience);
         if (connection.ok()) {
           ++connected;
           continue;
@@ -178,7 +179,8 @@ void AddMeasureCommands(CLI::App& app, CommandLine& command_line) {
   measure->add_flag("--json", options->json, "As JSON; rates in bytes a second");
   measure->footer(
       "'payload' is what arrived at the program, without headers, and after the first "
-      "fifth of the time.");
+      "fifth of the time. A transfer of few --bytes fits into the links' bursts: its rate says "
+      "nothing.");
   measure->callback(
       [options, &command_line] { command_line.exit_status = Finish(RunMeasure(*options)); });
 

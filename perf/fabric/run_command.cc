@@ -1,7 +1,5 @@
 #include "perf/fabric/run_command.h"
 
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +11,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -173,13 +170,7 @@ Result<int> Serve(const RunOptions& options) {
   HZ_RETURN_IF_ERROR(started);
   std::fprintf(stderr, "fabric: %zu daemons serve laboratory %s until SIGINT or SIGTERM\n",
                daemons.started(), laboratory->name().c_str());
-  for (bool ended = false; !ended;) {
-    pollfd readable{signals->fd(), POLLIN, 0};
-    ::poll(&readable, 1, -1);
-    while (const std::optional<int> signal = signals->Next()) {
-      ended = ended || LauncherSignals::EndsJob(*signal);
-    }
-  }
+  daemons.Wait();
   HZ_RETURN_IF_ERROR(daemons.Stop());
   return 0;
 }
