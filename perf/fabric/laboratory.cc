@@ -81,7 +81,7 @@ Result<Laboratory> Laboratory::Up(const std::string& path, const std::string& na
 }
 
 Status Laboratory::Make(const std::function<bool()>& interrupted) {
-  const Status stopped = InvalidUsage("interrupted; what was made is removed");
+  const Status stopped = Unavailable("interrupted; what was made is removed");
   HZ_RETURN_IF_ERROR(folder_.Save(state_));
   HZ_RETURN_IF_ERROR(RunBatch("ip", "", "create", Plan().Create()));
   for (size_t node = 0; node < fabric().nodes.size(); ++node) {

@@ -12,7 +12,7 @@ namespace harmonaize {
 /// What only the laboratory of emulated hosts looks at; section [laboratory].
 struct LaboratorySettings {
   int64_t mtu = 9000;
-  /// What a port holds before it drops; 0: four milliseconds of its rate, 256 KiB at least.
+  /// What a port holds before it drops; 0: eight milliseconds of its rate, 2 MiB at least.
   int64_t queue_bytes = 0;
 };
 

@@ -134,6 +134,18 @@ TEST_F(LaboratoryTest, ExplicitPathsCrossTheirSpine) {
   }
 }
 
+TEST_F(LaboratoryTest, ABoundSourceLeavesByItsOwnNic) {
+  Up("two-racks");
+  for (const char* path : {"-1", "0", "1"}) {
+    const int64_t before = Sent("host0-leaf0.1");
+    ASSERT_EQ(Fabric({"measure", "host0:nic1", "host2:nic0", "--one-way", "--bytes", "500000",
+                      "--path", path}),
+              0)
+        << said_;
+    EXPECT_GE(Sent("host0-leaf0.1") - before, 500'000) << path;
+  }
+}
+
 TEST_F(LaboratoryTest, EcmpUsesBothSpines) {
   Up("two-racks");
   const int64_t before[] = {Sent("leaf0-spine0"), Sent("leaf0-spine1")};

@@ -102,7 +102,7 @@ TEST_F(NetworkPlanTest, ShapingFollowsTheRatesInForce) {
   EXPECT_NE(Plan()
                 .Shaping(Node("spine0"))
                 .find("qdisc replace dev link8 root tbf rate 500000000bit burst 125000 limit "
-                      "262144\n"),
+                      "2097152\n"),
             std::string::npos)
       << Plan().Shaping(Node("spine0"));
   disturbances_.rates[17] = 12.5e6;
