@@ -61,6 +61,7 @@ struct ExecPlan {
   if (::dup2(plan.output, STDOUT_FILENO) < 0) FailExec(plan);
   if (::dup2(plan.error, STDERR_FILENO) < 0) FailExec(plan);
   if (::sigprocmask(SIG_SETMASK, &plan.spec.signal_mask, nullptr) != 0) FailExec(plan);
+  if (plan.spec.prepare && !plan.spec.prepare()) FailExec(plan);
   ::execvpe(plan.arguments[0], plan.arguments, plan.environment);
   FailExec(plan);
 }

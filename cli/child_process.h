@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct ChildSpec {
   sigset_t signal_mask{};                ///< The mask that the program starts with.
   bool keep_standard_input = false;      ///< Otherwise it reads /dev/null.
   int parent_death_signal = SIGKILL;     ///< What the kernel sends it when this process dies.
+  /// Called in the child as the last thing before the program starts: to enter a namespace, say.
+  /// Must not allocate. False, with errno: the program is not started.
+  std::function<bool()> prepare{};
 };
 
 /// How a process ended.

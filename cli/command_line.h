@@ -22,4 +22,12 @@ struct CommandLine {
   int exit_status = 0;            ///< Set by the subcommand that ran.
 };
 
+/// The words before the first "--"; those after it go into `command_line->tail`. They belong to the
+/// program to run: the option parser must not see them.
+std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* command_line);
+
+/// Opens /dev/null at the numbers of standard streams that are closed: a launcher's pipes must not
+/// land there.
+void OpenStandardStreams();
+
 }  // namespace harmonaize

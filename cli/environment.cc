@@ -52,13 +52,11 @@ std::vector<std::string> Environment::Lines() const {
 
 Environment RankEnvironment(const Environment& base, const RankVariables& variables) {
   Environment environment = base;
-  const std::string rank = std::to_string(variables.rank);
-  const std::string size = std::to_string(variables.world_size);
-  environment.Set("RANK", rank);
-  environment.Set("LOCAL_RANK", rank);
-  environment.Set("WORLD_SIZE", size);
-  environment.Set("LOCAL_WORLD_SIZE", size);
-  environment.Set("MASTER_ADDR", "127.0.0.1");
+  environment.Set("RANK", std::to_string(variables.rank));
+  environment.Set("LOCAL_RANK", std::to_string(variables.local_rank));
+  environment.Set("WORLD_SIZE", std::to_string(variables.world_size));
+  environment.Set("LOCAL_WORLD_SIZE", std::to_string(variables.local_world_size));
+  environment.Set("MASTER_ADDR", variables.master_address);
   environment.Set("MASTER_PORT", std::to_string(variables.master_port));
   if (!variables.socket.empty()) environment.Set("HARMONAIZE_SOCKET", variables.socket);
   if (!variables.preload_library.empty()) {

@@ -33,14 +33,17 @@ class Environment {
 struct RankVariables {
   int rank = 0;
   int world_size = 1;
-  uint16_t master_port = 0;     ///< A TCP port of the loopback interface.
+  int local_rank = 0;                        ///< Among those of the same host.
+  int local_world_size = 1;                  ///< How many these are.
+  std::string master_address = "127.0.0.1";  ///< Of rank 0's host.
+  uint16_t master_port = 0;                  ///< A free TCP port there.
   std::string socket;           ///< The daemon's socket, or "" to leave HARMONAIZE_SOCKET alone.
   std::string preload_library;  ///< Goes before what LD_PRELOAD has, or "" for nothing.
   std::vector<std::string> assignments;  ///< "NAME=value", win over everything else.
 };
 
 /// `base` with torchrun's variables (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR,
-/// MASTER_PORT), HARMONAIZE_SOCKET and LD_PRELOAD for one rank of a job on this host alone.
+/// MASTER_PORT), HARMONAIZE_SOCKET and LD_PRELOAD for one rank of a job.
 Environment RankEnvironment(const Environment& base, const RankVariables& variables);
 
 /// Whether `assignment` reads "NAME=value" with a NAME that a shell takes.

@@ -1,11 +1,8 @@
 #include "cli/job.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +12,7 @@
 
 #include "cli/command_line.h"
 #include "cli/environment.h"
+#include "cli/free_port.h"
 
 namespace harmonaize {
 namespace {
@@ -29,21 +27,6 @@ bool SameFile(int a, int b) {
   struct stat second {};
   return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
-}
-
-// A port that was free a moment ago; that is as much as can be known before rank 0 listens there.
-Result<uint16_t> FreePort() {
-  FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return ErrnoError(errno, "cannot find a free port on 127.0.0.1");
-  }
-  return ntohs(address.sin_port);
 }
 
 int StartFailureStatus(const Status& status) {
@@ -86,7 +69,8 @@ int Job::Run() {
 }
 
 int Job::StartRanks() {
-  const Result<uint16_t> port = FreePort();
+  const Result<uint16_t> port =
+      options_.master_port != 0 ? options_.master_port : FreePort(options_.master_address);
   if (!port.ok()) {
     Say(port.status().message());
     return kLauncherFailedStatus;
@@ -94,15 +78,22 @@ int Job::StartRanks() {
   const Environment base = Environment::OfThisProcess();
   const size_t width = std::to_string(options_.ranks - 1).size();
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    const RankVariables variables{.rank = rank,
-                                  .world_size = options_.ranks,
-                                  .master_port = *port,
-                                  .socket = options_.socket,
-                                  .preload_library = options_.preload_library,
-                                  .assignments = options_.assignments};
+    const RankPlace place = PlaceOf(rank);
+    RankVariables variables{.rank = rank,
+                            .world_size = options_.ranks,
+                            .local_rank = place.local_rank,
+                            .local_world_size = place.local_world_size,
+                            .master_address = options_.master_address,
+                            .master_port = *port,
+                            .socket = place.socket,
+                            .preload_library = options_.preload_library,
+                            .assignments = place.assignments};
+    variables.assignments.insert(variables.assignments.end(), options_.assignments.begin(),
+                                 options_.assignments.end());
     ChildSpec spec;
     spec.arguments = options_.command;
     spec.environment = RankEnvironment(base, variables).Lines();
+    spec.prepare = place.prepare;
     spec.signal_mask = signals_.previous_mask();
     // A rank in a process group of its own may not read the terminal, but any other input is fine.
     spec.keep_standard_input = rank == 0 && ::isatty(STDIN_FILENO) == 0;
@@ -117,6 +108,15 @@ int Job::StartRanks() {
                kRankColours[static_cast<size_t>(rank) % std::size(kRankColours)], options_.prefix);
   }
   return 0;
+}
+
+RankPlace Job::PlaceOf(int rank) const {
+  if (!options_.places.empty()) return options_.places[static_cast<size_t>(rank)];
+  RankPlace here;
+  here.local_rank = rank;
+  here.local_world_size = options_.ranks;
+  here.socket = options_.socket;
+  return here;
 }
 
 void Job::AddStreams(ChildProcess& child, const std::string& name, const char* colour,
@@ -302,7 +302,7 @@ void Job::SignalRanks(int signal) {
 }
 
 void Job::Say(const std::string& sentence) {
-  (one_output_ ? output_ : error_).Append("harmonaize: " + sentence + "\n");
+  (one_output_ ? output_ : error_).Append(fmt::format("{}: {}\n", options_.launcher, sentence));
 }
 
 std::string Job::RunningRanks() const {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +17,21 @@
 
 namespace harmonaize {
 
+/// Where one rank of a job runs, when that is not simply here.
+struct RankPlace {
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::string socket;                    ///< Its daemon's, or "" to leave HARMONAIZE_SOCKET alone.
+  std::vector<std::string> assignments;  ///< "NAME=value", beyond those of all ranks.
+  std::function<bool()> prepare{};       ///< As in ChildSpec.
+};
+
 struct JobOptions {
+  std::string launcher = "harmonaize";  ///< Whose sentences the job's own are.
   int ranks = 1;
+  std::vector<RankPlace> places{};  ///< One for each rank; empty: all here.
+  std::string master_address = "127.0.0.1";
+  uint16_t master_port = 0;  ///< 0: one that is free here.
   std::vector<std::string> command;
   bool prefix = true;
   bool colour_output = false;  ///< Whether standard output takes colours.
@@ -60,6 +74,7 @@ class Job {
   enum class Phase { kRunning, kNoticing, kTerminating, kKilling };
 
   int StartRanks();
+  RankPlace PlaceOf(int rank) const;
   void AddStreams(ChildProcess& child, const std::string& name, const char* colour, bool prefix);
   void Step();
   void ReadStream(Stream& stream);

@@ -1,12 +1,10 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/command_line.h"
 #include "cli/explain_command.h"
 #include "cli/run_command.h"
 #include "cli/status_command.h"
@@ -25,42 +23,17 @@ constexpr char kFooter[] =
     "\n"
     "'harmonaize COMMAND --help' says more of each command.";
 
-// What follows a "--" belongs to the program to run: the option parser must not see it.
-std::vector<std::string> SplitAtDashes(int argc, char** argv, std::vector<std::string>* tail,
-                                       bool* dashes) {
-  std::vector<std::string> head;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--" && !*dashes) {
-      *dashes = true;
-      continue;
-    }
-    (*dashes ? tail : &head)->push_back(argument);
-  }
-  return head;
-}
-
-// A launcher's pipes must not land on the numbers of closed standard streams.
-void OpenStandardStreams() {
-  int fd = 0;
-  do {
-    fd = ::open("/dev/null", O_RDWR);
-  } while (fd >= 0 && fd <= STDERR_FILENO);
-  if (fd > STDERR_FILENO) ::close(fd);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  OpenStandardStreams();
+  harmonaize::OpenStandardStreams();
   CLI::App app(kDescription, "harmonaize");
   app.footer(kFooter);
   app.set_version_flag("--version", "harmonaize " HARMONAIZE_VERSION);
   app.require_subcommand(1);
 
   harmonaize::CommandLine command_line;
-  std::vector<std::string> head =
-      SplitAtDashes(argc, argv, &command_line.tail, &command_line.dashes);
+  const std::vector<std::string> head = harmonaize::SplitAtDashes(argc, argv, &command_line);
   harmonaize::AddRunCommand(app, command_line);
   harmonaize::AddStatusCommand(app, command_line);
   harmonaize::AddExplainCommand(app, command_line);

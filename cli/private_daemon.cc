@@ -91,11 +91,16 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 Result<PrivateDaemon> PrivateDaemon::Start(const Options& options) {
-  Result<TemporaryFolder> folder = TemporaryFolder::Make();
-  if (!folder.ok()) return folder.status();
   PrivateDaemon daemon;
-  daemon.folder_ = std::move(*folder);
+  daemon.own_folder_ = options.folder;
+  if (options.folder.empty()) {
+    Result<TemporaryFolder> folder = TemporaryFolder::Make();
+    if (!folder.ok()) return folder.status();
+    daemon.folder_ = std::move(*folder);
+  }
   const std::string notify_path = daemon.folder() + "/notify";
+  // A folder that stays may have that of an earlier daemon.
+  ::unlink(notify_path.c_str());
   Result<FileDescriptor> notify = MakeNotifySocket(notify_path);
   if (!notify.ok()) return notify.status();
 
@@ -104,10 +109,14 @@ Result<PrivateDaemon> PrivateDaemon::Start(const Options& options) {
   environment.Unset("HARMONAIZE_SOCKET");
   // What it keeps goes with the job.
   environment.Set("STATE_DIRECTORY", daemon.folder() + "/state");
+  for (const auto& [name, value] : options.variables) environment.Set(name, value);
   ChildSpec spec;
   // The job's output is no place for what a daemon says when all is well.
-  spec.arguments = {options.program, "--socket", daemon.socket_path(), "--log-level", "warning"};
+  spec.arguments = {options.program, "--socket", daemon.socket_path(), "--log-level",
+                    options.log_level};
+  spec.arguments.insert(spec.arguments.end(), options.arguments.begin(), options.arguments.end());
   spec.environment = environment.Lines();
+  spec.prepare = options.prepare;
   spec.signal_mask = options.signal_mask;
   // A daemon that is asked to end removes what it holds; the guard kills it when it does not.
   spec.parent_death_signal = SIGTERM;

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/child_process.h"
 #include "src/base/file_descriptor.h"
@@ -31,6 +33,12 @@ class PrivateDaemon {
  public:
   struct Options {
     std::string program;
+    std::vector<std::string> arguments{};  ///< Beyond those that Start gives it.
+    std::string log_level = "warning";
+    /// Where it has its socket and its state; "": in a temporary folder, which goes with it.
+    std::string folder{};
+    std::vector<std::pair<std::string, std::string>> variables{};  ///< For its environment.
+    std::function<bool()> prepare{};                               ///< As in ChildSpec.
     std::chrono::milliseconds ready_within{10000};
     sigset_t signal_mask{};
     /// When this becomes readable, `cancelled` tells whether to give up the wait for the daemon;
@@ -39,10 +47,10 @@ class PrivateDaemon {
     std::function<bool()> cancelled;
   };
 
-  /// Starts `program --socket FOLDER/harmonaized.sock --log-level warning` and waits until it has
-  /// told, by the protocol of sd_notify(3), that it listens. kUnavailable, with what it wrote to
-  /// standard error, when it ends before that or takes too long; kInProgress when the wait was
-  /// given up.
+  /// Starts `program --socket FOLDER/harmonaized.sock --log-level LEVEL ARGUMENTS` and waits
+  /// until it has told, by the protocol of sd_notify(3), that it listens. kUnavailable, with what
+  /// it wrote to standard error, when it ends before that or takes too long; kInProgress when the
+  /// wait was given up.
   static Result<PrivateDaemon> Start(const Options& options);
 
   PrivateDaemon() = default;
@@ -50,17 +58,18 @@ class PrivateDaemon {
   PrivateDaemon& operator=(PrivateDaemon&&) = default;
   ~PrivateDaemon();
 
-  std::string socket_path() const { return folder_.path() + "/harmonaized.sock"; }
-  const std::string& folder() const { return folder_.path(); }
+  std::string socket_path() const { return folder() + "/harmonaized.sock"; }
+  const std::string& folder() const { return own_folder_.empty() ? folder_.path() : own_folder_; }
   ChildProcess& process() { return process_; }
 
-  /// Asks it to end, ends it when it has not within `grace`, and removes the folder. An error says
-  /// how it ended when that was not well, with the end of what it wrote.
+  /// Asks it to end, ends it when it has not within `grace`, and removes a temporary folder. An
+  /// error says how it ended when that was not well, with the end of what it wrote.
   Status Stop(std::chrono::milliseconds grace);
 
  private:
   Status WaitUntilReady(int notify_fd, const Options& options);
 
+  std::string own_folder_;
   TemporaryFolder folder_;  // outlives the process: the daemon removes its socket there
   ChildProcess process_;
 };

@@ -26,12 +26,31 @@ struct TomlReader::State {
 
 namespace {
 
+using Unknown = std::vector<std::pair<toml::source_position, std::string>>;
+
 void CollectUnknown(const toml::table& table, const std::string& prefix,
-                    const std::set<std::string, std::less<>>& known,
-                    std::vector<std::pair<toml::source_position, std::string>>* unknown) {
+                    const std::set<std::string, std::less<>>& known, Unknown* unknown);
+
+// The tables of a list that was asked for with Tables.
+void CollectUnknownInList(const toml::node& node, const std::string& list,
+                          const std::set<std::string, std::less<>>& known, Unknown* unknown) {
+  const toml::array* array = node.as_array();
+  for (size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    const toml::table* table = array->get(i)->as_table();
+    if (table != nullptr) {
+      CollectUnknown(*table, fmt::format("{}[{}].", list, i), known, unknown);
+    }
+  }
+}
+
+void CollectUnknown(const toml::table& table, const std::string& prefix,
+                    const std::set<std::string, std::less<>>& known, Unknown* unknown) {
   for (const auto& [key, node] : table) {
     const std::string full = prefix + std::string(key.str());
-    if (known.contains(full)) continue;
+    if (known.contains(full)) {
+      CollectUnknownInList(node, full, known, unknown);
+      continue;
+    }
     if (const toml::table* inner = node.as_table()) {
       CollectUnknown(*inner, full + ".", known, unknown);
       if (!inner->empty()) continue;
@@ -147,8 +166,51 @@ void TomlReader::IntegerList(std::string_view key, int64_t least, int64_t most,
   *value = std::move(list);
 }
 
+void TomlReader::StringList(std::string_view key, std::vector<std::string>* value) {
+  const toml::node* node = Find(key);
+  if (node == nullptr) return;
+  std::vector<std::string> list;
+  if (node->is_string()) {
+    list.push_back(node->as_string()->get());
+  } else if (const toml::array* array = node->as_array()) {
+    for (const toml::node& element : *array) {
+      if (!element.is_string()) return Wrong(element, fmt::format("'{}' lists strings only", key));
+      list.push_back(element.as_string()->get());
+    }
+  } else {
+    return Wrong(*node, fmt::format("'{}' must be a string or a list of strings", key));
+  }
+  *value = std::move(list);
+}
+
+size_t TomlReader::Tables(std::string_view key) {
+  const toml::node* node = Find(key);
+  if (node == nullptr) return 0;
+  const toml::array* array = node->as_array();
+  if (array == nullptr || !array->is_homogeneous(toml::node_type::table)) {
+    Wrong(*node, fmt::format("'{0}' must be tables: [[{0}]]", key));
+    return 0;
+  }
+  return array->size();
+}
+
+bool TomlReader::Has(std::string_view key) const {
+  return state_->root.at_path(key).node() != nullptr;
+}
+
+void TomlReader::Reject(std::string_view key, std::string what) {
+  for (;;) {
+    if (const toml::node* node = state_->root.at_path(key).node()) {
+      return Wrong(*node, std::move(what));
+    }
+    const size_t dot = key.rfind('.');
+    if (dot == std::string_view::npos) return Wrong(state_->root, std::move(what));
+    key = key.substr(0, dot);
+  }
+}
+
 Status TomlReader::Finish() {
-  std::vector<std::pair<toml::source_position, std::string>> unknown;
+  Unknown unknown;
   CollectUnknown(state_->root, "", state_->known, &unknown);
   const std::vector<std::string_view> names(state_->known.begin(), state_->known.end());
   for (const auto& [where, key] : unknown) {

@@ -41,6 +41,17 @@ class TomlReader {
   /// One of `choices`.
   void Choice(std::string_view key, std::vector<std::string_view> choices, std::string* value);
   void IntegerList(std::string_view key, int64_t least, int64_t most, std::vector<int64_t>* value);
+  /// A list of strings, or one string, which stands for a list of one.
+  void StringList(std::string_view key, std::vector<std::string>* value);
+
+  /// How many tables [[key]] has. Their values are asked for as "key[0].name", "key[1].name", ...
+  size_t Tables(std::string_view key);
+
+  /// Whether the document has this key. Asks for nothing: the key is not known by it.
+  bool Has(std::string_view key) const;
+  /// Keeps, for Finish, what the caller found wrong with this key's value or, where the document
+  /// lacks the key, with the table that it would stand in.
+  void Reject(std::string_view key, std::string what);
 
   /// The first error by position: what was wrong in a value, or a key that nobody asked for.
   Status Finish();

@@ -86,6 +86,43 @@ TEST(TomlReader, ErrorsGiveThePlaceAndTheNearestName) {
   }
 }
 
+TEST(TomlReader, ReadsTablesAndListsOfStrings) {
+  Result<TomlReader> reader =
+      TomlReader::FromString("[[host]]\nname = \"a\"\n[[host]]\nname = [\"b\", \"c\"]\n", "f.toml");
+  ASSERT_TRUE(reader.ok());
+  ASSERT_EQ(reader->Tables("host"), 2u);
+  EXPECT_EQ(reader->Tables("switch"), 0u);
+  std::vector<std::string> names;
+  reader->StringList("host[0].name", &names);
+  EXPECT_EQ(names, std::vector<std::string>{"a"});
+  reader->StringList("host[1].name", &names);
+  EXPECT_EQ(names, (std::vector<std::string>{"b", "c"}));
+  EXPECT_TRUE(reader->Has("host[1].name"));
+  EXPECT_FALSE(reader->Has("host[2].name"));
+  EXPECT_TRUE(reader->Finish().ok());
+  // What the caller finds wrong has the place of the value, or of the table that lacks it.
+  reader->Reject("host[1].rack", "no rack");
+  EXPECT_EQ(reader->Finish().message(), "f.toml:3:1: no rack");
+  reader->Reject("host[0].name", "not this one");
+  EXPECT_EQ(reader->Finish().message(), "f.toml:2:8: not this one");
+}
+
+TEST(TomlReader, KeysOfTablesMustBeAskedForToo) {
+  const auto error = [](const std::string& text, bool ask) {
+    Result<TomlReader> reader = TomlReader::FromString(text, "f.toml");
+    std::vector<std::string> names;
+    if (ask && reader->Tables("host") > 0) reader->StringList("host[0].name", &names);
+    return reader->Finish().message();
+  };
+  EXPECT_EQ(error("[[host]]\nname = \"a\"\nnane = 1\n", true),
+            "f.toml:3:1: unknown key 'host[0].nane', did you mean 'host[0].name'?");
+  EXPECT_EQ(error("[[host]]\nname = \"a\"\n", false), "f.toml:1:3: unknown key 'host'");
+  EXPECT_EQ(error("host = 3\n", true), "f.toml:1:8: 'host' must be tables: [[host]]");
+  EXPECT_EQ(error("[[host]]\nname = [1]\n", true), "f.toml:2:9: 'host[0].name' lists strings only");
+  EXPECT_EQ(error("[[host]]\nname = 1\n", true),
+            "f.toml:2:8: 'host[0].name' must be a string or a list of strings");
+}
+
 TEST(TomlReader, SyntaxErrorsGiveThePlace) {
   const Result<TomlReader> reader = TomlReader::FromString("a = \nb = 1\n", "x.toml");
   ASSERT_FALSE(reader.ok());

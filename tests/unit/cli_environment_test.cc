@@ -9,10 +9,12 @@ TEST(RankEnvironment, SetsTorchrunVariables) {
   RankVariables variables;
   variables.rank = 2;
   variables.world_size = 4;
+  variables.local_rank = 1;
+  variables.local_world_size = 3;
   variables.master_port = 29500;
   const Environment environment = RankEnvironment(Environment(), variables);
   const std::vector<std::string> expected = {
-      "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500",
+      "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500",
       "RANK=2",       "WORLD_SIZE=4"};
   EXPECT_EQ(environment.Lines(), expected);
 }

@@ -1,4 +1,7 @@
 harmonaize_unit_test(
   topology_test
-  SOURCES topology_host_test.cc
+  SOURCES topology_fabric_file_test.cc topology_host_test.cc topology_link_rate_test.cc
+          topology_routing_test.cc
   LINKS harmonaize_topology)
+target_compile_definitions(topology_test
+                           PRIVATE FABRICS_FOLDER="${PROJECT_SOURCE_DIR}/perf/fabric/fabrics")

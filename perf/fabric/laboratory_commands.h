@@ -1,0 +1,14 @@
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace CLI {
+class App;
+}
+
+namespace harmonaize::fabric {
+
+/// `fabric up`, `fabric down` and `fabric status`.
+void AddLaboratoryCommands(CLI::App& app, CommandLine& command_line);
+
+}  // namespace harmonaize::fabric

@@ -1,0 +1,294 @@
+#include "perf/fabric/run_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/environment.h"
+#include "cli/free_port.h"
+#include "cli/job.h"
+#include "cli/job_guard.h"
+#include "cli/launcher_signals.h"
+#include "cli/program_paths.h"
+#include "perf/fabric/complain.h"
+#include "perf/fabric/host_daemons.h"
+#include "perf/fabric/laboratory.h"
+#include "perf/fabric/namespaces.h"
+#include "perf/fabric/placement.h"
+#include "perf/fabric/roles.h"
+
+namespace harmonaize::fabric {
+namespace {
+
+constexpr char kRunFooter[] =
+    R"(Ranks get what 'harmonaize run' gives them: RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE (of
+their host), MASTER_ADDR (an address of rank 0's host in the fabric), MASTER_PORT, LD_PRELOAD and
+HARMONAIZE_SOCKET; and HARMONAIZE_FABRIC and HARMONAIZE_FABRIC_HOST, the laboratory's name and
+their host's. Each host gets a daemon for the time of the job, unless one listens there already
+('fabric serve'). Its socket, provider.toml and harmonaized.log are in the laboratory's folder,
+under hosts/HOST; 'fabric status --json' names the folder.
+
+How a job ends, and its exit status: as with 'harmonaize run'.
+
+Examples:
+  fabric run -n 4 --hosts host0 -- all_reduce_perf -b 8 -e 16M -f 4
+  fabric run --hosts host0:2,host2:2 -- ./my_nccl_program)";
+
+struct RunOptions {
+  std::string name;
+  int ranks = 0;
+  std::vector<std::string> hosts;
+  std::vector<std::string> assignments;
+  bool no_prefix = false;
+  bool no_preload = false;
+  std::string daemon = "host";
+  std::string daemon_config;
+  std::string log_level = "info";
+  double timeout = 0;
+};
+
+Result<std::string> ReadConfig(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path);
+  if (!file) return ErrnoError(errno, "cannot read " + path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+Status StartDaemons(const RunOptions& options, const std::vector<int>& hosts,
+                    HostDaemons* daemons) {
+  const Result<std::string> program = FindDaemonProgram();
+  if (!program.ok()) return program.status();
+  const Result<std::string> config = ReadConfig(options.daemon_config);
+  if (!config.ok()) return config.status();
+  return daemons->Start(hosts, {*program, *config, options.log_level});
+}
+
+std::vector<std::string> FabricVariables(const Laboratory& laboratory, const std::string& host) {
+  return {"HARMONAIZE_FABRIC=" + laboratory.name(), "HARMONAIZE_FABRIC_HOST=" + host};
+}
+
+Result<std::vector<RankPlace>> MakePlaces(const Laboratory& laboratory,
+                                          const std::vector<int>& hosts,
+                                          const HostDaemons* daemons) {
+  std::vector<RankPlace> places;
+  std::map<int, int> seen;
+  for (const int host : hosts) {
+    const std::string& name = laboratory.fabric().nodes[static_cast<size_t>(host)].name;
+    Result<NamespaceEntry> entry = NamespaceEntry::Open(NamespaceName(laboratory.name(), name));
+    if (!entry.ok()) return entry.status();
+    const auto shared = std::make_shared<NamespaceEntry>(std::move(*entry));
+    RankPlace& place = places.emplace_back();
+    place.local_rank = seen[host]++;
+    place.local_world_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), host));
+    if (daemons != nullptr) place.socket = daemons->SocketOf(host);
+    place.assignments = FabricVariables(laboratory, name);
+    place.assignments.push_back(fmt::format("{}={}", kRoleVariable, kRankRole));
+    place.prepare = [shared] { return shared->Enter(); };
+  }
+  return places;
+}
+
+// A free port of rank 0's host, as that host sees it.
+Status ChooseMaster(const Laboratory& laboratory, int host, JobOptions* job) {
+  job->master_address = laboratory.fabric().NicAt({host, 0}).address;
+  const std::string& name = laboratory.fabric().nodes[static_cast<size_t>(host)].name;
+  return InNamespace(NamespaceName(laboratory.name(), name), [&] {
+    const Result<uint16_t> port = FreePort(job->master_address);
+    if (port.ok()) job->master_port = *port;
+    return port.status();
+  });
+}
+
+Result<int> RunJob(const RunOptions& options, std::vector<std::string> command) {
+  Result<Laboratory> laboratory = Laboratory::Open(options.name);
+  if (!laboratory.ok()) return laboratory.status();
+  // Others may disturb it meanwhile; that is what it is for.
+  laboratory->Unlock();
+  const Result<std::vector<int>> hosts =
+      PlaceRanks(laboratory->fabric(), options.hosts, options.ranks);
+  if (!hosts.ok()) return hosts.status();
+
+  Result<LauncherSignals> signals = LauncherSignals::Take();
+  if (!signals.ok()) return signals.status();
+  Result<JobGuard> guard = JobGuard::Start();
+  if (!guard.ok()) return guard.status();
+  HostDaemons daemons(*laboratory, *signals, *guard);
+  const bool with_daemons = options.daemon == "host";
+  if (with_daemons) {
+    const Status started = StartDaemons(options, *hosts, &daemons);
+    if (started.code() == Code::kInProgress) return kSignalStatusBase + daemons.ended_by();
+    HZ_RETURN_IF_ERROR(started);
+  }
+  JobOptions job;
+  job.launcher = "fabric";
+  job.ranks = static_cast<int>(hosts->size());
+  job.command = std::move(command);
+  job.prefix = !options.no_prefix;
+  job.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
+  job.assignments = options.assignments;
+  if (!options.no_preload) {
+    Result<std::string> library = FindPreloadLibrary();
+    if (!library.ok()) return library.status();
+    job.preload_library = *library;
+  }
+  Result<std::vector<RankPlace>> places =
+      MakePlaces(*laboratory, *hosts, with_daemons ? &daemons : nullptr);
+  if (!places.ok()) return places.status();
+  job.places = std::move(*places);
+  HZ_RETURN_IF_ERROR(ChooseMaster(*laboratory, hosts->front(), &job));
+  const int exit_status = Job(std::move(job), *signals, *guard, nullptr).Run();
+  if (const Status stopped = daemons.Stop(); !stopped.ok()) Complain(stopped);
+  return exit_status;
+}
+
+Result<int> Serve(const RunOptions& options) {
+  Result<Laboratory> laboratory = Laboratory::Open(options.name);
+  if (!laboratory.ok()) return laboratory.status();
+  laboratory->Unlock();
+  const Result<std::vector<int>> hosts = PlaceRanks(laboratory->fabric(), options.hosts, 0);
+  if (!hosts.ok()) return hosts.status();
+  Result<LauncherSignals> signals = LauncherSignals::Take();
+  if (!signals.ok()) return signals.status();
+  Result<JobGuard> guard = JobGuard::Start();
+  if (!guard.ok()) return guard.status();
+  HostDaemons daemons(*laboratory, *signals, *guard);
+  const Status started = StartDaemons(options, *hosts, &daemons);
+  if (started.code() == Code::kInProgress) return kSignalStatusBase + daemons.ended_by();
+  HZ_RETURN_IF_ERROR(started);
+  std::fprintf(stderr, "fabric: %zu daemons serve laboratory %s until SIGINT or SIGTERM\n",
+               daemons.started(), laboratory->name().c_str());
+  daemons.Wait();
+  HZ_RETURN_IF_ERROR(daemons.Stop());
+  return 0;
+}
+
+// Becomes the program; comes back only when that fails.
+Result<int> Exec(const std::string& name, const std::string& node,
+                 const std::vector<std::string>& words) {
+  Result<Laboratory> laboratory = Laboratory::Open(name);
+  if (!laboratory.ok()) return laboratory.status();
+  const Result<std::string> space = laboratory->NamespaceOf(node);
+  if (!space.ok()) return space.status();
+  const Result<NamespaceEntry> entry = NamespaceEntry::Open(*space);
+  if (!entry.ok()) return entry.status();
+  if (!entry->Enter()) return ErrnoError(errno, "cannot enter " + *space);
+  for (const std::string& variable : FabricVariables(*laboratory, node)) {
+    const size_t equals = variable.find('=');
+    ::setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
+  }
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int error = errno;
+  Complain(ErrnoError(error, fmt::format("cannot start '{}'", words[0])));
+  return error == ENOENT ? kNotFoundStatus : kCannotExecuteStatus;
+}
+
+void AddExec(CLI::App& app, CommandLine& command_line) {
+  CLI::App* exec = app.add_subcommand(
+      "exec",
+      "Run a program at a host, or at a switch: fabric exec NODE -- program [arguments...]");
+  struct Options {
+    std::string name;
+    std::string node;
+  };
+  auto options = std::make_shared<Options>();
+  exec->add_option("--name", options->name, "The laboratory, when several are up");
+  exec->add_option("NODE", options->node, "The host or switch")->required();
+  exec->footer(
+      "Examples:\n"
+      "  fabric exec host0 -- ip route\n"
+      "  fabric exec leaf0 -- tc -s qdisc show\n"
+      "  fabric exec host1 -- env UCX_TLS=tcp UCX_NET_DEVICES=nic0.p1 ucx_perftest");
+  exec->callback([options, &command_line] {
+    if (command_line.tail.empty()) {
+      command_line.exit_status =
+          Finish(InvalidUsage("no program was given; see 'fabric exec --help'"));
+      return;
+    }
+    command_line.exit_status =
+        Finish(Exec(options->name, options->node, command_line.tail), kLauncherFailedStatus);
+  });
+}
+
+void AddDaemonOptions(CLI::App* app, RunOptions* options) {
+  app->add_option("--name", options->name, "The laboratory, when several are up");
+  app->add_option("--daemon-config", options->daemon_config,
+                  "Configuration (TOML) for every daemon")
+      ->type_name("FILE");
+  app->add_option("--log-level", options->log_level, "Of the daemons' logs (default: info)")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}));
+}
+
+void AddRun(CLI::App& app, CommandLine& command_line) {
+  CLI::App* run = app.add_subcommand(
+      "run", "Run a job on hosts: fabric run [-n N] [--hosts a,b] -- program [arguments...]");
+  auto options = std::make_shared<RunOptions>();
+  AddDaemonOptions(run, options.get());
+  run->footer(kRunFooter);
+  run->add_option("-n,--ranks", options->ranks, "How many ranks (default: one a host)")
+      ->check(CLI::Range(1, 1024));
+  run->add_option("--hosts", options->hosts,
+                  "a,b: ranks go to these in turn; a:2,b:2: so many ranks to each\n"
+                  "(default: all hosts in turn)")
+      ->delimiter(',');
+  run->add_option("--env", options->assignments, "A variable for every rank; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  run->add_option("--daemon", options->daemon,
+                  "host: one at each host; none: start none (default: host)")
+      ->check(CLI::IsMember({"host", "none"}));
+  run->add_flag("--no-prefix", options->no_prefix, "Lines as the ranks wrote them");
+  run->add_flag("--no-preload", options->no_preload,
+                "Do not preload Harmonaize: for programs that link libnccl.so.2");
+  run->add_option("--timeout", options->timeout, "End the job after so long (default: never)")
+      ->check(CLI::Range(0.0, 1e7))
+      ->type_name("SECONDS");
+  run->callback([options, &command_line] {
+    for (const std::string& assignment : options->assignments) {
+      if (const Status status = CheckAssignment(assignment); !status.ok()) {
+        command_line.exit_status = Finish(status);
+        return;
+      }
+    }
+    command_line.exit_status =
+        command_line.tail.empty()
+            ? Finish(InvalidUsage("no program was given; see 'fabric run --help'"))
+            : Finish(RunJob(*options, command_line.tail), kLauncherFailedStatus);
+  });
+}
+
+void AddServe(CLI::App& app, CommandLine& command_line) {
+  CLI::App* serve = app.add_subcommand(
+      "serve", "Run a daemon at each host until interrupted, for several jobs to share");
+  auto options = std::make_shared<RunOptions>();
+  AddDaemonOptions(serve, options.get());
+  serve->add_option("--hosts", options->hosts, "Which hosts (default: all)")->delimiter(',');
+  serve->callback([options, &command_line] {
+    command_line.exit_status = Finish(Serve(*options), kLauncherFailedStatus);
+  });
+}
+
+}  // namespace
+
+void AddRunCommands(CLI::App& app, CommandLine& command_line) {
+  AddExec(app, command_line);
+  AddRun(app, command_line);
+  AddServe(app, command_line);
+}
+
+}  // namespace harmonaize::fabric

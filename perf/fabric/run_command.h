@@ -1,0 +1,14 @@
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace CLI {
+class App;
+}
+
+namespace harmonaize::fabric {
+
+/// `fabric exec`, `fabric run` and `fabric serve`: programs within the laboratory.
+void AddRunCommands(CLI::App& app, CommandLine& command_line);
+
+}  // namespace harmonaize::fabric

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+#include "src/topology/fabric.h"
+
+namespace harmonaize {
+
+/// What only the laboratory of emulated hosts looks at; section [laboratory].
+struct LaboratorySettings {
+  int64_t mtu = 9000;
+  /// What a port holds before it drops; 0: eight milliseconds of its rate, 2 MiB at least.
+  int64_t queue_bytes = 0;
+};
+
+struct FabricFile {
+  Fabric fabric;
+  LaboratorySettings laboratory;
+};
+
+/// Reads a fabric file (docs/fabric-file.md has the schema), fills in the devices and addresses
+/// that it leaves out, and validates the whole. The same file gives the same addresses to everyone
+/// who reads it. kInvalidArgument with file, line and column where one place is wrong, with the
+/// file alone where the fabric as a whole is.
+Result<FabricFile> LoadFabricFile(const std::string& path);
+/// `name` stands for the file in errors.
+Result<FabricFile> ParseFabricFile(std::string_view text, const std::string& name);
+
+}  // namespace harmonaize
