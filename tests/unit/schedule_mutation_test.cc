@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/schedule/algorithms.h"
 #include "src/schedule/check.h"
 #include "src/schedule/one_host.h"
 #include "tests/unit/schedule_interpreter.h"
@@ -177,6 +178,13 @@ bool ChangePeer(Random& random, Schedule& schedule) {
   return true;
 }
 
+bool ChangePath(Random& random, Schedule& schedule) {
+  Step* step = PickStep(random, schedule);
+  if (step == nullptr || step->peer_host < 0) return false;
+  step->path = step->path >= 0 ? -1 : 1;
+  return true;
+}
+
 bool AllowInPlace(Random&, Schedule& schedule) {
   if (schedule.in_place) return false;
   schedule.in_place = true;
@@ -201,6 +209,7 @@ constexpr std::array kMutations = {
     Mutation{"reorder", Reorder},
     Mutation{"change kind", ChangeKind},
     Mutation{"change peer", ChangePeer},
+    Mutation{"change path", ChangePath},
     Mutation{"allow in place", AllowInPlace},
 };
 
@@ -220,6 +229,15 @@ std::vector<Schedule> RightSchedules() {
       schedules.push_back(RingAllGather(ranks_per_host, in_place));
       schedules.push_back(RingReduceScatter(ranks_per_host, in_place));
       schedules.push_back(ChainAllReduce(ranks_per_host, in_place));
+    }
+    for (const Algorithm& algorithm : Algorithms()) {
+      if (in_place && !algorithm.in_place) continue;
+      for (const Collective collective : algorithm.collectives) {
+        const Problem problem{collective, {0, 1, 0, 2}, HasRoot(collective) ? 3 : -1, in_place};
+        const OutlineResult outline =
+            algorithm.make(problem, {.pieces = 1, .groups = {{0, 1}, {2}}});
+        if (outline.ok()) schedules.push_back((*outline)->Write());  // not where one host is needed
+      }
     }
   }
   return schedules;
