@@ -9,6 +9,7 @@
 #include "src/schedule/halving_doubling.h"
 #include "src/schedule/hierarchical.h"
 #include "src/schedule/one_host.h"
+#include "src/schedule/packed_trees.h"
 #include "src/schedule/rank_order.h"
 #include "src/schedule/ring.h"
 #include "src/schedule/rooted_tree.h"
@@ -33,6 +34,11 @@ OutlineResult RingAndBack(const Problem& problem, const Options& options) {
     back.order.push_back(placement.HostAt((*positions)[i]));
   }
   return MakeRings(problem, {{options.order}, back}, options.pieces);
+}
+
+OutlineResult Packed(const Problem& problem, const Options& options) {
+  if (options.fabric == nullptr) return InvalidArgument("packed trees need to know the fabric");
+  return MakePackedTrees(problem, *options.fabric, options.most_trees, options.pieces);
 }
 
 const std::vector<Algorithm>& Table() {
@@ -89,6 +95,11 @@ const std::vector<Algorithm>& Table() {
        .needs_groups = true,
        .make = [](const Problem& p,
                   const Options& o) { return MakeHierarchical(p, {o.groups}, o.pieces); }},
+      {.name = "packed-trees",
+       .describe = "trees packed into the fabric, so that its narrowest cut is full all the time",
+       .collectives = {kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter},
+       .needs_fabric = true,
+       .make = Packed},
       {.name = "direct-all-to-all",
        .describe = "each block straight to its host, one receiver after the other",
        .collectives = {kAllToAll},

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/schedule/capacity_graph.h"
 #include "src/schedule/outline.h"
 
 namespace harmonaize {
@@ -17,6 +18,10 @@ struct AlgorithmOptions {
   std::vector<int> order = {};
   /// Host numbers, each in one group; for algorithms of several levels.
   std::vector<std::vector<int>> groups = {};
+  /// For algorithms that pack trees into it; they look at it only while the outline is made.
+  const CapacityGraph* fabric = nullptr;
+  /// For the same: how many trees they may use for a unit, at most.
+  int most_trees = 64;
 };
 
 /// One line of the table of algorithms.
@@ -27,13 +32,13 @@ struct Algorithm {
   bool in_rank_order = false;  ///< ReducesInRankOrder holds: results are reproducible.
   bool in_place = true;        ///< Carries out problems that are in place.
   bool needs_groups = false;   ///< Refuses without AlgorithmOptions::groups.
+  bool needs_fabric = false;   ///< Refuses without AlgorithmOptions::fabric.
   OutlineResult (*make)(const Problem& problem, const AlgorithmOptions& options);
 
   bool CarriesOut(Collective collective) const;
 };
 
-/// All algorithms: what a planner chooses from. A new one is a file and a line here. Those that
-/// need to know the fabric stand in packed_trees.h instead.
+/// All algorithms: what a planner chooses from. A new one is a file and a line in the table.
 std::span<const Algorithm> Algorithms();
 
 /// None if there is no algorithm of this name.

@@ -24,7 +24,7 @@ std::vector<Part> WholeHosts(const Placement& placement) {
 
 class ForestOutline final : public Outline {
  public:
-  ForestOutline(std::string name, Problem problem, Forest forest);
+  ForestOutline(std::string name, Problem problem, Forest forest, RouteTable routes);
 
   HostProgram Program(int position) const override;
   Summary Summarize() const override;
@@ -256,8 +256,9 @@ class TrafficCount {
   LoadTable loads_;
 };
 
-ForestOutline::ForestOutline(std::string name, Problem problem, Forest forest)
-    : Outline(std::move(name), std::move(problem), forest.pieces), forest_(std::move(forest)) {
+ForestOutline::ForestOutline(std::string name, Problem problem, Forest forest, RouteTable routes)
+    : Outline(std::move(name), std::move(problem), forest.pieces, std::move(routes)),
+      forest_(std::move(forest)) {
   if (forest_.parts.empty()) forest_.parts = WholeHosts(placement());
   for (const Tree& tree : forest_.trees) walks_.emplace_back(tree);
   parts_at_.resize(static_cast<size_t>(placement().hosts()));
@@ -293,8 +294,10 @@ Summary ForestOutline::Summarize() const {
 
 }  // namespace
 
-std::unique_ptr<Outline> MakeForestOutline(std::string name, Problem problem, Forest forest) {
-  return std::make_unique<ForestOutline>(std::move(name), std::move(problem), std::move(forest));
+std::unique_ptr<Outline> MakeForestOutline(std::string name, Problem problem, Forest forest,
+                                           RouteTable routes) {
+  return std::make_unique<ForestOutline>(std::move(name), std::move(problem), std::move(forest),
+                                         std::move(routes));
 }
 
 std::vector<Flow> FlowsByRank(const Problem& problem, const Placement& placement, int pieces,

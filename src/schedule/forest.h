@@ -55,7 +55,10 @@ struct Forest {
 /// until another has been sent on, but no longer than the height of the trees allows, provided that
 /// all flows start in one turn, or each host has the same height in all trees; forests of which
 /// neither is true set keeps_scratch. So dependent_messages is what the heights say.
-std::unique_ptr<Outline> MakeForestOutline(std::string name, Problem problem, Forest forest);
+///
+/// `routes`: what the trees' paths mean, if they mean routes.
+std::unique_ptr<Outline> MakeForestOutline(std::string name, Problem problem, Forest forest,
+                                           RouteTable routes = {});
 
 /// The flows of an all-gather or a reduce-scatter, `pieces` for every rank, and tree number
 /// tree_of_host[position of the rank's host] for all of them.

@@ -43,11 +43,12 @@ Status CheckPieces(const Problem& problem, int64_t pieces) {
   return Status::Ok();
 }
 
-Outline::Outline(std::string name, Problem problem, int pieces)
+Outline::Outline(std::string name, Problem problem, int pieces, RouteTable routes)
     : name_(std::move(name)),
       problem_(std::move(problem)),
       placement_(problem_.host_of_rank),
-      pieces_(pieces) {}
+      pieces_(pieces),
+      routes_(std::move(routes)) {}
 
 Schedule Outline::Write() const {
   Schedule schedule;

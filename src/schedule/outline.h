@@ -6,6 +6,7 @@
 
 #include "src/base/collective.h"
 #include "src/schedule/placement.h"
+#include "src/schedule/routes.h"
 #include "src/schedule/schedule.h"
 #include "src/schedule/summary.h"
 
@@ -36,6 +37,9 @@ class Outline {
   const Problem& problem() const { return problem_; }
   const Placement& placement() const { return placement_; }
   int pieces() const { return pieces_; }
+  /// What the paths of the messages mean, where the algorithm has chosen routes through a fabric;
+  /// empty where it has not.
+  const RouteTable& routes() const { return routes_; }
 
   /// The program of the host at a position of placement(). Every host that makes its own from an
   /// equal outline has what it has in Write(). Time and memory are close to linear in the number of
@@ -49,13 +53,14 @@ class Outline {
   Schedule Write() const;
 
  protected:
-  Outline(std::string name, Problem problem, int pieces);
+  Outline(std::string name, Problem problem, int pieces, RouteTable routes = {});
 
  private:
   std::string name_;
   Problem problem_;
   Placement placement_;
   int pieces_;
+  RouteTable routes_;
 };
 
 using OutlineResult = Result<std::unique_ptr<Outline>>;

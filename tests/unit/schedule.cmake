@@ -10,3 +10,8 @@ harmonaize_unit_test(
   SOURCES schedule_algorithms_test.cc schedule_interpreter.cc schedule_testing.cc
           schedule_traffic_test.cc
   LINKS harmonaize_schedule)
+
+harmonaize_unit_test(
+  schedule_packing_test
+  SOURCES schedule_fabrics.cc schedule_interpreter.cc schedule_packing_test.cc schedule_testing.cc
+  LINKS harmonaize_schedule)

@@ -36,6 +36,16 @@ class AlgorithmTest : public testing::TestWithParam<Case> {
     AlgorithmOptions options{.pieces = pieces};
     if (seed > 0) options.order = SomeOrder(problem.host_of_rank, seed);
     if (algorithm().needs_groups) options.groups = SomeGroups(problem.host_of_rank, seed);
+    CapacityGraph fabric;  // one switch; hosts and links in the order of the ranks
+    if (algorithm().needs_fabric) {
+      fabric.AddSwitch();
+      for (const int host :
+           std::set<int>(problem.host_of_rank.begin(), problem.host_of_rank.end())) {
+        fabric.AddLink(fabric.AddHost(host), 0, 1 + host % 2);
+      }
+      options.fabric = &fabric;
+      options.most_trees = 16;
+    }
     return algorithm().make(problem, options);
   }
 
@@ -85,6 +95,12 @@ TEST_P(AlgorithmTest, RefusesWhatItCannotDo) {
   const int root = HasRoot(GetParam().collective) ? 0 : -1;
   const Problem problem{GetParam().collective, {0, 1, 1}, root, false};
   AlgorithmOptions options{.pieces = 0, .groups = {{0, 1}}};
+  const CapacityGraph fabric{{-1, 0, 1}, {{0, 1, 1}, {1, 0, 1}, {0, 2, 1}, {2, 0, 1}}};
+  if (algorithm().needs_fabric) {
+    EXPECT_NE(algorithm().make(problem, options).status().message().find("the fabric"),
+              std::string::npos);
+    options.fabric = &fabric;
+  }
   if (algorithm().name == "one-host") {
     EXPECT_FALSE(algorithm().make(problem, options).ok());
     return;
