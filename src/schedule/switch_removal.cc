@@ -75,17 +75,16 @@ class SwitchRemoval {
       if (!is_host_[static_cast<size_t>(node)]) switches.push_back(node);
     }
     // Those next to most hosts first: what lies behind then becomes a switch of these hosts.
-    const auto hosts_at = [&](int node) {
-      int hosts = 0;
-      for (const int host : demand_.receivers) hosts += graph_.Capacity(host, node) > 0 ? 1 : 0;
-      return hosts;
-    };
-    while (!switches.empty()) {
-      const auto next = std::max_element(switches.begin(), switches.end(),
-                                         [&](int a, int b) { return hosts_at(a) < hosts_at(b); });
-      Remove(*next);
-      switches.erase(next);
+    std::vector<int> hosts_at(static_cast<size_t>(graph_.nodes()), 0);
+    for (const int node : switches) {
+      for (const int host : demand_.receivers) {
+        hosts_at[static_cast<size_t>(node)] += graph_.Capacity(host, node) > 0 ? 1 : 0;
+      }
     }
+    std::stable_sort(switches.begin(), switches.end(), [&](int a, int b) {
+      return hosts_at[static_cast<size_t>(a)] > hosts_at[static_cast<size_t>(b)];
+    });
+    for (const int node : switches) Remove(node);
     return std::move(graph_);
   }
 
@@ -119,58 +118,106 @@ class SwitchRemoval {
     int64_t capacity = 0;
   };
 
-  /// Deals all of a switch's capacity out, if the graph can bear it, or half as much, and so on.
+  /// Deals all of a switch's capacity out, if the graph can bear it: over hosts that are not joined
+  /// yet (the racks of a spine) or else over all; or half as much, and so on.
   void DealOut(int node) {
-    const std::vector<Pair> pairs = EvenPairs(node);
+    if (Try(EvenPairs(node, true), node, 1)) return;
+    const std::vector<Pair> pairs = EvenPairs(node, false);
     for (int64_t part = 1; part <= 4; part *= 2) {
-      LogicalGraph tried = graph_;
-      for (const Pair& pair : pairs) {
-        if (pair.capacity / part > 0) tried.Split(pair.from, node, pair.to, pair.capacity / part);
-      }
-      if (!CanPack(tried, demand_)) continue;
-      graph_ = std::move(tried);
-      return;
+      if (Try(pairs, node, part)) return;
     }
+  }
+
+  bool Try(const std::vector<Pair>& pairs, int node, int64_t part) {
+    if (pairs.empty()) return false;
+    LogicalGraph tried = graph_;
+    for (const Pair& pair : pairs) {
+      if (pair.capacity / part > 0) tried.Split(pair.from, node, pair.to, pair.capacity / part);
+    }
+    if (!CanPack(tried, demand_)) return false;
+    graph_ = std::move(tried);
+    return true;
   }
 
   /// What leads to and from other switches goes to the hosts; the hosts share the rest among each
   /// other. Every pair gets capacity by the capacities of its ends.
-  std::vector<Pair> EvenPairs(int node) const {
-    std::vector<int64_t> in(static_cast<size_t>(graph_.nodes()));
-    std::vector<int64_t> out(in.size());
+  std::vector<Pair> EvenPairs(int node, bool only_strangers) const {
+    std::vector<int64_t> in;
+    std::vector<int64_t> out;
     for (int other = 0; other < graph_.nodes(); ++other) {
-      in[static_cast<size_t>(other)] = graph_.Capacity(other, node);
-      out[static_cast<size_t>(other)] = graph_.Capacity(node, other);
+      in.push_back(graph_.Capacity(other, node));
+      out.push_back(graph_.Capacity(node, other));
     }
     std::vector<Pair> pairs;
-    const auto deal = [&](bool from_host, bool to_host) {
-      Deal(in, out, from_host, to_host, pairs);
-    };
-    deal(false, true);
-    deal(true, false);
-    deal(true, true);
+    Deal(in, out, false, true, false, pairs);
+    Deal(in, out, true, false, false, pairs);
+    Deal(in, out, true, true, only_strangers, pairs);
+    DealRest(in, out, pairs);
     return pairs;
   }
 
+  /// What the hosts still have: to whoever can take it, or, where only the sender itself could,
+  /// into the middle of another pair.
+  void DealRest(std::vector<int64_t>& in, std::vector<int64_t>& out,
+                std::vector<Pair>& pairs) const {
+    const auto give = [&](int from, int to, int64_t capacity) {
+      in[static_cast<size_t>(from)] -= capacity;
+      out[static_cast<size_t>(to)] -= capacity;
+      pairs.push_back({from, to, capacity});
+    };
+    for (const int from : demand_.receivers) {
+      for (const int to : demand_.receivers) {
+        const int64_t both = std::min(in[static_cast<size_t>(from)], out[static_cast<size_t>(to)]);
+        if (from != to && both > 0) give(from, to, both);
+      }
+    }
+    for (const int host : demand_.receivers) {
+      int64_t& rest = in[static_cast<size_t>(host)];
+      const size_t count = pairs.size();
+      for (size_t i = 0; i < count; ++i) {
+        const Pair pair = pairs[i];
+        const int64_t capacity = std::min({rest, out[static_cast<size_t>(host)], pair.capacity});
+        if (capacity == 0 || pair.from == host || pair.to == host) continue;
+        pairs[i].capacity -= capacity;
+        in[static_cast<size_t>(pair.from)] += capacity;
+        out[static_cast<size_t>(pair.to)] += capacity;
+        give(pair.from, host, capacity);
+        give(host, pair.to, capacity);
+      }
+    }
+  }
+
+  /// Each sender deals what it has over the receivers behind it in cyclic order; what is left of a
+  /// share that is no whole number goes to the next one.
   void Deal(std::vector<int64_t>& in, std::vector<int64_t>& out, bool from_host, bool to_host,
-            std::vector<Pair>& pairs) const {
-    const std::vector<int64_t> all_in = in;
+            bool only_strangers, std::vector<Pair>& pairs) const {
+    const int nodes = graph_.nodes();
     const std::vector<int64_t> all_out = out;
-    int64_t total = 0;
-    for (size_t to = 0; to < out.size(); ++to) total += is_host_[to] == to_host ? all_out[to] : 0;
-    for (size_t from = 0; from < in.size(); ++from) {
-      if (is_host_[from] != from_host || all_in[from] == 0) continue;
-      const int64_t others = total - (from_host == to_host ? all_out[from] : 0);
-      if (others == 0) continue;
-      for (size_t to = 0; to < out.size(); ++to) {
-        if (is_host_[to] != to_host || from == to) continue;
-        const int64_t even =
-            static_cast<int64_t>(static_cast<Wide>(all_in[from]) * all_out[to] / others);
-        const int64_t capacity = std::min({even, in[from], out[to]});
-        if (capacity == 0) continue;
-        in[from] -= capacity;
-        out[to] -= capacity;
-        pairs.push_back({static_cast<int>(from), static_cast<int>(to), capacity});
+    for (int from = 0; from < nodes; ++from) {
+      const auto sender = static_cast<size_t>(from);
+      const int64_t has = in[sender];
+      if (is_host_[sender] != from_host || has == 0) continue;
+      std::vector<int> receivers;
+      int64_t total = 0;
+      for (int step = 1; step < nodes; ++step) {
+        const int to = (from + step) % nodes;
+        const auto receiver = static_cast<size_t>(to);
+        if (is_host_[receiver] != to_host || all_out[receiver] == 0) continue;
+        if (only_strangers && graph_.Capacity(from, to) > 0) continue;
+        receivers.push_back(to);
+        total += all_out[receiver];
+      }
+      Wide due = 0;
+      int64_t given = 0;
+      for (const int to : receivers) {
+        const auto receiver = static_cast<size_t>(to);
+        due += static_cast<Wide>(has) * all_out[receiver];
+        const int64_t capacity = std::min(static_cast<int64_t>(due / total) - given, out[receiver]);
+        if (capacity <= 0) continue;
+        given += capacity;
+        in[sender] -= capacity;
+        out[receiver] -= capacity;
+        pairs.push_back({from, to, capacity});
       }
     }
   }
