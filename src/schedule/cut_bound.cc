@@ -226,6 +226,48 @@ Result<CutBound> SpanningBound(const CapacityGraph& graph, const std::vector<int
   return worst;
 }
 
+Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph, const Placement& placement) {
+  const std::vector<int> nodes = NodesOfHosts(graph, placement);
+  std::vector<int64_t> in(static_cast<size_t>(graph.nodes()), 0);
+  std::vector<int64_t> out = in;
+  for (const CapacityGraph::Edge& edge : graph.edges) {
+    out[static_cast<size_t>(edge.from)] += edge.capacity;
+    in[static_cast<size_t>(edge.to)] += edge.capacity;
+  }
+  const auto capacity_of = [&](int node) {
+    return std::min(in[static_cast<size_t>(node)], out[static_cast<size_t>(node)]);
+  };
+  std::vector<int64_t> classes;
+  for (const int node : nodes) classes.push_back(capacity_of(node));
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  const CapacityGraph reversed = Reversed(graph);
+  std::vector<bool> best;
+  double best_time = 0;
+  for (size_t i = 0; i < 2 * classes.size(); ++i) {
+    const bool upwards = i < classes.size();
+    const int64_t limit = classes[i % classes.size()];
+    std::vector<int64_t> shares(static_cast<size_t>(graph.nodes()), 0);
+    std::vector<bool> roots;
+    for (const int node : nodes) {
+      roots.push_back(upwards ? capacity_of(node) >= limit : capacity_of(node) <= limit);
+      shares[static_cast<size_t>(node)] = roots.back() ? 1 : 0;
+    }
+    double time = 0;
+    for (const CapacityGraph* direction : {&graph, &reversed}) {
+      const Result<CutBound> bound = SpanningBound(*direction, shares, nodes);
+      if (!bound.ok()) return bound.status();
+      time += bound->time();
+    }
+    time /= static_cast<double>(std::count(roots.begin(), roots.end(), true));
+    // More roots mean lower trees, so fewer have to be worth it.
+    if (!best.empty() && time > best_time * (1 - 1e-9)) continue;
+    best = std::move(roots);
+    best_time = time;
+  }
+  return best;
+}
+
 Result<CutBound> BoundOf(const CapacityGraph& fabric, const Problem& problem) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
   const Placement placement(problem.host_of_rank);
@@ -237,8 +279,14 @@ Result<CutBound> BoundOf(const CapacityGraph& fabric, const Problem& problem) {
   std::vector<int64_t> shares(static_cast<size_t>(graph.nodes()), 0);
   for (size_t position = 0; position < nodes.size(); ++position) {
     const size_t ranks = placement.RanksAt(static_cast<int>(position)).size();
-    shares[static_cast<size_t>(nodes[position])] =
-        collective == Collective::kAllReduce ? 1 : static_cast<int64_t>(ranks);
+    shares[static_cast<size_t>(nodes[position])] = static_cast<int64_t>(ranks);
+  }
+  if (collective == Collective::kAllReduce) {
+    const Result<std::vector<bool>> roots = AllReduceRoots(graph, placement);
+    if (!roots.ok()) return roots.status();
+    for (size_t position = 0; position < nodes.size(); ++position) {
+      shares[static_cast<size_t>(nodes[position])] = (*roots)[position] ? 1 : 0;
+    }
   }
   if (collective == Collective::kBroadcast || collective == Collective::kReduce) {
     std::fill(shares.begin(), shares.end(), 0);
@@ -263,11 +311,11 @@ Result<CutBound> BoundOf(const CapacityGraph& fabric, const Problem& problem) {
   if (collective != Collective::kAllReduce) {
     return BoundOfDirect(graph, problem, placement, {&down, &up});
   }
-  // Each host has 1/hosts of a unit.
+  // Each root has an equal part of the unit.
   CutBound sum = down;
   const int64_t common = std::lcm(down.capacity, up.capacity);
   sum.demand = down.demand * (common / down.capacity) + up.demand * (common / up.capacity);
-  sum.capacity = common * placement.hosts();
+  sum.capacity = common * std::accumulate(shares.begin(), shares.end(), int64_t{0});
   return InLowestTerms(std::move(sum));
 }
 

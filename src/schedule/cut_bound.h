@@ -30,6 +30,12 @@ struct CutBound {
 Result<CutBound> SpanningBound(const CapacityGraph& graph, const std::vector<int64_t>& shares,
                                const std::vector<int>& receivers);
 
+/// The hosts that share the pieces of an all-reduce by trees, as their roots: all; or those alone
+/// that have no more capacity than some other (a slow host need not be sent what it is the root
+/// of), or no less, if the bounds of both phases are lower then. By position, at least one. The
+/// graph is of WithoutOtherHosts.
+Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph, const Placement& placement);
+
 /// The bound of a collective. Hosts of the graph without ranks pass nothing on.
 ///
 /// - all-gather: each host's share is what its ranks have; reduce-scatter: the same on the reversed
@@ -37,8 +43,9 @@ Result<CutBound> SpanningBound(const CapacityGraph& graph, const std::vector<int
 /// - broadcast: the root has all; reduce: the reverse.
 /// - all-reduce: of those that are a reduce-scatter followed by an all-gather, with equal shares
 /// for
-///   all hosts: the sum of both bounds; the cut is that of the all-gather. No algorithm whatever
-///   can beat half of it, as all data have to cross each cut in both directions.
+///   AllReduceRoots: the sum of both bounds; the cut is that of the all-gather. Other shares may do
+///   a little better, but no algorithm whatever can beat half of it where all hosts are roots, as
+///   all data have to cross each cut in both directions.
 /// - all-to-all: the worst of those cuts that part a single host, the hosts of a switch, or the
 ///   sides of the all-gather's or reduce-scatter's bound. Exact on a tree of two levels; in general
 ///   a worse cut may exist (to find it is NP-hard). Gather and scatter: the same, for the root's

@@ -208,10 +208,11 @@ class TreePlan {
     const bool up = Reduces(problem_.collective);
     const bool down = problem_.collective != Collective::kReduce &&
                       problem_.collective != Collective::kReduceScatter;
-    const std::vector<int64_t> shares = Shares(nodes);
+    const Result<std::vector<int64_t>> shares = Shares(part.graph, nodes);
+    if (!shares.ok()) return shares.status();
     std::vector<Phase> phases;
-    if (up) phases.push_back({Reversed(part.graph), shares, nodes});
-    if (down) phases.push_back({part.graph, shares, nodes});
+    if (up) phases.push_back({Reversed(part.graph), *shares, nodes});
+    if (down) phases.push_back({part.graph, *shares, nodes});
     HZ_RETURN_IF_ERROR(ChooseTrees(phases));
     std::vector<std::vector<int>> up_trees;
     std::vector<std::vector<int>> down_trees;
@@ -228,30 +229,40 @@ class TreePlan {
 
  private:
   /// By node: how many units its host is the root of; of an all-reduce, whether it is one.
-  std::vector<int64_t> Shares(const std::vector<int>& nodes) const {
-    std::vector<int64_t> shares(static_cast<size_t>(fabric_.nodes()), 0);
-    const int hosts = placement_.hosts();
-    for (int position = 0; position < hosts; ++position) {
-      int64_t& share = shares[static_cast<size_t>(nodes[static_cast<size_t>(position)])];
-      if (HasRoot(problem_.collective)) {
-        share = position == placement_.PositionOfRank(problem_.root) ? 1 : 0;
-      } else if (problem_.collective != Collective::kAllReduce) {
-        share = static_cast<int64_t>(placement_.RanksAt(position).size());
-      } else {
-        // All hosts, or as many as there may be trees, evenly spread.
-        const int64_t roots = std::min(hosts, most_trees_);
-        share = (position + 1) * roots / hosts - position * roots / hosts;
+  Result<std::vector<int64_t>> Shares(const CapacityGraph& graph, const std::vector<int>& nodes) {
+    std::vector<int64_t> shares(static_cast<size_t>(graph.nodes()), 0);
+    std::vector<int> roots;  // positions
+    if (problem_.collective == Collective::kAllReduce) {
+      const Result<std::vector<bool>> best = AllReduceRoots(graph, placement_);
+      if (!best.ok()) return best.status();
+      for (int position = 0; position < placement_.hosts(); ++position) {
+        if ((*best)[static_cast<size_t>(position)]) roots.push_back(position);
       }
+      // No more of them than there may be trees, evenly spread.
+      const auto candidates = roots;
+      roots_ = std::min(static_cast<int>(candidates.size()), most_trees_);
+      roots.clear();
+      for (int root = 0; root < roots_; ++root) {
+        roots.push_back(candidates[static_cast<size_t>(root) * candidates.size() /
+                                   static_cast<size_t>(roots_)]);
+      }
+    } else if (HasRoot(problem_.collective)) {
+      roots = {placement_.PositionOfRank(problem_.root)};
+    } else {
+      for (int position = 0; position < placement_.hosts(); ++position) {
+        shares[static_cast<size_t>(nodes[static_cast<size_t>(position)])] =
+            static_cast<int64_t>(placement_.RanksAt(position).size());
+      }
+    }
+    for (const int root : roots) {
+      shares[static_cast<size_t>(nodes[static_cast<size_t>(root)])] = 1;
     }
     return shares;
   }
 
   /// Chooses the number of trees a unit, and finds the time of each phase.
   Status ChooseTrees(const std::vector<Phase>& phases) {
-    int64_t most = most_trees_;
-    if (problem_.collective == Collective::kAllReduce) {
-      most /= std::min(placement_.hosts(), most_trees_);
-    }
+    const int64_t most = most_trees_ / roots_;
     std::vector<CutBound> bounds;
     int64_t exact = 1;
     for (const Phase& phase : phases) {
@@ -289,10 +300,7 @@ class TreePlan {
     };
     const bool by_rank = problem_.collective == Collective::kAllGather ||
                          problem_.collective == Collective::kReduceScatter;
-    int64_t trees = trees_;
-    if (problem_.collective == Collective::kAllReduce) {
-      trees *= std::min(placement_.hosts(), most_trees_);
-    }
+    const int64_t trees = trees_ * roots_;
     HZ_RETURN_IF_ERROR(CheckPieces(problem_, trees * pieces_));
     forest.pieces = static_cast<int>(trees) * pieces_;
     const bool follow = problem_.collective != Collective::kReduceScatter;
@@ -324,6 +332,7 @@ class TreePlan {
   Placement placement_;
   int most_trees_;
   int pieces_;
+  int roots_ = 1;               // that share the pieces of an all-reduce
   int64_t trees_ = 0;           // a unit; of an all-reduce, for each root
   std::vector<Stretch> times_;  // by phase
 };

@@ -79,6 +79,19 @@ TEST(CutBoundTest, OfOversubscribedRacks) {
   EXPECT_DOUBLE_EQ(TimeOf(narrow, ProblemOf(Collective::kAllToAll, OneEach(8))), 4.0);
 }
 
+TEST(CutBoundTest, SlowHostsAreRootsOfAllReduces) {
+  // The host at 25 gets half of the unit and is the root of the other half, in each phase; with
+  // equal shares it would get three quarters.
+  const CapacityGraph fabric = OneSwitch({100, 50, 25, 100});
+  const Result<std::vector<bool>> roots = AllReduceRoots(fabric, Placement(OneEach(4)));
+  ASSERT_TRUE(roots.ok());
+  EXPECT_EQ(*roots, (std::vector<bool>{false, true, true, false}));
+  EXPECT_DOUBLE_EQ(TimeOf(fabric, ProblemOf(Collective::kAllReduce, OneEach(4))), 2 * 0.5 / 25);
+  const Result<std::vector<bool>> all = AllReduceRoots(OneSwitch({5, 5, 5}), Placement(OneEach(3)));
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(*all, std::vector<bool>(3, true));
+}
+
 TEST(CutBoundTest, OfOneWayLinks) {
   // A circle in one direction: everything passes every edge.
   CapacityGraph fabric;
