@@ -25,7 +25,8 @@ OutlineResult MakeRankOrderChain(const Problem& problem, int pieces);
 /// messages of latency at most, any numbering of ranks, but a host with n ranks sends n times
 /// (h-1)/h of the data: for small messages, and for one rank a host, where it is what a direct
 /// reduce-scatter and all-gather send. The home keeps all contributions of its pieces in scratch
-/// memory.
+/// memory; numbered by pieces as scratch blocks are, that is room for `count` elements of each
+/// rank.
 ///
 /// All-reduce and reduce have `pieces` pieces for each host; a reduce-scatter `pieces` a unit, at
 /// home where its owner is.

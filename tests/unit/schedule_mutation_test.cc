@@ -12,6 +12,7 @@
 #include "src/schedule/one_host.h"
 #include "tests/unit/schedule_interpreter.h"
 #include "tests/unit/schedule_programs.h"
+#include "tests/unit/schedule_testing.h"
 
 namespace harmonaize {
 namespace {
@@ -256,7 +257,7 @@ TEST_P(MutationTest, HarmIsRejected) {
   Random random(1000 + GetParam());
   Tally tally;
   for (const Schedule& right : RightSchedules()) {
-    for (int attempt = 0; attempt < 24; ++attempt) {
+    for (int attempt = 0; attempt < (kSanitized ? 8 : 24); ++attempt) {
       Schedule mutant = right;
       if (!mutation.apply(random, mutant)) continue;
       // Some with a second mistake, which may hide the first.
