@@ -42,6 +42,18 @@ constexpr size_t DataTypeSize(DataType type) {
   const auto index = static_cast<size_t>(type);
   return index < kDataTypeCount ? kDataTypeSizes[index] : 0;
 }
+/// The bits of the number one.
+constexpr uint64_t OneBits(DataType type) {
+  switch (type) {
+    case DataType::kFloat16: return 0x3C00;
+    case DataType::kBfloat16: return 0x3F80;
+    case DataType::kFloat32: return 0x3F800000;
+    case DataType::kFloat64: return 0x3FF0000000000000;
+    case DataType::kFloat8E4M3: return 0x38;
+    case DataType::kFloat8E5M2: return 0x3C;
+    default: return 1;
+  }
+}
 /// "float32", "bfloat16", "float8e4m3", ...
 std::string_view DataTypeName(DataType type);
 /// "sum", "prod", "max", "min", "avg", "premulsum".

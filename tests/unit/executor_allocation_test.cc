@@ -11,12 +11,12 @@ TEST(ExecutorAllocation, NoneOnceTheShapesAreKnown) {
                            .ranks = 4,
                            .root = 0,
                            .count = 30'000,
-                           .placement = Placement::kMixed,
+                           .placement = BufferPlacement::kMixed,
                            .in_place = true};
   const ForeignProcess foreign(CollectiveRun::ForeignBytes(test_case));
   ASSERT_TRUE(foreign.valid());
   CollectiveRun mixed(test_case, &foreign);
-  test_case.placement = Placement::kMapped;
+  test_case.placement = BufferPlacement::kMapped;
   CollectiveRun mapped(test_case, &foreign);
   TestExecutor executor(2);
   Execution executions[2];

@@ -39,9 +39,9 @@ std::vector<int> RankCounts(Collective collective) {
   return collective == Collective::kSend ? std::vector<int>{2} : std::vector<int>{1, 2, 3, 5, 8};
 }
 
-class Collectives : public testing::TestWithParam<Placement> {};
+class Collectives : public testing::TestWithParam<BufferPlacement> {};
 
-void RunAll(Placement placement, const std::vector<uint64_t>& counts, bool helpable,
+void RunAll(BufferPlacement placement, const std::vector<uint64_t>& counts, bool helpable,
             size_t last_level_bytes) {
   const ForeignProcess foreign(kForeignBytes);
   ASSERT_TRUE(foreign.valid());
@@ -76,8 +76,8 @@ TEST_P(Collectives, OfManyUnitsPastTheCaches) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Placements, Collectives,
-                         testing::Values(Placement::kMapped, Placement::kPrivate,
-                                         Placement::kMixed),
+                         testing::Values(BufferPlacement::kMapped, BufferPlacement::kPrivate,
+                                         BufferPlacement::kMixed),
                          [](const auto& param) { return PlacementName(param.param); });
 
 TEST(Collectives, AverageAndScaledSumPassTheirParameters) {

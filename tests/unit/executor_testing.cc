@@ -132,11 +132,11 @@ Execution* TestExecutor::HelpUntilFinished() {
   return Wait();
 }
 
-const char* PlacementName(Placement placement) {
+const char* PlacementName(BufferPlacement placement) {
   switch (placement) {
-    case Placement::kMapped: return "mapped";
-    case Placement::kPrivate: return "private";
-    case Placement::kMixed: return "mixed";
+    case BufferPlacement::kMapped: return "mapped";
+    case BufferPlacement::kPrivate: return "private";
+    case BufferPlacement::kMixed: return "mixed";
   }
   return "?";
 }
@@ -186,8 +186,8 @@ CollectiveRun::Place CollectiveRun::Allocate(uint64_t elements, bool is_private,
 }
 
 void CollectiveRun::AllocateRank(int rank) {
-  const bool all_private = case_.placement == Placement::kPrivate;
-  const bool mixed = case_.placement == Placement::kMixed;
+  const bool all_private = case_.placement == BufferPlacement::kPrivate;
+  const bool mixed = case_.placement == BufferPlacement::kMixed;
   const auto shift = static_cast<uint64_t>(rank % 4);
   const uint64_t inputs = InputElements(rank);
   const uint64_t outputs = OutputElements(rank);

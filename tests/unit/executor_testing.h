@@ -65,8 +65,8 @@ class TestExecutor {
 };
 
 /// Where the ranks' buffers of a case lie.
-enum class Placement { kMapped, kPrivate, kMixed };
-const char* PlacementName(Placement placement);
+enum class BufferPlacement { kMapped, kPrivate, kMixed };
+const char* PlacementName(BufferPlacement placement);
 
 /// One collective on int32 values (sum where it reduces), from filled buffers to the check of every
 /// element that the collective defines, against the definition of the collective and no schedule.
@@ -75,7 +75,7 @@ struct CollectiveCase {
   int ranks = 2;
   int root = 0;
   uint64_t count = 0;
-  Placement placement = Placement::kMapped;
+  BufferPlacement placement = BufferPlacement::kMapped;
   bool in_place = false;
 
   std::string ToString() const;

@@ -1,0 +1,400 @@
+#include "src/executor/network_execution.h"
+
+#include <algorithm>
+
+namespace harmonaize {
+namespace {
+
+// A token is the slice's place and the step: of a step, one message is under way at a time.
+constexpr int kStepBits = 32;
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// Slices
+
+Status NetworkExecution::Start(const NetworkBinding& binding) {
+  if (!done()) return InternalError("an operation was started anew while it is under way");
+  if (binding.slice_elements == 0 || binding.slices_at_once <= 0) {
+    return InvalidArgument("an operation in slices of {} elements, {} at once",
+                           binding.slice_elements, binding.slices_at_once);
+  }
+  Reset(binding);
+  const uint32_t at_once = std::min(slices_, static_cast<uint32_t>(binding.slices_at_once));
+  while (next_slice_ < at_once) BeginSlice(*running_[next_slice_]);
+  LaunchReady();
+  return Status::Ok();
+}
+
+void NetworkExecution::Reset(const NetworkBinding& binding) {
+  binding_ = binding;
+  inputs_.assign(binding.inputs.begin(), binding.inputs.end());
+  outputs_.assign(binding.outputs.begin(), binding.outputs.end());
+  scalars_.assign(binding.scalars.begin(), binding.scalars.end());
+  element_bytes_ = DataTypeSize(binding.type);
+  const uint64_t longest = LongestBlock(binding.count, binding.program->pieces());
+  // A short operation needs no more memory than it has.
+  binding_.slice_elements = std::max<uint64_t>(1, std::min(binding.slice_elements, longest));
+  slice_bytes_ = binding_.slice_elements * element_bytes_;
+  slices_ =
+      static_cast<uint32_t>((longest + binding_.slice_elements - 1) / binding_.slice_elements);
+  if (binding.program->steps().empty()) slices_ = 0;
+  slices_left_ = slices_;
+  next_slice_ = 0;
+  status_ = Status::Ok();
+  faulty_buffer_ = {};
+  if (landing_bytes_ < slice_bytes_) {
+    all_landings_.clear();
+    landing_bytes_ = slice_bytes_;
+  }
+  // What an operation that failed had taken comes back as well.
+  free_landings_.clear();
+  for (const auto& landing : all_landings_) free_landings_.push_back(landing.get());
+  while (running_.size() < std::min<size_t>(slices_, static_cast<size_t>(binding.slices_at_once))) {
+    running_.push_back(std::make_unique<Slice>());
+    running_.back()->place = static_cast<uint32_t>(running_.size() - 1);
+  }
+}
+
+void NetworkExecution::BeginSlice(Slice& slice) {
+  const NetworkProgram& program = *binding_.program;
+  const std::vector<NetworkStep>& steps = program.steps();
+  slice.number = next_slice_++;
+  slice.steps_left = steps.size();
+  slice.averages_left = 0;
+  slice.waits_for.resize(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) slice.waits_for[i] = steps[i].waits_for;
+  slice.landings.assign(steps.size(), {});
+  const size_t scratch_bytes = static_cast<size_t>(program.scratch_blocks()) * slice_bytes_;
+  if (slice.scratch_bytes < scratch_bytes) {
+    slice.scratch = std::make_unique_for_overwrite<std::byte[]>(scratch_bytes);
+    slice.scratch_bytes = scratch_bytes;
+  }
+  for (const int step : program.first()) ready_.emplace_back(&slice, step);
+}
+
+// The slice's place is free for the next one.
+void NetworkExecution::EndSlice(Slice& slice) {
+  --slices_left_;
+  if (next_slice_ < slices_ && status_.ok()) BeginSlice(slice);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Steps
+
+// One after the other, however long the chains of steps that end at once.
+void NetworkExecution::LaunchReady() {
+  if (launching_) return;
+  launching_ = true;
+  while (!ready_.empty()) {
+    const auto [slice, step] = ready_.back();
+    ready_.pop_back();
+    if (status_.ok()) Launch(*slice, step);
+  }
+  launching_ = false;
+}
+
+void NetworkExecution::Launch(Slice& slice, int step) {
+  const NetworkStep& what = StepAt(step);
+  // A shorter piece ends in an earlier slice. Both ends of a message know.
+  if (ElementsOf(slice, what) == 0) return FinishStep(slice, step);
+  switch (what.kind) {
+    case StepKind::kReceive:
+    case StepKind::kReceiveReduce: return BeginReceive(slice, step);
+    case StepKind::kSend: return BeginSend(slice, step);
+    case StepKind::kReduce:
+    case StepKind::kCopy:
+    case StepKind::kExchange: return BeginWork(slice, step);
+  }
+}
+
+void NetworkExecution::FinishStep(Slice& slice, int step) {
+  for (const int successor : StepAt(step).successors) {
+    if (--slice.waits_for[static_cast<size_t>(successor)] == 0) {
+      ready_.emplace_back(&slice, successor);
+    }
+  }
+  if (--slice.steps_left > 0) return;
+  if (binding_.op == ReduceOperator::kAvg) {
+    BeginAveraging(slice);
+  } else {
+    EndSlice(slice);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Messages
+
+void NetworkExecution::BeginSend(Slice& slice, int step) {
+  const NetworkStep& what = StepAt(step);
+  const Block& source = what.sources.front();
+  Landing& from = slice.landings[static_cast<size_t>(step)];
+  if (from.at == nullptr) {
+    const Buffer buffer = Resolve(slice, source);
+    if (!buffer.is_mapped() || Scales(source)) {
+      from = {TakeLanding(), true};
+      return BeginWork(slice, step);  // and comes back
+    }
+    from = {buffer.mapped, false};
+  }
+  ++outstanding_;
+  port_->Send(NameOf(slice, what), {from.at, ElementsOf(slice, what) * element_bytes_}, this,
+              TokenOf(slice, step));
+}
+
+void NetworkExecution::BeginReceive(Slice& slice, int step) {
+  const NetworkStep& what = StepAt(step);
+  Landing& to = slice.landings[static_cast<size_t>(step)];
+  if (what.kind == StepKind::kReceive) {
+    // Right into the first destination that can be reached.
+    for (const Block& destination : what.destinations) {
+      to.at = Resolve(slice, destination).mapped;
+      if (to.at != nullptr) break;
+    }
+  }
+  if (to.at == nullptr) to = {TakeLanding(), true};
+  ++outstanding_;
+  port_->Receive(NameOf(slice, what), {to.at, ElementsOf(slice, what) * element_bytes_}, this,
+                 TokenOf(slice, step));
+}
+
+void NetworkExecution::AfterReceive(Slice& slice, int step) {
+  const NetworkStep& what = StepAt(step);
+  const bool is_there = what.kind == StepKind::kReceive && what.destinations.size() == 1 &&
+                        !slice.landings[static_cast<size_t>(step)].pooled;
+  if (is_there) return FinishStep(slice, step);
+  BeginWork(slice, step);
+}
+
+void NetworkExecution::OnMessage(uint64_t token, const Status& status) {
+  --outstanding_;
+  Slice& slice = *running_[token >> kStepBits];
+  const auto step = static_cast<int>(static_cast<uint32_t>(token));
+  if (!status.ok()) {
+    Fail(status, {});
+  } else if (status_.ok() && StepAt(step).kind == StepKind::kSend) {
+    ReleaseLanding(slice, step);
+    FinishStep(slice, step);
+  } else if (status_.ok()) {
+    AfterReceive(slice, step);
+  }
+  LaunchReady();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Work
+
+void NetworkExecution::BeginWork(Slice& slice, int step) {
+  const NetworkStep& what = StepAt(step);
+  Work* const work = TakeWork();
+  work->slice = &slice;
+  work->step = step;
+  AddSources(*work, slice, what);
+  if (what.kind == StepKind::kSend) {
+    work->outputs.push_back(Buffer{.mapped = slice.landings[static_cast<size_t>(step)].at});
+  } else {
+    for (const Block& block : what.destinations) work->outputs.push_back(Resolve(slice, block));
+  }
+  const HostProgram* program = &what.work;
+  if (program->steps.front().kind == StepKind::kCopy && !what.sources.empty() &&
+      Scales(what.sources.front())) {
+    // Not a copy but the sum of one contribution.
+    work->scaling = *program;
+    work->scaling.steps.front().kind = StepKind::kReduce;
+    program = &work->scaling;
+  }
+  const bool averages = binding_.op == ReduceOperator::kAvg;
+  RunWork(work, program, ElementsOf(slice, what), averages ? ReduceOperator::kSum : binding_.op);
+}
+
+void NetworkExecution::AddSources(Work& work, const Slice& slice, const NetworkStep& step) {
+  const uint64_t one = OneBits(binding_.type);
+  if (step.kind == StepKind::kReceive || step.kind == StepKind::kReceiveReduce) {
+    const auto index = static_cast<size_t>(&step - binding_.program->steps().data());
+    work.inputs.push_back(Buffer{.mapped = slice.landings[index].at});
+    work.scalars.push_back(one);
+  }
+  for (const Block& block : step.sources) {
+    work.inputs.push_back(Resolve(slice, block));
+    work.scalars.push_back(Scales(block) ? scalars_[static_cast<size_t>(block.rank)] : one);
+  }
+}
+
+void NetworkExecution::BeginAveraging(Slice& slice) {
+  // All are counted before the first can end.
+  slice.averages_left = 1;
+  for (const Block& block : binding_.program->outputs()) {
+    const uint64_t elements = ElementsOf(slice, block);
+    if (elements == 0) continue;
+    ++slice.averages_left;
+    Work* const work = TakeWork();
+    work->slice = &slice;
+    work->step = kAveraging;
+    work->inputs.push_back(Resolve(slice, block));
+    work->outputs.push_back(Resolve(slice, block));
+    static const NetworkProgram dividing(
+        HostProgram{.host = 0,
+                    .scratch_blocks = 0,
+                    .steps = {Step{.kind = StepKind::kReduce,
+                                   .sources = {InputBlock(0, 0)},
+                                   .destinations = {OutputBlock(0, 0)}}}},
+        1);
+    RunWork(work, &dividing.steps().front().work, elements, ReduceOperator::kAvg);
+  }
+  if (--slice.averages_left == 0) EndSlice(slice);
+}
+
+void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t elements,
+                               ReduceOperator op) {
+  Binding binding;
+  binding.program = program;
+  binding.type = binding_.type;
+  binding.op = op;
+  binding.count = elements;
+  binding.inputs = work->inputs;
+  binding.outputs = work->outputs;
+  binding.scalars = work->scalars;
+  binding.divisor = binding_.divisor;
+  binding.helpable = true;
+  const Status bound = work->execution.Bind(binding, executor_->machine());
+  if (!bound.ok()) {
+    free_works_.push_back(work);
+    return Fail(bound, {});
+  }
+  ++outstanding_;
+  executor_->Start(&work->execution);
+}
+
+void NetworkExecution::OnExecuted(Execution* execution) {
+  auto* const work = static_cast<Work*>(execution->cookie);
+  NetworkExecution* const owner = work->owner;
+  owner->FinishWork(work);
+  owner->LaunchReady();
+}
+
+void NetworkExecution::FinishWork(Work* work) {
+  --outstanding_;
+  free_works_.push_back(work);
+  Slice& slice = *work->slice;
+  const int step = work->step;
+  if (const Status& ended = work->execution.status(); !ended.ok()) {
+    return Fail(ended, FaultyBufferOf(*work));
+  }
+  if (!status_.ok()) return;
+  if (step == kAveraging) {
+    if (--slice.averages_left == 0) EndSlice(slice);
+    return;
+  }
+  if (StepAt(step).kind == StepKind::kSend) return BeginSend(slice, step);
+  ReleaseLanding(slice, step);
+  FinishStep(slice, step);
+}
+
+// The ranks of work are places in lists of its own.
+FaultyBuffer NetworkExecution::FaultyBufferOf(const Work& work) const {
+  const FaultyBuffer& faulty = work.execution.faulty_buffer();
+  if (faulty.rank < 0) return {};
+  const auto place = static_cast<size_t>(faulty.rank);
+  if (work.step == kAveraging) return {};
+  const NetworkStep& step = StepAt(work.step);
+  const size_t received = work.inputs.size() - step.sources.size();
+  const bool source = faulty.space == Space::kInput;
+  if (source && place < received) return {};
+  const Block& block = source ? step.sources[place - received] : step.destinations[place];
+  return {block.rank, block.space};
+}
+
+// ---------------------------------------------------------------------------------------------
+// Ends
+
+void NetworkExecution::Cancel(Status reason) {
+  if (!done()) Fail(std::move(reason), {});
+}
+
+void NetworkExecution::Fail(Status status, FaultyBuffer faulty) {
+  if (!status_.ok()) return;
+  status_ = std::move(status);
+  faulty_buffer_ = faulty;
+  ready_.clear();
+  port_->Cancel(binding_.operation);
+  for (const std::unique_ptr<Work>& work : all_works_) {
+    if (std::find(free_works_.begin(), free_works_.end(), work.get()) == free_works_.end()) {
+      executor_->Cancel(&work->execution, status_);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Places
+
+uint64_t NetworkExecution::TokenOf(const Slice& slice, int step) {
+  return static_cast<uint64_t>(slice.place) << kStepBits | static_cast<uint32_t>(step);
+}
+
+MessageName NetworkExecution::NameOf(const Slice& slice, const NetworkStep& step) const {
+  return {.operation = binding_.operation,
+          .host = step.peer_host,
+          .path = step.path,
+          .number = step.message,
+          .slice = slice.number};
+}
+
+uint64_t NetworkExecution::ElementsOf(const Slice& slice, const Block& block) const {
+  const uint64_t length = ExtentOf(binding_.count, binding_.program->pieces(), block.index).length;
+  const uint64_t first = slice.number * binding_.slice_elements;
+  return first < length ? std::min(length - first, binding_.slice_elements) : 0;
+}
+
+uint64_t NetworkExecution::ElementsOf(const Slice& slice, const NetworkStep& step) const {
+  return ElementsOf(
+      slice, step.kind == StepKind::kSend ? step.sources.front() : step.destinations.front());
+}
+
+Buffer NetworkExecution::Resolve(const Slice& slice, const Block& block) const {
+  if (block.space == Space::kScratch) {
+    return Buffer{.mapped = slice.scratch.get() + static_cast<size_t>(block.index) * slice_bytes_};
+  }
+  const std::vector<Buffer>& buffers = block.space == Space::kInput ? inputs_ : outputs_;
+  const uint64_t first = ExtentOf(binding_.count, binding_.program->pieces(), block.index).offset +
+                         slice.number * binding_.slice_elements;
+  return buffers[static_cast<size_t>(block.rank)].At(first * element_bytes_);
+}
+
+bool NetworkExecution::Scales(const Block& block) const {
+  return binding_.op == ReduceOperator::kPreMulSum && block.space == Space::kInput;
+}
+
+std::byte* NetworkExecution::TakeLanding() {
+  if (free_landings_.empty()) {
+    all_landings_.push_back(std::make_unique_for_overwrite<std::byte[]>(landing_bytes_));
+    return all_landings_.back().get();
+  }
+  std::byte* const landing = free_landings_.back();
+  free_landings_.pop_back();
+  return landing;
+}
+
+void NetworkExecution::ReleaseLanding(Slice& slice, int step) {
+  Landing& landing = slice.landings[static_cast<size_t>(step)];
+  if (landing.pooled) free_landings_.push_back(landing.at);
+  landing = {};
+}
+
+NetworkExecution::Work* NetworkExecution::TakeWork() {
+  Work* work = nullptr;
+  if (free_works_.empty()) {
+    all_works_.push_back(std::make_unique<Work>());
+    work = all_works_.back().get();
+    work->owner = this;
+    work->execution.cookie = work;
+  } else {
+    work = free_works_.back();
+    free_works_.pop_back();
+  }
+  work->inputs.clear();
+  work->outputs.clear();
+  work->scalars.clear();
+  return work;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/executor/execution.h"
+#include "src/executor/executor.h"
+#include "src/executor/message_port.h"
+#include "src/executor/network_program.h"
+#include "src/memory/buffer.h"
+
+namespace harmonaize {
+
+/// One operation of several hosts to carry out here. Buffers and scalars are as in Binding; those
+/// of ranks on other hosts are not looked at.
+struct NetworkBinding {
+  const NetworkProgram* program = nullptr;
+  DataType type = DataType::kFloat32;
+  ReduceOperator op = ReduceOperator::kSum;
+  uint64_t count = 0;  ///< Elements of a unit, as in NCCL's call.
+  std::span<const Buffer> inputs;
+  std::span<const Buffer> outputs;
+  std::span<const uint64_t> scalars;
+  uint64_t divisor = 1;
+  uint64_t operation = 0;  ///< Of the names of its messages.
+  /// How much of a block goes through the program at a time. Alike on all hosts.
+  uint64_t slice_elements = 0;
+  /// How many slices are under way at a time, each at another step: so reductions hide behind the
+  /// wire, and both directions of it are busy.
+  int slices_at_once = 4;
+};
+
+/// Carries out a host's program that sends and receives: slice by slice, a step as soon as those
+/// before it are done. Work on memory goes to the executor's threads, messages to the port. Made
+/// once and started again and again; what it has grown to is kept.
+///
+/// One thread, the owner of executor and port, calls everything:
+///
+///   execution.Start(binding);
+///   while (!execution.done()) {
+///     executor.Help(); port progress
+///     while (Execution* done = executor.TakeFinished()) NetworkExecution::OnExecuted(done);
+///   }
+///
+/// Averages are sums that are divided at the end, so sums of narrow floats can overflow where the
+/// average would not, and are rounded twice.
+class NetworkExecution final : private MessageListener {
+ public:
+  NetworkExecution(Executor* executor, MessagePort* port) : executor_(executor), port_(port) {}
+  /// Not while it is under way.
+  ~NetworkExecution() = default;
+  NetworkExecution(const NetworkExecution&) = delete;
+  NetworkExecution& operator=(const NetworkExecution&) = delete;
+
+  /// Errors: kInvalidArgument for a binding without slices; what work or messages have met comes
+  /// with status().
+  Status Start(const NetworkBinding& binding);
+
+  /// Hands back an execution that Executor::TakeFinished has returned: one of those that a
+  /// NetworkExecution has started, which their cookies tell.
+  static void OnExecuted(Execution* execution);
+
+  /// Ends it early with `reason`, unless it has failed by itself. It is done once all that is under
+  /// way has come back.
+  void Cancel(Status reason);
+
+  /// Whether nothing is under way any more: the buffers are no longer touched.
+  bool done() const { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }
+  /// Once done: ok, or what went wrong first.
+  const Status& status() const { return status_; }
+  /// Whose buffer an error is about.
+  const FaultyBuffer& faulty_buffer() const { return faulty_buffer_; }
+
+  /// The owner's; never looked at.
+  void* cookie = nullptr;
+
+ private:
+  /// Where a message comes to, or goes from.
+  struct Landing {
+    std::byte* at = nullptr;
+    bool pooled = false;  ///< A buffer of ours, and not a block.
+  };
+  /// A slice that is under way.
+  struct Slice {
+    uint32_t place = 0;  ///< In running_.
+    uint32_t number = 0;
+    size_t steps_left = 0;
+    size_t averages_left = 0;
+    std::vector<int> waits_for;     // by step
+    std::vector<Landing> landings;  // by step
+    std::unique_ptr<std::byte[]> scratch;
+    size_t scratch_bytes = 0;
+  };
+  /// What the executor does of a step.
+  struct Work {
+    Execution execution;
+    NetworkExecution* owner = nullptr;
+    Slice* slice = nullptr;
+    int step = kAveraging;
+    std::vector<Buffer> inputs;
+    std::vector<Buffer> outputs;
+    std::vector<uint64_t> scalars;
+    HostProgram scaling;  // in place of the step's work where inputs have to be scaled
+  };
+  static constexpr int kAveraging = -1;
+
+  void OnMessage(uint64_t token, const Status& status) override;
+
+  void Reset(const NetworkBinding& binding);
+  void BeginSlice(Slice& slice);
+  void EndSlice(Slice& slice);
+  void LaunchReady();
+  void Launch(Slice& slice, int step);
+  void FinishStep(Slice& slice, int step);
+  void BeginSend(Slice& slice, int step);
+  void BeginReceive(Slice& slice, int step);
+  void AfterReceive(Slice& slice, int step);
+  void BeginWork(Slice& slice, int step);
+  void AddSources(Work& work, const Slice& slice, const NetworkStep& step);
+  void BeginAveraging(Slice& slice);
+  void RunWork(Work* work, const HostProgram* program, uint64_t elements, ReduceOperator op);
+  void FinishWork(Work* work);
+  void ReleaseLanding(Slice& slice, int step);
+  void Fail(Status status, FaultyBuffer faulty);
+
+  const NetworkStep& StepAt(int step) const {
+    return binding_.program->steps()[static_cast<size_t>(step)];
+  }
+  static uint64_t TokenOf(const Slice& slice, int step);
+  FaultyBuffer FaultyBufferOf(const Work& work) const;
+  MessageName NameOf(const Slice& slice, const NetworkStep& step) const;
+  uint64_t ElementsOf(const Slice& slice, const Block& block) const;
+  uint64_t ElementsOf(const Slice& slice, const NetworkStep& step) const;
+  Buffer Resolve(const Slice& slice, const Block& block) const;
+  /// Whether what is read from there is a contribution that has to be scaled first.
+  bool Scales(const Block& block) const;
+  std::byte* TakeLanding();
+  Work* TakeWork();
+
+  Executor* const executor_;
+  MessagePort* const port_;
+
+  NetworkBinding binding_;
+  std::vector<Buffer> inputs_;
+  std::vector<Buffer> outputs_;
+  std::vector<uint64_t> scalars_;
+  size_t element_bytes_ = 1;
+  size_t slice_bytes_ = 0;
+  uint32_t next_slice_ = 0;
+  uint32_t slices_ = 0;
+  uint32_t slices_left_ = 0;
+  uint64_t outstanding_ = 0;  // works and messages
+  Status status_;
+  FaultyBuffer faulty_buffer_;
+
+  std::vector<std::unique_ptr<Slice>> running_;
+  std::vector<std::pair<Slice*, int>> ready_;
+  bool launching_ = false;
+  std::vector<std::unique_ptr<Work>> all_works_;
+  std::vector<Work*> free_works_;
+  std::vector<std::unique_ptr<std::byte[]>> all_landings_;
+  std::vector<std::byte*> free_landings_;
+  size_t landing_bytes_ = 0;
+};
+
+}  // namespace harmonaize
