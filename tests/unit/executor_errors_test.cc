@@ -67,7 +67,7 @@ TEST_F(BindErrors, RefusesWhatNeedsATransport) {
 }
 
 TEST_F(BindErrors, RefusesScratchThatIsNotThere) {
-  program_.steps = {Step{StepKind::kCopy, {InputBlock(0, 0)}, {ScratchBlock(1)}, -1, -1, {}}};
+  program_.steps = {Step{StepKind::kCopy, {InputBlock(0, 0)}, {ScratchBlock(1)}, -1, {}}};
   program_.scratch_blocks = 1;
   binding_.program = &program_;
   ExpectRefused(Code::kInternalError, "scratch[1]");
@@ -75,7 +75,7 @@ TEST_F(BindErrors, RefusesScratchThatIsNotThere) {
 
 TEST_F(BindErrors, RefusesStepsWithoutSources) {
   for (StepKind kind : {StepKind::kReduce, StepKind::kCopy, StepKind::kExchange}) {
-    program_.steps = {Step{kind, {}, {}, -1, -1, {}}};
+    program_.steps = {Step{kind, {}, {}, -1, {}}};
     binding_.program = &program_;
     ExpectRefused(Code::kInternalError, StepKindName(kind));
   }
@@ -84,7 +84,7 @@ TEST_F(BindErrors, RefusesStepsWithoutSources) {
 TEST_F(BindErrors, RefusesToDivideOrScalePartialResults) {
   program_.scratch_blocks = 1;
   program_.steps = {
-      Step{StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {ScratchBlock(0)}, -1, -1, {}},
+      Step{StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {ScratchBlock(0)}, -1, {}},
       Step{StepKind::kReduce,
            {ScratchBlock(0), InputBlock(1, 0)},
            {OutputBlock(0, 0)},

@@ -79,9 +79,9 @@ TEST_P(Programs, ReduceAsATreeThroughScratch) {
   HostProgram program;
   program.scratch_blocks = 2;
   program.steps = {
-      Step{StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {ScratchBlock(0)}, -1, -1, {}},
-      Step{StepKind::kReduce, {InputBlock(2, 0), InputBlock(3, 0)}, {ScratchBlock(1)}, -1, -1, {}},
-      Step{StepKind::kReduce, {ScratchBlock(0), ScratchBlock(1)}, Outputs(0), -1, -1, {0, 1}}};
+      Step{StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {ScratchBlock(0)}, -1, {}},
+      Step{StepKind::kReduce, {InputBlock(2, 0), InputBlock(3, 0)}, {ScratchBlock(1)}, -1, {}},
+      Step{StepKind::kReduce, {ScratchBlock(0), ScratchBlock(1)}, Outputs(0), -1, {0, 1}}};
   Run(program);
   ExpectSums();
 }
@@ -90,7 +90,7 @@ TEST_P(Programs, ReduceAsAChainThroughOutputs) {
   HostProgram program;
   program.steps = {
       Step{
-          StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {OutputBlock(1, 0)}, -1, -1, {}},
+          StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {OutputBlock(1, 0)}, -1, {}},
       Step{StepKind::kReduce,
            {OutputBlock(1, 0), InputBlock(2, 0)},
            {OutputBlock(2, 0)},
@@ -115,7 +115,7 @@ TEST_P(Programs, ReduceAsAChainThroughOutputs) {
 TEST_P(Programs, PiecesOfUnequalLength) {
   HostProgram program;
   for (int piece = 0; piece < 3; ++piece) {
-    Step step{StepKind::kReduce, {}, Outputs(piece), -1, -1, {}};
+    Step step{StepKind::kReduce, {}, Outputs(piece), -1, {}};
     for (int r = 0; r < 4; ++r) step.sources.push_back(InputBlock(r, piece));
     program.steps.push_back(step);
   }
@@ -129,7 +129,7 @@ TEST_P(Programs, RotateThroughScratchPieceByPiece) {
   for (int piece = 0; piece < 2; ++piece) {
     const int first = piece * 2;
     program.steps.push_back(
-        {StepKind::kCopy, {InputBlock(3, piece)}, {ScratchBlock(piece)}, -1, -1, {}});
+        {StepKind::kCopy, {InputBlock(3, piece)}, {ScratchBlock(piece)}, -1, {}});
     program.steps.push_back(
         {StepKind::kCopy, {ScratchBlock(piece)}, {OutputBlock(0, piece)}, -1, {first}});
   }
