@@ -26,7 +26,7 @@ OutlineResult Trees(const Problem& problem, const Options& options) {
 }
 
 OutlineResult RingAndBack(const Problem& problem, const Options& options) {
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   const Result<std::vector<int>> positions = placement.PositionsOf(options.order);
   if (!positions.ok()) return positions.status();
   Ring back;

@@ -363,7 +363,7 @@ OutlineResult MakeTwoLevelAllToAll(const Problem& problem,
   if (problem.in_place) {
     return InvalidArgument("a two-level all-to-all is not carried out in place; the direct one is");
   }
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   Result<std::vector<std::vector<int>>> positions = placement.PositionsOfGroups(groups);
   if (!positions.ok()) return positions.status();
   return std::unique_ptr<Outline>(

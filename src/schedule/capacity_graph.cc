@@ -19,7 +19,7 @@ void CapacityGraph::AddLink(int a, int b, int64_t capacity) {
   edges.push_back({b, a, capacity});
 }
 
-Status CheckCapacityGraph(const CapacityGraph& graph, const Placement& placement) {
+Status CheckCapacityGraph(const CapacityGraph& graph, const HostPlacement& placement) {
   // Sums of all capacities, multiplied by numbers of trees, have to fit into 64 bits.
   constexpr int64_t kMostCapacity = int64_t{1} << 36;
   int64_t total = 0;
@@ -61,7 +61,7 @@ CapacityGraph Reversed(const CapacityGraph& graph) {
   return reversed;
 }
 
-std::vector<int> NodesOfHosts(const CapacityGraph& graph, const Placement& placement) {
+std::vector<int> NodesOfHosts(const CapacityGraph& graph, const HostPlacement& placement) {
   std::vector<int> nodes(static_cast<size_t>(placement.hosts()), -1);
   for (int node = 0; node < graph.nodes(); ++node) {
     const int position = placement.PositionOfHost(graph.host_of_node[static_cast<size_t>(node)]);
@@ -70,7 +70,7 @@ std::vector<int> NodesOfHosts(const CapacityGraph& graph, const Placement& place
   return nodes;
 }
 
-PartialGraph WithoutOtherHosts(const CapacityGraph& graph, const Placement& placement) {
+PartialGraph WithoutOtherHosts(const CapacityGraph& graph, const HostPlacement& placement) {
   PartialGraph part;
   part.graph.host_of_node = graph.host_of_node;
   const auto takes_part = [&](int node) {

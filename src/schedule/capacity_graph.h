@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/schedule/placement.h"
+#include "src/schedule/host_placement.h"
 #include "src/schedule/routes.h"
 #include "src/schedule/summary.h"
 
@@ -32,20 +32,20 @@ struct CapacityGraph {
 
 /// Nodes and capacities are in range, no host has two nodes, and every host of the placement has
 /// one. The error names what is wrong.
-Status CheckCapacityGraph(const CapacityGraph& graph, const Placement& placement);
+Status CheckCapacityGraph(const CapacityGraph& graph, const HostPlacement& placement);
 
 /// Every edge the other way round, at the same index.
 CapacityGraph Reversed(const CapacityGraph& graph);
 
 /// By position: the node of the host, -1 if there is none.
-std::vector<int> NodesOfHosts(const CapacityGraph& graph, const Placement& placement);
+std::vector<int> NodesOfHosts(const CapacityGraph& graph, const HostPlacement& placement);
 
 /// The same nodes without the edges of hosts that have no ranks, which pass nothing on.
 struct PartialGraph {
   CapacityGraph graph;
   std::vector<int> edge_of;  ///< By edge: its index in the whole graph.
 };
-PartialGraph WithoutOtherHosts(const CapacityGraph& graph, const Placement& placement);
+PartialGraph WithoutOtherHosts(const CapacityGraph& graph, const HostPlacement& placement);
 
 /// By edge: the units of `count` elements that it carries when the loads take the routes that their
 /// paths name. An error if a load names a path that is not in the table.

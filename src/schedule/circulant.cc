@@ -39,7 +39,7 @@ Tree TreeTo(const std::vector<int>& order, const std::vector<int>& skips, int ro
 
 OutlineResult MakeCirculant(const Problem& problem, const std::vector<int>& order, int pieces) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   const Result<std::vector<int>> positions = placement.PositionsOf(order);
   if (!positions.ok()) return positions.status();
   const bool all_reduce = problem.collective == Collective::kAllReduce;

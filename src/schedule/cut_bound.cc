@@ -88,7 +88,7 @@ Status Unreachable(const CapacityGraph& graph, int node) {
 /// What has to cross a cut in an all-to-all, a gather or a scatter.
 class DirectBound {
  public:
-  DirectBound(const CapacityGraph& graph, const Problem& problem, const Placement& placement)
+  DirectBound(const CapacityGraph& graph, const Problem& problem, const HostPlacement& placement)
       : graph_(graph),
         problem_(problem),
         placement_(placement),
@@ -150,14 +150,14 @@ class DirectBound {
 
   const CapacityGraph& graph_;
   const Problem& problem_;
-  const Placement& placement_;
+  const HostPlacement& placement_;
   std::vector<int> node_of_;  // by position
   CutBound worst_;
 };
 
 /// The hosts that have edges to a switch, for every switch.
 std::vector<std::vector<bool>> HostsOfSwitches(const CapacityGraph& graph,
-                                               const Placement& placement) {
+                                               const HostPlacement& placement) {
   std::vector<std::vector<bool>> hosts(
       static_cast<size_t>(graph.nodes()),
       std::vector<bool>(static_cast<size_t>(placement.hosts()), false));
@@ -173,7 +173,7 @@ std::vector<std::vector<bool>> HostsOfSwitches(const CapacityGraph& graph,
 }
 
 Result<CutBound> BoundOfDirect(const CapacityGraph& graph, const Problem& problem,
-                               const Placement& placement,
+                               const HostPlacement& placement,
                                const std::vector<const CutBound*>& cuts) {
   DirectBound direct(graph, problem, placement);
   const std::vector<int> node_of = NodesOfHosts(graph, placement);
@@ -226,7 +226,8 @@ Result<CutBound> SpanningBound(const CapacityGraph& graph, const std::vector<int
   return worst;
 }
 
-Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph, const Placement& placement) {
+Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph,
+                                         const HostPlacement& placement) {
   const std::vector<int> nodes = NodesOfHosts(graph, placement);
   std::vector<int64_t> in(static_cast<size_t>(graph.nodes()), 0);
   std::vector<int64_t> out = in;
@@ -270,7 +271,7 @@ Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph, const Place
 
 Result<CutBound> BoundOf(const CapacityGraph& fabric, const Problem& problem) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   HZ_RETURN_IF_ERROR(CheckCapacityGraph(fabric, placement));
   const CapacityGraph graph = WithoutOtherHosts(fabric, placement).graph;
   if (placement.hosts() == 1) return CutBound{};

@@ -34,7 +34,8 @@ Result<CutBound> SpanningBound(const CapacityGraph& graph, const std::vector<int
 /// that have no more capacity than some other (a slow host need not be sent what it is the root
 /// of), or no less, if the bounds of both phases are lower then. By position, at least one. The
 /// graph is of WithoutOtherHosts.
-Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph, const Placement& placement);
+Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph,
+                                         const HostPlacement& placement);
 
 /// The bound of a collective. Hosts of the graph without ranks pass nothing on.
 ///

@@ -42,7 +42,7 @@ OutlineResult MakeDoubleBinaryTree(const Problem& problem, const std::vector<int
                                    int pieces) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
   HZ_RETURN_IF_ERROR(CheckPieces(problem, int64_t{2} * pieces));
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   const Result<std::vector<int>> positions = placement.PositionsOf(order);
   if (!positions.ok()) return positions.status();
   if (problem.collective != Collective::kAllReduce &&

@@ -14,7 +14,7 @@ namespace {
 /// the one after that. One more, so that a late send does not keep the receive behind it waiting.
 constexpr int kReuseDistance = 2;
 
-std::vector<Part> WholeHosts(const Placement& placement) {
+std::vector<Part> WholeHosts(const HostPlacement& placement) {
   std::vector<Part> parts;
   for (int position = 0; position < placement.hosts(); ++position) {
     parts.push_back({position, placement.RanksAt(position)});
@@ -124,33 +124,33 @@ class ProgramWriter {
     Block partial;
     if (!at_root || children > 1) partial = builder_.NewScratch(flow_->piece);
     int last = -1;
-    std::vector<Block> sources = Inputs(outline_.PartAt(part));
+    const auto inputs = [&] { return Inputs(outline_.PartAt(part)); };
     const auto targets = [&](bool complete) {
       return complete ? Results() : std::vector<Block>{partial};
     };
     if (children == 0) {
-      last = Add(flow_->start, {.kind = StepKind::kReduce,
-                                .sources = std::move(sources),
-                                .destinations = targets(at_root)});
+      last =
+          Add(flow_->start,
+              {.kind = StepKind::kReduce, .sources = inputs(), .destinations = targets(at_root)});
     }
     const bool delivers = outline_.PartAt(part).ranks.empty();
     for (int number = 0; number < children; ++number) {
       const int child = walk.Child(part, number);
       last = Add(flow_->start + walk.HeightOf(child),
                  {.kind = delivers ? StepKind::kReceive : StepKind::kReceiveReduce,
-                  .sources = number == 0 ? std::move(sources) : std::vector<Block>{partial},
+                  .sources = number == 0 ? inputs() : std::vector<Block>{partial},
                   .destinations = targets(at_root && number == children - 1),
                   .peer_host = outline_.HostOfPart(child),
-                  .path = tree.PathOf(child),
-                  .after = After(last)});
+                  .after = After(last),
+                  .path = tree.PathOf(child)});
     }
     if (at_root) return Held{Results()[0], last};
     Add(flow_->start + walk.HeightOf(part),
         {.kind = StepKind::kSend,
          .sources = {partial},
          .peer_host = outline_.HostOfPart(tree.parent[static_cast<size_t>(part)]),
-         .path = tree.PathOf(part),
-         .after = {last}});
+         .after = {last},
+         .path = tree.PathOf(part)});
     return std::nullopt;
   }
 
@@ -178,8 +178,8 @@ class ProgramWriter {
       Add(turn + walk.DepthOf(position_), {.kind = StepKind::kSend,
                                            .sources = {held.block},
                                            .peer_host = outline_.placement().HostAt(child),
-                                           .path = tree.PathOf(child),
-                                           .after = After(held.step)});
+                                           .after = After(held.step),
+                                           .path = tree.PathOf(child)});
     }
   }
 
@@ -300,7 +300,7 @@ std::unique_ptr<Outline> MakeForestOutline(std::string name, Problem problem, Fo
                                          std::move(routes));
 }
 
-std::vector<Flow> FlowsByRank(const Problem& problem, const Placement& placement, int pieces,
+std::vector<Flow> FlowsByRank(const Problem& problem, const HostPlacement& placement, int pieces,
                               const std::vector<int>& tree_of_host) {
   const bool reduces = Reduces(problem.collective);
   std::vector<Flow> flows;

@@ -16,7 +16,7 @@ namespace harmonaize {
 
 /// Who takes part in a reduction at one place of a tree: some ranks of one host.
 struct Part {
-  int position = 0;  ///< Of the host, in the Placement.
+  int position = 0;  ///< Of the host, in the HostPlacement.
   /// In the order in which they are reduced. May be empty where a result is only delivered: at a
   /// root with one child.
   std::vector<int> ranks;
@@ -62,7 +62,7 @@ std::unique_ptr<Outline> MakeForestOutline(std::string name, Problem problem, Fo
 
 /// The flows of an all-gather or a reduce-scatter, `pieces` for every rank, and tree number
 /// tree_of_host[position of the rank's host] for all of them.
-std::vector<Flow> FlowsByRank(const Problem& problem, const Placement& placement, int pieces,
+std::vector<Flow> FlowsByRank(const Problem& problem, const HostPlacement& placement, int pieces,
                               const std::vector<int>& tree_of_host);
 
 /// The flow of piece `piece` of an all-reduce, a reduce or a broadcast, with the tree for each

@@ -11,7 +11,7 @@ namespace {
 /// The groups by positions.
 class Groups {
  public:
-  static Result<Groups> Make(const Placement& placement, const Hierarchy& hierarchy) {
+  static Result<Groups> Make(const HostPlacement& placement, const Hierarchy& hierarchy) {
     Result<std::vector<std::vector<int>>> members = placement.PositionsOfGroups(hierarchy.groups);
     if (!members.ok()) return members.status();
     Groups groups(hierarchy);
@@ -75,7 +75,7 @@ class Groups {
   int largest_ = 0;
 };
 
-Forest ByRank(const Problem& problem, const Placement& placement, const Groups& groups,
+Forest ByRank(const Problem& problem, const HostPlacement& placement, const Groups& groups,
               int pieces) {
   Forest forest;
   forest.pieces = pieces;
@@ -107,7 +107,7 @@ Forest AllReduce(const Groups& groups, int pieces) {
 }
 
 /// Every piece goes through another host of each group, but through the same root.
-Forest Rooted(const Problem& problem, const Placement& placement, const Groups& groups,
+Forest Rooted(const Problem& problem, const HostPlacement& placement, const Groups& groups,
               int pieces) {
   Forest forest;
   const int trees = groups.largest();
@@ -126,7 +126,7 @@ Forest Rooted(const Problem& problem, const Placement& placement, const Groups& 
 
 OutlineResult MakeHierarchical(const Problem& problem, const Hierarchy& hierarchy, int pieces) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   const Result<Groups> groups = Groups::Make(placement, hierarchy);
   if (!groups.ok()) return groups.status();
   int64_t per_unit = pieces;

@@ -144,7 +144,7 @@ Schedule OneHost(Collective collective, int ranks, int root, bool in_place) {
 
 OutlineResult MakeOneHost(const Problem& problem) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
-  const int hosts = Placement(problem.host_of_rank).hosts();
+  const int hosts = HostPlacement(problem.host_of_rank).hosts();
   if (hosts != 1) {
     return InvalidArgument("the ranks are on {} hosts, and the one-host algorithm is for one",
                            hosts);

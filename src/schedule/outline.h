@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/base/collective.h"
-#include "src/schedule/placement.h"
+#include "src/schedule/host_placement.h"
 #include "src/schedule/routes.h"
 #include "src/schedule/schedule.h"
 #include "src/schedule/summary.h"
@@ -35,7 +35,7 @@ class Outline {
 
   const std::string& name() const { return name_; }
   const Problem& problem() const { return problem_; }
-  const Placement& placement() const { return placement_; }
+  const HostPlacement& placement() const { return placement_; }
   int pieces() const { return pieces_; }
   /// What the paths of the messages mean, where the algorithm has chosen routes through a fabric;
   /// empty where it has not.
@@ -58,7 +58,7 @@ class Outline {
  private:
   std::string name_;
   Problem problem_;
-  Placement placement_;
+  HostPlacement placement_;
   int pieces_;
   RouteTable routes_;
 };

@@ -114,7 +114,7 @@ Result<Packed> Pack(const Phase& phase, int64_t k, Stretch time) {
 /// Makes a Forest of packed trees.
 class ForestMaker {
  public:
-  ForestMaker(const CapacityGraph& fabric, const Placement& placement, std::vector<int> edge_of,
+  ForestMaker(const CapacityGraph& fabric, const HostPlacement& placement, std::vector<int> edge_of,
               std::vector<int> nodes)
       : fabric_(fabric),
         placement_(placement),
@@ -184,7 +184,7 @@ class ForestMaker {
   }
 
   const CapacityGraph& fabric_;
-  const Placement& placement_;
+  const HostPlacement& placement_;
   std::vector<int> edge_of_;
   std::vector<int> nodes_;        // by position
   std::vector<int> position_of_;  // by node
@@ -329,7 +329,7 @@ class TreePlan {
 
   const Problem& problem_;
   const CapacityGraph& fabric_;
-  Placement placement_;
+  HostPlacement placement_;
   int most_trees_;
   int pieces_;
   int roots_ = 1;               // that share the pieces of an all-reduce

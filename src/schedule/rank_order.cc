@@ -10,7 +10,7 @@ namespace harmonaize {
 namespace {
 
 /// The runs of consecutive ranks on one host, in rank order.
-std::vector<Part> RunsOf(const Placement& placement) {
+std::vector<Part> RunsOf(const HostPlacement& placement) {
   std::vector<Part> runs;
   for (int rank = 0; rank < placement.ranks(); ++rank) {
     const int position = placement.PositionOfRank(rank);
@@ -23,7 +23,7 @@ std::vector<Part> RunsOf(const Placement& placement) {
 /// The trees of a rank-order chain: along the runs, and from the last one to a host.
 class RunChain {
  public:
-  RunChain(const Placement& placement, Forest& forest)
+  RunChain(const HostPlacement& placement, Forest& forest)
       : placement_(placement), forest_(forest), runs_(RunsOf(placement)) {
     forest.parts = runs_;
     for (int position = 0; position < placement.hosts(); ++position) {
@@ -63,7 +63,7 @@ class RunChain {
   }
 
  private:
-  const Placement& placement_;
+  const HostPlacement& placement_;
   Forest& forest_;
   std::vector<Part> runs_;
   std::vector<int> tree_to_;  // by position
@@ -245,7 +245,7 @@ OutlineResult MakeRankOrderChain(const Problem& problem, int pieces) {
   if (!Reduces(problem.collective)) {
     return NotCarriedOut("a chain in rank order", problem.collective);
   }
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   Forest forest;
   forest.pieces = pieces;
   RunChain chain(placement, forest);
@@ -281,7 +281,7 @@ OutlineResult MakeRankOrderExchange(const Problem& problem, int pieces) {
   }
   int64_t per_unit = pieces;
   if (problem.collective != Collective::kReduceScatter) {
-    per_unit *= Placement(problem.host_of_rank).hosts();
+    per_unit *= HostPlacement(problem.host_of_rank).hosts();
   }
   HZ_RETURN_IF_ERROR(CheckPieces(problem, per_unit));
   return std::unique_ptr<Outline>(

@@ -15,7 +15,7 @@ struct Way {
   size_t Next(size_t place) const { return place + 1 == order.size() ? 0 : place + 1; }
 };
 
-Result<Way> WayOf(const Placement& placement, const Ring& ring) {
+Result<Way> WayOf(const HostPlacement& placement, const Ring& ring) {
   Result<std::vector<int>> order = placement.PositionsOf(ring.order);
   if (!order.ok()) return order.status();
   if (!ring.paths.empty() && ring.paths.size() != order->size()) {
@@ -70,7 +70,7 @@ std::vector<int> AddTrees(const Way& way, bool towards, Forest& forest) {
 
 OutlineResult MakeRings(const Problem& problem, const std::vector<Ring>& rings, int pieces) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   const bool all_reduce = problem.collective == Collective::kAllReduce;
   if (!all_reduce && problem.collective != Collective::kAllGather &&
       problem.collective != Collective::kReduceScatter) {

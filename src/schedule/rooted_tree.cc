@@ -12,7 +12,7 @@ OutlineResult MakeRootedTrees(const Problem& problem, TreeShape shape,
                               const std::vector<int>& order, int pieces) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
   HZ_RETURN_IF_ERROR(CheckPieces(problem, pieces));
-  const Placement placement(problem.host_of_rank);
+  const HostPlacement placement(problem.host_of_rank);
   const Result<std::vector<int>> positions = placement.PositionsOf(order);
   if (!positions.ok()) return positions.status();
   Forest forest;

@@ -80,12 +80,12 @@ struct Step {
   /// send from host a to host b by a path, in the order of a's program, is received by the i-th
   /// receive from a by this path in the order of b's program.
   int peer_host = -1;
-  /// Which of the paths between the two hosts, in the direction of the message, it takes: a number
-  /// that the fabric gives a meaning. -1: any; and in steps that are no message.
-  int path = -1;
   /// Indices of earlier steps of the same program that must be done before this one starts. Nothing
   /// else orders the steps of a program: their place in the list does not.
   std::vector<int> after = {};
+  /// Which of the paths between the two hosts, in the direction of the message, it takes: a number
+  /// that the fabric gives a meaning. -1: any; and in steps that are no message.
+  int path = -1;
 };
 
 /// What one host does.

@@ -18,7 +18,8 @@ int LongestChain(const StepGraph& graph) {
     int& mine = came[static_cast<size_t>(step)];
     const int first = step - graph.IndexOf(step);
     for (const int before : graph.StepOf(step).after) {
-      mine = std::max(mine, came[static_cast<size_t>(first + before)]);
+      const int earlier = first + before;
+      mine = std::max(mine, came[static_cast<size_t>(earlier)]);
     }
     const int sender = graph.SenderOf(step);
     if (sender >= 0) mine = std::max(mine, came[static_cast<size_t>(sender)] + 1);

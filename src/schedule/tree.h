@@ -55,7 +55,8 @@ class TreeWalk {
   /// The child with the lowest subtree first, and among equals in cyclic order behind the node, so
   /// that parents of one order do not all begin with the same child.
   int Child(int node, int number) const {
-    return children_[static_cast<size_t>(first_child_[static_cast<size_t>(node)] + number)];
+    const int place = first_child_[static_cast<size_t>(node)] + number;
+    return children_[static_cast<size_t>(place)];
   }
 
  private:

@@ -83,11 +83,12 @@ TEST(CutBoundTest, SlowHostsAreRootsOfAllReduces) {
   // The host at 25 gets half of the unit and is the root of the other half, in each phase; with
   // equal shares it would get three quarters.
   const CapacityGraph fabric = OneSwitch({100, 50, 25, 100});
-  const Result<std::vector<bool>> roots = AllReduceRoots(fabric, Placement(OneEach(4)));
+  const Result<std::vector<bool>> roots = AllReduceRoots(fabric, HostPlacement(OneEach(4)));
   ASSERT_TRUE(roots.ok());
   EXPECT_EQ(*roots, (std::vector<bool>{false, true, true, false}));
   EXPECT_DOUBLE_EQ(TimeOf(fabric, ProblemOf(Collective::kAllReduce, OneEach(4))), 2 * 0.5 / 25);
-  const Result<std::vector<bool>> all = AllReduceRoots(OneSwitch({5, 5, 5}), Placement(OneEach(3)));
+  const Result<std::vector<bool>> all =
+      AllReduceRoots(OneSwitch({5, 5, 5}), HostPlacement(OneEach(3)));
   ASSERT_TRUE(all.ok());
   EXPECT_EQ(*all, std::vector<bool>(3, true));
 }
@@ -106,7 +107,7 @@ TEST(CutBoundTest, IsTheWorstOfAllCuts) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     const CapacityGraph fabric = RandomFabric(4, 3, 9, seed);
     const Problem problem = ProblemOf(Collective::kAllGather, {0, 1, 1, 2, 3, 0, 0});
-    const Placement placement(problem.host_of_rank);
+    const HostPlacement placement(problem.host_of_rank);
     double worst = 0;
     for (unsigned set = 0; set < 1u << fabric.nodes(); ++set) {
       double shares = 0;

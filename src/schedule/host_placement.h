@@ -9,10 +9,10 @@ namespace harmonaize {
 /// Which ranks are on which host. The hosts of a communicator are numbered anyhow; here they have
 /// positions 0 to hosts()-1, in the order of their numbers. A plain value, safe to read from
 /// several threads.
-class Placement {
+class HostPlacement {
  public:
   /// host_of_rank[r] >= 0 is the host of rank r.
-  explicit Placement(std::vector<int> host_of_rank);
+  explicit HostPlacement(std::vector<int> host_of_rank);
 
   int ranks() const { return static_cast<int>(host_of_rank_.size()); }
   int hosts() const { return static_cast<int>(hosts_.size()); }

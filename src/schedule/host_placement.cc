@@ -1,4 +1,4 @@
-#include "src/schedule/placement.h"
+#include "src/schedule/host_placement.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 
 namespace harmonaize {
 
-Placement::Placement(std::vector<int> host_of_rank)
+HostPlacement::HostPlacement(std::vector<int> host_of_rank)
     : host_of_rank_(std::move(host_of_rank)), hosts_(host_of_rank_) {
   std::sort(hosts_.begin(), hosts_.end());
   hosts_.erase(std::unique(hosts_.begin(), hosts_.end()), hosts_.end());
@@ -18,12 +18,12 @@ Placement::Placement(std::vector<int> host_of_rank)
   }
 }
 
-int Placement::PositionOfHost(int host) const {
+int HostPlacement::PositionOfHost(int host) const {
   const auto found = std::lower_bound(hosts_.begin(), hosts_.end(), host);
   return found == hosts_.end() || *found != host ? -1 : static_cast<int>(found - hosts_.begin());
 }
 
-Result<std::vector<int>> Placement::PositionsOf(const std::vector<int>& order) const {
+Result<std::vector<int>> HostPlacement::PositionsOf(const std::vector<int>& order) const {
   std::vector<int> positions(hosts_.size());
   if (order.empty()) {
     std::iota(positions.begin(), positions.end(), 0);
@@ -50,7 +50,7 @@ Result<std::vector<int>> Placement::PositionsOf(const std::vector<int>& order) c
   return positions;
 }
 
-Result<std::vector<std::vector<int>>> Placement::PositionsOfGroups(
+Result<std::vector<std::vector<int>>> HostPlacement::PositionsOfGroups(
     const std::vector<std::vector<int>>& groups) const {
   std::vector<int> all;
   for (const std::vector<int>& group : groups) {
