@@ -85,12 +85,7 @@ TEST_F(BindErrors, RefusesToDivideOrScalePartialResults) {
   program_.scratch_blocks = 1;
   program_.steps = {
       Step{StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {ScratchBlock(0)}, -1, {}},
-      Step{StepKind::kReduce,
-           {ScratchBlock(0), InputBlock(1, 0)},
-           {OutputBlock(0, 0)},
-           -1,
-           -1,
-           {0}}};
+      Step{StepKind::kReduce, {ScratchBlock(0), InputBlock(1, 0)}, {OutputBlock(0, 0)}, -1, {0}}};
   binding_.program = &program_;
   EXPECT_TRUE(execution_.Bind(binding_, kMachine).ok());
   binding_.op = ReduceOperator::kAvg;

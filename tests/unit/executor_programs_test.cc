@@ -89,20 +89,9 @@ TEST_P(Programs, ReduceAsATreeThroughScratch) {
 TEST_P(Programs, ReduceAsAChainThroughOutputs) {
   HostProgram program;
   program.steps = {
-      Step{
-          StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {OutputBlock(1, 0)}, -1, {}},
-      Step{StepKind::kReduce,
-           {OutputBlock(1, 0), InputBlock(2, 0)},
-           {OutputBlock(2, 0)},
-           -1,
-           -1,
-           {0}},
-      Step{StepKind::kReduce,
-           {OutputBlock(2, 0), InputBlock(3, 0)},
-           {OutputBlock(3, 0)},
-           -1,
-           -1,
-           {1}},
+      Step{StepKind::kReduce, {InputBlock(0, 0), InputBlock(1, 0)}, {OutputBlock(1, 0)}, -1, {}},
+      Step{StepKind::kReduce, {OutputBlock(1, 0), InputBlock(2, 0)}, {OutputBlock(2, 0)}, -1, {0}},
+      Step{StepKind::kReduce, {OutputBlock(2, 0), InputBlock(3, 0)}, {OutputBlock(3, 0)}, -1, {1}},
       Step{StepKind::kCopy,
            {OutputBlock(3, 0)},
            {OutputBlock(0, 0), OutputBlock(1, 0), OutputBlock(2, 0)},
