@@ -11,6 +11,9 @@ pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 # Boost.Graph through its headers alone.
 find_package(Boost 1.74 REQUIRED)
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+# UCX through its headers; the daemon loads the library when an RDMA rail needs it.
+find_path(UCX_HEADERS ucp/api/ucp.h REQUIRED)
 # Highway is used through its headers alone: what a tenant loads must not bring a shared libhwy.
 find_path(HIGHWAY_INCLUDE_DIR hwy/highway.h REQUIRED)
 

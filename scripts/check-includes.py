@@ -25,9 +25,9 @@ LAYERS = [
 LIBRARY = [module for layer in LAYERS for module in layer]
 BELOW_CLIENT = [module for module in LIBRARY if module != "src/client"]
 
-# What brings libraries that must not be loaded into a tenant (hwloc): the client and what stands on
+# What brings libraries that must not be loaded into a tenant (hwloc, libcrypto, UCX): the client and what stands on
 # it go without, and so must whatever the client includes.
-NOT_FOR_TENANTS = ["src/topology"]
+NOT_FOR_TENANTS = ["src/topology", "src/transport"]
 TENANT_SIDE = [module for module in LIBRARY if module not in NOT_FOR_TENANTS]
 
 # What stands on the library sees of it what is listed here, and itself.
@@ -38,9 +38,11 @@ TOPS = {
     "cli": TENANT_SIDE,
     "shim": TENANT_SIDE + ["include"],
     "plugins": TENANT_SIDE + ["include"],
-    "perf": ["include", "src/base", "src/numerics", "src/topology"],
+    "perf": ["include", "src/base", "src/numerics", "src/topology", "src/transport"],
     # The laboratory launches daemons and ranks as the command line does.
     "perf/fabric": ["cli", "src/base", "src/ipc", "src/topology"],
+    # Schedules over the transport, without daemon and tenants.
+    "perf/network": ["perf"] + BELOW_CLIENT,
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
     "tests": LIBRARY + ["include", "daemon", "cli", "shim", "plugins", "perf",
@@ -48,7 +50,10 @@ TOPS = {
 }
 
 # Modules that see less than their layer would let them.
-ONLY_SEES = {"src/topology": ["src/base", "src/schedule"]}
+ONLY_SEES = {
+    "src/topology": ["src/base", "src/schedule"],
+    "src/transport": ["src/base", "src/numerics", "src/ipc", "src/schedule"],
+}
 
 SOURCES = {".h", ".hpp", ".c", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
@@ -211,6 +216,12 @@ SELF_TESTS = [
     ({"src/topology/a.cc": '#include "src/ipc/b.h"\n', "src/ipc/b.h": ""},
      "src/topology may include"),
     ({"src/executor/a.cc": '#include "src/topology/b.h"\n', "src/topology/b.h": ""}, None),
+    ({"src/transport/a.cc": '#include "src/memory/b.h"\n', "src/memory/b.h": ""},
+     "src/transport may include"),
+    ({"src/client/a.cc": '#include "src/transport/b.h"\n', "src/transport/b.h": ""},
+     "src/client may include"),
+    ({"cli/a.cc": '#include "src/transport/b.h"\n', "src/transport/b.h": ""}, "cli may include"),
+    ({"daemon/a.cc": '#include "src/transport/b.h"\n', "src/transport/b.h": ""}, None),
     ({"tests/unit/a.cc": '#include "daemon/b.h"\n', "daemon/b.h": ""}, None),
     ({"daemon/a.cc": '#include "tests/b.h"\n', "tests/b.h": ""}, "stands beside"),
 ]

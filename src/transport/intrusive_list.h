@@ -1,0 +1,60 @@
+#pragma once
+
+#include <utility>
+
+namespace harmonaize::transport {
+
+/// A place in at most one list. Lists of these need no memory of their own.
+class ListNode {
+ public:
+  ListNode() = default;
+  ~ListNode() { Unlink(); }
+  ListNode(const ListNode&) = delete;
+  ListNode& operator=(const ListNode&) = delete;
+
+  bool linked() const { return next_ != this; }
+  void Unlink() {
+    next_->previous_ = previous_;
+    previous_->next_ = next_;
+    next_ = previous_ = this;
+  }
+
+ private:
+  template <typename T>
+  friend class IntrusiveList;
+
+  ListNode* next_ = this;
+  ListNode* previous_ = this;
+};
+
+/// A list of T, which derives from ListNode. Does not own them.
+template <typename T>
+class IntrusiveList {
+ public:
+  bool empty() const { return !head_.linked(); }
+  /// Takes `item` out of whatever list it is in.
+  void PushBack(T* item) {
+    ListNode* node = item;
+    node->Unlink();
+    node->next_ = &head_;
+    node->previous_ = head_.previous_;
+    head_.previous_->next_ = node;
+    head_.previous_ = node;
+  }
+  T* Front() const { return empty() ? nullptr : static_cast<T*>(head_.next_); }
+  T* PopFront() {
+    T* item = Front();
+    if (item != nullptr) static_cast<ListNode*>(item)->Unlink();
+    return item;
+  }
+  /// The one behind `item`, which is in this list; null at the end.
+  T* After(const T* item) const {
+    ListNode* next = static_cast<const ListNode*>(item)->next_;
+    return next == &head_ ? nullptr : static_cast<T*>(next);
+  }
+
+ private:
+  ListNode head_;
+};
+
+}  // namespace harmonaize::transport

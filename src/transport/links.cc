@@ -1,0 +1,610 @@
+#include "src/transport/links.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::transport {
+namespace {
+
+constexpr uint64_t kRetryNs = 100'000'000;
+constexpr uint64_t kClosingNs = 1'000'000'000;
+constexpr uint64_t kTicksPerDeadAfter = 8;
+// A peer that wants to be told more often than every 12 ms that we live asks for too much.
+constexpr uint32_t kMinDeadAfterMs = 100;
+
+double Seconds(uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) / 1e9;
+}
+
+std::string Text(const Frame& frame) {
+  return std::string(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
+}
+
+std::vector<std::byte> EncodePairs(const std::vector<Link::Rail>& rails) {
+  WireWriter out;
+  for (const Link::Rail& rail : rails) out.Put(rail.pair);
+  return {out.bytes().begin(), out.bytes().end()};
+}
+
+}  // namespace
+
+Links::Links(Poller* poller, MessageBoard* board, const TransportOptions* options,
+             TransportEvents* events, const InstanceId& instance)
+    : poller_(poller),
+      board_(board),
+      options_(options),
+      events_(events),
+      instance_(instance),
+      reception_(poller, this, &options->key, instance,
+                 ReceptionLimits{options->proof_timeout_ns, options->unproved_limit,
+                                 options->unproved_limit_per_address}),
+      rails_(options->rails) {}
+
+Links::~Links() {
+  for (auto& [id, link] : links_) {
+    EndMessages(link.get());
+    gone_.push_back(std::move(link));
+  }
+  // Rails wait for buffers that UCX still holds, and then nothing of theirs is in a channel.
+  const uint64_t deadline = MonotonicNanoseconds() + kClosingNs;
+  const auto lingers = [](const std::unique_ptr<Link>& link) {
+    return std::ranges::any_of(link->channels, [](const auto& one) { return one->Lingers(); });
+  };
+  while (std::ranges::any_of(gone_, lingers) && MonotonicNanoseconds() < deadline) {
+    for (const auto& rail : ucx_rails_) {
+      if (rail != nullptr) rail->Progress();
+    }
+  }
+}
+
+// ---- Rails ----
+
+Status Links::OpenRails(const NetworkAddress& address) {
+  if (rails_open_) return Status::Ok();
+  if (rails_.empty()) rails_ = DiscoverRails(address);
+  if (rails_.empty()) {
+    return InvalidArgument(
+        "no network device of this host is up with an address like {}; name the rails",
+        address.HostText());
+  }
+  announcements_.resize(rails_.size());
+  for (size_t i = 0; i < rails_.size(); ++i) {
+    HZ_RETURN_IF_ERROR(OpenRail(&rails_[i], &announcements_[i]));
+  }
+  rails_open_ = true;
+  return Status::Ok();
+}
+
+Status Links::OpenRail(RailOptions* rail, RailAnnouncement* announcement) {
+  if (rail->kind == RailOptions::Kind::kUcx) {
+    Result<std::unique_ptr<UcxRail>> opened = UcxRail::Create(poller_, board_, *rail);
+    if (!opened.ok()) return opened.status();
+    announcement->kind = RailAnnouncement::Kind::kUcx;
+    announcement->address = (*opened)->address();
+    ucx_rails_.push_back(std::move(*opened));
+    return Status::Ok();
+  }
+  Result<NetworkAddress> bound = reception_.Listen(rail->address, RailSocketOptions(*rail));
+  if (!bound.ok()) return bound.status();
+  announcement->kind = RailAnnouncement::Kind::kTcp;
+  announcement->prefix_bits = static_cast<uint8_t>(rail->prefix_bits);
+  announcement->address = bound->ToString();
+  ucx_rails_.push_back(nullptr);
+  return Status::Ok();
+}
+
+SocketOptions Links::RailSocketOptions(const RailOptions& rail) const {
+  SocketOptions socket;
+  socket.traffic_class = rail.traffic_class;
+  socket.user_timeout_ms = static_cast<unsigned>(options_->dead_after_ns / 1'000'000);
+  return socket;
+}
+
+Result<NetworkAddress> Links::Listen(const NetworkAddress& address) {
+  HZ_RETURN_IF_ERROR(OpenRails(address));
+  SocketOptions socket;
+  socket.user_timeout_ms = static_cast<unsigned>(options_->dead_after_ns / 1'000'000);
+  return reception_.Listen(address, socket);
+}
+
+// ---- Attempts to connect ----
+
+void Links::Connect(const NetworkAddress& address, Transport::ConnectDone done) {
+  const uint64_t id = ++next_id_;
+  attempts_[id] = Attempt{address, std::move(done),
+                          MonotonicNanoseconds() + options_->connect_timeout_ns, 0, 0};
+  BeginAttempt(id);
+}
+
+void Links::BeginAttempt(uint64_t id) {
+  const Attempt& attempt = attempts_[id];
+  Greeting greeting;
+  greeting.instance = instance_;
+  SocketOptions socket;
+  socket.user_timeout_ms = static_cast<unsigned>(options_->dead_after_ns / 1'000'000);
+  const uint64_t now = MonotonicNanoseconds();
+  const uint64_t left = attempt.deadline_ns > now ? attempt.deadline_ns - now : 1;
+  reception_.Connect(attempt.address, socket, greeting, id, left);
+}
+
+void Links::EndAttempt(uint64_t id, const Result<PeerId>& result) {
+  const auto found = attempts_.find(id);
+  if (found == attempts_.end()) return;
+  const Transport::ConnectDone done = std::move(found->second.done);
+  attempts_.erase(found);
+  reception_.Forget(id);
+  if (done) done(result);
+}
+
+void Links::EndAttempts(PeerId link, const Result<PeerId>& result) {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, attempt] : attempts_) {
+    if (attempt.link == link) ids.push_back(id);
+  }
+  for (const uint64_t id : ids) EndAttempt(id, result);
+}
+
+/// The link that was to answer them is a double; `to` may be null, then they try again.
+void Links::MoveAttempts(PeerId from, const Link* to) {
+  for (auto& [id, attempt] : attempts_) {
+    if (attempt.link != from) continue;
+    attempt.link = to == nullptr ? 0 : to->id;
+    if (to == nullptr) attempt.retry_ns = MonotonicNanoseconds() + kRetryNs;
+  }
+  if (to != nullptr && to->stage == Link::Stage::kUp) EndAttempts(to->id, to->id);
+}
+
+void Links::TickAttempts(uint64_t now_ns) {
+  std::vector<uint64_t> late;
+  std::vector<uint64_t> again;
+  for (auto& [id, attempt] : attempts_) {
+    if (now_ns >= attempt.deadline_ns) {
+      late.push_back(id);
+    } else if (attempt.retry_ns != 0 && now_ns >= attempt.retry_ns) {
+      attempt.retry_ns = 0;
+      again.push_back(id);
+    }
+  }
+  for (const uint64_t id : again) BeginAttempt(id);
+  for (const uint64_t id : late) {
+    EndAttempt(id, Unavailable("{}: no link in {:.1f} s", attempts_[id].address.ToString(),
+                               Seconds(options_->connect_timeout_ns)));
+  }
+}
+
+void Links::OnConnectFailed(uint64_t cookie, const Status& reason) {
+  const auto rail = rail_cookies_.find(cookie);
+  if (rail == rail_cookies_.end()) return EndAttempt(cookie, reason);
+  Link* link = links_.at(rail->second).get();
+  rail_cookies_.erase(rail);
+  std::erase_if(link->rails, [&](const Link::Rail& one) { return one.cookie == cookie; });
+  link->rail_failures += link->rail_failures.empty() ? "" : "; ";
+  link->rail_failures += reason.message();
+  OnRailSettled(link);
+}
+
+// ---- Forming a link ----
+
+void Links::OnProved(ProvedConnection connection) {
+  if (connection.ours.purpose == Purpose::kRail) return OnRailProved(std::move(connection));
+  OnControlProved(std::move(connection));
+}
+
+void Links::OnControlProved(ProvedConnection connection) {
+  auto link = std::make_unique<Link>();
+  link->id = ++next_id_;
+  link->role = connection.role;
+  link->instance = connection.theirs.instance;
+  link->remote = connection.remote;
+  link->deadline_ns = MonotonicNanoseconds() + options_->connect_timeout_ns;
+  link->control = std::make_unique<ControlLink>(poller_, this, std::move(connection.socket));
+  const Status ready = FillRandom(std::as_writable_bytes(std::span(&link->token, 1)));
+  const auto attempt = attempts_.find(connection.cookie);
+  if (!ready.ok() || !link->control->Start().ok()) return EndAttempt(connection.cookie, ready);
+  if (attempt != attempts_.end()) attempt->second.link = link->id;
+  Hello hello;
+  hello.link = link->id;
+  hello.token = link->token;
+  hello.dead_after_ms = static_cast<uint32_t>(options_->dead_after_ns / 1'000'000);
+  hello.rails = announcements_;
+  link->control->Send(FrameType::kHello, EncodeHello(hello));
+  by_control_[link->control.get()] = link.get();
+  links_[link->id] = std::move(link);
+}
+
+void Links::OnFrame(ControlLink* control, const Frame& frame) {
+  const auto found = by_control_.find(control);
+  if (found == by_control_.end()) return;
+  Link* link = found->second;
+  using Stage = Link::Stage;
+  const bool initiator = link->role == Handshake::Role::kInitiator;
+  switch (frame.type) {
+    case FrameType::kHeartbeat: return;
+    case FrameType::kGoodbye: return Lose(link, "the other daemon ended the link: " + Text(frame));
+    case FrameType::kMessage:
+      if (link->stage == Stage::kUp) return events_->OnControl(link->id, frame.payload);
+      break;
+    case FrameType::kHello:
+      if (link->stage == Stage::kHello) return OnHello(link, frame);
+      break;
+    case FrameType::kAdmit:
+      if (link->stage == Stage::kDecision) return Keep(link);
+      break;
+    case FrameType::kRefuse:
+      if (link->stage == Stage::kDecision) return Refused(link);
+      break;
+    case FrameType::kRailsReady:
+      if (link->stage == Stage::kRails && !initiator) return OnRailsReady(link, frame);
+      break;
+    case FrameType::kRailsAccepted:
+      if (link->stage == Stage::kRails && initiator && !link->channels.empty()) {
+        return BringUp(link);
+      }
+      break;
+  }
+  Lose(link, fmt::format("the other daemon broke the protocol: a control frame of type {} out of "
+                         "turn",
+                         static_cast<int>(frame.type)));
+}
+
+void Links::OnHello(Link* link, const Frame& frame) {
+  Result<Hello> hello = DecodeHello(frame.payload);
+  if (!hello.ok()) return Lose(link, hello.status().message());
+  if (hello->dead_after_ms < kMinDeadAfterMs) {
+    return Lose(link, fmt::format("it asks for heartbeats within {} ms; the least is {} ms",
+                                  hello->dead_after_ms, kMinDeadAfterMs));
+  }
+  link->theirs = std::move(*hello);
+  const bool arbiter = instance_ < link->instance;
+  if (arbiter) return Decide(link);
+  link->stage = Link::Stage::kDecision;
+}
+
+/// Another link to the same daemon; `kept`: that has been decided for.
+Link* Links::OtherLink(const Link& link, bool kept) const {
+  for (const auto& [id, other] : links_) {
+    if (id == link.id || other->instance != link.instance) continue;
+    if (other->stage == Link::Stage::kClosing) continue;
+    const bool decided = other->stage == Link::Stage::kRails || other->stage == Link::Stage::kUp;
+    if (decided || !kept) return other.get();
+  }
+  return nullptr;
+}
+
+void Links::Decide(Link* link) {
+  const Link* other = OtherLink(*link, /*kept=*/true);
+  if (other == nullptr) {
+    link->control->Send(FrameType::kAdmit);
+    return Keep(link);
+  }
+  link->control->Send(FrameType::kRefuse);
+  MoveAttempts(link->id, other);
+  CloseGently(link);
+}
+
+void Links::Refused(Link* link) {
+  // What the arbiter has kept may not have got here, or be dead on this side: then try again.
+  MoveAttempts(link->id, OtherLink(*link, /*kept=*/false));
+  CloseGently(link);
+}
+
+void Links::Keep(Link* link) {
+  link->stage = Link::Stage::kRails;
+  if (link->role == Handshake::Role::kInitiator) ConnectRails(link);
+}
+
+void Links::ConnectRails(Link* link) {
+  for (const RailPair& pair : PairRails(announcements_, link->theirs.rails)) {
+    Link::Rail rail;
+    rail.pair = pair;
+    link->rails.push_back(std::move(rail));
+  }
+  if (link->rails.empty()) {
+    return Lose(link, "the two daemons have no rails of one kind and address family");
+  }
+  for (Link::Rail& rail : link->rails) ConnectRail(link, &rail);
+  OnRailSettled(link);
+}
+
+void Links::ConnectRail(Link* link, Link::Rail* rail) {
+  const RailOptions& ours = rails_[rail->pair.initiator];
+  if (ours.kind == RailOptions::Kind::kUcx) return;
+  const RailAnnouncement& theirs = link->theirs.rails[rail->pair.acceptor];
+  Greeting greeting;
+  greeting.purpose = Purpose::kRail;
+  greeting.instance = instance_;
+  greeting.link = link->id;
+  greeting.initiator_rail = rail->pair.initiator;
+  greeting.acceptor_rail = rail->pair.acceptor;
+  SocketOptions socket = RailSocketOptions(ours);
+  socket.bind = ours.address;
+  socket.bind.set_port(ours.source_port);
+  rail->cookie = ++next_id_;
+  rail_cookies_[rail->cookie] = link->id;
+  // PairRails has read the address.
+  reception_.Connect(*NetworkAddress::Parse(theirs.address), socket, greeting, rail->cookie,
+                     options_->proof_timeout_ns);
+}
+
+void Links::OnRailProved(ProvedConnection connection) {
+  if (connection.role == Handshake::Role::kInitiator) {
+    const auto found = rail_cookies_.find(connection.cookie);
+    if (found == rail_cookies_.end()) return;
+    Link* link = links_.at(found->second).get();
+    rail_cookies_.erase(found);
+    for (Link::Rail& rail : link->rails) {
+      if (rail.cookie == connection.cookie) rail.socket = std::move(connection.socket);
+    }
+    // Somebody else may listen at that address by now.
+    if (connection.theirs.instance != link->instance) {
+      return Lose(link, "another daemon answered at a rail's address");
+    }
+    return OnRailSettled(link);
+  }
+  for (const auto& [id, link] : links_) {
+    if (link->role != Handshake::Role::kAcceptor || link->stage != Link::Stage::kRails) continue;
+    if (link->instance != connection.theirs.instance) continue;
+    if (link->theirs.link != connection.theirs.link || link->rails.size() >= kMaxRails) continue;
+    Link::Rail rail;
+    rail.pair = {connection.theirs.initiator_rail, connection.theirs.acceptor_rail};
+    rail.socket = std::move(connection.socket);
+    link->rails.push_back(std::move(rail));
+    return;
+  }
+}
+
+/// The initiator: once all rails are connected or given up, the others are announced.
+void Links::OnRailSettled(Link* link) {
+  const bool waits = std::ranges::any_of(
+      link->rails, [this](const Link::Rail& rail) { return rail_cookies_.contains(rail.cookie); });
+  if (waits) return;
+  if (link->rails.empty()) {
+    return Lose(link, "no rail could be connected: " + link->rail_failures);
+  }
+  if (!link->rail_failures.empty()) {
+    Log(LogLevel::kWarning, kLogNet, "the link to {} goes without some rails: {}",
+        link->remote.ToString(), link->rail_failures);
+  }
+  link->control->Send(FrameType::kRailsReady, EncodePairs(link->rails));
+  const Status opened = OpenChannels(link);
+  if (!opened.ok()) Lose(link, opened.message());
+}
+
+void Links::OnRailsReady(Link* link, const Frame& frame) {
+  Status status = AcceptRails(link, frame);
+  if (status.ok()) status = OpenChannels(link);
+  if (!status.ok()) return Lose(link, status.message());
+  link->control->Send(FrameType::kRailsAccepted);
+  BringUp(link);
+}
+
+/// The acceptor: brings the connections that came into the order announced.
+Status Links::AcceptRails(Link* link, const Frame& frame) {
+  if (frame.payload.empty() || frame.payload.size() > kMaxRails * sizeof(RailPair)) {
+    return RemoteError("it announced {} bytes of rails", frame.payload.size());
+  }
+  WireReader in(frame.payload);
+  std::vector<Link::Rail> ordered;
+  for (size_t i = 0; i < frame.payload.size() / sizeof(RailPair); ++i) {
+    Link::Rail rail;
+    rail.pair = in.Get<RailPair>();
+    if (rail.pair.acceptor >= rails_.size() || rail.pair.initiator >= link->theirs.rails.size()) {
+      return RemoteError("it announced a rail that is not there");
+    }
+    for (Link::Rail& came : link->rails) {
+      if (came.pair == rail.pair) rail.socket = std::move(came.socket);
+    }
+    ordered.push_back(std::move(rail));
+  }
+  link->rails = std::move(ordered);
+  return in.AtEnd() ? Status::Ok() : RemoteError("its rails are malformed");
+}
+
+Status Links::OpenChannels(Link* link) {
+  const bool initiator = link->role == Handshake::Role::kInitiator;
+  for (Link::Rail& rail : link->rails) {
+    const size_t ours = initiator ? rail.pair.initiator : rail.pair.acceptor;
+    const size_t theirs = initiator ? rail.pair.acceptor : rail.pair.initiator;
+    const RailAnnouncement& remote = link->theirs.rails[theirs];
+    const bool ucx = rails_[ours].kind == RailOptions::Kind::kUcx;
+    if (ucx != (remote.kind == RailAnnouncement::Kind::kUcx) || (!ucx && !rail.socket.valid())) {
+      return RemoteError("rail {} to its rail {} is not connected", ours, theirs);
+    }
+    rail.name = fmt::format("{} - {}", RailName(rails_[ours]),
+                            ucx ? link->remote.HostText() : remote.address);
+    if (!ucx) {
+      link->channels.push_back(std::make_unique<TcpChannel>(
+          poller_, board_, this, link->id, "rail " + rail.name, std::move(rail.socket)));
+      continue;
+    }
+    Result<std::unique_ptr<Channel>> channel = ucx_rails_[ours]->Connect(
+        this, link->id, "rail " + rail.name, remote.address, link->token, link->theirs.token);
+    if (!channel.ok()) return channel.status();
+    link->channels.push_back(std::move(*channel));
+  }
+  return Status::Ok();
+}
+
+void Links::BringUp(Link* link) {
+  for (const auto& channel : link->channels) {
+    const Status started = channel->Start();
+    if (!started.ok()) return Lose(link, started.message());
+  }
+  link->stage = Link::Stage::kUp;
+  PeerInfo info;
+  info.instance = link->instance;
+  info.address = link->remote;
+  info.rails = link->channels.size();
+  for (const Link::Rail& rail : link->rails) info.rail_names.push_back(rail.name);
+  const PeerId id = link->id;
+  events_->OnPeerUp(id, info);
+  EndAttempts(id, id);
+}
+
+// ---- A link's life and end ----
+
+Link* Links::Up(PeerId peer) const {
+  const auto found = links_.find(peer);
+  if (found == links_.end() || found->second->stage != Link::Stage::kUp) return nullptr;
+  return found->second.get();
+}
+
+Status Links::SendControl(PeerId peer, std::span<const std::byte> message) {
+  Link* link = Up(peer);
+  if (link == nullptr) return RemoteError("the link to this peer daemon is lost");
+  link->control->Send(FrameType::kMessage, message);
+  if (link->control->HasNews()) broken_.emplace_back(peer, "");
+  return Status::Ok();
+}
+
+void Links::Disconnect(PeerId peer, const std::string& reason) {
+  if (Up(peer) != nullptr) disconnects_.emplace_back(peer, reason);
+}
+
+void Links::OnBroken(ControlLink* control, const std::string& reason) {
+  const auto found = by_control_.find(control);
+  if (found != by_control_.end()) Lose(found->second, reason);
+}
+
+void Links::OnChannelBroken(Channel* channel, const std::string& reason) {
+  for (const auto& [id, link] : links_) {
+    for (const auto& one : link->channels) {
+      if (one.get() == channel) broken_.emplace_back(id, reason);
+    }
+  }
+}
+
+bool Links::HasNews() const {
+  return !broken_.empty() || !disconnects_.empty() || reception_.HasNews();
+}
+
+bool Links::ArmRails() {
+  return std::ranges::all_of(ucx_rails_,
+                             [](const auto& rail) { return rail == nullptr || rail->Arm(); });
+}
+
+uint64_t Links::TickPeriod() const {
+  const bool lingers = !gone_.empty();
+  if (links_.empty() && attempts_.empty() && !reception_.busy() && !lingers) return 0;
+  uint64_t shortest = std::min(options_->dead_after_ns, options_->proof_timeout_ns);
+  for (const auto& [id, link] : links_) {
+    if (link->theirs.dead_after_ms == 0) continue;
+    shortest = std::min(shortest, uint64_t{link->theirs.dead_after_ms} * 1'000'000);
+  }
+  return shortest / kTicksPerDeadAfter;
+}
+
+int Links::Progress(bool tick) {
+  int done = 0;
+  for (const auto& rail : ucx_rails_) {
+    if (rail != nullptr) done += rail->Progress();
+  }
+  while (!broken_.empty() || !disconnects_.empty()) {
+    ++done;
+    const auto broken = std::exchange(broken_, {});
+    for (const auto& [id, reason] : broken) {
+      const auto found = links_.find(id);
+      if (found == links_.end()) continue;
+      Link* link = found->second.get();
+      // What broke while sending knows why itself.
+      reason.empty() ? link->control->ReportBreak() : Lose(link, reason);
+    }
+    const auto disconnects = std::exchange(disconnects_, {});
+    for (const auto& [id, reason] : disconnects) {
+      Link* link = Up(id);
+      if (link == nullptr) continue;
+      link->control->Send(FrameType::kGoodbye, reason);
+      Lose(link, "this daemon ended the link: " + reason);
+    }
+  }
+  if (tick || reception_.HasNews()) {
+    const uint64_t now = MonotonicNanoseconds();
+    reception_.Tick(now);
+    if (tick) {
+      TickAttempts(now);
+      const uint64_t gap = last_tick_ns_ == 0 ? 0 : now - last_tick_ns_;
+      last_tick_ns_ = now;
+      std::vector<PeerId> ids;
+      for (const auto& [id, link] : links_) ids.push_back(id);
+      for (const PeerId id : ids) {
+        const auto found = links_.find(id);
+        if (found == links_.end()) continue;
+        // If it was this daemon that slept, its peers have not been silent.
+        if (gap > options_->dead_after_ns / 2) found->second->control->Forgive(gap);
+        TickLink(found->second.get(), now);
+      }
+    }
+  }
+  if (TickPeriod() == 0) last_tick_ns_ = 0;
+  std::erase_if(gone_, [](const std::unique_ptr<Link>& link) {
+    return std::ranges::none_of(link->channels, [](const auto& one) { return one->Lingers(); });
+  });
+  return done;
+}
+
+void Links::TickLink(Link* link, uint64_t now_ns) {
+  ControlLink* control = link->control.get();
+  if (link->stage != Link::Stage::kUp && now_ns >= link->deadline_ns) {
+    return Lose(link,
+                fmt::format("no agreement in {:.1f} s", Seconds(options_->connect_timeout_ns)));
+  }
+  const uint64_t heard = control->last_heard_ns();
+  if (now_ns > heard && now_ns - heard > options_->dead_after_ns) {
+    return Lose(link, fmt::format("silent for {:.1f} s: the host or the daemon is frozen, or the "
+                                  "network is cut",
+                                  Seconds(now_ns - heard)));
+  }
+  const uint64_t theirs = uint64_t{link->theirs.dead_after_ms} * 1'000'000;
+  const uint64_t interval = (theirs == 0 ? options_->dead_after_ns : theirs) / 4;
+  if (now_ns - control->last_sent_ns() >= interval) control->Send(FrameType::kHeartbeat);
+  control->ReportBreak();
+}
+
+void Links::CloseGently(Link* link) {
+  link->stage = Link::Stage::kClosing;
+  link->deadline_ns = MonotonicNanoseconds() + kClosingNs;
+  link->control->CloseGently();
+}
+
+/// Ends all that is under way with a peer.
+void Links::EndMessages(Link* link) {
+  // Tenants may get to see this one: no reason, no address.
+  const Status lost = RemoteError("the link to a peer daemon was lost");
+  const PeerId peer = link->id;
+  board_->TakeArrivals([peer](const Arrival& arrival) { return arrival.peer == peer; },
+                       [this](Arrival* arrival) {
+                         arrival->offered ? arrival->channel->Refuse(arrival)
+                                          : board_->Free(arrival);
+                       });
+  for (const auto& channel : link->channels) channel->Close(lost);
+  board_->ForEachRequest(
+      [peer](const Request& request) { return request.peer == peer && request.foreign == nullptr; },
+      [&](Request* request) { board_->Complete(request, lost); });
+}
+
+void Links::Lose(Link* link, const std::string& reason) {
+  const bool was_up = link->stage == Link::Stage::kUp;
+  const PeerId id = link->id;
+  Log(was_up ? LogLevel::kInfo : LogLevel::kDebug, kLogNet, "the link to {} ({}) ends: {}",
+      link->remote.ToString(), ShortName(link->instance), reason);
+  for (const Link::Rail& rail : link->rails) {
+    if (rail_cookies_.erase(rail.cookie) > 0) reception_.Forget(rail.cookie);
+  }
+  EndMessages(link);
+  by_control_.erase(link->control.get());
+  link->control->Close();
+  const NetworkAddress remote = link->remote;
+  gone_.push_back(std::move(links_.at(id)));
+  links_.erase(id);
+  if (was_up) {
+    board_->RunCompletions();
+    events_->OnPeerLost(id, fmt::format("{}: {}", remote.ToString(), reason));
+  }
+  EndAttempts(id, RemoteError("{}: {}", remote.ToString(), reason));
+}
+
+}  // namespace harmonaize::transport

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/transport/control_link.h"
+#include "src/transport/message_board.h"
+#include "src/transport/reception.h"
+#include "src/transport/tcp_channel.h"
+#include "src/transport/transport.h"
+#include "src/transport/ucx_rail.h"
+
+namespace harmonaize::transport {
+
+/// A link to another daemon, from the proof of the key to its end.
+struct Link {
+  enum class Stage {
+    kHello,     ///< Waits for the other side's hello.
+    kDecision,  ///< Waits for the arbiter to keep or refuse it.
+    kRails,     ///< Kept; the initiator connects the rails.
+    kUp,
+    kClosing,  ///< Says its last words.
+  };
+  /// One pair of rails that is being connected.
+  struct Rail {
+    RailPair pair;
+    FileDescriptor socket;  ///< Of a TCP pair, once proved.
+    uint64_t cookie = 0;    ///< The initiator's, while it connects.
+    std::string name;
+  };
+
+  PeerId id = 0;  ///< Also the number that stands in greetings of its rails.
+  Stage stage = Stage::kHello;
+  Handshake::Role role = Handshake::Role::kAcceptor;
+  InstanceId instance{};
+  NetworkAddress remote;
+  uint64_t token = 0;
+  uint64_t deadline_ns = 0;  ///< Until it must be up, or closed.
+  Hello theirs;
+  std::vector<Rail> rails;
+  std::string rail_failures;
+  std::vector<std::unique_ptr<Channel>> channels;
+  std::unique_ptr<ControlLink> control;
+};
+
+/// Forms links and watches over them. Two daemons that connect to each other at once make two
+/// connections; the one of the smaller instance id, the *arbiter*, keeps the first that it sees
+/// and refuses others, so there is no case to agree on. For the owner's thread.
+class Links final : public Reception::Owner, public ControlLink::Owner, public Channel::Owner {
+ public:
+  Links(Poller* poller, MessageBoard* board, const TransportOptions* options,
+        TransportEvents* events, const InstanceId& instance);
+  ~Links();
+
+  Result<NetworkAddress> Listen(const NetworkAddress& address);
+  void Connect(const NetworkAddress& address, Transport::ConnectDone done);
+  void Disconnect(PeerId peer, const std::string& reason);
+  Status SendControl(PeerId peer, std::span<const std::byte> message);
+  /// The link of a peer that is up; null when it is not.
+  Link* Up(PeerId peer) const;
+
+  /// Everything that is not done when a descriptor is ready. How much there was.
+  int Progress(bool tick);
+  /// Whether Progress has something to do already.
+  bool HasNews() const;
+  /// Whether UCX lets the owner sleep.
+  bool ArmRails();
+  /// How often Tick must come; 0: it need not.
+  uint64_t TickPeriod() const;
+
+  const std::vector<std::unique_ptr<UcxRail>>& ucx_rails() const { return ucx_rails_; }
+  const ReceptionCounters& reception_counters() const { return reception_.counters(); }
+
+  void OnProved(ProvedConnection connection) override;
+  void OnConnectFailed(uint64_t cookie, const Status& reason) override;
+  void OnFrame(ControlLink* control, const Frame& frame) override;
+  void OnBroken(ControlLink* control, const std::string& reason) override;
+  void OnChannelBroken(Channel* channel, const std::string& reason) override;
+
+ private:
+  /// A Connect that has not been answered.
+  struct Attempt {
+    NetworkAddress address;
+    Transport::ConnectDone done;
+    uint64_t deadline_ns = 0;
+    uint64_t retry_ns = 0;  ///< 0: not to be tried again now.
+    PeerId link = 0;        ///< The link that will answer it; 0: not known yet.
+  };
+
+  Status OpenRails(const NetworkAddress& address);
+  Status OpenRail(RailOptions* rail, RailAnnouncement* announcement);
+  SocketOptions RailSocketOptions(const RailOptions& rail) const;
+
+  void BeginAttempt(uint64_t id);
+  void EndAttempts(PeerId link, const Result<PeerId>& result);
+  void EndAttempt(uint64_t id, const Result<PeerId>& result);
+  void MoveAttempts(PeerId from, const Link* to);
+  void TickAttempts(uint64_t now_ns);
+
+  void OnControlProved(ProvedConnection connection);
+  void OnRailProved(ProvedConnection connection);
+  Link* OtherLink(const Link& link, bool kept) const;
+  void OnHello(Link* link, const Frame& frame);
+  void Decide(Link* link);
+  void Keep(Link* link);
+  void Refused(Link* link);
+  void ConnectRails(Link* link);
+  void ConnectRail(Link* link, Link::Rail* rail);
+  void OnRailSettled(Link* link);
+  void OnRailsReady(Link* link, const Frame& frame);
+  Status AcceptRails(Link* link, const Frame& frame);
+  Status OpenChannels(Link* link);
+  void BringUp(Link* link);
+
+  void TickLink(Link* link, uint64_t now_ns);
+  void CloseGently(Link* link);
+  void Lose(Link* link, const std::string& reason);
+  void EndMessages(Link* link);
+
+  Poller* poller_;
+  MessageBoard* board_;
+  const TransportOptions* options_;
+  TransportEvents* events_;
+  InstanceId instance_;
+  Reception reception_;
+  bool rails_open_ = false;
+  std::vector<RailOptions> rails_;
+  std::vector<RailAnnouncement> announcements_;
+  std::vector<std::unique_ptr<UcxRail>> ucx_rails_;  // by rail; null for TCP
+  std::map<PeerId, std::unique_ptr<Link>> links_;
+  std::unordered_map<const ControlLink*, Link*> by_control_;
+  std::map<uint64_t, Attempt> attempts_;
+  std::unordered_map<uint64_t, PeerId> rail_cookies_;  // of rails that are being connected
+  std::vector<std::pair<PeerId, std::string>> broken_;
+  std::vector<std::pair<PeerId, std::string>> disconnects_;
+  std::vector<std::unique_ptr<Link>> gone_;  // freed at the end of Progress
+  uint64_t last_tick_ns_ = 0;
+  uint64_t next_id_ = 0;
+};
+
+}  // namespace harmonaize::transport

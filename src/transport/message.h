@@ -1,0 +1,30 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/status.h"
+
+namespace harmonaize::transport {
+
+/// A peer for as long as one link to it lasts; never used again. 0 is none.
+using PeerId = uint64_t;
+
+/// Which message of a pair of daemons. An operation's number is not used again once cancelled.
+struct MessageTag {
+  uint64_t operation = 0;
+  uint32_t step = 0;
+  uint32_t part = 0;
+
+  auto operator<=>(const MessageTag&) const = default;
+};
+
+/// Called once for each posted send and receive, from Progress: the buffer is the caller's again.
+/// `bytes`: what was received, or sent.
+struct Completion {
+  void (*call)(void* context, const Status& status, size_t bytes) = nullptr;
+  void* context = nullptr;
+};
+
+}  // namespace harmonaize::transport

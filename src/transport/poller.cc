@@ -1,0 +1,49 @@
+#include "src/transport/poller.h"
+
+#include <cerrno>
+
+namespace harmonaize::transport {
+
+Result<std::unique_ptr<Poller>> Poller::Create() {
+  FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return ErrnoError(errno, "cannot make an epoll set");
+  return std::unique_ptr<Poller>(new Poller(std::move(epoll)));
+}
+
+Status Poller::Add(int fd, uint32_t events, Handler* handler) {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = handler;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return Status::Ok();
+  return ErrnoError(errno, "cannot watch a connection");
+}
+
+void Poller::Change(int fd, uint32_t events, Handler* handler) {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = handler;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
+void Poller::Remove(int fd, Handler* handler) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  for (int i = 0; i < batch_size_; ++i) {
+    epoll_event& pending = batch_[static_cast<size_t>(i)];
+    if (pending.data.ptr == handler) pending.data.ptr = nullptr;
+  }
+}
+
+int Poller::Poll() {
+  const int found =
+      epoll_wait(epoll_.get(), batch_.data(), static_cast<int>(batch_.size()), /*timeout=*/0);
+  batch_size_ = found > 0 ? found : 0;
+  for (int i = 0; i < batch_size_; ++i) {
+    const epoll_event event = batch_[static_cast<size_t>(i)];
+    if (event.data.ptr != nullptr) static_cast<Handler*>(event.data.ptr)->OnReady(event.events);
+  }
+  const int handled = batch_size_;
+  batch_size_ = 0;
+  return handled;
+}
+
+}  // namespace harmonaize::transport

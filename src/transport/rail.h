@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/transport/address.h"
+#include "src/transport/wire.h"
+
+namespace harmonaize::transport {
+
+/// One way out of this host.
+struct RailOptions {
+  enum class Kind {
+    kTcp,  ///< Our own connections, whose ends prove the cluster key.
+    kUcx,  ///< A UCX worker: for RDMA. See `ucx_transports` for what it trusts.
+  };
+
+  Kind kind = Kind::kTcp;
+  /// kTcp: the network device, shown in messages. kUcx: UCX's name, such as "mlx5_0:1".
+  std::string device;
+  /// kTcp: the local address that is listened at and connected from; its port is listened at, 0
+  /// lets the kernel choose.
+  NetworkAddress address;
+  int prefix_bits = 0;  ///< kTcp: of the device's network.
+  /// IP's traffic class (DSCP and ECN bits) for kTcp, InfiniBand's for kUcx; negative: default.
+  int traffic_class = -1;
+  /// kTcp: the port that this side connects from, where routes are chosen by it; 0: any. The side
+  /// that opens the link connects.
+  uint16_t source_port = 0;
+  /// kUcx: InfiniBand's service level, and how many paths messages are spread over; negative:
+  /// UCX's choice.
+  int service_level = -1;
+  int path_count = -1;
+  /// kUcx: as UCX_TLS. "ib" is what InfiniBand and RoCE cards have. Anything with "tcp" opens a
+  /// port at which UCX trusts whoever connects: only for networks that no tenant can reach.
+  std::string ucx_transports = "ib";
+};
+
+/// "eth0 10.0.0.1" or "mlx5_0:1"
+std::string RailName(const RailOptions& rail);
+
+/// The rails that a daemon which listens at `address` has by default: on loopback just that
+/// address; else, where RDMA cards have an active port and UCX is installed, those ports; else each
+/// device that is up, with its first address of the family of `address`.
+std::vector<RailOptions> DiscoverRails(const NetworkAddress& address);
+
+/// Which rail of one daemon talks to which rail of another.
+struct RailPair {
+  uint8_t initiator = 0;
+  uint8_t acceptor = 0;
+
+  bool operator==(const RailPair&) const = default;
+};
+
+/// Each rail of the initiator with one of the acceptor's of its kind that no other has: one in the
+/// same network if there is, else the first.
+std::vector<RailPair> PairRails(const std::vector<RailAnnouncement>& initiator,
+                                const std::vector<RailAnnouncement>& acceptor);
+
+}  // namespace harmonaize::transport

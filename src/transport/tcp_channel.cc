@@ -1,0 +1,489 @@
+#include "src/transport/tcp_channel.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace harmonaize::transport {
+namespace {
+
+// What one connection may do before others have their turn.
+constexpr size_t kReadBytesAtOnce = size_t{2} << 20;
+constexpr int kBatchesAtOnce = 8;
+
+Status ReceiverGaveUp() {
+  return RemoteError("the receiving daemon does not want this message any more");
+}
+Status SenderGaveUp() {
+  return RemoteError("the sending daemon gave this message up");
+}
+
+}  // namespace
+
+TcpChannel::TcpChannel(Poller* poller, MessageBoard* board, Owner* owner, PeerId peer,
+                       std::string name, FileDescriptor socket)
+    : poller_(poller),
+      board_(board),
+      owner_(owner),
+      peer_(peer),
+      name_(std::move(name)),
+      socket_(std::move(socket)) {}
+
+TcpChannel::~TcpChannel() {
+  if (started_ && socket_.valid()) poller_->Remove(socket_.get(), this);
+}
+
+Status TcpChannel::Start() {
+  HZ_RETURN_IF_ERROR(poller_->Add(socket_.get(), EPOLLIN, this));
+  started_ = true;
+  return Status::Ok();
+}
+
+void TcpChannel::OnReady(uint32_t events) {
+  if ((events & EPOLLOUT) != 0) WatchForRoom(false);
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) Read();
+  Flush();
+}
+
+void TcpChannel::Fail(const std::string& reason) {
+  if (failed_) return;
+  failed_ = true;
+  owner_->OnChannelBroken(this, fmt::format("{}: {}", name_, reason));
+}
+
+// ---- Writing ----
+
+void TcpChannel::Send(Request* send) {
+  send->channel = this;
+  sends_.PushBack(send);
+  Flush();
+}
+
+void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
+                      uint64_t total) {
+  notes_.push_back(Header{type, 0, tag, total, slot, answer});
+}
+
+void TcpChannel::Flush() {
+  // A writer that waits for room is woken by the poller: trying earlier costs a call for nothing.
+  if (failed_ || waits_for_room_ || !started_) return;
+  for (int i = 0; i < kBatchesAtOnce; ++i) {
+    if (batch_size_ == 0) FillBatch();
+    if (batch_size_ == 0) return;
+    if (!WriteBatch()) return;
+  }
+  WatchForRoom(true);  // more is left; the others first
+}
+
+void TcpChannel::FillBatch() {
+  batch_written_ = 0;
+  while (batch_size_ < kBatch && notes_taken_ < notes_.size()) {
+    AddToBatch(notes_[notes_taken_++], nullptr, nullptr);
+  }
+  if (notes_taken_ == notes_.size()) {
+    notes_.clear();
+    notes_taken_ = 0;
+  }
+  while (batch_size_ < kBatch && !sends_.empty()) AddSend(sends_.PopFront());
+  // One frame of a large message a batch, so that small ones get between.
+  if (batch_size_ < kBatch && !bulk_.empty()) AddBulk(bulk_.PopFront());
+}
+
+void TcpChannel::AddToBatch(const Header& header, const std::byte* payload, Request* owner) {
+  batch_[batch_size_++] = Outgoing{header, payload, owner};
+}
+
+void TcpChannel::AddSend(Request* send) {
+  const size_t cost = send->size + sizeof(Header);
+  if (send->size <= kMaxEagerBytes && eager_unconsumed_ + cost <= kEagerWindow) {
+    eager_unconsumed_ += cost;
+    send->state = Request::State::kStreaming;
+    AddToBatch(Header{kEager, static_cast<uint32_t>(send->size), send->tag, send->size, 0, 0},
+               send->data, send);
+    return;
+  }
+  send->state = Request::State::kOffered;
+  AddToBatch(Header{kOffer, 0, send->tag, send->size, 0, send->slot()}, nullptr, nullptr);
+}
+
+void TcpChannel::AddBulk(Request* send) {
+  const size_t bytes = std::min(send->size - send->moved, kBulkBytes);
+  AddToBatch(Header{kBulk, static_cast<uint32_t>(bytes), send->tag, send->size, send->remote_slot,
+                    send->moved},
+             send->data + send->moved, send);
+}
+
+/// Returns whether more can be written.
+bool TcpChannel::WriteBatch() {
+  std::array<iovec, 2 * kBatch> parts;
+  int count = 0;
+  size_t skip = batch_written_;
+  const auto add = [&](const void* data, size_t bytes) {
+    const size_t skipped = std::min(skip, bytes);
+    skip -= skipped;
+    if (bytes == skipped) return;
+    parts[static_cast<size_t>(count++)] = {
+        static_cast<std::byte*>(const_cast<void*>(data)) + skipped, bytes - skipped};
+  };
+  size_t total = 0;
+  for (size_t i = 0; i < batch_size_; ++i) {
+    add(&batch_[i].header, sizeof(Header));
+    add(batch_[i].payload, batch_[i].header.payload);
+    total += sizeof(Header) + batch_[i].header.payload;
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = static_cast<size_t>(count);
+  const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+  if (sent < 0 && errno == EINTR) return true;
+  if (sent < 0 && errno == EAGAIN) {
+    WatchForRoom(true);
+    return false;
+  }
+  if (sent < 0) {
+    Fail(std::strerror(errno));
+    return false;
+  }
+  batch_written_ += static_cast<size_t>(sent);
+  if (batch_written_ < total) {
+    WatchForRoom(true);
+    return false;
+  }
+  OnBatchWritten();
+  return true;
+}
+
+void TcpChannel::OnBatchWritten() {
+  for (size_t i = 0; i < batch_size_; ++i) {
+    Request* owner = batch_[i].owner;
+    if (owner == nullptr) continue;
+    owner->moved += batch_[i].header.payload;
+    if (owner->moved == owner->size) {
+      board_->Complete(owner, Status::Ok());
+    } else {
+      bulk_.PushBack(owner);
+    }
+  }
+  batch_size_ = 0;
+  if (!detached_.empty()) std::vector<std::byte>().swap(detached_);
+}
+
+/// A frame that has begun must end; where its request ends earlier, the rest is kept here.
+void TcpChannel::Detach(Request* request) {
+  request->Unlink();
+  for (size_t i = 0; i < batch_size_; ++i) {
+    Outgoing& frame = batch_[i];
+    if (frame.owner != request) continue;
+    frame.owner = nullptr;
+    // Frames of several requests may be detached; earlier ones must not move.
+    const size_t bytes = frame.header.payload;
+    std::vector<std::byte> kept(detached_.size() + bytes);
+    std::copy(detached_.begin(), detached_.end(), kept.begin());
+    std::copy_n(frame.payload, bytes, kept.data() + detached_.size());
+    for (size_t j = 0; j < batch_size_; ++j) {
+      const std::byte* payload = batch_[j].payload;
+      if (j == i || payload == nullptr || detached_.empty()) continue;
+      if (payload < detached_.data() || payload >= detached_.data() + detached_.size()) continue;
+      batch_[j].payload = kept.data() + (payload - detached_.data());
+    }
+    frame.payload = kept.data() + detached_.size();
+    detached_.swap(kept);
+    return;
+  }
+}
+
+void TcpChannel::WatchForRoom(bool wanted) {
+  if (waits_for_room_ == wanted || !socket_.valid()) return;
+  waits_for_room_ = wanted;
+  poller_->Change(socket_.get(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, this);
+}
+
+// ---- Requests that others end ----
+
+void TcpChannel::Accept(Arrival* offer, Request* receive) {
+  receive->channel = this;
+  receive->total = offer->total;
+  receive->remote_slot = offer->remote_slot;
+  Note(kClear, offer->tag, offer->remote_slot, receive->slot());
+  board_->Free(offer);
+  Flush();
+}
+
+void TcpChannel::Refuse(Arrival* offer) {
+  Note(kStop, offer->tag, offer->remote_slot, 0);
+  board_->Free(offer);
+  Flush();
+}
+
+void TcpChannel::OnConsumed(Arrival* arrival) {
+  Consumed(arrival->total);
+  Flush();
+}
+
+void TcpChannel::Consumed(size_t payload) {
+  consumed_unsaid_ += payload + sizeof(Header);
+  if (consumed_unsaid_ < kEagerWindow / 4) return;
+  Note(kConsumed, MessageTag(), 0, 0, consumed_unsaid_);
+  consumed_unsaid_ = 0;
+}
+
+void TcpChannel::Abort(Request* request, const Status& status) {
+  if (request->is_send) {
+    const bool offered = request->state == Request::State::kOffered;
+    const bool cleared = request->remote_slot != 0;
+    Detach(request);
+    // Before the receiver is ready it knows the send by tag and name, afterwards by its own slot.
+    if (offered || cleared) {
+      Note(kAbandon, request->tag, request->remote_slot, request->slot());
+    }
+  } else {
+    if (target_request_ == request) {
+      target_request_ = nullptr;
+      target_ = nullptr;
+    }
+    if (request->remote_slot != 0) Note(kStop, request->tag, request->remote_slot, 0);
+  }
+  board_->Complete(request, status);
+  Flush();
+}
+
+void TcpChannel::Close(const Status& status) {
+  failed_ = true;
+  if (started_ && socket_.valid()) poller_->Remove(socket_.get(), this);
+  socket_.Reset();
+  board_->ForEachRequest([this](const Request& request) { return request.channel == this; },
+                         [&](Request* request) { board_->Complete(request, status); });
+  if (filling_ != nullptr) board_->Free(filling_);
+  filling_ = nullptr;
+  target_request_ = nullptr;
+  target_ = nullptr;
+  batch_size_ = 0;
+}
+
+// ---- Reading ----
+
+void TcpChannel::Read() {
+  size_t budget = kReadBytesAtOnce;
+  while (!failed_) {
+    const size_t before = payload_left_ + sizeof input_;
+    if (!Receive()) return;
+    Digest();
+    if (budget <= before) return;
+    budget -= before;
+  }
+}
+
+/// One read: first into the payload's place, then into the input. Whether more may wait.
+bool TcpChannel::Receive() {
+  if (input_start_ == input_end_) input_start_ = input_end_ = 0;
+  if (input_start_ > 0) {
+    std::memmove(input_.data(), input_.data() + input_start_, input_end_ - input_start_);
+    input_end_ -= input_start_;
+    input_start_ = 0;
+  }
+  const bool direct = target_ != nullptr && payload_left_ > 0;
+  iovec parts[2] = {{target_, direct ? payload_left_ : 0},
+                    {input_.data() + input_end_, input_.size() - input_end_}};
+  msghdr message{};
+  message.msg_iov = direct ? parts : parts + 1;
+  message.msg_iovlen = direct ? 2 : 1;
+  const ssize_t got = recvmsg(socket_.get(), &message, 0);
+  if (got < 0 && errno == EINTR) return true;
+  if (got < 0 && errno == EAGAIN) return false;
+  if (got <= 0) {
+    Fail(got == 0 ? "the other daemon closed the connection" : std::strerror(errno));
+    return false;
+  }
+  auto bytes = static_cast<size_t>(got);
+  const bool full = bytes == parts[1].iov_len + (direct ? parts[0].iov_len : 0);
+  if (direct) {
+    const size_t placed = std::min(bytes, payload_left_);
+    target_ += placed;
+    payload_left_ -= placed;
+    bytes -= placed;
+    if (payload_left_ == 0) OnPayload();
+  }
+  input_end_ += bytes;
+  if (!full) Digest();
+  return full;
+}
+
+/// Takes apart what lies in the input.
+void TcpChannel::Digest() {
+  while (!failed_) {
+    const size_t held = input_end_ - input_start_;
+    if (payload_left_ > 0) {
+      if (held == 0) return;
+      const size_t taken = std::min(held, payload_left_);
+      if (target_ != nullptr) {
+        std::memcpy(target_, input_.data() + input_start_, taken);
+        target_ += taken;
+      }
+      input_start_ += taken;
+      payload_left_ -= taken;
+      if (payload_left_ == 0) OnPayload();
+      continue;
+    }
+    if (held < sizeof(Header)) return;
+    Header header;
+    std::memcpy(&header, input_.data() + input_start_, sizeof header);
+    input_start_ += sizeof header;
+    OnHeader(header);
+  }
+}
+
+void TcpChannel::OnHeader(const Header& header) {
+  switch (header.type) {
+    case kEager: return OnEager(header);
+    case kBulk: return OnBulk(header);
+    default: break;
+  }
+  if (header.payload != 0) return Violation("a short frame with a payload");
+  switch (header.type) {
+    case kOffer: return OnOffer(header);
+    case kClear: return OnClear(header);
+    case kStop: return OnStop(header);
+    case kAbandon: return OnAbandon(header);
+    case kConsumed:
+      if (header.total > eager_unconsumed_) return Violation("more consumed than was sent");
+      eager_unconsumed_ -= header.total;
+      return;
+    default: return Violation("a frame of unknown type");
+  }
+}
+
+void TcpChannel::Violation(const char* what) {
+  Fail(fmt::format("the other daemon broke the protocol: {}", what));
+}
+
+/// The next `bytes` of the stream go to `target`.
+void TcpChannel::TakePayload(std::byte* target, size_t bytes, Request* request, Arrival* arrival) {
+  target_ = target;
+  payload_bytes_ = payload_left_ = bytes;
+  target_request_ = request;
+  filling_ = arrival;
+  if (bytes == 0) OnPayload();
+}
+
+void TcpChannel::OnEager(const Header& header) {
+  if (header.payload > kMaxEagerBytes || header.total != header.payload) {
+    return Violation("a small message that is not small");
+  }
+  payload_is_eager_ = true;
+  if (board_->IsCancelled(peer_, header.tag.operation)) {
+    return TakePayload(nullptr, header.payload, nullptr, nullptr);
+  }
+  Request* receive = board_->TakePosted(peer_, header.tag);
+  if (receive != nullptr && receive->size < header.total) {
+    board_->Complete(receive, TooLarge(*receive, header.total));
+    return TakePayload(nullptr, header.payload, nullptr, nullptr);
+  }
+  if (receive != nullptr) {
+    receive->channel = this;
+    receive->total = header.total;
+    return TakePayload(receive->data, header.payload, receive, nullptr);
+  }
+  Arrival* arrival = board_->NewArrival(peer_, header.tag, header.total);
+  arrival->channel = this;
+  arrival->data.resize(header.payload);
+  TakePayload(arrival->data.data(), header.payload, nullptr, arrival);
+}
+
+void TcpChannel::OnOffer(const Header& header) {
+  Arrival* offer = board_->NewArrival(peer_, header.tag, header.total);
+  offer->channel = this;
+  offer->offered = true;
+  offer->remote_slot = header.answer;
+  if (board_->IsCancelled(peer_, header.tag.operation)) return Refuse(offer);
+  Request* receive = board_->TakePosted(peer_, header.tag);
+  if (receive == nullptr) return board_->AddArrival(offer);
+  if (receive->size < header.total) {
+    board_->Complete(receive, TooLarge(*receive, header.total));
+    return Refuse(offer);
+  }
+  Accept(offer, receive);
+}
+
+void TcpChannel::OnClear(const Header& header) {
+  Request* send = board_->Find(header.slot);
+  if (send == nullptr) {
+    // It was given up while the receiver got ready.
+    return Note(kAbandon, header.tag, header.answer, header.slot);
+  }
+  if (!send->is_send || send->channel != this || send->state != Request::State::kOffered) {
+    return Violation("readiness for a message that was not offered");
+  }
+  send->state = Request::State::kStreaming;
+  send->remote_slot = header.answer;
+  bulk_.PushBack(send);
+}
+
+void TcpChannel::OnBulk(const Header& header) {
+  payload_is_eager_ = false;
+  if (header.payload > kBulkBytes) return Violation("a frame beyond the agreed size");
+  Request* receive = board_->Find(header.slot);
+  // It was given up here; the sender will know soon.
+  if (receive == nullptr) return TakePayload(nullptr, header.payload, nullptr, nullptr);
+  if (receive->is_send || receive->channel != this || receive->state != Request::State::kMoving ||
+      header.answer != receive->moved || header.payload > receive->total - receive->moved ||
+      (header.payload == 0 && receive->total != 0)) {
+    return Violation("a frame that does not follow the one before");
+  }
+  TakePayload(receive->data + receive->moved, header.payload, receive, nullptr);
+}
+
+void TcpChannel::OnStop(const Header& header) {
+  Request* send = board_->Find(header.slot);
+  if (send == nullptr) return;  // it had ended already
+  if (!send->is_send || send->channel != this) return Violation("an end of what was not offered");
+  Detach(send);
+  board_->Complete(send, ReceiverGaveUp());
+}
+
+void TcpChannel::OnAbandon(const Header& header) {
+  if (header.slot == 0) {
+    // Not found: it was accepted meanwhile, and that will be answered with the receive's slot.
+    Arrival* offer = board_->TakeOffer(peer_, header.tag, header.answer);
+    if (offer != nullptr) board_->Free(offer);
+    return;
+  }
+  Request* receive = board_->Find(header.slot);
+  if (receive == nullptr) return;
+  if (receive->is_send || receive->channel != this) return Violation("an end of what never began");
+  board_->Complete(receive, SenderGaveUp());
+}
+
+/// A payload has come whole.
+void TcpChannel::OnPayload() {
+  Request* receive = target_request_;
+  Arrival* arrival = filling_;
+  target_request_ = nullptr;
+  filling_ = nullptr;
+  target_ = nullptr;
+  if (arrival != nullptr) return OnArrivalComplete(arrival);
+  if (payload_is_eager_) Consumed(payload_bytes_);
+  if (receive == nullptr) return;
+  receive->moved += payload_bytes_;
+  if (receive->moved == receive->total) board_->Complete(receive, Status::Ok());
+}
+
+void TcpChannel::OnArrivalComplete(Arrival* arrival) {
+  // Its receive may have been posted, or its operation cancelled, while it came.
+  Request* receive = board_->TakePosted(peer_, arrival->tag);
+  if (receive == nullptr && !board_->IsCancelled(peer_, arrival->tag.operation)) {
+    return board_->AddArrival(arrival);
+  }
+  if (receive != nullptr && receive->size < arrival->total) {
+    board_->Complete(receive, TooLarge(*receive, arrival->total));
+  } else if (receive != nullptr) {
+    std::copy(arrival->data.begin(), arrival->data.end(), receive->data);
+    receive->moved = receive->total = arrival->total;
+    board_->Complete(receive, Status::Ok());
+  }
+  Consumed(arrival->total);
+  board_->Free(arrival);
+}
+
+}  // namespace harmonaize::transport

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/file_descriptor.h"
+#include "src/transport/channel.h"
+#include "src/transport/poller.h"
+
+namespace harmonaize::transport {
+
+/// Messages over one TCP connection whose ends have proved the cluster key to each other.
+///
+/// A small message goes at once, behind its header ("eager"). A large one is offered; the receiver
+/// says when its buffer is there; then it goes in frames of kBulkBytes straight from the sender's
+/// buffer into the receiver's, taking turns with other large messages, and small ones overtake it
+/// between frames. What small messages may pile up at a receiver that has not posted for them is
+/// bounded: beyond kEagerWindow bytes that the receiver has not told to be consumed, they are
+/// offered like large ones.
+class TcpChannel final : public Channel, public Poller::Handler {
+ public:
+  /// Below, a message goes without being offered. An offer costs a round trip; sending at once
+  /// costs a copy when the receive is not posted.
+  static constexpr size_t kMaxEagerBytes = size_t{32} << 10;
+  /// A frame of a large message, which small ones wait for. From 128 KiB up the choice costs no
+  /// bandwidth that could be measured (docs/transport.md).
+  static constexpr size_t kBulkBytes = size_t{256} << 10;
+  static constexpr size_t kEagerWindow = size_t{1} << 20;
+
+  /// As it lies on the wire, before each frame.
+  struct Header {
+    uint32_t type = 0;
+    uint32_t payload = 0;
+    MessageTag tag;
+    uint64_t total = 0;   ///< Of the message; kConsumed: bytes.
+    uint64_t slot = 0;    ///< The request that this is about, at the side this goes to.
+    uint64_t answer = 0;  ///< kClear: the receiver's request; kBulk: offset; kOffer: the sender's.
+  };
+  static_assert(sizeof(Header) == 48);
+
+  /// All pointers must outlive the channel. `name` stands in reasons: "rail 0 (10.0.0.1)".
+  TcpChannel(Poller* poller, MessageBoard* board, Owner* owner, PeerId peer, std::string name,
+             FileDescriptor socket);
+  ~TcpChannel() override;
+
+  Status Start() override;
+  void Send(Request* send) override;
+  void Accept(Arrival* offer, Request* receive) override;
+  void Refuse(Arrival* offer) override;
+  void OnConsumed(Arrival* arrival) override;
+  void Abort(Request* request, const Status& status) override;
+  void Close(const Status& status) override;
+
+  void OnReady(uint32_t events) override;
+
+ private:
+  enum Type : uint32_t { kEager = 1, kOffer, kClear, kBulk, kStop, kAbandon, kConsumed };
+
+  /// A frame that is being written.
+  struct Outgoing {
+    Header header;
+    const std::byte* payload = nullptr;
+    Request* owner = nullptr;  ///< Whose buffer `payload` is in; null: nobody's any more.
+  };
+  static constexpr size_t kBatch = 16;
+  static constexpr size_t kInputBytes = size_t{16} << 10;
+
+  // Writing.
+  void Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
+            uint64_t total = 0);
+  void Flush();
+  void FillBatch();
+  void AddToBatch(const Header& header, const std::byte* payload, Request* owner);
+  void AddSend(Request* send);
+  void AddBulk(Request* send);
+  bool WriteBatch();
+  void OnBatchWritten();
+  void Detach(Request* request);
+  void WatchForRoom(bool wanted);
+
+  // Reading.
+  void Read();
+  bool Receive();
+  void Digest();
+  void OnHeader(const Header& header);
+  void OnEager(const Header& header);
+  void OnOffer(const Header& header);
+  void OnClear(const Header& header);
+  void OnBulk(const Header& header);
+  void OnStop(const Header& header);
+  void OnAbandon(const Header& header);
+  void OnPayload();
+  void OnArrivalComplete(Arrival* arrival);
+  void TakePayload(std::byte* target, size_t bytes, Request* request, Arrival* arrival);
+  void Consumed(size_t payload);
+  void Violation(const char* what);
+  void Fail(const std::string& reason);
+
+  bool failed() const { return failed_; }
+
+  Poller* poller_;
+  MessageBoard* board_;
+  Owner* owner_;
+  PeerId peer_;
+  std::string name_;
+  FileDescriptor socket_;
+  bool started_ = false;
+  bool failed_ = false;
+
+  // Writing: notes first, then what is small, then a frame of what is large.
+  std::vector<Header> notes_;
+  size_t notes_taken_ = 0;
+  IntrusiveList<Request> sends_;
+  IntrusiveList<Request> bulk_;
+  std::array<Outgoing, kBatch> batch_;
+  size_t batch_size_ = 0;
+  size_t batch_written_ = 0;  // bytes
+  std::vector<std::byte> detached_;
+  bool waits_for_room_ = false;
+  size_t eager_unconsumed_ = 0;
+
+  // Reading: the payload under way, and bytes that came behind it.
+  size_t payload_left_ = 0;
+  std::byte* target_ = nullptr;        // null: the payload is thrown away
+  Request* target_request_ = nullptr;  // the receive that target_ is in
+  Arrival* filling_ = nullptr;         // or the arrival
+  bool payload_is_eager_ = false;
+  size_t payload_bytes_ = 0;
+  std::array<std::byte, kInputBytes> input_;
+  size_t input_start_ = 0;
+  size_t input_end_ = 0;
+  size_t consumed_unsaid_ = 0;
+};
+
+}  // namespace harmonaize::transport

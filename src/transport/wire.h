@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace harmonaize::transport {
+
+/// Puts values behind each other. Numbers lie as the machine holds them; greetings have compared
+/// byte orders.
+class WireWriter {
+ public:
+  template <typename T>
+  void Put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), bytes, bytes + sizeof value);
+  }
+  /// At most 65535 bytes; what is longer is cut.
+  void PutText(std::string_view text);
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Takes values apart again. Reading past the end gives zeros and turns good() false for good, so
+/// that one look at the end is enough.
+class WireReader {
+ public:
+  explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
+  template <typename T>
+  T Get() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value{};
+    const std::span<const std::byte> bytes = Take(sizeof value);
+    if (good_) std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+  std::string GetText();
+  bool good() const { return good_; }
+  /// Whether all of it was read, and nothing past the end.
+  bool AtEnd() const { return good_ && rest_.empty(); }
+
+ private:
+  std::span<const std::byte> Take(size_t bytes);
+
+  std::span<const std::byte> rest_;
+  bool good_ = true;
+};
+
+/// What goes over a control link once the key is proved.
+enum class FrameType : uint16_t {
+  kHello = 1,      ///< Both sides: rails, token, how soon one is taken for dead.
+  kAdmit,          ///< The arbiter of two daemons keeps this link.
+  kRefuse,         ///< It does not; the reason as text.
+  kRailsReady,     ///< The initiator has connected the rails, and which.
+  kRailsAccepted,  ///< The acceptor has found all of them.
+  kHeartbeat,
+  kMessage,  ///< The daemon's own.
+  kGoodbye,  ///< The link is given up on purpose; the reason as text.
+};
+
+inline constexpr size_t kFrameHeaderBytes = 8;
+/// The longest control message. Plans and membership lists are some kilobytes.
+inline constexpr size_t kMaxControlBytes = size_t{1} << 20;
+
+/// Appends a frame to `out`. `payload` has at most kMaxControlBytes.
+void AppendFrame(FrameType type, std::span<const std::byte> payload, std::vector<std::byte>* out);
+
+struct Frame {
+  FrameType type;
+  std::span<const std::byte> payload;  ///< Valid until the reader is used again.
+};
+
+/// Cuts a stream of bytes into frames. What is no frame is found at its header: never more memory
+/// than one frame needs is used.
+class FrameReader {
+ public:
+  /// Takes what came.
+  void Append(std::span<const std::byte> bytes);
+  /// The next whole frame; none when more bytes are needed.
+  /// Errors: kRemoteError for an unknown type or a length beyond the limit. It stays so.
+  Result<std::optional<Frame>> Next();
+
+ private:
+  std::vector<std::byte> bytes_;
+  size_t start_ = 0;
+};
+
+/// One rail of a daemon, as its peers need to know it.
+struct RailAnnouncement {
+  enum class Kind : uint8_t { kTcp = 1, kUcx = 2 };
+  Kind kind = Kind::kTcp;
+  uint8_t prefix_bits = 0;  ///< kTcp: of the device's network.
+  std::string address;      ///< kTcp: where connections are accepted, as text; kUcx: the worker's.
+
+  bool operator==(const RailAnnouncement&) const = default;
+};
+
+inline constexpr size_t kMaxRails = 64;
+
+/// The first frame of each side.
+struct Hello {
+  uint64_t link = 0;           ///< The sender's number for this link.
+  uint64_t token = 0;          ///< Must stand in each message that comes to the sender over UCX.
+  uint32_t dead_after_ms = 0;  ///< How long the sender bears silence.
+  std::vector<RailAnnouncement> rails;
+
+  bool operator==(const Hello&) const = default;
+};
+
+std::vector<std::byte> EncodeHello(const Hello& hello);
+/// Errors: kRemoteError for anything that EncodeHello does not write.
+Result<Hello> DecodeHello(std::span<const std::byte> bytes);
+
+}  // namespace harmonaize::transport
