@@ -70,7 +70,7 @@ void NetworkExecution::BeginSlice(Slice& slice) {
     slice.scratch = std::make_unique_for_overwrite<std::byte[]>(scratch_bytes);
     slice.scratch_bytes = scratch_bytes;
   }
-  for (const int step : program.first()) ready_.emplace_back(&slice, step);
+  for (const int step : program.first()) MakeReady(slice, step);
 }
 
 // The slice's place is free for the next one.
@@ -82,11 +82,22 @@ void NetworkExecution::EndSlice(Slice& slice) {
 // ---------------------------------------------------------------------------------------------
 // Steps
 
+void NetworkExecution::MakeReady(Slice& slice, int step) {
+  ready_.emplace_back(&slice, step);
+  std::push_heap(ready_.begin(), ready_.end(), Later);
+}
+
+// What is next in the oldest slice comes first: others wait for it, and its memory is needed again.
+bool NetworkExecution::Later(const ReadyStep& a, const ReadyStep& b) {
+  return std::pair(a.first->number, a.second) > std::pair(b.first->number, b.second);
+}
+
 // One after the other, however long the chains of steps that end at once.
 void NetworkExecution::LaunchReady() {
   if (launching_) return;
   launching_ = true;
   while (!ready_.empty()) {
+    std::pop_heap(ready_.begin(), ready_.end(), Later);
     const auto [slice, step] = ready_.back();
     ready_.pop_back();
     if (status_.ok()) Launch(*slice, step);
@@ -111,7 +122,7 @@ void NetworkExecution::Launch(Slice& slice, int step) {
 void NetworkExecution::FinishStep(Slice& slice, int step) {
   for (const int successor : StepAt(step).successors) {
     if (--slice.waits_for[static_cast<size_t>(successor)] == 0) {
-      ready_.emplace_back(&slice, successor);
+      MakeReady(slice, successor);
     }
   }
   if (--slice.steps_left > 0) return;

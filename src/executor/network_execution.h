@@ -95,6 +95,7 @@ class NetworkExecution final : private MessageListener {
     std::unique_ptr<std::byte[]> scratch;
     size_t scratch_bytes = 0;
   };
+  using ReadyStep = std::pair<Slice*, int>;
   /// What the executor does of a step.
   struct Work {
     Execution execution;
@@ -113,6 +114,8 @@ class NetworkExecution final : private MessageListener {
   void Reset(const NetworkBinding& binding);
   void BeginSlice(Slice& slice);
   void EndSlice(Slice& slice);
+  void MakeReady(Slice& slice, int step);
+  static bool Later(const ReadyStep& a, const ReadyStep& b);
   void LaunchReady();
   void Launch(Slice& slice, int step);
   void FinishStep(Slice& slice, int step);
@@ -158,7 +161,7 @@ class NetworkExecution final : private MessageListener {
   FaultyBuffer faulty_buffer_;
 
   std::vector<std::unique_ptr<Slice>> running_;
-  std::vector<std::pair<Slice*, int>> ready_;
+  std::vector<ReadyStep> ready_;  // a heap by Later
   bool launching_ = false;
   std::vector<std::unique_ptr<Work>> all_works_;
   std::vector<Work*> free_works_;

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "perf/harness/bootstrap.h"
+#include "perf/network/fabric_rails.h"
+#include "src/base/status.h"
+#include "src/executor/executor.h"
+#include "src/executor/network_execution.h"
+#include "src/executor/transport_port.h"
+#include "src/schedule/outline.h"
+#include "src/transport/transport.h"
+
+namespace harmonaize::perf {
+
+/// One host of a benchmark: a transport to all others and an executor, in one thread.
+class HostRunner final : private transport::TransportEvents {
+ public:
+  /// Every process of the job calls it. `host` is this process's in the fabric; processes are
+  /// hosts in the order of the job's ranks.
+  static Result<std::unique_ptr<HostRunner>> Create(Bootstrap* bootstrap, const FabricRails* rails,
+                                                    int host);
+  ~HostRunner();
+
+  /// Fabric hosts by process.
+  const std::vector<int>& hosts() const { return hosts_; }
+
+  /// What one operation needs here. The outline numbers hosts as the fabric does.
+  struct Operation {
+    const Outline* outline = nullptr;
+    const NetworkProgram* program = nullptr;
+    uint64_t count = 0;  ///< float32 elements of a unit.
+    std::vector<Buffer> inputs;
+    std::vector<Buffer> outputs;
+    uint64_t slice_bytes = 0;
+    int slices_at_once = 0;
+  };
+  /// Carries it out once, with all others.
+  Status Run(const Operation& operation);
+
+ private:
+  HostRunner(Bootstrap* bootstrap, const FabricRails* rails, int host)
+      : bootstrap_(bootstrap), rails_(rails), host_(host) {}
+
+  void OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) override;
+  void OnPeerLost(transport::PeerId peer, const std::string& reason) override;
+  void OnControl(transport::PeerId peer, std::span<const std::byte> message) override;
+
+  Status Connect();
+  size_t RailOf(const MessageName& name) const;
+  void Turn();
+  void Sleep();
+
+  Bootstrap* const bootstrap_;
+  const FabricRails* const rails_;
+  const int host_;
+  std::vector<int> hosts_;
+  std::unique_ptr<transport::Transport> transport_;
+  std::vector<std::pair<transport::InstanceId, transport::PeerId>> up_;
+  FileDescriptor wake_;  // rung by the executor
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<TransportPort> port_;
+  std::unique_ptr<NetworkExecution> execution_;
+  const Outline* outline_ = nullptr;
+  uint64_t operation_ = 0;
+  Status failure_;
+};
+
+}  // namespace harmonaize::perf
