@@ -6,7 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -342,11 +342,18 @@ void JoinNamespaces(pid_t other, const Place& place) {
   }
 }
 
+/// UCX looks for devices in /sys, which must show the namespace's own.
+bool EnterNamespace() {
+  return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
+         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0;
+}
+
 pid_t StartFollower(const Place& place, const Settings& settings, int* commands) {
   int down[2];
   int up[2];
   if (pipe(down) != 0 || pipe(up) != 0) Die("cannot make a pipe");
-  if (settings.namespaces && unshare(CLONE_NEWNET) != 0) {
+  if (settings.namespaces && !EnterNamespace()) {
     Die("this user may not make network namespaces here; try as root, or without --namespaces");
   }
   const pid_t follower = fork();
@@ -354,7 +361,7 @@ pid_t StartFollower(const Place& place, const Settings& settings, int* commands)
     close(down[1]);
     char go = 0;
     if (settings.namespaces) {
-      if (unshare(CLONE_NEWNET) != 0 || write(up[1], "u", 1) != 1 || read(down[0], &go, 1) != 1 ||
+      if (!EnterNamespace() || write(up[1], "u", 1) != 1 || read(down[0], &go, 1) != 1 ||
           !Shell(fmt::format("ip addr add {}/24 dev {} && ip link set {} up", place.host[1],
                              place.device[1], place.device[1])) ||
           write(up[1], "r", 1) != 1) {
