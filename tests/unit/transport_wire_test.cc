@@ -73,7 +73,6 @@ TEST(FrameReader, RandomBytesDoNoHarm) {
 
 Hello SomeHello() {
   Hello hello;
-  hello.link = 7;
   hello.token = 0x1234567890abcdefu;
   hello.dead_after_ms = 2000;
   hello.rails = {{RailAnnouncement::Kind::kTcp, 24, "10.0.0.1:7000"},
