@@ -70,7 +70,9 @@ class TcpChannel final : public Channel, public Poller::Handler {
     Request* owner = nullptr;  ///< Whose buffer `payload` is in; null: nobody's any more.
   };
   static constexpr size_t kBatch = 16;
-  static constexpr size_t kInputBytes = size_t{16} << 10;
+  // What of a payload comes along with its header is copied, so this is no larger than it need be
+  // for headers and tiny messages.
+  static constexpr size_t kInputBytes = size_t{4} << 10;
 
   // Writing.
   void Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
