@@ -189,8 +189,7 @@ TEST(Links, GoWithoutARailThatCannotConnect) {
   options.rails.push_back(options.rails[0]);
   options.rails[1].address = *NetworkAddress::Parse("127.0.0.2");
   TransportNode b(options);
-  // From an address that this host has not got, nothing connects; it has to bind to listen, so it
-  // is one with a source port that the listener of the control link has taken.
+  // It is to connect from a port that is taken.
   options.rails[1].source_port = b.address.port();
   options.rails[1].address = options.rails[0].address;
   TransportNode a(options);
