@@ -69,9 +69,9 @@ Result<ClusterKey> ClusterKey::FromFile(const std::string& path) {
 }
 
 Proof ClusterKey::Sign(std::string_view label, std::span<const std::byte> transcript) const {
-  std::vector<std::byte> message(label.size() + 1 + transcript.size());
+  std::vector<std::byte> message(label.size() + 1);
   std::memcpy(message.data(), label.data(), label.size());
-  std::memcpy(message.data() + label.size() + 1, transcript.data(), transcript.size());
+  message.insert(message.end(), transcript.begin(), transcript.end());
   Proof proof{};
   unsigned length = 0;
   // OpenSSL takes a null key for "the one before": no key is one of no bytes.

@@ -129,7 +129,8 @@ Status Handshake::OnGreeting() {
       DecodeGreeting(std::span<const std::byte, kGreetingBytes>(input_.data(), kGreetingBytes));
   if (!greeting.ok()) return Fail(greeting.status());
   theirs_ = *greeting;
-  if (theirs_.instance == ours_.instance) {
+  // The initiator says so: it is who asked for the wrong address.
+  if (role_ == Role::kInitiator && theirs_.instance == ours_.instance) {
     return Fail(RemoteError("it is this daemon itself; give each host its own address"));
   }
   const size_t place = role_ == Role::kInitiator ? kGreetingBytes : 0;

@@ -29,7 +29,7 @@ struct Greeting {
   Purpose purpose = Purpose::kControl;
   uint8_t initiator_rail = 0;  ///< kRail: which of the initiator's rails.
   uint8_t acceptor_rail = 0;   ///< kRail: which of the acceptor's.
-  uint64_t link = 0;           ///< kRail: the number that the initiator gave its control link.
+  uint64_t link = 0;           ///< The number that the initiator gave the link.
   InstanceId instance{};
   std::array<std::byte, 32> nonce{};
 };

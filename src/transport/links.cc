@@ -124,6 +124,7 @@ void Links::BeginAttempt(uint64_t id) {
   const Attempt& attempt = attempts_[id];
   Greeting greeting;
   greeting.instance = instance_;
+  greeting.link = ++next_id_;
   SocketOptions socket;
   socket.user_timeout_ms = static_cast<unsigned>(options_->dead_after_ns / 1'000'000);
   const uint64_t now = MonotonicNanoseconds();
@@ -196,18 +197,20 @@ void Links::OnProved(ProvedConnection connection) {
 
 void Links::OnControlProved(ProvedConnection connection) {
   auto link = std::make_unique<Link>();
-  link->id = ++next_id_;
   link->role = connection.role;
+  link->number = connection.ours.link;
+  const bool initiator = link->role == Handshake::Role::kInitiator;
+  link->id = initiator ? link->number : ++next_id_;
   link->instance = connection.theirs.instance;
   link->remote = connection.remote;
   link->deadline_ns = MonotonicNanoseconds() + options_->connect_timeout_ns;
   link->control = std::make_unique<ControlLink>(poller_, this, std::move(connection.socket));
-  const Status ready = FillRandom(std::as_writable_bytes(std::span(&link->token, 1)));
+  Status ready = FillRandom(std::as_writable_bytes(std::span(&link->token, 1)));
+  if (ready.ok()) ready = link->control->Start();
   const auto attempt = attempts_.find(connection.cookie);
-  if (!ready.ok() || !link->control->Start().ok()) return EndAttempt(connection.cookie, ready);
+  if (!ready.ok()) return EndAttempt(connection.cookie, ready);
   if (attempt != attempts_.end()) attempt->second.link = link->id;
   Hello hello;
-  hello.link = link->id;
   hello.token = link->token;
   hello.dead_after_ms = static_cast<uint32_t>(options_->dead_after_ns / 1'000'000);
   hello.rails = announcements_;
@@ -317,7 +320,7 @@ void Links::ConnectRail(Link* link, Link::Rail* rail) {
   Greeting greeting;
   greeting.purpose = Purpose::kRail;
   greeting.instance = instance_;
-  greeting.link = link->id;
+  greeting.link = link->number;
   greeting.initiator_rail = rail->pair.initiator;
   greeting.acceptor_rail = rail->pair.acceptor;
   SocketOptions socket = RailSocketOptions(ours);
@@ -346,9 +349,11 @@ void Links::OnRailProved(ProvedConnection connection) {
     return OnRailSettled(link);
   }
   for (const auto& [id, link] : links_) {
-    if (link->role != Handshake::Role::kAcceptor || link->stage != Link::Stage::kRails) continue;
+    // The admission that lets the other side connect may still be on its way over the link.
+    const bool forming = link->stage != Link::Stage::kUp && link->stage != Link::Stage::kClosing;
+    if (link->role != Handshake::Role::kAcceptor || !forming) continue;
     if (link->instance != connection.theirs.instance) continue;
-    if (link->theirs.link != connection.theirs.link || link->rails.size() >= kMaxRails) continue;
+    if (link->number != connection.theirs.link || link->rails.size() >= kMaxRails) continue;
     Link::Rail rail;
     rail.pair = {connection.theirs.initiator_rail, connection.theirs.acceptor_rail};
     rail.socket = std::move(connection.socket);
@@ -539,7 +544,7 @@ int Links::Progress(bool tick) {
       }
     }
   }
-  if (TickPeriod() == 0) last_tick_ns_ = 0;
+  if (tick && TickPeriod() == 0) last_tick_ns_ = 0;
   std::erase_if(gone_, [](const std::unique_ptr<Link>& link) {
     return std::ranges::none_of(link->channels, [](const auto& one) { return one->Lingers(); });
   });

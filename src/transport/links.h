@@ -34,7 +34,8 @@ struct Link {
     std::string name;
   };
 
-  PeerId id = 0;  ///< Also the number that stands in greetings of its rails.
+  PeerId id = 0;
+  uint64_t number = 0;  ///< The initiator's id of it: stands in greetings of its rails.
   Stage stage = Stage::kHello;
   Handshake::Role role = Handshake::Role::kAcceptor;
   InstanceId instance{};
@@ -70,7 +71,7 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   bool HasNews() const;
   /// Whether UCX lets the owner sleep.
   bool ArmRails();
-  /// How often Tick must come; 0: it need not.
+  /// How often Progress must be told to tick; 0: never. Looks at all links.
   uint64_t TickPeriod() const;
 
   const std::vector<std::unique_ptr<UcxRail>>& ucx_rails() const { return ucx_rails_; }

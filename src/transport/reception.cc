@@ -80,6 +80,7 @@ class Reception::Pending final : public Poller::Handler {
   uint64_t cookie() const { return cookie_; }
   uint64_t deadline_ns() const { return deadline_ns_; }
   int fd() const { return socket_.get(); }
+  void Close() { socket_.Reset(); }
   bool connecting() const { return connecting_; }
 
   ProvedConnection TakeProved() {
@@ -207,7 +208,10 @@ void Reception::Forget(uint64_t cookie) {
   std::erase_if(failed_, [cookie](const Failure& failure) { return failure.cookie == cookie; });
   const auto found = std::ranges::find_if(
       pending_, [cookie](const auto& pending) { return pending->cookie() == cookie; });
-  if (found != pending_.end()) Remove(found->get());
+  if (found == pending_.end()) return;
+  Pending* pending = found->get();
+  Remove(pending);
+  pending->Close();
 }
 
 void Reception::Accept(Listener* listener) {
@@ -274,6 +278,7 @@ void Reception::Drop(Pending* pending, const Status& reason) {
     Log(LogLevel::kDebug, kLogNet, "a connection was refused: {}", reason.message());
   }
   Remove(pending);
+  pending->Close();
 }
 
 void Reception::Remove(Pending* pending) {

@@ -83,8 +83,8 @@ class Reception {
   /// when HasNews.
   void Tick(uint64_t now_ns);
   bool HasNews() const { return !failed_.empty(); }
-  /// Whether there is anything that Tick might end.
-  bool busy() const { return !pending_.empty() || HasNews(); }
+  /// Whether there is anything for Tick to do, now or later.
+  bool busy() const { return !pending_.empty() || !gone_.empty() || HasNews(); }
 
   const ReceptionCounters& counters() const { return counters_; }
 

@@ -25,12 +25,13 @@ namespace harmonaize::transport {
 /// offered like large ones.
 class TcpChannel final : public Channel, public Poller::Handler {
  public:
-  /// Below, a message goes without being offered. An offer costs a round trip; sending at once
-  /// costs a copy when the receive is not posted.
-  static constexpr size_t kMaxEagerBytes = size_t{32} << 10;
-  /// A frame of a large message, which small ones wait for. From 128 KiB up the choice costs no
-  /// bandwidth that could be measured (docs/transport.md).
-  static constexpr size_t kBulkBytes = size_t{256} << 10;
+  /// Up to here a message goes without being offered. An offer costs a round trip, which 64 KiB
+  /// still feel; going at once costs a copy when the receive is not posted.
+  static constexpr size_t kMaxEagerBytes = size_t{64} << 10;
+  /// A frame of a large message, which small ones wait for. Larger frames leave more in the
+  /// sockets' buffers than caches hold: 128 KiB were slower in both directions at once, 256 KiB
+  /// in one, too (docs/transport.md).
+  static constexpr size_t kBulkBytes = size_t{64} << 10;
   static constexpr size_t kEagerWindow = size_t{1} << 20;
 
   /// As it lies on the wire, before each frame.
@@ -69,7 +70,9 @@ class TcpChannel final : public Channel, public Poller::Handler {
     Request* owner = nullptr;  ///< Whose buffer `payload` is in; null: nobody's any more.
   };
   static constexpr size_t kBatch = 16;
-  static constexpr size_t kInputBytes = size_t{16} << 10;
+  // What of a payload comes along with its header is copied, so this is no larger than it need be
+  // for headers and tiny messages.
+  static constexpr size_t kInputBytes = size_t{4} << 10;
 
   // Writing.
   void Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,

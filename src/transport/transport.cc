@@ -200,10 +200,11 @@ Result<std::unique_ptr<MemoryRegistration>> TransportCore::RegisterMemory(
 
 int TransportCore::Progress() {
   int done = poller_->Poll();
-  done += links_.Progress(std::exchange(tick_due_, false));
+  const bool tick = std::exchange(tick_due_, false);
+  done += links_.Progress(tick);
   done += board_.RunCompletions();
-  // With nothing done nothing has changed that the timer depends on.
-  if (done > 0) SetTimer();
+  // A timer that runs is looked after when it fires.
+  if (tick || (done > 0 && timer_period_ns_ == 0)) SetTimer();
   return done;
 }
 

@@ -76,7 +76,6 @@ Result<std::optional<Frame>> FrameReader::Next() {
 
 std::vector<std::byte> EncodeHello(const Hello& hello) {
   WireWriter out;
-  out.Put(hello.link);
   out.Put(hello.token);
   out.Put(hello.dead_after_ms);
   out.Put(static_cast<uint16_t>(hello.rails.size()));
@@ -91,7 +90,6 @@ std::vector<std::byte> EncodeHello(const Hello& hello) {
 Result<Hello> DecodeHello(std::span<const std::byte> bytes) {
   WireReader in(bytes);
   Hello hello;
-  hello.link = in.Get<uint64_t>();
   hello.token = in.Get<uint64_t>();
   hello.dead_after_ms = in.Get<uint32_t>();
   const auto rails = in.Get<uint16_t>();

@@ -110,7 +110,6 @@ inline constexpr size_t kMaxRails = 64;
 
 /// The first frame of each side.
 struct Hello {
-  uint64_t link = 0;           ///< The sender's number for this link.
   uint64_t token = 0;          ///< Must stand in each message that comes to the sender over UCX.
   uint32_t dead_after_ms = 0;  ///< How long the sender bears silence.
   std::vector<RailAnnouncement> rails;

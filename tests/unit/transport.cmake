@@ -1,0 +1,10 @@
+harmonaize_unit_test(
+  transport_test
+  SOURCES transport_address_test.cc transport_board_test.cc transport_handshake_test.cc
+          transport_rail_test.cc transport_wire_test.cc
+  LINKS harmonaize_transport harmonaize_test_transport)
+# It replaces operator new.
+harmonaize_unit_test(
+  transport_allocation_test
+  SOURCES transport_allocation_test.cc replaced_new.cc
+  LINKS harmonaize_test_transport)

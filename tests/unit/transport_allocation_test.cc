@@ -1,0 +1,59 @@
+// Messages allocate nothing once the pools have grown.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/transport_node.h"
+#include "tests/unit/replaced_new.h"
+
+namespace harmonaize::testing {
+namespace {
+
+struct Counter {
+  int left = 0;
+  transport::Completion completion() {
+    return {[](void* context, const Status&, size_t) { --static_cast<Counter*>(context)->left; },
+            this};
+  }
+};
+
+TEST(TransportAllocations, AreNoneInTheSteadyState) {
+  TransportNode a;
+  TransportNode b;
+  ASSERT_TRUE(Join(&a, &b));
+  std::vector<std::byte> sent(1 << 20);
+  std::vector<std::byte> received(1 << 20);
+  Counter counter;
+  uint64_t operation = 0;
+  const auto round = [&] {
+    for (const size_t bytes : {size_t{8}, size_t{20000}, size_t{1} << 20}) {
+      for (const bool receive_first : {true, false}) {
+        ++operation;
+        counter.left = 2;
+        const auto receive = [&] {
+          return b->PostReceive(b.peer(), {operation, 0, 0}, std::span(received).first(bytes),
+                                counter.completion());
+        };
+        Status posted = receive_first ? receive() : Status::Ok();
+        posted = a->PostSend(a.peer(), 0, {operation, 0, 0}, std::span(sent).first(bytes),
+                             counter.completion());
+        while (!receive_first && b->counters().arrivals_waiting == 0) {
+          a->Progress();
+          b->Progress();
+        }
+        if (!receive_first) posted = receive();
+        while (counter.left > 0) {
+          a->Progress();
+          b->Progress();
+        }
+      }
+    }
+  };
+  for (int i = 0; i < 50; ++i) round();
+  const int before = AllocationCount();
+  for (int i = 0; i < 100; ++i) round();
+  // Heartbeats may go meanwhile: one frame each, in the link's own buffer.
+  EXPECT_LE(AllocationCount() - before, 4);
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
