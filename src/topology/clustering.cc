@@ -7,10 +7,6 @@
 namespace harmonaize {
 namespace {
 
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 double AverageDistance(const PairMatrix& distances, const std::vector<size_t>& a,
                        const std::vector<size_t>& b) {
   double sum = 0;
@@ -43,24 +39,32 @@ TwoClasses SplitInTwo(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   TwoClasses best;
   double least = std::numeric_limits<double>::infinity();
+  // Squares of the differences from the mean: the sum of squares less the square of the sum.
+  double sum_before = 0;
+  double squares_before = 0;
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  const double squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+  size_t best_cut = 0;
   for (size_t cut = 1; cut < values.size(); ++cut) {
+    sum_before += values[cut - 1];
+    squares_before += values[cut - 1] * values[cut - 1];
     if (values[cut] == values[cut - 1]) continue;
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(cut);
-    double squares = 0;
-    for (const std::vector<double>& part :
-         {std::vector<double>(values.begin(), middle), std::vector<double>(middle, values.end())}) {
-      const double mean = Mean(part);
-      for (const double value : part) squares += (value - mean) * (value - mean);
-    }
-    if (squares >= least) continue;
-    least = squares;
-    best.low = Median({values.begin(), middle});
-    best.high = Median({middle, values.end()});
-    best.spread = std::sqrt(squares / static_cast<double>(values.size()));
+    const double before = static_cast<double>(cut);
+    const double after = static_cast<double>(values.size() - cut);
+    const double within = squares_before - sum_before * sum_before / before +
+                          (squares - squares_before) -
+                          (sum - sum_before) * (sum - sum_before) / after;
+    if (within >= least) continue;
+    least = within;
+    best_cut = cut;
   }
-  if (best.high == 0) return best;
+  if (best_cut == 0) return best;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(best_cut);
+  best.low = Median({values.begin(), middle});
+  best.high = Median({middle, values.end()});
+  best.spread = std::sqrt(std::max(0.0, least) / static_cast<double>(values.size()));
   // Two exact classes are as separate as a double can tell.
-  best.separation = (best.high - best.low) / std::max(best.spread, 1e-9 * best.high);
+  best.separation = (best.high - best.low) / std::max(best.spread, 1e-6 * std::abs(best.high));
   return best;
 }
 

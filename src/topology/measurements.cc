@@ -32,6 +32,8 @@ class MeasurementsReader {
         read.nics.push_back({Text(nic, nic_at, "device"), Text(nic, nic_at, "address")});
       });
     });
+    // Before anything names them.
+    if (status_.ok()) status_ = ValidateMeasurements(measurements_);
     ForEach(document, "", "round_trips",
             [this](const Json& one, const std::string& at) { ReadRoundTrip(one, at); });
     ForEach(document, "", "concurrent", [this](const Json& set, const std::string& at) {

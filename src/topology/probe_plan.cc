@@ -11,8 +11,6 @@
 namespace harmonaize {
 namespace {
 
-// Up to so many hosts, each pair may be asked about by itself.
-constexpr int kFewHosts = 16;
 constexpr int kFullTournament = 64;
 constexpr int kTimesWhenInDoubt = 3;
 
@@ -128,7 +126,7 @@ class ProbePlan {
         if (!std::isnan(evidence.apart_by_rate.at(a, b))) continue;
         const std::vector<std::pair<int, int>> pairs = PairsUnderLoad(evidence, a, b);
         if (pairs.size() < 2) continue;
-        Ask(sets_.Both(pairs), 1,
+        Ask(sets_.Both(pairs), 2,
             fmt::format("{} and {} while other pairs load the links between racks", Name(hosts[a]),
                         Name(hosts[b])));
       }

@@ -12,7 +12,7 @@ namespace {
 // So many ways of ECMP are found by chance: fewer than one in a hundred sets of eight leaves one of
 // two ways unused.
 constexpr int kConnectionsOfTransfer = 8;
-constexpr int kConnectionsOfRound = 4;
+constexpr int kConnectionsOfRound = 6;
 constexpr size_t kMostTransfers = 64;
 constexpr size_t kReceivers = 8;
 
@@ -197,15 +197,17 @@ std::vector<double> MeasuredSets::Rates(const TransferSet& set) const {
   return rates;
 }
 
-std::vector<ConcurrentTransfers> MeasuredSets::All() const {
-  std::vector<ConcurrentTransfers> all;
+std::vector<MeasuredSet> MeasuredSets::All() const {
+  std::vector<MeasuredSet> all;
   for (const auto& [key, measured] : rates_) {
-    ConcurrentTransfers& set = all.emplace_back();
+    MeasuredSet& set = all.emplace_back();
+    set.times = static_cast<int>(measured.size());
     for (size_t i = 0; i < key.size(); ++i) {
       const auto& [from, from_nic, to, to_nic, connections] = key[i];
       std::vector<double> samples;
       for (const std::vector<double>& rates : measured) samples.push_back(rates[i]);
-      set.push_back({{from, from_nic}, {to, to_nic}, connections, Median(std::move(samples))});
+      set.transfers.push_back(
+          {{from, from_nic}, {to, to_nic}, connections, Median(std::move(samples))});
     }
   }
   return all;

@@ -62,6 +62,11 @@ class ProbeSets {
   std::vector<Plane> planes_;
 };
 
+struct MeasuredSet {
+  ConcurrentTransfers transfers;  ///< With median rates.
+  int times = 0;
+};
+
 /// Finds what was measured of a set, whatever the order of its transfers.
 class MeasuredSets {
  public:
@@ -70,8 +75,7 @@ class MeasuredSets {
   int Times(const TransferSet& set) const;
   /// The median rate of each transfer; empty when it was not measured.
   std::vector<double> Rates(const TransferSet& set) const;
-  /// Every set that was measured, with the median rate of each transfer.
-  std::vector<ConcurrentTransfers> All() const;
+  std::vector<MeasuredSet> All() const;
 
  private:
   using Key = std::vector<std::tuple<int, int, int, int, int>>;

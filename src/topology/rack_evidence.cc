@@ -18,10 +18,17 @@ constexpr double kClearSeparation = 6.5;
 // Shares of a round trip that a switch more takes, to be taken for one.
 constexpr double kLeastLonger = 0.03;
 constexpr double kClearlyLonger = 0.1;
-// A pair that is out of all proportion is a bad one, and no third class.
-constexpr double kLongestOfMedian = 2;
+// So many pairs may be bad ones.
+constexpr double kFewPairs = 0.15;
+constexpr int kMostSplits = 3;
 constexpr double kSharesLink = 0.2;
 constexpr double kSharesNone = 0.1;
+// Less than latency can outweigh: links that are just large enough are shared by some pairs only.
+constexpr double kProbablyApart = 0.75;
+// Of a host's other pairs, where a pair itself tells nothing; a measurement of it counts 1.
+constexpr double kWeightOfProfile = 0.5;
+// By latency alone.
+constexpr double kNear = 0.25;
 // Hosts are apart from here on.
 constexpr double kApart = 0.5;
 
@@ -51,10 +58,6 @@ void FindRoundTrips(const Measurements& measurements, RackEvidence* evidence) {
   for (auto& [pair, seconds] : values) {
     evidence->round_trip.Set(At(pair.first), At(pair.second), Median(std::move(seconds)));
   }
-  const double median = Median(evidence->round_trip.Known());
-  std::vector<double> capped = evidence->round_trip.Known();
-  for (double& value : capped) value = std::min(value, kLongestOfMedian * median);
-  evidence->latency = SplitInTwo(std::move(capped));
 }
 
 double FarByLatency(const RackEvidence& evidence, size_t a, size_t b) {
@@ -63,29 +66,56 @@ double FarByLatency(const RackEvidence& evidence, size_t a, size_t b) {
   return Ramp(seconds, evidence.latency.low, evidence.latency.high);
 }
 
-void WeighLatency(RackEvidence* evidence) {
-  const TwoClasses& classes = evidence->latency;
-  if (classes.separation == 0 || classes.low <= 0) return;
-  const size_t n = evidence->plane.hosts.size();
+/// What evidence->latency is worth.
+double WeightOfLatency(const RackEvidence& evidence) {
+  const TwoClasses& classes = evidence.latency;
+  if (classes.separation == 0 || classes.low <= 0) return 0;
+  const size_t n = evidence.plane.hosts.size();
   PairMatrix far(n, 0);
   for (size_t a = 0; a < n; ++a) {
-    for (size_t b = a + 1; b < n; ++b) far.Set(a, b, FarByLatency(*evidence, a, b));
+    for (size_t b = a + 1; b < n; ++b) far.Set(a, b, FarByLatency(evidence, a, b));
   }
   // Near and far has to be a matter of groups, not of single pairs.
   const std::vector<double> silhouettes = Silhouettes(far, ClusterByAverageLinkage(far, kApart));
   const double mean = std::accumulate(silhouettes.begin(), silhouettes.end(), 0.0) /
                       static_cast<double>(silhouettes.size());
-  evidence->latency_weight = Ramp(classes.separation, kLeastSeparation, kClearSeparation) *
-                             Ramp(classes.high / classes.low - 1, kLeastLonger, kClearlyLonger) *
-                             Ramp(mean, 0.2, 0.7);
+  return Ramp(classes.separation, kLeastSeparation, kClearSeparation) *
+         Ramp(classes.high / classes.low - 1, kLeastLonger, kClearlyLonger) * Ramp(mean, 0.2, 0.7);
 }
 
-void FindRates(const std::vector<ConcurrentTransfers>& sets, RackEvidence* evidence) {
+/// A few bad pairs may make up the far class. They are then taken for as long as the longest of the
+/// others, and those are split again.
+void WeighLatency(RackEvidence* evidence) {
+  std::vector<double> trips = evidence->round_trip.Known();
+  TwoClasses best;
+  double best_weight = 0;
+  for (int i = 0; i < kMostSplits; ++i) {
+    evidence->latency = SplitInTwo(trips);
+    const double weight = WeightOfLatency(*evidence);
+    if (i == 0 || weight > best_weight) {
+      best = evidence->latency;
+      best_weight = weight;
+    }
+    const double middle = (evidence->latency.low + evidence->latency.high) / 2;
+    double longest = 0;
+    double far = 0;
+    for (const double trip : trips) {
+      if (trip < middle) longest = std::max(longest, trip);
+      if (trip >= middle) far += 1;
+    }
+    if (far > kFewPairs * static_cast<double>(trips.size()) || longest == 0) break;
+    for (double& trip : trips) trip = std::min(trip, longest);
+  }
+  evidence->latency = best;
+  evidence->latency_weight = best_weight;
+}
+
+void FindRates(const std::vector<MeasuredSet>& sets, RackEvidence* evidence) {
   const Plane& plane = evidence->plane;
-  for (const ConcurrentTransfers& set : sets) {
+  for (const MeasuredSet& set : sets) {
     std::vector<double> out(plane.hosts.size());
     std::vector<double> in(plane.hosts.size());
-    for (const MeasuredTransfer& one : set) {
+    for (const MeasuredTransfer& one : set.transfers) {
       if (!plane.Has(one.from) || !plane.Has(one.to)) continue;
       out[At(plane.PlaceOf(one.from.host))] += one.bytes_per_second;
       in[At(plane.PlaceOf(one.to.host))] += one.bytes_per_second;
@@ -139,9 +169,11 @@ bool FillsBoth(const RackEvidence& evidence, size_t a, size_t b) {
 
 /// A slow pair is apart: nothing but the fabric's links is shared. A full one is together where the
 /// others of its pairing were slow, so that links between racks had more than they could carry.
-void WeighPairings(const std::vector<ConcurrentTransfers>& sets, RackEvidence* evidence) {
-  for (const ConcurrentTransfers& set : sets) {
-    const auto reached = Pairing(set, *evidence);
+void WeighPairings(const std::vector<MeasuredSet>& sets, RackEvidence* evidence) {
+  const size_t n = evidence->plane.hosts.size();
+  PairMatrix tests(n, 0);
+  for (const MeasuredSet& set : sets) {
+    const auto reached = Pairing(set.transfers, *evidence);
     const auto slow = std::count_if(reached.begin(), reached.end(),
                                     [](const auto& o) { return IsSlow(o.second); });
     for (const auto& [pair, part] : reached) {
@@ -154,10 +186,17 @@ void WeighPairings(const std::vector<ConcurrentTransfers>& sets, RackEvidence* e
         const double known = evidence->apart_by_rate.at(a, b);
         const double apart = 1 - Ramp(part, kSlow, kFull);
         evidence->apart_by_rate.Set(a, b, std::isnan(known) ? apart : std::max(known, apart));
-      } else if (tested && FillsBoth(*evidence, a, b) &&
-                 std::isnan(evidence->apart_by_rate.at(a, b))) {
-        evidence->apart_by_rate.Set(a, b, 0);
+      } else if (tested && FillsBoth(*evidence, a, b)) {
+        tests.Set(a, b, tests.at(a, b) + set.times);
       }
+    }
+  }
+  // ECMP may have given a pair a way to itself, once.
+  const double enough = n <= size_t{kFewHosts} ? 2 : 1;
+  for (size_t a = 0; a < n; ++a) {
+    for (size_t b = a + 1; b < n; ++b) {
+      const bool known = !std::isnan(evidence->apart_by_rate.at(a, b));
+      if (!known && tests.at(a, b) >= enough) evidence->apart_by_rate.Set(a, b, 0);
     }
   }
 }
@@ -194,22 +233,25 @@ void WeighLosses(RackEvidence* evidence) {
       const double lost = evidence->lost.at(a, b);
       if (std::isnan(lost) || !std::isnan(evidence->apart_by_rate.at(a, b))) continue;
       if (lost > kSharesLink) evidence->apart_by_rate.Set(a, b, 0);
-      if (lost < kSharesNone && (shares[a] || shares[b])) evidence->apart_by_rate.Set(a, b, 1);
+      if (lost < kSharesNone && (shares[a] || shares[b])) {
+        evidence->apart_by_rate.Set(a, b, kProbablyApart);
+      }
     }
   }
 }
 
-/// Of two hosts of which nothing else is known: whether they are apart from the same others.
-PairMatrix CompareProfiles(const RackEvidence& evidence) {
-  const size_t n = evidence.plane.hosts.size();
+/// Of two hosts: whether they are apart from the same others, 0, or not, 1; NaN where neither is
+/// apart from anyone.
+PairMatrix CompareProfiles(const PairMatrix& apart) {
+  const size_t n = apart.size();
   PairMatrix profiles(n);
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = a + 1; b < n; ++b) {
       double either = 0;
       double only_one = 0;
       for (size_t i = 0; i < n; ++i) {
-        const double from_a = evidence.apart_by_rate.at(a, i);
-        const double from_b = evidence.apart_by_rate.at(b, i);
+        const double from_a = apart.at(a, i);
+        const double from_b = apart.at(b, i);
         if (i == a || i == b || std::isnan(from_a) || std::isnan(from_b)) continue;
         either += std::max(from_a, from_b);
         only_one += std::abs(from_a - from_b);
@@ -220,21 +262,43 @@ PairMatrix CompareProfiles(const RackEvidence& evidence) {
   return profiles;
 }
 
+/// A pair that is far though a third host is near to both is a bad one: it is in doubt, and the
+/// others decide.
+PairMatrix FarByLatency(const RackEvidence& evidence) {
+  const size_t n = evidence.plane.hosts.size();
+  PairMatrix own(n, 0);
+  for (size_t a = 0; a < n; ++a) {
+    for (size_t b = a + 1; b < n; ++b) own.Set(a, b, FarByLatency(evidence, a, b));
+  }
+  PairMatrix far = own;
+  for (size_t a = 0; a < n; ++a) {
+    for (size_t b = a + 1; b < n; ++b) {
+      if (own.at(a, b) < kApart) continue;
+      for (size_t i = 0; i < n; ++i) {
+        if (i == a || i == b) continue;
+        if (own.at(a, i) < kNear && own.at(b, i) < kNear) far.Set(a, b, kApart);
+      }
+    }
+  }
+  return far;
+}
+
 void Combine(RackEvidence* evidence) {
   const size_t n = evidence->plane.hosts.size();
-  const PairMatrix profiles = CompareProfiles(*evidence);
+  const PairMatrix profiles = CompareProfiles(evidence->apart_by_rate);
+  const PairMatrix far = FarByLatency(*evidence);
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = a + 1; b < n; ++b) {
       double by_rate = evidence->apart_by_rate.at(a, b);
       double weight = 1;
       if (std::isnan(by_rate)) {
         by_rate = profiles.at(a, b);
-        weight = 0.5;
+        weight = kWeightOfProfile;
       }
       if (std::isnan(by_rate)) by_rate = weight = 0;
-      const double far = evidence->latency_weight * FarByLatency(*evidence, a, b);
+      const double by_latency = evidence->latency_weight * far.at(a, b);
       const double sum = weight + evidence->latency_weight;
-      evidence->apart.Set(a, b, sum == 0 ? 0 : (weight * by_rate + far) / sum);
+      evidence->apart.Set(a, b, sum == 0 ? 0 : (weight * by_rate + by_latency) / sum);
     }
   }
 }
@@ -275,7 +339,7 @@ RackEvidence WeighEvidence(const Measurements& measurements, const ProbeSets& se
                         .apart_by_rate = PairMatrix(n),
                         .apart = PairMatrix(n, 0),
                         .racks = {}};
-  const std::vector<ConcurrentTransfers> all = measured.All();
+  const std::vector<MeasuredSet> all = measured.All();
   FindRoundTrips(measurements, &evidence);
   WeighLatency(&evidence);
   FindRates(all, &evidence);

@@ -33,6 +33,8 @@ struct RackEvidence {
   std::vector<int> HostsOf(int rack) const;  ///< As in Measurements::hosts.
 };
 
+/// Up to so many hosts, each pair may be asked about by itself.
+inline constexpr int kFewHosts = 16;
 /// Below this part, a pair was slowed down by others.
 inline constexpr double kSlow = 0.8;
 /// From this part on, it was not.

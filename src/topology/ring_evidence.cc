@@ -9,13 +9,12 @@
 namespace harmonaize {
 namespace {
 
-constexpr int kMostHosts = 16;
 // One link of two, with room for what is lost and for noise.
 constexpr double kOneLinkLeast = 0.35;
 constexpr double kOneLinkMost = 0.7;
 
 bool CouldBeRing(const ProbeSets& sets, const RackEvidence& evidence) {
-  if (sets.planes().size() != 1 || sets.hosts() < 3 || sets.hosts() > kMostHosts) return false;
+  if (sets.planes().size() != 1 || sets.hosts() < 3) return false;
   const std::vector<std::vector<int>>& nics = evidence.plane.nics;
   if (static_cast<int>(nics.size()) != sets.hosts()) return false;
   for (const std::vector<int>& own : nics) {
@@ -77,7 +76,7 @@ std::vector<int> FindOrder(const RackEvidence& evidence, const PairMatrix& one_l
 RingEvidence LookForRing(const Measurements& measurements, const ProbeSets& sets,
                          const MeasuredSets& measured) {
   RingEvidence ring;
-  if (sets.planes().empty()) return ring;
+  if (sets.planes().size() != 1 || sets.hosts() > kFewHosts) return ring;
   const RackEvidence evidence = WeighEvidence(measurements, sets, measured, sets.planes()[0]);
   if (!CouldBeRing(sets, evidence)) return ring;
   PairMatrix one_link(evidence.plane.hosts.size());
