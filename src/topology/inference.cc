@@ -238,8 +238,8 @@ class FabricBuilder {
     const double by_limit = Clamp((kFull - part) / 0.3);
     boundary.confidence = 1 - (1 - 0.9 * by_rate) * (1 - 0.9 * by_latency) * (1 - 0.6 * by_limit);
     boundary.reason = fmt::format(
-        "{:.0f}% of the pairs with other racks are slowed down by others' transfers and none "
-        "within need be; {}; all together get {:.0f}% of what their NICs could",
+        "{:.0f}% of the pairs with other racks, less the share of those within, are slowed down by "
+        "others; {}; all together get {:.0f}% of what their NICs could",
         100 * by_rate,
         by_latency > 0 ? fmt::format("round trips within take {:.1f} us and to others {:.1f} us",
                                      1e6 * evidence.latency.low, 1e6 * evidence.latency.high)
