@@ -7,6 +7,7 @@
 #include "perf/fabric/disturb_command.h"
 #include "perf/fabric/laboratory_commands.h"
 #include "perf/fabric/measure_command.h"
+#include "perf/fabric/probe_command.h"
 #include "perf/fabric/run_command.h"
 
 namespace {
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
   harmonaize::fabric::AddLaboratoryCommands(app, command_line);
   harmonaize::fabric::AddRunCommands(app, command_line);
   harmonaize::fabric::AddMeasureCommands(app, command_line);
+  harmonaize::fabric::AddProbeCommand(app, command_line);
   harmonaize::fabric::AddDisturbCommand(app, command_line);
 
   try {

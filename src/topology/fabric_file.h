@@ -29,4 +29,11 @@ Result<FabricFile> LoadFabricFile(const std::string& path);
 /// `name` stands for the file in errors.
 Result<FabricFile> ParseFabricFile(std::string_view text, const std::string& name);
 
+/// The other way round: the text of a file that reads as the same fabric. Devices, addresses and
+/// explicit paths are stated; the fabric has to be valid, with its hosts before its switches.
+std::string FormatFabricFile(const FabricFile& file);
+/// Writes it to `path`, with `comment` above it. kSystemError when that fails.
+Status WriteFabricFile(const std::string& path, const FabricFile& file,
+                       std::string_view comment = "");
+
 }  // namespace harmonaize

@@ -13,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "perf/fabric/fabric_comparison.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/status.h"
@@ -108,6 +109,30 @@ TEST_F(LaboratoryTest, EveryShippedFabricConnectsAllItsHosts) {
     ExpectNothingLeft();
     EXPECT_EQ(Fabric({"down", "--name", name_}), 0) << said_;
     EXPECT_NE(said_.find("was not up"), std::string::npos) << said_;
+  }
+}
+
+TEST_F(LaboratoryTest, ProbingFindsTheRacks) {
+  for (const char* fabric : {"one-rack", "two-racks"}) {
+    Up(fabric);
+    const std::string inferred = folder_.path() + "/inferred.toml";
+    const std::string measured = folder_.path() + "/measured.json";
+    ASSERT_EQ(Fabric({"probe", "-o", inferred, "--measurements", measured}), 0) << said_;
+    std::printf("%s\n%s", fabric, said_.c_str());
+    EXPECT_NE(said_.find("the file says the same"), std::string::npos) << fabric << said_;
+    EXPECT_EQ(Fabric({"down"}), 0) << said_;
+    // What was written is a fabric file, with the hosts' own addresses, and can be built.
+    Result<FabricFile> read = LoadFabricFile(inferred);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    Result<FabricFile> file = LoadFabricFile(Shipped(fabric));
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    EXPECT_EQ(RacksOf(read->fabric), RacksOf(file->fabric));
+    for (const Endpoint& endpoint : file->fabric.Endpoints()) {
+      EXPECT_EQ(read->fabric.NicAt(endpoint).address, file->fabric.NicAt(endpoint).address);
+    }
+    EXPECT_EQ(Fabric({"up", inferred, "--name", name_}), 0) << said_;
+    EXPECT_EQ(Fabric({"check"}), 0) << said_;
+    EXPECT_EQ(Fabric({"down"}), 0) << said_;
   }
 }
 

@@ -1,6 +1,11 @@
 harmonaize_unit_test(
   topology_test
-  SOURCES topology_fabric_file_test.cc topology_host_test.cc topology_link_rate_test.cc
+  SOURCES topology_fabric_file_test.cc
+          topology_fluid_network.cc
+          topology_host_test.cc
+          topology_inference_test.cc
+          topology_link_rate_test.cc
+          topology_measurements_test.cc
           topology_routing_test.cc
   LINKS harmonaize_topology)
 target_compile_definitions(topology_test

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "perf/fabric/laboratory.h"
+#include "src/base/status.h"
+#include "src/topology/inference.h"
+
+namespace harmonaize::fabric {
+
+struct ProbeEffort {
+  int round_trips = 200;  ///< Samples of each pair.
+  double seconds = 0.16;  ///< Of each set of transfers; its first half does not count.
+};
+
+/// The laboratory's hosts and NICs by name, with nothing measured. Hosts have the places of
+/// fabric().Hosts() in it.
+Measurements NothingMeasured(const Laboratory& laboratory);
+
+/// Carries out what is asked for by TCP between the hosts' own addresses, and adds what was
+/// measured. NICs between which no connection comes about are not an error of round trips.
+Status CarryOut(const Laboratory& laboratory, const NextMeasurements& next,
+                const ProbeEffort& effort, Measurements* measurements);
+
+}  // namespace harmonaize::fabric

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <vector>
+
+#include "src/topology/clustering.h"
+#include "src/topology/probe_sets.h"
+
+namespace harmonaize {
+
+/// What measurements say about the hosts of one plane. Hosts are places in plane.hosts; what is not
+/// known of a pair is NaN.
+struct RackEvidence {
+  Plane plane;
+  std::vector<double> sends;  ///< The most that each was seen to send, in bytes a second.
+  std::vector<double> receives;
+  PairMatrix round_trip;  ///< Seconds, the lowest that comes back again and again.
+  TwoClasses latency;     ///< Of round_trip.
+  /// How clearly round trips fall in near and far ones that make groups of hosts: 0 to 1.
+  double latency_weight = 0;
+  /// Of what two hosts could send each other by their NICs, the part that they reached while all
+  /// others were busy in pairs, too; of all such pairings the least.
+  PairMatrix reached;
+  /// Of what two hosts could send to others, the part that was lost because both did.
+  PairMatrix lost;
+  /// What transfers alone say: 1 apart, 0 together.
+  PairMatrix apart_by_rate;
+  /// Both kinds of evidence, weighted: 1 apart, 0 together. Known everywhere: 0 without evidence.
+  PairMatrix apart;
+  /// By host: its rack, numbered by their first hosts.
+  std::vector<int> racks;
+
+  int Racks() const;
+  std::vector<int> HostsOf(int rack) const;  ///< As in Measurements::hosts.
+};
+
+/// Up to so many hosts, each pair may be asked about by itself.
+inline constexpr int kFewHosts = 16;
+/// Below this part, a pair was slowed down by others.
+inline constexpr double kSlow = 0.8;
+/// From this part on, it was not.
+inline constexpr double kFull = 0.9;
+
+RackEvidence WeighEvidence(const Measurements& measurements, const ProbeSets& sets,
+                           const MeasuredSets& measured, const Plane& plane);
+
+/// The sum of a set's rates between NICs of the plane; 0 when it was not measured.
+double TotalRate(const MeasuredSets& measured, const TransferSet& set, const Plane& plane);
+
+}  // namespace harmonaize
