@@ -9,6 +9,8 @@ find_package(tomlplusplus REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
+# Boost.Graph through its headers alone.
+find_package(Boost 1.74 REQUIRED)
 # Highway is used through its headers alone: what a tenant loads must not bring a shared libhwy.
 find_path(HIGHWAY_INCLUDE_DIR hwy/highway.h REQUIRED)
 

@@ -10,7 +10,7 @@ set -euo pipefail
 
 packages=(
   ccache cmake g++ git iproute2 ninja-build pkg-config python3
-  libbenchmark-dev libcli11-dev libfmt-dev libgtest-dev libhwloc-dev libhwy-dev
+  libbenchmark-dev libboost-dev libcli11-dev libfmt-dev libgtest-dev libhwloc-dev libhwy-dev
   libspdlog-dev libsystemd-dev libtomlplusplus-dev nlohmann-json3-dev
 )
 

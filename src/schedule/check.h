@@ -18,7 +18,7 @@ namespace harmonaize {
 /// - all this with any subset of the ranks in place when schedule.in_place is set;
 /// - every message has its two ends, in matching order, of the same piece;
 /// - the programs cannot deadlock, even if a send is done only once its receive has started and
-///   each direction between two hosts carries its messages strictly in order;
+///   each direction (of each path) between two hosts carries its messages strictly in order;
 /// - every block is in range and on the host that names it, no input is written, and every step has
 ///   the sources and destinations of its kind.
 ///

@@ -11,6 +11,10 @@ void AppendBlocks(std::string& line, const std::vector<Block>& blocks) {
   for (const Block& block : blocks) line.append(" ").append(Describe(block));
 }
 
+std::string PathSuffix(const Step& step) {
+  return step.path >= 0 ? fmt::format(" by path {}", step.path) : std::string();
+}
+
 void AppendHost(std::string& text, const Schedule& schedule, const HostProgram& program) {
   auto out = std::back_inserter(text);
   fmt::format_to(out, "host {}: ranks", program.host);
@@ -49,10 +53,12 @@ std::string Describe(const Block& block) {
 std::string Describe(const Step& step) {
   std::string line = StepKindName(step.kind);
   if (step.kind == StepKind::kReceive || step.kind == StepKind::kReceiveReduce) {
-    line += fmt::format(" from host {}", step.peer_host);
+    line += fmt::format(" from host {}", step.peer_host) + PathSuffix(step);
   }
   AppendBlocks(line, step.sources);
-  if (step.kind == StepKind::kSend) line += fmt::format(" to host {}", step.peer_host);
+  if (step.kind == StepKind::kSend) {
+    line += fmt::format(" to host {}", step.peer_host) + PathSuffix(step);
+  }
   if (!step.destinations.empty()) line += " ->";
   AppendBlocks(line, step.destinations);
   if (!step.after.empty()) line += fmt::format(" after {}", fmt::join(step.after, " "));

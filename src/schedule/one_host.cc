@@ -111,6 +111,20 @@ std::vector<Step> StepsOf(const Schedule& schedule) {
   return {};
 }
 
+class OneHostOutline final : public Outline {
+ public:
+  explicit OneHostOutline(const Problem& problem) : Outline("one-host", problem, 1) {}
+
+  HostProgram Program(int) const override {
+    Schedule schedule =
+        OneHost(problem().collective, placement().ranks(), problem().root, problem().in_place);
+    schedule.programs[0].host = placement().HostAt(0);
+    return std::move(schedule.programs[0]);
+  }
+  // One program is all there is.
+  Summary Summarize() const override { return harmonaize::Summarize(Write()); }
+};
+
 }  // namespace
 
 Schedule OneHost(Collective collective, int ranks, int root, bool in_place) {
@@ -126,6 +140,16 @@ Schedule OneHost(Collective collective, int ranks, int root, bool in_place) {
   program.steps = StepsOf(schedule);
   schedule.programs.push_back(std::move(program));
   return schedule;
+}
+
+OutlineResult MakeOneHost(const Problem& problem) {
+  HZ_RETURN_IF_ERROR(CheckProblem(problem));
+  const int hosts = Placement(problem.host_of_rank).hosts();
+  if (hosts != 1) {
+    return InvalidArgument("the ranks are on {} hosts, and the one-host algorithm is for one",
+                           hosts);
+  }
+  return std::unique_ptr<Outline>(std::make_unique<OneHostOutline>(problem));
 }
 
 }  // namespace harmonaize

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "src/base/collective.h"
+#include "src/schedule/outline.h"
 #include "src/schedule/schedule.h"
 
 namespace harmonaize {
@@ -18,5 +19,9 @@ namespace harmonaize {
 /// `ranks` > 0, except that a send has always 2 ranks and ignores the argument; kReceive gives the
 /// same schedule as kSend. `root` is in range where HasRoot(collective), and ignored elsewhere.
 Schedule OneHost(Collective collective, int ranks, int root, bool in_place);
+
+/// The same as an outline, for a problem whose ranks share a host of any number; an error if they
+/// do not.
+OutlineResult MakeOneHost(const Problem& problem);
 
 }  // namespace harmonaize

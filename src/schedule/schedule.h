@@ -77,9 +77,12 @@ struct Step {
   std::vector<Block> sources = {};
   std::vector<Block> destinations = {};
   /// The host at the other end of kSend, kReceive and kReceiveReduce; -1 in other kinds. The i-th
-  /// send from host a to host b, in the order of a's program, is received by the i-th receive from
-  /// a in the order of b's program.
+  /// send from host a to host b by a path, in the order of a's program, is received by the i-th
+  /// receive from a by this path in the order of b's program.
   int peer_host = -1;
+  /// Which of the paths between the two hosts, in the direction of the message, it takes: a number
+  /// that the fabric gives a meaning. -1: any; and in steps that are no message.
+  int path = -1;
   /// Indices of earlier steps of the same program that must be done before this one starts. Nothing
   /// else orders the steps of a program: their place in the list does not.
   std::vector<int> after = {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "src/schedule/validate.h"
@@ -61,26 +62,27 @@ Status StepGraph::MatchMessages(Edges& edges) {
     std::vector<int> sends;
     std::vector<int> receives;
   };
-  std::map<std::pair<int, int>, Direction> directions;  // by sending and receiving host
+  std::map<std::tuple<int, int, int>, Direction> directions;  // by sender, receiver and path
   for (int number = 0; number < size(); ++number) {
     const int host = schedule_->programs[static_cast<size_t>(At(number).program)].host;
     const Step& step = StepOf(number);
     if (step.kind == StepKind::kSend) {
-      directions[{host, step.peer_host}].sends.push_back(number);
+      directions[{host, step.peer_host, step.path}].sends.push_back(number);
     } else if (step.peer_host != -1) {
-      directions[{step.peer_host, host}].receives.push_back(number);
+      directions[{step.peer_host, host, step.path}].receives.push_back(number);
     }
   }
   const auto piece_of = [&](const Block& block) { return block.index % schedule_->pieces; };
-  for (const auto& [hosts, direction] : directions) {
+  for (const auto& [ends, direction] : directions) {
+    const auto [from, to, path] = ends;
     const auto& [sends, receives] = direction;
     if (sends.size() != receives.size()) {
       const bool lost = sends.size() > receives.size();
       const auto& longer = lost ? sends : receives;
       return InternalError(
-          "{} has no match: host {} sends {} messages to host {}, which receives {}",
-          Name(longer[std::min(sends.size(), receives.size())]), hosts.first, sends.size(),
-          hosts.second, receives.size());
+          "{} has no match: host {} sends {} messages{} to host {}, which receives {}",
+          Name(longer[std::min(sends.size(), receives.size())]), from, sends.size(),
+          path >= 0 ? fmt::format(" by path {}", path) : "", to, receives.size());
     }
     for (size_t i = 0; i < sends.size(); ++i) {
       const Block& source = StepOf(sends[i]).sources[0];

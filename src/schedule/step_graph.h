@@ -20,6 +20,8 @@ class StepGraph {
   int size() const { return static_cast<int>(steps_.size()); }
   const Step& StepOf(int number) const;
   int ProgramOf(int number) const { return At(number).program; }
+  /// The place of a step in its program.
+  int IndexOf(int number) const { return At(number).index; }
   /// "host 0 step 3 (reduce)"
   std::string Name(int number) const;
   /// The send that a receive gets its data from; -1 for other steps.

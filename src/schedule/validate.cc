@@ -69,8 +69,10 @@ Status ValidateHosts(const Schedule& schedule) {
 /// The checks of one step.
 class StepValidator {
  public:
-  StepValidator(const Schedule& schedule, const HostProgram& program, int index)
+  StepValidator(const Schedule& schedule, const std::set<int>& hosts, const HostProgram& program,
+                int index)
       : schedule_(schedule),
+        hosts_(hosts),
         program_(program),
         index_(index),
         step_(program.steps[static_cast<size_t>(index)]) {}
@@ -125,13 +127,12 @@ class StepValidator {
 
   Status Peer() const {
     if (!IsMessage(step_.kind)) {
-      if (step_.peer_host == -1) return Status::Ok();
-      return InternalError("{} names the peer host {} without a message", Name(), step_.peer_host);
+      if (step_.peer_host == -1 && step_.path == -1) return Status::Ok();
+      return InternalError("{} names the peer host {} and the path {} without a message", Name(),
+                           step_.peer_host, step_.path);
     }
-    const bool known =
-        std::any_of(schedule_.programs.begin(), schedule_.programs.end(),
-                    [&](const HostProgram& other) { return other.host == step_.peer_host; });
-    if (!known || step_.peer_host == program_.host) {
+    if (step_.path < -1) return InternalError("{} takes path {}", Name(), step_.path);
+    if (!hosts_.contains(step_.peer_host) || step_.peer_host == program_.host) {
       return InternalError("{} has host {} as its peer, which is not another host", Name(),
                            step_.peer_host);
     }
@@ -185,6 +186,7 @@ class StepValidator {
   }
 
   const Schedule& schedule_;
+  const std::set<int>& hosts_;
   const HostProgram& program_;
   const int index_;
   const Step& step_;
@@ -200,9 +202,11 @@ std::string StepName(const HostProgram& program, int step) {
 Status Validate(const Schedule& schedule) {
   HZ_RETURN_IF_ERROR(ValidateHead(schedule));
   HZ_RETURN_IF_ERROR(ValidateHosts(schedule));
+  std::set<int> hosts;
+  for (const HostProgram& program : schedule.programs) hosts.insert(program.host);
   for (const HostProgram& program : schedule.programs) {
     for (size_t i = 0; i < program.steps.size(); ++i) {
-      HZ_RETURN_IF_ERROR(StepValidator(schedule, program, static_cast<int>(i)).Run());
+      HZ_RETURN_IF_ERROR(StepValidator(schedule, hosts, program, static_cast<int>(i)).Run());
     }
   }
   return Status::Ok();

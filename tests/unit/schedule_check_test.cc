@@ -169,6 +169,41 @@ TEST(CheckTest, Deadlocks) {
   ExpectHarm(Swap(true, true), {"deadlock: "});
 }
 
+TEST(CheckTest, PathsDoNotWaitForEachOther) {
+  // Both hosts' second messages overtake the first ones: a deadlock by one path, none by two.
+  Schedule schedule = RingAllGather({2, 2}, false);
+  for (int host = 0; host < 2; ++host) {
+    auto& steps = schedule.programs[static_cast<size_t>(host)].steps;
+    steps.resize(2);  // the copies of the own blocks
+    const int own = 2 * host;
+    const int other = 2 - own;
+    const auto send = [&](int rank, std::vector<int> after) {
+      steps.push_back({.kind = StepKind::kSend,
+                       .sources = {InputBlock(rank, 0)},
+                       .peer_host = 1 - host,
+                       .after = std::move(after)});
+    };
+    const auto receive = [&](int rank) {
+      steps.push_back({.kind = StepKind::kReceive,
+                       .destinations = {OutputBlock(own, rank), OutputBlock(own + 1, rank)},
+                       .peer_host = 1 - host});
+    };
+    receive(other);
+    receive(other + 1);
+    send(own, {3});  // after the other's second
+    send(own + 1, {});
+  }
+  ExpectHarm(schedule, {"deadlock: "});
+  for (HostProgram& program : schedule.programs) {
+    program.steps[3].path = 1;
+    program.steps[5].path = 1;
+  }
+  EXPECT_TRUE(Check(schedule).ok()) << Check(schedule).ToString();
+  EXPECT_FALSE(RunOften(schedule, 50, 1));
+  EXPECT_NE(Describe(schedule).find("send input 1[0] to host 1 by path 1\n"), std::string::npos)
+      << Describe(schedule);
+}
+
 TEST(CheckTest, DeadlockByTheOrderOfMessages) {
   // Host 1 answers the second message, and host 0 sends the first one after the answer.
   Schedule schedule = RingAllGather({2, 1}, false);
@@ -257,6 +292,10 @@ TEST(CheckTest, Shapes) {
       {"unknown kind 77", [](Schedule& s) { StepOf(s, 0, 0).kind = StepKind{77}; }},
       {"has 2 sources and 1 dest", [](Schedule& s) { StepOf(s, 0, 0).kind = StepKind::kExchange; }},
       {"without a message", [](Schedule& s) { StepOf(s, 0, 0).peer_host = 1; }},
+      {"and the path 3 without a message", [](Schedule& s) { StepOf(s, 0, 0).path = 3; }},
+      {"takes path -2", [](Schedule& s) { StepOf(s, 0, 1).path = -2; }},
+      {"host 0 sends 1 messages to host 1, which receives 2",
+       [](Schedule& s) { StepOf(s, 0, 1).path = 4; }},
       {"host 0 as its peer", [](Schedule& s) { StepOf(s, 0, 1).peer_host = 0; }},
       {"host 9 as its peer", [](Schedule& s) { StepOf(s, 0, 1).peer_host = 9; }},
       {"is after step 1", [](Schedule& s) { StepOf(s, 0, 1).after = {1}; }},

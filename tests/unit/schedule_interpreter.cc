@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -180,7 +181,9 @@ class Run {
     size_t steps = 0;
     for (const HostProgram& program : schedule_.programs) steps += program.steps.size();
     tasks_.reserve(steps);  // tasks point at each other
-    std::map<std::pair<int, int>, std::pair<std::vector<Task*>, std::vector<Task*>>> directions;
+    // By sender, receiver and path: both ends of its messages.
+    std::map<std::tuple<int, int, int>, std::pair<std::vector<Task*>, std::vector<Task*>>>
+        directions;
     for (size_t p = 0; p < schedule_.programs.size(); ++p) {
       const HostProgram& program = schedule_.programs[p];
       const size_t first = tasks_.size();
@@ -195,9 +198,9 @@ class Run {
           task.after.push_back(&tasks_[index]);
         }
         if (step.kind == StepKind::kSend) {
-          directions[{program.host, step.peer_host}].first.push_back(&task);
+          directions[{program.host, step.peer_host, step.path}].first.push_back(&task);
         } else if (step.peer_host >= 0) {
-          directions[{step.peer_host, program.host}].second.push_back(&task);
+          directions[{step.peer_host, program.host, step.path}].second.push_back(&task);
         }
         if (!BlocksAreThere(task)) return "a block that is not there";
         const bool pairs = step.destinations.size() == step.sources.size();
@@ -205,7 +208,7 @@ class Run {
         if (step.kind == StepKind::kSend && step.sources.empty()) return "a send of nothing";
       }
     }
-    for (auto& [hosts, ends] : directions) {
+    for (auto& [direction, ends] : directions) {
       auto& [sends, receives] = ends;
       if (sends.size() != receives.size()) return "a message without a match";
       for (size_t i = 0; i < sends.size(); ++i) {

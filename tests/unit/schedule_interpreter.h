@@ -15,7 +15,7 @@ namespace harmonaize {
 ///
 /// - a step starts once what it is `after` is done, reads at its start, and writes at its end, with
 ///   other steps starting and ending in between;
-/// - the messages of a direction start in order on both sides, and arrive when they like;
+/// - the messages of a direction and path start in order on both sides, and arrive when they like;
 /// - a send ends at once, or (as the dice decide for the whole run) when its receive has started;
 /// - if schedule.in_place, a random subset of the ranks is in place.
 std::optional<std::string> RunOnce(const Schedule& schedule, std::mt19937_64& random);

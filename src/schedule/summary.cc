@@ -1,0 +1,81 @@
+#include "src/schedule/summary.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "src/schedule/step_graph.h"
+
+namespace harmonaize {
+namespace {
+
+/// Every step's number of messages that have to have come before it is done; the largest of them.
+int LongestChain(const StepGraph& graph) {
+  std::vector<int> came(static_cast<size_t>(graph.size()), 0);
+  int longest = 0;
+  for (const int step : graph.order()) {
+    int& mine = came[static_cast<size_t>(step)];
+    const int first = step - graph.IndexOf(step);
+    for (const int before : graph.StepOf(step).after) {
+      mine = std::max(mine, came[static_cast<size_t>(first + before)]);
+    }
+    const int sender = graph.SenderOf(step);
+    if (sender >= 0) mine = std::max(mine, came[static_cast<size_t>(sender)] + 1);
+    longest = std::max(longest, mine);
+  }
+  return longest;
+}
+
+}  // namespace
+
+void LoadTable::Add(int from_host, int to_host, int path, uint64_t blocks) {
+  if (blocks == 0) return;
+  loads_.push_back({from_host, to_host, path, blocks});
+  // Merging when the list has doubled keeps both time and memory close to the result's.
+  constexpr size_t kLeast = 4096;
+  if (loads_.size() >= std::max(kLeast, 2 * merged_)) Merge();
+}
+
+void LoadTable::Merge() {
+  const auto key = [](const Load& load) {
+    return std::tuple(load.from_host, load.to_host, load.path);
+  };
+  std::sort(loads_.begin(), loads_.end(),
+            [&](const Load& a, const Load& b) { return key(a) < key(b); });
+  size_t kept = 0;
+  for (const Load& load : loads_) {
+    if (kept > 0 && key(loads_[kept - 1]) == key(load)) {
+      loads_[kept - 1].blocks += load.blocks;
+    } else {
+      loads_[kept++] = load;
+    }
+  }
+  loads_.resize(kept);
+  merged_ = kept;
+}
+
+std::vector<Load> LoadTable::Take() {
+  Merge();
+  return std::move(loads_);
+}
+
+Summary Summarize(const Schedule& schedule) {
+  Summary summary;
+  summary.pieces = schedule.pieces;
+  LoadTable loads;
+  for (const HostProgram& program : schedule.programs) {
+    for (const Step& step : program.steps) {
+      if (step.kind == StepKind::kSend) loads.Add(program.host, step.peer_host, step.path, 1);
+    }
+  }
+  summary.loads = loads.Take();
+  summary.hosts = CountTraffic(schedule).hosts;
+  std::sort(summary.hosts.begin(), summary.hosts.end(),
+            [](const HostTraffic& a, const HostTraffic& b) { return a.host < b.host; });
+  const Result<StepGraph> graph = StepGraph::Build(schedule);
+  if (graph.ok()) summary.dependent_messages = LongestChain(*graph);
+  return summary;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/schedule/check.h"
+#include "src/schedule/schedule.h"
+
+namespace harmonaize {
+
+/// What goes from one host to another by one path, in one direction.
+struct Load {
+  int from_host = 0;
+  int to_host = 0;
+  int path = -1;        ///< As in Step.
+  uint64_t blocks = 0;  ///< And messages: each carries one block, 1/pieces of `count` elements.
+
+  friend bool operator==(const Load&, const Load&) = default;
+};
+
+/// What a schedule costs, without its steps: enough for a cost model or a simulator of flows.
+struct Summary {
+  int pieces = 1;                  ///< A block is 1/pieces of `count` elements.
+  std::vector<Load> loads;         ///< By from_host, then to_host, then path; no empty ones.
+  std::vector<HostTraffic> hosts;  ///< By host number.
+  /// Messages on the longest chain of which each cannot be sent before the one ahead of it has
+  /// come: what latency is paid for, however many pieces follow each other.
+  int dependent_messages = 0;
+
+  friend bool operator==(const Summary&, const Summary&) = default;
+};
+
+/// Counted from the steps. Outline::Summarize gives the same without them. The schedule must have
+/// passed Check.
+Summary Summarize(const Schedule& schedule);
+
+/// Adds up loads, in any order and number; the helper of the outlines.
+class LoadTable {
+ public:
+  void Add(int from_host, int to_host, int path, uint64_t blocks);
+  /// Sorted and merged.
+  std::vector<Load> Take();
+
+ private:
+  void Merge();
+
+  std::vector<Load> loads_;
+  size_t merged_ = 0;  // of loads_, how many were there after the last Merge
+};
+
+}  // namespace harmonaize
