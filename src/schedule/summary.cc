@@ -29,9 +29,9 @@ int LongestChain(const StepGraph& graph) {
 
 }  // namespace
 
-void LoadTable::Add(int from_host, int to_host, int path, uint64_t blocks) {
-  if (blocks == 0) return;
-  loads_.push_back({from_host, to_host, path, blocks});
+void LoadTable::Add(const Load& load) {
+  if (load.blocks == 0) return;
+  loads_.push_back(load);
   // Merging when the list has doubled keeps both time and memory close to the result's.
   constexpr size_t kLeast = 4096;
   if (loads_.size() >= std::max(kLeast, 2 * merged_)) Merge();
@@ -46,7 +46,11 @@ void LoadTable::Merge() {
   size_t kept = 0;
   for (const Load& load : loads_) {
     if (kept > 0 && key(loads_[kept - 1]) == key(load)) {
-      loads_[kept - 1].blocks += load.blocks;
+      Load& same = loads_[kept - 1];
+      same.blocks += load.blocks;
+      same.earliest = std::min(same.earliest, load.earliest);
+      same.latest = std::max(same.latest, load.latest);
+      same.following = std::min(same.following, load.following);
     } else {
       loads_[kept++] = load;
     }
