@@ -65,8 +65,8 @@ void PrintCandidates(const PlanReport& report, std::string* text) {
   for (const PlannedSize& size : report.sizes) {
     if (size.plans.size() < 2) continue;
     *text += "\n";
-    TextTable table({HumanBytes(size.bytes), "predicted", "of bound", "latency", "network", "memory",
-                     "handling"},
+    TextTable table({HumanBytes(size.bytes), "predicted", "of bound", "latency", "fill", "network",
+                     "memory", "handling"},
                     1);
     const size_t shown = std::min(report.most_plans, size.plans.size());
     for (size_t i = 0; i < shown; ++i) {
@@ -74,7 +74,7 @@ void PrintCandidates(const PlanReport& report, std::string* text) {
       const Prediction& why = plan.prediction;
       table.Add({DescribePlan(*report.planner, plan), HumanTime(why.seconds),
                  Percent(size.bound_seconds, why.seconds), HumanTime(why.latency),
-                 HumanTime(std::max(why.network, why.fill)), HumanTime(why.memory),
+                 HumanTime(why.fill), HumanTime(why.network), HumanTime(why.memory),
                  HumanTime(why.handling)});
     }
     if (shown < size.plans.size()) {

@@ -36,8 +36,10 @@ class Run {
         options_(options),
         rates_(CapacitiesOf(model, options.costs.payload_share)),
         waits_for_(table.waits_for),
-        ends_ready_(table.messages.size(), 0),
-        parts_left_(table.messages.size(), 0) {}
+        state_(table.messages.size(), 0),
+        parts_left_(table.messages.size(), 0),
+        memory_free_(static_cast<size_t>(model.hosts()), 0),
+        hands_free_(static_cast<size_t>(model.hosts()), 0) {}
 
   Result<Simulated> ToTheEnd() {
     for (uint32_t step = 0; step < table_.steps(); ++step) {
@@ -55,6 +57,11 @@ class Run {
   }
 
  private:
+  // Of a message.
+  static constexpr uint8_t kSendReady = 1;
+  static constexpr uint8_t kReceiveReady = 2;
+  static constexpr uint8_t kArrived = 4;
+
   struct Part {
     uint32_t message = 0;
     double bytes = 0;
@@ -68,27 +75,54 @@ class Run {
     std::vector<double> shares;
     double latency = 0;
   };
-  enum class Due : uint8_t { kStep, kMessage };
+  enum class Due : uint8_t { kStep, kGo, kCome };
   using Timer = std::tuple<double, uint64_t, Due, uint32_t>;  // time, order, what, number
 
   void Start(uint32_t step) {
     const int32_t message = table_.message_of[step];
     if (message >= 0) {
-      if (++ends_ready_[static_cast<size_t>(message)] == 2) Send(static_cast<uint32_t>(message));
+      EndIsReady(static_cast<uint32_t>(message), step);
       return;
     }
-    SetTimer(MemorySeconds(step), Due::kStep, step);
+    SetTimer(InMemory(step), Due::kStep, step);
   }
 
-  double MemorySeconds(uint32_t step) const {
-    return static_cast<double>(table_.moved[step]) / options_.costs.memory_bytes_per_second;
+  void EndIsReady(uint32_t number, uint32_t step) {
+    const StepTable::Message& message = table_.messages[number];
+    const bool eager = message.bytes <= options_.eager_bytes;
+    const bool sends = step == message.send;
+    uint8_t& state = state_[number];
+    state |= sends ? kSendReady : kReceiveReady;
+    const bool both = (state & kSendReady) != 0 && (state & kReceiveReady) != 0;
+    if (eager ? sends : both) return Send(number);
+    if (!sends && (state & kArrived) != 0) Receive(number);
   }
 
-  void SetTimer(double after, Due what, uint32_t number) {
-    timers_.emplace(now_ + after, timers_set_++, what, number);
+  /// When the memory of a step's host has done it, if it begins now.
+  double InMemory(uint32_t step) {
+    const double seconds =
+        static_cast<double>(table_.moved[step]) / options_.costs.memory_bytes_per_second;
+    return Take(&memory_free_[static_cast<size_t>(table_.host_of[step])], seconds);
+  }
+
+  double Handled(int host) {
+    return Take(&hands_free_[static_cast<size_t>(host)], options_.costs.handling_seconds);
+  }
+
+  double Take(double* free, double seconds) const {
+    *free = std::max(*free, now_) + seconds;
+    return *free;
+  }
+
+  void SetTimer(double at, Due what, uint32_t number) {
+    timers_.emplace(at, timers_set_++, what, number);
   }
 
   void Send(uint32_t number) {
+    SetTimer(Handled(table_.messages[number].from), Due::kGo, number);
+  }
+
+  void Go(uint32_t number) {
     const StepTable::Message& message = table_.messages[number];
     const Bundle& bundle = BundleOf(message);
     if (message.bytes == 0) return Sent(number);
@@ -105,8 +139,18 @@ class Run {
 
   /// The last byte has left; it comes later.
   void Sent(uint32_t number) {
+    SetTimer(now_ + BundleOf(table_.messages[number]).latency, Due::kCome, number);
+  }
+
+  void Come(uint32_t number) {
+    state_[number] |= kArrived;
+    Finish(table_.messages[number].send);
+    if ((state_[number] & kReceiveReady) != 0) Receive(number);
+  }
+
+  void Receive(uint32_t number) {
     const StepTable::Message& message = table_.messages[number];
-    SetTimer(BundleOf(message).latency + MemorySeconds(message.receive), Due::kMessage, number);
+    SetTimer(std::max(Handled(message.to), InMemory(message.receive)), Due::kStep, message.receive);
   }
 
   void Finish(uint32_t step) {
@@ -186,12 +230,11 @@ class Run {
     while (!timers_.empty() && std::get<0>(timers_.top()) <= now_ + soon) {
       const auto [time, order, what, number] = timers_.top();
       timers_.pop();
-      if (what == Due::kStep) {
-        Finish(number);
-        continue;
+      switch (what) {
+        case Due::kStep: Finish(number); break;
+        case Due::kGo: Go(number); break;
+        case Due::kCome: Come(number); break;
       }
-      Finish(table_.messages[number].send);
-      Finish(table_.messages[number].receive);
     }
   }
 
@@ -201,8 +244,11 @@ class Run {
   const SimulationOptions& options_;
   FairRates rates_;
   std::vector<uint32_t> waits_for_;   // by step
-  std::vector<uint8_t> ends_ready_;   // by message
+  std::vector<uint8_t> state_;        // by message
   std::vector<uint16_t> parts_left_;  // by message
+  // By host: until when its memory, and whoever handles its messages, has to do.
+  std::vector<double> memory_free_;
+  std::vector<double> hands_free_;
   std::map<std::tuple<int, int, int>, Bundle> bundles_;
   std::vector<Connection> connections_;
   std::vector<size_t> active_;

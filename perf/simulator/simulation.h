@@ -10,6 +10,8 @@ namespace harmonaize::simulator {
 struct SimulationOptions {
   /// Seeds the hash by which routers choose ways where no explicit path is taken.
   uint64_t draw = 0;
+  /// Messages up to this length are sent before their receive is ready.
+  uint64_t eager_bytes = uint64_t{64} << 10;
   NetworkCosts costs = {};
 };
 
@@ -21,9 +23,10 @@ struct Simulated {
 
 /// Carries a plan out, flow by flow. Each lane between two hosts is a connection, which sends one
 /// part of a message after the other; connections share links max-min fairly. A message starts when
-/// its send and its receive are ready, is dealt out over its lanes by their weights, and has come
-/// when all parts have, and the latency of a message has passed. Steps take the time that their
-/// bytes take in memory; steps of one host do not contend for it, nor for processors.
+/// its send and, unless it is short, its receive are ready, is dealt out over its lanes by their weights, and has come
+/// when all parts have, and the latency of a message has passed. A host handles one message after the
+/// other, those that it sends and those that come, and its memory serves one step after the other,
+/// in the order in which they are ready.
 ///
 /// Everything is simulated until the last step; time and memory are linear in the steps, times the
 /// connections that are active together.

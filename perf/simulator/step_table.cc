@@ -26,6 +26,7 @@ class TableMaker {
     for (const Step& step : program.steps) {
       const auto number = static_cast<uint32_t>(table_.steps());
       const uint64_t length = LengthOf(step, bytes_, pieces_);
+      table_.host_of.push_back(program.host);
       table_.waits_for.push_back(static_cast<uint32_t>(step.after.size()));
       table_.moved.push_back(length * (step.sources.size() + step.destinations.size()));
       table_.message_of.push_back(-1);

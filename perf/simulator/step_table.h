@@ -20,6 +20,7 @@ struct StepTable {
     uint64_t bytes = 0;
   };
 
+  std::vector<int32_t> host_of;      ///< By step.
   std::vector<uint32_t> waits_for;   ///< By step: so many steps of its program.
   std::vector<int32_t> message_of;   ///< By step: in messages; -1: it is none.
   std::vector<uint64_t> moved;       ///< By step: bytes read and written in memory.

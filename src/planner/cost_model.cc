@@ -62,19 +62,29 @@ HostRates RatesOfHosts(const FabricModel& model) {
   return rates;
 }
 
-void CountMessages(const std::vector<Load>& loads, size_t hosts, Footprint* footprint) {
-  std::vector<uint64_t> messages(hosts, 0);
-  std::vector<uint64_t> blocks(hosts, 0);
-  for (const Load& load : loads) {
-    // Blocks of one turn are neighbours, and go as one message.
-    const uint64_t turns = static_cast<uint64_t>(load.latest - load.earliest) + 1;
-    for (const int host : {load.from_host, load.to_host}) {
-      messages[static_cast<size_t>(host)] += std::min(load.blocks, turns);
-      blocks[static_cast<size_t>(host)] += load.blocks;
-    }
+/// Whether each load has as much in every turn, as in a ring.
+bool IsSteady(const Summary& summary) {
+  const auto turns = static_cast<uint64_t>(summary.dependent_messages);
+  return std::all_of(summary.loads.begin(), summary.loads.end(), [&](const Load& load) {
+    return static_cast<uint64_t>(load.latest - load.earliest) + 1 == turns &&
+           load.blocks % turns == 0;
+  });
+}
+
+void CountMemory(const Summary& summary, Footprint* footprint) {
+  for (const HostTraffic& host : summary.hosts) {
+    if (host.read + host.written <= footprint->memory_blocks) continue;
+    footprint->memory_blocks = host.read + host.written;
+    footprint->memory_blocks_per_message =
+        static_cast<double>(footprint->memory_blocks) /
+        static_cast<double>(std::max<uint64_t>({host.received, host.sent, 1}));
   }
-  footprint->messages = *std::max_element(messages.begin(), messages.end());
-  footprint->message_blocks = *std::max_element(blocks.begin(), blocks.end());
+}
+
+void CountMessages(const Summary& summary, Footprint* footprint) {
+  for (const HostTraffic& host : summary.hosts) {
+    footprint->messages = std::max(footprint->messages, host.sent + host.received);
+  }
 }
 
 }  // namespace
@@ -82,10 +92,9 @@ void CountMessages(const std::vector<Load>& loads, size_t hosts, Footprint* foot
 Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSpread* spread,
                         const NetworkCosts& costs) {
   Footprint footprint{.pieces = summary.pieces, .dependent_messages = summary.dependent_messages};
-  for (const HostTraffic& host : summary.hosts) {
-    footprint.memory_blocks = std::max(footprint.memory_blocks, host.read + host.written);
-  }
-  CountMessages(summary.loads, static_cast<size_t>(model.hosts()), &footprint);
+  CountMemory(summary, &footprint);
+  footprint.steady = IsSteady(summary);
+  CountMessages(summary, &footprint);
   const HostRates rates = RatesOfHosts(model);
   double slowest = 0;
   for (const Load& load : summary.loads) {
@@ -112,33 +121,46 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int pieces,
                    const NetworkCosts& costs) {
   Prediction prediction;
   const double block = static_cast<double>(bytes) / footprint.pieces;
-  const double hop = block / pieces * footprint.fill_seconds_per_byte;
+  // Of one piece of a block: over the wire, and through a host's memory.
+  const double hop = block / pieces *
+                     (footprint.fill_seconds_per_byte +
+                      footprint.memory_blocks_per_message / costs.memory_bytes_per_second);
+  const int row = footprint.dependent_messages;
   double worst = -1;
+  double longest_row = 0;
   for (const std::vector<Footprint::Busy>& draw : footprint.draws) {
     double longest = 0;
+    double waits = 0;
     for (const Footprint::Busy& busy : draw) {
       const double carried = block * busy.seconds_per_byte;
-      const double seconds = carried + busy.waits * hop;
-      if (seconds > worst) {
-        worst = seconds;
+      // A ring's row of messages is what keeps its edges busy; elsewhere it comes on top.
+      const double idle = footprint.steady ? std::max(row * hop - carried, 0.0)
+                                           : std::max(busy.waits, row) * hop;
+      if (carried + idle > worst) {
+        worst = carried + idle;
         prediction.busiest_edge = busy.edge;
       }
-      longest = std::max(longest, seconds);
+      if (carried + idle <= longest + waits) continue;
+      longest = carried;
+      waits = idle;
     }
     prediction.network += longest;
+    longest_row += waits;
   }
-  if (!footprint.draws.empty()) prediction.network /= static_cast<double>(footprint.draws.size());
-  prediction.latency = footprint.dependent_messages * footprint.message_latency;
-  prediction.fill = footprint.dependent_messages * hop;
+  if (!footprint.draws.empty()) {
+    prediction.network /= static_cast<double>(footprint.draws.size());
+    prediction.fill = longest_row / static_cast<double>(footprint.draws.size());
+  }
+  prediction.latency = row * footprint.message_latency;
   prediction.memory =
       static_cast<double>(footprint.memory_blocks) * block / costs.memory_bytes_per_second;
-  const double chunks = static_cast<double>(footprint.message_blocks) * block /
+  const double chunks = static_cast<double>(footprint.messages) * block /
                         static_cast<double>(costs.chunk_bytes);
   const double messages = static_cast<double>(footprint.messages) * pieces;
   prediction.handling = std::max(messages, chunks) * costs.handling_seconds;
-  const double moving = std::max(prediction.network, prediction.fill);
-  prediction.seconds =
-      prediction.latency + std::max(moving, std::max(prediction.memory, prediction.handling));
+  const double busy =
+      std::max(prediction.network, std::max(prediction.memory, prediction.handling));
+  prediction.seconds = prediction.latency + busy + prediction.fill;
   return prediction;
 }
 

@@ -27,10 +27,10 @@ struct NetworkCosts {
 
 /// Where a predicted time comes from. Seconds.
 struct Prediction {
-  double seconds = 0;   ///< latency + the longest of the others
+  double seconds = 0;   ///< latency + the longest of network, memory and handling + fill
   double latency = 0;   ///< Of messages that wait for each other.
-  double network = 0;   ///< The busiest edge, and what it waits for before and after.
-  double fill = 0;      ///< The longest row of messages, one block each.
+  double network = 0;   ///< The busiest edge.
+  double fill = 0;      ///< While the busiest edge has nothing to do: see docs/planning.md.
   double memory = 0;    ///< The busiest host's memory.
   double handling = 0;  ///< The busiest host's work for messages.
   int busiest_edge = -1;
@@ -44,8 +44,11 @@ struct Footprint {
   double message_latency = 0;
   double fill_seconds_per_byte = 0;  ///< Of a block between the two hosts that are slowest.
   uint64_t memory_blocks = 0;        ///< Read and written by the busiest host.
-  uint64_t messages = 0;             ///< Sent and received by the busiest host.
-  uint64_t message_blocks = 0;       ///< Blocks in them.
+  double memory_blocks_per_message = 0;  ///< Of the same, for each block that it receives.
+  /// Every pair of hosts that exchanges anything does so in each turn, equally much: nobody waits
+  /// but for the message before.
+  bool steady = false;
+  uint64_t messages = 0;             ///< Sent and received by the busiest host: blocks.
 
   struct Busy {
     int edge = -1;
