@@ -16,7 +16,8 @@ namespace harmonaize {
 namespace {
 
 constexpr char kDescription[] =
-    "Plan a collective on a fabric file, without a cluster: candidates, predicted times, the choice.";
+    "Plan a collective on a fabric file, without a cluster: candidates, predicted times, the "
+    "choice.";
 
 constexpr char kFooter[] =
     R"(For each size, all algorithms are laid on the fabric's links in the host orders, groups by rack, pieces

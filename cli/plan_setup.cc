@@ -75,7 +75,8 @@ Result<uint64_t> ParseBytes(const std::string& text) {
   const bool good = unit.empty() || unit == "iB" || unit == "B";
   constexpr uint64_t kMostBytes = uint64_t{1} << 44;
   if (parsed.ec != std::errc() || !good || value == 0 || value > kMostBytes >> shift) {
-    return InvalidArgument("'{}' is no size: write bytes as 4096, 64K, 1MiB or 1G, up to 16T", text);
+    return InvalidArgument("'{}' is no size: write bytes as 4096, 64K, 1MiB or 1G, up to 16T",
+                           text);
   }
   return value << shift;
 }

@@ -15,15 +15,15 @@ namespace harmonaize {
 
 /// What is to be planned, as a command line says it.
 struct PlanRequest {
-  std::string fabric;
-  std::vector<std::string> hosts;
+  std::string fabric = {};
+  std::vector<std::string> hosts = {};
   int ranks_per_host = 1;
   std::string collective = "AllReduce";
   int root = 0;
   bool out_of_place = false;
-  std::vector<std::string> sizes;
+  std::vector<std::string> sizes = {};
   std::string policy = "adaptive";
-  std::string plan_file;
+  std::string plan_file = {};
   bool reproducible = false;
   double message_us = 20;
   double handling_us = 1;

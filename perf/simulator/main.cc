@@ -21,7 +21,8 @@ using harmonaize::simulator::SimulationOptions;
 using Json = nlohmann::ordered_json;
 
 constexpr char kDescription[] =
-    "simulate: carry plans out on a fabric file, flow by flow, and compare with what was predicted.";
+    "simulate: carry plans out on a fabric file, flow by flow, and compare with what was "
+    "predicted.";
 
 constexpr char kFooter[] =
     R"(Connections share links max-min fairly; steps wait for each other as in the schedule; where no explicit

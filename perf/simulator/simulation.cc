@@ -118,9 +118,7 @@ class Run {
     timers_.emplace(at, timers_set_++, what, number);
   }
 
-  void Send(uint32_t number) {
-    SetTimer(Handled(table_.messages[number].from), Due::kGo, number);
-  }
+  void Send(uint32_t number) { SetTimer(Handled(table_.messages[number].from), Due::kGo, number); }
 
   void Go(uint32_t number) {
     const StepTable::Message& message = table_.messages[number];
@@ -198,8 +196,8 @@ class Run {
 
   /// To the next end of a part or timer, and what follows from it.
   void Advance() {
-    double next = timers_.empty() ? std::numeric_limits<double>::infinity()
-                                  : std::get<0>(timers_.top());
+    double next =
+        timers_.empty() ? std::numeric_limits<double>::infinity() : std::get<0>(timers_.top());
     for (size_t i = 0; i < active_.size(); ++i) {
       next = std::min(next, now_ + connections_[active_[i]].queue[0].bytes / current_[i]);
     }

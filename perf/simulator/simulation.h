@@ -23,10 +23,10 @@ struct Simulated {
 
 /// Carries a plan out, flow by flow. Each lane between two hosts is a connection, which sends one
 /// part of a message after the other; connections share links max-min fairly. A message starts when
-/// its send and, unless it is short, its receive are ready, is dealt out over its lanes by their weights, and has come
-/// when all parts have, and the latency of a message has passed. A host handles one message after the
-/// other, those that it sends and those that come, and its memory serves one step after the other,
-/// in the order in which they are ready.
+/// its send and, unless it is short, its receive are ready, is dealt out over its lanes by their
+/// weights, and has come when all parts have, and the latency of a message has passed. A host
+/// handles one message after the other, those that it sends and those that come, and its memory
+/// serves one step after the other, in the order in which they are ready.
 ///
 /// Everything is simulated until the last step; time and memory are linear in the steps, times the
 /// connections that are active together.

@@ -12,9 +12,9 @@ namespace harmonaize::simulator {
 /// meets which receive, how many bytes. Some thirty bytes a step.
 struct StepTable {
   struct Message {
-    uint32_t send = 0;     ///< Steps.
+    uint32_t send = 0;  ///< Steps.
     uint32_t receive = 0;
-    int from = 0;          ///< Hosts.
+    int from = 0;  ///< Hosts.
     int to = 0;
     int path = -1;
     uint64_t bytes = 0;
@@ -31,8 +31,8 @@ struct StepTable {
   size_t steps() const { return waits_for.size(); }
 };
 
-/// The table of an outline's programs, for a unit of `bytes` bytes. An error when sends and receives
-/// do not meet, or there are more than 2^31 steps.
+/// The table of an outline's programs, for a unit of `bytes` bytes. An error when sends and
+/// receives do not meet, or there are more than 2^31 steps.
 Result<StepTable> MakeStepTable(const Outline& outline, uint64_t bytes);
 
 }  // namespace harmonaize::simulator

@@ -63,9 +63,8 @@ Status CandidateMaker::MakeAdaptive() {
   others.push_back(OrderByRack(model_, problem));
   if (hosts_ <= options_.most_searched_hosts) others.push_back(SearchedOrder(model_, problem));
   for (HostOrder& order : others) {
-    const bool known = std::any_of(orders_.begin(), orders_.end(), [&](const HostOrder& one) {
-      return one.hosts == order.hosts;
-    });
+    const bool known = std::any_of(orders_.begin(), orders_.end(),
+                                   [&](const HostOrder& one) { return one.hosts == order.hosts; });
     if (!known) orders_.push_back(std::move(order));
   }
   groups_ = GroupsByRack(model_, problem);

@@ -134,8 +134,8 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int pieces,
     for (const Footprint::Busy& busy : draw) {
       const double carried = block * busy.seconds_per_byte;
       // A ring's row of messages is what keeps its edges busy; elsewhere it comes on top.
-      const double idle = footprint.steady ? std::max(row * hop - carried, 0.0)
-                                           : std::max(busy.waits, row) * hop;
+      const double idle =
+          footprint.steady ? std::max(row * hop - carried, 0.0) : std::max(busy.waits, row) * hop;
       if (carried + idle > worst) {
         worst = carried + idle;
         prediction.busiest_edge = busy.edge;
@@ -154,8 +154,8 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int pieces,
   prediction.latency = row * footprint.message_latency;
   prediction.memory =
       static_cast<double>(footprint.memory_blocks) * block / costs.memory_bytes_per_second;
-  const double chunks = static_cast<double>(footprint.messages) * block /
-                        static_cast<double>(costs.chunk_bytes);
+  const double chunks =
+      static_cast<double>(footprint.messages) * block / static_cast<double>(costs.chunk_bytes);
   const double messages = static_cast<double>(footprint.messages) * pieces;
   prediction.handling = std::max(messages, chunks) * costs.handling_seconds;
   const double busy =

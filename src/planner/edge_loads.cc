@@ -108,8 +108,8 @@ std::vector<EdgeLoad> LoadSpread::Expected(const std::vector<Load>& loads) {
       // Lanes of one rail follow each other.
       const Lane& lane = lanes[i];
       int weight = 0;
-      for (; i < lanes.size() && lanes[i].from_nic == lane.from_nic &&
-             lanes[i].to_nic == lane.to_nic;
+      for (;
+           i < lanes.size() && lanes[i].from_nic == lane.from_nic && lanes[i].to_nic == lane.to_nic;
            ++i) {
         weight += lanes[i].weight;
       }
@@ -164,8 +164,7 @@ Route HashedRoute(const FabricModel& model, int from, int to, const Lane& lane, 
   if (lane.path >= 0) return model.RouteOf(from, to, lane);
   const FabricModel::Way way = model.WayBy(from, to, lane.from_nic, lane.to_nic);
   const uint64_t ends = (static_cast<uint64_t>(from) << 32) | static_cast<uint64_t>(to);
-  const auto nics =
-      static_cast<uint64_t>(lane.from_nic) * 64 + static_cast<uint64_t>(lane.to_nic);
+  const auto nics = static_cast<uint64_t>(lane.from_nic) * 64 + static_cast<uint64_t>(lane.to_nic);
   const uint64_t connection = MixBits(MixBits(ends) ^ MixBits(nics ^ MixBits(draw)));
   Route route;
   if (way.first >= 0) route.push_back(way.first);

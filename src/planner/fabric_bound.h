@@ -13,10 +13,10 @@ namespace harmonaize {
 /// Up to `most_exact` hosts with ranks it is BoundOf. Beyond that, nodes that are alike are merged:
 /// the classes are those of colour refinement with one receiver set apart, and a flow through the
 /// whole fabric is a flow through the classes and back (shared out evenly over the members), so
-/// that each maximum flow, and with it each bound, is the same. One receiver of each class is looked
-/// at; that is all of them wherever hosts that cannot be told apart this way can be exchanged, as
-/// in trees and fat trees. All-to-all, gather and scatter look at the cuts around a host, a
-/// switch's hosts and a rack.
+/// that each maximum flow, and with it each bound, is the same. One receiver of each class is
+/// looked at; that is all of them wherever hosts that cannot be told apart this way can be
+/// exchanged, as in trees and fat trees. All-to-all, gather and scatter look at the cuts around a
+/// host, a switch's hosts and a rack.
 Result<double> BoundSecondsPerByte(const FabricModel& model, const Problem& problem,
                                    int most_exact = 24);
 

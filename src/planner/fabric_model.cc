@@ -296,8 +296,7 @@ bool FabricModel::AlwaysThrough(const Way& way, const std::vector<int>& nodes) c
   return true;
 }
 
-std::vector<Lane> FabricModel::LanesThrough(int from, int to,
-                                            const std::vector<int>& nodes) const {
+std::vector<Lane> FabricModel::LanesThrough(int from, int to, const std::vector<int>& nodes) const {
   std::vector<Lane> lanes;
   std::vector<int64_t> capacities;
   int64_t most = 1;

@@ -25,7 +25,8 @@ std::vector<int> ReadHosts(const std::string& key, const FabricModel& model, Tom
   for (const std::string& name : names) {
     hosts.push_back(model.HostNamed(name));
     if (hosts.back() >= 0) continue;
-    reader->Reject(key, fmt::format("the fabric has no host '{}'{}", name, DidYouMean(name, known)));
+    reader->Reject(key,
+                   fmt::format("the fabric has no host '{}'{}", name, DidYouMean(name, known)));
   }
   return hosts;
 }

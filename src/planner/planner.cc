@@ -79,7 +79,8 @@ RankedPlan Planner::BestPieces(size_t candidate, uint64_t bytes) const {
 }
 
 PlannedSize Planner::PlanFor(uint64_t bytes) const {
-  PlannedSize size{.bytes = bytes, .bound_seconds = bound_ * static_cast<double>(bytes), .plans = {}};
+  PlannedSize size{
+      .bytes = bytes, .bound_seconds = bound_ * static_cast<double>(bytes), .plans = {}};
   for (size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
     size.plans.push_back(BestPieces(candidate, bytes));
   }

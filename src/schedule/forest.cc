@@ -251,14 +251,14 @@ class TrafficCount {
       if (at_root) continue;
       host.received += flows;
       const int before = ahead + walk.DepthOf(position) - 1;
-      loads_.Add({.from_host =
-                      outline_.placement().HostAt(tree.parent[static_cast<size_t>(position)]),
-                  .to_host = host.host,
-                  .path = tree.PathOf(position),
-                  .blocks = flows,
-                  .earliest = before,
-                  .latest = before,
-                  .following = walk.HeightOf(position)});
+      loads_.Add(
+          {.from_host = outline_.placement().HostAt(tree.parent[static_cast<size_t>(position)]),
+           .to_host = host.host,
+           .path = tree.PathOf(position),
+           .blocks = flows,
+           .earliest = before,
+           .latest = before,
+           .following = walk.HeightOf(position)});
     }
   }
 

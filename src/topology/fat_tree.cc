@@ -23,8 +23,8 @@ class Writer {
   std::string Write() {
     const int leaves = (tree_.hosts + tree_.hosts_per_leaf - 1) / tree_.hosts_per_leaf;
     const int pods = (leaves + tree_.leaves_per_pod - 1) / tree_.leaves_per_pod;
-    text_ = fmt::format("# A fat tree of {} hosts: {} leaves in {} pods.\n", tree_.hosts, leaves,
-                        pods);
+    text_ =
+        fmt::format("# A fat tree of {} hosts: {} leaves in {} pods.\n", tree_.hosts, leaves, pods);
     for (int leaf = 0; leaf < leaves; ++leaf) Leaf(leaf);
     for (int pod = 0; pod < pods; ++pod) {
       const int first = pod * tree_.leaves_per_pod;
@@ -62,8 +62,7 @@ class Writer {
 
   void Cores(int pods) {
     for (int plane = 0; plane < tree_.spines_per_pod; ++plane) {
-      const std::string cores =
-          Names("core", plane * tree_.cores_per_spine, tree_.cores_per_spine);
+      const std::string cores = Names("core", plane * tree_.cores_per_spine, tree_.cores_per_spine);
       Switches(cores, "core");
       std::string spines;
       for (int pod = 0; pod < pods; ++pod) {

@@ -1,9 +1,8 @@
-#include "src/planner/cost_model.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "src/planner/cost_model.h"
 #include "src/planner/fabric_bound.h"
 #include "src/schedule/ring.h"
 #include "src/schedule/rooted_tree.h"
@@ -24,8 +23,7 @@ NetworkCosts LinksAlone() {
 }
 
 Prediction Predicted(const FabricModel& model, const OutlineResult& outline, uint64_t bytes,
-                     int pieces, const NetworkCosts& costs,
-                     PathUse use = PathUse::kWeighted) {
+                     int pieces, const NetworkCosts& costs, PathUse use = PathUse::kWeighted) {
   EXPECT_TRUE(outline.ok()) << outline.status().message();
   LoadSpread spread(model, use);
   const Footprint footprint = MakeFootprint(model, (*outline)->Summarize(), &spread, costs);

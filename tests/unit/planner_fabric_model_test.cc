@@ -1,9 +1,8 @@
-#include "src/planner/fabric_model.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "src/planner/fabric_model.h"
 #include "src/topology/fabric_routing.h"
 #include "src/topology/fat_tree.h"
 #include "tests/unit/planner_fabrics.h"
@@ -107,10 +106,9 @@ TEST(FabricModelTest, AHostThatForwardsWithoutRanksIsASwitch) {
 TEST(FabricModelTest, FindsTheLanesOfAWay) {
   const FabricModel model = ShippedFabric("two-racks");
   const auto node = [&](const char* name) { return model.fabric().FindNode(name); };
-  const std::vector<int> over_spine1 = {node("host0"), node("leaf0"), node("spine1"),
-                                        node("leaf1"), node("host2")};
-  EXPECT_EQ(model.LanesThrough(0, 2, over_spine1),
-            (std::vector<Lane>{{0, 0, 1, 1}, {1, 1, 1, 1}}));
+  const std::vector<int> over_spine1 = {node("host0"), node("leaf0"), node("spine1"), node("leaf1"),
+                                        node("host2")};
+  EXPECT_EQ(model.LanesThrough(0, 2, over_spine1), (std::vector<Lane>{{0, 0, 1, 1}, {1, 1, 1, 1}}));
   EXPECT_TRUE(model.LanesThrough(0, 2, {node("host0"), node("leaf0"), node("host2")}).empty());
 }
 

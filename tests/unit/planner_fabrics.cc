@@ -9,8 +9,8 @@
 namespace harmonaize {
 
 const std::vector<std::string>& ShippedFabrics() {
-  static const std::vector<std::string> names = {"one-rack", "rails", "ring",
-                                                 "three-racks-unequal", "two-racks"};
+  static const std::vector<std::string> names = {"one-rack", "rails", "ring", "three-racks-unequal",
+                                                 "two-racks"};
   return names;
 }
 
