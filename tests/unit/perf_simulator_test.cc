@@ -24,6 +24,22 @@ TEST(FairRatesTest, WhoIsHeldElsewhereLeavesTheRestToOthers) {
   EXPECT_EQ(rates.Of({another}), (std::vector<double>{4}));
 }
 
+// What the laboratory measures of plain transfers (docs/planning.md).
+TEST(FairRatesTest, TransfersShareASpineOrDoNot) {
+  const FabricModel model = ShippedFabric("two-racks");
+  std::vector<double> capacities;
+  for (int edge = 0; edge < model.edges(); ++edge) {
+    capacities.push_back(model.BytesPerSecond(edge));
+  }
+  FairRates rates(capacities);
+  const size_t a = rates.Add(model.RouteOf(0, 2, {.path = 0}));
+  const size_t b = rates.Add(model.RouteOf(1, 3, {.path = 0}));
+  const size_t c = rates.Add(model.RouteOf(1, 3, {.path = 1}));
+  EXPECT_EQ(rates.Of({a}), (std::vector<double>{62.5e6}));
+  EXPECT_EQ(rates.Of({a, b}), (std::vector<double>{31.25e6, 31.25e6}));
+  EXPECT_EQ(rates.Of({a, c}), (std::vector<double>{62.5e6, 62.5e6}));
+}
+
 TEST(StepTableTest, HasEveryStepOfTheSchedule) {
   const FabricModel model = ShippedFabric("one-rack");
   const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 2);
