@@ -6,6 +6,7 @@
 
 #include "cli/command_line.h"
 #include "cli/explain_command.h"
+#include "cli/plan_command.h"
 #include "cli/run_command.h"
 #include "cli/status_command.h"
 
@@ -20,6 +21,7 @@ constexpr char kFooter[] =
     "  harmonaize run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4 -c 1\n"
     "  harmonaize status\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
+    "  harmonaize plan --fabric fabric.toml --size 64M\n"
     "\n"
     "'harmonaize COMMAND --help' says more of each command.";
 
@@ -37,6 +39,7 @@ int main(int argc, char** argv) {
   harmonaize::AddRunCommand(app, command_line);
   harmonaize::AddStatusCommand(app, command_line);
   harmonaize::AddExplainCommand(app, command_line);
+  harmonaize::AddPlanCommand(app, command_line);
 
   try {
     // CLI11 takes its arguments from the back.

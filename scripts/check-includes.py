@@ -35,7 +35,8 @@ TOPS = {
     # The public headers stand alone: a user gets nothing else.
     "include": [],
     "daemon": BELOW_CLIENT,
-    "cli": TENANT_SIDE,
+    # Tenants run it, but do not load it: it may bring hwloc along.
+    "cli": LIBRARY,
     "shim": TENANT_SIDE + ["include"],
     "plugins": TENANT_SIDE + ["include"],
     "perf": ["include", "src/base", "src/numerics", "src/topology", "src/transport"],
@@ -43,10 +44,12 @@ TOPS = {
     "perf/fabric": ["cli", "src/base", "src/ipc", "src/topology"],
     # Schedules over the transport, without daemon and tenants.
     "perf/network": ["perf"] + BELOW_CLIENT,
+    # It runs plans, and reads its options as the command line does.
+    "perf/simulator": ["cli", "src/base", "src/planner", "src/schedule", "src/topology"],
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
     "tests": LIBRARY + ["include", "daemon", "cli", "shim", "plugins", "perf",
-                        "perf/fabric", "examples"],
+                        "perf/fabric", "perf/simulator", "examples"],
 }
 
 # Modules that see less than their layer would let them.

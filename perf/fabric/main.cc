@@ -5,6 +5,7 @@
 
 #include "cli/command_line.h"
 #include "perf/fabric/disturb_command.h"
+#include "perf/fabric/generate_command.h"
 #include "perf/fabric/laboratory_commands.h"
 #include "perf/fabric/measure_command.h"
 #include "perf/fabric/probe_command.h"
@@ -23,6 +24,7 @@ constexpr char kFooter[] =
     "  fabric measure host0 host2 --path 1\n"
     "  fabric run --hosts host0:2 -- all_reduce_perf -b 8 -e 16M -f 4\n"
     "  fabric disturb link-down leaf0-spine0\n"
+    "  fabric generate fat-tree --hosts 1024\n"
     "  fabric status\n"
     "  fabric down\n"
     "\n"
@@ -43,6 +45,7 @@ int main(int argc, char** argv) {
   harmonaize::fabric::AddMeasureCommands(app, command_line);
   harmonaize::fabric::AddProbeCommand(app, command_line);
   harmonaize::fabric::AddDisturbCommand(app, command_line);
+  harmonaize::fabric::AddGenerateCommand(app, command_line);
 
   try {
     // CLI11 takes its arguments from the back.

@@ -31,6 +31,7 @@ struct Algorithm {
   std::vector<Collective> collectives;
   bool in_rank_order = false;  ///< ReducesInRankOrder holds: results are reproducible.
   bool in_place = true;        ///< Carries out problems that are in place.
+  bool takes_order = false;    ///< AlgorithmOptions::order makes a difference.
   bool needs_groups = false;   ///< Refuses without AlgorithmOptions::groups.
   bool needs_fabric = false;   ///< Refuses without AlgorithmOptions::fabric.
   OutlineResult (*make)(const Problem& problem, const AlgorithmOptions& options);

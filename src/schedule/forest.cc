@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "src/schedule/program_builder.h"
@@ -208,7 +209,8 @@ class TrafficCount {
   TrafficCount(const ForestOutline& outline, Summary& summary)
       : outline_(outline), summary_(summary) {}
 
-  void Reduction(int number, uint64_t flows) {
+  /// `behind`: messages in a row that follow when the root has the result.
+  void Reduction(int number, uint64_t flows, int behind) {
     const Tree& tree = outline_.TreeAt(number);
     const TreeWalk& walk = outline_.WalkAt(number);
     for (int part = 0; part < tree.nodes(); ++part) {
@@ -224,13 +226,18 @@ class TrafficCount {
       if (at_root) continue;
       host.read += flows;
       host.sent += flows;
-      loads_.Add(outline_.HostOfPart(part),
-                 outline_.HostOfPart(tree.parent[static_cast<size_t>(part)]), tree.PathOf(part),
-                 flows);
+      loads_.Add({.from_host = outline_.HostOfPart(part),
+                  .to_host = outline_.HostOfPart(tree.parent[static_cast<size_t>(part)]),
+                  .path = tree.PathOf(part),
+                  .blocks = flows,
+                  .earliest = walk.HeightOf(part),
+                  .latest = walk.HeightOf(part),
+                  .following = walk.DepthOf(part) - 1 + behind});
     }
   }
 
-  void Broadcast(int number, bool copies, uint64_t flows) {
+  /// `ahead`: messages in a row that come before the root has the result.
+  void Broadcast(int number, bool copies, uint64_t flows, int ahead) {
     const Tree& tree = outline_.TreeAt(number);
     const TreeWalk& walk = outline_.WalkAt(number);
     for (int position = 0; position < tree.nodes(); ++position) {
@@ -243,8 +250,15 @@ class TrafficCount {
       if (!at_root || copies) host.written += flows * ranks;
       if (at_root) continue;
       host.received += flows;
-      loads_.Add(outline_.placement().HostAt(tree.parent[static_cast<size_t>(position)]), host.host,
-                 tree.PathOf(position), flows);
+      const int before = ahead + walk.DepthOf(position) - 1;
+      loads_.Add(
+          {.from_host = outline_.placement().HostAt(tree.parent[static_cast<size_t>(position)]),
+           .to_host = host.host,
+           .path = tree.PathOf(position),
+           .blocks = flows,
+           .earliest = before,
+           .latest = before,
+           .following = walk.HeightOf(position)});
     }
   }
 
@@ -277,17 +291,22 @@ Summary ForestOutline::Summarize() const {
   for (int position = 0; position < placement().hosts(); ++position) {
     summary.hosts.push_back({.host = placement().HostAt(position)});
   }
-  std::map<int, uint64_t> reductions;                   // by tree: flows that take it
-  std::map<std::pair<int, bool>, uint64_t> broadcasts;  // by tree, and whether the root copies
+  // By tree, and the height of the one that the same flows take before or after: flows.
+  std::map<std::pair<int, int>, uint64_t> reductions;
+  std::map<std::tuple<int, bool, int>, uint64_t> broadcasts;  // and whether the root copies
   for (const Flow& flow : forest_.flows) {
-    if (flow.reduce_tree >= 0) ++reductions[flow.reduce_tree];
-    if (flow.broadcast_tree >= 0) ++broadcasts[{flow.broadcast_tree, flow.reduce_tree < 0}];
+    const int up = HeightOf(flow.reduce_tree);
+    if (flow.reduce_tree >= 0) ++reductions[{flow.reduce_tree, HeightOf(flow.broadcast_tree)}];
+    if (flow.broadcast_tree >= 0) ++broadcasts[{flow.broadcast_tree, flow.reduce_tree < 0, up}];
     summary.dependent_messages = std::max(
         summary.dependent_messages, HeightOf(flow.reduce_tree) + HeightOf(flow.broadcast_tree));
   }
   TrafficCount count(*this, summary);
-  for (const auto& [tree, flows] : reductions) count.Reduction(tree, flows);
-  for (const auto& [key, flows] : broadcasts) count.Broadcast(key.first, key.second, flows);
+  for (const auto& [key, flows] : reductions) count.Reduction(key.first, flows, key.second);
+  for (const auto& [key, flows] : broadcasts) {
+    const auto& [tree, copies, ahead] = key;
+    count.Broadcast(tree, copies, flows, ahead);
+  }
   summary.loads = count.TakeLoads();
   return summary;
 }

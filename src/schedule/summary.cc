@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "src/schedule/step_graph.h"
@@ -30,24 +29,33 @@ int LongestChain(const StepGraph& graph) {
 
 }  // namespace
 
-void LoadTable::Add(int from_host, int to_host, int path, uint64_t blocks) {
-  if (blocks == 0) return;
-  loads_.push_back({from_host, to_host, path, blocks});
+void LoadTable::Add(const Load& load) {
+  if (load.blocks == 0) return;
+  loads_.push_back(load);
   // Merging when the list has doubled keeps both time and memory close to the result's.
   constexpr size_t kLeast = 4096;
   if (loads_.size() >= std::max(kLeast, 2 * merged_)) Merge();
 }
 
 void LoadTable::Merge() {
-  const auto key = [](const Load& load) {
-    return std::tuple(load.from_host, load.to_host, load.path);
+  const auto hosts = [](const Load& load) {
+    return static_cast<uint64_t>(load.from_host) << 32 | static_cast<uint32_t>(load.to_host);
   };
-  std::sort(loads_.begin(), loads_.end(),
-            [&](const Load& a, const Load& b) { return key(a) < key(b); });
+  const auto before = [&](const Load& a, const Load& b) {
+    return hosts(a) != hosts(b) ? hosts(a) < hosts(b) : a.path < b.path;
+  };
+  // What was merged before is in order.
+  const auto added = loads_.begin() + static_cast<std::ptrdiff_t>(merged_);
+  std::sort(added, loads_.end(), before);
+  std::inplace_merge(loads_.begin(), added, loads_.end(), before);
   size_t kept = 0;
   for (const Load& load : loads_) {
-    if (kept > 0 && key(loads_[kept - 1]) == key(load)) {
-      loads_[kept - 1].blocks += load.blocks;
+    if (kept > 0 && !before(loads_[kept - 1], load)) {
+      Load& same = loads_[kept - 1];
+      same.blocks += load.blocks;
+      same.earliest = std::min(same.earliest, load.earliest);
+      same.latest = std::max(same.latest, load.latest);
+      same.following = std::min(same.following, load.following);
     } else {
       loads_[kept++] = load;
     }

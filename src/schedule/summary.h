@@ -14,8 +14,20 @@ struct Load {
   int to_host = 0;
   int path = -1;        ///< As in Step.
   uint64_t blocks = 0;  ///< And messages: each carries one block, 1/pieces of `count` elements.
+  /// How many messages have to have come before one of these can be sent: the fewest and the most.
+  /// At least so many; 0 where the algorithm does not say.
+  int earliest = 0;
+  int latest = 0;
+  /// The fewest messages, each waiting for the one ahead of it, that one of these has behind it.
+  /// At least so many.
+  int following = 0;
 
-  friend bool operator==(const Load&, const Load&) = default;
+  /// Whether the same goes the same way. The bounds above are not looked at: Summarize does not
+  /// count them from steps.
+  friend bool operator==(const Load& a, const Load& b) {
+    return a.from_host == b.from_host && a.to_host == b.to_host && a.path == b.path &&
+           a.blocks == b.blocks;
+  }
 };
 
 /// What a schedule costs, without its steps: enough for a cost model or a simulator of flows.
@@ -37,7 +49,11 @@ Summary Summarize(const Schedule& schedule);
 /// Adds up loads, in any order and number; the helper of the outlines.
 class LoadTable {
  public:
-  void Add(int from_host, int to_host, int path, uint64_t blocks);
+  void Add(int from_host, int to_host, int path, uint64_t blocks) {
+    Add({from_host, to_host, path, blocks});
+  }
+  /// Messages that wait for, and are waited for by, as many others as the load says.
+  void Add(const Load& load);
   /// Sorted and merged.
   std::vector<Load> Take();
 

@@ -30,3 +30,7 @@ if(HARMONAIZE_BUILD_PERF)
   set_tests_properties(perf_compare_run PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION
                                                                "failed;left out")
 endif()
+if(HARMONAIZE_BUILD_PERF)
+  harmonaize_unit_test(perf_simulator_test SOURCES perf_simulator_test.cc
+                       LINKS harmonaize_simulator planner_fabrics)
+endif()

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "src/schedule/check.h"
+#include "src/schedule/step_graph.h"
 #include "tests/unit/schedule_interpreter.h"
 
 namespace harmonaize {
@@ -60,6 +64,70 @@ std::vector<std::vector<int>> SomeGroups(const std::vector<int>& host_of_rank, i
   return groups;
 }
 
+namespace {
+
+/// By load: the fewest messages before a send and behind a receive, counted from the steps.
+struct Bounds {
+  int earliest = std::numeric_limits<int>::max();
+  int following = std::numeric_limits<int>::max();
+};
+using LoadKey = std::tuple<int, int, int>;
+
+int HostOf(const Schedule& schedule, const StepGraph& graph, int step) {
+  return schedule.programs[static_cast<size_t>(graph.ProgramOf(step))].host;
+}
+
+std::map<LoadKey, Bounds> CountBounds(const Schedule& schedule, const StepGraph& graph) {
+  const auto size = static_cast<size_t>(graph.size());
+  std::vector<int> came(size, 0);
+  std::vector<int> behind(size, 0);
+  for (const int step : graph.order()) {
+    const int first = step - graph.IndexOf(step);
+    int& mine = came[static_cast<size_t>(step)];
+    for (const int before : graph.StepOf(step).after) {
+      mine = std::max(mine, came[static_cast<size_t>(first + before)]);
+    }
+    const int sender = graph.SenderOf(step);
+    if (sender >= 0) mine = std::max(mine, came[static_cast<size_t>(sender)] + 1);
+  }
+  for (auto step = graph.order().rbegin(); step != graph.order().rend(); ++step) {
+    const int mine = behind[static_cast<size_t>(*step)];
+    const int first = *step - graph.IndexOf(*step);
+    for (const int before : graph.StepOf(*step).after) {
+      int& theirs = behind[static_cast<size_t>(first + before)];
+      theirs = std::max(theirs, mine);
+    }
+    const int sender = graph.SenderOf(*step);
+    if (sender < 0) continue;
+    behind[static_cast<size_t>(sender)] = std::max(behind[static_cast<size_t>(sender)], mine + 1);
+  }
+  std::map<LoadKey, Bounds> bounds;
+  for (const int step : graph.order()) {
+    const int sender = graph.SenderOf(step);
+    if (sender < 0) continue;
+    const Step& send = graph.StepOf(sender);
+    Bounds& one = bounds[{HostOf(schedule, graph, sender), send.peer_host, send.path}];
+    one.earliest = std::min(one.earliest, came[static_cast<size_t>(sender)]);
+    one.following = std::min(one.following, behind[static_cast<size_t>(step)]);
+  }
+  return bounds;
+}
+
+void ExpectBoundsHold(const Summary& summary, const Schedule& schedule) {
+  const Result<StepGraph> graph = StepGraph::Build(schedule);
+  ASSERT_TRUE(graph.ok());
+  std::map<LoadKey, Bounds> bounds = CountBounds(schedule, *graph);
+  for (const Load& load : summary.loads) {
+    const Bounds& counted = bounds[{load.from_host, load.to_host, load.path}];
+    EXPECT_LE(load.earliest, counted.earliest) << Describe(schedule);
+    EXPECT_LE(load.following, counted.following) << Describe(schedule);
+    EXPECT_LE(load.earliest, load.latest);
+    EXPECT_LT(load.latest + load.following, summary.dependent_messages);
+  }
+}
+
+}  // namespace
+
 void ExpectSound(const Outline& outline, int runs) {
   const Schedule schedule = outline.Write();
   const Status status = Check(schedule);
@@ -71,6 +139,7 @@ void ExpectSound(const Outline& outline, int runs) {
   EXPECT_EQ(summary.dependent_messages, counted.dependent_messages) << Describe(schedule);
   EXPECT_EQ(summary.loads, counted.loads) << Describe(schedule);
   EXPECT_EQ(summary.hosts, counted.hosts) << Describe(schedule);
+  ExpectBoundsHold(summary, schedule);
   EXPECT_EQ(summary, counted) << Describe(schedule);
   Schedule alone = schedule;
   const int last = outline.placement().hosts() - 1;

@@ -1,0 +1,176 @@
+#include "cli/plan_setup.h"
+
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/explain_table.h"
+#include "src/base/names.h"
+#include "src/planner/plan_file.h"
+#include "src/topology/fabric_file.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+std::string CheckCollective(std::string& text) {
+  Result<std::string> name = FindCollective(text);
+  if (!name.ok()) return name.status().message();
+  text = std::move(*name);
+  return "";
+}
+
+Collective CollectiveNamed(const std::string& name) {
+  for (int i = 0; i < kCollectiveCount; ++i) {
+    if (CollectiveName(static_cast<Collective>(i)) == name) return static_cast<Collective>(i);
+  }
+  return Collective::kAllReduce;
+}
+
+Result<Problem> MakeProblem(const FabricModel& model, const PlanRequest& request) {
+  Problem problem{.collective = CollectiveNamed(request.collective), .host_of_rank = {}};
+  if (IsPointToPoint(problem.collective)) {
+    return InvalidArgument("{} is between two ranks; there is nothing to plan", request.collective);
+  }
+  Result<std::vector<int>> hosts = HostsOfRanks(model, request.hosts, request.ranks_per_host);
+  if (!hosts.ok()) return hosts.status();
+  problem.host_of_rank = *std::move(hosts);
+  problem.root = HasRoot(problem.collective) ? request.root : -1;
+  problem.in_place = !request.out_of_place;
+  return problem;
+}
+
+Result<PlannerOptions> MakeOptions(const FabricModel& model, const PlanRequest& request) {
+  PlannerOptions options{.reproducible = request.reproducible};
+  options.policy = FindPlanPolicy(request.policy).value_or(PlanPolicy::kAdaptive);
+  options.costs.message_seconds = request.message_us * 1e-6;
+  options.costs.handling_seconds = request.handling_us * 1e-6;
+  options.costs.memory_bytes_per_second = request.memory_rate * 1e9;
+  if ((options.policy == PlanPolicy::kFixed) != !request.plan_file.empty()) {
+    return InvalidArgument("--policy fixed and --plan-file go together");
+  }
+  if (options.policy != PlanPolicy::kFixed) return options;
+  Result<PlanSpec> spec = LoadPlanFile(request.plan_file, model);
+  if (!spec.ok()) return spec.status();
+  options.fixed = *std::move(spec);
+  return options;
+}
+
+}  // namespace
+
+Result<uint64_t> ParseBytes(const std::string& text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  std::string_view unit(parsed.ptr, static_cast<size_t>(end - parsed.ptr));
+  constexpr std::string_view kUnits = "KMGT";
+  int shift = 0;
+  if (!unit.empty() && kUnits.find(static_cast<char>(unit[0] & ~0x20)) != kUnits.npos) {
+    shift = 10 * (static_cast<int>(kUnits.find(static_cast<char>(unit[0] & ~0x20))) + 1);
+    unit.remove_prefix(1);
+  }
+  const bool good = unit.empty() || unit == "iB" || unit == "B";
+  constexpr uint64_t kMostBytes = uint64_t{1} << 44;
+  if (parsed.ec != std::errc() || !good || value == 0 || value > kMostBytes >> shift) {
+    return InvalidArgument("'{}' is no size: write bytes as 4096, 64K, 1MiB or 1G, up to 16T",
+                           text);
+  }
+  return value << shift;
+}
+
+Result<std::vector<int>> HostsOfRanks(const FabricModel& model,
+                                      const std::vector<std::string>& hosts, int ranks_per_host) {
+  std::vector<int> host_of_rank;
+  if (hosts.empty()) {
+    for (int host = 0; host < model.hosts(); ++host) {
+      host_of_rank.insert(host_of_rank.end(), static_cast<size_t>(ranks_per_host), host);
+    }
+  }
+  std::vector<std::string_view> names;
+  for (int host = 0; host < model.hosts(); ++host) names.push_back(model.HostName(host));
+  for (const std::string& text : hosts) {
+    const size_t colon = text.find(':');
+    const std::string name = text.substr(0, colon);
+    const int host = model.HostNamed(name);
+    if (host < 0) {
+      return InvalidArgument("the fabric has no host '{}'{}", name, DidYouMean(name, names));
+    }
+    int ranks = ranks_per_host;
+    const char* end = text.data() + text.size();
+    if (colon != std::string::npos) {
+      const auto parsed = std::from_chars(text.data() + colon + 1, end, ranks);
+      if (parsed.ec != std::errc() || parsed.ptr != end || ranks < 1 || ranks > kMostRanks) {
+        return InvalidArgument("'{}': a host's number of ranks is from 1 to {}", text, kMostRanks);
+      }
+    }
+    host_of_rank.insert(host_of_rank.end(), static_cast<size_t>(ranks), host);
+  }
+  return host_of_rank;
+}
+
+void AddPlanOptions(CLI::App& command, PlanRequest* request) {
+  command.add_option("--fabric", request->fabric, "The fabric file (docs/fabric-file.md)")
+      ->required();
+  command
+      .add_option("--hosts", request->hosts,
+                  "Hosts in the order of the ranks, separated by commas; host0:4 has 4 ranks "
+                  "(default: all)")
+      ->delimiter(',');
+  command.add_option("--ranks-per-host", request->ranks_per_host, "Ranks where none are stated")
+      ->check(CLI::Range(1, kMostRanks))
+      ->capture_default_str();
+  command.add_option("--collective", request->collective, "AllReduce, AllGather, Broadcast, ...")
+      ->transform(CLI::Validator(CheckCollective, "NAME"))
+      ->capture_default_str();
+  command.add_option("--root", request->root, "The root's rank, where there is one")
+      ->capture_default_str();
+  command.add_flag("--out-of-place", request->out_of_place,
+                   "Allow plans that cannot be run in place");
+  command
+      .add_option("--size", request->sizes,
+                  "Bytes of one unit: count times the type's size, as 64M; several with commas "
+                  "(default: powers of four from 256 to 1G)")
+      ->delimiter(',');
+  command.add_option("--policy", request->policy, "adaptive, static-ring or fixed")
+      ->check(CLI::IsMember({"adaptive", "static-ring", "fixed"}))
+      ->capture_default_str();
+  command.add_option("--plan-file", request->plan_file, "The plan, for --policy fixed");
+  command.add_flag("--reproducible", request->reproducible,
+                   "Only plans that reduce in the order of the ranks");
+  command.add_option("--message-us", request->message_us, "Of a message without data")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--handling-us", request->handling_us, "A host's work for each message")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--memory-gbps", request->memory_rate, "GB/s that a host reads and writes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+Result<PlanSetup> SetUpPlan(const PlanRequest& request) {
+  PlanSetup setup;
+  for (const std::string& text : request.sizes) {
+    const Result<uint64_t> bytes = ParseBytes(text);
+    if (!bytes.ok()) return bytes.status();
+    setup.sizes.push_back(*bytes);
+  }
+  if (setup.sizes.empty()) setup.sizes = SizeClasses();
+  Result<FabricFile> file = LoadFabricFile(request.fabric);
+  if (!file.ok()) return file.status();
+  setup.model = std::make_unique<FabricModel>(std::move(file->fabric));
+  Result<Problem> problem = MakeProblem(*setup.model, request);
+  if (!problem.ok()) return problem.status();
+  Result<PlannerOptions> options = MakeOptions(*setup.model, request);
+  if (!options.ok()) return options.status();
+  setup.options = *options;
+  Result<Planner> planner = Planner::Make(*setup.model, *std::move(problem), *std::move(options));
+  if (!planner.ok()) return planner.status();
+  setup.planner = std::make_unique<Planner>(*std::move(planner));
+  return setup;
+}
+
+}  // namespace harmonaize

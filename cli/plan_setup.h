@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/planner/planner.h"
+
+namespace CLI {
+class App;
+}
+
+namespace harmonaize {
+
+/// What is to be planned, as a command line says it.
+struct PlanRequest {
+  std::string fabric = {};
+  std::vector<std::string> hosts = {};
+  int ranks_per_host = 1;
+  std::string collective = "AllReduce";
+  int root = 0;
+  bool out_of_place = false;
+  std::vector<std::string> sizes = {};
+  std::string policy = "adaptive";
+  std::string plan_file = {};
+  bool reproducible = false;
+  double message_us = 20;
+  double handling_us = 1;
+  double memory_rate = 100;
+};
+
+/// Adds the options to a command.
+void AddPlanOptions(CLI::App& command, PlanRequest* request);
+
+/// A planner with what it borrows.
+struct PlanSetup {
+  std::unique_ptr<FabricModel> model;
+  PlannerOptions options;
+  std::unique_ptr<Planner> planner;
+  std::vector<uint64_t> sizes;
+};
+
+/// Reads the files and makes the planner. Errors name what is wrong and what would do.
+Result<PlanSetup> SetUpPlan(const PlanRequest& request);
+
+/// The host of each rank: `hosts` lists "host0" (with `ranks_per_host` ranks) and "host0:4"; ranks
+/// are numbered in this order. Empty: all hosts.
+Result<std::vector<int>> HostsOfRanks(const FabricModel& model,
+                                      const std::vector<std::string>& hosts, int ranks_per_host);
+
+/// "64M", "1GiB", "4096": bytes, in powers of 1024.
+Result<uint64_t> ParseBytes(const std::string& text);
+
+}  // namespace harmonaize

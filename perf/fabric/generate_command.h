@@ -1,0 +1,14 @@
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace CLI {
+class App;
+}
+
+namespace harmonaize::fabric {
+
+/// `fabric generate`: fabric files of any size, for planners and simulators.
+void AddGenerateCommand(CLI::App& app, CommandLine& command_line);
+
+}  // namespace harmonaize::fabric

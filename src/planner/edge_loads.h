@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "src/planner/fabric_model.h"
+#include "src/schedule/summary.h"
+
+namespace harmonaize {
+
+/// What one directed edge carries.
+struct EdgeLoad {
+  double blocks = 0;  ///< As in Load.
+  /// The fewest messages in a row before its first and after its last one.
+  int earliest = 0;
+  int following = 0;
+
+  void Add(double more, int more_earliest, int more_following);
+};
+
+/// By sending and receiving host, and Step::path >= 0: the lanes that its messages are dealt over.
+using LaneTable = std::map<std::pair<int, int>, std::vector<std::vector<Lane>>>;
+
+/// Lays the loads of a summary, whose hosts are those of the model, on edges. Messages without a
+/// path are dealt out over the lanes of `use`; those with one over the lanes of `chosen`.
+///
+/// Time is linear in the loads, and for kEcmp without a draw in the kinds of hosts and the edges:
+/// hosts of one kind are laid together.
+class LoadSpread {
+ public:
+  LoadSpread(const FabricModel& model, PathUse use, const LaneTable* chosen = nullptr);
+
+  /// What each edge carries; of what routers choose, the expectation.
+  std::vector<EdgeLoad> Expected(const std::vector<Load>& loads);
+  /// Where every connection (two NICs, and a path if any) is given its way by a hash of the
+  /// connection and `draw`, as routers do it.
+  std::vector<EdgeLoad> Hashed(const std::vector<Load>& loads, uint64_t draw);
+
+  /// The mean latency of the links that a message crosses, over all blocks.
+  double MeanLatency(const std::vector<Load>& loads, double unknown_link_seconds);
+  /// Whether any lane leaves its way to the routers where there are several.
+  bool IsHashed(const std::vector<Load>& loads);
+  /// Lanes in all: connections that the loads need.
+  size_t Connections(const std::vector<Load>& loads);
+  /// Whether any two lanes that have been asked for so far have unequal weights.
+  bool Weighs() const;
+
+ private:
+  const std::vector<Lane>& LanesOf(const Load& load);
+  void AddMiddle(const FabricModel::Way& way, int path, const EdgeLoad& load,
+                 std::vector<EdgeLoad>* edges);
+  void SpreadInjected(std::vector<EdgeLoad>* edges);
+
+  const FabricModel& model_;
+  PathUse use_;
+  const LaneTable* chosen_;
+  std::vector<std::vector<Lane>> lanes_of_kinds_;
+  std::map<std::pair<int, int>, EdgeLoad> injected_;  // by target and node
+};
+
+/// The way that a hash of the connection and `draw` gives a lane; of an explicit path, its own.
+Route HashedRoute(const FabricModel& model, int from, int to, const Lane& lane, uint64_t draw);
+
+/// A hash that is the same everywhere (splitmix64; Steele, Lea and Flood, 2014).
+uint64_t MixBits(uint64_t value);
+
+}  // namespace harmonaize

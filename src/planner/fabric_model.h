@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/schedule/capacity_graph.h"
+#include "src/schedule/host_placement.h"
+#include "src/topology/fabric.h"
+
+namespace harmonaize {
+
+/// How the traffic from one host to another is laid on the ways between them.
+enum class PathUse {
+  kEcmp = 0,  ///< One connection for each rail; routers choose its way by a hash.
+  kEven,      ///< Dealt out evenly over the rails and explicit paths.
+  kWeighted,  ///< The same, by what the narrowest link of each carries.
+};
+/// "ecmp", "even", "weighted".
+std::string_view PathUseName(PathUse use);
+
+/// One way from a host to another that a transport can be told to take: a pair of NICs, and an
+/// explicit path between them.
+struct Lane {
+  int from_nic = 0;
+  int to_nic = 0;
+  int path = -1;   ///< An explicit path of the fabric; -1: the NIC's own address (ECMP).
+  int weight = 1;  ///< Of the traffic, this by the sum over all lanes of the pair of hosts.
+
+  friend bool operator==(const Lane&, const Lane&) = default;
+};
+
+/// A fabric as planners need it: ways between hosts answered without a table of all hosts, however
+/// many hang at each switch. The ways are those of FabricRouting. Host numbers are places in
+/// Fabric::Hosts(); nodes and edges are Fabric's.
+///
+/// Deterministic: equal fabrics give equal answers everywhere. Immutable; safe to use from several
+/// threads.
+class FabricModel {
+ public:
+  /// The fabric is valid (ValidateFabric).
+  explicit FabricModel(Fabric fabric);
+
+  const Fabric& fabric() const { return fabric_; }
+  int hosts() const { return static_cast<int>(hosts_.size()); }
+  const std::string& HostName(int host) const { return NodeOf(host).name; }
+  /// -1 if there is none.
+  int HostNamed(std::string_view name) const;
+  double BytesPerSecond(int edge) const { return rates_[static_cast<size_t>(edge)]; }
+  int edges() const { return static_cast<int>(rates_.size()); }
+  /// Hosts of one rack have the same number; where the file names no racks, hosts that hang at the
+  /// same switches. Numbered in the order of their first hosts.
+  int RackOf(int host) const { return rack_of_host_[static_cast<size_t>(host)]; }
+
+  /// Hosts that hang at the same switches by equal NICs are of one kind: whatever holds between two
+  /// hosts holds between any two others of their kinds. Hosts that forward are alone in theirs.
+  int KindOf(int host) const { return kind_of_host_[static_cast<size_t>(host)]; }
+  int kinds() const { return kinds_; }
+
+  /// For the algorithms, with the fabric's nodes, and one edge for all links from one node to
+  /// another. Hosts of the placement, and others that do not forward, are hosts; others that
+  /// forward are switches.
+  CapacityGraph GraphFor(const HostPlacement& placement) const;
+  /// What a capacity of 1 stands for in it. Exact, unless the fabric's rates have so little in
+  /// common that whole numbers would be too large.
+  double CapacityUnit() const { return unit_; }
+
+  /// The rails between two hosts, and what is chosen on each: at least one lane, the same for any
+  /// two hosts of the same kinds.
+  std::vector<Lane> Lanes(int from, int to, PathUse use) const;
+  /// The edges of a lane; for one that ECMP spreads, the first of its ways by NextHops.
+  Route RouteOf(int from, int to, const Lane& lane) const;
+  /// The lanes whose traffic passes through exactly these nodes, both hosts included, weighted;
+  /// none if no explicit path does and ECMP has a choice.
+  std::vector<Lane> LanesThrough(int from, int to, const std::vector<int>& nodes) const;
+
+  /// The parts of a way by a pair of NICs: an edge that leaves the sender, any of the shortest ways
+  /// from node `start` to node `target`, an edge to the receiver. -1: has no such part.
+  struct Way {
+    int first = -1;
+    int start = -1;
+    int target = -1;  ///< -1: the cable `first` leads straight to the receiver.
+    int last = -1;
+  };
+  Way WayBy(int from, int to, int from_nic, int to_nic) const;
+  bool Leads(const Way& way) const;
+  /// The edges that leave `node` on the shortest ways to `target`; empty there.
+  std::span<const int> NextHops(int node, int target) const;
+  /// Links from `node` to `target`; -1 where no way leads.
+  int Distance(int node, int target) const;
+  /// All nodes that ways have as their target.
+  const std::vector<int>& targets() const { return targets_; }
+  int HeadOf(int edge) const { return edges_[static_cast<size_t>(edge)].to; }
+  /// The edge of `hops` that explicit path `path` takes.
+  int ChooseExplicit(std::span<const int> hops, int path) const;
+  /// Of its links' stated latencies, with `unknown` for those without.
+  double LatencyOf(const Route& route, double unknown) const;
+
+ private:
+  struct Hops {
+    size_t first = 0;
+    size_t count = 0;
+  };
+  const Node& NodeOf(int host) const {
+    return fabric_.nodes[static_cast<size_t>(hosts_[static_cast<size_t>(host)])];
+  }
+  int EdgeOut(int host, int nic) const;
+  /// Where ways to a NIC end: the switch behind it, or the host itself if it forwards.
+  int PortOf(int host, int nic) const;
+  std::vector<Lane> RailsBetween(int from, int to) const;
+  /// All of them that lead over different links, with the capacity of the narrowest.
+  struct WeighedLane {
+    Lane lane;
+    int64_t capacity = 0;
+    Route route;
+  };
+  std::vector<WeighedLane> AllLanes(int from, int to) const;
+  bool AlwaysThrough(const Way& way, const std::vector<int>& nodes) const;
+  void FindTargets();
+  void FindWays(int target);
+  void FindKinds();
+  void FindRacks();
+  void FindUnit();
+
+  Fabric fabric_;
+  std::vector<int> hosts_;  // nodes
+  std::vector<Edge> edges_;
+  std::vector<double> rates_;
+  std::vector<int> targets_;
+  std::vector<int> target_of_node_;  // in targets_; -1: none
+  std::vector<std::vector<int>> leaving_;
+  std::vector<int> distances_;  // by target, by node
+  std::vector<Hops> hops_;      // by target, by node: in pool_
+  std::vector<int> pool_;
+  std::vector<int> kind_of_host_;
+  std::vector<int> rack_of_host_;
+  std::vector<int64_t> capacities_;  // by edge
+  int kinds_ = 0;
+  double unit_ = 1;
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,101 @@
+#include "src/planner/planner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/planner/candidate_maker.h"
+#include "src/planner/fabric_bound.h"
+
+namespace harmonaize {
+namespace {
+
+// A block shorter than this is all overhead.
+constexpr uint64_t kLeastBlock = 4096;
+// Steps of a program grow with the pieces, and so does the memory that holds it.
+constexpr int kMostPieces = 8192;
+constexpr int kMostCut = 256;
+
+}  // namespace
+
+std::string_view PlanPolicyName(PlanPolicy policy) {
+  switch (policy) {
+    case PlanPolicy::kAdaptive: return "adaptive";
+    case PlanPolicy::kStaticRing: return "static-ring";
+    case PlanPolicy::kFixed: return "fixed";
+  }
+  return "unknown";
+}
+
+std::optional<PlanPolicy> FindPlanPolicy(std::string_view name) {
+  for (int i = 0; i < kPlanPolicyCount; ++i) {
+    const auto policy = static_cast<PlanPolicy>(i);
+    if (PlanPolicyName(policy) == name) return policy;
+  }
+  return std::nullopt;
+}
+
+std::vector<uint64_t> SizeClasses() {
+  std::vector<uint64_t> sizes;
+  for (uint64_t bytes = 256; bytes <= uint64_t{1} << 30; bytes *= 4) sizes.push_back(bytes);
+  return sizes;
+}
+
+Planner::Planner(const FabricModel& model, Problem problem, PlannerOptions options)
+    : model_(model),
+      problem_(std::move(problem)),
+      options_(std::move(options)),
+      graph_(model.GraphFor(HostPlacement(problem_.host_of_rank))) {}
+
+Result<Planner> Planner::Make(const FabricModel& model, Problem problem, PlannerOptions options) {
+  HZ_RETURN_IF_ERROR(CheckProblem(problem));
+  for (const int host : problem.host_of_rank) {
+    if (host < model.hosts()) continue;
+    return InvalidArgument("a rank is on host {}; the fabric has {} hosts", host, model.hosts());
+  }
+  Planner planner(model, std::move(problem), std::move(options));
+  const Result<double> bound = BoundSecondsPerByte(model, planner.problem_);
+  if (!bound.ok()) return bound.status();
+  planner.bound_ = *bound;
+  HZ_RETURN_IF_ERROR(CandidateMaker(model, planner.options_, &planner).Make());
+  return planner;
+}
+
+RankedPlan Planner::BestPieces(size_t candidate, uint64_t bytes) const {
+  const Footprint& footprint = candidates_[candidate].footprint;
+  RankedPlan best{candidate, 1, Predict(footprint, bytes, 1, options_.costs)};
+  if (options_.policy == PlanPolicy::kFixed) {
+    // The footprint was made with one piece.
+    const int pieces = options_.fixed.pieces;
+    return {candidate, pieces, Predict(footprint, bytes, pieces, options_.costs)};
+  }
+  if (options_.policy == PlanPolicy::kStaticRing) return best;
+  for (int pieces = 2; pieces <= kMostCut; pieces *= 2) {
+    const uint64_t all = static_cast<uint64_t>(footprint.pieces) * static_cast<uint64_t>(pieces);
+    if (all > kMostPieces || bytes / all < kLeastBlock) break;
+    const Prediction prediction = Predict(footprint, bytes, pieces, options_.costs);
+    if (prediction.seconds < best.prediction.seconds) best = {candidate, pieces, prediction};
+  }
+  return best;
+}
+
+PlannedSize Planner::PlanFor(uint64_t bytes) const {
+  PlannedSize size{
+      .bytes = bytes, .bound_seconds = bound_ * static_cast<double>(bytes), .plans = {}};
+  for (size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
+    size.plans.push_back(BestPieces(candidate, bytes));
+  }
+  std::stable_sort(size.plans.begin(), size.plans.end(),
+                   [](const RankedPlan& a, const RankedPlan& b) {
+                     return a.prediction.seconds < b.prediction.seconds;
+                   });
+  return size;
+}
+
+OutlineResult Planner::OutlineOf(const RankedPlan& plan) const {
+  const PlanSpec& spec = candidates_[plan.candidate].spec;
+  AlgorithmOptions options{.pieces = plan.pieces, .order = spec.order.hosts, .groups = spec.groups};
+  options.fabric = &graph_;
+  return spec.algorithm->make(problem_, options);
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/planner/planner.h"
+
+namespace harmonaize {
+
+/// The fabrics that are shipped.
+const std::vector<std::string>& ShippedFabrics();
+
+/// One of them by its name, or of a text; a test that cannot read it fails.
+FabricModel ShippedFabric(const std::string& name);
+FabricModel FabricOf(const std::string& text);
+
+/// `ranks` ranks on each host of a model, host by host.
+Problem ProblemOn(const FabricModel& model, Collective collective, int ranks = 1);
+
+/// Hosts of two-racks numbered across the racks: host0, host2, host1, host3.
+Problem AcrossTheRacks(const FabricModel& two_racks);
+
+}  // namespace harmonaize
