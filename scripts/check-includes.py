@@ -35,8 +35,8 @@ TOPS = {
     # The public headers stand alone: a user gets nothing else.
     "include": [],
     "daemon": BELOW_CLIENT,
-    # Tenants run it, but do not load it: it may bring hwloc along.
-    "cli": LIBRARY,
+    # Tenants run it, but do not load it: it may bring hwloc along. Daemons alone talk to daemons.
+    "cli": [module for module in LIBRARY if module != "src/transport"],
     "shim": TENANT_SIDE + ["include"],
     "plugins": TENANT_SIDE + ["include"],
     "perf": ["include", "src/base", "src/numerics", "src/topology", "src/transport"],
@@ -49,7 +49,7 @@ TOPS = {
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
     "tests": LIBRARY + ["include", "daemon", "cli", "shim", "plugins", "perf",
-                        "perf/fabric", "perf/simulator", "examples"],
+                        "perf/fabric", "perf/network", "perf/simulator", "examples"],
 }
 
 # Modules that see less than their layer would let them.
