@@ -16,8 +16,8 @@ constexpr double kLowSamples = 0.1;
 constexpr double kLeastSeparation = 3.5;
 constexpr double kClearSeparation = 6.5;
 // Shares of a round trip that a switch more takes, to be taken for one.
-constexpr double kLeastLonger = 0.03;
-constexpr double kClearlyLonger = 0.1;
+constexpr double kLeastLonger = 0.1;
+constexpr double kClearlyLonger = 0.3;
 // So many pairs may be bad ones.
 constexpr double kFewPairs = 0.15;
 constexpr int kMostSplits = 3;
