@@ -1,4 +1,4 @@
-// The operations. Each call fills a Request; what follows is the same for all.
+// The operations. Each call fills an Operation; what follows is the same for all.
 
 #include <algorithm>
 #include <cstring>

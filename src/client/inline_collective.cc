@@ -82,18 +82,8 @@ void InlineOperation::Publish(uint64_t piece) {
 
 void InlineOperation::TakeIn(uint64_t piece) {
   if (operation_->count == 0) return;
-  std::array<const std::byte*, kMaxInlineRanks> slots;
-  std::array<uint64_t, kMaxInlineRanks> scalars;
-  // The line of the piece, like its slot, is left alone until all have taken it in.
-  const Rendezvous place = path_->CollectiveAt(sequence_->slot + piece);
-  for (int i = 0; i < path_->ranks(); ++i) {
-    const InlineLine& line = place.line_of(i);
-    const auto index = static_cast<size_t>(i);
-    slots[index] = in_line_ ? line.data : path_->SlotOf(i, sequence_->slot + piece);
-    if (operation_->op == ReduceOperator::kPreMulSum) scalars[index] = line.scalar;
-  }
-  TakeInPiece(*operation_, PieceAt(piece), path_->rank(), path_->ranks(), slots.data(),
-              scalars.data());
+  const uint64_t slot = sequence_->slot + piece;
+  TakeInSlots(*operation_, *path_, path_->CollectiveAt(slot), slot, in_line_, PieceAt(piece));
 }
 
 // ---------------------------------------------------------------------------------------------

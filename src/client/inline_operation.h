@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "src/client/inline_data.h"
@@ -25,6 +26,22 @@ inline void WriteLine(const Operation& operation, InlineLine& line) {
   line.call.store(CallWord(operation), std::memory_order_relaxed);
   line.count.store(operation.count, std::memory_order_relaxed);
   line.scalar = operation.scalar;
+}
+
+/// Makes this rank's part of the result of a piece from what all have published in slot number
+/// `slot` or, with `in_line`, in the lines of `place`, where they met for it. Both are left alone
+/// until all have taken them in.
+inline void TakeInSlots(const Operation& operation, const InlinePath& path, const Rendezvous& place,
+                        uint64_t slot, bool in_line, const InlinePiece& piece) {
+  std::array<const std::byte*, kMaxInlineRanks> slots;
+  std::array<uint64_t, kMaxInlineRanks> scalars;
+  for (int i = 0; i < path.ranks(); ++i) {
+    const InlineLine& line = place.line_of(i);
+    const auto index = static_cast<size_t>(i);
+    slots[index] = in_line ? line.data : path.SlotOf(i, slot);
+    if (operation.op == ReduceOperator::kPreMulSum) scalars[index] = line.scalar;
+  }
+  TakeInPiece(operation, piece, path.rank(), path.ranks(), slots.data(), scalars.data());
 }
 
 /// One operation that a rank tries to carry out on the inline path. Nothing here waits: Advance is

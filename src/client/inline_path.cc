@@ -148,11 +148,6 @@ bool InlinePath::BuffersExist(const Operation& operation, uint64_t block_bytes) 
          probe_.Writable(operation.receive, blocks.receive * block_bytes);
 }
 
-Rendezvous InlinePath::PairAt(int sender, int receiver, uint64_t turn, int own) const {
-  InlinePair& pair = Pair(sender, receiver);
-  return Rendezvous(&pair.decision, &pair.send[turn % 2], sizeof pair.send, 2, own);
-}
-
 std::byte* InlinePath::PairSlot(int sender, int receiver, uint64_t slot) const {
   return base_ +
          layout_.PairSlotOffset(sender, receiver, static_cast<int>(slot % kInlinePairSlots));

@@ -58,8 +58,16 @@ class InlinePath {
 
   /// Where this rank meets the one that it sends to, or receives from, for operation number `turn`
   /// of the pair. A rank may meet itself.
-  Rendezvous SendTo(int receiver, uint64_t turn) const { return PairAt(rank_, receiver, turn, 0); }
-  Rendezvous ReceiveFrom(int sender, uint64_t turn) const { return PairAt(sender, rank_, turn, 1); }
+  Rendezvous SendTo(int receiver, uint64_t turn) const {
+    return MeetIn(Pair(rank_, receiver), turn, true);
+  }
+  Rendezvous ReceiveFrom(int sender, uint64_t turn) const {
+    return MeetIn(Pair(sender, rank_), turn, false);
+  }
+  /// The same, of a pair that is at hand.
+  static Rendezvous MeetIn(InlinePair& pair, uint64_t turn, bool sends) {
+    return Rendezvous(&pair.decision, &pair.send[turn % 2], sizeof pair.send, 2, sends ? 0 : 1);
+  }
   InlinePair& Pair(int sender, int receiver) const {
     return *reinterpret_cast<InlinePair*>(base_ + layout_.PairOffset(sender, receiver));
   }
@@ -97,7 +105,6 @@ class InlinePath {
  private:
   InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks);
   void WakeSleepers();
-  Rendezvous PairAt(int sender, int receiver, uint64_t turn, int own) const;
   enum class Inclination;
   static Inclination ReadInclination();
   bool SteeredInline(const Operation& operation, uint64_t bytes) const;

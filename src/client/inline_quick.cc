@@ -36,19 +36,6 @@ bool AllCome(Rendezvous& place, uint64_t ticket, int looks) {
   return false;
 }
 
-void TakeIn(const Operation& operation, InlinePath& path, const Rendezvous& place, uint64_t slot,
-            bool in_line) {
-  std::array<const std::byte*, kMaxInlineRanks> slots;
-  std::array<uint64_t, kMaxInlineRanks> scalars;
-  for (int i = 0; i < path.ranks(); ++i) {
-    const auto index = static_cast<size_t>(i);
-    slots[index] = in_line ? place.line_of(i).data : path.SlotOf(i, slot);
-    if (operation.op == ReduceOperator::kPreMulSum) scalars[index] = place.line_of(i).scalar;
-  }
-  TakeInPiece(operation, WholePiece(operation), path.rank(), path.ranks(), slots.data(),
-              scalars.data());
-}
-
 State TryCollective(const Operation& operation, InlinePath& path) {
   // The face has refused what would overflow.
   const uint64_t published_bytes = PublishedBytes(operation, path.ranks());
@@ -67,7 +54,7 @@ State TryCollective(const Operation& operation, InlinePath& path) {
   path.Notify();
   const int looks = path.crowded() ? kCrowdedLooks : kLooks;
   if (!AllCome(place, sequence.ticket, looks)) return State::kPosted;
-  TakeIn(operation, path, place, sequence.slot, in_line);
+  TakeInSlots(operation, path, place, sequence.slot, in_line, WholePiece(operation));
   ++sequence.ticket;
   ++sequence.slot;
   path.Count(operation.count * DataTypeSize(operation.type));
@@ -91,10 +78,7 @@ struct Transfer {
   bool done;
 
   /// Where the two ranks meet.
-  Rendezvous Place() const {
-    return Rendezvous(&pair->decision, &pair->send[sequence->slot % 2], sizeof pair->send, 2,
-                      sends ? 0 : 1);
-  }
+  Rendezvous Place() const { return InlinePath::MeetIn(*pair, sequence->slot, sends); }
 };
 
 /// Whether `operation` may go this way now; if so, `transfer` is ready to be posted.

@@ -86,12 +86,11 @@ struct Executor::Worker {
 
   /// How long to look for work from now on.
   uint64_t BeginIdleness(const Options& options) {
+    uint64_t look_ns = 0;  // if it slept and found nothing: others were faster
     if (idle_since_ns == 0) {
       idle_since_ns = MonotonicNanoseconds();
       slept = false;
       look_ns = waits.BeginWait(options.wake_up_nanoseconds);
-    } else {
-      look_ns = 0;  // it slept and found nothing: others were faster
     }
     return options.spin_nanoseconds >= 0 ? static_cast<uint64_t>(options.spin_nanoseconds)
                                          : look_ns;
@@ -105,7 +104,6 @@ struct Executor::Worker {
   // Of the thread alone.
   WaitEstimate waits;
   uint64_t idle_since_ns = 0;
-  uint64_t look_ns = 0;
   bool slept = false;
 
   const int index;

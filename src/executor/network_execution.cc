@@ -63,7 +63,7 @@ void NetworkExecution::BeginSlice(Slice& slice) {
   slice.steps_left = steps.size();
   slice.averages_left = 0;
   slice.waits_for.resize(steps.size());
-  for (size_t i = 0; i < steps.size(); ++i) slice.waits_for[i] = steps[i].waits_for;
+  for (size_t i = 0; i < steps.size(); ++i) slice.waits_for[i] = steps[i].after.size();
   slice.landings.assign(steps.size(), {});
   const size_t scratch_bytes = static_cast<size_t>(program.scratch_blocks()) * slice_bytes_;
   if (slice.scratch_bytes < scratch_bytes) {
@@ -200,7 +200,7 @@ void NetworkExecution::BeginWork(Slice& slice, int step) {
   Work* const work = TakeWork();
   work->slice = &slice;
   work->step = step;
-  AddSources(*work, slice, what);
+  AddSources(*work);
   if (what.kind == StepKind::kSend) {
     work->outputs.push_back(Buffer{.mapped = slice.landings[static_cast<size_t>(step)].at});
   } else {
@@ -218,15 +218,16 @@ void NetworkExecution::BeginWork(Slice& slice, int step) {
   RunWork(work, program, ElementsOf(slice, what), averages ? ReduceOperator::kSum : binding_.op);
 }
 
-void NetworkExecution::AddSources(Work& work, const Slice& slice, const NetworkStep& step) {
+void NetworkExecution::AddSources(Work& work) {
+  const NetworkStep& step = StepAt(work.step);
   const uint64_t one = OneBits(binding_.type);
-  if (step.kind == StepKind::kReceive || step.kind == StepKind::kReceiveReduce) {
-    const auto index = static_cast<size_t>(&step - binding_.program->steps().data());
-    work.inputs.push_back(Buffer{.mapped = slice.landings[index].at});
+  if (Receives(step.kind)) {
+    work.inputs.push_back(
+        Buffer{.mapped = work.slice->landings[static_cast<size_t>(work.step)].at});
     work.scalars.push_back(one);
   }
   for (const Block& block : step.sources) {
-    work.inputs.push_back(Resolve(slice, block));
+    work.inputs.push_back(Resolve(*work.slice, block));
     work.scalars.push_back(Scales(block) ? scalars_[static_cast<size_t>(block.rank)] : one);
   }
 }
@@ -243,14 +244,10 @@ void NetworkExecution::BeginAveraging(Slice& slice) {
     work->step = kAveraging;
     work->inputs.push_back(Resolve(slice, block));
     work->outputs.push_back(Resolve(slice, block));
-    static const NetworkProgram dividing(
-        HostProgram{.host = 0,
-                    .scratch_blocks = 0,
-                    .steps = {Step{.kind = StepKind::kReduce,
-                                   .sources = {InputBlock(0, 0)},
-                                   .destinations = {OutputBlock(0, 0)}}}},
-        1);
-    RunWork(work, &dividing.steps().front().work, elements, ReduceOperator::kAvg);
+    static const HostProgram dividing{.steps = {{.kind = StepKind::kReduce,
+                                                 .sources = {InputBlock(0, 0)},
+                                                 .destinations = {OutputBlock(0, 0)}}}};
+    RunWork(work, &dividing, elements, ReduceOperator::kAvg);
   }
   if (--slice.averages_left == 0) EndSlice(slice);
 }
@@ -308,7 +305,7 @@ FaultyBuffer NetworkExecution::FaultyBufferOf(const Work& work) const {
   const auto place = static_cast<size_t>(faulty.rank);
   if (work.step == kAveraging) return {};
   const NetworkStep& step = StepAt(work.step);
-  const size_t received = work.inputs.size() - step.sources.size();
+  const size_t received = Receives(step.kind) ? 1 : 0;
   const bool source = faulty.space == Space::kInput;
   if (source && place < received) return {};
   const Block& block = source ? step.sources[place - received] : step.destinations[place];

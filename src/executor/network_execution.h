@@ -75,9 +75,6 @@ class NetworkExecution final : private MessageListener {
   /// Whose buffer an error is about.
   const FaultyBuffer& faulty_buffer() const { return faulty_buffer_; }
 
-  /// The owner's; never looked at.
-  void* cookie = nullptr;
-
  private:
   /// Where a message comes to, or goes from.
   struct Landing {
@@ -90,7 +87,7 @@ class NetworkExecution final : private MessageListener {
     uint32_t number = 0;
     size_t steps_left = 0;
     size_t averages_left = 0;
-    std::vector<int> waits_for;     // by step
+    std::vector<size_t> waits_for;  // by step: for how many others
     std::vector<Landing> landings;  // by step
     std::unique_ptr<std::byte[]> scratch;
     size_t scratch_bytes = 0;
@@ -123,7 +120,7 @@ class NetworkExecution final : private MessageListener {
   void BeginReceive(Slice& slice, int step);
   void AfterReceive(Slice& slice, int step);
   void BeginWork(Slice& slice, int step);
-  void AddSources(Work& work, const Slice& slice, const NetworkStep& step);
+  void AddSources(Work& work);
   void BeginAveraging(Slice& slice);
   void RunWork(Work* work, const HostProgram* program, uint64_t elements, ReduceOperator op);
   void FinishWork(Work* work);

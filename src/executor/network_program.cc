@@ -8,10 +8,6 @@
 namespace harmonaize {
 namespace {
 
-bool Receives(StepKind kind) {
-  return kind == StepKind::kReceive || kind == StepKind::kReceiveReduce;
-}
-
 StepKind WorkOf(StepKind kind) {
   switch (kind) {
     case StepKind::kReduce:
@@ -24,7 +20,7 @@ StepKind WorkOf(StepKind kind) {
   return StepKind::kCopy;
 }
 
-HostProgram MakeWork(const NetworkStep& step) {
+HostProgram MakeWork(const Step& step) {
   Step work;
   work.kind = WorkOf(step.kind);
   const size_t sources = step.sources.size() + (Receives(step.kind) ? 1 : 0);
@@ -44,20 +40,12 @@ NetworkProgram::NetworkProgram(const HostProgram& program, int pieces)
     : pieces_(pieces), scratch_blocks_(program.scratch_blocks) {
   steps_.reserve(program.steps.size());
   for (const Step& step : program.steps) {
-    NetworkStep made;
-    made.kind = step.kind;
-    made.sources = step.sources;
-    made.destinations = step.destinations;
-    made.peer_host = step.peer_host;
-    made.path = step.path;
-    made.waits_for = static_cast<int>(step.after.size());
-    made.work = MakeWork(made);
     const int index = static_cast<int>(steps_.size());
     if (step.after.empty()) first_.push_back(index);
     for (const int earlier : step.after) {
       steps_[static_cast<size_t>(earlier)].successors.push_back(index);
     }
-    steps_.push_back(std::move(made));
+    steps_.push_back({step, 0, {}, MakeWork(step)});
   }
   NumberMessages();
   CollectOutputs();

@@ -8,21 +8,20 @@
 namespace harmonaize {
 
 /// A step of a program that sends and receives, as it is carried out: a message, work on this
-/// host's memory, or both. Blocks are those of the program.
-struct NetworkStep {
-  StepKind kind = StepKind::kCopy;
-  std::vector<Block> sources = {};
-  std::vector<Block> destinations = {};
-  int peer_host = -1;
-  int path = -1;
+/// host's memory, or both.
+struct NetworkStep : Step {
   uint32_t message = 0;  ///< Its number among those of its direction and path.
-  int waits_for = 0;     ///< How many steps have to be done before.
   std::vector<int> successors = {};
   /// The work, as a program of one step over buffers of their own: source i is input 0 of rank i,
   /// destination i output 0 of rank i. What was received comes before the sources; a send writes to
   /// a buffer to send from.
   HostProgram work = {};
 };
+
+/// Whether a step begins with a message from another host.
+constexpr bool Receives(StepKind kind) {
+  return kind == StepKind::kReceive || kind == StepKind::kReceiveReduce;
+}
 
 /// A host's program, made ready to be carried out again and again, with any buffers. Immutable.
 class NetworkProgram {
