@@ -9,6 +9,7 @@
 #include "cli/daemon_document.h"
 #include "cli/explain_table.h"
 #include "cli/json_view.h"
+#include "src/base/collective.h"
 
 namespace harmonaize {
 namespace {
@@ -64,9 +65,9 @@ int Show(const ExplainOptions& options) {
 
 /// Replaces what the user wrote by the collective's name; "" or what is wrong with it.
 std::string CheckCollective(std::string& text) {
-  Result<std::string> name = FindCollective(text);
-  if (!name.ok()) return name.status().message();
-  text = std::move(*name);
+  const Result<Collective> collective = FindCollective(text);
+  if (!collective.ok()) return collective.status().message();
+  text = CollectiveName(*collective);
   return "";
 }
 

@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <vector>
 
 #include "cli/human_units.h"
 #include "cli/json_view.h"
 #include "cli/text_table.h"
-#include "src/base/collective.h"
-#include "src/base/names.h"
 
 namespace harmonaize {
 namespace {
@@ -126,15 +122,6 @@ void PrintPredictions(const Json& collective, std::string* text) {
   table.Print(text);
 }
 
-std::string Plain(std::string_view name) {
-  std::string plain;
-  for (const char letter : name) {
-    if (letter == '_' || letter == '-') continue;
-    plain += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
-  return plain;
-}
-
 }  // namespace
 
 Result<std::string> ExplainTable(std::string_view document) {
@@ -156,17 +143,6 @@ Result<std::string> SelectCollective(std::string_view document, std::string_view
   }
   (*json)["collectives"] = std::move(selected);
   return json->dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Result<std::string> FindCollective(std::string_view text) {
-  std::array<std::string, kCollectiveCount> plain;
-  std::array<std::string_view, kCollectiveCount> names;
-  for (size_t i = 0; i < plain.size(); ++i) {
-    names[i] = CollectiveName(static_cast<Collective>(i));
-    plain[i] = Plain(names[i]);
-    if (plain[i] == Plain(text)) return std::string(names[i]);
-  }
-  return InvalidArgument("there is no collective '{}'{}", text, DidYouMean(text, names));
 }
 
 }  // namespace harmonaize

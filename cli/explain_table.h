@@ -23,8 +23,4 @@ Result<std::string> ExplainTable(std::string_view document);
 /// The same document without all other collectives than `name`.
 Result<std::string> SelectCollective(std::string_view document, std::string_view name);
 
-/// The collective that "AllReduce", "allreduce" or "all_reduce" means, as documents name it.
-/// kInvalidArgument, with the likely one, when there is none.
-Result<std::string> FindCollective(std::string_view text);
-
 }  // namespace harmonaize

@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/explain_table.h"
+#include "src/base/byte_size.h"
+#include "src/base/collective.h"
 #include "src/base/names.h"
 #include "src/planner/plan_file.h"
 #include "src/topology/fabric_file.h"
@@ -17,21 +19,16 @@ namespace {
 constexpr int kMostRanks = 1024;
 
 std::string CheckCollective(std::string& text) {
-  Result<std::string> name = FindCollective(text);
-  if (!name.ok()) return name.status().message();
-  text = std::move(*name);
+  const Result<Collective> collective = FindCollective(text);
+  if (!collective.ok()) return collective.status().message();
+  text = CollectiveName(*collective);
   return "";
 }
 
-Collective CollectiveNamed(const std::string& name) {
-  for (int i = 0; i < kCollectiveCount; ++i) {
-    if (CollectiveName(static_cast<Collective>(i)) == name) return static_cast<Collective>(i);
-  }
-  return Collective::kAllReduce;
-}
-
 Result<Problem> MakeProblem(const FabricModel& model, const PlanRequest& request) {
-  Problem problem{.collective = CollectiveNamed(request.collective), .host_of_rank = {}};
+  const Result<Collective> collective = FindCollective(request.collective);
+  if (!collective.ok()) return collective.status();
+  Problem problem{.collective = *collective, .host_of_rank = {}};
   if (IsPointToPoint(problem.collective)) {
     return InvalidArgument("{} is between two ranks; there is nothing to plan", request.collective);
   }
@@ -60,26 +57,6 @@ Result<PlannerOptions> MakeOptions(const FabricModel& model, const PlanRequest& 
 }
 
 }  // namespace
-
-Result<uint64_t> ParseBytes(const std::string& text) {
-  uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  std::string_view unit(parsed.ptr, static_cast<size_t>(end - parsed.ptr));
-  constexpr std::string_view kUnits = "KMGT";
-  int shift = 0;
-  if (!unit.empty() && kUnits.find(static_cast<char>(unit[0] & ~0x20)) != kUnits.npos) {
-    shift = 10 * (static_cast<int>(kUnits.find(static_cast<char>(unit[0] & ~0x20))) + 1);
-    unit.remove_prefix(1);
-  }
-  const bool good = unit.empty() || unit == "iB" || unit == "B";
-  constexpr uint64_t kMostBytes = uint64_t{1} << 44;
-  if (parsed.ec != std::errc() || !good || value == 0 || value > kMostBytes >> shift) {
-    return InvalidArgument("'{}' is no size: write bytes as 4096, 64K, 1MiB or 1G, up to 16T",
-                           text);
-  }
-  return value << shift;
-}
 
 Result<std::vector<int>> HostsOfRanks(const FabricModel& model,
                                       const std::vector<std::string>& hosts, int ranks_per_host) {

@@ -49,7 +49,4 @@ Result<PlanSetup> SetUpPlan(const PlanRequest& request);
 Result<std::vector<int>> HostsOfRanks(const FabricModel& model,
                                       const std::vector<std::string>& hosts, int ranks_per_host);
 
-/// "64M", "1GiB", "4096": bytes, in powers of 1024.
-Result<uint64_t> ParseBytes(const std::string& text);
-
 }  // namespace harmonaize

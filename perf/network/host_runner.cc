@@ -95,8 +95,9 @@ Status HostRunner::Connect() {
       if (instance == one.instance) peers[static_cast<size_t>(one.host)] = id;
     }
   }
-  port_ = std::make_unique<TransportPort>(transport_.get(), std::move(peers),
-                                          [this](const MessageName& name) { return RailOf(name); });
+  port_ = std::make_unique<TransportPort>(
+      transport_.get(), std::move(peers),
+      [this](const MessageName& name) { return rail_table_->Next(name); });
   execution_ = std::make_unique<NetworkExecution>(executor_.get(), port_.get());
   return bootstrap_->Barrier();
 }
@@ -111,17 +112,8 @@ void HostRunner::OnPeerLost(transport::PeerId /*peer*/, const std::string& reaso
 
 void HostRunner::OnControl(transport::PeerId /*peer*/, std::span<const std::byte> /*message*/) {}
 
-// Without a path a message goes by a plain address, as a transport that knows nothing of routes.
-size_t HostRunner::RailOf(const MessageName& name) const {
-  if (name.path < 0) return (name.number + name.slice) % rails_->plain_rails();
-  const auto routes = outline_->routes().find({host_, name.host});
-  if (routes == outline_->routes().end()) return 0;
-  return rails_->RailOf(host_, name.host, routes->second[static_cast<size_t>(name.path)],
-                        name.number + name.slice);
-}
-
 Status HostRunner::Run(const Operation& operation) {
-  outline_ = operation.outline;
+  rail_table_ = operation.rails;
   NetworkBinding binding;
   binding.program = operation.program;
   binding.count = operation.count;

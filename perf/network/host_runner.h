@@ -3,16 +3,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "perf/harness/bootstrap.h"
-#include "perf/network/fabric_rails.h"
 #include "src/base/status.h"
 #include "src/executor/executor.h"
+#include "src/executor/fabric_rails.h"
 #include "src/executor/network_execution.h"
+#include "src/executor/rail_table.h"
 #include "src/executor/transport_port.h"
-#include "src/schedule/outline.h"
 #include "src/transport/transport.h"
 
 namespace harmonaize::perf {
@@ -29,13 +30,13 @@ class HostRunner final : private transport::TransportEvents {
   /// Fabric hosts by process.
   const std::vector<int>& hosts() const { return hosts_; }
 
-  /// What one operation needs here. The outline numbers hosts as the fabric does.
+  /// What one operation needs here. Its messages number hosts as the fabric does.
   struct Operation {
-    const Outline* outline = nullptr;
     const NetworkProgram* program = nullptr;
+    RailTable* rails = nullptr;
     uint64_t count = 0;  ///< float32 elements of a unit.
-    std::vector<Buffer> inputs;
-    std::vector<Buffer> outputs;
+    std::span<const Buffer> inputs;
+    std::span<const Buffer> outputs;
     uint64_t slice_bytes = 0;
     int slices_at_once = 0;
   };
@@ -51,7 +52,6 @@ class HostRunner final : private transport::TransportEvents {
   void OnControl(transport::PeerId peer, std::span<const std::byte> message) override;
 
   Status Connect();
-  size_t RailOf(const MessageName& name) const;
   void Turn();
   void Sleep();
 
@@ -65,7 +65,7 @@ class HostRunner final : private transport::TransportEvents {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<TransportPort> port_;
   std::unique_ptr<NetworkExecution> execution_;
-  const Outline* outline_ = nullptr;
+  RailTable* rail_table_ = nullptr;  // of the operation
   uint64_t operation_ = 0;
   Status failure_;
 };

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "src/base/status.h"
+
 namespace harmonaize {
 
 /// The operations on a communicator. Values travel between client and daemon: append only.
@@ -23,6 +25,9 @@ inline constexpr int kCollectiveCount = 10;
 
 /// "AllReduce", "Send", ... as NCCL spells them.
 std::string_view CollectiveName(Collective collective);
+/// The collective that "AllReduce", "allreduce", "all-reduce" or "all_reduce" means.
+/// kInvalidArgument, with the likely one, when there is none.
+Result<Collective> FindCollective(std::string_view text);
 
 /// Whether the operation combines values with an operator.
 constexpr bool Reduces(Collective collective) {

@@ -9,6 +9,7 @@
 #include "src/schedule/capacity_graph.h"
 #include "src/schedule/host_placement.h"
 #include "src/topology/fabric.h"
+#include "src/topology/lane.h"
 
 namespace harmonaize {
 
@@ -20,17 +21,6 @@ enum class PathUse {
 };
 /// "ecmp", "even", "weighted".
 std::string_view PathUseName(PathUse use);
-
-/// One way from a host to another that a transport can be told to take: a pair of NICs, and an
-/// explicit path between them.
-struct Lane {
-  int from_nic = 0;
-  int to_nic = 0;
-  int path = -1;   ///< An explicit path of the fabric; -1: the NIC's own address (ECMP).
-  int weight = 1;  ///< Of the traffic, this by the sum over all lanes of the pair of hosts.
-
-  friend bool operator==(const Lane&, const Lane&) = default;
-};
 
 /// A fabric as planners need it: ways between hosts answered without a table of all hosts, however
 /// many hang at each switch. The ways are those of FabricRouting. Host numbers are places in

@@ -98,4 +98,21 @@ OutlineResult Planner::OutlineOf(const RankedPlan& plan) const {
   return spec.algorithm->make(problem_, options);
 }
 
+std::vector<MessageLanes> Planner::LanesFrom(size_t candidate, int host) const {
+  const Candidate& plan = candidates_[candidate];
+  std::vector<MessageLanes> all;
+  const HostPlacement placement(problem_.host_of_rank);
+  for (int position = 0; position < placement.hosts(); ++position) {
+    const int to = placement.HostAt(position);
+    if (to == host) continue;
+    all.push_back({to, -1, model_.Lanes(host, to, plan.spec.paths)});
+    const auto named = plan.lanes.find({host, to});
+    if (named == plan.lanes.end()) continue;
+    for (size_t path = 0; path < named->second.size(); ++path) {
+      all.push_back({to, static_cast<int>(path), named->second[path]});
+    }
+  }
+  return all;
+}
+
 }  // namespace harmonaize

@@ -85,6 +85,13 @@ struct PlannedSize {
   std::vector<RankedPlan> plans = {};
 };
 
+/// How the messages from a host to another by a Step::path (-1: those without one) are dealt out.
+struct MessageLanes {
+  int to_host = 0;
+  int path = -1;
+  std::vector<Lane> lanes = {};
+};
+
 /// Immutable after Make; borrows the model.
 class Planner {
  public:
@@ -100,6 +107,9 @@ class Planner {
   PlannedSize PlanFor(uint64_t bytes) const;
   /// The outline of one of its plans.
   OutlineResult OutlineOf(const RankedPlan& plan) const;
+  /// The lanes of all messages that a candidate's programs may send from a host, for whoever
+  /// carries them out. To all other hosts of the problem.
+  std::vector<MessageLanes> LanesFrom(size_t candidate, int host) const;
 
  private:
   friend class CandidateMaker;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/byte_size.h"
 #include "src/base/collective.h"
 #include "src/base/names.h"
 #include "src/base/status.h"
@@ -142,6 +143,28 @@ TEST(TomlReader, SurvivesAnything) {
     std::vector<int64_t> cpus;
     const Status status = ReadWorkers(text, &count, &level, &cpus);
     EXPECT_TRUE(status.ok() || !status.message().empty());
+  }
+}
+
+TEST(FindCollective, TakesAnySpelling) {
+  for (const char* text : {"AllReduce", "allreduce", "all_reduce", "ALL-REDUCE"}) {
+    const Result<Collective> collective = FindCollective(text);
+    ASSERT_TRUE(collective.ok()) << text;
+    EXPECT_EQ(*collective, Collective::kAllReduce);
+  }
+  EXPECT_EQ(*FindCollective("all-to-all"), Collective::kAllToAll);
+  const Result<Collective> wrong = FindCollective("AllRedcue");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.status().message().find("did you mean 'AllReduce'?"), std::string::npos);
+}
+
+TEST(ByteSize, IsReadInPowersOf1024) {
+  EXPECT_EQ(ParseBytes("4096").value(), 4096u);
+  EXPECT_EQ(ParseBytes("64K").value(), 65536u);
+  EXPECT_EQ(ParseBytes("1MiB").value(), 1u << 20);
+  EXPECT_EQ(ParseBytes("2g").value(), uint64_t{2} << 30);
+  for (const char* wrong : {"", "0", "x", "1X", "-1", "1.5M", "99999T", "64KK"}) {
+    EXPECT_FALSE(ParseBytes(wrong).ok()) << wrong;
   }
 }
 

@@ -92,17 +92,5 @@ TEST(SelectCollective, LeavesOutTheOthers) {
   EXPECT_NE(selected->find("Quick 9000"), std::string::npos);
 }
 
-TEST(FindCollective, TakesAnySpelling) {
-  for (const char* text : {"AllReduce", "allreduce", "all_reduce", "ALL-REDUCE"}) {
-    const Result<std::string> name = FindCollective(text);
-    ASSERT_TRUE(name.ok()) << text;
-    EXPECT_EQ(*name, "AllReduce");
-  }
-  EXPECT_EQ(*FindCollective("alltoall"), "AlltoAll");
-  const Result<std::string> wrong = FindCollective("AllRedcue");
-  ASSERT_FALSE(wrong.ok());
-  EXPECT_NE(wrong.status().message().find("did you mean 'AllReduce'?"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace harmonaize

@@ -24,16 +24,6 @@ void ExpectHolds(const std::string& text, const std::string& what) {
   EXPECT_NE(text.find(what), std::string::npos) << text;
 }
 
-TEST(PlanSetupTest, ReadsSizes) {
-  EXPECT_EQ(ParseBytes("4096").value(), 4096u);
-  EXPECT_EQ(ParseBytes("64K").value(), 65536u);
-  EXPECT_EQ(ParseBytes("1MiB").value(), 1u << 20);
-  EXPECT_EQ(ParseBytes("2g").value(), uint64_t{2} << 30);
-  for (const char* wrong : {"", "0", "x", "1X", "-1", "1.5M", "99999T", "64KK"}) {
-    EXPECT_FALSE(ParseBytes(wrong).ok()) << wrong;
-  }
-}
-
 TEST(PlanSetupTest, NumbersRanksAsTheHostsAreListed) {
   PlanRequest request{.fabric = kTwoRacks, .hosts = {"host2:2", "host0"}, .ranks_per_host = 3};
   const Result<PlanSetup> setup = SetUpPlan(request);

@@ -2,9 +2,11 @@ harmonaize_unit_test(
   executor_test
   SOURCES executor_board_test.cc executor_collectives_test.cc executor_concurrency_test.cc
           executor_cut_test.cc executor_errors_test.cc executor_network_test.cc executor_programs_test.cc
-          executor_stuck_test.cc executor_testing.cc executor_transport_port_test.cc
-          schedule_fabrics.cc
-  LINKS harmonaize_executor)
+          executor_rails_test.cc executor_stuck_test.cc executor_testing.cc
+          executor_transport_port_test.cc schedule_fabrics.cc
+  LINKS harmonaize_executor harmonaize_topology)
+target_compile_definitions(executor_test
+                           PRIVATE FABRICS_FOLDER="${PROJECT_SOURCE_DIR}/perf/fabric/fabrics")
 
 # A program of its own, because it replaces operator new.
 harmonaize_unit_test(

@@ -1,0 +1,57 @@
+#include "src/executor/fabric_rails.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace harmonaize {
+namespace {
+
+// The length of a network's prefix is left out: daemons then pair rails by their numbers.
+Result<transport::RailOptions> RailAt(const std::string& device, const std::string& address) {
+  Result<transport::NetworkAddress> parsed = transport::NetworkAddress::Parse(address);
+  if (!parsed.ok()) return parsed.status();
+  transport::RailOptions rail;
+  rail.device = device;
+  rail.address = *parsed;
+  return rail;
+}
+
+}  // namespace
+
+FabricRails::FabricRails(const Fabric& fabric) {
+  for (const int host : fabric.Hosts()) {
+    const Node& node = fabric.nodes[static_cast<size_t>(host)];
+    nics_.push_back(node.nics);
+    if (node.forwards) nics_.back().resize(1);
+    width_ = std::max(width_, nics_.back().size());
+  }
+  width_ = std::min(width_, transport::kMaxRails);
+  paths_ = std::min(static_cast<size_t>(fabric.explicit_paths), transport::kMaxRails / width_ - 1);
+}
+
+Result<std::vector<transport::RailOptions>> FabricRails::RailsOf(int host) const {
+  std::vector<transport::RailOptions> rails;
+  for (size_t rail = 0; rail < this->rails(); ++rail) {
+    const Nic& nic = nics_[static_cast<size_t>(host)][rail % width_ % NicsOf(host)];
+    const size_t path = rail / width_;  // from 1; 0: none
+    Result<transport::RailOptions> one =
+        path == 0 ? RailAt(nic.device, nic.address)
+                  : RailAt(nic.paths[path - 1].device, nic.paths[path - 1].address);
+    if (!one.ok()) return one.status();
+    rails.push_back(*std::move(one));
+  }
+  return rails;
+}
+
+int FabricRails::RailFor(int from_host, int to_host, int from_nic, int to_nic, int path) const {
+  if (path >= static_cast<int>(paths_)) return -1;
+  for (size_t place = 0; place < width_; ++place) {
+    const bool served = static_cast<int>(place % NicsOf(from_host)) == from_nic &&
+                        static_cast<int>(place % NicsOf(to_host)) == to_nic;
+    if (served) return static_cast<int>(static_cast<size_t>(path + 1) * width_ + place);
+  }
+  return -1;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/executor/fabric_rails.h"
+#include "src/executor/message_port.h"
+#include "src/topology/lane.h"
+
+namespace harmonaize {
+
+/// Which rail each message of one plan takes from a host: what TransportPort::ChooseRail asks. Made
+/// once for a plan; an answer neither allocates nor searches. For one thread.
+///
+/// Messages to one host by one Step::path are dealt over their lanes by weight, in the order in
+/// which they are sent: any few that follow each other are spread as evenly as weights allow. (To
+/// deal by their numbers would not: where slices follow each other through a program, those sent
+/// together have numbers that fall on one rail.)
+class RailTable {
+ public:
+  /// For the messages that `host` sends; it borrows the rails only while being made. Until it is
+  /// told about lanes, all messages are dealt over the rails of the NICs' own addresses.
+  RailTable(const FabricRails& rails, int host);
+
+  /// The lanes of the messages to a host by a Step::path; -1: of those without one, and of those by
+  /// paths that nothing was said about. Lanes that no rail serves are left out; if none is served,
+  /// the answer is false and nothing changes.
+  bool SetLanes(const FabricRails& rails, int to_host, int path, std::span<const Lane> lanes);
+
+  /// The rail of the next message of this name.
+  size_t Next(const MessageName& name);
+
+ private:
+  /// A row of rails to be dealt out again and again.
+  struct Deal {
+    uint32_t first = 0;  // in pool_
+    uint32_t length = 0;
+    uint32_t next = 0;
+  };
+
+  void SetRow(int to_host, int path, const std::vector<std::pair<uint8_t, int>>& weighted);
+
+  int host_;
+  std::vector<std::vector<Deal>> deals_;  // by host, by Step::path + 1; empty: as path -1
+  std::vector<uint8_t> pool_;
+};
+
+}  // namespace harmonaize
