@@ -5,7 +5,10 @@
 
 #include <algorithm>
 
+#include "daemon/cluster/remote_pairs.h"
+#include "daemon/cluster/span.h"
 #include "daemon/engine.h"
+#include "daemon/operation_text.h"
 #include "daemon/session.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -13,43 +16,23 @@
 #include "src/schedule/one_host.h"
 
 namespace harmonaize::daemon {
-namespace {
-
-std::string NameOf(const OperationDescriptor& descriptor, int rank) {
-  switch (descriptor.collective) {
-    case Collective::kSend: return fmt::format("Send {} -> {}", rank, descriptor.root);
-    case Collective::kReceive: return fmt::format("Recv {} <- {}", rank, descriptor.root);
-    default:
-      return fmt::format("{} #{}", CollectiveName(descriptor.collective), descriptor.sequence);
-  }
-}
-
-/// What a rank asked for, for a message about ranks that disagree.
-std::string RequestOf(const OperationDescriptor& descriptor) {
-  std::string text = fmt::format("{}({} x {}", CollectiveName(descriptor.collective),
-                                 descriptor.count, DataTypeName(descriptor.type));
-  if (Reduces(descriptor.collective)) {
-    text += fmt::format(", {}", ReduceOperatorName(descriptor.op));
-  }
-  if (HasRoot(descriptor.collective)) text += fmt::format(", root {}", descriptor.root);
-  return text + ")";
-}
-
-bool Agree(const OperationDescriptor& a, const OperationDescriptor& b) {
-  if (IsPointToPoint(a.collective)) return a.count == b.count && a.type == b.type;
-  return a.collective == b.collective && a.count == b.count && a.type == b.type &&
-         (!Reduces(a.collective) || a.op == b.op) && (!HasRoot(a.collective) || a.root == b.root);
-}
-
-}  // namespace
 
 Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
-                           std::vector<Member*> members)
+                           std::vector<Member*> members, std::optional<Roster> roster)
     : engine_(engine),
       id_(id),
       name_(std::move(name)),
       tenant_(tenant),
-      members_(std::move(members)) {}
+      members_(std::move(members)),
+      left_after_(members_.size(), kStays) {
+  for (const Member* member : members_) {
+    place_of_rank_.push_back(local_ranks_);
+    if (member != nullptr) ++local_ranks_;
+  }
+  if (!roster.has_value()) return;
+  span_ = std::make_unique<Span>(engine, this, *std::move(roster));
+  remote_pairs_ = std::make_unique<RemotePairs>(this, span_.get());
+}
 
 Communicator::~Communicator() = default;
 
@@ -67,22 +50,27 @@ void Communicator::Post(PostedOperation* part) {
 }
 
 void Communicator::PostCollective(PostedOperation* part) {
-  const auto absent = std::find(members_.begin(), members_.end(), nullptr);
-  if (absent != members_.end()) {
+  const uint64_t sequence = part->descriptor.sequence;
+  const auto absent = std::find_if(left_after_.begin(), left_after_.end(),
+                                   [&](uint64_t after) { return after <= sequence; });
+  if (absent != left_after_.end()) {
     part->outcome = RemoteError("rank {} has left the communicator",
-                                static_cast<int>(absent - members_.begin()));
+                                static_cast<int>(absent - left_after_.begin()));
     return;
   }
-  const uint64_t sequence = part->descriptor.sequence;
   while (sequence - window_start_ >= window_.size()) window_.push_back(nullptr);
   MatchedOperation*& operation = window_[sequence - window_start_];
   if (operation == nullptr) {
-    operation = NewOperation(members_.size());
+    operation = NewOperation(local_ranks_);
     operation->sequence = sequence;
     operation->first_arrival_ns = part->arrived_ns;
     engine_->AddWaiting();
+    if (const auto early = early_verdicts_.find(sequence); early != early_verdicts_.end()) {
+      operation->verdict = early->second;
+      early_verdicts_.erase(early);
+    }
   }
-  operation->parts[static_cast<size_t>(part->member->rank)] = part;
+  operation->parts[PlaceOf(*part)] = part;
   ++operation->arrived;
   part->matched = operation;
 }
@@ -95,6 +83,11 @@ void Communicator::PostPair(PostedOperation* part) {
   const bool sends = part->descriptor.collective == Collective::kSend;
   const int self = part->member->rank;
   const int peer = part->descriptor.root;
+  if (IsRemote(peer)) {
+    part->crosses_hosts = true;
+    engine_->AddWaiting();
+    return remote_pairs_->Post(part);
+  }
   if (member(peer) == nullptr) {
     part->outcome = RemoteError("rank {} has left the communicator", peer);
     return;
@@ -128,6 +121,7 @@ void Communicator::OnReady(PostedOperation* part) {
     engine_->Finish(part, outcome);
     return;
   }
+  if (part->crosses_hosts) return remote_pairs_->OnReady(part);
   MatchedOperation* operation = part->matched;
   if (operation == nullptr) return;  // half of a pair, alone so far
   ++operation->ready;
@@ -141,9 +135,11 @@ void Communicator::OnReady(PostedOperation* part) {
 
 // Collectives start in the order of their sequence numbers, on every rank the same.
 void Communicator::LaunchReady() {
-  while (!window_.empty() && window_.front() != nullptr && window_.front()->arrived == ranks() &&
-         window_.front()->ready == ranks()) {
+  const auto all = static_cast<int>(local_ranks_);
+  while (!window_.empty() && window_.front() != nullptr && window_.front()->arrived == all &&
+         window_.front()->ready == all) {
     MatchedOperation* operation = window_.front();
+    if (span_ != nullptr && !Prepare(operation)) return;  // until OnPlanReady
     window_.pop_front();
     ++window_start_;
     engine_->DropWaiting(1);
@@ -155,14 +151,25 @@ void Communicator::LaunchReady() {
 // Execution
 
 void Communicator::Launch(MatchedOperation* operation) {
-  Status status = CheckAgreement(*operation);
+  Status status = operation->verdict.ok() ? CheckAgreement(*operation) : operation->verdict;
   if (!status.ok()) {
+    if (span_ != nullptr) NoteEnd(*operation, status);
     FailMatched(operation, status);
     return;
   }
   if (operation->parts.front()->descriptor.count == 0) {
     in_flight_.push_back(operation);
-    OnExecuted(operation);
+    Complete(operation);
+    return;
+  }
+  const bool crosses_hosts =
+      span_ != nullptr && !IsPointToPoint(operation->parts.front()->descriptor.collective);
+  if (crosses_hosts) {
+    status = StartNetwork(operation);
+    if (!status.ok()) {
+      NoteEnd(*operation, status);
+      FailMatched(operation, status);
+    }
     return;
   }
   Bind(operation, &status);
@@ -224,6 +231,7 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
   binding.helpable = true;
   binding.node = NodeOf(*operation);
   operation->execution.cookie = operation;
+  operation->execution.on_finished = &OnExecuted;
   *status = operation->execution.Bind(binding, engine_->machine());
 }
 
@@ -245,7 +253,8 @@ int Communicator::NodeOf(const MatchedOperation& operation) {
 
 Result<InlineSegment*> Communicator::Inline() {
   const InlineConfig& config = engine_->config().inline_path;
-  if (inline_segment_ == nullptr && config.enabled && ranks() <= kMaxInlineRanks) {
+  const bool possible = config.enabled && span_ == nullptr && ranks() <= kMaxInlineRanks;
+  if (inline_segment_ == nullptr && possible) {
     const InlineLimits limits = InlineLimitsFor(config, engine_->inline_choice(), ranks());
     Result<std::unique_ptr<InlineSegment>> made =
         InlineSegment::Create(ranks(), limits, engine_->machine());
@@ -275,28 +284,48 @@ const Schedule& Communicator::PlanFor(Collective collective, int root, bool in_p
   return plans_.emplace(key, std::move(schedule)).first->second;
 }
 
-void Communicator::OnExecuted(MatchedOperation* operation) {
+void Communicator::OnExecuted(Execution* execution) {
+  auto* const operation = static_cast<MatchedOperation*>(execution->cookie);
+  operation->communicator->engine_->NoteExecuted();
+  operation->communicator->Complete(operation);
+}
+
+void Communicator::Complete(MatchedOperation* operation) {
   std::erase(in_flight_, operation);
   const bool ran = operation->parts.front()->descriptor.count > 0;
   Status outcome;
-  if (ran && !operation->execution.status().ok()) {
-    outcome = Status(operation->execution.status().code(), ExplainExecution(*operation));
-    if (outcome.code() == Code::kRemoteError) LoseFaultyRank(*operation, outcome);
+  if (ran)
+    outcome =
+        Judge(*operation, {operation->execution.status(), operation->execution.faulty_buffer()});
+  Settle(operation, outcome);
+}
+
+// What becomes of an operation that the executor or the network has ended.
+Status Communicator::Judge(const MatchedOperation& operation, const ExecutionEnd& end) {
+  Status outcome;
+  if (!end.status.ok()) {
+    outcome = Status(end.status.code(), ExplainExecution(operation, end));
+    if (outcome.code() == Code::kRemoteError) LoseFaultyRank(operation, end, outcome);
   }
-  if (ran) LoseRanksWithoutMemory(*operation);
+  LoseRanksWithoutMemory(operation);
+  return outcome;
+}
+
+void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
+  if (span_ != nullptr) NoteEnd(*operation, outcome);
   for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
   Recycle(operation);
 }
 
 // A process whose memory is gone (that is how a worker may see it end, before its socket tells), or
 // that holds up whoever touches its memory. Neither may take part in anything more.
-void Communicator::LoseFaultyRank(const MatchedOperation& operation, const Status& why) {
+void Communicator::LoseFaultyRank(const MatchedOperation& operation, const ExecutionEnd& end,
+                                  const Status& why) {
   Break(why);
-  const int faulty = operation.execution.faulty_buffer().rank;
-  if (faulty < 0) return;
-  const Session& session = *operation.parts[static_cast<size_t>(faulty)]->member->session;
+  if (end.faulty.rank < 0) return;
+  const Session& session = *operation.parts[static_cast<size_t>(end.faulty.rank)]->member->session;
   // Later: this communicator is in the middle of completing the operation.
   engine_->CutOffSoon(session.id(), "its memory cannot be reached");
 }
@@ -316,20 +345,18 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
   }
 }
 
-std::string Communicator::ExplainExecution(const MatchedOperation& operation) const {
-  const Execution& execution = operation.execution;
+std::string Communicator::ExplainExecution(const MatchedOperation& operation,
+                                           const ExecutionEnd& end) const {
   const PostedOperation& first = *operation.parts.front();
   const std::string name = NameOf(first.descriptor, first.member->rank);
-  const FaultyBuffer& faulty = execution.faulty_buffer();
-  if (faulty.rank < 0) return fmt::format("{}: {}", name, execution.status().message());
-  const PostedOperation& part = *operation.parts[static_cast<size_t>(faulty.rank)];
-  if (execution.status().code() == Code::kRemoteError) {
-    return fmt::format("{} is lost: {}", DescribeRank(part.member->rank),
-                       execution.status().message());
+  if (end.faulty.rank < 0) return fmt::format("{}: {}", name, end.status.message());
+  const PostedOperation& part = *operation.parts[static_cast<size_t>(end.faulty.rank)];
+  if (end.status.code() == Code::kRemoteError) {
+    return fmt::format("{} is lost: {}", DescribeRank(part.member->rank), end.status.message());
   }
   return fmt::format("{}: the {} buffer of rank {}: {}", name,
-                     faulty.space == Space::kInput ? "send" : "receive", part.member->rank,
-                     execution.status().message());
+                     end.faulty.space == Space::kInput ? "send" : "receive", part.member->rank,
+                     end.status.message());
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -371,22 +398,42 @@ void Communicator::FailEverything(const Status& why) {
   FailPairsWith(-1, why);
   for (MatchedOperation* operation : std::exchange(matched_pairs_, {})) FailMatched(operation, why);
   // What the workers hold ends soon, and OnExecuted then tells of the failure.
-  for (MatchedOperation* operation : in_flight_) engine_->Cancel(&operation->execution, why);
+  for (MatchedOperation* operation : in_flight_) {
+    if (operation->network == nullptr) {
+      engine_->Cancel(&operation->execution, why);
+    } else {
+      operation->network->Cancel(why);
+    }
+  }
+  if (span_ == nullptr) return;
+  for (MatchedOperation* operation : std::exchange(held_, {})) FailMatched(operation, why);
+  remote_pairs_->Fail(-1, why);
+}
+
+// Collectives that it has not posted cannot be carried out any more. Those that it has are done,
+// but in a communicator that spans hosts maybe not at this one.
+void Communicator::FailWindowFrom(uint64_t sequence, const Status& why) {
+  while (!window_.empty() && window_start_ + window_.size() > sequence) {
+    MatchedOperation* const operation = window_.back();
+    window_.pop_back();
+    if (operation == nullptr) continue;
+    engine_->DropWaiting(1);
+    FailMatched(operation, why);
+  }
 }
 
 void Communicator::Leave(int rank) {
+  const auto place = static_cast<size_t>(rank);
+  const uint64_t after = members_[place]->next_sequence;
+  left_after_[place] = after;
   if (state_ == State::kReady) {
     const Status why = RemoteError("{} has left the communicator", DescribeRank(rank));
-    for (MatchedOperation* operation : std::exchange(window_, {})) {
-      ++window_start_;
-      if (operation == nullptr) continue;
-      engine_->DropWaiting(1);
-      FailMatched(operation, why);
-    }
+    FailWindowFrom(after, why);
     FailPairsWith(rank, why);
   }
-  members_[static_cast<size_t>(rank)] = nullptr;
+  members_[place] = nullptr;
   if (inline_segment_ != nullptr) inline_segment_->Close();
+  if (span_ != nullptr) span_->TellHome(LeftMessage{span_->roster().key, rank, after});
 }
 
 void Communicator::Break(const Status& why) {
@@ -397,6 +444,7 @@ void Communicator::Break(const Status& why) {
   for (Member* rank : members_) {
     if (rank != nullptr) rank->Fail(why);
   }
+  if (span_ != nullptr) TellEnd(false, why);
   FailEverything(why);
 }
 
@@ -405,12 +453,17 @@ void Communicator::Revoke(const Status& why) {
   state_ = State::kRevoked;
   failure_ = why;
   if (inline_segment_ != nullptr) inline_segment_->Close();
+  if (span_ != nullptr) TellEnd(true, why);
   FailEverything(why);
 }
 
 bool Communicator::abandoned() const {
-  return in_flight_.empty() &&
-         std::all_of(members_.begin(), members_.end(), [](Member* m) { return m == nullptr; });
+  if (!in_flight_.empty()) return false;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const bool concerns_us = !IsRemote(rank) || span_->is_home();
+    if (concerns_us && !HasLeft(rank)) return false;
+  }
+  return true;
 }
 
 std::string Communicator::DescribeRank(int rank) const {
@@ -430,37 +483,54 @@ void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const st
 }
 
 void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
-  if (!window_.empty() && window_.front() != nullptr) {
-    MatchedOperation& operation = *window_.front();
-    const uint64_t age = now_ns - std::min(now_ns, operation.first_arrival_ns);
-    if (age >= late_after_ns && now_ns >= operation.next_report_ns) {
-      operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
-      std::vector<std::string> missing;
-      const PostedOperation* witness = nullptr;
-      for (int rank = 0; rank < ranks(); ++rank) {
-        const PostedOperation* part = operation.parts[static_cast<size_t>(rank)];
-        if (part != nullptr) witness = part;
-        if (part == nullptr || !part->ready) missing.push_back(DescribeRank(rank));
-      }
-      Notify(operation.parts,
-             fmt::format("{} has waited {:.1f} s for {}",
-                         NameOf(witness->descriptor, witness->member->rank),
-                         static_cast<double>(age) * 1e-9, fmt::join(missing, ", ")));
-    }
+  ReportLateCollective(now_ns, late_after_ns);
+  ReportLatePairs(now_ns, late_after_ns);
+  if (span_ == nullptr) return;
+  TellSlow(now_ns);
+  span_->ReportLate(now_ns, late_after_ns);
+}
+
+void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {
+  if (window_.empty() || window_.front() == nullptr) return;
+  MatchedOperation& operation = *window_.front();
+  const uint64_t age = now_ns - std::min(now_ns, operation.first_arrival_ns);
+  if (age < late_after_ns || now_ns < operation.next_report_ns) return;
+  std::vector<std::string> missing;
+  const PostedOperation* witness = nullptr;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (IsRemote(rank)) continue;
+    const PostedOperation* part = operation.parts[place_of_rank_[static_cast<size_t>(rank)]];
+    if (part != nullptr) witness = part;
+    if (part == nullptr || !part->ready) missing.push_back(DescribeRank(rank));
   }
+  if (missing.empty()) return;              // all of this host are here
+  operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
+  Notify(operation.parts, fmt::format("{} has waited {:.1f} s for {}",
+                                      NameOf(witness->descriptor, witness->member->rank),
+                                      static_cast<double>(age) * 1e-9, fmt::join(missing, ", ")));
+}
+
+void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {
   for (auto& [key, pair] : pairs_) {
     const bool sender_waits = !pair.sends.empty();
     const auto& half = sender_waits ? pair.sends : pair.receives;
     if (half.empty()) continue;
-    const uint64_t age = now_ns - std::min(now_ns, half.front()->arrived_ns);
-    if (age < late_after_ns || now_ns < pair.next_report_ns) continue;
-    pair.next_report_ns = now_ns + age;
-    PostedOperation* waiting = half.front();
-    Notify({waiting}, fmt::format("{} has waited {:.1f} s for {}",
-                                  NameOf(waiting->descriptor, waiting->member->rank),
-                                  static_cast<double>(age) * 1e-9,
-                                  DescribeRank(sender_waits ? key.second : key.first)));
+    ReportLatePart(half.front(), &pair.next_report_ns, now_ns, late_after_ns);
   }
+  if (remote_pairs_ == nullptr) return;
+  remote_pairs_->ForEachWaiting([&](PostedOperation* part) {
+    ReportLatePart(part, &part->next_report_ns, now_ns, late_after_ns);
+  });
+}
+
+void Communicator::ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
+                                  uint64_t late_after_ns) {
+  const uint64_t age = now_ns - std::min(now_ns, part->arrived_ns);
+  if (age < late_after_ns || now_ns < *next_report_ns) return;
+  *next_report_ns = now_ns + age;
+  Notify({part},
+         fmt::format("{} has waited {:.1f} s for {}", NameOf(part->descriptor, part->member->rank),
+                     static_cast<double>(age) * 1e-9, DescribeRank(part->descriptor.root)));
 }
 
 std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
@@ -469,7 +539,8 @@ std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
     if (operation == nullptr) continue;
     WaitingOperation entry;
     for (int rank = 0; rank < ranks(); ++rank) {
-      const PostedOperation* part = operation->parts[static_cast<size_t>(rank)];
+      if (IsRemote(rank)) continue;
+      const PostedOperation* part = operation->parts[place_of_rank_[static_cast<size_t>(rank)]];
       if (part != nullptr) entry.operation = NameOf(part->descriptor, rank);
       if (part == nullptr || !part->ready) entry.missing_ranks.push_back(rank);
     }
@@ -486,6 +557,12 @@ std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
       }
     }
   }
+  if (remote_pairs_ == nullptr) return waiting;
+  remote_pairs_->ForEachWaiting([&](const PostedOperation* part) {
+    waiting.push_back({NameOf(part->descriptor, part->member->rank),
+                       static_cast<double>(now_ns - std::min(now_ns, part->arrived_ns)) * 1e-9,
+                       {part->descriptor.root}});
+  });
   return waiting;
 }
 
@@ -505,7 +582,20 @@ MatchedOperation* Communicator::NewOperation(size_t parts) {
   operation->arrived = 0;
   operation->ready = 0;
   operation->next_report_ns = 0;
+  operation->plan = nullptr;
+  operation->network = nullptr;
+  operation->started_ns = 0;
+  operation->reported = false;
+  operation->verdict = Status::Ok();
   return operation;
+}
+
+size_t Communicator::PlaceOf(const PostedOperation& part) const {
+  return place_of_rank_[static_cast<size_t>(part.member->rank)];
+}
+
+bool Communicator::IsRemote(int rank) const {
+  return span_ != nullptr && !span_->roster().IsLocal(rank);
 }
 
 void Communicator::Recycle(MatchedOperation* operation) {

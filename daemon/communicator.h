@@ -4,27 +4,36 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "daemon/cluster/messages.h"
+#include "daemon/cluster/roster.h"
 #include "daemon/inline_segment.h"
 #include "daemon/member.h"
 #include "daemon/posted_operation.h"
 #include "daemon/tenant.h"
 #include "src/executor/execution.h"
+#include "src/executor/network_execution.h"
 #include "src/schedule/schedule.h"
 
 namespace harmonaize::daemon {
 
 class Engine;
+class HostPlan;
+class RemotePairs;
+class Span;
 
 /// The parts of one operation that belong together: one of every rank, or a send and its receive.
 struct MatchedOperation {
   Communicator* communicator = nullptr;
   uint64_t sequence = 0;
-  std::vector<PostedOperation*> parts;  ///< By rank; of a pair, sender then receiver.
+  /// By rank, of those on this host; of a pair, sender then receiver, or the one that is here.
+  std::vector<PostedOperation*> parts;
   int arrived = 0;
   int ready = 0;
   uint64_t first_arrival_ns = 0;
@@ -34,6 +43,15 @@ struct MatchedOperation {
   std::vector<Buffer> inputs;
   std::vector<Buffer> outputs;
   std::vector<uint64_t> scalars;
+
+  // Of one that spans hosts.
+
+  HostPlan* plan = nullptr;
+  NetworkExecution* network = nullptr;
+  uint64_t number = 0;  ///< Of the names of its messages.
+  uint64_t started_ns = 0;
+  bool reported = false;  ///< The home knows that it takes long.
+  Status verdict;         ///< The home's, when it has ended the operation.
 };
 
 /// An operation that waits for ranks, for the operator and for late notices.
@@ -49,9 +67,10 @@ class Communicator {
  public:
   enum class State { kReady, kRevoked, kBroken };
 
-  /// `members` by rank; none is null.
+  /// `members` by rank; nullptr for those on other hosts, which `roster` then tells about. Without
+  /// one all are here.
   Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
-               std::vector<Member*> members);
+               std::vector<Member*> members, std::optional<Roster> roster = {});
   ~Communicator();
 
   uint64_t id() const { return id_; }
@@ -60,7 +79,7 @@ class Communicator {
   int ranks() const { return static_cast<int>(members_.size()); }
   State state() const { return state_; }
   const Status& failure() const { return failure_; }
-  /// The rank's member; nullptr once it has left.
+  /// The rank's member; nullptr once it has left, and for ranks of other hosts.
   Member* member(int rank) const { return members_[static_cast<size_t>(rank)]; }
 
   // Operations.
@@ -69,8 +88,8 @@ class Communicator {
   void Post(PostedOperation* part);
   /// The part's stream has come this far.
   void OnReady(PostedOperation* part);
-  /// The executor has finished what Launch gave it.
-  void OnExecuted(MatchedOperation* operation);
+  /// What was given to the network has ended, see Engine::StartNetwork.
+  void OnNetworkDone(MatchedOperation* operation);
 
   // Ranks that go, and communicators that end.
 
@@ -81,9 +100,36 @@ class Communicator {
   /// The same, but the ranks stay in good standing, to split or shrink.
   void Revoke(const Status& why);
 
+  bool HasLeft(int rank) const { return left_after_[static_cast<size_t>(rank)] != kStays; }
+
+  // Between hosts (communicator_hosts.cc).
+
+  /// nullptr for a communicator of one host.
+  Span* span() { return span_.get(); }
+  const Span* span() const { return span_.get(); }
+  /// What the home, or at the home another host, says of this communicator.
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+  /// A daemon is lost, and with it the ranks it has.
+  void OnPeerLost(transport::PeerId peer);
+  /// A plan has come, or will not.
+  void OnPlanReady();
+  /// Tells the home where this host stands with a collective.
+  void TellProgress(uint64_t sequence);
+  void OnVerdict(uint64_t sequence, const Status& verdict);
+  void OnLate(uint64_t sequence, const std::string& notice);
+
+  // For RemotePairs.
+
+  Result<MatchedOperation*> StartTransfer(PostedOperation* part, HostPlan* plan, uint64_t number);
+  void CancelTransfer(MatchedOperation* operation, const Status& why);
+  /// How it went; the operation goes back to the pool.
+  Status EndTransfer(MatchedOperation* operation);
+  void FinishPart(PostedOperation* part, const Status& outcome);
+
   /// Whether an operation is being executed now.
   bool executing() const { return !in_flight_.empty(); }
-  /// Whether every rank has left and nothing is in flight: it may be destroyed.
+  /// Whether every rank has left, at the home those of other hosts too, and nothing is in flight:
+  /// it may be destroyed.
   bool abandoned() const;
 
   /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
@@ -91,6 +137,8 @@ class Communicator {
   std::vector<WaitingOperation> Waiting(uint64_t now_ns) const;
 
   uint64_t operations() const { return operations_; }
+  /// Collectives that were launched here, or ended before.
+  uint64_t collectives_begun() const { return window_start_; }
   uint64_t bytes() const { return bytes_; }
 
   /// The segment on which the ranks carry out small operations themselves, made at the first
@@ -108,7 +156,12 @@ class Communicator {
     uint64_t next_report_ns = 0;
   };
   using PairKey = std::pair<int, int>;  // sender, receiver
+  static constexpr uint64_t kStays = UINT64_MAX;
 
+  static void OnExecuted(Execution* execution);
+  void Complete(MatchedOperation* operation);
+  size_t PlaceOf(const PostedOperation& part) const;
+  void FailWindowFrom(uint64_t sequence, const Status& why);
   void PostCollective(PostedOperation* part);
   void PostPair(PostedOperation* part);
   void LaunchReady();
@@ -117,8 +170,29 @@ class Communicator {
   void Bind(MatchedOperation* operation, Status* status);
   static int NodeOf(const MatchedOperation& operation);
   void LoseRanksWithoutMemory(const MatchedOperation& operation);
-  void LoseFaultyRank(const MatchedOperation& operation, const Status& why);
-  std::string ExplainExecution(const MatchedOperation& operation) const;
+  /// How executor or network ended an operation; `faulty.rank` is a place in its parts.
+  struct ExecutionEnd {
+    Status status;
+    FaultyBuffer faulty;
+  };
+  Status Judge(const MatchedOperation& operation, const ExecutionEnd& end);
+  void Settle(MatchedOperation* operation, Status outcome);
+  void LoseFaultyRank(const MatchedOperation& operation, const ExecutionEnd& end,
+                      const Status& why);
+  std::string ExplainExecution(const MatchedOperation& operation, const ExecutionEnd& end) const;
+
+  // Of one that spans hosts.
+  bool IsRemote(int rank) const;
+  bool Prepare(MatchedOperation* operation);
+  Status StartNetwork(MatchedOperation* operation);
+  void EndNetwork(MatchedOperation* operation);
+  void OnRankLeft(int rank, uint64_t sequence);
+  void OnBroken(const BrokenMessage& broken);
+  void TellEnd(bool revoked, const Status& why);
+  void DropLeftovers(transport::PeerId peer, uint64_t collectives);
+  ProgressMessage ProgressOf(uint64_t sequence) const;
+  void NoteEnd(const MatchedOperation& operation, const Status& outcome);
+  void TellSlow(uint64_t now_ns);
 
   void FailMatched(MatchedOperation* operation, const Status& why);
   void Decide(PostedOperation* part, const Status& outcome);
@@ -129,13 +203,20 @@ class Communicator {
   void Recycle(MatchedOperation* operation);
   void Count(const MatchedOperation& operation);
   std::string DescribeRank(int rank) const;
+  void ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns);
+  void ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns);
+  void ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
+                      uint64_t late_after_ns);
   void Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice);
 
   Engine* const engine_;
   const uint64_t id_;
   const std::string name_;
   Tenant* const tenant_;
-  std::vector<Member*> members_;
+  std::vector<Member*> members_;       // by rank
+  std::vector<uint64_t> left_after_;   // by rank: after so many collectives; kStays: it has not
+  std::vector<size_t> place_of_rank_;  // in MatchedOperation::parts
+  size_t local_ranks_ = 0;
   State state_ = State::kReady;
   Status failure_;
 
@@ -151,6 +232,15 @@ class Communicator {
   std::map<std::tuple<Collective, int, bool>, Schedule> plans_;
 
   std::unique_ptr<InlineSegment> inline_segment_;
+
+  // Of one that spans hosts.
+  std::unique_ptr<Span> span_;
+  std::unique_ptr<RemotePairs> remote_pairs_;
+  std::vector<MatchedOperation*> held_;        // failed here; the home will say how it ends
+  std::map<uint64_t, Status> early_verdicts_;  // by sequence, before any rank has come
+  std::set<uint64_t> wanted_;                  // sequences that the home asked about
+  std::deque<ProgressMessage> history_;        // of the last ones that have ended
+  std::map<transport::PeerId, uint64_t> closed_;
 
   uint64_t operations_ = 0;
   uint64_t bytes_ = 0;

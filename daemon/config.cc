@@ -37,6 +37,17 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("inline.registered_bytes", -1, kMany, &config->inline_path.registered_bytes);
   reader.Integer("inline.heap_bytes", -1, kMany, &config->inline_path.heap_bytes);
   reader.Integer("inline.stream_bytes", 0, kMany, &config->inline_path.stream_bytes);
+  reader.String("cluster.address", &config->cluster.address);
+  reader.String("cluster.key_file", &config->cluster.key_file);
+  reader.Boolean("cluster.allow_unauthenticated", &config->cluster.allow_unauthenticated);
+  reader.String("cluster.fabric", &config->cluster.fabric);
+  reader.String("cluster.host", &config->cluster.host);
+  reader.Number("cluster.dead_after_seconds", 0.1, 3600, &config->cluster.dead_after_seconds);
+  reader.Choice("plans.policy", {"adaptive", "static-ring", "fixed"}, &config->plans.policy);
+  reader.String("plans.file", &config->plans.file);
+  reader.Boolean("plans.reproducible", &config->plans.reproducible);
+  reader.Integer("plans.slice_bytes", 4096, int64_t{1} << 30, &config->plans.slice_bytes);
+  reader.Integer("plans.slices_at_once", 1, 64, &config->plans.slices_at_once);
   reader.Integer("engine.spin_microseconds", -1, 1'000'000, &config->engine_spin_us);
   reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
   reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
@@ -88,6 +99,21 @@ registered_bytes = {}           # the largest block, in registered memory; -1: b
 heap_bytes = {}                 # the largest block on the heap; -1: by calibration
 stream_bytes = {}               # and no larger than this on a host stream
 
+[cluster]                       # the daemons of other hosts
+address = "{}"                  # where they reach this one, as 10.0.0.1:7400; "": it stands alone
+key_file = "{}"                 # holds the secret that all daemons share, 32 bytes or more
+allow_unauthenticated = {}      # for laboratories: do without a key
+fabric = "{}"                   # the fabric file (docs/fabric-file.md); "": one switch is assumed
+host = "{}"                     # this host's name in it; "": the one with this address
+dead_after_seconds = {}         # silence after which a daemon is taken for dead
+
+[plans]                         # how collectives between hosts are carried out
+policy = "{}"             # adaptive, static-ring (the given order, as NCCL does), fixed
+file = "{}"                     # the plan, for fixed (docs/planning.md)
+reproducible = {}               # only plans that reduce in the order of the ranks
+slice_bytes = {}                # of a block, so much is on its way as one message
+slices_at_once = {}
+
 [ranks]
 late_after_seconds = {}         # report a rank that keeps others waiting this long
 formation_timeout_seconds = {}  # give up on a communicator that has not formed
@@ -105,10 +131,13 @@ level = "{}"                    # error, warning, info, debug, trace
       config.socket_path, config.socket_mode, config.state_path, config.workers,
       config.worker_placement, fmt::join(config.worker_cpus, ", "), config.engine_spin_us,
       config.inline_path.enabled, config.inline_path.registered_bytes,
-      config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.late_after_seconds,
-      config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,
-      config.quota.regions, config.quota.region_bytes, config.quota.outstanding_operations,
-      config.log_level);
+      config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
+      config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
+      config.cluster.host, config.cluster.dead_after_seconds, config.plans.policy,
+      config.plans.file, config.plans.reproducible, config.plans.slice_bytes,
+      config.plans.slices_at_once, config.late_after_seconds, config.formation_timeout_seconds,
+      config.quota.sessions, config.quota.communicators, config.quota.regions,
+      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level);
 }
 
 }  // namespace harmonaize::daemon

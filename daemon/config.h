@@ -31,6 +31,33 @@ struct InlineConfig {
   int64_t stream_bytes = int64_t{256} << 10;
 };
 
+/// How this daemon and those of other hosts work together.
+struct ClusterConfig {
+  /// Where the others reach this daemon, "10.0.0.1:7400"; port 0 lets the kernel choose. "":
+  /// nowhere, and its ranks communicate on this host alone.
+  std::string address;
+  /// The file with the secret that all daemons of the cluster share (ClusterKey::FromFile).
+  std::string key_file;
+  /// For laboratories: without a key everybody who reaches the port is believed.
+  bool allow_unauthenticated = false;
+  /// The provider's fabric file; "": plans take the network for one switch.
+  std::string fabric;
+  /// This host's name in it; "": the host that has `address`.
+  std::string host;
+  /// Silence after which another daemon is taken for dead.
+  double dead_after_seconds = 2;
+};
+
+/// How plans for several hosts are chosen.
+struct PlansConfig {
+  std::string policy = "adaptive";  ///< A PlanPolicyName.
+  std::string file;                 ///< For "fixed": plan_file.h.
+  bool reproducible = false;
+  /// How much of a block is on its way as one message.
+  int64_t slice_bytes = int64_t{256} << 10;
+  int64_t slices_at_once = 4;
+};
+
 /// The provider's configuration of one daemon; every value has a default that works.
 struct Config {
   std::string socket_path;
@@ -51,6 +78,8 @@ struct Config {
   int64_t engine_spin_us = -1;
 
   InlineConfig inline_path;
+  ClusterConfig cluster;
+  PlansConfig plans;
 
   /// A rank that keeps others waiting for this long is reported, in seconds.
   double late_after_seconds = 5;

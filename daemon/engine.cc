@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/cluster/host_plan.h"
 #include "daemon/worker_places.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -68,7 +69,19 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
   Result<std::unique_ptr<Executor>> executor = Executor::Create(std::move(options));
   if (!executor.ok()) return executor.status();
   engine->executor_ = std::move(*executor);
+  if (!config.cluster.address.empty()) HZ_RETURN_IF_ERROR(engine->JoinCluster());
   return engine;
+}
+
+Status Engine::JoinCluster() {
+  Result<std::unique_ptr<Cluster>> cluster = Cluster::Create(config_.cluster, this);
+  if (!cluster.ok()) return cluster.status();
+  cluster_ = std::move(*cluster);
+  if (cluster_->fabric() != nullptr) own_fabric_ = fabrics_.Add(cluster_->fabric()).digest;
+  HZ_RETURN_IF_ERROR(loop_->Watch(cluster_->fd(), [this] { cluster_->OnReadable(); }));
+  Log(LogLevel::kInfo, kLogInit, "other daemons reach this one at {}{}", cluster_->address(),
+      cluster_->host_name().empty() ? "" : " as " + cluster_->host_name());
+  return Status::Ok();
 }
 
 Engine::~Engine() {
@@ -125,6 +138,7 @@ bool Engine::RunRound() {
   progress |= RunReady();
   progress |= executor_->Help();
   progress |= CollectFinished();
+  progress |= RunNetwork();
   progress |= RunReady();
   PublishCompleted();
   membership_.Sweep();
@@ -151,7 +165,8 @@ void Engine::StayIdle() {
 
 void Engine::BeginIdleness(uint64_t now_ns) {
   // The workers are done after a while; when a tenant comes again nobody knows.
-  WaitEstimate* const estimate = executing_ > 0 ? &waits_for_workers_ : &waits_for_tenants_;
+  WaitEstimate* estimate = executing_ > 0 ? &waits_for_workers_ : &waits_for_tenants_;
+  if (!network_operations_.empty()) estimate = &waits_for_network_;
   uint64_t look_ns = estimate->BeginWait(static_cast<uint64_t>(calibration_.costs.wake_up_ns));
   if (config_.engine_spin_us >= 0) look_ns = static_cast<uint64_t>(config_.engine_spin_us) * 1000;
   idleness_ = {.since_ns = now_ns,
@@ -220,12 +235,61 @@ bool Engine::RunReady() {
 bool Engine::CollectFinished() {
   bool progress = false;
   while (Execution* execution = executor_->TakeFinished()) {
-    --executing_;
-    auto* operation = static_cast<MatchedOperation*>(execution->cookie);
-    operation->communicator->OnExecuted(operation);
+    execution->on_finished(execution);
     progress = true;
   }
   return progress;
+}
+
+bool Engine::RunNetwork() {
+  if (cluster_ == nullptr) return false;
+  bool progress = cluster_->Progress(!network_operations_.empty());
+  for (const MatchedOperation* operation : network_operations_) {
+    progress |= operation->plan->port().DeliverFailures();
+  }
+  // By index: what ends may begin and end others.
+  for (size_t i = 0; i < network_operations_.size();) {
+    MatchedOperation* const operation = network_operations_[i];
+    if (!operation->network->done()) {
+      ++i;
+      continue;
+    }
+    network_operations_[i] = network_operations_.back();
+    network_operations_.pop_back();
+    --executing_;
+    operation->communicator->OnNetworkDone(operation);
+    progress = true;
+  }
+  return progress;
+}
+
+Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding) {
+  binding.program = &operation->plan->program();
+  binding.inputs = operation->inputs;
+  binding.outputs = operation->outputs;
+  binding.scalars = operation->scalars;
+  binding.operation = operation->number;
+  binding.slice_elements = std::max<uint64_t>(
+      1, static_cast<uint64_t>(config_.plans.slice_bytes) / DataTypeSize(binding.type));
+  binding.slices_at_once = static_cast<int>(config_.plans.slices_at_once);
+  operation->network = operation->plan->Take();
+  operation->started_ns = MonotonicNanoseconds();
+  const Status started = operation->network->Start(binding);
+  if (!started.ok()) {
+    operation->plan->GiveBack(std::exchange(operation->network, nullptr));
+    return started;
+  }
+  ++executing_;
+  network_operations_.push_back(operation);
+  return Status::Ok();
+}
+
+void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  membership_.OnMessage(peer, message);
+}
+
+void Engine::OnPeerLost(transport::PeerId peer) {
+  membership_.OnPeerLost(peer);
 }
 
 void Engine::Finish(PostedOperation* part, const Status& outcome) {
@@ -290,6 +354,7 @@ void Engine::SetCrowded() {
 
 bool Engine::AnythingToDo() {
   return loop_->HasPosted() || !ready_.empty() || CollectFinished() ||
+         (cluster_ != nullptr && !cluster_->Arm()) ||
          std::any_of(hot_.begin(), hot_.end(),
                      [](Session* session) { return session->HasDescriptors(); });
 }
@@ -307,7 +372,7 @@ void Engine::TickIfDue() {
   // Often enough that a report is at most half as late again as the rank it is about.
   const double interval = std::clamp(config_.late_after_seconds / 4, 0.005, 0.5);
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
-  if (waiting_ > 0) membership_.Tick(now);
+  if (waiting_ > 0 || !network_operations_.empty()) membership_.Tick(now);
   if (executing_ > 0) executor_->ReplaceStuckWorkers(kStuckNanoseconds);
 }
 

@@ -9,7 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/background.h"
 #include "daemon/calibration.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/fabrics.h"
 #include "daemon/config.h"
 #include "daemon/event_loop.h"
 #include "daemon/membership.h"
@@ -26,7 +29,7 @@ namespace harmonaize::daemon {
 /// The thread that carries operations from the tenants' rings to the executor and back. It owns all
 /// that tenants have here, so nothing of that is locked; the server thread hands it requests with
 /// Post. It looks at the rings of active sessions, and sleeps when there is nothing to do.
-class Engine {
+class Engine final : private ClusterEvents {
  public:
   /// `chores` runs slow things that the engine's thread should not stop for.
   static Result<std::unique_ptr<Engine>> Create(const Config& config, Calibration calibration,
@@ -67,6 +70,7 @@ class Engine {
   const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }
   const std::map<uid_t, std::unique_ptr<Tenant>>& tenants() const { return tenants_; }
   const Executor& executor() const { return *executor_; }
+  Executor& executor() { return *executor_; }
   const Machine& machine() const { return executor_->machine(); }
   const Calibration& calibration() const { return calibration_; }
   /// Between the inline and the offload path, by this host's calibration.
@@ -76,6 +80,14 @@ class Engine {
   /// How often the thread has gone to sleep.
   uint64_t sleeps() const { return sleeps_; }
 
+  /// nullptr where the configuration names no address: then this host stands alone.
+  Cluster* cluster() { return cluster_.get(); }
+  const Cluster* cluster() const { return cluster_.get(); }
+  Fabrics& fabrics() { return fabrics_; }
+  /// The digest of the provider's fabric, by which this daemon's rails are numbered; 0 without one.
+  uint64_t own_fabric() const { return own_fabric_; }
+  Background& background() { return background_; }
+
   // For communicators.
 
   void Start(Execution* execution) {
@@ -83,6 +95,11 @@ class Engine {
     executor_->Start(execution);
   }
   void Cancel(Execution* execution, const Status& why) { executor_->Cancel(execution, why); }
+  /// One that Start has started was taken back.
+  void NoteExecuted() { --executing_; }
+  /// Carries out what the operation's plan and buffers say, with other hosts; `binding` has the
+  /// rest. Communicator::OnNetworkDone follows, unless there is an error.
+  Status StartNetwork(MatchedOperation* operation, NetworkBinding binding);
   /// Completes a part: tells its tenant, moves its stream on, takes the part back.
   void Finish(PostedOperation* part, const Status& outcome);
   /// Counts what waits for a rank: while there is any, the engine looks for late ones.
@@ -103,6 +120,7 @@ class Engine {
     Pacer pacer{false};
   };
 
+  Status JoinCluster();
   void Run();
   bool RunRound();
   void StayIdle();
@@ -115,6 +133,9 @@ class Engine {
   bool DrainRing(Session& session);
   bool RunReady();
   bool CollectFinished();
+  bool RunNetwork();
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message) override;
+  void OnPeerLost(transport::PeerId peer) override;
   void Sleep();
   bool AnythingToDo();
   int SleepTimeout() const;
@@ -141,6 +162,11 @@ class Engine {
   std::vector<Session*> hot_;
   Membership membership_;
 
+  std::unique_ptr<Cluster> cluster_;
+  Fabrics fabrics_;
+  uint64_t own_fabric_ = 0;
+  std::vector<MatchedOperation*> network_operations_;  // under way
+
   // Queues that have come further than their tenants know.
   struct Unpublished {
     StreamQueue* queue;
@@ -157,8 +183,11 @@ class Engine {
   Idleness idleness_;
   WaitEstimate waits_for_tenants_;
   WaitEstimate waits_for_workers_;
+  WaitEstimate waits_for_network_;
   bool crowded_ = false;
   uint64_t sleeps_ = 0;
+  /// Last: what it runs posts to this engine.
+  Background background_;
 };
 
 }  // namespace harmonaize::daemon

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -20,29 +22,15 @@ void Formation::Excuse(size_t place) {
   --missing_;
 }
 
-Status Formation::Take(size_t place, Member* member) {
+Status Formation::Take(size_t place, Applicant applicant) {
   if (places_[place].taken) {
     return InvalidUsage("{}: rank {} has already joined: every rank needs a number of its own",
                         what_, place);
   }
-  places_[place] = {true, member};
   --missing_;
-  if (member != nullptr) member->formation = this;
+  if (applicant.member != nullptr) applicant.member->formation = this;
+  places_[place] = {true, std::move(applicant)};
   return Status::Ok();
-}
-
-void Formation::Fail(const Status& why) {
-  for (Place& place : places_) {
-    if (place.member == nullptr) continue;
-    place.member->formation = nullptr;
-    place.member->Fail(why);
-  }
-}
-
-void Formation::Forget(const Member* member) {
-  for (Place& place : places_) {
-    if (place.member == member) place.member = nullptr;
-  }
 }
 
 std::string Formation::Missing() const {
@@ -53,16 +41,14 @@ std::string Formation::Missing() const {
   return fmt::format("rank{} {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
 }
 
-void Formation::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+std::string Formation::LateNotice(uint64_t now_ns, uint64_t late_after_ns) {
   const uint64_t age = age_ns(now_ns);
-  if (age < late_after_ns || now_ns < next_report_ns_) return;
+  if (age < late_after_ns || now_ns < next_report_ns_) return "";
   next_report_ns_ = now_ns + age;
   const std::string notice = fmt::format("{} has waited {:.1f} s for {}", what_,
                                          static_cast<double>(age) * 1e-9, Missing());
   Log(LogLevel::kWarning, kLogInit, "'{}': {}", name_, notice);
-  for (const Place& place : places_) {
-    if (place.member != nullptr) place.member->slot->notice.Set(notice);
-  }
+  return notice;
 }
 
 }  // namespace harmonaize::daemon

@@ -1,22 +1,34 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "daemon/member.h"
 #include "daemon/tenant.h"
 #include "src/base/status.h"
+#include "src/transport/message.h"
 
 namespace harmonaize::daemon {
+
+/// A rank that takes part in what forms: one of this host's, or one that another daemon speaks for.
+/// Neither: a rank that takes part but gets no communicator.
+struct Applicant {
+  Member* member = nullptr;
+  transport::PeerId peer = 0;
+  uint64_t ticket = 0;       ///< With a peer: ApplyMessage::ticket.
+  std::string address = {};  ///< With a peer: where its daemon is reached.
+  std::string host = {};     ///< With a peer: its name in the fabric, where it was told.
+
+  bool gets_communicator() const { return member != nullptr || ticket != 0; }
+};
 
 /// Ranks that gather to become a communicator, or several: by a unique id, by a split, a shrink or
 /// a growth. Each place is for one rank; when all are taken the formation is complete. Engine
 /// thread only.
 class Formation {
  public:
-  /// `what` names the call for people: "ncclCommInitRank", "ncclCommSplit of communicator 3".
+  /// `what` names the call for people: "ncclCommInitRank", "ncclCommSplit".
   Formation(std::string what, std::string name, Tenant* tenant, size_t places, uint64_t now_ns);
 
   const std::string& name() const { return name_; }
@@ -26,21 +38,28 @@ class Formation {
 
   /// A rank that will not come, so nobody waits for it.
   void Excuse(size_t place);
-  /// Takes a place. `member` is nullptr for a rank that takes part but gets no communicator.
   /// kInvalidUsage when the place is taken.
-  Status Take(size_t place, Member* member);
+  Status Take(size_t place, Applicant applicant);
 
   bool taken(size_t place) const { return places_[place].taken; }
-  Member* member(size_t place) const { return places_[place].member; }
+  const Applicant& applicant(size_t place) const { return places_[place].applicant; }
   bool complete() const { return missing_ == 0; }
 
-  /// Every rank that has come reads `why`.
-  void Fail(const Status& why);
-  /// A rank that had come is gone and must not be touched any more.
-  void Forget(const Member* member);
+  /// A rank that had come is gone and must not be told anything any more.
+  void Forget(size_t place) { places_[place].applicant = {}; }
+  /// The places whose ranks a predicate holds for.
+  template <typename Predicate>
+  std::vector<size_t> PlacesWhere(Predicate predicate) const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < places_.size(); ++i) {
+      if (predicate(places_[i].applicant)) found.push_back(i);
+    }
+    return found;
+  }
 
-  /// Tells those who wait whom they wait for, when that has lasted long enough.
-  void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
+  /// What those who wait are to be told of whom they wait for, when that has lasted long enough
+  /// since they were told last; "" when it has not.
+  std::string LateNotice(uint64_t now_ns, uint64_t late_after_ns);
   /// "ranks 2, 3".
   std::string Missing() const;
   uint64_t age_ns(uint64_t now_ns) const { return now_ns - created_ns_; }
@@ -48,7 +67,7 @@ class Formation {
  private:
   struct Place {
     bool taken = false;
-    Member* member = nullptr;
+    Applicant applicant;
   };
 
   const std::string what_;

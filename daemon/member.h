@@ -22,7 +22,8 @@ struct Member {
   MemberSlot* slot = nullptr;
   int rank = -1;
 
-  Formation* formation = nullptr;        ///< While it forms.
+  Formation* formation = nullptr;  ///< While it forms here.
+  uint64_t ticket = 0;             ///< While it forms at another daemon: ApplyMessage::ticket.
   Communicator* communicator = nullptr;  ///< Once it has formed, until it has left.
 
   uint64_t next_sequence = 0;    ///< The collective that it posts next.

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "daemon/cluster/span.h"
 #include "daemon/engine.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -27,19 +29,49 @@ Status CheckRanks(int ranks, int rank, int first_rank) {
   return Status::Ok();
 }
 
+const char* WhatOf(int kind) {
+  switch (kind) {
+    case ApplyMessage::kSplit: return "ncclCommSplit";
+    case ApplyMessage::kShrink: return "ncclCommShrink";
+    case ApplyMessage::kGrow:
+    case ApplyMessage::kJoinGrowth: return "ncclCommGrow";
+    default: return "ncclCommInitRank";
+  }
+}
+
+std::vector<uint8_t> BytesOf(const UniqueId& id) {
+  std::vector<uint8_t> bytes(sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
+
+Result<UniqueId> IdOf(const ApplyMessage& request) {
+  UniqueId id;
+  if (request.id.size() != sizeof id) return InvalidArgument("a unique id of the wrong size");
+  std::memcpy(&id, request.id.data(), sizeof id);
+  const Status good = CheckUniqueId(id);
+  if (!good.ok()) return good;
+  return id;
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------
 // Ids
 
 Result<UniqueId> Membership::CreateId(Session& session) {
+  return IssueId(session.tenant().user, session.id(), 0);
+}
+
+Result<UniqueId> Membership::IssueId(uid_t user, uint32_t session, uint64_t parent) {
   Result<UniqueId> id = MakeSecretId();
   if (!id.ok()) return id;
   if (issued_.size() >= kMaxIssuedIds) {
     return InvalidUsage("{} communicator ids are in use on this host, which is as many as may be",
                         issued_.size());
   }
-  issued_[*id] = {session.tenant().user, session.id(), 0};
+  if (engine_->cluster() != nullptr) HZ_RETURN_IF_ERROR(engine_->cluster()->Seal(&*id));
+  issued_[*id] = {user, session, parent};
   return id;
 }
 
@@ -47,8 +79,12 @@ Status Membership::CheckIssued(const UniqueId& id, uid_t user) const {
   const auto issued = issued_.find(id);
   if (issued == issued_.end()) {
     return InvalidArgument(
-        "the unique id was not made by this host's daemon, or the daemon was restarted since: call "
-        "ncclGetUniqueId again and hand the new id to all ranks");
+        "the unique id is not known to the daemon that made it: it was restarted since, the "
+        "process "
+        "that asked for the id has ended, or the id has served already; or it comes from a host "
+        "that is in no cluster with this one. Call ncclGetUniqueId again and hand the new id to "
+        "all "
+        "ranks");
   }
   if (issued->second.tenant != user) {
     return InvalidUsage("the unique id belongs to another user");
@@ -56,8 +92,98 @@ Status Membership::CheckIssued(const UniqueId& id, uid_t user) const {
   return Status::Ok();
 }
 
+void Membership::CreateGrowId(Session& session, uint32_t index,
+                              std::function<void(const Result<UniqueId>&)> done) {
+  Result<Communicator*> parent = Find(session, index);
+  if (!parent.ok()) return done(parent.status());
+  const Span* const span = (*parent)->span();
+  if (span == nullptr || span->is_home()) {
+    return done(IssueId(session.tenant().user, session.id(), (*parent)->id()));
+  }
+  const uint64_t ticket = next_ticket_++;
+  grow_id_calls_[ticket] = {span->roster().home, std::move(done)};
+  engine_->cluster()->Send(span->roster().home,
+                           AskGrowIdMessage{ticket, span->roster().key, session.tenant().user});
+}
+
 // ---------------------------------------------------------------------------------------------
-// Forming
+// Applying
+
+Result<uint32_t> Membership::Join(Session& session, const UniqueId& id, int ranks, int rank,
+                                  const std::string& name) {
+  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
+  HZ_RETURN_IF_ERROR(CheckRanks(ranks, rank, 0));
+  return ApplyFor(
+      session,
+      {.kind = ApplyMessage::kJoin, .id = BytesOf(id), .ranks = ranks, .rank = rank, .name = name},
+      nullptr);
+}
+
+Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::optional<int> color,
+                                   int key, const std::string& name) {
+  Result<Communicator*> parent = Find(session, index);
+  if (!parent.ok()) return parent.status();
+  if ((*parent)->state() == Communicator::State::kBroken) return (*parent)->failure();
+  Member* caller = session.FindMember(index);
+  return ApplyFor(session,
+                  {.kind = ApplyMessage::kSplit,
+                   .round = caller->next_split++,
+                   .rank = caller->rank,
+                   .takes_part = color.has_value(),
+                   .color = color.value_or(0),
+                   .key = key,
+                   .name = name},
+                  *parent);
+}
+
+Result<uint32_t> Membership::Shrink(Session& session, uint32_t index, std::vector<int32_t> excluded,
+                                    bool abort_parent, const std::string& name) {
+  Result<Communicator*> found = Find(session, index);
+  if (!found.ok()) return found.status();
+  Communicator& parent = **found;
+  const int caller = session.FindMember(index)->rank;
+  std::sort(excluded.begin(), excluded.end());
+  excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
+  for (const int32_t rank : excluded) {
+    if (rank < 0 || rank >= parent.ranks() || rank == caller) {
+      return InvalidArgument("ncclCommShrink cannot exclude rank {} of {} when rank {} calls it",
+                             rank, parent.ranks(), caller);
+    }
+  }
+  if (abort_parent) {
+    parent.Break(RemoteError("rank {} shrinks the communicator with NCCL_SHRINK_ABORT", caller));
+  }
+  return ApplyFor(session,
+                  {.kind = ApplyMessage::kShrink,
+                   .rank = caller,
+                   .excluded = std::move(excluded),
+                   .name = name},
+                  &parent);
+}
+
+Result<uint32_t> Membership::GrowFrom(Session& session, uint32_t index, int ranks,
+                                      const std::string& name) {
+  Result<Communicator*> parent = Find(session, index);
+  if (!parent.ok()) return parent.status();
+  return ApplyFor(session,
+                  {.kind = ApplyMessage::kGrow,
+                   .ranks = ranks,
+                   .rank = session.FindMember(index)->rank,
+                   .name = name},
+                  *parent);
+}
+
+Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
+                                        const std::string& name) {
+  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
+  return ApplyFor(session,
+                  {.kind = ApplyMessage::kJoinGrowth,
+                   .id = BytesOf(id),
+                   .ranks = ranks,
+                   .rank = rank,
+                   .name = name},
+                  nullptr);
+}
 
 Result<Member*> Membership::NewMember(Session& session) {
   Member* member = session.AddMember();
@@ -68,114 +194,153 @@ Result<Member*> Membership::NewMember(Session& session) {
   return member;
 }
 
-Result<uint32_t> Membership::TakePlace(const MeetingKey& key, Session& session, size_t place,
-                                       bool gets_communicator) {
-  Meeting& meeting = meetings_.at(key);
-  Formation& formation = *meeting.formation;
-  if (formation.taken(place)) return formation.Take(place, nullptr);
+// Where the rank has to apply; none: here.
+Result<std::optional<transport::NetworkAddress>> Membership::HomeOf(const ApplyMessage& request,
+                                                                    Communicator* parent) const {
+  if (engine_->cluster() == nullptr || parent != nullptr) {
+    return std::optional<transport::NetworkAddress>();
+  }
+  const Result<UniqueId> id = IdOf(request);
+  if (!id.ok()) return id.status();
+  return engine_->cluster()->HomeOf(*id);
+}
+
+Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
+                                      Communicator* parent) {
+  request.user = session.tenant().user;
+  const Result<std::optional<transport::NetworkAddress>> home = HomeOf(request, parent);
+  if (!home.ok()) return home.status();
   Member* member = nullptr;
-  if (gets_communicator) {
+  if (request.takes_part) {
     Result<Member*> made = NewMember(session);
     if (!made.ok()) return made.status();
     member = *made;
   }
-  HZ_RETURN_IF_ERROR(formation.Take(place, member));
   const uint32_t index = member == nullptr ? kNoMember : member->index;
+  const bool parent_elsewhere =
+      parent != nullptr && parent->span() != nullptr && !parent->span()->is_home();
+  if (home->has_value() || parent_elsewhere) {
+    ApplyElsewhere(std::move(request), member, home->has_value() ? (*home)->ToString() : "",
+                   parent);
+    return index;
+  }
+  const Status status = Apply(request, {.member = member}, parent);
+  if (status.ok()) return index;
+  if (member != nullptr) session.RemoveMember(member);
+  return status;
+}
+
+void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const std::string& address,
+                                Communicator* parent) {
+  Cluster& cluster = *engine_->cluster();
+  request.address = cluster.address();
+  request.host = cluster.host_name();
+  const transport::PeerId home = parent == nullptr ? 0 : parent->span()->roster().home;
+  if (member != nullptr) {
+    request.ticket = member->ticket = next_ticket_++;
+    tickets_[request.ticket] = {member, home, WhatOf(request.kind)};
+  }
+  if (parent != nullptr) {
+    request.communicator = parent->span()->roster().key;
+    return cluster.Send(home, request);
+  }
+  cluster.Reach(address, [this,
+                          request = std::move(request)](const Result<transport::PeerId>& peer) {
+    const auto found = tickets_.find(request.ticket);
+    if (found == tickets_.end()) return;  // has given up meanwhile
+    if (!peer.ok()) {
+      return OnRefused({{request.ticket},
+                        static_cast<int>(Code::kRemoteError),
+                        fmt::format("{}: the daemon that made the unique id cannot be reached; is "
+                                    "the host of rank 0 up, and its daemon?",
+                                    found->second.what)});
+    }
+    found->second.peer = *peer;
+    engine_->cluster()->Send(*peer, request);
+  });
+}
+
+// At the home.
+Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent) {
+  switch (request.kind) {
+    case ApplyMessage::kJoin: return ApplyToJoin(request, std::move(applicant));
+    case ApplyMessage::kJoinGrowth: return ApplyToJoinGrowth(request, std::move(applicant));
+    default: break;
+  }
+  if (parent == nullptr) return InvalidUsage("the communicator is gone");
+  if (request.rank < 0 || request.rank >= parent->ranks()) {
+    return InvalidArgument("rank {} is not in a communicator of {} ranks", request.rank,
+                           parent->ranks());
+  }
+  switch (request.kind) {
+    case ApplyMessage::kSplit: return ApplyToSplit(request, std::move(applicant), *parent);
+    case ApplyMessage::kShrink: return ApplyToShrink(request, std::move(applicant), *parent);
+    case ApplyMessage::kGrow: return ApplyToGrow(request, std::move(applicant), *parent);
+    default: return InvalidUsage("a rank applies for what does not exist");
+  }
+}
+
+Status Membership::TakePlace(const MeetingKey& key, size_t place, Applicant applicant) {
+  Meeting& meeting = meetings_.at(key);
+  Formation& formation = *meeting.formation;
+  HZ_RETURN_IF_ERROR(formation.Take(place, std::move(applicant)));
   if (formation.complete()) {
     const Meeting concluded = std::move(meeting);
     meetings_.erase(key);
     engine_->DropWaiting(1);
     const Status status = concluded.conclude(*concluded.formation);
-    if (!status.ok()) concluded.formation->Fail(status);
+    if (!status.ok()) FailFormation(*concluded.formation, status);
   }
-  return index;
+  return Status::Ok();
 }
 
-Result<uint32_t> Membership::Join(Session& session, const UniqueId& id, int ranks, int rank,
-                                  const std::string& name) {
-  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
-  HZ_RETURN_IF_ERROR(CheckRanks(ranks, rank, 0));
-  const uid_t user = session.tenant().user;
-  MeetingKey key{MeetingKey::Kind::kSecretId, id};
-  if (id.kind == UniqueId::Kind::kNamed) {
+Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant) {
+  const Result<UniqueId> id = IdOf(request);
+  if (!id.ok()) return id.status();
+  HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, 0));
+  MeetingKey key{MeetingKey::Kind::kSecretId, *id};
+  if (id->kind == UniqueId::Kind::kNamed) {
     key.kind = MeetingKey::Kind::kNamedId;
-    key.tenant = user;
+    key.tenant = request.user;
   } else {
-    HZ_RETURN_IF_ERROR(CheckIssued(id, user));
+    HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user));
   }
   Meeting& meeting = meetings_[key];
   if (meeting.formation == nullptr) {
-    meeting.formation =
-        std::make_unique<Formation>("ncclCommInitRank", name, &session.tenant(),
-                                    static_cast<size_t>(ranks), MonotonicNanoseconds());
-    meeting.conclude = [this, id](Formation& formation) {
+    meeting.formation = std::make_unique<Formation>(
+        "ncclCommInitRank", request.name, engine_->TenantOf(request.user),
+        static_cast<size_t>(request.ranks), MonotonicNanoseconds());
+    meeting.conclude = [this, id = *id](Formation& formation) {
       issued_.erase(id);  // an id serves once
       return ConcludeOne(formation);
     };
     engine_->AddWaiting();
   }
-  if (meeting.formation->places() != static_cast<size_t>(ranks)) {
-    return InvalidUsage("rank {} asks for a communicator of {} ranks, others for one of {}", rank,
-                        ranks, meeting.formation->places());
+  if (meeting.formation->places() != static_cast<size_t>(request.ranks)) {
+    return InvalidUsage("rank {} asks for a communicator of {} ranks, others for one of {}",
+                        request.rank, request.ranks, meeting.formation->places());
   }
-  return TakePlace(key, session, static_cast<size_t>(rank), true);
+  return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
 
-Status Membership::ConcludeOne(Formation& formation) {
-  std::vector<Member*> members;
-  for (size_t i = 0; i < formation.places(); ++i) {
-    // Excused places are gaps that a shrink closes.
-    if (formation.member(i) != nullptr) members.push_back(formation.member(i));
-  }
-  return MakeCommunicator(formation.name(), &formation.tenant(), std::move(members));
-}
-
-Status Membership::MakeCommunicator(const std::string& name, Tenant* tenant,
-                                    std::vector<Member*> members) {
-  HZ_RETURN_IF_ERROR(
-      Charge(*tenant, "communicators", &tenant->communicators, 1, config_.quota.communicators));
-  communicators_.push_back(
-      std::make_unique<Communicator>(engine_, next_communicator_++, name, tenant, members));
-  Communicator* communicator = communicators_.back().get();
-  for (size_t rank = 0; rank < members.size(); ++rank) {
-    Member* member = members[rank];
-    member->formation = nullptr;
-    member->communicator = communicator;
-    member->rank = static_cast<int>(rank);
-    member->slot->rank.store(member->rank, std::memory_order_relaxed);
-    member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
-    member->SetState(MemberState::kReady);
-  }
-  Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks", communicator->id(),
-      name, tenant->name, members.size());
-  return Status::Ok();
-}
-
-// ---------------------------------------------------------------------------------------------
-// Split
-
-Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::optional<int> color,
-                                   int key, const std::string& name) {
-  Result<Communicator*> parent = Find(session, index);
-  if (!parent.ok()) return parent.status();
-  if ((*parent)->state() == Communicator::State::kBroken) return (*parent)->failure();
-  Member* caller = session.FindMember(index);
-  const MeetingKey meeting_key{
-      MeetingKey::Kind::kSplit, {}, 0, (*parent)->id(), caller->next_split++};
-  const auto places = static_cast<size_t>((*parent)->ranks());
-  const auto begun = meetings_.find(meeting_key);
+Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant,
+                                Communicator& parent) {
+  if (parent.state() == Communicator::State::kBroken) return parent.failure();
+  const MeetingKey key{MeetingKey::Kind::kSplit, {}, 0, parent.id(), request.round};
+  const auto places = static_cast<size_t>(parent.ranks());
+  const auto begun = meetings_.find(key);
   for (size_t rank = 0; rank < places; ++rank) {
     // A rank that gets nothing may have called, and left, already.
     const bool called = begun != meetings_.end() && begun->second.formation->taken(rank);
-    if (!called && (*parent)->member(static_cast<int>(rank)) == nullptr) {
+    if (!called && parent.HasLeft(static_cast<int>(rank))) {
       return RemoteError("rank {} has left the communicator, so it cannot be split", rank);
     }
   }
-  Meeting& meeting = meetings_[meeting_key];
+  Meeting& meeting = meetings_[key];
   if (meeting.formation == nullptr) {
-    meeting.formation =
-        std::make_unique<Formation>("ncclCommSplit", name.empty() ? (*parent)->name() : name,
-                                    &session.tenant(), places, MonotonicNanoseconds());
+    meeting.formation = std::make_unique<Formation>(
+        "ncclCommSplit", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        places, MonotonicNanoseconds());
     auto calls = std::make_shared<std::vector<SplitCall>>(places);
     meeting.split_calls = calls;
     meeting.conclude = [this, calls](Formation& formation) {
@@ -183,9 +348,102 @@ Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::option
     };
     engine_->AddWaiting();
   }
-  const auto place = static_cast<size_t>(caller->rank);
-  (*meeting.split_calls)[place] = {color.has_value(), color.value_or(0), key};
-  return TakePlace(meeting_key, session, place, color.has_value());
+  const auto place = static_cast<size_t>(request.rank);
+  (*meeting.split_calls)[place] = {request.takes_part, request.color, request.key};
+  if (!request.takes_part) applicant = {};
+  return TakePlace(key, place, std::move(applicant));
+}
+
+Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applicant,
+                                 Communicator& parent) {
+  const std::vector<int>& excluded = request.excluded;
+  for (int rank = 0; rank < parent.ranks(); ++rank) {
+    if (parent.HasLeft(rank) && !std::binary_search(excluded.begin(), excluded.end(), rank)) {
+      return RemoteError("rank {} has left the communicator: exclude it from the shrink as well",
+                         rank);
+    }
+  }
+  const MeetingKey key{MeetingKey::Kind::kShrink, {}, 0, parent.id(), 0};
+  Meeting& meeting = meetings_[key];
+  if (meeting.formation == nullptr) {
+    meeting.formation = std::make_unique<Formation>(
+        "ncclCommShrink", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        static_cast<size_t>(parent.ranks()), MonotonicNanoseconds());
+    meeting.excluded = excluded;
+    for (const int rank : excluded) meeting.formation->Excuse(static_cast<size_t>(rank));
+    meeting.conclude = [this](Formation& formation) { return ConcludeOne(formation); };
+    engine_->AddWaiting();
+  }
+  if (meeting.excluded != excluded) {
+    const Status why =
+        InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
+                     request.rank, fmt::join(excluded, " "), fmt::join(meeting.excluded, " "));
+    FailMeeting(key, why);
+    return why;
+  }
+  return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
+}
+
+Result<Membership::Meeting*> Membership::GrowthOf(Communicator& parent,
+                                                  const ApplyMessage& request) {
+  if (parent.state() != Communicator::State::kReady) return parent.failure();
+  if (request.ranks <= parent.ranks() || request.ranks > kMaxRanks) {
+    return InvalidArgument("ncclCommGrow to {} ranks: it must be more than the {} there are",
+                           request.ranks, parent.ranks());
+  }
+  Meeting& meeting = meetings_[{MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0}];
+  if (meeting.formation == nullptr) {
+    meeting.formation = std::make_unique<Formation>(
+        "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        static_cast<size_t>(request.ranks), MonotonicNanoseconds());
+    meeting.conclude = [this, id = parent.id()](Formation& formation) {
+      std::erase_if(issued_, [id](const auto& issued) { return issued.second.parent == id; });
+      return ConcludeOne(formation);
+    };
+    engine_->AddWaiting();
+  }
+  if (meeting.formation->places() != static_cast<size_t>(request.ranks)) {
+    return InvalidUsage("a rank asks ncclCommGrow for {} ranks, others for {}", request.ranks,
+                        meeting.formation->places());
+  }
+  return &meeting;
+}
+
+Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
+                               Communicator& parent) {
+  const Result<Meeting*> growth = GrowthOf(parent, request);
+  if (!growth.ok()) return growth.status();
+  return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0},
+                   static_cast<size_t>(request.rank), std::move(applicant));
+}
+
+Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant) {
+  const Result<UniqueId> id = IdOf(request);
+  if (!id.ok()) return id.status();
+  HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user));
+  Communicator* parent = FindById(issued_.at(*id).parent);
+  if (parent == nullptr) {
+    return InvalidUsage(
+        "the unique id does not come from ncclCommGetUniqueId, or the communicator that it was "
+        "made for is gone");
+  }
+  HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, parent->ranks()));
+  const Result<Meeting*> growth = GrowthOf(*parent, request);
+  if (!growth.ok()) return growth.status();
+  return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent->id(), 0},
+                   static_cast<size_t>(request.rank), std::move(applicant));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Concluding
+
+Status Membership::ConcludeOne(Formation& formation) {
+  // Excused places are gaps that a shrink closes.
+  std::vector<Applicant> ranks;
+  for (size_t i = 0; i < formation.places(); ++i) {
+    if (formation.applicant(i).gets_communicator()) ranks.push_back(formation.applicant(i));
+  }
+  return MakeCommunicator(formation, ranks);
 }
 
 Status Membership::ConcludeSplit(Formation& formation, const std::vector<SplitCall>& calls) {
@@ -197,124 +455,53 @@ Status Membership::ConcludeSplit(Formation& formation, const std::vector<SplitCa
     // Equal keys keep the parent's order, as in MPI_Comm_split.
     std::stable_sort(ranks.begin(), ranks.end(),
                      [&](size_t a, size_t b) { return calls[a].key < calls[b].key; });
-    std::vector<Member*> members;
-    for (const size_t rank : ranks) members.push_back(formation.member(rank));
-    HZ_RETURN_IF_ERROR(MakeCommunicator(formation.name(), &formation.tenant(), std::move(members)));
+    std::vector<Applicant> applicants;
+    for (const size_t rank : ranks) applicants.push_back(formation.applicant(rank));
+    HZ_RETURN_IF_ERROR(MakeCommunicator(formation, applicants));
   }
   return Status::Ok();
 }
 
-// ---------------------------------------------------------------------------------------------
-// Shrink
-
-Result<uint32_t> Membership::Shrink(Session& session, uint32_t index, std::vector<int32_t> excluded,
-                                    bool abort_parent, const std::string& name) {
-  Result<Communicator*> found = Find(session, index);
-  if (!found.ok()) return found.status();
-  Communicator& parent = **found;
-  Member* caller = session.FindMember(index);
-  std::sort(excluded.begin(), excluded.end());
-  excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
-  for (const int32_t rank : excluded) {
-    if (rank < 0 || rank >= parent.ranks() || rank == caller->rank) {
-      return InvalidArgument("ncclCommShrink cannot exclude rank {} of {} when rank {} calls it",
-                             rank, parent.ranks(), caller->rank);
-    }
+Status Membership::MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks) {
+  std::vector<Member*> members;
+  for (const Applicant& rank : ranks) members.push_back(rank.member);
+  const bool all_here =
+      std::all_of(ranks.begin(), ranks.end(), [](const Applicant& rank) { return rank.peer == 0; });
+  Tenant& tenant = formation.tenant();
+  std::optional<Roster> roster;
+  if (!all_here) roster = MakeRoster(ranks);
+  // A home of ranks that are all on one other host would have nothing to do.
+  const bool kept = all_here || roster->hosts() > 1;
+  if (kept) {
+    HZ_RETURN_IF_ERROR(
+        Charge(tenant, "communicators", &tenant.communicators, 1, config_.quota.communicators));
   }
-  for (int rank = 0; rank < parent.ranks(); ++rank) {
-    if (parent.member(rank) == nullptr &&
-        !std::binary_search(excluded.begin(), excluded.end(), rank)) {
-      return RemoteError("rank {} has left the communicator: exclude it from the shrink as well",
-                         rank);
-    }
-  }
-  if (abort_parent) {
-    parent.Break(
-        RemoteError("rank {} shrinks the communicator with NCCL_SHRINK_ABORT", caller->rank));
-  }
-
-  const MeetingKey key{MeetingKey::Kind::kShrink, {}, 0, parent.id(), 0};
-  Meeting& meeting = meetings_[key];
-  if (meeting.formation == nullptr) {
-    meeting.formation = std::make_unique<Formation>(
-        "ncclCommShrink", name.empty() ? parent.name() : name, &session.tenant(),
-        static_cast<size_t>(parent.ranks()), MonotonicNanoseconds());
-    meeting.excluded = excluded;
-    for (const int32_t rank : excluded) meeting.formation->Excuse(static_cast<size_t>(rank));
-    meeting.conclude = [this](Formation& formation) { return ConcludeOne(formation); };
-    engine_->AddWaiting();
-  }
-  if (meeting.excluded != excluded) {
-    const Status why =
-        InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
-                     caller->rank, fmt::join(excluded, " "), fmt::join(meeting.excluded, " "));
-    FailMeeting(key, why);
-    return why;
-  }
-  return TakePlace(key, session, static_cast<size_t>(caller->rank), true);
+  if (!all_here) TellFormed(*roster, ranks, formation.name());
+  if (kept) AddCommunicator(formation.name(), &tenant, std::move(members), std::move(roster));
+  return Status::Ok();
 }
 
-// ---------------------------------------------------------------------------------------------
-// Growth
-
-Result<UniqueId> Membership::CreateGrowId(Session& session, uint32_t index) {
-  Result<Communicator*> parent = Find(session, index);
-  if (!parent.ok()) return parent.status();
-  Result<UniqueId> id = CreateId(session);
-  if (id.ok()) issued_[*id].parent = (*parent)->id();
-  return id;
-}
-
-Result<Membership::Meeting*> Membership::GrowthOf(Communicator& parent, int ranks,
-                                                  const std::string& name) {
-  if (parent.state() != Communicator::State::kReady) return parent.failure();
-  if (ranks <= parent.ranks() || ranks > kMaxRanks) {
-    return InvalidArgument("ncclCommGrow to {} ranks: it must be more than the {} there are", ranks,
-                           parent.ranks());
+Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenant,
+                                          std::vector<Member*> members,
+                                          std::optional<Roster> roster) {
+  communicators_.push_back(std::make_unique<Communicator>(engine_, next_communicator_++, name,
+                                                          tenant, members, std::move(roster)));
+  Communicator* communicator = communicators_.back().get();
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    Member* member = members[rank];
+    if (member == nullptr) continue;
+    member->formation = nullptr;
+    member->ticket = 0;
+    member->communicator = communicator;
+    member->rank = static_cast<int>(rank);
+    member->slot->rank.store(member->rank, std::memory_order_relaxed);
+    member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
+    member->SetState(MemberState::kReady);
   }
-  Meeting& meeting = meetings_[{MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0}];
-  if (meeting.formation == nullptr) {
-    meeting.formation = std::make_unique<Formation>(
-        "ncclCommGrow", name.empty() ? parent.name() : name, &parent.tenant(),
-        static_cast<size_t>(ranks), MonotonicNanoseconds());
-    meeting.conclude = [this, id = parent.id()](Formation& formation) {
-      std::erase_if(issued_, [id](const auto& issued) { return issued.second.parent == id; });
-      return ConcludeOne(formation);
-    };
-    engine_->AddWaiting();
-  }
-  if (meeting.formation->places() != static_cast<size_t>(ranks)) {
-    return InvalidUsage("a rank asks ncclCommGrow for {} ranks, others for {}", ranks,
-                        meeting.formation->places());
-  }
-  return &meeting;
-}
-
-Result<uint32_t> Membership::GrowFrom(Session& session, uint32_t index, int ranks,
-                                      const std::string& name) {
-  Result<Communicator*> parent = Find(session, index);
-  if (!parent.ok()) return parent.status();
-  const Result<Meeting*> growth = GrowthOf(**parent, ranks, name);
-  if (!growth.ok()) return growth.status();
-  return TakePlace({MeetingKey::Kind::kGrow, {}, 0, (*parent)->id(), 0}, session,
-                   static_cast<size_t>(session.FindMember(index)->rank), true);
-}
-
-Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
-                                        const std::string& name) {
-  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
-  HZ_RETURN_IF_ERROR(CheckIssued(id, session.tenant().user));
-  Communicator* parent = FindById(issued_.at(id).parent);
-  if (parent == nullptr) {
-    return InvalidUsage(
-        "the unique id does not come from ncclCommGetUniqueId, or the communicator that it was "
-        "made for is gone");
-  }
-  HZ_RETURN_IF_ERROR(CheckRanks(ranks, rank, parent->ranks()));
-  const Result<Meeting*> growth = GrowthOf(*parent, ranks, name);
-  if (!growth.ok()) return growth.status();
-  return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent->id(), 0}, session,
-                   static_cast<size_t>(rank), true);
+  const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
+  Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks on {} host{}",
+      communicator->id(), name, tenant->name, members.size(), hosts, hosts == 1 ? "" : "s");
+  return communicator;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -336,10 +523,26 @@ Communicator* Membership::FindById(uint64_t id) {
   return nullptr;
 }
 
+void Membership::FailFormation(Formation& formation, const Status& why) {
+  for (size_t place = 0; place < formation.places(); ++place)
+    Refuse(formation.applicant(place), why);
+}
+
+void Membership::Refuse(const Applicant& applicant, const Status& why) {
+  if (applicant.member != nullptr) {
+    applicant.member->formation = nullptr;
+    applicant.member->Fail(why);
+  } else if (applicant.peer != 0) {
+    engine_->cluster()->Send(
+        applicant.peer,
+        RefusedMessage{{applicant.ticket}, static_cast<int>(why.code()), why.message()});
+  }
+}
+
 void Membership::FailMeeting(const MeetingKey& key, const Status& why) {
   const auto found = meetings_.find(key);
   if (found == meetings_.end()) return;
-  found->second.formation->Fail(why);
+  FailFormation(*found->second.formation, why);
   meetings_.erase(found);
   engine_->DropWaiting(1);
 }
@@ -362,11 +565,28 @@ void Membership::FailMeetingsWaitingFor(const Communicator& parent, int rank, co
   for (const MeetingKey& key : failing) FailMeeting(key, why);
 }
 
-void Membership::QuitFormation(Member* member, const Status& why) {
-  Formation* const formation = member->formation;
-  formation->Forget(member);
-  FailMeetingOf(formation, why);
-  member->formation = nullptr;
+void Membership::QuitForming(
+    Member* member,
+    const std::function<Status(const std::string& what, const std::string& missing)>& why) {
+  if (Formation* const formation = std::exchange(member->formation, nullptr)) {
+    const Status status = why(formation->what(), formation->Missing());
+    for (const size_t place : formation->PlacesWhere(
+             [&](const Applicant& applicant) { return applicant.member == member; })) {
+      formation->Forget(place);
+    }
+    FailMeetingOf(formation, status);
+  }
+  if (const uint64_t number = std::exchange(member->ticket, 0); number != 0) {
+    Ticket& ticket = tickets_.at(number);
+    ticket.member = nullptr;
+    if (ticket.peer == 0) {  // not even asked yet
+      tickets_.erase(number);
+      return;
+    }
+    const Status status = why(ticket.what, "the other ranks");
+    engine_->cluster()->Send(
+        ticket.peer, WithdrawMessage{number, static_cast<int>(status.code()), status.message()});
+  }
 }
 
 Status Membership::Abort(Session& session, uint32_t index) {
@@ -374,12 +594,14 @@ Status Membership::Abort(Session& session, uint32_t index) {
   if (member == nullptr || member->gone) {
     return InvalidArgument("member {} is not a rank of this process", index);
   }
-  if (member->formation != nullptr) {
-    Formation* formation = member->formation;
-    const Status why = RemoteError("a rank aborted while {} was waiting for {}", formation->what(),
-                                   formation->Missing());
-    QuitFormation(member, why);
-    member->Fail(why);
+  if (member->formation != nullptr || member->ticket != 0) {
+    Status status;
+    QuitForming(member, [&](const std::string& what, const std::string& missing) {
+      status = RemoteError("a rank aborted while {} was waiting for {}", what, missing);
+      return status;
+    });
+    if (status.ok()) status = RemoteError("the rank aborted before it was formed");
+    member->Fail(status);
   }
   if (member->communicator != nullptr) {
     const Status why = RemoteError("rank {} (process {}) aborted the communicator", member->rank,
@@ -395,11 +617,9 @@ Status Membership::Leave(Session& session, uint32_t index, std::function<void()>
   if (member == nullptr || member->gone) {
     return InvalidArgument("member {} is not a rank of this process", index);
   }
-  if (member->formation != nullptr) {
-    const Formation* formation = member->formation;
-    QuitFormation(member, RemoteError("a rank gave up while {} was waiting for {}",
-                                      formation->what(), formation->Missing()));
-  }
+  QuitForming(member, [](const std::string& what, const std::string& missing) {
+    return RemoteError("a rank gave up while {} was waiting for {}", what, missing);
+  });
   if (member->communicator != nullptr) {
     Communicator& communicator = *member->communicator;
     const Status why = RemoteError("rank {} (process {}) has left the communicator", member->rank,
@@ -433,12 +653,18 @@ Status Membership::Revoke(Session& session, uint32_t index) {
 void Membership::LoseSession(Session& session, const std::string& why) {
   for (Member* member : session.Members()) {
     if (member->gone) continue;
-    if (member->formation != nullptr) {
-      Formation* formation = member->formation;
-      size_t place = 0;
-      while (formation->member(place) != member) ++place;
-      QuitFormation(member, RemoteError("rank {} {} during {}", place, why, formation->what()));
+    if (const Formation* const formation = member->formation) {
+      const size_t place =
+          formation
+              ->PlacesWhere([&](const Applicant& applicant) { return applicant.member == member; })
+              .front();
+      QuitForming(member, [&](const std::string& what, const std::string&) {
+        return RemoteError("rank {} {} during {}", place, why, what);
+      });
     }
+    QuitForming(member, [&](const std::string& what, const std::string&) {
+      return RemoteError("a rank {} during {}", why, what);
+    });
     if (member->communicator != nullptr) {
       const Status lost = RemoteError("rank {} {}", member->rank, why);
       FailMeetingsWaitingFor(*member->communicator, member->rank, lost);
@@ -478,6 +704,7 @@ void Membership::Sweep() {
     Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations",
         communicator->id(), communicator->name(), communicator->operations());
     --communicator->tenant().communicators;
+    NoteEnded(*communicator);
     return true;
   });
 }
@@ -488,7 +715,8 @@ void Membership::Tick(uint64_t now_ns) {
   for (const auto& communicator : communicators_) communicator->ReportLate(now_ns, late_after);
   std::vector<std::pair<MeetingKey, Status>> failing;
   for (auto& [key, meeting] : meetings_) {
-    meeting.formation->ReportLate(now_ns, late_after);
+    const std::string notice = meeting.formation->LateNotice(now_ns, late_after);
+    if (!notice.empty()) Notify(*meeting.formation, notice);
     if (meeting.formation->age_ns(now_ns) > timeout) {
       failing.emplace_back(
           key, RemoteError("{} has waited {:.0f} s in vain for {}", meeting.formation->what(),

@@ -1,21 +1,25 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "daemon/cluster/messages.h"
 #include "daemon/communicator.h"
 #include "daemon/config.h"
 #include "daemon/formation.h"
 #include "daemon/session.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
+#include "src/transport/address.h"
 
 namespace harmonaize::daemon {
 
@@ -24,8 +28,9 @@ class Engine;
 /// More ranks than this in one communicator are a mistake, not a job.
 inline constexpr int kMaxRanks = 1 << 20;
 
-/// Who belongs to which communicator: ranks join, split, shrink, grow, leave and die here. Engine
-/// thread only.
+/// Who belongs to which communicator: ranks join, split, shrink, grow, leave and die here. What
+/// forms has a *home*, the daemon that made the unique id, or that the parent was formed at; ranks
+/// of other hosts apply there by way of their own daemon. Engine thread only.
 class Membership {
  public:
   Membership(Engine* engine, const Config& config) : engine_(engine), config_(config) {}
@@ -34,17 +39,19 @@ class Membership {
   Result<UniqueId> CreateId(Session& session);
 
   // Each gives the member that stands for the caller in what forms; kNoMember for a rank that takes
-  // part and gets nothing.
+  // part and gets nothing. What another daemon finds wrong reaches the member later.
   Result<uint32_t> Join(Session& session, const UniqueId& id, int ranks, int rank,
                         const std::string& name);
   Result<uint32_t> Split(Session& session, uint32_t member, std::optional<int> color, int key,
                          const std::string& name);
   Result<uint32_t> Shrink(Session& session, uint32_t member, std::vector<int32_t> excluded,
                           bool abort_parent, const std::string& name);
-  Result<UniqueId> CreateGrowId(Session& session, uint32_t member);
   Result<uint32_t> GrowFrom(Session& session, uint32_t member, int ranks, const std::string& name);
   Result<uint32_t> JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
                               const std::string& name);
+  /// `done` gets the id, at once or later.
+  void CreateGrowId(Session& session, uint32_t member,
+                    std::function<void(const Result<UniqueId>&)> done);
 
   /// The rank takes the communicator down, and stays a member until it leaves.
   Status Abort(Session& session, uint32_t member);
@@ -62,7 +69,17 @@ class Membership {
 
   /// The communicator of a ready member of this session.
   Result<Communicator*> Find(Session& session, uint32_t member);
+  /// By Communicator::id(); nullptr once it is gone.
+  Communicator* FindById(uint64_t id);
   const std::list<std::unique_ptr<Communicator>>& communicators() const { return communicators_; }
+
+  // The cluster.
+
+  /// What another daemon says; `peer` 0: this one, as a home, to itself.
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+  void OnPeerLost(transport::PeerId peer);
+  /// A rank of another host has left the communicator.
+  void OnRankLeft(Communicator& communicator, int rank);
 
  private:
   /// What makes two calls meet in one formation.
@@ -87,7 +104,7 @@ class Membership {
   };
   struct IssuedId {
     uid_t tenant = 0;
-    uint32_t session = 0;  // that asked for it
+    uint32_t session = 0;  // that asked for it; 0: one of another host
     uint64_t parent = 0;   // of a growth; 0 for a plain id
   };
   struct Departure {
@@ -96,23 +113,71 @@ class Membership {
     Communicator* communicator;
     std::function<void()> done;
   };
+  /// An application at another daemon.
+  struct Ticket {
+    Member* member = nullptr;  // nullptr: it gets nothing, or has given up
+    transport::PeerId peer = 0;
+    std::string what;
+  };
 
+  // Applying.
   Result<Member*> NewMember(Session& session);
-  Result<uint32_t> TakePlace(const MeetingKey& key, Session& session, size_t place,
-                             bool gets_communicator);
+  Result<uint32_t> ApplyFor(Session& session, ApplyMessage request, Communicator* parent);
+  Result<std::optional<transport::NetworkAddress>> HomeOf(const ApplyMessage& request,
+                                                          Communicator* parent) const;
+  void ApplyElsewhere(ApplyMessage request, Member* member, const std::string& address,
+                      Communicator* parent);
+  Status Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent);
+  Status ApplyToJoin(const ApplyMessage& request, Applicant applicant);
+  Status ApplyToSplit(const ApplyMessage& request, Applicant applicant, Communicator& parent);
+  Status ApplyToShrink(const ApplyMessage& request, Applicant applicant, Communicator& parent);
+  Status ApplyToGrow(const ApplyMessage& request, Applicant applicant, Communicator& parent);
+  Status ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant);
+  Status TakePlace(const MeetingKey& key, size_t place, Applicant applicant);
+  Result<Meeting*> GrowthOf(Communicator& parent, const ApplyMessage& request);
+  Status CheckIssued(const UniqueId& id, uid_t user) const;
+  Result<UniqueId> IssueId(uid_t user, uint32_t session, uint64_t parent);
+
+  // Concluding.
   Status ConcludeOne(Formation& formation);
   Status ConcludeSplit(Formation& formation, const std::vector<SplitCall>& calls);
-  Status MakeCommunicator(const std::string& name, Tenant* tenant, std::vector<Member*> members);
+  Status MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks);
+  Communicator* AddCommunicator(const std::string& name, Tenant* tenant,
+                                std::vector<Member*> members, std::optional<Roster> roster);
+  Roster MakeRoster(const std::vector<Applicant>& ranks) const;
+  void PlaceOnFabric(const std::vector<Applicant>& host_speakers, Roster* roster) const;
+  void TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
+                  const std::string& name);
+
+  // Failing.
+  void Refuse(const Applicant& applicant, const Status& why);
+  void FailFormation(Formation& formation, const Status& why);
   void FailMeeting(const MeetingKey& key, const Status& why);
   void FailMeetingOf(const Formation* formation, const Status& why);
-  /// The member goes, and what it helped to form fails.
-  void QuitFormation(Member* member, const Status& why);
+  /// The member goes, and what it helped to form fails; `why` is given what forms and who is
+  /// missing.
+  void QuitForming(
+      Member* member,
+      const std::function<Status(const std::string& what, const std::string& missing)>& why);
   /// Ends the formations that still wait for this rank of the parent.
   void FailMeetingsWaitingFor(const Communicator& parent, int rank, const Status& why);
-  Result<Meeting*> GrowthOf(Communicator& parent, int ranks, const std::string& name);
   void Depart(Session& session, Member* member, std::function<void()> done);
-  Communicator* FindById(uint64_t id);
-  Status CheckIssued(const UniqueId& id, uid_t user) const;
+  void Notify(const Formation& formation, const std::string& notice);
+
+  // The cluster.
+  Communicator* FindByKey(uint64_t key);
+  void NoteEnded(const Communicator& communicator);
+  void OnApply(transport::PeerId peer, const ApplyMessage& request);
+  void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
+  void OnFormed(transport::PeerId peer, const FormedMessage& formed);
+  void OnRefused(const RefusedMessage& refused);
+  void OnFormingNotice(const FormingNoticeMessage& notice);
+  void OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question);
+  void OnGrowId(const GrowIdMessage& answer);
+  void OnAskFabric(transport::PeerId peer, const AskFabricMessage& question);
+  void OnFabric(const FabricMessage& fabric);
+  void OnCommunicatorMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
+  void DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
 
   Engine* const engine_;
   const Config& config_;
@@ -122,6 +187,23 @@ class Membership {
   std::map<UniqueId, IssuedId> issued_;
   std::list<Departure> departures_;
   bool sweep_needed_ = false;
+
+  uint64_t next_ticket_ = 1;
+  std::map<uint64_t, Ticket> tickets_;
+  struct GrowIdCall {
+    transport::PeerId peer = 0;
+    std::function<void(const Result<UniqueId>&)> done;
+  };
+  std::map<uint64_t, GrowIdCall> grow_id_calls_;  // by ticket
+  /// What others said about communicators before the home did.
+  struct EarlyMessage {
+    transport::PeerId peer;
+    uint64_t key;
+    ClusterMessage message;
+  };
+  std::deque<EarlyMessage> early_;
+  /// Communicators that have ended here, with how many collectives they had begun.
+  std::deque<std::pair<uint64_t, uint64_t>> ended_;
 };
 
 }  // namespace harmonaize::daemon

@@ -31,6 +31,11 @@ struct PostedOperation {
   /// Set when the outcome is known before the stream has come this far.
   Status outcome;
 
+  /// Which send or receive it is among those of its pair of ranks, when these are on two hosts.
+  uint64_t pair_number = 0;
+  bool crosses_hosts = false;
+  uint64_t next_report_ns = 0;  ///< When to report that its peer is late, if it crosses hosts.
+
   MatchedOperation* matched = nullptr;  ///< Once its partners are known.
   bool ready = false;                   ///< The stream has come this far.
 };

@@ -77,17 +77,17 @@ class Request {
     if (!member.ok()) return member.status();
     return Reply(MemberReply{*member});
   }
-  Status ReplyId(const Result<UniqueId>& id) {
-    if (!id.ok()) return id.status();
-    return Reply(CreateIdReply{*id});
-  }
   /// An answer that can wait until the engine calls it.
   std::function<void()> ReplyLater() {
     return
         [connection = connection_, type = header_.type] { connection->Reply(type, EmptyReply{}); };
   }
 
-  Status CreateId() { return ReplyId(engine_.membership().CreateId(session_)); }
+  Status CreateId() {
+    const Result<UniqueId> id = engine_.membership().CreateId(session_);
+    if (!id.ok()) return id.status();
+    return Reply(CreateIdReply{*id});
+  }
 
   Status Join() {
     const Result<JoinRequest> request = Decode<JoinRequest>();
@@ -118,7 +118,13 @@ class Request {
   Status CreateGrowId() {
     const Result<CreateGrowIdRequest> request = Decode<CreateGrowIdRequest>();
     if (!request.ok()) return request.status();
-    return ReplyId(engine_.membership().CreateGrowId(session_, request->member));
+    engine_.membership().CreateGrowId(
+        session_, request->member,
+        [connection = connection_, type = header_.type](const Result<UniqueId>& id) {
+          if (!id.ok()) return connection->ReplyFailure(type, id.status());
+          connection->Reply(type, CreateIdReply{*id});
+        });
+    return Status::Ok();
   }
 
   Status Grow() {

@@ -91,8 +91,10 @@ class Execution {
 
   const BoundProgram& bound() const { return bound_; }
 
-  /// The owner's; never looked at.
+  /// The owner's; never looked at. By convention `on_finished` is what the owner calls with an
+  /// execution that TakeFinished has returned: owners that start several kinds tell them apart so.
   void* cookie = nullptr;
+  void (*on_finished)(Execution* execution) = nullptr;
 
  private:
   friend class Executor;

@@ -395,6 +395,7 @@ NetworkExecution::Work* NetworkExecution::TakeWork() {
     work = all_works_.back().get();
     work->owner = this;
     work->execution.cookie = work;
+    work->execution.on_finished = &OnExecuted;
   } else {
     work = free_works_.back();
     free_works_.pop_back();

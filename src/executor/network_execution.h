@@ -61,7 +61,7 @@ class NetworkExecution final : private MessageListener {
   Status Start(const NetworkBinding& binding);
 
   /// Hands back an execution that Executor::TakeFinished has returned: one of those that a
-  /// NetworkExecution has started, which their cookies tell.
+  /// NetworkExecution has started, whose `on_finished` is this.
   static void OnExecuted(Execution* execution);
 
   /// Ends it early with `reason`, unless it has failed by itself. It is done once all that is under

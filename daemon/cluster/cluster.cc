@@ -1,0 +1,164 @@
+#include "daemon/cluster/cluster.h"
+
+#include <utility>
+
+#include "src/base/log.h"
+#include "src/base/names.h"
+#include "src/topology/fabric_file.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// After so many looks in vain the transport's descriptor tells when there is something.
+constexpr int kQuietRounds = 256;
+
+Result<transport::ClusterKey> KeyOf(const ClusterConfig& config) {
+  if (!config.key_file.empty()) return transport::ClusterKey::FromFile(config.key_file);
+  if (config.allow_unauthenticated) return transport::ClusterKey();
+  return InvalidArgument(
+      "cluster.address is set, but no cluster.key_file: write the same 32 or more random bytes to "
+      "a "
+      "file at every host (head -c 32 /dev/urandom | base64 > cluster.key; chmod 600 cluster.key)");
+}
+
+Result<transport::NetworkAddress> AddressOf(const ClusterConfig& config) {
+  Result<transport::NetworkAddress> address =
+      transport::NetworkAddress::Parse(config.address, kDefaultClusterPort);
+  if (!address.ok()) return InvalidArgument("cluster.address: {}", address.status().message());
+  if (address->IsWildcard()) {
+    return InvalidArgument(
+        "cluster.address {}: other daemons need an address of this host that they can connect to",
+        config.address);
+  }
+  return address;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Cluster>> Cluster::Create(const ClusterConfig& config,
+                                                 ClusterEvents* events) {
+  const Result<transport::ClusterKey> key = KeyOf(config);
+  if (!key.ok()) return key.status();
+  const Result<transport::NetworkAddress> address = AddressOf(config);
+  if (!address.ok()) return address.status();
+  std::unique_ptr<Cluster> cluster(new Cluster(events, *key));
+  HZ_RETURN_IF_ERROR(cluster->ReadFabric(config, *address));
+
+  transport::TransportOptions options;
+  options.key = *key;
+  options.allow_unauthenticated = config.allow_unauthenticated;
+  options.dead_after_ns = static_cast<uint64_t>(config.dead_after_seconds * 1e9);
+  if (cluster->fabric_ != nullptr) {
+    const int host = cluster->fabric_->HostNamed(cluster->host_name_);
+    Result<std::vector<transport::RailOptions>> rails =
+        FabricRails(cluster->fabric_->fabric()).RailsOf(host);
+    if (!rails.ok()) return rails.status();
+    options.rails = std::move(*rails);
+  }
+  Result<std::unique_ptr<transport::Transport>> transport =
+      transport::Transport::Create(std::move(options), cluster.get());
+  if (!transport.ok()) return transport.status();
+  cluster->transport_ = std::move(*transport);
+  const Result<transport::NetworkAddress> listening = cluster->transport_->Listen(*address);
+  if (!listening.ok()) return listening.status();
+  cluster->listening_ = *listening;
+  cluster->address_ = listening->ToString();
+  return cluster;
+}
+
+Status Cluster::ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address) {
+  if (config.fabric.empty()) return Status::Ok();
+  Result<FabricFile> file = LoadFabricFile(config.fabric);
+  if (!file.ok()) return file.status();
+  fabric_ = std::make_shared<const FabricModel>(std::move(file->fabric));
+  host_name_ = config.host.empty() ? HostAt(*fabric_, address.HostText()) : config.host;
+  if (fabric_->HostNamed(host_name_) >= 0) return Status::Ok();
+  if (config.host.empty()) {
+    return InvalidArgument("no host of {} has the address {}: set cluster.host", config.fabric,
+                           address.HostText());
+  }
+  std::vector<std::string_view> names;
+  for (int host = 0; host < fabric_->hosts(); ++host) names.push_back(fabric_->HostName(host));
+  return InvalidArgument("{} has no host '{}', which cluster.host names{}", config.fabric,
+                         config.host, DidYouMean(config.host, names));
+}
+
+std::string HostAt(const FabricModel& model, const std::string& address) {
+  for (const int node : model.fabric().Hosts()) {
+    const Node& host = model.fabric().nodes[static_cast<size_t>(node)];
+    for (const Nic& nic : host.nics) {
+      if (nic.address == address) return host.name;
+    }
+  }
+  return "";
+}
+
+Result<std::optional<transport::NetworkAddress>> Cluster::HomeOf(const UniqueId& id) const {
+  Result<std::optional<transport::NetworkAddress>> address = seal_.Open(id);
+  if (!address.ok() || !address->has_value()) return address;
+  if ((*address)->ToString() == address_) return std::optional<transport::NetworkAddress>();
+  return address;
+}
+
+void Cluster::Reach(const std::string& address, ReachDone done) {
+  const Result<transport::NetworkAddress> parsed = transport::NetworkAddress::Parse(address);
+  if (!parsed.ok()) {
+    Log(LogLevel::kError, kLogNet, "a daemon gave an address that is none: {}", address);
+    return done(RemoteError("a host's address is wrong"));
+  }
+  transport_->Connect(*parsed,
+                      [address, done = std::move(done)](const Result<transport::PeerId>& peer) {
+                        if (peer.ok()) return done(peer);
+                        Log(LogLevel::kWarning, kLogNet, "the daemon at {} cannot be reached: {}",
+                            address, peer.status().message());
+                        done(RemoteError("the daemon of another host cannot be reached"));
+                      });
+  readable_ = true;
+}
+
+void Cluster::Send(transport::PeerId peer, const ClusterMessage& message) {
+  const Status sent = transport_->SendControl(peer, EncodeMessage(message));
+  if (sent.code() == Code::kInvalidArgument) {
+    transport_->Disconnect(peer, "a message was too long: " + sent.message());
+  }
+  readable_ = true;
+}
+
+size_t Cluster::RailsTo(transport::PeerId peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? 0 : found->second.rails;
+}
+
+bool Cluster::Progress(bool busy) {
+  if (!busy && !readable_) return false;
+  const bool progress = transport_->Progress() > 0;
+  quiet_rounds_ = progress ? 0 : quiet_rounds_ + 1;
+  if (quiet_rounds_ >= kQuietRounds) Arm();
+  return progress;
+}
+
+bool Cluster::Arm() {
+  readable_ = !transport_->Arm();
+  return !readable_;
+}
+
+void Cluster::OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) {
+  Log(LogLevel::kInfo, kLogNet, "linked with the daemon at {} by {} rails", info.address.ToString(),
+      info.rails);
+  peers_[peer] = info;
+}
+
+void Cluster::OnPeerLost(transport::PeerId peer, const std::string& reason) {
+  Log(LogLevel::kWarning, kLogNet, "lost the daemon at {}: {}",
+      peers_.contains(peer) ? peers_.at(peer).address.ToString() : "an unknown address", reason);
+  peers_.erase(peer);
+  events_->OnPeerLost(peer);
+}
+
+void Cluster::OnControl(transport::PeerId peer, std::span<const std::byte> message) {
+  const Result<ClusterMessage> decoded = DecodeMessage(message);
+  if (decoded.ok()) return events_->OnMessage(peer, *decoded);
+  transport_->Disconnect(peer, decoded.status().message());
+}
+
+}  // namespace harmonaize::daemon

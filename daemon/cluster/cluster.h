@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/cluster/address_seal.h"
+#include "daemon/cluster/messages.h"
+#include "daemon/config.h"
+#include "src/base/status.h"
+#include "src/executor/fabric_rails.h"
+#include "src/planner/fabric_model.h"
+#include "src/transport/transport.h"
+
+namespace harmonaize::daemon {
+
+/// At which daemons listen unless they are told otherwise.
+inline constexpr uint16_t kDefaultClusterPort = 7400;
+
+/// The name of the host that has a NIC with this address; "" if there is none.
+std::string HostAt(const FabricModel& model, const std::string& address);
+
+/// What happens in the cluster. Called from Cluster::Progress.
+class ClusterEvents {
+ public:
+  virtual void OnMessage(transport::PeerId peer, const ClusterMessage& message) = 0;
+  /// Gone for good. What was sent to it may not have arrived.
+  virtual void OnPeerLost(transport::PeerId peer) = 0;
+
+ protected:
+  ~ClusterEvents() = default;
+};
+
+/// The daemons of other hosts, as this one reaches them. For the engine's thread.
+class Cluster final : private transport::TransportEvents {
+ public:
+  /// Listens. Errors name the key of the configuration that is wrong.
+  static Result<std::unique_ptr<Cluster>> Create(const ClusterConfig& config,
+                                                 ClusterEvents* events);
+
+  /// Where others reach this daemon.
+  const std::string& address() const { return address_; }
+  /// This host's name in the fabric file; "" without one.
+  const std::string& host_name() const { return host_name_; }
+  /// The provider's fabric; nullptr without a file.
+  const std::shared_ptr<const FabricModel>& fabric() const { return fabric_; }
+
+  /// Makes the id lead here.
+  Status Seal(UniqueId* id) const { return seal_.Seal(listening_, id); }
+  /// Where an id leads; none: here.
+  Result<std::optional<transport::NetworkAddress>> HomeOf(const UniqueId& id) const;
+
+  /// Finds or makes the link to a daemon. The error is for tenants: it has no address.
+  using ReachDone = std::function<void(const Result<transport::PeerId>&)>;
+  void Reach(const std::string& address, ReachDone done);
+  /// To one that is lost: nothing is sent, and OnPeerLost was or will be called.
+  void Send(transport::PeerId peer, const ClusterMessage& message);
+  transport::Transport& transport() { return *transport_; }
+  /// How many rails lead to a peer.
+  size_t RailsTo(transport::PeerId peer) const;
+  size_t peers() const { return peers_.size(); }
+
+  /// Does what can be done now; false when there was nothing. `busy`: whether data is on its way,
+  /// so that looking is worth a system call.
+  bool Progress(bool busy);
+  /// Before a sleep on fd(): whether nothing is to be done.
+  bool Arm();
+  int fd() const { return transport_->fd(); }
+  /// fd() is readable.
+  void OnReadable() { readable_ = true; }
+
+ private:
+  Cluster(ClusterEvents* events, const transport::ClusterKey& key) : events_(events), seal_(key) {}
+
+  Status ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address);
+  void OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) override;
+  void OnPeerLost(transport::PeerId peer, const std::string& reason) override;
+  void OnControl(transport::PeerId peer, std::span<const std::byte> message) override;
+
+  ClusterEvents* const events_;
+  const AddressSeal seal_;
+  std::shared_ptr<const FabricModel> fabric_;
+  std::string host_name_;
+  std::unique_ptr<transport::Transport> transport_;
+  transport::NetworkAddress listening_;
+  std::string address_;
+  std::map<transport::PeerId, transport::PeerInfo> peers_;
+  bool readable_ = true;
+  int quiet_rounds_ = 0;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "src/base/status.h"
+#include "src/planner/fabric_model.h"
+
+namespace harmonaize::daemon {
+
+/// A fabric that communicators are planned on, with the text that other daemons get.
+struct KnownFabric {
+  uint64_t digest = 0;
+  std::string text;  ///< A fabric file; equal fabrics have equal texts.
+  std::shared_ptr<const FabricModel> model;
+};
+
+/// All fabrics that this daemon has met: the provider's, those of other homes, and those that stand
+/// for a network nobody has told about. For the engine's thread.
+class Fabrics {
+ public:
+  const KnownFabric& Add(std::shared_ptr<const FabricModel> model);
+  /// From another daemon. kRemoteError if it is no fabric, or not the one that was asked for.
+  Result<const KnownFabric*> AddText(uint64_t digest, const std::string& text);
+  /// nullptr if it is not known.
+  const KnownFabric* Find(uint64_t digest) const;
+
+  /// So many hosts at one switch, alike.
+  const KnownFabric& OneSwitch(int hosts);
+
+ private:
+  std::map<uint64_t, KnownFabric> known_;
+  std::map<int, uint64_t> one_switch_;  // digests, by number of hosts
+};
+
+}  // namespace harmonaize::daemon

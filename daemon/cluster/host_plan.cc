@@ -1,0 +1,122 @@
+#include "daemon/cluster/host_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/planner/planner.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+Result<PlanSpec> SpecOf(const PlanMessage& plan) {
+  PlanSpec spec;
+  spec.algorithm = FindAlgorithm(plan.algorithm);
+  if (spec.algorithm == nullptr) {
+    return InvalidArgument("the algorithm '{}' is not known here", plan.algorithm);
+  }
+  spec.order = {.name = plan.order_name, .hosts = plan.order};
+  spec.groups = plan.groups;
+  spec.groups_name = plan.groups_name;
+  spec.pieces = plan.pieces;
+  spec.paths = static_cast<PathUse>(plan.paths);
+  return spec;
+}
+
+std::vector<int> PeersOf(const NetworkProgram& program) {
+  std::vector<int> peers;
+  for (const NetworkStep& step : program.steps()) {
+    if (step.peer_host >= 0) peers.push_back(step.peer_host);
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+// Messages that name a path take the lanes of that path, the others those that the plan's use of
+// paths gives.
+std::unique_ptr<RailTable> RailsFor(const FabricModel& model, int host,
+                                    const std::vector<int>& peers, PathUse use,
+                                    const LaneTable& chosen) {
+  const FabricRails rails(model.fabric());
+  auto table = std::make_unique<RailTable>(rails, host);
+  for (const int peer : peers) {
+    table->SetLanes(rails, peer, -1, model.Lanes(host, peer, use));
+    const auto found = chosen.find({host, peer});
+    if (found == chosen.end()) continue;
+    for (size_t path = 0; path < found->second.size(); ++path) {
+      table->SetLanes(rails, peer, static_cast<int>(path), found->second[path]);
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, int host,
+                              const PlanMessage& plan) {
+  const Result<PlanSpec> spec = SpecOf(plan);
+  if (!spec.ok()) return spec.status();
+  PlannerOptions options;
+  options.policy = PlanPolicy::kFixed;
+  options.fixed = *spec;
+  const Result<Planner> planner = Planner::Make(model, problem, options);
+  if (!planner.ok()) return planner.status();
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
+  const OutlineResult outline = planner->OutlineOf(planner->PlanFor(bytes).plans.front());
+  if (!outline.ok()) return outline.status();
+  const int position = (*outline)->placement().PositionOfHost(host);
+  HostPart part;
+  part.program =
+      std::make_unique<NetworkProgram>((*outline)->Program(position), (*outline)->pieces());
+  part.peers = PeersOf(*part.program);
+  part.rails = RailsFor(model, host, part.peers, spec->paths, planner->candidates().front().lanes);
+  return part;
+}
+
+HostPart MakePairPart(const FabricModel& model, int host, int peer, bool sends) {
+  HostProgram program{.host = host};
+  Step step{.kind = sends ? StepKind::kSend : StepKind::kReceive, .peer_host = peer};
+  if (sends) {
+    step.sources.push_back(InputBlock(0, 0));
+  } else {
+    step.destinations.push_back(OutputBlock(0, 0));
+  }
+  program.steps.push_back(std::move(step));
+  HostPart part;
+  part.program = std::make_unique<NetworkProgram>(program, 1);
+  part.peers = {peer};
+  const bool explicit_paths = model.fabric().explicit_paths > 0;
+  part.rails =
+      RailsFor(model, host, part.peers, explicit_paths ? PathUse::kWeighted : PathUse::kEcmp, {});
+  return part;
+}
+
+HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
+                   Cluster* cluster, Executor* executor)
+    : part_(std::move(part)),
+      peers_(std::move(peers)),
+      own_rails_(own_rails),
+      cluster_(cluster),
+      executor_(executor),
+      port_(std::make_unique<TransportPort>(
+          &cluster->transport(), peers_,
+          [this](const MessageName& name) { return RailOf(name); })) {}
+
+size_t HostPlan::RailOf(const MessageName& name) {
+  const size_t rails = cluster_->RailsTo(peers_[static_cast<size_t>(name.host)]);
+  if (rails <= 1) return 0;
+  const size_t rail = own_rails_ ? part_.rails->Next(name) : name.number + name.slice;
+  return rail % rails;
+}
+
+NetworkExecution* HostPlan::Take() {
+  if (free_.empty()) {
+    all_.push_back(std::make_unique<NetworkExecution>(executor_, port_.get()));
+    free_.push_back(all_.back().get());
+  }
+  NetworkExecution* const execution = free_.back();
+  free_.pop_back();
+  return execution;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/messages.h"
+#include "src/executor/executor.h"
+#include "src/executor/network_execution.h"
+#include "src/executor/network_program.h"
+#include "src/executor/rail_table.h"
+#include "src/executor/transport_port.h"
+#include "src/planner/fabric_model.h"
+#include "src/schedule/outline.h"
+
+namespace harmonaize::daemon {
+
+/// What this host does in one plan, before anybody was reached. Hosts are the fabric's.
+struct HostPart {
+  std::unique_ptr<NetworkProgram> program;
+  std::vector<int> peers;  ///< Hosts that it exchanges messages with.
+  std::unique_ptr<RailTable> rails;
+};
+
+/// This host's part of a collective by the home's plan. Takes up to seconds; any thread.
+/// kInvalidArgument or kInternalError for a plan that cannot be made here.
+Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, int host,
+                              const PlanMessage& plan);
+/// A send to another host, or a receive from it, of which rank 0 of the binding is this side.
+HostPart MakePairPart(const FabricModel& model, int host, int peer, bool sends);
+
+/// A plan that can be run: the part of this host, with the daemons of the others. For the engine's
+/// thread.
+class HostPlan {
+ public:
+  /// `peers` by the fabric's hosts. `own_rails`: whether the fabric is the one by which this
+  /// daemon's rails are numbered; else messages are dealt over all rails there are.
+  HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails, Cluster* cluster,
+           Executor* executor);
+
+  const NetworkProgram& program() const { return *part_.program; }
+  TransportPort& port() { return *port_; }
+
+  /// One that is not under way; it belongs to this plan and is to be given back.
+  NetworkExecution* Take();
+  void GiveBack(NetworkExecution* execution) { free_.push_back(execution); }
+
+ private:
+  size_t RailOf(const MessageName& name);
+
+  HostPart part_;
+  const std::vector<transport::PeerId> peers_;
+  const bool own_rails_;
+  Cluster* const cluster_;
+  Executor* const executor_;
+  std::unique_ptr<TransportPort> port_;
+  std::vector<std::unique_ptr<NetworkExecution>> all_;
+  std::vector<NetworkExecution*> free_;
+};
+
+}  // namespace harmonaize::daemon

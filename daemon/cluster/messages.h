@@ -1,0 +1,216 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+// What daemons of different hosts say to each other, beside the data: CBOR (RFC 8949) over the
+// control link of the transport, which has proved the cluster key. A daemon believes what another
+// says about its own ranks, and no message of any shape makes it crash.
+//
+// A communicator that spans hosts has a *home*, the daemon at which it was formed. All that
+// concerns all of its hosts goes through the home: who takes part, how operations are carried out,
+// whether the ranks agree, who is late, and how it ends. `communicator` is its key, drawn by its
+// home and alike at all hosts; hosts are numbered by the roster that FormedMessage brings.
+
+/// A rank wants to take part in what forms at the home. Answered by FormedMessage or
+/// RefusedMessage, sooner or later.
+struct ApplyMessage {
+  enum Kind : int { kJoin = 0, kSplit, kShrink, kGrow, kJoinGrowth };
+  uint64_t ticket = 0;  ///< Stands for the rank between the two daemons.
+  int kind = kJoin;
+  std::vector<uint8_t> id{};    ///< kJoin, kJoinGrowth: the unique id.
+  uint64_t communicator = 0;    ///< kSplit, kShrink, kGrow: the parent.
+  uint64_t round = 0;           ///< kSplit: which split of the rank's.
+  int ranks = 0;                ///< kJoin, kGrow, kJoinGrowth: of the new communicator.
+  int rank = 0;                 ///< In the new one; kSplit, kShrink, kGrow: in the parent.
+  bool takes_part = true;       ///< kSplit: has a color.
+  int color = 0;                ///< kSplit.
+  int key = 0;                  ///< kSplit.
+  std::vector<int> excluded{};  ///< kShrink.
+  bool abort_parent = false;    ///< kShrink.
+  std::string name{};           ///< Of the new communicator; "": the parent's.
+  uint32_t user = 0;
+  std::string address{};  ///< Where the rank's daemon is reached.
+  std::string host{};     ///< Its name in the fabric, where it was told.
+};
+/// The rank gives up: its place fails what forms.
+struct WithdrawMessage {
+  uint64_t ticket = 0;
+  int code = 0;
+  std::string why{};
+};
+
+struct TicketedRank {
+  uint64_t ticket = 0;
+  int rank = 0;
+};
+struct FormedMessage {
+  uint64_t communicator = 0;
+  std::string name{};
+  std::vector<std::string> addresses{};  ///< By host.
+  std::vector<int> fabric_hosts{};       ///< By host: its number in the fabric.
+  std::vector<int> host_of_rank{};
+  int self = -1;                      ///< The receiver's host.
+  int home_host = -1;                 ///< The home's; -1: it has no ranks.
+  std::vector<TicketedRank> ranks{};  ///< Of the receiver.
+  uint64_t fabric = 0;                ///< FabricDigest; AskFabricMessage gets its text.
+};
+struct RefusedMessage {
+  std::vector<uint64_t> tickets{};
+  int code = 0;
+  std::string why{};
+};
+/// For ranks that wait for others: whom they wait for.
+struct FormingNoticeMessage {
+  std::vector<uint64_t> tickets{};
+  std::string notice{};
+};
+
+struct AskGrowIdMessage {
+  uint64_t ticket = 0;
+  uint64_t communicator = 0;
+  uint32_t user = 0;
+};
+struct GrowIdMessage {
+  uint64_t ticket = 0;
+  std::vector<uint8_t> id{};
+  int code = 0;
+  std::string why{};
+};
+
+struct AskFabricMessage {
+  uint64_t fabric = 0;
+};
+struct FabricMessage {
+  uint64_t fabric = 0;
+  std::string text{};
+};
+
+// To the home, which passes them on to all hosts.
+
+/// The communicator ends, or is revoked, for this reason.
+struct BrokenMessage {
+  uint64_t communicator = 0;
+  bool revoked = false;
+  int code = 0;
+  std::string why{};
+};
+/// A rank has left after so many collectives.
+struct LeftMessage {
+  uint64_t communicator = 0;
+  int rank = 0;
+  uint64_t sequence = 0;
+};
+
+/// What a rank asked for.
+struct RankRequest {
+  int rank = 0;
+  int collective = 0;
+  uint64_t count = 0;
+  int type = 0;
+  int op = 0;
+  int root = -1;
+};
+/// Where a host stands with a collective. Sent when it takes long, when it went wrong, and when the
+/// home asks; never on the way of an operation that goes well.
+struct ProgressMessage {
+  enum State : int { kWaiting = 0, kRunning, kFailed, kDone };
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
+  int state = kWaiting;
+  std::vector<RankRequest> requests{};  ///< One for the host where its ranks agree.
+  std::vector<int> missing{};       ///< Ranks of the host that have not come.
+  int code = 0;
+  std::string why{};  ///< kFailed.
+};
+struct AskProgressMessage {
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
+};
+/// The home's word: this collective fails at all hosts.
+struct VerdictMessage {
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
+  int code = 0;
+  std::string why{};
+};
+/// For the log and for ranks that wait.
+struct LateMessage {
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
+  std::string notice{};
+};
+
+/// How is this carried out? Asked of the home when first needed.
+struct AskPlanMessage {
+  uint64_t communicator = 0;
+  int collective = 0;
+  int root = -1;
+  int size_class = 0;
+};
+struct PlanMessage {
+  uint64_t communicator = 0;
+  int collective = 0;
+  int root = -1;
+  int size_class = 0;
+  std::string algorithm{};
+  std::vector<int> order{};  ///< Hosts of the fabric.
+  std::string order_name{};
+  std::vector<std::vector<int>> groups{};
+  std::string groups_name{};
+  int pieces = 1;
+  int paths = 0;  ///< PathUse.
+  double predicted_seconds = 0;
+  double bound_seconds = 0;
+  std::string why{};  ///< Not "": there is none.
+};
+
+// Between the hosts of a sender and a receiver.
+
+/// The n-th send of a pair of ranks is on its way.
+struct OfferMessage {
+  uint64_t communicator = 0;
+  int from = 0;
+  int to = 0;
+  uint64_t number = 0;
+  uint64_t count = 0;
+  int type = 0;
+};
+/// The receive for it is there. With a reason: it is not, or does not fit.
+struct AnswerMessage {
+  uint64_t communicator = 0;
+  int from = 0;
+  int to = 0;
+  uint64_t number = 0;
+  int code = 0;
+  std::string why{};
+};
+/// No more is begun from here: what the receiver was sent beyond these is for nobody.
+struct ClosedMessage {
+  uint64_t communicator = 0;
+  uint64_t collectives = 0;
+};
+
+using ClusterMessage =
+    std::variant<ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage, FormingNoticeMessage,
+                 AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage,
+                 LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
+                 AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage>;
+
+std::vector<std::byte> EncodeMessage(const ClusterMessage& message);
+/// Errors: kRemoteError for anything that EncodeMessage does not write.
+Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes);
+
+/// What a message carries as `code` and `why`; ok for 0.
+Status StatusOf(int code, const std::string& why);
+
+}  // namespace harmonaize::daemon

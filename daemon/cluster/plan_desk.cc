@@ -1,0 +1,150 @@
+#include "daemon/cluster/plan_desk.h"
+
+#include <mutex>
+#include <utility>
+
+#include "src/base/log.h"
+#include "src/planner/plan_file.h"
+
+namespace harmonaize::daemon {
+
+int SizeClassOf(uint64_t bytes) {
+  static const std::vector<uint64_t> kClasses = SizeClasses();
+  size_t nearest = 0;
+  // The ratio between neighbours is four, so twice as much is half way.
+  while (nearest + 1 < kClasses.size() && bytes > 2 * kClasses[nearest]) ++nearest;
+  return static_cast<int>(nearest);
+}
+
+struct PlanDesk::Shared {
+  PlansConfig config;
+  std::shared_ptr<const FabricModel> model;
+  std::vector<int> host_of_rank;
+
+  std::mutex mutex;
+  std::map<std::pair<int, int>, std::shared_ptr<const Planner>> planners;  // guarded by mutex
+
+  Result<std::shared_ptr<const Planner>> PlannerFor(int collective, int root);
+  Result<Planner> MakePlanner(const Problem& problem) const;
+  PlanMessage Plan(const AskPlanMessage& question);
+};
+
+Result<Planner> PlanDesk::Shared::MakePlanner(const Problem& problem) const {
+  PlannerOptions options{.reproducible = config.reproducible};
+  options.policy = FindPlanPolicy(config.policy).value_or(PlanPolicy::kAdaptive);
+  Status why;
+  if (options.policy == PlanPolicy::kFixed) {
+    Result<PlanSpec> spec = LoadPlanFile(config.file, *model);
+    if (spec.ok()) {
+      options.fixed = std::move(*spec);
+    } else {
+      why = spec.status();
+    }
+  }
+  if (why.ok()) {
+    Result<Planner> planner = Planner::Make(*model, problem, options);
+    if (planner.ok()) return planner;
+    why = planner.status();
+  }
+  // A tenant has not written the configuration, and gets its operation all the same.
+  Log(LogLevel::kWarning, kLogTuning,
+      "the policy '{}' has no plan for {} of {} ranks, so it is planned adaptively: {}",
+      config.policy, CollectiveName(problem.collective), host_of_rank.size(), why.message());
+  options.policy = PlanPolicy::kAdaptive;
+  Result<Planner> planner = Planner::Make(*model, problem, options);
+  if (planner.ok() || !options.reproducible) return planner;
+  options.reproducible = false;
+  return Planner::Make(*model, problem, options);
+}
+
+Result<std::shared_ptr<const Planner>> PlanDesk::Shared::PlannerFor(int collective, int root) {
+  const std::pair key(collective, root);
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = planners.find(key);
+    if (found != planners.end()) return found->second;
+  }
+  // What some rank does in place, others may not: a plan has to serve both.
+  Result<Planner> made = MakePlanner({.collective = static_cast<Collective>(collective),
+                                      .host_of_rank = host_of_rank,
+                                      .root = root,
+                                      .in_place = true});
+  if (!made.ok()) return made.status();
+  auto planner = std::make_shared<const Planner>(std::move(*made));
+  const std::lock_guard lock(mutex);
+  return planners.emplace(key, std::move(planner)).first->second;
+}
+
+PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question) {
+  PlanMessage plan;
+  plan.communicator = question.communicator;
+  plan.collective = question.collective;
+  plan.root = question.root;
+  plan.size_class = question.size_class;
+  const Result<std::shared_ptr<const Planner>> planner =
+      PlannerFor(question.collective, question.root);
+  if (!planner.ok()) {
+    plan.why = planner.status().message();
+    return plan;
+  }
+  const PlannedSize planned =
+      (*planner)->PlanFor(SizeClasses()[static_cast<size_t>(question.size_class)]);
+  const RankedPlan& best = planned.plans.front();
+  const PlanSpec& spec = (*planner)->candidates()[best.candidate].spec;
+  plan.algorithm = spec.algorithm->name;
+  plan.order = spec.order.hosts;
+  plan.order_name = spec.order.name;
+  plan.groups = spec.groups;
+  plan.groups_name = spec.groups_name;
+  plan.pieces = best.pieces;
+  plan.paths = static_cast<int>(spec.paths);
+  plan.predicted_seconds = best.prediction.seconds;
+  plan.bound_seconds = planned.bound_seconds;
+  Log(LogLevel::kInfo, kLogTuning, "{} of {} bytes on {} hosts: {} {} {} in {} pieces, {:.1f} us",
+      CollectiveName(static_cast<Collective>(question.collective)), planned.bytes,
+      HostPlacement(host_of_rank).hosts(), plan.algorithm, plan.order_name, PathUseName(spec.paths),
+      plan.pieces, plan.predicted_seconds * 1e6);
+  return plan;
+}
+
+PlanDesk::PlanDesk(const PlansConfig& config, std::shared_ptr<const FabricModel> model,
+                   std::vector<int> host_of_rank, Background* background,
+                   std::function<void(std::function<void()>)> post)
+    : shared_(std::make_shared<Shared>()),
+      background_(background),
+      post_(std::move(post)),
+      self_(std::make_shared<PlanDesk*>(this)) {
+  shared_->config = config;
+  shared_->model = std::move(model);
+  shared_->host_of_rank = std::move(host_of_rank);
+}
+
+PlanDesk::~PlanDesk() = default;
+
+void PlanDesk::Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done) {
+  const Key key(question.collective, question.root, question.size_class);
+  const auto [found, first] = decisions_.try_emplace(key);
+  if (found->second.made) return done(found->second.plan);
+  found->second.asking.push_back(std::move(done));
+  if (!first) return;
+  background_->Post([shared = shared_, post = post_, desk = std::weak_ptr(self_), question, key] {
+    post([desk, key, plan = shared->Plan(question)] {
+      if (const auto alive = desk.lock()) (*alive)->Decide(key, plan);
+    });
+  });
+}
+
+void PlanDesk::Decide(const Key& key, const PlanMessage& plan) {
+  Decision& decision = decisions_[key];
+  decision.made = true;
+  decision.plan = plan;
+  for (const auto& done : std::exchange(decision.asking, {})) done(plan);
+}
+
+std::shared_ptr<const Planner> PlanDesk::PlannerFor(Collective collective, int root) const {
+  const std::lock_guard lock(shared_->mutex);
+  const auto found = shared_->planners.find({static_cast<int>(collective), root});
+  return found == shared_->planners.end() ? nullptr : found->second;
+}
+
+}  // namespace harmonaize::daemon

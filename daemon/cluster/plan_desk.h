@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "daemon/background.h"
+#include "daemon/cluster/messages.h"
+#include "daemon/config.h"
+#include "src/planner/planner.h"
+
+namespace harmonaize::daemon {
+
+/// The class of sizes that a unit of so many bytes falls into: SizeClasses()[SizeClassOf(bytes)] is
+/// the nearest, by ratio.
+int SizeClassOf(uint64_t bytes);
+
+/// At the home of one communicator: decides by which plan each collective is carried out. Planning
+/// takes milliseconds, for large clusters a second, so it happens in the background. For the
+/// engine's thread.
+class PlanDesk {
+ public:
+  /// `post` runs a call on the engine's thread. `host_of_rank` in numbers of the fabric's hosts.
+  PlanDesk(const PlansConfig& config, std::shared_ptr<const FabricModel> model,
+           std::vector<int> host_of_rank, Background* background,
+           std::function<void(std::function<void()>)> post);
+  ~PlanDesk();
+
+  /// `done` gets the plan, at once or later; PlanMessage::why says that there is none.
+  void Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done);
+
+  /// The planner of a collective, for people who want to see what it chose from; nullptr before it
+  /// was asked. `root` -1 for collectives without one.
+  std::shared_ptr<const Planner> PlannerFor(Collective collective, int root) const;
+
+ private:
+  using Key = std::tuple<int, int, int>;  // collective, root, size class
+  struct Decision {
+    bool made = false;
+    PlanMessage plan;
+    std::vector<std::function<void(const PlanMessage&)>> asking;
+  };
+  /// What the background thread works with; outlives the desk where need be.
+  struct Shared;
+
+  void Decide(const Key& key, const PlanMessage& plan);
+
+  const std::shared_ptr<Shared> shared_;
+  Background* const background_;
+  const std::function<void(std::function<void()>)> post_;
+  /// Gone with the desk, so that what comes back late finds nobody.
+  std::shared_ptr<PlanDesk*> self_;
+  std::map<Key, Decision> decisions_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,191 @@
+#include "daemon/cluster/remote_pairs.h"
+
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/span.h"
+#include "daemon/communicator.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+bool Sends(const PostedOperation& part) {
+  return part.descriptor.collective == Collective::kSend;
+}
+
+}  // namespace
+
+void RemotePairs::Post(PostedOperation* part) {
+  const int self = part->member->rank;
+  const int peer = part->descriptor.root;
+  const Pair pair = Sends(*part) ? Pair(self, peer) : Pair(peer, self);
+  Line& line = lines_[pair];
+  part->pair_number = line.posted++;
+  Transfer& transfer = line.transfers[part->pair_number];
+  transfer.part = part;
+  const Result<HostPlan*> plan = span_->PairPlanFor(peer, Sends(*part));  // begins to reach it
+  if (!plan.ok()) transfer.failure = plan.status();
+  const bool never = communicator_->HasLeft(peer) && (Sends(*part) || !transfer.offered);
+  if (never) {
+    transfer.failure = RemoteError("rank {} has left the communicator", peer);
+  }
+}
+
+void RemotePairs::OnReady(PostedOperation* part) {
+  const int self = part->member->rank;
+  const int peer = part->descriptor.root;
+  Advance(Sends(*part) ? Pair(self, peer) : Pair(peer, self), part->pair_number);
+}
+
+RemotePairs::Transfer* RemotePairs::Find(const Pair& pair, uint64_t number) {
+  const auto line = lines_.find(pair);
+  if (line == lines_.end()) return nullptr;
+  const auto found = line->second.transfers.find(number);
+  return found == line->second.transfers.end() ? nullptr : &found->second;
+}
+
+// Does what is next, once both are there: what the stream has come to, and what the peer has said.
+void RemotePairs::Advance(const Pair& pair, uint64_t number) {
+  Transfer* const transfer = Find(pair, number);
+  if (transfer == nullptr || transfer->part == nullptr || !transfer->part->ready) return;
+  if (transfer->running != nullptr) return;
+  if (!transfer->failure.ok()) return Finish(pair, number, transfer->failure);
+  const OperationDescriptor& descriptor = transfer->part->descriptor;
+  const bool sends = Sends(*transfer->part);
+  if (sends && !std::exchange(transfer->offered, true)) {
+    span_->TellHostOf(pair.second,
+                      OfferMessage{span_->roster().key, pair.first, pair.second, number,
+                                   descriptor.count, static_cast<int>(descriptor.type)});
+  }
+  if (!transfer->offered) return;
+  if (!sends && !std::exchange(transfer->answered, true)) {
+    const Status fits = CheckOffer(pair, *transfer);
+    Answer(pair, number, fits);
+    if (!fits.ok()) {
+      span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+      return Finish(pair, number, fits);
+    }
+  }
+  if (!transfer->transferred) return Start(pair, number, *transfer);
+  if (transfer->answered) Finish(pair, number, Status::Ok());
+}
+
+Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const {
+  const OperationDescriptor& receive = transfer.part->descriptor;
+  const OfferMessage& offer = transfer.offer;
+  if (offer.count == receive.count && offer.type == static_cast<int>(receive.type)) {
+    return Status::Ok();
+  }
+  const bool known = offer.type >= 0 && offer.type < kDataTypeCount;
+  return InvalidUsage(
+      "the ranks disagree about a send: rank {} sends {} x {}, rank {} receives {} x {}",
+      pair.first, offer.count, known ? DataTypeName(static_cast<DataType>(offer.type)) : "unknown",
+      pair.second, receive.count, DataTypeName(receive.type));
+}
+
+void RemotePairs::Answer(const Pair& pair, uint64_t number, const Status& status) {
+  span_->TellHostOf(pair.first, AnswerMessage{span_->roster().key, pair.first, pair.second, number,
+                                              static_cast<int>(status.code()), status.message()});
+}
+
+void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
+  if (transfer.part->descriptor.count == 0) {
+    transfer.transferred = true;
+    return Advance(pair, number);
+  }
+  const bool sends = Sends(*transfer.part);
+  const Result<HostPlan*> plan = span_->PairPlanFor(sends ? pair.second : pair.first, sends);
+  if (!plan.ok()) return Finish(pair, number, plan.status());
+  transfer.needs_plan = *plan == nullptr;
+  if (transfer.needs_plan) return;
+  const Result<MatchedOperation*> started = communicator_->StartTransfer(
+      transfer.part, *plan, span_->PairNumber(pair.first, pair.second, number));
+  if (!started.ok()) return Finish(pair, number, started.status());
+  transfer.running = *started;
+}
+
+void RemotePairs::OnPlanReady() {
+  std::vector<std::pair<Pair, uint64_t>> waiting;
+  for (const auto& [pair, line] : lines_) {
+    for (const auto& [number, transfer] : line.transfers) {
+      if (transfer.needs_plan) waiting.emplace_back(pair, number);
+    }
+  }
+  for (const auto& [pair, number] : waiting) Advance(pair, number);
+}
+
+void RemotePairs::OnOffer(const OfferMessage& offer) {
+  const Pair pair(offer.from, offer.to);
+  Transfer& transfer = lines_[pair].transfers[offer.number];
+  transfer.offered = true;
+  transfer.offer = offer;
+  Advance(pair, offer.number);
+}
+
+void RemotePairs::OnAnswer(const AnswerMessage& answer) {
+  const Pair pair(answer.from, answer.to);
+  Transfer* const transfer = Find(pair, answer.number);
+  if (transfer == nullptr || transfer->part == nullptr) return;
+  transfer->answered = true;
+  transfer->failure = StatusOf(answer.code, answer.why);
+  if (!transfer->failure.ok() && transfer->running != nullptr) {
+    return communicator_->CancelTransfer(transfer->running, transfer->failure);
+  }
+  Advance(pair, answer.number);
+}
+
+void RemotePairs::OnExecuted(MatchedOperation* operation) {
+  for (auto& [pair, line] : lines_) {
+    for (auto& [number, transfer] : line.transfers) {
+      if (transfer.running != operation) continue;
+      transfer.running = nullptr;
+      transfer.transferred = true;
+      if (transfer.failure.ok()) transfer.failure = communicator_->EndTransfer(operation);
+      return Advance(Pair(pair), uint64_t{number});
+    }
+  }
+}
+
+void RemotePairs::Finish(const Pair& pair, uint64_t number, const Status& outcome) {
+  PostedOperation* const part = Find(pair, number)->part;
+  lines_.at(pair).transfers.erase(number);
+  communicator_->FinishPart(part, outcome);
+}
+
+void RemotePairs::Fail(int rank, const Status& why) {
+  std::vector<std::pair<Pair, uint64_t>> failing;
+  for (auto& [pair, line] : lines_) {
+    if (rank >= 0 && pair.first != rank && pair.second != rank) continue;
+    for (auto& [number, transfer] : line.transfers) {
+      // What the other side has said its word about goes on, though its rank may have left since.
+      const bool sends = transfer.part != nullptr && Sends(*transfer.part);
+      const bool agreed = sends ? transfer.answered : transfer.offered;
+      if (rank >= 0 && agreed) continue;
+      transfer.failure = why;
+      failing.emplace_back(pair, number);
+    }
+  }
+  for (const auto& [pair, number] : failing) {
+    Transfer* const transfer = Find(pair, number);
+    span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+    if (transfer->part == nullptr) {
+      lines_.at(pair).transfers.erase(number);
+    } else if (transfer->running != nullptr) {
+      communicator_->CancelTransfer(transfer->running, why);
+    } else {
+      Advance(pair, number);
+    }
+  }
+}
+
+void RemotePairs::ForEachWaiting(const std::function<void(PostedOperation*)>& call) const {
+  for (const auto& [pair, line] : lines_) {
+    for (const auto& [number, transfer] : line.transfers) {
+      if (transfer.part == nullptr) continue;
+      const bool waits = Sends(*transfer.part) ? !transfer.answered : !transfer.offered;
+      if (waits && transfer.part->ready) call(transfer.part);
+    }
+  }
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,23 @@
+#include "daemon/cluster/roster.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace harmonaize::daemon {
+
+std::string Roster::RanksOf(int host) const {
+  std::vector<size_t> ranks;
+  for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
+    if (host_of_rank[rank] == host) ranks.push_back(rank);
+  }
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+int Roster::HostOf(transport::PeerId peer) const {
+  const auto found = std::find(peers.begin(), peers.end(), peer);
+  return peer == 0 || found == peers.end() ? -1 : static_cast<int>(found - peers.begin());
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/planner/fabric_model.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+/// Who is where in a communicator that spans hosts. Hosts are numbered here by their place in it.
+struct Roster {
+  uint64_t key = 0;            ///< The communicator's, alike at all hosts.
+  transport::PeerId home = 0;  ///< The daemon that formed it; 0: this one.
+  int self = -1;               ///< This host; -1: the home, without ranks.
+  std::vector<int> host_of_rank = {};
+  std::vector<std::string> addresses = {};  ///< By host: where its daemon is reached.
+  std::vector<int> fabric_hosts = {};       ///< By host: its number in the fabric.
+  /// By host: the daemon; 0 for this host, and for one that was not needed so far.
+  std::vector<transport::PeerId> peers = {};
+  uint64_t fabric = 0;  ///< FabricDigest.
+
+  int hosts() const { return static_cast<int>(addresses.size()); }
+  bool IsLocal(int rank) const { return host_of_rank[static_cast<size_t>(rank)] == self; }
+  /// "rank 3", "ranks 2, 3".
+  std::string RanksOf(int host) const;
+  /// The host of a peer; -1 if it is none.
+  int HostOf(transport::PeerId peer) const;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,416 @@
+// The part of Communicator that concerns other hosts.
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/cluster/remote_pairs.h"
+#include "daemon/cluster/span.h"
+#include "daemon/communicator.h"
+#include "daemon/engine.h"
+#include "daemon/operation_text.h"
+#include "daemon/session.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// An operation that is under way for longer than this is told to the home, once.
+constexpr uint64_t kSlowNanoseconds = 100'000'000;
+/// Of so many that have ended it is remembered how, for the home to ask.
+constexpr size_t kRemembered = 256;
+
+RankRequest RequestFrom(const PostedOperation& part) {
+  const OperationDescriptor& descriptor = part.descriptor;
+  return {.rank = part.member->rank,
+          .collective = static_cast<int>(descriptor.collective),
+          .count = descriptor.count,
+          .type = static_cast<int>(descriptor.type),
+          .op = static_cast<int>(descriptor.op),
+          .root = descriptor.root};
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// Collectives
+
+// Whether the operation can be launched: it has its plan, or needs none.
+bool Communicator::Prepare(MatchedOperation* operation) {
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  if (!operation->verdict.ok() || descriptor.count == 0) return true;
+  if (!CheckAgreement(*operation).ok()) return true;
+  Result<HostPlan*> plan = span_->PlanFor(descriptor);
+  if (!plan.ok()) {
+    operation->verdict = plan.status();
+    return true;
+  }
+  operation->plan = *plan;
+  return operation->plan != nullptr;
+}
+
+void Communicator::OnPlanReady() {
+  LaunchReady();
+  remote_pairs_->OnPlanReady();
+}
+
+Status Communicator::StartNetwork(MatchedOperation* operation) {
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  const auto all = static_cast<size_t>(ranks());
+  operation->inputs.assign(all, Buffer{});
+  operation->outputs.assign(all, Buffer{});
+  operation->scalars.assign(all, 0);
+  for (const PostedOperation* part : operation->parts) {
+    const auto rank = static_cast<size_t>(part->member->rank);
+    operation->inputs[rank] = part->send;
+    operation->outputs[rank] = part->receive;
+    operation->scalars[rank] = part->descriptor.scalar;
+  }
+  operation->number = span_->CollectiveNumber(operation->sequence);
+  NetworkBinding binding;
+  binding.type = descriptor.type;
+  binding.op = descriptor.op;
+  binding.count = descriptor.count;
+  binding.divisor = static_cast<uint64_t>(ranks());
+  const Status started = engine_->StartNetwork(operation, binding);
+  if (!started.ok()) return started;
+  in_flight_.push_back(operation);
+  if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
+  return Status::Ok();
+}
+
+// The network lets go of it.
+void Communicator::EndNetwork(MatchedOperation* operation) {
+  std::erase(in_flight_, operation);
+  operation->plan->GiveBack(operation->network);
+}
+
+void Communicator::OnNetworkDone(MatchedOperation* operation) {
+  if (operation->parts.front()->crosses_hosts) return remote_pairs_->OnExecuted(operation);
+  EndNetwork(operation);
+  const Status& ended = operation->network->status();
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  ExecutionEnd end{ended, operation->network->faulty_buffer()};
+  if (ended.ok()) {
+    const uint64_t took = MonotonicNanoseconds() - operation->started_ns;
+    span_->CountOperation(descriptor, static_cast<double>(took) * 1e-9);
+    return Settle(operation, Judge(*operation, end));
+  }
+  if (!operation->verdict.ok()) {
+    LoseRanksWithoutMemory(*operation);
+    return Settle(operation, operation->verdict);
+  }
+  if (end.faulty.rank >= 0) {
+    end.faulty.rank = static_cast<int>(place_of_rank_[static_cast<size_t>(end.faulty.rank)]);
+    return Settle(operation, Judge(*operation, end));
+  }
+  if (state_ != State::kReady) return Settle(operation, failure_);
+  // The cause is elsewhere, and the home finds out: ranks that disagree, or a host that is lost.
+  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {} failed here: {}", id_, name_,
+      NameOf(descriptor, operation->parts.front()->member->rank), ended.message());
+  held_.push_back(operation);
+  TellProgress(operation->sequence);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Sends and receives
+
+Result<MatchedOperation*> Communicator::StartTransfer(PostedOperation* part, HostPlan* plan,
+                                                      uint64_t number) {
+  MatchedOperation* const operation = NewOperation(1);
+  operation->parts[0] = part;
+  operation->plan = plan;
+  operation->number = number;
+  operation->inputs = {part->send};
+  operation->outputs = {part->receive};
+  operation->scalars = {0};
+  NetworkBinding binding;
+  binding.type = part->descriptor.type;
+  binding.count = part->descriptor.count;
+  const Status started = engine_->StartNetwork(operation, binding);
+  if (!started.ok()) {
+    Recycle(operation);
+    return started;
+  }
+  in_flight_.push_back(operation);
+  return operation;
+}
+
+void Communicator::CancelTransfer(MatchedOperation* operation, const Status& why) {
+  operation->verdict = why;
+  operation->network->Cancel(why);
+}
+
+Status Communicator::EndTransfer(MatchedOperation* operation) {
+  EndNetwork(operation);
+  const Status ended = operation->network->status();
+  ExecutionEnd end{ended, operation->network->faulty_buffer()};
+  Status outcome;
+  if (!operation->verdict.ok()) {
+    outcome = operation->verdict;
+    LoseRanksWithoutMemory(*operation);
+  } else if (ended.ok() || end.faulty.rank >= 0) {
+    outcome = Judge(*operation, end);  // its one part is rank 0 of the transfer
+  } else {
+    Log(LogLevel::kWarning, kLogPointToPoint, "communicator {} '{}': a transfer failed: {}", id_,
+        name_, ended.message());
+    outcome = RemoteError("the connection to rank {} was lost",
+                          operation->parts.front()->descriptor.root);
+  }
+  if (outcome.ok() && state_ == State::kReady) Count(*operation);
+  Recycle(operation);
+  return outcome;
+}
+
+void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
+  engine_->DropWaiting(1);
+  engine_->Finish(part, state_ == State::kReady ? outcome : failure_);
+}
+
+// ---------------------------------------------------------------------------------------------
+// What is said of the communicator
+
+void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  const bool from_home = peer == span_->roster().home;
+  const int host = peer == 0 ? span_->roster().self : span_->roster().HostOf(peer);
+  if (const auto* broken = std::get_if<BrokenMessage>(&message)) OnBroken(*broken);
+  if (const auto* closed = std::get_if<ClosedMessage>(&message)) {
+    DropLeftovers(peer, closed->collectives);
+  }
+  if (state_ != State::kReady) {
+    // Of those that have ended only who leaves matters.
+    if (const auto* left = std::get_if<LeftMessage>(&message))
+      OnRankLeft(left->rank, left->sequence);
+    return;
+  }
+  if (const auto* offer = std::get_if<OfferMessage>(&message))
+    return remote_pairs_->OnOffer(*offer);
+  if (const auto* answer = std::get_if<AnswerMessage>(&message)) {
+    return remote_pairs_->OnAnswer(*answer);
+  }
+  if (const auto* left = std::get_if<LeftMessage>(&message)) {
+    if (span_->is_home()) span_->TellHosts(message, host);
+    return OnRankLeft(left->rank, left->sequence);
+  }
+  if (span_->is_home() && host >= 0) {
+    if (const auto* progress = std::get_if<ProgressMessage>(&message)) {
+      return span_->OnProgress(host, *progress);
+    }
+    if (const auto* question = std::get_if<AskPlanMessage>(&message)) {
+      return span_->OnAskPlan(peer, *question);
+    }
+  }
+  if (!from_home) return;
+  if (const auto* plan = std::get_if<PlanMessage>(&message)) return span_->OnPlan(*plan);
+  if (const auto* asked = std::get_if<AskProgressMessage>(&message)) {
+    return TellProgress(asked->sequence);
+  }
+  if (const auto* verdict = std::get_if<VerdictMessage>(&message)) {
+    return OnVerdict(verdict->sequence, StatusOf(verdict->code, verdict->why));
+  }
+  if (const auto* late = std::get_if<LateMessage>(&message)) OnLate(late->sequence, late->notice);
+}
+
+void Communicator::OnBroken(const BrokenMessage& broken) {
+  const Status why = StatusOf(broken.code, broken.why);
+  if (why.ok()) return;
+  if (broken.revoked) {
+    Revoke(why);
+  } else {
+    Break(why);
+  }
+}
+
+// The home tells all; the others tell the home.
+void Communicator::TellEnd(bool revoked, const Status& why) {
+  const BrokenMessage broken{span_->roster().key, revoked, static_cast<int>(why.code()),
+                             why.message()};
+  if (span_->is_home()) {
+    span_->TellHosts(broken);
+  } else {
+    span_->TellHome(broken);
+  }
+  span_->TellReached(ClosedMessage{span_->roster().key, window_start_});
+  for (const auto& [peer, collectives] : std::exchange(closed_, {})) {
+    DropLeftovers(peer, collectives);
+  }
+}
+
+// The peer has begun collectives that are not begun here any more. What it sent of them is dropped.
+void Communicator::DropLeftovers(transport::PeerId peer, uint64_t collectives) {
+  if (state_ == State::kReady) {
+    closed_[peer] = collectives;  // the news of the end are on their way
+    return;
+  }
+  const uint64_t begun = window_start_ + window_.size();
+  for (uint64_t sequence = window_start_; sequence < std::max(collectives, begun); ++sequence) {
+    engine_->cluster()->transport().Cancel(peer, span_->CollectiveNumber(sequence));
+  }
+}
+
+void Communicator::OnRankLeft(int rank, uint64_t sequence) {
+  if (rank < 0 || rank >= ranks() || !IsRemote(rank) || HasLeft(rank)) return;
+  left_after_[static_cast<size_t>(rank)] = sequence;
+  engine_->membership().OnRankLeft(*this, rank);
+  if (state_ != State::kReady) return;
+  const Status why = RemoteError("rank {} has left the communicator", rank);
+  FailWindowFrom(sequence, why);
+  for (MatchedOperation* operation : in_flight_) {
+    const bool collective =
+        operation->network != nullptr && !operation->parts.front()->crosses_hosts;
+    if (!collective || operation->sequence < sequence) continue;
+    operation->verdict = why;
+    operation->network->Cancel(why);
+  }
+  remote_pairs_->Fail(rank, why);
+}
+
+void Communicator::OnPeerLost(transport::PeerId peer) {
+  const Roster& roster = span_->roster();
+  const int host = roster.HostOf(peer);
+  if (host >= 0) {
+    bool any = false;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const bool there = roster.host_of_rank[static_cast<size_t>(rank)] == host;
+      any |= there && !HasLeft(rank);
+      if (there)
+        left_after_[static_cast<size_t>(rank)] =
+            std::min(left_after_[static_cast<size_t>(rank)], window_start_);
+    }
+    if (any)
+      Break(RemoteError(
+          "{} lost: their host's daemon does not answer",
+          roster.RanksOf(host) + (roster.RanksOf(host).starts_with("ranks") ? " are" : " is")));
+  }
+  if (peer == roster.home) {
+    Break(RemoteError("the communicator is lost: the daemon that looked after it does not answer"));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Agreement
+
+ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
+  ProgressMessage progress{.communicator = span_->roster().key, .sequence = sequence};
+  for (const ProgressMessage& ended : history_) {
+    if (ended.sequence == sequence) return ended;
+  }
+  const auto describe = [&](const MatchedOperation& operation, int state) {
+    progress.state = state;
+    for (const PostedOperation* part : operation.parts) {
+      if (part != nullptr && progress.requests.empty()) {
+        progress.requests.push_back(RequestFrom(*part));
+      }
+    }
+  };
+  for (const MatchedOperation* operation : in_flight_) {
+    const bool this_one = operation->sequence == sequence && operation->network != nullptr &&
+                          !operation->parts.front()->crosses_hosts;
+    if (this_one) describe(*operation, ProgressMessage::kRunning);
+  }
+  for (const MatchedOperation* operation : held_) {
+    if (operation->sequence != sequence) continue;
+    describe(*operation, ProgressMessage::kFailed);
+    progress.code = static_cast<int>(Code::kRemoteError);
+    progress.why = fmt::format("the ranks of another host cannot be reached during {}",
+                               NameOf(operation->parts.front()->descriptor, 0));
+  }
+  if (progress.state != ProgressMessage::kWaiting) return progress;
+  if (sequence < window_start_) {
+    progress.state = ProgressMessage::kDone;  // long ago
+    return progress;
+  }
+  const uint64_t place = sequence - window_start_;
+  const MatchedOperation* waiting = place < window_.size() ? window_[place] : nullptr;
+  if (waiting != nullptr) describe(*waiting, ProgressMessage::kWaiting);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (IsRemote(rank) || HasLeft(rank)) continue;
+    const PostedOperation* part =
+        waiting == nullptr ? nullptr : waiting->parts[place_of_rank_[static_cast<size_t>(rank)]];
+    if (part == nullptr || !part->ready) progress.missing.push_back(rank);
+  }
+  return progress;
+}
+
+void Communicator::TellProgress(uint64_t sequence) {
+  const ProgressMessage progress = ProgressOf(sequence);
+  if (progress.state == ProgressMessage::kDone || progress.state == ProgressMessage::kFailed) {
+    wanted_.erase(sequence);
+  } else {
+    wanted_.insert(sequence);
+  }
+  span_->TellHome(progress);
+}
+
+// How an operation has ended here, for the home to ask.
+void Communicator::NoteEnd(const MatchedOperation& operation, const Status& outcome) {
+  const PostedOperation& first = *operation.parts.front();
+  if (IsPointToPoint(first.descriptor.collective)) return;
+  ProgressMessage end{.communicator = span_->roster().key, .sequence = operation.sequence};
+  end.state = outcome.ok() ? ProgressMessage::kDone : ProgressMessage::kFailed;
+  end.requests.push_back(RequestFrom(first));
+  const bool told = !operation.verdict.ok();  // by the home
+  if (!outcome.ok() && !told) {
+    // All of this host's ranks, who may disagree among each other.
+    for (const PostedOperation* part : operation.parts) {
+      if (part != &first) end.requests.push_back(RequestFrom(*part));
+    }
+    end.code = static_cast<int>(outcome.code());
+    end.why = outcome.message();
+  }
+  history_.push_back(std::move(end));
+  if (history_.size() > kRemembered) history_.pop_front();
+  const bool tell = (!outcome.ok() && !told) || wanted_.contains(operation.sequence);
+  if (tell && state_ == State::kReady) TellProgress(operation.sequence);
+}
+
+void Communicator::TellSlow(uint64_t now_ns) {
+  if (state_ != State::kReady) return;
+  for (MatchedOperation* operation : in_flight_) {
+    const bool slow = operation->network != nullptr && !operation->reported &&
+                      !operation->parts.front()->crosses_hosts &&
+                      now_ns > operation->started_ns + kSlowNanoseconds;
+    if (!slow) continue;
+    operation->reported = true;
+    TellProgress(operation->sequence);
+  }
+}
+
+void Communicator::OnVerdict(uint64_t sequence, const Status& verdict) {
+  if (state_ != State::kReady || verdict.ok()) return;
+  span_->Forget(span_->CollectiveNumber(sequence));
+  for (MatchedOperation* operation : in_flight_) {
+    const bool this_one = operation->sequence == sequence && operation->network != nullptr &&
+                          !operation->parts.front()->crosses_hosts;
+    if (!this_one) continue;
+    operation->verdict = verdict;
+    return operation->network->Cancel(verdict);
+  }
+  const auto held = std::find_if(
+      held_.begin(), held_.end(),
+      [&](const MatchedOperation* operation) { return operation->sequence == sequence; });
+  if (held != held_.end()) {
+    MatchedOperation* const operation = *held;
+    held_.erase(held);
+    operation->verdict = verdict;
+    return Settle(operation, verdict);
+  }
+  if (sequence < window_start_) return;  // has ended here
+  const uint64_t place = sequence - window_start_;
+  if (place < window_.size() && window_[place] != nullptr) {
+    window_[place]->verdict = verdict;
+    return LaunchReady();
+  }
+  early_verdicts_[sequence] = verdict;
+}
+
+void Communicator::OnLate(uint64_t sequence, const std::string& notice) {
+  for (const MatchedOperation* operation : in_flight_) {
+    if (operation->sequence == sequence && operation->network != nullptr) {
+      return Notify(operation->parts, notice);
+    }
+  }
+  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, notice);
+}
+
+}  // namespace harmonaize::daemon

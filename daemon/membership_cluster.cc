@@ -1,0 +1,383 @@
+// The part of Membership that other daemons take part in.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "daemon/cluster/span.h"
+#include "daemon/engine.h"
+#include "daemon/membership.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// What is kept of what others said too early, and of communicators that have ended.
+constexpr size_t kMostEarlyMessages = 4096;
+constexpr size_t kMostEnded = 1024;
+
+template <typename... Calls>
+struct Overloaded : Calls... {
+  using Calls::operator()...;
+};
+
+/// Whether another daemon's roster can be worked with.
+bool IsSound(const FormedMessage& formed) {
+  const auto hosts = static_cast<int>(formed.addresses.size());
+  if (formed.communicator == 0 || hosts == 0 || formed.host_of_rank.empty()) return false;
+  if (formed.fabric_hosts.size() != formed.addresses.size()) return false;
+  if (formed.self < 0 || formed.self >= hosts || formed.home_host >= hosts) return false;
+  for (const int host : formed.host_of_rank) {
+    if (host < 0 || host >= hosts) return false;
+  }
+  return std::all_of(formed.ranks.begin(), formed.ranks.end(), [&](const TicketedRank& one) {
+    return one.rank >= 0 && one.rank < static_cast<int>(formed.host_of_rank.size()) &&
+           formed.host_of_rank[static_cast<size_t>(one.rank)] == formed.self;
+  });
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// At the home
+
+void Membership::OnApply(transport::PeerId peer, const ApplyMessage& request) {
+  Communicator* const parent =
+      request.communicator == 0 ? nullptr : FindByKey(request.communicator);
+  const Applicant applicant{
+      .peer = peer, .ticket = request.ticket, .address = request.address, .host = request.host};
+  const Status status = Apply(request, applicant, parent);
+  if (!status.ok()) Refuse(applicant, status);
+}
+
+void Membership::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw) {
+  for (auto& [key, meeting] : meetings_) {
+    Formation& formation = *meeting.formation;
+    const std::vector<size_t> places = formation.PlacesWhere([&](const Applicant& applicant) {
+      return applicant.peer == peer && applicant.ticket == withdraw.ticket;
+    });
+    if (places.empty()) continue;
+    formation.Forget(places.front());
+    return FailMeetingOf(&formation, StatusOf(withdraw.code, withdraw.why));
+  }
+}
+
+Roster Membership::MakeRoster(const std::vector<Applicant>& ranks) const {
+  Roster roster;
+  std::vector<Applicant> speakers;  // by host, one of its ranks
+  for (const Applicant& rank : ranks) {
+    const auto known = std::find(roster.peers.begin(), roster.peers.end(), rank.peer);
+    const auto host = static_cast<int>(known - roster.peers.begin());
+    roster.host_of_rank.push_back(host);
+    if (known != roster.peers.end()) continue;
+    roster.peers.push_back(rank.peer);
+    roster.addresses.push_back(rank.peer == 0 ? engine_->cluster()->address() : rank.address);
+    speakers.push_back(rank);
+    if (rank.peer == 0) {
+      roster.self = host;
+      speakers.back().address = engine_->cluster()->address();
+      speakers.back().host = engine_->cluster()->host_name();
+    }
+  }
+  while (roster.key == 0) {
+    if (!transport::FillRandom(std::as_writable_bytes(std::span(&roster.key, 1))).ok()) break;
+  }
+  PlaceOnFabric(speakers, &roster);
+  return roster;
+}
+
+// By the provider's fabric, if all hosts are in it; else they are taken to hang at one switch.
+void Membership::PlaceOnFabric(const std::vector<Applicant>& speakers, Roster* roster) const {
+  const std::shared_ptr<const FabricModel>& provided = engine_->cluster()->fabric();
+  if (provided != nullptr) {
+    for (const Applicant& speaker : speakers) {
+      std::string name = speaker.host;
+      const auto address = transport::NetworkAddress::Parse(speaker.address);
+      if (name.empty() && address.ok()) name = HostAt(*provided, address->HostText());
+      const int host = provided->HostNamed(name);
+      const bool twice = std::find(roster->fabric_hosts.begin(), roster->fabric_hosts.end(),
+                                   host) != roster->fabric_hosts.end();
+      if (host < 0 || twice) {
+        Log(LogLevel::kWarning, kLogTuning,
+            "the daemon at {} is {} in the fabric file, so a communicator of {} hosts is planned "
+            "for one switch",
+            speaker.address, host < 0 ? "no host" : "a second one at a host", speakers.size());
+        break;
+      }
+      roster->fabric_hosts.push_back(host);
+    }
+    roster->fabric = engine_->own_fabric();
+    if (roster->fabric_hosts.size() == speakers.size()) return;
+  }
+  roster->fabric_hosts.clear();
+  for (size_t host = 0; host < speakers.size(); ++host) {
+    roster->fabric_hosts.push_back(static_cast<int>(host));
+  }
+  roster->fabric = engine_->fabrics().OneSwitch(static_cast<int>(speakers.size())).digest;
+}
+
+void Membership::TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
+                            const std::string& name) {
+  for (int host = 0; host < roster.hosts(); ++host) {
+    const transport::PeerId peer = roster.peers[static_cast<size_t>(host)];
+    if (peer == 0) continue;
+    FormedMessage formed{.communicator = roster.key,
+                         .name = name,
+                         .addresses = roster.addresses,
+                         .fabric_hosts = roster.fabric_hosts,
+                         .host_of_rank = roster.host_of_rank,
+                         .self = host,
+                         .home_host = roster.self,
+                         .fabric = roster.fabric};
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (ranks[rank].peer == peer) {
+        formed.ranks.push_back({ranks[rank].ticket, static_cast<int>(rank)});
+      }
+    }
+    engine_->cluster()->Send(peer, formed);
+  }
+}
+
+void Membership::Notify(const Formation& formation, const std::string& notice) {
+  for (size_t place = 0; place < formation.places(); ++place) {
+    const Applicant& applicant = formation.applicant(place);
+    if (applicant.member != nullptr) {
+      applicant.member->slot->notice.Set(notice);
+    } else if (applicant.peer != 0) {
+      engine_->cluster()->Send(applicant.peer, FormingNoticeMessage{{applicant.ticket}, notice});
+    }
+  }
+}
+
+void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question) {
+  GrowIdMessage answer{.ticket = question.ticket};
+  const Communicator* const parent = FindByKey(question.communicator);
+  Result<UniqueId> id = InvalidUsage("the communicator is gone");
+  if (parent != nullptr) id = IssueId(question.user, 0, parent->id());
+  if (id.ok()) {
+    answer.id.resize(sizeof(UniqueId));
+    std::memcpy(answer.id.data(), &*id, sizeof(UniqueId));
+  } else {
+    answer.code = static_cast<int>(id.status().code());
+    answer.why = id.status().message();
+  }
+  engine_->cluster()->Send(peer, answer);
+}
+
+void Membership::OnAskFabric(transport::PeerId peer, const AskFabricMessage& question) {
+  const KnownFabric* const known = engine_->fabrics().Find(question.fabric);
+  if (known != nullptr) engine_->cluster()->Send(peer, FabricMessage{known->digest, known->text});
+}
+
+// ---------------------------------------------------------------------------------------------
+// At the others
+
+void Membership::OnFormed(transport::PeerId peer, const FormedMessage& formed) {
+  if (!IsSound(formed)) {
+    return engine_->cluster()->transport().Disconnect(peer, "a roster that makes no sense");
+  }
+  std::vector<Member*> members(formed.host_of_rank.size(), nullptr);
+  Tenant* tenant = nullptr;
+  std::vector<int> given_up;
+  for (const TicketedRank& rank : formed.ranks) {
+    const auto ticket = tickets_.find(rank.ticket);
+    Member* const member = ticket == tickets_.end() ? nullptr : ticket->second.member;
+    if (ticket != tickets_.end()) tickets_.erase(ticket);
+    members[static_cast<size_t>(rank.rank)] = member;
+    if (member != nullptr) tenant = &member->session->tenant();
+    if (member == nullptr) given_up.push_back(rank.rank);
+  }
+  std::optional<Roster> roster;
+  if (formed.addresses.size() > 1 || tenant == nullptr) {
+    roster = Roster{.key = formed.communicator,
+                    .home = peer,
+                    .self = formed.self,
+                    .host_of_rank = formed.host_of_rank,
+                    .addresses = formed.addresses,
+                    .fabric_hosts = formed.fabric_hosts,
+                    .peers = std::vector<transport::PeerId>(formed.addresses.size(), 0),
+                    .fabric = formed.fabric};
+    if (formed.home_host >= 0) roster->peers[static_cast<size_t>(formed.home_host)] = peer;
+  }
+  if (tenant == nullptr) {  // nobody is left here
+    BrokenMessage broken{formed.communicator, false, static_cast<int>(Code::kRemoteError),
+                         "a rank gave up while the communicator formed"};
+    engine_->cluster()->Send(peer, broken);
+    for (const int rank : given_up) {
+      engine_->cluster()->Send(peer, LeftMessage{formed.communicator, rank, 0});
+    }
+    return;
+  }
+  const Status charged =
+      Charge(*tenant, "communicators", &tenant->communicators, 1, config_.quota.communicators);
+  if (!charged.ok()) ++tenant->communicators;  // it ends at once, and gives back what it had not
+  Communicator* const communicator =
+      AddCommunicator(formed.name, tenant, std::move(members), std::move(roster));
+  std::deque<EarlyMessage> early;
+  for (EarlyMessage& one : early_) {
+    if (one.key == formed.communicator) early.push_back(std::move(one));
+  }
+  std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == formed.communicator; });
+  for (const EarlyMessage& one : early) communicator->OnMessage(one.peer, one.message);
+  if (!charged.ok()) communicator->Break(charged);
+  for (const int rank : given_up) {
+    communicator->Break(RemoteError("rank {} gave up while the communicator formed", rank));
+    communicator->Leave(rank);
+  }
+}
+
+void Membership::OnRefused(const RefusedMessage& refused) {
+  const Status why = StatusOf(
+      refused.code == 0 ? static_cast<int>(Code::kRemoteError) : refused.code, refused.why);
+  for (const uint64_t number : refused.tickets) {
+    const auto ticket = tickets_.find(number);
+    if (ticket == tickets_.end()) continue;
+    Member* const member = ticket->second.member;
+    tickets_.erase(ticket);
+    if (member == nullptr) continue;
+    member->ticket = 0;
+    member->Fail(why);
+  }
+}
+
+void Membership::OnFormingNotice(const FormingNoticeMessage& notice) {
+  for (const uint64_t number : notice.tickets) {
+    const auto ticket = tickets_.find(number);
+    if (ticket == tickets_.end() || ticket->second.member == nullptr) continue;
+    ticket->second.member->slot->notice.Set(notice.notice);
+  }
+}
+
+void Membership::OnGrowId(const GrowIdMessage& answer) {
+  const auto call = grow_id_calls_.find(answer.ticket);
+  if (call == grow_id_calls_.end()) return;
+  const auto done = std::move(call->second.done);
+  grow_id_calls_.erase(call);
+  UniqueId id;
+  const Status status = StatusOf(answer.code, answer.why);
+  if (!status.ok()) return done(status);
+  if (answer.id.size() != sizeof id) return done(RemoteError("a unique id of the wrong size"));
+  std::memcpy(&id, answer.id.data(), sizeof id);
+  done(id);
+}
+
+void Membership::OnFabric(const FabricMessage& fabric) {
+  const Result<const KnownFabric*> added = engine_->fabrics().AddText(fabric.fabric, fabric.text);
+  if (!added.ok()) {
+    Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
+    return;
+  }
+  for (const auto& communicator : communicators_) {
+    Span* const span = communicator->span();
+    if (span != nullptr && span->roster().fabric == fabric.fabric) span->OnFabric();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Communicators
+
+Communicator* Membership::FindByKey(uint64_t key) {
+  for (const auto& communicator : communicators_) {
+    if (communicator->span() != nullptr && communicator->span()->roster().key == key) {
+      return communicator.get();
+    }
+  }
+  return nullptr;
+}
+
+void Membership::NoteEnded(const Communicator& communicator) {
+  if (communicator.span() == nullptr) return;
+  ended_.emplace_back(communicator.span()->roster().key, communicator.collectives_begun());
+  if (ended_.size() > kMostEnded) ended_.pop_front();
+}
+
+void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
+                                       const ClusterMessage& message) {
+  if (Communicator* const communicator = FindByKey(key)) {
+    communicator->OnMessage(peer, message);
+    sweep_needed_ = true;  // the last rank may have left
+    return;
+  }
+  const auto ended =
+      std::find_if(ended_.begin(), ended_.end(), [&](const auto& one) { return one.first == key; });
+  if (ended != ended_.end()) return DropLate(peer, key, message);
+  early_.push_back({peer, key, message});
+  if (early_.size() > kMostEarlyMessages) early_.pop_front();
+}
+
+// The peer has sent, or offers to send, what nobody here will take.
+void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message) {
+  transport::Transport& transport = engine_->cluster()->transport();
+  if (const auto* offer = std::get_if<OfferMessage>(&message)) {
+    transport.Cancel(peer, Span::PairNumber(key, offer->from, offer->to, offer->number));
+    engine_->cluster()->Send(
+        peer, AnswerMessage{key, offer->from, offer->to, offer->number,
+                            static_cast<int>(Code::kRemoteError),
+                            fmt::format("rank {} has left the communicator", offer->to)});
+  }
+  const auto* closed = std::get_if<ClosedMessage>(&message);
+  if (closed == nullptr) return;
+  for (const auto& [ended, begun] : ended_) {
+    if (ended != key) continue;
+    for (uint64_t sequence = begun; sequence < closed->collectives; ++sequence) {
+      transport.Cancel(peer, Span::CollectiveNumber(key, sequence));
+    }
+  }
+}
+
+void Membership::OnRankLeft(Communicator& communicator, int rank) {
+  FailMeetingsWaitingFor(communicator, rank,
+                         RemoteError("rank {} has left the communicator", rank));
+}
+
+void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  std::visit(Overloaded{
+                 [&](const ApplyMessage& one) { OnApply(peer, one); },
+                 [&](const WithdrawMessage& one) { OnWithdraw(peer, one); },
+                 [&](const FormedMessage& one) { OnFormed(peer, one); },
+                 [&](const RefusedMessage& one) { OnRefused(one); },
+                 [&](const FormingNoticeMessage& one) { OnFormingNotice(one); },
+                 [&](const AskGrowIdMessage& one) { OnAskGrowId(peer, one); },
+                 [&](const GrowIdMessage& one) { OnGrowId(one); },
+                 [&](const AskFabricMessage& one) { OnAskFabric(peer, one); },
+                 [&](const FabricMessage& one) { OnFabric(one); },
+                 [&](const auto& one) { OnCommunicatorMessage(peer, one.communicator, message); },
+             },
+             message);
+}
+
+void Membership::OnPeerLost(transport::PeerId peer) {
+  std::vector<uint64_t> refused;
+  for (const auto& [number, ticket] : tickets_) {
+    if (ticket.peer == peer) refused.push_back(number);
+  }
+  OnRefused({refused, static_cast<int>(Code::kRemoteError),
+             "the daemon at which the communicator forms does not answer any more"});
+  std::vector<std::pair<const Formation*, Status>> failing;
+  for (auto& [key, meeting] : meetings_) {
+    const std::vector<size_t> places = meeting.formation->PlacesWhere(
+        [&](const Applicant& applicant) { return applicant.peer == peer; });
+    if (places.empty()) continue;
+    failing.emplace_back(meeting.formation.get(),
+                         RemoteError("rank {} is lost during {}: its host's daemon does not answer",
+                                     places.front(), meeting.formation->what()));
+    for (const size_t place : places) meeting.formation->Forget(place);
+  }
+  for (const auto& [formation, why] : failing) FailMeetingOf(formation, why);
+  std::vector<std::function<void(const Result<UniqueId>&)>> unanswered;
+  for (auto call = grow_id_calls_.begin(); call != grow_id_calls_.end();) {
+    if (call->second.peer == peer) unanswered.push_back(std::move(call->second.done));
+    call = call->second.peer == peer ? grow_id_calls_.erase(call) : std::next(call);
+  }
+  for (const auto& done : unanswered) {
+    done(RemoteError("the daemon that looks after the communicator does not answer any more"));
+  }
+  for (const auto& communicator : communicators_) {
+    if (communicator->span() != nullptr) communicator->OnPeerLost(peer);
+  }
+  std::erase_if(early_, [&](const EarlyMessage& one) { return one.peer == peer; });
+  sweep_needed_ = true;
+}
+
+}  // namespace harmonaize::daemon

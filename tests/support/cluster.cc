@@ -1,0 +1,139 @@
+#include "tests/support/cluster.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <thread>
+
+#include "tests/support/rank_runner.h"
+
+namespace harmonaize::testing {
+namespace {
+
+constexpr int kIds = 16;
+
+/// A key of the test's own; its file goes when the daemons have read it.
+class KeyFile {
+ public:
+  KeyFile() {
+    const int fd = mkstemp(path_);
+    EXPECT_GE(fd, 0);
+    const std::string key = "a key that only this test's daemons know, 32 bytes and more\n";
+    EXPECT_EQ(write(fd, key.data(), key.size()), static_cast<ssize_t>(key.size()));
+    close(fd);
+  }
+  ~KeyFile() { std::filesystem::remove(path_); }
+  std::string path() const { return path_; }
+
+ private:
+  char path_[32] = "/tmp/harmonaize-key-XXXXXX";
+};
+
+}  // namespace
+
+TestCluster::TestCluster(int hosts, const std::string& config, const std::string& cluster_keys) {
+  const KeyFile key;
+  const std::string text = config + "\n[cluster]\naddress = \"127.0.0.1:0\"\nkey_file = \"" +
+                           key.path() + "\"\n" + cluster_keys;
+  for (int host = 0; host < hosts; ++host) {
+    daemons_.push_back(std::make_unique<DaemonProcess>(text));
+  }
+}
+
+struct HostedRanks::Board {
+  struct Entry {
+    std::atomic<int> there{0};
+    ncclUniqueId id;
+  };
+  Entry entries[kIds];
+};
+
+HostedRanks::HostedRanks(TestCluster* cluster, std::vector<int> host_of_rank)
+    : cluster_(cluster), host_of_rank_(std::move(host_of_rank)) {
+  void* memory =
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  board_ = new (memory) Board;
+}
+
+HostedRanks::~HostedRanks() {
+  for (const pid_t process : processes_) {
+    if (process > 0) kill(process, SIGKILL);
+  }
+  Wait();
+  munmap(board_, sizeof(Board));
+}
+
+void HostedRanks::Start(const std::function<int(int)>& body) {
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int host = host_of_rank_[static_cast<size_t>(rank)];
+      setenv("HARMONAIZE_SOCKET", cluster_->daemon(host).socket_path().c_str(), 1);
+      const int status = body(rank);
+      _exit(::testing::Test::HasFailure() && status == 0 ? 1 : status);
+    }
+    processes_.push_back(child);
+  }
+}
+
+std::vector<int> HostedRanks::Wait() {
+  std::vector<int> statuses;
+  for (pid_t& process : processes_) {
+    int status = 0;
+    if (process > 0) waitpid(process, &status, 0);
+    process = -1;
+    statuses.push_back(status);
+  }
+  return statuses;
+}
+
+ncclUniqueId HostedRanks::ShareId(int slot, bool maker) {
+  if (maker) {
+    ncclUniqueId id{};
+    EXPECT_NCCL(ncclGetUniqueId(&id));
+    PublishId(slot, id);
+  }
+  Board::Entry& entry = board_->entries[slot];
+  while (entry.there.load(std::memory_order_acquire) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return entry.id;
+}
+
+void HostedRanks::PublishId(int slot, const ncclUniqueId& id) {
+  board_->entries[slot].id = id;
+  board_->entries[slot].there.store(1, std::memory_order_release);
+}
+
+void RunOnHosts(TestCluster* cluster, const std::vector<int>& host_of_rank,
+                const std::function<void(int, ncclComm_t)>& body) {
+  HostedRanks ranks(cluster, host_of_rank);
+  ranks.Start([&](int rank) {
+    const ncclUniqueId id = ranks.ShareId(0, rank == 0);
+    ncclComm_t communicator = nullptr;
+    EXPECT_NCCL(ncclCommInitRank(&communicator, ranks.ranks(), id, rank));
+    if (communicator == nullptr) return 1;
+    body(rank, communicator);
+    EXPECT_NCCL(ncclCommDestroy(communicator));
+    return 0;
+  });
+  const std::vector<int> statuses = ranks.Wait();
+  for (size_t rank = 0; rank < statuses.size(); ++rank) {
+    EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
+  }
+}
+
+}  // namespace harmonaize::testing

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nccl.h"
+#include "tests/support/daemon_process.h"
+
+namespace harmonaize::testing {
+
+/// Daemons that take each other for those of other hosts, on the loopback device, with a key.
+class TestCluster {
+ public:
+  /// `config` is more text for each provider.toml; it must not have a section [cluster].
+  explicit TestCluster(int hosts, const std::string& config = "",
+                       const std::string& cluster_keys = "");
+
+  int hosts() const { return static_cast<int>(daemons_.size()); }
+  DaemonProcess& daemon(int host) { return *daemons_[static_cast<size_t>(host)]; }
+
+ private:
+  std::vector<std::unique_ptr<DaemonProcess>> daemons_;
+};
+
+/// Runs `body` for each rank in a process of its own, at the daemon of its host; gives the wait
+/// statuses by rank. `body` returns the exit status; gtest failures inside it count as status 1.
+/// The ranks can share an id: `ShareId` makes it at rank 0 and gives it to all.
+class HostedRanks {
+ public:
+  HostedRanks(TestCluster* cluster, std::vector<int> host_of_rank);
+  ~HostedRanks();
+  HostedRanks(const HostedRanks&) = delete;
+  HostedRanks& operator=(const HostedRanks&) = delete;
+
+  int ranks() const { return static_cast<int>(host_of_rank_.size()); }
+  void Start(const std::function<int(int rank)>& body);
+  pid_t process(int rank) const { return processes_[static_cast<size_t>(rank)]; }
+  std::vector<int> Wait();
+
+  /// In a rank: the id number `slot` (0 to 15), made by `maker`.
+  ncclUniqueId ShareId(int slot, bool maker);
+  /// In a rank: for an id that was made otherwise.
+  void PublishId(int slot, const ncclUniqueId& id);
+
+ private:
+  struct Board;
+
+  TestCluster* const cluster_;
+  const std::vector<int> host_of_rank_;
+  Board* board_ = nullptr;  // shared with the ranks
+  std::vector<pid_t> processes_;
+};
+
+/// Each rank with a communicator of all of them, which is destroyed afterwards. Failures are
+/// gtest's.
+void RunOnHosts(TestCluster* cluster, const std::vector<int>& host_of_rank,
+                const std::function<void(int rank, ncclComm_t communicator)>& body);
+
+}  // namespace harmonaize::testing
