@@ -8,6 +8,10 @@ namespace {
 // A token is the slice's place and the step: of a step, one message is under way at a time.
 constexpr int kStepBits = 32;
 
+// What may lie in buffers of ours for steps whose turn has not come: a tree's inner host receives
+// from all its children at once, and not from one after the other.
+constexpr size_t kEarlyBytes = size_t{16} << 20;
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------
@@ -48,12 +52,15 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
     landing_bytes_ = slice_bytes_;
   }
   // What an operation that failed had taken comes back as well.
+  early_landings_ = 0;
   free_landings_.clear();
   for (const auto& landing : all_landings_) free_landings_.push_back(landing.get());
   while (running_.size() < std::min<size_t>(slices_, static_cast<size_t>(binding.slices_at_once))) {
     running_.push_back(std::make_unique<Slice>());
     running_.back()->place = static_cast<uint32_t>(running_.size() - 1);
   }
+  // After a failure some were left as they were.
+  for (const std::unique_ptr<Slice>& slice : running_) slice->steps_left = 0;
 }
 
 void NetworkExecution::BeginSlice(Slice& slice) {
@@ -65,6 +72,7 @@ void NetworkExecution::BeginSlice(Slice& slice) {
   slice.waits_for.resize(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) slice.waits_for[i] = steps[i].after.size();
   slice.landings.assign(steps.size(), {});
+  slice.next_early = 0;
   const size_t scratch_bytes = static_cast<size_t>(program.scratch_blocks()) * slice_bytes_;
   if (slice.scratch_bytes < scratch_bytes) {
     slice.scratch = std::make_unique_for_overwrite<std::byte[]>(scratch_bytes);
@@ -102,6 +110,7 @@ void NetworkExecution::LaunchReady() {
     ready_.pop_back();
     if (status_.ok()) Launch(*slice, step);
   }
+  ReceiveEarly();
   launching_ = false;
 }
 
@@ -156,6 +165,11 @@ void NetworkExecution::BeginSend(Slice& slice, int step) {
 void NetworkExecution::BeginReceive(Slice& slice, int step) {
   const NetworkStep& what = StepAt(step);
   Landing& to = slice.landings[static_cast<size_t>(step)];
+  if (to.at != nullptr) {
+    // It was received early.
+    if (to.there) AfterReceive(slice, step);
+    return;
+  }
   if (what.kind == StepKind::kReceive) {
     // Right into the first destination that can be reached.
     for (const Block& destination : what.destinations) {
@@ -167,6 +181,28 @@ void NetworkExecution::BeginReceive(Slice& slice, int step) {
   ++outstanding_;
   port_->Receive(NameOf(slice, what), {to.at, ElementsOf(slice, what) * element_bytes_}, this,
                  TokenOf(slice, step));
+}
+
+// The oldest slice first, and its steps in the order of the program: that is the order in which the
+// other ends send, more or less.
+void NetworkExecution::ReceiveEarly() {
+  const std::vector<int>& steps = binding_.program->early();
+  if (steps.empty() || !status_.ok()) return;
+  const size_t most = std::max<size_t>(kEarlyBytes / std::max<size_t>(landing_bytes_, 1), 1);
+  while (early_landings_ < most) {
+    Slice* oldest = nullptr;
+    for (const std::unique_ptr<Slice>& slice : running_) {
+      if (slice->steps_left == 0 || slice->next_early == steps.size()) continue;
+      if (oldest == nullptr || slice->number < oldest->number) oldest = slice.get();
+    }
+    if (oldest == nullptr) return;
+    const int step = steps[oldest->next_early++];
+    const bool waits = oldest->waits_for[static_cast<size_t>(step)] > 0;
+    if (!waits || ElementsOf(*oldest, StepAt(step)) == 0) continue;
+    BeginReceive(*oldest, step);
+    oldest->landings[static_cast<size_t>(step)].early = true;
+    ++early_landings_;
+  }
 }
 
 void NetworkExecution::AfterReceive(Slice& slice, int step) {
@@ -186,8 +222,10 @@ void NetworkExecution::OnMessage(uint64_t token, const Status& status) {
   } else if (status_.ok() && StepAt(step).kind == StepKind::kSend) {
     ReleaseLanding(slice, step);
     FinishStep(slice, step);
-  } else if (status_.ok()) {
+  } else if (status_.ok() && slice.waits_for[static_cast<size_t>(step)] == 0) {
     AfterReceive(slice, step);
+  } else if (status_.ok()) {
+    slice.landings[static_cast<size_t>(step)].there = true;
   }
   LaunchReady();
 }
@@ -385,6 +423,7 @@ std::byte* NetworkExecution::TakeLanding() {
 void NetworkExecution::ReleaseLanding(Slice& slice, int step) {
   Landing& landing = slice.landings[static_cast<size_t>(step)];
   if (landing.pooled) free_landings_.push_back(landing.at);
+  if (landing.early) --early_landings_;
   landing = {};
 }
 

@@ -80,6 +80,8 @@ class NetworkExecution final : private MessageListener {
   struct Landing {
     std::byte* at = nullptr;
     bool pooled = false;  ///< A buffer of ours, and not a block.
+    bool early = false;   ///< Of a message received before the step's turn.
+    bool there = false;   ///< That message has come.
   };
   /// A slice that is under way.
   struct Slice {
@@ -89,6 +91,7 @@ class NetworkExecution final : private MessageListener {
     size_t averages_left = 0;
     std::vector<size_t> waits_for;  // by step: for how many others
     std::vector<Landing> landings;  // by step
+    size_t next_early = 0;          // in NetworkProgram::early
     std::unique_ptr<std::byte[]> scratch;
     size_t scratch_bytes = 0;
   };
@@ -116,6 +119,7 @@ class NetworkExecution final : private MessageListener {
   void LaunchReady();
   void Launch(Slice& slice, int step);
   void FinishStep(Slice& slice, int step);
+  void ReceiveEarly();
   void BeginSend(Slice& slice, int step);
   void BeginReceive(Slice& slice, int step);
   void AfterReceive(Slice& slice, int step);
@@ -165,6 +169,7 @@ class NetworkExecution final : private MessageListener {
   std::vector<std::unique_ptr<std::byte[]>> all_landings_;
   std::vector<std::byte*> free_landings_;
   size_t landing_bytes_ = 0;
+  size_t early_landings_ = 0;  // that wait for a message, or for their step's turn
 };
 
 }  // namespace harmonaize

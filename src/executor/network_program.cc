@@ -41,7 +41,11 @@ NetworkProgram::NetworkProgram(const HostProgram& program, int pieces)
   steps_.reserve(program.steps.size());
   for (const Step& step : program.steps) {
     const int index = static_cast<int>(steps_.size());
-    if (step.after.empty()) first_.push_back(index);
+    if (step.after.empty()) {
+      first_.push_back(index);
+    } else if (step.kind == StepKind::kReceiveReduce) {
+      early_.push_back(index);
+    }
     for (const int earlier : step.after) {
       steps_[static_cast<size_t>(earlier)].successors.push_back(index);
     }

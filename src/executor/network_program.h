@@ -32,6 +32,9 @@ class NetworkProgram {
   const std::vector<NetworkStep>& steps() const { return steps_; }
   /// The steps that wait for none.
   const std::vector<int>& first() const { return first_; }
+  /// The steps whose message may come before those that they wait for are done, since it is read,
+  /// with other things, by the work that follows: kReceiveReduce.
+  const std::vector<int>& early() const { return early_; }
   int pieces() const { return pieces_; }
   int scratch_blocks() const { return scratch_blocks_; }
 
@@ -44,6 +47,7 @@ class NetworkProgram {
 
   std::vector<NetworkStep> steps_;
   std::vector<int> first_;
+  std::vector<int> early_;
   int pieces_ = 1;
   int scratch_blocks_ = 0;
   std::vector<Block> outputs_;

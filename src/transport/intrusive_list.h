@@ -41,6 +41,14 @@ class IntrusiveList {
     head_.previous_->next_ = node;
     head_.previous_ = node;
   }
+  void PushFront(T* item) {
+    ListNode* node = item;
+    node->Unlink();
+    node->previous_ = &head_;
+    node->next_ = head_.next_;
+    head_.next_->previous_ = node;
+    head_.next_ = node;
+  }
   T* Front() const { return empty() ? nullptr : static_cast<T*>(head_.next_); }
   T* PopFront() {
     T* item = Front();

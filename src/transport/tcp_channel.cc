@@ -88,7 +88,8 @@ void TcpChannel::FillBatch() {
   }
   while (batch_size_ < kBatch && !sends_.empty()) AddSend(sends_.PopFront());
   // One frame of a large message a batch, so that small ones get between.
-  if (batch_size_ < kBatch && !bulk_.empty()) AddBulk(bulk_.PopFront());
+  if (batch_size_ == kBatch) return;
+  if (Request* send = bulk_.Pop(); send != nullptr) AddBulk(send);
 }
 
 void TcpChannel::AddToBatch(const Header& header, const std::byte* payload, Request* owner) {
@@ -147,6 +148,7 @@ bool TcpChannel::WriteBatch() {
     return false;
   }
   batch_written_ += static_cast<size_t>(sent);
+  send_buffer_.OnWritten(socket_.get(), static_cast<size_t>(sent));
   if (batch_written_ < total) {
     WatchForRoom(true);
     return false;
@@ -163,7 +165,7 @@ void TcpChannel::OnBatchWritten() {
     if (owner->moved == owner->size) {
       board_->Complete(owner, Status::Ok());
     } else {
-      bulk_.PushBack(owner);
+      bulk_.Return(owner);
     }
   }
   batch_size_ = 0;
@@ -417,7 +419,7 @@ void TcpChannel::OnClear(const Header& header) {
   }
   send->state = Request::State::kStreaming;
   send->remote_slot = header.answer;
-  bulk_.PushBack(send);
+  bulk_.Push(send);
 }
 
 void TcpChannel::OnBulk(const Header& header) {

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "src/base/file_descriptor.h"
+#include "src/transport/bulk_queue.h"
 #include "src/transport/channel.h"
 #include "src/transport/poller.h"
+#include "src/transport/send_buffer.h"
 
 namespace harmonaize::transport {
 
@@ -19,10 +21,10 @@ namespace harmonaize::transport {
 ///
 /// A small message goes at once, behind its header ("eager"). A large one is offered; the receiver
 /// says when its buffer is there; then it goes in frames of kBulkBytes straight from the sender's
-/// buffer into the receiver's, taking turns with other large messages, and small ones overtake it
-/// between frames. What small messages may pile up at a receiver that has not posted for them is
-/// bounded: beyond kEagerWindow bytes that the receiver has not told to be consumed, they are
-/// offered like large ones.
+/// buffer into the receiver's, taking turns with those of other operations (BulkQueue), and small
+/// ones overtake it between frames. What small messages may pile up at a receiver that has not
+/// posted for them is bounded: beyond kEagerWindow bytes that the receiver has not told to be
+/// consumed, they are offered like large ones.
 class TcpChannel final : public Channel, public Poller::Handler {
  public:
   /// Up to here a message goes without being offered. An offer costs a round trip, which 64 KiB
@@ -120,7 +122,8 @@ class TcpChannel final : public Channel, public Poller::Handler {
   std::vector<Header> notes_;
   size_t notes_taken_ = 0;
   IntrusiveList<Request> sends_;
-  IntrusiveList<Request> bulk_;
+  BulkQueue bulk_;
+  SendBuffer send_buffer_;
   std::array<Outgoing, kBatch> batch_;
   size_t batch_size_ = 0;
   size_t batch_written_ = 0;  // bytes
