@@ -28,8 +28,16 @@ const std::string& NameOf(const Laboratory& laboratory, int host) {
 }  // namespace
 
 std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text) {
-  return fmt::format("# Written by 'fabric run' for {} of laboratory {}.\n{}",
-                     NameOf(laboratory, host), laboratory.name(), text);
+  std::string config = fmt::format("# Written by 'fabric run' for {} of laboratory {}.\n{}",
+                                   NameOf(laboratory, host), laboratory.name(), text);
+  if (text.find("[cluster]") != std::string::npos) return config;  // its author knows better
+  // The laboratory's network is nobody else's, so the daemons need no key. Without the port each
+  // listens at the usual one: its namespace is its own.
+  return config + fmt::format(
+                      "\n[cluster]\naddress = \"{}\"\nallow_unauthenticated = true\n"
+                      "fabric = \"{}\"\nhost = \"{}\"\n",
+                      laboratory.fabric().NicAt({host, 0}).address,
+                      laboratory.folder().FabricFilePath(), NameOf(laboratory, host));
 }
 
 std::string HostDaemons::FolderOf(int host) const {
