@@ -84,4 +84,14 @@ Result<std::string> FetchDaemonExplanation(const std::string& socket, int ranks)
   return FetchDocument(socket, request);
 }
 
+Result<std::string> FetchCommunicatorExplanation(const std::string& socket,
+                                                 const std::string& communicator) {
+  ExplainRequest request;
+  if (communicator.size() >= sizeof request.communicator) {
+    return InvalidArgument("'{}' is too long for a communicator's name", communicator);
+  }
+  SetFieldText(request.communicator, communicator);
+  return FetchDocument(socket, request);
+}
+
 }  // namespace harmonaize

@@ -7,14 +7,18 @@
 namespace harmonaize {
 
 // Each asks the daemon at `socket` ("": the ones that a client tries) for a JSON document about
-// itself, which StatusTable and ExplainTable show, and waits a few seconds for it at most.
-// kUnavailable when no daemon listens, kRemoteError when it does not answer as it should, and
-// whatever the daemon refuses with.
+// itself, which StatusTable, ExplainTable and CommunicatorTable show, and waits a few seconds for
+// it at most. kUnavailable when no daemon listens, kRemoteError when it does not answer as it
+// should, and whatever the daemon refuses with.
 
 /// What it is doing.
 Result<std::string> FetchDaemonStatus(const std::string& socket);
 
 /// How it chooses between the inline and the offload path for communicators of `ranks` ranks.
 Result<std::string> FetchDaemonExplanation(const std::string& socket, int ranks);
+
+/// How it carries out the collectives of a communicator, by its number or name.
+Result<std::string> FetchCommunicatorExplanation(const std::string& socket,
+                                                 const std::string& communicator);
 
 }  // namespace harmonaize

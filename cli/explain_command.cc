@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/communicator_table.h"
 #include "cli/daemon_document.h"
 #include "cli/explain_table.h"
 #include "cli/json_view.h"
@@ -15,8 +16,7 @@ namespace harmonaize {
 namespace {
 
 constexpr char kDescription[] =
-    "Show which operations the ranks of a host carry out themselves, which the daemon does, and "
-    "why.";
+    "Show how operations are carried out, and why: on this host, or those of one communicator.";
 
 constexpr char kFooter[] =
     R"(Where all ranks of a communicator share this host, each operation can go two ways. Inline, the ranks
@@ -30,21 +30,37 @@ The tables show the prediction and the choice by size, for buffers from ncclMemA
 and for any others (heap). --json has more sizes. A time measured by a benchmark is the better one
 where they differ; [inline] in the daemon's configuration then overrides the choice.
 
+With COMM, the number or name of a communicator in 'harmonaize status', it tells how the collectives
+of that one are carried out between its hosts: for each collective and size met so far the plan that
+was chosen, the time that was predicted, how near that is to the least that the network's narrowest
+cut allows (the bound), and what was measured since; at the daemon where the communicator was formed
+also what the plan was chosen from.
+
 Exit status: 0 when a daemon answered; 1 when none did, or it refused; 2 for wrong options.
 
 Examples:
   harmonaize explain
+  harmonaize explain 3
   harmonaize explain --ranks 8 --collective all_reduce
   harmonaize explain --json | jq '.collectives[] | {name, limit: .heap.limit_bytes}')";
 
 struct ExplainOptions {
   std::string socket;
+  std::string communicator;
   std::string collective;
   int ranks = 2;
   bool json = false;
 };
 
+Result<std::string> ExplainCommunicator(const ExplainOptions& options) {
+  const Result<std::string> document =
+      FetchCommunicatorExplanation(options.socket, options.communicator);
+  if (!document.ok()) return document;
+  return options.json ? IndentJson(*document) : CommunicatorTable(*document);
+}
+
 Result<std::string> Explain(const ExplainOptions& options) {
+  if (!options.communicator.empty()) return ExplainCommunicator(options);
   Result<std::string> document = FetchDaemonExplanation(options.socket, options.ranks);
   if (document.ok() && !options.collective.empty()) {
     document = SelectCollective(*document, options.collective);
@@ -77,10 +93,14 @@ void AddExplainCommand(CLI::App& app, CommandLine& command_line) {
   CLI::App* explain = app.add_subcommand("explain", kDescription);
   auto options = std::make_shared<ExplainOptions>();
   explain->footer(kFooter);
+  CLI::Option* const communicator =
+      explain->add_option("COMM", options->communicator, "A communicator's number or name");
   explain->add_option("--collective", options->collective, "Only this one, such as AllReduce")
-      ->transform(CLI::Validator(CheckCollective, "NAME"));
+      ->transform(CLI::Validator(CheckCollective, "NAME"))
+      ->excludes(communicator);
   explain->add_option("--ranks", options->ranks, "Ranks of the communicator (default: 2)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->excludes(communicator);
   explain->add_flag("--json", options->json, "Print what the daemon says as JSON");
   explain->add_option("--socket", options->socket,
                       "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "

@@ -71,10 +71,16 @@ Result<std::string> StatusTable(std::string_view document) {
                                  DurationAt(daemon, "uptime_seconds"), TextAt(daemon, "workers"),
                                  TextAt(daemon, "socket"));
 
+  const Json& cluster = At(*json, "cluster");
+  if (cluster.is_object()) {
+    text += fmt::format("other daemons reach it at {}; linked with {}\n",
+                        TextAt(cluster, "address"), TextAt(cluster, "linked_daemons"));
+  }
+
   TextTable tenants(
       {"tenant", "sessions", "regions", "shared", "communicators", "operations", "bytes"}, 1);
-  TextTable communicators({"communicator", "tenant", "state", "ranks", "operations", "bytes",
-                           "inline operations", "inline bytes"},
+  TextTable communicators({"communicator", "tenant", "state", "ranks", "hosts", "operations",
+                           "bytes", "inline operations", "inline bytes"},
                           3);
   for (const Json& tenant : ListAt(*json, "tenants")) {
     const Json& own = ListAt(tenant, "communicators");
@@ -84,6 +90,7 @@ Result<std::string> StatusTable(std::string_view document) {
     for (const Json& communicator : own) {
       communicators.Add({TextAt(communicator, "id"), TenantName(tenant),
                          TextAt(communicator, "state"), TextAt(communicator, "ranks"),
+                         At(communicator, "hosts").is_null() ? "1" : TextAt(communicator, "hosts"),
                          TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
                          TextAt(communicator, "inline_operations"),
                          BytesAt(communicator, "inline_bytes")});

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/explain_communicator.h"
 #include "daemon/explain_report.h"
 #include "daemon/status_report.h"
 #include "src/ipc/messages.h"
@@ -265,7 +266,11 @@ void AnswerStatus(Engine& engine, Connection& connection) {
 }
 
 void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request) {
-  const Result<std::string> report = ExplainReport(engine, connection.peer().user, request.ranks);
+  const std::string communicator = FieldText(request.communicator);
+  const uid_t reader = connection.peer().user;
+  const Result<std::string> report = communicator.empty()
+                                         ? ExplainReport(engine, reader, request.ranks)
+                                         : ExplainCommunicator(engine, reader, communicator);
   if (!report.ok()) return connection.ReplyFailure(MessageType::kExplain, report.status());
   ReplyDocument(connection, MessageType::kExplain, *report);
 }

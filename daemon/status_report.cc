@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/cluster/span.h"
 #include "daemon/version.h"
 #include "src/base/clock.h"
 
@@ -49,6 +50,10 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                       {"inline_bytes", segment == nullptr ? 0 : segment->bytes_moved()},
                       {"members", std::move(members)},
                       {"waiting", std::move(waiting)}};
+  if (const Span* const span = communicator.span()) {
+    description["hosts"] = span->roster().hosts();
+    description["home"] = span->is_home();
+  }
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   return description;
 }
@@ -106,6 +111,11 @@ std::string StatusReport(Engine& engine, uid_t reader) {
                       {"uptime_seconds", static_cast<double>(now_ns - engine.started_ns()) * 1e-9},
                       {"socket", engine.config().socket_path},
                       {"workers", engine.machine().workers}};
+  if (provider && engine.cluster() != nullptr) {
+    report["cluster"] = {{"address", engine.cluster()->address()},
+                         {"host", engine.cluster()->host_name()},
+                         {"linked_daemons", engine.cluster()->peers()}};
+  }
   if (provider) {
     report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
     report["daemon"]["worker_wakes"] = engine.executor().Counters().worker_wakes;

@@ -211,11 +211,13 @@ struct StatusRequest {
   uint32_t reserved = 0;
 };
 /// The same: how the daemon chooses between the inline path and itself for communicators of so many
-/// ranks.
+/// ranks; or, where `communicator` is not "", how it carries out the collectives of that one, by its
+/// number or name in the status.
 struct ExplainRequest {
   static constexpr MessageType kType = MessageType::kExplain;
   int32_t ranks = 2;
   uint32_t reserved = 0;
+  char communicator[64] = {};
 };
 struct DocumentReply {
   uint64_t bytes = 0;

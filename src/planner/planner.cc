@@ -91,6 +91,10 @@ PlannedSize Planner::PlanFor(uint64_t bytes) const {
   return size;
 }
 
+Prediction Planner::PredictAt(const RankedPlan& plan, uint64_t bytes) const {
+  return Predict(candidates_[plan.candidate].footprint, bytes, plan.pieces, options_.costs);
+}
+
 OutlineResult Planner::OutlineOf(const RankedPlan& plan) const {
   const PlanSpec& spec = candidates_[plan.candidate].spec;
   AlgorithmOptions options{.pieces = plan.pieces, .order = spec.order.hosts, .groups = spec.groups};

@@ -105,6 +105,8 @@ class Planner {
   double bound_seconds_per_byte() const { return bound_; }
 
   PlannedSize PlanFor(uint64_t bytes) const;
+  /// What one of its plans is predicted to take for another size.
+  Prediction PredictAt(const RankedPlan& plan, uint64_t bytes) const;
   /// The outline of one of its plans.
   OutlineResult OutlineOf(const RankedPlan& plan) const;
   /// The lanes of all messages that a candidate's programs may send from a host, for whoever

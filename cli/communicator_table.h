@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// The daemon's explanation of a communicator as tables for people:
+///
+///     {"communicator", "name", "ranks", "home", "policy", "fabric",
+///      "hosts": [{"host", "ranks": [..], "here"}],
+///      "plans": [{"collective", "root", "bytes", PLAN, "bound_seconds",
+///                 "measured": {"operations", "bytes", "seconds", "predicted_seconds",
+///                              "bound_seconds"},
+///                 "candidates": [PLAN], "considered", "not_considered": [{"what", "why"}]}]}
+///     PLAN: "algorithm", "order", "hosts", "groups", "pieces", "paths", "predicted_seconds"
+///
+/// Without "hosts" all ranks share one. What is missing is shown as "-". kRemoteError when it is no
+/// JSON object.
+Result<std::string> CommunicatorTable(std::string_view document);
+
+}  // namespace harmonaize
