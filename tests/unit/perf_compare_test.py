@@ -172,10 +172,10 @@ class Goals(unittest.TestCase):
 
 class Measurement(unittest.TestCase):
     def test_iterations(self):
-        self.assertEqual(measurement.choose_iterations(8, 0.4, 0.1), 100000)
-        self.assertEqual(measurement.choose_iterations(8, 100.0, 0.1), 1000)
-        self.assertEqual(measurement.choose_iterations(256 * MIB, 1e6, 0.1), 3)
-        self.assertEqual(measurement.choose_iterations(8, 100.0, 0.1, fixed=7), 7)
+        self.assertEqual(measurement.choose_iterations(8, 0.4, 0.1, 3), 100000)
+        self.assertEqual(measurement.choose_iterations(8, 100.0, 0.1, 3), 1000)
+        self.assertEqual(measurement.choose_iterations(256 * MIB, 1e6, 0.1, 3), 3)
+        self.assertEqual(measurement.choose_iterations(8, 100.0, 0.1, 3, fixed=7), 7)
 
     def test_order_changes_from_round_to_round(self):
         items = ["a", "b", "c"]

@@ -92,7 +92,13 @@ class FabricTeam(measurement.Team):
 
     def warmup_for(self, iterations):
         # One takes longer than all that was to be spent; the probe has warmed the connections up.
-        return 0 if iterations == 1 else super().warmup_for(iterations)
+        if iterations == 1 and not self._options.reconnect:
+            return 0
+        return super().warmup_for(iterations)
+
+    def begin_round(self):
+        if self._options.reconnect:
+            self.stop()
 
     def make_program(self, library):
         if library == catalogue.BOUND:
@@ -101,8 +107,13 @@ class FabricTeam(measurement.Team):
         with open(configuration, "w", encoding="utf-8") as file:
             file.write(catalogue.daemon_configuration(library, self._ring_file))
         lab = self._laboratories.of(library)
-        return Program(lambda folder: catalogue.command(library, self._job, lab, folder,
-                                                        configuration), self.ranks, self._folder)
+        try:
+            return Program(lambda folder: catalogue.command(library, self._job, lab, folder,
+                                                            configuration),
+                           self.ranks, self._folder)
+        except RunError as error:
+            words = [] if library in catalogue.PEERS else lab.last_words(self._job.host_of_rank)
+            raise RunError("; ".join([str(error), *words])) from None
 
     def measure(self, name, cell, iterations, way):
         if name == catalogue.BOUND:

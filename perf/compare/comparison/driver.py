@@ -86,9 +86,13 @@ def _read(comparison, path, statistic):
 
 
 def _write(path, text):
-    if path:
+    if not path:
+        return
+    try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}") from None
 
 
 def main(comparison, words):
@@ -106,7 +110,17 @@ def main(comparison, words):
         _write(options.report, tables.report(record, comparison.Printer, comparison.summary))
     except RunError as error:
         sys.exit(f"{comparison.PROGRAM}: {error}")
+    except KeyboardInterrupt:
+        return INTERRUPTED  # before or after the measurements
     if not options.read and record["interrupted"]:
         return INTERRUPTED
-    return int(any(name in comparison.OURS for cell in record["results"]
-                   for name in cell["errors"]))
+    return int(_failed(comparison, record))
+
+
+def _failed(comparison, record):
+    """Whether a series of ours failed somewhere, or never gave a time."""
+    cells = record["results"]
+    return not cells or any(
+        any(name in cell["errors"] for cell in cells)
+        or not any(name in cell["times_us"] for cell in cells)
+        for name in comparison.OURS if name in record["series"])

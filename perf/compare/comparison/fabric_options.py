@@ -76,6 +76,10 @@ def _add_what(parser):
     parser.add_argument("--buffers", choices=["heap", "registered"], default="heap",
                         help="Harmonaize's: from the heap, as the peers' are, or from ncclMemAlloc "
                              "with ncclCommRegister (heap)")
+    parser.add_argument("--reconnect", action="store_true",
+                        help="start all ranks and daemons anew for each round: ECMP then deals their "
+                             "connections out anew, where otherwise one deal, lucky or not, lasts the "
+                             "whole run")
 
 
 def parse(arguments):

@@ -12,7 +12,8 @@ def title(record, cell):
     """The line above a table."""
     fabric = record["fabric"]
     hosts = list(dict.fromkeys(fabric["host_of_rank"]))
-    return (f"# {cell['collective']}, {cell['ranks']} ranks on {len(hosts)} hosts of {fabric['name']} "
+    places = (f"{len(hosts)} hosts" if len(hosts) > 1 else "one host") + f" of {fabric['name']}"
+    return (f"# {cell['collective']}, {cell['ranks']} ranks on {places} "
             f"({', '.join(fabric['host_of_rank'])}), float32; {record['statistic']} of "
             f"{record['rounds']} rounds")
 
@@ -26,8 +27,6 @@ def _series_row(cell, series, pick):
     if series in cell["errors"]:
         return f"{'failed':>12}"
     time_us = results.time_of(cell, series, pick)
-    if time_us is None:
-        return f"{'-':>12}"
     algbw = results.bandwidth(cell, series, pick)
     if series == BOUND:
         cell = {**cell, "times_us": {series: cell["times_us"][series]}}  # nobody to be compared with
@@ -39,10 +38,12 @@ def _series_row(cell, series, pick):
 
 
 def rows(record, cell):
-    """A cell's lines: one for each series."""
+    """A cell's lines: one for each series that was measured or failed."""
     mark = "~" if results.unsteady(cell) else " "
     lines = []
-    for series in (name for name in SERIES if name in record["series"]):
+    for series in SERIES:
+        if series not in cell["times_us"] and series not in cell["errors"]:
+            continue
         size = show_size(cell["size"]) if not lines else ""
         lines.append(f"  {size:>8}{mark if not lines else ' '} {series:<12}"
                      + _series_row(cell, series, record["statistic"]))

@@ -1,5 +1,6 @@
 """The laboratory of emulated hosts (docs/laboratory.md), by its program `fabric`."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -77,6 +78,18 @@ class Laboratory:
     def status(self):
         """The JSON of `fabric status`."""
         return json.loads(call(self.command("status", "--json")))
+
+    def last_words(self, hosts):
+        """The last line that the daemon of each of these hosts logged, as far as it can be read: who
+        takes the laboratory down takes the logs along."""
+        folder = os.path.join(self.status()["folder"], "hosts")
+        words = []
+        for host in dict.fromkeys(hosts):
+            with contextlib.suppress(OSError), open(os.path.join(folder, host, "harmonaized.log"),
+                                                    encoding="utf-8", errors="replace") as log:
+                lines = [line.strip() for line in log if line.strip()]
+                words += [f"the daemon of {host}: {lines[-1]}"] if lines else []
+        return words
 
     def payload(self, first, second, seconds):
         """One plain TCP transfer: (bytes a second that arrived, those that links state)."""

@@ -60,6 +60,9 @@ class Team:
     def warmup_for(self, iterations):
         return max(1, iterations // 10)
 
+    def begin_round(self):
+        """Comes before each round's measurements."""
+
     def start(self, name):
         """Starts a series' ranks unless they run."""
         library = self.library_of(name)
@@ -120,6 +123,7 @@ def measure_cell(team, names, collective, size, options):
     load = machine.Load()
     times = {key: [] for key in plan}
     for turn in range(options.rounds):
+        team.begin_round()
         for name, way in rotated(list(plan), turn):
             if name in cell["errors"]:
                 continue
