@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""perf/compare/fabric in laboratories of its own. Arguments: the folder of compare_fabric, and that of
-the fabric files. It measures, and asserts no time. Ends with 77 where there can be no laboratory."""
+"""perf/compare/fabric in laboratories of its own. Arguments: the folder of compare_fabric, and that
+of the fabric files. It asserts no time. Ends with 77 where there can be no laboratory."""
 
 import glob
 import json
@@ -20,8 +20,8 @@ PEERS = ["openmpi", "gloo"]
 
 
 def fabric(*words):
-    return subprocess.run([os.path.join(PROGRAMS, "fabric"), *words], capture_output=True, text=True,
-                          check=False)
+    return subprocess.run([os.path.join(PROGRAMS, "fabric"), *words], capture_output=True,
+                          text=True, check=False)
 
 
 def reason_to_skip():
@@ -83,6 +83,13 @@ class CompareFabric(unittest.TestCase):
                 self.assertGreaterEqual(one["traffic"][peer], size / 2, said)
         for peer in set(PEERS) - set(record["series"]):
             self.assertIn(f"{peer} is left out: ", said)
+
+    def test_one_rank_a_host(self):
+        status, said = self.run_it("--series", "openmpi,gloo,bound", "--sizes", "64K")
+        self.assertEqual(status, 0, said)
+        self.assertEqual(self.record()["fabric"]["host_of_rank"], ["host0", "host1"])
+        for one in self.record()["results"]:
+            self.assertEqual(set(one["times_us"]), set(self.record()["series"]), said)
 
     def test_ours_at_one_host(self):
         status, said = self.run_it("--hosts", "host0:3", "--series", "harmonaize,bound",

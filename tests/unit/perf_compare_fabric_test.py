@@ -123,12 +123,14 @@ class Options(unittest.TestCase):
         command = fabric_options.public_command(
             ["--fabric", "/home/me/two-racks.toml", "--ring=/home/me/ring.toml", "--sizes", "8",
              "--json", "/home/me/a.json", "--programs", "/opt"])
-        self.assertEqual(command, "compare_fabric --fabric two-racks.toml --ring=ring.toml --sizes 8")
+        self.assertEqual(command,
+                         "compare_fabric --fabric two-racks.toml --ring=ring.toml --sizes 8")
 
 
 class Series(unittest.TestCase):
     def test_best_ring_goes_rack_by_rack(self):
-        self.assertEqual(fabric_series.best_ring(RACKS, ACROSS), ["host0", "host1", "host2", "host3"])
+        self.assertEqual(fabric_series.best_ring(RACKS, ACROSS),
+                         ["host0", "host1", "host2", "host3"])
         mixed = {"a": "r0", "b": "r1", "c": "r0", "d": "r1", "e": "r0"}
         self.assertEqual(fabric_series.best_ring(mixed, ["d", "a", "b", "e", "a"]),
                          ["a", "e", "b", "d"])
@@ -147,7 +149,8 @@ class Series(unittest.TestCase):
 
     def command(self, name, places="/opt/my bin"):
         with tempfile.TemporaryDirectory() as folder:
-            job = fabric_series.Job(Places(places, 8), "a:2,b:1", 3, ["a", "a", "b"], "/t/nics", True)
+            job = fabric_series.Job(Places(places, 8), "a:2,b:1", 3, ["a", "a", "b"], "/t/nics",
+                                    True)
             lab = laboratory.Laboratory("/opt/fabric", "lab")
             words = fabric_series.command(name, job, lab, folder, "/t/c.toml")
             hosts = os.path.join(folder, "hosts")
@@ -176,6 +179,7 @@ class Series(unittest.TestCase):
         self.assertEqual(shlex.split(agent), words[:4])
         self.assertEqual(mpirun[mpirun.index("btl") + 1], "tcp,self,vader")
         self.assertIn("--leave-session-attached", mpirun)
+        self.assertEqual(mpirun[mpirun.index("-n") + 1], "3")
         self.assertEqual(self.hosts, "a\na\nb\n")
 
     def test_nics_are_named_for_each_host(self):
@@ -441,8 +445,8 @@ class Goals(unittest.TestCase):
                     for demand in fabric_goals.demands(fabric(), one)}
         self.assertEqual(verdicts, {"static-ring": goals.HOLDS, "fixed-ring": goals.MISSES,
                                     "bound": goals.HOLDS, fabric_goals.PEER: goals.UNSURE})
-        self.assertEqual(fabric_goals.judge(fabric_goals.Demand("static-ring", 2.6), cell({}), "best"),
-                         goals.UNKNOWN)
+        demand = fabric_goals.Demand("static-ring", 2.6)
+        self.assertEqual(fabric_goals.judge(demand, cell({}), "best"), goals.UNKNOWN)
 
 
 class Tables(unittest.TestCase):

@@ -4,8 +4,8 @@ import contextlib
 import json
 import os
 
-from comparison import (fabric_options, fabric_series as catalogue, fabric_tables, laboratory, machine,
-                        measurement, volumes)
+from comparison import (fabric_options, fabric_series as catalogue, fabric_tables, laboratory,
+                        machine, measurement, volumes)
 from comparison.laboratory import Laboratory, call
 from comparison.programs import Program, RunError
 from comparison.series import Places
@@ -19,8 +19,8 @@ summary = fabric_tables.summary
 
 # Long enough for TCP to be at its rate, and not much in a round.
 _TRANSFER_SECONDS = 0.3
-# Below this share of what has to cross the links, an operation took another way; above, packets' heads
-# and acknowledgements are what there is more. Small operations drown in what else is sent.
+# An operation of which less than this share of what has to cross the links did took another way.
+# Small ones drown in what else is sent.
 _CROSSING_SHARE = 0.9
 _LEAST_CHECKED = 64 << 10
 
@@ -51,8 +51,8 @@ class Planner:
         self._seconds_per_byte = {}
 
     def bound_us(self, collective, size):
-        """What the links' stated rates allow; None where nothing has to cross them, or nothing can be
-        planned (send and receive)."""
+        """What the links' stated rates allow; None where nothing has to cross them, or nothing can
+        be planned (send and receive)."""
         if collective not in self._seconds_per_byte:
             self._seconds_per_byte[collective] = 0
             if collective != "sendrecv":
@@ -140,8 +140,8 @@ class FabricTeam(measurement.Team):
         cell["traffic"][name] = round(entered)
         least = volumes.least_traffic(cell["collective"], self._job.host_of_rank, cell["size"])
         if cell["size"] >= _LEAST_CHECKED and entered < _CROSSING_SHARE * least:
-            raise RunError(f"{entered:.0f} bytes an operation crossed the links into hosts, and {least}"
-                           " have to: the ranks found another way than the links")
+            raise RunError(f"{entered:.0f} bytes an operation crossed the links into hosts, and "
+                           f"{least} have to: the ranks found another way than the links")
 
     def _bound(self, cell):
         """The bound at the payload rate that a transfer finds now, in microseconds."""
@@ -172,8 +172,8 @@ def _ring(options, job, lab):
 
 
 class Laboratories:
-    """One for the plans that our daemons choose, the peers and the bound, and one more for each other
-    policy: a host has one daemon, and a daemon one policy."""
+    """One for the plans that our daemons choose, the peers and the bound, and one more for each
+    other policy: a host has one daemon, and a daemon one policy."""
 
     def __init__(self, program, name, series, cleaning):
         self.main = Laboratory(program, name)
@@ -195,9 +195,9 @@ class Laboratories:
         for lab in self._all[1:]:
             differs = laboratory.difference(first, lab.status())
             if differs:
-                raise RunError(f"laboratories {self.main.name} and {lab.name} differ in {differs}: put "
-                               "both into the same state ('fabric status', 'fabric disturb'), or end "
-                               "them and let this program make them")
+                raise RunError(f"laboratories {self.main.name} and {lab.name} differ in {differs}: "
+                               "put both into the same state ('fabric status', 'fabric disturb'), "
+                               "or end them and let this program make them")
 
 
 def _make_job(options, places, main, folder):
@@ -212,15 +212,16 @@ def _make_job(options, places, main, folder):
 def _need_programs(places):
     for name in ("fabric", "harmonaize", "compare_at_host"):
         if not os.path.exists(places.path(name)):
-            raise RunError(f"there is no {places.path(name)}: build it ('ninja -C build/release'), or "
-                           "say with --programs where it is")
+            raise RunError(f"there is no {places.path(name)}: build it ('ninja -C build/release'), "
+                           "or say with --programs where it is")
 
 
 def run(options, record, folder, report):
     """Generates the list of series, then the cells in the order of collectives and sizes."""
     places = _places(options)
     _need_programs(places)
-    names = measurement.available(options.series, lambda name: catalogue.missing(name, places), report)
+    names = measurement.available(options.series, lambda name: catalogue.missing(name, places),
+                                  report)
     with contextlib.ExitStack() as cleaning:
         labs = Laboratories(places.path("fabric"), options.name, names, cleaning)
         labs.bring_up(options.fabric, report)

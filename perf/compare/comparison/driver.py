@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from comparison import machine, tables
-from comparison.programs import RunError
+from comparison.programs import RunError, adopt_orphans
 
 INTERRUPTED = 130  # as a shell tells of a program that SIGINT ended
 
@@ -22,8 +22,8 @@ def _temporary_parent():
 
 
 def _interrupt_once():
-    """A terminated run cleans up, and keeps what it has, like an interrupted one. Who loses patience
-    and interrupts again would stop the cleaning up: that does nothing."""
+    """A terminated run cleans up, and keeps what it has, like an interrupted one. Who loses
+    patience and interrupts again would stop the cleaning up: that does nothing."""
     def interrupt(number, frame):
         del number, frame
         for handled in (signal.SIGINT, signal.SIGTERM):
@@ -99,6 +99,7 @@ def main(comparison, words):
     """Runs the comparison with these arguments; returns the exit status."""
     options = comparison.parse(words)
     _interrupt_once()
+    adopt_orphans()
     try:
         if options.read:
             record = _read(comparison, options.read, options.statistic)

@@ -39,7 +39,7 @@ def is_shaped(cell):
 
 
 def crosses_racks(fabric):
-    """Whether the ring in the order of the ranks crosses between racks wherever it leaves a host."""
+    """Whether the ring in the order of the ranks changes racks wherever it leaves a host."""
     racks = [fabric["racks"][host] for host in dict.fromkeys(fabric["host_of_rank"])]
     return all(racks[i] and racks[i] != racks[i - 1] for i in range(len(racks)))
 

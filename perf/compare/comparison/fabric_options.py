@@ -26,8 +26,8 @@ series
   fixed-ring    the same, with policy fixed: the best ring by hand, rack by rack, on ECMP's ways
   openmpi       TCP over all NICs of a host, shared memory within it
   gloo          TCP over one NIC of a host
-  bound         what the fabric's narrowest cut lets through ('harmonaize plan'), at the payload that
-                one TCP transfer reaches in the same round
+  bound         what the fabric's narrowest cut lets through ('harmonaize plan'), at the payload
+                that one TCP transfer reaches in the same round
   Each policy has daemons, and so a laboratory, of its own: NAME, NAME-static-ring, NAME-fixed-ring.
   All: float32, sum, root 0, out of place (the broadcast in place); every element is checked, and so
   is that the bytes crossed the links.
@@ -44,7 +44,7 @@ summary
 
 examples
   compare_fabric --fabric perf/fabric/fabrics/two-racks.toml --hosts host0:2,host2:2,host1:2,host3:2
-  compare_fabric --fabric perf/fabric/fabrics/two-hosts.toml --sizes 1M,64M --series harmonaize,openmpi
+  compare_fabric --fabric perf/fabric/fabrics/two-hosts.toml --series harmonaize,openmpi,gloo
   compare_fabric --fabric perf/fabric/fabrics/rails.toml --collectives all_reduce,all_gather \\
       --rounds 3 --json rails.json --report rails.md
   compare_fabric --read rails.json        (shows kept results; measures nothing)
@@ -57,8 +57,8 @@ Exit status: 0; 1 when a series of ours failed or gave a wrong result, or nothin
 def _add_what(parser):
     parser.add_argument("--fabric", metavar="FILE", help="the fabric file (docs/fabric-file.md)")
     parser.add_argument("--hosts", metavar="LIST",
-                        help="as for 'fabric run': a,b gives ranks to these in turn, a:2,b:2 so many "
-                             "to each (all hosts in turn)")
+                        help="as for 'fabric run': a,b gives ranks to these in turn, a:2,b:2 so "
+                             "many to each (all hosts in turn)")
     parser.add_argument("-n", "--ranks", type=options.rank_count, metavar="N",
                         help="how many ranks, at most 64 (one a host)")
     parser.add_argument("--name", help="the laboratory's; one of this name that is up is used, and "
@@ -67,8 +67,9 @@ def _add_what(parser):
                         default=["all_reduce"], metavar="LIST",
                         help=f"{', '.join(COLLECTIVES)}, or all (all_reduce)")
     parser.add_argument("--sizes", type=options.list_of(options.parse_size), default=_SIZES,
-                        metavar="LIST", help="bytes of a rank's larger buffer, as nccl-tests counts; "
-                                             "K, M, G (8,1K,64K,1M,16M,64M)")
+                        metavar="LIST",
+                        help="bytes of a rank's larger buffer, as nccl-tests counts; K, M, G "
+                             "(8,1K,64K,1M,16M,64M)")
     parser.add_argument("--series", type=options.names_of(SERIES), default=SERIES, metavar="LIST",
                         help=f"{', '.join(SERIES)}, or all (all)")
     parser.add_argument("--ring", metavar="FILE",
@@ -77,9 +78,9 @@ def _add_what(parser):
                         help="Harmonaize's: from the heap, as the peers' are, or from ncclMemAlloc "
                              "with ncclCommRegister (heap)")
     parser.add_argument("--reconnect", action="store_true",
-                        help="start all ranks and daemons anew for each round: ECMP then deals their "
-                             "connections out anew, where otherwise one deal, lucky or not, lasts the "
-                             "whole run")
+                        help="start all ranks and daemons anew for each round: ECMP then deals "
+                             "their connections out anew, where otherwise one deal, lucky or not, "
+                             "lasts the whole run")
 
 
 def parse(arguments):

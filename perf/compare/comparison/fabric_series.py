@@ -45,8 +45,8 @@ def daemon_configuration(name, ring_file):
 
 
 def best_ring(rack_of_host, host_of_rank):
-    """The job's hosts in the order of the ring that an operator would make: rack by rack, so that it
-    crosses between racks as seldom as can be."""
+    """The job's hosts in the order of the ring that an operator would make: rack by rack, so that
+    it crosses between racks as seldom as can be."""
     racks = list(dict.fromkeys(rack_of_host.values()))
     return sorted((host for host in rack_of_host if host in host_of_rank),
                   key=lambda host: racks.index(rack_of_host[host]))
@@ -92,7 +92,8 @@ def _openmpi(job, laboratory, folder):
     }
     words = ["exec", "mpirun.openmpi", *(["--allow-run-as-root"] if os.geteuid() == 0 else []),
              # The daemons of Open MPI stay our descendants, to be counted and ended with us.
-             "--leave-session-attached", "--hostfile", hosts, "--map-by", "seq", "--bind-to", "none"]
+             "--leave-session-attached", "-n", str(len(job.host_of_rank)), "--hostfile", hosts,
+             "--map-by", "seq", "--bind-to", "none"]
     for name, value in parameters.items():
         words += ["--mca", name, value]
     # Each rank's host says which NICs are to be used; mpirun would give all of them its own.

@@ -29,7 +29,7 @@ def _series_row(cell, series, pick):
     time_us = results.time_of(cell, series, pick)
     algbw = results.bandwidth(cell, series, pick)
     if series == BOUND:
-        cell = {**cell, "times_us": {series: cell["times_us"][series]}}  # nobody to be compared with
+        cell = {**cell, "times_us": {series: cell["times_us"][series]}}  # it is compared with none
     busbw = algbw * volumes.bus_factor(cell["collective"], cell["ranks"])
     peer = results.best_peer(cell, pick)
     return (f"{show_number(time_us):>12}{algbw:>10.4f}{busbw:>10.4f}"

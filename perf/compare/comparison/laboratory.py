@@ -80,8 +80,8 @@ class Laboratory:
         return json.loads(call(self.command("status", "--json")))
 
     def last_words(self, hosts):
-        """The last line that the daemon of each of these hosts logged, as far as it can be read: who
-        takes the laboratory down takes the logs along."""
+        """The last line that the daemon of each of these hosts logged, as far as it can be read:
+        who takes the laboratory down takes the logs along."""
         folder = os.path.join(self.status()["folder"], "hosts")
         words = []
         for host in dict.fromkeys(hosts):

@@ -1,5 +1,5 @@
-"""What a collective moves. Sizes are nccl-tests': bytes of a rank's larger buffer. `host_of_rank` has
-the host of each rank."""
+"""What a collective moves. Sizes are nccl-tests': bytes of a rank's larger buffer. `host_of_rank`
+has the host of each rank."""
 
 _ELEMENT = 4  # bytes: float32, as in perf/compare/peer_work.h
 # Their larger buffer has a block for each rank.
@@ -20,7 +20,7 @@ def bus_factor(collective, ranks):
 
 
 def least_traffic(collective, host_of_rank, size):
-    """Bytes that enter hosts at least, all hosts together, whatever the algorithm. Root is rank 0."""
+    """Bytes that enter hosts at least, all together, whatever the algorithm. Root is rank 0."""
     ranks = len(host_of_rank)
     hosts = {host: host_of_rank.count(host) for host in host_of_rank}
     if len(hosts) == 1:
