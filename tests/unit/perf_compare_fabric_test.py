@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import stat
 import sys
 import tempfile
@@ -20,8 +21,8 @@ sys.path.insert(0, FOLDER)
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from comparison import (across_hosts, fabric_goals, fabric_options, fabric_series, fabric_tables,
-                        goals, laboratory, machine, tables, volumes)
+from comparison import (across_hosts, driver, fabric_goals, fabric_options, fabric_series,
+                        fabric_tables, goals, laboratory, machine, one_host, tables, volumes)
 from comparison.programs import RunError
 from comparison.series import Places
 
@@ -487,6 +488,36 @@ class Tables(unittest.TestCase):
         text = tables.report(self.record(), fabric_tables.Printer, fabric_tables.summary)
         for part in ("    compare_fabric\n", "openmpi 4", "## Goals", "90% of the bound"):
             self.assertIn(part, text)
+
+
+class KeptResults(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "record.json")
+        with open(self.path, "w", encoding="utf-8") as file:
+            json.dump(Tables().record(), file)
+
+    def read(self, comparison):
+        said = io.StringIO()
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with contextlib.redirect_stdout(said):
+                status_ = driver.main(comparison, ["--read", self.path])
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        return status_, said.getvalue()
+
+    def test_are_shown_again(self):
+        status_, said = self.read(across_hosts)
+        self.assertEqual(status_, 0)
+        self.assertRegex(said, r"1 MiB +harmonaize +2000")
+        self.assertIn("# goals: all_reduce, 8 ranks", said)
+
+    def test_of_the_other_comparison_are_an_error(self):
+        with self.assertRaisesRegex(SystemExit, "not written by this version of compare"):
+            self.read(one_host)
 
 
 if __name__ == "__main__":

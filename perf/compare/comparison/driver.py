@@ -113,6 +113,10 @@ def main(comparison, words):
         sys.exit(f"{comparison.PROGRAM}: {error}")
     except KeyboardInterrupt:
         return INTERRUPTED  # before or after the measurements
+    except BrokenPipeError:
+        # Nobody reads any more. Nor shall Python write there when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     if not options.read and record["interrupted"]:
         return INTERRUPTED
     return int(_failed(comparison, record))
