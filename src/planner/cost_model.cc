@@ -73,7 +73,10 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
   CountMemory(summary, &footprint);
   footprint.steady = IsSteady(summary);
   CountMessages(summary, &footprint);
-  footprint.fill_seconds_per_byte = spread->SlowestMessage(summary.loads) / costs.payload_share;
+  const MessageTimes times = spread->TimesOfMessages(summary.loads);
+  // In turns that are all alike the slowest pair holds up the others.
+  footprint.fill_seconds_per_byte =
+      (footprint.steady ? times.slowest : times.mean) / costs.payload_share;
   footprint.message_latency =
       costs.message_seconds + spread->MeanLatency(summary.loads, costs.link_seconds);
   const size_t connections = spread->Connections(summary.loads);
@@ -91,7 +94,7 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
 namespace {
 
 // Of the busiest edge's time, however few the parts are.
-constexpr double kMostIdle = 0.25;
+constexpr double kMostIdle = 0.15;
 constexpr int kLeastAtOnce = 4;
 constexpr int kMostAtOnce = 16;
 
