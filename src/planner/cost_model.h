@@ -23,7 +23,7 @@ struct NetworkCosts {
   double memory_bytes_per_second = 100e9;
   /// What headers leave of a link's rate.
   double payload_share = 0.992;
-  /// Of the parts that follow each other, for how many the busiest edge has nothing to do beside
+  /// Of many parts that follow each other, for how many the busiest edge has nothing to do beside
   /// the wait for the first, while what is urgent waits among what is not: docs/planning.md.
   double idle_parts = 1.5;
   /// For how long edges that had nothing to do make up for it afterwards, beyond their rate: where
