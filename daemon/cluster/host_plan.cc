@@ -65,7 +65,8 @@ Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, 
   part.program =
       std::make_unique<NetworkProgram>((*outline)->Program(position), (*outline)->pieces());
   part.peers = PeersOf(*part.program);
-  part.rails = RailsFor(model, host, part.peers, spec->paths, planner->candidates().front().lanes);
+  part.rails = RailsFor(model, host, planner->LanesFrom(0, host));
+  part.slice = {plan.slice_bytes, plan.slices_at_once};
   return part;
 }
 
