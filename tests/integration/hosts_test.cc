@@ -109,6 +109,19 @@ void RunCase(const Case& c, unsigned ways, int rank, ncclComm_t communicator) {
 
 constexpr unsigned kAllWays = 0xf;
 
+// Sanitizers make all of this ten times slower, so they see less of it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kLarge = 40009;
+constexpr size_t kLargeForced = 9001;
+constexpr unsigned kEveryNth = 3;
+constexpr int kRandomOperations = 150;
+#else
+constexpr size_t kLarge = 300007;
+constexpr size_t kLargeForced = 70001;
+constexpr unsigned kEveryNth = 1;
+constexpr int kRandomOperations = 600;
+#endif
+
 // ---------------------------------------------------------------------------------------------
 // Every type and operator
 
@@ -151,8 +164,9 @@ TEST_P(EveryTypeAndOperator, IsRight) {
       for (int type = 0; type < kDataTypeCount; ++type) {
         for (int op = 0; op < (reduces ? kReduceOperatorCount : 1); ++op) {
           ++number;
-          const size_t count = kCounts[number % 3];
-          const unsigned ways = number % 2 == 0 ? 0x9 : 0x6;
+          if (number % kEveryNth != 0) continue;
+          const size_t count = kCounts[number / kEveryNth % 3];
+          const unsigned ways = number / kEveryNth % 2 == 0 ? 0x9 : 0x6;
           RunCase({static_cast<Collective>(collective), static_cast<DataType>(type),
                    static_cast<ReduceOperator>(op), ranks, static_cast<int>(number) % ranks, count},
                   ways, rank, communicator);
@@ -168,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Placements, EveryTypeAndOperator, ::testing::Range(0, k
 /// All collectives with counts from nothing to several slices.
 void RunAllCollectives(int rank, int ranks, ncclComm_t communicator) {
   for (int collective = 0; collective < kCollectiveCount - 1; ++collective) {
-    for (const size_t count : {size_t{0}, size_t{1}, size_t{37}, size_t{9973}, size_t{300007}}) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{37}, size_t{9973}, kLarge}) {
       RunCase({static_cast<Collective>(collective), DataType::kInt32, ReduceOperator::kSum, ranks,
                static_cast<int>(count) % ranks, count},
               count > 10000 ? 0x9 : kAllWays, rank, communicator);
@@ -264,7 +278,7 @@ TEST_P(ForcedAlgorithm, IsUsedAndRight) {
                       "", "", /*keep_logs=*/true);
   RunOnHosts(&cluster, {0, 0, 1, 2, 3, 1}, [&](int rank, ncclComm_t communicator) {
     for (const Collective collective : forced.collectives) {
-      for (const size_t count : {size_t{1}, size_t{41}, size_t{70001}}) {
+      for (const size_t count : {size_t{1}, size_t{41}, kLargeForced}) {
         RunCase({collective, DataType::kInt32, ReduceOperator::kSum, 6,
                  static_cast<int>(count + 2) % 6, count},
                 count > 1000 ? 0x9 : kAllWays, rank, communicator);
@@ -331,7 +345,7 @@ TEST(Policies, ReproducibleResultsAreThoseOfRankOrder) {
         std::vector<int>{0, 1, 0, 1, 0, 1}, std::vector<int>{0, 0, 0, 0, 0, 0}}) {
     RunOnHosts(&cluster, placement, [](int rank, ncclComm_t communicator) {
       for (const Collective collective : {kAllReduce, kReduce, kReduceScatter}) {
-        for (const size_t count : {size_t{5}, size_t{4099}, size_t{70001}}) {
+        for (const size_t count : {size_t{5}, size_t{4099}, kLargeForced}) {
           const Case c{collective, DataType::kFloat32, ReduceOperator::kSum, 6, 4, count};
           std::vector<Bytes> inputs;
           for (int r = 0; r < 6; ++r) {
@@ -355,7 +369,7 @@ TEST(RandomOperations, OnSeveralHosts) {
   const std::vector<int> placement = {1, 0, 2, 0, 1};
   // Bytes can be compared where no order of summing rounds.
   const Programme programme =
-      MakeProgramme({.seed = ProgrammeSeed() + 2, .operations = 600, .exact = true});
+      MakeProgramme({.seed = ProgrammeSeed() + 2, .operations = kRandomOperations, .exact = true});
   TestCluster cluster(3);
   RunOnHosts(&cluster, placement,
              [&](int rank, ncclComm_t world) { RunProgramme(programme, rank, world); });
