@@ -105,6 +105,11 @@ Result<std::optional<transport::NetworkAddress>> Cluster::HomeOf(const UniqueId&
   } else {
     address = seal_.Open(id);
   }
+  if (!address.ok()) {
+    Log(LogLevel::kWarning, kLogNet,
+        "a unique id cannot be opened: it was changed on its way, or the daemon that made it has "
+        "another key than this one's cluster.key_file");
+  }
   if (!address.ok() || !address->has_value()) return address;
   if ((*address)->ToString() == address_) return std::optional<transport::NetworkAddress>();
   return address;

@@ -60,9 +60,12 @@ class Cluster final : private transport::TransportEvents {
   /// To one that is lost: nothing is sent, and OnPeerLost was or will be called.
   void Send(transport::PeerId peer, const ClusterMessage& message);
   transport::Transport& transport() { return *transport_; }
+  transport::TransportCounters counters() const { return transport_->counters(); }
   /// How many rails lead to a peer.
   size_t RailsTo(transport::PeerId peer) const;
   size_t peers() const { return peers_.size(); }
+  /// Whether the link to a peer is up. Once it is not it never is again.
+  bool Linked(transport::PeerId peer) const { return peers_.contains(peer); }
 
   /// Does what can be done now; false when there was nothing. `busy`: whether data is on its way,
   /// so that looking is worth a system call.

@@ -148,6 +148,20 @@ struct LateMessage {
   uint64_t communicator = 0;
   uint64_t sequence = 0;
   std::string notice{};
+  std::vector<int> missing{};
+};
+
+/// To the home: all ranks of this host are at a collective of which this host's part may be done
+/// before others have begun theirs.
+struct BegunMessage {
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
+  uint32_t digest = 0;  ///< RequestDigest.
+};
+/// From the home: all hosts have begun the same.
+struct AgreedMessage {
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
 };
 
 /// How is this carried out? Asked of the home when first needed.
@@ -168,7 +182,7 @@ struct PlanMessage {
   std::vector<std::vector<int>> groups{};
   std::string groups_name{};
   int pieces = 1;
-  uint64_t slice_bytes = 0;  ///< Of a block, so much is on its way as one message, ...
+  uint64_t slice_bytes = 1;  ///< Of a block, so much is on its way as one message, ...
   int slices_at_once = 1;    ///< ... and so many of these at a time.
   int paths = 0;             ///< PathUse.
   double predicted_seconds = 0;
@@ -178,7 +192,7 @@ struct PlanMessage {
 
 // Between the hosts of a sender and a receiver.
 
-/// The n-th send of a pair of ranks is on its way.
+/// The n-th send of a pair of ranks is on its way. With a reason: it will not come after all.
 struct OfferMessage {
   uint64_t communicator = 0;
   int from = 0;
@@ -186,6 +200,8 @@ struct OfferMessage {
   uint64_t number = 0;
   uint64_t count = 0;
   int type = 0;
+  int code = 0;
+  std::string why{};
 };
 /// The receive for it is there. With a reason: it is not, or does not fit.
 struct AnswerMessage {
@@ -206,10 +222,14 @@ using ClusterMessage =
     std::variant<ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage, FormingNoticeMessage,
                  AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage,
                  LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
-                 AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage>;
+                 AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
+                 BegunMessage, AgreedMessage>;
 
+/// Texts for people are cut where they are longer than a screen.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);
-/// Errors: kRemoteError for anything that EncodeMessage does not write.
+/// What comes is a message in which every enumeration has one of its values, every number that
+/// counts or names something can be one, and lists fit each other. Whether there is such a rank,
+/// host or communicator is for the receiver to see. Errors: kRemoteError for anything else.
 Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes);
 
 /// What a message carries as `code` and `why`; ok for 0.
