@@ -62,6 +62,7 @@ class Cluster final : private transport::TransportEvents {
   /// How many rails lead to a peer.
   size_t RailsTo(transport::PeerId peer) const;
   size_t peers() const { return peers_.size(); }
+  const std::map<transport::PeerId, transport::PeerInfo>& linked() const { return peers_; }
 
   /// Does what can be done now; false when there was nothing. `busy`: whether data is on its way,
   /// so that looking is worth a system call.

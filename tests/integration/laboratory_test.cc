@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-#include "perf/fabric/fabric_comparison.h"
+#include "cli/fabric_summary.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/status.h"
