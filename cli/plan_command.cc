@@ -20,7 +20,7 @@ constexpr char kDescription[] =
     "choice.";
 
 constexpr char kFooter[] =
-    R"(For each size, all algorithms are laid on the fabric's links in the host orders, groups by rack, pieces
+    R"(For each size, all algorithms are laid on the fabric's links in the host orders, groups by rack, slices
 and uses of paths that suit them, and the one with the least predicted time is the plan. Beside it
 stands the bound: what has to cross the fabric's narrowest cut, by what can. (Of an all-reduce as a
 reduce-scatter and an all-gather.) docs/planning.md has the formulae.

@@ -111,6 +111,8 @@ Json PlanToJson(const PlanReport& report, const RankedPlan& plan) {
           {"hosts", NamesOf(*report.model, spec.order.hosts)},
           {"groups", std::move(groups)},
           {"pieces", plan.pieces},
+          {"slice_bytes", plan.slice.bytes},
+          {"slices_at_once", plan.slice.at_once},
           {"paths", PathUseName(spec.paths)},
           {"seconds", why.seconds},
           {"latency_seconds", why.latency},
@@ -131,7 +133,7 @@ std::string DescribePlan(const Planner& planner, const RankedPlan& plan) {
   if (!spec.groups.empty()) text += ", groups " + spec.groups_name;
   if (plan.pieces > 1) text += fmt::format(", {} pieces", plan.pieces);
   if (spec.algorithm->name == "one-host") return text;
-  text += ", ";
+  text += ", slices of " + HumanBytes(plan.slice.bytes) + ", ";
   text += candidate.lanes.empty() ? PathUseName(spec.paths) : "chosen";
   return text + " paths";
 }

@@ -26,7 +26,7 @@ struct PlanRequest {
   std::string plan_file = {};
   bool reproducible = false;
   double message_us = 20;
-  double handling_us = 1;
+  double handling_us = 2;
   double memory_rate = 100;
 };
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -119,7 +120,7 @@ class Engine final : private ClusterEvents {
     int looks = 0;
     bool slept = false;
     WaitEstimate* estimate = nullptr;
-    Pacer pacer{false};
+    std::optional<Pacer> pacer;
   };
 
   Status JoinCluster();

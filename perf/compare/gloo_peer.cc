@@ -1,10 +1,15 @@
-// The collectives of Gloo over loopback TCP:
+// The collectives of Gloo over TCP:
 //
-//   compare_gloo RANKS FOLDER
+//   compare_gloo RANKS FOLDER      all ranks, on the loopback address
+//   compare_gloo FOLDER            one rank, as RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say
 //   compare_gloo --version
+//
+// A rank on its own uses the address by which it reaches the master, so one NIC of its host: Gloo
+// has one device for a context.
 //
 // Gloo has no reduce-scatter of this interface.
 
+#include <arpa/inet.h>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -18,9 +23,15 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -37,9 +48,15 @@ namespace {
 using ContextPointer = std::shared_ptr<gloo::Context>;
 using Operation = std::function<void()>;
 
-ContextPointer Connect(int rank, int ranks, const std::string& folder) {
-  gloo::transport::tcp::attr attributes("127.0.0.1");
-  auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
+struct Place {
+  int rank = 0;
+  int ranks = 0;
+  std::string address;
+};
+
+ContextPointer Connect(const Place& place, const std::string& folder) {
+  gloo::transport::tcp::attr attributes(place.address.c_str());
+  auto context = std::make_shared<gloo::rendezvous::Context>(place.rank, place.ranks);
   gloo::rendezvous::FileStore store(folder);
   auto device = gloo::transport::tcp::CreateDevice(attributes);
   context->connectFullMesh(store, device);
@@ -164,10 +181,10 @@ int Run(void* context, const PeerWork* work) try {
   return Complain(work, error);
 }
 
-bool Serve(const char* folder, int rank, int ranks) try {
+bool Serve(const char* folder, const Place& place) try {
   PeerTeam team;
-  if (PeerTeamJoin(&team, folder, rank, ranks) != 0) return false;
-  Library context{Connect(rank, ranks, folder), nullptr};
+  if (PeerTeamJoin(&team, folder, place.rank, place.ranks) != 0) return false;
+  Library context{Connect(place, folder), nullptr};
   const PeerLibrary library{.context = &context,
                             .allocate = PeerAllocateHeap,
                             .release = PeerReleaseHeap,
@@ -178,8 +195,52 @@ bool Serve(const char* folder, int rank, int ranks) try {
   if (ok) PeerTeamBarrier(&team);  // nobody hangs up on a slower one
   return ok;
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "compare_gloo: rank %d: %s\n", rank, error.what());
+  std::fprintf(stderr, "compare_gloo: rank %d: %s\n", place.rank, error.what());
   return false;
+}
+
+// This host's address on the way to another; empty, with errno, when there is none. Nothing is
+// sent.
+std::string AddressTowards(const char* host, const char* port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(std::atoi(port)));
+  if (inet_pton(AF_INET, host, &address.sin_addr) != 1) {
+    errno = EINVAL;
+    return "";
+  }
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  socklen_t length = sizeof(address);
+  char text[INET_ADDRSTRLEN] = "";
+  if (fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0) {
+    inet_ntop(AF_INET, &address.sin_addr, text, sizeof(text));
+  }
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+  return text;
+}
+
+// The rank that a launcher has started.
+bool ServeAlone(const char* folder) {
+  const char* values[4];
+  const char* const names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+  for (int i = 0; i < 4; ++i) {
+    values[i] = std::getenv(names[i]);
+    if (values[i] != nullptr) continue;
+    std::fprintf(stderr, "compare_gloo: %s is not set; perf/compare/fabric starts this\n",
+                 names[i]);
+    return false;
+  }
+  const Place place{std::atoi(values[0]), std::atoi(values[1]),
+                    AddressTowards(values[2], values[3])};
+  if (place.address.empty()) {
+    std::fprintf(stderr, "compare_gloo: no way to MASTER_ADDR %s: %s\n", values[2],
+                 std::strerror(errno));
+    return false;
+  }
+  return Serve(folder, place);
 }
 
 int Main(int argc, char** argv) {
@@ -187,12 +248,18 @@ int Main(int argc, char** argv) {
     std::printf("%d.%d.%d\n", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH);
     return 0;
   }
+  if (argc == 2) return ServeAlone(argv[1]) ? 0 : 1;
   const int ranks = argc == 3 ? std::atoi(argv[1]) : 0;
   if (ranks < 1) {
-    std::fprintf(stderr, "usage: %s RANKS FOLDER (perf/compare starts this)\n", argv[0]);
+    std::fprintf(stderr, "usage: %s [RANKS] FOLDER (perf/compare starts this)\n", argv[0]);
     return 2;
   }
-  return RunForked(ranks, [&](int rank) { return Serve(argv[2], rank, ranks); }) ? 0 : 1;
+  return RunForked(ranks,
+                   [&](int rank) {
+                     return Serve(argv[2], {rank, ranks, "127.0.0.1"});
+                   })
+             ? 0
+             : 1;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ struct Options {
 Result<double> MeanSeconds(const PlanSetup& setup, const RankedPlan& plan, uint64_t bytes,
                            int draws) {
   const Candidate& candidate = setup.planner->candidates()[plan.candidate];
-  const OutlineResult outline = setup.planner->OutlineOf(plan);
+  const OutlineResult outline = setup.planner->OutlineInPieces(plan);
   if (!outline.ok()) return outline.status();
   // One draw of the model: nothing was left to hashes.
   const bool hashed = candidate.footprint.draws.size() > 1;

@@ -2,6 +2,10 @@
 
 #include <sched.h>
 
+#include <cstdint>
+
+#include "src/base/clock.h"
+
 namespace harmonaize {
 
 /// Between two looks of a thread that spins: leaves the core to its other thread for a moment.
@@ -13,20 +17,53 @@ inline void PauseBriefly() {
 #endif
 }
 
+/// What a thread has learnt by giving way: whether others want its processor. It may be threads that
+/// the caller knows nothing of, such as other jobs, or daemons of emulated hosts.
+class GivingWay {
+ public:
+  void GiveWay() {
+    const uint64_t begin = MonotonicNanoseconds();
+    sched_yield();
+    if (MonotonicNanoseconds() - begin > kSomebodyRanNanoseconds) {
+      alone_ = 0;
+    } else if (alone_ < kAlone) {
+      ++alone_;
+    }
+  }
+  /// Whether one of the last few times that it gave way somebody else ran.
+  bool others_want_it() const { return alone_ < kAlone; }
+
+ private:
+  /// The call by itself takes half a microsecond at most; a switch there and back takes more.
+  static constexpr uint64_t kSomebodyRanNanoseconds = 1500;
+  static constexpr int kAlone = 16;
+
+  int alone_ = kAlone;
+};
+
+/// The calling thread's.
+inline GivingWay& ThisThreadGivingWay() {
+  static thread_local GivingWay giving_way;
+  return giving_way;
+}
+
 /// Spaces the looks of one wait. With a processor of its own a thread pauses between them, which is
 /// no system call. Where threads are more than processors, or the wait is no longer a short one, it
 /// gives way, so that who brings what it waits for can run: a thread that spins there keeps the
 /// processor from that one until the kernel's patience ends, milliseconds later.
 class Pacer {
  public:
-  explicit Pacer(bool crowded) : pauses_left_(crowded ? kCrowdedPauses : kPauses) {}
+  /// `crowded`: the caller knows of more threads than processors. For the calling thread.
+  explicit Pacer(bool crowded)
+      : giving_way_(&ThisThreadGivingWay()),
+        pauses_left_(crowded || giving_way_->others_want_it() ? kCrowdedPauses : kPauses) {}
 
   void Pause() {
     if (pauses_left_ > 0) {
       --pauses_left_;
       PauseBriefly();
     } else {
-      sched_yield();
+      giving_way_->GiveWay();
     }
   }
 
@@ -36,6 +73,7 @@ class Pacer {
   /// The answer may be on its way already; giving way costs as much as a dozen looks.
   static constexpr int kCrowdedPauses = 8;
 
+  GivingWay* giving_way_;
   int pauses_left_;
 };
 

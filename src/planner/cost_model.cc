@@ -40,28 +40,6 @@ size_t DrawsFor(size_t connections, size_t edges) {
   return std::clamp(draws, kLeastDraws, kMostDraws);
 }
 
-/// What each host's NICs carry together, by host: out and in.
-struct HostRates {
-  std::vector<double> out;
-  std::vector<double> in;
-};
-HostRates RatesOfHosts(const FabricModel& model) {
-  HostRates rates;
-  for (const int node : model.fabric().Hosts()) {
-    double out = 0;
-    double in = 0;
-    for (const Nic& nic : model.fabric().nodes[static_cast<size_t>(node)].nics) {
-      const Link& link = model.fabric().links[static_cast<size_t>(nic.link)];
-      const size_t direction = link.ends[0].node == node ? 0 : 1;
-      out += link.bytes_per_second[direction];
-      in += link.bytes_per_second[1 - direction];
-    }
-    rates.out.push_back(out);
-    rates.in.push_back(in);
-  }
-  return rates;
-}
-
 /// Whether each load has as much in every turn, as in a ring.
 bool IsSteady(const Summary& summary) {
   const auto turns = static_cast<uint64_t>(summary.dependent_messages);
@@ -95,14 +73,7 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
   CountMemory(summary, &footprint);
   footprint.steady = IsSteady(summary);
   CountMessages(summary, &footprint);
-  const HostRates rates = RatesOfHosts(model);
-  double slowest = 0;
-  for (const Load& load : summary.loads) {
-    const double rate = std::min(rates.out[static_cast<size_t>(load.from_host)],
-                                 rates.in[static_cast<size_t>(load.to_host)]);
-    slowest = slowest == 0 ? rate : std::min(slowest, rate);
-  }
-  if (slowest > 0) footprint.fill_seconds_per_byte = 1 / (slowest * costs.payload_share);
+  footprint.fill_seconds_per_byte = spread->SlowestMessage(summary.loads) / costs.payload_share;
   footprint.message_latency =
       costs.message_seconds + spread->MeanLatency(summary.loads, costs.link_seconds);
   const size_t connections = spread->Connections(summary.loads);
@@ -117,14 +88,38 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
   return footprint;
 }
 
-Prediction Predict(const Footprint& footprint, uint64_t bytes, int pieces,
+namespace {
+
+// Of the busiest edge's time, however few the parts are.
+constexpr double kMostIdle = 0.25;
+constexpr int kLeastAtOnce = 4;
+constexpr int kMostAtOnce = 16;
+
+/// Of one part of a block: over the wire, and through a host's memory.
+double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
+  return part * (footprint.fill_seconds_per_byte +
+                 footprint.memory_blocks_per_message / costs.memory_bytes_per_second);
+}
+
+}  // namespace
+
+int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs) {
+  const double part = static_cast<double>(bytes) / footprint.pieces / parts;
+  double busy = 0;
+  for (const std::vector<Footprint::Busy>& draw : footprint.draws) {
+    if (!draw.empty()) busy = std::max(busy, part * draw[0].seconds_per_byte);
+  }
+  const double row = footprint.dependent_messages *
+                     (footprint.message_latency + SecondsOfHop(footprint, part, costs));
+  if (busy <= 0 || 1 + 2 * row / busy >= kMostAtOnce) return kMostAtOnce;
+  return std::max(kLeastAtOnce, 1 + static_cast<int>(2 * row / busy));
+}
+
+Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
                    const NetworkCosts& costs) {
   Prediction prediction;
   const double block = static_cast<double>(bytes) / footprint.pieces;
-  // Of one piece of a block: over the wire, and through a host's memory.
-  const double hop = block / pieces *
-                     (footprint.fill_seconds_per_byte +
-                      footprint.memory_blocks_per_message / costs.memory_bytes_per_second);
+  const double hop = SecondsOfHop(footprint, block / parts, costs);
   const int row = footprint.dependent_messages;
   double worst = -1;
   double longest_row = 0;
@@ -134,8 +129,9 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int pieces,
     for (const Footprint::Busy& busy : draw) {
       const double carried = block * busy.seconds_per_byte;
       // A ring's row of messages is what keeps its edges busy; elsewhere it comes on top.
-      const double idle =
+      const double in_row =
           footprint.steady ? std::max(row * hop - carried, 0.0) : std::max(busy.waits, row) * hop;
+      const double idle = in_row + carried * std::min(costs.idle_parts / parts, kMostIdle);
       if (carried + idle > worst) {
         worst = carried + idle;
         prediction.busiest_edge = busy.edge;
@@ -156,11 +152,17 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int pieces,
       static_cast<double>(footprint.memory_blocks) * block / costs.memory_bytes_per_second;
   const double chunks =
       static_cast<double>(footprint.messages) * block / static_cast<double>(costs.chunk_bytes);
-  const double messages = static_cast<double>(footprint.messages) * pieces;
+  const double messages = static_cast<double>(footprint.messages) * parts;
   prediction.handling = std::max(messages, chunks) * costs.handling_seconds;
-  const double busy =
-      std::max(prediction.network, std::max(prediction.memory, prediction.handling));
-  prediction.seconds = prediction.latency + busy + prediction.fill;
+  const int at_once = PartsAtOnce(footprint, bytes, parts, costs);
+  if (parts > at_once) {
+    prediction.row = row * (footprint.message_latency + hop) * parts / at_once;
+  }
+  const double busy = std::max(std::max(prediction.network, prediction.row),
+                               std::max(prediction.memory, prediction.handling));
+  prediction.credit = std::min(std::min(prediction.network, costs.credit_seconds),
+                               prediction.latency + prediction.fill);
+  prediction.seconds = prediction.latency + busy + prediction.fill - prediction.credit;
   return prediction;
 }
 

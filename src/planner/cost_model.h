@@ -17,23 +17,42 @@ struct NetworkCosts {
   /// Of a link whose latency the fabric file does not say.
   double link_seconds = 1e-6;
   /// A host's own work for one message, or for each chunk of a longer one.
-  double handling_seconds = 1e-6;
+  double handling_seconds = 2e-6;
   uint64_t chunk_bytes = uint64_t{512} << 10;
   /// Bytes that a host reads and writes for the steps of its program.
   double memory_bytes_per_second = 100e9;
   /// What headers leave of a link's rate.
   double payload_share = 0.992;
+  /// Of the parts that follow each other, for how many the busiest edge has nothing to do beside
+  /// the wait for the first, while what is urgent waits among what is not: docs/planning.md.
+  double idle_parts = 1.5;
+  /// For how long edges that had nothing to do make up for it afterwards, beyond their rate: where
+  /// rates are kept by buckets of tokens, as in laboratories. Switches do not.
+  double credit_seconds = 0;
+};
+
+/// How an executor cuts the blocks of a program: see NetworkBinding.
+struct SliceCut {
+  uint64_t bytes = 0;  ///< At least one; the last of a block is shorter.
+  int at_once = 4;     ///< Under way at a time.
+
+  friend bool operator==(const SliceCut&, const SliceCut&) = default;
 };
 
 /// Where a predicted time comes from. Seconds.
 struct Prediction {
-  double seconds = 0;   ///< latency + the longest of network, memory and handling + fill
+  /// latency + the longest of network, memory, handling and row + fill, less what links make up.
+  double seconds = 0;
   double latency = 0;   ///< Of messages that wait for each other.
   double network = 0;   ///< The busiest edge.
   double fill = 0;      ///< While the busiest edge has nothing to do: see docs/planning.md.
   double memory = 0;    ///< The busiest host's memory.
   double handling = 0;  ///< The busiest host's work for messages.
+  double credit = 0;  ///< What links make up for: NetworkCosts::credit_seconds. Choices ignore it.
+  double row = 0;     ///< All slices, if each takes its row of messages and no more are at once.
   int busiest_edge = -1;
+
+  double without_credit() const { return seconds + credit; }
 };
 
 /// What a schedule asks of a fabric, whatever the bytes: enough to predict its time for any size in
@@ -42,7 +61,7 @@ struct Footprint {
   int pieces = 1;  ///< Of a unit, with one piece wherever the algorithm lets the planner choose.
   int dependent_messages = 0;
   double message_latency = 0;
-  double fill_seconds_per_byte = 0;      ///< Of a block between the two hosts that are slowest.
+  double fill_seconds_per_byte = 0;      ///< Of a message between the two hosts that are slowest.
   uint64_t memory_blocks = 0;            ///< Read and written by the busiest host.
   double memory_blocks_per_message = 0;  ///< Of the same, for each block that it receives.
   /// Every pair of hosts that exchanges anything does so in each turn, equally much: nobody waits
@@ -64,9 +83,15 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
                         const NetworkCosts& costs);
 
 /// The time of one collective of `bytes` a unit (see Block), with each block of the footprint cut
-/// into `pieces`, which follow each other. Every operation on floating-point numbers is one that
-/// IEEE 754 rounds exactly, in a fixed order: equal inputs give equal bits on every host.
-Prediction Predict(const Footprint& footprint, uint64_t bytes, int pieces,
+/// into `parts`, which follow each other: pieces of the schedule or slices of the executor. Every
+/// operation on floating-point numbers is one that IEEE 754 rounds exactly, in a fixed order: equal
+/// inputs give equal bits on every host.
+Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
                    const NetworkCosts& costs);
+
+/// As many of the parts as keep the busiest edge busy: what a row of messages takes, by what the
+/// edge does in this time, and some more. More would only fill queues, and make what is urgent wait
+/// for what is not.
+int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs);
 
 }  // namespace harmonaize

@@ -40,6 +40,9 @@ class LoadSpread {
 
   /// The mean latency of the links that a message crosses, over all blocks.
   double MeanLatency(const std::vector<Load>& loads, double unknown_link_seconds);
+  /// Seconds for a byte of a message, in the mean over its lanes as they are dealt out, between the
+  /// two hosts for which that is most. By nominal rates.
+  double SlowestMessage(const std::vector<Load>& loads);
   /// Whether any lane leaves its way to the routers where there are several.
   bool IsHashed(const std::vector<Load>& loads);
   /// Lanes in all: connections that the loads need.

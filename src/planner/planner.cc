@@ -9,11 +9,11 @@
 namespace harmonaize {
 namespace {
 
-// A block shorter than this is all overhead.
-constexpr uint64_t kLeastBlock = 4096;
-// Steps of a program grow with the pieces, and so does the memory that holds it.
-constexpr int kMostPieces = 8192;
-constexpr int kMostCut = 256;
+// A slice shorter than this is all overhead; a longer one than that gains nothing any more.
+constexpr uint64_t kLeastSlice = 4096;
+constexpr uint64_t kMostSlice = uint64_t{1} << 20;
+// So much time is given for larger slices, which cost the hosts less.
+constexpr double kWorthIt = 1.01;
 
 }  // namespace
 
@@ -60,33 +60,40 @@ Result<Planner> Planner::Make(const FabricModel& model, Problem problem, Planner
   return planner;
 }
 
-RankedPlan Planner::BestPieces(size_t candidate, uint64_t bytes) const {
+RankedPlan Planner::BestCut(size_t candidate, uint64_t bytes) const {
   const Footprint& footprint = candidates_[candidate].footprint;
-  RankedPlan best{candidate, 1, Predict(footprint, bytes, 1, options_.costs)};
-  if (options_.policy == PlanPolicy::kFixed) {
-    // The footprint was made with one piece.
-    const int pieces = options_.fixed.pieces;
-    return {candidate, pieces, Predict(footprint, bytes, pieces, options_.costs)};
+  // The footprint was made with one piece.
+  const int pieces = options_.policy == PlanPolicy::kFixed ? options_.fixed.pieces : 1;
+  const uint64_t blocks = static_cast<uint64_t>(footprint.pieces) * static_cast<uint64_t>(pieces);
+  const uint64_t block = std::max<uint64_t>(bytes / blocks, 1);
+  std::vector<RankedPlan> cuts;
+  double least = 0;
+  for (uint64_t slice = kMostSlice; slice >= kLeastSlice; slice /= 2) {
+    if (slice / 2 >= block && slice > kLeastSlice) continue;  // the same as the next
+    const auto slices = static_cast<int>((block + slice - 1) / slice);
+    const int parts = pieces * slices;
+    const Prediction prediction = Predict(footprint, bytes, parts, options_.costs);
+    // Pieces of the schedule are in each slice.
+    const int at_once = PartsAtOnce(footprint, bytes, parts, options_.costs) / pieces;
+    cuts.push_back({candidate, pieces, {slice, std::max(at_once, 2)}, slices, prediction});
+    const double seconds = prediction.without_credit();
+    least = cuts.size() == 1 ? seconds : std::min(least, seconds);
   }
-  if (options_.policy == PlanPolicy::kStaticRing) return best;
-  for (int pieces = 2; pieces <= kMostCut; pieces *= 2) {
-    const uint64_t all = static_cast<uint64_t>(footprint.pieces) * static_cast<uint64_t>(pieces);
-    if (all > kMostPieces || bytes / all < kLeastBlock) break;
-    const Prediction prediction = Predict(footprint, bytes, pieces, options_.costs);
-    if (prediction.seconds < best.prediction.seconds) best = {candidate, pieces, prediction};
+  for (const RankedPlan& cut : cuts) {
+    if (cut.prediction.without_credit() <= least * kWorthIt) return cut;
   }
-  return best;
+  return cuts.back();
 }
 
 PlannedSize Planner::PlanFor(uint64_t bytes) const {
   PlannedSize size{
       .bytes = bytes, .bound_seconds = bound_ * static_cast<double>(bytes), .plans = {}};
   for (size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
-    size.plans.push_back(BestPieces(candidate, bytes));
+    size.plans.push_back(BestCut(candidate, bytes));
   }
   std::stable_sort(size.plans.begin(), size.plans.end(),
                    [](const RankedPlan& a, const RankedPlan& b) {
-                     return a.prediction.seconds < b.prediction.seconds;
+                     return a.prediction.without_credit() < b.prediction.without_credit();
                    });
   return size;
 }
@@ -100,6 +107,12 @@ OutlineResult Planner::OutlineOf(const RankedPlan& plan) const {
   AlgorithmOptions options{.pieces = plan.pieces, .order = spec.order.hosts, .groups = spec.groups};
   options.fabric = &graph_;
   return spec.algorithm->make(problem_, options);
+}
+
+OutlineResult Planner::OutlineInPieces(const RankedPlan& plan, int most_pieces) const {
+  RankedPlan whole = plan;
+  whole.pieces = std::min(plan.pieces * plan.slices, std::max(most_pieces, plan.pieces));
+  return OutlineOf(whole);
 }
 
 std::vector<MessageLanes> Planner::LanesFrom(size_t candidate, int host) const {

@@ -72,7 +72,9 @@ struct NotConsidered {
 
 struct RankedPlan {
   size_t candidate = 0;
-  int pieces = 1;
+  int pieces = 1;  ///< Of the schedule.
+  SliceCut slice;  ///< How the executor is to cut its blocks, ...
+  int slices = 1;  ///< ... and how many that are.
   Prediction prediction;
 };
 
@@ -80,7 +82,7 @@ struct RankedPlan {
 struct PlannedSize {
   uint64_t bytes = 0;        ///< Of one unit: `count` times the type's size.
   double bound_seconds = 0;  ///< BoundSecondsPerByte * bytes.
-  /// The least time first, each candidate once, with the cut into pieces that suits it best. The
+  /// The least time first, each candidate once, with the cut into slices that suits it best. The
   /// first is the choice; candidates come in a fixed order, and of equals the first wins.
   std::vector<RankedPlan> plans = {};
 };
@@ -109,6 +111,8 @@ class Planner {
   Prediction PredictAt(const RankedPlan& plan, uint64_t bytes) const;
   /// The outline of one of its plans.
   OutlineResult OutlineOf(const RankedPlan& plan) const;
+  /// The same for whoever has no slices: cut into as many pieces, but no more than `most_pieces`.
+  OutlineResult OutlineInPieces(const RankedPlan& plan, int most_pieces = 256) const;
   /// The lanes of all messages that a candidate's programs may send from a host, for whoever
   /// carries them out. To all other hosts of the problem.
   std::vector<MessageLanes> LanesFrom(size_t candidate, int host) const;
@@ -116,7 +120,7 @@ class Planner {
  private:
   friend class CandidateMaker;
   Planner(const FabricModel& model, Problem problem, PlannerOptions options);
-  RankedPlan BestPieces(size_t candidate, uint64_t bytes) const;
+  RankedPlan BestCut(size_t candidate, uint64_t bytes) const;
 
   const FabricModel& model_;
   Problem problem_;

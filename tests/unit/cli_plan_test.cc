@@ -70,7 +70,7 @@ TEST(PlanCommandTest, TakesTheOperatorsPlan) {
   const std::string path = folder->path() + "/plan.toml";
   std::ofstream(path) << "[plan]\nalgorithm = \"chain\"\npieces = 8\n";
   const std::string text = RunPlan({"--size", "1M", "--policy", "fixed", "--plan-file", path}, 0);
-  ExpectHolds(text, "chain, 8 pieces, weighted paths");
+  ExpectHolds(text, "chain, 8 pieces, slices of ");
   std::ofstream(path) << "[plan]\nalgorithm = \"chains\"\n";
   ExpectHolds(RunPlan({"--policy", "fixed", "--plan-file", path}, 1), "plan.toml:2:");
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/executor/network_execution.h"
@@ -425,6 +426,89 @@ TEST(NetworkExecution, OperatorsThatTouchTheEndsAreAppliedOnce) {
       }
     }
   }
+}
+
+/// Keeps what is asked of it; nothing ever comes.
+class RecordingPort final : public MessagePort {
+ public:
+  void Send(const MessageName&, std::span<const std::byte>, MessageListener* listener,
+            uint64_t token) override {
+    asked_.emplace_back(listener, token);
+  }
+  void Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
+               uint64_t token) override {
+    received.push_back(name);
+    bytes += data.size();
+    asked_.emplace_back(listener, token);
+  }
+  void Cancel(uint64_t) override { canceled_ = true; }
+  /// Ends all after Cancel.
+  void Deliver() {
+    const auto asked = std::exchange(asked_, {});
+    for (const auto& [listener, token] : asked) listener->OnMessage(token, RemoteError("canceled"));
+  }
+
+  std::vector<MessageName> received;
+  size_t bytes = 0;
+
+ private:
+  std::vector<std::pair<MessageListener*, uint64_t>> asked_;
+  bool canceled_ = false;
+};
+
+class RootOfAStar : public testing::Test {
+ protected:
+  /// Starts a reduce of 8 hosts at its root, with so many slices of so many bytes.
+  void Start(uint64_t slice_bytes, uint64_t slices, int at_once) {
+    Problem problem{.collective = Collective::kReduce, .host_of_rank = {0, 1, 2, 3, 4, 5, 6, 7}};
+    problem.root = 0;
+    const OutlineResult outline = FindAlgorithm("star")->make(problem, {});
+    ASSERT_TRUE(outline.ok());
+    program_ = std::make_unique<NetworkProgram>((*outline)->Program(0), (*outline)->pieces());
+    const uint64_t count = slice_bytes * slices / sizeof(uint32_t);
+    memory_.assign(2 * count, 0);
+    std::vector<Buffer> inputs(8);
+    std::vector<Buffer> outputs(8);
+    inputs[0].mapped = reinterpret_cast<std::byte*>(memory_.data());
+    outputs[0].mapped = reinterpret_cast<std::byte*>(memory_.data() + count);
+    NetworkBinding binding;
+    binding.program = program_.get();
+    binding.type = DataType::kUint32;
+    binding.count = count;
+    binding.inputs = inputs;
+    binding.outputs = outputs;
+    binding.slice_elements = slice_bytes / sizeof(uint32_t);
+    binding.slices_at_once = at_once;
+    ASSERT_TRUE(execution_.Start(binding).ok());
+  }
+
+  void TearDown() override {
+    execution_.Cancel(RemoteError("over"));
+    port_.Deliver();
+    EXPECT_TRUE(execution_.done());
+  }
+
+  TestExecutor executor_{1};
+  RecordingPort port_;
+  NetworkExecution execution_{&*executor_, &port_};
+  std::unique_ptr<NetworkProgram> program_;
+  std::vector<uint32_t> memory_;
+};
+
+// Which reduces what they send one after the other.
+TEST_F(RootOfAStar, ReceivesFromAllAtOnce) {
+  Start(1024, 2, 2);
+  ASSERT_EQ(port_.received.size(), 14u);
+  for (int host = 1; host < 8; ++host) {
+    const auto from = [&](const MessageName& name) { return name.host == host; };
+    EXPECT_EQ(std::count_if(port_.received.begin(), port_.received.end(), from), 2) << host;
+  }
+}
+
+// In 16 MiB beside what is due anyway, one message for each slice.
+TEST_F(RootOfAStar, HasBoundedMemoryForIt) {
+  Start(size_t{4} << 20, 3, 3);
+  EXPECT_EQ(port_.received.size(), 3u + 4u);
 }
 
 TEST(NetworkExecution, EndsWhereverItIsCanceledAndStartsAnew) {

@@ -24,6 +24,8 @@ if(HARMONAIZE_BUILD_PERF)
   # The comparison: what it computes, and that it measures every collective and finds all right.
   add_test(NAME perf_compare COMMAND "${CMAKE_CURRENT_LIST_DIR}/perf_compare_test.py"
                                      "${PROJECT_SOURCE_DIR}/perf/compare")
+  add_test(NAME perf_compare_fabric COMMAND "${CMAKE_CURRENT_LIST_DIR}/perf_compare_fabric_test.py"
+                                            "${PROJECT_SOURCE_DIR}/perf/compare")
   add_test(NAME perf_compare_run
            COMMAND "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/compare" --series registered,heap,bound
                    --collectives all --ranks 1,3 --sizes 64,4000,100K --rounds 1 --iterations 10)

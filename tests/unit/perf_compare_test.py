@@ -12,6 +12,7 @@ import platform
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 FOLDER = os.path.abspath(sys.argv.pop(1))
@@ -20,7 +21,7 @@ sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
 from comparison import goals, machine, measurement, options, results, tables
-from comparison.programs import Program, RunError
+from comparison.programs import Program, RunError, adopt_orphans
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -172,10 +173,10 @@ class Goals(unittest.TestCase):
 
 class Measurement(unittest.TestCase):
     def test_iterations(self):
-        self.assertEqual(measurement.choose_iterations(8, 0.4, 0.1), 100000)
-        self.assertEqual(measurement.choose_iterations(8, 100.0, 0.1), 1000)
-        self.assertEqual(measurement.choose_iterations(256 * MIB, 1e6, 0.1), 3)
-        self.assertEqual(measurement.choose_iterations(8, 100.0, 0.1, fixed=7), 7)
+        self.assertEqual(measurement.choose_iterations(8, 0.4, 0.1, 3), 100000)
+        self.assertEqual(measurement.choose_iterations(8, 100.0, 0.1, 3), 1000)
+        self.assertEqual(measurement.choose_iterations(256 * MIB, 1e6, 0.1, 3), 3)
+        self.assertEqual(measurement.choose_iterations(8, 100.0, 0.1, 3, fixed=7), 7)
 
     def test_order_changes_from_round_to_round(self):
         items = ["a", "b", "c"]
@@ -269,6 +270,21 @@ RANKS = textwrap.dedent("""
 """)
 
 
+# A child that ends at once, and whose own child then ends without a parent.
+ORPHAN = textwrap.dedent("""
+    import os, time
+    if os.fork() == 0:
+        if os.fork() == 0: time.sleep(0.1)
+        os._exit(0)
+    os.wait()
+""")
+
+
+def has_ended(process):
+    with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] == "Z"
+
+
 class Programs(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -298,6 +314,21 @@ class Programs(unittest.TestCase):
     def test_a_rank_that_hangs_is_an_error(self):
         with self.assertRaisesRegex(RunError, "in time"):
             self.start().measure("hang", 8, 10, 1, "-", 0.2)
+
+    def test_orphans_become_ours_and_are_buried(self):
+        adopt_orphans()
+        self.start(ORPHAN + RANKS)
+        program = self.start(ORPHAN + RANKS)
+        orphans = []
+        deadline = time.monotonic() + 10
+        while len(orphans) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+            orphans = [process for process in machine.children(os.getpid()) if has_ended(process)]
+        self.assertEqual(len(orphans), 2)
+        program.stop()
+        self.assertEqual(set(orphans) & set(machine.children(os.getpid())), set())
+        # The other program's ranks, who run, are not taken for orphans.
+        self.assertEqual(len(machine.children(os.getpid())), 1)
 
     def test_a_program_that_does_not_start_is_an_error(self):
         with self.assertRaisesRegex(RunError, "status 4: no way"):

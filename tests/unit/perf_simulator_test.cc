@@ -112,7 +112,7 @@ TEST(SimulationTest, MemoryServesOneStepAfterTheOther) {
 
 double MeanOfHashes(const FabricModel& model, const Planner& planner, const RankedPlan& plan,
                     int draws) {
-  const OutlineResult outline = planner.OutlineOf(plan);
+  const OutlineResult outline = planner.OutlineInPieces(plan);
   double sum = 0;
   for (int draw = 0; draw < draws; ++draw) {
     const Result<Simulated> simulated =
@@ -165,7 +165,7 @@ TEST(SimulationTest, CarriesOutEveryCandidate) {
     for (const RankedPlan& plan : planner->PlanFor(100'000).plans) {
       const Candidate& candidate = planner->candidates()[plan.candidate];
       const Result<Simulated> simulated =
-          Simulate(model, candidate, **planner->OutlineOf(plan), 100'000, {});
+          Simulate(model, candidate, **planner->OutlineInPieces(plan), 100'000, {});
       ASSERT_TRUE(simulated.ok()) << simulated.status().message();
       // Nothing beats the bound; an all-reduce, half of it.
       const double bound = planner->bound_seconds_per_byte() * 100'000 / 2;

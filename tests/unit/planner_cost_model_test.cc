@@ -19,7 +19,8 @@ NetworkCosts LinksAlone() {
           .handling_seconds = 0,
           .chunk_bytes = 1,
           .memory_bytes_per_second = 1e30,
-          .payload_share = 1};
+          .payload_share = 1,
+          .idle_parts = 0};
 }
 
 Prediction Predicted(const FabricModel& model, const OutlineResult& outline, uint64_t bytes,
@@ -80,6 +81,52 @@ TEST(CostModelTest, MemoryAndMessagesCount) {
   const double blocks = static_cast<double>(summary.hosts[0].read + summary.hosts[0].written);
   EXPECT_NEAR(predicted.memory, blocks * 1000 / 1e3, 1e-9);
   EXPECT_NEAR(predicted.handling, 12 * 2, 1e-9);  // sends 6, and as many come
+}
+
+TEST(CostModelTest, PartsThatFollowEachOtherLeaveLinksIdleForSomeOfThem) {
+  const FabricModel model = ShippedFabric("one-rack");
+  const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);
+  NetworkCosts costs = LinksAlone();
+  costs.idle_parts = 2;
+  EXPECT_NEAR(Predicted(model, ring, 31'250'000, 100, costs).seconds, 1.5 * 1.02, 1e-9);
+  // However few they are, a quarter at most.
+  EXPECT_NEAR(Predicted(model, ring, 31'250'000, 1, costs).seconds, 1.5 * 1.25, 1e-9);
+}
+
+TEST(CostModelTest, CreditMakesUpForIdlenessAndNoMore) {
+  const FabricModel model = ShippedFabric("one-rack");
+  const Problem problem = ProblemOn(model, Collective::kBroadcast);
+  const OutlineResult chain = MakeRootedTrees(problem, TreeShape::kChain, {}, 1);
+  NetworkCosts costs = LinksAlone();
+  costs.credit_seconds = 0.1;
+  const Prediction some = Predicted(model, chain, 31'250'000, 10, costs);
+  EXPECT_NEAR(some.seconds, 1.3 - 0.1, 1e-9);
+  EXPECT_NEAR(some.without_credit(), 1.3, 1e-9);
+  costs.credit_seconds = 5;
+  EXPECT_NEAR(Predicted(model, chain, 31'250'000, 10, costs).seconds, 1.0, 1e-9);
+}
+
+TEST(CostModelTest, FewPartsAtOnceAreARowOfRows) {
+  const FabricModel model = ShippedFabric("one-rack");
+  const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);
+  NetworkCosts costs = LinksAlone();
+  LoadSpread spread(model, PathUse::kWeighted);
+  costs.message_seconds = 0.01;
+  const Footprint footprint = MakeFootprint(model, (*ring)->Summarize(), &spread, costs);
+  // A row of messages takes what the links take for the part, and 0.06 s.
+  EXPECT_EQ(PartsAtOnce(footprint, 31'250'000, 10, LinksAlone()), 4);
+  EXPECT_EQ(PartsAtOnce(footprint, 31'250'000, 1000, costs), 16);
+  const Prediction predicted = Predict(footprint, 31'250'000, 1000, costs);
+  EXPECT_NEAR(predicted.row, (0.06 + 0.0015) * 1000 / 16, 1e-9);
+  EXPECT_NEAR(predicted.seconds, 0.06 + predicted.row, 1e-9);
+}
+
+TEST(CostModelTest, AMessageTakesOneLane) {
+  // Of 500 Mbit each, and on two-racks the path may be one of 62.5 MB/s as well.
+  const FabricModel rails = ShippedFabric("rails");
+  LoadSpread spread(rails, PathUse::kEcmp);
+  EXPECT_NEAR(spread.SlowestMessage({{.from_host = 0, .to_host = 2, .blocks = 8}}), 1 / 62.5e6,
+              1e-18);
 }
 
 // Four connections over two spines in either direction: an even spread would take 3 units of time,

@@ -41,7 +41,8 @@ def goal_for(collective, ranks, size, series):
 HOLDS, MISSES, UNSURE, UNKNOWN = "holds", "MISSES", "unsure", "-"
 
 
-def _judge_one(ratio, wanted):
+def verdict(ratio, wanted):
+    """On one demand: that a Ratio is `wanted` at least."""
     if ratio is None:
         return UNKNOWN
     if ratio.low < wanted <= ratio.high:
@@ -55,10 +56,14 @@ def judge(cell, series, pick):
     goal = goal_for(cell["collective"], cell["ranks"], cell["size"], series)
     if goal is None:
         return UNKNOWN
-    verdicts = [_judge_one(peer_ratio(cell, series, pick), goal.peer)]
+    verdicts = [verdict(peer_ratio(cell, series, pick), goal.peer)]
     if goal.bound is not None:
-        verdicts.append(_judge_one(bound_ratio(cell, series, pick), goal.bound))
-    for verdict in (MISSES, UNKNOWN, UNSURE):
-        if verdict in verdicts:
-            return verdict
-    return HOLDS
+        verdicts.append(verdict(bound_ratio(cell, series, pick), goal.bound))
+    return next((bad for bad in (MISSES, UNKNOWN, UNSURE) if bad in verdicts), HOLDS)
+
+
+def count(verdicts):
+    """How many there are of each, in words."""
+    counts = [(verdicts.count(kind), word) for kind, word in (
+        (HOLDS, "hold"), (MISSES, "miss"), (UNSURE, "unsure"), (UNKNOWN, "not judged"))]
+    return ", ".join(f"{number} {word}" for number, word in counts if number)

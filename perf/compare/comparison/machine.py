@@ -131,6 +131,11 @@ def family(root, processes):
     return members
 
 
+def children(root):
+    """What `root` started, or adopted, and that is still there: process numbers."""
+    return [process for process, (parent, _) in _all_processes().items() if parent == root]
+
+
 def descendants(root):
     """All that `root` started and that is still there: process numbers."""
     return family(root, _all_processes())[1:]

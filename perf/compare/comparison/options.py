@@ -71,7 +71,7 @@ def names_of(known):
     return parse
 
 
-def _at_least(lowest, kind):
+def at_least(lowest, kind):
     def parse(text):
         value = kind(text)
         if value < lowest:
@@ -81,8 +81,8 @@ def _at_least(lowest, kind):
     return parse
 
 
-def _rank_count(text):
-    value = _at_least(1, int)(text)
+def rank_count(text):
+    value = at_least(1, int)(text)
     if value > 64:
         raise argparse.ArgumentTypeError(f"{text} ranks: at most 64")
     return value
@@ -91,7 +91,7 @@ def _rank_count(text):
 def _add_what(parser):
     parser.add_argument("--collectives", type=names_of(COLLECTIVES), default=["all_reduce"],
                         metavar="LIST", help=f"{', '.join(COLLECTIVES)}, or all (all_reduce)")
-    parser.add_argument("--ranks", type=list_of(_rank_count), default=[2], metavar="LIST",
+    parser.add_argument("--ranks", type=list_of(rank_count), default=[2], metavar="LIST",
                         help="numbers of processes, 1 to 64 (2)")
     parser.add_argument("--tables", type=names_of(TABLES), default=list(TABLES), metavar="LIST",
                         help="latency, bandwidth, or all (all)")
@@ -101,67 +101,97 @@ def _add_what(parser):
                         metavar="LIST", help=f"{', '.join(SERIES)}, or all (all)")
 
 
-def _add_how(parser):
-    parser.add_argument("--rounds", type=_at_least(1, int), default=5, metavar="N",
+def add_how(parser, budget, fewest):
+    """How to measure. A series that is slow does `fewest` operations at least."""
+    parser.set_defaults(fewest=fewest)
+    parser.add_argument("--rounds", type=at_least(1, int), default=5, metavar="N",
                         help="times that each series is measured, in turn (5)")
-    parser.add_argument("--iterations", type=_at_least(0, int), default=0, metavar="N",
+    parser.add_argument("--iterations", type=at_least(0, int), default=0, metavar="N",
                         help="operations timed together; 0 chooses by size (0)")
-    parser.add_argument("--budget", type=_at_least(0, float), default=0.1, metavar="SECONDS",
+    parser.add_argument("--budget", type=at_least(0, float), default=budget,
+                        metavar="SECONDS",
                         help="a series that would take longer for the chosen operations does fewer "
-                             "(0.1)")
+                             f"({budget})")
     parser.add_argument("--statistic", choices=["median", "best"], default="median",
                         help="of the rounds, for tables and verdicts (median)")
-    parser.add_argument("--timeout", type=_at_least(0, float), default=120, metavar="SECONDS",
+    parser.add_argument("--timeout", type=at_least(0, float), default=120, metavar="SECONDS",
                         help="that one measurement may take (120)")
+
+
+def _add_realtime(parser):
     parser.add_argument("--realtime", action="store_true",
                         help="run everything, the daemon too, with real-time priority (chrt -f 1, "
                              "as root): for a machine on which others work, in short runs")
 
 
-def _add_where(parser):
+def add_where(parser):
+    """Where results go and programs are."""
     parser.add_argument("--json", metavar="FILE", help="keep every time of every round here")
     parser.add_argument("--report", metavar="FILE",
                         help="write command, machine, tables and summary here, as Markdown")
     parser.add_argument("--read", metavar="FILE",
                         help="measure nothing; show what --json has kept")
+    parser.add_argument("--programs", metavar="FOLDER", default=_programs(),
+                        help="where harmonaize, compare_harmonaize, ... are (beside this program; "
+                             "from the source tree, build/release/bin)")
+
+
+def _programs():
+    beside = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    built = os.path.normpath(os.path.join(beside, "../../build/release/bin"))
+    return beside if os.path.exists(os.path.join(beside, "harmonaize")) else built
+
+
+def check(parser, options):
+    """What no option says by itself."""
+    options.sizes = sorted(set(options.sizes))
+    if options.sizes[0] < 4:
+        parser.error("--sizes: an element has 4 bytes")
+    if options.read and options.json:
+        parser.error("--read measures nothing, so there is nothing for --json")
+    for name in ("json", "report"):
+        folder = os.path.dirname(os.path.abspath(getattr(options, name) or "x"))
+        if not os.path.isdir(folder):
+            parser.error(f"--{name}: there is no folder {folder}")
+
+
+def _add_daemon(parser):
     parser.add_argument("--daemon", metavar="SOCKET",
                         help="use the daemon that listens here; without it, one is started")
-    parser.add_argument("--programs", metavar="FOLDER",
-                        default=os.path.dirname(os.path.dirname(os.path.realpath(__file__))),
-                        help="where harmonaize, compare_bound, ... are (beside this program)")
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="compare", description=DESCRIPTION, epilog=EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     _add_what(parser)
-    _add_how(parser)
-    _add_where(parser)
+    add_how(parser, budget=0.1, fewest=3)
+    _add_realtime(parser)
+    add_where(parser)
+    _add_daemon(parser)
     options = parser.parse_args(arguments)
     if not options.sizes:
         options.sizes = [size for table in options.tables for size in TABLES[table]]
-    options.sizes = sorted(set(options.sizes))
-    if options.sizes[0] < 4:
-        parser.error("--sizes: an element has 4 bytes")
-    if options.read and options.json:
-        parser.error("--read measures nothing, so there is nothing for --json")
+    check(parser, options)
     return options
 
 
 # What is said of a run must not say where files are.
 _PLACES = {"--json", "--report", "--daemon", "--programs"}
+# Of these the last part may be told.
+_FILES = {"--fabric", "--ring"}
 
 
-def public_command(arguments):
-    """The command line, without the names of files and folders."""
-    words = ["compare"]
-    skip = False
+def public_command(arguments, program="compare"):
+    """The command line, without the names of folders and of files that are written."""
+    words = [program]
+    before = ""
     for word in arguments:
-        name = word.partition("=")[0]
-        if skip:
-            skip = False
-        elif name in _PLACES:
-            skip = "=" not in word
-        else:
+        name, equals, value = word.partition("=")
+        if before in _FILES:
+            words.append(os.path.basename(word))
+        elif before not in _PLACES and name in _FILES and equals:
+            words.append(f"{name}={os.path.basename(value)}")
+        elif before not in _PLACES and name not in _PLACES:
             words.append(word)
+        before = "" if before in _PLACES | _FILES or equals else name
     return " ".join(words)

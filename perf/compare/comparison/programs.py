@@ -2,6 +2,7 @@
 that the libraries can be interleaved as finely as one likes."""
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -22,8 +23,19 @@ class RunError(Exception):
     """Something could not be run; the text says why."""
 
 
+_SET_CHILD_SUBREAPER = 36  # of prctl, as <linux/prctl.h> has it
+
+
+def adopt_orphans():
+    """Makes what outlives the launcher that started it a child of this process, to be counted and
+    ended with the others."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 class Process:
     """A process with a session of its own, which ends with it, and a log."""
+
+    _started = set()  # those that are waited for by number
 
     def __init__(self, command, log_path, environment=None):
         self._log_path = log_path
@@ -34,6 +46,7 @@ class Process:
                                                  start_new_session=True)
             except OSError as error:
                 raise RunError(f"cannot start {command[0]}: {error.strerror}") from None
+        self._started.add(self._process.pid)
 
     def running(self):
         return self._process.poll() is None
@@ -49,14 +62,25 @@ class Process:
         """Waits for the end when it has been asked for, asks otherwise; kills what does not end."""
         if not asked and self.running():
             self._process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(_END_SECONDS)
-            return
+        except subprocess.TimeoutExpired:
+            self._kill()
+        self._started.discard(self._process.pid)
+        self._bury_orphans()
+
+    def _kill(self):
         # Launchers put their ranks into sessions of their own, which a signal to theirs misses.
         for process in [*machine.descendants(self._process.pid), self._process.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self._process.wait()
+
+    def _bury_orphans(self):
+        for process in machine.children(os.getpid()):
+            if process not in self._started:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(process, os.WNOHANG)
 
 
 class Daemon:

@@ -23,7 +23,7 @@ def groups(record):
     return list(found.items())
 
 
-def _show(number):
+def show_number(number):
     """Three digits, or more where they are whole."""
     if number is None:
         return "-"
@@ -55,11 +55,11 @@ def row(record, cell):
     value = results.time_of if latency else results.bandwidth
     cells = [f"{show_size(cell['size']):>8}"]
     for name in _series(record):
-        text = "failed" if name in cell["errors"] else _show(value(cell, name, pick))
+        text = "failed" if name in cell["errors"] else show_number(value(cell, name, pick))
         cells.append(f"{text:>11}")
     for _, ours, compare in _ratio_columns(_series(record)):
         ratio = compare(cell, ours, pick)
-        cells.append(f"{_show(ratio.value) if ratio else '-':>11}")
+        cells.append(f"{show_number(ratio.value) if ratio else '-':>11}")
     mark = "  ~" if results.unsteady(cell) else ""
     return f"      {''.join(cells)}  {results.best_peer(cell, pick) or '-'}{mark}"
 
@@ -108,7 +108,7 @@ def _goal_cells(cell, series, pick):
     goal = goals.goal_for(cell["collective"], cell["ranks"], cell["size"], series)
     ratio = results.peer_ratio(cell, series, pick)
     share = results.bound_ratio(cell, series, pick)
-    measured = f"{_show(ratio.value)}x" if ratio else "-"
+    measured = f"{show_number(ratio.value)}x" if ratio else "-"
     if goal and goal.bound and share:
         measured += f", {share.value:.0%}"
     return f"{measured:>13}{_goal_text(goal):>24}  {goals.judge(cell, series, pick):<8}"
@@ -116,10 +116,7 @@ def _goal_cells(cell, series, pick):
 
 def _count(record, cells, series):
     verdicts = [goals.judge(cell, series, record["statistic"]) for cell in cells]
-    counts = [(verdicts.count(verdict), word) for verdict, word in (
-        (goals.HOLDS, "hold"), (goals.MISSES, "miss"), (goals.UNSURE, "unsure"),
-        (goals.UNKNOWN, "not judged"))]
-    return f"{series}: " + ", ".join(f"{count} {word}" for count, word in counts if count)
+    return f"{series}: {goals.count(verdicts)}"
 
 
 def summary(record):
@@ -171,14 +168,14 @@ def machine_lines(record):
     return lines + [f"{name} {version}" for name, version in record["versions"].items()]
 
 
-def report(record):
+def report(record, make_printer=Printer, summarize=summary):
     """Everything, as Markdown."""
     lines = ["# Comparison", "", f"Made {record['time']} by", "", f"    {record['command']}", "",
              "on", ""]
     lines += [f"- {line}" for line in machine_lines(record)]
     lines += ["", "## Tables", "", "```"]
-    printer = Printer(record, lines.append)
+    printer = make_printer(record, lines.append)
     for cell in record["results"]:
         printer.add(cell)
-    lines += ["```", "", "## Goals", "", "```", *summary(record), "```"]
+    lines += ["```", "", "## Goals", "", "```", *summarize(record), "```"]
     return "\n".join(lines) + "\n"
