@@ -15,6 +15,9 @@ namespace {
 /// A coordinator that asks for nothing this long is gone, whatever its link says.
 constexpr std::chrono::seconds kIdleLimit(60);
 
+/// Stands for a daemon to which there is no link yet.
+constexpr transport::PeerId kUnreached = ~transport::PeerId{0};
+
 }  // namespace
 
 Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_view lines) {
@@ -72,49 +75,51 @@ void ProbeDesk::AddLinked() {
   }
 }
 
-// Of several addresses of one daemon the first stands.
 void ProbeDesk::AddDaemon(transport::PeerId peer, const std::string& name) {
-  if (std::find(led_->peers.begin(), led_->peers.end(), peer) != led_->peers.end()) return;
   led_->peers.push_back(peer);
   led_->names.push_back(name);
 }
 
 void ProbeDesk::Reach(const std::vector<transport::NetworkAddress>& addresses) {
   const uint64_t probe = led_->probe;
-  led_->unreached = addresses.size() + 1;  // one that is met when all have been tried
   for (const transport::NetworkAddress& address : addresses) {
-    const std::string name = address.ToString();
-    if (name == engine_->cluster()->address()) {
-      AddDaemon(0, name);
+    AddDaemon(kUnreached, address.ToString());
+  }
+  led_->unreached = addresses.size() + 1;  // one that is met once all have been tried
+  for (size_t daemon = 0; daemon < led_->names.size(); ++daemon) {
+    if (led_->peers[daemon] != kUnreached) continue;
+    if (led_->names[daemon] == engine_->cluster()->address()) {
+      led_->peers[daemon] = 0;
       --led_->unreached;
       continue;
     }
-    engine_->cluster()->Reach(name, [this, probe, name](const Result<transport::PeerId>& peer) {
-      OnReached(probe, name, peer);
-    });
+    engine_->cluster()->Reach(led_->names[daemon],
+                              [this, probe, daemon](const Result<transport::PeerId>& peer) {
+                                OnReached(probe, daemon, peer);
+                              });
   }
   --led_->unreached;
   BeginWhenReached();
 }
 
-void ProbeDesk::OnReached(uint64_t probe, const std::string& name,
-                          const Result<transport::PeerId>& peer) {
+void ProbeDesk::OnReached(uint64_t probe, size_t daemon, const Result<transport::PeerId>& peer) {
   if (!led_ || led_->probe != probe) return;
   --led_->unreached;
   if (peer.ok()) {
-    AddDaemon(*peer, name);
+    led_->peers[daemon] = *peer;
   } else if (led_->failure.ok()) {
     led_->failure = Status(peer.status().code(),
                            fmt::format("the daemon at {} cannot be reached: is it running, with "
                                        "this cluster.address and the same key? This daemon's log "
                                        "tells what went wrong",
-                                       name));
+                                       led_->names[daemon]));
   }
   BeginWhenReached();
 }
 
 void ProbeDesk::BeginWhenReached() {
   if (led_->unreached > 0 || led_->coordinator != nullptr) return;
+  if (led_->failure.ok()) ForgetDoubles();
   if (led_->failure.ok() && led_->peers.size() < 2) {
     led_->failure = InvalidArgument(
         "a network is between two daemons or more, and here is one: give the addresses of all");
@@ -137,6 +142,19 @@ void ProbeDesk::BeginWhenReached() {
   };
   led_->coordinator =
       std::make_unique<ProbeCoordinator>(probe, led_->names, led_->seconds, std::move(calls));
+}
+
+// Of several addresses of one daemon the first stands.
+void ProbeDesk::ForgetDoubles() {
+  for (size_t daemon = 0; daemon < led_->peers.size();) {
+    const auto end = led_->peers.begin() + static_cast<ptrdiff_t>(daemon);
+    if (std::find(led_->peers.begin(), end, *end) == end) {
+      ++daemon;
+      continue;
+    }
+    led_->peers.erase(end);
+    led_->names.erase(led_->names.begin() + static_cast<ptrdiff_t>(daemon));
+  }
 }
 
 void ProbeDesk::Finish(uint64_t probe, const Result<std::string>& measured) {

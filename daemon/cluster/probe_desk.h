@@ -76,7 +76,8 @@ class ProbeDesk {
   void Reach(const std::vector<transport::NetworkAddress>& addresses);
   void AddLinked();
   void AddDaemon(transport::PeerId peer, const std::string& name);
-  void OnReached(uint64_t probe, const std::string& name, const Result<transport::PeerId>& peer);
+  void OnReached(uint64_t probe, size_t daemon, const Result<transport::PeerId>& peer);
+  void ForgetDoubles();
   void BeginWhenReached();
   void Finish(uint64_t probe, const Result<std::string>& measured);
   void SendTo(transport::PeerId peer, ClusterMessage message);

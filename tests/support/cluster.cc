@@ -44,10 +44,10 @@ class KeyFile {
 
 TestCluster::TestCluster(int hosts, const std::string& config, const std::string& cluster_keys) {
   const KeyFile key;
-  const std::string text = config + "\n[cluster]\naddress = \"127.0.0.1:0\"\nkey_file = \"" +
-                           key.path() + "\"\n" + cluster_keys;
   for (int host = 0; host < hosts; ++host) {
-    daemons_.push_back(std::make_unique<DaemonProcess>(text));
+    daemons_.push_back(std::make_unique<DaemonProcess>(
+        config + "\n[cluster]\naddress = \"127.0.0." + std::to_string(host + 1) +
+        ":0\"\nkey_file = \"" + key.path() + "\"\n" + cluster_keys));
   }
 }
 

@@ -10,7 +10,8 @@
 
 namespace harmonaize::testing {
 
-/// Daemons that take each other for those of other hosts, on the loopback device, with a key.
+/// Daemons that take each other for those of other hosts, on the loopback device, with a key. Host
+/// n has the address 127.0.0.(n + 1).
 class TestCluster {
  public:
   /// `config` is more text for each provider.toml; it must not have a section [cluster].
