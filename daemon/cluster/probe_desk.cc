@@ -234,6 +234,12 @@ void ProbeDesk::Clear() {
 // ---------------------------------------------------------------------------------------------
 // Taking part
 
+std::string ProbeDesk::NameOfLeader(transport::PeerId peer) const {
+  const auto linked = engine_->cluster()->linked().find(peer);
+  if (linked == engine_->cluster()->linked().end()) return "it itself";
+  return "the daemon of " + linked->second.address.HostText();
+}
+
 ProbeReadyMessage ProbeDesk::Join(transport::PeerId peer, const ProbeOpenMessage& open) {
   ProbeReadyMessage ready{.probe = open.probe};
   const auto refuse = [&](const Status& why) {
@@ -242,7 +248,8 @@ ProbeReadyMessage ProbeDesk::Join(transport::PeerId peer, const ProbeOpenMessage
     return ready;
   };
   if (joined_) {
-    return refuse(InvalidUsage("it takes part in a probe already: wait for its end"));
+    return refuse(InvalidUsage("it takes part in a probe already, which {} leads: wait for its end",
+                               NameOfLeader(joined_->coordinator)));
   }
   const std::optional<ProbeToken> token = ProbeTokenFrom(open.token);
   if (!token) return refuse(InvalidArgument("a token of the wrong length"));

@@ -84,6 +84,7 @@ class ProbeDesk {
   void PostTo(transport::PeerId peer, ClusterMessage message);
 
   void ToCoordinator(transport::PeerId peer, uint64_t probe, const ClusterMessage& message);
+  std::string NameOfLeader(transport::PeerId peer) const;
   ProbeReadyMessage Join(transport::PeerId peer, const ProbeOpenMessage& open);
   void TakeTask(transport::PeerId peer, const ProbeRoundTripsMessage& task);
   void TakeTask(transport::PeerId peer, const ProbeConnectMessage& task);

@@ -160,8 +160,7 @@ TEST(Probe, OneAtATimeAndAnInterruptedOneLeavesNothing) {
   const std::string led = Probe(cluster.daemon(0), addresses).status().message();
   EXPECT_NE(led.find("leads a probe already"), std::string::npos) << led;
   const std::string joined = Probe(cluster.daemon(1), addresses).status().message();
-  EXPECT_NE(joined.find("takes part in a probe already"), std::string::npos) << joined;
-  EXPECT_NE(joined.find(addresses[0]), std::string::npos) << joined;
+  EXPECT_NE(joined.find("takes part in a probe already, which"), std::string::npos) << joined;
 
   ASSERT_EQ(kill(asker, SIGKILL), 0);
   ASSERT_EQ(waitpid(asker, nullptr, 0), asker);
