@@ -13,6 +13,8 @@
 #include <map>
 #include <utility>
 
+#include "daemon/cluster/probe_processors.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -24,7 +26,7 @@ constexpr std::chrono::seconds kHelloPatience(2);
 constexpr size_t kMostStrangers = 256;
 /// After a message the next one is waited for awake, so long: what a wake-up takes would hide what
 /// a switch takes.
-constexpr std::chrono::milliseconds kStayAwake(2);
+constexpr std::chrono::milliseconds kStayAwake(1);
 
 }  // namespace
 
@@ -159,6 +161,9 @@ bool ProbeListener::Greet(Guest* guest) {
 }
 
 bool ProbeListener::SendBack(Guest* guest) {
+  // By chance, as the other end goes round.
+  VisitProcessors processors;
+  processors.Go(random_(), std::max<size_t>(1, processors.size()));
   char message[kProbePingBytes];
   auto last = ProbeClock::now();
   while (!stop_ && ProbeClock::now() - last < kStayAwake) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -80,6 +81,7 @@ class ProbeListener {
   FileDescriptor wake_;
   StopFlag stop_{false};
   std::list<Guest> guests_;
+  std::minstd_rand random_;
 
   std::mutex mutex_;
   std::vector<ProbeRunMessage> runs_;  // guarded by mutex_

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/cluster/probe_processors.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -24,10 +26,10 @@ constexpr std::chrono::milliseconds kRoundTripPatience(1000);
 constexpr std::chrono::milliseconds kConnectPatience(5000);
 constexpr std::chrono::milliseconds kPingPatience(1000);
 constexpr int kWarmUpRoundTrips = 5;
-/// Which processors the two ends run on makes as much of a difference as a switch does. So not all
-/// samples are taken at once: after a pause, in which both ends fall asleep, they run elsewhere.
-constexpr int kBurst = 20;
-constexpr std::chrono::milliseconds kBetweenBursts(4);
+/// Samples that are taken from one processor; see VisitProcessors.
+constexpr int kBurst = 10;
+/// The other end falls asleep in it, and wakes elsewhere.
+constexpr std::chrono::milliseconds kBetweenBursts(2);
 
 Status CheckTargets(const std::vector<ProbeTarget>& targets, size_t nics) {
   if (targets.size() > kMostTargets) return InvalidArgument("{} targets", targets.size());
@@ -123,7 +125,11 @@ void ProbeWork::CarryOut(const ProbeRoundTripsMessage& task) {
     result.code = static_cast<int>(socket.status().code());
     result.why = socket.status().message();
   }
-  for (int left = task.samples; left > 0 && !stop_; left -= kBurst) {
+  VisitProcessors processors;
+  const int bursts = (task.samples + kBurst - 1) / kBurst;
+  for (int burst = 0; burst < bursts && !stop_; ++burst) {
+    const int left = task.samples - burst * kBurst;
+    processors.Go(static_cast<size_t>(burst), static_cast<size_t>(bursts));
     for (size_t i = 0; i < sockets.size() && !stop_; ++i) {
       // One that breaks on the way is not reachable either.
       reachable[i] =
