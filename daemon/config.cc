@@ -46,8 +46,6 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Choice("plans.policy", {"adaptive", "static-ring", "fixed"}, &config->plans.policy);
   reader.String("plans.file", &config->plans.file);
   reader.Boolean("plans.reproducible", &config->plans.reproducible);
-  reader.Integer("plans.slice_bytes", 4096, int64_t{1} << 30, &config->plans.slice_bytes);
-  reader.Integer("plans.slices_at_once", 1, 64, &config->plans.slices_at_once);
   reader.Integer("engine.spin_microseconds", -1, 1'000'000, &config->engine_spin_us);
   reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
   reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
@@ -111,8 +109,6 @@ dead_after_seconds = {}         # silence after which a daemon is taken for dead
 policy = "{}"             # adaptive, static-ring (the given order, as NCCL does), fixed
 file = "{}"                     # the plan, for fixed (docs/planning.md)
 reproducible = {}               # only plans that reduce in the order of the ranks
-slice_bytes = {}                # of a block, so much is on its way as one message
-slices_at_once = {}
 
 [ranks]
 late_after_seconds = {}         # report a rank that keeps others waiting this long
@@ -134,10 +130,10 @@ level = "{}"                    # error, warning, info, debug, trace
       config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
       config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
       config.cluster.host, config.cluster.dead_after_seconds, config.plans.policy,
-      config.plans.file, config.plans.reproducible, config.plans.slice_bytes,
-      config.plans.slices_at_once, config.late_after_seconds, config.formation_timeout_seconds,
-      config.quota.sessions, config.quota.communicators, config.quota.regions,
-      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level);
+      config.plans.file, config.plans.reproducible, config.late_after_seconds,
+      config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,
+      config.quota.regions, config.quota.region_bytes, config.quota.outstanding_operations,
+      config.log_level);
 }
 
 }  // namespace harmonaize::daemon

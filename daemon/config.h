@@ -53,9 +53,6 @@ struct PlansConfig {
   std::string policy = "adaptive";  ///< A PlanPolicyName.
   std::string file;                 ///< For "fixed": plan_file.h.
   bool reproducible = false;
-  /// How much of a block is on its way as one message.
-  int64_t slice_bytes = int64_t{256} << 10;
-  int64_t slices_at_once = 4;
 };
 
 /// The provider's configuration of one daemon; every value has a default that works.

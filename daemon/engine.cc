@@ -269,9 +269,9 @@ Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding)
   binding.outputs = operation->outputs;
   binding.scalars = operation->scalars;
   binding.operation = operation->number;
-  binding.slice_elements = std::max<uint64_t>(
-      1, static_cast<uint64_t>(config_.plans.slice_bytes) / DataTypeSize(binding.type));
-  binding.slices_at_once = static_cast<int>(config_.plans.slices_at_once);
+  const SliceCut& slice = operation->plan->slice();
+  binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
+  binding.slices_at_once = slice.at_once;
   operation->network = operation->plan->Take();
   operation->started_ns = MonotonicNanoseconds();
   const Status started = operation->network->Start(binding);

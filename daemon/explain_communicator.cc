@@ -104,6 +104,8 @@ json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& n
                 {"hosts", names.Of(plan.order)},
                 {"groups", std::move(groups)},
                 {"pieces", plan.pieces},
+                {"slice_bytes", plan.slice_bytes},
+                {"slices_at_once", plan.slices_at_once},
                 {"paths", PathUseName(static_cast<PathUse>(plan.paths))},
                 {"predicted_seconds", plan.predicted_seconds},
                 {"bound_seconds", plan.bound_seconds},

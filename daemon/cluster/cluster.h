@@ -50,7 +50,8 @@ class Cluster final : private transport::TransportEvents {
 
   /// Makes the id lead here.
   Status Seal(UniqueId* id) const { return seal_.Seal(listening_, id); }
-  /// Where an id leads; none: here.
+  /// Where an id leads; none: here. A named one leads to the daemon at the name's address, at the
+  /// port that this one listens at.
   Result<std::optional<transport::NetworkAddress>> HomeOf(const UniqueId& id) const;
 
   /// Finds or makes the link to a daemon. The error is for tenants: it has no address.

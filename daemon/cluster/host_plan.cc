@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/planner/planner.h"
 
 namespace harmonaize::daemon {
 namespace {
+
+// Of a send: long enough that messages cost little beside their bytes, short enough that several
+// rails are busy.
+constexpr uint64_t kPairSliceBytes = uint64_t{128} << 10;
+constexpr int kPairSlicesAtOnce = 8;
 
 Result<PlanSpec> SpecOf(const PlanMessage& plan) {
   PlanSpec spec;
@@ -32,20 +36,12 @@ std::vector<int> PeersOf(const NetworkProgram& program) {
   return peers;
 }
 
-// Messages that name a path take the lanes of that path, the others those that the plan's use of
-// paths gives.
 std::unique_ptr<RailTable> RailsFor(const FabricModel& model, int host,
-                                    const std::vector<int>& peers, PathUse use,
-                                    const LaneTable& chosen) {
+                                    const std::vector<MessageLanes>& lanes) {
   const FabricRails rails(model.fabric());
   auto table = std::make_unique<RailTable>(rails, host);
-  for (const int peer : peers) {
-    table->SetLanes(rails, peer, -1, model.Lanes(host, peer, use));
-    const auto found = chosen.find({host, peer});
-    if (found == chosen.end()) continue;
-    for (size_t path = 0; path < found->second.size(); ++path) {
-      table->SetLanes(rails, peer, static_cast<int>(path), found->second[path]);
-    }
+  for (const MessageLanes& one : lanes) {
+    table->SetLanes(rails, one.to_host, one.path, one.lanes);
   }
   return table;
 }
@@ -69,7 +65,8 @@ Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, 
   part.program =
       std::make_unique<NetworkProgram>((*outline)->Program(position), (*outline)->pieces());
   part.peers = PeersOf(*part.program);
-  part.rails = RailsFor(model, host, part.peers, spec->paths, planner->candidates().front().lanes);
+  part.rails = RailsFor(model, host, planner->LanesFrom(0, host));
+  part.slice = {plan.slice_bytes, plan.slices_at_once};
   return part;
 }
 
@@ -86,8 +83,9 @@ HostPart MakePairPart(const FabricModel& model, int host, int peer, bool sends) 
   part.program = std::make_unique<NetworkProgram>(program, 1);
   part.peers = {peer};
   const bool explicit_paths = model.fabric().explicit_paths > 0;
-  part.rails =
-      RailsFor(model, host, part.peers, explicit_paths ? PathUse::kWeighted : PathUse::kEcmp, {});
+  const PathUse use = explicit_paths ? PathUse::kWeighted : PathUse::kEcmp;
+  part.rails = RailsFor(model, host, {{peer, -1, model.Lanes(host, peer, use)}});
+  part.slice = {kPairSliceBytes, kPairSlicesAtOnce};
   return part;
 }
 

@@ -13,6 +13,7 @@
 #include "src/executor/rail_table.h"
 #include "src/executor/transport_port.h"
 #include "src/planner/fabric_model.h"
+#include "src/planner/planner.h"
 #include "src/schedule/outline.h"
 
 namespace harmonaize::daemon {
@@ -22,6 +23,7 @@ struct HostPart {
   std::unique_ptr<NetworkProgram> program;
   std::vector<int> peers;  ///< Hosts that it exchanges messages with.
   std::unique_ptr<RailTable> rails;
+  SliceCut slice;
 };
 
 /// This host's part of a collective by the home's plan. Takes up to seconds; any thread.
@@ -42,6 +44,7 @@ class HostPlan {
 
   const NetworkProgram& program() const { return *part_.program; }
   TransportPort& port() { return *port_; }
+  const SliceCut& slice() const { return part_.slice; }
 
   /// One that is not under way; it belongs to this plan and is to be given back.
   NetworkExecution* Take();

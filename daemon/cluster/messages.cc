@@ -30,8 +30,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerdictMessage, communicator, sequence, code,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LateMessage, communicator, sequence, notice)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskPlanMessage, communicator, collective, root, size_class)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, size_class,
-                                   algorithm, order, order_name, groups, groups_name, pieces, paths,
-                                   predicted_seconds, bound_seconds, why)
+                                   algorithm, order, order_name, groups, groups_name, pieces,
+                                   slice_bytes, slices_at_once, paths, predicted_seconds,
+                                   bound_seconds, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OfferMessage, communicator, from, to, number, count, type)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerMessage, communicator, from, to, number, code, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClosedMessage, communicator, collectives)

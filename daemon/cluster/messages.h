@@ -128,7 +128,7 @@ struct ProgressMessage {
   uint64_t sequence = 0;
   int state = kWaiting;
   std::vector<RankRequest> requests{};  ///< One for the host where its ranks agree.
-  std::vector<int> missing{};       ///< Ranks of the host that have not come.
+  std::vector<int> missing{};           ///< Ranks of the host that have not come.
   int code = 0;
   std::string why{};  ///< kFailed.
 };
@@ -168,7 +168,9 @@ struct PlanMessage {
   std::vector<std::vector<int>> groups{};
   std::string groups_name{};
   int pieces = 1;
-  int paths = 0;  ///< PathUse.
+  uint64_t slice_bytes = 0;  ///< Of a block, so much is on its way as one message, ...
+  int slices_at_once = 1;    ///< ... and so many of these at a time.
+  int paths = 0;             ///< PathUse.
   double predicted_seconds = 0;
   double bound_seconds = 0;
   std::string why{};  ///< Not "": there is none.

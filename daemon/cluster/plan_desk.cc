@@ -97,13 +97,16 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question) {
   plan.groups = spec.groups;
   plan.groups_name = spec.groups_name;
   plan.pieces = best.pieces;
+  plan.slice_bytes = best.slice.bytes;
+  plan.slices_at_once = best.slice.at_once;
   plan.paths = static_cast<int>(spec.paths);
   plan.predicted_seconds = best.prediction.seconds;
   plan.bound_seconds = planned.bound_seconds;
-  Log(LogLevel::kInfo, kLogTuning, "{} of {} bytes on {} hosts: {} {} {} in {} pieces, {:.1f} us",
+  Log(LogLevel::kInfo, kLogTuning,
+      "{} of {} bytes on {} hosts: {} {} {} in {} pieces, slices of {} bytes, {:.1f} us",
       CollectiveName(static_cast<Collective>(question.collective)), planned.bytes,
       HostPlacement(host_of_rank).hosts(), plan.algorithm, plan.order_name, PathUseName(spec.paths),
-      plan.pieces, plan.predicted_seconds * 1e6);
+      plan.pieces, plan.slice_bytes, plan.predicted_seconds * 1e6);
   return plan;
 }
 

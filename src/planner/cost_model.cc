@@ -73,7 +73,10 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
   CountMemory(summary, &footprint);
   footprint.steady = IsSteady(summary);
   CountMessages(summary, &footprint);
-  footprint.fill_seconds_per_byte = spread->SlowestMessage(summary.loads) / costs.payload_share;
+  const MessageTimes times = spread->TimesOfMessages(summary.loads);
+  // In turns that are all alike the slowest pair holds up the others.
+  footprint.fill_seconds_per_byte =
+      (footprint.steady ? times.slowest : times.mean) / costs.payload_share;
   footprint.message_latency =
       costs.message_seconds + spread->MeanLatency(summary.loads, costs.link_seconds);
   const size_t connections = spread->Connections(summary.loads);
@@ -90,8 +93,8 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
 
 namespace {
 
-// Of the busiest edge's time, however few the parts are.
-constexpr double kMostIdle = 0.25;
+// Parts to be added, so that few of them do not count for too much: there is less to wait among.
+constexpr double kIdleOffset = 9;
 constexpr int kLeastAtOnce = 4;
 constexpr int kMostAtOnce = 16;
 
@@ -131,7 +134,7 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
       // A ring's row of messages is what keeps its edges busy; elsewhere it comes on top.
       const double in_row =
           footprint.steady ? std::max(row * hop - carried, 0.0) : std::max(busy.waits, row) * hop;
-      const double idle = in_row + carried * std::min(costs.idle_parts / parts, kMostIdle);
+      const double idle = in_row + carried * costs.idle_parts / (parts + kIdleOffset);
       if (carried + idle > worst) {
         worst = carried + idle;
         prediction.busiest_edge = busy.edge;

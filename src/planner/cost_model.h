@@ -23,7 +23,7 @@ struct NetworkCosts {
   double memory_bytes_per_second = 100e9;
   /// What headers leave of a link's rate.
   double payload_share = 0.992;
-  /// Of the parts that follow each other, for how many the busiest edge has nothing to do beside
+  /// Of many parts that follow each other, for how many the busiest edge has nothing to do beside
   /// the wait for the first, while what is urgent waits among what is not: docs/planning.md.
   double idle_parts = 1.5;
   /// For how long edges that had nothing to do make up for it afterwards, beyond their rate: where
@@ -61,7 +61,7 @@ struct Footprint {
   int pieces = 1;  ///< Of a unit, with one piece wherever the algorithm lets the planner choose.
   int dependent_messages = 0;
   double message_latency = 0;
-  double fill_seconds_per_byte = 0;      ///< Of a message between the two hosts that are slowest.
+  double fill_seconds_per_byte = 0;      ///< Of a message; if steady, of the slowest one.
   uint64_t memory_blocks = 0;            ///< Read and written by the busiest host.
   double memory_blocks_per_message = 0;  ///< Of the same, for each block that it receives.
   /// Every pair of hosts that exchanges anything does so in each turn, equally much: nobody waits

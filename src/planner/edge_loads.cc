@@ -196,30 +196,37 @@ double LoadSpread::MeanLatency(const std::vector<Load>& loads, double unknown_li
   return blocks > 0 ? sum / blocks : 0;
 }
 
-double LoadSpread::SlowestMessage(const std::vector<Load>& loads) {
-  const auto kinds = static_cast<size_t>(model_.kinds());
-  std::vector<bool> seen(kinds * kinds, false);
-  double slowest = 0;
-  for (const Load& load : loads) {
-    const size_t pair = static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
-                        static_cast<size_t>(model_.KindOf(load.to_host));
-    if (load.path < 0) {
-      if (seen[pair]) continue;
-      seen[pair] = true;
+double LoadSpread::SecondsOfByte(const Load& load) {
+  const std::vector<Lane>& lanes = LanesOf(load);
+  double seconds = 0;
+  for (const Lane& lane : lanes) {
+    double rate = 0;
+    for (const int edge : model_.RouteOf(load.from_host, load.to_host, lane)) {
+      const double here = model_.BytesPerSecond(edge);
+      rate = rate == 0 ? here : std::min(rate, here);
     }
-    const std::vector<Lane>& lanes = LanesOf(load);
-    double seconds = 0;
-    for (const Lane& lane : lanes) {
-      double rate = 0;
-      for (const int edge : model_.RouteOf(load.from_host, load.to_host, lane)) {
-        const double here = model_.BytesPerSecond(edge);
-        rate = rate == 0 ? here : std::min(rate, here);
-      }
-      if (rate > 0) seconds += lane.weight / rate;
-    }
-    slowest = std::max(slowest, seconds / WeightOf(lanes));
+    if (rate > 0) seconds += lane.weight / rate;
   }
-  return slowest;
+  return seconds / WeightOf(lanes);
+}
+
+MessageTimes LoadSpread::TimesOfMessages(const std::vector<Load>& loads) {
+  const auto kinds = static_cast<size_t>(model_.kinds());
+  std::vector<double> of_kinds(kinds * kinds, -1);
+  MessageTimes times;
+  double blocks = 0;
+  for (const Load& load : loads) {
+    double& known = of_kinds[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
+                             static_cast<size_t>(model_.KindOf(load.to_host))];
+    const bool chosen = load.path >= 0 && chosen_ != nullptr;
+    const double seconds = chosen || known < 0 ? SecondsOfByte(load) : known;
+    if (!chosen) known = seconds;
+    times.slowest = std::max(times.slowest, seconds);
+    times.mean += seconds * static_cast<double>(load.blocks);
+    blocks += static_cast<double>(load.blocks);
+  }
+  if (blocks > 0) times.mean /= blocks;
+  return times;
 }
 
 bool LoadSpread::IsHashed(const std::vector<Load>& loads) {

@@ -23,6 +23,12 @@ struct EdgeLoad {
 /// By sending and receiving host, and Step::path >= 0: the lanes that its messages are dealt over.
 using LaneTable = std::map<std::pair<int, int>, std::vector<std::vector<Lane>>>;
 
+/// What a byte of a message takes between two hosts, in the mean over the lanes it may be dealt.
+struct MessageTimes {
+  double slowest = 0;  ///< Between the hosts for which that is most.
+  double mean = 0;     ///< Over all blocks.
+};
+
 /// Lays the loads of a summary, whose hosts are those of the model, on edges. Messages without a
 /// path are dealt out over the lanes of `use`; those with one over the lanes of `chosen`.
 ///
@@ -40,9 +46,8 @@ class LoadSpread {
 
   /// The mean latency of the links that a message crosses, over all blocks.
   double MeanLatency(const std::vector<Load>& loads, double unknown_link_seconds);
-  /// Seconds for a byte of a message, in the mean over its lanes as they are dealt out, between the
-  /// two hosts for which that is most. By nominal rates.
-  double SlowestMessage(const std::vector<Load>& loads);
+  /// By nominal rates.
+  MessageTimes TimesOfMessages(const std::vector<Load>& loads);
   /// Whether any lane leaves its way to the routers where there are several.
   bool IsHashed(const std::vector<Load>& loads);
   /// Lanes in all: connections that the loads need.
@@ -52,6 +57,7 @@ class LoadSpread {
 
  private:
   const std::vector<Lane>& LanesOf(const Load& load);
+  double SecondsOfByte(const Load& load);
   void AddMiddle(const FabricModel::Way& way, int path, const EdgeLoad& load,
                  std::vector<EdgeLoad>* edges);
   void SpreadInjected(std::vector<EdgeLoad>* edges);

@@ -10,7 +10,7 @@ namespace harmonaize {
 namespace {
 
 // A slice shorter than this is all overhead; a longer one than that gains nothing any more.
-constexpr uint64_t kLeastSlice = 4096;
+constexpr uint64_t kLeastSlice = 8192;
 constexpr uint64_t kMostSlice = uint64_t{1} << 20;
 // So much time is given for larger slices, which cost the hosts less.
 constexpr double kWorthIt = 1.01;

@@ -88,9 +88,9 @@ TEST(CostModelTest, PartsThatFollowEachOtherLeaveLinksIdleForSomeOfThem) {
   const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);
   NetworkCosts costs = LinksAlone();
   costs.idle_parts = 2;
-  EXPECT_NEAR(Predicted(model, ring, 31'250'000, 100, costs).seconds, 1.5 * 1.02, 1e-9);
-  // However few they are, a quarter at most.
-  EXPECT_NEAR(Predicted(model, ring, 31'250'000, 1, costs).seconds, 1.5 * 1.25, 1e-9);
+  EXPECT_NEAR(Predicted(model, ring, 31'250'000, 100, costs).seconds, 1.5 * (1 + 2.0 / 109), 1e-9);
+  // Of few parts there is less.
+  EXPECT_NEAR(Predicted(model, ring, 31'250'000, 1, costs).seconds, 1.5 * 1.2, 1e-9);
 }
 
 TEST(CostModelTest, CreditMakesUpForIdlenessAndNoMore) {
@@ -122,11 +122,22 @@ TEST(CostModelTest, FewPartsAtOnceAreARowOfRows) {
 }
 
 TEST(CostModelTest, AMessageTakesOneLane) {
-  // Of 500 Mbit each, and on two-racks the path may be one of 62.5 MB/s as well.
+  // Of 500 Mbit each.
   const FabricModel rails = ShippedFabric("rails");
   LoadSpread spread(rails, PathUse::kEcmp);
-  EXPECT_NEAR(spread.SlowestMessage({{.from_host = 0, .to_host = 2, .blocks = 8}}), 1 / 62.5e6,
-              1e-18);
+  const std::vector<Load> loads = {{.from_host = 0, .to_host = 2, .blocks = 8}};
+  EXPECT_NEAR(spread.TimesOfMessages(loads).slowest, 1 / 62.5e6, 1e-18);
+  EXPECT_NEAR(spread.TimesOfMessages(loads).mean, 1 / 62.5e6, 1e-18);
+}
+
+TEST(CostModelTest, TheMeanOfMessagesIsOverBlocks) {
+  // host0 has 250 Mbit/s, host4 and host5 have 500.
+  const FabricModel model = ShippedFabric("three-racks-unequal");
+  LoadSpread spread(model, PathUse::kEcmp);
+  const MessageTimes times = spread.TimesOfMessages(
+      {{.from_host = 0, .to_host = 1, .blocks = 1}, {.from_host = 4, .to_host = 5, .blocks = 3}});
+  EXPECT_NEAR(times.slowest, 1 / 31.25e6, 1e-18);
+  EXPECT_NEAR(times.mean, 0.25 / 31.25e6 + 0.75 / 62.5e6, 1e-18);
 }
 
 // Four connections over two spines in either direction: an even spread would take 3 units of time,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/executor/fabric_rails.h"
 #include "src/planner/plan_file.h"
 #include "src/schedule/check.h"
 #include "src/topology/fat_tree.h"
@@ -96,6 +97,34 @@ TEST(PlannerTest, EveryCandidateOfEveryCollectiveIsASoundSchedule) {
         const OutlineResult outline = planner.OutlineOf(plan);
         ASSERT_TRUE(outline.ok()) << outline.status().message();
         EXPECT_TRUE(Check((*outline)->Write()).ok()) << AlgorithmOf(planner, plan);
+      }
+    }
+  }
+}
+
+// Each route of packed trees has a rail, so that links carry what the trees were packed for.
+TEST(PlannerTest, EveryLaneOfEveryCandidateHasARail) {
+  for (const std::string& name : ShippedFabrics()) {
+    const FabricModel model = ShippedFabric(name);
+    const FabricRails rails(model.fabric());
+    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather,
+                                        Collective::kReduceScatter, Collective::kBroadcast}) {
+      SCOPED_TRACE(name + " " + std::string(CollectiveName(collective)));
+      const Planner planner = PlannerFor(model, ProblemOn(model, collective));
+      for (const RankedPlan& plan : planner.PlanFor(kLarge).plans) {
+        size_t named = 0;
+        for (int host = 0; host < model.hosts(); ++host) {
+          for (const MessageLanes& one : planner.LanesFrom(plan.candidate, host)) {
+            if (one.path >= 0) ++named;
+            for (const Lane& lane : one.lanes) {
+              EXPECT_GE(rails.RailFor(host, one.to_host, lane.from_nic, lane.to_nic, lane.path), 0);
+            }
+          }
+        }
+        if (AlgorithmOf(planner, plan) != "packed-trees") continue;
+        EXPECT_GT(named, 0u);
+        const double bound = planner.bound_seconds_per_byte() * static_cast<double>(kLarge);
+        EXPECT_LE(plan.prediction.network, 1.001 * bound / NetworkCosts().payload_share);
       }
     }
   }
