@@ -343,7 +343,12 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
                  [&](const GrowIdMessage& one) { OnGrowId(one); },
                  [&](const AskFabricMessage& one) { OnAskFabric(peer, one); },
                  [&](const FabricMessage& one) { OnFabric(one); },
-                 [&](const auto& one) { OnCommunicatorMessage(peer, one.communicator, message); },
+                 [&](const auto& one) {
+                   // What is about no communicator is not for here.
+                   if constexpr (requires { one.communicator; }) {
+                     OnCommunicatorMessage(peer, one.communicator, message);
+                   }
+                 },
              },
              message);
 }

@@ -66,6 +66,7 @@ class Cluster final : private transport::TransportEvents {
   size_t peers() const { return peers_.size(); }
   /// Whether the link to a peer is up. Once it is not it never is again.
   bool Linked(transport::PeerId peer) const { return peers_.contains(peer); }
+  const std::map<transport::PeerId, transport::PeerInfo>& linked() const { return peers_; }
 
   /// Does what can be done now; false when there was nothing. `busy`: whether data is on its way,
   /// so that looking is worth a system call.

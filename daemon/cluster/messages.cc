@@ -44,6 +44,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerMessage, communicator, from, to, number
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClosedMessage, communicator, collectives)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BegunMessage, communicator, sequence, digest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgreedMessage, communicator, sequence)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeOpenMessage, probe, token)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeNic, device, address, port)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeReadyMessage, probe, host, nics, code, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeTarget, nic, address, port, token, transfer, connections)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeRoundTripsMessage, probe, step, samples, targets)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeConnectMessage, probe, step, targets)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeRunMessage, probe, step, set, delay, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeCount, transfer, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeResultMessage, probe, step, samples, counts, code, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeEndMessage, probe, why)
 
 namespace {
 

@@ -218,12 +218,85 @@ struct ClosedMessage {
   uint64_t collectives = 0;
 };
 
+// A probe: one daemon, the coordinator, has others measure the network among themselves.
+// `probe` is its number, drawn by the coordinator.
+
+/// Take part: listen at your NICs' addresses until ProbeEndMessage. Who connects there has to show
+/// the token. Answered by ProbeReadyMessage.
+struct ProbeOpenMessage {
+  uint64_t probe = 0;
+  std::vector<uint8_t> token{};
+};
+struct ProbeNic {
+  std::string device{};
+  std::string address{};  ///< IPv4.
+  int port = 0;           ///< Listened at.
+};
+struct ProbeReadyMessage {
+  uint64_t probe = 0;
+  std::string host{};
+  std::vector<ProbeNic> nics{};
+  int code = 0;
+  std::string why{};
+};
+/// Where to connect to, and from where.
+struct ProbeTarget {
+  int nic = 0;  ///< The receiver's own.
+  std::string address{};
+  int port = 0;
+  std::vector<uint8_t> token{};
+  int transfer = 0;  ///< Its number in the set; round trips have none.
+  int connections = 1;
+};
+/// Measure round trips to these, one after the other. Answered by ProbeResultMessage with samples.
+struct ProbeRoundTripsMessage {
+  uint64_t probe = 0;
+  uint64_t step = 0;  ///< Each of the coordinator's questions has another.
+  int samples = 0;
+  std::vector<ProbeTarget> targets{};
+};
+/// Bring these connections about. Answered by ProbeResultMessage.
+struct ProbeConnectMessage {
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  std::vector<ProbeTarget> targets{};
+};
+/// Send over the connections that you brought about at step `set`, and receive over those that
+/// others brought about to you at it, both from `delay` seconds on and for `seconds`. Then all of
+/// them are closed. Answered by ProbeResultMessage with counts.
+struct ProbeRunMessage {
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  uint64_t set = 0;
+  double delay = 0;
+  double seconds = 0;
+};
+struct ProbeCount {
+  int transfer = 0;
+  int64_t bytes = 0;  ///< That arrived in the second half of the time.
+};
+struct ProbeResultMessage {
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  std::vector<std::vector<double>> samples{};  ///< By target, in seconds; none: not reachable.
+  std::vector<ProbeCount> counts{};
+  int code = 0;
+  std::string why{};
+};
+/// From the coordinator: it is over. From another: I take part no more.
+struct ProbeEndMessage {
+  uint64_t probe = 0;
+  std::string why{};
+};
+
 using ClusterMessage =
     std::variant<ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage, FormingNoticeMessage,
                  AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage,
                  LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
                  AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
-                 BegunMessage, AgreedMessage>;
+                 BegunMessage, AgreedMessage, ProbeOpenMessage, ProbeReadyMessage,
+                 ProbeRoundTripsMessage, ProbeConnectMessage, ProbeRunMessage, ProbeResultMessage,
+                 ProbeEndMessage>;
 
 /// Texts for people are cut where they are longer than a screen.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);

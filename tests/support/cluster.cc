@@ -49,20 +49,20 @@ TestCluster::TestCluster(int hosts, const std::string& config, const std::string
       keep_logs_(keep_logs) {
   const KeyFile file(key_);
   for (int host = 0; host < hosts; ++host) {
-    daemons_.push_back(std::make_unique<DaemonProcess>(ConfigWith(file.path()), keep_logs_));
+    daemons_.push_back(std::make_unique<DaemonProcess>(ConfigWith(host, file.path()), keep_logs_));
   }
 }
 
-std::string TestCluster::ConfigWith(const std::string& key_path) const {
-  return config_ + "\n[cluster]\naddress = \"127.0.0.1:0\"\nkey_file = \"" + key_path + "\"\n" +
-         cluster_keys_;
+std::string TestCluster::ConfigWith(int host, const std::string& key_path) const {
+  return config_ + "\n[cluster]\naddress = \"127.0.0." + std::to_string(host + 1) +
+         ":0\"\nkey_file = \"" + key_path + "\"\n" + cluster_keys_;
 }
 
 void TestCluster::Restart(int host) {
   const KeyFile file(key_);
   daemons_[static_cast<size_t>(host)].reset();
   daemons_[static_cast<size_t>(host)] =
-      std::make_unique<DaemonProcess>(ConfigWith(file.path()), keep_logs_);
+      std::make_unique<DaemonProcess>(ConfigWith(host, file.path()), keep_logs_);
 }
 
 struct HostedRanks::Board {

@@ -10,7 +10,8 @@
 
 namespace harmonaize::testing {
 
-/// Daemons that take each other for those of other hosts, on the loopback device, with a key.
+/// Daemons that take each other for those of other hosts, on the loopback device, with a key. Host
+/// n has the address 127.0.0.(n + 1).
 class TestCluster {
  public:
   /// `config` is more text for each provider.toml; it must not have a section [cluster]. `key`: the
@@ -25,7 +26,7 @@ class TestCluster {
   void Restart(int host);
 
  private:
-  std::string ConfigWith(const std::string& key_path) const;
+  std::string ConfigWith(int host, const std::string& key_path) const;
 
   const std::string config_;
   const std::string cluster_keys_;

@@ -80,6 +80,13 @@ std::vector<ClusterMessage> OneOfEach() {
       ClosedMessage{77, 12},
       BegunMessage{77, 12, 0xffffffffu},
       AgreedMessage{77, 12},
+      ProbeOpenMessage{1, {2, 3}},
+      ProbeReadyMessage{1, "host0", {{"eth0", "10.0.0.1", 4000}}, 4, "why"},
+      ProbeRoundTripsMessage{1, 2, 3, {{0, "10.0.0.2", 4000, {5, 6}, 1, 2}}},
+      ProbeConnectMessage{1, 2, {{0, "10.0.0.2", 4000, {5, 6}, 1, 2}}},
+      ProbeRunMessage{1, 2, 3, 0.5, 0.25},
+      ProbeResultMessage{1, 2, {{1e-6}, {}}, {{1, 2000}}, 3, "why"},
+      ProbeEndMessage{1, "why"},
   };
 }
 
