@@ -172,7 +172,7 @@ TEST_F(LaboratoryTest, DaemonsProbeTheirNetwork) {
                     "64K", "-n", "1", "-w", "0"}),
             0)
       << said_;
-  EXPECT_EQ(Fabric({"run", "--daemon-fabric", "/nonexistent.toml", "--", "true"}), 2);
+  EXPECT_EQ(Fabric({"run", "--daemon-fabric", "/nonexistent.toml", "--", "true"}), 125);
   EXPECT_NE(said_.find("/nonexistent.toml"), std::string::npos) << said_;
   EXPECT_EQ(Fabric({"run", "--daemon-fabric", Shipped("two-hosts"), "--", "true"}), 2);
   EXPECT_NE(said_.find("has no host 'host2'"), std::string::npos) << said_;
