@@ -517,7 +517,10 @@ TEST_F(HostsTest, ASendFromABufferThatIsNotThereEndsTheReceive) {
         EXPECT_TRUE(result == ncclSuccess || result == ncclInvalidArgument ||
                     result == ncclRemoteError);
       } else {
-        EXPECT_EQ(ncclRecv(bad, data.size(), ncclFloat, 0, world, nullptr), ncclInvalidArgument);
+        // The sender may hear of the fault, and end the transfer, before the receiver's worker has
+        // told of it here.
+        const ncclResult_t result = ncclRecv(bad, data.size(), ncclFloat, 0, world, nullptr);
+        EXPECT_TRUE(result == ncclInvalidArgument || result == ncclRemoteError);
       }
       EXPECT_EQ(CountRanks(world), 2);
     }

@@ -168,8 +168,8 @@ TEST_F(LaboratoryTest, DaemonsProbeTheirNetwork) {
   serve.Signal(SIGTERM);
   EXPECT_EQ(serve.Wait(), 0) << serve.error();
 
-  EXPECT_EQ(Fabric({"run", "--daemon-fabric", inferred, "--", ALL_REDUCE_PERF, "-b", "64K", "-e",
-                    "64K", "-n", "1", "-w", "0"}),
+  EXPECT_EQ(Fabric({"run", "--daemon-fabric", inferred, "--no-preload", "--", ALL_REDUCE_PERF, "-b",
+                    "64K", "-e", "64K", "-n", "1", "-w", "0"}),
             0)
       << said_;
   EXPECT_EQ(Fabric({"run", "--daemon-fabric", "/nonexistent.toml", "--", "true"}), 125);
