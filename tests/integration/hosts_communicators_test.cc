@@ -298,7 +298,6 @@ TEST_F(HostsTest, GrowIdsMayBeAskedForElsewhereThanAtTheHome) {
 TEST_F(HostsTest, RevokedCommunicatorsCanBeSplit) {
   for (const int revoker : {0, 2}) {
     RunOnHosts(cluster_, {0, 1, 2}, [revoker](int rank, ncclComm_t world) {
-      EXPECT_EQ(CountRanks(world), 3);
       if (rank == revoker) {
         EXPECT_NCCL(ncclCommRevoke(world, NCCL_REVOKE_DEFAULT));
       }
