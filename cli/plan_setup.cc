@@ -43,9 +43,7 @@ Result<Problem> MakeProblem(const FabricModel& model, const PlanRequest& request
 Result<PlannerOptions> MakeOptions(const FabricModel& model, const PlanRequest& request) {
   PlannerOptions options{.reproducible = request.reproducible};
   options.policy = FindPlanPolicy(request.policy).value_or(PlanPolicy::kAdaptive);
-  options.costs.message_seconds = request.message_us * 1e-6;
-  options.costs.handling_seconds = request.handling_us * 1e-6;
-  options.costs.memory_bytes_per_second = request.memory_rate * 1e9;
+  options.costs = request.costs.ToNetworkCosts();
   if ((options.policy == PlanPolicy::kFixed) != !request.plan_file.empty()) {
     return InvalidArgument("--policy fixed and --plan-file go together");
   }
@@ -117,14 +115,25 @@ void AddPlanOptions(CLI::App& command, PlanRequest* request) {
   command.add_option("--plan-file", request->plan_file, "The plan, for --policy fixed");
   command.add_flag("--reproducible", request->reproducible,
                    "Only plans that reduce in the order of the ranks");
-  command.add_option("--message-us", request->message_us, "Of a message without data")
+  command.add_option("--message-us", request->costs.message_us, "Of a message without data")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--handling-us", request->handling_us, "A host's work for each message")
+  command.add_option("--handling-us", request->costs.handling_us, "A host's work for each message")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--memory-gbps", request->memory_rate, "GB/s that a host reads and writes")
+  command
+      .add_option("--memory-gbps", request->costs.memory_gbps, "GB/s that a host reads and writes")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      .add_option("--shared-processors", request->costs.shared_processors,
+                  "Do the work of all hosts together, as in a laboratory; 0: each has its own")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  command
+      .add_option("--bucket-ms", request->costs.bucket_ms,
+                  "Of its rate, how much a link sends at once after a pause, as in a laboratory")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }
 

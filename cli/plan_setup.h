@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/planner/planner.h"
+#include "src/planner/stated_costs.h"
 
 namespace CLI {
 class App;
@@ -25,9 +26,7 @@ struct PlanRequest {
   std::string policy = "adaptive";
   std::string plan_file = {};
   bool reproducible = false;
-  double message_us = 20;
-  double handling_us = 2;
-  double memory_rate = 100;
+  StatedCosts costs = {};
 };
 
 /// Adds the options to a command.

@@ -46,6 +46,11 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Choice("plans.policy", {"adaptive", "static-ring", "fixed"}, &config->plans.policy);
   reader.String("plans.file", &config->plans.file);
   reader.Boolean("plans.reproducible", &config->plans.reproducible);
+  reader.Number("costs.message_us", 0, 1e9, &config->costs.message_us);
+  reader.Number("costs.handling_us", 0, 1e9, &config->costs.handling_us);
+  reader.Number("costs.memory_gbps", 1e-3, 1e9, &config->costs.memory_gbps);
+  reader.Integer("costs.shared_processors", 0, 4096, &config->costs.shared_processors);
+  reader.Number("costs.bucket_ms", 0, 1e6, &config->costs.bucket_ms);
   reader.Integer("engine.spin_microseconds", -1, 1'000'000, &config->engine_spin_us);
   reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
   reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
@@ -110,6 +115,13 @@ policy = "{}"             # adaptive, static-ring (the given order, as NCCL does
 file = "{}"                     # the plan, for fixed (docs/planning.md)
 reproducible = {}               # only plans that reduce in the order of the ranks
 
+[costs]                         # of messages between hosts, for predictions
+message_us = {}                 # from a send that could start to a receive that is done
+handling_us = {}                # a host's own work for a message it sends, or gets
+memory_gbps = {}                # what a host reads and writes
+shared_processors = {}          # they do the work of all hosts, as in a laboratory; 0: each has its own
+bucket_ms = {}                  # of its rate, what a link sends at once after a pause; switches: 0
+
 [ranks]
 late_after_seconds = {}         # report a rank that keeps others waiting this long
 formation_timeout_seconds = {}  # give up on a communicator that has not formed
@@ -130,10 +142,11 @@ level = "{}"                    # error, warning, info, debug, trace
       config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
       config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
       config.cluster.host, config.cluster.dead_after_seconds, config.plans.policy,
-      config.plans.file, config.plans.reproducible, config.late_after_seconds,
-      config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,
-      config.quota.regions, config.quota.region_bytes, config.quota.outstanding_operations,
-      config.log_level);
+      config.plans.file, config.plans.reproducible, config.costs.message_us,
+      config.costs.handling_us, config.costs.memory_gbps, config.costs.shared_processors,
+      config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
+      config.quota.sessions, config.quota.communicators, config.quota.regions,
+      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level);
 }
 
 }  // namespace harmonaize::daemon

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/planner/stated_costs.h"
 
 namespace harmonaize::daemon {
 
@@ -77,6 +78,7 @@ struct Config {
   InlineConfig inline_path;
   ClusterConfig cluster;
   PlansConfig plans;
+  StatedCosts costs;
 
   /// A rank that keeps others waiting for this long is reported, in seconds.
   double late_after_seconds = 5;

@@ -18,6 +18,7 @@ int SizeClassOf(uint64_t bytes) {
 
 struct PlanDesk::Shared {
   PlansConfig config;
+  NetworkCosts costs;
   std::shared_ptr<const FabricModel> model;
   std::vector<int> host_of_rank;
 
@@ -30,7 +31,7 @@ struct PlanDesk::Shared {
 };
 
 Result<Planner> PlanDesk::Shared::MakePlanner(const Problem& problem) const {
-  PlannerOptions options{.reproducible = config.reproducible};
+  PlannerOptions options{.reproducible = config.reproducible, .costs = costs};
   options.policy = FindPlanPolicy(config.policy).value_or(PlanPolicy::kAdaptive);
   Status why;
   if (options.policy == PlanPolicy::kFixed) {
@@ -110,14 +111,15 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question) {
   return plan;
 }
 
-PlanDesk::PlanDesk(const PlansConfig& config, std::shared_ptr<const FabricModel> model,
+PlanDesk::PlanDesk(const Config& config, std::shared_ptr<const FabricModel> model,
                    std::vector<int> host_of_rank, Background* background,
                    std::function<void(std::function<void()>)> post)
     : shared_(std::make_shared<Shared>()),
       background_(background),
       post_(std::move(post)),
       self_(std::make_shared<PlanDesk*>(this)) {
-  shared_->config = config;
+  shared_->config = config.plans;
+  shared_->costs = config.costs.ToNetworkCosts();
   shared_->model = std::move(model);
   shared_->host_of_rank = std::move(host_of_rank);
 }

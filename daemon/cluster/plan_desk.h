@@ -23,7 +23,7 @@ int SizeClassOf(uint64_t bytes);
 class PlanDesk {
  public:
   /// `post` runs a call on the engine's thread. `host_of_rank` in numbers of the fabric's hosts.
-  PlanDesk(const PlansConfig& config, std::shared_ptr<const FabricModel> model,
+  PlanDesk(const Config& config, std::shared_ptr<const FabricModel> model,
            std::vector<int> host_of_rank, Background* background,
            std::function<void(std::function<void()>)> post);
   ~PlanDesk();

@@ -37,7 +37,7 @@ Span::Span(Engine* engine, Communicator* communicator, Roster roster)
       std::make_unique<Agreement>(roster_.hosts(), [this](int host) { return HasLeft(host); });
   consent_ = std::make_unique<Consent>(roster_.hosts());
   plan_desk_ = std::make_unique<PlanDesk>(
-      engine_->config().plans, engine_->fabrics().Find(roster_.fabric)->model, FabricHostOfRank(),
+      engine_->config(), engine_->fabrics().Find(roster_.fabric)->model, FabricHostOfRank(),
       &engine_->background(),
       [engine](std::function<void()> call) { engine->Post(std::move(call)); });
 }

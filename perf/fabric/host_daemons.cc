@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "perf/fabric/emulation_costs.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "src/ipc/control_socket.h"
@@ -33,7 +34,14 @@ std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::
                              const std::string& fabric) {
   std::string config = fmt::format("# Written by 'fabric run' for {} of laboratory {}.\n{}",
                                    NameOf(laboratory, host), laboratory.name(), text);
-  if (text.find("[cluster]") != std::string::npos) return config;  // its author knows better
+  // Where there is such a section, its author knows better.
+  if (text.find("[costs]") == std::string::npos) {
+    const StatedCosts costs = EmulationCosts();
+    config += fmt::format(
+        "\n[costs]\nmessage_us = {}\nhandling_us = {}\nshared_processors = {}\nbucket_ms = {}\n",
+        costs.message_us, costs.handling_us, costs.shared_processors, costs.bucket_ms);
+  }
+  if (text.find("[cluster]") != std::string::npos) return config;
   // The laboratory's network is nobody else's, so the daemons need no key. Without the port each
   // listens at the usual one: its namespace is its own.
   return config + fmt::format(

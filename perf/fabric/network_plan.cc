@@ -15,10 +15,8 @@ constexpr char kNextHop[] = "169.254.0.1";
 // Routing tables of a host's NICs; below are the kernel's own and what people use by hand.
 constexpr int kFirstTable = 1000;
 
-// Two milliseconds of tokens give a stable rate from 50 Mbit/s to 1 Gbit/s on a two-core machine
-// (docs/laboratory.md); less than the largest packet of segmentation offload (64 KiB) would make
-// the kernel cut it up again.
-constexpr double kBurstSeconds = 2e-3;
+// Less than the largest packet of segmentation offload (64 KiB) would make the kernel cut it up
+// again.
 constexpr double kLeastBurst = 72 * 1024;
 constexpr double kMostBurst = 1024 * 1024;
 // What a switch's port holds. With a tenth of it two TCP transfers share a link unevenly, for tens
@@ -209,7 +207,7 @@ std::string NetworkPlan::Shaping(int node) const {
   std::string text;
   for (const Port& port : PortsOf(node)) {
     const double rate = RateOf(2 * port.link + port.end);
-    const double burst = std::clamp(rate * kBurstSeconds, kLeastBurst, kMostBurst);
+    const double burst = std::clamp(rate * kBucketSeconds, kLeastBurst, kMostBurst);
     const double stated = static_cast<double>(file_.laboratory.queue_bytes);
     const double queue = stated > 0 ? stated : std::max(rate * kQueueSeconds, kLeastQueue);
     text += fmt::format("qdisc replace dev {} root tbf rate {:.0f}bit burst {:.0f} limit {:.0f}\n",

@@ -18,6 +18,10 @@ struct Disturbances {
   std::map<int, double> rates;
 };
 
+/// Of its rate, what a link's bucket of tokens holds: enough for a stable rate from 50 Mbit/s to
+/// 1 Gbit/s on a two-core machine (docs/laboratory.md).
+inline constexpr double kBucketSeconds = 2e-3;
+
 /// Says, as batches of ip(8) and tc(8), how to make network namespaces into a fabric. Makes text
 /// and nothing else.
 ///

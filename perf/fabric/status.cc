@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/text_table.h"
+#include "perf/fabric/emulation_costs.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/tool.h"
@@ -150,13 +151,20 @@ Result<std::string> StatusJson(Laboratory& laboratory) {
                      {"to", flow.to},
                      {"bytes_per_second", flow.bytes_per_second}});
   }
+  const StatedCosts costs = EmulationCosts();
   const Json document = {{"name", laboratory.name()},
                          {"folder", laboratory.folder().path()},
                          {"explicit_paths", fabric.explicit_paths},
                          {"nodes", nodes},
                          {"links", link_list},
                          {"processes", processes},
-                         {"flows", flows}};
+                         {"flows", flows},
+                         // By the names of 'harmonaize plan' and of the daemon's [costs].
+                         {"costs",
+                          {{"message_us", costs.message_us},
+                           {"handling_us", costs.handling_us},
+                           {"shared_processors", costs.shared_processors},
+                           {"bucket_ms", costs.bucket_ms}}}};
   return document.dump(2) + "\n";
 }
 

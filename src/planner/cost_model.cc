@@ -62,6 +62,7 @@ void CountMemory(const Summary& summary, Footprint* footprint) {
 void CountMessages(const Summary& summary, Footprint* footprint) {
   for (const HostTraffic& host : summary.hosts) {
     footprint->messages = std::max(footprint->messages, host.sent + host.received);
+    footprint->all_messages += host.sent + host.received;
   }
 }
 
@@ -102,6 +103,31 @@ constexpr int kMostAtOnce = 16;
 double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
   return part * (footprint.fill_seconds_per_byte +
                  footprint.memory_blocks_per_message / costs.memory_bytes_per_second);
+}
+
+/// Of messages, or of the chunks of long ones.
+double HandlingOf(const Footprint& footprint, double block, int parts, const NetworkCosts& costs) {
+  const double chunks = std::max<double>(parts, block / static_cast<double>(costs.chunk_bytes));
+  const double of_a_host = static_cast<double>(footprint.messages) * chunks;
+  if (costs.shared_processors == 0) return of_a_host * costs.handling_seconds;
+  const double of_a_processor =
+      static_cast<double>(footprint.all_messages) * chunks / costs.shared_processors;
+  return std::max(of_a_host, of_a_processor) * costs.handling_seconds;
+}
+
+/// The total, of the other terms. A link's credit shortens what goes over it, but never below what
+/// its rate allows; hosts have none.
+void AddUp(double credit_seconds, Prediction* prediction) {
+  const double of_hosts =
+      std::max(std::max(prediction->memory, prediction->handling), prediction->row);
+  const double links = std::max(
+      prediction->network,
+      prediction->latency + std::max(prediction->network + prediction->fill - credit_seconds, 0.0));
+  const double hosts =
+      prediction->latency + of_hosts + std::max(prediction->fill - credit_seconds, 0.0);
+  prediction->seconds = std::max(links, hosts);
+  prediction->credit = prediction->latency + std::max(prediction->network, of_hosts) +
+                       prediction->fill - prediction->seconds;
 }
 
 }  // namespace
@@ -153,19 +179,12 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
   prediction.latency = row * footprint.message_latency;
   prediction.memory =
       static_cast<double>(footprint.memory_blocks) * block / costs.memory_bytes_per_second;
-  const double chunks =
-      static_cast<double>(footprint.messages) * block / static_cast<double>(costs.chunk_bytes);
-  const double messages = static_cast<double>(footprint.messages) * parts;
-  prediction.handling = std::max(messages, chunks) * costs.handling_seconds;
+  prediction.handling = HandlingOf(footprint, block, parts, costs);
   const int at_once = PartsAtOnce(footprint, bytes, parts, costs);
   if (parts > at_once) {
     prediction.row = row * (footprint.message_latency + hop) * parts / at_once;
   }
-  const double busy = std::max(std::max(prediction.network, prediction.row),
-                               std::max(prediction.memory, prediction.handling));
-  prediction.credit = std::min(std::min(prediction.network, costs.credit_seconds),
-                               prediction.latency + prediction.fill);
-  prediction.seconds = prediction.latency + busy + prediction.fill - prediction.credit;
+  AddUp(costs.credit_seconds, &prediction);
   return prediction;
 }
 

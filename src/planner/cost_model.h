@@ -9,8 +9,8 @@
 
 namespace harmonaize {
 
-/// What messages between hosts cost beside the capacity of links. The daemons will measure these;
-/// until then they are stated. The defaults are those of TCP between emulated hosts of one machine.
+/// What messages between hosts cost beside the capacity of links. The defaults are those of TCP
+/// between emulated hosts of one machine; operators may state others.
 struct NetworkCosts {
   /// From a send that could start to a receive that is done, of a message without data.
   double message_seconds = 20e-6;
@@ -18,6 +18,9 @@ struct NetworkCosts {
   double link_seconds = 1e-6;
   /// A host's own work for one message, or for each chunk of a longer one.
   double handling_seconds = 2e-6;
+  /// Processors that do the work of all hosts together, where these are emulated on one machine: a
+  /// message anywhere then costs everybody. 0: each host has its own.
+  int shared_processors = 0;
   uint64_t chunk_bytes = uint64_t{512} << 10;
   /// Bytes that a host reads and writes for the steps of its program.
   double memory_bytes_per_second = 100e9;
@@ -41,15 +44,15 @@ struct SliceCut {
 
 /// Where a predicted time comes from. Seconds.
 struct Prediction {
-  /// latency + the longest of network, memory, handling and row + fill, less what links make up.
+  /// latency + the longest of network, memory, handling and row + fill, less the credit.
   double seconds = 0;
   double latency = 0;   ///< Of messages that wait for each other.
   double network = 0;   ///< The busiest edge.
   double fill = 0;      ///< While the busiest edge has nothing to do: see docs/planning.md.
   double memory = 0;    ///< The busiest host's memory.
-  double handling = 0;  ///< The busiest host's work for messages.
-  double credit = 0;  ///< What links make up for: NetworkCosts::credit_seconds. Choices ignore it.
-  double row = 0;     ///< All slices, if each takes its row of messages and no more are at once.
+  double handling = 0;  ///< The busiest host's work for messages, or that of shared processors.
+  double credit = 0;    ///< What links make up for; choices count on some of it.
+  double row = 0;       ///< All slices, if each takes its row of messages and no more are at once.
   int busiest_edge = -1;
 
   double without_credit() const { return seconds + credit; }
@@ -67,7 +70,8 @@ struct Footprint {
   /// Every pair of hosts that exchanges anything does so in each turn, equally much: nobody waits
   /// but for the message before.
   bool steady = false;
-  uint64_t messages = 0;  ///< Sent and received by the busiest host: blocks.
+  uint64_t messages = 0;      ///< Sent and received by the busiest host: blocks.
+  uint64_t all_messages = 0;  ///< Sent and received by all hosts.
 
   struct Busy {
     int edge = -1;

@@ -60,17 +60,38 @@ Result<Planner> Planner::Make(const FabricModel& model, Problem problem, Planner
   return planner;
 }
 
+namespace {
+
+// Links that were busy, or shared with others, make up for less than is promised.
+constexpr double kTrustInCredit = 0.9;
+
+/// The less, the better.
+double Preference(const Prediction& prediction) {
+  return prediction.seconds + (1 - kTrustInCredit) * prediction.credit;
+}
+
+/// Of a schedule of one piece that is cut into `pieces`.
+uint64_t BlockBytes(const Footprint& footprint, int pieces, uint64_t bytes) {
+  const uint64_t blocks = static_cast<uint64_t>(footprint.pieces) * static_cast<uint64_t>(pieces);
+  return std::max<uint64_t>(bytes / blocks, 1);
+}
+
+int Slices(uint64_t block, uint64_t slice) {
+  return static_cast<int>((block + slice - 1) / slice);
+}
+
+}  // namespace
+
 RankedPlan Planner::BestCut(size_t candidate, uint64_t bytes) const {
   const Footprint& footprint = candidates_[candidate].footprint;
   // The footprint was made with one piece.
   const int pieces = options_.policy == PlanPolicy::kFixed ? options_.fixed.pieces : 1;
-  const uint64_t blocks = static_cast<uint64_t>(footprint.pieces) * static_cast<uint64_t>(pieces);
-  const uint64_t block = std::max<uint64_t>(bytes / blocks, 1);
+  const uint64_t block = BlockBytes(footprint, pieces, bytes);
   std::vector<RankedPlan> cuts;
   double least = 0;
   for (uint64_t slice = kMostSlice; slice >= kLeastSlice; slice /= 2) {
     if (slice / 2 >= block && slice > kLeastSlice) continue;  // the same as the next
-    const auto slices = static_cast<int>((block + slice - 1) / slice);
+    const int slices = Slices(block, slice);
     const int parts = pieces * slices;
     const Prediction prediction = Predict(footprint, bytes, parts, options_.costs);
     // Pieces of the schedule are in each slice.
@@ -93,13 +114,15 @@ PlannedSize Planner::PlanFor(uint64_t bytes) const {
   }
   std::stable_sort(size.plans.begin(), size.plans.end(),
                    [](const RankedPlan& a, const RankedPlan& b) {
-                     return a.prediction.without_credit() < b.prediction.without_credit();
+                     return Preference(a.prediction) < Preference(b.prediction);
                    });
   return size;
 }
 
 Prediction Planner::PredictAt(const RankedPlan& plan, uint64_t bytes) const {
-  return Predict(candidates_[plan.candidate].footprint, bytes, plan.pieces, options_.costs);
+  const Footprint& footprint = candidates_[plan.candidate].footprint;
+  const int slices = Slices(BlockBytes(footprint, plan.pieces, bytes), plan.slice.bytes);
+  return Predict(footprint, bytes, plan.pieces * slices, options_.costs);
 }
 
 OutlineResult Planner::OutlineOf(const RankedPlan& plan) const {

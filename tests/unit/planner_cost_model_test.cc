@@ -83,6 +83,20 @@ TEST(CostModelTest, MemoryAndMessagesCount) {
   EXPECT_NEAR(predicted.handling, 12 * 2, 1e-9);  // sends 6, and as many come
 }
 
+TEST(CostModelTest, SharedProcessorsDoTheWorkOfAllHosts) {
+  const FabricModel model = ShippedFabric("one-rack");
+  const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);
+  NetworkCosts costs = LinksAlone();
+  costs.handling_seconds = 2;
+  costs.chunk_bytes = 1 << 30;
+  costs.shared_processors = 2;
+  // Four hosts send six messages each and get as many, which is what two processors have to do.
+  EXPECT_NEAR(Predicted(model, ring, 4, 1, costs).handling, 4 * 12 * 2 / 2.0, 1e-9);
+  // More processors than hosts do not help the busiest one.
+  costs.shared_processors = 64;
+  EXPECT_NEAR(Predicted(model, ring, 4, 1, costs).handling, 12 * 2, 1e-9);
+}
+
 TEST(CostModelTest, PartsThatFollowEachOtherLeaveLinksIdleForSomeOfThem) {
   const FabricModel model = ShippedFabric("one-rack");
   const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);
@@ -104,6 +118,10 @@ TEST(CostModelTest, CreditMakesUpForIdlenessAndNoMore) {
   EXPECT_NEAR(some.without_credit(), 1.3, 1e-9);
   costs.credit_seconds = 5;
   EXPECT_NEAR(Predicted(model, chain, 31'250'000, 10, costs).seconds, 1.0, 1e-9);
+  // What hosts have to do links cannot make up for.
+  costs.handling_seconds = 10;
+  costs.chunk_bytes = 1 << 30;
+  EXPECT_NEAR(Predicted(model, chain, 31'250'000, 1, costs).seconds, 2 * 10, 1e-9);
 }
 
 TEST(CostModelTest, FewPartsAtOnceAreARowOfRows) {

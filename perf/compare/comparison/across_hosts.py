@@ -44,11 +44,14 @@ def _places(options):
 class Planner:
     """What `harmonaize plan` says of a job on a fabric file."""
 
-    def __init__(self, program, file, host_of_rank):
+    def __init__(self, program, file, host_of_rank, costs):
+        """`costs` as options."""
         self._command = [program, "plan", "--fabric", file, "--hosts", ",".join(host_of_rank),
                          "--out-of-place", "--json"]
+        self._costs = costs
         self._ranks = len(host_of_rank)
         self._seconds_per_byte = {}
+        self._predicted_us = {}
 
     def bound_us(self, collective, size):
         """What the links' stated rates allow; None where nothing has to cross them, or nothing can
@@ -60,6 +63,17 @@ class Planner:
                 self._seconds_per_byte[collective] = plan["bound_seconds_per_byte"]
         unit = volumes.unit_bytes(collective, self._ranks, size)
         return self._seconds_per_byte[collective] * unit * 1e6 or None
+
+    def predicted_us(self, collective, size):
+        """What the planner thinks that its choice takes; None where nothing can be planned."""
+        unit = volumes.unit_bytes(collective, self._ranks, size)
+        if collective == "sendrecv" or not unit:
+            return None
+        if (collective, unit) not in self._predicted_us:
+            plan = json.loads(call([*self._command, "--collective", collective, "--size", str(unit),
+                                    *self._costs]))
+            self._predicted_us[collective, unit] = plan["sizes"][0]["plans"][0]["seconds"] * 1e6
+        return self._predicted_us[collective, unit]
 
     def carries_out(self, plan_file, collective):
         """Whether the plan of a file fits a collective."""
@@ -101,7 +115,7 @@ class FabricTeam(measurement.Team):
             self.stop()
 
     def make_program(self, library):
-        if library == catalogue.BOUND:
+        if library in catalogue.RECKONED:
             return None
         configuration = os.path.join(self._folder, f"{library}.toml")
         with open(configuration, "w", encoding="utf-8") as file:
@@ -116,8 +130,8 @@ class FabricTeam(measurement.Team):
             raise RunError("; ".join([str(error), *words])) from None
 
     def measure(self, name, cell, iterations, way):
-        if name == catalogue.BOUND:
-            return self._bound(cell)
+        if name in catalogue.RECKONED:
+            return self._reckoned(name, cell)
         if name == catalogue.FIXED_RING and not self._ring_fits(cell["collective"]):
             return None
         if name in cell.setdefault("traffic", {}):
@@ -143,11 +157,13 @@ class FabricTeam(measurement.Team):
             raise RunError(f"{entered:.0f} bytes an operation crossed the links into hosts, and "
                            f"{least} have to: the ranks found another way than the links")
 
-    def _bound(self, cell):
-        """The bound at the payload rate that a transfer finds now, in microseconds."""
-        stated_us = self._planner.bound_us(cell["collective"], cell["size"])
-        if stated_us is None:
-            return None
+    def _reckoned(self, name, cell):
+        """The bound at the payload rate that a transfer finds now, or the prediction, which knows
+        what payload there usually is; in microseconds."""
+        reckon = self._planner.bound_us if name == catalogue.BOUND else self._planner.predicted_us
+        stated_us = reckon(cell["collective"], cell["size"])
+        if stated_us is None or name == catalogue.PREDICTED:
+            return stated_us
         payload, nominal = self._laboratories.main.payload(self._job.host_of_rank[0], self._far,
                                                            _TRANSFER_SECONDS)
         cell.setdefault("payload_bytes_per_second", []).append(round(payload))
@@ -231,12 +247,16 @@ def run(options, record, folder, report):
                             "racks": {host: rack for host, rack in rack_of_host.items()
                                       if host in job.host_of_rank},
                             "buffers": options.buffers}
-        planner = Planner(places.path("harmonaize"), options.fabric, job.host_of_rank)
-        if len(set(job.host_of_rank)) == 1 and catalogue.BOUND in names:
-            names.remove(catalogue.BOUND)
-            report("bound is left out: all ranks are at one host, and nothing crosses the links")
+        planner = Planner(places.path("harmonaize"), options.fabric, job.host_of_rank,
+                          laboratory.planning_words(labs.main.status()))
+        if len(set(job.host_of_rank)) == 1:
+            for name in [name for name in catalogue.RECKONED if name in names]:
+                names.remove(name)
+                report(f"{name} is left out: all ranks are at one host, and nothing crosses the "
+                       "links")
         yield names
         team = FabricTeam(options, job, labs, planner, folder)
         for cell in measurement.run_team(team, names, options, report):
-            cell["iterations"].pop(catalogue.BOUND, None)
+            for name in catalogue.RECKONED:
+                cell["iterations"].pop(name, None)
             yield cell

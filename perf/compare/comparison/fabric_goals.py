@@ -4,10 +4,12 @@ import statistics
 from dataclasses import dataclass
 
 from comparison import goals, results
-from comparison.fabric_series import ADAPTIVE, BOUND, FIXED_RING, STATIC_RING
+from comparison.fabric_series import ADAPTIVE, BOUND, FIXED_RING, PREDICTED, STATIC_RING
 
 _MIB = 1 << 20
 PEER = "the best peer"
+# Predicted and measured times are to differ by no more than this factor.
+_PREDICTED_WITHIN = 1.2
 # Below this share of what its links state a fabric is as fast as the machine, not as its links.
 _SHAPED_SHARE = 0.8
 
@@ -21,6 +23,8 @@ class Demand:
     def text(self):
         if self.of == BOUND:
             return f"{self.ratio:.0%} of the bound"
+        if self.of == PREDICTED:
+            return f"within {self.ratio - 1:.0%} of predicted"
         return f"{self.ratio:.1f}x {self.of}"
 
     def measured(self, cell, pick):
@@ -52,6 +56,8 @@ def demands(fabric, cell):
         return []  # compare has the goals of one host
     shaped = is_shaped(cell)
     wanted = [Demand(PEER, 1.3 if hosts == 2 and shaped is False and size >= _MIB else 1.0)]
+    if shaped and PREDICTED in cell["times_us"]:
+        wanted.append(Demand(PREDICTED, _PREDICTED_WITHIN))
     if size != 64 * _MIB or shaped is False:
         return wanted
     if collective in ("all_reduce", "all_gather", "reduce_scatter", "broadcast"):
@@ -64,4 +70,9 @@ def demands(fabric, cell):
 
 def judge(demand, cell, pick):
     """As goals.judge, of one demand."""
-    return goals.verdict(demand.measured(cell, pick), demand.ratio)
+    measured = demand.measured(cell, pick)
+    if demand.of != PREDICTED or measured is None:
+        return goals.verdict(measured, demand.ratio)
+    inverse = results.Ratio(1 / measured.value, 1 / measured.high, 1 / measured.low)
+    verdicts = [goals.verdict(ratio, 1 / demand.ratio) for ratio in (measured, inverse)]
+    return next((bad for bad in (goals.MISSES, goals.UNSURE) if bad in verdicts), goals.HOLDS)

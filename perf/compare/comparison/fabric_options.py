@@ -26,6 +26,7 @@ series
   fixed-ring    the same, with policy fixed: the best ring by hand, rack by rack, on ECMP's ways
   openmpi       TCP over all NICs of a host, shared memory within it
   gloo          TCP over one NIC of a host
+  predicted     what 'harmonaize plan' thinks that our plan takes
   bound         what the fabric's narrowest cut lets through ('harmonaize plan'), at the payload
                 that one TCP transfer reaches in the same round
   Each policy has daemons, and so a laboratory, of its own: NAME, NAME-static-ring, NAME-fixed-ring.

@@ -1,7 +1,7 @@
 """Tables and verdicts of the comparison across hosts, as text."""
 
 from comparison import fabric_goals, goals, results, tables, volumes
-from comparison.fabric_series import ADAPTIVE, BOUND, SERIES, STATIC_RING
+from comparison.fabric_series import ADAPTIVE, BOUND, RECKONED, SERIES, STATIC_RING
 from comparison.tables import show_number, show_size
 
 _HEAD = (f"# {'size':>8}  {'series':<12}{'time us':>12}{'algbw':>10}{'busbw':>10}{'of bound':>10}"
@@ -28,8 +28,9 @@ def _series_row(cell, series, pick):
         return f"{'failed':>12}"
     time_us = results.time_of(cell, series, pick)
     algbw = results.bandwidth(cell, series, pick)
-    if series == BOUND:
-        cell = {**cell, "times_us": {series: cell["times_us"][series]}}  # it is compared with none
+    if series in RECKONED:
+        kept = {BOUND, series} & set(cell["times_us"])  # it is compared with nothing else
+        cell = {**cell, "times_us": {name: cell["times_us"][name] for name in kept}}
     busbw = algbw * volumes.bus_factor(cell["collective"], cell["ranks"])
     peer = results.best_peer(cell, pick)
     return (f"{show_number(time_us):>12}{algbw:>10.4f}{busbw:>10.4f}"
@@ -71,7 +72,7 @@ def _demand_row(demand, cell, pick):
     ratio = demand.measured(cell, pick)
     peer = f" ({results.best_peer(cell, pick)})" if demand.of == fabric_goals.PEER and ratio else ""
     value = f"{show_number(ratio.value)}{peer}" if ratio else "-"
-    return f"  {demand.text():<20}{value:<20}{fabric_goals.judge(demand, cell, pick)}"
+    return f"  {demand.text():<24}{value:<20}{fabric_goals.judge(demand, cell, pick)}"
 
 
 def summary(record):

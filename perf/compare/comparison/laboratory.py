@@ -111,6 +111,12 @@ def placement_words(hosts, ranks):
     return ((["--hosts", hosts] if hosts else []) + (["-n", str(ranks)] if ranks else []))
 
 
+def planning_words(status):
+    """What 'fabric run' tells its daemons of messages' costs, as options of 'harmonaize plan'."""
+    return [word for name, value in status["costs"].items()
+            for word in ("--" + name.replace("_", "-"), str(value))]
+
+
 def nics(status):
     """{host: [the devices of its NICs]}"""
     return {node["name"]: [nic["device"] for nic in node["nics"]]
