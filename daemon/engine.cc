@@ -23,6 +23,9 @@ constexpr int kDescriptorsPerTurn = 64;
 constexpr int kRoundsPerDoorbellCheck = 64;
 /// The same while it looks for work: by then every look may be a system call.
 constexpr int kLooksPerDoorbellCheck = 16;
+/// Looks for which the engine keeps its processor although others want it. Each is a round of all
+/// that could have happened, a system call among it, and so not one of Pacer's.
+constexpr int kCrowdedLooks = 1;
 
 /// A session in whose ring there was nothing for this long has to ring when it comes again. Until
 /// then every sleep of the engine costs two stores more, and every round a look.
@@ -172,7 +175,7 @@ void Engine::BeginIdleness(uint64_t now_ns) {
   idleness_ = {.since_ns = now_ns,
                .look_until_ns = now_ns + look_ns,
                .estimate = estimate,
-               .pacer = Pacer(crowded_)};
+               .pacer = Pacer(crowded_, kCrowdedLooks)};
 }
 
 void Engine::EndIdleness() {

@@ -54,9 +54,11 @@ inline GivingWay& ThisThreadGivingWay() {
 class Pacer {
  public:
   /// `crowded`: the caller knows of more threads than processors. For the calling thread.
-  explicit Pacer(bool crowded)
+  /// `crowded_pauses`: for how many looks it nevertheless keeps its processor, as the answer may be
+  /// on its way already; giving way costs about a microsecond.
+  explicit Pacer(bool crowded, int crowded_pauses = kCrowdedPauses)
       : giving_way_(&ThisThreadGivingWay()),
-        pauses_left_(crowded || giving_way_->others_want_it() ? kCrowdedPauses : kPauses) {}
+        pauses_left_(crowded || giving_way_->others_want_it() ? crowded_pauses : kPauses) {}
 
   void Pause() {
     if (pauses_left_ > 0) {
@@ -70,7 +72,7 @@ class Pacer {
  private:
   /// With a look at the clock beside each, some five microseconds.
   static constexpr int kPauses = 100;
-  /// The answer may be on its way already; giving way costs as much as a dozen looks.
+  /// Of looks that are a load from memory and one at the clock.
   static constexpr int kCrowdedPauses = 8;
 
   GivingWay* giving_way_;
