@@ -534,6 +534,9 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->rank = static_cast<int>(rank);
     member->slot->rank.store(member->rank, std::memory_order_relaxed);
     member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
+    const bool across_hosts = communicator->span() != nullptr;
+    member->slot->staged_bytes.store(across_hosts ? kCopyAcrossHostsBytes : 0,
+                                     std::memory_order_relaxed);
     member->SetState(MemberState::kReady);
   }
   const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "src/client/buffer_probe.h"
 #include "src/client/device_memory.h"
 #include "src/client/inline_launch.h"
 #include "src/client/inline_quick.h"
@@ -17,7 +18,7 @@ namespace {
 /// One buffer of one operation, as the daemon will find it.
 struct PreparedBuffer {
   BufferReference reference;
-  std::byte* staging = nullptr;  // borrowed from the pool, when set
+  std::byte* staging = nullptr;  // borrowed from the pool, when set; both buffers may have one
   uint64_t bytes = 0;
 };
 
@@ -59,6 +60,7 @@ class Launch {
     prepared_.clear();
     queues_.clear();
     descriptors_.clear();
+    staged_bytes_ = 0;
     copy_out_ = false;
   }
 
@@ -85,7 +87,12 @@ class Launch {
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.send, &prepared.send.bytes));
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.receive, &prepared.receive.bytes));
       HZ_RETURN_IF_ERROR(Locate(operation, operation.send, &prepared.send));
-      HZ_RETURN_IF_ERROR(Locate(operation, operation.receive, &prepared.receive));
+      if (prepared.send.staging != nullptr && operation.send == operation.receive &&
+          prepared.send.bytes == prepared.receive.bytes) {
+        prepared.receive = prepared.send;
+      } else {
+        HZ_RETURN_IF_ERROR(Locate(operation, operation.receive, &prepared.receive));
+      }
       if (prepared.send.staging != nullptr) {
         std::memcpy(prepared.send.staging, operation.send, prepared.send.bytes);
       }
@@ -119,11 +126,12 @@ class Launch {
           "program with stock NCCL (HARMONAIZE_FALLBACK=nccl where no daemon listens)",
           CollectiveName(operation.collective), address);
     }
-    const bool waits_here =
-        operation.stream == nullptr && operation.communicator->options().blocking;
-    if (!session.reaches_private_memory() ||
-        (waits_here && buffer->bytes <= kCopyThroughStagingBytes)) {
-      return Stage(operation, buffer);
+    if (!session.reaches_private_memory()) return Stage(operation, buffer);
+    // Where there is no shared memory left the daemon copies, slower; and where there is nothing at
+    // the address it says so.
+    if (IsBetterStaged(operation, buffer->bytes) && IsThere(operation, address, buffer->bytes) &&
+        Stage(operation, buffer).ok()) {
+      return Status::Ok();
     }
     page_gatherer_.NoteUse(address, buffer->bytes);
     buffer->reference.region = kPrivateMemory;
@@ -131,19 +139,35 @@ class Launch {
     return Status::Ok();
   }
 
+  bool IsBetterStaged(const Operation& operation, uint64_t bytes) const {
+    const Communicator& communicator = *operation.communicator;
+    const bool small = bytes <= kCopyThroughStagingBytes;
+    return operation.stream == nullptr && communicator.options().blocking &&
+           (small || staged_bytes_ + bytes <= communicator.staged_bytes());
+  }
+
+  bool IsThere(const Operation& operation, const void* address, uint64_t bytes) {
+    if (address == operation.receive) return probe_.Writable(operation.receive, bytes);
+    return probe_.Readable(address, bytes);
+  }
+
   Status Stage(const Operation& operation, PreparedBuffer* buffer) {
     // What is copied now must already be what the stream's earlier operations leave behind, and
     // what comes back can only be copied once the operation is done: so this one is not
     // asynchronous.
     if (operation.stream != nullptr) HZ_RETURN_IF_ERROR(operation.stream->Drain());
-    copy_out_ = true;
     Result<std::byte*> staging = StagingPool::Get().Acquire(buffer->bytes);
     if (!staging.ok()) return staging.status();
+    Result<BufferReference> found =
+        RegionTable::Get().Locate(operation.communicator->session(), *staging, buffer->bytes);
+    if (!found.ok()) {
+      StagingPool::Get().Release(*staging, buffer->bytes);
+      return found.status();
+    }
     buffer->staging = *staging;
-    Result<BufferReference> found = RegionTable::Get().Locate(operation.communicator->session(),
-                                                              buffer->staging, buffer->bytes);
-    if (!found.ok()) return found.status();
     buffer->reference = *found;
+    staged_bytes_ += buffer->bytes;
+    copy_out_ = true;
     return Status::Ok();
   }
 
@@ -242,21 +266,25 @@ class Launch {
       if (completed && prepared.receive.staging != nullptr) {
         std::memcpy(prepared.operation->receive, prepared.receive.staging, prepared.receive.bytes);
       }
-      for (PreparedBuffer* buffer : {&prepared.send, &prepared.receive}) {
-        if (buffer->staging != nullptr) {
-          StagingPool::Get().Release(buffer->staging, buffer->bytes);
-        }
-      }
+      const bool shared = prepared.receive.staging == prepared.send.staging;
+      Release(prepared.send);
+      if (!shared) Release(prepared.receive);
     }
+  }
+
+  static void Release(const PreparedBuffer& buffer) {
+    if (buffer.staging != nullptr) StagingPool::Get().Release(buffer.staging, buffer.bytes);
   }
 
   // Kept from launch to launch, so that the steady state allocates nothing.
   InlineLaunch inline_launch_;
   PageGatherer page_gatherer_;
+  BufferProbe probe_;
   std::vector<Operation> offloaded_;
   std::vector<PreparedOperation> prepared_;
   std::vector<QueueUse> queues_;
   std::vector<OperationDescriptor> descriptors_;
+  uint64_t staged_bytes_ = 0;
   bool copy_out_ = false;
 };
 

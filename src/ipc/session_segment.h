@@ -20,7 +20,7 @@ namespace harmonaize {
 // its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.
@@ -37,6 +37,10 @@ inline constexpr uint32_t kStreamSlots = kMaxMembers + kMaxHostStreams;
 /// costs less than the daemon's process_vm_readv, whose price is that of its system call and of
 /// pinning the pages.
 inline constexpr uint64_t kCopyThroughStagingBytes = uint64_t{16} << 10;
+/// As staged_bytes where data goes to other hosts: their daemons send right
+/// from shared memory and receive right into it, and copying is no more work for the rank than for
+/// the daemon, which would have to wake workers for it.
+inline constexpr uint64_t kCopyAcrossHostsBytes = uint64_t{128} << 20;
 
 inline constexpr uint32_t kNoMember = ~0u;
 /// In BufferReference::region: the offset is an address in the tenant's own memory.
@@ -122,6 +126,9 @@ struct alignas(64) MemberSlot {
   std::atomic<uint32_t> error_code;  ///< Code of the communicator's failure, once kFailed.
   std::atomic<int32_t> rank;         ///< Set when kReady.
   std::atomic<int32_t> ranks;        ///< Set when kReady.
+  /// Set when kReady: so many bytes of a launch a rank that waits copies through shared memory
+  /// itself, beyond buffers of kCopyThroughStagingBytes.
+  std::atomic<uint64_t> staged_bytes;
   ErrorText error;                   ///< The last failure of the communicator or an operation.
   NoticeText notice;                 ///< Who is late, while the others wait.
 };
