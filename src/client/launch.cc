@@ -143,7 +143,8 @@ class Launch {
     const Communicator& communicator = *operation.communicator;
     const bool small = bytes <= kCopyThroughStagingBytes;
     return operation.stream == nullptr && communicator.options().blocking &&
-           (small || staged_bytes_ + bytes <= communicator.staged_bytes());
+           (small || (bytes <= StagingPool::kLargestKept &&
+                      staged_bytes_ + bytes <= communicator.staged_bytes()));
   }
 
   bool IsThere(const Operation& operation, const void* address, uint64_t bytes) {

@@ -93,21 +93,23 @@ Prepared Prepare(const Case& c) {
   return prepared;
 }
 
-/// `ways`: bit 0 heap, bit 1 heap in place, bits 2 and 3 the same for registered memory.
+/// `ways`: bit 0 heap, bit 1 heap in place, bits 2 and 3 the same for registered memory, 4 and 5
+/// for the heap on a host stream.
 void RunCase(const Case& c, unsigned ways, int rank, ncclComm_t communicator) {
   const Prepared prepared = Prepare(c);
   const auto r = static_cast<size_t>(rank);
-  for (unsigned way = 0; way < 4; ++way) {
+  constexpr Memory kMemories[] = {Memory::kHeap, Memory::kRegistered, Memory::kHeapOnStream};
+  for (unsigned way = 0; way < 6; ++way) {
     if ((ways >> way & 1) == 0) continue;
     const bool in_place = way % 2 == 1;
     if (in_place && IsPointToPoint(c.collective)) continue;
-    RunAndCheck(c, way < 2 ? Memory::kHeap : Memory::kRegistered, in_place, rank,
-                prepared.inputs[r], prepared.scalars[r], prepared.expected[r], communicator,
+    RunAndCheck(c, kMemories[way / 2], in_place, rank, prepared.inputs[r], prepared.scalars[r],
+                prepared.expected[r], communicator,
                 [&](const Bytes& got, const Bytes& expected) { return Matches(c, got, expected); });
   }
 }
 
-constexpr unsigned kAllWays = 0xf;
+constexpr unsigned kAllWays = 0x3f;
 
 // Sanitizers make all of this ten times slower, so they see less of it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -185,7 +187,7 @@ void RunAllCollectives(int rank, int ranks, ncclComm_t communicator) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{37}, size_t{9973}, kLarge}) {
       RunCase({static_cast<Collective>(collective), DataType::kInt32, ReduceOperator::kSum, ranks,
                static_cast<int>(count) % ranks, count},
-              count > 10000 ? 0x9 : kAllWays, rank, communicator);
+              count > 10000 ? 0x19 : kAllWays, rank, communicator);
       if (::testing::Test::HasFailure()) return;
     }
   }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "harmonaize.h"
 #include "tests/support/rank_runner.h"
 
 namespace harmonaize::testing {
@@ -38,7 +39,7 @@ InPlaceLayout LayoutOf(const Case& c, int rank) {
 GuardedBuffer::GuardedBuffer(Memory memory, size_t bytes, size_t element_bytes)
     : memory_(memory), size_(bytes) {
   const size_t total = bytes + 2 * kGuardBytes + element_bytes;
-  if (memory == Memory::kHeap) {
+  if (memory != Memory::kRegistered) {
     base_ = std::malloc(total);
   } else if (ncclMemAlloc(&base_, total) != ncclSuccess) {
     ADD_FAILURE() << "ncclMemAlloc: " << ncclGetLastError(nullptr);
@@ -50,7 +51,7 @@ GuardedBuffer::GuardedBuffer(Memory memory, size_t bytes, size_t element_bytes)
 }
 
 GuardedBuffer::~GuardedBuffer() {
-  if (memory_ == Memory::kHeap) {
+  if (memory_ != Memory::kRegistered) {
     std::free(base_);
   } else {
     EXPECT_NCCL(ncclMemFree(base_));
@@ -79,7 +80,9 @@ std::string Describe(const Case& c, Memory memory, bool in_place) {
   return fmt::format("{} {} {} {} ranks root {} count {} {} {}", CollectiveName(c.collective),
                      DataTypeName(c.type), ReduceOperatorName(c.op), c.ranks, c.root, c.count,
                      in_place ? "in place" : "out of place",
-                     memory == Memory::kHeap ? "heap" : "registered");
+                     memory == Memory::kRegistered ? "registered"
+                     : memory == Memory::kHeap     ? "heap"
+                                                   : "heap, on a stream");
 }
 
 ncclResult_t Call(const Case& c, const void* send, void* receive, ncclRedOp_t op, int rank,
@@ -135,8 +138,16 @@ void RunAndCheck(const Case& c, Memory memory, bool in_place, int rank, const By
   std::byte* receive_at = receive.data() + layout.receive_offset;
   if (!input.empty()) std::memcpy(send_at, input.data(), input.size());
 
-  EXPECT_EQ(Call(c, send_at, receive_at, op, rank, communicator, nullptr), ncclSuccess)
+  cudaStream_t stream = nullptr;
+  if (memory == Memory::kHeapOnStream) {
+    ASSERT_NCCL(hzStreamCreate(&stream));
+  }
+  EXPECT_EQ(Call(c, send_at, receive_at, op, rank, communicator, stream), ncclSuccess)
       << ncclGetLastError(communicator);
+  if (stream != nullptr) {
+    EXPECT_NCCL(hzStreamSynchronize(stream));
+    EXPECT_NCCL(hzStreamDestroy(stream));
+  }
   const Bytes got(receive_at, receive_at + expected.size());
   EXPECT_TRUE(matches ? matches(got, expected) : got == expected) << "wrong result";
   EXPECT_TRUE(send.GuardsIntact() && receive.GuardsIntact()) << "wrote outside of a buffer";

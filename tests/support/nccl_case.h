@@ -9,7 +9,9 @@
 
 namespace harmonaize::testing {
 
-enum class Memory { kHeap, kRegistered };
+/// kHeapOnStream: of the heap, and the call goes to a host stream of its own: who waits for a heap
+/// buffer may copy it, who does not leaves that to the daemon.
+enum class Memory { kHeap, kRegistered, kHeapOnStream };
 
 /// A buffer with guard bytes on both sides, at an address that is a multiple of the element size
 /// but of nothing larger.
