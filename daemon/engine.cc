@@ -27,6 +27,10 @@ constexpr int kLooksPerDoorbellCheck = 16;
 /// that could have happened, a system call among it, and so not one of Pacer's.
 constexpr int kCrowdedLooks = 1;
 
+/// For how long at most the engine does what workers could do before it looks round, beyond one
+/// unit.
+constexpr uint64_t kHelpNanoseconds = 20'000;
+
 /// A session in whose ring there was nothing for this long has to ring when it comes again. Until
 /// then every sleep of the engine costs two stores more, and every round a look.
 constexpr uint64_t kCoolNanoseconds = 10'000'000;
@@ -139,7 +143,7 @@ bool Engine::RunRound() {
   bool progress = loop_->RunPosted();
   progress |= PollRings();
   progress |= RunReady();
-  progress |= executor_->Help();
+  progress |= Help();
   progress |= CollectFinished();
   progress |= RunNetwork();
   progress |= RunReady();
@@ -231,6 +235,15 @@ bool Engine::RunReady() {
     ready_now_.swap(ready_);
     for (PostedOperation* part : ready_now_) part->member->communicator->OnReady(part);
     ready_now_.clear();
+  }
+  return true;
+}
+
+// A round of everything costs more than a small unit, and an operation may have many.
+bool Engine::Help() {
+  if (!executor_->Help()) return false;
+  const uint64_t until = MonotonicNanoseconds() + kHelpNanoseconds;
+  while (executor_->Help() && MonotonicNanoseconds() < until) {
   }
   return true;
 }

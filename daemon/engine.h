@@ -135,6 +135,7 @@ class Engine final : private ClusterEvents {
   bool PollRings();
   bool DrainRing(Session& session);
   bool RunReady();
+  bool Help();
   bool CollectFinished();
   bool RunNetwork();
   void OnMessage(transport::PeerId peer, const ClusterMessage& message) override;

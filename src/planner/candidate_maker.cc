@@ -167,6 +167,7 @@ Status CandidateMaker::Add(PlanSpec spec, const std::vector<PathUse>& uses) {
         left.push_back(PathUse::kEven);
       }
     }
+    candidate.footprint.ranks = static_cast<int>(planner_.problem().host_of_rank.size());
     planner_.candidates_.push_back(std::move(candidate));
   }
   return Status::Ok();

@@ -1,6 +1,7 @@
 #include "src/planner/cost_model.h"
 
 #include <algorithm>
+#include <map>
 
 namespace harmonaize {
 namespace {
@@ -60,9 +61,19 @@ void CountMemory(const Summary& summary, Footprint* footprint) {
 }
 
 void CountMessages(const Summary& summary, Footprint* footprint) {
-  for (const HostTraffic& host : summary.hosts) {
-    footprint->messages = std::max(footprint->messages, host.sent + host.received);
-    footprint->all_messages += host.sent + host.received;
+  std::map<int, Footprint::Messages> by_host;
+  for (const Load& load : summary.loads) {
+    const auto turns = static_cast<uint64_t>(load.latest - load.earliest) + 1;
+    for (const int host : {load.from_host, load.to_host}) {
+      by_host[host].blocks += load.blocks;
+      by_host[host].packets += std::min(load.blocks, turns);
+    }
+  }
+  for (const auto& [host, messages] : by_host) {
+    footprint->of_a_host.blocks = std::max(footprint->of_a_host.blocks, messages.blocks);
+    footprint->of_a_host.packets = std::max(footprint->of_a_host.packets, messages.packets);
+    footprint->of_all.blocks += messages.blocks;
+    footprint->of_all.packets += messages.packets;
   }
 }
 
@@ -105,14 +116,18 @@ double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts&
                  footprint.memory_blocks_per_message / costs.memory_bytes_per_second);
 }
 
-/// Of messages, or of the chunks of long ones.
+/// Of packets, or of the chunks of long messages.
 double HandlingOf(const Footprint& footprint, double block, int parts, const NetworkCosts& costs) {
-  const double chunks = std::max<double>(parts, block / static_cast<double>(costs.chunk_bytes));
-  const double of_a_host = static_cast<double>(footprint.messages) * chunks;
-  if (costs.shared_processors == 0) return of_a_host * costs.handling_seconds;
-  const double of_a_processor =
-      static_cast<double>(footprint.all_messages) * chunks / costs.shared_processors;
-  return std::max(of_a_host, of_a_processor) * costs.handling_seconds;
+  const double chunks = block / static_cast<double>(costs.chunk_bytes);
+  const auto handled = [&](const Footprint::Messages& messages) {
+    return std::max(static_cast<double>(messages.packets) * parts,
+                    static_cast<double>(messages.blocks) * chunks);
+  };
+  double most = handled(footprint.of_a_host);
+  if (costs.shared_processors > 0) {
+    most = std::max(most, handled(footprint.of_all) / costs.shared_processors);
+  }
+  return most * costs.handling_seconds;
 }
 
 /// The total, of the other terms. A link's credit shortens what goes over it, but never below what
@@ -177,6 +192,10 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
     prediction.fill = longest_row / static_cast<double>(footprint.draws.size());
   }
   prediction.latency = row * footprint.message_latency;
+  if (costs.shared_processors > 0) {
+    // Each asks for the operation, and is told of its end: as much work as a message.
+    prediction.latency += footprint.ranks * costs.handling_seconds / costs.shared_processors;
+  }
   prediction.memory =
       static_cast<double>(footprint.memory_blocks) * block / costs.memory_bytes_per_second;
   prediction.handling = HandlingOf(footprint, block, parts, costs);

@@ -46,7 +46,7 @@ struct SliceCut {
 struct Prediction {
   /// latency + the longest of network, memory, handling and row + fill, less the credit.
   double seconds = 0;
-  double latency = 0;   ///< Of messages that wait for each other.
+  double latency = 0;   ///< Of messages that wait for each other; on shared processors, of ranks.
   double network = 0;   ///< The busiest edge.
   double fill = 0;      ///< While the busiest edge has nothing to do: see docs/planning.md.
   double memory = 0;    ///< The busiest host's memory.
@@ -70,8 +70,15 @@ struct Footprint {
   /// Every pair of hosts that exchanges anything does so in each turn, equally much: nobody waits
   /// but for the message before.
   bool steady = false;
-  uint64_t messages = 0;      ///< Sent and received by the busiest host: blocks.
-  uint64_t all_messages = 0;  ///< Sent and received by all hosts.
+  /// Sent and received by the busiest host, and by all hosts together.
+  struct Messages {
+    uint64_t blocks = 0;
+    /// Blocks that one host can send to another at once go in one packet, if they are small.
+    uint64_t packets = 0;
+  };
+  Messages of_a_host = {};
+  Messages of_all = {};
+  int ranks = 0;
 
   struct Busy {
     int edge = -1;

@@ -1,5 +1,6 @@
 #include "src/transport/poller.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace harmonaize::transport {
@@ -31,6 +32,25 @@ void Poller::Remove(int fd, Handler* handler) {
     epoll_event& pending = batch_[static_cast<size_t>(i)];
     if (pending.data.ptr == handler) pending.data.ptr = nullptr;
   }
+  std::replace(running_later_.begin(), running_later_.end(), handler,
+               static_cast<Handler*>(nullptr));
+  later_.erase(std::remove(later_.begin(), later_.end(), handler), later_.end());
+}
+
+void Poller::Later(Handler* handler) {
+  if (std::find(later_.begin(), later_.end(), handler) == later_.end()) later_.push_back(handler);
+}
+
+int Poller::RunLater() {
+  running_later_.swap(later_);
+  int called = 0;
+  for (size_t i = 0; i < running_later_.size(); ++i) {
+    if (running_later_[i] == nullptr) continue;
+    running_later_[i]->OnLater();
+    ++called;
+  }
+  running_later_.clear();
+  return called;
 }
 
 int Poller::Poll() {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
@@ -19,6 +20,8 @@ class Poller {
    public:
     /// `events` are epoll's. May remove itself and others, and add.
     virtual void OnReady(uint32_t events) = 0;
+    /// What Later asked for.
+    virtual void OnLater() {}
 
    protected:
     ~Handler() = default;
@@ -34,6 +37,13 @@ class Poller {
   /// Calls the handlers of what is ready now, without waiting. How many there were.
   int Poll();
 
+  /// Has RunLater call OnLater of `handler`, once however often this is called before: what is
+  /// better done for many things at once. Handlers that wait for it are to be added.
+  void Later(Handler* handler);
+  /// Not of those that ask for it meanwhile. How many there were.
+  int RunLater();
+  bool has_later() const { return !later_.empty(); }
+
   int fd() const { return epoll_.get(); }
 
  private:
@@ -42,6 +52,8 @@ class Poller {
   FileDescriptor epoll_;
   std::array<epoll_event, 32> batch_{};
   int batch_size_ = 0;
+  std::vector<Handler*> later_;
+  std::vector<Handler*> running_later_;
 };
 
 }  // namespace harmonaize::transport

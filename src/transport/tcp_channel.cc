@@ -58,7 +58,8 @@ void TcpChannel::Fail(const std::string& reason) {
 void TcpChannel::Send(Request* send) {
   send->channel = this;
   sends_.PushBack(send);
-  Flush();
+  // Sends that are begun together go in one call, and small ones in one packet.
+  poller_->Later(this);
 }
 
 void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,

@@ -61,6 +61,7 @@ class TcpChannel final : public Channel, public Poller::Handler {
   void Close(const Status& status) override;
 
   void OnReady(uint32_t events) override;
+  void OnLater() override { Flush(); }
 
  private:
   enum Type : uint32_t { kEager = 1, kOffer, kClear, kBulk, kStop, kAbandon, kConsumed };

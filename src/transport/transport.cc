@@ -95,7 +95,10 @@ class TransportCore final : public Transport, public Poller::Handler {
 
   int Progress() override;
   int fd() const override { return poller_->fd(); }
-  bool Arm() override { return !board_.HasCompletions() && !links_.HasNews() && links_.ArmRails(); }
+  bool Arm() override {
+    return !poller_->has_later() && !board_.HasCompletions() && !links_.HasNews() &&
+           links_.ArmRails();
+  }
   TransportCounters counters() const override;
 
   void OnReady(uint32_t) override {
@@ -199,10 +202,11 @@ Result<std::unique_ptr<MemoryRegistration>> TransportCore::RegisterMemory(
 }
 
 int TransportCore::Progress() {
-  int done = poller_->Poll();
+  int done = poller_->RunLater() + poller_->Poll();
   const bool tick = std::exchange(tick_due_, false);
   done += links_.Progress(tick);
   done += board_.RunCompletions();
+  done += poller_->RunLater();
   // A timer that runs is looked after when it fires.
   if (tick || (done > 0 && timer_period_ns_ == 0)) SetTimer();
   return done;
