@@ -119,7 +119,7 @@ TEST_F(LaboratoryTest, ProbingWritesAFabricThatCanBeBuilt) {
     Up(fabric);
     const std::string inferred = folder_.path() + "/inferred.toml";
     const std::string measured = folder_.path() + "/measured.json";
-    ASSERT_EQ(Fabric({"probe", "--seconds", "0.1", "-o", inferred, "--measurements", measured}), 0)
+    ASSERT_EQ(Fabric({"probe", "--seconds", "0.05", "-o", inferred, "--measurements", measured}), 0)
         << said_;
     std::printf("%s\n%s", fabric, said_.c_str());
     EXPECT_NE(said_.find("\nconfidence "), std::string::npos) << said_;

@@ -29,8 +29,8 @@ if(HARMONAIZE_BUILD_PERF)
   add_test(NAME perf_compare_run
            COMMAND "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/compare" --series registered,heap,bound
                    --collectives all --ranks 1,3 --sizes 64,4000,100K --rounds 1 --iterations 10)
-  set_tests_properties(perf_compare_run PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION
-                                                               "failed;left out")
+  set_tests_properties(perf_compare_run PROPERTIES TIMEOUT 300 RESOURCE_LOCK compare
+                                                   FAIL_REGULAR_EXPRESSION "failed;left out")
 endif()
 if(HARMONAIZE_BUILD_PERF)
   harmonaize_unit_test(perf_simulator_test SOURCES perf_simulator_test.cc
