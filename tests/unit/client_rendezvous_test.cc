@@ -135,7 +135,7 @@ Outcome Race(int participants, uint64_t tickets, Habits habits) {
   return outcome;
 }
 
-constexpr uint64_t kTickets = kThreadSanitized ? 1500 : 20000;
+constexpr uint64_t kTickets = kSanitized ? 1500 : 20000;
 
 TEST(Rendezvous, WithoutTroubleEverythingGoesInline) {
   for (const int participants : {1, 2, 3}) {
