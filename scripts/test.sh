@@ -8,6 +8,10 @@
 #                                     many tests again, since many of them wait
 #     scripts/test.sh --no-install    leave the machine's packages alone
 #
+# release runs all tests in full. no-cuda runs those of which CUDA's headers make other programs; all
+# others are the same as in release. asan and tsan go through parts of what is large
+# (tests/support/sanitized.h), and tsan leaves out programs of one thread.
+#
 # Ends with the closing lines of ctest for each preset. Status 0 when everything passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -16,7 +16,7 @@ if(HARMONAIZE_BUILD_PERF)
     list(APPEND programs $<TARGET_FILE:${program}_loopback>)
   endforeach()
   add_test(NAME perf_loopback COMMAND "${CMAKE_CURRENT_LIST_DIR}/perf_loopback_test.py" ${programs})
-  set_tests_properties(perf_loopback PROPERTIES TIMEOUT 300)
+  set_tests_properties(perf_loopback PROPERTIES TIMEOUT 300 COST 10)
 
   harmonaize_unit_test(perf_peer_work_test SOURCES perf_peer_work_test.cc
                        LINKS harmonaize_perf_peer)
