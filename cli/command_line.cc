@@ -3,6 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+
 namespace harmonaize {
 
 std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* command_line) {
@@ -16,6 +20,25 @@ std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* comma
     (command_line->dashes ? command_line->tail : head).push_back(argument);
   }
   return head;
+}
+
+void AddSocketOption(CLI::App* command, std::string* socket) {
+  command->add_option("--socket", *socket,
+                      "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "
+                      "the system's)");
+}
+
+void Complain(const std::string& message) {
+  std::fprintf(stderr, "harmonaize: %s\n", message.c_str());
+}
+
+int Print(const Result<std::string>& text) {
+  if (!text.ok()) {
+    Complain(text.status().message());
+    return 1;
+  }
+  std::fputs(text->c_str(), stdout);
+  return 0;
 }
 
 void OpenStandardStreams() {

@@ -3,6 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "src/base/status.h"
+
+namespace CLI {
+class App;
+}
+
 namespace harmonaize {
 
 /// Exit statuses of the program itself; those below 125 are the ranks' own. The values are those of
@@ -25,6 +31,15 @@ struct CommandLine {
 /// The words before the first "--"; those after it go into `command_line->tail`. They belong to the
 /// program to run: the option parser must not see them.
 std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* command_line);
+
+/// Adds --socket to a subcommand that talks to the host's daemon.
+void AddSocketOption(CLI::App* command, std::string* socket);
+
+/// Writes "harmonaize: MESSAGE" to standard error.
+void Complain(const std::string& message);
+
+/// Prints a subcommand's text, or complains that there is none. The exit status.
+int Print(const Result<std::string>& text);
 
 /// Opens /dev/null at the numbers of standard streams that are closed: a launcher's pipes must not
 /// land there.

@@ -1,6 +1,5 @@
 #include "cli/explain_command.h"
 
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -69,16 +68,6 @@ Result<std::string> Explain(const ExplainOptions& options) {
   return options.json ? IndentJson(*document) : ExplainTable(*document);
 }
 
-int Show(const ExplainOptions& options) {
-  const Result<std::string> text = Explain(options);
-  if (!text.ok()) {
-    std::fprintf(stderr, "harmonaize: %s\n", text.status().message().c_str());
-    return 1;
-  }
-  std::fputs(text->c_str(), stdout);
-  return 0;
-}
-
 /// Replaces what the user wrote by the collective's name; "" or what is wrong with it.
 std::string CheckCollective(std::string& text) {
   const Result<Collective> collective = FindCollective(text);
@@ -102,10 +91,9 @@ void AddExplainCommand(CLI::App& app, CommandLine& command_line) {
       ->check(CLI::PositiveNumber)
       ->excludes(communicator);
   explain->add_flag("--json", options->json, "Print what the daemon says as JSON");
-  explain->add_option("--socket", options->socket,
-                      "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "
-                      "the system's)");
-  explain->callback([options, &command_line] { command_line.exit_status = Show(*options); });
+  AddSocketOption(explain, &options->socket);
+  explain->callback(
+      [options, &command_line] { command_line.exit_status = Print(Explain(*options)); });
 }
 
 }  // namespace harmonaize

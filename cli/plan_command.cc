@@ -1,6 +1,5 @@
 #include "cli/plan_command.h"
 
-#include <cstdio>
 #include <limits>
 #include <memory>
 #include <string>
@@ -83,16 +82,6 @@ Result<std::string> Plan(const PlanOptions& options) {
   return text;
 }
 
-int Show(const PlanOptions& options) {
-  const Result<std::string> text = Plan(options);
-  if (!text.ok()) {
-    std::fprintf(stderr, "harmonaize: %s\n", text.status().message().c_str());
-    return 1;
-  }
-  std::fputs(text->c_str(), stdout);
-  return 0;
-}
-
 }  // namespace
 
 void AddPlanCommand(CLI::App& app, CommandLine& command_line) {
@@ -104,7 +93,7 @@ void AddPlanCommand(CLI::App& app, CommandLine& command_line) {
   CLI::Option* json = plan->add_flag("--json", options->json, "Print everything as JSON");
   plan->add_flag("--show-steps", options->show_steps, "Print the steps of each choice")
       ->excludes(json);
-  plan->callback([options, &command_line] { command_line.exit_status = Show(*options); });
+  plan->callback([options, &command_line] { command_line.exit_status = Print(Plan(*options)); });
 }
 
 }  // namespace harmonaize

@@ -116,7 +116,7 @@ Status Probe(const ProbeCommandOptions& options) {
 int Show(const ProbeCommandOptions& options) {
   const Status status = Probe(options);
   if (status.ok()) return 0;
-  std::fprintf(stderr, "harmonaize: %s\n", status.message().c_str());
+  Complain(status.message());
   return 1;
 }
 
@@ -139,9 +139,7 @@ void AddProbeCommand(CLI::App& app, CommandLine& command_line) {
                    "How long each set of transfers runs (default: 0.16)")
       ->check(CLI::Range(kLeastProbeSeconds, kMostProbeSeconds));
   probe->add_flag("--json", options->json, "Print what was found as JSON; rates in bytes a second");
-  probe->add_option("--socket", options->socket,
-                    "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "
-                    "the system's)");
+  AddSocketOption(probe, &options->socket);
   probe->callback([options, &command_line] { command_line.exit_status = Show(*options); });
 }
 

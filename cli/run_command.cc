@@ -76,10 +76,6 @@ struct RunOptions {
   std::vector<std::string> command;
 };
 
-void Complain(const std::string& sentence) {
-  std::fprintf(stderr, "harmonaize: %s\n", sentence.c_str());
-}
-
 bool TakesColours(int fd) {
   const char* never = std::getenv("NO_COLOR");
   return ::isatty(fd) != 0 && (never == nullptr || *never == '\0');

@@ -1,6 +1,5 @@
 #include "cli/status_command.h"
 
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -31,16 +30,10 @@ struct StatusOptions {
   bool json = false;
 };
 
-int Show(const StatusOptions& options) {
+Result<std::string> DaemonsStatus(const StatusOptions& options) {
   const Result<std::string> document = FetchDaemonStatus(options.socket);
-  Result<std::string> text = document.status();
-  if (document.ok()) text = options.json ? IndentJson(*document) : StatusTable(*document);
-  if (!text.ok()) {
-    std::fprintf(stderr, "harmonaize: %s\n", text.status().message().c_str());
-    return 1;
-  }
-  std::fputs(text->c_str(), stdout);
-  return 0;
+  if (!document.ok()) return document;
+  return options.json ? IndentJson(*document) : StatusTable(*document);
 }
 
 }  // namespace
@@ -50,10 +43,9 @@ void AddStatusCommand(CLI::App& app, CommandLine& command_line) {
   auto options = std::make_shared<StatusOptions>();
   status->footer(kFooter);
   status->add_flag("--json", options->json, "Print what the daemon says as JSON");
-  status->add_option("--socket", options->socket,
-                     "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "
-                     "the system's)");
-  status->callback([options, &command_line] { command_line.exit_status = Show(*options); });
+  AddSocketOption(status, &options->socket);
+  status->callback(
+      [options, &command_line] { command_line.exit_status = Print(DaemonsStatus(*options)); });
 }
 
 }  // namespace harmonaize

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/inline_limits.h"
+#include "daemon/membership_requests.h"
 #include "src/ipc/inline_segment.h"
 
 namespace harmonaize::daemon {

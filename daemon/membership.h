@@ -25,9 +25,6 @@ namespace harmonaize::daemon {
 
 class Engine;
 
-/// More ranks than this in one communicator are a mistake, not a job.
-inline constexpr int kMaxRanks = 1 << 20;
-
 /// Who belongs to which communicator: ranks join, split, shrink, grow, leave and die here. What
 /// forms has a *home*, the daemon that made the unique id, or that the parent was formed at; ranks
 /// of other hosts apply there by way of their own daemon. Engine thread only.

@@ -4,8 +4,13 @@
 #     scripts/test.sh                 release, no-cuda, asan and tsan
 #     scripts/test.sh --quick         release only
 #     scripts/test.sh --preset NAME   only this preset; may be repeated
-#     scripts/test.sh --jobs N        compilers and tests at a time (default: as many as cores)
+#     scripts/test.sh --jobs N        compilers at a time (default: as many as cores), and half as
+#                                     many tests again, since many of them wait
 #     scripts/test.sh --no-install    leave the machine's packages alone
+#
+# release runs all tests in full. no-cuda runs those of which CUDA's headers make other programs; all
+# others are the same as in release. asan and tsan go through parts of what is large
+# (tests/support/sanitized.h), and tsan leaves out programs of one thread.
 #
 # Ends with the closing lines of ctest for each preset. Status 0 when everything passed.
 set -euo pipefail
@@ -79,7 +84,7 @@ test_preset() {
   [[ $preset == tsan ]] && runner=(without_address_randomization)
   say "$preset: tests"
   local status=0
-  "${runner[@]}" ctest --preset "$preset" -j "$jobs" >"$log" 2>&1 || status=$?
+  "${runner[@]}" ctest --preset "$preset" -j $((jobs + (jobs + 1) / 2)) >"$log" 2>&1 || status=$?
   if ((status != 0)); then
     grep -av -E '^ *Start +[0-9]+:|Passed +[0-9.]+ sec' "$log" || true
     failures+=("$preset: tests")

@@ -16,6 +16,7 @@
 
 #include "perf/fabric/complain.h"
 #include "perf/fabric/laboratory.h"
+#include "perf/fabric/name_option.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/traffic.h"
@@ -163,7 +164,7 @@ void AddDisturbCommand(CLI::App& app, CommandLine& command_line) {
   auto options = std::make_shared<Options>();
   const auto add = [&](const char* name, const char* help, Action action) {
     CLI::App* command = disturb->add_subcommand(name, help);
-    command->add_option("--name", options->name, "The laboratory, when several are up");
+    AddNameOption(command, &options->name);
     command->callback([options, action = std::move(action), &command_line] {
       Result<Laboratory> laboratory = Laboratory::Open(options->name);
       command_line.exit_status =

@@ -10,6 +10,7 @@
 #include "cli/launcher_signals.h"
 #include "perf/fabric/complain.h"
 #include "perf/fabric/laboratory.h"
+#include "perf/fabric/name_option.h"
 #include "perf/fabric/status.h"
 
 namespace harmonaize::fabric {
@@ -80,12 +81,12 @@ void AddLaboratoryCommands(CLI::App& app, CommandLine& command_line) {
   up->callback([options, &command_line] { command_line.exit_status = Finish(Up(*options)); });
 
   CLI::App* down = app.add_subcommand("down", "End all that runs in a laboratory, and remove it");
-  down->add_option("--name", options->name, "The laboratory, when several are up");
+  AddNameOption(down, &options->name);
   down->footer("Works on what is half made, and when nothing is there.");
   down->callback([options, &command_line] { command_line.exit_status = Finish(Down(*options)); });
 
   CLI::App* status = app.add_subcommand("status", "Hosts, links and what they carried");
-  status->add_option("--name", options->name, "The laboratory, when several are up");
+  AddNameOption(status, &options->name);
   status->add_flag("--json", options->json, "As JSON; rates in bytes a second");
   status->callback(
       [options, &command_line] { command_line.exit_status = Finish(ShowStatus(*options)); });

@@ -15,6 +15,7 @@
 #include "cli/text_table.h"
 #include "perf/fabric/complain.h"
 #include "perf/fabric/laboratory.h"
+#include "perf/fabric/name_option.h"
 #include "perf/fabric/traffic.h"
 #include "src/topology/fabric_routing.h"
 #include "src/topology/link_rate.h"
@@ -167,7 +168,7 @@ void AddMeasureCommands(CLI::App& app, CommandLine& command_line) {
       app.add_subcommand("measure", "One plain TCP transfer each way: what a link really carries");
   measure->add_option("A", options->a, "HOST or HOST:NIC")->required();
   measure->add_option("B", options->b, "HOST or HOST:NIC")->required();
-  measure->add_option("--name", options->name, "The laboratory, when several are up");
+  AddNameOption(measure, &options->name);
   CLI::Option* seconds =
       measure->add_option("--seconds", options->seconds, "How long each way (default: 2)")
           ->check(CLI::Range(0.1, 3600.0));
@@ -186,7 +187,7 @@ void AddMeasureCommands(CLI::App& app, CommandLine& command_line) {
 
   CLI::App* check =
       app.add_subcommand("check", "Connect each NIC to each other one, by every path");
-  check->add_option("--name", options->name, "The laboratory, when several are up");
+  AddNameOption(check, &options->name);
   check->callback(
       [options, &command_line] { command_line.exit_status = Finish(CheckAll(*options)); });
 }

@@ -11,6 +11,7 @@
 #include "cli/inference_report.h"
 #include "perf/fabric/complain.h"
 #include "perf/fabric/laboratory.h"
+#include "perf/fabric/name_option.h"
 #include "perf/fabric/probe_traffic.h"
 #include "src/topology/inference.h"
 
@@ -67,7 +68,7 @@ void AddProbeCommand(CLI::App& app, CommandLine& command_line) {
   auto options = std::make_shared<Options>();
   CLI::App* probe = app.add_subcommand(
       "probe", "Infer the fabric from what its hosts measure, and compare it with its file");
-  probe->add_option("--name", options->name, "The laboratory, when several are up");
+  AddNameOption(probe, &options->name);
   probe->add_option("-o,--output", options->output, "Write the inferred fabric to this file");
   probe->add_option("--measurements", options->measurements,
                     "Write what was measured to this file, as JSON");

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "perf/fabric/complain.h"
 #include "perf/fabric/host_daemons.h"
 #include "perf/fabric/laboratory.h"
+#include "perf/fabric/name_option.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/placement.h"
 #include "perf/fabric/roles.h"
@@ -161,31 +163,36 @@ Result<JobOptions> DescribeJob(const RunOptions& options, std::vector<std::strin
   return job;
 }
 
-Result<int> RunJob(const RunOptions& options, std::vector<std::string> command) {
+bool HasDaemons(const RunOptions& options) {
+  return options.daemon == "host";
+}
+
+/// Sets the stage, with daemons where they are wanted, and plays `act` there, which gives the exit
+/// status; a signal that comes before ends it with that signal's.
+Result<int> OnStage(const RunOptions& options,
+                    const std::function<Result<int>(Stage& stage)>& act) {
   const Result<std::unique_ptr<Stage>> set = SetStage(options);
   if (!set.ok()) return set.status();
   Stage& stage = **set;
-  const bool with_daemons = options.daemon == "host";
-  if (with_daemons) {
+  if (HasDaemons(options)) {
     const Status started = StartDaemons(options, &stage);
     if (started.code() == Code::kInProgress) return kSignalStatusBase + stage.daemons.ended_by();
     HZ_RETURN_IF_ERROR(started);
   }
+  return act(stage);
+}
+
+Result<int> RunJob(const RunOptions& options, const std::vector<std::string>& command,
+                   Stage& stage) {
   Result<JobOptions> job =
-      DescribeJob(options, std::move(command), stage, with_daemons ? &stage.daemons : nullptr);
+      DescribeJob(options, command, stage, HasDaemons(options) ? &stage.daemons : nullptr);
   if (!job.ok()) return job.status();
   const int exit_status = Job(std::move(*job), stage.signals, stage.guard, nullptr).Run();
   if (const Status stopped = stage.daemons.Stop(); !stopped.ok()) Complain(stopped);
   return exit_status;
 }
 
-Result<int> Serve(const RunOptions& options) {
-  const Result<std::unique_ptr<Stage>> set = SetStage(options);
-  if (!set.ok()) return set.status();
-  Stage& stage = **set;
-  const Status started = StartDaemons(options, &stage);
-  if (started.code() == Code::kInProgress) return kSignalStatusBase + stage.daemons.ended_by();
-  HZ_RETURN_IF_ERROR(started);
+Result<int> Serve(Stage& stage) {
   std::fprintf(stderr, "fabric: %zu daemons serve laboratory %s until SIGINT or SIGTERM\n",
                stage.daemons.started(), stage.laboratory.name().c_str());
   stage.daemons.Wait();
@@ -225,7 +232,7 @@ void AddExec(CLI::App& app, CommandLine& command_line) {
     std::string node;
   };
   auto options = std::make_shared<Options>();
-  exec->add_option("--name", options->name, "The laboratory, when several are up");
+  AddNameOption(exec, &options->name);
   exec->add_option("NODE", options->node, "The host or switch")->required();
   exec->footer(
       "Examples:\n"
@@ -244,7 +251,7 @@ void AddExec(CLI::App& app, CommandLine& command_line) {
 }
 
 void AddDaemonOptions(CLI::App* app, RunOptions* options) {
-  app->add_option("--name", options->name, "The laboratory, when several are up");
+  AddNameOption(app, &options->name);
   app->add_option("--daemon-config", options->daemon_config,
                   "Configuration (TOML) for every daemon")
       ->type_name("FILE");
@@ -287,10 +294,13 @@ void AddRun(CLI::App& app, CommandLine& command_line) {
         return;
       }
     }
-    command_line.exit_status =
-        command_line.tail.empty()
-            ? Finish(InvalidUsage("no program was given; see 'fabric run --help'"))
-            : Finish(RunJob(*options, command_line.tail), kLauncherFailedStatus);
+    if (command_line.tail.empty()) {
+      command_line.exit_status =
+          Finish(InvalidUsage("no program was given; see 'fabric run --help'"));
+      return;
+    }
+    const auto run_job = [&](Stage& stage) { return RunJob(*options, command_line.tail, stage); };
+    command_line.exit_status = Finish(OnStage(*options, run_job), kLauncherFailedStatus);
   });
 }
 
@@ -301,7 +311,7 @@ void AddServe(CLI::App& app, CommandLine& command_line) {
   AddDaemonOptions(serve, options.get());
   serve->add_option("--hosts", options->hosts, "Which hosts (default: all)")->delimiter(',');
   serve->callback([options, &command_line] {
-    command_line.exit_status = Finish(Serve(*options), kLauncherFailedStatus);
+    command_line.exit_status = Finish(OnStage(*options, Serve), kLauncherFailedStatus);
   });
 }
 

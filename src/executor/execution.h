@@ -14,11 +14,8 @@
 
 namespace harmonaize {
 
-/// One operation to execute: a host's program and the buffers it runs over. The spans are copied by
-/// Bind; the program is not, and must stay as it is until the execution has been taken back.
-struct Binding {
-  const HostProgram* program = nullptr;
-  int pieces = 1;  ///< Schedule::pieces.
+/// What an operation asks of the program that carries it out, on one host or on several.
+struct Operands {
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kSum;
   uint64_t count = 0;  ///< Elements of a unit, as in NCCL's call.
@@ -28,6 +25,13 @@ struct Binding {
   /// kPreMulSum: by rank, the scalar of its contribution, as numerics wants it.
   std::span<const uint64_t> scalars;
   uint64_t divisor = 1;  ///< kAvg.
+};
+
+/// One operation to execute: a host's program and the buffers it runs over. The spans are copied by
+/// Bind; the program is not, and must stay as it is until the execution has been taken back.
+struct Binding : Operands {
+  const HostProgram* program = nullptr;
+  int pieces = 1;  ///< Schedule::pieces.
   /// The owner promises to call Executor::Help until it returns false after Start: one thread less
   /// is woken then, and none at all for an operation of one unit. No effect with private buffers.
   bool helpable = false;

@@ -15,17 +15,10 @@
 
 namespace harmonaize {
 
-/// One operation of several hosts to carry out here. Buffers and scalars are as in Binding; those
-/// of ranks on other hosts are not looked at.
-struct NetworkBinding {
+/// One operation of several hosts to carry out here. Buffers and scalars of ranks on other hosts are
+/// not looked at.
+struct NetworkBinding : Operands {
   const NetworkProgram* program = nullptr;
-  DataType type = DataType::kFloat32;
-  ReduceOperator op = ReduceOperator::kSum;
-  uint64_t count = 0;  ///< Elements of a unit, as in NCCL's call.
-  std::span<const Buffer> inputs;
-  std::span<const Buffer> outputs;
-  std::span<const uint64_t> scalars;
-  uint64_t divisor = 1;
   uint64_t operation = 0;  ///< Of the names of its messages.
   uint32_t check = 0;      ///< Of these, too.
   /// How much of a block goes through the program at a time. Alike on all hosts.

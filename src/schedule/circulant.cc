@@ -1,8 +1,6 @@
 #include "src/schedule/circulant.h"
 
-#include <utility>
-
-#include "src/schedule/forest.h"
+#include "src/schedule/trees_to_hosts.h"
 
 namespace harmonaize {
 namespace {
@@ -22,8 +20,9 @@ std::vector<int> Skips(int hosts) {
   return skips;
 }
 
-Tree TreeTo(const std::vector<int>& order, const std::vector<int>& skips, int root) {
+Tree TreeTo(const std::vector<int>& order, int root) {
   const int hosts = static_cast<int>(order.size());
+  const std::vector<int> skips = Skips(hosts);
   const auto at = [&](int place) {
     return order[static_cast<size_t>((place % hosts + hosts) % hosts)];
   };
@@ -38,35 +37,11 @@ Tree TreeTo(const std::vector<int>& order, const std::vector<int>& skips, int ro
 }  // namespace
 
 OutlineResult MakeCirculant(const Problem& problem, const std::vector<int>& order, int pieces) {
-  HZ_RETURN_IF_ERROR(CheckProblem(problem));
-  const HostPlacement placement(problem.host_of_rank);
-  const Result<std::vector<int>> positions = placement.PositionsOf(order);
-  if (!positions.ok()) return positions.status();
-  const bool all_reduce = problem.collective == Collective::kAllReduce;
-  if (!all_reduce && problem.collective != Collective::kAllGather &&
-      problem.collective != Collective::kReduceScatter) {
-    return NotCarriedOut("the circulant algorithm", problem.collective);
-  }
-  const int hosts = placement.hosts();
-  const int64_t per_unit = int64_t{pieces} * (all_reduce ? hosts : 1);
-  HZ_RETURN_IF_ERROR(CheckPieces(problem, per_unit));
-  Forest forest;
-  forest.pieces = static_cast<int>(per_unit);
-  const std::vector<int> skips = Skips(hosts);
-  std::vector<int> tree_of_host(positions->size());
-  for (int root = 0; root < hosts; ++root) {
-    tree_of_host[static_cast<size_t>((*positions)[static_cast<size_t>(root)])] = root;
-    forest.trees.push_back(TreeTo(*positions, skips, root));
-  }
-  if (all_reduce) {
-    for (int piece = 0; piece < forest.pieces; ++piece) {
-      forest.flows.push_back(
-          FlowOfPiece(problem.collective, piece, piece % hosts, piece % hosts, 0));
-    }
-  } else {
-    forest.flows = FlowsByRank(problem, placement, pieces, tree_of_host);
-  }
-  return MakeForestOutline("circulant", problem, std::move(forest));
+  return MakeTreesToHosts(problem, order, pieces,
+                          {.name = "circulant",
+                           .in_sentence = "the circulant algorithm",
+                           .all_reduce_roots = [](int hosts) { return hosts; },
+                           .tree_to = TreeTo});
 }
 
 }  // namespace harmonaize

@@ -33,22 +33,18 @@
 #include "src/base/clock.h"
 #include "tests/support/cluster.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::testing {
 namespace {
 
 using std::chrono::milliseconds;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double kPromisedSeconds = 30;
-constexpr char kRanksConfig[] = "[ranks]\nformation_timeout_seconds = 10\n";
-constexpr int kDefaultRounds = 12;
-#else
-constexpr double kPromisedSeconds = 3;
+constexpr double kPromisedSeconds = kSanitized ? 30 : 3;
 // For a rank that dies before it has asked to join.
-constexpr char kRanksConfig[] = "[ranks]\nformation_timeout_seconds = 2\n";
-constexpr int kDefaultRounds = 40;
-#endif
+constexpr const char* kRanksConfig = kSanitized ? "[ranks]\nformation_timeout_seconds = 5\n"
+                                                : "[ranks]\nformation_timeout_seconds = 1.5\n";
+constexpr int kDefaultRounds = kSanitized ? 12 : 40;
 
 int Rounds() {
   const char* given = std::getenv("HARMONAIZE_TEST_ROUNDS");
@@ -361,8 +357,8 @@ TEST(HostsKill, TheOthersAreToldAndNothingPilesUp) {
   DaemonProcess& witness = cluster.daemon(3);
   std::this_thread::sleep_for(milliseconds(300));
   const int descriptors = witness.OpenDescriptors();
-  [[maybe_unused]] const int mappings = witness.Mappings();
-  [[maybe_unused]] const long resident = witness.ResidentKilobytes();
+  const int mappings = witness.Mappings();
+  const long resident = witness.ResidentKilobytes();
   const int rounds = Rounds();
   for (int number = 0; number < rounds && !::testing::Test::HasFailure(); ++number) {
     Play(&cluster, MakeRound(kWarmUp + number, &random), &texts);
@@ -374,10 +370,10 @@ TEST(HostsKill, TheOthersAreToldAndNothingPilesUp) {
   const nlohmann::json transport = TransportOf(witness);
   EXPECT_EQ(transport.at("arrivals_waiting"), 0) << transport;
   EXPECT_EQ(transport.at("requests_under_way"), 0) << transport;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LE(witness.Mappings(), mappings + 30);
-  EXPECT_LE(witness.ResidentKilobytes(), resident + 16384 + rounds);
-#endif
+  if (!kSanitized) {
+    EXPECT_LE(witness.Mappings(), mappings + 30);
+    EXPECT_LE(witness.ResidentKilobytes(), resident + 16384 + rounds);
+  }
   for (int host = 0; host < cluster.hosts(); ++host) logs.push_back(cluster.daemon(host).Log());
   EXPECT_NE(texts.all().find("(its own socket)"), std::string::npos) << "were logs collected?";
   ExpectNothingTold(texts.all(), &cluster, logs);
@@ -404,7 +400,7 @@ TEST(HostsKill, ADaemonThatFallsSilentIsTakenForDead) {
     std::this_thread::sleep_for(milliseconds(300));
     moment->killed_ns = MonotonicNanoseconds();
     kill(cluster.daemon(silent).pid(), SIGSTOP);
-    std::this_thread::sleep_for(milliseconds(2500));
+    std::this_thread::sleep_for(milliseconds(1700));
     kill(cluster.daemon(silent).pid(), SIGCONT);
     const std::vector<int> statuses = ranks.Wait();
     for (size_t rank = 0; rank < statuses.size(); ++rank) {

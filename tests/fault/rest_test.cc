@@ -10,6 +10,7 @@
 
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -31,16 +32,14 @@ void ConnectMany(int sessions) {
 }
 
 TEST(Rest, UsesNoProcessorTime) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own thread works now and then";
   DaemonProcess daemon;
   ConnectMany(4);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  [[maybe_unused]] const long before = daemon.ProcessorTicks();
+  const long before = daemon.ProcessorTicks();
   std::this_thread::sleep_for(std::chrono::seconds(3));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // 300 ticks pass in this time; one may fall to an accounting tick that hits by chance. (A
-  // sanitizer's own thread works now and then.)
+  // 300 ticks pass in this time; one may fall to an accounting tick that hits by chance.
   EXPECT_LE(daemon.ProcessorTicks() - before, 1);
-#endif
 }
 
 TEST(Rest, TwoHundredSessionsLeaveNothing) {
@@ -48,20 +47,18 @@ TEST(Rest, TwoHundredSessionsLeaveNothing) {
   const int descriptors = daemon.OpenDescriptors();
   ConnectMany(200);
   EXPECT_TRUE(daemon.SettlesTo(descriptors));
-  [[maybe_unused]] const int mappings = daemon.Mappings();
-  [[maybe_unused]] const long resident = daemon.ResidentKilobytes();
+  const int mappings = daemon.Mappings();
+  const long resident = daemon.ResidentKilobytes();
   for (int again = 0; again < 3; ++again) {
     ConnectMany(200);
     EXPECT_TRUE(daemon.SettlesTo(descriptors));
   }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (kSanitized) return;  // they keep freed memory for a while
   // The allocator may split or merge a few of its own.
   EXPECT_LE(daemon.Mappings(), mappings + 20);
-  // A sanitizer keeps freed memory for a while. Without one, how many of the 200 are there at once
-  // differs from time to time, and with it what the allocator holds: up to 90 KiB for each. 600
-  // that left theirs behind would be more than that.
+  // How many of the 200 are there at once differs from time to time, and with it what the allocator
+  // holds: up to 90 KiB for each. 600 that left theirs behind would be more than that.
   EXPECT_LE(daemon.ResidentKilobytes(), resident + 32768);
-#endif
 }
 
 /// The daemon's descriptors once it has let go of those who have just left.
@@ -79,9 +76,7 @@ int DescriptorsAtRest(const DaemonProcess& daemon) {
 // Out of descriptors the daemon turns tenants away, neither hangs nor spins, and serves again
 // later.
 TEST(Rest, TurnsTenantsAwayWithoutDescriptors) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer needs descriptors of its own for its checks";
-#endif
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors of its own for its checks";
   DaemonProcess daemon;
   rlimit limit{};
   ASSERT_EQ(prlimit(daemon.pid(), RLIMIT_NOFILE, nullptr, &limit), 0);

@@ -1,16 +1,18 @@
-// Every collective x type x operator x {in place, out of place} x memory x ranks x counts, against
-// the scalar reference, through a daemon.
+// Every collective x type x operator x {in place, out of place} x memory x ranks, over many counts,
+// against the scalar reference, through a daemon.
 
 #include <gtest/gtest.h>
 
 #include <barrier>
 #include <cstdlib>
+#include <iterator>
 #include <vector>
 
 #include "tests/support/daemon_process.h"
 #include "tests/support/nccl_case.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/reference.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -23,46 +25,20 @@ class CollectivesTest : public ::testing::TestWithParam<int> {
 };
 DaemonProcess* CollectivesTest::daemon_ = nullptr;
 
-/// One case with its data and its reference, made once for all ranks.
-struct Prepared {
-  std::vector<Bytes> inputs;
-  std::vector<uint64_t> scalars;
-  std::vector<Bytes> expected;
+struct PlannedCase {
+  Case c;
+  unsigned ways = kAllWays;
 };
 
-Prepared Prepare(const Case& c) {
-  Prepared prepared;
-  for (int rank = 0; rank < c.ranks; ++rank) {
-    const BufferBlocks blocks = BlocksOf(c.collective, c.ranks, rank, c.root);
-    const size_t elements = c.count * (IsPointToPoint(c.collective) ? 1 : blocks.send);
-    const auto seed = static_cast<uint64_t>(rank) * 131 + c.count;
-    prepared.inputs.push_back(MakeData(c.type, elements, seed));
-    prepared.scalars.push_back(MakeScalar(c.type, seed));
-  }
-  prepared.expected = Reference(c, prepared.inputs, prepared.scalars);
-  return prepared;
-}
-
-/// Whether NCCL defines the operation in place for this rank.
-bool HasInPlaceForm(const Case& c) {
-  return !IsPointToPoint(c.collective);
-}
-
-void RunCases(int ranks, const std::vector<Case>& cases) {
+/// The data of a case and its reference are made once for all ranks.
+void RunCases(int ranks, const std::vector<PlannedCase>& cases) {
   std::barrier together(ranks);
-  Prepared prepared;
+  PreparedCase prepared;
   RunAsThreads(ranks, [&](int rank, ncclComm_t communicator) {
-    for (const Case& c : cases) {
-      if (rank == 0) prepared = Prepare(c);
+    for (const PlannedCase& planned : cases) {
+      if (rank == 0) prepared = Prepare(planned.c);
       together.arrive_and_wait();
-      const auto r = static_cast<size_t>(rank);
-      for (const Memory memory : {Memory::kHeap, Memory::kRegistered}) {
-        for (const bool in_place : {false, true}) {
-          if (in_place && !HasInPlaceForm(c)) continue;
-          RunAndCheck(c, memory, in_place, rank, prepared.inputs[r], prepared.scalars[r],
-                      prepared.expected[r], communicator);
-        }
-      }
+      RunInWays(prepared, planned.ways, rank, communicator);
       together.arrive_and_wait();
     }
   });
@@ -78,17 +54,21 @@ std::vector<ReduceOperator> OperatorsOf(Collective collective) {
 // it in others, so that heap buffers go both ways.
 constexpr size_t kCounts[] = {0, 1, 37, 1031, 9973};
 
+// Each combination of collective, type and operator has every count over the numbers of ranks, and
+// each combination of collective, count and ranks has many types and operators;
+// numerics_reduce_test has all types with all operators at all lengths.
 TEST_P(CollectivesTest, EveryTypeAndOperator) {
   const int ranks = GetParam();
-  std::vector<Case> cases;
+  std::vector<PlannedCase> cases;
+  auto number = static_cast<size_t>(ranks);
   for (int collective = 0; collective < kCollectiveCount - 1; ++collective) {
     for (int type = 0; type < kDataTypeCount; ++type) {
       for (const ReduceOperator op : OperatorsOf(static_cast<Collective>(collective))) {
-        for (const size_t count : kCounts) {
-          const int root = static_cast<int>(count) % ranks;
-          cases.push_back({static_cast<Collective>(collective), static_cast<DataType>(type), op,
-                           ranks, root, count});
-        }
+        const size_t count = kCounts[++number % std::size(kCounts)];
+        const unsigned half = number % 2 == 0 ? kHalfOfTheWays : kOtherHalfOfTheWays;
+        cases.push_back({{static_cast<Collective>(collective), static_cast<DataType>(type), op,
+                          ranks, static_cast<int>(number) % ranks, count},
+                         kSanitized ? half : kAllWays});
       }
     }
   }
@@ -97,11 +77,11 @@ TEST_P(CollectivesTest, EveryTypeAndOperator) {
 
 TEST_P(CollectivesTest, EveryRoot) {
   const int ranks = GetParam();
-  std::vector<Case> cases;
+  std::vector<PlannedCase> cases;
   for (const Collective collective :
        {Collective::kReduce, Collective::kBroadcast, Collective::kGather, Collective::kScatter}) {
     for (int root = 0; root < ranks; ++root) {
-      cases.push_back({collective, DataType::kInt32, ReduceOperator::kSum, ranks, root, 301});
+      cases.push_back({{collective, DataType::kInt32, ReduceOperator::kSum, ranks, root, 301}});
     }
   }
   RunCases(ranks, cases);
@@ -109,10 +89,14 @@ TEST_P(CollectivesTest, EveryRoot) {
 
 TEST_P(CollectivesTest, LargeEnoughForAllWorkers) {
   const int ranks = GetParam();
-  std::vector<Case> cases;
+  std::vector<PlannedCase> cases;
   for (int collective = 0; collective < kCollectiveCount - 1; ++collective) {
-    cases.push_back({static_cast<Collective>(collective), DataType::kFloat32, ReduceOperator::kSum,
-                     ranks, ranks - 1, (size_t{1} << 20) / static_cast<size_t>(ranks) + 3});
+    cases.push_back(
+        {{static_cast<Collective>(collective), DataType::kFloat32, ReduceOperator::kSum, ranks,
+          ranks - 1, (size_t{1} << (kSanitized ? 18 : 20)) / static_cast<size_t>(ranks) + 3},
+         !kSanitized           ? kAllWays
+         : collective % 2 == 0 ? kHalfOfTheWays
+                               : kOtherHalfOfTheWays});
   }
   RunCases(ranks, cases);
 }

@@ -15,6 +15,7 @@ FABRICS = os.path.abspath(sys.argv.pop(2))
 PROGRAMS = os.path.abspath(sys.argv.pop(1))
 SKIPPED = 77
 TWO_HOSTS = os.path.join(FABRICS, "two-hosts.toml")
+ONE_RACK = os.path.join(FABRICS, "one-rack.toml")
 NAME = f"cf{os.getpid()}"
 PEERS = ["openmpi", "gloo"]
 
@@ -100,6 +101,47 @@ class CompareFabric(unittest.TestCase):
         self.assertEqual(len(results), 9)
         for one in results:
             self.assertEqual(len(one["times_us"].get("harmonaize", [])), 1, said)
+
+    def test_ours_across_two_hosts(self):
+        size = 64 << 10
+        status, said = self.run_it("--hosts", "host0:2,host1:1", "--series",
+                                   "harmonaize,static-ring,fixed-ring,bound", "--collectives",
+                                   "all_reduce,broadcast", "--sizes", f"8,{size}")
+        self.assertEqual(status, 0, said)
+        record = self.record()
+        self.assertEqual(record["fabric"]["host_of_rank"], ["host0", "host0", "host1"])
+        self.assertEqual(record["series"], ["harmonaize", "static-ring", "fixed-ring", "bound"])
+        self.assertEqual([(one["collective"], one["size"]) for one in record["results"]],
+                         [("all_reduce", 8), ("all_reduce", size), ("broadcast", 8),
+                          ("broadcast", size)])
+        for one in record["results"]:
+            self.assertEqual(one["errors"], {}, said)
+            # A ring is no plan of a broadcast.
+            rings = ["fixed-ring"] if one["collective"] == "all_reduce" else []
+            ours = ["harmonaize", "static-ring", *rings]
+            self.assertEqual({name for name, times in one["times_us"].items() if times},
+                             {*ours, "bound"}, said)
+            for name in ours:
+                self.assertGreater(one["times_us"][name][0], 0, said)
+                self.assertEqual(one["iterations"][name], 5, said)
+            for name in ours if one["size"] == size else ():
+                # Into each host that lacks it, once at least.
+                hosts = 2 if one["collective"] == "all_reduce" else 1
+                self.assertGreaterEqual(one["traffic"][name], 0.9 * hosts * size, said)
+
+    def test_ours_in_one_rack(self):
+        status, said = self.run_it("--fabric", ONE_RACK, "--series", "harmonaize",
+                                   "--collectives", "all", "--sizes", "64K", "--buffers",
+                                   "registered")
+        self.assertEqual(status, 0, said)
+        record = self.record()
+        self.assertEqual(record["fabric"]["host_of_rank"], ["host0", "host1", "host2", "host3"])
+        self.assertEqual(record["fabric"]["buffers"], "registered")
+        self.assertEqual(len(record["results"]), 9)
+        for one in record["results"]:
+            self.assertEqual(one["errors"], {}, said)
+            self.assertEqual(len(one["times_us"]["harmonaize"]), 1, said)
+            self.assertGreater(one["traffic"]["harmonaize"], 0, said)
 
     def test_a_laboratory_that_is_up_stays(self):
         self.assertEqual(fabric("up", TWO_HOSTS, "--name", NAME).returncode, 0)

@@ -1,6 +1,7 @@
 // How communicators that span hosts come, change, fail and go: what communicators_test.cc and
 // errors_test.cc prove of one host.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -20,6 +21,7 @@
 #include "harmonaize.h"
 #include "tests/support/cluster.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -75,11 +77,18 @@ void ExpectAllEndWell(HostedRanks* ranks) {
   }
 }
 
-constexpr char kImpatient[] = "[ranks]\nlate_after_seconds = 0.2\nformation_timeout_seconds = 3\n";
+constexpr double kFormationTimeoutSeconds = kSanitized ? 3 : 1.5;
+// Enough after late_after_seconds for the report to have come.
+constexpr milliseconds kLate(kSanitized ? 1200 : 600);
+
+std::string Impatient() {
+  return fmt::format("[ranks]\nlate_after_seconds = 0.2\nformation_timeout_seconds = {}\n",
+                     kFormationTimeoutSeconds);
+}
 
 class HostsTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { cluster_ = new TestCluster(4, kImpatient); }
+  static void SetUpTestSuite() { cluster_ = new TestCluster(4, Impatient()); }
   static void TearDownTestSuite() {
     delete cluster_;
     cluster_ = nullptr;
@@ -592,7 +601,7 @@ TEST_F(HostsTest, ALateRankIsReportedWhileTheOthersWait) {
   for (const int late : {0, 1, 2}) {
     RunOnHosts(cluster_, {0, 1, 1}, [late](int rank, ncclComm_t world) {
       EXPECT_EQ(CountRanks(world), 3);
-      if (rank == late) std::this_thread::sleep_for(milliseconds(1200));
+      if (rank == late) std::this_thread::sleep_for(kLate);
       EXPECT_EQ(AllReduce(world, 8), ncclSuccess);
       if (rank == late) return;
       EXPECT_MENTIONS(world, "AllReduce #1 has waited");
@@ -648,7 +657,7 @@ TEST_F(HostsTest, ALateSenderIsReported) {
   RunOnHosts(cluster_, {0, 1}, [](int rank, ncclComm_t world) {
     int value = 5;
     if (rank == 0) {
-      std::this_thread::sleep_for(milliseconds(900));
+      std::this_thread::sleep_for(kLate);
       EXPECT_NCCL(ncclSend(&value, 1, ncclInt, 1, world, nullptr));
     } else {
       EXPECT_NCCL(ncclRecv(&value, 1, ncclInt, 0, world, nullptr));
@@ -749,7 +758,7 @@ TEST_F(HostsTest, AMillionMissingRanksAreNotAllNamed) {
     }
     EXPECT_NCCL(ncclCommInitRank(&communicator, 2, healthy_id, rank));
     const auto start = steady_clock::now();
-    while (SecondsSince(start) < 4) {
+    while (SecondsSince(start) < kFormationTimeoutSeconds + 1) {
       EXPECT_EQ(CountRanks(communicator), 2) << ncclGetLastError(communicator);
       if (::testing::Test::HasFailure()) break;
       std::this_thread::sleep_for(milliseconds(20));
@@ -837,7 +846,7 @@ TEST_F(HostsTest, AnIdServesOnce) {
 // Daemons that are not there
 
 TEST(HostsWithoutADaemon, IdsOfARestartedOrLostDaemonAreRefused) {
-  TestCluster cluster(2, kImpatient);
+  TestCluster cluster(2, Impatient());
   HostedRanks ranks(&cluster, {0, 1});
   ranks.Start([&](int rank) {
     const ncclUniqueId id = ranks.ShareId(0, rank == 0);

@@ -20,6 +20,7 @@
 #include "tests/support/random_programme.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/reference.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -74,55 +75,16 @@ bool Matches(const Case& c, const Bytes& got, const Bytes& expected) {
   return true;
 }
 
-struct Prepared {
-  std::vector<Bytes> inputs;
-  std::vector<uint64_t> scalars;
-  std::vector<Bytes> expected;
-};
-
-Prepared Prepare(const Case& c) {
-  Prepared prepared;
-  for (int r = 0; r < c.ranks; ++r) {
-    const BufferBlocks blocks = BlocksOf(c.collective, c.ranks, r, c.root);
-    const size_t elements = c.count * (IsPointToPoint(c.collective) ? 1 : blocks.send);
-    const auto seed = static_cast<uint64_t>(r) * 131 + c.count;
-    prepared.inputs.push_back(MakeData(c.type, elements, seed));
-    prepared.scalars.push_back(MakeScalar(c.type, seed));
-  }
-  prepared.expected = Reference(c, prepared.inputs, prepared.scalars);
-  return prepared;
-}
-
-/// `ways`: bit 0 heap, bit 1 heap in place, bits 2 and 3 the same for registered memory, 4 and 5
-/// for the heap on a host stream.
 void RunCase(const Case& c, unsigned ways, int rank, ncclComm_t communicator) {
-  const Prepared prepared = Prepare(c);
-  const auto r = static_cast<size_t>(rank);
-  constexpr Memory kMemories[] = {Memory::kHeap, Memory::kRegistered, Memory::kHeapOnStream};
-  for (unsigned way = 0; way < 6; ++way) {
-    if ((ways >> way & 1) == 0) continue;
-    const bool in_place = way % 2 == 1;
-    if (in_place && IsPointToPoint(c.collective)) continue;
-    RunAndCheck(c, kMemories[way / 2], in_place, rank, prepared.inputs[r], prepared.scalars[r],
-                prepared.expected[r], communicator,
-                [&](const Bytes& got, const Bytes& expected) { return Matches(c, got, expected); });
-  }
+  RunInWays(Prepare(c), ways, rank, communicator,
+            [&](const Bytes& got, const Bytes& expected) { return Matches(c, got, expected); });
 }
 
-constexpr unsigned kAllWays = 0x3f;
-
-// Sanitizers make all of this ten times slower, so they see less of it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kLarge = 40009;
-constexpr size_t kLargeForced = 9001;
-constexpr unsigned kEveryNth = 3;
-constexpr int kRandomOperations = 150;
-#else
-constexpr size_t kLarge = 300007;
-constexpr size_t kLargeForced = 70001;
-constexpr unsigned kEveryNth = 1;
-constexpr int kRandomOperations = 600;
-#endif
+constexpr size_t kLarge = kSanitized ? 40009 : 300007;
+constexpr size_t kLargeForced = kSanitized ? 9001 : 70001;
+// Of the combinations of collective, type and operator.
+constexpr unsigned kEveryNth = kSanitized ? 3 : 1;
+constexpr int kRandomOperations = kSanitized ? 150 : 600;
 
 // ---------------------------------------------------------------------------------------------
 // Every type and operator
@@ -168,7 +130,7 @@ TEST_P(EveryTypeAndOperator, IsRight) {
           ++number;
           if (number % kEveryNth != 0) continue;
           const size_t count = kCounts[number / kEveryNth % 3];
-          const unsigned ways = number / kEveryNth % 2 == 0 ? 0x9 : 0x6;
+          const unsigned ways = number / kEveryNth % 2 == 0 ? kHalfOfTheWays : kOtherHalfOfTheWays;
           RunCase({static_cast<Collective>(collective), static_cast<DataType>(type),
                    static_cast<ReduceOperator>(op), ranks, static_cast<int>(number) % ranks, count},
                   ways, rank, communicator);
@@ -187,7 +149,8 @@ void RunAllCollectives(int rank, int ranks, ncclComm_t communicator) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{37}, size_t{9973}, kLarge}) {
       RunCase({static_cast<Collective>(collective), DataType::kInt32, ReduceOperator::kSum, ranks,
                static_cast<int>(count) % ranks, count},
-              count > 10000 ? 0x19 : kAllWays, rank, communicator);
+              kStreamBeside | kStreamInPlace | (count > 10000 ? kHalfOfTheWays : kAllWays), rank,
+              communicator);
       if (::testing::Test::HasFailure()) return;
     }
   }
@@ -280,10 +243,11 @@ TEST_P(ForcedAlgorithm, IsUsedAndRight) {
                       "", "", /*keep_logs=*/true);
   RunOnHosts(&cluster, {0, 0, 1, 2, 3, 1}, [&](int rank, ncclComm_t communicator) {
     for (const Collective collective : forced.collectives) {
+      // Both halves of the ways, and the first again with more than one slice.
       for (const size_t count : {size_t{1}, size_t{41}, kLargeForced}) {
         RunCase({collective, DataType::kInt32, ReduceOperator::kSum, 6,
                  static_cast<int>(count + 2) % 6, count},
-                count > 1000 ? 0x9 : kAllWays, rank, communicator);
+                count == 41 ? kOtherHalfOfTheWays : kHalfOfTheWays, rank, communicator);
       }
     }
   });

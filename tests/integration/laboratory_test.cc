@@ -102,7 +102,7 @@ TEST_F(LaboratoryTest, EveryShippedFabricConnectsAllItsHosts) {
     EXPECT_EQ(Fabric({"check", "--name", name_}), 0) << said_;
     EXPECT_EQ(said_,
               fmt::format("{} connections between NICs came about, 0 did not\n", connections));
-    EXPECT_EQ(Fabric({"measure", "host0", "host1", "--seconds", "0.3"}), 0) << said_;
+    EXPECT_EQ(Fabric({"measure", "host0", "host1", "--seconds", "0.1"}), 0) << said_;
     std::printf("%s\n%s", fabric, said_.c_str());
     EXPECT_EQ(Fabric({"status", "--json"}), 0) << said_;
     EXPECT_EQ(Fabric({"down"}), 0) << said_;
@@ -119,7 +119,8 @@ TEST_F(LaboratoryTest, ProbingWritesAFabricThatCanBeBuilt) {
     Up(fabric);
     const std::string inferred = folder_.path() + "/inferred.toml";
     const std::string measured = folder_.path() + "/measured.json";
-    ASSERT_EQ(Fabric({"probe", "-o", inferred, "--measurements", measured}), 0) << said_;
+    ASSERT_EQ(Fabric({"probe", "--seconds", "0.05", "-o", inferred, "--measurements", measured}), 0)
+        << said_;
     std::printf("%s\n%s", fabric, said_.c_str());
     EXPECT_NE(said_.find("\nconfidence "), std::string::npos) << said_;
     EXPECT_EQ(Fabric({"down"}), 0) << said_;
@@ -387,8 +388,9 @@ TEST_F(LaboratoryTest, UpRefusesASecondOfTheSameName) {
 
 TEST_F(LaboratoryTest, NothingIsLeftOfAnUpThatWasKilled) {
   std::mt19937 random(std::random_device{}());
+  constexpr int kRounds = 24;
   int killed = 0;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < kRounds; ++i) {
     const Environment environment = Environment::OfThisProcess();
     Launched up({"up", Shipped("three-racks-unequal"), "--name", name_}, FABRIC_PROGRAM,
                 &environment);
@@ -403,7 +405,7 @@ TEST_F(LaboratoryTest, NothingIsLeftOfAnUpThatWasKilled) {
     EXPECT_EQ(Fabric({"down", "--name", name_}), 0) << said_;
     ExpectNothingLeft();
   }
-  std::printf("%d of 40 were killed before they ended\n", killed);
+  std::printf("%d of %d were killed before they ended\n", killed, kRounds);
 }
 
 TEST(LaboratoryPrivileges, LackOfThemIsSaid) {

@@ -1,7 +1,7 @@
-// A thousand random operations, in random groups, on random communicators, every result checked;
-// once with ranks as threads and once as processes. All ranks derive the same programme from one
-// seed, which is printed when something fails. The ranks go by the daemon's steering, then change
-// between the inline path and the daemon at random, each rank on its own, and come late at random.
+// Many random operations, in random groups, on random communicators, every result checked; once
+// with ranks as threads and once as processes. All ranks derive the same programme from one seed,
+// which is printed when something fails. The ranks go by the daemon's steering, then change between
+// the inline path and the daemon at random, each rank on its own, and come late at random.
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,12 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/random_programme.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::testing {
 namespace {
+
+constexpr int kOperations = kSanitized ? 300 : 1000;
 
 /// HARMONAIZE_INLINE.
 class RandomOperations : public ::testing::TestWithParam<const char*> {};
@@ -24,7 +27,7 @@ class RandomOperations : public ::testing::TestWithParam<const char*> {};
 TEST_P(RandomOperations, RanksAsProcesses) {
   DaemonProcess daemon;
   SCOPED_TRACE("HARMONAIZE_TEST_SEED=" + std::to_string(ProgrammeSeed()));
-  const Programme programme = MakeProgramme({.seed = ProgrammeSeed()});
+  const Programme programme = MakeProgramme({.seed = ProgrammeSeed(), .operations = kOperations});
   const std::vector<int> statuses = RunAsProcesses(kProgrammeRanks, [&](int rank) {
     setenv("HARMONAIZE_INLINE", GetParam(), 1);
     ncclComm_t world;
@@ -38,7 +41,8 @@ TEST_P(RandomOperations, RanksAsProcesses) {
 TEST_P(RandomOperations, RanksAsThreads) {
   DaemonProcess daemon;
   SCOPED_TRACE("HARMONAIZE_TEST_SEED=" + std::to_string(ProgrammeSeed()));
-  const Programme programme = MakeProgramme({.seed = ProgrammeSeed() + 1});
+  const Programme programme =
+      MakeProgramme({.seed = ProgrammeSeed() + 1, .operations = kOperations});
   const std::vector<int> statuses = RunAsProcesses(1, [&](int) {
     setenv("HARMONAIZE_INLINE", GetParam(), 1);
     RunAsThreads(kProgrammeRanks,

@@ -36,6 +36,19 @@ InPlaceLayout LayoutOf(const Case& c, int rank) {
 
 }  // namespace
 
+PreparedCase Prepare(const Case& c) {
+  PreparedCase prepared{c, {}, {}, {}};
+  for (int rank = 0; rank < c.ranks; ++rank) {
+    const BufferBlocks blocks = BlocksOf(c.collective, c.ranks, rank, c.root);
+    const size_t elements = c.count * (IsPointToPoint(c.collective) ? 1 : blocks.send);
+    const auto seed = static_cast<uint64_t>(rank) * 131 + c.count;
+    prepared.inputs.push_back(MakeData(c.type, elements, seed));
+    prepared.scalars.push_back(MakeScalar(c.type, seed));
+  }
+  prepared.expected = Reference(c, prepared.inputs, prepared.scalars);
+  return prepared;
+}
+
 GuardedBuffer::GuardedBuffer(Memory memory, size_t bytes, size_t element_bytes)
     : memory_(memory), size_(bytes) {
   const size_t total = bytes + 2 * kGuardBytes + element_bytes;
@@ -156,6 +169,21 @@ void RunAndCheck(const Case& c, Memory memory, bool in_place, int rank, const By
   }
   if (c.op == ReduceOperator::kPreMulSum) {
     EXPECT_NCCL(ncclRedOpDestroy(op, communicator));
+  }
+}
+
+void RunInWays(const PreparedCase& prepared, unsigned ways, int rank, ncclComm_t communicator,
+               const std::function<bool(const Bytes&, const Bytes&)>& matches) {
+  const auto r = static_cast<size_t>(rank);
+  for (unsigned way = kHeapBeside; way <= kStreamInPlace; way <<= 1) {
+    if ((ways & way) == 0) continue;
+    const bool in_place = (way & (kHeapInPlace | kRegisteredInPlace | kStreamInPlace)) != 0;
+    if (in_place && IsPointToPoint(prepared.c.collective)) continue;
+    const Memory memory = way >= kStreamBeside       ? Memory::kHeapOnStream
+                          : way >= kRegisteredBeside ? Memory::kRegistered
+                                                     : Memory::kHeap;
+    RunAndCheck(prepared.c, memory, in_place, rank, prepared.inputs[r], prepared.scalars[r],
+                prepared.expected[r], communicator, matches);
   }
 }
 

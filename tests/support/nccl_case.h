@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "nccl.h"
 #include "tests/support/reference.h"
@@ -47,6 +48,34 @@ ncclResult_t Call(const Case& collective, const void* send, void* receive, ncclR
 void RunAndCheck(const Case& collective, Memory memory, bool in_place, int rank, const Bytes& input,
                  uint64_t scalar, const Bytes& expected, ncclComm_t communicator,
                  const std::function<bool(const Bytes& got, const Bytes& expected)>& matches = {});
+
+/// A case with its data and what each rank is to end with.
+struct PreparedCase {
+  Case c;
+  std::vector<Bytes> inputs;      // by rank
+  std::vector<uint64_t> scalars;  // by rank
+  std::vector<Bytes> expected;    // by rank
+};
+PreparedCase Prepare(const Case& c);
+
+/// The ways to run a case, as bits.
+enum Ways : unsigned {
+  kHeapBeside = 1,  // send and receive buffers apart
+  kHeapInPlace = 2,
+  kRegisteredBeside = 4,
+  kRegisteredInPlace = 8,
+  kAllWays = 15,
+  // From the heap, on a host stream.
+  kStreamBeside = 16,
+  kStreamInPlace = 32,
+  // Two of them, with every memory and every placement once.
+  kHalfOfTheWays = kHeapBeside | kRegisteredInPlace,
+  kOtherHalfOfTheWays = kHeapInPlace | kRegisteredBeside,
+};
+
+/// RunAndCheck in each of the `ways` that NCCL defines for the collective.
+void RunInWays(const PreparedCase& prepared, unsigned ways, int rank, ncclComm_t communicator,
+               const std::function<bool(const Bytes& got, const Bytes& expected)>& matches = {});
 
 /// "AllReduce float32 sum 3 ranks root 0 count 17 in place heap".
 std::string Describe(const Case& collective, Memory memory, bool in_place);

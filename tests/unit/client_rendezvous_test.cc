@@ -11,6 +11,7 @@
 
 #include "src/base/asymmetric_fence.h"
 #include "src/client/rendezvous.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize {
 namespace {
@@ -134,11 +135,7 @@ Outcome Race(int participants, uint64_t tickets, Habits habits) {
   return outcome;
 }
 
-#if defined(__SANITIZE_THREAD__)
-constexpr uint64_t kTickets = 4000;
-#else
-constexpr uint64_t kTickets = 20000;
-#endif
+constexpr uint64_t kTickets = kSanitized ? 1500 : 20000;
 
 TEST(Rendezvous, WithoutTroubleEverythingGoesInline) {
   for (const int participants : {1, 2, 3}) {

@@ -8,6 +8,8 @@ harmonaize_unit_test(
 target_compile_definitions(executor_test
                            PRIVATE FABRICS_FOLDER="${PROJECT_SOURCE_DIR}/perf/fabric/fabrics")
 
+set_tests_properties(executor_test PROPERTIES COST 15)
+
 # A program of its own, because it replaces operator new.
 harmonaize_unit_test(
   executor_allocation_test

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "tests/unit/executor_testing.h"
 
 namespace harmonaize {
@@ -215,7 +216,7 @@ TEST(ExecutorConcurrency, HelpRunsAlonePromisedWork) {
 
 // However large the work: one worker beside an owner that helps, where there are two processors.
 TEST(ExecutorConcurrency, WakesNoMoreWorkersThanThereAreProcessors) {
-  constexpr uint64_t kTimes = 200;
+  constexpr uint64_t kTimes = kSanitized ? 30 : 200;
   Executor::Options options;
   options.workers = 8;
   options.processors = 2;
@@ -240,7 +241,7 @@ TEST(ExecutorConcurrency, NobodyIsWokenWhileOneLooksForWork) {
   TestExecutor executor(std::move(options));
   CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
   Execution execution;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < (kSanitized ? 20 : 100); ++i) {
     run.Fill(i);
     ASSERT_TRUE(run.Bind(execution, executor->machine()).ok());
     executor->Start(&execution);

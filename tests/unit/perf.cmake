@@ -16,7 +16,7 @@ if(HARMONAIZE_BUILD_PERF)
     list(APPEND programs $<TARGET_FILE:${program}_loopback>)
   endforeach()
   add_test(NAME perf_loopback COMMAND "${CMAKE_CURRENT_LIST_DIR}/perf_loopback_test.py" ${programs})
-  set_tests_properties(perf_loopback PROPERTIES TIMEOUT 300)
+  set_tests_properties(perf_loopback PROPERTIES TIMEOUT 300 COST 10)
 
   harmonaize_unit_test(perf_peer_work_test SOURCES perf_peer_work_test.cc
                        LINKS harmonaize_perf_peer)
@@ -29,8 +29,8 @@ if(HARMONAIZE_BUILD_PERF)
   add_test(NAME perf_compare_run
            COMMAND "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/compare" --series registered,heap,bound
                    --collectives all --ranks 1,3 --sizes 64,4000,100K --rounds 1 --iterations 10)
-  set_tests_properties(perf_compare_run PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION
-                                                               "failed;left out")
+  set_tests_properties(perf_compare_run PROPERTIES TIMEOUT 300 RESOURCE_LOCK compare
+                                                   FAIL_REGULAR_EXPRESSION "failed;left out")
 endif()
 if(HARMONAIZE_BUILD_PERF)
   harmonaize_unit_test(perf_simulator_test SOURCES perf_simulator_test.cc

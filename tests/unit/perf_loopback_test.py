@@ -34,9 +34,11 @@ def rows(result):
 
 def check_right(program, quick):
     sweep = ["-n", "2", "-w", "1", "-m", "2"]
-    for ranks in (["-t", "3", "-p", "1"], ["-g", "3"], ["-t", "2", "-g", "2", "-r", "all"], []):
+    # All operators once, and then the one that uses all that there is.
+    for ranks, operators in ((["-t", "3", "-p", "1"], "all"), (["-g", "3"], "mulsum"),
+                             (["-t", "2", "-g", "2", "-r", "all"], "mulsum"), ([], "mulsum")):
         result = run(program, *ranks, *sweep, "-b", "0", "-e", "2048", "-i", "1000", "-d", "all",
-                     "-o", "all")
+                     "-o", operators)
         expect(result.returncode == 0, "a right result was refused", result)
         expect("Out of bounds values : 0 OK" in result.stdout, "no footer", result)
         expect(len(rows(result)) >= 12 * 3, "rows are missing", result)

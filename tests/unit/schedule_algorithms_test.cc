@@ -5,6 +5,7 @@
 
 #include "src/schedule/algorithms.h"
 #include "src/schedule/check.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/schedule_testing.h"
 
 namespace harmonaize {

@@ -10,6 +10,7 @@
 #include "src/schedule/algorithms.h"
 #include "src/schedule/check.h"
 #include "src/schedule/one_host.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/schedule_interpreter.h"
 #include "tests/unit/schedule_programs.h"
 #include "tests/unit/schedule_testing.h"

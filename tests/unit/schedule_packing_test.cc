@@ -8,6 +8,7 @@
 #include "src/schedule/cut_bound.h"
 #include "src/schedule/packed_trees.h"
 #include "src/schedule/ring.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/schedule_fabrics.h"
 #include "tests/unit/schedule_testing.h"
 

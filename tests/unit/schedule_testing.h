@@ -28,11 +28,4 @@ std::vector<int> SomeOrder(const std::vector<int>& host_of_rank, int seed);
 /// program of each host by itself is that of the schedule.
 void ExpectSound(const Outline& outline, int runs);
 
-/// Smaller bounds under sanitizers, which take ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-
 }  // namespace harmonaize

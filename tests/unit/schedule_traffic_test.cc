@@ -12,6 +12,7 @@
 #include "src/schedule/rank_order.h"
 #include "src/schedule/ring.h"
 #include "src/schedule/rooted_tree.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/schedule_testing.h"
 
 namespace harmonaize {

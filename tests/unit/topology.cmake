@@ -1,5 +1,5 @@
 harmonaize_unit_test(
-  topology_test
+  topology_test SINGLE_THREADED
   SOURCES topology_fabric_file_test.cc
           topology_fluid_network.cc
           topology_host_test.cc

@@ -1,0 +1,118 @@
+// Who keeps others waiting, and what waits.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "daemon/cluster/remote_pairs.h"
+#include "daemon/cluster/span.h"
+#include "daemon/communicator.h"
+#include "daemon/operation_text.h"
+#include "daemon/session.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+
+void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice) {
+  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, notice);
+  for (PostedOperation* part : waiting) {
+    if (part != nullptr) part->member->slot->notice.Set(notice);
+  }
+}
+
+void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  ReportLateCollective(now_ns, late_after_ns);
+  ReportLatePairs(now_ns, late_after_ns);
+  if (span_ == nullptr) return;
+  TellSlow(now_ns);
+  span_->ReportLate(now_ns, late_after_ns);
+}
+
+void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {
+  if (window_.empty() || window_.front() == nullptr) return;
+  MatchedOperation& operation = *window_.front();
+  const uint64_t age = now_ns - std::min(now_ns, operation.first_arrival_ns);
+  if (age < late_after_ns || now_ns < operation.next_report_ns) return;
+  std::vector<std::string> missing;
+  const PostedOperation* witness = nullptr;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (IsRemote(rank)) continue;
+    const PostedOperation* part = operation.parts[place_of_rank_[static_cast<size_t>(rank)]];
+    if (part != nullptr) witness = part;
+    if (part == nullptr || !part->ready) missing.push_back(DescribeRank(rank));
+  }
+  if (missing.empty()) return;              // all of this host are here
+  operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
+  Notify(operation.parts, fmt::format("{} has waited {:.1f} s for {}",
+                                      NameOf(witness->descriptor, witness->member->rank),
+                                      static_cast<double>(age) * 1e-9, fmt::join(missing, ", ")));
+}
+
+void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {
+  for (auto& [key, pair] : pairs_) {
+    const bool sender_waits = !pair.sends.empty();
+    const auto& half = sender_waits ? pair.sends : pair.receives;
+    if (half.empty()) continue;
+    ReportLatePart(half.front(), &pair.next_report_ns, now_ns, late_after_ns);
+  }
+  if (remote_pairs_ == nullptr) return;
+  remote_pairs_->ForEachWaiting([&](PostedOperation* part) {
+    ReportLatePart(part, &part->next_report_ns, now_ns, late_after_ns);
+  });
+}
+
+void Communicator::ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
+                                  uint64_t late_after_ns) {
+  const uint64_t age = now_ns - std::min(now_ns, part->arrived_ns);
+  if (age < late_after_ns || now_ns < *next_report_ns) return;
+  *next_report_ns = now_ns + age;
+  Notify({part},
+         fmt::format("{} has waited {:.1f} s for {}", NameOf(part->descriptor, part->member->rank),
+                     static_cast<double>(age) * 1e-9, DescribeRank(part->descriptor.root)));
+}
+
+std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
+  std::vector<WaitingOperation> waiting;
+  for (const MatchedOperation* operation : window_) {
+    if (operation == nullptr) continue;
+    WaitingOperation entry;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      if (IsRemote(rank)) continue;
+      const PostedOperation* part = operation->parts[place_of_rank_[static_cast<size_t>(rank)]];
+      if (part != nullptr) entry.operation = NameOf(part->descriptor, rank);
+      if (part == nullptr || !part->ready) entry.missing_ranks.push_back(rank);
+    }
+    entry.for_seconds =
+        static_cast<double>(now_ns - std::min(now_ns, operation->first_arrival_ns)) * 1e-9;
+    waiting.push_back(std::move(entry));
+  }
+  for (const auto& [key, pair] : pairs_) {
+    for (const auto* half : {&pair.sends, &pair.receives}) {
+      for (const PostedOperation* part : *half) {
+        waiting.push_back({NameOf(part->descriptor, part->member->rank),
+                           static_cast<double>(now_ns - std::min(now_ns, part->arrived_ns)) * 1e-9,
+                           {part->descriptor.root}});
+      }
+    }
+  }
+  if (remote_pairs_ == nullptr) return waiting;
+  for (const std::vector<MatchedOperation*>* some : {&in_flight_, &held_}) {
+    for (const MatchedOperation* operation : *some) {
+      if (operation->late_ranks.empty()) continue;
+      const PostedOperation& first = *operation->parts.front();
+      waiting.push_back(
+          {NameOf(first.descriptor, first.member->rank),
+           static_cast<double>(now_ns - std::min(now_ns, operation->first_arrival_ns)) * 1e-9,
+           operation->late_ranks});
+    }
+  }
+  remote_pairs_->ForEachWaiting([&](const PostedOperation* part) {
+    waiting.push_back({NameOf(part->descriptor, part->member->rank),
+                       static_cast<double>(now_ns - std::min(now_ns, part->arrived_ns)) * 1e-9,
+                       {part->descriptor.root}});
+  });
+  return waiting;
+}
+
+}  // namespace harmonaize::daemon

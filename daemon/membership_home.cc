@@ -1,0 +1,271 @@
+// What a home does: takes applications, and makes communicators of those that have all come.
+
+#include <algorithm>
+
+#include "daemon/cluster/span.h"
+#include "daemon/engine.h"
+#include "daemon/membership.h"
+#include "daemon/membership_requests.h"
+#include "daemon/rank_list.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+
+// ---------------------------------------------------------------------------------------------
+// Applications
+
+Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent) {
+  switch (request.kind) {
+    case ApplyMessage::kJoin: return ApplyToJoin(request, std::move(applicant));
+    case ApplyMessage::kJoinGrowth: return ApplyToJoinGrowth(request, std::move(applicant));
+    default: break;
+  }
+  if (parent == nullptr) return InvalidUsage("the communicator is gone");
+  if (parent->tenant().user != request.user) {
+    return InvalidUsage("the communicator belongs to another user");
+  }
+  if (request.rank < 0 || request.rank >= parent->ranks()) {
+    return InvalidArgument("rank {} is not in a communicator of {} ranks", request.rank,
+                           parent->ranks());
+  }
+  switch (request.kind) {
+    case ApplyMessage::kSplit: return ApplyToSplit(request, std::move(applicant), *parent);
+    case ApplyMessage::kShrink: return ApplyToShrink(request, std::move(applicant), *parent);
+    case ApplyMessage::kGrow: return ApplyToGrow(request, std::move(applicant), *parent);
+    default: return InvalidUsage("a rank applies for what does not exist");
+  }
+}
+
+Status Membership::TakePlace(const MeetingKey& key, size_t place, Applicant applicant) {
+  Meeting& meeting = meetings_.at(key);
+  Formation& formation = *meeting.formation;
+  HZ_RETURN_IF_ERROR(formation.Take(place, std::move(applicant)));
+  if (formation.complete()) {
+    const Meeting concluded = std::move(meeting);
+    meetings_.erase(key);
+    engine_->DropWaiting(1);
+    const Status status = concluded.conclude(*concluded.formation);
+    if (!status.ok()) FailFormation(*concluded.formation, status);
+  }
+  return Status::Ok();
+}
+
+Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant) {
+  const Result<UniqueId> id = IdOf(request);
+  if (!id.ok()) return id.status();
+  HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, 0));
+  MeetingKey key{MeetingKey::Kind::kSecretId, *id};
+  if (id->kind == UniqueId::Kind::kNamed) {
+    key.kind = MeetingKey::Kind::kNamedId;
+    key.tenant = request.user;
+  } else {
+    HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user));
+  }
+  Meeting& meeting = meetings_[key];
+  if (meeting.formation == nullptr) {
+    meeting.formation = std::make_unique<Formation>(
+        "ncclCommInitRank", request.name, engine_->TenantOf(request.user),
+        static_cast<size_t>(request.ranks), MonotonicNanoseconds());
+    meeting.conclude = [this, id = *id](Formation& formation) {
+      issued_.erase(id);  // an id serves once
+      return ConcludeOne(formation);
+    };
+    engine_->AddWaiting();
+  }
+  if (meeting.formation->places() != static_cast<size_t>(request.ranks)) {
+    return InvalidUsage("rank {} asks for a communicator of {} ranks, others for one of {}",
+                        request.rank, request.ranks, meeting.formation->places());
+  }
+  return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
+}
+
+Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant,
+                                Communicator& parent) {
+  if (parent.state() == Communicator::State::kBroken) return parent.failure();
+  const MeetingKey key{MeetingKey::Kind::kSplit, {}, 0, parent.id(), request.round};
+  const auto places = static_cast<size_t>(parent.ranks());
+  const auto begun = meetings_.find(key);
+  for (size_t rank = 0; rank < places; ++rank) {
+    // A rank that gets nothing may have called, and left, already.
+    const bool called = begun != meetings_.end() && begun->second.formation->taken(rank);
+    if (!called && parent.HasLeft(static_cast<int>(rank))) {
+      return RemoteError("rank {} has left the communicator, so it cannot be split", rank);
+    }
+  }
+  Meeting& meeting = meetings_[key];
+  if (meeting.formation == nullptr) {
+    meeting.formation = std::make_unique<Formation>(
+        "ncclCommSplit", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        places, MonotonicNanoseconds());
+    auto calls = std::make_shared<std::vector<SplitCall>>(places);
+    meeting.split_calls = calls;
+    meeting.conclude = [this, calls](Formation& formation) {
+      return ConcludeSplit(formation, *calls);
+    };
+    engine_->AddWaiting();
+  }
+  const auto place = static_cast<size_t>(request.rank);
+  (*meeting.split_calls)[place] = {request.takes_part, request.color, request.key};
+  if (!request.takes_part) applicant = {};
+  return TakePlace(key, place, std::move(applicant));
+}
+
+Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applicant,
+                                 Communicator& parent) {
+  const std::vector<int>& excluded = request.excluded;
+  if (!excluded.empty() && excluded.back() >= parent.ranks()) {
+    return InvalidArgument("ncclCommShrink cannot exclude rank {} of {}", excluded.back(),
+                           parent.ranks());
+  }
+  for (int rank = 0; rank < parent.ranks(); ++rank) {
+    if (parent.HasLeft(rank) && !std::binary_search(excluded.begin(), excluded.end(), rank)) {
+      return RemoteError("rank {} has left the communicator: exclude it from the shrink as well",
+                         rank);
+    }
+  }
+  const MeetingKey key{MeetingKey::Kind::kShrink, {}, 0, parent.id(), 0};
+  Meeting& meeting = meetings_[key];
+  if (meeting.formation == nullptr) {
+    meeting.formation = std::make_unique<Formation>(
+        "ncclCommShrink", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        static_cast<size_t>(parent.ranks()), MonotonicNanoseconds());
+    meeting.excluded = excluded;
+    for (const int rank : excluded) meeting.formation->Excuse(static_cast<size_t>(rank));
+    meeting.conclude = [this](Formation& formation) { return ConcludeOne(formation); };
+    engine_->AddWaiting();
+  }
+  if (meeting.excluded != excluded) {
+    const Status why =
+        InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
+                     request.rank, RankList(excluded), RankList(meeting.excluded));
+    FailMeeting(key, why);
+    return why;
+  }
+  return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
+}
+
+Result<Membership::Meeting*> Membership::GrowthOf(Communicator& parent,
+                                                  const ApplyMessage& request) {
+  if (parent.state() != Communicator::State::kReady) return parent.failure();
+  if (request.ranks <= parent.ranks() || request.ranks > kMaxRanks) {
+    return InvalidArgument("ncclCommGrow to {} ranks: it must be more than the {} there are",
+                           request.ranks, parent.ranks());
+  }
+  Meeting& meeting = meetings_[{MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0}];
+  if (meeting.formation == nullptr) {
+    meeting.formation = std::make_unique<Formation>(
+        "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        static_cast<size_t>(request.ranks), MonotonicNanoseconds());
+    meeting.conclude = [this, id = parent.id()](Formation& formation) {
+      std::erase_if(issued_, [id](const auto& issued) { return issued.second.parent == id; });
+      return ConcludeOne(formation);
+    };
+    engine_->AddWaiting();
+  }
+  if (meeting.formation->places() != static_cast<size_t>(request.ranks)) {
+    return InvalidUsage("a rank asks ncclCommGrow for {} ranks, others for {}", request.ranks,
+                        meeting.formation->places());
+  }
+  return &meeting;
+}
+
+Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
+                               Communicator& parent) {
+  const Result<Meeting*> growth = GrowthOf(parent, request);
+  if (!growth.ok()) return growth.status();
+  return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0},
+                   static_cast<size_t>(request.rank), std::move(applicant));
+}
+
+Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant) {
+  const Result<UniqueId> id = IdOf(request);
+  if (!id.ok()) return id.status();
+  HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user));
+  Communicator* parent = FindById(issued_.at(*id).parent);
+  if (parent == nullptr) {
+    return InvalidUsage(
+        "the unique id does not come from ncclCommGetUniqueId, or the communicator that it was "
+        "made for is gone");
+  }
+  HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, parent->ranks()));
+  const Result<Meeting*> growth = GrowthOf(*parent, request);
+  if (!growth.ok()) return growth.status();
+  return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent->id(), 0},
+                   static_cast<size_t>(request.rank), std::move(applicant));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Concluding
+
+Status Membership::ConcludeOne(Formation& formation) {
+  // Excused places are gaps that a shrink closes.
+  std::vector<Applicant> ranks;
+  for (const auto& [place, applicant] : formation.taken()) {
+    if (applicant.gets_communicator()) ranks.push_back(applicant);
+  }
+  return MakeCommunicator(formation, ranks);
+}
+
+Status Membership::ConcludeSplit(Formation& formation, const std::vector<SplitCall>& calls) {
+  std::map<int, std::vector<size_t>> colors;
+  for (size_t rank = 0; rank < calls.size(); ++rank) {
+    if (calls[rank].has_color) colors[calls[rank].color].push_back(rank);
+  }
+  for (auto& [color, ranks] : colors) {
+    // Equal keys keep the parent's order, as in MPI_Comm_split.
+    std::stable_sort(ranks.begin(), ranks.end(),
+                     [&](size_t a, size_t b) { return calls[a].key < calls[b].key; });
+    std::vector<Applicant> applicants;
+    for (const size_t rank : ranks) applicants.push_back(formation.applicant(rank));
+    HZ_RETURN_IF_ERROR(MakeCommunicator(formation, applicants));
+  }
+  return Status::Ok();
+}
+
+Status Membership::MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks) {
+  std::vector<Member*> members;
+  for (const Applicant& rank : ranks) members.push_back(rank.member);
+  const bool all_here =
+      std::all_of(ranks.begin(), ranks.end(), [](const Applicant& rank) { return rank.peer == 0; });
+  Tenant& tenant = formation.tenant();
+  std::optional<Roster> roster;
+  if (!all_here) roster = MakeRoster(ranks);
+  // A home of ranks that are all on one other host would have nothing to do.
+  const bool kept = all_here || roster->hosts() > 1;
+  if (kept) {
+    HZ_RETURN_IF_ERROR(
+        Charge(tenant, "communicators", &tenant.communicators, 1, config_.quota.communicators));
+  }
+  if (!all_here) TellFormed(*roster, ranks, formation.name());
+  if (kept) AddCommunicator(formation.name(), &tenant, std::move(members), std::move(roster));
+  return Status::Ok();
+}
+
+Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenant,
+                                          std::vector<Member*> members,
+                                          std::optional<Roster> roster) {
+  communicators_.push_back(std::make_unique<Communicator>(engine_, next_communicator_++, name,
+                                                          tenant, members, std::move(roster)));
+  Communicator* communicator = communicators_.back().get();
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    Member* member = members[rank];
+    if (member == nullptr) continue;
+    member->formation = nullptr;
+    member->ticket = 0;
+    member->communicator = communicator;
+    member->rank = static_cast<int>(rank);
+    member->slot->rank.store(member->rank, std::memory_order_relaxed);
+    member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
+    const bool across_hosts = communicator->span() != nullptr;
+    member->slot->staged_bytes.store(across_hosts ? kCopyAcrossHostsBytes : 0,
+                                     std::memory_order_relaxed);
+    member->SetState(MemberState::kReady);
+  }
+  const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
+  Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks on {} host{}",
+      communicator->id(), name, tenant->name, members.size(), hosts, hosts == 1 ? "" : "s");
+  return communicator;
+}
+
+}  // namespace harmonaize::daemon
