@@ -122,14 +122,18 @@ TransferSet ProbeSets::From(const std::vector<int>& senders,
   TransferSet set;
   const bool all = senders.size() * receivers.size() <= kMostTransfers;
   const size_t each = all ? receivers.size() : std::min(receivers.size(), kReceivers);
-  const auto pairs = static_cast<int>(senders.size() * each);
-  const int connections = std::clamp(kConnectionsOfAll / pairs, 1, kConnectionsOfTransfer);
   for (size_t s = 0; s < senders.size(); ++s) {
     for (size_t i = 0; i < each; ++i) {
       const int to = receivers[(s * each + i) % receivers.size()];
-      if (to != senders[s]) Add(senders[s], to, connections, &set);
+      if (to != senders[s]) Add(senders[s], to, 1, &set);
     }
   }
+  if (set.empty()) return set;
+  // Planes are networks of their own.
+  const auto transfers = static_cast<int>(set.size() / planes_.size());
+  const int connections =
+      std::clamp(kConnectionsOfAll / std::max(1, transfers), 1, kConnectionsOfTransfer);
+  for (TransferRequest& one : set) one.connections = connections;
   return set;
 }
 
