@@ -33,9 +33,11 @@ those are the ones with which it has had communicators since it started. The dae
 leads, and need not be among them. Each daemon opens its NICs' addresses to the others, at ports that
 the kernel chooses, for the time of the probe; a firewall between the hosts must let them through.
 
-Probing loads the network: hosts send to each other as fast as they can, for a sixth of a second at a
-time, some dozens to hundreds of times. Jobs that run meanwhile are slowed down and make the result
-wrong, so do it when all is quiet. Ctrl-C ends it at once and leaves nothing behind.
+Probing loads the network: hosts send to each other as fast as they can, for a sixth to half a second at
+a time, some dozens to hundreds of times. Jobs that run meanwhile are slowed down and make the result
+wrong, so do it when all is quiet. Where what was measured several times does not say the same each time,
+the result is called unsteady and the confidence falls: then probe again. Ctrl-C ends it at once and
+leaves nothing behind.
 
 Only root and the user who runs the daemon may probe. What was inferred is printed with a confidence
 between 0 and 1 and its reasons; docs/probing.md tells what cannot be seen. Look at it, then give it to
@@ -136,7 +138,8 @@ void AddProbeCommand(CLI::App& app, CommandLine& command_line) {
       ->type_name("FILE");
   probe
       ->add_option("--seconds", options->seconds,
-                   "How long each set of transfers runs (default: 0.16)")
+                   "How long a set of transfers runs; three times that where many hosts "
+                   "meet at one place (default: 0.16)")
       ->check(CLI::Range(kLeastProbeSeconds, kMostProbeSeconds));
   probe->add_flag("--json", options->json, "Print what was found as JSON; rates in bytes a second");
   AddSocketOption(probe, &options->socket);

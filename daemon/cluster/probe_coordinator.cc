@@ -18,9 +18,10 @@ constexpr double kDelay = 0.02;
 /// Above this many hosts, round trips of pairs that have no host in common go at the same time: it
 /// would take too long otherwise.
 constexpr int kOneAfterTheOther = 16;
-/// Of all pairs together, and of each; the tenth percentile is looked at.
-constexpr size_t kSamplesInAll = 400'000;
-constexpr size_t kMostSamples = 200;
+/// Of all pairs together in one pass, and of each; the tenth percentile is looked at. The most is
+/// what lets both ends be everywhere: VisitProcessors.
+constexpr size_t kSamplesInAll = 200'000;
+constexpr size_t kMostSamples = 80;
 constexpr size_t kLeastSamples = 20;
 constexpr double kSlowRoundTrip = 0.01;
 
@@ -87,7 +88,10 @@ Status ProbeCoordinator::Probe() {
     if (next.empty()) return Status::Ok();
     calls_.progress(next.why);
     if (!next.round_trips.empty()) HZ_RETURN_IF_ERROR(MeasureRoundTrips(next.round_trips));
-    if (!next.transfers.empty()) HZ_RETURN_IF_ERROR(MeasureTransfers(next.transfers));
+    if (!next.transfers.empty()) {
+      HZ_RETURN_IF_ERROR(MeasureTransfers(
+          next.transfers, std::min(seconds_ * next.times_as_long, kMostProbeSeconds)));
+    }
   }
 }
 
@@ -213,7 +217,7 @@ Status ProbeCoordinator::MeasureBatch(std::span<const std::pair<Endpoint, Endpoi
   return ValidateMeasurements({measurements_.hosts, measurements_.round_trips, {}});
 }
 
-Status ProbeCoordinator::MeasureTransfers(const TransferSet& set) {
+Status ProbeCoordinator::MeasureTransfers(const TransferSet& set, double seconds) {
   const uint64_t connecting = ++step_;
   std::map<size_t, ProbeConnectMessage> senders;
   std::set<size_t> taking_part;
@@ -235,14 +239,15 @@ Status ProbeCoordinator::MeasureTransfers(const TransferSet& set) {
   const auto connected = WaitFor<ProbeResultMessage>(busy, connecting, kAnswerPatience);
   if (!connected.ok()) return connected.status();
   const ProbeRunMessage run{
-      .probe = probe_, .step = ++step_, .set = connecting, .delay = kDelay, .seconds = seconds_};
+      .probe = probe_, .step = ++step_, .set = connecting, .delay = kDelay, .seconds = seconds};
   for (const size_t daemon : taking_part) calls_.send(daemon, run);
   const auto answers = WaitFor<ProbeResultMessage>({taking_part.begin(), taking_part.end()},
-                                                   run.step, seconds_ + kAnswerPatience);
-  return answers.ok() ? TakeCounts(set, *answers) : answers.status();
+                                                   run.step, seconds + kAnswerPatience);
+  return answers.ok() ? TakeCounts(set, *answers, seconds) : answers.status();
 }
 
-Status ProbeCoordinator::TakeCounts(const TransferSet& set, const Answers& answers) {
+Status ProbeCoordinator::TakeCounts(const TransferSet& set, const Answers& answers,
+                                    double seconds) {
   std::vector<int64_t> bytes(set.size());
   for (const auto& [daemon, answer] : answers) {
     for (const ProbeCount& count : answer.counts) {
@@ -255,7 +260,7 @@ Status ProbeCoordinator::TakeCounts(const TransferSet& set, const Answers& answe
   }
   ConcurrentTransfers measured;
   for (size_t i = 0; i < set.size(); ++i) {
-    const double rate = static_cast<double>(bytes[i]) / (seconds_ * (1 - kProbeWarmUp));
+    const double rate = static_cast<double>(bytes[i]) / (seconds * (1 - kProbeWarmUp));
     measured.push_back({set[i].from, set[i].to, set[i].connections, rate});
   }
   measurements_.concurrent.push_back(measured);

@@ -66,8 +66,8 @@ class ProbeCoordinator {
   Status TakeReady(const std::map<size_t, ProbeReadyMessage>& ready);
   Status MeasureRoundTrips(const std::vector<std::pair<Endpoint, Endpoint>>& pairs);
   Status MeasureBatch(std::span<const std::pair<Endpoint, Endpoint>> pairs, int samples);
-  Status MeasureTransfers(const TransferSet& set);
-  Status TakeCounts(const TransferSet& set, const Answers& answers);
+  Status MeasureTransfers(const TransferSet& set, double seconds);
+  Status TakeCounts(const TransferSet& set, const Answers& answers, double seconds);
   ProbeTarget TargetFor(Endpoint from, Endpoint to) const;
   size_t BatchLength(std::span<const std::pair<Endpoint, Endpoint>> pairs) const;
   const Place& PlaceOf(Endpoint endpoint) const {

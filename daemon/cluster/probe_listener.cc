@@ -161,10 +161,11 @@ bool ProbeListener::Greet(Guest* guest) {
 }
 
 bool ProbeListener::SendBack(Guest* guest) {
-  // By chance, as the other end goes round.
   VisitProcessors processors;
-  processors.Go(random_(), std::max<size_t>(1, processors.size()));
   char message[kProbePingBytes];
+  if (::recv(guest->socket.get(), message, 1, MSG_DONTWAIT | MSG_PEEK) == 1) {
+    processors.Go(static_cast<uint8_t>(message[0]), kOtherProbePlaces);
+  }
   auto last = ProbeClock::now();
   while (!stop_ && ProbeClock::now() - last < kStayAwake) {
     const ssize_t got = ::recv(guest->socket.get(), message, sizeof(message), MSG_DONTWAIT);

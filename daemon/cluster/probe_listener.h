@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,7 +80,6 @@ class ProbeListener {
   FileDescriptor wake_;
   StopFlag stop_{false};
   std::list<Guest> guests_;
-  std::minstd_rand random_;
 
   std::mutex mutex_;
   std::vector<ProbeRunMessage> runs_;  // guarded by mutex_

@@ -2,6 +2,12 @@
 
 namespace harmonaize::daemon {
 
+ProbePlaces ProbePlacesOf(int burst) {
+  const auto number = static_cast<size_t>(burst);
+  return {.own = number % kOwnProbePlaces,
+          .other = static_cast<uint8_t>(number / kOwnProbePlaces % kOtherProbePlaces)};
+}
+
 VisitProcessors::VisitProcessors() {
   CPU_ZERO(&allowed_);
   // Where the kernel does not say, the thread stays where it is.
@@ -17,7 +23,8 @@ VisitProcessors::~VisitProcessors() {
 
 void VisitProcessors::Go(size_t number, size_t count) {
   if (processors_.empty()) return;
-  const size_t place = size() > count ? number % count * size() / count : number % size();
+  const size_t size = processors_.size();
+  const size_t place = size > count ? number % count * size / count : number % size;
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(processors_[place], &one);

@@ -3,9 +3,22 @@
 #include <sched.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace harmonaize::daemon {
+
+/// Where the two ends of a round trip are during a burst of samples.
+struct ProbePlaces {
+  size_t own = 0;     ///< Of kOwnProbePlaces.
+  uint8_t other = 0;  ///< Of kOtherProbePlaces: the first byte of each message tells it.
+};
+inline constexpr size_t kOwnProbePlaces = 2;
+inline constexpr size_t kOtherProbePlaces = 4;
+
+/// Each place of the one with each of the other, after as many bursts as there are such: the same
+/// for all pairs, so that none is nearer for where its ends happened to be.
+ProbePlaces ProbePlacesOf(int burst);
 
 /// Which processors the two ends of a round trip run on makes as much of a difference as a switch
 /// does: how near they are to the network card or, in a laboratory, to each other. So ends move
@@ -21,8 +34,6 @@ class VisitProcessors {
   /// Goes to processor `number` of `count`, spread over those that the thread may use; from 0 on,
   /// and around again.
   void Go(size_t number, size_t count);
-  /// How many it may use.
-  size_t size() const { return processors_.size(); }
 
  private:
   cpu_set_t allowed_;

@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kRoundTripPatience(1000);
 constexpr std::chrono::milliseconds kConnectPatience(5000);
 constexpr std::chrono::milliseconds kPingPatience(1000);
 constexpr int kWarmUpRoundTrips = 5;
-/// Samples that are taken from one processor; see VisitProcessors.
+/// Samples that are taken in one place; see VisitProcessors.
 constexpr int kBurst = 10;
 /// The other end falls asleep in it, and wakes elsewhere.
 constexpr std::chrono::milliseconds kBetweenBursts(2);
@@ -129,11 +129,13 @@ void ProbeWork::CarryOut(const ProbeRoundTripsMessage& task) {
   const int bursts = (task.samples + kBurst - 1) / kBurst;
   for (int burst = 0; burst < bursts && !stop_; ++burst) {
     const int left = task.samples - burst * kBurst;
-    processors.Go(static_cast<size_t>(burst), static_cast<size_t>(bursts));
+    const ProbePlaces places = ProbePlacesOf(burst);
+    processors.Go(places.own, kOwnProbePlaces);
     for (size_t i = 0; i < sockets.size() && !stop_; ++i) {
       // One that breaks on the way is not reachable either.
       reachable[i] =
-          reachable[i] && Ping(*sockets[i], std::min(left, kBurst), &result.samples[i]).ok();
+          reachable[i] &&
+          Ping(*sockets[i], places.other, std::min(left, kBurst), &result.samples[i]).ok();
     }
     std::this_thread::sleep_for(kBetweenBursts);
   }
@@ -224,8 +226,9 @@ Status ProbeWork::Introduce(const FileDescriptor& socket, const ProbeTarget& tar
 }
 
 // Awake all the time: what a wake-up takes would hide what a switch takes.
-Status ProbeWork::Ping(const FileDescriptor& socket, int samples, std::vector<double>* seconds) {
-  char message[kProbePingBytes] = {};
+Status ProbeWork::Ping(const FileDescriptor& socket, uint8_t place, int samples,
+                       std::vector<double>* seconds) {
+  char message[kProbePingBytes] = {static_cast<char>(place)};
   for (int i = -kWarmUpRoundTrips; i < samples && !stop_; ++i) {
     const auto start = ProbeClock::now();
     if (::send(socket.get(), message, sizeof(message), MSG_NOSIGNAL) != sizeof(message)) {

@@ -54,7 +54,9 @@ class ProbeWork {
                                                  uint64_t set, std::chrono::milliseconds patience);
   Status Introduce(const FileDescriptor& socket, const ProbeTarget& target, uint64_t set,
                    ProbeClock::time_point deadline);
-  Status Ping(const FileDescriptor& socket, int samples, std::vector<double>* seconds);
+  /// `place`: where the other end is to be, ProbePlaces::other.
+  Status Ping(const FileDescriptor& socket, uint8_t place, int samples,
+              std::vector<double>* seconds);
 
   const std::vector<ProbeNic> nics_;
   const Report report_;

@@ -74,7 +74,8 @@ void AddProbeCommand(CLI::App& app, CommandLine& command_line) {
                     "Write what was measured to this file, as JSON");
   probe
       ->add_option("--seconds", options->effort.seconds,
-                   "How long each set of transfers runs (default: 0.16)")
+                   "How long a set of transfers runs; three times that where many hosts "
+                   "meet at one place (default: 0.16)")
       ->check(CLI::Range(kLeastProbeSeconds, kMostProbeSeconds));
   probe->add_flag("--json", options->json, "As JSON; rates in bytes a second");
   probe->add_flag("-v,--verbose", options->verbose, "Say what is being measured");

@@ -135,7 +135,8 @@ Status CarryOut(const Laboratory& laboratory, const NextMeasurements& next,
   if (next.transfers.empty()) return Status::Ok();
   Load load;
   HZ_RETURN_IF_ERROR(load.Connect(laboratory, next.transfers));
-  const std::vector<double> rates = load.Run(next.transfers.size(), effort.seconds);
+  const double seconds = std::min(effort.seconds * next.times_as_long, kMostProbeSeconds);
+  const std::vector<double> rates = load.Run(next.transfers.size(), seconds);
   ConcurrentTransfers& measured = measurements->concurrent.emplace_back();
   for (size_t i = 0; i < rates.size(); ++i) {
     const TransferRequest& one = next.transfers[i];

@@ -8,8 +8,8 @@
 namespace harmonaize::fabric {
 
 struct ProbeEffort {
-  int round_trips = 200;           ///< Samples of each pair.
-  double seconds = kProbeSeconds;  ///< Of each set of transfers; its first half does not count.
+  int round_trips = 40;            ///< Samples of each pair in each pass.
+  double seconds = kProbeSeconds;  ///< Of a usual set of transfers; its first half does not count.
 };
 
 /// The laboratory's hosts and NICs by name, with nothing measured. Hosts have the places of

@@ -9,6 +9,7 @@
 
 #include "src/topology/rack_evidence.h"
 #include "src/topology/ring_evidence.h"
+#include "src/topology/steadiness.h"
 
 namespace harmonaize {
 namespace {
@@ -72,7 +73,10 @@ double FarByLatency(const RackEvidence& evidence, int rack) {
 class FabricBuilder {
  public:
   FabricBuilder(const Measurements& measurements, const std::string& name)
-      : measurements_(measurements), sets_(measurements), measured_(measurements) {
+      : measurements_(measurements),
+        sets_(measurements),
+        measured_(measurements),
+        without_parts_(ShapesWithoutParts(measurements)) {
     inferred_.fabric.name = name;
   }
 
@@ -212,6 +216,27 @@ class FabricBuilder {
     return sum;
   }
 
+  /// Connections that share a way of ECMP by chance leave others idle: the most comes nearest.
+  double Most(const TransferSet& set, const Plane& plane) const {
+    const std::vector<double> totals = TotalRates(measured_, set, plane);
+    return totals.empty() ? 0 : *std::max_element(totals.begin(), totals.end());
+  }
+
+  /// Lowers what was found where `same` does not hold for all that is found without a part of the
+  /// measurements, and says so.
+  template <typename Same>
+  void WeighSteadiness(Same same, double* confidence, std::string* reason) const {
+    if (without_parts_.empty()) return;
+    const auto agree = static_cast<int>(
+        std::count_if(without_parts_.begin(), without_parts_.end(), std::move(same)));
+    const auto parts = static_cast<int>(without_parts_.size());
+    if (agree == parts) return;
+    *confidence *= static_cast<double>(1 + agree) / (1 + parts);
+    *reason += fmt::format(
+        "; unsteady: what was measured several times says the same in {} of {} selections of it",
+        agree, parts);
+  }
+
   RackBoundary Judge(int plane, int rack) const {
     const RackEvidence& evidence = evidence_[At(plane)];
     const std::vector<int> within = evidence.HostsOf(rack);
@@ -224,8 +249,8 @@ class FabricBuilder {
                                        Sum(evidence, evidence.receives, rack, false));
     const double could_receive = std::min(Sum(evidence, evidence.sends, rack, false),
                                           Sum(evidence, evidence.receives, rack, true));
-    const double out = TotalRate(measured_, sets_.From(within, others), evidence.plane);
-    const double in = TotalRate(measured_, sets_.From(others, within), evidence.plane);
+    const double out = Most(sets_.From(within, others), evidence.plane);
+    const double in = Most(sets_.From(others, within), evidence.plane);
     // Not measured: nothing is known against what the NICs can do.
     boundary.bytes_per_second_out = out > 0 ? out : could_send;
     boundary.bytes_per_second_in = in > 0 ? in : could_receive;
@@ -245,6 +270,13 @@ class FabricBuilder {
                                      1e6 * evidence.latency.low, 1e6 * evidence.latency.high)
                        : "round trips do not tell",
         100 * part);
+    WeighSteadiness(
+        [&](const FabricShape& shape) {
+          if (shape.racks.size() != evidence_.size()) return false;
+          const auto& racks = shape.racks[At(plane)];
+          return std::find(racks.begin(), racks.end(), within) != racks.end();
+        },
+        &boundary.confidence, &boundary.reason);
     return boundary;
   }
 
@@ -279,13 +311,21 @@ class FabricBuilder {
     for (const double trip : trips) off.push_back(std::abs(trip - median));
     const double spread = Median(std::move(off)) / median;
     const double even = Clamp(1 - spread / 0.2);
-    const double confidence = 0.6 * tested + 0.3 * even * tested;
-    if (confidence >= inferred_.confidence) return;
-    inferred_.confidence = confidence;
-    inferred_.reason = fmt::format(
+    double confidence = 0.6 * tested + 0.3 * even * tested;
+    std::string reason = fmt::format(
         "one rack: {:.0f}% of the pairs kept their full rate while all others were busy, and round "
         "trips differ by {:.0f}%",
         100 * tested, 100 * spread);
+    WeighSteadiness(
+        [&](const FabricShape& shape) {
+          return std::any_of(shape.racks.begin(), shape.racks.end(), [&](const auto& racks) {
+            return racks.size() == 1 && racks.front() == evidence.plane.hosts;
+          });
+        },
+        &confidence, &reason);
+    if (confidence >= inferred_.confidence) return;
+    inferred_.confidence = confidence;
+    inferred_.reason = std::move(reason);
   }
 
   void AddRing(const RingEvidence& ring) {
@@ -303,6 +343,8 @@ class FabricBuilder {
         "a ring ({}): neighbours get one link's rate by both NICs, and all send both ways at once "
         "at full rate",
         fmt::join(NamesOf(ring.order), ", "));
+    WeighSteadiness([&](const FabricShape& shape) { return shape.ring == ring.order; },
+                    &inferred_.confidence, &inferred_.reason);
   }
 
   /// NICs that reach nobody are no part of the fabric.
@@ -322,6 +364,7 @@ class FabricBuilder {
   const Measurements& measurements_;
   ProbeSets sets_;
   MeasuredSets measured_;
+  std::vector<FabricShape> without_parts_;
   std::vector<RackEvidence> evidence_;
   std::vector<int> first_leaf_;  // by plane
   InferredFabric inferred_;

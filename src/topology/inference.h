@@ -20,17 +20,21 @@ struct ProbeOptions {
 
 /// What to measure next. Nothing in it: there is no more to ask.
 struct NextMeasurements {
+  /// One pass over all pairs, in this order: what changes with time is not to look like a pair's.
   std::vector<std::pair<Endpoint, Endpoint>> round_trips;
   TransferSet transfers;  ///< All at once, and nothing else meanwhile.
-  std::string why;        ///< "host4 and host5 together", for people.
+  /// Of the time that a set usually takes: where many connections meet in one place, TCP needs
+  /// longer to find its rates.
+  double times_as_long = 1;
+  std::string why;  ///< "host4 and host5 together", for people.
   bool empty() const { return round_trips.empty() && transfers.empty(); }
 };
 
-/// First all round trips, then a tournament of pairs, all hosts at once; what each host sends to
-/// and gets from all others; pairs that may be of one rack while others load the links between
-/// racks; pairs that may share a link out; and last, all of each supposed rack against the rest.
-/// Up to 16 hosts, what looks slow is measured three times. More than 16 are not asked pair by
-/// pair, and above 64 the tournament has 8 log2(n) rounds: O(n log n) transfers.
+/// First all round trips, in several passes; then a tournament of pairs, all hosts at once; what
+/// each host sends to and gets from all others; pairs that may be of one rack while others load the
+/// links between racks; pairs that may share a link out; and last, all of each supposed rack
+/// against the rest. Up to 16 hosts, what looks slow is measured three times. More than 16 are not
+/// asked pair by pair, and above 64 the tournament has 8 log2(n) rounds: O(n log n) transfers.
 NextMeasurements NextProbes(const Measurements& measurements, const ProbeOptions& options = {});
 
 /// A rack, as one plane sees it, against the rest of the fabric.

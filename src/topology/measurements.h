@@ -22,7 +22,8 @@ struct ProbedHost {
   std::vector<ProbedNic> nics;
 };
 
-/// Small messages to and fro between two NICs of different hosts; stands for both directions.
+/// Small messages to and fro between two NICs of different hosts; stands for both directions. The
+/// first of the two NICs' entries is of the first pass over all pairs, the second of the second.
 struct RoundTrip {
   Endpoint from;
   Endpoint to;

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -13,6 +13,11 @@ namespace {
 
 constexpr int kFullTournament = 64;
 constexpr int kTimesWhenInDoubt = 3;
+// The median of five is right while two are wrong. Of many hosts each pass takes long.
+constexpr size_t kPassesOfFew = 5;
+constexpr size_t kPassesOfMany = 3;
+// How much longer than others a set runs in which many connections meet in one place.
+constexpr double kWhereManyMeet = 3;
 
 /// Asks the questions of probing in their order, until one has no answer yet.
 class ProbePlan {
@@ -49,33 +54,52 @@ class ProbePlan {
  private:
   std::string Name(int host) const { return measurements_.hosts[static_cast<size_t>(host)].name; }
 
-  void Ask(const TransferSet& set, int times, std::string why) {
+  void Ask(const TransferSet& set, int times, std::string why, double times_as_long = 1) {
     if (!next_.empty() || set.empty() || measured_.Times(set) >= times) return;
     next_.transfers = set;
+    next_.times_as_long = times_as_long;
     next_.why = std::move(why);
   }
 
+  /// The next pass over all pairs that reach each other; every other one backwards, so that what
+  /// rises slowly is the same for all.
   void AskRoundTrips() {
-    std::set<std::pair<std::pair<int, int>, std::pair<int, int>>> known;
+    const size_t passes = sets_.hosts() <= kFewHosts ? kPassesOfFew : kPassesOfMany;
+    std::map<std::pair<std::pair<int, int>, std::pair<int, int>>, size_t> known;
     for (const RoundTrip& trip : measurements_.round_trips) {
       const std::pair from(trip.from.host, trip.from.nic);
       const std::pair to(trip.to.host, trip.to.nic);
-      known.emplace(std::min(from, to), std::max(from, to));
+      known[std::minmax(from, to)] += trip.reachable ? 1 : passes;
     }
+    size_t pass = passes;
+    const std::vector<std::pair<Endpoint, Endpoint>> all = AllPairs();
+    std::vector<size_t> times;
+    for (const auto& [a, b] : all) {
+      times.push_back(known[{{a.host, a.nic}, {b.host, b.nic}}]);
+      pass = std::min(pass, times.back());
+    }
+    if (pass == passes) return;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (times[i] == pass) next_.round_trips.push_back(all[i]);
+    }
+    if (pass % 2 == 1) std::reverse(next_.round_trips.begin(), next_.round_trips.end());
+    next_.why = fmt::format("round trips of all pairs, pass {} of {}", pass + 1, passes);
+  }
+
+  /// Of NICs, in the order of the tournament: neighbours in it have no host in common.
+  std::vector<std::pair<Endpoint, Endpoint>> AllPairs() const {
+    std::vector<std::pair<Endpoint, Endpoint>> all;
     const auto nics = [this](int host) {
       return static_cast<int>(measurements_.hosts[static_cast<size_t>(host)].nics.size());
     };
     for (int round = 0; round < sets_.Rounds(); ++round) {
       for (const auto& [a, b] : sets_.PairsOfRound(round)) {
         for (int i = 0; i < nics(a); ++i) {
-          for (int j = 0; j < nics(b); ++j) {
-            if (known.contains({{a, i}, {b, j}})) continue;
-            next_.round_trips.push_back({{a, i}, {b, j}});
-          }
+          for (int j = 0; j < nics(b); ++j) all.push_back({{a, i}, {b, j}});
         }
       }
     }
-    if (!next_.empty()) next_.why = "round trips of all pairs";
+    return all;
   }
 
   void AskTournament(int times) {
@@ -95,7 +119,7 @@ class ProbePlan {
     for (int host = 0; host < sets_.hosts(); ++host) {
       const std::vector<int> others = sets_.AllBut({host});
       Ask(sets_.From({host}, others), 1, fmt::format("{} to all", Name(host)));
-      Ask(sets_.From(others, {host}), 1, fmt::format("all to {}", Name(host)));
+      Ask(sets_.From(others, {host}), 1, fmt::format("all to {}", Name(host)), kWhereManyMeet);
     }
   }
 
@@ -174,8 +198,8 @@ class ProbePlan {
       });
       const std::string why =
           fmt::format("the {} hosts of {}'s rack", within.size(), Name(within.front()));
-      Ask(sets_.From(within, others), kTimesWhenInDoubt, why + " to the rest");
-      Ask(sets_.From(others, within), kTimesWhenInDoubt, "the rest to " + why);
+      Ask(sets_.From(within, others), kTimesWhenInDoubt, why + " to the rest", kWhereManyMeet);
+      Ask(sets_.From(others, within), kTimesWhenInDoubt, "the rest to " + why, kWhereManyMeet);
     }
   }
 

@@ -73,6 +73,8 @@ class MeasuredSets {
   explicit MeasuredSets(const Measurements& measurements);
   /// How often.
   int Times(const TransferSet& set) const;
+  /// The rate of each transfer, each time that the set was measured.
+  std::vector<std::vector<double>> EachTime(const TransferSet& set) const;
   /// The median rate of each transfer; empty when it was not measured.
   std::vector<double> Rates(const TransferSet& set) const;
   std::vector<MeasuredSet> All() const;

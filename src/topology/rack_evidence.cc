@@ -12,6 +12,8 @@ namespace {
 // Of the samples of a round trip, the tenth from below: what waits for a processor or in a queue
 // only ever takes longer.
 constexpr double kLowSamples = 0.1;
+// Near to the most that was seen.
+constexpr double kSeenAgain = 0.8;
 // Values of one normal distribution fall in two classes with a separation of 2.7.
 constexpr double kLeastSeparation = 3.5;
 constexpr double kClearSeparation = 6.5;
@@ -45,15 +47,50 @@ double LowSample(std::vector<double> samples) {
   return samples[static_cast<size_t>(kLowSamples * static_cast<double>(samples.size()))];
 }
 
-void FindRoundTrips(const Measurements& measurements, RackEvidence* evidence) {
-  std::map<std::pair<int, int>, std::vector<double>> values;
+/// Host and NIC of the one, and of the other.
+using NicPair = std::pair<std::pair<int, int>, std::pair<int, int>>;
+
+/// By pair of NICs: the low sample of each pass.
+std::map<NicPair, std::vector<double>> FindPasses(const Measurements& measurements,
+                                                  const Plane& plane) {
+  std::map<NicPair, std::vector<double>> passes;
   for (const RoundTrip& trip : measurements.round_trips) {
-    if (!trip.reachable || !evidence->plane.Has(trip.from) || !evidence->plane.Has(trip.to)) {
-      continue;
+    if (!trip.reachable || !plane.Has(trip.from) || !plane.Has(trip.to)) continue;
+    const std::pair from(trip.from.host, trip.from.nic);
+    const std::pair to(trip.to.host, trip.to.nic);
+    passes[std::minmax(from, to)].push_back(LowSample(trip.seconds));
+  }
+  return passes;
+}
+
+/// The median of all pairs in each pass.
+std::vector<double> LevelsOf(const std::map<NicPair, std::vector<double>>& passes) {
+  std::vector<std::vector<double>> by_pass;
+  for (const auto& [nics, seconds] : passes) {
+    by_pass.resize(std::max(by_pass.size(), seconds.size()));
+    for (size_t pass = 0; pass < seconds.size(); ++pass) by_pass[pass].push_back(seconds[pass]);
+  }
+  std::vector<double> levels;
+  for (std::vector<double>& all : by_pass) levels.push_back(Median(std::move(all)));
+  return levels;
+}
+
+/// A pair's value in a pass counts against that pass's median, so that what makes all pairs slower
+/// for a while does not count; and the median of passes, so that what changes in the middle of one
+/// does not either.
+void FindRoundTrips(const Measurements& measurements, RackEvidence* evidence) {
+  const auto passes = FindPasses(measurements, evidence->plane);
+  const std::vector<double> levels = LevelsOf(passes);
+  const double usual = Median(levels);
+  std::map<std::pair<int, int>, std::vector<double>> values;
+  for (const auto& [nics, seconds] : passes) {
+    std::vector<double> against_level;
+    for (size_t pass = 0; pass < seconds.size(); ++pass) {
+      against_level.push_back(usual * seconds[pass] / levels[pass]);
     }
-    const int a = evidence->plane.PlaceOf(trip.from.host);
-    const int b = evidence->plane.PlaceOf(trip.to.host);
-    values[{std::min(a, b), std::max(a, b)}].push_back(LowSample(trip.seconds));
+    const int a = evidence->plane.PlaceOf(nics.first.first);
+    const int b = evidence->plane.PlaceOf(nics.second.first);
+    values[{std::min(a, b), std::max(a, b)}].push_back(Median(std::move(against_level)));
   }
   for (auto& [pair, seconds] : values) {
     evidence->round_trip.Set(At(pair.first), At(pair.second), Median(std::move(seconds)));
@@ -110,20 +147,33 @@ void WeighLatency(RackEvidence* evidence) {
   evidence->latency_weight = best_weight;
 }
 
-void FindRates(const std::vector<MeasuredSet>& sets, RackEvidence* evidence) {
+double MostThatLasts(std::vector<double> rates) {
+  std::sort(rates.rbegin(), rates.rend());
+  if (rates.empty()) return 0;
+  return rates.size() > 1 && rates[1] >= kSeenAgain * rates[0] ? rates[1] : rates[0];
+}
+
+void FindRates(const Measurements& measurements, RackEvidence* evidence) {
   const Plane& plane = evidence->plane;
-  for (const MeasuredSet& set : sets) {
-    std::vector<double> out(plane.hosts.size());
-    std::vector<double> in(plane.hosts.size());
-    for (const MeasuredTransfer& one : set.transfers) {
+  const size_t n = plane.hosts.size();
+  std::vector<std::vector<double>> sent(n);
+  std::vector<std::vector<double>> received(n);
+  for (const ConcurrentTransfers& set : measurements.concurrent) {
+    std::vector<double> out(n);
+    std::vector<double> in(n);
+    for (const MeasuredTransfer& one : set) {
       if (!plane.Has(one.from) || !plane.Has(one.to)) continue;
       out[At(plane.PlaceOf(one.from.host))] += one.bytes_per_second;
       in[At(plane.PlaceOf(one.to.host))] += one.bytes_per_second;
     }
-    for (size_t i = 0; i < out.size(); ++i) {
-      evidence->sends[i] = std::max(evidence->sends[i], out[i]);
-      evidence->receives[i] = std::max(evidence->receives[i], in[i]);
+    for (size_t i = 0; i < n; ++i) {
+      if (out[i] > 0) sent[i].push_back(out[i]);
+      if (in[i] > 0) received[i].push_back(in[i]);
     }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    evidence->sends[i] = MostThatLasts(std::move(sent[i]));
+    evidence->receives[i] = MostThatLasts(std::move(received[i]));
   }
 }
 
@@ -317,13 +367,22 @@ std::vector<int> RackEvidence::HostsOf(int rack) const {
   return hosts;
 }
 
-double TotalRate(const MeasuredSets& measured, const TransferSet& set, const Plane& plane) {
-  const std::vector<double> rates = measured.Rates(set);
-  double total = 0;
-  for (size_t i = 0; i < rates.size(); ++i) {
-    if (plane.Has(set[i].from) && plane.Has(set[i].to)) total += rates[i];
+std::vector<double> TotalRates(const MeasuredSets& measured, const TransferSet& set,
+                               const Plane& plane) {
+  std::vector<double> totals;
+  for (const std::vector<double>& rates : measured.EachTime(set)) {
+    double total = 0;
+    for (size_t i = 0; i < rates.size(); ++i) {
+      if (plane.Has(set[i].from) && plane.Has(set[i].to)) total += rates[i];
+    }
+    totals.push_back(total);
   }
-  return total;
+  return totals;
+}
+
+double TotalRate(const MeasuredSets& measured, const TransferSet& set, const Plane& plane) {
+  const std::vector<double> totals = TotalRates(measured, set, plane);
+  return totals.empty() ? 0 : Median(totals);
 }
 
 RackEvidence WeighEvidence(const Measurements& measurements, const ProbeSets& sets,
@@ -342,7 +401,7 @@ RackEvidence WeighEvidence(const Measurements& measurements, const ProbeSets& se
   const std::vector<MeasuredSet> all = measured.All();
   FindRoundTrips(measurements, &evidence);
   WeighLatency(&evidence);
-  FindRates(all, &evidence);
+  FindRates(measurements, &evidence);
   WeighPairings(all, &evidence);
   FindLosses(sets, measured, &evidence);
   WeighLosses(&evidence);

@@ -11,10 +11,14 @@ namespace harmonaize {
 /// known of a pair is NaN.
 struct RackEvidence {
   Plane plane;
-  std::vector<double> sends;  ///< The most that each was seen to send, in bytes a second.
+  /// The most that each was seen to send, in bytes a second; the second most where that is near,
+  /// as the most of many is what was counted too high.
+  std::vector<double> sends;
   std::vector<double> receives;
-  PairMatrix round_trip;  ///< Seconds, the lowest that comes back again and again.
-  TwoClasses latency;     ///< Of round_trip.
+  /// Seconds, the lowest that comes back again and again, against that of the other pairs at the
+  /// same time: a machine that is faster for a while changes nothing.
+  PairMatrix round_trip;
+  TwoClasses latency;  ///< Of round_trip.
   /// How clearly round trips fall in near and far ones that make groups of hosts: 0 to 1.
   double latency_weight = 0;
   /// Of what two hosts could send each other by their NICs, the part that they reached while all
@@ -43,7 +47,10 @@ inline constexpr double kFull = 0.9;
 RackEvidence WeighEvidence(const Measurements& measurements, const ProbeSets& sets,
                            const MeasuredSets& measured, const Plane& plane);
 
-/// The sum of a set's rates between NICs of the plane; 0 when it was not measured.
+/// The sum of a set's rates between NICs of the plane, each time that it was measured.
+std::vector<double> TotalRates(const MeasuredSets& measured, const TransferSet& set,
+                               const Plane& plane);
+/// Their median; 0 when it was not measured.
 double TotalRate(const MeasuredSets& measured, const TransferSet& set, const Plane& plane);
 
 }  // namespace harmonaize

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "daemon/cluster/probe_coordinator.h"
@@ -16,6 +17,7 @@
 #include "daemon/cluster/probe_hello.h"
 #include "daemon/cluster/probe_listener.h"
 #include "daemon/cluster/probe_nics.h"
+#include "daemon/cluster/probe_processors.h"
 #include "daemon/cluster/probe_work.h"
 #include "src/topology/fabric.h"
 
@@ -118,6 +120,17 @@ TEST(ProbeTasks, WhatNoHostShouldDoIsRefused) {
     EXPECT_FALSE(CheckProbeTask(ProbeRunMessage{.seconds = wrong}).ok()) << wrong;
   }
   EXPECT_FALSE(CheckProbeTask(ProbeRunMessage{.delay = 60, .seconds = 0.1}).ok());
+}
+
+TEST(ProbePlaces, EachMeetsEachInAFewBursts) {
+  std::set<std::pair<size_t, int>> met;
+  for (int burst = 0; burst < static_cast<int>(kOwnProbePlaces * kOtherProbePlaces); ++burst) {
+    const ProbePlaces places = ProbePlacesOf(burst);
+    EXPECT_LT(places.own, kOwnProbePlaces);
+    EXPECT_LT(places.other, kOtherProbePlaces);
+    met.emplace(places.own, places.other);
+  }
+  EXPECT_EQ(met.size(), kOwnProbePlaces * kOtherProbePlaces);
 }
 
 class ProbeListenerTest : public ::testing::Test {
@@ -275,7 +288,7 @@ TEST_F(ProbeCoordinatorTest, ComesToTheEnd) {
   // What all hosts have is no way to any of them.
   ASSERT_EQ(measured->hosts[1].nics.size(), 1u);
   EXPECT_EQ(measured->hosts[1].nics[0].address, "10.0.0.2");
-  EXPECT_EQ(measured->round_trips.size(), 1u);
+  EXPECT_EQ(measured->round_trips.size(), 5u);  // one pair in five passes
   EXPECT_FALSE(measured->concurrent.empty());
   EXPECT_TRUE(ended_.Take() && ended_.Take()) << "both are told of the end";
 }

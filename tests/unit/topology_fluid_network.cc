@@ -71,6 +71,8 @@ RoundTrip FluidNetwork::RoundTripOf(Endpoint from, Endpoint to) {
   if (!trip.reachable) return trip;
   double seconds = 10e-6 + 2 * noise_.seconds_of_link * static_cast<double>(routes[0].size());
   if (std::uniform_real_distribution(0.0, 1.0)(random_) < noise_.bad_round_trips) seconds *= 3;
+  if (noise_.pace) seconds *= noise_.pace(sampled_);
+  ++sampled_;
   for (int i = 0; i < 30; ++i) {
     // Some wait for a processor.
     const double wait = i % 3 == 0 ? std::exponential_distribution(1 / 20e-6)(random_) : 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <random>
 #include <vector>
 
@@ -19,6 +20,9 @@ class FluidNetwork {
     double bad_round_trips = 0;  ///< This share of pairs takes three times as long.
     /// What a round trip takes for each link it crosses; 0: all take as long.
     double seconds_of_link = 1e-6;
+    /// By how many pairs were sampled before: how much longer round trips take for everybody then,
+    /// as where a machine's clock changes. None: always the same.
+    std::function<double(int)> pace{};
   };
 
   FluidNetwork(const Fabric& fabric, const Noise& noise, unsigned seed)
@@ -42,6 +46,7 @@ class FluidNetwork {
   FabricRouting routing_;
   Noise noise_;
   std::mt19937 random_;
+  int sampled_ = 0;
 };
 
 }  // namespace harmonaize

@@ -131,6 +131,106 @@ TEST(Inference, NeedsNoContentionWhereLatencyIsClear) {
   }
 }
 
+TEST(Inference, FindsTheSumOfUnequalUplinks) {
+  // 2 x 500 Mbit/s for hosts of 4 x 250, 2 x 250 for 2 x 500, and 500 and 100 for one of 1000.
+  const std::vector<double> carried = {125e6, 62.5e6, 75e6};
+  for (unsigned seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const InferredFabric inferred =
+        InferFrom(FluidNetwork(Shipped("three-racks-unequal"), {}, seed).Probe());
+    ASSERT_EQ(inferred.boundaries.size(), 3u);
+    for (size_t rack = 0; rack < 3; ++rack) {
+      const RackBoundary& boundary = inferred.boundaries[rack];
+      // The first would need all that the other two can take, and no connections that collide.
+      const double off = (rack == 0 ? 0.25 : 0.1) * carried[rack];
+      EXPECT_NEAR(boundary.bytes_per_second_out, carried[rack], off) << rack;
+      EXPECT_NEAR(boundary.bytes_per_second_in, carried[rack], off) << rack;
+    }
+  }
+}
+
+/// Round trips that are exact but for what the whole machine does.
+FluidNetwork::Noise WithPace(std::function<double(int)> pace) {
+  return {.rate = 0.01, .round_trip = 0.003, .pace = std::move(pace)};
+}
+
+TEST(Inference, AMachineThatChangesItsPaceMakesNoRacks) {
+  const Fabric one = Shipped("one-rack");
+  const Fabric four = Clos({4, 2, 3, 1}, 1);
+  for (const Fabric* fabric : {&one, &four}) {
+    const Racks racks = ByLeaf(*fabric);
+    const auto hosts = static_cast<int>(fabric->Hosts().size());
+    const int pairs = hosts * (hosts - 1) / 2;
+    for (const double after : {7.0 / 8, 4.0 / 3}) {
+      for (int at = 1; at < 5 * pairs; at += hosts == 4 ? 1 : 37) {
+        SCOPED_TRACE(fmt::format("{} hosts, {:.2f} after {} pairs", hosts, after, at));
+        FluidNetwork network(*fabric, WithPace([=](int i) { return i < at ? 1 : after; }), 1);
+        const InferredFabric inferred = InferFrom(network.Probe());
+        EXPECT_EQ(ByLeaf(inferred.fabric), racks);
+        EXPECT_GT(inferred.confidence, 0.6) << inferred.reason;
+      }
+    }
+    for (const double rise : {-0.3, 0.5}) {
+      const auto pace = [=](int i) { return 1 + rise * i / (5.0 * pairs); };
+      EXPECT_EQ(ByLeaf(InferFrom(FluidNetwork(*fabric, WithPace(pace), 1).Probe()).fabric), racks);
+    }
+  }
+}
+
+TEST(Inference, AsksForRoundTripsInPassesThereAndBack) {
+  const Fabric fabric = Shipped("rails");
+  FluidNetwork network(fabric, {}, 1);
+  Measurements measurements = network.NothingMeasured();
+  std::vector<std::vector<std::pair<Endpoint, Endpoint>>> passes;
+  for (;;) {
+    const NextMeasurements next = NextProbes(measurements);
+    if (next.round_trips.empty()) break;
+    passes.push_back(next.round_trips);
+    network.CarryOut(next, &measurements);
+  }
+  ASSERT_EQ(passes.size(), 5u);
+  // All of six pairs of hosts with two NICs each; then those that reach each other.
+  EXPECT_EQ(passes[0].size(), 24u);
+  EXPECT_EQ(passes[1].size(), 12u);
+  std::vector<std::pair<Endpoint, Endpoint>> backwards = passes[1];
+  std::reverse(backwards.begin(), backwards.end());
+  EXPECT_EQ(passes[2], backwards);
+  EXPECT_EQ(passes[3], passes[1]);
+}
+
+TEST(Inference, IsLessSureWhereRepetitionsDisagree) {
+  const Measurements steady = FluidNetwork(Shipped("one-rack"), WithPace(nullptr), 1).Probe();
+  // Longer round trips between hosts 0 and 1 and hosts 2 and 3 in some passes.
+  const auto disturbed = [&](const std::set<int>& passes) {
+    Measurements measurements = steady;
+    std::map<std::pair<int, int>, int> pass;
+    for (RoundTrip& trip : measurements.round_trips) {
+      const int a = std::min(trip.from.host, trip.to.host);
+      const int b = std::max(trip.from.host, trip.to.host);
+      const bool longer = a < 2 && b >= 2 && passes.contains(pass[{a, b}]);
+      ++pass[{a, b}];
+      for (double& seconds : trip.seconds) seconds *= longer ? 1.5 : 1;
+    }
+    return InferFrom(measurements);
+  };
+  const Racks one = {{"host0", "host1", "host2", "host3"}};
+  const Racks two = {{"host0", "host1"}, {"host2", "host3"}};
+  const auto unsteady = [](const InferredFabric& inferred) {
+    return inferred.reason.find("unsteady") != std::string::npos;
+  };
+  const InferredFabric never = disturbed({});
+  EXPECT_EQ(ByLeaf(never.fabric), one);
+  EXPECT_FALSE(unsteady(never)) << never.reason;
+  const InferredFabric always = disturbed({0, 1, 2, 3, 4});
+  EXPECT_EQ(ByLeaf(always.fabric), two);
+  EXPECT_FALSE(unsteady(always)) << always.reason;
+  const InferredFabric mostly = disturbed({0, 1, 3});
+  EXPECT_EQ(ByLeaf(mostly.fabric), two);
+  EXPECT_TRUE(unsteady(mostly)) << mostly.reason;
+  EXPECT_LT(mostly.confidence, 0.8 * always.confidence);
+  EXPECT_EQ(ByLeaf(disturbed({2}).fabric), one);
+}
+
 TEST(Inference, SortsSixtyFourHostsIntoEightRacks) {
   const Fabric fabric = Clos(std::vector<int>(8, 8), 0.5);
   for (const double seconds_of_link : {1e-6, 0.0}) {
