@@ -41,7 +41,7 @@ TOPS = {
     "plugins": TENANT_SIDE + ["include"],
     "perf": ["include", "src/base", "src/numerics", "src/topology", "src/transport"],
     # The laboratory launches daemons and ranks as the command line does.
-    "perf/fabric": ["cli", "src/base", "src/ipc", "src/probing", "src/topology"],
+    "perf/fabric": ["cli", "src/base", "src/ipc", "src/planner", "src/probing", "src/topology"],
     # Schedules over the transport, without daemon and tenants.
     "perf/network": ["perf"] + BELOW_CLIENT,
     # It runs plans, and reads its options as the command line does.

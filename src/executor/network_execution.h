@@ -15,8 +15,8 @@
 
 namespace harmonaize {
 
-/// One operation of several hosts to carry out here. Buffers and scalars of ranks on other hosts are
-/// not looked at.
+/// One operation of several hosts to carry out here. Buffers and scalars of ranks on other hosts
+/// are not looked at.
 struct NetworkBinding : Operands {
   const NetworkProgram* program = nullptr;
   uint64_t operation = 0;  ///< Of the names of its messages.

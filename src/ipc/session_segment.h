@@ -129,8 +129,8 @@ struct alignas(64) MemberSlot {
   /// Set when kReady: so many bytes of a launch a rank that waits copies through shared memory
   /// itself, beyond buffers of kCopyThroughStagingBytes.
   std::atomic<uint64_t> staged_bytes;
-  ErrorText error;                   ///< The last failure of the communicator or an operation.
-  NoticeText notice;                 ///< Who is late, while the others wait.
+  ErrorText error;    ///< The last failure of the communicator or an operation.
+  NoticeText notice;  ///< Who is late, while the others wait.
 };
 static_assert(sizeof(MemberSlot) % 64 == 0);
 
