@@ -218,8 +218,7 @@ class FabricBuilder {
 
   /// Connections that share a way of ECMP by chance leave others idle: the most comes nearest.
   double Most(const TransferSet& set, const Plane& plane) const {
-    const std::vector<double> totals = TotalRates(measured_, set, plane);
-    return totals.empty() ? 0 : *std::max_element(totals.begin(), totals.end());
+    return MostThatLasts(TotalRates(measured_, set, plane));
   }
 
   /// Lowers what was found where `same` does not hold for all that is found without a part of the

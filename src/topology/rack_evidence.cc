@@ -147,12 +147,6 @@ void WeighLatency(RackEvidence* evidence) {
   evidence->latency_weight = best_weight;
 }
 
-double MostThatLasts(std::vector<double> rates) {
-  std::sort(rates.rbegin(), rates.rend());
-  if (rates.empty()) return 0;
-  return rates.size() > 1 && rates[1] >= kSeenAgain * rates[0] ? rates[1] : rates[0];
-}
-
 void FindRates(const Measurements& measurements, RackEvidence* evidence) {
   const Plane& plane = evidence->plane;
   const size_t n = plane.hosts.size();
@@ -365,6 +359,12 @@ std::vector<int> RackEvidence::HostsOf(int rack) const {
     if (racks[i] == rack) hosts.push_back(plane.hosts[i]);
   }
   return hosts;
+}
+
+double MostThatLasts(std::vector<double> rates) {
+  std::sort(rates.rbegin(), rates.rend());
+  if (rates.empty()) return 0;
+  return rates.size() > 1 && rates[1] >= kSeenAgain * rates[0] ? rates[1] : rates[0];
 }
 
 std::vector<double> TotalRates(const MeasuredSets& measured, const TransferSet& set,

@@ -11,8 +11,7 @@ namespace harmonaize {
 /// known of a pair is NaN.
 struct RackEvidence {
   Plane plane;
-  /// The most that each was seen to send, in bytes a second; the second most where that is near,
-  /// as the most of many is what was counted too high.
+  /// In bytes a second, MostThatLasts of what each was seen to send.
   std::vector<double> sends;
   std::vector<double> receives;
   /// Seconds, the lowest that comes back again and again, against that of the other pairs at the
@@ -46,6 +45,10 @@ inline constexpr double kFull = 0.9;
 
 RackEvidence WeighEvidence(const Measurements& measurements, const ProbeSets& sets,
                            const MeasuredSets& measured, const Plane& plane);
+
+/// The most of rates; the second most where that is near, as the most of several is what was
+/// counted too high. 0 for none.
+double MostThatLasts(std::vector<double> rates);
 
 /// The sum of a set's rates between NICs of the plane, each time that it was measured.
 std::vector<double> TotalRates(const MeasuredSets& measured, const TransferSet& set,
