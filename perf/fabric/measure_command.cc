@@ -26,7 +26,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::chrono::seconds kConnectPatience(5);
-constexpr std::chrono::milliseconds kCheckPatience(500);
+// The first packet of a connection that is lost is sent again after a second.
+constexpr std::chrono::milliseconds kCheckPatience(1500);
 
 struct Options {
   std::string name;
