@@ -102,7 +102,7 @@ class TransportCarrier final : public Carrier, public transport::TransportEvents
                                       {&OnReceived, this}));
       }
       for (; to_send > 0 && sending_ < kWindow; --to_send, ++sending_) {
-        Check(transport_->PostSend(peer_, 0, {next_send_++, 0, 0}, std::span(out_).first(bytes),
+        Check(transport_->PostSend(peer_, {0}, {next_send_++, 0, 0}, std::span(out_).first(bytes),
                                    {&OnSent, this}));
       }
       if (transport_->Progress() == 0 && sleep_ && transport_->Arm()) {

@@ -1,5 +1,7 @@
 #include "src/transport/tcp_channel.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -57,8 +59,17 @@ void TcpChannel::Fail(const std::string& reason) {
 
 void TcpChannel::Send(Request* send) {
   send->channel = this;
+  unsent_ += send->size;
   sends_.PushBack(send);
   Flush();
+}
+
+size_t TcpChannel::Owed() {
+  if (!unacknowledged_ || !socket_.valid()) return unsent_;
+  int queued = 0;
+  if (ioctl(socket_.get(), SIOCOUTQ, &queued) != 0) queued = 0;
+  unacknowledged_ = queued > 0 || batch_size_ > 0;
+  return unsent_ + static_cast<size_t>(queued);
 }
 
 void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
@@ -148,6 +159,7 @@ bool TcpChannel::WriteBatch() {
     return false;
   }
   batch_written_ += static_cast<size_t>(sent);
+  unacknowledged_ = true;
   send_buffer_.OnWritten(socket_.get(), static_cast<size_t>(sent));
   if (batch_written_ < total) {
     WatchForRoom(true);
@@ -162,6 +174,7 @@ void TcpChannel::OnBatchWritten() {
     Request* owner = batch_[i].owner;
     if (owner == nullptr) continue;
     owner->moved += batch_[i].header.payload;
+    unsent_ -= batch_[i].header.payload;
     if (owner->moved == owner->size) {
       board_->Complete(owner, Status::Ok());
     } else {
@@ -175,6 +188,7 @@ void TcpChannel::OnBatchWritten() {
 /// A frame that has begun must end; where its request ends earlier, the rest is kept here.
 void TcpChannel::Detach(Request* request) {
   request->Unlink();
+  unsent_ -= request->size - request->moved;
   for (size_t i = 0; i < batch_size_; ++i) {
     Outgoing& frame = batch_[i];
     if (frame.owner != request) continue;
@@ -262,6 +276,7 @@ void TcpChannel::Close(const Status& status) {
   target_request_ = nullptr;
   target_ = nullptr;
   batch_size_ = 0;
+  unsent_ = 0;
 }
 
 // ---- Reading ----

@@ -62,6 +62,12 @@ class TcpChannel final : public Channel, public Poller::Handler {
 
   void OnReady(uint32_t events) override;
 
+  /// Bytes of sends that were given to this channel and that the other side's kernel has not
+  /// acknowledged; 0: the connection is at rest. Asks the kernel, unless it was at rest already.
+  size_t Owed();
+  /// Whether the kernel takes no more for now.
+  bool waits_for_room() const { return waits_for_room_; }
+
  private:
   enum Type : uint32_t { kEager = 1, kOffer, kClear, kBulk, kStop, kAbandon, kConsumed };
 
@@ -128,6 +134,8 @@ class TcpChannel final : public Channel, public Poller::Handler {
   size_t batch_size_ = 0;
   size_t batch_written_ = 0;  // bytes
   std::vector<std::byte> detached_;
+  size_t unsent_ = 0;            // bytes of sends that are not in a batch that was written whole
+  bool unacknowledged_ = false;  // whether the kernel may hold something
   bool waits_for_room_ = false;
   size_t eager_unconsumed_ = 0;
 

@@ -239,13 +239,13 @@ TEST_P(Messages, NobodyWaitsForALostPeer) {
   EXPECT_EQ(outcomes[1]->status.code(), Code::kRemoteError);
   // A tenant may see these.
   EXPECT_EQ(outcomes[0]->status.message().find("127.0.0.1"), std::string::npos);
-  EXPECT_EQ((*a_)->PostSend(a_->peer(), 0, {9, 0, 0}, sent, {}).code(), Code::kRemoteError);
+  EXPECT_EQ((*a_)->PostSend(a_->peer(), {0}, {9, 0, 0}, sent, {}).code(), Code::kRemoteError);
   EXPECT_EQ((*a_)->PostReceive(a_->peer(), {9, 0, 0}, buffer, {}).code(), Code::kRemoteError);
   EXPECT_EQ((*a_)->counters().requests_under_way, 0u);
 }
 
 TEST_P(Messages, ARailThatIsNotThereIsRefused) {
-  EXPECT_EQ((*a_)->PostSend(a_->peer(), 1, {1, 0, 0}, {}, {}).code(), Code::kInvalidArgument);
+  EXPECT_EQ((*a_)->PostSend(a_->peer(), {1}, {1, 0, 0}, {}, {}).code(), Code::kInvalidArgument);
 }
 
 TEST_P(Messages, GoOnWhileTheOwnerSleeps) {
@@ -271,7 +271,7 @@ TEST(SmallMessages, ThatNobodyPostedForAreBounded) {
   const auto post = [&](uint64_t operation) {
     outcomes.emplace_back();
     ASSERT_TRUE(
-        a->PostSend(a.peer(), 0, {operation, 0, 0}, sent, outcomes.back().completion()).ok());
+        a->PostSend(a.peer(), {0}, {operation, 0, 0}, sent, outcomes.back().completion()).ok());
   };
   for (uint64_t i = 0; i < kCount; ++i) post(i);
   ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return b->counters().arrivals_waiting == kCount; }));

@@ -34,7 +34,7 @@ TEST(TransportAllocations, AreNoneInTheSteadyState) {
                                 counter.completion());
         };
         Status posted = receive_first ? receive() : Status::Ok();
-        posted = a->PostSend(a.peer(), 0, {operation, 0, 0}, std::span(sent).first(bytes),
+        posted = a->PostSend(a.peer(), {0}, {operation, 0, 0}, std::span(sent).first(bytes),
                              counter.completion());
         while (!receive_first && b->counters().arrivals_waiting == 0) {
           a->Progress();
