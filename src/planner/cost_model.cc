@@ -72,6 +72,7 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
   Footprint footprint{.pieces = summary.pieces, .dependent_messages = summary.dependent_messages};
   CountMemory(summary, &footprint);
   footprint.steady = IsSteady(summary);
+  footprint.balanced = spread->IsBalanced(summary.loads);
   CountMessages(summary, &footprint);
   const MessageTimes times = spread->TimesOfMessages(summary.loads);
   // In turns that are all alike the slowest pair holds up the others.
@@ -97,6 +98,8 @@ namespace {
 constexpr double kIdleOffset = 9;
 constexpr int kLeastAtOnce = 4;
 constexpr int kMostAtOnce = 16;
+// Several ways, of which each needs some: docs/planning.md.
+constexpr int kBalancedFactor = 3;
 
 /// Of one part of a block: over the wire, and through a host's memory.
 double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
@@ -114,8 +117,10 @@ int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const Net
   }
   const double row = footprint.dependent_messages *
                      (footprint.message_latency + SecondsOfHop(footprint, part, costs));
-  if (busy <= 0 || 1 + 2 * row / busy >= kMostAtOnce) return kMostAtOnce;
-  return std::max(kLeastAtOnce, 1 + static_cast<int>(2 * row / busy));
+  const int factor = footprint.balanced ? kBalancedFactor : 1;
+  const double needed = busy <= 0 ? kMostAtOnce : 1 + 2 * row / busy;
+  const int at_once = needed >= kMostAtOnce ? kMostAtOnce : static_cast<int>(needed);
+  return factor * std::max(kLeastAtOnce, at_once);
 }
 
 Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,

@@ -260,7 +260,7 @@ MessageTimes LoadSpread::TimesOfMessages(const std::vector<Load>& loads) {
   return times;
 }
 
-bool LoadSpread::IsHashed(const std::vector<Load>& loads) {
+bool LoadSpread::HasChoice(const std::vector<Load>& loads, bool spread) {
   const auto kinds = static_cast<size_t>(model_.kinds());
   std::vector<bool> seen(kinds * kinds, false);
   for (const Load& load : loads) {
@@ -269,7 +269,7 @@ bool LoadSpread::IsHashed(const std::vector<Load>& loads) {
     if (seen[pair] && load.path < 0) continue;
     seen[pair] = true;
     for (const Lane& lane : LanesOf(load)) {
-      if (lane.path >= 0 || lane.spread) continue;
+      if (lane.path >= 0 || lane.spread != spread) continue;
       const FabricModel::Way way =
           model_.WayBy(load.from_host, load.to_host, lane.from_nic, lane.to_nic);
       for (int node = way.start; way.target >= 0 && node != way.target;) {

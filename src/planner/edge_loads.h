@@ -54,7 +54,9 @@ class LoadSpread {
   /// By nominal rates.
   MessageTimes TimesOfMessages(const std::vector<Load>& loads);
   /// Whether any lane leaves its way to a single hash of the routers where there are several.
-  bool IsHashed(const std::vector<Load>& loads);
+  bool IsHashed(const std::vector<Load>& loads) { return HasChoice(loads, /*spread=*/false); }
+  /// Whether any lane is spread where there are several ways.
+  bool IsBalanced(const std::vector<Load>& loads) { return HasChoice(loads, /*spread=*/true); }
   /// Lanes in all: connections that the loads need.
   size_t Connections(const std::vector<Load>& loads);
   /// Whether any two lanes that have been asked for so far have unequal weights.
@@ -62,6 +64,7 @@ class LoadSpread {
 
  private:
   const std::vector<Lane>& LanesOf(const Load& load);
+  bool HasChoice(const std::vector<Load>& loads, bool spread);
   double SecondsOfByte(const Load& load);
   void AddMiddle(const FabricModel::Way& way, const Lane& lane, const EdgeLoad& load,
                  std::vector<EdgeLoad>* edges);

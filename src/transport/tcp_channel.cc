@@ -1,7 +1,7 @@
 #include "src/transport/tcp_channel.h"
 
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -64,12 +64,21 @@ void TcpChannel::Send(Request* send) {
   Flush();
 }
 
-size_t TcpChannel::Owed() {
-  if (!unacknowledged_ || !socket_.valid()) return unsent_;
-  int queued = 0;
-  if (ioctl(socket_.get(), SIOCOUTQ, &queued) != 0) queued = 0;
-  unacknowledged_ = queued > 0 || batch_size_ > 0;
-  return unsent_ + static_cast<size_t>(queued);
+TcpChannel::Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
+  Backlog backlog{.bytes = unsent_};
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (unacknowledged_ && socket_.valid() &&
+      getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
+    const size_t held = info.tcpi_notsent_bytes + size_t{info.tcpi_unacked} * info.tcpi_snd_mss;
+    backlog.bytes += held;
+    unacknowledged_ = held > 0 || batch_size_ > 0;
+    queueing_ns_ = uint64_t{1000} * (info.tcpi_rtt - std::min(info.tcpi_min_rtt, info.tcpi_rtt));
+    asked_ns_ = now_ns;
+  }
+  // A queue is gone after the time it takes to get through it.
+  backlog.queueing_ns = queueing_ns_ - std::min(queueing_ns_, now_ns - asked_ns_);
+  return backlog;
 }
 
 void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,

@@ -62,9 +62,17 @@ class TcpChannel final : public Channel, public Poller::Handler {
 
   void OnReady(uint32_t events) override;
 
-  /// Bytes of sends that were given to this channel and that the other side's kernel has not
-  /// acknowledged; 0: the connection is at rest. Asks the kernel, unless it was at rest already.
-  size_t Owed();
+  /// What a new message finds before it.
+  struct Backlog {
+    /// Of sends that were given to this channel and that the other side's kernel has not
+    /// acknowledged.
+    size_t bytes = 0;
+    /// By how much round trips are longer than the least one was: what waits in switches, of
+    /// whomever. Of a connection that carries nothing, what is left if nobody has added to it.
+    uint64_t queueing_ns = 0;
+  };
+  /// Asks the kernel, unless all was acknowledged when it was asked last.
+  Backlog BacklogAt(uint64_t now_ns);
   /// Whether the kernel takes no more for now.
   bool waits_for_room() const { return waits_for_room_; }
 
@@ -136,6 +144,8 @@ class TcpChannel final : public Channel, public Poller::Handler {
   std::vector<std::byte> detached_;
   size_t unsent_ = 0;            // bytes of sends that are not in a batch that was written whole
   bool unacknowledged_ = false;  // whether the kernel may hold something
+  uint64_t queueing_ns_ = 0;     // when it was asked last
+  uint64_t asked_ns_ = 0;
   bool waits_for_room_ = false;
   size_t eager_unconsumed_ = 0;
 

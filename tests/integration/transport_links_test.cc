@@ -218,6 +218,62 @@ TEST(Links, HaveARailForEachPair) {
   }
 }
 
+TEST(Links, HaveSeveralConnectionsForARail) {
+  TransportOptions options = LoopbackOptions();
+  options.rails.push_back(options.rails[0]);
+  options.rails[0].connections = 8;
+  options.rails[1].connections = 3;
+  // They come one after the other for each rail: no more strangers at once than rails.
+  options.unproved_limit_per_address = 3;
+  TransportNode a(options);
+  TransportNode b(options);
+  ASSERT_TRUE(Join(&a, &b));
+  EXPECT_EQ(b->counters().connections_accepted, 1u + 8u + 3u);
+  EXPECT_EQ(b->counters().connections_evicted, 0u);
+  for (const TransportNode* node : {&a, &b}) {
+    const std::vector<std::string>& names = node->ups[0].second.rail_names;
+    ASSERT_EQ(names.size(), 2u);
+    EXPECT_NE(names[0].find("8 connections"), std::string::npos) << names[0];
+    EXPECT_NE(names[1].find("3 connections"), std::string::npos) << names[1];
+  }
+}
+
+TEST(Links, TheSideThatConnectsSaysHowManyConnections) {
+  TransportOptions several = LoopbackOptions();
+  several.rails[0].connections = 4;
+  TransportNode one;
+  TransportNode four(several);
+  ASSERT_TRUE(Join(&four, &one));
+  EXPECT_EQ(one->counters().connections_accepted, 5u);
+  const auto receive_at = [](TransportNode* to, TransportNode* from) {
+    const std::vector<std::byte> sent = Pattern(500000, 1);
+    std::vector<std::byte> received(sent.size());
+    const auto receive = to->Receive(to->peer(), 1, received);
+    const auto send = from->Send(from->peer(), 1, sent);
+    EXPECT_TRUE(PumpUntil({to, from}, [&] { return send->done && receive->done; }));
+    EXPECT_TRUE(sent == received);
+  };
+  receive_at(&one, &four);
+  receive_at(&four, &one);
+}
+
+TEST(Links, ThatAskForTooManyConnectionsAreRefusedAtOnce) {
+  const auto refusal = [](const TransportOptions& options) {
+    TransportNode nobody;
+    return Transport::Create(options, &nobody).status();
+  };
+  TransportOptions options = LoopbackOptions();
+  options.rails[0].connections = 0;
+  EXPECT_EQ(refusal(options).code(), Code::kInvalidArgument);
+  options.rails[0].connections = 2;
+  options.rails[0].source_port = 4000;
+  EXPECT_NE(refusal(options).message().find("from one port"), std::string::npos);
+  options.rails[0].source_port = 0;
+  options.rails[0].connections = 33;
+  options.rails.push_back(options.rails[0]);
+  EXPECT_NE(refusal(options).message().find("66"), std::string::npos);
+}
+
 TEST(Links, AreEndedWithAReason) {
   TransportNode a;
   TransportNode b;
@@ -407,7 +463,17 @@ std::vector<std::vector<std::byte>> RudeWords() {
   std::vector<std::byte>& rails = words.emplace_back();
   AppendFrame(FrameType::kHello, EncodeHello(hello), &rails);
   AppendFrame(FrameType::kAdmit, {}, &rails);
-  AppendFrame(FrameType::kRailsReady, std::vector<std::byte>(2, std::byte{9}), &rails);
+  AppendFrame(FrameType::kRailsReady, std::vector<std::byte>(3, std::byte{9}), &rails);
+  // A rail that is there, with connections that are not.
+  hello.rails = {{transport::RailAnnouncement::Kind::kTcp, 8, "127.0.0.1:9"}};
+  for (const int connections : {0, 1, 255}) {
+    std::vector<std::byte>& missing = words.emplace_back();
+    AppendFrame(FrameType::kHello, EncodeHello(hello), &missing);
+    AppendFrame(FrameType::kAdmit, {}, &missing);
+    const std::vector<std::byte> ready = {std::byte{0}, std::byte{0},
+                                          static_cast<std::byte>(connections)};
+    AppendFrame(FrameType::kRailsReady, ready, &missing);
+  }
   words.emplace_back(3000, std::byte{0xee});
   return words;
 }

@@ -16,9 +16,14 @@ struct Counter {
   }
 };
 
-TEST(TransportAllocations, AreNoneInTheSteadyState) {
-  TransportNode a;
-  TransportNode b;
+class TransportAllocations : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(OverConnections, TransportAllocations, ::testing::Values(1, 8));
+
+TEST_P(TransportAllocations, AreNoneInTheSteadyState) {
+  transport::TransportOptions options = LoopbackOptions();
+  options.rails[0].connections = GetParam();
+  TransportNode a(options);
+  TransportNode b(options);
   ASSERT_TRUE(Join(&a, &b));
   std::vector<std::byte> sent(1 << 20);
   std::vector<std::byte> received(1 << 20);
