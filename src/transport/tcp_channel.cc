@@ -14,6 +14,9 @@ namespace {
 // What one connection may do before others have their turn.
 constexpr size_t kReadBytesAtOnce = size_t{2} << 20;
 constexpr int kBatchesAtOnce = 8;
+// A queue that nobody adds to is gone after as long as it takes to get through it. But others do add
+// to it, above all the other connections that were hashed to its way, so it is believed for longer.
+constexpr uint64_t kQueueMemory = 8;
 
 Status ReceiverGaveUp() {
   return RemoteError("the receiving daemon does not want this message any more");
@@ -76,8 +79,8 @@ TcpChannel::Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
     queueing_ns_ = uint64_t{1000} * (info.tcpi_rtt - std::min(info.tcpi_min_rtt, info.tcpi_rtt));
     asked_ns_ = now_ns;
   }
-  // A queue is gone after the time it takes to get through it.
-  backlog.queueing_ns = queueing_ns_ - std::min(queueing_ns_, now_ns - asked_ns_);
+  const uint64_t forgotten = (now_ns - asked_ns_) / kQueueMemory;
+  backlog.queueing_ns = queueing_ns_ - std::min(queueing_ns_, forgotten);
   return backlog;
 }
 

@@ -68,7 +68,7 @@ class TcpChannel final : public Channel, public Poller::Handler {
     /// acknowledged.
     size_t bytes = 0;
     /// By how much round trips are longer than the least one was: what waits in switches, of
-    /// whomever. Of a connection that carries nothing, what is left if nobody has added to it.
+    /// whomever. Of a connection that carries nothing, as it was, forgotten little by little.
     uint64_t queueing_ns = 0;
   };
   /// Asks the kernel, unless all was acknowledged when it was asked last.
