@@ -392,7 +392,8 @@ void Links::OnRailSettled(Link* link) {
     return Lose(link, "no rail could be connected: " + link->rail_failures);
   }
   if (!link->rail_failures.empty()) {
-    Log(LogLevel::kWarning, kLogNet, "the link to {} goes without some rails: {}",
+    Log(LogLevel::kWarning, kLogNet,
+        "the link to {} goes without some rails, or some connections of them: {}",
         link->remote.ToString(), link->rail_failures);
   }
   link->control->Send(FrameType::kRailsReady, EncodeReady(link->rails));
