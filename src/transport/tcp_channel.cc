@@ -14,8 +14,8 @@ namespace {
 // What one connection may do before others have their turn.
 constexpr size_t kReadBytesAtOnce = size_t{2} << 20;
 constexpr int kBatchesAtOnce = 8;
-// A queue that nobody adds to is gone after as long as it takes to get through it. But others add to
-// it, above all the other connections that were hashed to its way, so it is believed for longer.
+// A queue that nobody adds to is gone as soon as one could get through it. But others do add to it,
+// above all the connections that were hashed to the same way, so it is believed for longer.
 constexpr uint64_t kQueueMemory = 8;
 
 Status ReceiverGaveUp() {
