@@ -98,8 +98,8 @@ namespace {
 constexpr double kIdleOffset = 9;
 constexpr int kLeastAtOnce = 4;
 constexpr int kMostAtOnce = 16;
-// Several ways, of which each needs some: docs/planning.md.
-constexpr int kBalancedFactor = 3;
+// Where each of several ways needs some: docs/planning.md.
+constexpr int kLeastBalanced = 12;
 
 /// Of one part of a block: over the wire, and through a host's memory.
 double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
@@ -117,10 +117,9 @@ int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const Net
   }
   const double row = footprint.dependent_messages *
                      (footprint.message_latency + SecondsOfHop(footprint, part, costs));
-  const int factor = footprint.balanced ? kBalancedFactor : 1;
-  const double needed = busy <= 0 ? kMostAtOnce : 1 + 2 * row / busy;
-  const int at_once = needed >= kMostAtOnce ? kMostAtOnce : static_cast<int>(needed);
-  return factor * std::max(kLeastAtOnce, at_once);
+  if (busy <= 0 || 1 + 2 * row / busy >= kMostAtOnce) return kMostAtOnce;
+  const int least = footprint.balanced ? kLeastBalanced : kLeastAtOnce;
+  return std::max(least, 1 + static_cast<int>(2 * row / busy));
 }
 
 Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,

@@ -94,7 +94,7 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
 
 /// As many of the parts as keep the busiest edge busy: what a row of messages takes, by what the
 /// edge does in this time, and some more. More would only fill queues, and make what is urgent wait
-/// for what is not. Where the footprint is balanced, thrice as many.
+/// for what is not. Where the footprint is balanced, so many at least that each way has some.
 int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs);
 
 }  // namespace harmonaize

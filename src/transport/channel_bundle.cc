@@ -25,14 +25,22 @@ TcpChannel* ChannelBundle::Choose(const Request& send) {
   double least = 0;
   for (const auto& channel : channels_) {
     const TcpChannel::Backlog backlog = channel->BacklogAt(now);
-    const double before = static_cast<double>(backlog.bytes) +
-                          static_cast<double>(backlog.queueing_ns) * bytes_per_ns_;
+    const double before = BytesBefore(backlog);
     if (before <= static_cast<double>(kNothingBytes)) return channel.get();
     if (channel != channels_.front() && before >= least) continue;
     least = before;
     best = channel.get();
   }
   return best;
+}
+
+/// In bytes of which the whole rail carries as much in the same time: a connection that shares its
+/// way with many others is slow.
+double ChannelBundle::BytesBefore(const TcpChannel::Backlog& backlog) const {
+  const bool slow = backlog.bytes_per_ns > 0 && backlog.bytes_per_ns < bytes_per_ns_;
+  const double slower = slow ? bytes_per_ns_ / backlog.bytes_per_ns : 1;
+  return static_cast<double>(backlog.bytes) * slower +
+         static_cast<double>(backlog.queueing_ns) * bytes_per_ns_;
 }
 
 /// A pause of the sender is no slow rail: a rate is forgotten slowly.

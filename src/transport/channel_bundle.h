@@ -13,9 +13,10 @@ namespace harmonaize::transport {
 /// One rail that is several TCP connections, among which routers that hash ports see several flows.
 /// A message is on one of them: on the first that has nothing before it, else on the one that has
 /// least (join the shortest queue; Winston, "Optimality of the shortest line discipline", 1977).
-/// What is before it is the connection's own backlog, and the queue that its last bytes met in
-/// switches: connections of other rails and other hosts may crowd the way that it was hashed to.
-/// So ways get what they carry, and nobody has to know which they are.
+/// What is before it is the connection's own backlog, by the rate at which it shrinks, and the
+/// queue that its last bytes met in switches: connections of other rails and other hosts may crowd
+/// the way that it was hashed to. So ways get what they carry, and nobody has to know which they
+/// are.
 ///
 /// Tiny messages, and those that ask for it, go on the first connection: in order, and without
 /// looking around. What comes over any of them is its channel's alone; the bundle only chooses.
@@ -49,6 +50,7 @@ class ChannelBundle final : public Channel, private Channel::Owner {
 
  private:
   TcpChannel* Choose(const Request& send);
+  double BytesBefore(const TcpChannel::Backlog& backlog) const;
   void CountRate(uint64_t now_ns, size_t bytes);
   void OnChannelBroken(Channel* channel, const std::string& reason) override;
 

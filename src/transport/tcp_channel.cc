@@ -78,6 +78,7 @@ TcpChannel::Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
     unacknowledged_ = held > 0 || batch_size_ > 0;
     queueing_ns_ = uint64_t{1000} * (info.tcpi_rtt - std::min(info.tcpi_min_rtt, info.tcpi_rtt));
     asked_ns_ = now_ns;
+    backlog.bytes_per_ns = static_cast<double>(info.tcpi_delivery_rate) * 1e-9;
   }
   const uint64_t forgotten = (now_ns - asked_ns_) / kQueueMemory;
   backlog.queueing_ns = queueing_ns_ - std::min(queueing_ns_, forgotten);

@@ -70,6 +70,8 @@ class TcpChannel final : public Channel, public Poller::Handler {
     /// By how much round trips are longer than the least one was: what waits in switches, of
     /// whomever. Of a connection that carries nothing, as it was, forgotten little by little.
     uint64_t queueing_ns = 0;
+    /// At which it has been acknowledged of late; 0: not known.
+    double bytes_per_ns = 0;
   };
   /// Asks the kernel, unless all was acknowledged when it was asked last.
   Backlog BacklogAt(uint64_t now_ns);

@@ -176,8 +176,8 @@ TEST(CostModelTest, WhereWaysAreBalancedMoreIsUnderWay) {
     const Footprint footprint = MakeFootprint(model, (*ring)->Summarize(), &spread, LinksAlone());
     return PartsAtOnce(footprint, 31'250'000, 1000, LinksAlone());
   };
-  EXPECT_EQ(at_once(FabricModel(fabric), PathUse::kWeighted),
-            3 * at_once(with_paths, PathUse::kWeighted));
+  EXPECT_LT(at_once(with_paths, PathUse::kWeighted), 12);
+  EXPECT_EQ(at_once(FabricModel(fabric), PathUse::kWeighted), 12);
   EXPECT_EQ(at_once(FabricModel(fabric), PathUse::kEcmp), at_once(with_paths, PathUse::kEcmp));
 }
 

@@ -34,7 +34,8 @@ class ChannelBundles : public ::testing::Test, private Channel::Owner {
     const FileDescriptor listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int little = 4096;
     setsockopt(listening.get(), SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
-    sockaddr_in address{.sin_family = AF_INET};
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     auto* const any = reinterpret_cast<sockaddr*>(&address);
     socklen_t length = sizeof address;
