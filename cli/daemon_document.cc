@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace harmonaize {
 namespace {
 
 constexpr int kAnswerWithinMs = 5000;
+// Beyond the measuring: what daemons may take to say that others do not answer.
+constexpr int kProbeStepWithinMs = 60'000;
 // A daemon with a thousand busy communicators says less than this.
 constexpr uint64_t kMostBytes = 64 << 20;
 
@@ -44,13 +47,11 @@ Result<std::string> ReadFile(int fd, uint64_t bytes) {
   return text;
 }
 
-// Sends a request and returns what the daemon answers, unless that is a refusal.
-template <typename Request>
-Result<ControlMessage> Ask(ControlSocket& connection, const Request& request) {
-  HZ_RETURN_IF_ERROR(connection.Send(Encode(Request::kType, request)));
-  Result<ControlMessage> reply = connection.Receive(kAnswerWithinMs);
+// What the daemon says next, unless that is a refusal.
+Result<ControlMessage> ReceiveAnswer(ControlSocket& connection, int within_ms) {
+  Result<ControlMessage> reply = connection.Receive(within_ms);
   if (reply.status().code() == Code::kInProgress) {
-    return RemoteError("the daemon did not answer within {} s", kAnswerWithinMs / 1000);
+    return RemoteError("the daemon did not answer within {} s", within_ms / 1000);
   }
   if (!reply.ok()) return reply;
   const Result<MessageHeader> header = DecodeHeader(reply->bytes);
@@ -59,17 +60,28 @@ Result<ControlMessage> Ask(ControlSocket& connection, const Request& request) {
   return reply;
 }
 
+template <typename Body>
+Result<Body> BodyOf(const ControlMessage& reply) {
+  const Result<MessageHeader> header = DecodeHeader(reply.bytes);
+  if (!header.ok()) return header.status();
+  return DecodeBody<Body>(*header, reply.bytes);
+}
+
+Result<std::string> DocumentOf(const ControlMessage& reply, uint64_t bytes) {
+  if (reply.descriptors.empty()) return RemoteError("the daemon's answer holds no document");
+  return ReadFile(reply.descriptors[0].get(), bytes);
+}
+
 template <typename Request>
 Result<std::string> FetchDocument(const std::string& socket, const Request& request) {
   Result<ControlSocket> connection = ConnectToAny(socket);
   if (!connection.ok()) return connection.status();
-  const Result<ControlMessage> reply = Ask(*connection, request);
+  HZ_RETURN_IF_ERROR(connection->Send(Encode(Request::kType, request)));
+  const Result<ControlMessage> reply = ReceiveAnswer(*connection, kAnswerWithinMs);
   if (!reply.ok()) return reply.status();
-  const Result<MessageHeader> header = DecodeHeader(reply->bytes);
-  const Result<DocumentReply> body = DecodeBody<DocumentReply>(*header, reply->bytes);
+  const Result<DocumentReply> body = BodyOf<DocumentReply>(*reply);
   if (!body.ok()) return body.status();
-  if (reply->descriptors.empty()) return RemoteError("the daemon's answer holds no document");
-  return ReadFile(reply->descriptors[0].get(), body->bytes);
+  return DocumentOf(*reply, body->bytes);
 }
 
 }  // namespace
@@ -92,6 +104,28 @@ Result<std::string> FetchCommunicatorExplanation(const std::string& socket,
   }
   SetFieldText(request.communicator, communicator);
   return FetchDocument(socket, request);
+}
+
+Result<std::string> FetchProbe(const std::string& socket, const std::vector<std::string>& addresses,
+                               double seconds,
+                               const std::function<void(const std::string&)>& progress) {
+  std::string lines;
+  for (const std::string& address : addresses) lines += address + "\n";
+  if (sizeof(MessageHeader) + sizeof(ProbeRequest) + lines.size() > kMaxControlMessageBytes) {
+    return InvalidArgument("{} addresses are too many for one probe", addresses.size());
+  }
+  Result<ControlSocket> connection = ConnectToAny(socket);
+  if (!connection.ok()) return connection.status();
+  HZ_RETURN_IF_ERROR(connection->Send(
+      Encode(MessageType::kProbe, ProbeRequest{seconds}, std::as_bytes(std::span(lines)))));
+  for (;;) {
+    const Result<ControlMessage> reply = ReceiveAnswer(*connection, kProbeStepWithinMs);
+    if (!reply.ok()) return reply.status();
+    const Result<ProbeReply> body = BodyOf<ProbeReply>(*reply);
+    if (!body.ok()) return body.status();
+    if (body->bytes > 0) return DocumentOf(*reply, body->bytes);
+    progress(FieldText(body->progress));
+  }
 }
 
 }  // namespace harmonaize

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "src/base/status.h"
 
@@ -20,5 +22,12 @@ Result<std::string> FetchDaemonExplanation(const std::string& socket, int ranks)
 /// How it carries out the collectives of a communicator, by its number or name.
 Result<std::string> FetchCommunicatorExplanation(const std::string& socket,
                                                  const std::string& communicator);
+
+/// Has it lead a probe of the network between the daemons at `addresses` (none: those linked with
+/// it, and itself) and waits for the end. `progress` is told what is being measured. Gives what
+/// FormatMeasurements writes.
+Result<std::string> FetchProbe(const std::string& socket, const std::vector<std::string>& addresses,
+                               double seconds,
+                               const std::function<void(const std::string&)>& progress);
 
 }  // namespace harmonaize

@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/explain_command.h"
 #include "cli/plan_command.h"
+#include "cli/probe_command.h"
 #include "cli/run_command.h"
 #include "cli/status_command.h"
 
@@ -22,6 +23,7 @@ constexpr char kFooter[] =
     "  harmonaize status\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize plan --fabric fabric.toml --size 64M\n"
+    "  harmonaize probe 10.0.0.1 10.0.0.2 -o fabric.toml\n"
     "\n"
     "'harmonaize COMMAND --help' says more of each command.";
 
@@ -40,6 +42,7 @@ int main(int argc, char** argv) {
   harmonaize::AddStatusCommand(app, command_line);
   harmonaize::AddExplainCommand(app, command_line);
   harmonaize::AddPlanCommand(app, command_line);
+  harmonaize::AddProbeCommand(app, command_line);
 
   try {
     // CLI11 takes its arguments from the back.

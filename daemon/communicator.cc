@@ -67,6 +67,7 @@ void Communicator::PostCollective(PostedOperation* part) {
     engine_->AddWaiting();
     if (const auto early = early_verdicts_.find(sequence); early != early_verdicts_.end()) {
       operation->verdict = early->second;
+      operation->told = true;
       early_verdicts_.erase(early);
     }
   }
@@ -157,13 +158,14 @@ void Communicator::Launch(MatchedOperation* operation) {
     FailMatched(operation, status);
     return;
   }
+  const bool crosses_hosts =
+      span_ != nullptr && !IsPointToPoint(operation->parts.front()->descriptor.collective);
   if (operation->parts.front()->descriptor.count == 0) {
+    if (crosses_hosts) return EndHere(operation);
     in_flight_.push_back(operation);
     Complete(operation);
     return;
   }
-  const bool crosses_hosts =
-      span_ != nullptr && !IsPointToPoint(operation->parts.front()->descriptor.collective);
   if (crosses_hosts) {
     status = StartNetwork(operation);
     if (!status.ok()) {
@@ -323,11 +325,12 @@ void Communicator::Settle(MatchedOperation* operation, Status outcome) {
 // that holds up whoever touches its memory. Neither may take part in anything more.
 void Communicator::LoseFaultyRank(const MatchedOperation& operation, const ExecutionEnd& end,
                                   const Status& why) {
+  if (end.faulty.rank >= 0) {
+    // Later: this communicator is in the middle of completing the operation.
+    const PostedOperation& part = *operation.parts[static_cast<size_t>(end.faulty.rank)];
+    engine_->CutOffSoon(part.member->session->id(), "its memory cannot be reached");
+  }
   Break(why);
-  if (end.faulty.rank < 0) return;
-  const Session& session = *operation.parts[static_cast<size_t>(end.faulty.rank)]->member->session;
-  // Later: this communicator is in the middle of completing the operation.
-  engine_->CutOffSoon(session.id(), "its memory cannot be reached");
 }
 
 // Whoever took pages of registered memory away, or had them fail: what the workers made of the
@@ -389,8 +392,8 @@ void Communicator::FailPairsWith(int rank, const Status& why) {
 }
 
 void Communicator::FailEverything(const Status& why) {
+  // They were not begun: window_start_ stays.
   for (MatchedOperation* operation : std::exchange(window_, {})) {
-    ++window_start_;
     if (operation == nullptr) continue;
     engine_->DropWaiting(1);
     FailMatched(operation, why);
@@ -406,8 +409,9 @@ void Communicator::FailEverything(const Status& why) {
     }
   }
   if (span_ == nullptr) return;
+  engine_->DropWaiting(held_.size());
   for (MatchedOperation* operation : std::exchange(held_, {})) FailMatched(operation, why);
-  remote_pairs_->Fail(-1, why);
+  remote_pairs_->FailAll(why);
 }
 
 // Collectives that it has not posted cannot be carried out any more. Those that it has are done,
@@ -424,16 +428,21 @@ void Communicator::FailWindowFrom(uint64_t sequence, const Status& why) {
 
 void Communicator::Leave(int rank) {
   const auto place = static_cast<size_t>(rank);
-  const uint64_t after = members_[place]->next_sequence;
+  // A rank that gave up before it was told that the communicator had formed has no member.
+  const uint64_t after = members_[place] == nullptr ? 0 : members_[place]->next_sequence;
   left_after_[place] = after;
   if (state_ == State::kReady) {
     const Status why = RemoteError("{} has left the communicator", DescribeRank(rank));
     FailWindowFrom(after, why);
     FailPairsWith(rank, why);
+    if (span_ != nullptr) {
+      EndFrom(after, why);
+      remote_pairs_->OnOwnRankLeft(rank, why);
+    }
   }
   members_[place] = nullptr;
   if (inline_segment_ != nullptr) inline_segment_->Close();
-  if (span_ != nullptr) span_->TellHome(LeftMessage{span_->roster().key, rank, after});
+  if (span_ != nullptr) span_->TellLeft(LeftMessage{span_->roster().key, rank, after});
 }
 
 void Communicator::Break(const Status& why) {
@@ -558,6 +567,16 @@ std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
     }
   }
   if (remote_pairs_ == nullptr) return waiting;
+  for (const std::vector<MatchedOperation*>* some : {&in_flight_, &held_}) {
+    for (const MatchedOperation* operation : *some) {
+      if (operation->late_ranks.empty()) continue;
+      const PostedOperation& first = *operation->parts.front();
+      waiting.push_back(
+          {NameOf(first.descriptor, first.member->rank),
+           static_cast<double>(now_ns - std::min(now_ns, operation->first_arrival_ns)) * 1e-9,
+           operation->late_ranks});
+    }
+  }
   remote_pairs_->ForEachWaiting([&](const PostedOperation* part) {
     waiting.push_back({NameOf(part->descriptor, part->member->rank),
                        static_cast<double>(now_ns - std::min(now_ns, part->arrived_ns)) * 1e-9,
@@ -587,6 +606,10 @@ MatchedOperation* Communicator::NewOperation(size_t parts) {
   operation->started_ns = 0;
   operation->reported = false;
   operation->verdict = Status::Ok();
+  operation->told = false;
+  operation->agreed = false;
+  operation->done_here = false;
+  operation->late_ranks.clear();
   return operation;
 }
 

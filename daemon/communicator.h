@@ -50,8 +50,12 @@ struct MatchedOperation {
   NetworkExecution* network = nullptr;
   uint64_t number = 0;  ///< Of the names of its messages.
   uint64_t started_ns = 0;
-  bool reported = false;  ///< The home knows that it takes long.
-  Status verdict;         ///< The home's, when it has ended the operation.
+  bool reported = false;        ///< The home knows that it takes long.
+  Status verdict;               ///< How it ends whatever becomes of it here.
+  bool told = false;            ///< The verdict comes from elsewhere, so that all know of it.
+  bool agreed = false;          ///< All hosts are known to have begun the same.
+  bool done_here = false;       ///< And only that is missing.
+  std::vector<int> late_ranks;  ///< Of other hosts, by the home's last notice.
 };
 
 /// An operation that waits for ranks, for the operator and for late notices.
@@ -116,7 +120,9 @@ class Communicator {
   /// Tells the home where this host stands with a collective.
   void TellProgress(uint64_t sequence);
   void OnVerdict(uint64_t sequence, const Status& verdict);
-  void OnLate(uint64_t sequence, const std::string& notice);
+  /// All hosts have begun the same collective, see Consent.
+  void OnAgreed(uint64_t sequence);
+  void OnLate(const LateMessage& late);
 
   // For RemotePairs.
 
@@ -186,10 +192,18 @@ class Communicator {
   bool Prepare(MatchedOperation* operation);
   Status StartNetwork(MatchedOperation* operation);
   void EndNetwork(MatchedOperation* operation);
+  void EndHere(MatchedOperation* operation);
+  void Hold(MatchedOperation* operation);
+  MatchedOperation* TakeHeld(uint64_t sequence);
   void OnRankLeft(int rank, uint64_t sequence);
   void OnBroken(const BrokenMessage& broken);
   void TellEnd(bool revoked, const Status& why);
   void DropLeftovers(transport::PeerId peer, uint64_t collectives);
+  void DropClosed();
+  void EndFrom(uint64_t sequence, const Status& why);
+  void LoseHost(int host);
+  bool IsFrom(transport::PeerId peer, int there, int here);
+  uint64_t NeverBegunFrom() const;
   ProgressMessage ProgressOf(uint64_t sequence) const;
   void NoteEnd(const MatchedOperation& operation, const Status& outcome);
   void TellSlow(uint64_t now_ns);
@@ -236,11 +250,11 @@ class Communicator {
   // Of one that spans hosts.
   std::unique_ptr<Span> span_;
   std::unique_ptr<RemotePairs> remote_pairs_;
-  std::vector<MatchedOperation*> held_;        // failed here; the home will say how it ends
-  std::map<uint64_t, Status> early_verdicts_;  // by sequence, before any rank has come
-  std::set<uint64_t> wanted_;                  // sequences that the home asked about
-  std::deque<ProgressMessage> history_;        // of the last ones that have ended
-  std::map<transport::PeerId, uint64_t> closed_;
+  std::vector<MatchedOperation*> held_;           // ended here; the home will say how it ends
+  std::map<uint64_t, Status> early_verdicts_;     // by sequence, before any rank has come
+  std::set<uint64_t> wanted_;                     // sequences that the home asked about
+  std::deque<ProgressMessage> history_;           // of the last ones that have ended
+  std::map<transport::PeerId, uint64_t> closed_;  // what ClosedMessages have said
 
   uint64_t operations_ = 0;
   uint64_t bytes_ = 0;

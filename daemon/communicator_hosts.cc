@@ -8,6 +8,7 @@
 #include "daemon/communicator.h"
 #include "daemon/engine.h"
 #include "daemon/operation_text.h"
+#include "daemon/rank_list.h"
 #include "daemon/session.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -72,9 +73,11 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   binding.op = descriptor.op;
   binding.count = descriptor.count;
   binding.divisor = static_cast<uint64_t>(ranks());
+  binding.check = RequestDigest(descriptor);
   const Status started = engine_->StartNetwork(operation, binding);
   if (!started.ok()) return started;
   in_flight_.push_back(operation);
+  if (HasRoot(descriptor.collective)) span_->TellBegun(operation->sequence, binding.check);
   if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
   return Status::Ok();
 }
@@ -91,14 +94,18 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
   const Status& ended = operation->network->status();
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
   ExecutionEnd end{ended, operation->network->faulty_buffer()};
-  if (ended.ok()) {
-    const uint64_t took = MonotonicNanoseconds() - operation->started_ns;
-    span_->CountOperation(descriptor, static_cast<double>(took) * 1e-9);
-    return Settle(operation, Judge(*operation, end));
-  }
+  // First, also where the operation was done when the verdict came: it comes once.
   if (!operation->verdict.ok()) {
     LoseRanksWithoutMemory(*operation);
     return Settle(operation, operation->verdict);
+  }
+  if (ended.ok()) {
+    const uint64_t took = MonotonicNanoseconds() - operation->started_ns;
+    span_->CountOperation(descriptor, static_cast<double>(took) * 1e-9);
+    const Status outcome = Judge(*operation, end);
+    const bool waits = HasRoot(descriptor.collective) && !operation->agreed;
+    if (waits && outcome.ok() && state_ == State::kReady) return EndHere(operation);
+    return Settle(operation, outcome);
   }
   if (end.faulty.rank >= 0) {
     end.faulty.rank = static_cast<int>(place_of_rank_[static_cast<size_t>(end.faulty.rank)]);
@@ -108,8 +115,52 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
   // The cause is elsewhere, and the home finds out: ranks that disagree, or a host that is lost.
   Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {} failed here: {}", id_, name_,
       NameOf(descriptor, operation->parts.front()->member->rank), ended.message());
-  held_.push_back(operation);
+  Hold(operation);
   TellProgress(operation->sequence);
+}
+
+// Until the home says how it ends; the engine then looks for late ranks.
+void Communicator::Hold(MatchedOperation* operation) {
+  held_.push_back(operation);
+  engine_->AddWaiting();
+}
+
+// The one that is held, no longer; nullptr if it is not.
+MatchedOperation* Communicator::TakeHeld(uint64_t sequence) {
+  const auto held = std::find_if(
+      held_.begin(), held_.end(),
+      [sequence](const MatchedOperation* operation) { return operation->sequence == sequence; });
+  if (held == held_.end()) return nullptr;
+  MatchedOperation* const operation = *held;
+  held_.erase(held);
+  engine_->DropWaiting(1);
+  return operation;
+}
+
+// It is done here, and has succeeded if the others are at the same.
+void Communicator::EndHere(MatchedOperation* operation) {
+  operation->done_here = true;
+  Hold(operation);
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  if (descriptor.count > 0) return;
+  // What began it has ended it.
+  operation->started_ns = MonotonicNanoseconds();
+  const bool wanted = wanted_.contains(operation->sequence);
+  const uint64_t sequence = operation->sequence;
+  span_->TellBegun(sequence, RequestDigest(descriptor));
+  if (wanted && wanted_.contains(sequence)) TellProgress(sequence);
+}
+
+void Communicator::OnAgreed(uint64_t sequence) {
+  for (MatchedOperation* operation : in_flight_) {
+    const bool this_one = operation->sequence == sequence && operation->network != nullptr &&
+                          !operation->parts.front()->crosses_hosts;
+    if (this_one) operation->agreed = true;
+  }
+  MatchedOperation* const held = TakeHeld(sequence);
+  if (held == nullptr) return;
+  if (held->done_here) return Settle(held, Status::Ok());
+  Hold(held);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -175,18 +226,25 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
   const int host = peer == 0 ? span_->roster().self : span_->roster().HostOf(peer);
   if (const auto* broken = std::get_if<BrokenMessage>(&message)) OnBroken(*broken);
   if (const auto* closed = std::get_if<ClosedMessage>(&message)) {
-    DropLeftovers(peer, closed->collectives);
+    return DropLeftovers(peer, closed->collectives);
   }
   if (state_ != State::kReady) {
-    // Of those that have ended only who leaves matters.
+    // Of those that have ended only who leaves matters, and what is still coming.
     if (const auto* left = std::get_if<LeftMessage>(&message))
       OnRankLeft(left->rank, left->sequence);
+    if (const auto* offer = std::get_if<OfferMessage>(&message)) {
+      engine_->cluster()->transport().Cancel(
+          peer, span_->PairNumber(offer->from, offer->to, offer->number));
+    }
     return;
   }
-  if (const auto* offer = std::get_if<OfferMessage>(&message))
-    return remote_pairs_->OnOffer(*offer);
+  if (const auto* offer = std::get_if<OfferMessage>(&message)) {
+    if (IsFrom(peer, offer->from, offer->to)) remote_pairs_->OnOffer(*offer);
+    return;
+  }
   if (const auto* answer = std::get_if<AnswerMessage>(&message)) {
-    return remote_pairs_->OnAnswer(*answer);
+    if (IsFrom(peer, answer->to, answer->from)) remote_pairs_->OnAnswer(*answer);
+    return;
   }
   if (const auto* left = std::get_if<LeftMessage>(&message)) {
     if (span_->is_home()) span_->TellHosts(message, host);
@@ -195,6 +253,9 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
   if (span_->is_home() && host >= 0) {
     if (const auto* progress = std::get_if<ProgressMessage>(&message)) {
       return span_->OnProgress(host, *progress);
+    }
+    if (const auto* begun = std::get_if<BegunMessage>(&message)) {
+      return span_->OnBegun(host, begun->sequence, begun->digest);
     }
     if (const auto* question = std::get_if<AskPlanMessage>(&message)) {
       return span_->OnAskPlan(peer, *question);
@@ -208,7 +269,15 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
   if (const auto* verdict = std::get_if<VerdictMessage>(&message)) {
     return OnVerdict(verdict->sequence, StatusOf(verdict->code, verdict->why));
   }
-  if (const auto* late = std::get_if<LateMessage>(&message)) OnLate(late->sequence, late->notice);
+  if (const auto* agreed = std::get_if<AgreedMessage>(&message)) return OnAgreed(agreed->sequence);
+  if (const auto* late = std::get_if<LateMessage>(&message)) OnLate(*late);
+}
+
+// Whether a message of a pair makes sense: from a rank there, to one here.
+bool Communicator::IsFrom(transport::PeerId peer, int there, int here) {
+  const bool exist = there >= 0 && there < ranks() && here >= 0 && here < ranks();
+  if (!exist || !IsRemote(there) || IsRemote(here)) return false;
+  return span_->NotePeer(there, peer);
 }
 
 void Communicator::OnBroken(const BrokenMessage& broken) {
@@ -221,30 +290,43 @@ void Communicator::OnBroken(const BrokenMessage& broken) {
   }
 }
 
-// The home tells all; the others tell the home.
+// The home tells all; the others tell the home. Where that is lost those that were reached learn
+// the reason before they hear of ranks that leave for it.
 void Communicator::TellEnd(bool revoked, const Status& why) {
   const BrokenMessage broken{span_->roster().key, revoked, static_cast<int>(why.code()),
                              why.message()};
   if (span_->is_home()) {
     span_->TellHosts(broken);
-  } else {
+  } else if (engine_->cluster()->Linked(span_->roster().home)) {
     span_->TellHome(broken);
+  } else {
+    span_->TellReached(broken);
   }
+  span_->EndFrom(0);
   span_->TellReached(ClosedMessage{span_->roster().key, window_start_});
-  for (const auto& [peer, collectives] : std::exchange(closed_, {})) {
-    DropLeftovers(peer, collectives);
-  }
+  DropClosed();
 }
 
-// The peer has begun collectives that are not begun here any more. What it sent of them is dropped.
+// From which collective on none is begun here any more.
+uint64_t Communicator::NeverBegunFrom() const {
+  if (state_ != State::kReady) return window_start_;
+  const uint64_t left = *std::min_element(left_after_.begin(), left_after_.end());
+  return left == kStays ? kStays : std::max(left, window_start_);
+}
+
+// The peer has begun collectives that are not begun here any more, or will soon not be: the news of
+// the end take another way. What it sent of them is dropped.
 void Communicator::DropLeftovers(transport::PeerId peer, uint64_t collectives) {
-  if (state_ == State::kReady) {
-    closed_[peer] = collectives;  // the news of the end are on their way
-    return;
-  }
-  const uint64_t begun = window_start_ + window_.size();
-  for (uint64_t sequence = window_start_; sequence < std::max(collectives, begun); ++sequence) {
-    engine_->cluster()->transport().Cancel(peer, span_->CollectiveNumber(sequence));
+  closed_[peer] = std::max(closed_[peer], collectives);
+  DropClosed();
+}
+
+void Communicator::DropClosed() {
+  const uint64_t first = NeverBegunFrom();
+  if (first == kStays || local_ranks_ == 0) return;
+  transport::Transport& transport = engine_->cluster()->transport();
+  for (const auto& [peer, collectives] : std::exchange(closed_, {})) {
+    Span::DropCollectives(&transport, peer, span_->roster().key, first, collectives);
   }
 }
 
@@ -255,36 +337,60 @@ void Communicator::OnRankLeft(int rank, uint64_t sequence) {
   if (state_ != State::kReady) return;
   const Status why = RemoteError("rank {} has left the communicator", rank);
   FailWindowFrom(sequence, why);
+  EndFrom(sequence, why);
+  remote_pairs_->OnPeerRankLeft(rank, why);
+}
+
+// Collectives from there on cannot be carried out. Those that others have begun here end, and what
+// was sent of them is dropped at the other hosts.
+void Communicator::EndFrom(uint64_t sequence, const Status& why) {
   for (MatchedOperation* operation : in_flight_) {
     const bool collective =
         operation->network != nullptr && !operation->parts.front()->crosses_hosts;
     if (!collective || operation->sequence < sequence) continue;
     operation->verdict = why;
+    operation->told = true;
     operation->network->Cancel(why);
   }
-  remote_pairs_->Fail(rank, why);
+  const std::vector<MatchedOperation*> held = std::exchange(held_, {});
+  for (MatchedOperation* operation : held) {
+    if (operation->sequence < sequence) {
+      held_.push_back(operation);
+      continue;
+    }
+    engine_->DropWaiting(1);
+    operation->told = true;
+    Settle(operation, why);
+  }
+  wanted_.erase(wanted_.lower_bound(sequence), wanted_.end());
+  early_verdicts_.erase(early_verdicts_.lower_bound(sequence), early_verdicts_.end());
+  span_->EndFrom(sequence);
+  if (window_start_ > sequence) {
+    span_->TellReached(ClosedMessage{span_->roster().key, window_start_});
+  }
+  DropClosed();
 }
 
 void Communicator::OnPeerLost(transport::PeerId peer) {
   const Roster& roster = span_->roster();
   const int host = roster.HostOf(peer);
-  if (host >= 0) {
-    bool any = false;
-    for (int rank = 0; rank < ranks(); ++rank) {
-      const bool there = roster.host_of_rank[static_cast<size_t>(rank)] == host;
-      any |= there && !HasLeft(rank);
-      if (there)
-        left_after_[static_cast<size_t>(rank)] =
-            std::min(left_after_[static_cast<size_t>(rank)], window_start_);
-    }
-    if (any)
-      Break(RemoteError(
-          "{} lost: their host's daemon does not answer",
-          roster.RanksOf(host) + (roster.RanksOf(host).starts_with("ranks") ? " are" : " is")));
-  }
+  if (host >= 0) LoseHost(host);
   if (peer == roster.home) {
     Break(RemoteError("the communicator is lost: the daemon that looked after it does not answer"));
   }
+}
+
+void Communicator::LoseHost(int host) {
+  std::vector<int> lost;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (span_->roster().host_of_rank[static_cast<size_t>(rank)] != host || HasLeft(rank)) continue;
+    lost.push_back(rank);
+  }
+  for (const int rank : lost) left_after_[static_cast<size_t>(rank)] = window_start_;
+  if (lost.empty()) return;
+  Break(RemoteError("{} {} lost: their host's daemon does not answer", RankList(lost),
+                    lost.size() == 1 ? "is" : "are"));
+  for (const int rank : lost) engine_->membership().OnRankLeft(*this, rank);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -310,7 +416,9 @@ ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
   }
   for (const MatchedOperation* operation : held_) {
     if (operation->sequence != sequence) continue;
-    describe(*operation, ProgressMessage::kFailed);
+    describe(*operation,
+             operation->done_here ? ProgressMessage::kRunning : ProgressMessage::kFailed);
+    if (operation->done_here) continue;
     progress.code = static_cast<int>(Code::kRemoteError);
     progress.why = fmt::format("the ranks of another host cannot be reached during {}",
                                NameOf(operation->parts.front()->descriptor, 0));
@@ -333,6 +441,14 @@ ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
 }
 
 void Communicator::TellProgress(uint64_t sequence) {
+  for (const MatchedOperation* operation : in_flight_) {
+    const bool fails = operation->sequence == sequence && operation->network != nullptr &&
+                       !operation->parts.front()->crosses_hosts &&
+                       !operation->network->status().ok();
+    if (!fails) continue;
+    wanted_.insert(sequence);  // as what it ends is told in a moment
+    return;
+  }
   const ProgressMessage progress = ProgressOf(sequence);
   if (progress.state == ProgressMessage::kDone || progress.state == ProgressMessage::kFailed) {
     wanted_.erase(sequence);
@@ -349,30 +465,35 @@ void Communicator::NoteEnd(const MatchedOperation& operation, const Status& outc
   ProgressMessage end{.communicator = span_->roster().key, .sequence = operation.sequence};
   end.state = outcome.ok() ? ProgressMessage::kDone : ProgressMessage::kFailed;
   end.requests.push_back(RequestFrom(first));
-  const bool told = !operation.verdict.ok();  // by the home
-  if (!outcome.ok() && !told) {
-    // All of this host's ranks, who may disagree among each other.
+  const bool news = !outcome.ok() && !operation.told;
+  if (news) {
+    // All of this host's ranks, who may disagree among each other; of many, those that differ.
+    const bool many = operation.parts.size() > kMostNamedRanks;
     for (const PostedOperation* part : operation.parts) {
-      if (part != &first) end.requests.push_back(RequestFrom(*part));
+      if (part == &first || end.requests.size() >= kMostNamedRanks) continue;
+      if (many && Agree(first.descriptor, part->descriptor)) continue;
+      end.requests.push_back(RequestFrom(*part));
     }
     end.code = static_cast<int>(outcome.code());
     end.why = outcome.message();
   }
   history_.push_back(std::move(end));
   if (history_.size() > kRemembered) history_.pop_front();
-  const bool tell = (!outcome.ok() && !told) || wanted_.contains(operation.sequence);
+  const bool tell = news || wanted_.contains(operation.sequence);
   if (tell && state_ == State::kReady) TellProgress(operation.sequence);
 }
 
 void Communicator::TellSlow(uint64_t now_ns) {
   if (state_ != State::kReady) return;
-  for (MatchedOperation* operation : in_flight_) {
-    const bool slow = operation->network != nullptr && !operation->reported &&
-                      !operation->parts.front()->crosses_hosts &&
-                      now_ns > operation->started_ns + kSlowNanoseconds;
-    if (!slow) continue;
-    operation->reported = true;
-    TellProgress(operation->sequence);
+  for (const std::vector<MatchedOperation*>* some : {&in_flight_, &held_}) {
+    for (MatchedOperation* operation : *some) {
+      const bool collective = !IsPointToPoint(operation->parts.front()->descriptor.collective);
+      const bool slow =
+          collective && !operation->reported && now_ns > operation->started_ns + kSlowNanoseconds;
+      if (!slow) continue;
+      operation->reported = true;
+      TellProgress(operation->sequence);
+    }
   }
 }
 
@@ -384,33 +505,33 @@ void Communicator::OnVerdict(uint64_t sequence, const Status& verdict) {
                           !operation->parts.front()->crosses_hosts;
     if (!this_one) continue;
     operation->verdict = verdict;
+    operation->told = true;
     return operation->network->Cancel(verdict);
   }
-  const auto held = std::find_if(
-      held_.begin(), held_.end(),
-      [&](const MatchedOperation* operation) { return operation->sequence == sequence; });
-  if (held != held_.end()) {
-    MatchedOperation* const operation = *held;
-    held_.erase(held);
-    operation->verdict = verdict;
-    return Settle(operation, verdict);
+  if (MatchedOperation* const held = TakeHeld(sequence)) {
+    held->told = true;
+    return Settle(held, verdict);
   }
   if (sequence < window_start_) return;  // has ended here
   const uint64_t place = sequence - window_start_;
   if (place < window_.size() && window_[place] != nullptr) {
     window_[place]->verdict = verdict;
+    window_[place]->told = true;
     return LaunchReady();
   }
   early_verdicts_[sequence] = verdict;
 }
 
-void Communicator::OnLate(uint64_t sequence, const std::string& notice) {
-  for (const MatchedOperation* operation : in_flight_) {
-    if (operation->sequence == sequence && operation->network != nullptr) {
-      return Notify(operation->parts, notice);
+void Communicator::OnLate(const LateMessage& late) {
+  for (const std::vector<MatchedOperation*>* some : {&in_flight_, &held_}) {
+    for (MatchedOperation* operation : *some) {
+      const bool collective = !IsPointToPoint(operation->parts.front()->descriptor.collective);
+      if (!collective || operation->sequence != late.sequence) continue;
+      operation->late_ranks = late.missing;
+      return Notify(operation->parts, late.notice);
     }
   }
-  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, notice);
+  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, late.notice);
 }
 
 }  // namespace harmonaize::daemon

@@ -31,6 +31,9 @@ class Connection {
     SendOrCut(EncodeFailure(type, status), {});
   }
 
+  /// Of the engine's thread: the probe that was asked for over it and has not ended; 0: none.
+  uint64_t probe = 0;
+
   /// Ends the connection; the server thread sees the end of the stream and cleans up.
   void Cut() { shutdown(socket_.fd(), SHUT_RDWR); }
 

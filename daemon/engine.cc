@@ -286,10 +286,12 @@ Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding)
 
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   membership_.OnMessage(peer, message);
+  probes_.OnMessage(peer, message);
 }
 
 void Engine::OnPeerLost(transport::PeerId peer) {
   membership_.OnPeerLost(peer);
+  probes_.OnPeerLost(peer);
 }
 
 void Engine::Finish(PostedOperation* part, const Status& outcome) {

@@ -14,6 +14,7 @@
 #include "daemon/calibration.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/fabrics.h"
+#include "daemon/cluster/probe_desk.h"
 #include "daemon/config.h"
 #include "daemon/event_loop.h"
 #include "daemon/membership.h"
@@ -88,6 +89,7 @@ class Engine final : private ClusterEvents {
   /// The digest of the provider's fabric, by which this daemon's rails are numbered; 0 without one.
   uint64_t own_fabric() const { return own_fabric_; }
   Background& background() { return background_; }
+  ProbeDesk& probes() { return probes_; }
 
   // For communicators.
 
@@ -187,6 +189,7 @@ class Engine final : private ClusterEvents {
   WaitEstimate waits_for_network_;
   bool crowded_ = false;
   uint64_t sleeps_ = 0;
+  ProbeDesk probes_{this};
   /// Last: what it runs posts to this engine.
   Background background_;
 };

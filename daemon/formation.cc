@@ -1,9 +1,8 @@
 #include "daemon/formation.h"
 
-#include <fmt/ranges.h>
-
 #include <utility>
 
+#include "daemon/rank_list.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -14,31 +13,28 @@ Formation::Formation(std::string what, std::string name, Tenant* tenant, size_t 
       name_(std::move(name)),
       tenant_(tenant),
       created_ns_(now_ns),
-      places_(places),
-      missing_(places) {}
+      places_(places) {}
 
 void Formation::Excuse(size_t place) {
-  places_[place].taken = true;
-  --missing_;
+  taken_[place] = {};
 }
 
 Status Formation::Take(size_t place, Applicant applicant) {
-  if (places_[place].taken) {
+  if (taken(place)) {
     return InvalidUsage("{}: rank {} has already joined: every rank needs a number of its own",
                         what_, place);
   }
-  --missing_;
   if (applicant.member != nullptr) applicant.member->formation = this;
-  places_[place] = {true, std::move(applicant)};
+  taken_[place] = std::move(applicant);
   return Status::Ok();
 }
 
 std::string Formation::Missing() const {
   std::vector<size_t> missing;
-  for (size_t i = 0; i < places_.size(); ++i) {
-    if (!places_[i].taken) missing.push_back(i);
+  for (size_t place = 0; place < places_ && missing.size() < kMostNamedRanks; ++place) {
+    if (!taken(place)) missing.push_back(place);
   }
-  return fmt::format("rank{} {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
+  return RankList(missing, places_ - taken_.size());
 }
 
 std::string Formation::LateNotice(uint64_t now_ns, uint64_t late_after_ns) {

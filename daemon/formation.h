@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,25 +35,28 @@ class Formation {
   const std::string& name() const { return name_; }
   const std::string& what() const { return what_; }
   Tenant& tenant() { return *tenant_; }
-  size_t places() const { return places_.size(); }
+  size_t places() const { return places_; }
 
   /// A rank that will not come, so nobody waits for it.
   void Excuse(size_t place);
   /// kInvalidUsage when the place is taken.
   Status Take(size_t place, Applicant applicant);
 
-  bool taken(size_t place) const { return places_[place].taken; }
-  const Applicant& applicant(size_t place) const { return places_[place].applicant; }
-  bool complete() const { return missing_ == 0; }
+  bool taken(size_t place) const { return taken_.contains(place); }
+  /// Of a place that is taken; one that was excused or forgotten is an applicant who gets nothing.
+  const Applicant& applicant(size_t place) const { return taken_.at(place); }
+  /// Those that are, by place: a tenant may ask for many more than ever come.
+  const std::map<size_t, Applicant>& taken() const { return taken_; }
+  bool complete() const { return taken_.size() == places_; }
 
   /// A rank that had come is gone and must not be told anything any more.
-  void Forget(size_t place) { places_[place].applicant = {}; }
+  void Forget(size_t place) { taken_.at(place) = {}; }
   /// The places whose ranks a predicate holds for.
   template <typename Predicate>
   std::vector<size_t> PlacesWhere(Predicate predicate) const {
     std::vector<size_t> found;
-    for (size_t i = 0; i < places_.size(); ++i) {
-      if (predicate(places_[i].applicant)) found.push_back(i);
+    for (const auto& [place, applicant] : taken_) {
+      if (predicate(applicant)) found.push_back(place);
     }
     return found;
   }
@@ -65,18 +69,13 @@ class Formation {
   uint64_t age_ns(uint64_t now_ns) const { return now_ns - created_ns_; }
 
  private:
-  struct Place {
-    bool taken = false;
-    Applicant applicant;
-  };
-
   const std::string what_;
   const std::string name_;
   Tenant* const tenant_;
   const uint64_t created_ns_;
   uint64_t next_report_ns_ = 0;
-  std::vector<Place> places_;
-  size_t missing_;
+  const size_t places_;
+  std::map<size_t, Applicant> taken_;
 };
 
 }  // namespace harmonaize::daemon

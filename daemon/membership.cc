@@ -1,13 +1,13 @@
 #include "daemon/membership.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "daemon/cluster/span.h"
 #include "daemon/engine.h"
+#include "daemon/rank_list.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -43,6 +43,10 @@ std::vector<uint8_t> BytesOf(const UniqueId& id) {
   std::vector<uint8_t> bytes(sizeof id);
   std::memcpy(bytes.data(), &id, sizeof id);
   return bytes;
+}
+
+Status HomeIsLost() {
+  return RemoteError("the daemon that looked after the communicator does not answer any more");
 }
 
 Result<UniqueId> IdOf(const ApplyMessage& request) {
@@ -100,6 +104,7 @@ void Membership::CreateGrowId(Session& session, uint32_t index,
   if (span == nullptr || span->is_home()) {
     return done(IssueId(session.tenant().user, session.id(), (*parent)->id()));
   }
+  if (!engine_->cluster()->Linked(span->roster().home)) return done(HomeIsLost());
   const uint64_t ticket = next_ticket_++;
   grow_id_calls_[ticket] = {span->roster().home, std::move(done)};
   engine_->cluster()->Send(span->roster().home,
@@ -194,22 +199,38 @@ Result<Member*> Membership::NewMember(Session& session) {
   return member;
 }
 
-// Where the rank has to apply; none: here.
-Result<std::optional<transport::NetworkAddress>> Membership::HomeOf(const ApplyMessage& request,
-                                                                    Communicator* parent) const {
-  if (engine_->cluster() == nullptr || parent != nullptr) {
-    return std::optional<transport::NetworkAddress>();
-  }
+Result<Membership::Desk> Membership::DeskFor(const ApplyMessage& request,
+                                             const Communicator* parent) const {
+  if (engine_->cluster() == nullptr) return Desk{};
+  if (parent != nullptr) return DeskOf(request, *parent);
   const Result<UniqueId> id = IdOf(request);
   if (!id.ok()) return id.status();
-  return engine_->cluster()->HomeOf(*id);
+  const Result<std::optional<transport::NetworkAddress>> home = engine_->cluster()->HomeOf(*id);
+  if (!home.ok()) return home.status();
+  if (!home->has_value()) return Desk{};
+  return Desk{.here = false, .address = (*home)->ToString()};
+}
+
+// The home of the parent. Where that is lost, the ranks that remain can shrink at the daemon of the
+// first of them: all that name the same ranks to leave out come to the same.
+Result<Membership::Desk> Membership::DeskOf(const ApplyMessage& request,
+                                            const Communicator& parent) const {
+  if (parent.span() == nullptr || parent.span()->is_home()) return Desk{};
+  const Roster& roster = parent.span()->roster();
+  if (engine_->cluster()->Linked(roster.home)) return Desk{.here = false, .peer = roster.home};
+  if (request.kind != ApplyMessage::kShrink) return HomeIsLost();
+  int first = 0;
+  while (std::binary_search(request.excluded.begin(), request.excluded.end(), first)) ++first;
+  const auto host = static_cast<size_t>(roster.host_of_rank[static_cast<size_t>(first)]);
+  if (static_cast<int>(host) == roster.self) return Desk{};
+  const transport::PeerId peer = roster.peers[host];
+  const bool linked = peer != 0 && engine_->cluster()->Linked(peer);
+  return Desk{.here = false, .peer = linked ? peer : 0, .address = roster.addresses[host]};
 }
 
 Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
                                       Communicator* parent) {
   request.user = session.tenant().user;
-  const Result<std::optional<transport::NetworkAddress>> home = HomeOf(request, parent);
-  if (!home.ok()) return home.status();
   Member* member = nullptr;
   if (request.takes_part) {
     Result<Member*> made = NewMember(session);
@@ -217,47 +238,57 @@ Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
     member = *made;
   }
   const uint32_t index = member == nullptr ? kNoMember : member->index;
-  const bool parent_elsewhere =
-      parent != nullptr && parent->span() != nullptr && !parent->span()->is_home();
-  if (home->has_value() || parent_elsewhere) {
-    ApplyElsewhere(std::move(request), member, home->has_value() ? (*home)->ToString() : "",
-                   parent);
-    return index;
-  }
-  const Status status = Apply(request, {.member = member}, parent);
+  const Status status = ApplyAtDesk(std::move(request), member, parent);
   if (status.ok()) return index;
   if (member != nullptr) session.RemoveMember(member);
   return status;
 }
 
-void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const std::string& address,
-                                Communicator* parent) {
+Status Membership::ApplyAtDesk(ApplyMessage request, Member* member, Communicator* parent) {
+  const Result<Desk> desk = DeskFor(request, parent);
+  if (!desk.ok()) return desk.status();
+  if (desk->here) return Apply(request, {.member = member}, parent);
+  if (parent != nullptr) request.communicator = parent->span()->roster().key;
+  ApplyElsewhere(std::move(request), member, *desk);
+  return Status::Ok();
+}
+
+void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Desk& desk) {
   Cluster& cluster = *engine_->cluster();
   request.address = cluster.address();
   request.host = cluster.host_name();
-  const transport::PeerId home = parent == nullptr ? 0 : parent->span()->roster().home;
   if (member != nullptr) {
     request.ticket = member->ticket = next_ticket_++;
-    tickets_[request.ticket] = {member, home, WhatOf(request.kind)};
+    tickets_[request.ticket] = {member, desk.peer, request};
   }
-  if (parent != nullptr) {
-    request.communicator = parent->span()->roster().key;
-    return cluster.Send(home, request);
-  }
-  cluster.Reach(address, [this,
-                          request = std::move(request)](const Result<transport::PeerId>& peer) {
-    const auto found = tickets_.find(request.ticket);
+  if (desk.peer != 0) return cluster.Send(desk.peer, request);
+  cluster.Reach(desk.address, [this,
+                               number = request.ticket](const Result<transport::PeerId>& peer) {
+    const auto found = tickets_.find(number);
     if (found == tickets_.end()) return;  // has given up meanwhile
     if (!peer.ok()) {
-      return OnRefused({{request.ticket},
-                        static_cast<int>(Code::kRemoteError),
-                        fmt::format("{}: the daemon that made the unique id cannot be reached; is "
-                                    "the host of rank 0 up, and its daemon?",
-                                    found->second.what)});
+      const bool shrinks = found->second.request.kind == ApplyMessage::kShrink;
+      return OnRefused(
+          {{number},
+           static_cast<int>(Code::kRemoteError),
+           fmt::format("{}: the daemon {} cannot be reached; is its host up, and the "
+                       "daemon there?",
+                       WhatOf(found->second.request.kind),
+                       shrinks ? "of the first rank that remains" : "that made the unique id")});
     }
     found->second.peer = *peer;
-    engine_->cluster()->Send(*peer, request);
+    engine_->cluster()->Send(*peer, found->second.request);
   });
+}
+
+// The daemon at which the rank had applied is lost.
+void Membership::ApplyAnew(uint64_t number) {
+  const Ticket ticket = tickets_.extract(number).mapped();
+  ticket.member->ticket = 0;
+  Communicator* const parent = FindByKey(ticket.request.communicator);
+  const Status status = parent == nullptr ? RemoteError("the communicator is gone")
+                                          : ApplyAtDesk(ticket.request, ticket.member, parent);
+  if (!status.ok()) ticket.member->Fail(status);
 }
 
 // At the home.
@@ -268,6 +299,9 @@ Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Commu
     default: break;
   }
   if (parent == nullptr) return InvalidUsage("the communicator is gone");
+  if (parent->tenant().user != request.user) {
+    return InvalidUsage("the communicator belongs to another user");
+  }
   if (request.rank < 0 || request.rank >= parent->ranks()) {
     return InvalidArgument("rank {} is not in a communicator of {} ranks", request.rank,
                            parent->ranks());
@@ -357,6 +391,10 @@ Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant
 Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applicant,
                                  Communicator& parent) {
   const std::vector<int>& excluded = request.excluded;
+  if (!excluded.empty() && excluded.back() >= parent.ranks()) {
+    return InvalidArgument("ncclCommShrink cannot exclude rank {} of {}", excluded.back(),
+                           parent.ranks());
+  }
   for (int rank = 0; rank < parent.ranks(); ++rank) {
     if (parent.HasLeft(rank) && !std::binary_search(excluded.begin(), excluded.end(), rank)) {
       return RemoteError("rank {} has left the communicator: exclude it from the shrink as well",
@@ -377,7 +415,7 @@ Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applican
   if (meeting.excluded != excluded) {
     const Status why =
         InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
-                     request.rank, fmt::join(excluded, " "), fmt::join(meeting.excluded, " "));
+                     request.rank, RankList(excluded), RankList(meeting.excluded));
     FailMeeting(key, why);
     return why;
   }
@@ -440,8 +478,8 @@ Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant appl
 Status Membership::ConcludeOne(Formation& formation) {
   // Excused places are gaps that a shrink closes.
   std::vector<Applicant> ranks;
-  for (size_t i = 0; i < formation.places(); ++i) {
-    if (formation.applicant(i).gets_communicator()) ranks.push_back(formation.applicant(i));
+  for (const auto& [place, applicant] : formation.taken()) {
+    if (applicant.gets_communicator()) ranks.push_back(applicant);
   }
   return MakeCommunicator(formation, ranks);
 }
@@ -524,8 +562,7 @@ Communicator* Membership::FindById(uint64_t id) {
 }
 
 void Membership::FailFormation(Formation& formation, const Status& why) {
-  for (size_t place = 0; place < formation.places(); ++place)
-    Refuse(formation.applicant(place), why);
+  for (const auto& [place, applicant] : formation.taken()) Refuse(applicant, why);
 }
 
 void Membership::Refuse(const Applicant& applicant, const Status& why) {
@@ -577,13 +614,10 @@ void Membership::QuitForming(
     FailMeetingOf(formation, status);
   }
   if (const uint64_t number = std::exchange(member->ticket, 0); number != 0) {
-    Ticket& ticket = tickets_.at(number);
-    ticket.member = nullptr;
-    if (ticket.peer == 0) {  // not even asked yet
-      tickets_.erase(number);
-      return;
-    }
-    const Status status = why(ticket.what, "the other ranks");
+    const Ticket ticket = tickets_.extract(number).mapped();
+    if (ticket.peer == 0) return;  // not even asked yet
+    // Where it has formed already, OnFormed finds that the rank is gone.
+    const Status status = why(WhatOf(ticket.request.kind), "the other ranks");
     engine_->cluster()->Send(
         ticket.peer, WithdrawMessage{number, static_cast<int>(status.code()), status.message()});
   }
@@ -704,7 +738,13 @@ void Membership::Sweep() {
     Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations",
         communicator->id(), communicator->name(), communicator->operations());
     --communicator->tenant().communicators;
-    NoteEnded(*communicator);
+    if (const Span* const span = communicator->span()) {
+      NoteEnded(span->roster().key, communicator->collectives_begun());
+    }
+    // Ids for a growth that nobody has begun.
+    std::erase_if(issued_, [id = communicator->id()](const auto& issued) {
+      return issued.second.parent == id;
+    });
     return true;
   });
 }

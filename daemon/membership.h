@@ -115,18 +115,25 @@ class Membership {
   };
   /// An application at another daemon.
   struct Ticket {
-    Member* member = nullptr;  // nullptr: it gets nothing, or has given up
-    transport::PeerId peer = 0;
-    std::string what;
+    Member* member = nullptr;
+    transport::PeerId peer = 0;  // 0: is being reached
+    ApplyMessage request;
+  };
+  /// The daemon at which something forms.
+  struct Desk {
+    bool here = true;
+    transport::PeerId peer = 0;  // 0: to be reached by its address
+    std::string address = {};
   };
 
   // Applying.
   Result<Member*> NewMember(Session& session);
   Result<uint32_t> ApplyFor(Session& session, ApplyMessage request, Communicator* parent);
-  Result<std::optional<transport::NetworkAddress>> HomeOf(const ApplyMessage& request,
-                                                          Communicator* parent) const;
-  void ApplyElsewhere(ApplyMessage request, Member* member, const std::string& address,
-                      Communicator* parent);
+  Result<Desk> DeskFor(const ApplyMessage& request, const Communicator* parent) const;
+  Result<Desk> DeskOf(const ApplyMessage& request, const Communicator& parent) const;
+  Status ApplyAtDesk(ApplyMessage request, Member* member, Communicator* parent);
+  void ApplyElsewhere(ApplyMessage request, Member* member, const Desk& desk);
+  void ApplyAnew(uint64_t ticket);
   Status Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent);
   Status ApplyToJoin(const ApplyMessage& request, Applicant applicant);
   Status ApplyToSplit(const ApplyMessage& request, Applicant applicant, Communicator& parent);
@@ -166,7 +173,9 @@ class Membership {
 
   // The cluster.
   Communicator* FindByKey(uint64_t key);
-  void NoteEnded(const Communicator& communicator);
+  void NoteEnded(uint64_t key, uint64_t collectives);
+  void OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed);
+  void DeliverEarly(Communicator* communicator, uint64_t key);
   void OnApply(transport::PeerId peer, const ApplyMessage& request);
   void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
   void OnFormed(transport::PeerId peer, const FormedMessage& formed);

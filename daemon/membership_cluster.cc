@@ -7,6 +7,7 @@
 #include "daemon/cluster/span.h"
 #include "daemon/engine.h"
 #include "daemon/membership.h"
+#include "daemon/rank_list.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -16,26 +17,13 @@ namespace {
 /// What is kept of what others said too early, and of communicators that have ended.
 constexpr size_t kMostEarlyMessages = 4096;
 constexpr size_t kMostEnded = 1024;
+/// What a control message holds, less some for the rest of it.
+constexpr size_t kMostFabricText = transport::kMaxControlBytes - 1024;
 
 template <typename... Calls>
 struct Overloaded : Calls... {
   using Calls::operator()...;
 };
-
-/// Whether another daemon's roster can be worked with.
-bool IsSound(const FormedMessage& formed) {
-  const auto hosts = static_cast<int>(formed.addresses.size());
-  if (formed.communicator == 0 || hosts == 0 || formed.host_of_rank.empty()) return false;
-  if (formed.fabric_hosts.size() != formed.addresses.size()) return false;
-  if (formed.self < 0 || formed.self >= hosts || formed.home_host >= hosts) return false;
-  for (const int host : formed.host_of_rank) {
-    if (host < 0 || host >= hosts) return false;
-  }
-  return std::all_of(formed.ranks.begin(), formed.ranks.end(), [&](const TicketedRank& one) {
-    return one.rank >= 0 && one.rank < static_cast<int>(formed.host_of_rank.size()) &&
-           formed.host_of_rank[static_cast<size_t>(one.rank)] == formed.self;
-  });
-}
 
 }  // namespace
 
@@ -59,7 +47,8 @@ void Membership::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withd
     });
     if (places.empty()) continue;
     formation.Forget(places.front());
-    return FailMeetingOf(&formation, StatusOf(withdraw.code, withdraw.why));
+    const Status why = StatusOf(withdraw.code, withdraw.why);
+    return FailMeetingOf(&formation, why.ok() ? RemoteError("a rank gave up") : why);
   }
 }
 
@@ -140,8 +129,7 @@ void Membership::TellFormed(const Roster& roster, const std::vector<Applicant>& 
 }
 
 void Membership::Notify(const Formation& formation, const std::string& notice) {
-  for (size_t place = 0; place < formation.places(); ++place) {
-    const Applicant& applicant = formation.applicant(place);
+  for (const auto& [place, applicant] : formation.taken()) {
     if (applicant.member != nullptr) {
       applicant.member->slot->notice.Set(notice);
     } else if (applicant.peer != 0) {
@@ -167,29 +155,34 @@ void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& que
 
 void Membership::OnAskFabric(transport::PeerId peer, const AskFabricMessage& question) {
   const KnownFabric* const known = engine_->fabrics().Find(question.fabric);
-  if (known != nullptr) engine_->cluster()->Send(peer, FabricMessage{known->digest, known->text});
+  FabricMessage answer{question.fabric, ""};  // for one that is not known, or too long to tell
+  if (known != nullptr && known->text.size() <= kMostFabricText) answer.text = known->text;
+  engine_->cluster()->Send(peer, answer);
 }
 
 // ---------------------------------------------------------------------------------------------
 // At the others
 
 void Membership::OnFormed(transport::PeerId peer, const FormedMessage& formed) {
-  if (!IsSound(formed)) {
-    return engine_->cluster()->transport().Disconnect(peer, "a roster that makes no sense");
+  if (FindByKey(formed.communicator) != nullptr) {
+    return engine_->cluster()->transport().Disconnect(peer, "a communicator came twice");
   }
   std::vector<Member*> members(formed.host_of_rank.size(), nullptr);
   Tenant* tenant = nullptr;
   std::vector<int> given_up;
   for (const TicketedRank& rank : formed.ranks) {
-    const auto ticket = tickets_.find(rank.ticket);
-    Member* const member = ticket == tickets_.end() ? nullptr : ticket->second.member;
-    if (ticket != tickets_.end()) tickets_.erase(ticket);
+    const auto ticket = tickets_.extract(rank.ticket);
+    if (ticket.empty()) {
+      given_up.push_back(rank.rank);
+      continue;
+    }
+    Member* const member = ticket.mapped().member;
     members[static_cast<size_t>(rank.rank)] = member;
-    if (member != nullptr) tenant = &member->session->tenant();
-    if (member == nullptr) given_up.push_back(rank.rank);
+    tenant = &member->session->tenant();
   }
+  if (tenant == nullptr) return OnNobodyLeft(peer, formed);
   std::optional<Roster> roster;
-  if (formed.addresses.size() > 1 || tenant == nullptr) {
+  if (formed.addresses.size() > 1) {
     roster = Roster{.key = formed.communicator,
                     .home = peer,
                     .self = formed.self,
@@ -200,31 +193,44 @@ void Membership::OnFormed(transport::PeerId peer, const FormedMessage& formed) {
                     .fabric = formed.fabric};
     if (formed.home_host >= 0) roster->peers[static_cast<size_t>(formed.home_host)] = peer;
   }
-  if (tenant == nullptr) {  // nobody is left here
-    BrokenMessage broken{formed.communicator, false, static_cast<int>(Code::kRemoteError),
-                         "a rank gave up while the communicator formed"};
-    engine_->cluster()->Send(peer, broken);
-    for (const int rank : given_up) {
-      engine_->cluster()->Send(peer, LeftMessage{formed.communicator, rank, 0});
-    }
-    return;
-  }
   const Status charged =
       Charge(*tenant, "communicators", &tenant->communicators, 1, config_.quota.communicators);
   if (!charged.ok()) ++tenant->communicators;  // it ends at once, and gives back what it had not
   Communicator* const communicator =
       AddCommunicator(formed.name, tenant, std::move(members), std::move(roster));
-  std::deque<EarlyMessage> early;
-  for (EarlyMessage& one : early_) {
-    if (one.key == formed.communicator) early.push_back(std::move(one));
-  }
-  std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == formed.communicator; });
-  for (const EarlyMessage& one : early) communicator->OnMessage(one.peer, one.message);
+  DeliverEarly(communicator, formed.communicator);
   if (!charged.ok()) communicator->Break(charged);
   for (const int rank : given_up) {
     communicator->Break(RemoteError("rank {} gave up while the communicator formed", rank));
     communicator->Leave(rank);
   }
+}
+
+// All ranks that this host was to have have given up meanwhile.
+void Membership::OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed) {
+  if (formed.addresses.size() == 1) return;  // nobody else knows of it
+  std::vector<int> ranks;
+  for (const TicketedRank& rank : formed.ranks) ranks.push_back(rank.rank);
+  const Status why = RemoteError("{} gave up while the communicator formed", RankList(ranks));
+  engine_->cluster()->Send(
+      peer, BrokenMessage{formed.communicator, false, static_cast<int>(why.code()), why.message()});
+  for (const int rank : ranks) {
+    engine_->cluster()->Send(peer, LeftMessage{formed.communicator, rank, 0});
+  }
+  NoteEnded(formed.communicator, 0);
+  for (const EarlyMessage& one : early_) {
+    if (one.key == formed.communicator) DropLate(one.peer, one.key, one.message);
+  }
+  std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == formed.communicator; });
+}
+
+void Membership::DeliverEarly(Communicator* communicator, uint64_t key) {
+  std::deque<EarlyMessage> early;
+  for (EarlyMessage& one : early_) {
+    if (one.key == key) early.push_back(std::move(one));
+  }
+  std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == key; });
+  for (const EarlyMessage& one : early) communicator->OnMessage(one.peer, one.message);
 }
 
 void Membership::OnRefused(const RefusedMessage& refused) {
@@ -235,7 +241,6 @@ void Membership::OnRefused(const RefusedMessage& refused) {
     if (ticket == tickets_.end()) continue;
     Member* const member = ticket->second.member;
     tickets_.erase(ticket);
-    if (member == nullptr) continue;
     member->ticket = 0;
     member->Fail(why);
   }
@@ -244,7 +249,7 @@ void Membership::OnRefused(const RefusedMessage& refused) {
 void Membership::OnFormingNotice(const FormingNoticeMessage& notice) {
   for (const uint64_t number : notice.tickets) {
     const auto ticket = tickets_.find(number);
-    if (ticket == tickets_.end() || ticket->second.member == nullptr) continue;
+    if (ticket == tickets_.end()) continue;
     ticket->second.member->slot->notice.Set(notice.notice);
   }
 }
@@ -264,13 +269,12 @@ void Membership::OnGrowId(const GrowIdMessage& answer) {
 
 void Membership::OnFabric(const FabricMessage& fabric) {
   const Result<const KnownFabric*> added = engine_->fabrics().AddText(fabric.fabric, fabric.text);
-  if (!added.ok()) {
-    Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
-    return;
-  }
+  if (!added.ok()) Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
   for (const auto& communicator : communicators_) {
     Span* const span = communicator->span();
-    if (span != nullptr && span->roster().fabric == fabric.fabric) span->OnFabric();
+    if (span != nullptr && span->roster().fabric == fabric.fabric) {
+      span->OnFabric(added.status());
+    }
   }
 }
 
@@ -286,9 +290,8 @@ Communicator* Membership::FindByKey(uint64_t key) {
   return nullptr;
 }
 
-void Membership::NoteEnded(const Communicator& communicator) {
-  if (communicator.span() == nullptr) return;
-  ended_.emplace_back(communicator.span()->roster().key, communicator.collectives_begun());
+void Membership::NoteEnded(uint64_t key, uint64_t collectives) {
+  ended_.emplace_back(key, collectives);
   if (ended_.size() > kMostEnded) ended_.pop_front();
 }
 
@@ -320,9 +323,7 @@ void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMes
   if (closed == nullptr) return;
   for (const auto& [ended, begun] : ended_) {
     if (ended != key) continue;
-    for (uint64_t sequence = begun; sequence < closed->collectives; ++sequence) {
-      transport.Cancel(peer, Span::CollectiveNumber(key, sequence));
-    }
+    Span::DropCollectives(&transport, peer, key, begun, closed->collectives);
   }
 }
 
@@ -342,15 +343,22 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
                  [&](const GrowIdMessage& one) { OnGrowId(one); },
                  [&](const AskFabricMessage& one) { OnAskFabric(peer, one); },
                  [&](const FabricMessage& one) { OnFabric(one); },
-                 [&](const auto& one) { OnCommunicatorMessage(peer, one.communicator, message); },
+                 [&](const auto& one) {
+                   // What is about no communicator is not for here.
+                   if constexpr (requires { one.communicator; }) {
+                     OnCommunicatorMessage(peer, one.communicator, message);
+                   }
+                 },
              },
              message);
 }
 
 void Membership::OnPeerLost(transport::PeerId peer) {
   std::vector<uint64_t> refused;
+  std::vector<uint64_t> anew;
   for (const auto& [number, ticket] : tickets_) {
-    if (ticket.peer == peer) refused.push_back(number);
+    const bool shrinks = ticket.request.kind == ApplyMessage::kShrink;
+    if (ticket.peer == peer) (shrinks ? anew : refused).push_back(number);
   }
   OnRefused({refused, static_cast<int>(Code::kRemoteError),
              "the daemon at which the communicator forms does not answer any more"});
@@ -376,6 +384,7 @@ void Membership::OnPeerLost(transport::PeerId peer) {
   for (const auto& communicator : communicators_) {
     if (communicator->span() != nullptr) communicator->OnPeerLost(peer);
   }
+  for (const uint64_t number : anew) ApplyAnew(number);
   std::erase_if(early_, [&](const EarlyMessage& one) { return one.peer == peer; });
   sweep_needed_ = true;
 }

@@ -29,4 +29,19 @@ bool Agree(const OperationDescriptor& a, const OperationDescriptor& b) {
          (!Reduces(a.collective) || a.op == b.op) && (!HasRoot(a.collective) || a.root == b.root);
 }
 
+// FNV-1a (Fowler, Noll, Vo, 1991), 32 bits, over what Agree compares.
+uint32_t RequestDigest(const OperationDescriptor& descriptor) {
+  const uint64_t op = Reduces(descriptor.collective) ? static_cast<uint64_t>(descriptor.op) : 0;
+  const uint64_t root = HasRoot(descriptor.collective) ? static_cast<uint32_t>(descriptor.root) : 0;
+  const uint64_t words[] = {static_cast<uint64_t>(descriptor.collective),
+                            static_cast<uint64_t>(descriptor.type), op, root, descriptor.count};
+  uint32_t hash = 0x811c9dc5u;
+  for (const uint64_t word : words) {
+    for (int shift = 0; shift < 64; shift += 8) {
+      hash = (hash ^ static_cast<uint8_t>(word >> shift)) * 0x01000193u;
+    }
+  }
+  return hash;
+}
+
 }  // namespace harmonaize::daemon

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "src/ipc/session_segment.h"
@@ -14,5 +15,7 @@ std::string RequestOf(const OperationDescriptor& descriptor);
 
 /// Whether two ranks ask for the same; of a send and its receive, for the same data.
 bool Agree(const OperationDescriptor& a, const OperationDescriptor& b);
+/// Of a collective: equal for ranks that Agree, and as good as always different for others.
+uint32_t RequestDigest(const OperationDescriptor& descriptor);
 
 }  // namespace harmonaize::daemon

@@ -13,13 +13,18 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Answers with a memfd that holds the text, which no message could.
-void ReplyDocument(Connection& connection, MessageType type, const std::string& text) {
+/// Answers with a memfd that holds the text, which no message could. `reply` says how long it is.
+template <typename Reply>
+void ReplyDocument(Connection& connection, MessageType type, const std::string& text,
+                   const Reply& reply) {
   Result<SharedMemory> memory = CreateSharedMemory("harmonaize-document", text.size());
   if (!memory.ok()) return connection.ReplyFailure(type, memory.status());
   std::memcpy(memory->mapping.data(), text.data(), text.size());
   const int descriptors[] = {memory->descriptor.get()};
-  connection.Reply(type, DocumentReply{text.size()}, descriptors);
+  connection.Reply(type, reply, descriptors);
+}
+void ReplyDocument(Connection& connection, MessageType type, const std::string& text) {
+  ReplyDocument(connection, type, text, DocumentReply{text.size()});
 }
 
 /// One request on its way to an answer.
@@ -60,6 +65,7 @@ class Request {
       case MessageType::kAttachInline: return AttachInline();
       case MessageType::kMapPeerRegion: return MapPeerRegion();
       case MessageType::kExplain: return Explain();
+      case MessageType::kProbe: break;  // the server knows it without a session
       case MessageType::kHello: break;
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
@@ -273,6 +279,35 @@ void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest&
                                          : ExplainCommunicator(engine, reader, communicator);
   if (!report.ok()) return connection.ReplyFailure(MessageType::kExplain, report.status());
   ReplyDocument(connection, MessageType::kExplain, *report);
+}
+
+void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
+                 const ProbeRequest& request, const std::string& addresses) {
+  Result<std::vector<transport::NetworkAddress>> parsed = ParseProbeAddresses(addresses);
+  if (!parsed.ok()) return connection->ReplyFailure(MessageType::kProbe, parsed.status());
+  ProbeDesk::Calls calls;
+  calls.progress = [connection](const std::string& what) {
+    ProbeReply reply;
+    SetFieldText(reply.progress, what);
+    connection->Reply(MessageType::kProbe, reply);
+  };
+  calls.done = [connection](const Result<std::string>& measured) {
+    connection->probe = 0;
+    if (!measured.ok()) return connection->ReplyFailure(MessageType::kProbe, measured.status());
+    ReplyDocument(*connection, MessageType::kProbe, *measured, ProbeReply{measured->size(), {}});
+  };
+  if (connection->probe != 0) {
+    return connection->ReplyFailure(MessageType::kProbe,
+                                    InvalidUsage("this connection has asked for a probe already"));
+  }
+  const Result<uint64_t> probe = engine.probes().Lead(
+      {std::move(*parsed), request.seconds, connection->peer().user}, std::move(calls));
+  if (!probe.ok()) return connection->ReplyFailure(MessageType::kProbe, probe.status());
+  connection->probe = *probe;
+}
+
+void ForgetAsker(Engine& engine, const Connection& connection) {
+  if (connection.probe != 0) engine.probes().Cancel(connection.probe);
 }
 
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,

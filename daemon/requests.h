@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "daemon/connection.h"
 #include "daemon/engine.h"
@@ -22,5 +23,11 @@ void AnswerStatus(Engine& engine, Connection& connection);
 
 /// The same for a request to explain the choice of paths.
 void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request);
+
+/// The same for a request to probe the network; its answers come later.
+void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
+                 const ProbeRequest& request, const std::string& addresses);
+/// Who asked without a session has hung up.
+void ForgetAsker(Engine& engine, const Connection& connection);
 
 }  // namespace harmonaize::daemon

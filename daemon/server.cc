@@ -210,6 +210,16 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
     });
     return Status::Ok();
   }
+  if (header->type == MessageType::kProbe) {
+    const Result<ProbeRequest> request = DecodeBody<ProbeRequest>(*header, message.bytes);
+    if (!request.ok()) return request.status();
+    const auto* end = reinterpret_cast<const char*>(message.bytes.data() + message.bytes.size());
+    engine_->Post([engine = engine_.get(), connection, request = *request,
+                   addresses = std::string(end - header->tail_bytes, end)] {
+      AnswerProbe(*engine, connection, request, addresses);
+    });
+    return Status::Ok();
+  }
   if (header->type != MessageType::kHello) return InvalidUsage("a session starts with a hello");
   const Result<HelloRequest> hello = DecodeBody<HelloRequest>(*header, message.bytes);
   if (!hello.ok()) return hello.status();
@@ -277,6 +287,8 @@ void Server::Drop(const std::shared_ptr<Connection>& connection, const std::stri
   guests_.erase(found);
   if (session != 0) {
     engine_->Post([engine = engine_.get(), session, why] { engine->LoseSession(session, why); });
+  } else {
+    engine_->Post([engine = engine_.get(), connection] { ForgetAsker(*engine, *connection); });
   }
 }
 

@@ -100,6 +100,16 @@ json DescribeWorkers(const Executor& executor) {
   return workers;
 }
 
+json DescribeTransport(const Cluster& cluster) {
+  const transport::TransportCounters counters = cluster.counters();
+  return {{"peers", cluster.peers()},
+          {"connections_accepted", counters.connections_accepted},
+          {"connections_refused", counters.connections_refused},
+          {"requests_under_way", counters.requests_under_way},
+          {"arrivals_waiting", counters.arrivals_waiting},
+          {"arrival_bytes", counters.arrival_bytes}};
+}
+
 }  // namespace
 
 std::string StatusReport(Engine& engine, uid_t reader) {
@@ -120,6 +130,9 @@ std::string StatusReport(Engine& engine, uid_t reader) {
     report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
     report["daemon"]["worker_wakes"] = engine.executor().Counters().worker_wakes;
     report["daemon"]["sleeps"] = engine.sleeps();
+    if (engine.cluster() != nullptr) {
+      report["daemon"]["transport"] = DescribeTransport(*engine.cluster());
+    }
   }
   report["tenants"] = json::array();
   for (const auto& [user, tenant] : engine.tenants()) {

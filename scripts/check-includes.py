@@ -17,7 +17,7 @@ LAYERS = [
     ["src/base"],
     ["src/numerics"],
     ["src/ipc", "src/schedule"],
-    ["src/topology", "src/memory", "src/transport"],
+    ["src/topology", "src/memory", "src/transport", "src/probing"],
     ["src/planner", "src/executor"],
     ["src/client"],
 ]
@@ -27,7 +27,7 @@ BELOW_CLIENT = [module for module in LIBRARY if module != "src/client"]
 
 # What brings libraries that must not be loaded into a tenant (hwloc, libcrypto, UCX): the client and what stands on
 # it go without, and so must whatever the client includes.
-NOT_FOR_TENANTS = ["src/topology", "src/transport"]
+NOT_FOR_TENANTS = ["src/topology", "src/transport", "src/probing"]
 TENANT_SIDE = [module for module in LIBRARY if module not in NOT_FOR_TENANTS]
 
 # What stands on the library sees of it what is listed here, and itself.
@@ -41,7 +41,7 @@ TOPS = {
     "plugins": TENANT_SIDE + ["include"],
     "perf": ["include", "src/base", "src/numerics", "src/topology", "src/transport"],
     # The laboratory launches daemons and ranks as the command line does.
-    "perf/fabric": ["cli", "src/base", "src/ipc", "src/topology"],
+    "perf/fabric": ["cli", "src/base", "src/ipc", "src/probing", "src/topology"],
     # Schedules over the transport, without daemon and tenants.
     "perf/network": ["perf"] + BELOW_CLIENT,
     # It runs plans, and reads its options as the command line does.
@@ -55,6 +55,7 @@ TOPS = {
 # Modules that see less than their layer would let them.
 ONLY_SEES = {
     "src/topology": ["src/base", "src/schedule"],
+    "src/probing": ["src/base"],
     "src/transport": ["src/base", "src/numerics", "src/ipc", "src/schedule"],
 }
 
@@ -224,6 +225,9 @@ SELF_TESTS = [
     ({"src/client/a.cc": '#include "src/transport/b.h"\n', "src/transport/b.h": ""},
      "src/client may include"),
     ({"cli/a.cc": '#include "src/transport/b.h"\n', "src/transport/b.h": ""}, "cli may include"),
+    ({"src/probing/a.cc": '#include "src/ipc/b.h"\n', "src/ipc/b.h": ""},
+     "src/probing may include"),
+    ({"perf/fabric/a.cc": '#include "src/probing/b.h"\n', "src/probing/b.h": ""}, None),
     ({"daemon/a.cc": '#include "src/transport/b.h"\n', "src/transport/b.h": ""}, None),
     ({"tests/unit/a.cc": '#include "daemon/b.h"\n', "daemon/b.h": ""}, None),
     ({"daemon/a.cc": '#include "tests/b.h"\n', "tests/b.h": ""}, "stands beside"),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/operation_text.h"
+#include "daemon/rank_list.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -28,29 +29,69 @@ OperationDescriptor DescriptorOf(const RankRequest& request, uint64_t sequence) 
 
 Agreement::Outcome Agreement::Take(int host, const ProgressMessage& progress, uint64_t now_ns) {
   Outcome outcome;
+  if (progress.sequence >= end_) return outcome;
   Case& one = cases_[progress.sequence];
   if (one.begun_ns == 0) one.begun_ns = now_ns;
   one.by_host[host] = progress;
-  if (!one.decided) {
-    outcome.verdict = Disagreement(progress.sequence, one);
-    if (outcome.verdict.ok()) {
-      const Status failure = Failure(one);
-      // Of what a transport tells the cause may lie in ranks that disagree: so all are heard first.
-      const bool transport = failure.code() == Code::kRemoteError;
-      if (!failure.ok() && !transport) outcome.verdict = failure;
-      if (transport && AllPosted(one)) outcome.breaks = failure;
-    }
-    one.decided = !outcome.verdict.ok() || !outcome.breaks.ok();
-  }
+  if (!one.decided) outcome = Judge(progress.sequence, &one);
   if (!std::exchange(one.asked, true) && !one.decided) {
+    outcome.ask.clear();
     for (int other = 0; other < hosts_; ++other) {
       if (other != host && !gone_(other)) outcome.ask.push_back(other);
     }
   }
-  if (AllDone(one)) cases_.erase(progress.sequence);
+  if (All(one, [](int state) { return state == ProgressMessage::kDone; })) {
+    cases_.erase(progress.sequence);
+  }
   // What was decided is kept for a while, so that who reports it late does not begin anew.
   if (cases_.size() > kMostCases) cases_.erase(cases_.begin());
   return outcome;
+}
+
+Agreement::Outcome Agreement::Judge(uint64_t sequence, Case* one) const {
+  Outcome outcome;
+  outcome.verdict = Disagreement(sequence, *one);
+  if (outcome.verdict.ok()) {
+    const Status failure = Failure(*one);
+    // A transport's failure may have its cause in ranks that disagree, or in a failure of another
+    // host, which ends its messages. So all are heard first, and those who were still at it again.
+    const bool transport = failure.code() == Code::kRemoteError;
+    if (!failure.ok() && !transport) outcome.verdict = failure;
+    if (transport && !std::exchange(one->failing, true)) {
+      std::erase_if(one->by_host, [&](const auto& entry) {
+        if (entry.second.state != ProgressMessage::kRunning) return false;
+        outcome.ask.push_back(entry.first);
+        return true;
+      });
+    }
+    const bool all_posted = All(*one, [](int state) { return state != ProgressMessage::kWaiting; });
+    if (transport && all_posted) outcome.breaks = failure;
+  }
+  one->decided = !outcome.verdict.ok() || !outcome.breaks.ok();
+  return outcome;
+}
+
+void Agreement::EndFrom(uint64_t sequence) {
+  end_ = std::min(end_, sequence);
+  cases_.erase(cases_.lower_bound(sequence), cases_.end());
+}
+
+std::vector<std::pair<uint64_t, Agreement::Outcome>> Agreement::LookAgain() {
+  std::vector<std::pair<uint64_t, Outcome>> outcomes;
+  for (auto& [sequence, one] : cases_) {
+    if (one.decided) continue;
+    Outcome outcome = Judge(sequence, &one);
+    if (one.decided || !outcome.ask.empty()) outcomes.emplace_back(sequence, std::move(outcome));
+  }
+  std::erase_if(cases_, [&](const auto& entry) {
+    return All(entry.second, [](int state) { return state == ProgressMessage::kDone; });
+  });
+  return outcomes;
+}
+
+size_t Agreement::open() const {
+  return static_cast<size_t>(std::count_if(
+      cases_.begin(), cases_.end(), [](const auto& entry) { return !entry.second.decided; }));
 }
 
 Status Agreement::Disagreement(uint64_t sequence, const Case& one) const {
@@ -68,35 +109,31 @@ Status Agreement::Disagreement(uint64_t sequence, const Case& one) const {
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> texts;
   for (const auto& [rank, descriptor] : requests) {
+    if (texts.size() == kMostNamedRanks) break;
     texts.push_back(fmt::format("rank {} asked for {}", rank, RequestOf(descriptor)));
   }
   return InvalidUsage("the ranks disagree about operation #{}: {}", sequence,
                       fmt::join(texts, "; "));
 }
 
+// What a host has met by itself goes before what transports have.
 Status Agreement::Failure(const Case& one) const {
+  Status found;
   for (const auto& [host, progress] : one.by_host) {
-    if (progress.state == ProgressMessage::kFailed) return StatusOf(progress.code, progress.why);
+    if (progress.state != ProgressMessage::kFailed) continue;
+    const Status failure = StatusOf(progress.code, progress.why);
+    if (!failure.ok() && failure.code() != Code::kRemoteError) return failure;
+    if (found.ok()) found = failure;
   }
-  return Status::Ok();
+  return found;
 }
 
-bool Agreement::AllPosted(const Case& one) const {
+// Whether all hosts have been heard, but those that are gone, and it holds for the state of each.
+bool Agreement::All(const Case& one, const std::function<bool(int)>& holds) const {
   for (int host = 0; host < hosts_; ++host) {
     if (gone_(host)) continue;
     const auto found = one.by_host.find(host);
-    if (found == one.by_host.end() || found->second.state == ProgressMessage::kWaiting) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool Agreement::AllDone(const Case& one) const {
-  for (int host = 0; host < hosts_; ++host) {
-    if (gone_(host)) continue;
-    const auto found = one.by_host.find(host);
-    if (found == one.by_host.end() || found->second.state != ProgressMessage::kDone) return false;
+    if (found == one.by_host.end() || !holds(found->second.state)) return false;
   }
   return true;
 }
@@ -106,22 +143,28 @@ std::vector<Agreement::LateOperation> Agreement::Late(uint64_t now_ns, uint64_t 
   for (auto& [sequence, one] : cases_) {
     const uint64_t age = now_ns - std::min(now_ns, one.begun_ns);
     if (one.decided || age < late_after_ns || now_ns < one.next_report_ns) continue;
-    std::vector<int> missing;
     std::string name = fmt::format("operation #{}", sequence);
-    LateOperation operation{.sequence = sequence, .notice = "", .ask = {}};
+    LateOperation operation{.sequence = sequence, .notice = "", .missing = {}, .ask = {}};
     for (const auto& [host, progress] : one.by_host) {
-      missing.insert(missing.end(), progress.missing.begin(), progress.missing.end());
+      operation.missing.insert(operation.missing.end(), progress.missing.begin(),
+                               progress.missing.end());
       if (progress.state == ProgressMessage::kWaiting) operation.ask.push_back(host);
       if (progress.requests.empty()) continue;
       const RankRequest& request = progress.requests.front();
       name = NameOf(DescriptorOf(request, sequence), request.rank);
     }
-    if (missing.empty()) continue;
+    if (!std::exchange(one.asked_who_is_late, true)) {
+      operation.missing.clear();
+      late.push_back(std::move(operation));
+      continue;
+    }
+    one.asked_who_is_late = false;
+    if (operation.missing.empty()) continue;
     one.next_report_ns = now_ns + age;  // twice as long a wait until the next report
-    std::sort(missing.begin(), missing.end());
-    operation.notice =
-        fmt::format("{} has waited {:.1f} s for rank{} {}", name, static_cast<double>(age) * 1e-9,
-                    missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
+    std::sort(operation.missing.begin(), operation.missing.end());
+    operation.ask.clear();
+    operation.notice = fmt::format("{} has waited {:.1f} s for {}", name,
+                                   static_cast<double>(age) * 1e-9, RankList(operation.missing));
     late.push_back(std::move(operation));
   }
   return late;

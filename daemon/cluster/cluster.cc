@@ -94,7 +94,22 @@ std::string HostAt(const FabricModel& model, const std::string& address) {
 }
 
 Result<std::optional<transport::NetworkAddress>> Cluster::HomeOf(const UniqueId& id) const {
-  Result<std::optional<transport::NetworkAddress>> address = seal_.Open(id);
+  Result<std::optional<transport::NetworkAddress>> address =
+      std::optional<transport::NetworkAddress>();
+  if (id.kind == UniqueId::Kind::kNamed) {
+    // Names that are no addresses of other hosts are for ranks of this one.
+    Result<transport::NetworkAddress> named = transport::NetworkAddress::Parse(NameOfId(id));
+    if (!named.ok() || named->IsLoopback() || named->IsWildcard()) return address;
+    named->set_port(listening_.port());
+    address = std::optional<transport::NetworkAddress>(*named);
+  } else {
+    address = seal_.Open(id);
+  }
+  if (!address.ok()) {
+    Log(LogLevel::kWarning, kLogNet,
+        "a unique id cannot be opened: it was changed on its way, or the daemon that made it has "
+        "another key than this one's cluster.key_file");
+  }
   if (!address.ok() || !address->has_value()) return address;
   if ((*address)->ToString() == address_) return std::optional<transport::NetworkAddress>();
   return address;

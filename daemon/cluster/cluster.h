@@ -50,7 +50,8 @@ class Cluster final : private transport::TransportEvents {
 
   /// Makes the id lead here.
   Status Seal(UniqueId* id) const { return seal_.Seal(listening_, id); }
-  /// Where an id leads; none: here.
+  /// Where an id leads; none: here. A named one leads to the daemon at the name's address, at the
+  /// port that this one listens at.
   Result<std::optional<transport::NetworkAddress>> HomeOf(const UniqueId& id) const;
 
   /// Finds or makes the link to a daemon. The error is for tenants: it has no address.
@@ -59,9 +60,13 @@ class Cluster final : private transport::TransportEvents {
   /// To one that is lost: nothing is sent, and OnPeerLost was or will be called.
   void Send(transport::PeerId peer, const ClusterMessage& message);
   transport::Transport& transport() { return *transport_; }
+  transport::TransportCounters counters() const { return transport_->counters(); }
   /// How many rails lead to a peer.
   size_t RailsTo(transport::PeerId peer) const;
   size_t peers() const { return peers_.size(); }
+  /// Whether the link to a peer is up. Once it is not it never is again.
+  bool Linked(transport::PeerId peer) const { return peers_.contains(peer); }
+  const std::map<transport::PeerId, transport::PeerInfo>& linked() const { return peers_; }
 
   /// Does what can be done now; false when there was nothing. `busy`: whether data is on its way,
   /// so that looking is worth a system call.

@@ -1,9 +1,14 @@
 #include "daemon/cluster/messages.h"
 
-#include <type_traits>
+#include <algorithm>
+#include <climits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include "src/base/collective.h"
+#include "src/numerics/types.h"
+#include "src/planner/planner.h"
 
 namespace harmonaize::daemon {
 
@@ -27,19 +32,41 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressMessage, communicator, sequence, stat
                                    missing, code, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskProgressMessage, communicator, sequence)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerdictMessage, communicator, sequence, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LateMessage, communicator, sequence, notice)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LateMessage, communicator, sequence, notice, missing)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskPlanMessage, communicator, collective, root, size_class)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, size_class,
                                    algorithm, order, order_name, groups, groups_name, pieces,
                                    slice_bytes, slices_at_once, paths, predicted_seconds,
                                    bound_seconds, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OfferMessage, communicator, from, to, number, count, type)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OfferMessage, communicator, from, to, number, count, type, code,
+                                   why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerMessage, communicator, from, to, number, code, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClosedMessage, communicator, collectives)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BegunMessage, communicator, sequence, digest)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgreedMessage, communicator, sequence)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeOpenMessage, probe, token)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeNic, device, address, port)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeReadyMessage, probe, host, nics, code, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeTarget, nic, address, port, token, transfer, connections)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeRoundTripsMessage, probe, step, samples, targets)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeConnectMessage, probe, step, targets)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeRunMessage, probe, step, set, delay, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeCount, transfer, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeResultMessage, probe, step, samples, counts, code, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeEndMessage, probe, why)
 
 namespace {
 
 using nlohmann::json;
+
+/// Deeper than any message of ours. The reader calls itself for each level.
+constexpr int kMostLevels = 8;
+constexpr int kMostRanks = 1 << 20;
+constexpr int kMostPieces = 8192;
+constexpr int kMostSlicesAtOnce = 1024;
+/// What people are told is cut here: a control message has its limit, and a tenant may see to it
+/// that thousands of ranks have something to say.
+constexpr size_t kMostText = 4096;
 
 /// Reads alternative `index` of the variant.
 template <size_t kIndex = 0>
@@ -54,11 +81,155 @@ ClusterMessage Read(size_t index, const json& body) {
   }
 }
 
+/// Looks through a document without keeping it, and stops where it is too deep.
+class LevelCounter final : public nlohmann::json_sax<json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool start_object(size_t) override { return ++levels_ <= kMostLevels; }
+  bool start_array(size_t) override { return ++levels_ <= kMostLevels; }
+  bool end_object() override { return --levels_ >= 0; }
+  bool end_array() override { return --levels_ >= 0; }
+  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
+
+ private:
+  int levels_ = 0;
+};
+
+// ---------------------------------------------------------------------------------------------
+// What a message can say
+
+bool InRange(int64_t value, int64_t end) {
+  return value >= 0 && value < end;
+}
+
+bool IsCollective(int value) {
+  return InRange(value, kCollectiveCount) && !IsPointToPoint(static_cast<Collective>(value));
+}
+
+bool AllBelow(const std::vector<int>& values, int end) {
+  return std::all_of(values.begin(), values.end(), [end](int one) { return InRange(one, end); });
+}
+
+bool AllDifferent(std::vector<int> values) {
+  std::sort(values.begin(), values.end());
+  return std::adjacent_find(values.begin(), values.end()) == values.end();
+}
+
+bool IsSound(const ApplyMessage& apply) {
+  const bool known = apply.kind >= ApplyMessage::kJoin && apply.kind <= ApplyMessage::kJoinGrowth;
+  const bool answered = apply.takes_part && apply.ticket != 0;
+  const std::vector<int>& excluded = apply.excluded;
+  return known && (answered || (apply.kind == ApplyMessage::kSplit && !apply.takes_part)) &&
+         InRange(apply.ranks, kMostRanks + 1) && InRange(apply.rank, kMostRanks) &&
+         AllBelow(excluded, kMostRanks) && AllDifferent(excluded) &&
+         std::is_sorted(excluded.begin(), excluded.end()) &&
+         !std::binary_search(excluded.begin(), excluded.end(), apply.rank);
+}
+
+bool IsSound(const FormedMessage& formed) {
+  const auto hosts = static_cast<int>(formed.addresses.size());
+  const auto ranks = static_cast<int>(formed.host_of_rank.size());
+  if (formed.communicator == 0 || !InRange(formed.self, hosts)) return false;
+  if (formed.home_host < -1 || formed.home_host >= hosts || formed.home_host == formed.self) {
+    return false;
+  }
+  if (formed.fabric_hosts.size() != formed.addresses.size()) return false;
+  if (!AllDifferent(formed.fabric_hosts) || !AllBelow(formed.fabric_hosts, INT_MAX)) return false;
+  if (!AllBelow(formed.host_of_rank, hosts)) return false;
+  // All ranks of the receiver, each once.
+  std::vector<int> given;
+  for (const TicketedRank& one : formed.ranks) {
+    if (one.ticket == 0 || !InRange(one.rank, ranks)) return false;
+    given.push_back(one.rank);
+  }
+  std::sort(given.begin(), given.end());
+  std::vector<int> own;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (formed.host_of_rank[static_cast<size_t>(rank)] == formed.self) own.push_back(rank);
+  }
+  return !own.empty() && given == own;
+}
+
+bool IsSound(const RankRequest& request) {
+  return InRange(request.rank, kMostRanks) && IsCollective(request.collective) &&
+         InRange(request.type, kDataTypeCount) && InRange(request.op, kReduceOperatorCount) &&
+         request.root >= -1 && request.root < kMostRanks;
+}
+
+bool IsSound(const ProgressMessage& progress) {
+  return InRange(progress.state, ProgressMessage::kDone + 1) &&
+         AllBelow(progress.missing, kMostRanks) &&
+         std::all_of(progress.requests.begin(), progress.requests.end(),
+                     [](const RankRequest& request) { return IsSound(request); });
+}
+
+// What a plan is about.
+template <typename Message>
+bool IsPlannable(const Message& plan) {
+  static const auto kClasses = static_cast<int>(SizeClasses().size());
+  return IsCollective(plan.collective) && plan.root >= -1 && plan.root < kMostRanks &&
+         InRange(plan.size_class, kClasses);
+}
+
+bool IsSound(const AskPlanMessage& question) {
+  return IsPlannable(question);
+}
+
+bool IsSound(const PlanMessage& plan) {
+  return IsPlannable(plan) && plan.pieces >= 1 && plan.pieces <= kMostPieces &&
+         plan.slice_bytes >= 1 && InRange(plan.slices_at_once - 1, kMostSlicesAtOnce) &&
+         InRange(plan.paths, static_cast<int>(PathUse::kWeighted) + 1) &&
+         AllBelow(plan.order, INT_MAX) &&
+         std::all_of(plan.groups.begin(), plan.groups.end(),
+                     [](const std::vector<int>& group) { return AllBelow(group, INT_MAX); });
+}
+
+bool IsSound(const LeftMessage& left) {
+  return InRange(left.rank, kMostRanks);
+}
+
+bool IsSound(const LateMessage& late) {
+  return AllBelow(late.missing, kMostRanks);
+}
+
+bool IsSound(const OfferMessage& offer) {
+  return InRange(offer.from, kMostRanks) && InRange(offer.to, kMostRanks) &&
+         InRange(offer.type, kDataTypeCount);
+}
+
+bool IsSound(const AnswerMessage& answer) {
+  return InRange(answer.from, kMostRanks) && InRange(answer.to, kMostRanks);
+}
+
+// The others have nothing that could not be.
+template <typename Message>
+bool IsSound(const Message&) {
+  return true;
+}
+
+void Cut(std::string* text) {
+  if (text->size() > kMostText) *text = text->substr(0, kMostText - 3) + "...";
+}
+
 }  // namespace
 
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message) {
-  const json document = json::array(
-      {message.index(), std::visit([](const auto& body) { return json(body); }, message)});
+  ClusterMessage sent = message;
+  std::visit(
+      [](auto& body) {
+        if constexpr (requires { body.why; }) Cut(&body.why);
+        if constexpr (requires { body.notice; }) Cut(&body.notice);
+      },
+      sent);
+  const json document =
+      json::array({sent.index(), std::visit([](const auto& body) { return json(body); }, sent)});
   const std::vector<uint8_t> bytes = json::to_cbor(document);
   const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
   return {data, data + bytes.size()};
@@ -67,8 +238,17 @@ std::vector<std::byte> EncodeMessage(const ClusterMessage& message) {
 Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes) {
   try {
     const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+    LevelCounter levels;
+    if (!json::sax_parse(data, data + bytes.size(), &levels, json::input_format_t::cbor)) {
+      return RemoteError("a message that no daemon sends: it cannot be read");
+    }
     const json document = json::from_cbor(data, data + bytes.size());
-    return Read(document.at(0).get<size_t>(), document.at(1));
+    ClusterMessage message = Read(document.at(0).get<size_t>(), document.at(1));
+    if (!std::visit([](const auto& body) { return IsSound(body); }, message)) {
+      return RemoteError("a message that no daemon sends: kind {} with values that cannot be",
+                         message.index());
+    }
+    return message;
   } catch (const std::exception& error) {
     return RemoteError("a message that no daemon sends: {}", error.what());
   }

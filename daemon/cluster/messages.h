@@ -148,6 +148,20 @@ struct LateMessage {
   uint64_t communicator = 0;
   uint64_t sequence = 0;
   std::string notice{};
+  std::vector<int> missing{};
+};
+
+/// To the home: all ranks of this host are at a collective of which this host's part may be done
+/// before others have begun theirs.
+struct BegunMessage {
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
+  uint32_t digest = 0;  ///< RequestDigest.
+};
+/// From the home: all hosts have begun the same.
+struct AgreedMessage {
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
 };
 
 /// How is this carried out? Asked of the home when first needed.
@@ -168,7 +182,7 @@ struct PlanMessage {
   std::vector<std::vector<int>> groups{};
   std::string groups_name{};
   int pieces = 1;
-  uint64_t slice_bytes = 0;  ///< Of a block, so much is on its way as one message, ...
+  uint64_t slice_bytes = 1;  ///< Of a block, so much is on its way as one message, ...
   int slices_at_once = 1;    ///< ... and so many of these at a time.
   int paths = 0;             ///< PathUse.
   double predicted_seconds = 0;
@@ -178,7 +192,7 @@ struct PlanMessage {
 
 // Between the hosts of a sender and a receiver.
 
-/// The n-th send of a pair of ranks is on its way.
+/// The n-th send of a pair of ranks is on its way. With a reason: it will not come after all.
 struct OfferMessage {
   uint64_t communicator = 0;
   int from = 0;
@@ -186,6 +200,8 @@ struct OfferMessage {
   uint64_t number = 0;
   uint64_t count = 0;
   int type = 0;
+  int code = 0;
+  std::string why{};
 };
 /// The receive for it is there. With a reason: it is not, or does not fit.
 struct AnswerMessage {
@@ -202,14 +218,91 @@ struct ClosedMessage {
   uint64_t collectives = 0;
 };
 
+// A probe: one daemon, the coordinator, has others measure the network among themselves.
+// `probe` is its number, drawn by the coordinator.
+
+/// Take part: listen at your NICs' addresses until ProbeEndMessage. Who connects there has to show
+/// the token. Answered by ProbeReadyMessage.
+struct ProbeOpenMessage {
+  uint64_t probe = 0;
+  std::vector<uint8_t> token{};
+};
+struct ProbeNic {
+  std::string device{};
+  std::string address{};  ///< IPv4.
+  int port = 0;           ///< Listened at.
+};
+struct ProbeReadyMessage {
+  uint64_t probe = 0;
+  std::string host{};
+  std::vector<ProbeNic> nics{};
+  int code = 0;
+  std::string why{};
+};
+/// Where to connect to, and from where.
+struct ProbeTarget {
+  int nic = 0;  ///< The receiver's own.
+  std::string address{};
+  int port = 0;
+  std::vector<uint8_t> token{};
+  int transfer = 0;  ///< Its number in the set; round trips have none.
+  int connections = 1;
+};
+/// Measure round trips to these, one after the other. Answered by ProbeResultMessage with samples.
+struct ProbeRoundTripsMessage {
+  uint64_t probe = 0;
+  uint64_t step = 0;  ///< Each of the coordinator's questions has another.
+  int samples = 0;
+  std::vector<ProbeTarget> targets{};
+};
+/// Bring these connections about. Answered by ProbeResultMessage.
+struct ProbeConnectMessage {
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  std::vector<ProbeTarget> targets{};
+};
+/// Send over the connections that you brought about at step `set`, and receive over those that
+/// others brought about to you at it, both from `delay` seconds on and for `seconds`. Then all of
+/// them are closed. Answered by ProbeResultMessage with counts.
+struct ProbeRunMessage {
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  uint64_t set = 0;
+  double delay = 0;
+  double seconds = 0;
+};
+struct ProbeCount {
+  int transfer = 0;
+  int64_t bytes = 0;  ///< That arrived in the second half of the time.
+};
+struct ProbeResultMessage {
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  std::vector<std::vector<double>> samples{};  ///< By target, in seconds; none: not reachable.
+  std::vector<ProbeCount> counts{};
+  int code = 0;
+  std::string why{};
+};
+/// From the coordinator: it is over. From another: I take part no more.
+struct ProbeEndMessage {
+  uint64_t probe = 0;
+  std::string why{};
+};
+
 using ClusterMessage =
     std::variant<ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage, FormingNoticeMessage,
                  AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage,
                  LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
-                 AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage>;
+                 AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
+                 BegunMessage, AgreedMessage, ProbeOpenMessage, ProbeReadyMessage,
+                 ProbeRoundTripsMessage, ProbeConnectMessage, ProbeRunMessage, ProbeResultMessage,
+                 ProbeEndMessage>;
 
+/// Texts for people are cut where they are longer than a screen.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);
-/// Errors: kRemoteError for anything that EncodeMessage does not write.
+/// What comes is a message in which every enumeration has one of its values, every number that
+/// counts or names something can be one, and lists fit each other. Whether there is such a rank,
+/// host or communicator is for the receiver to see. Errors: kRemoteError for anything else.
 Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes);
 
 /// What a message carries as `code` and `why`; ok for 0.

@@ -15,6 +15,17 @@ bool Sends(const PostedOperation& part) {
 
 }  // namespace
 
+template <typename Predicate>
+std::vector<std::pair<RemotePairs::Pair, uint64_t>> RemotePairs::Where(Predicate predicate) const {
+  std::vector<std::pair<Pair, uint64_t>> found;
+  for (const auto& [pair, line] : lines_) {
+    for (const auto& [number, transfer] : line.transfers) {
+      if (predicate(transfer, pair)) found.emplace_back(pair, number);
+    }
+  }
+  return found;
+}
+
 void RemotePairs::Post(PostedOperation* part) {
   const int self = part->member->rank;
   const int peer = part->descriptor.root;
@@ -25,7 +36,7 @@ void RemotePairs::Post(PostedOperation* part) {
   transfer.part = part;
   const Result<HostPlan*> plan = span_->PairPlanFor(peer, Sends(*part));  // begins to reach it
   if (!plan.ok()) transfer.failure = plan.status();
-  const bool never = communicator_->HasLeft(peer) && (Sends(*part) || !transfer.offered);
+  const bool never = communicator_->HasLeft(peer) && !transfer.offered;
   if (never) {
     transfer.failure = RemoteError("rank {} has left the communicator", peer);
   }
@@ -53,9 +64,7 @@ void RemotePairs::Advance(const Pair& pair, uint64_t number) {
   const OperationDescriptor& descriptor = transfer->part->descriptor;
   const bool sends = Sends(*transfer->part);
   if (sends && !std::exchange(transfer->offered, true)) {
-    span_->TellHostOf(pair.second,
-                      OfferMessage{span_->roster().key, pair.first, pair.second, number,
-                                   descriptor.count, static_cast<int>(descriptor.type)});
+    Offer(pair, number, descriptor, Status::Ok());
   }
   if (!transfer->offered) return;
   if (!sends && !std::exchange(transfer->answered, true)) {
@@ -81,6 +90,13 @@ Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const
       "the ranks disagree about a send: rank {} sends {} x {}, rank {} receives {} x {}",
       pair.first, offer.count, known ? DataTypeName(static_cast<DataType>(offer.type)) : "unknown",
       pair.second, receive.count, DataTypeName(receive.type));
+}
+
+void RemotePairs::Offer(const Pair& pair, uint64_t number, const OperationDescriptor& send,
+                        const Status& status) {
+  span_->TellHostOf(pair.second, OfferMessage{span_->roster().key, pair.first, pair.second, number,
+                                              send.count, static_cast<int>(send.type),
+                                              static_cast<int>(status.code()), status.message()});
 }
 
 void RemotePairs::Answer(const Pair& pair, uint64_t number, const Status& status) {
@@ -116,7 +132,19 @@ void RemotePairs::OnPlanReady() {
 
 void RemotePairs::OnOffer(const OfferMessage& offer) {
   const Pair pair(offer.from, offer.to);
-  Transfer& transfer = lines_[pair].transfers[offer.number];
+  if (communicator_->HasLeft(offer.to)) {
+    span_->Forget(span_->PairNumber(offer.from, offer.to, offer.number));
+    return Answer(pair, offer.number, RemoteError("rank {} has left the communicator", offer.to));
+  }
+  Line& line = lines_[pair];
+  if (offer.number < line.posted && !line.transfers.contains(offer.number)) return;  // has ended
+  Transfer& transfer = line.transfers[offer.number];
+  if (const Status withdrawn = StatusOf(offer.code, offer.why); !withdrawn.ok()) {
+    transfer.failure = withdrawn;
+    if (transfer.running != nullptr) {
+      return communicator_->CancelTransfer(transfer.running, withdrawn);
+    }
+  }
   transfer.offered = true;
   transfer.offer = offer;
   Advance(pair, offer.number);
@@ -125,9 +153,9 @@ void RemotePairs::OnOffer(const OfferMessage& offer) {
 void RemotePairs::OnAnswer(const AnswerMessage& answer) {
   const Pair pair(answer.from, answer.to);
   Transfer* const transfer = Find(pair, answer.number);
-  if (transfer == nullptr || transfer->part == nullptr) return;
+  if (transfer == nullptr || transfer->part == nullptr || !transfer->offered) return;
   transfer->answered = true;
-  transfer->failure = StatusOf(answer.code, answer.why);
+  if (transfer->failure.ok()) transfer->failure = StatusOf(answer.code, answer.why);
   if (!transfer->failure.ok() && transfer->running != nullptr) {
     return communicator_->CancelTransfer(transfer->running, transfer->failure);
   }
@@ -135,38 +163,59 @@ void RemotePairs::OnAnswer(const AnswerMessage& answer) {
 }
 
 void RemotePairs::OnExecuted(MatchedOperation* operation) {
-  for (auto& [pair, line] : lines_) {
-    for (auto& [number, transfer] : line.transfers) {
-      if (transfer.running != operation) continue;
-      transfer.running = nullptr;
-      transfer.transferred = true;
-      if (transfer.failure.ok()) transfer.failure = communicator_->EndTransfer(operation);
-      return Advance(Pair(pair), uint64_t{number});
+  const auto found =
+      Where([&](const Transfer& transfer, const Pair&) { return transfer.running == operation; });
+  const auto [pair, number] = found.front();
+  Transfer& transfer = *Find(pair, number);
+  const OperationDescriptor& descriptor = transfer.part->descriptor;
+  // It may break the communicator: until it is back this one counts as running, and stays.
+  const Status ended = communicator_->EndTransfer(operation);
+  transfer.running = nullptr;
+  transfer.transferred = true;
+  if (transfer.failure.ok() && !ended.ok()) {
+    transfer.failure = ended;
+    // The other side may wait for what will never come.
+    if (descriptor.collective == Collective::kSend) {
+      Offer(pair, number, descriptor, ended);
+    } else {
+      Answer(pair, number, ended);
     }
   }
+  Advance(pair, number);
 }
 
-void RemotePairs::Finish(const Pair& pair, uint64_t number, const Status& outcome) {
+// By value: what is ended often holds it.
+void RemotePairs::Finish(const Pair& pair, uint64_t number, Status outcome) {
   PostedOperation* const part = Find(pair, number)->part;
   lines_.at(pair).transfers.erase(number);
   communicator_->FinishPart(part, outcome);
 }
 
-void RemotePairs::Fail(int rank, const Status& why) {
-  std::vector<std::pair<Pair, uint64_t>> failing;
-  for (auto& [pair, line] : lines_) {
-    if (rank >= 0 && pair.first != rank && pair.second != rank) continue;
-    for (auto& [number, transfer] : line.transfers) {
-      // What the other side has said its word about goes on, though its rank may have left since.
-      const bool sends = transfer.part != nullptr && Sends(*transfer.part);
-      const bool agreed = sends ? transfer.answered : transfer.offered;
-      if (rank >= 0 && agreed) continue;
-      transfer.failure = why;
-      failing.emplace_back(pair, number);
-    }
-  }
+void RemotePairs::OnPeerRankLeft(int rank, const Status& why) {
+  const auto failing = Where([&](const Transfer& transfer, const Pair& pair) {
+    return (pair.first == rank || pair.second == rank) && !transfer.offered;
+  });
   for (const auto& [pair, number] : failing) {
+    Find(pair, number)->failure = why;
+    Advance(pair, number);
+  }
+}
+
+void RemotePairs::OnOwnRankLeft(int rank, const Status& why) {
+  const auto untaken = Where([&](const Transfer& transfer, const Pair& pair) {
+    return pair.second == rank && transfer.part == nullptr;
+  });
+  for (const auto& [pair, number] : untaken) {
+    span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+    lines_.at(pair).transfers.erase(number);
+    Answer(pair, number, why);
+  }
+}
+
+void RemotePairs::FailAll(const Status& why) {
+  for (const auto& [pair, number] : Where([](const Transfer&, const Pair&) { return true; })) {
     Transfer* const transfer = Find(pair, number);
+    transfer->failure = why;
     span_->Forget(span_->PairNumber(pair.first, pair.second, number));
     if (transfer->part == nullptr) {
       lines_.at(pair).transfers.erase(number);

@@ -21,7 +21,9 @@ struct MatchedOperation;
 /// so the n-th send meets the n-th receive. The sender's daemon offers each send and begins to
 /// transfer at once; the receiver's says when the receive is there, and whether it fits. A send is
 /// done when its data is handed over and it was answered, so that, as within a host, none ends
-/// before its receive was posted. For the engine's thread.
+/// before its receive was posted. Every offer is answered, also for a rank that has left, so who
+/// waits for an answer goes by it alone: news of a rank that left come by way of the home, and may
+/// overtake the rank's last answers. For the engine's thread.
 class RemotePairs {
  public:
   RemotePairs(Communicator* communicator, Span* span) : communicator_(communicator), span_(span) {}
@@ -36,9 +38,12 @@ class RemotePairs {
   /// The plans that some wait for may be there.
   void OnPlanReady();
 
-  /// Ends what cannot be done any more: all (`rank` -1), or what the rank has not answered or
-  /// offered before it left.
-  void Fail(int rank, const Status& why);
+  /// A rank of another host has left: ends what it has not offered, or was not offered, before.
+  void OnPeerRankLeft(int rank, const Status& why);
+  /// A rank of this host has left: answers what it was offered and has not taken.
+  void OnOwnRankLeft(int rank, const Status& why);
+  /// Ends all.
+  void FailAll(const Status& why);
 
   /// Calls with each that waits for its peer.
   void ForEachWaiting(const std::function<void(PostedOperation*)>& call) const;
@@ -60,12 +65,16 @@ class RemotePairs {
     std::map<uint64_t, Transfer> transfers;  // by number; those that are not done
   };
 
+  template <typename Predicate>
+  std::vector<std::pair<Pair, uint64_t>> Where(Predicate predicate) const;
   Transfer* Find(const Pair& pair, uint64_t number);
+  void Offer(const Pair& pair, uint64_t number, const OperationDescriptor& send,
+             const Status& status);
   void Advance(const Pair& pair, uint64_t number);
   void Start(const Pair& pair, uint64_t number, Transfer& transfer);
   Status CheckOffer(const Pair& pair, const Transfer& transfer) const;
   void Answer(const Pair& pair, uint64_t number, const Status& status);
-  void Finish(const Pair& pair, uint64_t number, const Status& outcome);
+  void Finish(const Pair& pair, uint64_t number, Status outcome);
 
   Communicator* const communicator_;
   Span* const span_;

@@ -1,9 +1,8 @@
 #include "daemon/cluster/roster.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
+
+#include "daemon/rank_list.h"
 
 namespace harmonaize::daemon {
 
@@ -12,7 +11,7 @@ std::string Roster::RanksOf(int host) const {
   for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
     if (host_of_rank[rank] == host) ranks.push_back(rank);
   }
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  return RankList(ranks);
 }
 
 int Roster::HostOf(transport::PeerId peer) const {

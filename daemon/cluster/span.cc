@@ -11,6 +11,14 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// The transport remembers as many operations that were cancelled.
+constexpr uint64_t kMostDropped = 4096;
+
+/// For tenants, who are to learn nothing of the fabric that plans are made on.
+Status NoPlan() {
+  return InternalError("no plan could be made for this operation; the provider's log says why");
+}
+
 // SplitMix64 (Steele, Lea, Flood, 2014), one step: names of operations are spread over all numbers,
 // so that those of different communicators meet once in some billion years.
 uint64_t Mix(uint64_t value) {
@@ -27,13 +35,16 @@ Span::Span(Engine* engine, Communicator* communicator, Roster roster)
   if (!is_home()) return;
   agreement_ =
       std::make_unique<Agreement>(roster_.hosts(), [this](int host) { return HasLeft(host); });
+  consent_ = std::make_unique<Consent>(roster_.hosts());
   plan_desk_ = std::make_unique<PlanDesk>(
       engine_->config().plans, engine_->fabrics().Find(roster_.fabric)->model, FabricHostOfRank(),
       &engine_->background(),
       [engine](std::function<void()> call) { engine->Post(std::move(call)); });
 }
 
-Span::~Span() = default;
+Span::~Span() {
+  engine_->DropWaiting(counted_cases_);
+}
 
 // ---------------------------------------------------------------------------------------------
 // Plans
@@ -65,15 +76,14 @@ Result<HostPlan*> Span::PlanFor(const OperationDescriptor& descriptor) {
   if (!entry.failure.ok()) return entry.failure;
   if (!first) return entry.plan.get();
   const AskPlanMessage question{roster_.key, std::get<0>(key), root, size_class};
-  if (is_home()) {
-    OnAskPlan(0, question);
-  } else {
-    engine_->cluster()->Send(roster_.home, question);
-  }
+  TellHome(question);
   return entry.plan.get();
 }
 
 void Span::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
+  if (question.root >= communicator_->ranks()) {
+    return engine_->cluster()->transport().Disconnect(peer, "a plan for a root that is no rank");
+  }
   plan_desk_->Ask(question, [this, peer](const PlanMessage& plan) {
     if (peer == 0) return OnPlan(plan);
     engine_->cluster()->Send(peer, plan);
@@ -86,21 +96,53 @@ void Span::OnPlan(const PlanMessage& plan) {
   if (found == plans_.end() || found->second.plan != nullptr) return;  // nobody asked
   found->second.record.plan = plan;
   if (!plan.why.empty()) {
-    found->second.failure = InternalError("there is no plan: {}", plan.why);
-    return communicator_->OnPlanReady();
+    return FailPlan(key, Status(Code::kInternalError, plan.why));
   }
   if (fabric() != nullptr) return MakeInBackground(key);
   await_fabric_.insert(key);
   engine_->cluster()->Send(roster_.home, AskFabricMessage{roster_.fabric});
 }
 
-void Span::OnFabric() {
-  if (fabric() == nullptr) return;
-  for (const PlanKey& key : std::exchange(await_fabric_, {})) MakeInBackground(key);
-  if (!std::exchange(pairs_await_fabric_, {}).empty()) communicator_->OnPlanReady();
+void Span::OnFabric(const Status& status) {
+  const std::set<PlanKey> waiting = std::exchange(await_fabric_, {});
+  const bool pairs_wait = !std::exchange(pairs_await_fabric_, {}).empty();
+  for (const PlanKey& key : waiting) {
+    if (status.ok()) {
+      MakeInBackground(key);
+    } else {
+      FailPlan(key, status);
+    }
+  }
+  if (!pairs_wait) return;
+  if (!status.ok()) return BreakSoon(NoPlan());
+  communicator_->OnPlanReady();
+}
+
+// Whether the home has placed the hosts where there are some.
+Status Span::CheckFabric() const {
+  for (const int host : roster_.fabric_hosts) {
+    if (host < fabric()->model->hosts()) continue;
+    return InternalError("a host is number {} of a fabric of {}", host, fabric()->model->hosts());
+  }
+  return Status::Ok();
+}
+
+void Span::FailPlan(const PlanKey& key, const Status& why) {
+  Log(LogLevel::kError, kLogTuning, "communicator {} '{}': no plan for {}: {}", communicator_->id(),
+      communicator_->name(), CollectiveName(static_cast<Collective>(std::get<0>(key))),
+      why.message());
+  plans_.at(key).failure = NoPlan();
+  communicator_->OnPlanReady();
+}
+
+void Span::BreakSoon(const Status& why) {
+  engine_->Post([engine = engine_, id = communicator_->id(), why] {
+    if (Communicator* const found = engine->membership().FindById(id)) found->Break(why);
+  });
 }
 
 void Span::MakeInBackground(const PlanKey& key) {
+  if (const Status good = CheckFabric(); !good.ok()) return FailPlan(key, good);
   const PlanMessage& plan = plans_.at(key).record.plan;
   Problem problem{.collective = static_cast<Collective>(plan.collective),
                   .host_of_rank = FabricHostOfRank(),
@@ -114,10 +156,7 @@ void Span::MakeInBackground(const PlanKey& key) {
       Communicator* const communicator = engine->membership().FindById(id);
       if (communicator == nullptr) return;
       Span* const span = communicator->span();
-      if (!part->ok()) {
-        span->plans_.at(key).failure = part->status();
-        return communicator->OnPlanReady();
-      }
+      if (!part->ok()) return span->FailPlan(key, part->status());
       span->Finish(std::move(**part), [span, key](Result<std::unique_ptr<HostPlan>> made) {
         PlanEntry& entry = span->plans_.at(key);
         if (made.ok()) {
@@ -144,6 +183,12 @@ Result<HostPlan*> Span::PairPlanFor(int rank, bool sends) {
   const auto [found, first] = pairs_.try_emplace(key);
   if (!found->second.failure.ok()) return found->second.failure;
   if (!first) return found->second.plan.get();
+  if (const Status good = CheckFabric(); !good.ok()) {
+    Log(LogLevel::kError, kLogTuning, "communicator {}: {}", communicator_->id(), good.message());
+    found->second.failure = NoPlan();
+    BreakSoon(NoPlan());  // the other side waits
+    return NoPlan();
+  }
   HostPart part =
       MakePairPart(*fabric()->model, roster_.fabric_hosts[static_cast<size_t>(roster_.self)],
                    roster_.fabric_hosts[static_cast<size_t>(host)], sends);
@@ -249,6 +294,14 @@ uint64_t Span::PairNumber(uint64_t key, int from, int to, uint64_t number) {
   return Mix(Mix(Mix(key + 1) ^ pair) ^ number);
 }
 
+void Span::DropCollectives(transport::Transport* transport, transport::PeerId peer, uint64_t key,
+                           uint64_t first, uint64_t begun) {
+  // The oldest are dropped, and of a number that cannot be not all are gone through.
+  for (uint64_t i = 0; i < kMostDropped && first + i < begun; ++i) {
+    transport->Cancel(peer, CollectiveNumber(key, first + i));
+  }
+}
+
 void Span::Forget(uint64_t number) {
   for (const transport::PeerId peer : roster_.peers) {
     if (peer != 0) engine_->cluster()->transport().Cancel(peer, number);
@@ -263,6 +316,11 @@ void Span::Forget(uint64_t number) {
 void Span::TellHome(const ClusterMessage& message) {
   if (!is_home()) return engine_->cluster()->Send(roster_.home, message);
   engine_->Post([engine = engine_, message] { engine->membership().OnMessage(0, message); });
+}
+
+void Span::TellLeft(const LeftMessage& left) {
+  if (is_home() || engine_->cluster()->Linked(roster_.home)) return TellHome(left);
+  TellReached(left);
 }
 
 void Span::TellHosts(const ClusterMessage& message, int except) {
@@ -298,6 +356,57 @@ void Span::OnProgress(int host, const ProgressMessage& progress) {
   ActOn(progress.sequence, agreement_->Take(host, progress, MonotonicNanoseconds()));
 }
 
+void Span::EndFrom(uint64_t sequence) {
+  if (!is_home()) return;
+  agreement_->EndFrom(sequence);
+  consent_->EndFrom(sequence);
+  CountOpenCases();
+  // Later: who calls is about to change what is looked at.
+  engine_->Post([engine = engine_, id = communicator_->id()] {
+    if (Communicator* const found = engine->membership().FindById(id)) found->span()->LookAgain();
+  });
+}
+
+void Span::TellBegun(uint64_t sequence, uint32_t digest) {
+  if (is_home()) return OnBegun(roster_.self, sequence, digest);
+  TellHome(BegunMessage{roster_.key, sequence, digest});
+}
+
+void Span::OnBegun(int host, uint64_t sequence, uint32_t digest) {
+  const Consent::Outcome outcome = consent_->Take(host, sequence, digest);
+  if (outcome == Consent::Outcome::kAll) {
+    TellHosts(AgreedMessage{roster_.key, sequence});
+    communicator_->OnAgreed(sequence);
+  }
+  if (outcome != Consent::Outcome::kDisagree) return;
+  // What each asks for, in words, is the agreement's to put together.
+  std::vector<int> all;
+  for (int each = 0; each < roster_.hosts(); ++each) all.push_back(each);
+  ActOn(sequence, {.ask = std::move(all), .verdict = {}, .breaks = {}});
+}
+
+// A host may be gone for whose word others have waited.
+void Span::LookAgain() {
+  for (const auto& [sequence, outcome] : agreement_->LookAgain()) ActOn(sequence, outcome);
+  CountOpenCases();
+}
+
+// While anything is not decided the engine has to look for late ranks, whether or not one of this
+// host waits.
+void Span::CountOpenCases() {
+  const size_t open = agreement_->open();
+  for (; counted_cases_ < open; ++counted_cases_) engine_->AddWaiting();
+  engine_->DropWaiting(counted_cases_ - open);
+  counted_cases_ = open;
+}
+
+bool Span::NotePeer(int rank, transport::PeerId peer) {
+  transport::PeerId& known =
+      roster_.peers[static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)])];
+  if (known == 0) known = peer;
+  return known == peer;
+}
+
 void Span::ActOn(uint64_t sequence, const Agreement::Outcome& outcome) {
   for (const int host : outcome.ask) {
     const AskProgressMessage question{roster_.key, sequence};
@@ -307,8 +416,10 @@ void Span::ActOn(uint64_t sequence, const Agreement::Outcome& outcome) {
       engine_->cluster()->Send(roster_.peers[static_cast<size_t>(host)], question);
     }
   }
+  CountOpenCases();
   if (!outcome.breaks.ok()) return communicator_->Break(outcome.breaks);
   if (outcome.verdict.ok()) return;
+  consent_->Forget(sequence);
   TellHosts(VerdictMessage{roster_.key, sequence, static_cast<int>(outcome.verdict.code()),
                            outcome.verdict.message()});
   communicator_->OnVerdict(sequence, outcome.verdict);
@@ -317,9 +428,11 @@ void Span::ActOn(uint64_t sequence, const Agreement::Outcome& outcome) {
 void Span::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   if (!is_home()) return;
   for (const Agreement::LateOperation& late : agreement_->Late(now_ns, late_after_ns)) {
-    TellHosts(LateMessage{roster_.key, late.sequence, late.notice});
-    communicator_->OnLate(late.sequence, late.notice);
     ActOn(late.sequence, {.ask = late.ask, .verdict = {}, .breaks = {}});
+    if (late.notice.empty()) continue;
+    const LateMessage message{roster_.key, late.sequence, late.notice, late.missing};
+    TellHosts(message);
+    communicator_->OnLate(message);
   }
 }
 

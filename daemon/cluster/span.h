@@ -11,6 +11,7 @@
 
 #include "daemon/cluster/agreement.h"
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/consent.h"
 #include "daemon/cluster/fabrics.h"
 #include "daemon/cluster/host_plan.h"
 #include "daemon/cluster/messages.h"
@@ -55,8 +56,8 @@ class Span {
   const PlanDesk* plan_desk() const { return plan_desk_.get(); }
   /// nullptr until it has come from the home.
   const KnownFabric* fabric() const;
-  /// The fabric has come.
-  void OnFabric();
+  /// The fabric has come, or will not.
+  void OnFabric(const Status& status);
 
   // The names of its operations' messages, alike at all hosts and no other's.
 
@@ -72,6 +73,8 @@ class Span {
   // What is said.
 
   void TellHome(const ClusterMessage& message);
+  /// To the home, which passes it on; without a home to all that were reached.
+  void TellLeft(const LeftMessage& left);
   /// From the home to all other hosts.
   void TellHosts(const ClusterMessage& message, int except = -1);
   /// To the daemon of a rank.
@@ -80,14 +83,27 @@ class Span {
   void TellReached(const ClusterMessage& message);
   /// At the home: takes in what a host says of a collective.
   void OnProgress(int host, const ProgressMessage& progress);
+  /// This host has begun a collective, see Consent; Communicator::OnAgreed follows, perhaps at
+  /// once.
+  void TellBegun(uint64_t sequence, uint32_t digest);
+  /// At the home: a host has.
+  void OnBegun(int host, uint64_t sequence, uint32_t digest);
   /// At the home: what is late.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
   /// At the home.
   void OnAskPlan(transport::PeerId peer, const AskPlanMessage& question);
   void OnPlan(const PlanMessage& plan);
 
+  /// Collectives from there on end without a verdict, at all hosts.
+  void EndFrom(uint64_t sequence);
+  /// Learns that a rank's daemon is this peer. False: it is another.
+  bool NotePeer(int rank, transport::PeerId peer);
+
   /// Drops what came, or will, of an operation that has ended badly.
   void Forget(uint64_t number);
+  /// The same for what a peer sent of a communicator's collectives, up to as many as it has begun.
+  static void DropCollectives(transport::Transport* transport, transport::PeerId peer, uint64_t key,
+                              uint64_t first, uint64_t begun);
 
  private:
   using PlanKey = std::tuple<int, int, int>;  // collective, root, size class
@@ -108,6 +124,11 @@ class Span {
   std::vector<int> FabricHostOfRank() const;
   bool HasLeft(int host) const;
   void ActOn(uint64_t sequence, const Agreement::Outcome& outcome);
+  void LookAgain();
+  void CountOpenCases();
+  Status CheckFabric() const;
+  void FailPlan(const PlanKey& key, const Status& why);
+  void BreakSoon(const Status& why);
 
   Engine* const engine_;
   Communicator* const communicator_;
@@ -118,6 +139,8 @@ class Span {
   std::set<std::pair<int, bool>> pairs_await_fabric_;
   std::unique_ptr<PlanDesk> plan_desk_;
   std::unique_ptr<Agreement> agreement_;
+  std::unique_ptr<Consent> consent_;
+  size_t counted_cases_ = 0;  // for which the engine looks for late ranks
 };
 
 }  // namespace harmonaize::daemon

@@ -6,12 +6,14 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "src/ipc/control_socket.h"
+#include "src/topology/fabric_file.h"
 
 namespace harmonaize::fabric {
 namespace {
@@ -27,7 +29,8 @@ const std::string& NameOf(const Laboratory& laboratory, int host) {
 
 }  // namespace
 
-std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text) {
+std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text,
+                             const std::string& fabric) {
   std::string config = fmt::format("# Written by 'fabric run' for {} of laboratory {}.\n{}",
                                    NameOf(laboratory, host), laboratory.name(), text);
   if (text.find("[cluster]") != std::string::npos) return config;  // its author knows better
@@ -36,8 +39,21 @@ std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::
   return config + fmt::format(
                       "\n[cluster]\naddress = \"{}\"\nallow_unauthenticated = true\n"
                       "fabric = \"{}\"\nhost = \"{}\"\n",
-                      laboratory.fabric().NicAt({host, 0}).address,
-                      laboratory.folder().FabricFilePath(), NameOf(laboratory, host));
+                      laboratory.fabric().NicAt({host, 0}).address, fabric,
+                      NameOf(laboratory, host));
+}
+
+Result<std::string> DaemonFabric(const Laboratory& laboratory, const std::string& wanted) {
+  if (wanted.empty()) return laboratory.folder().FabricFilePath();
+  if (wanted == "none") return std::string();
+  const Result<FabricFile> file = LoadFabricFile(wanted);
+  if (!file.ok()) return file.status();
+  for (const int host : laboratory.fabric().Hosts()) {
+    if (file->fabric.FindNode(NameOf(laboratory, host)) >= 0) continue;
+    return InvalidArgument("{} has no host '{}', which laboratory {} has", wanted,
+                           NameOf(laboratory, host), laboratory.name());
+  }
+  return std::filesystem::absolute(wanted).string();
 }
 
 std::string HostDaemons::FolderOf(int host) const {
@@ -64,7 +80,8 @@ Status HostDaemons::StartOne(int host, const Options& options) {
   const std::string& name = NameOf(laboratory_, host);
   const std::string relative = "hosts/" + name + "/";
   HZ_RETURN_IF_ERROR(laboratory_.folder().Write(
-      relative + "provider.toml", HostDaemonConfig(laboratory_, host, options.config)));
+      relative + "provider.toml",
+      HostDaemonConfig(laboratory_, host, options.config, options.fabric)));
   Result<NamespaceEntry> entry = NamespaceEntry::Open(NamespaceName(laboratory_.name(), name));
   if (!entry.ok()) return entry.status();
   const std::string log_path = FolderOf(host) + "/" + kLog;

@@ -13,8 +13,14 @@
 namespace harmonaize::fabric {
 
 /// The configuration of one host's daemon, as TOML: `text` for all hosts, and what only this host's
-/// daemon is to know.
-std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text);
+/// daemon is to know; `fabric`: the path of the fabric file that it is told, "": it knows of none.
+std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text,
+                             const std::string& fabric);
+
+/// That path for what somebody asked for: "" is the laboratory's own file, "none" none, and
+/// anything else a file. kInvalidArgument where that is no fabric file, or lacks one of the
+/// laboratory's hosts.
+Result<std::string> DaemonFabric(const Laboratory& laboratory, const std::string& wanted);
 
 /// Daemons of a laboratory's hosts, each in its host's namespace and with a folder of its own for
 /// socket, configuration (provider.toml), state and log (harmonaized.log). Not thread safe.
@@ -23,6 +29,7 @@ class HostDaemons {
   struct Options {
     std::string program;
     std::string config;              ///< TOML for all of them.
+    std::string fabric;              ///< As DaemonFabric gives it.
     std::string log_level = "info";  ///< Of what they write to their logs.
   };
 

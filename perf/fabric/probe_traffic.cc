@@ -1,9 +1,7 @@
 #include "perf/fabric/probe_traffic.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,18 +12,17 @@
 #include <vector>
 
 #include "perf/fabric/traffic.h"
+#include "src/probing/plain_traffic.h"
 
 namespace harmonaize::fabric {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = ProbeClock;
 
 constexpr std::chrono::milliseconds kRoundTripPatience(200);
 constexpr std::chrono::seconds kTransferPatience(5);
 constexpr int kWarmUpRoundTrips = 20;
 constexpr size_t kMessage = 64;
-constexpr size_t kPiece = 128 * 1024;
-constexpr double kWarmUp = 0.5;
 
 Endpoint InFabric(const Laboratory& laboratory, Endpoint probed) {
   return {laboratory.fabric().Hosts()[static_cast<size_t>(probed.host)], probed.nic};
@@ -83,8 +80,6 @@ class Load {
       for (int c = 0; c < set[i].connections; ++c) {
         Result<Connection> connection = fabric::Connect(laboratory, way, kTransferPatience);
         if (!connection.ok()) return connection.status();
-        ::fcntl(connection->sender.get(), F_SETFL, O_NONBLOCK);
-        ::fcntl(connection->receiver.get(), F_SETFL, O_NONBLOCK);
         connections_.push_back(std::move(*connection));
         transfers_.push_back(i);
       }
@@ -94,55 +89,27 @@ class Load {
 
   /// Bytes a second of each transfer of the set.
   std::vector<double> Run(size_t transfers, double seconds) {
-    const auto start = Clock::now();
-    const auto end = start + std::chrono::duration<double>(seconds);
-    std::thread sending([&] { Send(end); });
-    std::vector<int64_t> bytes(transfers);
-    Receive(start + std::chrono::duration<double>(seconds * kWarmUp), end, &bytes);
+    std::vector<int> senders;
+    std::vector<int> receivers;
+    for (const Connection& one : connections_) {
+      senders.push_back(one.sender.get());
+      receivers.push_back(one.receiver.get());
+    }
+    const StopFlag never(false);
+    const auto start = ProbeClock::now();
+    const auto end = After(start, seconds);
+    std::thread sending([&] { SendUntil(senders, end, never); });
+    const std::vector<int64_t> bytes =
+        CountUntil(receivers, After(start, seconds * kProbeWarmUp), end, never);
     sending.join();
-    std::vector<double> rates;
-    for (const int64_t count : bytes) {
-      rates.push_back(static_cast<double>(count) / (seconds * (1 - kWarmUp)));
+    std::vector<double> rates(transfers);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      rates[transfers_[i]] += static_cast<double>(bytes[i]) / (seconds * (1 - kProbeWarmUp));
     }
     return rates;
   }
 
  private:
-  using End = std::chrono::time_point<Clock, std::chrono::duration<double>>;
-
-  template <typename Serve>
-  static void PollUntil(std::vector<pollfd>* sockets, End end, Serve serve) {
-    while (Clock::now() < end) {
-      if (::poll(sockets->data(), sockets->size(), 5) <= 0) continue;
-      for (size_t i = 0; i < sockets->size(); ++i) {
-        if ((*sockets)[i].revents == 0) continue;
-        // A connection that is gone carries nothing more; its rate shows that.
-        if (!serve(i)) (*sockets)[i].fd = -1;
-      }
-    }
-  }
-
-  void Send(End end) {
-    const std::vector<char> piece(kPiece);
-    std::vector<pollfd> sockets;
-    for (const Connection& one : connections_) sockets.push_back({one.sender.get(), POLLOUT, 0});
-    PollUntil(&sockets, end, [&](size_t i) {
-      return ::send(sockets[i].fd, piece.data(), piece.size(), MSG_NOSIGNAL) > 0 ||
-             errno == EAGAIN || errno == EINTR;
-    });
-  }
-
-  void Receive(End from, End end, std::vector<int64_t>* bytes) {
-    std::vector<char> piece(kPiece);
-    std::vector<pollfd> sockets;
-    for (const Connection& one : connections_) sockets.push_back({one.receiver.get(), POLLIN, 0});
-    PollUntil(&sockets, end, [&](size_t i) {
-      const ssize_t got = ::recv(sockets[i].fd, piece.data(), piece.size(), 0);
-      if (got > 0 && Clock::now() >= from) (*bytes)[transfers_[i]] += got;
-      return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
-    });
-  }
-
   std::vector<Connection> connections_;
   std::vector<size_t> transfers_;  // by connection
 };

@@ -2,13 +2,14 @@
 
 #include "perf/fabric/laboratory.h"
 #include "src/base/status.h"
+#include "src/probing/plain_traffic.h"
 #include "src/topology/inference.h"
 
 namespace harmonaize::fabric {
 
 struct ProbeEffort {
-  int round_trips = 200;  ///< Samples of each pair.
-  double seconds = 0.16;  ///< Of each set of transfers; its first half does not count.
+  int round_trips = 200;           ///< Samples of each pair.
+  double seconds = kProbeSeconds;  ///< Of each set of transfers; its first half does not count.
 };
 
 /// The laboratory's hosts and NICs by name, with nothing measured. Hosts have the places of

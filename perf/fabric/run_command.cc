@@ -56,6 +56,7 @@ struct RunOptions {
   bool no_preload = false;
   std::string daemon = "host";
   std::string daemon_config;
+  std::string daemon_fabric;
   std::string log_level = "info";
   double timeout = 0;
 };
@@ -67,13 +68,40 @@ Result<std::string> ReadConfig(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-Status StartDaemons(const RunOptions& options, const std::vector<int>& hosts,
-                    HostDaemons* daemons) {
+/// What a job and a service have in common: hosts of a laboratory, and what looks after daemons and
+/// processes there. Its members refer to each other.
+struct Stage {
+  Laboratory laboratory;
+  std::vector<int> hosts;  ///< Of each rank.
+  LauncherSignals signals;
+  JobGuard guard;
+  HostDaemons daemons{laboratory, signals, guard};
+};
+
+Result<std::unique_ptr<Stage>> SetStage(const RunOptions& options) {
+  Result<Laboratory> laboratory = Laboratory::Open(options.name);
+  if (!laboratory.ok()) return laboratory.status();
+  // Others may disturb it meanwhile; that is what it is for.
+  laboratory->Unlock();
+  Result<std::vector<int>> hosts = PlaceRanks(laboratory->fabric(), options.hosts, options.ranks);
+  if (!hosts.ok()) return hosts.status();
+  Result<LauncherSignals> signals = LauncherSignals::Take();
+  if (!signals.ok()) return signals.status();
+  Result<JobGuard> guard = JobGuard::Start();
+  if (!guard.ok()) return guard.status();
+  return std::unique_ptr<Stage>(
+      new Stage{std::move(*laboratory), std::move(*hosts), std::move(*signals), std::move(*guard)});
+}
+
+/// kInProgress when a signal came meanwhile.
+Status StartDaemons(const RunOptions& options, Stage* stage) {
   const Result<std::string> program = FindDaemonProgram();
   if (!program.ok()) return program.status();
   const Result<std::string> config = ReadConfig(options.daemon_config);
   if (!config.ok()) return config.status();
-  return daemons->Start(hosts, {*program, *config, options.log_level});
+  const Result<std::string> fabric = DaemonFabric(stage->laboratory, options.daemon_fabric);
+  if (!fabric.ok()) return fabric.status();
+  return stage->daemons.Start(stage->hosts, {*program, *config, *fabric, options.log_level});
 }
 
 std::vector<std::string> FabricVariables(const Laboratory& laboratory, const std::string& host) {
@@ -112,29 +140,11 @@ Status ChooseMaster(const Laboratory& laboratory, int host, JobOptions* job) {
   });
 }
 
-Result<int> RunJob(const RunOptions& options, std::vector<std::string> command) {
-  Result<Laboratory> laboratory = Laboratory::Open(options.name);
-  if (!laboratory.ok()) return laboratory.status();
-  // Others may disturb it meanwhile; that is what it is for.
-  laboratory->Unlock();
-  const Result<std::vector<int>> hosts =
-      PlaceRanks(laboratory->fabric(), options.hosts, options.ranks);
-  if (!hosts.ok()) return hosts.status();
-
-  Result<LauncherSignals> signals = LauncherSignals::Take();
-  if (!signals.ok()) return signals.status();
-  Result<JobGuard> guard = JobGuard::Start();
-  if (!guard.ok()) return guard.status();
-  HostDaemons daemons(*laboratory, *signals, *guard);
-  const bool with_daemons = options.daemon == "host";
-  if (with_daemons) {
-    const Status started = StartDaemons(options, *hosts, &daemons);
-    if (started.code() == Code::kInProgress) return kSignalStatusBase + daemons.ended_by();
-    HZ_RETURN_IF_ERROR(started);
-  }
+Result<JobOptions> DescribeJob(const RunOptions& options, std::vector<std::string> command,
+                               const Stage& stage, const HostDaemons* daemons) {
   JobOptions job;
   job.launcher = "fabric";
-  job.ranks = static_cast<int>(hosts->size());
+  job.ranks = static_cast<int>(stage.hosts.size());
   job.command = std::move(command);
   job.prefix = !options.no_prefix;
   job.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
@@ -144,34 +154,42 @@ Result<int> RunJob(const RunOptions& options, std::vector<std::string> command) 
     if (!library.ok()) return library.status();
     job.preload_library = *library;
   }
-  Result<std::vector<RankPlace>> places =
-      MakePlaces(*laboratory, *hosts, with_daemons ? &daemons : nullptr);
+  Result<std::vector<RankPlace>> places = MakePlaces(stage.laboratory, stage.hosts, daemons);
   if (!places.ok()) return places.status();
   job.places = std::move(*places);
-  HZ_RETURN_IF_ERROR(ChooseMaster(*laboratory, hosts->front(), &job));
-  const int exit_status = Job(std::move(job), *signals, *guard, nullptr).Run();
-  if (const Status stopped = daemons.Stop(); !stopped.ok()) Complain(stopped);
+  HZ_RETURN_IF_ERROR(ChooseMaster(stage.laboratory, stage.hosts.front(), &job));
+  return job;
+}
+
+Result<int> RunJob(const RunOptions& options, std::vector<std::string> command) {
+  const Result<std::unique_ptr<Stage>> set = SetStage(options);
+  if (!set.ok()) return set.status();
+  Stage& stage = **set;
+  const bool with_daemons = options.daemon == "host";
+  if (with_daemons) {
+    const Status started = StartDaemons(options, &stage);
+    if (started.code() == Code::kInProgress) return kSignalStatusBase + stage.daemons.ended_by();
+    HZ_RETURN_IF_ERROR(started);
+  }
+  Result<JobOptions> job =
+      DescribeJob(options, std::move(command), stage, with_daemons ? &stage.daemons : nullptr);
+  if (!job.ok()) return job.status();
+  const int exit_status = Job(std::move(*job), stage.signals, stage.guard, nullptr).Run();
+  if (const Status stopped = stage.daemons.Stop(); !stopped.ok()) Complain(stopped);
   return exit_status;
 }
 
 Result<int> Serve(const RunOptions& options) {
-  Result<Laboratory> laboratory = Laboratory::Open(options.name);
-  if (!laboratory.ok()) return laboratory.status();
-  laboratory->Unlock();
-  const Result<std::vector<int>> hosts = PlaceRanks(laboratory->fabric(), options.hosts, 0);
-  if (!hosts.ok()) return hosts.status();
-  Result<LauncherSignals> signals = LauncherSignals::Take();
-  if (!signals.ok()) return signals.status();
-  Result<JobGuard> guard = JobGuard::Start();
-  if (!guard.ok()) return guard.status();
-  HostDaemons daemons(*laboratory, *signals, *guard);
-  const Status started = StartDaemons(options, *hosts, &daemons);
-  if (started.code() == Code::kInProgress) return kSignalStatusBase + daemons.ended_by();
+  const Result<std::unique_ptr<Stage>> set = SetStage(options);
+  if (!set.ok()) return set.status();
+  Stage& stage = **set;
+  const Status started = StartDaemons(options, &stage);
+  if (started.code() == Code::kInProgress) return kSignalStatusBase + stage.daemons.ended_by();
   HZ_RETURN_IF_ERROR(started);
   std::fprintf(stderr, "fabric: %zu daemons serve laboratory %s until SIGINT or SIGTERM\n",
-               daemons.started(), laboratory->name().c_str());
-  daemons.Wait();
-  HZ_RETURN_IF_ERROR(daemons.Stop());
+               stage.daemons.started(), stage.laboratory.name().c_str());
+  stage.daemons.Wait();
+  HZ_RETURN_IF_ERROR(stage.daemons.Stop());
   return 0;
 }
 
@@ -230,6 +248,10 @@ void AddDaemonOptions(CLI::App* app, RunOptions* options) {
   app->add_option("--daemon-config", options->daemon_config,
                   "Configuration (TOML) for every daemon")
       ->type_name("FILE");
+  app->add_option("--daemon-fabric", options->daemon_fabric,
+                  "Fabric file that the daemons are told, as one that a probe found; none: they\n"
+                  "know of no fabric (default: the laboratory's own)")
+      ->type_name("FILE|none");
   app->add_option("--log-level", options->log_level, "Of the daemons' logs (default: info)")
       ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}));
 }

@@ -1,8 +1,6 @@
 #include "perf/fabric/traffic.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,75 +16,21 @@
 #include <vector>
 
 #include "perf/fabric/namespaces.h"
+#include "src/probing/plain_traffic.h"
 #include "src/topology/fabric_routing.h"
 
 namespace harmonaize::fabric {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = ProbeClock;
 
 constexpr size_t kPiece = 256 * 1024;
 // The share of a timed transfer that does not count.
 constexpr double kWarmUp = 0.2;
 
-sockaddr_in AddressOf(const std::string& dotted, uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  ::inet_pton(AF_INET, dotted.c_str(), &address.sin_addr);
-  return address;
-}
-
 const std::string& AddressOn(const Fabric& fabric, Endpoint endpoint, int path) {
   const Nic& nic = fabric.NicAt(endpoint);
   return path < 0 ? nic.address : nic.paths[static_cast<size_t>(path)].address;
-}
-
-Result<FileDescriptor> BoundSocket(const std::string& dotted) {
-  FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
-  const sockaddr_in address = AddressOf(dotted, 0);
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return ErrnoError(errno, "cannot bind " + dotted);
-  }
-  return fd;
-}
-
-struct Listener {
-  FileDescriptor fd;
-  uint16_t port = 0;
-};
-
-Status Listen(const std::string& dotted, Listener* listener) {
-  Result<FileDescriptor> fd = BoundSocket(dotted);
-  if (!fd.ok()) return fd.status();
-  sockaddr_in address{};
-  socklen_t length = sizeof(address);
-  if (::listen(fd->get(), 1) != 0 ||
-      ::getsockname(fd->get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return ErrnoError(errno, "cannot listen at " + dotted);
-  }
-  *listener = {std::move(*fd), ntohs(address.sin_port)};
-  return Status::Ok();
-}
-
-Status ConnectTo(const std::string& from, const std::string& to, uint16_t port,
-                 std::chrono::milliseconds patience, FileDescriptor* connected) {
-  Result<FileDescriptor> fd = BoundSocket(from);
-  if (!fd.ok()) return fd.status();
-  // What limits a send limits a connect, too.
-  const timeval limit{.tv_sec = patience.count() / 1000, .tv_usec = patience.count() % 1000 * 1000};
-  ::setsockopt(fd->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  const sockaddr_in address = AddressOf(to, port);
-  if (::connect(fd->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    const int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
-    return Status(Code::kRemoteError,
-                  ErrnoError(error, fmt::format("{} cannot connect to {}", from, to)).message());
-  }
-  const timeval none{};
-  ::setsockopt(fd->get(), SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
-  *connected = std::move(*fd);
-  return Status::Ok();
 }
 
 std::string SpaceOf(const Laboratory& laboratory, Endpoint endpoint) {
@@ -180,20 +124,27 @@ Result<Connection> Connect(const Laboratory& laboratory, const Way& way,
   const Fabric& fabric = laboratory.fabric();
   const std::string& from = AddressOn(fabric, way.from, way.path);
   const std::string& to = AddressOn(fabric, way.to, way.path);
-  Listener listener;
-  HZ_RETURN_IF_ERROR(
-      InNamespace(SpaceOf(laboratory, way.to), [&] { return Listen(to, &listener); }));
-  Connection connection;
-  HZ_RETURN_IF_ERROR(InNamespace(SpaceOf(laboratory, way.from), [&] {
-    return ConnectTo(from, to, listener.port, patience, &connection.sender);
+  Result<TcpListener> listener = TcpListener{};
+  HZ_RETURN_IF_ERROR(InNamespace(SpaceOf(laboratory, way.to), [&] {
+    listener = ListenOn(to, 1);
+    return listener.status();
   }));
-  pollfd ready{listener.fd.get(), POLLIN, 0};
+  Connection connection;
+  const auto deadline = Clock::now() + patience;
+  HZ_RETURN_IF_ERROR(InNamespace(SpaceOf(laboratory, way.from), [&] {
+    Result<FileDescriptor> begun = BeginConnect(from, to, listener->port);
+    if (!begun.ok()) return begun.status();
+    connection.sender = std::move(*begun);
+    return FinishConnect(connection.sender, from, to, deadline, StopFlag(false));
+  }));
+  pollfd ready{listener->fd.get(), POLLIN, 0};
   if (::poll(&ready, 1, static_cast<int>(patience.count())) <= 0) {
     return RemoteError("{} has not seen the connection from {}", to, from);
   }
   connection.receiver =
-      FileDescriptor(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      FileDescriptor(::accept4(listener->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection.receiver.valid()) return ErrnoError(errno, "cannot accept a connection");
+  ::fcntl(connection.sender.get(), F_SETFL, 0);  // what BeginConnect made does not block
   return connection;
 }
 

@@ -17,8 +17,8 @@ inline void PauseBriefly() {
 #endif
 }
 
-/// What a thread has learnt by giving way: whether others want its processor. It may be threads that
-/// the caller knows nothing of, such as other jobs, or daemons of emulated hosts.
+/// What a thread has learnt by giving way: whether others want its processor. It may be threads
+/// that the caller knows nothing of, such as other jobs, or daemons of emulated hosts.
 class GivingWay {
  public:
   void GiveWay() {

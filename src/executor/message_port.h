@@ -15,6 +15,7 @@ struct MessageName {
   int path = -1;           ///< As in Step.
   uint32_t number = 0;     ///< Among the messages of this direction, path and slice.
   uint32_t slice = 0;
+  uint32_t check = 0;  ///< Of what both ends take the operation for: else they do not meet.
 
   friend bool operator==(const MessageName&, const MessageName&) = default;
 };

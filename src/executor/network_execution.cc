@@ -382,7 +382,8 @@ MessageName NetworkExecution::NameOf(const Slice& slice, const NetworkStep& step
           .host = step.peer_host,
           .path = step.path,
           .number = step.message,
-          .slice = slice.number};
+          .slice = slice.number,
+          .check = binding_.check};
 }
 
 uint64_t NetworkExecution::ElementsOf(const Slice& slice, const Block& block) const {

@@ -27,6 +27,7 @@ struct NetworkBinding {
   std::span<const uint64_t> scalars;
   uint64_t divisor = 1;
   uint64_t operation = 0;  ///< Of the names of its messages.
+  uint32_t check = 0;      ///< Of these, too.
   /// How much of a block goes through the program at a time. Alike on all hosts.
   uint64_t slice_elements = 0;
   /// How many slices are under way at a time, each at another step: so reductions hide behind the

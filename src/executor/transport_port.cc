@@ -13,9 +13,11 @@ Result<transport::MessageTag> TagOf(const MessageName& name) {
   if (name.number >= uint32_t{1} << kNumberBits || path >= int64_t{1} << (32 - kNumberBits)) {
     return InternalError("message {} by path {} cannot be named", name.number, name.path);
   }
-  return transport::MessageTag{.operation = name.operation,
-                               .step = static_cast<uint32_t>(path) << kNumberBits | name.number,
-                               .part = name.slice};
+  // The check is mixed into what tells messages apart, not into what Cancel goes by: what comes for
+  // an operation on which the hosts do not agree goes with it.
+  const uint32_t step = static_cast<uint32_t>(path) << kNumberBits | name.number;
+  return transport::MessageTag{
+      .operation = name.operation, .step = step ^ name.check, .part = name.slice};
 }
 
 }  // namespace

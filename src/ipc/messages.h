@@ -41,6 +41,7 @@ enum class MessageType : uint16_t {
   kAttachInline,
   kMapPeerRegion,
   kExplain,
+  kProbe,
 };
 
 struct MessageHeader {
@@ -211,8 +212,8 @@ struct StatusRequest {
   uint32_t reserved = 0;
 };
 /// The same: how the daemon chooses between the inline path and itself for communicators of so many
-/// ranks; or, where `communicator` is not "", how it carries out the collectives of that one, by its
-/// number or name in the status.
+/// ranks; or, where `communicator` is not "", how it carries out the collectives of that one, by
+/// its number or name in the status.
 struct ExplainRequest {
   static constexpr MessageType kType = MessageType::kExplain;
   int32_t ranks = 2;
@@ -221,6 +222,19 @@ struct ExplainRequest {
 };
 struct DocumentReply {
   uint64_t bytes = 0;
+};
+
+/// For the provider: has daemons measure the network among themselves. Tail: their addresses, one a
+/// line; none: those that this daemon is linked with, and itself. Several replies come: what is
+/// being measured, and at the end one with a memfd that holds `bytes` of JSON. Who hangs up ends
+/// it.
+struct ProbeRequest {
+  static constexpr MessageType kType = MessageType::kProbe;
+  double seconds = 0;  ///< How long each set of transfers runs.
+};
+struct ProbeReply {
+  uint64_t bytes = 0;  ///< 0: there is more to measure.
+  char progress[120] = {};
 };
 
 /// Header, body and tail in one buffer.

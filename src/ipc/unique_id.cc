@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -36,7 +37,15 @@ UniqueId MakeNamedId(std::string_view text) {
     const uint64_t part = Digest(text, i * 0x9e3779b97f4a7c15u);
     std::memcpy(id.token.data() + i * 8, &part, 8);
   }
+  if (text.size() < id.reserved.size()) {
+    std::memcpy(id.reserved.data(), text.data(), text.size());
+  }
   return id;
+}
+
+std::string NameOfId(const UniqueId& id) {
+  const auto end = std::find(id.reserved.begin(), id.reserved.end(), uint8_t{0});
+  return {id.reserved.begin(), end};
 }
 
 Status CheckUniqueId(const UniqueId& id) {

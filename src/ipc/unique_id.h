@@ -3,6 +3,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "src/base/status.h"
@@ -16,11 +17,14 @@ struct UniqueId {
     kSecret = 1,  ///< Made by a daemon; the token is a secret that only it could have drawn.
     kNamed = 2,   ///< Made from NCCL_COMM_ID; the token is a digest of that text.
   };
+  static constexpr size_t kReservedBytes = 88;
 
   uint32_t magic = kMagic;
   Kind kind = Kind::kSecret;
   std::array<uint8_t, 32> token{};
-  std::array<uint8_t, 88> reserved{};
+  /// kSecret: where the daemon that made it is reached, sealed for other daemons; zeros when it is
+  /// in no cluster. kNamed: the text, ended by zeros, as far as it fits.
+  std::array<uint8_t, kReservedBytes> reserved{};
 
   auto operator<=>(const UniqueId&) const = default;
 };
@@ -29,8 +33,11 @@ static_assert(sizeof(UniqueId) == 128);
 /// A fresh id with 256 random bits from the kernel.
 Result<UniqueId> MakeSecretId();
 
-/// The id that every process computes from the same text.
+/// The id that every process computes from the same text, "host:port" as NCCL has it.
 UniqueId MakeNamedId(std::string_view text);
+
+/// What a named id was made from, unless it was longer than fits: then "".
+std::string NameOfId(const UniqueId& id);
 
 /// Whether the bytes could have come from us.
 Status CheckUniqueId(const UniqueId& id);

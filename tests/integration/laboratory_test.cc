@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-#include "perf/fabric/fabric_comparison.h"
+#include "cli/fabric_summary.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/status.h"
@@ -135,6 +135,47 @@ TEST_F(LaboratoryTest, ProbingWritesAFabricThatCanBeBuilt) {
     EXPECT_EQ(Fabric({"check"}), 0) << said_;
     EXPECT_EQ(Fabric({"down"}), 0) << said_;
   }
+}
+
+// The same through daemons, which then work with what they found.
+TEST_F(LaboratoryTest, DaemonsProbeTheirNetwork) {
+  Up("two-racks");
+  const Environment environment = Environment::OfThisProcess();
+  Launched serve({"serve", "--daemon-fabric", "none"}, FABRIC_PROGRAM, &environment);
+  ASSERT_TRUE(serve.ReadUntil("4 daemons serve laboratory")) << serve.error();
+  Result<FabricFile> file = LoadFabricFile(Shipped("two-racks"));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const std::string inferred = folder_.path() + "/inferred.toml";
+  const std::string socket = State() + "/" + name_ + "/hosts/host0/harmonaized.sock";
+  std::vector<std::string> words = {"exec",   "host0",     "--",   HARMONAIZE_PROGRAM,
+                                    "probe",  "--socket",  socket, "-o",
+                                    inferred, "--seconds", "0.05"};
+  for (const int host : file->fabric.Hosts()) {
+    words.push_back(file->fabric.NicAt({host, 0}).address);
+  }
+  ASSERT_EQ(Fabric(words), 0) << said_;
+  std::printf("%s", said_.c_str());
+  Result<FabricFile> read = LoadFabricFile(inferred);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  // Devices for explicit paths are not taken for NICs.
+  for (const Endpoint& endpoint : file->fabric.Endpoints()) {
+    const std::string& name = file->fabric.nodes[static_cast<size_t>(endpoint.host)].name;
+    const Endpoint found{read->fabric.FindNode(name), endpoint.nic};
+    ASSERT_GE(found.host, 0) << name;
+    EXPECT_EQ(read->fabric.NicAt(found).address, file->fabric.NicAt(endpoint).address);
+  }
+  EXPECT_EQ(read->fabric.Endpoints().size(), file->fabric.Endpoints().size());
+  serve.Signal(SIGTERM);
+  EXPECT_EQ(serve.Wait(), 0) << serve.error();
+
+  EXPECT_EQ(Fabric({"run", "--daemon-fabric", inferred, "--no-preload", "--", ALL_REDUCE_PERF, "-b",
+                    "64K", "-e", "64K", "-n", "1", "-w", "0"}),
+            0)
+      << said_;
+  EXPECT_EQ(Fabric({"run", "--daemon-fabric", "/nonexistent.toml", "--", "true"}), 125);
+  EXPECT_NE(said_.find("/nonexistent.toml"), std::string::npos) << said_;
+  EXPECT_EQ(Fabric({"run", "--daemon-fabric", Shipped("two-hosts"), "--", "true"}), 2);
+  EXPECT_NE(said_.find("has no host 'host2'"), std::string::npos) << said_;
 }
 
 TEST_F(LaboratoryTest, ExplicitPathsCrossTheirSpine) {

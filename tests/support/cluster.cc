@@ -26,10 +26,9 @@ constexpr int kIds = 16;
 /// A key of the test's own; its file goes when the daemons have read it.
 class KeyFile {
  public:
-  KeyFile() {
+  explicit KeyFile(const std::string& key) {
     const int fd = mkstemp(path_);
     EXPECT_GE(fd, 0);
-    const std::string key = "a key that only this test's daemons know, 32 bytes and more\n";
     EXPECT_EQ(write(fd, key.data(), key.size()), static_cast<ssize_t>(key.size()));
     close(fd);
   }
@@ -42,13 +41,28 @@ class KeyFile {
 
 }  // namespace
 
-TestCluster::TestCluster(int hosts, const std::string& config, const std::string& cluster_keys) {
-  const KeyFile key;
-  const std::string text = config + "\n[cluster]\naddress = \"127.0.0.1:0\"\nkey_file = \"" +
-                           key.path() + "\"\n" + cluster_keys;
+TestCluster::TestCluster(int hosts, const std::string& config, const std::string& cluster_keys,
+                         const std::string& key, bool keep_logs)
+    : config_(config),
+      cluster_keys_(cluster_keys),
+      key_(key.empty() ? "a key that only this test's daemons know, 32 bytes and more\n" : key),
+      keep_logs_(keep_logs) {
+  const KeyFile file(key_);
   for (int host = 0; host < hosts; ++host) {
-    daemons_.push_back(std::make_unique<DaemonProcess>(text));
+    daemons_.push_back(std::make_unique<DaemonProcess>(ConfigWith(host, file.path()), keep_logs_));
   }
+}
+
+std::string TestCluster::ConfigWith(int host, const std::string& key_path) const {
+  return config_ + "\n[cluster]\naddress = \"127.0.0." + std::to_string(host + 1) +
+         ":0\"\nkey_file = \"" + key_path + "\"\n" + cluster_keys_;
+}
+
+void TestCluster::Restart(int host) {
+  const KeyFile file(key_);
+  daemons_[static_cast<size_t>(host)].reset();
+  daemons_[static_cast<size_t>(host)] =
+      std::make_unique<DaemonProcess>(ConfigWith(host, file.path()), keep_logs_);
 }
 
 struct HostedRanks::Board {

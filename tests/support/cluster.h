@@ -10,17 +10,28 @@
 
 namespace harmonaize::testing {
 
-/// Daemons that take each other for those of other hosts, on the loopback device, with a key.
+/// Daemons that take each other for those of other hosts, on the loopback device, with a key. Host
+/// n has the address 127.0.0.(n + 1).
 class TestCluster {
  public:
-  /// `config` is more text for each provider.toml; it must not have a section [cluster].
+  /// `config` is more text for each provider.toml; it must not have a section [cluster]. `key`: the
+  /// cluster's, where it is to be another one. For `keep_logs` see DaemonProcess.
   explicit TestCluster(int hosts, const std::string& config = "",
-                       const std::string& cluster_keys = "");
+                       const std::string& cluster_keys = "", const std::string& key = "",
+                       bool keep_logs = false);
 
   int hosts() const { return static_cast<int>(daemons_.size()); }
   DaemonProcess& daemon(int host) { return *daemons_[static_cast<size_t>(host)]; }
+  /// Puts a daemon in the place of one that was stopped or killed.
+  void Restart(int host);
 
  private:
+  std::string ConfigWith(int host, const std::string& key_path) const;
+
+  const std::string config_;
+  const std::string cluster_keys_;
+  const std::string key_;
+  const bool keep_logs_;
   std::vector<std::unique_ptr<DaemonProcess>> daemons_;
 };
 

@@ -1,5 +1,6 @@
 #include "tests/support/daemon_process.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -47,7 +49,7 @@ std::string ReadFile(const std::string& path) {
 
 }  // namespace
 
-DaemonProcess::DaemonProcess(const std::string& config) {
+DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) {
   char name[] = "/tmp/harmonaize-test-XXXXXX";
   folder_ = mkdtemp(name);
   socket_path_ = folder_ + "/harmonaized.sock";
@@ -59,10 +61,15 @@ DaemonProcess::DaemonProcess(const std::string& config) {
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setenv("STATE_DIRECTORY", (folder_ + "/state").c_str(), 1);
-    const char* level = std::getenv("HARMONAIZE_TEST_LOG");
+    const char* wanted = std::getenv("HARMONAIZE_TEST_LOG");
+    const char* level = wanted != nullptr ? wanted : keep_log ? "info" : "error";
+    if (keep_log) {
+      const int log = open((folder_ + "/log").c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
+      dup2(log, STDERR_FILENO);
+      dup2(log, STDOUT_FILENO);
+    }
     execl(HARMONAIZED_PROGRAM, "harmonaized", "--socket", socket_path_.c_str(), "--config",
-          config_path.c_str(), "--log-level", level == nullptr ? "error" : level,
-          static_cast<char*>(nullptr));
+          config_path.c_str(), "--log-level", level, static_cast<char*>(nullptr));
     _exit(127);
   }
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -80,7 +87,12 @@ DaemonProcess::~DaemonProcess() {
     EXPECT_EQ(Stop(), 0) << "the daemon did not end cleanly";
     EXPECT_FALSE(std::filesystem::exists(socket_path_)) << "the daemon left its socket behind";
   }
+  if (::testing::Test::HasFailure()) std::fputs(Log().c_str(), stderr);
   std::filesystem::remove_all(folder_);
+}
+
+std::string DaemonProcess::Log() const {
+  return ReadFile(folder_ + "/log");
 }
 
 int DaemonProcess::Stop() {

@@ -11,8 +11,9 @@ namespace harmonaize::testing {
 /// Stopped, and checked to have left nothing behind, by the destructor.
 class DaemonProcess {
  public:
-  /// `config` is the text of a provider.toml.
-  explicit DaemonProcess(const std::string& config = "");
+  /// `config` is the text of a provider.toml. With `keep_log` what it logs, from level info on, is
+  /// kept for Log() instead of being shown.
+  explicit DaemonProcess(const std::string& config = "", bool keep_log = false);
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
@@ -20,6 +21,7 @@ class DaemonProcess {
   pid_t pid() const { return pid_; }
   const std::string& folder() const { return folder_; }
   const std::string& socket_path() const { return socket_path_; }
+  std::string Log() const;
 
   /// SIGTERM; the exit status once it has ended.
   int Stop();

@@ -117,7 +117,8 @@ ncclResult_t Call(const Case& c, const void* send, void* receive, ncclRedOp_t op
 }
 
 void RunAndCheck(const Case& c, Memory memory, bool in_place, int rank, const Bytes& input,
-                 uint64_t scalar, const Bytes& expected, ncclComm_t communicator) {
+                 uint64_t scalar, const Bytes& expected, ncclComm_t communicator,
+                 const std::function<bool(const Bytes&, const Bytes&)>& matches) {
   SCOPED_TRACE(Describe(c, memory, in_place) + fmt::format(", rank {}", rank));
   const size_t element = DataTypeSize(c.type);
   ncclRedOp_t op = static_cast<ncclRedOp_t>(c.op);
@@ -137,7 +138,7 @@ void RunAndCheck(const Case& c, Memory memory, bool in_place, int rank, const By
   EXPECT_EQ(Call(c, send_at, receive_at, op, rank, communicator, nullptr), ncclSuccess)
       << ncclGetLastError(communicator);
   const Bytes got(receive_at, receive_at + expected.size());
-  EXPECT_TRUE(got == expected) << "wrong result";
+  EXPECT_TRUE(matches ? matches(got, expected) : got == expected) << "wrong result";
   EXPECT_TRUE(send.GuardsIntact() && receive.GuardsIntact()) << "wrote outside of a buffer";
   if (!in_place) {
     EXPECT_TRUE(send.Content() == input) << "the send buffer changed";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "nccl.h"
@@ -40,9 +41,10 @@ ncclResult_t Call(const Case& collective, const void* send, void* receive, ncclR
 
 /// Runs a case on one rank and compares with `expected` (this rank's entry of Reference), all bytes
 /// of it; a receive buffer that the rank does not own must stay as it was. gtest failures name the
-/// case.
+/// case. `matches` judges in place of equality.
 void RunAndCheck(const Case& collective, Memory memory, bool in_place, int rank, const Bytes& input,
-                 uint64_t scalar, const Bytes& expected, ncclComm_t communicator);
+                 uint64_t scalar, const Bytes& expected, ncclComm_t communicator,
+                 const std::function<bool(const Bytes& got, const Bytes& expected)>& matches = {});
 
 /// "AllReduce float32 sum 3 ranks root 0 count 17 in place heap".
 std::string Describe(const Case& collective, Memory memory, bool in_place);

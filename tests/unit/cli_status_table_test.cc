@@ -26,19 +26,20 @@ constexpr char kDocument[] = R"({
 TEST(StatusTable, ShowsAllThatIsThere) {
   const Result<std::string> table = StatusTable(kDocument);
   ASSERT_TRUE(table.ok()) << table.status().message();
-  EXPECT_EQ(*table,
-            "harmonaized 0.1.0, pid 812, up 2 h 3 min, 4 workers, listening at "
-            "/run/harmonaize/harmonaized.sock\n"
-            "\n"
-            "tenant        sessions  regions   shared  communicators  operations    bytes\n"
-            "alice (1000)         4        8  512 MiB              1       12034  4.2 GiB\n"
-            "uid 0                1        0      0 B              0           0      0 B\n"
-            "\n"
-            "communicator  tenant        state  ranks  operations    bytes  inline operations"
-            "  inline bytes\n"
-            "3             alice (1000)  ready      4       12034  4.2 GiB                 77"
-            "       1.5 KiB\n"
-            "    AllReduce #12034 has waited 12 s for ranks 1, 3\n");
+  EXPECT_EQ(
+      *table,
+      "harmonaized 0.1.0, pid 812, up 2 h 3 min, 4 workers, listening at "
+      "/run/harmonaize/harmonaized.sock\n"
+      "\n"
+      "tenant        sessions  regions   shared  communicators  operations    bytes\n"
+      "alice (1000)         4        8  512 MiB              1       12034  4.2 GiB\n"
+      "uid 0                1        0      0 B              0           0      0 B\n"
+      "\n"
+      "communicator  tenant        state  ranks  hosts  operations    bytes  inline operations"
+      "  inline bytes\n"
+      "3             alice (1000)  ready      4      1       12034  4.2 GiB                 77"
+      "       1.5 KiB\n"
+      "    AllReduce #12034 has waited 12 s for ranks 1, 3\n");
 }
 
 TEST(StatusTable, ShowsADaemonWithoutTenants) {

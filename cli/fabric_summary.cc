@@ -1,4 +1,4 @@
-#include "perf/fabric/fabric_comparison.h"
+#include "cli/fabric_summary.h"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-namespace harmonaize::fabric {
+namespace harmonaize {
 namespace {
 
 const Node& NodeAt(const Fabric& fabric, int node) {
@@ -85,4 +85,4 @@ CutRate CutAround(const Fabric& fabric, const std::vector<std::string>& hosts) {
   return rate;
 }
 
-}  // namespace harmonaize::fabric
+}  // namespace harmonaize

@@ -5,7 +5,7 @@
 
 #include "src/topology/fabric.h"
 
-namespace harmonaize::fabric {
+namespace harmonaize {
 
 /// Hosts that hang on the same switches, by name; a host without a switch is alone. Sorted.
 std::vector<std::vector<std::string>> RacksOf(const Fabric& fabric);
@@ -23,4 +23,4 @@ struct CutRate {
 };
 CutRate CutAround(const Fabric& fabric, const std::vector<std::string>& hosts);
 
-}  // namespace harmonaize::fabric
+}  // namespace harmonaize

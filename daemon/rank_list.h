@@ -1,0 +1,32 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace harmonaize::daemon {
+
+/// As many ranks are named in a sentence; a tenant may make communicators of a million.
+inline constexpr size_t kMostNamedRanks = 32;
+
+/// "rank 3", "ranks 2, 3", "ranks 0, 1, ... 31 and 68 more". `ranks` may be the first of `total`.
+template <typename Number>
+std::string RankList(const std::vector<Number>& ranks, size_t total) {
+  const size_t named = std::min(ranks.size(), kMostNamedRanks);
+  const auto end = std::next(ranks.begin(), static_cast<std::ptrdiff_t>(named));
+  std::string text =
+      fmt::format("rank{} {}", total == 1 ? "" : "s", fmt::join(ranks.begin(), end, ", "));
+  if (named < total) text += fmt::format(" and {} more", total - named);
+  return text;
+}
+
+template <typename Number>
+std::string RankList(const std::vector<Number>& ranks) {
+  return RankList(ranks, ranks.size());
+}
+
+}  // namespace harmonaize::daemon

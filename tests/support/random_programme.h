@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "nccl.h"
+#include "tests/support/reference.h"
+
+namespace harmonaize::testing {
+
+inline constexpr int kProgrammeRanks = 5;
+
+/// One operation of a programme: a case on one of the communicators.
+struct PlannedOperation {
+  int communicator = 0;
+  Case c;
+  bool registered = false;
+  uint64_t seed = 0;
+};
+
+/// Random operations, in random groups, on random communicators. All ranks derive the same one
+/// from one seed.
+struct Programme {
+  std::vector<std::set<int>> members;                 // of each communicator
+  std::vector<std::vector<PlannedOperation>> groups;  // those of one group start together
+  std::vector<bool> asynchronous;                     // by group: on a host stream
+};
+
+struct ProgrammeOptions {
+  uint32_t seed = 0;
+  int operations = 1000;
+  /// Only types and operators of which no order of reducing rounds anything.
+  bool exact = false;
+};
+Programme MakeProgramme(const ProgrammeOptions& options);
+
+/// One of kProgrammeRanks ranks carries it out, now and then coming late, and checks every result.
+/// Failures are gtest's.
+void RunProgramme(const Programme& programme, int rank, ncclComm_t world);
+
+/// HARMONAIZE_TEST_SEED, else a number that is always the same.
+uint32_t ProgrammeSeed();
+
+}  // namespace harmonaize::testing
