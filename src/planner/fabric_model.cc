@@ -276,20 +276,33 @@ int64_t FabricModel::CapacityOf(const Way& way, const Route& route, int path) co
                                                : least;
 }
 
+bool FabricModel::MayDivide(const Way& way) const {
+  for (int node = way.start; way.target >= 0 && node != way.target;) {
+    const std::span<const int> hops = NextHops(node, way.target);
+    if (hops.empty()) return false;
+    const int next = HeadOf(hops[0]);
+    const bool switches = fabric_.nodes[static_cast<size_t>(node)].kind != NodeKind::kHost &&
+                          fabric_.nodes[static_cast<size_t>(next)].kind != NodeKind::kHost;
+    if (hops.size() > 1 || switches) return true;
+    node = next;
+  }
+  return false;
+}
+
 std::vector<FabricModel::WeighedLane> FabricModel::AllLanes(int from, int to) const {
   std::vector<WeighedLane> lanes;
   for (const Lane& rail : RailsBetween(from, to)) {
     const size_t first = lanes.size();
     for (int path = 0; path < std::max(fabric_.explicit_paths, 1); ++path) {
+      const Way way = WayBy(from, to, rail.from_nic, rail.to_nic);
       Lane lane = rail;
       lane.path = fabric_.explicit_paths > 0 ? path : -1;
-      lane.spread = lane.path < 0;
+      lane.spread = lane.path < 0 && MayDivide(way);
       Route route = RouteOf(from, to, lane);
       const bool known =
           std::any_of(lanes.begin() + static_cast<std::ptrdiff_t>(first), lanes.end(),
                       [&](const WeighedLane& one) { return one.route == route; });
       if (known) continue;
-      const Way way = WayBy(from, to, lane.from_nic, lane.to_nic);
       const int64_t capacity = CapacityOf(way, route, lane.path);
       lanes.push_back({lane, capacity, std::move(route)});
     }

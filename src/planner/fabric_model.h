@@ -118,6 +118,10 @@ class FabricModel {
   };
   std::vector<WeighedLane> AllLanes(int from, int to) const;
   int64_t CapacityOf(const Way& way, const Route& route, int path) const;
+  /// Whether routers may lay connections on different ways: at a node with several next hops, and
+  /// between switches, where several links, or a whole level of spines, may be told as one; an
+  /// inferred fabric cannot tell them apart.
+  bool MayDivide(const Way& way) const;
   bool AlwaysThrough(const Way& way, const std::vector<int>& nodes) const;
   void FindTargets();
   void FindWays(int target);

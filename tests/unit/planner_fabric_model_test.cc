@@ -93,6 +93,29 @@ TEST(FabricModelTest, WithoutExplicitPathsRailsAreSpread) {
   EXPECT_NEAR(least, 100e6 / 8, 1);
 }
 
+TEST(FabricModelTest, WhereThereIsOneWayNothingIsSpread) {
+  const auto spread = [](const FabricModel& model, int from, int to) {
+    const std::vector<Lane> lanes = model.Lanes(from, to, PathUse::kWeighted);
+    return std::ranges::all_of(lanes, &Lane::spread);
+  };
+  EXPECT_FALSE(spread(ShippedFabric("one-rack"), 0, 1));
+  EXPECT_FALSE(spread(ShippedFabric("rails"), 0, 1));
+  Fabric fabric = ShippedFabric("two-racks").fabric();
+  fabric.explicit_paths = 0;
+  EXPECT_FALSE(spread(FabricModel(fabric), 0, 1));  // in a rack
+  EXPECT_TRUE(spread(FabricModel(fabric), 1, 2));
+  // One spine may stand for several: an inferred fabric has never more.
+  std::erase_if(fabric.links, [&](const Link& link) {
+    return std::ranges::any_of(
+        link.ends, [&](const LinkEnd& end) { return end.node == fabric.FindNode("spine1"); });
+  });
+  EXPECT_TRUE(spread(FabricModel(fabric), 1, 2));
+  fabric = ShippedFabric("ring").fabric();
+  fabric.explicit_paths = 0;
+  EXPECT_FALSE(spread(FabricModel(fabric), 0, 1));  // one cable
+  EXPECT_TRUE(spread(FabricModel(fabric), 0, 2));
+}
+
 TEST(FabricModelTest, HostsAtOneSwitchAreOfOneKind) {
   const FabricModel model = ShippedFabric("two-racks");
   EXPECT_EQ(model.kinds(), 2);
