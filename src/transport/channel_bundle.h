@@ -6,38 +6,32 @@
 #include <string>
 #include <vector>
 
+#include "src/transport/connection_choice.h"
 #include "src/transport/tcp_channel.h"
 
 namespace harmonaize::transport {
 
 /// One rail that is several TCP connections, among which routers that hash ports see several flows.
-/// A message is on one of them: on the first that has nothing before it, else on the one that has
-/// least (join the shortest queue; Winston, "Optimality of the shortest line discipline", 1977).
-/// What is before it is the connection's own backlog, by the rate at which it shrinks, and the
-/// queue that its last bytes met in switches: connections of other rails and other hosts may crowd
-/// the way that it was hashed to. So ways get what they carry, and nobody has to know which they
-/// are.
-///
-/// Tiny messages, and those that ask for it, go on the first connection: in order, and without
-/// looking around. What comes over any of them is its channel's alone; the bundle only chooses.
-class ChannelBundle final : public Channel, private Channel::Owner {
+/// A message is on one of them, as ConnectionChoice says. Tiny messages, and those that ask for it,
+/// go on the first connection: in order, and without a question to the kernel. What comes over any
+/// of them is its channel's alone; the bundle only chooses.
+class ChannelBundle final : public Channel,
+                            private Channel::Owner,
+                            private ConnectionChoice::Connections {
  public:
-  /// Up to here a message takes the first connection unless that one waits for room: it costs less
-  /// than asking the kernel for its backlog.
+  /// Up to here a message takes the first connection: that costs less than to look around.
   static constexpr size_t kTinyBytes = size_t{4} << 10;
-  /// So much before a message is as good as nothing: round trips vary.
-  static constexpr size_t kNothingBytes = size_t{8} << 10;
 
   /// `owner` must outlive the bundle.
-  explicit ChannelBundle(Channel::Owner* owner) : owner_(owner) {}
+  explicit ChannelBundle(Channel::Owner* owner) : owner_(owner), choice_(this) {}
 
   /// Who owns the channels: for their constructor.
   Channel::Owner* channel_owner() { return this; }
   /// One at least, before Start.
-  void Add(std::unique_ptr<TcpChannel> channel) { channels_.push_back(std::move(channel)); }
+  void Add(std::unique_ptr<TcpChannel> channel);
 
   Status Start() override;
-  void Send(Request* send) override { Choose(*send)->Send(send); }
+  void Send(Request* send) override;
   void Close(const Status& status) override;
 
   // Requests and arrivals name the channel of their connection.
@@ -49,17 +43,14 @@ class ChannelBundle final : public Channel, private Channel::Owner {
   }
 
  private:
-  TcpChannel* Choose(const Request& send);
-  double BytesBefore(const TcpChannel::Backlog& backlog) const;
-  void CountRate(uint64_t now_ns, size_t bytes);
+  Backlog BacklogOf(size_t connection, uint64_t now_ns) override {
+    return channels_[connection]->BacklogAt(now_ns);
+  }
   void OnChannelBroken(Channel* channel, const std::string& reason) override;
 
   Channel::Owner* const owner_;
   std::vector<std::unique_ptr<TcpChannel>> channels_;
-  // What the rail is given to send: makes bytes of the time that waits in switches.
-  double bytes_per_ns_ = 0;
-  uint64_t period_start_ns_ = 0;
-  size_t period_bytes_ = 0;
+  ConnectionChoice choice_;
 };
 
 }  // namespace harmonaize::transport

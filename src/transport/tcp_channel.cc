@@ -67,7 +67,7 @@ void TcpChannel::Send(Request* send) {
   Flush();
 }
 
-TcpChannel::Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
+Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
   Backlog backlog{.bytes = unsent_};
   tcp_info info{};
   socklen_t length = sizeof info;

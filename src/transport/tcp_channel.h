@@ -12,6 +12,7 @@
 #include "src/base/file_descriptor.h"
 #include "src/transport/bulk_queue.h"
 #include "src/transport/channel.h"
+#include "src/transport/connection_choice.h"
 #include "src/transport/poller.h"
 #include "src/transport/send_buffer.h"
 
@@ -62,21 +63,8 @@ class TcpChannel final : public Channel, public Poller::Handler {
 
   void OnReady(uint32_t events) override;
 
-  /// What a new message finds before it.
-  struct Backlog {
-    /// Of sends that were given to this channel and that the other side's kernel has not
-    /// acknowledged.
-    size_t bytes = 0;
-    /// By how much round trips are longer than the least one was: what waits in switches, of
-    /// whomever. Of a connection that carries nothing, as it was, forgotten little by little.
-    uint64_t queueing_ns = 0;
-    /// At which it has been acknowledged of late; 0: not known.
-    double bytes_per_ns = 0;
-  };
   /// Asks the kernel, unless all was acknowledged when it was asked last.
   Backlog BacklogAt(uint64_t now_ns);
-  /// Whether the kernel takes no more for now.
-  bool waits_for_room() const { return waits_for_room_; }
 
  private:
   enum Type : uint32_t { kEager = 1, kOffer, kClear, kBulk, kStop, kAbandon, kConsumed };
