@@ -45,13 +45,17 @@ size_t ConnectionChoice::Try(uint64_t now_ns, uint64_t queueing_ns) {
   if (trial_ == 0) return 0;
   Candidate& candidate = places_[trial_];
   const Backlog backlog = connections_->BacklogOf(candidate.connection, now_ns);
-  if (backlog.bytes > kNothingBytes) return 0;
-  if (tried_ < kTrialMessages) {
+  const bool on_its_way = tried_ > 0 && backlog.bytes > kNothingBytes;
+  // What leads around a queue does not take longer than the queue.
+  const uint64_t deadline_ns = tried_since_ns_ + queueing_ns + TimeOf(backlog.bytes);
+  if (on_its_way && now_ns <= deadline_ns) return 0;
+  if (!on_its_way && tried_ < kTrialMessages) {
     ++tried_;
+    tried_since_ns_ = now_ns;
     return trial_;
   }
   const size_t place = std::exchange(trial_, 0);
-  if (backlog.queueing_ns >= queueing_ns / 2) {
+  if (on_its_way || backlog.queueing_ns >= queueing_ns / 2) {
     candidate.until_ns = now_ns + kRestNs;
     return 0;
   }
@@ -65,6 +69,11 @@ size_t ConnectionChoice::PlaceToTry(uint64_t now_ns) const {
     if (places_[place].until_ns <= now_ns) return place;
   }
   return 0;
+}
+
+/// That the whole rail takes for so much.
+uint64_t ConnectionChoice::TimeOf(size_t bytes) const {
+  return bytes_per_ns_ <= 0 ? 0 : static_cast<uint64_t>(static_cast<double>(bytes) / bytes_per_ns_);
 }
 
 /// In bytes of which the whole rail carries as much in the same time: a connection that shares its

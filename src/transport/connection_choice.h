@@ -72,14 +72,16 @@ class ConnectionChoice {
   /// The place of a candidate that should have this message; 0: none.
   size_t Try(uint64_t now_ns, uint64_t queueing_ns);
   size_t PlaceToTry(uint64_t now_ns) const;
+  uint64_t TimeOf(size_t bytes) const;
   double BytesBefore(const Backlog& backlog) const;
   void CountRate(uint64_t now_ns, size_t bytes);
 
   Connections* const connections_;
   std::vector<Candidate> places_;  // those in use first
   size_t in_use_ = 1;
-  size_t trial_ = 0;  // a place; 0: none
-  int tried_ = 0;     // messages
+  size_t trial_ = 0;             // a place; 0: none
+  int tried_ = 0;                // messages
+  uint64_t tried_since_ns_ = 0;  // the last of them
   // What the rail is given to send: makes bytes of the time that waits in switches.
   double bytes_per_ns_ = 0;
   uint64_t period_start_ns_ = 0;

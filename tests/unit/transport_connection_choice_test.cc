@@ -196,5 +196,36 @@ TEST(ConnectionChoiceTest, ATrialIsAFewMessagesOneAfterTheOther) {
   EXPECT_EQ(choice.Choose(65536, kSecond), 2u);  // the next one
 }
 
+TEST(ConnectionChoiceTest, APauseAfterATrialDoesNotSpoilIt) {
+  Stated stated;
+  ConnectionChoice choice(&stated);
+  for (int i = 0; i < 2; ++i) choice.Add();
+  stated.backlogs[0] = {.bytes = 1 << 20, .queueing_ns = 4'000'000};
+  for (int i = 0; i < ConnectionChoice::kTrialMessages; ++i) {
+    EXPECT_EQ(choice.Choose(65536, kSecond), 1u);
+  }
+  EXPECT_EQ(choice.Choose(65536, 3 * kSecond), 1u);
+  EXPECT_EQ(choice.in_use(), 2u);
+}
+
+TEST(ConnectionChoiceTest, ATrialThatTakesTooLongIsOver) {
+  Stated stated;
+  ConnectionChoice choice(&stated);
+  for (int i = 0; i < 3; ++i) choice.Add();
+  stated.backlogs[0] = {.bytes = 1 << 20, .queueing_ns = 4'000'000};
+  EXPECT_EQ(choice.Choose(65536, kSecond), 1u);
+  stated.backlogs[1].bytes = 65536;
+  EXPECT_EQ(choice.Choose(65536, kSecond + 3'000'000), 0u);
+  // The rail's rate is about one message in 4 ms by now, which the message is given as well.
+  EXPECT_EQ(choice.Choose(65536, kSecond + 30'000'000), 0u);
+  EXPECT_EQ(choice.Choose(65536, kSecond + 30'000'000), 2u);
+  // It rests, even when what was sent has come through.
+  stated.backlogs[1] = {};
+  stated.backlogs[2].bytes = 65536;
+  EXPECT_EQ(choice.Choose(65536, kSecond + 90'000'000), 0u);
+  EXPECT_EQ(choice.Choose(65536, kSecond + 90'000'000), 0u);
+  EXPECT_EQ(choice.Choose(65536, kSecond + 31'000'000 + ConnectionChoice::kRestNs), 1u);
+}
+
 }  // namespace
 }  // namespace harmonaize::transport
