@@ -64,6 +64,7 @@ Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, 
   part.program =
       std::make_unique<NetworkProgram>((*outline)->Program(position), (*outline)->pieces());
   part.peers = PeersOf(*part.program);
+  part.one_connection = spec->paths == PathUse::kEcmp;
   part.rails = RailsFor(model, host, planner->LanesFrom(0, host));
   part.slice = {plan.slice_bytes, plan.slices_at_once};
   return part;
@@ -81,9 +82,7 @@ HostPart MakePairPart(const FabricModel& model, int host, int peer, bool sends) 
   HostPart part;
   part.program = std::make_unique<NetworkProgram>(program, 1);
   part.peers = {peer};
-  const bool explicit_paths = model.fabric().explicit_paths > 0;
-  const PathUse use = explicit_paths ? PathUse::kWeighted : PathUse::kEcmp;
-  part.rails = RailsFor(model, host, {{peer, -1, model.Lanes(host, peer, use)}});
+  part.rails = RailsFor(model, host, {{peer, -1, model.Lanes(host, peer, PathUse::kWeighted)}});
   part.slice = {kPairSliceBytes, kPairSlicesAtOnce};
   return part;
 }
@@ -99,11 +98,12 @@ HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own
           &cluster->transport(), peers_,
           [this](const MessageName& name) { return RailOf(name); })) {}
 
-size_t HostPlan::RailOf(const MessageName& name) {
+transport::RailChoice HostPlan::RailOf(const MessageName& name) {
   const size_t rails = cluster_->RailsTo(peers_[static_cast<size_t>(name.host)]);
-  if (rails <= 1) return 0;
-  const size_t rail = own_rails_ ? part_.rails->Next(name) : name.number + name.slice;
-  return rail % rails;
+  transport::RailChoice choice{name.number + name.slice, part_.one_connection};
+  if (own_rails_) choice = part_.rails->Next(name);
+  choice.rail %= std::max<size_t>(rails, 1);
+  return choice;
 }
 
 NetworkExecution* HostPlan::Take() {

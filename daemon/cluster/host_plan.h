@@ -23,6 +23,7 @@ struct HostPart {
   std::unique_ptr<NetworkProgram> program;
   std::vector<int> peers;  ///< Hosts that it exchanges messages with.
   std::unique_ptr<RailTable> rails;
+  bool one_connection = false;  ///< Of each rail: PathUse::kEcmp.
   SliceCut slice;
 };
 
@@ -51,7 +52,7 @@ class HostPlan {
   void GiveBack(NetworkExecution* execution) { free_.push_back(execution); }
 
  private:
-  size_t RailOf(const MessageName& name);
+  transport::RailChoice RailOf(const MessageName& name);
 
   HostPart part_;
   const std::vector<transport::PeerId> peers_;

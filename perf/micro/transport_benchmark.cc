@@ -65,17 +65,14 @@ class Carrier {
 
 class TransportCarrier final : public Carrier, public transport::TransportEvents {
  public:
-  TransportCarrier(bool ucx, const std::string& device, const NetworkAddress& ours,
-                   const NetworkAddress& theirs, bool listens, bool sleep)
+  /// `rail` lacks its address.
+  TransportCarrier(RailOptions rail, const NetworkAddress& ours, const NetworkAddress& theirs,
+                   bool listens, bool sleep)
       : sleep_(sleep) {
     TransportOptions options;
     options.allow_unauthenticated = true;  // two processes of this program, for some seconds
-    RailOptions rail;
-    rail.kind = ucx ? RailOptions::Kind::kUcx : RailOptions::Kind::kTcp;
-    rail.device = device;
     rail.address = ours;
     rail.address.set_port(0);
-    rail.ucx_transports = "tcp";
     options.rails = {rail};
     Result<std::unique_ptr<Transport>> made = Transport::Create(options, this);
     if (!made.ok()) Die(made.status().ToString());
@@ -102,7 +99,7 @@ class TransportCarrier final : public Carrier, public transport::TransportEvents
                                       {&OnReceived, this}));
       }
       for (; to_send > 0 && sending_ < kWindow; --to_send, ++sending_) {
-        Check(transport_->PostSend(peer_, 0, {next_send_++, 0, 0}, std::span(out_).first(bytes),
+        Check(transport_->PostSend(peer_, {0}, {next_send_++, 0, 0}, std::span(out_).first(bytes),
                                    {&OnSent, this}));
       }
       if (transport_->Progress() == 0 && sleep_ && transport_->Arm()) {
@@ -256,7 +253,9 @@ struct Place {
   std::string host[2];
 };
 
-constexpr const char* kCarriers[] = {"transport", "plain TCP", "UCX"};
+// The last is the first one with a rail of several connections.
+constexpr int kCarriers = 4;
+constexpr const char* kCarrierNames[kCarriers] = {"transport", "plain TCP", "UCX", "spread"};
 
 std::unique_ptr<Carrier> Open(int carrier, const Place& place, bool first, bool sleep) {
   const auto port = static_cast<uint16_t>(7301 + carrier);
@@ -264,8 +263,12 @@ std::unique_ptr<Carrier> Open(int carrier, const Place& place, bool first, bool 
   const NetworkAddress ours = *NetworkAddress::Parse(place.host[we], port);
   const NetworkAddress theirs = *NetworkAddress::Parse(place.host[1 - we], port);
   if (carrier == 1) return std::make_unique<PlainTcp>(ours, theirs, !first, sleep);
-  return std::make_unique<TransportCarrier>(carrier == 2, place.device[we], ours, theirs, !first,
-                                            sleep);
+  RailOptions rail;
+  rail.kind = carrier == 2 ? RailOptions::Kind::kUcx : RailOptions::Kind::kTcp;
+  rail.device = place.device[we];
+  rail.ucx_transports = "tcp";
+  if (carrier == 3) rail.connections = transport::kSpreadConnections;
+  return std::make_unique<TransportCarrier>(rail, ours, theirs, !first, sleep);
 }
 
 /// The second process.
@@ -386,7 +389,7 @@ struct Row {
   std::string what;
   Pattern pattern;
   size_t bytes;
-  double seconds[3] = {};
+  double seconds[kCarriers] = {};
 };
 
 void Print(const Row& row) {
@@ -396,8 +399,9 @@ void Print(const Row& row) {
                 ? fmt::format("{:>12.2f} us", seconds * 1e6)
                 : fmt::format("{:>10.2f} GB/s", static_cast<double>(row.bytes) / seconds / 1e9);
   }
-  line += fmt::format("{:>12.2f}{:>10.2f}", row.seconds[1] / row.seconds[0],
-                      row.seconds[2] / row.seconds[0]);
+  for (int i = 1; i < kCarriers; ++i) {
+    line += fmt::format("{:>10.2f}", row.seconds[i] / row.seconds[0]);
+  }
   std::puts(line.c_str());
   std::fflush(stdout);
 }
@@ -416,7 +420,7 @@ int Main(const Settings& settings) {
     rows.push_back({size + ", one direction", Pattern::kOneWay, bytes, {}});
     rows.push_back({size + ", both", Pattern::kBothWays, bytes, {}});
   }
-  for (int carrier = 0; carrier < 3; ++carrier) {
+  for (int carrier = 0; carrier < kCarriers; ++carrier) {
     leader.Open(carrier);
     for (Row& row : rows) row.seconds[carrier] = leader.Measure(row.pattern, row.bytes);
   }
@@ -424,13 +428,13 @@ int Main(const Settings& settings) {
   waitpid(follower, nullptr, 0);
   std::printf("%s; each direction's bandwidth; ratios above 1: we are faster\n",
               place.name.c_str());
-  std::printf("%-22s%15s%15s%15s%12s%10s\n", "", kCarriers[0], kCarriers[1], kCarriers[2],
-              "/ plain", "/ UCX");
+  std::printf("%-22s%15s%15s%15s%15s%10s%10s%10s\n", "", kCarrierNames[0], kCarrierNames[1],
+              kCarrierNames[2], kCarrierNames[3], "/ plain", "/ UCX", "/ spread");
   nlohmann::json json = {{"place", place.name}, {"rows", nlohmann::json::array()}};
   for (const Row& row : rows) {
     Print(row);
     nlohmann::json one = {{"what", row.what}, {"bytes", row.bytes}};
-    for (int i = 0; i < 3; ++i) one["seconds"][kCarriers[i]] = row.seconds[i];
+    for (int i = 0; i < kCarriers; ++i) one["seconds"][kCarrierNames[i]] = row.seconds[i];
     json["rows"].push_back(one);
   }
   if (settings.json.empty()) return 0;
@@ -448,8 +452,9 @@ int main(int argc, char** argv) {
   harmonaize::perf::Settings settings;
   CLI::App app{
       "Moves messages between two processes: over src/transport, over a plain TCP connection (two "
-      "threads for both directions), and over src/transport's UCX rails on "
-      "TCP. Prints one-way times of small messages, each direction's bandwidth of large ones, and "
+      "threads for both directions), over src/transport's UCX rails on TCP, and over its rails of "
+      "eight TCP connections. Prints one-way times of small messages, each direction's bandwidth "
+      "of large ones, and "
       "how many times faster the first is."};
   app.add_flag("--namespaces", settings.namespaces,
                "each process in a network namespace of its own, joined by a veth pair (as root)");

@@ -17,6 +17,8 @@ namespace {
 
 /// What is left of a part when it counts as sent: rounding leaves such crumbs.
 constexpr double kCrumb = 1e-6;
+// Of a rail that is spread.
+constexpr size_t kMostSpreadRoutes = 64;
 
 std::vector<double> CapacitiesOf(const FabricModel& model, double payload_share) {
   std::vector<double> capacities;
@@ -177,15 +179,26 @@ class Run {
     for (const Lane& lane : lanes) total += lane.weight;
     Bundle bundle;
     for (const Lane& lane : lanes) {
-      Route route = HashedRoute(model_, message.from, message.to, lane, options_.draw);
-      bundle.latency =
-          std::max(bundle.latency, options_.costs.message_seconds +
-                                       model_.LatencyOf(route, options_.costs.link_seconds));
-      bundle.connections.push_back(rates_.Add(std::move(route)));
-      connections_.emplace_back();
-      bundle.shares.push_back(lane.weight / total);
+      if (!lane.spread) {
+        AddConnection(HashedRoute(model_, message.from, message.to, lane, options_.draw),
+                      lane.weight / total, &bundle);
+        continue;
+      }
+      for (auto& [route, share] :
+           SpreadRoutes(model_, message.from, message.to, lane, kMostSpreadRoutes)) {
+        AddConnection(std::move(route), share * lane.weight / total, &bundle);
+      }
     }
     return bundle;
+  }
+
+  void AddConnection(Route route, double share, Bundle* bundle) {
+    bundle->latency =
+        std::max(bundle->latency, options_.costs.message_seconds +
+                                      model_.LatencyOf(route, options_.costs.link_seconds));
+    bundle->connections.push_back(rates_.Add(std::move(route)));
+    connections_.emplace_back();
+    bundle->shares.push_back(share);
   }
 
   void NewRates() {

@@ -39,6 +39,7 @@ Result<std::vector<transport::RailOptions>> FabricRails::RailsOf(int host) const
         path == 0 ? RailAt(nic.device, nic.address)
                   : RailAt(nic.paths[path - 1].device, nic.paths[path - 1].address);
     if (!one.ok()) return one.status();
+    if (paths_ == 0) one->connections = transport::SpreadConnections(width_);
     rails.push_back(*std::move(one));
   }
   return rails;

@@ -16,7 +16,8 @@ namespace harmonaize {
 /// Rails are numbered alike on all hosts, first those of the NICs' own addresses, then those of
 /// explicit path 0, of path 1, ...: of each as many as the host with the most NICs has. A host with
 /// fewer lets its NICs serve several. A host that forwards is reached by all its NICs alike, and so
-/// has one. Rail i of a host talks to rail i of another, by TCP.
+/// has one. Rail i of a host talks to rail i of another, by TCP. Where there are no explicit paths,
+/// each rail has several connections, for routers to lay on several ways.
 class FabricRails {
  public:
   /// The fabric is valid (ValidateFabric) and has addresses, as one from a file has. Where there

@@ -7,14 +7,15 @@
 namespace harmonaize {
 namespace {
 
-using WeightedRail = std::pair<uint8_t, int>;
+using transport::RailChoice;
+using WeightedRail = std::pair<RailChoice, int>;
 
 /// Each rail as often as its weight says, spread as evenly as can be: it is always the turn of the
 /// one that lags most behind its share.
-std::vector<uint8_t> Interleave(const std::vector<WeightedRail>& weighted) {
+std::vector<RailChoice> Interleave(const std::vector<WeightedRail>& weighted) {
   int sum = 0;
   for (const WeightedRail& one : weighted) sum += one.second;
-  std::vector<uint8_t> row;
+  std::vector<RailChoice> row;
   std::vector<int> credit(weighted.size(), 0);
   for (int turn = 0; turn < sum; ++turn) {
     for (size_t i = 0; i < weighted.size(); ++i) credit[i] += weighted[i].second;
@@ -31,7 +32,7 @@ RailTable::RailTable(const FabricRails& rails, int host)
     : host_(host), deals_(static_cast<size_t>(rails.hosts())) {
   std::vector<WeightedRail> plain;
   for (size_t rail = 0; rail < rails.plain_rails(); ++rail) {
-    plain.emplace_back(static_cast<uint8_t>(rail), 1);
+    plain.emplace_back(RailChoice{rail}, 1);
   }
   for (int to = 0; to < rails.hosts(); ++to) SetRow(to, -1, plain);
 }
@@ -43,7 +44,8 @@ bool RailTable::SetLanes(const FabricRails& rails, int to_host, int path,
   for (const Lane& lane : lanes) {
     const int rail = rails.RailFor(host_, to_host, lane.from_nic, lane.to_nic, lane.path);
     if (rail < 0 || lane.weight <= 0) continue;
-    weighted.emplace_back(static_cast<uint8_t>(rail), lane.weight);
+    const bool one_connection = lane.path < 0 && !lane.spread;
+    weighted.emplace_back(RailChoice{static_cast<size_t>(rail), one_connection}, lane.weight);
     common = std::gcd(common, lane.weight);
   }
   if (weighted.empty()) return false;
@@ -53,7 +55,7 @@ bool RailTable::SetLanes(const FabricRails& rails, int to_host, int path,
 }
 
 void RailTable::SetRow(int to_host, int path, const std::vector<WeightedRail>& weighted) {
-  const std::vector<uint8_t> row = Interleave(weighted);
+  const std::vector<RailChoice> row = Interleave(weighted);
   std::vector<Deal>& deals = deals_[static_cast<size_t>(to_host)];
   const auto place = static_cast<size_t>(path + 1);
   if (deals.size() <= place) deals.resize(place + 1);
@@ -64,12 +66,12 @@ void RailTable::SetRow(int to_host, int path, const std::vector<WeightedRail>& w
   pool_.insert(pool_.end(), row.begin(), row.end());
 }
 
-size_t RailTable::Next(const MessageName& name) {
+RailChoice RailTable::Next(const MessageName& name) {
   std::vector<Deal>& deals = deals_[static_cast<size_t>(name.host)];
   const auto place = static_cast<size_t>(name.path + 1);
   const bool known = place < deals.size() && deals[place].length > 0;
   Deal& deal = known ? deals[place] : deals[0];
-  const uint8_t rail = pool_[deal.first + deal.next];
+  const RailChoice rail = pool_[deal.first + deal.next];
   if (++deal.next == deal.length) deal.next = 0;
   return rail;
 }

@@ -9,6 +9,7 @@
 #include "src/executor/fabric_rails.h"
 #include "src/executor/message_port.h"
 #include "src/topology/lane.h"
+#include "src/transport/message.h"
 
 namespace harmonaize {
 
@@ -22,7 +23,7 @@ namespace harmonaize {
 class RailTable {
  public:
   /// For the messages that `host` sends; it borrows the rails only while being made. Until it is
-  /// told about lanes, all messages are dealt over the rails of the NICs' own addresses.
+  /// told about lanes, all messages are dealt over the rails of the NICs' own addresses, spread.
   RailTable(const FabricRails& rails, int host);
 
   /// The lanes of the messages to a host by a Step::path; -1: of those without one, and of those by
@@ -30,8 +31,8 @@ class RailTable {
   /// the answer is false and nothing changes.
   bool SetLanes(const FabricRails& rails, int to_host, int path, std::span<const Lane> lanes);
 
-  /// The rail of the next message of this name.
-  size_t Next(const MessageName& name);
+  /// The way of the next message of this name.
+  transport::RailChoice Next(const MessageName& name);
 
  private:
   /// A row of rails to be dealt out again and again.
@@ -41,11 +42,12 @@ class RailTable {
     uint32_t next = 0;
   };
 
-  void SetRow(int to_host, int path, const std::vector<std::pair<uint8_t, int>>& weighted);
+  void SetRow(int to_host, int path,
+              const std::vector<std::pair<transport::RailChoice, int>>& weighted);
 
   int host_;
   std::vector<std::vector<Deal>> deals_;  // by host, by Step::path + 1; empty: as path -1
-  std::vector<uint8_t> pool_;
+  std::vector<transport::RailChoice> pool_;
 };
 
 }  // namespace harmonaize

@@ -15,8 +15,8 @@ namespace harmonaize {
 /// the transport.
 class TransportPort final : public MessagePort {
  public:
-  /// The rail of a message to `name.host`: 0 to PeerInfo::rails - 1. Only the sender asks.
-  using ChooseRail = std::function<size_t(const MessageName& name)>;
+  /// The way of a message to `name.host`. Only the sender asks.
+  using ChooseRail = std::function<transport::RailChoice(const MessageName& name)>;
 
   /// `peers` by host; 0 for this one and for hosts without ranks. Both ends of a message have to
   /// number the hosts alike.

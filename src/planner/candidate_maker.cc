@@ -105,8 +105,7 @@ void CandidateMaker::Skip(std::string what, std::string why) {
 void CandidateMaker::Consider(const Algorithm& algorithm) {
   const std::string name(algorithm.name);
   if (std::string why = WhyNot(algorithm); !why.empty()) return Skip(name, std::move(why));
-  std::vector<PathUse> uses = {PathUse::kEcmp};
-  if (model_.fabric().explicit_paths > 0) uses = {PathUse::kWeighted};
+  const std::vector<PathUse> uses = {PathUse::kWeighted};
   PlanSpec spec{.algorithm = &algorithm};
   if (algorithm.needs_groups) {
     spec.groups_name = "by rack";
@@ -117,7 +116,7 @@ void CandidateMaker::Consider(const Algorithm& algorithm) {
     std::vector<PathUse> these = uses;
     // What stands for a job that was left to itself is always shown beside the others.
     const bool plain = algorithm.name == "ring" && order.name == "given";
-    if (plain && these[0] != PathUse::kEcmp) these.push_back(PathUse::kEcmp);
+    if (plain) these.push_back(PathUse::kEcmp);
     if (Status status = Add(spec, these); !status.ok()) Skip(name, status.message());
     if (!algorithm.takes_order) break;
   }

@@ -84,6 +84,7 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
   Footprint footprint{.pieces = summary.pieces, .dependent_messages = summary.dependent_messages};
   CountMemory(summary, &footprint);
   footprint.steady = IsSteady(summary);
+  footprint.balanced = spread->IsBalanced(summary.loads);
   CountMessages(summary, &footprint);
   const MessageTimes times = spread->TimesOfMessages(summary.loads);
   // In turns that are all alike the slowest pair holds up the others.
@@ -109,6 +110,8 @@ namespace {
 constexpr double kIdleOffset = 9;
 constexpr int kLeastAtOnce = 4;
 constexpr int kMostAtOnce = 16;
+// Where each of several ways needs some: docs/planning.md.
+constexpr int kLeastBalanced = 12;
 
 /// Of one part of a block: over the wire, and through a host's memory.
 double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
@@ -156,7 +159,8 @@ int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const Net
   const double row = footprint.dependent_messages *
                      (footprint.message_latency + SecondsOfHop(footprint, part, costs));
   if (busy <= 0 || 1 + 2 * row / busy >= kMostAtOnce) return kMostAtOnce;
-  return std::max(kLeastAtOnce, 1 + static_cast<int>(2 * row / busy));
+  const int least = footprint.balanced ? kLeastBalanced : kLeastAtOnce;
+  return std::max(least, 1 + static_cast<int>(2 * row / busy));
 }
 
 Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,

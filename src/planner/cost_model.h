@@ -70,6 +70,9 @@ struct Footprint {
   /// Every pair of hosts that exchanges anything does so in each turn, equally much: nobody waits
   /// but for the message before.
   bool steady = false;
+  /// Whether messages find their way among several by what waits there: the more of them are under
+  /// way, the less any way runs dry.
+  bool balanced = false;
   /// Sent and received by the busiest host, and by all hosts together.
   struct Messages {
     uint64_t blocks = 0;
@@ -102,7 +105,7 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
 
 /// As many of the parts as keep the busiest edge busy: what a row of messages takes, by what the
 /// edge does in this time, and some more. More would only fill queues, and make what is urgent wait
-/// for what is not.
+/// for what is not. Where the footprint is balanced, so many at least that each way has some.
 int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs);
 
 }  // namespace harmonaize

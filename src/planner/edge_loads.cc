@@ -54,15 +54,15 @@ const std::vector<Lane>& LoadSpread::LanesOf(const Load& load) {
   return lanes;
 }
 
-void LoadSpread::AddMiddle(const FabricModel::Way& way, int path, const EdgeLoad& load,
+void LoadSpread::AddMiddle(const FabricModel::Way& way, const Lane& lane, const EdgeLoad& load,
                            std::vector<EdgeLoad>* edges) {
   if (way.target < 0 || way.start == way.target) return;
-  if (path < 0) {
-    injected_[{way.target, way.start}].Add(load.blocks, load.earliest, load.following);
+  if (lane.path < 0) {
+    injected_[{lane.spread, way.target, way.start}].Add(load.blocks, load.earliest, load.following);
     return;
   }
   for (int node = way.start; node != way.target;) {
-    const int edge = model_.ChooseExplicit(model_.NextHops(node, way.target), path);
+    const int edge = model_.ChooseExplicit(model_.NextHops(node, way.target), lane.path);
     AddTo(edges, edge, load);
     node = model_.HeadOf(edge);
   }
@@ -70,22 +70,24 @@ void LoadSpread::AddMiddle(const FabricModel::Way& way, int path, const EdgeLoad
 
 void LoadSpread::SpreadInjected(std::vector<EdgeLoad>* edges) {
   // Farthest first: when a node's turn comes, all that reaches it is there.
-  std::map<std::tuple<int, int, int>, EdgeLoad> waiting;  // target, -distance, node
+  std::map<std::tuple<bool, int, int, int>, EdgeLoad> waiting;  // spread, target, -distance, node
   for (const auto& [key, load] : injected_) {
-    const auto [target, node] = key;
-    waiting[{target, -model_.Distance(node, target), node}] = load;
+    const auto [spread, target, node] = key;
+    waiting[{spread, target, -model_.Distance(node, target), node}] = load;
   }
   while (!waiting.empty()) {
-    const auto [target, distance, node] = waiting.begin()->first;
+    const auto [spread, target, distance, node] = waiting.begin()->first;
     const EdgeLoad load = waiting.begin()->second;
     waiting.erase(waiting.begin());
     const std::span<const int> hops = model_.NextHops(node, target);
-    const EdgeLoad part = Part(load, 1 / static_cast<double>(hops.size()));
     for (const int edge : hops) {
+      const double share = spread ? model_.CarriedBy(edge, target) / model_.CarriedTo(node, target)
+                                  : 1 / static_cast<double>(hops.size());
+      const EdgeLoad part = Part(load, share);
       AddTo(edges, edge, part);
       const int next = model_.HeadOf(edge);
       if (next == target) continue;
-      waiting[{target, distance + 1, next}].Add(part.blocks, part.earliest, part.following);
+      waiting[{spread, target, distance + 1, next}].Add(part.blocks, part.earliest, part.following);
     }
   }
   injected_.clear();
@@ -121,7 +123,7 @@ std::vector<EdgeLoad> LoadSpread::Expected(const std::vector<Load>& loads) {
     }
     if (chosen) {
       for (const Lane& lane : lanes) {
-        AddMiddle(model_.WayBy(load.from_host, load.to_host, lane.from_nic, lane.to_nic), lane.path,
+        AddMiddle(model_.WayBy(load.from_host, load.to_host, lane.from_nic, lane.to_nic), lane,
                   Part(whole, lane.weight / total), &edges);
       }
       continue;
@@ -137,7 +139,7 @@ std::vector<EdgeLoad> LoadSpread::Expected(const std::vector<Load>& loads) {
     const double total = WeightOf(lanes);
     for (const Lane& lane : lanes) {
       AddMiddle(model_.WayBy(all.first.from_host, all.first.to_host, lane.from_nic, lane.to_nic),
-                lane.path, Part(all.load, lane.weight / total), &edges);
+                lane, Part(all.load, lane.weight / total), &edges);
     }
   }
   SpreadInjected(&edges);
@@ -176,6 +178,35 @@ Route HashedRoute(const FabricModel& model, int from, int to, const Lane& lane, 
   }
   if (way.last >= 0) route.push_back(way.last);
   return route;
+}
+
+std::vector<std::pair<Route, double>> SpreadRoutes(const FabricModel& model, int from, int to,
+                                                   const Lane& lane, size_t most) {
+  const FabricModel::Way way = model.WayBy(from, to, lane.from_nic, lane.to_nic);
+  std::vector<std::pair<Route, double>> routes(1, {{}, 1.0});
+  if (way.first >= 0) routes[0].first.push_back(way.first);
+  // All shortest ways are equally long, so all of them arrive in the same round.
+  for (int left = way.target < 0 ? 0 : model.Distance(way.start, way.target); left > 0; --left) {
+    std::vector<std::pair<Route, double>> longer;
+    for (const auto& [route, share] : routes) {
+      const bool began = !route.empty() && route.back() != way.first;
+      const int node = began ? model.HeadOf(route.back()) : way.start;
+      for (const int edge : model.NextHops(node, way.target)) {
+        if (longer.size() == most) break;
+        longer.emplace_back(
+            route, share * model.CarriedBy(edge, way.target) / model.CarriedTo(node, way.target));
+        longer.back().first.push_back(edge);
+      }
+    }
+    routes = std::move(longer);
+  }
+  double sum = 0;
+  for (const auto& [route, share] : routes) sum += share;
+  for (auto& [route, share] : routes) {
+    share /= sum;
+    if (way.last >= 0) route.push_back(way.last);
+  }
+  return routes;
 }
 
 double LoadSpread::MeanLatency(const std::vector<Load>& loads, double unknown_link_seconds) {
@@ -229,7 +260,7 @@ MessageTimes LoadSpread::TimesOfMessages(const std::vector<Load>& loads) {
   return times;
 }
 
-bool LoadSpread::IsHashed(const std::vector<Load>& loads) {
+bool LoadSpread::HasChoice(const std::vector<Load>& loads, bool spread) {
   const auto kinds = static_cast<size_t>(model_.kinds());
   std::vector<bool> seen(kinds * kinds, false);
   for (const Load& load : loads) {
@@ -238,7 +269,7 @@ bool LoadSpread::IsHashed(const std::vector<Load>& loads) {
     if (seen[pair] && load.path < 0) continue;
     seen[pair] = true;
     for (const Lane& lane : LanesOf(load)) {
-      if (lane.path >= 0) continue;
+      if (lane.path >= 0 || lane.spread != spread) continue;
       const FabricModel::Way way =
           model_.WayBy(load.from_host, load.to_host, lane.from_nic, lane.to_nic);
       for (int node = way.start; way.target >= 0 && node != way.target;) {

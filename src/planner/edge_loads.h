@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,11 @@ struct MessageTimes {
 /// Lays the loads of a summary, whose hosts are those of the model, on edges. Messages without a
 /// path are dealt out over the lanes of `use`; those with one over the lanes of `chosen`.
 ///
-/// Time is linear in the loads, and for kEcmp without a draw in the kinds of hosts and the edges:
+/// What is spread is divided at each switch by what its links, and what lies behind them, carry:
+/// the connections of a lane are so many that all ways have some, and those of a narrow way, which
+/// always have a backlog, get few messages.
+///
+/// Time is linear in the loads, and without a draw in the kinds of hosts and the edges:
 /// hosts of one kind are laid together.
 class LoadSpread {
  public:
@@ -48,8 +53,10 @@ class LoadSpread {
   double MeanLatency(const std::vector<Load>& loads, double unknown_link_seconds);
   /// By nominal rates.
   MessageTimes TimesOfMessages(const std::vector<Load>& loads);
-  /// Whether any lane leaves its way to the routers where there are several.
-  bool IsHashed(const std::vector<Load>& loads);
+  /// Whether any lane leaves its way to a single hash of the routers where there are several.
+  bool IsHashed(const std::vector<Load>& loads) { return HasChoice(loads, /*spread=*/false); }
+  /// Whether any lane is spread where there are several ways.
+  bool IsBalanced(const std::vector<Load>& loads) { return HasChoice(loads, /*spread=*/true); }
   /// Lanes in all: connections that the loads need.
   size_t Connections(const std::vector<Load>& loads);
   /// Whether any two lanes that have been asked for so far have unequal weights.
@@ -57,8 +64,9 @@ class LoadSpread {
 
  private:
   const std::vector<Lane>& LanesOf(const Load& load);
+  bool HasChoice(const std::vector<Load>& loads, bool spread);
   double SecondsOfByte(const Load& load);
-  void AddMiddle(const FabricModel::Way& way, int path, const EdgeLoad& load,
+  void AddMiddle(const FabricModel::Way& way, const Lane& lane, const EdgeLoad& load,
                  std::vector<EdgeLoad>* edges);
   void SpreadInjected(std::vector<EdgeLoad>* edges);
 
@@ -66,11 +74,16 @@ class LoadSpread {
   PathUse use_;
   const LaneTable* chosen_;
   std::vector<std::vector<Lane>> lanes_of_kinds_;
-  std::map<std::pair<int, int>, EdgeLoad> injected_;  // by target and node
+  std::map<std::tuple<bool, int, int>, EdgeLoad> injected_;  // by Lane::spread, target and node
 };
 
 /// The way that a hash of the connection and `draw` gives a lane; of an explicit path, its own.
 Route HashedRoute(const FabricModel& model, int from, int to, const Lane& lane, uint64_t draw);
+
+/// All ways of a lane that is spread, with what each has of its traffic; the first `most` of them,
+/// where there are more, with all of it.
+std::vector<std::pair<Route, double>> SpreadRoutes(const FabricModel& model, int from, int to,
+                                                   const Lane& lane, size_t most);
 
 /// A hash that is the same everywhere (splitmix64; Steele, Lea and Flood, 2014).
 uint64_t MixBits(uint64_t value);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -89,6 +90,7 @@ void FabricModel::FindTargets() {
 void FabricModel::FindWays(int target) {
   const size_t base = distances_.size();
   distances_.resize(base + fabric_.nodes.size(), -1);
+  carried_.resize(base + fabric_.nodes.size(), 0);
   hops_.resize(base + fabric_.nodes.size());
   const auto distance = [&](int node) -> int& {
     return distances_[base + static_cast<size_t>(node)];
@@ -106,9 +108,14 @@ void FabricModel::FindWays(int target) {
   for (const int node : reached) {
     Hops& hops = hops_[base + static_cast<size_t>(node)];
     hops.first = pool_.size();
+    double& carried = carried_[base + static_cast<size_t>(node)];
+    if (node == target) carried = std::numeric_limits<double>::infinity();
     if (node == target) continue;
     for (const int edge : leaving_[static_cast<size_t>(node)]) {
-      if (distance(HeadOf(edge)) == distance(node) - 1) pool_.push_back(edge);
+      if (distance(HeadOf(edge)) != distance(node) - 1) continue;
+      pool_.push_back(edge);
+      // Nodes nearer to the target had their turn before.
+      carried += std::min(BytesPerSecond(edge), carried_[base + static_cast<size_t>(HeadOf(edge))]);
     }
     hops.count = pool_.size() - hops.first;
   }
@@ -204,6 +211,11 @@ int FabricModel::Distance(int node, int target) const {
   return distances_[static_cast<size_t>(index) * fabric_.nodes.size() + static_cast<size_t>(node)];
 }
 
+double FabricModel::CarriedTo(int node, int target) const {
+  const auto index = static_cast<size_t>(target_of_node_[static_cast<size_t>(target)]);
+  return carried_[index * fabric_.nodes.size() + static_cast<size_t>(node)];
+}
+
 std::span<const int> FabricModel::NextHops(int node, int target) const {
   const auto index = static_cast<size_t>(target_of_node_[static_cast<size_t>(target)]);
   const Hops& hops = hops_[index * fabric_.nodes.size() + static_cast<size_t>(node)];
@@ -251,21 +263,48 @@ std::vector<Lane> FabricModel::RailsBetween(int from, int to) const {
   return rails;
 }
 
+/// Of an explicit path its narrowest link; else all ways together count as one.
+int64_t FabricModel::CapacityOf(const Way& way, const Route& route, int path) const {
+  int64_t least = kMostCapacity;
+  for (const int edge : route) {
+    const bool between = edge != way.first && edge != way.last;
+    if (path >= 0 || !between) least = std::min(least, capacities_[static_cast<size_t>(edge)]);
+  }
+  if (path >= 0 || way.target < 0 || way.start == way.target) return least;
+  const double together = CarriedTo(way.start, way.target) / unit_;
+  return together < static_cast<double>(least) ? std::max<int64_t>(1, std::llround(together))
+                                               : least;
+}
+
+bool FabricModel::MayDivide(const Way& way) const {
+  for (int node = way.start; way.target >= 0 && node != way.target;) {
+    const std::span<const int> hops = NextHops(node, way.target);
+    if (hops.empty()) return false;
+    const int next = HeadOf(hops[0]);
+    const bool switches = fabric_.nodes[static_cast<size_t>(node)].kind != NodeKind::kHost &&
+                          fabric_.nodes[static_cast<size_t>(next)].kind != NodeKind::kHost;
+    if (hops.size() > 1 || switches) return true;
+    node = next;
+  }
+  return false;
+}
+
 std::vector<FabricModel::WeighedLane> FabricModel::AllLanes(int from, int to) const {
   std::vector<WeighedLane> lanes;
   for (const Lane& rail : RailsBetween(from, to)) {
     const size_t first = lanes.size();
     for (int path = 0; path < std::max(fabric_.explicit_paths, 1); ++path) {
+      const Way way = WayBy(from, to, rail.from_nic, rail.to_nic);
       Lane lane = rail;
       lane.path = fabric_.explicit_paths > 0 ? path : -1;
+      lane.spread = lane.path < 0 && MayDivide(way);
       Route route = RouteOf(from, to, lane);
       const bool known =
           std::any_of(lanes.begin() + static_cast<std::ptrdiff_t>(first), lanes.end(),
                       [&](const WeighedLane& one) { return one.route == route; });
       if (known) continue;
-      int64_t least = kMostCapacity;
-      for (const int edge : route) least = std::min(least, capacities_[static_cast<size_t>(edge)]);
-      lanes.push_back({lane, least, std::move(route)});
+      const int64_t capacity = CapacityOf(way, route, lane.path);
+      lanes.push_back({lane, capacity, std::move(route)});
     }
   }
   return lanes;

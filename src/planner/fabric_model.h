@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -16,7 +17,9 @@ namespace harmonaize {
 /// How the traffic from one host to another is laid on the ways between them.
 enum class PathUse {
   kEcmp = 0,  ///< One connection for each rail; routers choose its way by a hash.
-  kEven,      ///< Dealt out evenly over the rails and explicit paths.
+  /// Dealt out evenly over the rails and explicit paths. Where there are no explicit paths each
+  /// rail is spread over all equal ways.
+  kEven,
   kWeighted,  ///< The same, by what the narrowest link of each carries.
 };
 /// "ecmp", "even", "weighted".
@@ -78,6 +81,13 @@ class FabricModel {
   bool Leads(const Way& way) const;
   /// The edges that leave `node` on the shortest ways to `target`; empty there.
   std::span<const int> NextHops(int node, int target) const;
+  /// What all shortest ways from `node` to `target` carry together, if what comes to a switch is
+  /// divided by what lies behind each of its links; bytes per second, infinite at the target.
+  double CarriedTo(int node, int target) const;
+  /// The part of it that goes by one of NextHops.
+  double CarriedBy(int edge, int target) const {
+    return std::min(BytesPerSecond(edge), CarriedTo(HeadOf(edge), target));
+  }
   /// Links from `node` to `target`; -1 where no way leads.
   int Distance(int node, int target) const;
   /// All nodes that ways have as their target.
@@ -107,6 +117,11 @@ class FabricModel {
     Route route;
   };
   std::vector<WeighedLane> AllLanes(int from, int to) const;
+  int64_t CapacityOf(const Way& way, const Route& route, int path) const;
+  /// Whether routers may lay connections on different ways: at a node with several next hops, and
+  /// between switches, where several links, or a whole level of spines, may be told as one; an
+  /// inferred fabric cannot tell them apart.
+  bool MayDivide(const Way& way) const;
   bool AlwaysThrough(const Way& way, const std::vector<int>& nodes) const;
   void FindTargets();
   void FindWays(int target);
@@ -121,8 +136,9 @@ class FabricModel {
   std::vector<int> targets_;
   std::vector<int> target_of_node_;  // in targets_; -1: none
   std::vector<std::vector<int>> leaving_;
-  std::vector<int> distances_;  // by target, by node
-  std::vector<Hops> hops_;      // by target, by node: in pool_
+  std::vector<int> distances_;   // by target, by node
+  std::vector<double> carried_;  // by target, by node: CarriedTo
+  std::vector<Hops> hops_;       // by target, by node: in pool_
   std::vector<int> pool_;
   std::vector<int> kind_of_host_;
   std::vector<int> rack_of_host_;

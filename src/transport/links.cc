@@ -6,6 +6,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/transport/channel_bundle.h"
 
 namespace harmonaize::transport {
 namespace {
@@ -24,9 +25,11 @@ std::string Text(const Frame& frame) {
   return std::string(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
 }
 
-std::vector<std::byte> EncodePairs(const std::vector<Link::Rail>& rails) {
+std::vector<std::byte> EncodeReady(const std::vector<Link::Rail>& rails) {
   WireWriter out;
-  for (const Link::Rail& rail : rails) out.Put(rail.pair);
+  for (const Link::Rail& rail : rails) {
+    out.Put(RailReady{rail.pair, static_cast<uint8_t>(rail.sockets.size())});
+  }
   return {out.bytes().begin(), out.bytes().end()};
 }
 
@@ -182,7 +185,9 @@ void Links::OnConnectFailed(uint64_t cookie, const Status& reason) {
   if (rail == rail_cookies_.end()) return EndAttempt(cookie, reason);
   Link* link = links_.at(rail->second).get();
   rail_cookies_.erase(rail);
-  std::erase_if(link->rails, [&](const Link::Rail& one) { return one.cookie == cookie; });
+  // A rail whose first connections stand goes on with those.
+  std::erase_if(link->rails,
+                [&](const Link::Rail& one) { return one.cookie == cookie && one.sockets.empty(); });
   link->rail_failures += link->rail_failures.empty() ? "" : "; ";
   link->rail_failures += reason.message();
   OnRailSettled(link);
@@ -313,6 +318,8 @@ void Links::ConnectRails(Link* link) {
   OnRailSettled(link);
 }
 
+/// One connection of it. The next one follows when this one has proved the key, so that no more
+/// strangers than rails stand at the other side's door.
 void Links::ConnectRail(Link* link, Link::Rail* rail) {
   const RailOptions& ours = rails_[rail->pair.initiator];
   if (ours.kind == RailOptions::Kind::kUcx) return;
@@ -339,12 +346,15 @@ void Links::OnRailProved(ProvedConnection connection) {
     if (found == rail_cookies_.end()) return;
     Link* link = links_.at(found->second).get();
     rail_cookies_.erase(found);
-    for (Link::Rail& rail : link->rails) {
-      if (rail.cookie == connection.cookie) rail.socket = std::move(connection.socket);
-    }
     // Somebody else may listen at that address by now.
     if (connection.theirs.instance != link->instance) {
       return Lose(link, "another daemon answered at a rail's address");
+    }
+    for (Link::Rail& rail : link->rails) {
+      if (rail.cookie != connection.cookie) continue;
+      rail.sockets.push_back(std::move(connection.socket));
+      const int wanted = rails_[rail.pair.initiator].connections;
+      if (rail.sockets.size() < static_cast<size_t>(wanted)) return ConnectRail(link, &rail);
     }
     return OnRailSettled(link);
   }
@@ -353,13 +363,24 @@ void Links::OnRailProved(ProvedConnection connection) {
     const bool forming = link->stage != Link::Stage::kUp && link->stage != Link::Stage::kClosing;
     if (link->role != Handshake::Role::kAcceptor || !forming) continue;
     if (link->instance != connection.theirs.instance) continue;
-    if (link->number != connection.theirs.link || link->rails.size() >= kMaxRails) continue;
-    Link::Rail rail;
-    rail.pair = {connection.theirs.initiator_rail, connection.theirs.acceptor_rail};
-    rail.socket = std::move(connection.socket);
-    link->rails.push_back(std::move(rail));
-    return;
+    if (link->number != connection.theirs.link) continue;
+    return KeepSocket(link.get(),
+                      {connection.theirs.initiator_rail, connection.theirs.acceptor_rail},
+                      std::move(connection.socket));
   }
+}
+
+/// The acceptor: a connection of a rail that will be announced.
+void Links::KeepSocket(Link* link, const RailPair& pair, FileDescriptor socket) {
+  size_t all = 0;
+  for (const Link::Rail& rail : link->rails) all += rail.sockets.size();
+  if (all >= kMaxConnections) return;
+  auto found = std::ranges::find(link->rails, pair, &Link::Rail::pair);
+  if (found == link->rails.end()) {
+    found = link->rails.emplace(link->rails.end());
+    found->pair = pair;
+  }
+  found->sockets.push_back(std::move(socket));
 }
 
 /// The initiator: once all rails are connected or given up, the others are announced.
@@ -371,10 +392,11 @@ void Links::OnRailSettled(Link* link) {
     return Lose(link, "no rail could be connected: " + link->rail_failures);
   }
   if (!link->rail_failures.empty()) {
-    Log(LogLevel::kWarning, kLogNet, "the link to {} goes without some rails: {}",
+    Log(LogLevel::kWarning, kLogNet,
+        "the link to {} goes without some rails, or some connections of them: {}",
         link->remote.ToString(), link->rail_failures);
   }
-  link->control->Send(FrameType::kRailsReady, EncodePairs(link->rails));
+  link->control->Send(FrameType::kRailsReady, EncodeReady(link->rails));
   const Status opened = OpenChannels(link);
   if (!opened.ok()) Lose(link, opened.message());
 }
@@ -389,20 +411,27 @@ void Links::OnRailsReady(Link* link, const Frame& frame) {
 
 /// The acceptor: brings the connections that came into the order announced.
 Status Links::AcceptRails(Link* link, const Frame& frame) {
-  if (frame.payload.empty() || frame.payload.size() > kMaxRails * sizeof(RailPair)) {
+  if (frame.payload.empty() || frame.payload.size() > kMaxRails * sizeof(RailReady)) {
     return RemoteError("it announced {} bytes of rails", frame.payload.size());
   }
   WireReader in(frame.payload);
   std::vector<Link::Rail> ordered;
-  for (size_t i = 0; i < frame.payload.size() / sizeof(RailPair); ++i) {
+  for (size_t i = 0; i < frame.payload.size() / sizeof(RailReady); ++i) {
+    const auto ready = in.Get<RailReady>();
     Link::Rail rail;
-    rail.pair = in.Get<RailPair>();
+    rail.pair = ready.pair;
     if (rail.pair.acceptor >= rails_.size() || rail.pair.initiator >= link->theirs.rails.size()) {
       return RemoteError("it announced a rail that is not there");
     }
     for (Link::Rail& came : link->rails) {
-      if (came.pair == rail.pair) rail.socket = std::move(came.socket);
+      if (came.pair == rail.pair) rail.sockets = std::move(came.sockets);
     }
+    if (rail.sockets.size() < ready.connections) {
+      return RemoteError("rail {} to its rail {} is not connected", rail.pair.acceptor,
+                         rail.pair.initiator);
+    }
+    // One more may have come that the initiator had given up, the last of all.
+    rail.sockets.resize(ready.connections);
     ordered.push_back(std::move(rail));
   }
   link->rails = std::move(ordered);
@@ -410,28 +439,41 @@ Status Links::AcceptRails(Link* link, const Frame& frame) {
 }
 
 Status Links::OpenChannels(Link* link) {
-  const bool initiator = link->role == Handshake::Role::kInitiator;
   for (Link::Rail& rail : link->rails) {
-    const size_t ours = initiator ? rail.pair.initiator : rail.pair.acceptor;
-    const size_t theirs = initiator ? rail.pair.acceptor : rail.pair.initiator;
-    const RailAnnouncement& remote = link->theirs.rails[theirs];
-    const bool ucx = rails_[ours].kind == RailOptions::Kind::kUcx;
-    if (ucx != (remote.kind == RailAnnouncement::Kind::kUcx) || (!ucx && !rail.socket.valid())) {
-      return RemoteError("rail {} to its rail {} is not connected", ours, theirs);
-    }
-    rail.name = fmt::format("{} - {}", RailName(rails_[ours]),
-                            ucx ? link->remote.HostText() : remote.address);
-    if (!ucx) {
-      link->channels.push_back(std::make_unique<TcpChannel>(
-          poller_, board_, this, link->id, "rail " + rail.name, std::move(rail.socket)));
-      continue;
-    }
-    Result<std::unique_ptr<Channel>> channel = ucx_rails_[ours]->Connect(
-        this, link->id, "rail " + rail.name, remote.address, link->token, link->theirs.token);
+    Result<std::unique_ptr<Channel>> channel = OpenChannel(link, &rail);
     if (!channel.ok()) return channel.status();
     link->channels.push_back(std::move(*channel));
   }
   return Status::Ok();
+}
+
+Result<std::unique_ptr<Channel>> Links::OpenChannel(Link* link, Link::Rail* rail) {
+  const bool initiator = link->role == Handshake::Role::kInitiator;
+  const size_t ours = initiator ? rail->pair.initiator : rail->pair.acceptor;
+  const size_t theirs = initiator ? rail->pair.acceptor : rail->pair.initiator;
+  const RailAnnouncement& remote = link->theirs.rails[theirs];
+  const bool ucx = rails_[ours].kind == RailOptions::Kind::kUcx;
+  if (ucx != (remote.kind == RailAnnouncement::Kind::kUcx) || ucx != rail->sockets.empty()) {
+    return RemoteError("rail {} to its rail {} is not connected", ours, theirs);
+  }
+  rail->name = fmt::format("{} - {}", RailName(rails_[ours]),
+                           ucx ? link->remote.HostText() : remote.address);
+  const std::string name = "rail " + rail->name;
+  if (ucx) {
+    return ucx_rails_[ours]->Connect(this, link->id, name, remote.address, link->token,
+                                     link->theirs.token);
+  }
+  if (rail->sockets.size() == 1) {
+    return std::unique_ptr<Channel>(std::make_unique<TcpChannel>(
+        poller_, board_, this, link->id, name, std::move(rail->sockets.front())));
+  }
+  rail->name += fmt::format(", {} connections", rail->sockets.size());
+  auto bundle = std::make_unique<ChannelBundle>(this);
+  for (FileDescriptor& socket : rail->sockets) {
+    bundle->Add(std::make_unique<TcpChannel>(poller_, board_, bundle->channel_owner(), link->id,
+                                             name, std::move(socket)));
+  }
+  return std::unique_ptr<Channel>(std::move(bundle));
 }
 
 void Links::BringUp(Link* link) {

@@ -29,8 +29,8 @@ struct Link {
   /// One pair of rails that is being connected.
   struct Rail {
     RailPair pair;
-    FileDescriptor socket;  ///< Of a TCP pair, once proved.
-    uint64_t cookie = 0;    ///< The initiator's, while it connects.
+    std::vector<FileDescriptor> sockets;  ///< Of a TCP pair, those proved; the first one first.
+    uint64_t cookie = 0;                  ///< The initiator's, while it connects.
     std::string name;
   };
 
@@ -112,6 +112,8 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   void Refused(Link* link);
   void ConnectRails(Link* link);
   void ConnectRail(Link* link, Link::Rail* rail);
+  void KeepSocket(Link* link, const RailPair& pair, FileDescriptor socket);
+  Result<std::unique_ptr<Channel>> OpenChannel(Link* link, Link::Rail* rail);
   void OnRailSettled(Link* link);
   void OnRailsReady(Link* link, const Frame& frame);
   Status AcceptRails(Link* link, const Frame& frame);

@@ -20,6 +20,15 @@ struct MessageTag {
   auto operator<=>(const MessageTag&) const = default;
 };
 
+/// Which way a message takes to its peer.
+struct RailChoice {
+  size_t rail = 0;  ///< 0 to PeerInfo::rails - 1.
+  /// Of a rail that has several connections, only the first: one flow to routers, and in order.
+  bool first_connection = false;
+
+  friend bool operator==(const RailChoice&, const RailChoice&) = default;
+};
+
 /// Called once for each posted send and receive, from Progress: the buffer is the caller's again.
 /// `bytes`: what was received, or sent.
 struct Completion {

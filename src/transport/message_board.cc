@@ -49,6 +49,7 @@ Request* MessageBoard::NewRequest(bool is_send, PeerId peer, const MessageTag& t
   ++request->generation;
   request->state = is_send ? Request::State::kQueued : Request::State::kPosted;
   request->is_send = is_send;
+  request->first_connection = false;
   request->peer = peer;
   request->tag = tag;
   request->data = data;

@@ -78,12 +78,18 @@ std::string RailName(const RailOptions& rail) {
                              : fmt::format("{} {}", rail.device, rail.address.HostText());
 }
 
+int SpreadConnections(size_t rails) {
+  const size_t share = kMaxConnections / std::max<size_t>(rails, 1);
+  return static_cast<int>(std::clamp<size_t>(share, 1, kSpreadConnections));
+}
+
 std::vector<RailOptions> DiscoverRails(const NetworkAddress& address) {
   if (address.IsLoopback()) return {TcpRail("lo", address, 8)};
   std::vector<RailOptions> rails = UcxRails();
   if (!rails.empty() && UcxLibrary::Load().ok()) return rails;
   rails = TcpRails(address.family());
   if (rails.size() > kMaxRails) rails.resize(kMaxRails);
+  for (RailOptions& rail : rails) rail.connections = SpreadConnections(rails.size());
   return rails;
 }
 

@@ -10,6 +10,12 @@
 
 namespace harmonaize::transport {
 
+/// What a TCP rail needs where routers choose ways by a hash of addresses and ports. Of eight draws
+/// from two equal ways all fall on one in less than one case of a hundred.
+inline constexpr int kSpreadConnections = 8;
+/// The same for each of `rails` rails, within kMaxConnections.
+int SpreadConnections(size_t rails);
+
 /// One way out of this host.
 struct RailOptions {
   enum class Kind {
@@ -29,6 +35,10 @@ struct RailOptions {
   /// kTcp: the port that this side connects from, where routes are chosen by it; 0: any. The side
   /// that opens the link connects.
   uint16_t source_port = 0;
+  /// kTcp: of how many connections it is made when this side opens the link; messages are dealt to
+  /// those that have least to do (channel_bundle.h). At least 1; with `source_port` just 1. All
+  /// rails of a daemon together have at most kMaxConnections.
+  int connections = 1;
   /// kUcx: InfiniBand's service level, and how many paths messages are spread over; negative:
   /// UCX's choice.
   int service_level = -1;
@@ -53,6 +63,13 @@ struct RailPair {
 
   bool operator==(const RailPair&) const = default;
 };
+
+/// What the initiator says of a pair once it is connected. As it lies on the wire.
+struct RailReady {
+  RailPair pair;
+  uint8_t connections = 0;  ///< 0: of a rail that needs none, as UCX's.
+};
+static_assert(sizeof(RailReady) == 3);
 
 /// Each rail of the initiator with one of the acceptor's of its kind that no other has: one in the
 /// same network if there is, else the first.

@@ -1,5 +1,7 @@
 #include "src/transport/tcp_channel.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,6 +14,9 @@ namespace {
 // What one connection may do before others have their turn.
 constexpr size_t kReadBytesAtOnce = size_t{2} << 20;
 constexpr int kBatchesAtOnce = 8;
+// A queue that nobody adds to is gone as soon as one could get through it. But others do add to it,
+// above all the connections that were hashed to the same way, so it is believed for longer.
+constexpr uint64_t kQueueMemory = 8;
 
 Status ReceiverGaveUp() {
   return RemoteError("the receiving daemon does not want this message any more");
@@ -57,9 +62,28 @@ void TcpChannel::Fail(const std::string& reason) {
 
 void TcpChannel::Send(Request* send) {
   send->channel = this;
+  unsent_ += send->size;
   sends_.PushBack(send);
   // Sends that are begun together go in one call, and small ones in one packet.
   poller_->Later(this);
+}
+
+Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
+  Backlog backlog{.bytes = unsent_};
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (unacknowledged_ && socket_.valid() &&
+      getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
+    const size_t held = info.tcpi_notsent_bytes + size_t{info.tcpi_unacked} * info.tcpi_snd_mss;
+    backlog.bytes += held;
+    unacknowledged_ = held > 0 || batch_size_ > 0;
+    queueing_ns_ = uint64_t{1000} * (info.tcpi_rtt - std::min(info.tcpi_min_rtt, info.tcpi_rtt));
+    asked_ns_ = now_ns;
+    backlog.bytes_per_ns = static_cast<double>(info.tcpi_delivery_rate) * 1e-9;
+  }
+  const uint64_t forgotten = (now_ns - asked_ns_) / kQueueMemory;
+  backlog.queueing_ns = queueing_ns_ - std::min(queueing_ns_, forgotten);
+  return backlog;
 }
 
 void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
@@ -149,6 +173,7 @@ bool TcpChannel::WriteBatch() {
     return false;
   }
   batch_written_ += static_cast<size_t>(sent);
+  unacknowledged_ = true;
   send_buffer_.OnWritten(socket_.get(), static_cast<size_t>(sent));
   if (batch_written_ < total) {
     WatchForRoom(true);
@@ -163,6 +188,7 @@ void TcpChannel::OnBatchWritten() {
     Request* owner = batch_[i].owner;
     if (owner == nullptr) continue;
     owner->moved += batch_[i].header.payload;
+    unsent_ -= batch_[i].header.payload;
     if (owner->moved == owner->size) {
       board_->Complete(owner, Status::Ok());
     } else {
@@ -176,6 +202,7 @@ void TcpChannel::OnBatchWritten() {
 /// A frame that has begun must end; where its request ends earlier, the rest is kept here.
 void TcpChannel::Detach(Request* request) {
   request->Unlink();
+  unsent_ -= request->size - request->moved;
   for (size_t i = 0; i < batch_size_; ++i) {
     Outgoing& frame = batch_[i];
     if (frame.owner != request) continue;
@@ -263,6 +290,7 @@ void TcpChannel::Close(const Status& status) {
   target_request_ = nullptr;
   target_ = nullptr;
   batch_size_ = 0;
+  unsent_ = 0;
 }
 
 // ---- Reading ----

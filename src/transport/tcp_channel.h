@@ -12,6 +12,7 @@
 #include "src/base/file_descriptor.h"
 #include "src/transport/bulk_queue.h"
 #include "src/transport/channel.h"
+#include "src/transport/connection_choice.h"
 #include "src/transport/poller.h"
 #include "src/transport/send_buffer.h"
 
@@ -62,6 +63,9 @@ class TcpChannel final : public Channel, public Poller::Handler {
 
   void OnReady(uint32_t events) override;
   void OnLater() override { Flush(); }
+
+  /// Asks the kernel, unless all was acknowledged when it was asked last.
+  Backlog BacklogAt(uint64_t now_ns);
 
  private:
   enum Type : uint32_t { kEager = 1, kOffer, kClear, kBulk, kStop, kAbandon, kConsumed };
@@ -129,6 +133,10 @@ class TcpChannel final : public Channel, public Poller::Handler {
   size_t batch_size_ = 0;
   size_t batch_written_ = 0;  // bytes
   std::vector<std::byte> detached_;
+  size_t unsent_ = 0;            // bytes of sends that are not in a batch that was written whole
+  bool unacknowledged_ = false;  // whether the kernel may hold something
+  uint64_t queueing_ns_ = 0;     // when it was asked last
+  uint64_t asked_ns_ = 0;
   bool waits_for_room_ = false;
   size_t eager_unconsumed_ = 0;
 

@@ -29,11 +29,22 @@ Status CheckOptions(const TransportOptions& options) {
   if (options.rails.size() > kMaxRails) {
     return InvalidArgument("{} rails; the limit is {}", options.rails.size(), kMaxRails);
   }
+  size_t connections = 0;
   for (const RailOptions& rail : options.rails) {
+    if (rail.connections < 1 || (rail.source_port != 0 && rail.connections > 1)) {
+      return InvalidArgument("the rail '{}' is to have {} connections{}", rail.device,
+                             rail.connections,
+                             rail.connections < 1 ? "; the least is 1" : " from one port");
+    }
+    connections += static_cast<size_t>(rail.connections);
     if (rail.kind != RailOptions::Kind::kTcp) continue;
     if (rail.address.empty() || rail.address.IsWildcard()) {
       return InvalidArgument("the rail '{}' needs the address of its device", rail.device);
     }
+  }
+  if (connections > kMaxConnections) {
+    return InvalidArgument("the rails are to have {} connections to each peer; the limit is {}",
+                           connections, kMaxConnections);
   }
   return Status::Ok();
 }
@@ -86,8 +97,8 @@ class TransportCore final : public Transport, public Poller::Handler {
     return links_.SendControl(peer, message);
   }
 
-  Status PostSend(PeerId peer, size_t rail, const MessageTag& tag, std::span<const std::byte> bytes,
-                  Completion completion) override;
+  Status PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
+                  std::span<const std::byte> bytes, Completion completion) override;
   Status PostReceive(PeerId peer, const MessageTag& tag, std::span<std::byte> buffer,
                      Completion completion) override;
   void Cancel(PeerId peer, uint64_t operation) override;
@@ -124,17 +135,18 @@ Status Lost() {
   return RemoteError("the link to this peer daemon is lost");
 }
 
-Status TransportCore::PostSend(PeerId peer, size_t rail, const MessageTag& tag,
+Status TransportCore::PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
                                std::span<const std::byte> bytes, Completion completion) {
   Link* link = links_.Up(peer);
   if (link == nullptr) return Lost();
-  if (rail >= link->channels.size()) {
-    return InvalidArgument("rail {} to a peer daemon that is reached by {}", rail,
+  if (way.rail >= link->channels.size()) {
+    return InvalidArgument("rail {} to a peer daemon that is reached by {}", way.rail,
                            link->channels.size());
   }
   Request* send = board_.NewRequest(true, peer, tag, const_cast<std::byte*>(bytes.data()),
                                     bytes.size(), completion);
-  link->channels[rail]->Send(send);
+  send->first_connection = way.first_connection;
+  link->channels[way.rail]->Send(send);
   return Status::Ok();
 }
 

@@ -32,7 +32,7 @@ struct TransportOptions {
   /// Connections accepted that have not proved the key: in all, and from one address.
   size_t unproved_limit = 256;
   size_t unproved_limit_per_address = 32;
-  /// Empty: DiscoverRails of the first address listened at. At most kMaxRails.
+  /// Empty: DiscoverRails of the first address listened at. At most kMaxRails, and kMaxConnections.
   std::vector<RailOptions> rails;
 };
 
@@ -40,7 +40,7 @@ struct PeerInfo {
   InstanceId instance{};                ///< The daemon: another after each start.
   NetworkAddress address;               ///< The other end of the control link.
   size_t rails = 0;                     ///< That PostSend may use: 0 to rails - 1.
-  std::vector<std::string> rail_names;  ///< "eth0 10.0.0.1 - 10.0.0.2:40123"
+  std::vector<std::string> rail_names;  ///< "eth0 10.0.0.1 - 10.0.0.2:40123, 8 connections"
 };
 
 /// What happens at peers. Called from Progress alone, and so may call anything but Progress.
@@ -115,10 +115,11 @@ class Transport {
 
   /// Sends `bytes`, which must stay as they are until `completion`; that it was called means that
   /// they were handed on, not that they have arrived. Several sends with one tag are received in
-  /// the order posted if they take the same rail and are of like size; give each its own tag.
+  /// the order posted if they take the same rail by its first connection and are of like size; give
+  /// each its own tag.
   /// Errors: kRemoteError for a peer that is gone, kInvalidArgument for a rail that is not there;
   /// then `completion` is not called.
-  virtual Status PostSend(PeerId peer, size_t rail, const MessageTag& tag,
+  virtual Status PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
                           std::span<const std::byte> bytes, Completion completion) = 0;
 
   /// Receives a message into `buffer`, over whatever rail it comes, before or after it came. Ends

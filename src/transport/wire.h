@@ -62,7 +62,7 @@ enum class FrameType : uint16_t {
   kHello = 1,      ///< Both sides: rails, token, how soon one is taken for dead.
   kAdmit,          ///< The arbiter of two daemons keeps this link.
   kRefuse,         ///< It does not; the reason as text.
-  kRailsReady,     ///< The initiator has connected the rails, and which.
+  kRailsReady,     ///< The initiator has connected the rails: RailReady of each.
   kRailsAccepted,  ///< The acceptor has found all of them.
   kHeartbeat,
   kMessage,  ///< The daemon's own.
@@ -107,6 +107,8 @@ struct RailAnnouncement {
 };
 
 inline constexpr size_t kMaxRails = 64;
+/// Of all rails of a link together.
+inline constexpr size_t kMaxConnections = 64;
 
 /// The first frame of each side.
 struct Hello {

@@ -2,9 +2,12 @@
 // process, and strangers as plain sockets.
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <random>
@@ -218,6 +221,128 @@ TEST(Links, HaveARailForEachPair) {
   }
 }
 
+TEST(Links, HaveSeveralConnectionsForARail) {
+  TransportOptions options = LoopbackOptions();
+  options.rails.push_back(options.rails[0]);
+  options.rails[0].connections = 8;
+  options.rails[1].connections = 3;
+  // They come one after the other for each rail: no more strangers at once than rails.
+  options.unproved_limit_per_address = 3;
+  TransportNode a(options);
+  TransportNode b(options);
+  ASSERT_TRUE(Join(&a, &b));
+  EXPECT_EQ(b->counters().connections_accepted, 1u + 8u + 3u);
+  EXPECT_EQ(b->counters().connections_evicted, 0u);
+  for (const TransportNode* node : {&a, &b}) {
+    const std::vector<std::string>& names = node->ups[0].second.rail_names;
+    ASSERT_EQ(names.size(), 2u);
+    EXPECT_NE(names[0].find("8 connections"), std::string::npos) << names[0];
+    EXPECT_NE(names[1].find("3 connections"), std::string::npos) << names[1];
+  }
+}
+
+TEST(Links, TheSideThatConnectsSaysHowManyConnections) {
+  TransportOptions several = LoopbackOptions();
+  several.rails[0].connections = 4;
+  TransportNode one;
+  TransportNode four(several);
+  ASSERT_TRUE(Join(&four, &one));
+  EXPECT_EQ(one->counters().connections_accepted, 5u);
+  const auto receive_at = [](TransportNode* to, TransportNode* from) {
+    const std::vector<std::byte> sent = Pattern(500000, 1);
+    std::vector<std::byte> received(sent.size());
+    const auto receive = to->Receive(to->peer(), 1, received);
+    const auto send = from->Send(from->peer(), 1, sent);
+    EXPECT_TRUE(PumpUntil({to, from}, [&] { return send->done && receive->done; }));
+    EXPECT_TRUE(sent == received);
+  };
+  receive_at(&one, &four);
+  receive_at(&four, &one);
+}
+
+TEST(Links, ThatAskForTooManyConnectionsAreRefusedAtOnce) {
+  const auto refusal = [](const TransportOptions& options) {
+    TransportNode nobody;
+    return Transport::Create(options, &nobody).status();
+  };
+  TransportOptions options = LoopbackOptions();
+  options.rails[0].connections = 0;
+  EXPECT_EQ(refusal(options).code(), Code::kInvalidArgument);
+  options.rails[0].connections = 2;
+  options.rails[0].source_port = 4000;
+  EXPECT_NE(refusal(options).message().find("from one port"), std::string::npos);
+  options.rails[0].source_port = 0;
+  options.rails[0].connections = 33;
+  options.rails.push_back(options.rails[0]);
+  EXPECT_NE(refusal(options).message().find("66"), std::string::npos);
+}
+
+/// While it lives this process can open so many descriptors more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit few = before_;
+    for (few.rlim_cur = 0; more >= 0; ++few.rlim_cur) {
+      if (fcntl(static_cast<int>(few.rlim_cur), F_GETFD) < 0) --more;
+    }
+    --few.rlim_cur;
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// Of eight connections there is room for three, or for three and one side of the fourth.
+TEST(Links, GoOnWithTheConnectionsThatCame) {
+  for (const int more : {8, 9}) {
+    TransportOptions options = LoopbackOptions();
+    options.rails[0].connections = 8;
+    options.proof_timeout_ns = 300'000'000;
+    TransportNode a(options);
+    TransportNode b(options);
+    {
+      const FewDescriptors few(more);
+      ASSERT_TRUE(Join(&a, &b)) << more;
+    }
+    for (const TransportNode* node : {&a, &b}) {
+      const std::string& name = node->ups[0].second.rail_names[0];
+      EXPECT_NE(name.find("3 connections"), std::string::npos) << more << ": " << name;
+    }
+    const std::vector<std::byte> sent = Pattern(500000, 1);
+    std::vector<std::byte> received(sent.size());
+    const auto receive = b.Receive(b.peer(), 1, received);
+    const auto send = a.Send(a.peer(), 1, sent);
+    EXPECT_TRUE(PumpUntil({&a, &b}, [&] { return send->done && receive->done; }));
+    EXPECT_TRUE(sent == received);
+  }
+}
+
+TEST(Links, AreLostWithAnyConnectionOfARail) {
+  TransportOptions options = LoopbackOptions();
+  options.rails[0].connections = 8;
+  TransportNode a(options);
+  TransportNode b(options);
+  const FileDescriptor next(dup(STDERR_FILENO));
+  ASSERT_TRUE(Join(&a, &b));
+  std::vector<std::byte> buffer(500000);
+  const auto receive = b.Receive(b.peer(), 1, buffer);
+  // The last ones that were opened are of the rail's last connection.
+  int last = next.get();
+  for (int fd = last; fd < last + 64; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) last = fd;
+  }
+  ASSERT_EQ(shutdown(last, SHUT_RDWR), 0);
+  ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return !a.losses.empty() && !b.losses.empty(); }));
+  EXPECT_TRUE(receive->done);
+  EXPECT_EQ(receive->status.code(), Code::kRemoteError);
+  // One of the two has seen it, and says which rail it was.
+  EXPECT_NE((a.losses[0].second + b.losses[0].second).find("rail lo"), std::string::npos)
+      << a.losses[0].second << "; " << b.losses[0].second;
+}
+
 TEST(Links, AreEndedWithAReason) {
   TransportNode a;
   TransportNode b;
@@ -407,7 +532,17 @@ std::vector<std::vector<std::byte>> RudeWords() {
   std::vector<std::byte>& rails = words.emplace_back();
   AppendFrame(FrameType::kHello, EncodeHello(hello), &rails);
   AppendFrame(FrameType::kAdmit, {}, &rails);
-  AppendFrame(FrameType::kRailsReady, std::vector<std::byte>(2, std::byte{9}), &rails);
+  AppendFrame(FrameType::kRailsReady, std::vector<std::byte>(3, std::byte{9}), &rails);
+  // A rail that is there, with connections that are not.
+  hello.rails = {{transport::RailAnnouncement::Kind::kTcp, 8, "127.0.0.1:9"}};
+  for (const int connections : {0, 1, 255}) {
+    std::vector<std::byte>& missing = words.emplace_back();
+    AppendFrame(FrameType::kHello, EncodeHello(hello), &missing);
+    AppendFrame(FrameType::kAdmit, {}, &missing);
+    const std::vector<std::byte> ready = {std::byte{0}, std::byte{0},
+                                          static_cast<std::byte>(connections)};
+    AppendFrame(FrameType::kRailsReady, ready, &missing);
+  }
   words.emplace_back(3000, std::byte{0xee});
   return words;
 }

@@ -1,5 +1,6 @@
 // Messages between transports of one process: all sizes, any order, many at once, and what becomes
-// of them when somebody does not want them any more. Over TCP and over UCX.
+// of them when somebody does not want them any more. Over TCP, over eight connections of TCP, and
+// over UCX.
 
 #include <gtest/gtest.h>
 
@@ -38,6 +39,7 @@ class Messages : public ::testing::TestWithParam<std::string> {
 
   static TransportOptions Options() {
     TransportOptions options = LoopbackOptions();
+    if (GetParam() == "eight") options.rails[0].connections = 8;
     if (GetParam() == "ucx") {
       options.rails[0] = RailOptions{};
       options.rails[0].kind = RailOptions::Kind::kUcx;
@@ -55,7 +57,7 @@ class Messages : public ::testing::TestWithParam<std::string> {
   std::optional<TransportNode> b_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, Messages, ::testing::Values("tcp", "ucx"),
+INSTANTIATE_TEST_SUITE_P(Over, Messages, ::testing::Values("tcp", "eight", "ucx"),
                          [](const auto& over) { return over.param; });
 
 TEST_P(Messages, EachSizeBeforeAndAfterItsReceive) {
@@ -239,13 +241,13 @@ TEST_P(Messages, NobodyWaitsForALostPeer) {
   EXPECT_EQ(outcomes[1]->status.code(), Code::kRemoteError);
   // A tenant may see these.
   EXPECT_EQ(outcomes[0]->status.message().find("127.0.0.1"), std::string::npos);
-  EXPECT_EQ((*a_)->PostSend(a_->peer(), 0, {9, 0, 0}, sent, {}).code(), Code::kRemoteError);
+  EXPECT_EQ((*a_)->PostSend(a_->peer(), {0}, {9, 0, 0}, sent, {}).code(), Code::kRemoteError);
   EXPECT_EQ((*a_)->PostReceive(a_->peer(), {9, 0, 0}, buffer, {}).code(), Code::kRemoteError);
   EXPECT_EQ((*a_)->counters().requests_under_way, 0u);
 }
 
 TEST_P(Messages, ARailThatIsNotThereIsRefused) {
-  EXPECT_EQ((*a_)->PostSend(a_->peer(), 1, {1, 0, 0}, {}, {}).code(), Code::kInvalidArgument);
+  EXPECT_EQ((*a_)->PostSend(a_->peer(), {1}, {1, 0, 0}, {}, {}).code(), Code::kInvalidArgument);
 }
 
 TEST_P(Messages, GoOnWhileTheOwnerSleeps) {
@@ -271,7 +273,7 @@ TEST(SmallMessages, ThatNobodyPostedForAreBounded) {
   const auto post = [&](uint64_t operation) {
     outcomes.emplace_back();
     ASSERT_TRUE(
-        a->PostSend(a.peer(), 0, {operation, 0, 0}, sent, outcomes.back().completion()).ok());
+        a->PostSend(a.peer(), {0}, {operation, 0, 0}, sent, outcomes.back().completion()).ok());
   };
   for (uint64_t i = 0; i < kCount; ++i) post(i);
   ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return b->counters().arrivals_waiting == kCount; }));
@@ -289,6 +291,65 @@ TEST(SmallMessages, ThatNobodyPostedForAreBounded) {
   // Once they are taken, small messages go at once again.
   post(kCount);
   ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return b->counters().arrival_bytes == kBytes; }));
+}
+
+// What one connection cannot take at once goes by the others, and arrives whole.
+TEST(SpreadMessages, ArriveOverAllConnections) {
+  TransportOptions options = LoopbackOptions();
+  options.rails[0].connections = 8;
+  TransportNode a(options);
+  TransportNode b(options);
+  ASSERT_TRUE(Join(&a, &b));
+  constexpr size_t kCount = 400;
+  std::vector<std::vector<std::byte>> sent;
+  std::vector<std::vector<std::byte>> received(kCount);
+  std::vector<std::unique_ptr<Outcome>> outcomes;
+  for (size_t i = 0; i < kCount; ++i) {
+    const size_t bytes = i % 2 == 0 ? 65536 : 300000 + i;
+    sent.push_back(Pattern(bytes, i));
+    received[i].resize(bytes);
+  }
+  // From both sides at once.
+  for (size_t i = 0; i < kCount; ++i) {
+    TransportNode& from = i % 4 < 2 ? a : b;
+    TransportNode& to = i % 4 < 2 ? b : a;
+    outcomes.push_back(from.Send(from.peer(), i, sent[i]));
+    outcomes.push_back(to.Receive(to.peer(), i, received[i]));
+  }
+  ASSERT_TRUE(PumpUntil({&a, &b}, [&] {
+    return std::ranges::all_of(outcomes, [](const auto& one) { return one->done; });
+  }));
+  for (const auto& one : outcomes) EXPECT_TRUE(one->status.ok()) << one->status.ToString();
+  EXPECT_TRUE(sent == received);
+  EXPECT_EQ(a->counters().requests_under_way, 0u);
+}
+
+TEST(SpreadMessages, OfOneTagKeepTheirOrderOnTheFirstConnection) {
+  TransportOptions options = LoopbackOptions();
+  options.rails[0].connections = 8;
+  TransportNode a(options);
+  TransportNode b(options);
+  ASSERT_TRUE(Join(&a, &b));
+  constexpr size_t kBytes = 60000;
+  std::vector<std::vector<std::byte>> received(100, std::vector<std::byte>(kBytes));
+  std::vector<std::vector<std::byte>> sent;
+  std::deque<Outcome> outcomes;
+  for (size_t i = 0; i < received.size(); ++i) {
+    sent.push_back(Pattern(kBytes, i));
+    outcomes.emplace_back();
+    ASSERT_TRUE(
+        b->PostReceive(b.peer(), {1, 0, 0}, received[i], outcomes.back().completion()).ok());
+  }
+  for (const std::vector<std::byte>& one : sent) {
+    outcomes.emplace_back();
+    ASSERT_TRUE(a->PostSend(a.peer(), {.rail = 0, .first_connection = true}, {1, 0, 0}, one,
+                            outcomes.back().completion())
+                    .ok());
+  }
+  ASSERT_TRUE(PumpUntil({&a, &b}, [&] {
+    return std::ranges::all_of(outcomes, [](const auto& one) { return one.done; });
+  }));
+  EXPECT_TRUE(sent == received);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ std::unique_ptr<Outcome> TransportNode::Send(PeerId to, uint64_t operation,
                                              std::span<const std::byte> bytes, size_t rail) {
   auto outcome = std::make_unique<Outcome>();
   const Status posted =
-      transport_->PostSend(to, rail, {operation, 0, 0}, bytes, outcome->completion());
+      transport_->PostSend(to, {rail}, {operation, 0, 0}, bytes, outcome->completion());
   EXPECT_TRUE(posted.ok()) << posted.ToString();
   return outcome;
 }

@@ -102,6 +102,21 @@ TEST(FabricRails, AHostWithFewerNicsLetsOneServeSeveralRails) {
   EXPECT_EQ(rails.RailFor(1, 2, 0, 1, -1), -1);
 }
 
+TEST(FabricRails, HaveSeveralConnectionsWhereThereAreNoPaths) {
+  const FabricRails by_path(Shipped("two-racks"));
+  Fabric fabric = Shipped("two-racks");
+  fabric.explicit_paths = 0;
+  const FabricRails by_hash(fabric);
+  EXPECT_EQ(by_hash.rails(), 2u);
+  const auto with_paths = by_path.RailsOf(0);
+  const auto without = by_hash.RailsOf(0);
+  ASSERT_TRUE(with_paths.ok() && without.ok());
+  for (const transport::RailOptions& one : *with_paths) EXPECT_EQ(one.connections, 1);
+  for (const transport::RailOptions& one : *without) {
+    EXPECT_EQ(one.connections, transport::kSpreadConnections);
+  }
+}
+
 // Whatever the addresses, transports pair rails by number.
 TEST(FabricRails, TransportsPairThemByNumber) {
   for (const Fabric& fabric : {Shipped("two-racks"), Shipped("rails"), Unequal()}) {
@@ -136,7 +151,7 @@ class RailTables : public testing::Test {
   std::map<size_t, int> Deal(int host, int path, int messages) {
     std::map<size_t, int> times;
     for (int i = 0; i < messages; ++i) {
-      ++times[table_.Next({.host = host, .path = path, .number = static_cast<uint32_t>(i)})];
+      ++times[table_.Next({.host = host, .path = path, .number = static_cast<uint32_t>(i)}).rail];
     }
     return times;
   }
@@ -172,6 +187,14 @@ TEST_F(RailTables, PathsAreDealtApartAndOthersAsThoseWithout) {
   EXPECT_EQ(Deal(2, 0, 3), (std::map<size_t, int>{{1, 3}}));
   EXPECT_EQ(Deal(2, 2, 3),
             (std::map<size_t, int>{{static_cast<size_t>(rails_.RailFor(0, 2, 0, 0, 1)), 3}}));
+}
+
+TEST_F(RailTables, OneConnectionIsTakenWhereALaneIsNotSpread) {
+  EXPECT_FALSE(table_.Next({.host = 2}).first_connection) << "nothing was said";
+  ASSERT_TRUE(table_.SetLanes(rails_, 2, -1, std::vector<Lane>{{.spread = false}}));
+  EXPECT_EQ(table_.Next({.host = 2}), (transport::RailChoice{0, true}));
+  ASSERT_TRUE(table_.SetLanes(rails_, 2, -1, std::vector<Lane>{{.spread = true}}));
+  EXPECT_EQ(table_.Next({.host = 2}), (transport::RailChoice{0, false}));
 }
 
 TEST_F(RailTables, LanesThatNoRailServesAreLeftOut) {

@@ -32,8 +32,8 @@ class Host final : public transport::TransportEvents {
   void MakeExecution(int number) {
     std::vector<transport::PeerId> peers(2, peer);
     peers[static_cast<size_t>(number)] = 0;
-    port = std::make_unique<TransportPort>(transport.get(), peers,
-                                           [](const MessageName&) { return size_t{0}; });
+    port = std::make_unique<TransportPort>(
+        transport.get(), peers, [](const MessageName&) { return transport::RailChoice{}; });
     execution = std::make_unique<NetworkExecution>(&*executor, port.get());
   }
 

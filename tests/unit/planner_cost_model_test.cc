@@ -171,6 +171,65 @@ TEST(CostModelTest, EcmpIsExpectedToCollide) {
   EXPECT_LT(hashed, 5.2);
 }
 
+// Several connections with a choice among them do not: they are as good as explicit paths.
+TEST(CostModelTest, SpreadRailsAreExpectedToFillAllWays) {
+  const FabricModel with_paths = ShippedFabric("two-racks");
+  Fabric fabric = with_paths.fabric();
+  fabric.explicit_paths = 0;
+  const FabricModel model(fabric);
+  const OutlineResult ring = MakeRings(AcrossTheRacks(model), {{{0, 2, 1, 3}}}, 1);
+  const uint64_t bytes = 125'000'000;
+  EXPECT_NEAR(Predicted(model, ring, bytes, 1, LinksAlone()).network, 3.0, 1e-9);
+  EXPECT_NEAR(Predicted(model, ring, bytes, 1, LinksAlone(), PathUse::kEcmp).network,
+              Predicted(with_paths, ring, bytes, 1, LinksAlone(), PathUse::kEcmp).network, 1e-9);
+}
+
+TEST(CostModelTest, WhereWaysAreBalancedMoreIsUnderWay) {
+  const FabricModel with_paths = ShippedFabric("two-racks");
+  Fabric fabric = with_paths.fabric();
+  fabric.explicit_paths = 0;
+  const auto at_once = [](const FabricModel& model, PathUse use) {
+    const OutlineResult ring = MakeRings(AcrossTheRacks(model), {{{0, 1, 2, 3}}}, 1);
+    LoadSpread spread(model, use);
+    const Footprint footprint = MakeFootprint(model, (*ring)->Summarize(), &spread, LinksAlone());
+    return PartsAtOnce(footprint, 31'250'000, 1000, LinksAlone());
+  };
+  EXPECT_LT(at_once(with_paths, PathUse::kWeighted), 12);
+  EXPECT_EQ(at_once(FabricModel(fabric), PathUse::kWeighted), 12);
+  EXPECT_EQ(at_once(FabricModel(fabric), PathUse::kEcmp), at_once(with_paths, PathUse::kEcmp));
+}
+
+TEST(CostModelTest, SpreadLoadsFollowWhatWaysCarry) {
+  Fabric fabric = ShippedFabric("three-racks-unequal").fabric();
+  fabric.explicit_paths = 0;
+  const FabricModel model(fabric);
+  const std::vector<Load> loads = {{.from_host = 4, .to_host = 6, .blocks = 70}};
+  LoadSpread spread(model, PathUse::kWeighted);
+  EXPECT_FALSE(spread.IsHashed(loads));
+  const std::vector<EdgeLoad> edges = spread.Expected(loads);
+  std::vector<double> on_ways;
+  for (int edge = 0; edge < model.edges(); ++edge) {
+    const double blocks = edges[static_cast<size_t>(edge)].blocks;
+    if (blocks > 0 && blocks < 70) on_ways.push_back(blocks);
+  }
+  std::sort(on_ways.begin(), on_ways.end());
+  // Up and down, over spines that carry 250 and 100 Mbit/s.
+  ASSERT_EQ(on_ways.size(), 4u);
+  EXPECT_NEAR(on_ways[0], 20, 1e-9);
+  EXPECT_NEAR(on_ways[1], 20, 1e-9);
+  EXPECT_NEAR(on_ways[3], 50, 1e-9);
+
+  const std::vector<Lane> lanes = model.Lanes(4, 6, PathUse::kWeighted);
+  const auto routes = SpreadRoutes(model, 4, 6, lanes.at(0), 64);
+  ASSERT_EQ(routes.size(), 2u);
+  EXPECT_NEAR(std::min(routes[0].second, routes[1].second), 2.0 / 7, 1e-9);
+  EXPECT_NEAR(routes[0].second + routes[1].second, 1, 1e-9);
+  for (const auto& [route, share] : routes) EXPECT_EQ(route.size(), 4u);
+  const auto one = SpreadRoutes(model, 4, 6, lanes.at(0), 1);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_NEAR(one[0].second, 1, 1e-9);
+}
+
 TEST(CostModelTest, ExpectedLoadsAreEvenOverEqualWays) {
   const FabricModel model = ShippedFabric("two-racks");
   LoadSpread spread(model, PathUse::kEcmp);

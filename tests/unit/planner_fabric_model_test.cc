@@ -72,6 +72,50 @@ TEST(FabricModelTest, WeightsFollowTheNarrowestLink) {
   EXPECT_EQ(model.Lanes(4, 6, PathUse::kEven)[0].weight, 1);
 }
 
+// Ways divide what comes to a switch by what lies behind each of its links.
+TEST(FabricModelTest, WithoutExplicitPathsRailsAreSpread) {
+  Fabric fabric = ShippedFabric("two-racks").fabric();
+  fabric.explicit_paths = 0;
+  const FabricModel two_racks(fabric);
+  EXPECT_EQ(two_racks.Lanes(0, 2, PathUse::kWeighted),
+            (std::vector<Lane>{{0, 0, -1, 1, true}, {1, 1, -1, 1, true}}));
+  EXPECT_EQ(two_racks.Lanes(0, 2, PathUse::kEcmp),
+            (std::vector<Lane>{{0, 0, -1, 1, false}, {1, 1, -1, 1, false}}));
+
+  // From the rack of host4 to that of host6: 250 Mbit/s over spine 0, 100 Mbit/s over spine 1.
+  const FabricModel unequal = ShippedFabric("three-racks-unequal");
+  const FabricModel::Way way = unequal.WayBy(4, 6, 0, 0);
+  EXPECT_NEAR(unequal.CarriedTo(way.start, way.target), 350e6 / 8, 1);
+  double least = 1e12;
+  for (const int edge : unequal.NextHops(way.start, way.target)) {
+    least = std::min(least, unequal.CarriedBy(edge, way.target));
+  }
+  EXPECT_NEAR(least, 100e6 / 8, 1);
+}
+
+TEST(FabricModelTest, WhereThereIsOneWayNothingIsSpread) {
+  const auto spread = [](const FabricModel& model, int from, int to) {
+    const std::vector<Lane> lanes = model.Lanes(from, to, PathUse::kWeighted);
+    return std::ranges::all_of(lanes, &Lane::spread);
+  };
+  EXPECT_FALSE(spread(ShippedFabric("one-rack"), 0, 1));
+  EXPECT_FALSE(spread(ShippedFabric("rails"), 0, 1));
+  Fabric fabric = ShippedFabric("two-racks").fabric();
+  fabric.explicit_paths = 0;
+  EXPECT_FALSE(spread(FabricModel(fabric), 0, 1));  // in a rack
+  EXPECT_TRUE(spread(FabricModel(fabric), 1, 2));
+  // One spine may stand for several: an inferred fabric has never more.
+  std::erase_if(fabric.links, [&](const Link& link) {
+    return std::ranges::any_of(
+        link.ends, [&](const LinkEnd& end) { return end.node == fabric.FindNode("spine1"); });
+  });
+  EXPECT_TRUE(spread(FabricModel(fabric), 1, 2));
+  fabric = ShippedFabric("ring").fabric();
+  fabric.explicit_paths = 0;
+  EXPECT_FALSE(spread(FabricModel(fabric), 0, 1));  // one cable
+  EXPECT_TRUE(spread(FabricModel(fabric), 0, 2));
+}
+
 TEST(FabricModelTest, HostsAtOneSwitchAreOfOneKind) {
   const FabricModel model = ShippedFabric("two-racks");
   EXPECT_EQ(model.kinds(), 2);

@@ -16,9 +16,14 @@ struct Counter {
   }
 };
 
-TEST(TransportAllocations, AreNoneInTheSteadyState) {
-  TransportNode a;
-  TransportNode b;
+class TransportAllocations : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(OverConnections, TransportAllocations, ::testing::Values(1, 8));
+
+TEST_P(TransportAllocations, AreNoneInTheSteadyState) {
+  transport::TransportOptions options = LoopbackOptions();
+  options.rails[0].connections = GetParam();
+  TransportNode a(options);
+  TransportNode b(options);
   ASSERT_TRUE(Join(&a, &b));
   std::vector<std::byte> sent(1 << 20);
   std::vector<std::byte> received(1 << 20);
@@ -34,7 +39,7 @@ TEST(TransportAllocations, AreNoneInTheSteadyState) {
                                 counter.completion());
         };
         Status posted = receive_first ? receive() : Status::Ok();
-        posted = a->PostSend(a.peer(), 0, {operation, 0, 0}, std::span(sent).first(bytes),
+        posted = a->PostSend(a.peer(), {0}, {operation, 0, 0}, std::span(sent).first(bytes),
                              counter.completion());
         while (!receive_first && b->counters().arrivals_waiting == 0) {
           a->Progress();

@@ -47,6 +47,16 @@ TEST(DiscoverRails, ElsewhereIsNeverLoopback) {
   }
 }
 
+TEST(SpreadConnections, AreEightWhereThereIsRoom) {
+  EXPECT_EQ(SpreadConnections(1), 8);
+  EXPECT_EQ(SpreadConnections(8), 8);
+  EXPECT_EQ(SpreadConnections(9), 7);
+  EXPECT_EQ(SpreadConnections(kMaxRails), 1);
+  for (size_t rails = 1; rails <= kMaxRails; ++rails) {
+    EXPECT_LE(rails * static_cast<size_t>(SpreadConnections(rails)), kMaxConnections);
+  }
+}
+
 TEST(RdmaPorts, AreReadFromTheKernelsFolder) {
   const std::filesystem::path root = ::testing::TempDir() + "harmonaize-infiniband";
   std::filesystem::remove_all(root);
