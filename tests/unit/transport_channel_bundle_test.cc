@@ -84,6 +84,7 @@ class ChannelBundles : public ::testing::Test, private Channel::Owner {
     while (MonotonicNanoseconds() < deadline) {
       const Backlog left = channels_[connection]->BacklogAt(MonotonicNanoseconds());
       if (left.bytes == 0 && left.queueing_ns == 0) return true;
+      poller_->RunLater();
       poller_->Poll();
       while (recv(far_[connection].get(), bytes.data(), bytes.size(), 0) > 0) continue;
     }
