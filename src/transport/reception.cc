@@ -222,8 +222,9 @@ void Reception::Accept(Listener* listener) {
     FileDescriptor socket(accept4(listener->fd(), reinterpret_cast<sockaddr*>(&from), &length,
                                   SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
-      // Out of descriptors: the oldest of those without a proof gives up its own.
-      if (errno == EMFILE || errno == ENFILE) MakeRoom(NetworkAddress());
+      // Out of descriptors: the oldest of those without a proof gives up its own. Later ones in
+      // this row get the same error when nobody waits.
+      if (i == 0 && (errno == EMFILE || errno == ENFILE)) MakeRoom(NetworkAddress());
       return;
     }
     OnAccepted(std::move(socket), NetworkAddress::From(reinterpret_cast<const sockaddr*>(&from)),
