@@ -13,7 +13,7 @@ namespace harmonaize {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kPatience(20);
+constexpr std::chrono::seconds kPatience(60);
 
 void Drain(FileDescriptor& fd, short events, std::string* text) {
   if (events == 0) return;
