@@ -143,7 +143,7 @@ class Launch {
     const Communicator& communicator = *operation.communicator;
     const bool small = bytes <= kCopyThroughStagingBytes;
     return operation.stream == nullptr && communicator.options().blocking &&
-           (small || (bytes <= StagingPool::kLargestKept &&
+           (small || (2 * bytes <= communicator.staged_bytes() &&
                       staged_bytes_ + bytes <= communicator.staged_bytes()));
   }
 

@@ -13,6 +13,9 @@ namespace {
 constexpr uint64_t kSmallestClass = 4096;
 constexpr uint64_t kSlabBytes = 1 << 20;
 
+/// A class above this goes back to the kernel at once: it was needed for one huge operation.
+constexpr uint64_t kLargestKept = 64 << 20;
+
 uint64_t ClassOf(uint64_t bytes) {
   return std::bit_ceil(std::max(bytes, kSmallestClass));
 }

@@ -17,9 +17,6 @@ class StagingPool {
  public:
   static StagingPool& Get();
 
-  /// What is larger goes back to the kernel at once: it was needed for one huge operation.
-  static constexpr uint64_t kLargestKept = uint64_t{64} << 20;
-
   /// A shared buffer of at least `bytes` bytes that nobody else uses until Release.
   Result<std::byte*> Acquire(uint64_t bytes);
   void Release(std::byte* buffer, uint64_t bytes);

@@ -37,10 +37,11 @@ inline constexpr uint32_t kStreamSlots = kMaxMembers + kMaxHostStreams;
 /// costs less than the daemon's process_vm_readv, whose price is that of its system call and of
 /// pinning the pages.
 inline constexpr uint64_t kCopyThroughStagingBytes = uint64_t{16} << 10;
-/// As staged_bytes where data goes to other hosts: their daemons send right
-/// from shared memory and receive right into it, and copying is no more work for the rank than for
-/// the daemon, which would have to wake workers for it.
-inline constexpr uint64_t kCopyAcrossHostsBytes = uint64_t{128} << 20;
+/// MemberSlot::staged_bytes where data goes to other hosts: their daemons send right from shared
+/// memory and receive right into it, without waking workers. But the rank copies before the first
+/// byte is sent and after the last has come, and workers copy meanwhile; so large buffers are
+/// theirs.
+inline constexpr uint64_t kCopyAcrossHostsBytes = uint64_t{8} << 20;
 
 inline constexpr uint32_t kNoMember = ~0u;
 /// In BufferReference::region: the offset is an address in the tenant's own memory.
@@ -127,7 +128,7 @@ struct alignas(64) MemberSlot {
   std::atomic<int32_t> rank;         ///< Set when kReady.
   std::atomic<int32_t> ranks;        ///< Set when kReady.
   /// Set when kReady: so many bytes of a launch a rank that waits copies through shared memory
-  /// itself, beyond buffers of kCopyThroughStagingBytes.
+  /// itself, in buffers of half as many at most, beyond those of kCopyThroughStagingBytes.
   std::atomic<uint64_t> staged_bytes;
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Who is late, while the others wait.
