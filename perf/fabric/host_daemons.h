@@ -12,8 +12,9 @@
 
 namespace harmonaize::fabric {
 
-/// The configuration of one host's daemon, as TOML: `text` for all hosts, and what only this host's
-/// daemon is to know; `fabric`: the path of the fabric file that it is told, "": it knows of none.
+/// The configuration of one host's daemon, as TOML: `text` for all hosts, what messages cost in a
+/// laboratory, and what only this host's daemon is to know; `fabric`: the path of the fabric file
+/// that it is told, "": it knows of none.
 std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text,
                              const std::string& fabric);
 

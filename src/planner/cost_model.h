@@ -81,7 +81,7 @@ struct Footprint {
   };
   Messages of_a_host = {};
   Messages of_all = {};
-  int ranks = 0;
+  int ranks = 0;  ///< Of the problem; MakeFootprint does not know them.
 
   struct Busy {
     int edge = -1;

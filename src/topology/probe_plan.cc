@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/topology/inference.h"
+#include "src/topology/measurement_keys.h"
 #include "src/topology/rack_evidence.h"
 #include "src/topology/ring_evidence.h"
 
@@ -65,17 +66,15 @@ class ProbePlan {
   /// rises slowly is the same for all.
   void AskRoundTrips() {
     const size_t passes = sets_.hosts() <= kFewHosts ? kPassesOfFew : kPassesOfMany;
-    std::map<std::pair<std::pair<int, int>, std::pair<int, int>>, size_t> known;
+    std::map<NicPair, size_t> known;
     for (const RoundTrip& trip : measurements_.round_trips) {
-      const std::pair from(trip.from.host, trip.from.nic);
-      const std::pair to(trip.to.host, trip.to.nic);
-      known[std::minmax(from, to)] += trip.reachable ? 1 : passes;
+      known[PairOf(trip.from, trip.to)] += trip.reachable ? 1 : passes;
     }
     size_t pass = passes;
     const std::vector<std::pair<Endpoint, Endpoint>> all = AllPairs();
     std::vector<size_t> times;
     for (const auto& [a, b] : all) {
-      times.push_back(known[{{a.host, a.nic}, {b.host, b.nic}}]);
+      times.push_back(known[PairOf(a, b)]);
       pass = std::min(pass, times.back());
     }
     if (pass == passes) return;

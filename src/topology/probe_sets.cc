@@ -157,46 +157,33 @@ std::vector<int> ProbeSets::AllBut(const std::vector<int>& some) const {
   return others;
 }
 
-MeasuredSets::Key MeasuredSets::KeyOf(const TransferSet& set) {
-  Key key;
-  for (const TransferRequest& one : set) {
-    key.emplace_back(one.from.host, one.from.nic, one.to.host, one.to.nic, one.connections);
-  }
-  std::sort(key.begin(), key.end());
-  return key;
-}
-
 MeasuredSets::MeasuredSets(const Measurements& measurements) {
   for (ConcurrentTransfers transfers : measurements.concurrent) {
-    std::sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) {
-      return std::tuple(a.from.host, a.from.nic, a.to.host, a.to.nic, a.connections) <
-             std::tuple(b.from.host, b.from.nic, b.to.host, b.to.nic, b.connections);
-    });
+    std::sort(transfers.begin(), transfers.end(),
+              [](const auto& a, const auto& b) { return KeyOf(a) < KeyOf(b); });
     TransferSet set;
     std::vector<double> rates;
     for (const MeasuredTransfer& one : transfers) {
       set.push_back({one.from, one.to, one.connections});
       rates.push_back(one.bytes_per_second);
     }
-    rates_[KeyOf(set)].push_back(std::move(rates));
+    rates_[KeyOfSet(set)].push_back(std::move(rates));
   }
 }
 
 int MeasuredSets::Times(const TransferSet& set) const {
-  const auto found = rates_.find(KeyOf(set));
+  const auto found = rates_.find(KeyOfSet(set));
   return found == rates_.end() ? 0 : static_cast<int>(found->second.size());
 }
 
 std::vector<std::vector<double>> MeasuredSets::EachTime(const TransferSet& set) const {
-  const Key key = KeyOf(set);
+  const Key key = KeyOfSet(set);
   const auto found = rates_.find(key);
   if (found == rates_.end()) return {};
   std::vector<std::vector<double>> times(found->second.size());
   for (const TransferRequest& one : set) {
-    const Key::value_type wanted(one.from.host, one.from.nic, one.to.host, one.to.nic,
-                                 one.connections);
     const auto at =
-        static_cast<size_t>(std::lower_bound(key.begin(), key.end(), wanted) - key.begin());
+        static_cast<size_t>(std::lower_bound(key.begin(), key.end(), KeyOf(one)) - key.begin());
     for (size_t i = 0; i < times.size(); ++i) times[i].push_back(found->second[i][at]);
   }
   return times;

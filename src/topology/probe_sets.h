@@ -1,10 +1,10 @@
 #pragma once
 
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "src/topology/measurement_keys.h"
 #include "src/topology/measurements.h"
 
 namespace harmonaize {
@@ -80,8 +80,7 @@ class MeasuredSets {
   std::vector<MeasuredSet> All() const;
 
  private:
-  using Key = std::vector<std::tuple<int, int, int, int, int>>;
-  static Key KeyOf(const TransferSet& set);
+  using Key = std::vector<TransferKey>;
   std::map<Key, std::vector<std::vector<double>>> rates_;  // in the key's order
 };
 

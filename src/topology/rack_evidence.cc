@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "src/topology/measurement_keys.h"
+
 namespace harmonaize {
 namespace {
 
@@ -47,18 +49,13 @@ double LowSample(std::vector<double> samples) {
   return samples[static_cast<size_t>(kLowSamples * static_cast<double>(samples.size()))];
 }
 
-/// Host and NIC of the one, and of the other.
-using NicPair = std::pair<std::pair<int, int>, std::pair<int, int>>;
-
 /// By pair of NICs: the low sample of each pass.
 std::map<NicPair, std::vector<double>> FindPasses(const Measurements& measurements,
                                                   const Plane& plane) {
   std::map<NicPair, std::vector<double>> passes;
   for (const RoundTrip& trip : measurements.round_trips) {
     if (!trip.reachable || !plane.Has(trip.from) || !plane.Has(trip.to)) continue;
-    const std::pair from(trip.from.host, trip.from.nic);
-    const std::pair to(trip.to.host, trip.to.nic);
-    passes[std::minmax(from, to)].push_back(LowSample(trip.seconds));
+    passes[PairOf(trip.from, trip.to)].push_back(LowSample(trip.seconds));
   }
   return passes;
 }

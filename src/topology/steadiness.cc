@@ -1,10 +1,8 @@
 #include "src/topology/steadiness.h"
 
-#include <algorithm>
 #include <map>
-#include <tuple>
-#include <utility>
 
+#include "src/topology/measurement_keys.h"
 #include "src/topology/rack_evidence.h"
 #include "src/topology/ring_evidence.h"
 
@@ -32,37 +30,20 @@ class PartFilter {
   std::map<Key, int> seen_;
 };
 
-using PairKey = std::pair<std::pair<int, int>, std::pair<int, int>>;
-
-PairKey KeyOf(const RoundTrip& trip) {
-  const std::pair from(trip.from.host, trip.from.nic);
-  const std::pair to(trip.to.host, trip.to.nic);
-  return std::minmax(from, to);
-}
-
-using SetKey = std::vector<std::tuple<int, int, int, int, int>>;
-
-SetKey KeyOf(const ConcurrentTransfers& set) {
-  SetKey key;
-  for (const MeasuredTransfer& one : set) {
-    key.emplace_back(one.from.host, one.from.nic, one.to.host, one.to.nic, one.connections);
-  }
-  std::sort(key.begin(), key.end());
-  return key;
-}
-
 /// Everything where nothing was measured twice.
 bool LeaveOut(const Measurements& measurements, int part, Measurements* left) {
-  PartFilter<PairKey> trips(part);
-  PartFilter<SetKey> sets(part);
-  for (const RoundTrip& trip : measurements.round_trips) trips.Announce(KeyOf(trip));
-  for (const ConcurrentTransfers& set : measurements.concurrent) sets.Announce(KeyOf(set));
+  PartFilter<NicPair> trips(part);
+  PartFilter<std::vector<TransferKey>> sets(part);
+  for (const RoundTrip& trip : measurements.round_trips) {
+    trips.Announce(PairOf(trip.from, trip.to));
+  }
+  for (const ConcurrentTransfers& set : measurements.concurrent) sets.Announce(KeyOfSet(set));
   left->hosts = measurements.hosts;
   for (const RoundTrip& trip : measurements.round_trips) {
-    if (trips.Keeps(KeyOf(trip))) left->round_trips.push_back(trip);
+    if (trips.Keeps(PairOf(trip.from, trip.to))) left->round_trips.push_back(trip);
   }
   for (const ConcurrentTransfers& set : measurements.concurrent) {
-    if (sets.Keeps(KeyOf(set))) left->concurrent.push_back(set);
+    if (sets.Keeps(KeyOfSet(set))) left->concurrent.push_back(set);
   }
   return trips.AnyTwice() || sets.AnyTwice();
 }

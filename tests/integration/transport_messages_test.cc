@@ -293,12 +293,17 @@ TEST(SmallMessages, ThatNobodyPostedForAreBounded) {
   ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return b->counters().arrival_bytes == kBytes; }));
 }
 
-// What one connection cannot take at once goes by the others, and arrives whole.
-TEST(SpreadMessages, ArriveOverAllConnections) {
+/// A rail of several connections.
+TransportOptions SpreadOptions() {
   TransportOptions options = LoopbackOptions();
   options.rails[0].connections = 8;
-  TransportNode a(options);
-  TransportNode b(options);
+  return options;
+}
+
+// What one connection cannot take at once goes by the others, and arrives whole.
+TEST(SpreadMessages, ArriveOverAllConnections) {
+  TransportNode a(SpreadOptions());
+  TransportNode b(SpreadOptions());
   ASSERT_TRUE(Join(&a, &b));
   constexpr size_t kCount = 400;
   std::vector<std::vector<std::byte>> sent;
@@ -325,10 +330,8 @@ TEST(SpreadMessages, ArriveOverAllConnections) {
 }
 
 TEST(SpreadMessages, OfOneTagKeepTheirOrderOnTheFirstConnection) {
-  TransportOptions options = LoopbackOptions();
-  options.rails[0].connections = 8;
-  TransportNode a(options);
-  TransportNode b(options);
+  TransportNode a(SpreadOptions());
+  TransportNode b(SpreadOptions());
   ASSERT_TRUE(Join(&a, &b));
   constexpr size_t kBytes = 60000;
   std::vector<std::vector<std::byte>> received(100, std::vector<std::byte>(kBytes));
