@@ -384,7 +384,6 @@ MatchedOperation* Communicator::NewOperation(size_t parts) {
   operation->reported = false;
   operation->verdict = Status::Ok();
   operation->told = false;
-  operation->agreed = false;
   operation->done_here = false;
   operation->late_ranks.clear();
   return operation;

@@ -53,8 +53,7 @@ struct MatchedOperation {
   bool reported = false;        ///< The home knows that it takes long.
   Status verdict;               ///< How it ends whatever becomes of it here.
   bool told = false;            ///< The verdict comes from elsewhere, so that all know of it.
-  bool agreed = false;          ///< All hosts are known to have begun the same.
-  bool done_here = false;       ///< And only that is missing.
+  bool done_here = false;       ///< Only the word that all have begun the same is missing.
   std::vector<int> late_ranks;  ///< Of other hosts, by the home's last notice.
 };
 
@@ -120,7 +119,7 @@ class Communicator {
   /// Tells the home where this host stands with a collective.
   void TellProgress(uint64_t sequence);
   void OnVerdict(uint64_t sequence, const Status& verdict);
-  /// All hosts have begun the same collective, see Consent.
+  /// All hosts have begun the same collectives up to this one, see Consent.
   void OnAgreed(uint64_t sequence);
   void OnLate(const LateMessage& late);
 
@@ -206,6 +205,7 @@ class Communicator {
   uint64_t NeverBegunFrom() const;
   ProgressMessage ProgressOf(uint64_t sequence) const;
   void NoteEnd(const MatchedOperation& operation, const Status& outcome);
+  bool EndedWell(uint64_t sequence) const;
   void TellSlow(uint64_t now_ns);
 
   void FailMatched(MatchedOperation* operation, const Status& why);

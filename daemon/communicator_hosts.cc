@@ -77,7 +77,9 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   const Status started = engine_->StartNetwork(operation, binding);
   if (!started.ok()) return started;
   in_flight_.push_back(operation);
-  if (HasRoot(descriptor.collective)) span_->TellBegun(operation->sequence, binding.check);
+  if (HasRoot(descriptor.collective)) {
+    span_->NoteBegun({operation->sequence, binding.check}, false);
+  }
   if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
   return Status::Ok();
 }
@@ -103,7 +105,7 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
     const uint64_t took = MonotonicNanoseconds() - operation->started_ns;
     span_->CountOperation(descriptor, static_cast<double>(took) * 1e-9);
     const Status outcome = Judge(*operation, end);
-    const bool waits = HasRoot(descriptor.collective) && !operation->agreed;
+    const bool waits = HasRoot(descriptor.collective) && !span_->MayEnd();
     if (waits && outcome.ok() && state_ == State::kReady) return EndHere(operation);
     return Settle(operation, outcome);
   }
@@ -137,7 +139,8 @@ MatchedOperation* Communicator::TakeHeld(uint64_t sequence) {
   return operation;
 }
 
-// It is done here, and has succeeded if the others are at the same.
+// It is done here. It has succeeded when all are known to be at the same, or, if there was
+// something to do, at enough of what came before.
 void Communicator::EndHere(MatchedOperation* operation) {
   operation->done_here = true;
   Hold(operation);
@@ -145,22 +148,21 @@ void Communicator::EndHere(MatchedOperation* operation) {
   if (descriptor.count > 0) return;
   // What began it has ended it.
   operation->started_ns = MonotonicNanoseconds();
-  const bool wanted = wanted_.contains(operation->sequence);
-  const uint64_t sequence = operation->sequence;
-  span_->TellBegun(sequence, RequestDigest(descriptor));
-  if (wanted && wanted_.contains(sequence)) TellProgress(sequence);
+  span_->NoteBegun({operation->sequence, RequestDigest(descriptor)}, true);
+  if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
 }
 
 void Communicator::OnAgreed(uint64_t sequence) {
-  for (MatchedOperation* operation : in_flight_) {
-    const bool this_one = operation->sequence == sequence && operation->network != nullptr &&
-                          !operation->parts.front()->crosses_hosts;
-    if (this_one) operation->agreed = true;
-  }
-  MatchedOperation* const held = TakeHeld(sequence);
-  if (held == nullptr) return;
-  if (held->done_here) return Settle(held, Status::Ok());
-  Hold(held);
+  span_->OnAgreed(sequence);
+  std::vector<MatchedOperation*> done;
+  std::erase_if(held_, [&](MatchedOperation* operation) {
+    const bool may_end = operation->parts.front()->descriptor.count > 0 && span_->MayEnd();
+    if (!operation->done_here || (operation->sequence > sequence && !may_end)) return false;
+    done.push_back(operation);
+    return true;
+  });
+  engine_->DropWaiting(done.size());
+  for (MatchedOperation* operation : done) Settle(operation, Status::Ok());
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -255,7 +257,7 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
       return span_->OnProgress(host, *progress);
     }
     if (const auto* begun = std::get_if<BegunMessage>(&message)) {
-      return span_->OnBegun(host, begun->sequence, begun->digest);
+      return span_->OnBegun(host, *begun);
     }
     if (const auto* question = std::get_if<AskPlanMessage>(&message)) {
       return span_->OnAskPlan(peer, *question);
@@ -458,6 +460,13 @@ void Communicator::TellProgress(uint64_t sequence) {
   span_->TellHome(progress);
 }
 
+// Whether a collective ended here some time ago, and ranks were told so.
+bool Communicator::EndedWell(uint64_t sequence) const {
+  return std::any_of(history_.begin(), history_.end(), [&](const ProgressMessage& ended) {
+    return ended.sequence == sequence && ended.state == ProgressMessage::kDone;
+  });
+}
+
 // How an operation has ended here, for the home to ask.
 void Communicator::NoteEnd(const MatchedOperation& operation, const Status& outcome) {
   const PostedOperation& first = *operation.parts.front();
@@ -512,7 +521,12 @@ void Communicator::OnVerdict(uint64_t sequence, const Status& verdict) {
     held->told = true;
     return Settle(held, verdict);
   }
-  if (sequence < window_start_) return;  // has ended here
+  if (sequence < window_start_) {
+    // Ranks were told that all went well. Of what was done at another host that is true; not where
+    // they have not been at the same.
+    if (verdict.code() == Code::kInvalidUsage && EndedWell(sequence)) Revoke(verdict);
+    return;
+  }
   const uint64_t place = sequence - window_start_;
   if (place < window_.size() && window_[place] != nullptr) {
     window_[place]->verdict = verdict;

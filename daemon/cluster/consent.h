@@ -2,22 +2,62 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace harmonaize::daemon {
 
-/// At the home of a communicator: who has begun which collective. A host may be done with its part
-/// of a rooted collective before all others have begun, a root of a broadcast as soon as its data
-/// is on its way; so that no rank is told that all went well where the ranks do not agree, hosts
-/// wait for the word that all have begun the same. (Of the other collectives no part can be done
-/// before all hosts have sent something.)
+// A host may be done with its part of a rooted collective before all others have begun theirs: a
+// root of a broadcast is as soon as its data is on its way. So ranks that do not agree might all
+// end well. Hence each host tells the home what it has begun, many at a time, and goes on; it stops
+// when it is too far ahead of the home's word that all have begun the same. (Of the other
+// collectives no part can be done before all hosts have sent something.)
+
+/// A collective that a host has begun.
+struct BegunCollective {
+  uint64_t sequence = 0;
+  uint32_t digest = 0;  ///< RequestDigest.
+};
+
+/// At each host of a communicator: what it has begun without knowing that all have begun the same.
+class AwaitedConsent {
+ public:
+  /// In the order of their sequence numbers.
+  void Begin(const BegunCollective& begun);
+  /// All up to this one, itself included, are known to be begun alike.
+  void Agree(uint64_t sequence);
+  /// It will be settled otherwise.
+  void Clear();
+
+  /// Whether one that is done here may be called done. Else it waits for the home's word.
+  bool may_end() const;
+  /// Whether the home should be told now, and not when there is time.
+  bool due() const;
+  bool anything_to_tell() const { return !untold_.empty(); }
+  /// What the home has not been told.
+  std::vector<BegunCollective> TakeUntold() { return std::exchange(untold_, {}); }
+
+ private:
+  std::deque<uint64_t> open_;
+  std::vector<BegunCollective> untold_;
+};
+
+/// At the home of a communicator: who has begun which collective.
 class Consent {
  public:
-  explicit Consent(int hosts) : hosts_(hosts) {}
+  explicit Consent(int hosts) : hosts_(hosts), listeners_(static_cast<size_t>(hosts)) {}
 
   enum class Outcome { kWaiting, kAll, kDisagree };
-  /// `digest` of what the ranks of the host ask for. kAll and kDisagree come once for a collective.
-  Outcome Take(int host, uint64_t sequence, uint32_t digest);
+  /// kAll and kDisagree come once for a collective.
+  Outcome Take(int host, const BegunCollective& begun);
+  /// The host wants to know at once when all up to this one, itself included, are agreed on.
+  void Ask(int host, uint64_t sequence) { listeners_[static_cast<size_t>(host)].asks = sequence; }
+  /// Hosts that are to be told how far all agree: those that have asked, and all when it is much.
+  std::vector<int> TakeListeners();
+  /// The last that all are known to have begun alike; 0 also if there is none.
+  uint64_t agreed() const { return agreed_end_ > 0 ? agreed_end_ - 1 : 0; }
 
   /// It ends otherwise.
   void Forget(uint64_t sequence) { begun_.erase(sequence); }
@@ -31,6 +71,12 @@ class Consent {
   };
   const int hosts_;
   std::map<uint64_t, Begun> begun_;  // by sequence
+  uint64_t agreed_end_ = 0;          // after the last one that all have begun alike
+  struct Listener {
+    uint64_t asks = UINT64_MAX;
+    uint64_t told = 0;  // of agreed_end_
+  };
+  std::vector<Listener> listeners_;  // by host
 };
 
 }  // namespace harmonaize::daemon

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/cluster/consent.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -151,14 +152,14 @@ struct LateMessage {
   std::vector<int> missing{};
 };
 
-/// To the home: all ranks of this host are at a collective of which this host's part may be done
-/// before others have begun theirs.
+/// To the home: all ranks of this host are at these collectives, of which this host's part may be
+/// done before others have begun theirs, see Consent.
 struct BegunMessage {
   uint64_t communicator = 0;
-  uint64_t sequence = 0;
-  uint32_t digest = 0;  ///< RequestDigest.
+  std::vector<BegunCollective> begun{};
+  bool asks = false;  ///< To be told as soon as all have begun the last of them.
 };
-/// From the home: all hosts have begun the same.
+/// From the home: all hosts have begun the same, up to this one.
 struct AgreedMessage {
   uint64_t communicator = 0;
   uint64_t sequence = 0;

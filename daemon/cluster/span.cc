@@ -43,7 +43,7 @@ Span::Span(Engine* engine, Communicator* communicator, Roster roster)
 }
 
 Span::~Span() {
-  engine_->DropWaiting(counted_cases_);
+  engine_->DropWaiting(counted_cases_ + (untold_counted_ ? 1 : 0));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -357,6 +357,8 @@ void Span::OnProgress(int host, const ProgressMessage& progress) {
 }
 
 void Span::EndFrom(uint64_t sequence) {
+  if (sequence == 0) awaited_consent_.Clear();
+  CountUntold();
   if (!is_home()) return;
   agreement_->EndFrom(sequence);
   consent_->EndFrom(sequence);
@@ -367,22 +369,48 @@ void Span::EndFrom(uint64_t sequence) {
   });
 }
 
-void Span::TellBegun(uint64_t sequence, uint32_t digest) {
-  if (is_home()) return OnBegun(roster_.self, sequence, digest);
-  TellHome(BegunMessage{roster_.key, sequence, digest});
+void Span::NoteBegun(const BegunCollective& begun, bool asks) {
+  awaited_consent_.Begin(begun);
+  if (asks || awaited_consent_.due()) return TellBegun(asks);
+  CountUntold();
 }
 
-void Span::OnBegun(int host, uint64_t sequence, uint32_t digest) {
-  const Consent::Outcome outcome = consent_->Take(host, sequence, digest);
-  if (outcome == Consent::Outcome::kAll) {
-    TellHosts(AgreedMessage{roster_.key, sequence});
-    communicator_->OnAgreed(sequence);
+void Span::TellBegun(bool asks) {
+  if (awaited_consent_.anything_to_tell()) {
+    TellHome(BegunMessage{roster_.key, awaited_consent_.TakeUntold(), asks});
   }
-  if (outcome != Consent::Outcome::kDisagree) return;
-  // What each asks for, in words, is the agreement's to put together.
-  std::vector<int> all;
-  for (int each = 0; each < roster_.hosts(); ++each) all.push_back(each);
-  ActOn(sequence, {.ask = std::move(all), .verdict = {}, .breaks = {}});
+  CountUntold();
+}
+
+void Span::OnBegun(int host, const BegunMessage& message) {
+  std::vector<uint64_t> disagreed;
+  for (const BegunCollective& one : message.begun) {
+    const Consent::Outcome outcome = consent_->Take(host, one);
+    if (outcome == Consent::Outcome::kDisagree) disagreed.push_back(one.sequence);
+  }
+  if (message.asks && !message.begun.empty()) consent_->Ask(host, message.begun.back().sequence);
+  const AgreedMessage agreed{roster_.key, consent_->agreed()};
+  for (const int listener : consent_->TakeListeners()) {
+    if (listener == roster_.self) {
+      communicator_->OnAgreed(agreed.sequence);
+    } else {
+      engine_->cluster()->Send(roster_.peers[static_cast<size_t>(listener)], agreed);
+    }
+  }
+  for (const uint64_t sequence : disagreed) {
+    // What each asks for, in words, is the agreement's to put together.
+    std::vector<int> all;
+    for (int each = 0; each < roster_.hosts(); ++each) all.push_back(each);
+    ActOn(sequence, {.ask = std::move(all), .verdict = {}, .breaks = {}});
+  }
+}
+
+// While there is something to tell the engine has to come by, whether or not anybody waits.
+void Span::CountUntold() {
+  const bool untold = awaited_consent_.anything_to_tell();
+  if (untold == untold_counted_) return;
+  untold_counted_ = untold;
+  untold ? engine_->AddWaiting() : engine_->DropWaiting(1);
 }
 
 // A host may be gone for whose word others have waited.
@@ -426,6 +454,7 @@ void Span::ActOn(uint64_t sequence, const Agreement::Outcome& outcome) {
 }
 
 void Span::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  TellBegun();
   if (!is_home()) return;
   for (const Agreement::LateOperation& late : agreement_->Late(now_ns, late_after_ns)) {
     ActOn(late.sequence, {.ask = late.ask, .verdict = {}, .breaks = {}});

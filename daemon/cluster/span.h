@@ -83,11 +83,18 @@ class Span {
   void TellReached(const ClusterMessage& message);
   /// At the home: takes in what a host says of a collective.
   void OnProgress(int host, const ProgressMessage& progress);
-  /// This host has begun a collective, see Consent; Communicator::OnAgreed follows, perhaps at
-  /// once.
-  void TellBegun(uint64_t sequence, uint32_t digest);
-  /// At the home: a host has.
-  void OnBegun(int host, uint64_t sequence, uint32_t digest);
+  /// This host has begun a collective, see AwaitedConsent. `asks`: Communicator::OnAgreed follows
+  /// as soon as all have; else when much has been begun.
+  void NoteBegun(const BegunCollective& begun, bool asks);
+  /// Whether a collective that was noted may be called done here. Else it may at some later
+  /// Communicator::OnAgreed.
+  bool MayEnd() const { return awaited_consent_.may_end(); }
+  /// Tells the home what it has not been told.
+  void TellBegun(bool asks = false);
+  /// The home's word.
+  void OnAgreed(uint64_t sequence) { awaited_consent_.Agree(sequence); }
+  /// At the home: what a host has begun.
+  void OnBegun(int host, const BegunMessage& message);
   /// At the home: what is late.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
   /// At the home.
@@ -126,6 +133,7 @@ class Span {
   void ActOn(uint64_t sequence, const Agreement::Outcome& outcome);
   void LookAgain();
   void CountOpenCases();
+  void CountUntold();
   Status CheckFabric() const;
   void FailPlan(const PlanKey& key, const Status& why);
   void BreakSoon(const Status& why);
@@ -140,7 +148,9 @@ class Span {
   std::unique_ptr<PlanDesk> plan_desk_;
   std::unique_ptr<Agreement> agreement_;
   std::unique_ptr<Consent> consent_;
-  size_t counted_cases_ = 0;  // for which the engine looks for late ranks
+  AwaitedConsent awaited_consent_;
+  size_t counted_cases_ = 0;     // for which the engine looks for late ranks
+  bool untold_counted_ = false;  // the engine looks here for what is to be told
 };
 
 }  // namespace harmonaize::daemon

@@ -37,6 +37,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "perf/compare/forked_ranks.h"
@@ -107,7 +108,7 @@ constexpr Sum kSum = &gloo::sum<float>;
 
 // Nothing where Gloo has no such operation.
 Operation MakeOperation(const ContextPointer& context, const PeerWork& work) {
-  const bool root = work.rank == 0;
+  const bool root = work.rank == work.root;
   float* const send = work.send;
   float* const recv = work.recv;
   switch (work.kind) {
@@ -119,13 +120,13 @@ Operation MakeOperation(const ContextPointer& context, const PeerWork& work) {
     case kPeerReduce: {
       auto options = MakeOptions<gloo::ReduceOptions>(context, work, send, recv);
       options->setReduceFunction(kSum);
-      options->setRoot(0);
+      options->setRoot(work.root);
       return [options] { gloo::reduce(*options); };
     }
     case kPeerBroadcast: {
       float* const buffer = root ? send : recv;
       auto options = MakeOptions<gloo::BroadcastOptions>(context, work, nullptr, buffer);
-      options->setRoot(0);
+      options->setRoot(work.root);
       return [options] { gloo::broadcast(*options); };
     }
     case kPeerAllGather: {
@@ -150,7 +151,7 @@ Operation MakeOperation(const ContextPointer& context, const PeerWork& work) {
 
 struct Library {
   ContextPointer context;
-  Operation operation;
+  std::vector<Operation> operations;  // by root
 };
 
 Library& LibraryOf(void* context) {
@@ -164,18 +165,23 @@ int Complain(const PeerWork* work, const std::exception& error) {
 
 int Prepare(void* context, const PeerWork* work) try {
   Library& library = LibraryOf(context);
-  library.operation = MakeOperation(library.context, *work);
-  return library.operation ? 0 : kPeerUnsupported;
+  PeerWork one = *work;
+  for (one.root = 0; one.root < (work->in_turns ? work->ranks : 1); ++one.root) {
+    Operation operation = MakeOperation(library.context, one);
+    if (!operation) return kPeerUnsupported;
+    library.operations.push_back(std::move(operation));
+  }
+  return 0;
 } catch (const std::exception& error) {
   return Complain(work, error);
 }
 
 void Finish(void* context, const PeerWork*) {
-  LibraryOf(context).operation = nullptr;
+  LibraryOf(context).operations.clear();
 }
 
 int Run(void* context, const PeerWork* work) try {
-  LibraryOf(context).operation();
+  LibraryOf(context).operations[static_cast<size_t>(work->root)]();
   return 0;
 } catch (const std::exception& error) {
   return Complain(work, error);
@@ -184,7 +190,7 @@ int Run(void* context, const PeerWork* work) try {
 bool Serve(const char* folder, const Place& place) try {
   PeerTeam team;
   if (PeerTeamJoin(&team, folder, place.rank, place.ranks) != 0) return false;
-  Library context{Connect(place, folder), nullptr};
+  Library context{Connect(place, folder), {}};
   const PeerLibrary library{.context = &context,
                             .allocate = PeerAllocateHeap,
                             .release = PeerReleaseHeap,

@@ -72,16 +72,17 @@ static ncclResult_t Call(const struct PeerWork* work, ncclComm_t comm) {
   const float* send = work->send;
   float* recv = work->recv;
   const size_t n = work->block;
-  float* in_place = work->rank == 0 ? work->send : work->recv;
+  const int root = work->root;
+  float* in_place = work->rank == root ? work->send : work->recv;
   switch (work->kind) {
     case kPeerAllReduce: return ncclAllReduce(send, recv, n, type, ncclSum, comm, NULL);
-    case kPeerReduce: return ncclReduce(send, recv, n, type, ncclSum, 0, comm, NULL);
-    case kPeerBroadcast: return ncclBroadcast(in_place, in_place, n, type, 0, comm, NULL);
+    case kPeerReduce: return ncclReduce(send, recv, n, type, ncclSum, root, comm, NULL);
+    case kPeerBroadcast: return ncclBroadcast(in_place, in_place, n, type, root, comm, NULL);
     case kPeerAllGather: return ncclAllGather(send, recv, n, type, comm, NULL);
     case kPeerReduceScatter: return ncclReduceScatter(send, recv, n, type, ncclSum, comm, NULL);
     case kPeerAllToAll: return ncclAlltoAll(send, recv, n, type, comm, NULL);
-    case kPeerGather: return ncclGather(send, recv, n, type, 0, comm, NULL);
-    case kPeerScatter: return ncclScatter(send, recv, n, type, 0, comm, NULL);
+    case kPeerGather: return ncclGather(send, recv, n, type, root, comm, NULL);
+    case kPeerScatter: return ncclScatter(send, recv, n, type, root, comm, NULL);
     default: return SendAndReceive(work, comm);
   }
 }

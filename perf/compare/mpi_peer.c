@@ -15,18 +15,19 @@ static int Run(void* context, const struct PeerWork* work) {
   float* send = work->send;
   float* recv = work->recv;
   const int n = (int)work->block;
+  const int root = work->root;
   const int next = (work->rank + 1) % work->ranks;
   const int previous = (work->rank + work->ranks - 1) % work->ranks;
   // An error ends the program: MPI_ERRORS_ARE_FATAL is MPI's default.
   switch (work->kind) {
     case kPeerAllReduce: return MPI_Allreduce(send, recv, n, type, MPI_SUM, comm);
-    case kPeerReduce: return MPI_Reduce(send, recv, n, type, MPI_SUM, 0, comm);
-    case kPeerBroadcast: return MPI_Bcast(work->rank == 0 ? send : recv, n, type, 0, comm);
+    case kPeerReduce: return MPI_Reduce(send, recv, n, type, MPI_SUM, root, comm);
+    case kPeerBroadcast: return MPI_Bcast(work->rank == root ? send : recv, n, type, root, comm);
     case kPeerAllGather: return MPI_Allgather(send, n, type, recv, n, type, comm);
     case kPeerReduceScatter: return MPI_Reduce_scatter_block(send, recv, n, type, MPI_SUM, comm);
     case kPeerAllToAll: return MPI_Alltoall(send, n, type, recv, n, type, comm);
-    case kPeerGather: return MPI_Gather(send, n, type, recv, n, type, 0, comm);
-    case kPeerScatter: return MPI_Scatter(send, n, type, recv, n, type, 0, comm);
+    case kPeerGather: return MPI_Gather(send, n, type, recv, n, type, root, comm);
+    case kPeerScatter: return MPI_Scatter(send, n, type, recv, n, type, root, comm);
     default:
       return MPI_Sendrecv(send, n, type, next, 0, recv, n, type, previous, 0, comm,
                           MPI_STATUS_IGNORE);

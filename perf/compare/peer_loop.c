@@ -33,16 +33,17 @@ static double NowMicroseconds(void) {
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-static int Repeat(const struct PeerLibrary* library, const struct PeerWork* work, int times) {
+static int Repeat(const struct PeerLibrary* library, struct PeerWork* work, int times) {
   for (int i = 0; i < times; ++i) {
+    work->root = work->in_turns ? i % work->ranks : 0;
     if (library->run(library->context, work) != 0) return -1;
   }
   return 0;
 }
 
-static int Time(struct PeerTeam* team, const struct PeerLibrary* library,
-                const struct Request* request, struct Answer* answer) {
-  const struct PeerWork* work = &request->work;
+static int Time(struct PeerTeam* team, const struct PeerLibrary* library, struct Request* request,
+                struct Answer* answer) {
+  struct PeerWork* work = &request->work;
   PeerTeamBarrier(team);
   if (Repeat(library, work, request->warmup) != 0) return -1;
   PeerTeamBarrier(team);
@@ -91,10 +92,9 @@ static int Parse(const char* line, const struct PeerTeam* team, struct Request* 
              request->work.variant) != 5) {
     return -1;
   }
-  request->work.kind = PeerKindNamed(collective);
   request->work.rank = team->rank;
   request->work.ranks = team->ranks;
-  return request->work.kind < kPeerKinds && request->iterations > 0 ? 0 : -1;
+  return PeerSetKind(&request->work, collective) == 0 && request->iterations > 0 ? 0 : -1;
 }
 
 int PeerServe(struct PeerTeam* team, const struct PeerLibrary* library) {

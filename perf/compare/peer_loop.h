@@ -17,11 +17,12 @@ struct PeerLibrary {
   // Memory for one buffer, page-aligned, or NULL. `work` has everything but the buffers.
   float* (*allocate)(void* context, const struct PeerWork* work, int receives, size_t bytes);
   void (*release)(void* context, const struct PeerWork* work, float* buffer);
-  // Makes ready what can be before the operation is repeated; kPeerUnsupported where the library
+  // Makes ready what can be before the operation is repeated, for each root that it will have;
+  // kPeerUnsupported where the library
   // has no such operation. Its opposite follows, in that case too.
   int (*prepare)(void* context, const struct PeerWork* work);
   void (*finish)(void* context, const struct PeerWork* work);
-  // The operation, once. Timed.
+  // The operation, once, with the root that `work` has. Timed.
   int (*run)(void* context, const struct PeerWork* work);
 };
 
@@ -35,10 +36,11 @@ void PeerReleaseHeap(void* context, const struct PeerWork* work, float* buffer);
 //
 //   COLLECTIVE BYTES ITERATIONS WARMUP VARIANT
 //
-// and an answer, from each rank, one line of JSON: "time_us", an operation's time as this rank saw
-// it, and "wrong", its wrong elements; or "unsupported". For each request: fresh buffers, every
-// page touched; WARMUP operations; a barrier; ITERATIONS operations, timed together; a barrier; the
-// check of every element. Returns the program's exit status.
+// (PeerSetKind names the collectives) and an answer, from each rank, one line of JSON: "time_us",
+// an operation's time as this rank saw it, and "wrong", its wrong elements; or "unsupported". For
+// each request: fresh buffers, every page touched; WARMUP operations; a barrier; ITERATIONS
+// operations, timed together; a barrier; the check of every element. Returns the program's exit
+// status.
 int PeerServe(struct PeerTeam* team, const struct PeerLibrary* library);
 
 #ifdef __cplusplus

@@ -1,8 +1,10 @@
 #pragma once
 
 // What all programs of the comparison run: the same collectives, the same layout of buffers, the
-// same data. Plain C, because the MPI peers are. float32 and sum throughout, root 0; sizes count
-// the larger buffer of a rank, and blocks are whole elements.
+// same data. Plain C, because the MPI peers are. float32 and sum throughout; sizes count the larger
+// buffer of a rank, and blocks are whole elements. The root is rank 0, or, for "broadcast_turns"
+// and "reduce_turns", each rank in turn: with one root nobody waits for all others, so that a row
+// of operations shows a rate; in turns it shows how long one takes.
 
 #include <stddef.h>
 #include <string.h>
@@ -22,6 +24,8 @@ enum PeerKind {
 
 struct PeerWork {
   enum PeerKind kind;
+  int in_turns;      // the root of the next operation is the next rank
+  int root;          // of the operation that is run
   char variant[32];  // which of the library's ways, such as "heap" or "registered"; may be "-"
   int ranks;
   int rank;
@@ -32,14 +36,28 @@ struct PeerWork {
   float* recv;
 };
 
-// The kind with this name, or kPeerKinds.
-static inline enum PeerKind PeerKindNamed(const char* name) {
+// The kind with this name, which may be cut short at `length`, or kPeerKinds.
+static inline enum PeerKind PeerKindNamed(const char* name, size_t length) {
   static const char* const kNames[kPeerKinds] = {"all_reduce", "reduce",         "broadcast",
                                                  "all_gather", "reduce_scatter", "alltoall",
                                                  "gather",     "scatter",        "sendrecv"};
   int kind = 0;
-  while (kind < kPeerKinds && strcmp(name, kNames[kind]) != 0) ++kind;
+  while (kind < kPeerKinds &&
+         (strlen(kNames[kind]) != length || strncmp(name, kNames[kind], length) != 0)) {
+    ++kind;
+  }
   return (enum PeerKind)kind;
+}
+
+// Sets the kind from the name of a collective. 0, or -1 when there is none of this name.
+static inline int PeerSetKind(struct PeerWork* work, const char* name) {
+  static const char kInTurns[] = "_turns";
+  const size_t length = strlen(name);
+  const size_t tail = sizeof(kInTurns) - 1;
+  work->in_turns = length > tail && strcmp(name + length - tail, kInTurns) == 0;
+  work->kind = PeerKindNamed(name, work->in_turns ? length - tail : length);
+  const int has_turns = work->kind == kPeerBroadcast || work->kind == kPeerReduce;
+  return work->kind == kPeerKinds || (work->in_turns && !has_turns) ? -1 : 0;
 }
 
 // Fills in the counts for `bytes` bytes, and says whether there is anything to move.
@@ -97,16 +115,17 @@ static inline long PeerCountWrongBlocks(const struct PeerWork* work, size_t firs
   return wrong;
 }
 
-// How many elements of the receive buffer are wrong. The broadcast is in place: its root receives
-// nothing.
+// How many elements of the receive buffer are wrong after the last operation. The broadcast is in
+// place: its root receives nothing.
 static inline long PeerCountWrong(const struct PeerWork* work) {
-  const int root = work->rank == 0;
+  const int root = work->rank == work->root;
   const size_t own = (size_t)work->rank * work->block;
   switch (work->kind) {
     case kPeerAllReduce: return PeerCountWrongSums(work, 0);
     case kPeerReduce: return root ? PeerCountWrongSums(work, 0) : 0;
     case kPeerReduceScatter: return PeerCountWrongSums(work, own);
-    case kPeerBroadcast: return root ? 0 : PeerCountOthers(0, 0, work->recv_count, work->recv);
+    case kPeerBroadcast:
+      return root ? 0 : PeerCountOthers(work->root, 0, work->recv_count, work->recv);
     case kPeerScatter: return PeerCountOthers(0, own, work->recv_count, work->recv);
     case kPeerGather: return root ? PeerCountWrongBlocks(work, 0) : 0;
     case kPeerAllGather: return PeerCountWrongBlocks(work, 0);

@@ -131,7 +131,7 @@ int Prepare(void* context, const PeerWork* work) {
   Library& library = LibraryOf(context);
   library.request = nullptr;
   ucc_coll_args_t arguments;
-  if (!ArgumentsOf(work, &arguments)) return kPeerUnsupported;
+  if (work->in_turns || !ArgumentsOf(work, &arguments)) return kPeerUnsupported;
   const ucc_status_t status = ucc_collective_init(&arguments, &library.request, library.team);
   if (status == UCC_ERR_NOT_SUPPORTED || status == UCC_ERR_NOT_IMPLEMENTED) {
     library.request = nullptr;

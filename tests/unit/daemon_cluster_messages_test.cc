@@ -78,7 +78,7 @@ std::vector<ClusterMessage> OneOfEach() {
       OfferMessage{77, 1, 2, 3, 4, 5, 6, "why"},
       AnswerMessage{77, 1, 2, 3, 4, "why"},
       ClosedMessage{77, 12},
-      BegunMessage{77, 12, 0xffffffffu},
+      BegunMessage{77, {{12, 0xffffffffu}, {14, 0}}, true},
       AgreedMessage{77, 12},
       ProbeOpenMessage{1, {2, 3}},
       ProbeReadyMessage{1, "host0", {{"eth0", "10.0.0.1", 4000}}, 4, "why"},

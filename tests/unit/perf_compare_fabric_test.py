@@ -66,8 +66,8 @@ class Volumes(unittest.TestCase):
         # Two hosts of two ranks; the unit is the whole, or a quarter of it.
         places = ["a", "a", "b", "b"]
         for collective, units in (
-                ("all_reduce", 2 * 4), ("reduce", 4), ("broadcast", 4), ("all_gather", 2 + 2),
-                ("reduce_scatter", 4), ("alltoall", 8), ("gather", 2), ("scatter", 2),
+                ("all_reduce", 2 * 4), ("reduce", 4), ("broadcast", 4),
+                ("broadcast_turns", 4), ("all_gather", 2 + 2), ("reduce_scatter", 4), ("alltoall", 8), ("gather", 2), ("scatter", 2),
                 ("sendrecv", 2 * 4)):
             self.assertEqual(volumes.least_traffic(collective, places, 4 * KIB), units * KIB,
                              collective)
@@ -422,6 +422,11 @@ class Goals(unittest.TestCase):
                          {fabric_goals.PEER: 1.0, "bound": 0.9})
         self.assertEqual(self.demands(cell({}, collective="alltoall")), {fabric_goals.PEER: 1.0})
         self.assertEqual(self.demands(cell({}, size=MIB)), {fabric_goals.PEER: 1.0})
+
+    def test_small_ones_of_one_root_show_a_rate(self):
+        self.assertEqual(self.demands(cell({}, collective="broadcast", size=1024)), {})
+        self.assertEqual(self.demands(cell({}, collective="broadcast_turns", size=1024)),
+                         {fabric_goals.PEER: 1.0})
 
     def test_a_good_order_is_no_ring_to_be_beaten(self):
         self.assertEqual(self.demands(cell({}), "two-racks", ["host0", "host1", "host2", "host3"]),

@@ -37,16 +37,16 @@ Floats SumOf(const std::vector<Floats>& inputs) {
 
 // What `work.rank` receives, by the definition of the collective; empty for nothing.
 Floats Output(const PeerWork& work, const std::vector<Floats>& inputs) {
-  const bool root = work.rank == 0;
+  const bool root = work.rank == work.root;
   switch (work.kind) {
     case kPeerAllReduce: return SumOf(inputs);
     case kPeerReduce: return root ? SumOf(inputs) : Floats();
-    case kPeerBroadcast: return root ? Floats() : inputs[0];
+    case kPeerBroadcast: return root ? Floats() : inputs[static_cast<size_t>(work.root)];
     case kPeerAllGather: return BlocksOf(inputs, 0, work.block);
     case kPeerReduceScatter: return Block(SumOf(inputs), work.rank, work.block);
     case kPeerAllToAll: return BlocksOf(inputs, work.rank, work.block);
     case kPeerGather: return root ? BlocksOf(inputs, 0, work.block) : Floats();
-    case kPeerScatter: return Block(inputs[0], work.rank, work.block);
+    case kPeerScatter: return Block(inputs[static_cast<size_t>(work.root)], work.rank, work.block);
     default: return inputs[static_cast<size_t>((work.rank + work.ranks - 1) % work.ranks)];
   }
 }
@@ -65,6 +65,7 @@ TEST(PeerWork, AcceptsWhatTheCollectiveGivesAndNothingElse) {
     for (const int ranks : {1, 2, 3, 8}) {
       for (int rank = 0; rank < ranks; ++rank) {
         PeerWork work{};
+        work.root = kind == kPeerBroadcast || kind == kPeerReduce ? ranks / 2 : 0;
         work.kind = static_cast<PeerKind>(kind);
         work.ranks = ranks;
         work.rank = rank;
@@ -97,9 +98,20 @@ TEST(PeerWork, LaysOutWholeElements) {
 }
 
 TEST(PeerWork, KnowsItsNames) {
-  EXPECT_EQ(PeerKindNamed("all_reduce"), kPeerAllReduce);
-  EXPECT_EQ(PeerKindNamed("sendrecv"), kPeerSendReceive);
-  EXPECT_EQ(PeerKindNamed("allreduce"), kPeerKinds);
+  PeerWork work{};
+  EXPECT_EQ(PeerSetKind(&work, "all_reduce"), 0);
+  EXPECT_EQ(work.kind, kPeerAllReduce);
+  EXPECT_FALSE(work.in_turns);
+  EXPECT_EQ(PeerSetKind(&work, "sendrecv"), 0);
+  EXPECT_EQ(work.kind, kPeerSendReceive);
+  EXPECT_EQ(PeerSetKind(&work, "reduce"), 0);
+  EXPECT_EQ(work.kind, kPeerReduce);
+  EXPECT_EQ(PeerSetKind(&work, "broadcast_turns"), 0);
+  EXPECT_EQ(work.kind, kPeerBroadcast);
+  EXPECT_TRUE(work.in_turns);
+  for (const char* name : {"allreduce", "", "_turns", "reduce_", "all_gather_turns"}) {
+    EXPECT_EQ(PeerSetKind(&work, name), -1) << name;
+  }
 }
 
 }  // namespace

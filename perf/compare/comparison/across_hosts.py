@@ -8,7 +8,7 @@ from comparison import (fabric_options, fabric_series as catalogue, fabric_table
                         machine, measurement, volumes)
 from comparison.laboratory import Laboratory, call
 from comparison.programs import Program, RunError
-from comparison.series import Places
+from comparison.series import IN_TURNS, Places
 
 PROGRAM = fabric_options.PROGRAM
 OURS = catalogue.OURS
@@ -59,7 +59,7 @@ class Planner:
         if collective not in self._seconds_per_byte:
             self._seconds_per_byte[collective] = 0
             if collective != "sendrecv":
-                plan = json.loads(call([*self._command, "--collective", collective]))
+                plan = self._plan(collective)
                 self._seconds_per_byte[collective] = plan["bound_seconds_per_byte"]
         unit = volumes.unit_bytes(collective, self._ranks, size)
         return self._seconds_per_byte[collective] * unit * 1e6 or None
@@ -70,16 +70,18 @@ class Planner:
         if collective == "sendrecv" or not unit:
             return None
         if (collective, unit) not in self._predicted_us:
-            plan = json.loads(call([*self._command, "--collective", collective, "--size", str(unit),
-                                    *self._costs]))
+            plan = self._plan(collective, "--size", str(unit), *self._costs)
             self._predicted_us[collective, unit] = plan["sizes"][0]["plans"][0]["seconds"] * 1e6
         return self._predicted_us[collective, unit]
+
+    def _plan(self, collective, *options):
+        name = IN_TURNS.get(collective, collective)
+        return json.loads(call([*self._command, "--collective", name, *options]))
 
     def carries_out(self, plan_file, collective):
         """Whether the plan of a file fits a collective."""
         try:
-            call([*self._command, "--collective", collective, "--policy", "fixed", "--plan-file",
-                  plan_file])
+            self._plan(collective, "--policy", "fixed", "--plan-file", plan_file)
         except RunError:
             return False
         return True

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 from comparison import goals, results
 from comparison.fabric_series import ADAPTIVE, BOUND, FIXED_RING, PREDICTED, STATIC_RING
+from comparison.series import IN_TURNS
 
 _MIB = 1 << 20
 PEER = "the best peer"
 # Predicted and measured times are to differ by no more than this factor.
 _PREDICTED_WITHIN = 1.2
+# Sizes below are judged by how long an operation takes.
+_LATENCY_ENDS = 64 << 10
 # Below this share of what its links state a fabric is as fast as the machine, not as its links.
 _SHAPED_SHARE = 0.8
 
@@ -55,6 +58,8 @@ def demands(fabric, cell):
     if hosts == 1:
         return []  # compare has the goals of one host
     shaped = is_shaped(cell)
+    if collective in IN_TURNS.values() and size < _LATENCY_ENDS:
+        return []  # how long one takes is what is demanded of: the same in turns
     wanted = [Demand(PEER, 1.3 if hosts == 2 and shaped is False and size >= _MIB else 1.0)]
     if shaped and PREDICTED in cell["times_us"]:
         wanted.append(Demand(PREDICTED, _PREDICTED_WITHIN))

@@ -6,6 +6,7 @@ import tomllib
 
 from comparison import options
 from comparison.fabric_series import COLLECTIVES, SERIES
+from comparison.series import IN_TURNS
 
 PROGRAM = "compare_fabric"
 _SIZES = [8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
@@ -64,9 +65,9 @@ def _add_what(parser):
                         help="how many ranks, at most 64 (one a host)")
     parser.add_argument("--name", help="the laboratory's; one of this name that is up is used, and "
                                        "stays (the fabric's)")
-    parser.add_argument("--collectives", "--collective", type=options.names_of(COLLECTIVES),
-                        default=["all_reduce"], metavar="LIST",
-                        help=f"{', '.join(COLLECTIVES)}, or all (all_reduce)")
+    parser.add_argument("--collectives", "--collective", default=["all_reduce"],
+                        type=options.names_of(COLLECTIVES, IN_TURNS), metavar="LIST",
+                        help=options.COLLECTIVES_HELP)
     parser.add_argument("--sizes", type=options.list_of(options.parse_size), default=_SIZES,
                         metavar="LIST",
                         help="bytes of a rank's larger buffer, as nccl-tests counts; K, M, G "

@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 
-from comparison.series import COLLECTIVES, SERIES
+from comparison.series import COLLECTIVES, IN_TURNS, SERIES
 
 _KIB, _MIB = 1 << 10, 1 << 20
 TABLES = {"latency": [8 << shift for shift in range(11)],             # 8 B to 8 KiB
@@ -61,9 +61,16 @@ def list_of(parse):
     return parse_list
 
 
-def names_of(known):
+COLLECTIVES_HELP = (f"{', '.join(COLLECTIVES)}, or all of these; {', '.join(IN_TURNS)}: the root "
+                    "is each rank in turn, so that what is timed is how long one takes and not how "
+                    "many go at a time (all_reduce)")
+
+
+def names_of(all_of_them, others=()):
+    known = [*all_of_them, *others]
+
     def parse(text):
-        names = list(known) if text == "all" else text.split(",")
+        names = list(all_of_them) if text == "all" else text.split(",")
         for name in names:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"'{name}' is not one of {', '.join(known)}, all")
@@ -89,8 +96,8 @@ def rank_count(text):
 
 
 def _add_what(parser):
-    parser.add_argument("--collectives", type=names_of(COLLECTIVES), default=["all_reduce"],
-                        metavar="LIST", help=f"{', '.join(COLLECTIVES)}, or all (all_reduce)")
+    parser.add_argument("--collectives", type=names_of(COLLECTIVES, IN_TURNS),
+                        default=["all_reduce"], metavar="LIST", help=COLLECTIVES_HELP)
     parser.add_argument("--ranks", type=list_of(rank_count), default=[2], metavar="LIST",
                         help="numbers of processes, 1 to 64 (2)")
     parser.add_argument("--tables", type=names_of(TABLES), default=list(TABLES), metavar="LIST",

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 COLLECTIVES = ["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "alltoall",
                "gather", "scatter", "sendrecv"]
+# With each rank as the root in turn: perf/compare/peer_work.h.
+IN_TURNS = {"broadcast_turns": "broadcast", "reduce_turns": "reduce"}
 OURS = ["registered", "heap"]
 PEERS = ["openmpi", "mpich", "ucc", "gloo"]
 BOUND = "bound"

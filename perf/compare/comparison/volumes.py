@@ -1,6 +1,8 @@
 """What a collective moves. Sizes are nccl-tests': bytes of a rank's larger buffer. `host_of_rank`
 has the host of each rank."""
 
+from comparison.series import IN_TURNS
+
 _ELEMENT = 4  # bytes: float32, as in perf/compare/peer_work.h
 # Their larger buffer has a block for each rank.
 _IN_BLOCKS = {"all_gather", "reduce_scatter", "alltoall", "gather", "scatter"}
@@ -20,7 +22,8 @@ def bus_factor(collective, ranks):
 
 
 def least_traffic(collective, host_of_rank, size):
-    """Bytes that enter hosts at least, all together, whatever the algorithm. Root is rank 0."""
+    """Bytes that enter hosts at least, all together, whatever the algorithm. Root is rank 0, or any
+    in turn: of the two that have turns it does not depend on that."""
     ranks = len(host_of_rank)
     hosts = {host: host_of_rank.count(host) for host in host_of_rank}
     if len(hosts) == 1:
@@ -36,5 +39,5 @@ def least_traffic(collective, host_of_rank, size):
         "gather": ranks - at_root,
         "scatter": ranks - at_root,
         "sendrecv": sum(host_of_rank[rank] != host_of_rank[rank - 1] for rank in range(ranks)),
-    }[collective]
+    }[IN_TURNS.get(collective, collective)]
     return units * unit_bytes(collective, ranks, size)
