@@ -41,7 +41,7 @@ bool Communicator::Prepare(MatchedOperation* operation) {
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
   if (!operation->verdict.ok() || descriptor.count == 0) return true;
   if (!CheckAgreement(*operation).ok()) return true;
-  Result<HostPlan*> plan = span_->PlanFor(descriptor);
+  Result<HostPlan*> plan = span_->plans().PlanFor(descriptor);
   if (!plan.ok()) {
     operation->verdict = plan.status();
     return true;
@@ -103,7 +103,7 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
   }
   if (ended.ok()) {
     const uint64_t took = MonotonicNanoseconds() - operation->started_ns;
-    span_->CountOperation(descriptor, static_cast<double>(took) * 1e-9);
+    span_->plans().CountOperation(descriptor, static_cast<double>(took) * 1e-9);
     const Status outcome = Judge(*operation, end);
     const bool waits = HasRoot(descriptor.collective) && !span_->MayEnd();
     if (waits && outcome.ok() && state_ == State::kReady) return EndHere(operation);
@@ -260,11 +260,11 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
       return span_->OnBegun(host, *begun);
     }
     if (const auto* question = std::get_if<AskPlanMessage>(&message)) {
-      return span_->OnAskPlan(peer, *question);
+      return span_->plans().OnAskPlan(peer, *question);
     }
   }
   if (!from_home) return;
-  if (const auto* plan = std::get_if<PlanMessage>(&message)) return span_->OnPlan(*plan);
+  if (const auto* plan = std::get_if<PlanMessage>(&message)) return span_->plans().OnPlan(*plan);
   if (const auto* asked = std::get_if<AskProgressMessage>(&message)) {
     return TellProgress(asked->sequence);
   }

@@ -115,8 +115,8 @@ json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& n
     entry["measured"]["bytes"] = mean_bytes;
     entry["measured"]["seconds"] = record.seconds / static_cast<double>(record.operations);
   }
-  if (span.plan_desk() == nullptr) return entry;
-  const auto planner = span.plan_desk()->PlannerFor(collective, plan.root);
+  if (span.plans().desk() == nullptr) return entry;
+  const auto planner = span.plans().desk()->PlannerFor(collective, plan.root);
   if (planner != nullptr) AddCandidates(*planner, class_bytes, mean_bytes, names, &entry);
   return entry;
 }
@@ -150,7 +150,7 @@ Result<std::string> ExplainCommunicator(Engine& engine, uid_t reader, const std:
     report["hosts"] = DescribeHosts(*span, names);
     report["home"] = span->is_home();
     report["plans"] = json::array();
-    for (const PlanRecord& record : span->Plans()) {
+    for (const PlanRecord& record : span->plans().Records()) {
       report["plans"].push_back(DescribePlan(*span, record, names));
     }
     if (span->is_home()) report["policy"] = engine.config().plans.policy;

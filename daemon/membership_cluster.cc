@@ -273,7 +273,7 @@ void Membership::OnFabric(const FabricMessage& fabric) {
   for (const auto& communicator : communicators_) {
     Span* const span = communicator->span();
     if (span != nullptr && span->roster().fabric == fabric.fabric) {
-      span->OnFabric(added.status());
+      span->plans().OnFabric(added.status());
     }
   }
 }

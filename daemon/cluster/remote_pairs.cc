@@ -34,7 +34,8 @@ void RemotePairs::Post(PostedOperation* part) {
   part->pair_number = line.posted++;
   Transfer& transfer = line.transfers[part->pair_number];
   transfer.part = part;
-  const Result<HostPlan*> plan = span_->PairPlanFor(peer, Sends(*part));  // begins to reach it
+  const Result<HostPlan*> plan =
+      span_->plans().PairPlanFor(peer, Sends(*part));  // begins to reach it
   if (!plan.ok()) transfer.failure = plan.status();
   const bool never = communicator_->HasLeft(peer) && !transfer.offered;
   if (never) {
@@ -110,7 +111,8 @@ void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
     return Advance(pair, number);
   }
   const bool sends = Sends(*transfer.part);
-  const Result<HostPlan*> plan = span_->PairPlanFor(sends ? pair.second : pair.first, sends);
+  const Result<HostPlan*> plan =
+      span_->plans().PairPlanFor(sends ? pair.second : pair.first, sends);
   if (!plan.ok()) return Finish(pair, number, plan.status());
   transfer.needs_plan = *plan == nullptr;
   if (transfer.needs_plan) return;

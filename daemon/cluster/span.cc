@@ -14,11 +14,6 @@ namespace {
 /// The transport remembers as many operations that were cancelled.
 constexpr uint64_t kMostDropped = 4096;
 
-/// For tenants, who are to learn nothing of the fabric that plans are made on.
-Status NoPlan() {
-  return InternalError("no plan could be made for this operation; the provider's log says why");
-}
-
 // SplitMix64 (Steele, Lea, Flood, 2014), one step: names of operations are spread over all numbers,
 // so that those of different communicators meet once in some billion years.
 uint64_t Mix(uint64_t value) {
@@ -31,215 +26,22 @@ uint64_t Mix(uint64_t value) {
 }  // namespace
 
 Span::Span(Engine* engine, Communicator* communicator, Roster roster)
-    : engine_(engine), communicator_(communicator), roster_(std::move(roster)) {
+    : engine_(engine),
+      communicator_(communicator),
+      roster_(std::move(roster)),
+      plans_(engine, communicator, this) {
   if (!is_home()) return;
   agreement_ =
       std::make_unique<Agreement>(roster_.hosts(), [this](int host) { return HasLeft(host); });
   consent_ = std::make_unique<Consent>(roster_.hosts());
-  plan_desk_ = std::make_unique<PlanDesk>(
-      engine_->config(), engine_->fabrics().Find(roster_.fabric)->model, FabricHostOfRank(),
-      &engine_->background(),
-      [engine](std::function<void()> call) { engine->Post(std::move(call)); });
 }
 
 Span::~Span() {
   engine_->DropWaiting(counted_cases_ + (untold_counted_ ? 1 : 0));
 }
 
-// ---------------------------------------------------------------------------------------------
-// Plans
-
 const KnownFabric* Span::fabric() const {
   return engine_->fabrics().Find(roster_.fabric);
-}
-
-std::vector<int> Span::FabricHostOfRank() const {
-  std::vector<int> hosts;
-  for (const int host : roster_.host_of_rank) {
-    hosts.push_back(roster_.fabric_hosts[static_cast<size_t>(host)]);
-  }
-  return hosts;
-}
-
-int Span::HostOfFabricHost(int fabric_host) const {
-  const auto found =
-      std::find(roster_.fabric_hosts.begin(), roster_.fabric_hosts.end(), fabric_host);
-  return static_cast<int>(found - roster_.fabric_hosts.begin());
-}
-
-Result<HostPlan*> Span::PlanFor(const OperationDescriptor& descriptor) {
-  const int root = HasRoot(descriptor.collective) ? descriptor.root : -1;
-  const int size_class = SizeClassOf(descriptor.count * DataTypeSize(descriptor.type));
-  const PlanKey key(static_cast<int>(descriptor.collective), root, size_class);
-  const auto [found, first] = plans_.try_emplace(key);
-  const PlanEntry& entry = found->second;
-  if (!entry.failure.ok()) return entry.failure;
-  if (!first) return entry.plan.get();
-  const AskPlanMessage question{roster_.key, std::get<0>(key), root, size_class};
-  TellHome(question);
-  return entry.plan.get();
-}
-
-void Span::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
-  if (question.root >= communicator_->ranks()) {
-    return engine_->cluster()->transport().Disconnect(peer, "a plan for a root that is no rank");
-  }
-  plan_desk_->Ask(question, [this, peer](const PlanMessage& plan) {
-    if (peer == 0) return OnPlan(plan);
-    engine_->cluster()->Send(peer, plan);
-  });
-}
-
-void Span::OnPlan(const PlanMessage& plan) {
-  const PlanKey key(plan.collective, plan.root, plan.size_class);
-  const auto found = plans_.find(key);
-  if (found == plans_.end() || found->second.plan != nullptr) return;  // nobody asked
-  found->second.record.plan = plan;
-  if (!plan.why.empty()) {
-    return FailPlan(key, Status(Code::kInternalError, plan.why));
-  }
-  if (fabric() != nullptr) return MakeInBackground(key);
-  await_fabric_.insert(key);
-  engine_->cluster()->Send(roster_.home, AskFabricMessage{roster_.fabric});
-}
-
-void Span::OnFabric(const Status& status) {
-  const std::set<PlanKey> waiting = std::exchange(await_fabric_, {});
-  const bool pairs_wait = !std::exchange(pairs_await_fabric_, {}).empty();
-  for (const PlanKey& key : waiting) {
-    if (status.ok()) {
-      MakeInBackground(key);
-    } else {
-      FailPlan(key, status);
-    }
-  }
-  if (!pairs_wait) return;
-  if (!status.ok()) return BreakSoon(NoPlan());
-  communicator_->OnPlanReady();
-}
-
-// Whether the home has placed the hosts where there are some.
-Status Span::CheckFabric() const {
-  for (const int host : roster_.fabric_hosts) {
-    if (host < fabric()->model->hosts()) continue;
-    return InternalError("a host is number {} of a fabric of {}", host, fabric()->model->hosts());
-  }
-  return Status::Ok();
-}
-
-void Span::FailPlan(const PlanKey& key, const Status& why) {
-  Log(LogLevel::kError, kLogTuning, "communicator {} '{}': no plan for {}: {}", communicator_->id(),
-      communicator_->name(), CollectiveName(static_cast<Collective>(std::get<0>(key))),
-      why.message());
-  plans_.at(key).failure = NoPlan();
-  communicator_->OnPlanReady();
-}
-
-void Span::BreakSoon(const Status& why) {
-  engine_->Post([engine = engine_, id = communicator_->id(), why] {
-    if (Communicator* const found = engine->membership().FindById(id)) found->Break(why);
-  });
-}
-
-void Span::MakeInBackground(const PlanKey& key) {
-  if (const Status good = CheckFabric(); !good.ok()) return FailPlan(key, good);
-  const PlanMessage& plan = plans_.at(key).record.plan;
-  Problem problem{.collective = static_cast<Collective>(plan.collective),
-                  .host_of_rank = FabricHostOfRank(),
-                  .root = plan.root,
-                  .in_place = true};
-  const int host = roster_.fabric_hosts[static_cast<size_t>(roster_.self)];
-  engine_->background().Post([engine = engine_, id = communicator_->id(), key, plan, host,
-                              model = fabric()->model, problem = std::move(problem)] {
-    auto part = std::make_shared<Result<HostPart>>(MakeHostPart(*model, problem, host, plan));
-    engine->Post([engine, id, key, part] {
-      Communicator* const communicator = engine->membership().FindById(id);
-      if (communicator == nullptr) return;
-      Span* const span = communicator->span();
-      if (!part->ok()) return span->FailPlan(key, part->status());
-      span->Finish(std::move(**part), [span, key](Result<std::unique_ptr<HostPlan>> made) {
-        PlanEntry& entry = span->plans_.at(key);
-        if (made.ok()) {
-          entry.plan = std::move(*made);
-        } else {
-          entry.failure = made.status();
-        }
-        span->communicator_->OnPlanReady();
-      });
-    });
-  });
-}
-
-Result<HostPlan*> Span::PairPlanFor(int rank, bool sends) {
-  const int host = roster_.host_of_rank[static_cast<size_t>(rank)];
-  const std::pair key(host, sends);
-  if (fabric() == nullptr) {
-    if (pairs_await_fabric_.empty()) {
-      engine_->cluster()->Send(roster_.home, AskFabricMessage{roster_.fabric});
-    }
-    pairs_await_fabric_.insert(key);
-    return static_cast<HostPlan*>(nullptr);
-  }
-  const auto [found, first] = pairs_.try_emplace(key);
-  if (!found->second.failure.ok()) return found->second.failure;
-  if (!first) return found->second.plan.get();
-  if (const Status good = CheckFabric(); !good.ok()) {
-    Log(LogLevel::kError, kLogTuning, "communicator {}: {}", communicator_->id(), good.message());
-    found->second.failure = NoPlan();
-    BreakSoon(NoPlan());  // the other side waits
-    return NoPlan();
-  }
-  HostPart part =
-      MakePairPart(*fabric()->model, roster_.fabric_hosts[static_cast<size_t>(roster_.self)],
-                   roster_.fabric_hosts[static_cast<size_t>(host)], sends);
-  // Not from within this call: who asks is not ready to be told.
-  auto shared = std::make_shared<HostPart>(std::move(part));
-  engine_->Post([engine = engine_, id = communicator_->id(), key, shared] {
-    Communicator* const communicator = engine->membership().FindById(id);
-    if (communicator == nullptr) return;
-    Span* const span = communicator->span();
-    span->Finish(std::move(*shared), [span, key](Result<std::unique_ptr<HostPlan>> made) {
-      PairEntry& entry = span->pairs_.at(key);
-      if (made.ok()) {
-        entry.plan = std::move(*made);
-      } else {
-        entry.failure = made.status();
-      }
-      span->communicator_->OnPlanReady();
-    });
-  });
-  return static_cast<HostPlan*>(nullptr);
-}
-
-// Reaches the daemons that a plan exchanges messages with.
-void Span::Finish(HostPart part, std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
-  struct Reaching {
-    HostPart part;
-    std::function<void(Result<std::unique_ptr<HostPlan>>)> done;
-    size_t missing = 0;
-    Status failure;
-  };
-  auto reaching = std::make_shared<Reaching>();
-  reaching->part = std::move(part);
-  reaching->done = std::move(done);
-  const std::vector<int> peers = reaching->part.peers;
-  reaching->missing = peers.size() + 1;
-  const auto one_less = [this, reaching](const Status& status) {
-    if (!status.ok()) reaching->failure = status;
-    if (--reaching->missing > 0) return;
-    if (!reaching->failure.ok()) return reaching->done(reaching->failure);
-    const KnownFabric& known = *fabric();
-    std::vector<transport::PeerId> by_fabric_host(static_cast<size_t>(known.model->hosts()), 0);
-    for (int host = 0; host < roster_.hosts(); ++host) {
-      const auto fabric_host = static_cast<size_t>(roster_.fabric_hosts[static_cast<size_t>(host)]);
-      by_fabric_host[fabric_host] = roster_.peers[static_cast<size_t>(host)];
-    }
-    const bool own_rails = engine_->own_fabric() == roster_.fabric;
-    reaching->done(std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host),
-                                              own_rails, engine_->cluster(), &engine_->executor()));
-  };
-  for (const int peer : peers) ReachHost(HostOfFabricHost(peer), one_less);
-  one_less(Status::Ok());
 }
 
 void Span::ReachHost(int host, std::function<void(const Status&)> done) {
@@ -260,26 +62,6 @@ void Span::ReachHost(int host, std::function<void(const Status&)> done) {
         communicator->Break(why);
         done(why);
       });
-}
-
-void Span::CountOperation(const OperationDescriptor& descriptor, double seconds) {
-  const int root = HasRoot(descriptor.collective) ? descriptor.root : -1;
-  const uint64_t bytes = descriptor.count * DataTypeSize(descriptor.type);
-  const auto found =
-      plans_.find({static_cast<int>(descriptor.collective), root, SizeClassOf(bytes)});
-  if (found == plans_.end()) return;
-  PlanRecord& record = found->second.record;
-  ++record.operations;
-  record.seconds += seconds;
-  record.bytes += bytes;
-}
-
-std::vector<PlanRecord> Span::Plans() const {
-  std::vector<PlanRecord> records;
-  for (const auto& [key, entry] : plans_) {
-    if (entry.plan != nullptr) records.push_back(entry.record);
-  }
-  return records;
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -2,35 +2,22 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "daemon/cluster/agreement.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/consent.h"
 #include "daemon/cluster/fabrics.h"
-#include "daemon/cluster/host_plan.h"
 #include "daemon/cluster/messages.h"
-#include "daemon/cluster/plan_desk.h"
+#include "daemon/cluster/plans.h"
 #include "daemon/cluster/roster.h"
-#include "src/ipc/session_segment.h"
 
 namespace harmonaize::daemon {
 
 class Communicator;
 class Engine;
-
-/// What was planned for one collective and size class, and how it went since.
-struct PlanRecord {
-  PlanMessage plan;
-  uint64_t operations = 0;  ///< Done by it.
-  double seconds = 0;       ///< Of those, together.
-  uint64_t bytes = 0;       ///< Of their units, together.
-};
 
 /// What a communicator that spans hosts needs beyond one that does not: who is where, the plans,
 /// and the ways to its home and to other hosts. For the engine's thread.
@@ -42,22 +29,10 @@ class Span {
   const Roster& roster() const { return roster_; }
   bool is_home() const { return roster_.home == 0; }
 
-  // Plans.
-
-  /// How a collective is carried out here; nullptr while that is being found out, and then
-  /// Communicator::OnPlanReady follows. Error: there is no plan.
-  Result<HostPlan*> PlanFor(const OperationDescriptor& descriptor);
-  /// The same for a send to a rank of another host, or a receive from it.
-  Result<HostPlan*> PairPlanFor(int rank, bool sends);
-  /// A collective that PlanFor was asked for is done.
-  void CountOperation(const OperationDescriptor& descriptor, double seconds);
-  std::vector<PlanRecord> Plans() const;
-  /// At the home: what was chosen from; elsewhere nullptr.
-  const PlanDesk* plan_desk() const { return plan_desk_.get(); }
+  Plans& plans() { return plans_; }
+  const Plans& plans() const { return plans_; }
   /// nullptr until it has come from the home.
   const KnownFabric* fabric() const;
-  /// The fabric has come, or will not.
-  void OnFabric(const Status& status);
 
   // The names of its operations' messages, alike at all hosts and no other's.
 
@@ -79,6 +54,8 @@ class Span {
   void TellHosts(const ClusterMessage& message, int except = -1);
   /// To the daemon of a rank.
   void TellHostOf(int rank, const ClusterMessage& message);
+  /// Sees to a link with the daemon of a host; `done` may be called at once.
+  void ReachHost(int host, std::function<void(const Status&)> done);
   /// To all daemons that were reached.
   void TellReached(const ClusterMessage& message);
   /// At the home: takes in what a host says of a collective.
@@ -97,10 +74,6 @@ class Span {
   void OnBegun(int host, const BegunMessage& message);
   /// At the home: what is late.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
-  /// At the home.
-  void OnAskPlan(transport::PeerId peer, const AskPlanMessage& question);
-  void OnPlan(const PlanMessage& plan);
-
   /// Collectives from there on end without a verdict, at all hosts.
   void EndFrom(uint64_t sequence);
   /// Learns that a rank's daemon is this peer. False: it is another.
@@ -113,39 +86,16 @@ class Span {
                               uint64_t first, uint64_t begun);
 
  private:
-  using PlanKey = std::tuple<int, int, int>;  // collective, root, size class
-  struct PlanEntry {
-    PlanRecord record;
-    std::unique_ptr<HostPlan> plan;
-    Status failure;
-  };
-  struct PairEntry {
-    std::unique_ptr<HostPlan> plan;
-    Status failure;
-  };
-
-  void MakeInBackground(const PlanKey& key);
-  void Finish(HostPart part, std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
-  void ReachHost(int host, std::function<void(const Status&)> done);
-  int HostOfFabricHost(int fabric_host) const;
-  std::vector<int> FabricHostOfRank() const;
   bool HasLeft(int host) const;
   void ActOn(uint64_t sequence, const Agreement::Outcome& outcome);
   void LookAgain();
   void CountOpenCases();
   void CountUntold();
-  Status CheckFabric() const;
-  void FailPlan(const PlanKey& key, const Status& why);
-  void BreakSoon(const Status& why);
 
   Engine* const engine_;
   Communicator* const communicator_;
   Roster roster_;
-  std::map<PlanKey, PlanEntry> plans_;
-  std::set<PlanKey> await_fabric_;
-  std::map<std::pair<int, bool>, PairEntry> pairs_;  // by host, sends
-  std::set<std::pair<int, bool>> pairs_await_fabric_;
-  std::unique_ptr<PlanDesk> plan_desk_;
+  Plans plans_;
   std::unique_ptr<Agreement> agreement_;
   std::unique_ptr<Consent> consent_;
   AwaitedConsent awaited_consent_;

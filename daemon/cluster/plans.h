@@ -1,0 +1,87 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/fabrics.h"
+#include "daemon/cluster/host_plan.h"
+#include "daemon/cluster/messages.h"
+#include "daemon/cluster/plan_desk.h"
+#include "src/ipc/session_segment.h"
+
+namespace harmonaize::daemon {
+
+class Communicator;
+class Engine;
+class Span;
+
+/// What was planned for one collective and size class, and how it went since.
+struct PlanRecord {
+  PlanMessage plan;
+  uint64_t operations = 0;  ///< Done by it.
+  double seconds = 0;       ///< Of those, together.
+  uint64_t bytes = 0;       ///< Of their units, together.
+};
+
+/// How the operations of a communicator that spans hosts are carried out at this one: asks the
+/// home, makes this host's part, and reaches the daemons that it exchanges messages with. For the
+/// engine's thread.
+class Plans {
+ public:
+  /// Part of `span`, which is being made.
+  Plans(Engine* engine, Communicator* communicator, Span* span);
+
+  /// How a collective is carried out here; nullptr while that is being found out, and then
+  /// Communicator::OnPlanReady follows. Error: there is no plan.
+  Result<HostPlan*> PlanFor(const OperationDescriptor& descriptor);
+  /// The same for a send to a rank of another host, or a receive from it.
+  Result<HostPlan*> PairPlanFor(int rank, bool sends);
+  /// A collective that PlanFor was asked for is done.
+  void CountOperation(const OperationDescriptor& descriptor, double seconds);
+  std::vector<PlanRecord> Records() const;
+  /// At the home: what was chosen from; elsewhere nullptr.
+  const PlanDesk* desk() const { return desk_.get(); }
+
+  /// At the home.
+  void OnAskPlan(transport::PeerId peer, const AskPlanMessage& question);
+  void OnPlan(const PlanMessage& plan);
+  /// The fabric has come, or will not.
+  void OnFabric(const Status& status);
+
+ private:
+  using PlanKey = std::tuple<int, int, int>;  // collective, root, size class
+  struct PlanEntry {
+    PlanRecord record;
+    std::unique_ptr<HostPlan> plan;
+    Status failure;
+  };
+  struct PairEntry {
+    std::unique_ptr<HostPlan> plan;
+    Status failure;
+  };
+  static PlanKey KeyOf(const OperationDescriptor& descriptor);
+
+  void MakeInBackground(const PlanKey& key);
+  void Finish(HostPart part, std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
+  int HostOfFabricHost(int fabric_host) const;
+  std::vector<int> FabricHostOfRank() const;
+  Status CheckFabric() const;
+  void FailPlan(const PlanKey& key, const Status& why);
+  void BreakSoon(const Status& why);
+
+  Engine* const engine_;
+  Communicator* const communicator_;
+  Span* const span_;
+  std::map<PlanKey, PlanEntry> plans_;
+  std::set<PlanKey> await_fabric_;
+  std::map<std::pair<int, bool>, PairEntry> pairs_;  // by host, sends
+  std::set<std::pair<int, bool>> pairs_await_fabric_;
+  std::unique_ptr<PlanDesk> desk_;
+};
+
+}  // namespace harmonaize::daemon
