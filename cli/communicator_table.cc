@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <ctime>
 #include <vector>
 
 #include "cli/human_units.h"
@@ -106,7 +108,52 @@ void PrintCandidates(const Json& plan, std::string* text) {
   table.Print(text);
 }
 
+std::string ClockAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  if (!value.is_number()) return kUnknown;
+  const auto seconds = static_cast<std::time_t>(value.get<double>());
+  std::tm local{};
+  char text[32];
+  if (localtime_r(&seconds, &local) == nullptr) return kUnknown;
+  return {text, std::strftime(text, sizeof(text), "%F %T", &local)};
+}
+
+std::string OutcomeText(const Json& change) {
+  std::string text = TextAt(change, "outcome");
+  if (At(change, "from").is_number()) text += " from #" + TextAt(change, "from");
+  if (At(change, "called_off").is_string()) text += ": " + TextAt(change, "called_off");
+  return text;
+}
+
 }  // namespace
+
+Result<std::string> PlanHistoryTable(std::string_view document) {
+  const Result<Json> json = ParseDocument(document);
+  if (!json.ok()) return json.status();
+  std::string text;
+  PrintHead(*json, &text);
+  if (ListAt(*json, "hosts").empty()) return text;
+  if (At(*json, "home") != true) {
+    return text + "The daemon of another host chooses its plans, and has their history.\n";
+  }
+  const Json& history = ListAt(*json, "history");
+  if (history.empty()) return text + "Its plans have not changed.\n";
+  for (const Json& change : history) {
+    text +=
+        fmt::format("\n{}  {}\n{}, {} after it was proposed\n", ClockAt(change, "unix_seconds"),
+                    TextAt(change, "reason"), OutcomeText(change), TimeAt(change, "took_seconds"));
+    TextTable table({"collective", "about", "", "plan", "predicted"}, 4);
+    const Json& before = ListAt(change, "before");
+    const Json& after = ListAt(change, "after");
+    for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+      table.Add({TextAt(before[i], "collective"), BytesAt(before[i], "bytes"), "before",
+                 PlanText(before[i]), TimeAt(before[i], "predicted_seconds")});
+      table.Add({"", "", "after", PlanText(after[i]), TimeAt(after[i], "predicted_seconds")});
+    }
+    table.Print(&text);
+  }
+  return text;
+}
 
 Result<std::string> CommunicatorTable(std::string_view document) {
   const Result<Json> json = ParseDocument(document);

@@ -14,11 +14,16 @@ namespace harmonaize {
 ///      "plans": [{"collective", "root", "bytes", PLAN, "bound_seconds",
 ///                 "measured": {"operations", "bytes", "seconds", "predicted_seconds",
 ///                              "bound_seconds"},
-///                 "candidates": [PLAN], "considered", "not_considered": [{"what", "why"}]}]}
+///                 "candidates": [PLAN], "considered", "not_considered": [{"what", "why"}]}],
+///      "history": [{"unix_seconds", "reason", "outcome", "from", "called_off", "took_seconds",
+///                   "before": [PLAN], "after": [PLAN]}]}
 ///     PLAN: "algorithm", "order", "hosts", "groups", "pieces", "paths", "predicted_seconds"
 ///
 /// Without "hosts" all ranks share one. What is missing is shown as "-". kRemoteError when it is no
 /// JSON object.
 Result<std::string> CommunicatorTable(std::string_view document);
+
+/// How its plans have changed, from the same document.
+Result<std::string> PlanHistoryTable(std::string_view document);
 
 }  // namespace harmonaize

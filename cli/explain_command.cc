@@ -33,13 +33,15 @@ With COMM, the number or name of a communicator in 'harmonaize status', it tells
 of that one are carried out between its hosts: for each collective and size met so far the plan that
 was chosen, the time that was predicted, how near that is to the least that the network's narrowest
 cut allows (the bound), and what was measured since; at the daemon where the communicator was formed
-also what the plan was chosen from.
+also what the plan was chosen from. Plans change while a job goes on; with --history that daemon
+tells which did, from which operation on, and for what reason.
 
 Exit status: 0 when a daemon answered; 1 when none did, or it refused; 2 for wrong options.
 
 Examples:
   harmonaize explain
   harmonaize explain 3
+  harmonaize explain 3 --history
   harmonaize explain --ranks 8 --collective all_reduce
   harmonaize explain --json | jq '.collectives[] | {name, limit: .heap.limit_bytes}')";
 
@@ -48,6 +50,7 @@ struct ExplainOptions {
   std::string communicator;
   std::string collective;
   int ranks = 2;
+  bool history = false;
   bool json = false;
 };
 
@@ -55,7 +58,8 @@ Result<std::string> ExplainCommunicator(const ExplainOptions& options) {
   const Result<std::string> document =
       FetchCommunicatorExplanation(options.socket, options.communicator);
   if (!document.ok()) return document;
-  return options.json ? IndentJson(*document) : CommunicatorTable(*document);
+  if (options.json) return IndentJson(*document);
+  return options.history ? PlanHistoryTable(*document) : CommunicatorTable(*document);
 }
 
 Result<std::string> Explain(const ExplainOptions& options) {
@@ -90,6 +94,10 @@ void AddExplainCommand(CLI::App& app, CommandLine& command_line) {
   explain->add_option("--ranks", options->ranks, "Ranks of the communicator (default: 2)")
       ->check(CLI::PositiveNumber)
       ->excludes(communicator);
+  explain
+      ->add_flag("--history", options->history,
+                 "How the plans of COMM have changed, when, and why; at the daemon that formed it")
+      ->needs(communicator);
   explain->add_flag("--json", options->json, "Print what the daemon says as JSON");
   AddSocketOption(explain, &options->socket);
   explain->callback(

@@ -90,7 +90,10 @@ void Communicator::Leave(int rank) {
     }
   }
   members_[place] = nullptr;
-  if (span_ != nullptr) span_->TellBegun();
+  if (span_ != nullptr) {
+    span_->TellBegun();
+    span_->plans().switching().OnRankLeft();
+  }
   if (inline_segment_ != nullptr) inline_segment_->Close();
   if (span_ != nullptr) span_->TellLeft(LeftMessage{span_->roster().key, rank, after});
 }

@@ -259,12 +259,21 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
     if (const auto* begun = std::get_if<BegunMessage>(&message)) {
       return span_->OnBegun(host, *begun);
     }
+    if (const auto* promise = std::get_if<PromiseMessage>(&message)) {
+      return span_->plans().switching().OnPromise(host, *promise);
+    }
     if (const auto* question = std::get_if<AskPlanMessage>(&message)) {
       return span_->plans().OnAskPlan(peer, *question);
     }
   }
   if (!from_home) return;
   if (const auto* plan = std::get_if<PlanMessage>(&message)) return span_->plans().OnPlan(*plan);
+  if (const auto* proposal = std::get_if<ProposeMessage>(&message)) {
+    return span_->plans().switching().OnPropose(*proposal);
+  }
+  if (const auto* settlement = std::get_if<SettleMessage>(&message)) {
+    return span_->plans().switching().OnSettle(*settlement);
+  }
   if (const auto* asked = std::get_if<AskProgressMessage>(&message)) {
     return TellProgress(asked->sequence);
   }
@@ -335,6 +344,7 @@ void Communicator::DropClosed() {
 void Communicator::OnRankLeft(int rank, uint64_t sequence) {
   if (rank < 0 || rank >= ranks() || !IsRemote(rank) || HasLeft(rank)) return;
   left_after_[static_cast<size_t>(rank)] = sequence;
+  span_->plans().switching().OnRankLeft();
   engine_->membership().OnRankLeft(*this, rank);
   if (state_ != State::kReady) return;
   const Status why = RemoteError("rank {} has left the communicator", rank);

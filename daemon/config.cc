@@ -46,6 +46,7 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Choice("plans.policy", {"adaptive", "static-ring", "fixed"}, &config->plans.policy);
   reader.String("plans.file", &config->plans.file);
   reader.Boolean("plans.reproducible", &config->plans.reproducible);
+  reader.Integer("plans.switch_every_ms", 0, 3'600'000, &config->plans.switch_every_ms);
   reader.Number("costs.message_us", 0, 1e9, &config->costs.message_us);
   reader.Number("costs.handling_us", 0, 1e9, &config->costs.handling_us);
   reader.Number("costs.memory_gbps", 1e-3, 1e9, &config->costs.memory_gbps);
@@ -114,6 +115,7 @@ dead_after_seconds = {}         # silence after which a daemon is taken for dead
 policy = "{}"             # adaptive, static-ring (the given order, as NCCL does), fixed
 file = "{}"                     # the plan, for fixed (docs/planning.md)
 reproducible = {}               # only plans that reduce in the order of the ranks
+switch_every_ms = {}            # for tests: change to another plan so often; 0: never
 
 [costs]                         # of messages between hosts, for predictions
 message_us = {}                 # from a send that could start to a receive that is done
@@ -142,11 +144,12 @@ level = "{}"                    # error, warning, info, debug, trace
       config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
       config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
       config.cluster.host, config.cluster.dead_after_seconds, config.plans.policy,
-      config.plans.file, config.plans.reproducible, config.costs.message_us,
-      config.costs.handling_us, config.costs.memory_gbps, config.costs.shared_processors,
-      config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
-      config.quota.sessions, config.quota.communicators, config.quota.regions,
-      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level);
+      config.plans.file, config.plans.reproducible, config.plans.switch_every_ms,
+      config.costs.message_us, config.costs.handling_us, config.costs.memory_gbps,
+      config.costs.shared_processors, config.costs.bucket_ms, config.late_after_seconds,
+      config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,
+      config.quota.regions, config.quota.region_bytes, config.quota.outstanding_operations,
+      config.log_level);
 }
 
 }  // namespace harmonaize::daemon

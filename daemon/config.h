@@ -54,6 +54,9 @@ struct PlansConfig {
   std::string policy = "adaptive";  ///< A PlanPolicyName.
   std::string file;                 ///< For "fixed": plan_file.h.
   bool reproducible = false;
+  /// For tests: so often, in milliseconds, the plans in use give way to others that were
+  /// considered, whatever they are predicted to take. 0: never.
+  int64_t switch_every_ms = 0;
 };
 
 /// The provider's configuration of one daemon; every value has a default that works.

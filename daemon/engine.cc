@@ -388,7 +388,10 @@ void Engine::TickIfDue() {
   const uint64_t now = MonotonicNanoseconds();
   if (now < next_tick_ns_) return;
   // Often enough that a report is at most half as late again as the rank it is about.
-  const double interval = std::clamp(config_.late_after_seconds / 4, 0.005, 0.5);
+  double interval = std::clamp(config_.late_after_seconds / 4, 0.005, 0.5);
+  if (config_.plans.switch_every_ms > 0) {
+    interval = std::min(interval, static_cast<double>(config_.plans.switch_every_ms) * 1e-3);
+  }
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
   if (waiting_ > 0 || !network_operations_.empty()) membership_.Tick(now);
   if (executing_ > 0) executor_->ReplaceStuckWorkers(kStuckNanoseconds);

@@ -90,26 +90,30 @@ void AddCandidates(const Planner& planner, uint64_t class_bytes, uint64_t mean_b
   measured["bound_seconds"] = planner.bound_seconds_per_byte() * static_cast<double>(mean_bytes);
 }
 
+json DescribeMessage(const PlanMessage& plan, const HostNames& names) {
+  json groups = json::array();
+  for (const std::vector<int>& group : plan.groups) groups.push_back(names.Of(group));
+  return {{"collective", CollectiveName(static_cast<Collective>(plan.collective))},
+          {"root", plan.root},
+          {"bytes", SizeClasses()[static_cast<size_t>(plan.size_class)]},
+          {"algorithm", plan.algorithm},
+          {"order", plan.order_name},
+          {"hosts", names.Of(plan.order)},
+          {"groups", std::move(groups)},
+          {"pieces", plan.pieces},
+          {"slice_bytes", plan.slice_bytes},
+          {"slices_at_once", plan.slices_at_once},
+          {"paths", PathUseName(static_cast<PathUse>(plan.paths))},
+          {"predicted_seconds", plan.predicted_seconds},
+          {"bound_seconds", plan.bound_seconds}};
+}
+
 json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& names) {
   const PlanMessage& plan = record.plan;
   const auto collective = static_cast<Collective>(plan.collective);
   const uint64_t class_bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
-  json groups = json::array();
-  for (const std::vector<int>& group : plan.groups) groups.push_back(names.Of(group));
-  json entry = {{"collective", CollectiveName(collective)},
-                {"root", plan.root},
-                {"bytes", class_bytes},
-                {"algorithm", plan.algorithm},
-                {"order", plan.order_name},
-                {"hosts", names.Of(plan.order)},
-                {"groups", std::move(groups)},
-                {"pieces", plan.pieces},
-                {"slice_bytes", plan.slice_bytes},
-                {"slices_at_once", plan.slices_at_once},
-                {"paths", PathUseName(static_cast<PathUse>(plan.paths))},
-                {"predicted_seconds", plan.predicted_seconds},
-                {"bound_seconds", plan.bound_seconds},
-                {"measured", {{"operations", record.operations}}}};
+  json entry = DescribeMessage(plan, names);
+  entry["measured"] = {{"operations", record.operations}};
   const uint64_t mean_bytes = record.operations == 0 ? 0 : record.bytes / record.operations;
   if (record.operations > 0) {
     entry["measured"]["bytes"] = mean_bytes;
@@ -119,6 +123,31 @@ json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& n
   const auto planner = span.plans().desk()->PlannerFor(collective, plan.root);
   if (planner != nullptr) AddCandidates(*planner, class_bytes, mean_bytes, names, &entry);
   return entry;
+}
+
+const char* NameOf(PlanChange::Outcome outcome) {
+  switch (outcome) {
+    case PlanChange::Outcome::kCommitted: return "committed";
+    case PlanChange::Outcome::kCalledOff: return "called off";
+    default: return "under way";
+  }
+}
+
+json DescribeHistory(const Span& span, const HostNames& names) {
+  json history = json::array();
+  for (const PlanChange& change : span.plans().switching().history()) {
+    json before = json::array();
+    json after = json::array();
+    for (const PlanMessage& plan : change.before) before.push_back(DescribeMessage(plan, names));
+    for (const PlanMessage& plan : change.after) after.push_back(DescribeMessage(plan, names));
+    json entry = {{"unix_seconds", change.unix_seconds}, {"reason", change.reason},
+                  {"outcome", NameOf(change.outcome)},   {"took_seconds", change.took_seconds},
+                  {"before", std::move(before)},         {"after", std::move(after)}};
+    if (change.outcome == PlanChange::Outcome::kCommitted) entry["from"] = change.from;
+    if (!change.called_off.empty()) entry["called_off"] = change.called_off;
+    history.push_back(std::move(entry));
+  }
+  return history;
 }
 
 Communicator* FindCommunicator(Engine& engine, uid_t reader, bool provider,
@@ -153,7 +182,10 @@ Result<std::string> ExplainCommunicator(Engine& engine, uid_t reader, const std:
     for (const PlanRecord& record : span->plans().Records()) {
       report["plans"].push_back(DescribePlan(*span, record, names));
     }
-    if (span->is_home()) report["policy"] = engine.config().plans.policy;
+    if (span->is_home()) {
+      report["policy"] = engine.config().plans.policy;
+      report["history"] = DescribeHistory(*span, names);
+    }
     if (provider && span->fabric() != nullptr) {
       report["fabric"] = span->fabric()->model->fabric().name;
     }

@@ -50,6 +50,8 @@ class HostPlan {
   /// One that is not under way; it belongs to this plan and is to be given back.
   NetworkExecution* Take();
   void GiveBack(NetworkExecution* execution) { free_.push_back(execution); }
+  /// Whether one is under way.
+  bool in_use() const { return free_.size() < all_.size(); }
 
  private:
   transport::RailChoice RailOf(const MessageName& name);

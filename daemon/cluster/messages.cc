@@ -38,6 +38,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, 
                                    algorithm, order, order_name, groups, groups_name, pieces,
                                    slice_bytes, slices_at_once, paths, predicted_seconds,
                                    bound_seconds, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProposeMessage, communicator, round, current, next)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromiseMessage, communicator, round, from, code, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, from)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OfferMessage, communicator, from, to, number, count, type, code,
                                    why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerMessage, communicator, from, to, number, code, why)
@@ -190,6 +193,18 @@ bool IsSound(const PlanMessage& plan) {
          AllBelow(plan.order, INT_MAX) &&
          std::all_of(plan.groups.begin(), plan.groups.end(),
                      [](const std::vector<int>& group) { return AllBelow(group, INT_MAX); });
+}
+
+bool IsSound(const ProposeMessage& proposal) {
+  if (proposal.next.empty() || proposal.next.size() != proposal.current.size()) return false;
+  for (size_t i = 0; i < proposal.next.size(); ++i) {
+    const PlanMessage& before = proposal.current[i];
+    const PlanMessage& after = proposal.next[i];
+    const bool about_the_same = before.collective == after.collective &&
+                                before.root == after.root && before.size_class == after.size_class;
+    if (!about_the_same || !IsSound(before) || !IsSound(after)) return false;
+  }
+  return true;
 }
 
 bool IsSound(const LeftMessage& left) {

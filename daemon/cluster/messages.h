@@ -191,6 +191,32 @@ struct PlanMessage {
   std::string why{};  ///< Not "": there is none.
 };
 
+/// From the home: make the plans of `next` ready, to be used instead of those of `current` from
+/// some collective on; see plan_switch.h. Each of `next` is about what that of `current` in its
+/// place is about. Answered by PromiseMessage.
+struct ProposeMessage {
+  uint64_t communicator = 0;
+  uint64_t round = 0;
+  std::vector<PlanMessage> current{};
+  std::vector<PlanMessage> next{};
+};
+/// None that the proposal would change begins here from that collective on before SettleMessage.
+/// With a reason: it cannot be done here.
+struct PromiseMessage {
+  uint64_t communicator = 0;
+  uint64_t round = 0;
+  uint64_t from = 0;
+  int code = 0;
+  std::string why{};
+};
+/// The home's word on a proposal: from that collective on; or not at all.
+struct SettleMessage {
+  uint64_t communicator = 0;
+  uint64_t round = 0;
+  bool commit = false;
+  uint64_t from = 0;
+};
+
 // Between the hosts of a sender and a receiver.
 
 /// The n-th send of a pair of ranks is on its way. With a reason: it will not come after all.
@@ -295,9 +321,9 @@ using ClusterMessage =
                  AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage,
                  LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
                  AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
-                 BegunMessage, AgreedMessage, ProbeOpenMessage, ProbeReadyMessage,
-                 ProbeRoundTripsMessage, ProbeConnectMessage, ProbeRunMessage, ProbeResultMessage,
-                 ProbeEndMessage>;
+                 BegunMessage, AgreedMessage, ProposeMessage, PromiseMessage, SettleMessage,
+                 ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
+                 ProbeRunMessage, ProbeResultMessage, ProbeEndMessage>;
 
 /// Texts for people are cut where they are longer than a screen.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);

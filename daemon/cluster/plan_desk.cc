@@ -27,7 +27,8 @@ struct PlanDesk::Shared {
 
   Result<std::shared_ptr<const Planner>> PlannerFor(int collective, int root);
   Result<Planner> MakePlanner(const Problem& problem) const;
-  PlanMessage Plan(const AskPlanMessage& question);
+  /// The `turn`-th best, around and around.
+  PlanMessage Plan(const AskPlanMessage& question, size_t turn);
 };
 
 Result<Planner> PlanDesk::Shared::MakePlanner(const Problem& problem) const {
@@ -76,7 +77,7 @@ Result<std::shared_ptr<const Planner>> PlanDesk::Shared::PlannerFor(int collecti
   return planners.emplace(key, std::move(planner)).first->second;
 }
 
-PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question) {
+PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) {
   PlanMessage plan;
   plan.communicator = question.communicator;
   plan.collective = question.collective;
@@ -90,18 +91,18 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question) {
   }
   const PlannedSize planned =
       (*planner)->PlanFor(SizeClasses()[static_cast<size_t>(question.size_class)]);
-  const RankedPlan& best = planned.plans.front();
-  const PlanSpec& spec = (*planner)->candidates()[best.candidate].spec;
+  const RankedPlan& chosen = planned.plans[turn % planned.plans.size()];
+  const PlanSpec& spec = (*planner)->candidates()[chosen.candidate].spec;
   plan.algorithm = spec.algorithm->name;
   plan.order = spec.order.hosts;
   plan.order_name = spec.order.name;
   plan.groups = spec.groups;
   plan.groups_name = spec.groups_name;
-  plan.pieces = best.pieces;
-  plan.slice_bytes = best.slice.bytes;
-  plan.slices_at_once = best.slice.at_once;
+  plan.pieces = chosen.pieces;
+  plan.slice_bytes = chosen.slice.bytes;
+  plan.slices_at_once = chosen.slice.at_once;
   plan.paths = static_cast<int>(spec.paths);
-  plan.predicted_seconds = best.prediction.seconds;
+  plan.predicted_seconds = chosen.prediction.seconds;
   plan.bound_seconds = planned.bound_seconds;
   Log(LogLevel::kInfo, kLogTuning,
       "{} of {} bytes on {} hosts: {} {} {} in {} pieces, slices of {} bytes, {:.1f} us",
@@ -127,19 +128,36 @@ PlanDesk::PlanDesk(const Config& config, std::shared_ptr<const FabricModel> mode
 PlanDesk::~PlanDesk() = default;
 
 void PlanDesk::Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done) {
-  const Key key(question.collective, question.root, question.size_class);
+  const PlanKey key(question.collective, question.root, question.size_class);
   const auto [found, first] = decisions_.try_emplace(key);
   if (found->second.made) return done(found->second.plan);
   found->second.asking.push_back(std::move(done));
   if (!first) return;
-  background_->Post([shared = shared_, post = post_, desk = std::weak_ptr(self_), question, key] {
-    post([desk, key, plan = shared->Plan(question)] {
-      if (const auto alive = desk.lock()) (*alive)->Decide(key, plan);
-    });
-  });
+  InBackground([shared = shared_, question] { return shared->Plan(question, 0); },
+               [this, key](const PlanMessage& plan) { Decide(key, plan); });
 }
 
-void PlanDesk::Decide(const Key& key, const PlanMessage& plan) {
+void PlanDesk::AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
+                            std::function<void(std::vector<PlanMessage>)> done) {
+  const auto plan_all = [shared = shared_, questions = std::move(questions), turn] {
+    std::vector<PlanMessage> plans;
+    for (const AskPlanMessage& question : questions) plans.push_back(shared->Plan(question, turn));
+    return plans;
+  };
+  InBackground(plan_all, std::move(done));
+}
+
+template <typename Work, typename Done>
+void PlanDesk::InBackground(Work work, Done done) {
+  background_->Post(
+      [post = post_, desk = std::weak_ptr(self_), work = std::move(work), done = std::move(done)] {
+        post([desk, done, made = work()] {
+          if (desk.lock() != nullptr) done(made);
+        });
+      });
+}
+
+void PlanDesk::Decide(const PlanKey& key, const PlanMessage& plan) {
   Decision& decision = decisions_[key];
   decision.made = true;
   decision.plan = plan;

@@ -17,6 +17,12 @@ namespace harmonaize::daemon {
 /// the nearest, by ratio.
 int SizeClassOf(uint64_t bytes);
 
+/// What a plan is about: collective, root (-1: none), size class.
+using PlanKey = std::tuple<int, int, int>;
+inline PlanKey KeyOf(const PlanMessage& plan) {
+  return {plan.collective, plan.root, plan.size_class};
+}
+
 /// At the home of one communicator: decides by which plan each collective is carried out. Planning
 /// takes milliseconds, for large clusters a second, so it happens in the background. For the
 /// engine's thread.
@@ -31,12 +37,16 @@ class PlanDesk {
   /// `done` gets the plan, at once or later; PlanMessage::why says that there is none.
   void Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done);
 
+  /// For the same questions, which have been answered with a plan: of all that was considered, the
+  /// `turn`-th best of each, around and around. Later; nothing where there is no other.
+  void AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
+                    std::function<void(std::vector<PlanMessage>)> done);
+
   /// The planner of a collective, for people who want to see what it chose from; nullptr before it
   /// was asked. `root` -1 for collectives without one.
   std::shared_ptr<const Planner> PlannerFor(Collective collective, int root) const;
 
  private:
-  using Key = std::tuple<int, int, int>;  // collective, root, size class
   struct Decision {
     bool made = false;
     PlanMessage plan;
@@ -45,14 +55,17 @@ class PlanDesk {
   /// What the background thread works with; outlives the desk where need be.
   struct Shared;
 
-  void Decide(const Key& key, const PlanMessage& plan);
+  void Decide(const PlanKey& key, const PlanMessage& plan);
+  /// `work`, in the background, makes what `done` gets; not if the desk is gone by then.
+  template <typename Work, typename Done>
+  void InBackground(Work work, Done done);
 
   const std::shared_ptr<Shared> shared_;
   Background* const background_;
   const std::function<void(std::function<void()>)> post_;
   /// Gone with the desk, so that what comes back late finds nobody.
   std::shared_ptr<PlanDesk*> self_;
-  std::map<Key, Decision> decisions_;
+  std::map<PlanKey, Decision> decisions_;
 };
 
 }  // namespace harmonaize::daemon

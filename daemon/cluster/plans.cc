@@ -19,14 +19,17 @@ Status NoPlan() {
 }  // namespace
 
 Plans::Plans(Engine* engine, Communicator* communicator, Span* span)
-    : engine_(engine), communicator_(communicator), span_(span) {
+    : engine_(engine),
+      communicator_(communicator),
+      span_(span),
+      switching_(communicator, span, this) {
   if (!span_->is_home()) return;
   desk_ = std::make_unique<PlanDesk>(
       engine_->config(), span_->fabric()->model, FabricHostOfRank(), &engine_->background(),
       [engine](std::function<void()> call) { engine->Post(std::move(call)); });
 }
 
-Plans::PlanKey Plans::KeyOf(const OperationDescriptor& descriptor) {
+PlanKey Plans::KeyFor(const OperationDescriptor& descriptor) {
   const int root = HasRoot(descriptor.collective) ? descriptor.root : -1;
   const int size_class = SizeClassOf(descriptor.count * DataTypeSize(descriptor.type));
   return {static_cast<int>(descriptor.collective), root, size_class};
@@ -47,14 +50,17 @@ int Plans::HostOfFabricHost(int fabric_host) const {
 }
 
 Result<HostPlan*> Plans::PlanFor(const OperationDescriptor& descriptor) {
-  const PlanKey key = KeyOf(descriptor);
+  const PlanKey key = KeyFor(descriptor);
   const auto [found, first] = plans_.try_emplace(key);
   const PlanEntry& entry = found->second;
-  if (!entry.failure.ok()) return entry.failure;
-  if (!first) return entry.plan.get();
-  const auto [collective, root, size_class] = key;
-  span_->TellHome(AskPlanMessage{span_->roster().key, collective, root, size_class});
-  return entry.plan.get();
+  if (first) {
+    const auto [collective, root, size_class] = key;
+    span_->TellHome(AskPlanMessage{span_->roster().key, collective, root, size_class});
+  }
+  if (!switching_.MayBegin(key, descriptor.sequence)) return static_cast<HostPlan*>(nullptr);
+  const size_t version = VersionFor(entry.begin_at, descriptor.sequence);
+  if (version == 0 && !entry.failure.ok()) return entry.failure;
+  return entry.versions[version].plan.get();
 }
 
 void Plans::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
@@ -68,16 +74,22 @@ void Plans::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
 }
 
 void Plans::OnPlan(const PlanMessage& plan) {
-  const PlanKey key(plan.collective, plan.root, plan.size_class);
-  const auto found = plans_.find(key);
-  if (found == plans_.end() || found->second.plan != nullptr) return;  // nobody asked
-  found->second.record.plan = plan;
+  const auto found = plans_.find(KeyOf(plan));
+  if (found == plans_.end()) return;  // nobody asked
+  Version& first = found->second.versions.front();
+  if (!first.record.plan.algorithm.empty()) return;  // known from a proposal
+  first.record.plan = plan;
   if (!plan.why.empty()) {
-    return FailPlan(key, Status(Code::kInternalError, plan.why));
+    return FailPlan(found->first, Status(Code::kInternalError, plan.why));
   }
-  if (span_->fabric() != nullptr) return MakeInBackground(key);
-  await_fabric_.insert(key);
+  if (span_->fabric() != nullptr) return MakeFirst(found->first);
+  await_fabric_.insert(found->first);
   engine_->cluster()->Send(span_->roster().home, AskFabricMessage{span_->roster().fabric});
+}
+
+void Plans::Ensure(const PlanMessage& plan) {
+  plans_.try_emplace(KeyOf(plan));
+  OnPlan(plan);
 }
 
 void Plans::OnFabric(const Status& status) {
@@ -85,7 +97,7 @@ void Plans::OnFabric(const Status& status) {
   const bool pairs_wait = !std::exchange(pairs_await_fabric_, {}).empty();
   for (const PlanKey& key : waiting) {
     if (status.ok()) {
-      MakeInBackground(key);
+      MakeFirst(key);
     } else {
       FailPlan(key, status);
     }
@@ -119,31 +131,38 @@ void Plans::BreakSoon(const Status& why) {
   });
 }
 
-void Plans::MakeInBackground(const PlanKey& key) {
-  if (const Status good = CheckFabric(); !good.ok()) return FailPlan(key, good);
-  const PlanMessage& plan = plans_.at(key).record.plan;
+void Plans::MakeFirst(const PlanKey& key) {
+  const auto done = [this, key](Result<std::unique_ptr<HostPlan>> made) {
+    if (!made.ok()) return FailPlan(key, made.status());
+    plans_.at(key).versions.front().plan = std::move(*made);
+    communicator_->OnPlanReady();
+  };
+  Make(plans_.at(key).versions.front().record.plan, done);
+}
+
+void Plans::Make(const PlanMessage& plan,
+                 std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
+  // What follows comes later in any case: who asks is not ready to be told.
+  const auto fail = [&](const Status& why) {
+    engine_->Post([engine = engine_, id = communicator_->id(), done, why] {
+      if (engine->membership().FindById(id) != nullptr) done(why);
+    });
+  };
+  if (span_->fabric() == nullptr) return fail(InternalError("the fabric is not known yet"));
+  if (const Status good = CheckFabric(); !good.ok()) return fail(good);
   Problem problem{.collective = static_cast<Collective>(plan.collective),
                   .host_of_rank = FabricHostOfRank(),
                   .root = plan.root,
                   .in_place = true};
   const int host = span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)];
-  engine_->background().Post([engine = engine_, id = communicator_->id(), key, plan, host,
+  engine_->background().Post([engine = engine_, id = communicator_->id(), plan, host, done,
                               model = span_->fabric()->model, problem = std::move(problem)] {
     auto part = std::make_shared<Result<HostPart>>(MakeHostPart(*model, problem, host, plan));
-    engine->Post([engine, id, key, part] {
+    engine->Post([engine, id, part, done] {
       Communicator* const communicator = engine->membership().FindById(id);
       if (communicator == nullptr) return;
-      Plans* const plans = &communicator->span()->plans();
-      if (!part->ok()) return plans->FailPlan(key, part->status());
-      plans->Finish(std::move(**part), [plans, key](Result<std::unique_ptr<HostPlan>> made) {
-        PlanEntry& entry = plans->plans_.at(key);
-        if (made.ok()) {
-          entry.plan = std::move(*made);
-        } else {
-          entry.failure = made.status();
-        }
-        plans->communicator_->OnPlanReady();
-      });
+      if (!part->ok()) return done(part->status());
+      communicator->span()->plans().Finish(std::move(**part), done);
     });
   });
 }
@@ -223,9 +242,10 @@ void Plans::Finish(HostPart part, std::function<void(Result<std::unique_ptr<Host
 }
 
 void Plans::CountOperation(const OperationDescriptor& descriptor, double seconds) {
-  const auto found = plans_.find(KeyOf(descriptor));
+  const auto found = plans_.find(KeyFor(descriptor));
   if (found == plans_.end()) return;
-  PlanRecord& record = found->second.record;
+  PlanEntry& entry = found->second;
+  PlanRecord& record = entry.versions[VersionFor(entry.begin_at, descriptor.sequence)].record;
   ++record.operations;
   record.seconds += seconds;
   record.bytes += descriptor.count * DataTypeSize(descriptor.type);
@@ -234,9 +254,58 @@ void Plans::CountOperation(const OperationDescriptor& descriptor, double seconds
 std::vector<PlanRecord> Plans::Records() const {
   std::vector<PlanRecord> records;
   for (const auto& [key, entry] : plans_) {
-    if (entry.plan != nullptr) records.push_back(entry.record);
+    if (entry.versions.back().plan != nullptr) records.push_back(entry.versions.back().record);
   }
   return records;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Plans that change
+
+const PlanRecord* Plans::NewestRecord(const PlanKey& key) const {
+  const auto found = plans_.find(key);
+  if (found == plans_.end()) return nullptr;
+  const PlanRecord& record = found->second.versions.back().record;
+  return record.plan.algorithm.empty() ? nullptr : &record;
+}
+
+void Plans::AddVersion(uint64_t from, const PlanMessage& plan, std::unique_ptr<HostPlan> made) {
+  PlanEntry& entry = plans_.at(KeyOf(plan));
+  entry.begin_at.push_back(from);
+  entry.versions.push_back({{.plan = plan}, std::move(made)});
+  DropOldVersions(&entry);
+}
+
+// Those that no collective begins by any more and none is under way by. The first, until it has
+// been made: who makes it is going to put it there.
+void Plans::DropOldVersions(PlanEntry* entry) {
+  const size_t oldest = VersionFor(entry->begin_at, communicator_->collectives_begun());
+  for (size_t version = oldest; version-- > 0;) {
+    const HostPlan* const plan = entry->versions[version].plan.get();
+    if (plan == nullptr || plan->in_use()) continue;
+    entry->versions.erase(entry->versions.begin() + static_cast<std::ptrdiff_t>(version));
+    entry->begin_at.erase(entry->begin_at.begin() + static_cast<std::ptrdiff_t>(version));
+  }
+  // Whatever is left is the first of all that are to come.
+  entry->begin_at.front() = 0;
+}
+
+void Plans::Control(uint64_t now_ns) {
+  const int64_t every_ms = engine_->config().plans.switch_every_ms;
+  if (desk_ == nullptr || every_ms == 0 || now_ns < next_switch_ns_) return;
+  next_switch_ns_ = now_ns + static_cast<uint64_t>(every_ms) * 1'000'000;
+  if (asking_ || switching_.under_way()) return;
+  std::vector<AskPlanMessage> questions;
+  for (const PlanRecord& record : Records()) {
+    const PlanMessage& plan = record.plan;
+    questions.push_back({plan.communicator, plan.collective, plan.root, plan.size_class});
+  }
+  if (questions.empty()) return;
+  asking_ = true;
+  desk_->AskForOthers(std::move(questions), ++turn_, [this](std::vector<PlanMessage> plans) {
+    asking_ = false;
+    switching_.Propose(std::move(plans), "the configuration asks for a change now and then");
+  });
 }
 
 }  // namespace harmonaize::daemon

@@ -12,6 +12,7 @@
 #include "daemon/cluster/host_plan.h"
 #include "daemon/cluster/messages.h"
 #include "daemon/cluster/plan_desk.h"
+#include "daemon/cluster/plan_switching.h"
 #include "src/ipc/session_segment.h"
 
 namespace harmonaize::daemon {
@@ -36,16 +37,36 @@ class Plans {
   /// Part of `span`, which is being made.
   Plans(Engine* engine, Communicator* communicator, Span* span);
 
-  /// How a collective is carried out here; nullptr while that is being found out, and then
-  /// Communicator::OnPlanReady follows. Error: there is no plan.
+  /// How a collective is carried out here; nullptr while that is being found out or about to
+  /// change, and then Communicator::OnPlanReady follows. Error: there is no plan.
   Result<HostPlan*> PlanFor(const OperationDescriptor& descriptor);
   /// The same for a send to a rank of another host, or a receive from it.
   Result<HostPlan*> PairPlanFor(int rank, bool sends);
   /// A collective that PlanFor was asked for is done.
   void CountOperation(const OperationDescriptor& descriptor, double seconds);
+  /// In use now.
   std::vector<PlanRecord> Records() const;
   /// At the home: what was chosen from; elsewhere nullptr.
   const PlanDesk* desk() const { return desk_.get(); }
+
+  // Plans that change.
+
+  PlanSwitching& switching() { return switching_; }
+  const PlanSwitching& switching() const { return switching_; }
+  /// What a key goes by, or will; nullptr if nobody asked, or there is none.
+  const PlanRecord* NewestRecord(const PlanKey& key) const;
+  const PlanMessage* Newest(const PlanKey& key) const {
+    const PlanRecord* const record = NewestRecord(key);
+    return record == nullptr ? nullptr : &record->plan;
+  }
+  /// Here nobody may have asked yet for a plan that is in use elsewhere.
+  void Ensure(const PlanMessage& plan);
+  /// This host's part of a plan, later; nothing where the communicator is gone by then.
+  void Make(const PlanMessage& plan, std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
+  /// Goes before what there is, for collectives from there on.
+  void AddVersion(uint64_t from, const PlanMessage& plan, std::unique_ptr<HostPlan> made);
+  /// At the home, now and then: what the configuration wants changed.
+  void Control(uint64_t now_ns);
 
   /// At the home.
   void OnAskPlan(transport::PeerId peer, const AskPlanMessage& question);
@@ -54,19 +75,23 @@ class Plans {
   void OnFabric(const Status& status);
 
  private:
-  using PlanKey = std::tuple<int, int, int>;  // collective, root, size class
-  struct PlanEntry {
+  struct Version {
     PlanRecord record;
-    std::unique_ptr<HostPlan> plan;
-    Status failure;
+    std::unique_ptr<HostPlan> plan;  // nullptr: not made yet
+  };
+  struct PlanEntry {
+    std::vector<uint64_t> begin_at = {0};  // of versions: VersionFor
+    std::vector<Version> versions{1};
+    Status failure;  // of the first
   };
   struct PairEntry {
     std::unique_ptr<HostPlan> plan;
     Status failure;
   };
-  static PlanKey KeyOf(const OperationDescriptor& descriptor);
+  static PlanKey KeyFor(const OperationDescriptor& descriptor);
 
-  void MakeInBackground(const PlanKey& key);
+  void MakeFirst(const PlanKey& key);
+  void DropOldVersions(PlanEntry* entry);
   void Finish(HostPart part, std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
   int HostOfFabricHost(int fabric_host) const;
   std::vector<int> FabricHostOfRank() const;
@@ -82,6 +107,10 @@ class Plans {
   std::map<std::pair<int, bool>, PairEntry> pairs_;  // by host, sends
   std::set<std::pair<int, bool>> pairs_await_fabric_;
   std::unique_ptr<PlanDesk> desk_;
+  PlanSwitching switching_;
+  uint64_t next_switch_ns_ = 0;
+  size_t turn_ = 0;
+  bool asking_ = false;
 };
 
 }  // namespace harmonaize::daemon

@@ -97,6 +97,10 @@ void Span::Forget(uint64_t number) {
 // about to do.
 void Span::TellHome(const ClusterMessage& message) {
   if (!is_home()) return engine_->cluster()->Send(roster_.home, message);
+  TellSelf(message);
+}
+
+void Span::TellSelf(const ClusterMessage& message) {
   engine_->Post([engine = engine_, message] { engine->membership().OnMessage(0, message); });
 }
 

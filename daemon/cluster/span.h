@@ -48,6 +48,8 @@ class Span {
   // What is said.
 
   void TellHome(const ClusterMessage& message);
+  /// As if the home had told this host, later.
+  void TellSelf(const ClusterMessage& message);
   /// To the home, which passes it on; without a home to all that were reached.
   void TellLeft(const LeftMessage& left);
   /// From the home to all other hosts.

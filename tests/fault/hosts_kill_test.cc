@@ -44,6 +44,8 @@ constexpr double kPromisedSeconds = kSanitized ? 30 : 3;
 // For a rank that dies before it has asked to join.
 constexpr const char* kRanksConfig = kSanitized ? "[ranks]\nformation_timeout_seconds = 5\n"
                                                 : "[ranks]\nformation_timeout_seconds = 1.5\n";
+// Plans change all the while.
+constexpr const char* kChangingPlans = "[plans]\nswitch_every_ms = 50\n";
 constexpr int kDefaultRounds = kSanitized ? 12 : 40;
 
 int Rounds() {
@@ -344,7 +346,7 @@ TEST(HostsKill, TheOthersAreToldAndNothingPilesUp) {
   if (!TakeHostName(kProvidersHostName)) {
     std::puts("not permitted to give host names: only addresses and paths are looked for");
   }
-  TestCluster cluster(4, kRanksConfig, "", "", /*keep_logs=*/true);
+  TestCluster cluster(4, std::string(kRanksConfig) + kChangingPlans, "", "", /*keep_logs=*/true);
   TenantTexts texts;
   std::vector<std::string> logs;
   std::mt19937 random(4711);
