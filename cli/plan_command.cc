@@ -39,6 +39,7 @@ Exit status: 0; 1 when it cannot be planned; 2 for wrong options.
 Examples:
   harmonaize plan --fabric two-racks.toml
   harmonaize plan --fabric two-racks.toml --hosts host0,host2,host1,host3 --size 64M --policy static-ring
+  harmonaize plan --fabric two-racks.toml --link-rate leaf0-spine1=100Mbit --size 64M
   harmonaize plan --fabric two-racks.toml --collective AllGather --size 1M --show-steps
   harmonaize plan --fabric big.toml --ranks-per-host 8 --json | jq '.sizes[].plans[0].algorithm')";
 

@@ -12,6 +12,7 @@
 #include "src/base/names.h"
 #include "src/planner/plan_file.h"
 #include "src/topology/fabric_file.h"
+#include "src/topology/fabric_names.h"
 
 namespace harmonaize {
 namespace {
@@ -89,6 +90,9 @@ Result<std::vector<int>> HostsOfRanks(const FabricModel& model,
 void AddPlanOptions(CLI::App& command, PlanRequest* request) {
   command.add_option("--fabric", request->fabric, "The fabric file (docs/fabric-file.md)")
       ->required();
+  command.add_option("--link-rate", request->link_rates,
+                     "LINK=RATE, or LINK=FORTH,BACK: plan as if a link had this rate, as "
+                     "leaf0-spine1=100Mbit; may be repeated");
   command
       .add_option("--hosts", request->hosts,
                   "Hosts in the order of the ranks, separated by commas; host0:4 has 4 ranks "
@@ -147,6 +151,12 @@ Result<PlanSetup> SetUpPlan(const PlanRequest& request) {
   if (setup.sizes.empty()) setup.sizes = SizeClasses();
   Result<FabricFile> file = LoadFabricFile(request.fabric);
   if (!file.ok()) return file.status();
+  for (const std::string& text : request.link_rates) {
+    const Result<StatedRates> stated = ParseStatedRates(file->fabric, text);
+    if (!stated.ok()) return stated.status();
+    file->fabric.links[static_cast<size_t>(stated->link)].bytes_per_second =
+        stated->bytes_per_second;
+  }
   setup.model = std::make_unique<FabricModel>(std::move(file->fabric));
   Result<Problem> problem = MakeProblem(*setup.model, request);
   if (!problem.ok()) return problem.status();

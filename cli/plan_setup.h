@@ -17,6 +17,7 @@ namespace harmonaize {
 /// What is to be planned, as a command line says it.
 struct PlanRequest {
   std::string fabric = {};
+  std::vector<std::string> link_rates = {};  ///< ParseStatedRates.
   std::vector<std::string> hosts = {};
   int ranks_per_host = 1;
   std::string collective = "AllReduce";

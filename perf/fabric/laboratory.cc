@@ -14,6 +14,7 @@
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/tool.h"
 #include "src/base/names.h"
+#include "src/topology/fabric_names.h"
 
 namespace harmonaize::fabric {
 namespace {
@@ -223,25 +224,10 @@ Result<Endpoint> Laboratory::EndpointNamed(const std::string& text) const {
 }
 
 Result<int> Laboratory::LinkNamed(const std::string& text) const {
-  const int named = fabric().FindLink(text);
-  if (named >= 0) return named;
-  const size_t comma = text.find(',');
-  if (comma == std::string::npos) {
-    return InvalidArgument("laboratory '{}' has no link '{}'{}; 'fabric status' lists them", name(),
-                           text, DidYouMean(text, NamesOf(fabric().links)));
-  }
-  const int a = fabric().FindNode(text.substr(0, comma));
-  const int b = fabric().FindNode(text.substr(comma + 1));
-  std::vector<int> joining;
-  for (int link = 0; link < static_cast<int>(fabric().links.size()); ++link) {
-    const Edge edge = fabric().EdgeAt(2 * link);
-    if ((edge.from == a && edge.to == b) || (edge.from == b && edge.to == a)) {
-      joining.push_back(link);
-    }
-  }
-  if (joining.size() == 1) return joining[0];
-  return InvalidArgument("{} links join '{}'; name one of those that 'fabric status' lists",
-                         joining.size(), text);
+  const Result<int> link = harmonaize::LinkNamed(fabric(), text);
+  if (link.ok()) return link;
+  return InvalidArgument("laboratory '{}': {}; 'fabric status' lists its links", name(),
+                         link.status().message());
 }
 
 Status Laboratory::SetRate(int link, double forth, double back) {

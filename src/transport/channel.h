@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "src/transport/message_board.h"
@@ -40,6 +41,9 @@ class Channel {
 
   /// The link is lost: ends all requests of this channel with `status`, and stops.
   virtual void Close(const Status& status) = 0;
+
+  /// Bytes that have come so far: a sign of life. 0 where a library does not tell.
+  virtual uint64_t received_bytes() const { return 0; }
 
   /// Whether a library still holds buffers of a closed channel.
   virtual bool Lingers() { return false; }

@@ -25,6 +25,12 @@ void ChannelBundle::Close(const Status& status) {
   for (const auto& channel : channels_) channel->Close(status);
 }
 
+uint64_t ChannelBundle::received_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& channel : channels_) bytes += channel->received_bytes();
+  return bytes;
+}
+
 /// A rail is lost with any of its connections.
 void ChannelBundle::OnChannelBroken(Channel* /*channel*/, const std::string& reason) {
   owner_->OnChannelBroken(this, reason);

@@ -49,6 +49,8 @@ class ControlLink final : public Poller::Handler {
   uint64_t last_sent_ns() const { return last_sent_ns_; }
   /// Forgives the other side a time in which this process did not listen.
   void Forgive(uint64_t nanoseconds) { last_heard_ns_ += nanoseconds; }
+  /// The peer has shown elsewhere that it is alive.
+  void NoteHeard(uint64_t now_ns) { last_heard_ns_ = now_ns; }
 
   /// Whether OnBroken waits to be called, by ReportBreak.
   bool HasNews() const { return !broken_.empty() && !reported_; }

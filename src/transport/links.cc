@@ -599,6 +599,10 @@ void Links::TickLink(Link* link, uint64_t now_ns) {
     return Lose(link,
                 fmt::format("no agreement in {:.1f} s", Seconds(options_->connect_timeout_ns)));
   }
+  // On a crowded way heartbeats may be lost several times in a row, while data comes in.
+  uint64_t received = 0;
+  for (const auto& channel : link->channels) received += channel->received_bytes();
+  if (std::exchange(link->received_bytes, received) != received) control->NoteHeard(now_ns);
   const uint64_t heard = control->last_heard_ns();
   if (now_ns > heard && now_ns - heard > options_->dead_after_ns) {
     return Lose(link, fmt::format("silent for {:.1f} s: the host or the daemon is frozen, or the "

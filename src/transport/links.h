@@ -47,6 +47,7 @@ struct Link {
   std::string rail_failures;
   std::vector<std::unique_ptr<Channel>> channels;
   std::unique_ptr<ControlLink> control;
+  uint64_t received_bytes = 0;  ///< By all channels, when last looked at.
 };
 
 /// Forms links and watches over them. Two daemons that connect to each other at once make two

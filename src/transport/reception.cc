@@ -31,6 +31,9 @@ Status ConnectError(int error_number, const NetworkAddress& remote) {
 
 void ApplySocketOptions(int socket, int family, const SocketOptions& options) {
   SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  // What is lost of a connection that has little to say is sent again at equal distances: doubling
+  // them, a heartbeat that is lost four times would be three seconds late.
+  SetOption(socket, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1);
   if (options.user_timeout_ms > 0) {
     SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options.user_timeout_ms));
   }

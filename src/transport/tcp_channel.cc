@@ -328,6 +328,7 @@ bool TcpChannel::Receive() {
     return false;
   }
   auto bytes = static_cast<size_t>(got);
+  received_bytes_ += bytes;
   const bool full = bytes == parts[1].iov_len + (direct ? parts[0].iov_len : 0);
   if (direct) {
     const size_t placed = std::min(bytes, payload_left_);

@@ -60,6 +60,7 @@ class TcpChannel final : public Channel, public Poller::Handler {
   void OnConsumed(Arrival* arrival) override;
   void Abort(Request* request, const Status& status) override;
   void Close(const Status& status) override;
+  uint64_t received_bytes() const override { return received_bytes_; }
 
   void OnReady(uint32_t events) override;
   void OnLater() override { Flush(); }
@@ -141,6 +142,7 @@ class TcpChannel final : public Channel, public Poller::Handler {
   size_t eager_unconsumed_ = 0;
 
   // Reading: the payload under way, and bytes that came behind it.
+  uint64_t received_bytes_ = 0;
   size_t payload_left_ = 0;
   std::byte* target_ = nullptr;        // null: the payload is thrown away
   Request* target_request_ = nullptr;  // the receive that target_ is in

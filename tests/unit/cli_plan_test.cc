@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -34,6 +35,26 @@ TEST(PlanSetupTest, NumbersRanksAsTheHostsAreListed) {
   EXPECT_EQ(SetUpPlan(request).status().message(),
             "the fabric has no host 'hots2', did you mean 'host2'?");
   request.hosts = {"host2:0"};
+  EXPECT_FALSE(SetUpPlan(request).ok());
+}
+
+TEST(PlanSetupTest, LinksMayBeTakenForSlowerThanTheyAre) {
+  PlanRequest request{.fabric = kTwoRacks, .hosts = {"host0", "host2"}};
+  const double before = SetUpPlan(request)->planner->bound_seconds_per_byte();
+  request.link_rates = {"leaf0-spine0=50Mbit", "leaf0,spine1=50Mbit,100Mbit"};
+  const Result<PlanSetup> slower = SetUpPlan(request);
+  ASSERT_TRUE(slower.ok()) << slower.status().message();
+  EXPECT_GT(slower->planner->bound_seconds_per_byte(), 4 * before);
+  const std::pair<const char*, const char*> wrong[] = {
+      {"leaf0-spine9=50Mbit", "there is no link 'leaf0-spine9', did you mean 'leaf0-spine0'?"},
+      {"leaf0,leaf1=50Mbit", "0 links join 'leaf0' and 'leaf1'; name one"},
+      {"leaf0-spine0", "'leaf0-spine0' is not LINK=RATE, as leaf0-spine1=100Mbit"},
+  };
+  for (const auto& [text, what] : wrong) {
+    request.link_rates = {text};
+    EXPECT_EQ(SetUpPlan(request).status().message(), what);
+  }
+  request.link_rates = {"leaf0-spine0=fast"};
   EXPECT_FALSE(SetUpPlan(request).ok());
 }
 
