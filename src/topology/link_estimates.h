@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/topology/fabric.h"
+
+namespace harmonaize {
+
+/// What one flow has met in an interval of time, as its sender saw it: the traffic of a rail, or of
+/// one of its connections.
+struct FlowSample {
+  std::vector<int> edges;       ///< Of the fabric, in order.
+  double bytes_per_second = 0;  ///< That arrived, over the whole interval.
+  /// Part of the interval, from 0 to 1, in which there was something to send. A flow that is not
+  /// busy says nothing of what its links could carry, but it does of their queues.
+  double busy = 0;
+  /// What packets waited in queues beyond the least round trip, in seconds.
+  double queue_seconds = 0;
+};
+
+/// What is known of an edge.
+struct EdgeEstimate {
+  /// What our flows together can have of it, in bytes a second. Not above what the fabric states.
+  double bytes_per_second = 0;
+  /// From 0 (only what the fabric states is known) to 1 (measured just now, several times).
+  double confidence = 0;
+  double age_seconds = 0;  ///< Since there was a sign of it; infinite: never.
+};
+
+/// What the links of a fabric can carry now, from what flows over several of them achieve: somebody
+/// else may use them, or their rates may have changed. A flow that is held up is held up by one of
+/// its links, and tells not which: the guilty one is sought among those where every flow meets a
+/// queue (network tomography; Coates, Hero, Nowak, Yu, "Internet Tomography", 2002, is a survey).
+/// Of several that explain the same, each is taken for guilty: plans avoid all of them, and lose
+/// little by it, since they lie in a row.
+///
+/// One thread's. Time is passed in, so that equal samples give equal estimates.
+class LinkEstimates {
+ public:
+  /// Borrows nothing.
+  explicit LinkEstimates(const Fabric& fabric);
+
+  /// All flows of one interval that ended at `now_seconds`; none is missing that is ours.
+  void Take(std::span<const FlowSample> flows, double now_seconds);
+  /// What an active probe found that one connection alone gets over these edges.
+  void TakeProbe(const std::vector<int>& edges, double bytes_per_second, double now_seconds);
+
+  EdgeEstimate At(int edge, double now_seconds) const;
+  int edges() const { return static_cast<int>(states_.size()); }
+
+  /// An edge whose flows achieve less than this share of what it was thought to carry, held up by
+  /// it, has less to give.
+  static constexpr double kFullShare = 0.85;
+  /// Without a sign for this long, an edge that had less to give is worth another try.
+  static constexpr double kForgottenSeconds = 10;
+
+ private:
+  struct State {
+    double stated = 0;
+    double estimate = 0;
+    double confidence = 0;
+    double seen_seconds = -1;  // < 0: never
+  };
+  struct Load {
+    double carried = 0;
+    double least_queue = 0;  // that any of its flows met: it has no longer one
+  };
+
+  std::vector<Load> LoadsOf(std::span<const FlowSample> flows) const;
+  void Blame(const FlowSample& flow, const std::vector<Load>& loads,
+             std::vector<char>* guilty) const;
+  void Learn(State* state, double measured, double now_seconds) const;
+
+  std::vector<State> states_;  // by edge
+};
+
+}  // namespace harmonaize
