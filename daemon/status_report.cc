@@ -110,6 +110,26 @@ json DescribeTransport(const Cluster& cluster) {
           {"arrival_bytes", counters.arrival_bytes}};
 }
 
+json DescribeLinks(const Cluster& cluster) {
+  json links = json::array();
+  for (const transport::LinkTraffic& link : cluster.transport().Traffic()) {
+    json rails = json::array();
+    for (const transport::RailTraffic& rail : link.rails) {
+      rails.push_back({{"name", rail.name},
+                       {"connections", rail.connections},
+                       {"sent_bytes", rail.sent_bytes},
+                       {"received_bytes", rail.received_bytes},
+                       {"sent_packets", rail.sent_packets},
+                       {"resent_packets", rail.resent_packets},
+                       {"busy_seconds", rail.busy_seconds},
+                       {"round_trip_seconds", rail.round_trip_seconds},
+                       {"least_round_trip_seconds", rail.least_round_trip_seconds}});
+    }
+    links.push_back({{"peer", link.remote.ToString()}, {"rails", std::move(rails)}});
+  }
+  return links;
+}
+
 }  // namespace
 
 std::string StatusReport(Engine& engine, uid_t reader) {
@@ -124,7 +144,8 @@ std::string StatusReport(Engine& engine, uid_t reader) {
   if (provider && engine.cluster() != nullptr) {
     report["cluster"] = {{"address", engine.cluster()->address()},
                          {"host", engine.cluster()->host_name()},
-                         {"linked_daemons", engine.cluster()->peers()}};
+                         {"linked_daemons", engine.cluster()->peers()},
+                         {"links", DescribeLinks(*engine.cluster())}};
   }
   if (provider) {
     report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());

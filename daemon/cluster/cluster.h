@@ -60,6 +60,7 @@ class Cluster final : private transport::TransportEvents {
   /// To one that is lost: nothing is sent, and OnPeerLost was or will be called.
   void Send(transport::PeerId peer, const ClusterMessage& message);
   transport::Transport& transport() { return *transport_; }
+  const transport::Transport& transport() const { return *transport_; }
   transport::TransportCounters counters() const { return transport_->counters(); }
   /// How many rails lead to a peer.
   size_t RailsTo(transport::PeerId peer) const;

@@ -28,9 +28,9 @@ struct PlanChange {
   std::vector<PlanMessage> after{};
   enum class Outcome { kUnderWay, kCommitted, kCalledOff };
   Outcome outcome = Outcome::kUnderWay;
-  uint64_t from = 0;        ///< kCommitted: the first collective that goes by the new plans.
+  uint64_t from = 0;         ///< kCommitted: the first collective that goes by the new plans.
   std::string called_off{};  ///< Why.
-  double took_seconds = 0;  ///< Until it was settled.
+  double took_seconds = 0;   ///< Until it was settled.
 };
 
 /// Sees to it that the plans of a communicator change at all of its hosts alike (plan_switch.h).

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/transport/message_board.h"
+#include "src/transport/rail_traffic.h"
 
 namespace harmonaize::transport {
 
@@ -44,6 +45,8 @@ class Channel {
 
   /// Bytes that have come so far: a sign of life. 0 where a library does not tell.
   virtual uint64_t received_bytes() const { return 0; }
+  /// All that is known of what went over it, but its name. A question to the kernel.
+  virtual RailTraffic Traffic() const { return {}; }
 
   /// Whether a library still holds buffers of a closed channel.
   virtual bool Lingers() { return false; }

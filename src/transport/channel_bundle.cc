@@ -1,5 +1,6 @@
 #include "src/transport/channel_bundle.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/base/clock.h"
@@ -29,6 +30,25 @@ uint64_t ChannelBundle::received_bytes() const {
   uint64_t bytes = 0;
   for (const auto& channel : channels_) bytes += channel->received_bytes();
   return bytes;
+}
+
+RailTraffic ChannelBundle::Traffic() const {
+  RailTraffic all;
+  uint64_t most = 0;
+  for (const auto& channel : channels_) {
+    const RailTraffic one = channel->Traffic();
+    all.connections += one.connections;
+    all.sent_bytes += one.sent_bytes;
+    all.received_bytes += one.received_bytes;
+    all.sent_packets += one.sent_packets;
+    all.resent_packets += one.resent_packets;
+    all.busy_seconds = std::max(all.busy_seconds, one.busy_seconds);
+    if (one.sent_bytes < most) continue;
+    most = one.sent_bytes;
+    all.round_trip_seconds = one.round_trip_seconds;
+    all.least_round_trip_seconds = one.least_round_trip_seconds;
+  }
+  return all;
 }
 
 /// A rail is lost with any of its connections.

@@ -34,6 +34,7 @@ class ChannelBundle final : public Channel,
   void Send(Request* send) override;
   void Close(const Status& status) override;
   uint64_t received_bytes() const override;
+  RailTraffic Traffic() const override;
 
   // Requests and arrivals name the channel of their connection.
   void Accept(Arrival* offer, Request* receive) override { offer->channel->Accept(offer, receive); }

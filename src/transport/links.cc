@@ -593,6 +593,19 @@ int Links::Progress(bool tick) {
   return done;
 }
 
+std::vector<LinkTraffic> Links::Traffic() const {
+  std::vector<LinkTraffic> links;
+  for (const auto& [id, link] : links_) {
+    if (link->stage != Link::Stage::kUp) continue;
+    LinkTraffic& traffic = links.emplace_back(LinkTraffic{id, link->remote, {}});
+    for (size_t rail = 0; rail < link->channels.size(); ++rail) {
+      traffic.rails.push_back(link->channels[rail]->Traffic());
+      if (rail < link->rails.size()) traffic.rails.back().name = link->rails[rail].name;
+    }
+  }
+  return links;
+}
+
 void Links::TickLink(Link* link, uint64_t now_ns) {
   ControlLink* control = link->control.get();
   if (link->stage != Link::Stage::kUp && now_ns >= link->deadline_ns) {

@@ -65,6 +65,8 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   Status SendControl(PeerId peer, std::span<const std::byte> message);
   /// The link of a peer that is up; null when it is not.
   Link* Up(PeerId peer) const;
+  /// Of all that are up.
+  std::vector<LinkTraffic> Traffic() const;
 
   /// Everything that is not done when a descriptor is ready. How much there was.
   int Progress(bool tick);

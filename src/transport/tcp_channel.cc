@@ -86,6 +86,24 @@ Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
   return backlog;
 }
 
+RailTraffic TcpChannel::Traffic() const {
+  RailTraffic traffic{.connections = 1, .received_bytes = received_bytes_};
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (!socket_.valid() || getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+    return traffic;
+  }
+  traffic.sent_bytes = info.tcpi_bytes_acked;
+  traffic.sent_packets = info.tcpi_data_segs_out;
+  traffic.resent_packets = info.tcpi_total_retrans;
+  traffic.busy_seconds = static_cast<double>(info.tcpi_busy_time) * 1e-6;
+  if (info.tcpi_min_rtt != UINT32_MAX) {
+    traffic.round_trip_seconds = static_cast<double>(info.tcpi_rtt) * 1e-6;
+    traffic.least_round_trip_seconds = static_cast<double>(info.tcpi_min_rtt) * 1e-6;
+  }
+  return traffic;
+}
+
 void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
                       uint64_t total) {
   notes_.push_back(Header{type, 0, tag, total, slot, answer});

@@ -61,6 +61,7 @@ class TcpChannel final : public Channel, public Poller::Handler {
   void Abort(Request* request, const Status& status) override;
   void Close(const Status& status) override;
   uint64_t received_bytes() const override { return received_bytes_; }
+  RailTraffic Traffic() const override;
 
   void OnReady(uint32_t events) override;
   void OnLater() override { Flush(); }

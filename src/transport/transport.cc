@@ -111,6 +111,7 @@ class TransportCore final : public Transport, public Poller::Handler {
            links_.ArmRails();
   }
   TransportCounters counters() const override;
+  std::vector<LinkTraffic> Traffic() const override { return links_.Traffic(); }
 
   void OnReady(uint32_t) override {
     uint64_t expirations = 0;

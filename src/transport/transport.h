@@ -14,6 +14,7 @@
 #include "src/transport/handshake.h"
 #include "src/transport/message.h"
 #include "src/transport/rail.h"
+#include "src/transport/rail_traffic.h"
 
 namespace harmonaize::transport {
 
@@ -147,6 +148,8 @@ class Transport {
   virtual bool Arm() = 0;
 
   virtual TransportCounters counters() const = 0;
+  /// Of all peers. A question to the kernel for each connection.
+  virtual std::vector<LinkTraffic> Traffic() const = 0;
 };
 
 }  // namespace harmonaize::transport

@@ -250,6 +250,30 @@ TEST_P(Messages, ARailThatIsNotThereIsRefused) {
   EXPECT_EQ((*a_)->PostSend(a_->peer(), {1}, {1, 0, 0}, {}, {}).code(), Code::kInvalidArgument);
 }
 
+TEST_P(Messages, AreCountedByTheirRails) {
+  const std::vector<std::byte> sent = Pattern(8 * kMiB, 1);
+  std::vector<std::byte> received(sent.size());
+  const auto receive = b_->Receive(b_->peer(), 1, received);
+  const auto send = a_->Send(a_->peer(), 1, sent);
+  ASSERT_TRUE(Pump([&] { return send->done && receive->done; }));
+  const std::vector<transport::LinkTraffic> links = (*a_)->Traffic();
+  ASSERT_EQ(links.size(), 1u);
+  EXPECT_EQ(links[0].peer, a_->peer());
+  ASSERT_EQ(links[0].rails.size(), 1u);
+  const transport::RailTraffic& rail = links[0].rails[0];
+  EXPECT_FALSE(rail.name.empty());
+  if (GetParam() == "ucx") return;
+  EXPECT_EQ(rail.connections, GetParam() == "eight" ? 8 : 1);
+  const transport::RailTraffic theirs = (*b_)->Traffic().at(0).rails.at(0);
+  EXPECT_GE(theirs.received_bytes, sent.size());
+  // The last acknowledgements may be on their way.
+  ASSERT_TRUE(Pump([&] { return (*a_)->Traffic()[0].rails[0].sent_bytes >= sent.size(); }));
+  EXPECT_GT(rail.sent_packets, 0u);
+  EXPECT_LE(rail.resent_packets, rail.sent_packets);
+  EXPECT_GT(rail.least_round_trip_seconds, 0);
+  EXPECT_GE(rail.round_trip_seconds, rail.least_round_trip_seconds);
+}
+
 TEST_P(Messages, GoOnWhileTheOwnerSleeps) {
   const std::vector<std::byte> sent = Pattern(kMiB, 1);
   std::vector<std::byte> received(kMiB);

@@ -4,6 +4,7 @@ harmonaize_unit_test(
           cli_explain_table_test.cc
           cli_launched.cc
           cli_line_assembler_test.cc
+          cli_link_table_test.cc
           cli_output_queue_test.cc
           cli_plan_test.cc
           cli_private_daemon_test.cc

@@ -1,0 +1,93 @@
+#include "cli/link_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "cli/human_units.h"
+#include "cli/json_view.h"
+#include "cli/text_table.h"
+
+namespace harmonaize {
+namespace {
+
+using RailKey = std::pair<std::string, std::string>;  // peer, rail
+
+std::map<RailKey, Json> RailsOf(const Json& document) {
+  std::map<RailKey, Json> rails;
+  for (const Json& link : ListAt(At(document, "cluster"), "links")) {
+    for (const Json& rail : ListAt(link, "rails")) {
+      rails[{TextAt(link, "peer"), TextAt(rail, "name")}] = rail;
+    }
+  }
+  return rails;
+}
+
+/// How much a count has grown; negative where it is not told.
+double Growth(const Json& before, const Json& after, const char* key) {
+  const Json& from = At(before, key);
+  const Json& to = At(after, key);
+  if (!to.is_number()) return -1;
+  // A rail that was not there before has begun with nothing.
+  const double start = from.is_number() ? from.get<double>() : 0;
+  return std::max(to.get<double>() - start, 0.0);
+}
+
+std::string RateOf(const Json& before, const Json& after, const char* key, double seconds) {
+  const double growth = Growth(before, after, key);
+  return growth < 0 ? kUnknown : HumanRate(growth / seconds);
+}
+
+std::string ShareOf(double part, double whole) {
+  if (part < 0 || whole < 0) return kUnknown;
+  return whole == 0 ? "0%" : fmt::format("{:.3g}%", 100 * std::min(part / whole, 1.0));
+}
+
+std::string TimeAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  const bool known = value.is_number() && value.get<double>() > 0;
+  return known ? HumanTime(value.get<double>()) : kUnknown;
+}
+
+std::string QueueOf(const Json& rail) {
+  const Json& now = At(rail, "round_trip_seconds");
+  const Json& least = At(rail, "least_round_trip_seconds");
+  if (!now.is_number() || !least.is_number() || least.get<double>() <= 0) return kUnknown;
+  return HumanTime(std::max(now.get<double>() - least.get<double>(), 0.0));
+}
+
+}  // namespace
+
+Result<std::string> LinkTable(std::string_view before, std::string_view after, double seconds) {
+  const Result<Json> first = ParseDocument(before);
+  if (!first.ok()) return first.status();
+  const Result<Json> second = ParseDocument(after);
+  if (!second.ok()) return second.status();
+  if (!At(At(*second, "cluster"), "links").is_array()) {
+    return Unavailable(
+        "this daemon tells of no links: it stands alone (cluster.address), or you are neither root "
+        "nor the user who runs it");
+  }
+  std::map<RailKey, Json> earlier = RailsOf(*first);
+  TextTable table({"peer", "rail", "sends", "receives", "busy", "round trip", "in queues", "resent",
+                   "sent so far"},
+                  2);
+  for (const auto& [key, rail] : RailsOf(*second)) {
+    const Json& was = earlier[key];
+    const Json& sent = At(rail, "sent_bytes");
+    table.Add({key.first, key.second, RateOf(was, rail, "sent_bytes", seconds),
+               RateOf(was, rail, "received_bytes", seconds),
+               ShareOf(Growth(was, rail, "busy_seconds"), seconds),
+               TimeAt(rail, "round_trip_seconds"), QueueOf(rail),
+               ShareOf(Growth(was, rail, "resent_packets"), Growth(was, rail, "sent_packets")),
+               sent.is_number_unsigned() ? HumanBytes(sent.get<uint64_t>()) : kUnknown});
+  }
+  if (table.empty()) return std::string("no links with other daemons\n");
+  std::string text;
+  table.Print(&text);
+  return text;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// The rails of a daemon to others, with what went over them between two status documents that lie
+/// `seconds` apart:
+///
+///     {"cluster": {"links": [{"peer", "rails": [{"name", "connections", "sent_bytes",
+///       "received_bytes", "sent_packets", "resent_packets", "busy_seconds",
+///       "round_trip_seconds", "least_round_trip_seconds"}]}]}}
+///
+/// What is missing is shown as "-". kRemoteError when either is no JSON object; kUnavailable, with
+/// the way out, where the document has no links, as a tenant's.
+Result<std::string> LinkTable(std::string_view before, std::string_view after, double seconds);
+
+}  // namespace harmonaize

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/transport/address.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::transport {
+
+/// What has gone over one rail to one peer since they are linked, and how. A TCP rail's as the
+/// kernel counts it (TCP_INFO); of others only what they tell.
+struct RailTraffic {
+  std::string name{};  ///< As PeerInfo has it.
+  int connections = 0;
+  uint64_t sent_bytes = 0;  ///< That were acknowledged.
+  uint64_t received_bytes = 0;
+  uint64_t sent_packets = 0;
+  uint64_t resent_packets = 0;  ///< Of these.
+  double busy_seconds = 0;      ///< In which something was to be sent, or to be acknowledged.
+  /// Now, and the least there was: the difference is what packets wait in queues. Of several
+  /// connections that which has sent most; 0: not known.
+  double round_trip_seconds = 0;
+  double least_round_trip_seconds = 0;
+};
+
+/// All rails to one peer.
+struct LinkTraffic {
+  PeerId peer = 0;
+  NetworkAddress remote;
+  std::vector<RailTraffic> rails;
+};
+
+}  // namespace harmonaize::transport

@@ -1,0 +1,51 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/link_table.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kBefore[] = R"({"cluster": {"links": [{"peer": "10.0.0.2:7400", "rails": [
+  {"name": "eth0 10.0.0.1 - 10.0.0.2", "connections": 1, "sent_bytes": 1000, "received_bytes": 0,
+   "sent_packets": 10, "resent_packets": 0, "busy_seconds": 1.0,
+   "round_trip_seconds": 0.001, "least_round_trip_seconds": 0.0002}]}]}})";
+constexpr char kAfter[] = R"({"cluster": {"links": [{"peer": "10.0.0.2:7400", "rails": [
+  {"name": "eth0 10.0.0.1 - 10.0.0.2", "connections": 1, "sent_bytes": 2001000,
+   "received_bytes": 4000000, "sent_packets": 210, "resent_packets": 10, "busy_seconds": 2.5,
+   "round_trip_seconds": 0.003, "least_round_trip_seconds": 0.0002},
+  {"name": "eth1", "sent_bytes": 500}]}]}})";
+
+void ExpectHolds(const Result<std::string>& table, const std::string& what) {
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  EXPECT_NE(table->find(what), std::string::npos) << *table;
+}
+
+TEST(LinkTable, ShowsWhatWentOverEachRailMeanwhile) {
+  const Result<std::string> table = LinkTable(kBefore, kAfter, 2);
+  ExpectHolds(table, "10.0.0.2:7400  eth0 10.0.0.1 - 10.0.0.2");
+  ExpectHolds(table, "1 MB/s");  // 2 000 000 bytes in 2 s
+  ExpectHolds(table, "2 MB/s");  // received
+  ExpectHolds(table, "75%");     // 1.5 s of 2
+  ExpectHolds(table, "3 ms");    // a round trip
+  ExpectHolds(table, "2.8 ms");  // of it in queues
+  ExpectHolds(table, "5%");      // 10 packets of 200
+  ExpectHolds(table, "1.91 MiB");
+}
+
+TEST(LinkTable, ShowsWhatItKnowsOfARail) {
+  ExpectHolds(LinkTable(R"({"cluster": {"links": []}})", kAfter, 1), "eth1");
+  ExpectHolds(LinkTable(kAfter, R"({"cluster": {"links": []}})", 1), "no links");
+  ExpectHolds(LinkTable("{}", R"({"cluster": {"links": [{"rails": [{"name": 3}, 4, {}]}, 5]}})", 1),
+              "-");
+}
+
+TEST(LinkTable, SaysWhyThereIsNone) {
+  EXPECT_EQ(LinkTable("{}", R"({"daemon": {}})", 1).status().code(), Code::kUnavailable);
+  EXPECT_FALSE(LinkTable("[", kAfter, 1).ok());
+  EXPECT_FALSE(LinkTable(kBefore, "[", 1).ok());
+}
+
+}  // namespace
+}  // namespace harmonaize
