@@ -79,6 +79,8 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   in_flight_.push_back(operation);
   if (HasRoot(descriptor.collective)) {
     span_->NoteBegun({operation->sequence, binding.check}, false);
+  } else {
+    span_->NoteOther(operation->sequence);
   }
   if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
   return Status::Ok();
@@ -470,10 +472,10 @@ void Communicator::TellProgress(uint64_t sequence) {
   span_->TellHome(progress);
 }
 
-// Whether a collective ended here some time ago, and ranks were told so.
+// Whether ranks were told that a collective of some time ago went well.
 bool Communicator::EndedWell(uint64_t sequence) const {
-  return std::any_of(history_.begin(), history_.end(), [&](const ProgressMessage& ended) {
-    return ended.sequence == sequence && ended.state == ProgressMessage::kDone;
+  return std::none_of(history_.begin(), history_.end(), [&](const ProgressMessage& ended) {
+    return ended.sequence == sequence && ended.state == ProgressMessage::kFailed;
   });
 }
 

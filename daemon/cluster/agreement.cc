@@ -51,6 +51,11 @@ Agreement::Outcome Agreement::Take(int host, const ProgressMessage& progress, ui
 Agreement::Outcome Agreement::Judge(uint64_t sequence, Case* one) const {
   Outcome outcome;
   outcome.verdict = Disagreement(sequence, *one);
+  if (outcome.verdict.ok() && one->known_to_disagree && All(*one, [](int) { return true; })) {
+    outcome.verdict = InvalidUsage(
+        "the ranks disagree about operation #{}; what each asked for is not known any more",
+        sequence);
+  }
   if (outcome.verdict.ok()) {
     const Status failure = Failure(*one);
     // A transport's failure may have its cause in ranks that disagree, or in a failure of another
@@ -69,6 +74,10 @@ Agreement::Outcome Agreement::Judge(uint64_t sequence, Case* one) const {
   }
   one->decided = !outcome.verdict.ok() || !outcome.breaks.ok();
   return outcome;
+}
+
+void Agreement::NoteDisagreement(uint64_t sequence) {
+  if (sequence < end_) cases_[sequence].known_to_disagree = true;
 }
 
 void Agreement::EndFrom(uint64_t sequence) {

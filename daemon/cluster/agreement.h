@@ -31,6 +31,10 @@ class Agreement {
   };
   Outcome Take(int host, const ProgressMessage& progress, uint64_t now_ns);
 
+  /// The ranks are known to disagree about a collective (Consent). So it fails when all hosts have
+  /// been heard, also where none remembers what its ranks asked for.
+  void NoteDisagreement(uint64_t sequence);
+
   /// Collectives from there on end at all hosts without a verdict, since a rank has left: they are
   /// forgotten, and nothing about them is taken in any more.
   void EndFrom(uint64_t sequence);
@@ -58,6 +62,7 @@ class Agreement {
     bool asked = false;
     bool asked_who_is_late = false;
     bool decided = false;
+    bool known_to_disagree = false;
     /// A transport has failed, and those who had not failed by then were asked anew.
     bool failing = false;
     std::map<int, ProgressMessage> by_host;

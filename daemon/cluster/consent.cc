@@ -6,9 +6,10 @@ namespace {
 /// A host has no more than this open; as many have to be remembered as how they ended, see
 /// Communicator::ProgressOf.
 constexpr size_t kMostOpen = 128;
-/// The home is told of so many together, and tells all when it knows of as many. Hosts of which
-/// none is far ahead then stay below kMostOpen; and of hosts that wait for one that has to stop
-/// there, each has told enough of what it has begun for that one to go on.
+/// The home is told of so many together, the others between them included, and tells all when it
+/// knows of as many. Hosts of which none is far ahead then stay below kMostOpen; and of hosts that
+/// wait for one that has to stop there, each has told enough of what it has begun for that one to
+/// go on.
 constexpr size_t kTogether = 32;
 /// At the home, what crossed the news of another end stays behind; of that no more than this.
 constexpr size_t kMost = 4096;
@@ -33,8 +34,8 @@ bool AwaitedConsent::may_end() const {
   return open_.size() <= kMostOpen;
 }
 
-bool AwaitedConsent::due() const {
-  return untold_.size() >= kTogether;
+bool AwaitedConsent::due(uint64_t sequence) const {
+  return !untold_.empty() && sequence - untold_.front().sequence + 1 >= kTogether;
 }
 
 Consent::Outcome Consent::Take(int host, const BegunCollective& begun) {

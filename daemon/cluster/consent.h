@@ -33,8 +33,9 @@ class AwaitedConsent {
 
   /// Whether one that is done here may be called done. Else it waits for the home's word.
   bool may_end() const;
-  /// Whether the home should be told now, and not when there is time.
-  bool due() const;
+  /// Whether the home should be told now, and not when there is time: when there is much, or when
+  /// what is begun now comes long after it.
+  bool due(uint64_t sequence) const;
   bool anything_to_tell() const { return !untold_.empty(); }
   /// What the home has not been told.
   std::vector<BegunCollective> TakeUntold() { return std::exchange(untold_, {}); }

@@ -157,8 +157,12 @@ void Span::EndFrom(uint64_t sequence) {
 
 void Span::NoteBegun(const BegunCollective& begun, bool asks) {
   awaited_consent_.Begin(begun);
-  if (asks || awaited_consent_.due()) return TellBegun(asks);
+  if (asks || awaited_consent_.due(begun.sequence)) return TellBegun(asks);
   CountUntold();
+}
+
+void Span::NoteOther(uint64_t sequence) {
+  if (awaited_consent_.due(sequence)) TellBegun();
 }
 
 void Span::TellBegun(bool asks) {
@@ -185,6 +189,7 @@ void Span::OnBegun(int host, const BegunMessage& message) {
   }
   for (const uint64_t sequence : disagreed) {
     // What each asks for, in words, is the agreement's to put together.
+    agreement_->NoteDisagreement(sequence);
     std::vector<int> all;
     for (int each = 0; each < roster_.hosts(); ++each) all.push_back(each);
     ActOn(sequence, {.ask = std::move(all), .verdict = {}, .breaks = {}});

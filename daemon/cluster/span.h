@@ -65,6 +65,8 @@ class Span {
   /// This host has begun a collective, see AwaitedConsent. `asks`: Communicator::OnAgreed follows
   /// as soon as all have; else when much has been begun.
   void NoteBegun(const BegunCollective& begun, bool asks);
+  /// This host begins a collective that nobody has to agree on.
+  void NoteOther(uint64_t sequence);
   /// Whether a collective that was noted may be called done here. Else it may at some later
   /// Communicator::OnAgreed.
   bool MayEnd() const { return awaited_consent_.may_end(); }

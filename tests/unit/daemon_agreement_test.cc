@@ -56,6 +56,21 @@ TEST_F(AgreementTest, TheFirstReportMakesItAskTheOthersOnce) {
   EXPECT_EQ(agreement_.open(), 0u);
 }
 
+TEST_F(AgreementTest, RanksThatDisagreedLongAgoFailAllTheSame) {
+  const ProgressMessage forgotten{.sequence = 3, .state = State::kDone};
+  agreement_.NoteDisagreement(3);
+  EXPECT_TRUE(Take(0, forgotten).verdict.ok());
+  EXPECT_TRUE(Take(2, forgotten).verdict.ok());
+  EXPECT_EQ(agreement_.open(), 1u);
+  EXPECT_EQ(Take(1, forgotten).verdict.code(), Code::kInvalidUsage);
+  EXPECT_EQ(agreement_.open(), 0u);
+  // Where somebody remembers, all are told what it was.
+  agreement_.NoteDisagreement(3);
+  Take(0, Progress(State::kDone, 0, 8, 0));
+  const Status verdict = Take(1, Progress(State::kDone, 1, 8, 1)).verdict;
+  EXPECT_NE(verdict.message().find("root 1"), std::string::npos) << verdict.message();
+}
+
 TEST_F(AgreementTest, HostsThatAreGoneAreNotAskedAndNotWaitedFor) {
   gone_ = {2};
   EXPECT_EQ(Take(1, Progress(State::kRunning, 1)).ask, (std::vector<int>{0}));

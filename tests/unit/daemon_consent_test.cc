@@ -86,7 +86,7 @@ TEST(Consent, HostsThatAreAtTheSameNeverStop) {
     for (const int host : {0, 1}) {
       awaited[host].Begin({sequence, 1});
       ASSERT_TRUE(awaited[host].may_end()) << sequence;
-      if (!awaited[host].due()) continue;
+      if (!awaited[host].due(sequence)) continue;
       for (const BegunCollective& one : awaited[host].TakeUntold()) consent.Take(host, one);
       for (const int listener : consent.TakeListeners()) awaited[listener].Agree(consent.agreed());
     }
@@ -101,7 +101,7 @@ TEST(AwaitedConsent, AHostMayBeAheadALittle) {
   while (awaited.may_end()) {
     ASSERT_LT(sequence, 1000u);
     awaited.Begin({sequence++, 7});
-    if (awaited.due()) told += awaited.TakeUntold().size();
+    if (awaited.due(sequence - 1)) told += awaited.TakeUntold().size();
   }
   EXPECT_GT(sequence, 16u);
   EXPECT_GT(told, 0u);  // the home's answer can come before the host has to stop
@@ -110,6 +110,14 @@ TEST(AwaitedConsent, AHostMayBeAheadALittle) {
   const std::vector<BegunCollective> rest = awaited.TakeUntold();
   EXPECT_EQ(told + rest.size(), sequence);
   EXPECT_FALSE(awaited.anything_to_tell());
+}
+
+TEST(AwaitedConsent, OneAmongManyOthersIsToldSoon) {
+  AwaitedConsent awaited;
+  EXPECT_FALSE(awaited.due(1000));
+  awaited.Begin({1000, 1});
+  EXPECT_FALSE(awaited.due(1001));
+  EXPECT_TRUE(awaited.due(1100));
 }
 
 }  // namespace
