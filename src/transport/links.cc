@@ -575,9 +575,9 @@ int Links::Progress(bool tick) {
       TickAttempts(now);
       const uint64_t gap = last_tick_ns_ == 0 ? 0 : now - last_tick_ns_;
       last_tick_ns_ = now;
-      std::vector<PeerId> ids;
-      for (const auto& [id, link] : links_) ids.push_back(id);
-      for (const PeerId id : ids) {
+      ticking_.clear();
+      for (const auto& [id, link] : links_) ticking_.push_back(id);
+      for (const PeerId id : ticking_) {
         const auto found = links_.find(id);
         if (found == links_.end()) continue;
         // If it was this daemon that slept, its peers have not been silent.

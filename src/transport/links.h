@@ -146,6 +146,7 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   std::vector<std::pair<PeerId, std::string>> disconnects_;
   std::vector<std::unique_ptr<Link>> gone_;  // freed at the end of Progress
   uint64_t last_tick_ns_ = 0;
+  std::vector<PeerId> ticking_;  // kept, so that a tick allocates nothing
   uint64_t next_id_ = 0;
 };
 
