@@ -13,16 +13,6 @@
 namespace harmonaize {
 namespace {
 
-std::string TimeAt(const Json& object, const char* key) {
-  const Json& value = At(object, key);
-  return value.is_number() ? HumanTime(value.get<double>()) : kUnknown;
-}
-
-std::string BytesAt(const Json& object, const char* key) {
-  const Json& value = At(object, key);
-  return value.is_number_unsigned() ? HumanBytes(value.get<uint64_t>()) : kUnknown;
-}
-
 /// "97%": how much of `whole` the time under `key` is.
 std::string ShareAt(const Json& whole, const char* whole_key, const Json& part, const char* key) {
   const Json& all = At(whole, whole_key);

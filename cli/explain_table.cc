@@ -37,11 +37,6 @@ std::string CostAt(const Json& costs, const std::string& key) {
                               : HumanRate(value.get<double>());
 }
 
-std::string TimeAt(const Json& object, const char* key) {
-  const Json& value = At(object, key);
-  return value.is_number() ? HumanTime(value.get<double>()) : kUnknown;
-}
-
 std::string LimitAt(const Json& paths) {
   const Json& limit = At(paths, "limit_bytes");
   if (!limit.is_number_unsigned()) return kUnknown;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cli/human_units.h"
+
 namespace harmonaize {
 namespace {
 
@@ -46,6 +48,16 @@ std::string TextAt(const Json& object, const char* key) {
   if (value.is_string()) return Printable(value.get<std::string>());
   if (value.is_number_integer()) return value.dump();
   return kUnknown;
+}
+
+std::string BytesAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_number_unsigned() ? HumanBytes(value.get<uint64_t>()) : kUnknown;
+}
+
+std::string TimeAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_number() ? HumanTime(value.get<double>()) : kUnknown;
 }
 
 }  // namespace harmonaize

@@ -45,16 +45,19 @@ std::string ShareOf(double part, double whole) {
   return whole == 0 ? "0%" : fmt::format("{:.3g}%", 100 * std::min(part / whole, 1.0));
 }
 
-std::string TimeAt(const Json& object, const char* key) {
-  const Json& value = At(object, key);
-  const bool known = value.is_number() && value.get<double>() > 0;
-  return known ? HumanTime(value.get<double>()) : kUnknown;
+/// 0: not known.
+bool IsKnown(const Json& seconds) {
+  return seconds.is_number() && seconds.get<double>() > 0;
+}
+
+std::string RoundTripOf(const Json& rail) {
+  return IsKnown(At(rail, "round_trip_seconds")) ? TimeAt(rail, "round_trip_seconds") : kUnknown;
 }
 
 std::string QueueOf(const Json& rail) {
   const Json& now = At(rail, "round_trip_seconds");
   const Json& least = At(rail, "least_round_trip_seconds");
-  if (!now.is_number() || !least.is_number() || least.get<double>() <= 0) return kUnknown;
+  if (!now.is_number() || !IsKnown(least)) return kUnknown;
   return HumanTime(std::max(now.get<double>() - least.get<double>(), 0.0));
 }
 
@@ -76,13 +79,12 @@ Result<std::string> LinkTable(std::string_view before, std::string_view after, d
                   2);
   for (const auto& [key, rail] : RailsOf(*second)) {
     const Json& was = earlier[key];
-    const Json& sent = At(rail, "sent_bytes");
     table.Add({key.first, key.second, RateOf(was, rail, "sent_bytes", seconds),
                RateOf(was, rail, "received_bytes", seconds),
-               ShareOf(Growth(was, rail, "busy_seconds"), seconds),
-               TimeAt(rail, "round_trip_seconds"), QueueOf(rail),
+               ShareOf(Growth(was, rail, "busy_seconds"), seconds), RoundTripOf(rail),
+               QueueOf(rail),
                ShareOf(Growth(was, rail, "resent_packets"), Growth(was, rail, "sent_packets")),
-               sent.is_number_unsigned() ? HumanBytes(sent.get<uint64_t>()) : kUnknown});
+               BytesAt(rail, "sent_bytes")});
   }
   if (table.empty()) return std::string("no links with other daemons\n");
   std::string text;

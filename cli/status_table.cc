@@ -12,11 +12,6 @@
 namespace harmonaize {
 namespace {
 
-std::string BytesAt(const Json& object, const char* key) {
-  const Json& value = At(object, key);
-  return value.is_number_unsigned() ? HumanBytes(value.get<uint64_t>()) : kUnknown;
-}
-
 std::string DurationAt(const Json& object, const char* key) {
   const Json& value = At(object, key);
   return value.is_number() ? HumanDuration(value.get<double>()) : kUnknown;

@@ -90,12 +90,11 @@ void Communicator::Leave(int rank) {
     }
   }
   members_[place] = nullptr;
-  if (span_ != nullptr) {
-    span_->TellBegun();
-    span_->plans().switching().OnRankLeft();
-  }
   if (inline_segment_ != nullptr) inline_segment_->Close();
-  if (span_ != nullptr) span_->TellLeft(LeftMessage{span_->roster().key, rank, after});
+  if (span_ == nullptr) return;
+  span_->TellBegun();
+  span_->plans().switching().OnRankLeft();
+  span_->TellLeft(LeftMessage{span_->roster().key, rank, after});
 }
 
 void Communicator::Break(const Status& why) {

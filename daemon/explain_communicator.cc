@@ -125,6 +125,12 @@ json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& n
   return entry;
 }
 
+json DescribeMessages(const std::vector<PlanMessage>& plans, const HostNames& names) {
+  json list = json::array();
+  for (const PlanMessage& plan : plans) list.push_back(DescribeMessage(plan, names));
+  return list;
+}
+
 const char* NameOf(PlanChange::Outcome outcome) {
   switch (outcome) {
     case PlanChange::Outcome::kCommitted: return "committed";
@@ -136,13 +142,12 @@ const char* NameOf(PlanChange::Outcome outcome) {
 json DescribeHistory(const Span& span, const HostNames& names) {
   json history = json::array();
   for (const PlanChange& change : span.plans().switching().history()) {
-    json before = json::array();
-    json after = json::array();
-    for (const PlanMessage& plan : change.before) before.push_back(DescribeMessage(plan, names));
-    for (const PlanMessage& plan : change.after) after.push_back(DescribeMessage(plan, names));
-    json entry = {{"unix_seconds", change.unix_seconds}, {"reason", change.reason},
-                  {"outcome", NameOf(change.outcome)},   {"took_seconds", change.took_seconds},
-                  {"before", std::move(before)},         {"after", std::move(after)}};
+    json entry = {{"unix_seconds", change.unix_seconds},
+                  {"reason", change.reason},
+                  {"outcome", NameOf(change.outcome)},
+                  {"took_seconds", change.took_seconds},
+                  {"before", DescribeMessages(change.before, names)},
+                  {"after", DescribeMessages(change.after, names)}};
     if (change.outcome == PlanChange::Outcome::kCommitted) entry["from"] = change.from;
     if (!change.called_off.empty()) entry["called_off"] = change.called_off;
     history.push_back(std::move(entry));

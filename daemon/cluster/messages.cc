@@ -200,9 +200,7 @@ bool IsSound(const ProposeMessage& proposal) {
   for (size_t i = 0; i < proposal.next.size(); ++i) {
     const PlanMessage& before = proposal.current[i];
     const PlanMessage& after = proposal.next[i];
-    const bool about_the_same = before.collective == after.collective &&
-                                before.root == after.root && before.size_class == after.size_class;
-    if (!about_the_same || !IsSound(before) || !IsSound(after)) return false;
+    if (KeyOf(before) != KeyOf(after) || !IsSound(before) || !IsSound(after)) return false;
   }
   return true;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -165,6 +166,8 @@ struct AgreedMessage {
   uint64_t sequence = 0;
 };
 
+/// What a plan is about: collective, root (-1: none), size class.
+using PlanKey = std::tuple<int, int, int>;
 /// How is this carried out? Asked of the home when first needed.
 struct AskPlanMessage {
   uint64_t communicator = 0;
@@ -190,6 +193,13 @@ struct PlanMessage {
   double bound_seconds = 0;
   std::string why{};  ///< Not "": there is none.
 };
+
+inline PlanKey KeyOf(const AskPlanMessage& question) {
+  return {question.collective, question.root, question.size_class};
+}
+inline PlanKey KeyOf(const PlanMessage& plan) {
+  return {plan.collective, plan.root, plan.size_class};
+}
 
 /// From the home: make the plans of `next` ready, to be used instead of those of `current` from
 /// some collective on; see plan_switch.h. Each of `next` is about what that of `current` in its

@@ -118,7 +118,7 @@ PlanDesk::PlanDesk(const Config& config, std::shared_ptr<const FabricModel> mode
     : shared_(std::make_shared<Shared>()),
       background_(background),
       post_(std::move(post)),
-      self_(std::make_shared<PlanDesk*>(this)) {
+      alive_(std::make_shared<char>()) {
   shared_->config = config.plans;
   shared_->costs = config.costs.ToNetworkCosts();
   shared_->model = std::move(model);
@@ -128,7 +128,7 @@ PlanDesk::PlanDesk(const Config& config, std::shared_ptr<const FabricModel> mode
 PlanDesk::~PlanDesk() = default;
 
 void PlanDesk::Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done) {
-  const PlanKey key(question.collective, question.root, question.size_class);
+  const PlanKey key = KeyOf(question);
   const auto [found, first] = decisions_.try_emplace(key);
   if (found->second.made) return done(found->second.plan);
   found->second.asking.push_back(std::move(done));
@@ -150,7 +150,7 @@ void PlanDesk::AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
 template <typename Work, typename Done>
 void PlanDesk::InBackground(Work work, Done done) {
   background_->Post(
-      [post = post_, desk = std::weak_ptr(self_), work = std::move(work), done = std::move(done)] {
+      [post = post_, desk = std::weak_ptr(alive_), work = std::move(work), done = std::move(done)] {
         post([desk, done, made = work()] {
           if (desk.lock() != nullptr) done(made);
         });

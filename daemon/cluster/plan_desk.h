@@ -17,12 +17,6 @@ namespace harmonaize::daemon {
 /// the nearest, by ratio.
 int SizeClassOf(uint64_t bytes);
 
-/// What a plan is about: collective, root (-1: none), size class.
-using PlanKey = std::tuple<int, int, int>;
-inline PlanKey KeyOf(const PlanMessage& plan) {
-  return {plan.collective, plan.root, plan.size_class};
-}
-
 /// At the home of one communicator: decides by which plan each collective is carried out. Planning
 /// takes milliseconds, for large clusters a second, so it happens in the background. For the
 /// engine's thread.
@@ -38,7 +32,7 @@ class PlanDesk {
   void Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done);
 
   /// For the same questions, which have been answered with a plan: of all that was considered, the
-  /// `turn`-th best of each, around and around. Later; nothing where there is no other.
+  /// `turn`-th best of each, around and around, the best included. Later.
   void AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
                     std::function<void(std::vector<PlanMessage>)> done);
 
@@ -64,7 +58,7 @@ class PlanDesk {
   Background* const background_;
   const std::function<void(std::function<void()>)> post_;
   /// Gone with the desk, so that what comes back late finds nobody.
-  std::shared_ptr<PlanDesk*> self_;
+  std::shared_ptr<void> alive_;
   std::map<PlanKey, Decision> decisions_;
 };
 

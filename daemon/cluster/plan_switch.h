@@ -10,9 +10,10 @@ namespace harmonaize::daemon {
 // How the hosts of a communicator come to carry out collectives by other plans, from one sequence
 // number on that is the same at all of them, while operations go on:
 //
-//   home    proposes                      all hosts make the new plans ready
-//   hosts   promise: "I begin none from `from` on before I hear", each some way ahead of where it
-//   is home    commits from the largest of these numbers on, or calls it off
+//   - the home proposes, and all hosts make the new plans ready;
+//   - each host promises to begin none from some number on before it hears more, some way ahead of
+//     where it is;
+//   - the home commits from the largest of these numbers on, or calls it off.
 //
 // No host has begun an operation from there on, so none has begun it by the old plan. An operation
 // under way is not disturbed, and a host whose promise is far enough ahead never stops. Whatever

@@ -42,9 +42,9 @@ bool PlanSwitching::Propose(std::vector<PlanMessage> next, std::string reason) {
   }
   PlanChange change{.unix_seconds = UnixSeconds(), .reason = std::move(reason)};
   for (const PlanMessage& plan : next) {
-    const PlanMessage* const current = plans_->Newest(KeyOf(plan));
+    const PlanRecord* const current = plans_->Newest(KeyOf(plan));
     if (current == nullptr) return false;
-    change.before.push_back(*current);
+    change.before.push_back(current->plan);
   }
   change.after = std::move(next);
   proposed_ns_ = MonotonicNanoseconds();
@@ -96,20 +96,18 @@ void PlanSwitching::TellAll(const std::optional<SwitchLeader::Settlement>& settl
 void PlanSwitching::OnPropose(const ProposeMessage& proposal) {
   follower_.Propose(proposal.round);
   ready_.clear();
-  for (size_t i = 0; i < proposal.next.size(); ++i) {
-    plans_->Ensure(proposal.current[i]);
-    ready_[KeyOf(proposal.next[i])].message = proposal.next[i];
-  }
-  // A plan may be made, or fail, before the next one is asked for.
+  for (const PlanMessage& plan : proposal.current) plans_->Ensure(plan);
   for (const PlanMessage& plan : proposal.next) {
-    plans_->Make(plan,
-                 [this, round = proposal.round, plan](Result<std::unique_ptr<HostPlan>> made) {
-                   OnMade(round, plan, std::move(made));
-                 });
+    const PlanKey key = KeyOf(plan);
+    ready_[key].message = plan;
+    // None is made before this returns.
+    plans_->Make(plan, [this, round = proposal.round, key](Result<std::unique_ptr<HostPlan>> made) {
+      OnMade(round, key, std::move(made));
+    });
   }
 }
 
-void PlanSwitching::OnMade(uint64_t round, const PlanMessage& plan,
+void PlanSwitching::OnMade(uint64_t round, const PlanKey& key,
                            Result<std::unique_ptr<HostPlan>> made) {
   if (!follower_.under_way() || round != follower_.round()) return;
   if (!made.ok()) {
@@ -118,7 +116,7 @@ void PlanSwitching::OnMade(uint64_t round, const PlanMessage& plan,
     return span_->TellHome(
         PromiseMessage{span_->roster().key, round, 0, static_cast<int>(why.code()), why.message()});
   }
-  ready_[KeyOf(plan)].plan = std::move(*made);
+  ready_.at(key).plan = std::move(*made);
   const bool all = std::all_of(ready_.begin(), ready_.end(),
                                [](const auto& one) { return one.second.plan != nullptr; });
   if (all) Promise();
@@ -136,7 +134,7 @@ uint64_t PlanSwitching::OperationsAhead() const {
   double seconds = 0;
   uint64_t operations = 0;
   for (const auto& [key, ready] : ready_) {
-    const PlanRecord* const record = plans_->NewestRecord(key);
+    const PlanRecord* const record = plans_->Newest(key);
     if (record == nullptr) continue;
     seconds += record->seconds;
     operations += record->operations;

@@ -11,7 +11,6 @@
 
 #include "daemon/cluster/host_plan.h"
 #include "daemon/cluster/messages.h"
-#include "daemon/cluster/plan_desk.h"
 #include "daemon/cluster/plan_switch.h"
 
 namespace harmonaize::daemon {
@@ -59,7 +58,7 @@ class PlanSwitching {
   void OnRankLeft();
 
  private:
-  void OnMade(uint64_t round, const PlanMessage& plan, Result<std::unique_ptr<HostPlan>> made);
+  void OnMade(uint64_t round, const PlanKey& key, Result<std::unique_ptr<HostPlan>> made);
   void Promise();
   uint64_t OperationsAhead() const;
   void TellAll(const std::optional<SwitchLeader::Settlement>& settlement,

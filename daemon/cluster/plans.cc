@@ -262,7 +262,7 @@ std::vector<PlanRecord> Plans::Records() const {
 // ---------------------------------------------------------------------------------------------
 // Plans that change
 
-const PlanRecord* Plans::NewestRecord(const PlanKey& key) const {
+const PlanRecord* Plans::Newest(const PlanKey& key) const {
   const auto found = plans_.find(key);
   if (found == plans_.end()) return nullptr;
   const PlanRecord& record = found->second.versions.back().record;

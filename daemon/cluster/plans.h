@@ -54,11 +54,7 @@ class Plans {
   PlanSwitching& switching() { return switching_; }
   const PlanSwitching& switching() const { return switching_; }
   /// What a key goes by, or will; nullptr if nobody asked, or there is none.
-  const PlanRecord* NewestRecord(const PlanKey& key) const;
-  const PlanMessage* Newest(const PlanKey& key) const {
-    const PlanRecord* const record = NewestRecord(key);
-    return record == nullptr ? nullptr : &record->plan;
-  }
+  const PlanRecord* Newest(const PlanKey& key) const;
   /// Here nobody may have asked yet for a plan that is in use elsewhere.
   void Ensure(const PlanMessage& plan);
   /// This host's part of a plan, later; nothing where the communicator is gone by then.

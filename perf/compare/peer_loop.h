@@ -18,8 +18,8 @@ struct PeerLibrary {
   float* (*allocate)(void* context, const struct PeerWork* work, int receives, size_t bytes);
   void (*release)(void* context, const struct PeerWork* work, float* buffer);
   // Makes ready what can be before the operation is repeated, for each root that it will have;
-  // kPeerUnsupported where the library
-  // has no such operation. Its opposite follows, in that case too.
+  // kPeerUnsupported where the library has no such operation. Its opposite follows, in that case
+  // too.
   int (*prepare)(void* context, const struct PeerWork* work);
   void (*finish)(void* context, const struct PeerWork* work);
   // The operation, once, with the root that `work` has. Timed.

@@ -1,7 +1,6 @@
 #include "src/topology/link_estimates.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace harmonaize {

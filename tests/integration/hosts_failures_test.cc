@@ -328,9 +328,7 @@ TEST_F(HostsTest, TheStatusNamesLateRanksOfOtherHosts) {
   for (const bool rooted : {false, true}) {
     HostedRanks ranks(cluster_, {0, 1, 2});
     ranks.Start([&](int rank) {
-      const ncclUniqueId id = ranks.ShareId(0, rank == 0);
-      ncclComm_t world = nullptr;
-      EXPECT_NCCL(ncclCommInitRank(&world, 3, id, rank));
+      const ncclComm_t world = ranks.Join(rank);
       EXPECT_EQ(CountRanks(world), 3);
       if (rank == 2) ranks.ShareId(1, false);
       int value = rank;
@@ -376,9 +374,7 @@ TEST_F(HostsTest, AbortReturnsWhateverThePeersDo) {
   for (const int aborter : {0, 1, 2}) {
     HostedRanks ranks(cluster_, {0, 1, 2});
     ranks.Start([&](int rank) {
-      const ncclUniqueId id = ranks.ShareId(0, rank == 0);
-      ncclComm_t world = nullptr;
-      EXPECT_NCCL(ncclCommInitRank(&world, 3, id, rank));
+      const ncclComm_t world = ranks.Join(rank);
       EXPECT_EQ(CountRanks(world), 3);
       if (rank == aborter) {
         // One thread waits in a collective that nobody else joins; another aborts it.
@@ -407,9 +403,7 @@ TEST_F(HostsTest, AbortReturnsWhateverThePeersDo) {
 TEST_F(HostsTest, AbortEndsTransfersThatAreUnderWay) {
   HostedRanks ranks(cluster_, {0, 1, 2});
   ranks.Start([&](int rank) {
-    const ncclUniqueId id = ranks.ShareId(0, rank == 0);
-    ncclComm_t world = nullptr;
-    EXPECT_NCCL(ncclCommInitRank(&world, 3, id, rank));
+    const ncclComm_t world = ranks.Join(rank);
     if (rank == 0) {
       std::this_thread::sleep_for(milliseconds(60));
       EXPECT_NCCL(ncclCommAbort(world));

@@ -127,6 +127,13 @@ ncclUniqueId HostedRanks::ShareId(int slot, bool maker) {
   return entry.id;
 }
 
+ncclComm_t HostedRanks::Join(int rank) {
+  const ncclUniqueId id = ShareId(0, rank == 0);
+  ncclComm_t communicator = nullptr;
+  EXPECT_NCCL(ncclCommInitRank(&communicator, ranks(), id, rank));
+  return communicator;
+}
+
 void HostedRanks::PublishId(int slot, const ncclUniqueId& id) {
   board_->entries[slot].id = id;
   board_->entries[slot].there.store(1, std::memory_order_release);
@@ -136,9 +143,7 @@ void RunOnHosts(TestCluster* cluster, const std::vector<int>& host_of_rank,
                 const std::function<void(int, ncclComm_t)>& body) {
   HostedRanks ranks(cluster, host_of_rank);
   ranks.Start([&](int rank) {
-    const ncclUniqueId id = ranks.ShareId(0, rank == 0);
-    ncclComm_t communicator = nullptr;
-    EXPECT_NCCL(ncclCommInitRank(&communicator, ranks.ranks(), id, rank));
+    const ncclComm_t communicator = ranks.Join(rank);
     if (communicator == nullptr) return 1;
     body(rank, communicator);
     EXPECT_NCCL(ncclCommDestroy(communicator));

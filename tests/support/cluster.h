@@ -52,6 +52,9 @@ class HostedRanks {
 
   /// In a rank: the id number `slot` (0 to 15), made by `maker`.
   ncclUniqueId ShareId(int slot, bool maker);
+  /// In a rank: a communicator of all of them, by id number 0, which rank 0 makes. Failures are
+  /// gtest's; nullptr then.
+  ncclComm_t Join(int rank);
   /// In a rank: for an id that was made otherwise.
   void PublishId(int slot, const ncclUniqueId& id);
 

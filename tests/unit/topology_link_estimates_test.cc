@@ -220,30 +220,30 @@ TEST(LinkEstimates, TwoBusyFlowsTellTheirLinksApart) {
   EXPECT_GT(estimates.At(EdgeBetween(fabric, "host2", "leaf0"), 0.5).bytes_per_second, 0.95 * rate);
 }
 
-TEST(LinkEstimates, ALinkThatRecoversIsSeenWhereItIsUsed) {
+/// Two racks, of which a link to a spine has had a fifth of its rate for half a second.
+class SlowLink : public ::testing::Test {
+ protected:
+  SlowLink() {
+    AddAcross(fabric, &traffic);
+    traffic.SetActual(slow, 0.2 * stated);
+    for (int i = 0; i < 5; ++i) estimates.Take(traffic.Samples(), 0.1 * i);
+  }
+
   const Fabric fabric = Load("two-racks");
-  Traffic traffic(fabric);
-  AddAcross(fabric, &traffic);
   const int slow = EdgeBetween(fabric, "leaf0", "spine1");
   const double stated = fabric.EdgeAt(slow).bytes_per_second;
-  LinkEstimates estimates(fabric);
-  traffic.SetActual(slow, 0.2 * stated);
-  for (int i = 0; i < 5; ++i) estimates.Take(traffic.Samples(), 0.1 * i);
+  Traffic traffic{fabric};
+  LinkEstimates estimates{fabric};
+};
+
+TEST_F(SlowLink, IsSeenToRecoverWhereItIsUsed) {
   ASSERT_LT(estimates.At(slow, 0.5).bytes_per_second, 0.3 * stated);
   traffic.SetActual(slow, stated);
   estimates.Take(traffic.Samples(), 0.6);
   EXPECT_GT(estimates.At(slow, 0.6).bytes_per_second, 0.9 * stated);
 }
 
-TEST(LinkEstimates, WhatIsNotUsedAnyMoreIsForgottenOrProbed) {
-  const Fabric fabric = Load("two-racks");
-  Traffic traffic(fabric);
-  AddAcross(fabric, &traffic);
-  const int slow = EdgeBetween(fabric, "leaf0", "spine1");
-  const double stated = fabric.EdgeAt(slow).bytes_per_second;
-  traffic.SetActual(slow, 0.2 * stated);
-  LinkEstimates estimates(fabric);
-  for (int i = 0; i < 5; ++i) estimates.Take(traffic.Samples(), 0.1 * i);
+TEST_F(SlowLink, IsForgottenOrProbedWhereItIsNotUsedAnyMore) {
   const double confidence = estimates.At(slow, 0.5).confidence;
   EXPECT_LT(estimates.At(slow, 5).confidence, confidence);
   EXPECT_LT(estimates.At(slow, 5).bytes_per_second, 0.3 * stated);
