@@ -222,6 +222,8 @@ void Links::OnControlProved(ProvedConnection connection) {
   link->control->Send(FrameType::kHello, EncodeHello(hello));
   by_control_[link->control.get()] = link.get();
   links_[link->id] = std::move(link);
+  // From now on a tick that comes late is noticed, the first one too.
+  if (last_tick_ns_ == 0) last_tick_ns_ = MonotonicNanoseconds();
 }
 
 void Links::OnFrame(ControlLink* control, const Frame& frame) {
@@ -568,29 +570,29 @@ int Links::Progress(bool tick) {
       Lose(link, "this daemon ended the link: " + reason);
     }
   }
-  if (tick || reception_.HasNews()) {
-    const uint64_t now = MonotonicNanoseconds();
-    reception_.Tick(now);
-    if (tick) {
-      TickAttempts(now);
-      const uint64_t gap = last_tick_ns_ == 0 ? 0 : now - last_tick_ns_;
-      last_tick_ns_ = now;
-      ticking_.clear();
-      for (const auto& [id, link] : links_) ticking_.push_back(id);
-      for (const PeerId id : ticking_) {
-        const auto found = links_.find(id);
-        if (found == links_.end()) continue;
-        // If it was this daemon that slept, its peers have not been silent.
-        if (gap > options_->dead_after_ns / 2) found->second->control->Forgive(gap);
-        TickLink(found->second.get(), now);
-      }
-    }
-  }
+  if (tick || reception_.HasNews()) reception_.Tick(MonotonicNanoseconds());
+  if (tick) Tick();
   if (tick && TickPeriod() == 0) last_tick_ns_ = 0;
   std::erase_if(gone_, [](const std::unique_ptr<Link>& link) {
     return std::ranges::none_of(link->channels, [](const auto& one) { return one->Lingers(); });
   });
   return done;
+}
+
+void Links::Tick() {
+  const uint64_t now = MonotonicNanoseconds();
+  TickAttempts(now);
+  const uint64_t gap = last_tick_ns_ == 0 ? 0 : now - last_tick_ns_;
+  last_tick_ns_ = now;
+  ticking_.clear();
+  for (const auto& [id, link] : links_) ticking_.push_back(id);
+  for (const PeerId id : ticking_) {
+    const auto found = links_.find(id);
+    if (found == links_.end()) continue;
+    // If it was this daemon that slept, its peers have not been silent.
+    if (gap > options_->dead_after_ns / 2) found->second->control->Forgive(gap);
+    TickLink(found->second.get(), now);
+  }
 }
 
 std::vector<LinkTraffic> Links::Traffic() const {

@@ -123,6 +123,7 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   Status OpenChannels(Link* link);
   void BringUp(Link* link);
 
+  void Tick();
   void TickLink(Link* link, uint64_t now_ns);
   void CloseGently(Link* link);
   void Lose(Link* link, const std::string& reason);

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "src/base/file_descriptor.h"
@@ -344,6 +346,22 @@ TEST(Links, AreLostWithAnyConnectionOfARail) {
   // One of the two has seen it, and says which rail it was.
   EXPECT_NE((a.losses[0].second + b.losses[0].second).find("rail lo"), std::string::npos)
       << a.losses[0].second << "; " << b.losses[0].second;
+}
+
+// A daemon that has slept has not heard its peers, who were there: the first time, too, when
+// nothing tells yet how often it should have looked.
+TEST(Links, AreNotLostByADaemonThatSlept) {
+  TransportOptions options = LoopbackOptions();
+  options.dead_after_ns = 400'000'000;
+  TransportNode a(options);
+  TransportNode b(options);
+  ASSERT_TRUE(Join(&a, &b));
+  for (int times = 0; times < 2; ++times) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    PumpFor({&a, &b}, 0.6);
+  }
+  EXPECT_TRUE(a.losses.empty()) << a.losses.front().second;
+  EXPECT_TRUE(b.losses.empty()) << b.losses.front().second;
 }
 
 TEST(Links, AreEndedWithAReason) {

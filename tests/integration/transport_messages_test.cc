@@ -348,6 +348,8 @@ TEST(SpreadMessages, ArriveOverAllConnections) {
   ASSERT_TRUE(PumpUntil({&a, &b}, [&] {
     return std::ranges::all_of(outcomes, [](const auto& one) { return one->done; });
   }));
+  for (const auto& [peer, why] : a.losses) ADD_FAILURE() << why;
+  for (const auto& [peer, why] : b.losses) ADD_FAILURE() << why;
   for (const auto& one : outcomes) EXPECT_TRUE(one->status.ok()) << one->status.ToString();
   EXPECT_TRUE(sent == received);
   EXPECT_EQ(a->counters().requests_under_way, 0u);
