@@ -55,4 +55,15 @@ int FabricRails::RailFor(int from_host, int to_host, int from_nic, int to_nic, i
   return -1;
 }
 
+std::optional<Lane> FabricRails::LaneOf(int from_host, int to_host, size_t rail) const {
+  const bool known = from_host >= 0 && from_host < hosts() && to_host >= 0 && to_host < hosts();
+  if (!known || rail >= rails()) return {};
+  const size_t place = rail % width_;
+  Lane lane{.from_nic = static_cast<int>(place % NicsOf(from_host)),
+            .to_nic = static_cast<int>(place % NicsOf(to_host)),
+            .path = static_cast<int>(rail / width_) - 1};
+  lane.spread = paths_ == 0;
+  return lane;
+}
+
 }  // namespace harmonaize

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "src/base/status.h"
 #include "src/topology/fabric.h"
+#include "src/topology/lane.h"
 #include "src/transport/rail.h"
 
 namespace harmonaize {
@@ -38,6 +40,8 @@ class FabricRails {
   /// from a NIC to a NIC by an explicit path; `path` -1: by the NICs' own addresses, so that ECMP
   /// chooses. -1 if no rail serves exactly this.
   int RailFor(int from_host, int to_host, int from_nic, int to_nic, int path) const;
+  /// What a rail from a host to another is; none where the fabric has no such rail or host.
+  std::optional<Lane> LaneOf(int from_host, int to_host, size_t rail) const;
 
  private:
   size_t NicsOf(int host) const { return nics_[static_cast<size_t>(host)].size(); }

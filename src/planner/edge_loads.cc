@@ -36,21 +36,28 @@ void EdgeLoad::Add(double more, int more_earliest, int more_following) {
   blocks += more;
 }
 
-LoadSpread::LoadSpread(const FabricModel& model, PathUse use, const LaneTable* chosen)
-    : model_(model), use_(use), chosen_(chosen) {
-  const auto kinds = static_cast<size_t>(model.kinds());
-  lanes_of_kinds_.resize(kinds * kinds);
+LoadSpread::LoadSpread(const FabricModel& model, PathUse use, const LaneTable* chosen,
+                       const FabricModel* lanes_of)
+    : model_(model),
+      lanes_of_(lanes_of == nullptr ? model : *lanes_of),
+      use_(use),
+      chosen_(chosen) {
+  std::map<std::pair<int, int>, int> kinds;
+  for (int host = 0; host < model.hosts(); ++host) {
+    const std::pair kind(model_.KindOf(host), lanes_of_.KindOf(host));
+    const auto number = static_cast<int>(kinds.size());
+    kind_of_host_.push_back(kinds.emplace(kind, number).first->second);
+  }
+  kinds_ = kinds.size();
+  lanes_of_kinds_.resize(kinds_ * kinds_);
 }
 
 const std::vector<Lane>& LoadSpread::LanesOf(const Load& load) {
   if (load.path >= 0 && chosen_ != nullptr) {
     return chosen_->at({load.from_host, load.to_host})[static_cast<size_t>(load.path)];
   }
-  const auto kinds = static_cast<size_t>(model_.kinds());
-  std::vector<Lane>& lanes =
-      lanes_of_kinds_[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
-                      static_cast<size_t>(model_.KindOf(load.to_host))];
-  if (lanes.empty()) lanes = model_.Lanes(load.from_host, load.to_host, use_);
+  std::vector<Lane>& lanes = lanes_of_kinds_[PairOf(load)];
+  if (lanes.empty()) lanes = lanes_of_.Lanes(load.from_host, load.to_host, use_);
   return lanes;
 }
 
@@ -95,12 +102,11 @@ void LoadSpread::SpreadInjected(std::vector<EdgeLoad>* edges) {
 
 std::vector<EdgeLoad> LoadSpread::Expected(const std::vector<Load>& loads) {
   std::vector<EdgeLoad> edges(static_cast<size_t>(model_.edges()));
-  const auto kinds = static_cast<size_t>(model_.kinds());
   struct Together {
     Load first;
     EdgeLoad load;
   };
-  std::vector<Together> together(kinds * kinds);
+  std::vector<Together> together(kinds_ * kinds_);
   for (const Load& load : loads) {
     const EdgeLoad whole{static_cast<double>(load.blocks), load.earliest, load.following};
     const std::vector<Lane>& lanes = LanesOf(load);
@@ -128,8 +134,7 @@ std::vector<EdgeLoad> LoadSpread::Expected(const std::vector<Load>& loads) {
       }
       continue;
     }
-    Together& all = together[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
-                             static_cast<size_t>(model_.KindOf(load.to_host))];
+    Together& all = together[PairOf(load)];
     all.first = load;
     all.load.Add(whole.blocks, whole.earliest, whole.following);
   }
@@ -210,13 +215,11 @@ std::vector<std::pair<Route, double>> SpreadRoutes(const FabricModel& model, int
 }
 
 double LoadSpread::MeanLatency(const std::vector<Load>& loads, double unknown_link_seconds) {
-  const auto kinds = static_cast<size_t>(model_.kinds());
-  std::vector<double> of_kinds(kinds * kinds, -1);
+  std::vector<double> of_kinds(kinds_ * kinds_, -1);
   double sum = 0;
   double blocks = 0;
   for (const Load& load : loads) {
-    double& latency = of_kinds[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
-                               static_cast<size_t>(model_.KindOf(load.to_host))];
+    double& latency = of_kinds[PairOf(load)];
     if (latency < 0) {
       latency = model_.LatencyOf(model_.RouteOf(load.from_host, load.to_host, LanesOf(load)[0]),
                                  unknown_link_seconds);
@@ -242,13 +245,11 @@ double LoadSpread::SecondsOfByte(const Load& load) {
 }
 
 MessageTimes LoadSpread::TimesOfMessages(const std::vector<Load>& loads) {
-  const auto kinds = static_cast<size_t>(model_.kinds());
-  std::vector<double> of_kinds(kinds * kinds, -1);
+  std::vector<double> of_kinds(kinds_ * kinds_, -1);
   MessageTimes times;
   double blocks = 0;
   for (const Load& load : loads) {
-    double& known = of_kinds[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
-                             static_cast<size_t>(model_.KindOf(load.to_host))];
+    double& known = of_kinds[PairOf(load)];
     const bool chosen = load.path >= 0 && chosen_ != nullptr;
     const double seconds = chosen || known < 0 ? SecondsOfByte(load) : known;
     if (!chosen) known = seconds;
@@ -261,11 +262,9 @@ MessageTimes LoadSpread::TimesOfMessages(const std::vector<Load>& loads) {
 }
 
 bool LoadSpread::HasChoice(const std::vector<Load>& loads, bool spread) {
-  const auto kinds = static_cast<size_t>(model_.kinds());
-  std::vector<bool> seen(kinds * kinds, false);
+  std::vector<bool> seen(kinds_ * kinds_, false);
   for (const Load& load : loads) {
-    const size_t pair = static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
-                        static_cast<size_t>(model_.KindOf(load.to_host));
+    const size_t pair = PairOf(load);
     if (seen[pair] && load.path < 0) continue;
     seen[pair] = true;
     for (const Lane& lane : LanesOf(load)) {

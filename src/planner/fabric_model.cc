@@ -16,11 +16,14 @@ constexpr int64_t kMostCapacity = int64_t{1} << 35;
 // Finer weights would need more slices of a message than there are.
 constexpr int64_t kMostWeight = 32;
 
+/// 0: so little that whatever went there would be late.
 int WeightOf(int64_t capacity, int64_t most) {
-  return static_cast<int>(std::max<int64_t>((capacity * kMostWeight + most / 2) / most, 1));
+  return static_cast<int>((capacity * kMostWeight + most / 2) / most);
 }
 
+/// Of lanes that are weighed against each other; those that are worth nothing are left out.
 void ReduceWeights(std::vector<Lane>* lanes) {
+  std::erase_if(*lanes, [](const Lane& lane) { return lane.weight == 0; });
   int common = 0;
   for (const Lane& lane : *lanes) common = std::gcd(common, lane.weight);
   for (Lane& lane : *lanes) lane.weight /= std::max(common, 1);
@@ -121,23 +124,32 @@ void FabricModel::FindWays(int target) {
   }
 }
 
+std::vector<int> FabricModel::PortsOf(int host) const {
+  std::vector<int> ports;
+  for (size_t nic = 0; nic < NodeOf(host).nics.size(); ++nic) {
+    ports.push_back(PortOf(host, static_cast<int>(nic)));
+  }
+  // A cable between two hosts joins no others.
+  const bool cable = std::any_of(ports.begin(), ports.end(), [this](int port) {
+    return target_of_node_[static_cast<size_t>(port)] < 0;
+  });
+  if (cable) ports.push_back(-1 - host);
+  return ports;
+}
+
 void FabricModel::FindKinds() {
-  using Port = std::tuple<int, double, double>;
-  std::map<std::vector<Port>, int> kinds;
+  using Kind = std::pair<std::vector<int>, std::vector<double>>;  // ports, rates out and in
+  std::map<Kind, int> kinds;
   for (int host = 0; host < hosts(); ++host) {
-    std::vector<Port> ports;
+    std::vector<double> rates;
     for (size_t nic = 0; nic < NodeOf(host).nics.size(); ++nic) {
       const int edge = EdgeOut(host, static_cast<int>(nic));
-      ports.emplace_back(PortOf(host, static_cast<int>(nic)), BytesPerSecond(edge),
-                         BytesPerSecond(edge ^ 1));
+      rates.push_back(BytesPerSecond(edge));
+      rates.push_back(BytesPerSecond(edge ^ 1));
     }
-    // A cable between two hosts joins no others.
-    const bool cable = std::any_of(ports.begin(), ports.end(), [&](const Port& port) {
-      return target_of_node_[static_cast<size_t>(std::get<0>(port))] < 0;
-    });
-    if (cable) ports.emplace_back(-1 - host, 0, 0);
+    const auto number = static_cast<int>(kinds.size());
     kind_of_host_.push_back(
-        kinds.emplace(std::move(ports), static_cast<int>(kinds.size())).first->second);
+        kinds.emplace(Kind(PortsOf(host), std::move(rates)), number).first->second);
   }
   kinds_ = static_cast<int>(kinds.size());
 }
@@ -146,10 +158,12 @@ void FabricModel::FindRacks() {
   const bool named = std::all_of(hosts_.begin(), hosts_.end(), [this](int node) {
     return fabric_.nodes[static_cast<size_t>(node)].rack >= 0;
   });
-  std::map<int, int> numbers;
+  std::map<std::vector<int>, int> numbers;
   for (int host = 0; host < hosts(); ++host) {
-    const int rack = named ? NodeOf(host).rack : KindOf(host);
-    rack_of_host_.push_back(numbers.emplace(rack, static_cast<int>(numbers.size())).first->second);
+    std::vector<int> place = {NodeOf(host).rack};
+    if (!named) place = PortsOf(host);
+    const auto number = static_cast<int>(numbers.size());
+    rack_of_host_.push_back(numbers.emplace(std::move(place), number).first->second);
   }
 }
 
@@ -246,6 +260,19 @@ Route FabricModel::RouteOf(int from, int to, const Lane& lane) const {
   }
   if (way.last >= 0) route.push_back(way.last);
   return route;
+}
+
+FabricModel::CertainRoute FabricModel::CertainRouteOf(int from, int to, const Lane& lane) const {
+  const Way way = WayBy(from, to, lane.from_nic, lane.to_nic);
+  if (lane.path >= 0 || !MayDivide(way)) {
+    Route route = RouteOf(from, to, lane);
+    const bool whole = !route.empty();
+    return {std::move(route), whole};
+  }
+  CertainRoute certain;
+  if (way.first >= 0) certain.edges.push_back(way.first);
+  if (way.last >= 0) certain.edges.push_back(way.last);
+  return certain;
 }
 
 std::vector<Lane> FabricModel::RailsBetween(int from, int to) const {

@@ -65,6 +65,12 @@ class FabricModel {
   std::vector<Lane> Lanes(int from, int to, PathUse use) const;
   /// The edges of a lane; for one that ECMP spreads, the first of its ways by NextHops.
   Route RouteOf(int from, int to, const Lane& lane) const;
+  /// The edges that all traffic of a lane crosses.
+  struct CertainRoute {
+    Route edges;
+    bool whole = false;  ///< It crosses no others.
+  };
+  CertainRoute CertainRouteOf(int from, int to, const Lane& lane) const;
   /// The lanes whose traffic passes through exactly these nodes, both hosts included, weighted;
   /// none if no explicit path does and ECMP has a choice.
   std::vector<Lane> LanesThrough(int from, int to, const std::vector<int>& nodes) const;
@@ -109,6 +115,8 @@ class FabricModel {
   int EdgeOut(int host, int nic) const;
   /// Where ways to a NIC end: the switch behind it, or the host itself if it forwards.
   int PortOf(int host, int nic) const;
+  /// Of all its NICs; the same only for hosts that hang at the same switches.
+  std::vector<int> PortsOf(int host) const;
   std::vector<Lane> RailsBetween(int from, int to) const;
   /// All of them that lead over different links, with the capacity of the narrowest.
   struct WeighedLane {

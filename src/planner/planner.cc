@@ -125,6 +125,21 @@ Prediction Planner::PredictAt(const RankedPlan& plan, uint64_t bytes) const {
   return Predict(footprint, bytes, plan.pieces * slices, options_.costs);
 }
 
+Result<Prediction> Planner::PredictOn(const FabricModel& other, const RankedPlan& plan,
+                                      uint64_t bytes) const {
+  const Candidate& candidate = candidates_[plan.candidate];
+  RankedPlan whole = plan;
+  whole.pieces = 1;  // as footprints are
+  const OutlineResult outline = OutlineOf(whole);
+  if (!outline.ok()) return outline.status();
+  const LaneTable* const chosen = candidate.lanes.empty() ? nullptr : &candidate.lanes;
+  LoadSpread spread(other, candidate.spec.paths, chosen, &model_);
+  Footprint footprint = MakeFootprint(other, (*outline)->Summarize(), &spread, options_.costs);
+  footprint.ranks = candidate.footprint.ranks;
+  const int slices = Slices(BlockBytes(footprint, plan.pieces, bytes), plan.slice.bytes);
+  return Predict(footprint, bytes, plan.pieces * slices, options_.costs);
+}
+
 OutlineResult Planner::OutlineOf(const RankedPlan& plan) const {
   const PlanSpec& spec = candidates_[plan.candidate].spec;
   AlgorithmOptions options{.pieces = plan.pieces, .order = spec.order.hosts, .groups = spec.groups};

@@ -109,6 +109,10 @@ class Planner {
   PlannedSize PlanFor(uint64_t bytes) const;
   /// What one of its plans is predicted to take for another size.
   Prediction PredictAt(const RankedPlan& plan, uint64_t bytes) const;
+  /// What one of its plans, with its own lanes, would take where the links carry what those of
+  /// `other` do: a model of the same fabric. An error if the plan cannot be made.
+  Result<Prediction> PredictOn(const FabricModel& other, const RankedPlan& plan,
+                               uint64_t bytes) const;
   /// The outline of one of its plans.
   OutlineResult OutlineOf(const RankedPlan& plan) const;
   /// The same for whoever has no slices: cut into as many pieces, but no more than `most_pieces`.

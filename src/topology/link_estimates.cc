@@ -64,7 +64,7 @@ void LinkEstimates::Take(std::span<const FlowSample> flows, double now_seconds) 
   const std::vector<Load> loads = LoadsOf(flows);
   std::vector<char> guilty(states_.size(), 0);
   for (const FlowSample& flow : flows) {
-    if (flow.busy < kBusy || flow.queue_seconds < kQueueSeconds) continue;
+    if (!flow.whole || flow.busy < kBusy || flow.queue_seconds < kQueueSeconds) continue;
     Blame(flow, loads, &guilty);
   }
   for (size_t e = 0; e < states_.size(); ++e) {

@@ -12,6 +12,7 @@ namespace harmonaize {
 /// one of its connections.
 struct FlowSample {
   std::vector<int> edges;       ///< Of the fabric, in order.
+  bool whole = true;            ///< It crosses no others. Else it says of none that it is full.
   double bytes_per_second = 0;  ///< That arrived, over the whole interval.
   /// Part of the interval, from 0 to 1, in which there was something to send. A flow that is not
   /// busy says nothing of what its links could carry, but it does of their queues.

@@ -9,4 +9,5 @@ target_link_libraries(planner_fabrics PUBLIC harmonaize_planner GTest::gtest)
 harmonaize_unit_test(
   planner_fabric_test SINGLE_THREADED
   SOURCES planner_cost_model_test.cc planner_fabric_model_test.cc planner_planner_test.cc
+          planner_rated_models_test.cc
   LINKS planner_fabrics harmonaize_executor)

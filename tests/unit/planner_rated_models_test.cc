@@ -1,0 +1,147 @@
+// A fabric whose links carry something else than it states: plans for that, and what plans of
+// before would take.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "src/planner/rated_models.h"
+#include "tests/unit/planner_fabrics.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr uint64_t kLarge = uint64_t{64} << 20;
+
+std::shared_ptr<const FabricModel> Shared(const std::string& name) {
+  return std::make_shared<const FabricModel>(ShippedFabric(name));
+}
+
+/// Both ways of a link, at a share of what the fabric states.
+EdgeRates SlowLink(const FabricModel& model, const std::string& link, double share) {
+  const int edge = 2 * model.fabric().FindLink(link);
+  EXPECT_GE(edge, 0) << link;
+  return {{edge, model.BytesPerSecond(edge) * share},
+          {edge + 1, model.BytesPerSecond(edge + 1) * share}};
+}
+
+std::shared_ptr<const FabricModel> Rated(RatedModels* models, const EdgeRates& rates) {
+  auto model = models->With(rates);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return model.ok() ? *model : nullptr;
+}
+
+Planner PlannerFor(const FabricModel& model, Collective collective) {
+  Result<Planner> planner = Planner::Make(model, ProblemOn(model, collective), {});
+  EXPECT_TRUE(planner.ok()) << planner.status().message();
+  return *std::move(planner);
+}
+
+TEST(RatedModels, AreMadeOnce) {
+  const auto stated = Shared("two-racks");
+  RatedModels models(stated);
+  EXPECT_EQ(Rated(&models, {}), stated);
+  const EdgeRates slow = SlowLink(*stated, "leaf0-spine0", 0.2);
+  const auto rated = Rated(&models, slow);
+  EXPECT_NE(rated, stated);
+  EXPECT_EQ(Rated(&models, slow), rated);
+  for (int edge = 0; edge < stated->edges(); ++edge) {
+    const bool changed = edge / 2 == slow[0].edge / 2;
+    EXPECT_DOUBLE_EQ(rated->BytesPerSecond(edge),
+                     stated->BytesPerSecond(edge) * (changed ? 0.2 : 1.0));
+  }
+}
+
+TEST(RatedModels, RefuseWhatCannotBe) {
+  const auto stated = Shared("two-racks");
+  RatedModels models(stated);
+  for (const EdgeRate& wrong :
+       {EdgeRate{-1, 1e6}, EdgeRate{stated->edges(), 1e6}, EdgeRate{0, 0}, EdgeRate{0, -1},
+        EdgeRate{0, std::nan("")}, EdgeRate{0, std::numeric_limits<double>::infinity()}}) {
+    EXPECT_EQ(models.With({wrong}).status().code(), Code::kInvalidArgument);
+  }
+}
+
+TEST(RatedModels, GiveALaneWhatItsNarrowestLinkCarries) {
+  const auto stated = Shared("two-racks");
+  RatedModels models(stated);
+  const int from = stated->HostNamed("host0");
+  const int to = stated->HostNamed("host2");
+  const auto slow = Rated(&models, SlowLink(*stated, "leaf0-spine0", 0.25));
+  int over_slow = 0;
+  int over_fast = 0;
+  for (const Lane& lane : slow->Lanes(from, to, PathUse::kWeighted)) {
+    (lane.path == 0 ? over_slow : over_fast) += lane.weight;
+  }
+  EXPECT_EQ(over_fast, 4 * over_slow);
+  // One that carries next to nothing is not used.
+  const auto cut = Rated(&models, SlowLink(*stated, "leaf0-spine0", 1e-3));
+  for (const Lane& lane : cut->Lanes(from, to, PathUse::kWeighted)) EXPECT_EQ(lane.path, 1);
+}
+
+TEST(RatedModels, LeaveRacksAsTheyAre) {
+  const auto stated = Shared("one-rack");
+  RatedModels models(stated);
+  const auto slow = Rated(&models, SlowLink(*stated, "host1-leaf0", 0.5));
+  for (int host = 0; host < stated->hosts(); ++host) {
+    EXPECT_EQ(slow->RackOf(host), stated->RackOf(host));
+  }
+  EXPECT_NE(slow->KindOf(0), slow->KindOf(1));
+}
+
+TEST(PredictOn, TheSameRatesIsWhatWasPredicted) {
+  for (const std::string& name : ShippedFabrics()) {
+    const auto model = Shared(name);
+    const Planner planner = PlannerFor(*model, Collective::kAllReduce);
+    for (const RankedPlan& plan : planner.PlanFor(kLarge).plans) {
+      const Result<Prediction> again = planner.PredictOn(*model, plan, kLarge);
+      ASSERT_TRUE(again.ok()) << again.status().message();
+      EXPECT_DOUBLE_EQ(again->seconds, plan.prediction.seconds) << name;
+    }
+  }
+}
+
+// A spine link loses four fifths: the old plan is held up by it, the new one is not.
+TEST(PredictOn, ShowsWhatAChangeGains) {
+  const auto stated = Shared("two-racks");
+  RatedModels models(stated);
+  const auto slow = Rated(&models, SlowLink(*stated, "leaf0-spine0", 0.2));
+  const Planner before = PlannerFor(*stated, Collective::kAllReduce);
+  const Planner after = PlannerFor(*slow, Collective::kAllReduce);
+  const RankedPlan old_plan = before.PlanFor(kLarge).plans.front();
+  const PlannedSize new_plans = after.PlanFor(kLarge);
+  const RankedPlan new_plan = new_plans.plans.front();
+  const double held_up = before.PredictOn(*slow, old_plan, kLarge)->seconds;
+  EXPECT_GE(held_up, 2 * new_plan.prediction.seconds);
+  EXPECT_LE(new_plan.prediction.seconds, 1.15 * new_plans.bound_seconds);
+  // And when it recovers, it is the other way round.
+  const double too_careful = after.PredictOn(*stated, new_plan, kLarge)->seconds;
+  EXPECT_GE(too_careful, 1.1 * old_plan.prediction.seconds);
+}
+
+// Kinds of hosts differ in the two models, and lanes follow the first.
+TEST(PredictOn, HostsThatAreAlikeInOneModelAlone) {
+  const auto stated = Shared("rails");
+  RatedModels models(stated);
+  EdgeRates rates;
+  for (int edge = 0; edge < stated->edges() && rates.empty(); edge += 2) {
+    const Edge ends = stated->fabric().EdgeAt(edge);
+    if (stated->fabric().nodes[static_cast<size_t>(ends.from)].kind != NodeKind::kHost) continue;
+    rates = {{edge, ends.bytes_per_second / 4}};
+  }
+  ASSERT_FALSE(rates.empty());
+  const auto slow = Rated(&models, rates);
+  ASSERT_GT(slow->kinds(), stated->kinds());
+  const Planner careful = PlannerFor(*slow, Collective::kAllGather);
+  const Planner plain = PlannerFor(*stated, Collective::kAllGather);
+  const RankedPlan one = plain.PlanFor(kLarge).plans.front();
+  const RankedPlan other = careful.PlanFor(kLarge).plans.front();
+  EXPECT_GE(plain.PredictOn(*slow, one, kLarge)->seconds, 1.5 * one.prediction.seconds);
+  EXPECT_GE(plain.PredictOn(*slow, one, kLarge)->seconds, other.prediction.seconds);
+  EXPECT_GE(careful.PredictOn(*stated, other, kLarge)->seconds, one.prediction.seconds * 0.999);
+}
+
+}  // namespace
+}  // namespace harmonaize
