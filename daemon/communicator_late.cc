@@ -27,7 +27,7 @@ void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   if (span_ == nullptr) return;
   TellSlow(now_ns);
   span_->ReportLate(now_ns, late_after_ns);
-  span_->plans().Control(now_ns);
+  if (PlanControl* const control = span_->plans().control()) control->Tick(now_ns);
 }
 
 void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {

@@ -46,6 +46,8 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Choice("plans.policy", {"adaptive", "static-ring", "fixed"}, &config->plans.policy);
   reader.String("plans.file", &config->plans.file);
   reader.Boolean("plans.reproducible", &config->plans.reproducible);
+  reader.Boolean("plans.live", &config->plans.live);
+  reader.Number("plans.least_gain", 1.01, 100, &config->plans.least_gain);
   reader.Integer("plans.switch_every_ms", 0, 3'600'000, &config->plans.switch_every_ms);
   reader.Number("costs.message_us", 0, 1e9, &config->costs.message_us);
   reader.Number("costs.handling_us", 0, 1e9, &config->costs.handling_us);
@@ -115,6 +117,8 @@ dead_after_seconds = {}         # silence after which a daemon is taken for dead
 policy = "{}"             # adaptive, static-ring (the given order, as NCCL does), fixed
 file = "{}"                     # the plan, for fixed (docs/planning.md)
 reproducible = {}               # only plans that reduce in the order of the ranks
+live = {}                       # follow what links carry while jobs run (docs/control-loop.md)
+least_gain = {}                 # for plans that are predicted to be so many times as fast
 switch_every_ms = {}            # for tests: change to another plan so often; 0: never
 
 [costs]                         # of messages between hosts, for predictions
@@ -144,7 +148,8 @@ level = "{}"                    # error, warning, info, debug, trace
       config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
       config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
       config.cluster.host, config.cluster.dead_after_seconds, config.plans.policy,
-      config.plans.file, config.plans.reproducible, config.plans.switch_every_ms,
+      config.plans.file, config.plans.reproducible, config.plans.live, config.plans.least_gain,
+      config.plans.switch_every_ms,
       config.costs.message_us, config.costs.handling_us, config.costs.memory_gbps,
       config.costs.shared_processors, config.costs.bucket_ms, config.late_after_seconds,
       config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,

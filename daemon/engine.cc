@@ -85,6 +85,7 @@ Status Engine::JoinCluster() {
   if (!cluster.ok()) return cluster.status();
   cluster_ = std::move(*cluster);
   if (cluster_->fabric() != nullptr) own_fabric_ = fabrics_.Add(cluster_->fabric()).digest;
+  control_loop_.Begin();
   HZ_RETURN_IF_ERROR(loop_->Watch(cluster_->fd(), [this] { cluster_->OnReadable(); }));
   Log(LogLevel::kInfo, kLogInit, "other daemons reach this one at {}{}", cluster_->address(),
       cluster_->host_name().empty() ? "" : " as " + cluster_->host_name());
@@ -303,11 +304,13 @@ Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding)
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   membership_.OnMessage(peer, message);
   probes_.OnMessage(peer, message);
+  control_loop_.OnMessage(peer, message);
 }
 
 void Engine::OnPeerLost(transport::PeerId peer) {
   membership_.OnPeerLost(peer);
   probes_.OnPeerLost(peer);
+  control_loop_.OnPeerLost(peer);
 }
 
 void Engine::Finish(PostedOperation* part, const Status& outcome) {
@@ -389,11 +392,13 @@ void Engine::TickIfDue() {
   if (now < next_tick_ns_) return;
   // Often enough that a report is at most half as late again as the rank it is about.
   double interval = std::clamp(config_.late_after_seconds / 4, 0.005, 0.5);
+  if (control_loop_.active()) interval = std::min(interval, LinkState::kIntervalSeconds);
   if (config_.plans.switch_every_ms > 0) {
     interval = std::min(interval, static_cast<double>(config_.plans.switch_every_ms) * 1e-3);
   }
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
   if (waiting_ > 0 || !network_operations_.empty()) membership_.Tick(now);
+  if (!network_operations_.empty()) control_loop_.Tick(now);
   if (executing_ > 0) executor_->ReplaceStuckWorkers(kStuckNanoseconds);
 }
 

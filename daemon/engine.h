@@ -16,6 +16,7 @@
 #include "daemon/cluster/fabrics.h"
 #include "daemon/cluster/probe_desk.h"
 #include "daemon/config.h"
+#include "daemon/control/control_loop.h"
 #include "daemon/event_loop.h"
 #include "daemon/membership.h"
 #include "daemon/session.h"
@@ -90,6 +91,7 @@ class Engine final : private ClusterEvents {
   uint64_t own_fabric() const { return own_fabric_; }
   Background& background() { return background_; }
   ProbeDesk& probes() { return probes_; }
+  const ControlLoop& control_loop() const { return control_loop_; }
 
   // For communicators.
 
@@ -191,6 +193,7 @@ class Engine final : private ClusterEvents {
   bool crowded_ = false;
   uint64_t sleeps_ = 0;
   ProbeDesk probes_{this};
+  ControlLoop control_loop_{this};
   /// Last: what it runs posts to this engine.
   Background background_;
 };

@@ -112,7 +112,9 @@ json DescribeTransport(const Cluster& cluster) {
 
 json DescribeLinks(const Cluster& cluster) {
   json links = json::array();
-  for (const transport::LinkTraffic& link : cluster.transport().Traffic()) {
+  std::vector<transport::PeerId> peers;
+  for (const auto& [peer, info] : cluster.linked()) peers.push_back(peer);
+  for (const transport::LinkTraffic& link : cluster.transport().Traffic(peers)) {
     json rails = json::array();
     for (const transport::RailTraffic& rail : link.rails) {
       rails.push_back({{"name", rail.name},

@@ -30,11 +30,20 @@ std::string OneSwitchText(int hosts) {
 
 }  // namespace
 
+const KnownFabric& Fabrics::Keep(uint64_t digest, std::string text,
+                                 std::shared_ptr<const FabricModel> model) {
+  const auto [found, is_new] = known_.try_emplace(digest);
+  if (is_new) {
+    auto rated = std::make_shared<RatedModels>(model);
+    found->second = {digest, std::move(text), std::move(model), std::move(rated)};
+  }
+  return found->second;
+}
+
 const KnownFabric& Fabrics::Add(std::shared_ptr<const FabricModel> model) {
   std::string text = FormatFabricFile({.fabric = model->fabric(), .laboratory = {}});
   const uint64_t digest = Digest(text);
-  return known_.try_emplace(digest, KnownFabric{digest, std::move(text), std::move(model)})
-      .first->second;
+  return Keep(digest, std::move(text), std::move(model));
 }
 
 Result<const KnownFabric*> Fabrics::AddText(uint64_t digest, const std::string& text) {
@@ -42,7 +51,7 @@ Result<const KnownFabric*> Fabrics::AddText(uint64_t digest, const std::string& 
   Result<FabricFile> file = ParseFabricFile(text, "fabric-of-another-daemon");
   if (!file.ok()) return RemoteError("{}", file.status().message());
   auto model = std::make_shared<const FabricModel>(std::move(file->fabric));
-  return &known_.try_emplace(digest, KnownFabric{digest, text, std::move(model)}).first->second;
+  return &Keep(digest, text, std::move(model));
 }
 
 const KnownFabric* Fabrics::Find(uint64_t digest) const {

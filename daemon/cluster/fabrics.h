@@ -7,6 +7,7 @@
 
 #include "src/base/status.h"
 #include "src/planner/fabric_model.h"
+#include "src/planner/rated_models.h"
 
 namespace harmonaize::daemon {
 
@@ -15,6 +16,7 @@ struct KnownFabric {
   uint64_t digest = 0;
   std::string text;  ///< A fabric file; equal fabrics have equal texts.
   std::shared_ptr<const FabricModel> model;
+  std::shared_ptr<RatedModels> rated;  ///< The same at other rates.
 };
 
 /// All fabrics that this daemon has met: the provider's, those of other homes, and those that stand
@@ -31,6 +33,9 @@ class Fabrics {
   const KnownFabric& OneSwitch(int hosts);
 
  private:
+  const KnownFabric& Keep(uint64_t digest, std::string text,
+                          std::shared_ptr<const FabricModel> model);
+
   std::map<uint64_t, KnownFabric> known_;
   std::map<int, uint64_t> one_switch_;  // digests, by number of hosts
 };

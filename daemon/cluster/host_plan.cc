@@ -11,20 +11,6 @@ namespace {
 constexpr uint64_t kPairSliceBytes = uint64_t{128} << 10;
 constexpr int kPairSlicesAtOnce = 8;
 
-Result<PlanSpec> SpecOf(const PlanMessage& plan) {
-  PlanSpec spec;
-  spec.algorithm = FindAlgorithm(plan.algorithm);
-  if (spec.algorithm == nullptr) {
-    return InvalidArgument("the algorithm '{}' is not known here", plan.algorithm);
-  }
-  spec.order = {.name = plan.order_name, .hosts = plan.order};
-  spec.groups = plan.groups;
-  spec.groups_name = plan.groups_name;
-  spec.pieces = plan.pieces;
-  spec.paths = static_cast<PathUse>(plan.paths);
-  return spec;
-}
-
 std::vector<int> PeersOf(const NetworkProgram& program) {
   std::vector<int> peers;
   for (const NetworkStep& step : program.steps()) {
@@ -46,6 +32,20 @@ std::unique_ptr<RailTable> RailsFor(const FabricModel& model, int host,
 }
 
 }  // namespace
+
+Result<PlanSpec> SpecOf(const PlanMessage& plan) {
+  PlanSpec spec;
+  spec.algorithm = FindAlgorithm(plan.algorithm);
+  if (spec.algorithm == nullptr) {
+    return InvalidArgument("the algorithm '{}' is not known here", plan.algorithm);
+  }
+  spec.order = {.name = plan.order_name, .hosts = plan.order};
+  spec.groups = plan.groups;
+  spec.groups_name = plan.groups_name;
+  spec.pieces = plan.pieces;
+  spec.paths = static_cast<PathUse>(plan.paths);
+  return spec;
+}
 
 Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, int host,
                               const PlanMessage& plan) {

@@ -27,6 +27,8 @@ struct HostPart {
   SliceCut slice;
 };
 
+/// What a plan of the home's says to do. kInvalidArgument for an algorithm that is not known here.
+Result<PlanSpec> SpecOf(const PlanMessage& plan);
 /// This host's part of a collective by the home's plan. Takes up to seconds; any thread.
 /// kInvalidArgument or kInternalError for a plan that cannot be made here.
 Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, int host,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,10 @@
 #include "src/base/collective.h"
 #include "src/numerics/types.h"
 #include "src/planner/planner.h"
+
+namespace harmonaize {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EdgeRate, edge, bytes_per_second)
+}  // namespace harmonaize
 
 namespace harmonaize::daemon {
 
@@ -36,11 +41,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LateMessage, communicator, sequence, notice, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskPlanMessage, communicator, collective, root, size_class)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, size_class,
                                    algorithm, order, order_name, groups, groups_name, pieces,
-                                   slice_bytes, slices_at_once, paths, predicted_seconds,
+                                   slice_bytes, slices_at_once, paths, rates, predicted_seconds,
                                    bound_seconds, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProposeMessage, communicator, round, current, next)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromiseMessage, communicator, round, from, code, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, from)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, to, rail, bytes_per_second, busy, queue_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbeMessage, probe, messages)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbedMessage, probe, bytes_per_second)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OfferMessage, communicator, from, to, number, count, type, code,
                                    why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerMessage, communicator, from, to, number, code, why)
@@ -68,6 +78,7 @@ constexpr int kMostLevels = 8;
 constexpr int kMostRanks = 1 << 20;
 constexpr int kMostPieces = 8192;
 constexpr int kMostSlicesAtOnce = 1024;
+constexpr int kMostProbeMessages = 1024;
 /// What people are told is cut here: a control message has its limit, and a tenant may see to it
 /// that thousands of ranks have something to say.
 constexpr size_t kMostText = 4096;
@@ -186,9 +197,22 @@ bool IsSound(const AskPlanMessage& question) {
   return IsPlannable(question);
 }
 
+bool IsAmount(double value) {
+  return std::isfinite(value) && value >= 0;
+}
+
+bool IsSound(const EdgeRates& rates) {
+  const bool each = std::all_of(rates.begin(), rates.end(), [](const EdgeRate& one) {
+    return one.edge >= 0 && IsAmount(one.bytes_per_second) && one.bytes_per_second > 0;
+  });
+  const auto not_before = [](const EdgeRate& a, const EdgeRate& b) { return a.edge >= b.edge; };
+  return each && std::adjacent_find(rates.begin(), rates.end(), not_before) == rates.end();
+}
+
 bool IsSound(const PlanMessage& plan) {
-  return IsPlannable(plan) && plan.pieces >= 1 && plan.pieces <= kMostPieces &&
-         plan.slice_bytes >= 1 && InRange(plan.slices_at_once - 1, kMostSlicesAtOnce) &&
+  return IsPlannable(plan) && IsSound(plan.rates) && plan.pieces >= 1 &&
+         plan.pieces <= kMostPieces && plan.slice_bytes >= 1 &&
+         InRange(plan.slices_at_once - 1, kMostSlicesAtOnce) &&
          InRange(plan.paths, static_cast<int>(PathUse::kWeighted) + 1) &&
          AllBelow(plan.order, INT_MAX) &&
          std::all_of(plan.groups.begin(), plan.groups.end(),
@@ -211,6 +235,26 @@ bool IsSound(const LeftMessage& left) {
 
 bool IsSound(const LateMessage& late) {
   return AllBelow(late.missing, kMostRanks);
+}
+
+bool IsSound(const TrafficMessage& traffic) {
+  return InRange(traffic.host, INT_MAX) &&
+         std::all_of(traffic.flows.begin(), traffic.flows.end(), [](const TrafficFlow& flow) {
+           return InRange(flow.to, INT_MAX) && IsAmount(flow.bytes_per_second) &&
+                  IsAmount(flow.busy) && flow.busy <= 1 && IsAmount(flow.queue_seconds);
+         });
+}
+
+bool IsSound(const AskLinkProbeMessage& question) {
+  return question.probe != 0 && InRange(question.from, INT_MAX) && InRange(question.to, INT_MAX);
+}
+
+bool IsSound(const LinkProbeMessage& probe) {
+  return probe.probe != 0 && probe.messages >= 2 && probe.messages <= kMostProbeMessages;
+}
+
+bool IsSound(const LinkProbedMessage& probed) {
+  return probed.probe != 0 && IsAmount(probed.bytes_per_second);
 }
 
 bool IsSound(const OfferMessage& offer) {

@@ -11,6 +11,7 @@
 
 #include "daemon/cluster/consent.h"
 #include "src/base/status.h"
+#include "src/planner/rated_models.h"
 
 namespace harmonaize::daemon {
 
@@ -189,6 +190,7 @@ struct PlanMessage {
   uint64_t slice_bytes = 1;  ///< Of a block, so much is on its way as one message, ...
   int slices_at_once = 1;    ///< ... and so many of these at a time.
   int paths = 0;             ///< PathUse.
+  EdgeRates rates{};         ///< Of the fabric that it is made for, where not as the file states.
   double predicted_seconds = 0;
   double bound_seconds = 0;
   std::string why{};  ///< Not "": there is none.
@@ -225,6 +227,41 @@ struct SettleMessage {
   uint64_t round = 0;
   bool commit = false;
   uint64_t from = 0;
+};
+
+// What links carry, see control_loop.h.
+
+/// What a host has sent to another over one rail lately.
+struct TrafficFlow {
+  int to = 0;  ///< A host of the fabric.
+  uint64_t rail = 0;
+  double bytes_per_second = 0;
+  double busy = 0;           ///< Part of the time in which there was something to send.
+  double queue_seconds = 0;  ///< What packets waited beyond the least round trip.
+};
+/// To the homes of the communicators that were active here: all that this host has sent.
+struct TrafficMessage {
+  uint64_t fabric = 0;
+  int host = 0;  ///< The sender, in the fabric.
+  std::vector<TrafficFlow> flows{};
+};
+/// From a home to the host `from`: see what one of your rails carries now.
+struct AskLinkProbeMessage {
+  uint64_t fabric = 0;
+  uint64_t probe = 0;  ///< Drawn by the home; not 0.
+  int from = 0;        ///< Hosts of the fabric.
+  int to = 0;
+  uint64_t rail = 0;
+};
+/// To the host that gets the data, so many messages: it is to tell how fast they came.
+struct LinkProbeMessage {
+  uint64_t probe = 0;
+  int messages = 0;
+};
+/// What came, back to the host that sent it, and from there to the home.
+struct LinkProbedMessage {
+  uint64_t probe = 0;
+  double bytes_per_second = 0;
 };
 
 // Between the hosts of a sender and a receiver.
@@ -332,6 +369,7 @@ using ClusterMessage =
                  LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
                  AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
                  BegunMessage, AgreedMessage, ProposeMessage, PromiseMessage, SettleMessage,
+                 TrafficMessage, AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage,
                  ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
                  ProbeRunMessage, ProbeResultMessage, ProbeEndMessage>;
 

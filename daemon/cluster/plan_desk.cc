@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "daemon/cluster/host_plan.h"
 #include "src/base/log.h"
 #include "src/planner/plan_file.h"
 
@@ -19,24 +20,35 @@ int SizeClassOf(uint64_t bytes) {
 struct PlanDesk::Shared {
   PlansConfig config;
   NetworkCosts costs;
-  std::shared_ptr<const FabricModel> model;
+  std::shared_ptr<RatedModels> models;
   std::vector<int> host_of_rank;
 
+  /// A planner borrows its model.
+  struct OnModel {
+    EdgeRates rates;
+    std::shared_ptr<const FabricModel> model;
+    Planner planner;
+  };
   std::mutex mutex;
-  std::map<std::pair<int, int>, std::shared_ptr<const Planner>> planners;  // guarded by mutex
+  EdgeRates rates;                                                         // guarded by mutex
+  std::map<std::pair<int, int>, std::shared_ptr<const OnModel>> planners;  // for these; likewise
 
-  Result<std::shared_ptr<const Planner>> PlannerFor(int collective, int root);
-  Result<Planner> MakePlanner(const Problem& problem) const;
+  Problem ProblemOf(int collective, int root) const;
+  Result<std::shared_ptr<const OnModel>> PlannerFor(int collective, int root);
+  Result<Planner> MakePlanner(const FabricModel& model, const Problem& problem) const;
   /// The `turn`-th best, around and around.
   PlanMessage Plan(const AskPlanMessage& question, size_t turn);
+  void SetRates(const EdgeRates& now);
+  Result<double> PredictNow(const PlanMessage& plan, const EdgeRates& now) const;
 };
 
-Result<Planner> PlanDesk::Shared::MakePlanner(const Problem& problem) const {
+Result<Planner> PlanDesk::Shared::MakePlanner(const FabricModel& model,
+                                              const Problem& problem) const {
   PlannerOptions options{.reproducible = config.reproducible, .costs = costs};
   options.policy = FindPlanPolicy(config.policy).value_or(PlanPolicy::kAdaptive);
   Status why;
   if (options.policy == PlanPolicy::kFixed) {
-    Result<PlanSpec> spec = LoadPlanFile(config.file, *model);
+    Result<PlanSpec> spec = LoadPlanFile(config.file, model);
     if (spec.ok()) {
       options.fixed = std::move(*spec);
     } else {
@@ -44,7 +56,7 @@ Result<Planner> PlanDesk::Shared::MakePlanner(const Problem& problem) const {
     }
   }
   if (why.ok()) {
-    Result<Planner> planner = Planner::Make(*model, problem, options);
+    Result<Planner> planner = Planner::Make(model, problem, options);
     if (planner.ok()) return planner;
     why = planner.status();
   }
@@ -53,28 +65,45 @@ Result<Planner> PlanDesk::Shared::MakePlanner(const Problem& problem) const {
       "the policy '{}' has no plan for {} of {} ranks, so it is planned adaptively: {}",
       config.policy, CollectiveName(problem.collective), host_of_rank.size(), why.message());
   options.policy = PlanPolicy::kAdaptive;
-  Result<Planner> planner = Planner::Make(*model, problem, options);
+  Result<Planner> planner = Planner::Make(model, problem, options);
   if (planner.ok() || !options.reproducible) return planner;
   options.reproducible = false;
-  return Planner::Make(*model, problem, options);
+  return Planner::Make(model, problem, options);
 }
 
-Result<std::shared_ptr<const Planner>> PlanDesk::Shared::PlannerFor(int collective, int root) {
+// What some rank does in place, others may not: a plan has to serve both.
+Problem PlanDesk::Shared::ProblemOf(int collective, int root) const {
+  return {.collective = static_cast<Collective>(collective),
+          .host_of_rank = host_of_rank,
+          .root = root,
+          .in_place = true};
+}
+
+Result<std::shared_ptr<const PlanDesk::Shared::OnModel>> PlanDesk::Shared::PlannerFor(
+    int collective, int root) {
   const std::pair key(collective, root);
+  EdgeRates now;
   {
     const std::lock_guard lock(mutex);
     const auto found = planners.find(key);
     if (found != planners.end()) return found->second;
+    now = rates;
   }
-  // What some rank does in place, others may not: a plan has to serve both.
-  Result<Planner> made = MakePlanner({.collective = static_cast<Collective>(collective),
-                                      .host_of_rank = host_of_rank,
-                                      .root = root,
-                                      .in_place = true});
+  Result<std::shared_ptr<const FabricModel>> model = models->With(now);
+  if (!model.ok()) return model.status();
+  Result<Planner> made = MakePlanner(**model, ProblemOf(collective, root));
   if (!made.ok()) return made.status();
-  auto planner = std::make_shared<const Planner>(std::move(*made));
+  auto planner = std::make_shared<const OnModel>(OnModel{now, *std::move(model), *std::move(made)});
   const std::lock_guard lock(mutex);
-  return planners.emplace(key, std::move(planner)).first->second;
+  if (rates == now) planners.emplace(key, planner);
+  return std::shared_ptr<const OnModel>(std::move(planner));
+}
+
+void PlanDesk::Shared::SetRates(const EdgeRates& now) {
+  const std::lock_guard lock(mutex);
+  if (rates == now) return;
+  rates = now;
+  planners.clear();
 }
 
 PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) {
@@ -83,16 +112,16 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) 
   plan.collective = question.collective;
   plan.root = question.root;
   plan.size_class = question.size_class;
-  const Result<std::shared_ptr<const Planner>> planner =
-      PlannerFor(question.collective, question.root);
-  if (!planner.ok()) {
-    plan.why = planner.status().message();
+  const auto made = PlannerFor(question.collective, question.root);
+  if (!made.ok()) {
+    plan.why = made.status().message();
     return plan;
   }
+  const Planner& planner = (*made)->planner;
   const PlannedSize planned =
-      (*planner)->PlanFor(SizeClasses()[static_cast<size_t>(question.size_class)]);
+      planner.PlanFor(SizeClasses()[static_cast<size_t>(question.size_class)]);
   const RankedPlan& chosen = planned.plans[turn % planned.plans.size()];
-  const PlanSpec& spec = (*planner)->candidates()[chosen.candidate].spec;
+  const PlanSpec& spec = planner.candidates()[chosen.candidate].spec;
   plan.algorithm = spec.algorithm->name;
   plan.order = spec.order.hosts;
   plan.order_name = spec.order.name;
@@ -102,6 +131,7 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) 
   plan.slice_bytes = chosen.slice.bytes;
   plan.slices_at_once = chosen.slice.at_once;
   plan.paths = static_cast<int>(spec.paths);
+  plan.rates = (*made)->rates;
   plan.predicted_seconds = chosen.prediction.seconds;
   plan.bound_seconds = planned.bound_seconds;
   Log(LogLevel::kInfo, kLogTuning,
@@ -112,7 +142,27 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) 
   return plan;
 }
 
-PlanDesk::PlanDesk(const Config& config, std::shared_ptr<const FabricModel> model,
+// At the rates of now, whatever the plan was made for.
+Result<double> PlanDesk::Shared::PredictNow(const PlanMessage& plan, const EdgeRates& now) const {
+  const Result<std::shared_ptr<const FabricModel>> before = models->With(plan.rates);
+  if (!before.ok()) return before.status();
+  const Result<std::shared_ptr<const FabricModel>> after = models->With(now);
+  if (!after.ok()) return after.status();
+  const Result<PlanSpec> spec = SpecOf(plan);
+  if (!spec.ok()) return spec.status();
+  const Problem problem = ProblemOf(plan.collective, plan.root);
+  const Result<Planner> planner = Planner::Make(
+      **before, problem, {.policy = PlanPolicy::kFixed, .fixed = *spec, .costs = costs});
+  if (!planner.ok()) return planner.status();
+  const RankedPlan ranked{
+      .pieces = plan.pieces, .slice = {plan.slice_bytes, plan.slices_at_once}, .prediction = {}};
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
+  const Result<Prediction> prediction = planner->PredictOn(**after, ranked, bytes);
+  if (!prediction.ok()) return prediction.status();
+  return prediction->seconds;
+}
+
+PlanDesk::PlanDesk(const Config& config, std::shared_ptr<RatedModels> models,
                    std::vector<int> host_of_rank, Background* background,
                    std::function<void(std::function<void()>)> post)
     : shared_(std::make_shared<Shared>()),
@@ -121,7 +171,7 @@ PlanDesk::PlanDesk(const Config& config, std::shared_ptr<const FabricModel> mode
       alive_(std::make_shared<char>()) {
   shared_->config = config.plans;
   shared_->costs = config.costs.ToNetworkCosts();
-  shared_->model = std::move(model);
+  shared_->models = std::move(models);
   shared_->host_of_rank = std::move(host_of_rank);
 }
 
@@ -147,6 +197,23 @@ void PlanDesk::AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
   InBackground(plan_all, std::move(done));
 }
 
+void PlanDesk::Review(std::vector<PlanMessage> current, const EdgeRates& rates,
+                      std::function<void(std::vector<Reviewed>)> done) {
+  shared_->SetRates(rates);
+  const auto review_all = [shared = shared_, current = std::move(current), rates] {
+    std::vector<Reviewed> all;
+    for (const PlanMessage& plan : current) {
+      const Result<double> seconds = shared->PredictNow(plan, rates);
+      if (!seconds.ok()) continue;
+      PlanMessage best =
+          shared->Plan({plan.communicator, plan.collective, plan.root, plan.size_class}, 0);
+      if (best.why.empty()) all.push_back({*seconds, std::move(best)});
+    }
+    return all;
+  };
+  InBackground(review_all, std::move(done));
+}
+
 template <typename Work, typename Done>
 void PlanDesk::InBackground(Work work, Done done) {
   background_->Post(
@@ -167,7 +234,8 @@ void PlanDesk::Decide(const PlanKey& key, const PlanMessage& plan) {
 std::shared_ptr<const Planner> PlanDesk::PlannerFor(Collective collective, int root) const {
   const std::lock_guard lock(shared_->mutex);
   const auto found = shared_->planners.find({static_cast<int>(collective), root});
-  return found == shared_->planners.end() ? nullptr : found->second;
+  if (found == shared_->planners.end()) return nullptr;
+  return std::shared_ptr<const Planner>(found->second, &found->second->planner);
 }
 
 }  // namespace harmonaize::daemon

@@ -10,6 +10,7 @@
 #include "daemon/cluster/messages.h"
 #include "daemon/config.h"
 #include "src/planner/planner.h"
+#include "src/planner/rated_models.h"
 
 namespace harmonaize::daemon {
 
@@ -23,9 +24,8 @@ int SizeClassOf(uint64_t bytes);
 class PlanDesk {
  public:
   /// `post` runs a call on the engine's thread. `host_of_rank` in numbers of the fabric's hosts.
-  PlanDesk(const Config& config, std::shared_ptr<const FabricModel> model,
-           std::vector<int> host_of_rank, Background* background,
-           std::function<void(std::function<void()>)> post);
+  PlanDesk(const Config& config, std::shared_ptr<RatedModels> models, std::vector<int> host_of_rank,
+           Background* background, std::function<void(std::function<void()>)> post);
   ~PlanDesk();
 
   /// `done` gets the plan, at once or later; PlanMessage::why says that there is none.
@@ -35,6 +35,16 @@ class PlanDesk {
   /// `turn`-th best of each, around and around, the best included. Later.
   void AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
                     std::function<void(std::vector<PlanMessage>)> done);
+
+  /// A plan in use beside what is best now.
+  struct Reviewed {
+    double current_seconds = 0;  ///< Predicted for it at the rates of the review.
+    PlanMessage best;
+  };
+  /// From now on plans are made for these rates. `done` gets, later, what becomes of these plans,
+  /// which are in use; those of which nothing can be said are left out.
+  void Review(std::vector<PlanMessage> current, const EdgeRates& rates,
+              std::function<void(std::vector<Reviewed>)> done);
 
   /// The planner of a collective, for people who want to see what it chose from; nullptr before it
   /// was asked. `root` -1 for collectives without one.

@@ -25,8 +25,10 @@ Plans::Plans(Engine* engine, Communicator* communicator, Span* span)
       switching_(communicator, span, this) {
   if (!span_->is_home()) return;
   desk_ = std::make_unique<PlanDesk>(
-      engine_->config(), span_->fabric()->model, FabricHostOfRank(), &engine_->background(),
+      engine_->config(), span_->fabric()->rated, FabricHostOfRank(), &engine_->background(),
       [engine](std::function<void()> call) { engine->Post(std::move(call)); });
+  control_ = std::make_unique<PlanControl>(engine_->config().plans, desk_.get(), &switching_,
+                                           [this] { return Records(); });
 }
 
 PlanKey Plans::KeyFor(const OperationDescriptor& descriptor) {
@@ -156,8 +158,10 @@ void Plans::Make(const PlanMessage& plan,
                   .in_place = true};
   const int host = span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)];
   engine_->background().Post([engine = engine_, id = communicator_->id(), plan, host, done,
-                              model = span_->fabric()->model, problem = std::move(problem)] {
-    auto part = std::make_shared<Result<HostPart>>(MakeHostPart(*model, problem, host, plan));
+                              rated = span_->fabric()->rated, problem = std::move(problem)] {
+    const auto model = rated->With(plan.rates);
+    auto part = std::make_shared<Result<HostPart>>(
+        model.ok() ? MakeHostPart(**model, problem, host, plan) : model.status());
     engine->Post([engine, id, part, done] {
       Communicator* const communicator = engine->membership().FindById(id);
       if (communicator == nullptr) return;
@@ -288,24 +292,6 @@ void Plans::DropOldVersions(PlanEntry* entry) {
   }
   // Whatever is left is the first of all that are to come.
   entry->begin_at.front() = 0;
-}
-
-void Plans::Control(uint64_t now_ns) {
-  const int64_t every_ms = engine_->config().plans.switch_every_ms;
-  if (desk_ == nullptr || every_ms == 0 || now_ns < next_switch_ns_) return;
-  next_switch_ns_ = now_ns + static_cast<uint64_t>(every_ms) * 1'000'000;
-  if (asking_ || switching_.under_way()) return;
-  std::vector<AskPlanMessage> questions;
-  for (const PlanRecord& record : Records()) {
-    const PlanMessage& plan = record.plan;
-    questions.push_back({plan.communicator, plan.collective, plan.root, plan.size_class});
-  }
-  if (questions.empty()) return;
-  asking_ = true;
-  desk_->AskForOthers(std::move(questions), ++turn_, [this](std::vector<PlanMessage> plans) {
-    asking_ = false;
-    switching_.Propose(std::move(plans), "the configuration asks for a change now and then");
-  });
 }
 
 }  // namespace harmonaize::daemon

@@ -13,6 +13,7 @@
 #include "daemon/cluster/messages.h"
 #include "daemon/cluster/plan_desk.h"
 #include "daemon/cluster/plan_switching.h"
+#include "daemon/control/plan_control.h"
 #include "src/ipc/session_segment.h"
 
 namespace harmonaize::daemon {
@@ -61,8 +62,8 @@ class Plans {
   void Make(const PlanMessage& plan, std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
   /// Goes before what there is, for collectives from there on.
   void AddVersion(uint64_t from, const PlanMessage& plan, std::unique_ptr<HostPlan> made);
-  /// At the home, now and then: what the configuration wants changed.
-  void Control(uint64_t now_ns);
+  /// At the home: when they change; elsewhere nullptr.
+  PlanControl* control() { return control_.get(); }
 
   /// At the home.
   void OnAskPlan(transport::PeerId peer, const AskPlanMessage& question);
@@ -104,9 +105,7 @@ class Plans {
   std::set<std::pair<int, bool>> pairs_await_fabric_;
   std::unique_ptr<PlanDesk> desk_;
   PlanSwitching switching_;
-  uint64_t next_switch_ns_ = 0;
-  size_t turn_ = 0;
-  bool asking_ = false;
+  std::unique_ptr<PlanControl> control_;
 };
 
 }  // namespace harmonaize::daemon

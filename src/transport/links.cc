@@ -595,10 +595,12 @@ void Links::Tick() {
   }
 }
 
-std::vector<LinkTraffic> Links::Traffic() const {
+std::vector<LinkTraffic> Links::Traffic(std::span<const PeerId> peers) const {
   std::vector<LinkTraffic> links;
-  for (const auto& [id, link] : links_) {
-    if (link->stage != Link::Stage::kUp) continue;
+  for (const PeerId id : peers) {
+    const auto found = links_.find(id);
+    if (found == links_.end() || found->second->stage != Link::Stage::kUp) continue;
+    const std::unique_ptr<Link>& link = found->second;
     LinkTraffic& traffic = links.emplace_back(LinkTraffic{id, link->remote, {}});
     for (size_t rail = 0; rail < link->channels.size(); ++rail) {
       traffic.rails.push_back(link->channels[rail]->Traffic());

@@ -66,7 +66,7 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   /// The link of a peer that is up; null when it is not.
   Link* Up(PeerId peer) const;
   /// Of all that are up.
-  std::vector<LinkTraffic> Traffic() const;
+  std::vector<LinkTraffic> Traffic(std::span<const PeerId> peers) const;
 
   /// Everything that is not done when a descriptor is ready. How much there was.
   int Progress(bool tick);

@@ -111,7 +111,9 @@ class TransportCore final : public Transport, public Poller::Handler {
            links_.ArmRails();
   }
   TransportCounters counters() const override;
-  std::vector<LinkTraffic> Traffic() const override { return links_.Traffic(); }
+  std::vector<LinkTraffic> Traffic(std::span<const PeerId> peers) const override {
+    return links_.Traffic(peers);
+  }
 
   void OnReady(uint32_t) override {
     uint64_t expirations = 0;

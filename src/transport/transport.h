@@ -148,8 +148,8 @@ class Transport {
   virtual bool Arm() = 0;
 
   virtual TransportCounters counters() const = 0;
-  /// Of all peers. A question to the kernel for each connection.
-  virtual std::vector<LinkTraffic> Traffic() const = 0;
+  /// Of these peers, of those that are there. A question to the kernel for each connection.
+  virtual std::vector<LinkTraffic> Traffic(std::span<const PeerId> peers) const = 0;
 };
 
 }  // namespace harmonaize::transport

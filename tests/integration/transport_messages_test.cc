@@ -250,13 +250,18 @@ TEST_P(Messages, ARailThatIsNotThereIsRefused) {
   EXPECT_EQ((*a_)->PostSend(a_->peer(), {1}, {1, 0, 0}, {}, {}).code(), Code::kInvalidArgument);
 }
 
+std::vector<transport::LinkTraffic> TrafficOf(TransportNode& node) {
+  const transport::PeerId peer = node.peer();
+  return node->Traffic({&peer, 1});
+}
+
 TEST_P(Messages, AreCountedByTheirRails) {
   const std::vector<std::byte> sent = Pattern(8 * kMiB, 1);
   std::vector<std::byte> received(sent.size());
   const auto receive = b_->Receive(b_->peer(), 1, received);
   const auto send = a_->Send(a_->peer(), 1, sent);
   ASSERT_TRUE(Pump([&] { return send->done && receive->done; }));
-  const std::vector<transport::LinkTraffic> links = (*a_)->Traffic();
+  const std::vector<transport::LinkTraffic> links = TrafficOf(*a_);
   ASSERT_EQ(links.size(), 1u);
   EXPECT_EQ(links[0].peer, a_->peer());
   ASSERT_EQ(links[0].rails.size(), 1u);
@@ -264,10 +269,10 @@ TEST_P(Messages, AreCountedByTheirRails) {
   EXPECT_FALSE(rail.name.empty());
   if (GetParam() == "ucx") return;
   EXPECT_EQ(rail.connections, GetParam() == "eight" ? 8 : 1);
-  const transport::RailTraffic theirs = (*b_)->Traffic().at(0).rails.at(0);
+  const transport::RailTraffic theirs = TrafficOf(*b_).at(0).rails.at(0);
   EXPECT_GE(theirs.received_bytes, sent.size());
   // The last acknowledgements may be on their way.
-  ASSERT_TRUE(Pump([&] { return (*a_)->Traffic()[0].rails[0].sent_bytes >= sent.size(); }));
+  ASSERT_TRUE(Pump([&] { return TrafficOf(*a_)[0].rails[0].sent_bytes >= sent.size(); }));
   EXPECT_GT(rail.sent_packets, 0u);
   EXPECT_LE(rail.resent_packets, rail.sent_packets);
   EXPECT_GT(rail.least_round_trip_seconds, 0);

@@ -1,0 +1,199 @@
+#include "daemon/control/control_loop.h"
+
+#include <algorithm>
+#include <set>
+#include <variant>
+
+#include "daemon/cluster/span.h"
+#include "daemon/communicator.h"
+#include "daemon/engine.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+constexpr auto kIntervalNs = static_cast<uint64_t>(LinkState::kIntervalSeconds * 1e9);
+/// What lies longer behind says nothing of now.
+constexpr double kLongestSeconds = 5 * LinkState::kIntervalSeconds;
+
+double Seconds(uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+}  // namespace
+
+void ControlLoop::Begin() {
+  Cluster* const cluster = engine_->cluster();
+  if (engine_->own_fabric() == 0 || !engine_->config().plans.live) return;
+  self_ = cluster->fabric()->HostNamed(cluster->host_name());
+  prober_ = std::make_unique<LinkProber>(
+      &cluster->transport(), [cluster](transport::PeerId peer, const ClusterMessage& message) {
+        cluster->Send(peer, message);
+      });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Every daemon
+
+void ControlLoop::Tick(uint64_t now_ns) {
+  if (self_ < 0) return;
+  prober_->Tick(now_ns);
+  if (now_ns < next_look_ns_) return;
+  next_look_ns_ = now_ns + kIntervalNs;
+  const Active active = FindActive();
+  if (!active.homes.empty()) TellTraffic(active, now_ns);
+}
+
+bool ControlLoop::IsActive(Communicator& communicator) {
+  const uint64_t begun = communicator.collectives_begun();
+  const auto [found, is_new] = begun_.try_emplace(communicator.id(), begun);
+  const bool went_on = !is_new && found->second != begun;
+  found->second = begun;
+  return went_on || communicator.executing();
+}
+
+ControlLoop::Active ControlLoop::FindActive() {
+  Active active;
+  std::map<uint64_t, uint64_t> still_there;
+  for (const auto& communicator : engine_->membership().communicators()) {
+    const Span* const span = communicator->span();
+    if (span == nullptr || span->roster().fabric != engine_->own_fabric()) continue;
+    const bool is_active = IsActive(*communicator);
+    still_there.insert(*begun_.find(communicator->id()));
+    if (!is_active) continue;
+    const Roster& roster = span->roster();
+    for (size_t host = 0; host < roster.peers.size(); ++host) {
+      if (roster.peers[host] != 0) active.hosts[roster.peers[host]] = roster.fabric_hosts[host];
+    }
+    const bool known =
+        std::find(active.homes.begin(), active.homes.end(), roster.home) != active.homes.end();
+    if (!known) active.homes.push_back(roster.home);
+  }
+  begun_ = std::move(still_there);
+  return active;
+}
+
+void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
+  host_of_peer_ = active.hosts;
+  std::vector<transport::PeerId> peers;
+  for (const auto& [peer, host] : active.hosts) peers.push_back(peer);
+  const std::vector<RailFlow> flows =
+      meter_.Look(engine_->cluster()->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
+  TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_};
+  for (const RailFlow& flow : flows) {
+    traffic.flows.push_back({active.hosts.at(flow.peer), flow.rail, flow.bytes_per_second,
+                             flow.busy, flow.queue_seconds});
+  }
+  for (const transport::PeerId home : active.homes) {
+    if (home == 0) {
+      OnTraffic(traffic);
+    } else {
+      engine_->cluster()->Send(home, traffic);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// A home
+
+void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  if (self_ < 0) return;
+  if (const auto* traffic = std::get_if<TrafficMessage>(&message)) {
+    OnTraffic(*traffic);
+  } else if (const auto* question = std::get_if<AskLinkProbeMessage>(&message)) {
+    OnAskLinkProbe(peer, *question);
+  } else if (const auto* probe = std::get_if<LinkProbeMessage>(&message)) {
+    prober_->OnProbe(peer, *probe, MonotonicNanoseconds());
+  } else if (const auto* probed = std::get_if<LinkProbedMessage>(&message)) {
+    prober_->OnProbed(peer, *probed, MonotonicNanoseconds());
+    OnProbed(probed->probe, probed->bytes_per_second);
+  }
+}
+
+void ControlLoop::OnTraffic(const TrafficMessage& traffic) {
+  if (traffic.fabric != engine_->own_fabric()) return;
+  const uint64_t now_ns = MonotonicNanoseconds();
+  if (links_ == nullptr) links_ = std::make_unique<LinkState>(engine_->cluster()->fabric());
+  links_->Take(traffic, Seconds(now_ns));
+  if (links_->Settle(Seconds(now_ns))) {
+    Log(LogLevel::kInfo, kLogTuning, "links: {}", links_->Describe());
+  }
+  ReviewPlans();
+  ProbeIfDue(now_ns);
+}
+
+void ControlLoop::ReviewPlans() {
+  for (const auto& communicator : engine_->membership().communicators()) {
+    Span* const span = communicator->span();
+    if (span == nullptr || !span->is_home() || span->roster().fabric != engine_->own_fabric()) {
+      continue;
+    }
+    span->plans().control()->OnLinks(*links_);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Probes
+
+std::optional<transport::PeerId> ControlLoop::PeerAt(int fabric_host) const {
+  const auto found = std::find_if(host_of_peer_.begin(), host_of_peer_.end(),
+                                  [&](const auto& one) { return one.second == fabric_host; });
+  if (found == host_of_peer_.end()) return {};
+  return found->first;
+}
+
+void ControlLoop::ProbeIfDue(uint64_t now_ns) {
+  std::erase_if(asked_, [now_ns](const auto& one) {
+    return now_ns - one.second.asked_ns > 2 * LinkProber::kGivenUpNs;
+  });
+  if (!asked_.empty()) return;  // one at a time
+  const std::optional<LinkState::Probe> due = links_->NextProbe(Seconds(now_ns));
+  if (!due.has_value()) return;
+  uint64_t number = 0;
+  const Status drawn = transport::FillRandom(std::as_writable_bytes(std::span(&number, 1)));
+  if (!drawn.ok() || number == 0) return;
+  asked_[number] = {*due, now_ns};
+  const AskLinkProbeMessage question{engine_->own_fabric(), number, due->from, due->to, due->rail};
+  if (due->from == self_) return OnAskLinkProbe(0, question);
+  if (const auto sender = PeerAt(due->from)) engine_->cluster()->Send(*sender, question);
+}
+
+void ControlLoop::OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessage& question) {
+  const FabricModel& model = *engine_->cluster()->fabric();
+  const std::optional<transport::PeerId> receiver = PeerAt(question.to);
+  if (question.fabric != engine_->own_fabric() || question.from != self_ || !receiver) return;
+  const FabricRails rails(model.fabric());
+  const std::optional<Lane> lane = rails.LaneOf(self_, question.to, question.rail);
+  if (!lane.has_value() || question.rail >= engine_->cluster()->RailsTo(*receiver)) return;
+  double stated = 0;
+  for (const int edge : model.CertainRouteOf(self_, question.to, *lane).edges) {
+    stated =
+        stated == 0 ? model.BytesPerSecond(edge) : std::min(stated, model.BytesPerSecond(edge));
+  }
+  prober_->Send(*receiver, question.rail, stated, question.probe, MonotonicNanoseconds(),
+                [this, peer, probe = question.probe](double bytes_per_second) {
+                  if (peer == 0) return OnProbed(probe, bytes_per_second);
+                  engine_->cluster()->Send(peer, LinkProbedMessage{probe, bytes_per_second});
+                });
+}
+
+void ControlLoop::OnProbed(uint64_t probe, double bytes_per_second) {
+  const auto found = asked_.find(probe);
+  if (found == asked_.end()) return;
+  const LinkState::Probe rail = found->second.probe;
+  asked_.erase(found);
+  const double now_seconds = Seconds(MonotonicNanoseconds());
+  const bool changed = links_->TakeProbe(rail, bytes_per_second, now_seconds);
+  Log(LogLevel::kDebug, kLogTuning, "links: a probe from host {} to {} by rail {}: {:.0f} Mbit/s",
+      rail.from, rail.to, rail.rail, bytes_per_second * 8e-6);
+  if (!changed) return;
+  Log(LogLevel::kInfo, kLogTuning, "links: {}", links_->Describe());
+  ReviewPlans();
+}
+
+void ControlLoop::OnPeerLost(transport::PeerId peer) {
+  host_of_peer_.erase(peer);
+}
+
+}  // namespace harmonaize::daemon

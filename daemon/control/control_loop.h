@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/control/link_prober.h"
+#include "daemon/control/link_state.h"
+#include "daemon/control/traffic_meter.h"
+#include "src/transport/transport.h"
+
+namespace harmonaize::daemon {
+
+class Communicator;
+class Engine;
+
+/// Keeps the plans of running jobs fit for what links carry now (docs/control-loop.md):
+///
+///     every daemon    looks at its rails ten times a second while communicators are active, and
+///                     tells the homes of these what each rail has carried (TrafficMeter)
+///     a home          infers which links carry less than the fabric file states (LinkState), has
+///                     links probed that may have recovered (LinkProber), and has the plans of its
+///                     communicators reviewed when the rates in force change (PlanControl)
+///
+/// Works on the provider's fabric alone: without a fabric file nobody knows which links a rail goes
+/// over. At rest nothing is looked at, told or reviewed. For the engine's thread.
+class ControlLoop {
+ public:
+  explicit ControlLoop(Engine* engine) : engine_(engine) {}
+  ControlLoop(const ControlLoop&) = delete;
+  ControlLoop& operator=(const ControlLoop&) = delete;
+
+  /// The cluster has been joined.
+  void Begin();
+  /// Whether there is a fabric, and the provider wants it.
+  bool active() const { return self_ >= 0; }
+  /// Often, while operations are under way; acts once in an interval.
+  void Tick(uint64_t now_ns);
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+  void OnPeerLost(transport::PeerId peer);
+
+  /// At a home that was told anything; else nullptr.
+  const LinkState* links() const { return links_.get(); }
+
+ private:
+  /// The hosts of active communicators, and who is to be told of them.
+  struct Active {
+    std::map<transport::PeerId, int> hosts;  // of the fabric
+    std::vector<transport::PeerId> homes;    // 0: this daemon
+  };
+  Active FindActive();
+  bool IsActive(Communicator& communicator);
+  void TellTraffic(const Active& active, uint64_t now_ns);
+  void OnTraffic(const TrafficMessage& traffic);
+  void OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessage& question);
+  void ReviewPlans();
+  void ProbeIfDue(uint64_t now_ns);
+  void OnProbed(uint64_t probe, double bytes_per_second);
+  std::optional<transport::PeerId> PeerAt(int fabric_host) const;
+
+  Engine* const engine_;
+  int self_ = -1;  // this host in the fabric
+  TrafficMeter meter_;
+  std::map<uint64_t, uint64_t> begun_;  // by communicator: at the last look
+  uint64_t next_look_ns_ = 0;
+  std::map<transport::PeerId, int> host_of_peer_;  // of active communicators
+
+  std::unique_ptr<LinkProber> prober_;
+  std::unique_ptr<LinkState> links_;
+  struct Asked {
+    LinkState::Probe probe;
+    uint64_t asked_ns = 0;
+  };
+  std::map<uint64_t, Asked> asked_;  // at a home, by number
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,221 @@
+#include "daemon/control/link_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace harmonaize::daemon {
+namespace {
+
+/// A host that has said nothing for so long sends nothing.
+constexpr double kRecentSeconds = 0.25;
+/// An estimate that differs from what is in force by less is noise.
+constexpr double kTolerance = 0.15;
+/// So many intervals in a row it has to differ.
+constexpr int kIntervals = 2;
+/// Of an edge's stated rate: finer steps would make new plans for nothing, ...
+constexpr double kStep = 1.0 / 32;
+/// ... what is near to all is all, ...
+constexpr double kWhole = 0.9;
+/// ... and less than this is next to nothing.
+constexpr double kNothing = 1.0 / 1024;
+/// An edge that nobody is held up by for so long is probed, ...
+constexpr double kQuietSeconds = 0.3;
+/// ... again after a pause, which doubles while the edge stays slow.
+constexpr double kFirstPauseSeconds = 0.5;
+constexpr double kLongestPauseSeconds = 16;
+/// Plans name so many edges at most: the slowest.
+constexpr size_t kMostRates = 256;
+
+double Rounded(double share) {
+  if (share >= kWhole) return 1;
+  if (share < kStep / 2) return kNothing;
+  return std::max(1.0, std::round(share / kStep)) * kStep;
+}
+
+bool Differs(double one, double other) {
+  return std::abs(one - other) > kTolerance * std::max(one, other);
+}
+
+}  // namespace
+
+LinkState::LinkState(std::shared_ptr<const FabricModel> model)
+    : model_(std::move(model)), rails_of_hosts_(model_->fabric()), estimates_(model_->fabric()) {}
+
+void LinkState::Take(const TrafficMessage& traffic, double now_seconds) {
+  Report report{.at_seconds = now_seconds, .flows = {}, .rails = {}};
+  for (const TrafficFlow& flow : traffic.flows) {
+    const std::optional<Lane> lane = rails_of_hosts_.LaneOf(traffic.host, flow.to, flow.rail);
+    if (!lane.has_value() || flow.to == traffic.host) continue;
+    FabricModel::CertainRoute route = model_->CertainRouteOf(traffic.host, flow.to, *lane);
+    report.flows.push_back({.edges = std::move(route.edges),
+                            .whole = route.whole,
+                            .bytes_per_second = flow.bytes_per_second,
+                            .busy = flow.busy,
+                            .queue_seconds = flow.queue_seconds});
+    report.rails.push_back({traffic.host, flow.to, flow.rail});
+  }
+  reports_[traffic.host] = std::move(report);
+}
+
+std::vector<FlowSample> LinkState::Recent(double now_seconds) const {
+  std::vector<FlowSample> flows;
+  for (const auto& [host, report] : reports_) {
+    if (now_seconds - report.at_seconds > kRecentSeconds) continue;
+    flows.insert(flows.end(), report.flows.begin(), report.flows.end());
+  }
+  return flows;
+}
+
+// Edges that are held up now, and by which rail one gets there.
+void LinkState::NoteWitnesses(double now_seconds) {
+  for (const auto& [host, report] : reports_) {
+    if (now_seconds - report.at_seconds > kRecentSeconds) continue;
+    for (size_t i = 0; i < report.flows.size(); ++i) {
+      if (!report.flows[i].whole) continue;
+      for (const int edge : report.flows[i].edges) {
+        const auto found = slow_.find(edge);
+        if (found != slow_.end()) found->second.witness = report.rails[i];
+      }
+    }
+  }
+}
+
+bool LinkState::Settle(double now_seconds) {
+  if (settled_seconds_ >= 0 && now_seconds - settled_seconds_ < 0.9 * kIntervalSeconds) {
+    return false;
+  }
+  settled_seconds_ = now_seconds;
+  estimates_.Take(Recent(now_seconds), now_seconds);
+  bool changed = false;
+  for (int edge = 0; edge < estimates_.edges(); ++edge) changed |= Follow(edge, now_seconds);
+  NoteWitnesses(now_seconds);
+  std::erase_if(slow_,
+                [](const auto& one) { return one.second.share == 1 && one.second.deviating == 0; });
+  if (changed) MakeRates();
+  return changed;
+}
+
+// Brings what is in force for an edge after its estimate, if that has differed long enough.
+bool LinkState::Follow(int edge, double now_seconds) {
+  const EdgeEstimate estimate = estimates_.At(edge, now_seconds);
+  const auto found = slow_.find(edge);
+  const bool fresh = estimate.age_seconds == 0;
+  if (found == slow_.end() && !fresh) return false;
+  const double share = estimate.bytes_per_second / model_->BytesPerSecond(edge);
+  const double in_force = found == slow_.end() ? 1 : found->second.share;
+  const bool differs = fresh && Differs(Rounded(share), in_force);
+  if (found == slow_.end() && !differs) return false;
+  Slow& slow = slow_[edge];
+  if (fresh && share < kWhole) slow.blamed_seconds = now_seconds;
+  if (!differs) {
+    if (fresh) slow.deviating = 0;
+    return false;
+  }
+  const int way = share < in_force ? 1 : -1;
+  slow.deviating = slow.deviating * way > 0 ? slow.deviating + way : way;
+  if (std::abs(slow.deviating) < kIntervals) return false;
+  PutInForce(&slow, Rounded(share), now_seconds);
+  return true;
+}
+
+void LinkState::PutInForce(Slow* slow, double share, double now_seconds) {
+  slow->share = share;
+  slow->deviating = 0;
+  slow->probe_pause_seconds = kFirstPauseSeconds;
+  slow->next_probe_seconds = now_seconds + slow->probe_pause_seconds;
+}
+
+void LinkState::MakeRates() {
+  std::vector<std::pair<double, int>> slowest;
+  for (const auto& [edge, slow] : slow_) {
+    if (slow.share < 1) slowest.emplace_back(slow.share, edge);
+  }
+  std::sort(slowest.begin(), slowest.end());
+  if (slowest.size() > kMostRates) slowest.resize(kMostRates);
+  rates_.clear();
+  for (const auto& [share, edge] : slowest) {
+    rates_.push_back({edge, share * model_->BytesPerSecond(edge)});
+  }
+  std::sort(rates_.begin(), rates_.end(),
+            [](const EdgeRate& a, const EdgeRate& b) { return a.edge < b.edge; });
+}
+
+std::string LinkState::Describe() const {
+  constexpr size_t kMostNamed = 3;
+  if (rates_.empty()) return "all links carry what the fabric states";
+  std::vector<EdgeRate> slowest = rates_;
+  std::sort(slowest.begin(), slowest.end(), [this](const EdgeRate& a, const EdgeRate& b) {
+    return a.bytes_per_second / model_->BytesPerSecond(a.edge) <
+           b.bytes_per_second / model_->BytesPerSecond(b.edge);
+  });
+  std::string text;
+  for (size_t i = 0; i < std::min(slowest.size(), kMostNamed); ++i) {
+    const EdgeRate& one = slowest[i];
+    const Edge ends = model_->fabric().EdgeAt(one.edge);
+    text += fmt::format("{}{} to {} carries {:.0f} of {:.0f} Mbit/s", i == 0 ? "" : ", ",
+                        model_->fabric().nodes[static_cast<size_t>(ends.from)].name,
+                        model_->fabric().nodes[static_cast<size_t>(ends.to)].name,
+                        one.bytes_per_second * 8e-6, ends.bytes_per_second * 8e-6);
+  }
+  if (slowest.size() > kMostNamed) {
+    text += fmt::format(", and {} more are slow", slowest.size() - kMostNamed);
+  }
+  return text;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Probes
+
+std::optional<LinkState::Probe> LinkState::NextProbe(double now_seconds) {
+  for (auto& [edge, slow] : slow_) {
+    const bool due = slow.share < 1 && slow.witness.has_value() &&
+                     now_seconds >= slow.next_probe_seconds &&
+                     now_seconds - slow.blamed_seconds >= kQuietSeconds;
+    if (!due) continue;
+    const Probe probe = *slow.witness;
+    // The same rail leads over others that are thought to be slow: one probe is for all of them.
+    const std::optional<Lane> lane = rails_of_hosts_.LaneOf(probe.from, probe.to, probe.rail);
+    for (const int other : model_->CertainRouteOf(probe.from, probe.to, *lane).edges) {
+      const auto found = slow_.find(other);
+      if (found == slow_.end()) continue;
+      Slow& one = found->second;
+      one.probe_pause_seconds = std::min(2 * one.probe_pause_seconds, kLongestPauseSeconds);
+      one.next_probe_seconds = now_seconds + one.probe_pause_seconds;
+    }
+    return probe;
+  }
+  return {};
+}
+
+bool LinkState::TakeProbe(const Probe& probe, double bytes_per_second, double now_seconds) {
+  const std::optional<Lane> lane = rails_of_hosts_.LaneOf(probe.from, probe.to, probe.rail);
+  if (!lane.has_value()) return false;
+  const std::vector<int> edges = model_->CertainRouteOf(probe.from, probe.to, *lane).edges;
+  bool changed = false;
+  for (const int edge : edges) {
+    const auto found = slow_.find(edge);
+    const double share = Rounded(bytes_per_second / model_->BytesPerSecond(edge));
+    if (found == slow_.end() || share <= found->second.share) continue;
+    if (!Differs(share, found->second.share)) continue;
+    PutInForce(&found->second, share, now_seconds);
+    changed = true;
+  }
+  estimates_.TakeProbe(edges, bytes_per_second, now_seconds);
+  if (changed) MakeRates();
+  return changed;
+}
+
+std::vector<EdgeState> LinkState::Edges(double now_seconds) const {
+  std::vector<EdgeState> edges;
+  for (int edge = 0; edge < estimates_.edges(); ++edge) {
+    const EdgeEstimate estimate = estimates_.At(edge, now_seconds);
+    const auto found = slow_.find(edge);
+    if (found == slow_.end() && !std::isfinite(estimate.age_seconds)) continue;
+    const double stated = model_->BytesPerSecond(edge);
+    const double share = found == slow_.end() ? 1 : found->second.share;
+    edges.push_back({edge, stated, share * stated, estimate});
+  }
+  return edges;
+}
+
+}  // namespace harmonaize::daemon

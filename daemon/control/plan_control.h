@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/cluster/plan_desk.h"
+#include "daemon/config.h"
+#include "daemon/control/plan_review.h"
+
+namespace harmonaize::daemon {
+
+class LinkState;
+class PlanSwitching;
+struct PlanRecord;
+
+/// At the home of a communicator: decides when its plans change, and to what. For the engine's
+/// thread.
+class PlanControl {
+ public:
+  /// `records` tells of the plans in use.
+  PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitching* switching,
+              std::function<std::vector<PlanRecord>()> records);
+
+  /// What links carry may have changed.
+  void OnLinks(const LinkState& links);
+  /// Now and then: what the configuration wants changed.
+  void Tick(uint64_t now_ns);
+
+ private:
+  void Review(const LinkState& links);
+  void OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed, const std::string& links);
+  double WeightOf(const PlanRecord& record);
+  void ProposeOthers();
+
+  const PlansConfig config_;
+  PlanDesk* const desk_;
+  PlanSwitching* const switching_;
+  const std::function<std::vector<PlanRecord>()> records_;
+
+  PlanReview review_;
+  EdgeRates reviewed_rates_;
+  bool reviewing_ = false;
+  struct Use {
+    double seconds = 0;  // of operations, when it was last looked at
+    double weight = 0;   // of these, the older the less
+    uint64_t at_ns = 0;
+  };
+  std::map<PlanKey, Use> uses_;
+
+  uint64_t next_switch_ns_ = 0;
+  size_t turn_ = 0;
+  bool asking_ = false;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "src/transport/message.h"
+#include "src/transport/rail_traffic.h"
+
+namespace harmonaize::daemon {
+
+/// What went over one rail between two looks, as this host sent it.
+struct RailFlow {
+  transport::PeerId peer = 0;
+  size_t rail = 0;
+  double bytes_per_second = 0;
+  double busy = 0;           ///< Part of the time, 0 to 1, in which there was something to send.
+  double queue_seconds = 0;  ///< What packets waited beyond the least round trip.
+};
+
+/// Makes flows of the counts that a transport keeps.
+class TrafficMeter {
+ public:
+  /// What has gone since the last look, over rails that were there then and had anything to send.
+  /// What was not looked at for longer than `longest` seconds begins anew: a mean over a long pause
+  /// says nothing of now.
+  std::vector<RailFlow> Look(const std::vector<transport::LinkTraffic>& links, double now_seconds,
+                             double longest);
+
+ private:
+  struct Counts {
+    double at_seconds = 0;
+    uint64_t sent_bytes = 0;
+    double busy_seconds = 0;
+  };
+  std::map<std::pair<transport::PeerId, size_t>, Counts> counts_;  // of the last look
+};
+
+}  // namespace harmonaize::daemon
