@@ -276,6 +276,9 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
   if (const auto* settlement = std::get_if<SettleMessage>(&message)) {
     return span_->plans().switching().OnSettle(*settlement);
   }
+  if (const auto* links = std::get_if<LinkRatesMessage>(&message)) {
+    return span_->plans().OnRates(links->rates);
+  }
   if (const auto* asked = std::get_if<AskProgressMessage>(&message)) {
     return TellProgress(asked->sequence);
   }

@@ -47,15 +47,20 @@ Result<PlanSpec> SpecOf(const PlanMessage& plan) {
   return spec;
 }
 
-Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, int host,
-                              const PlanMessage& plan) {
+Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int host,
+                              const PlanMessage& plan, const EdgeRates& now) {
   const Result<PlanSpec> spec = SpecOf(plan);
   if (!spec.ok()) return spec.status();
+  Result<std::shared_ptr<const FabricModel>> planned_for = models->With(plan.rates);
+  if (!planned_for.ok()) return planned_for.status();
+  const Result<std::shared_ptr<const FabricModel>> rated = models->With(now);
+  if (!rated.ok()) return rated.status();
   PlannerOptions options;
   options.policy = PlanPolicy::kFixed;
   options.fixed = *spec;
-  const Result<Planner> planner = Planner::Make(model, problem, options);
-  if (!planner.ok()) return planner.status();
+  Result<Planner> made = Planner::Make(**planned_for, problem, options);
+  if (!made.ok()) return made.status();
+  const auto planner = std::make_shared<const Planner>(std::move(*made));
   const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
   const OutlineResult outline = planner->OutlineOf(planner->PlanFor(bytes).plans.front());
   if (!outline.ok()) return outline.status();
@@ -65,12 +70,20 @@ Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, 
       std::make_unique<NetworkProgram>((*outline)->Program(position), (*outline)->pieces());
   part.peers = PeersOf(*part.program);
   part.one_connection = spec->paths == PathUse::kEcmp;
-  part.rails = RailsFor(model, host, planner->LanesFrom(0, host));
+  // The planner borrows its model.
+  part.deal = [planner, model = *planned_for, host](const FabricModel& other) {
+    return RailsFor(other, host, planner->LanesFrom(0, host, other));
+  };
+  part.rails = part.deal(**rated);
+  part.dealt_for = now;
   part.slice = {plan.slice_bytes, plan.slices_at_once};
   return part;
 }
 
-HostPart MakePairPart(const FabricModel& model, int host, int peer, bool sends) {
+Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool sends,
+                              const EdgeRates& now) {
+  const Result<std::shared_ptr<const FabricModel>> rated = models->With(now);
+  if (!rated.ok()) return rated.status();
   HostProgram program{.host = host};
   Step step{.kind = sends ? StepKind::kSend : StepKind::kReceive, .peer_host = peer};
   if (sends) {
@@ -82,7 +95,11 @@ HostPart MakePairPart(const FabricModel& model, int host, int peer, bool sends) 
   HostPart part;
   part.program = std::make_unique<NetworkProgram>(program, 1);
   part.peers = {peer};
-  part.rails = RailsFor(model, host, {{peer, -1, model.Lanes(host, peer, PathUse::kWeighted)}});
+  part.deal = [host, peer](const FabricModel& other) {
+    return RailsFor(other, host, {{peer, -1, other.Lanes(host, peer, PathUse::kWeighted)}});
+  };
+  part.rails = part.deal(**rated);
+  part.dealt_for = now;
   part.slice = {kPairSliceBytes, kPairSlicesAtOnce};
   return part;
 }
@@ -90,6 +107,7 @@ HostPart MakePairPart(const FabricModel& model, int host, int peer, bool sends) 
 HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
                    Cluster* cluster, Executor* executor)
     : part_(std::move(part)),
+      alive_(std::make_shared<char>()),
       peers_(std::move(peers)),
       own_rails_(own_rails),
       cluster_(cluster),
@@ -97,6 +115,11 @@ HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own
       port_(std::make_unique<TransportPort>(
           &cluster->transport(), peers_,
           [this](const MessageName& name) { return RailOf(name); })) {}
+
+void HostPlan::Deal(const EdgeRates& rates, std::unique_ptr<RailTable> rails) {
+  part_.dealt_for = rates;
+  part_.rails = std::move(rails);
+}
 
 transport::RailChoice HostPlan::RailOf(const MessageName& name) {
   const size_t rails = cluster_->RailsTo(peers_[static_cast<size_t>(name.host)]);

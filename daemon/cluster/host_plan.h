@@ -22,6 +22,11 @@ namespace harmonaize::daemon {
 struct HostPart {
   std::unique_ptr<NetworkProgram> program;
   std::vector<int> peers;  ///< Hosts that it exchanges messages with.
+  /// How its messages are to be dealt out over rails, by what links carry. Any thread;
+  /// milliseconds.
+  using Deal = std::function<std::unique_ptr<RailTable>(const FabricModel& rated)>;
+  Deal deal;
+  EdgeRates dealt_for;  ///< What `rails` was made for.
   std::unique_ptr<RailTable> rails;
   bool one_connection = false;  ///< Of each rail: PathUse::kEcmp.
   SliceCut slice;
@@ -29,12 +34,14 @@ struct HostPart {
 
 /// What a plan of the home's says to do. kInvalidArgument for an algorithm that is not known here.
 Result<PlanSpec> SpecOf(const PlanMessage& plan);
-/// This host's part of a collective by the home's plan. Takes up to seconds; any thread.
-/// kInvalidArgument or kInternalError for a plan that cannot be made here.
-Result<HostPart> MakeHostPart(const FabricModel& model, const Problem& problem, int host,
-                              const PlanMessage& plan);
+/// This host's part of a collective by the home's plan, with its messages dealt out for `now`.
+/// Takes up to seconds; any thread. kInvalidArgument or kInternalError for a plan that cannot be
+/// made here.
+Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int host,
+                              const PlanMessage& plan, const EdgeRates& now);
 /// A send to another host, or a receive from it, of which rank 0 of the binding is this side.
-HostPart MakePairPart(const FabricModel& model, int host, int peer, bool sends);
+Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool sends,
+                              const EdgeRates& now);
 
 /// A plan that can be run: the part of this host, with the daemons of the others. For the engine's
 /// thread.
@@ -44,6 +51,14 @@ class HostPlan {
   /// daemon's rails are numbered; else messages are dealt over all rails there are.
   HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails, Cluster* cluster,
            Executor* executor);
+
+  /// Messages that are begun from now on go by other rails: a sender's own affair, since they are
+  /// received by whatever rail they come. Also in the midst of an operation.
+  void Deal(const EdgeRates& rates, std::unique_ptr<RailTable> rails);
+  const HostPart::Deal& deal() const { return part_.deal; }
+  const EdgeRates& dealt_for() const { return part_.dealt_for; }
+  /// Gone with the plan.
+  std::weak_ptr<void> alive() const { return alive_; }
 
   const NetworkProgram& program() const { return *part_.program; }
   TransportPort& port() { return *port_; }
@@ -59,6 +74,7 @@ class HostPlan {
   transport::RailChoice RailOf(const MessageName& name);
 
   HostPart part_;
+  std::shared_ptr<void> alive_;
   const std::vector<transport::PeerId> peers_;
   const bool own_rails_;
   Cluster* const cluster_;

@@ -48,6 +48,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromiseMessage, communicator, round, from, co
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, from)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, to, rail, bytes_per_second, busy, queue_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRatesMessage, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbeMessage, probe, messages)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbedMessage, probe, bytes_per_second)
@@ -243,6 +244,10 @@ bool IsSound(const TrafficMessage& traffic) {
            return InRange(flow.to, INT_MAX) && IsAmount(flow.bytes_per_second) &&
                   IsAmount(flow.busy) && flow.busy <= 1 && IsAmount(flow.queue_seconds);
          });
+}
+
+bool IsSound(const LinkRatesMessage& message) {
+  return IsSound(message.rates);
 }
 
 bool IsSound(const AskLinkProbeMessage& question) {

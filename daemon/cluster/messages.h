@@ -245,6 +245,11 @@ struct TrafficMessage {
   int host = 0;  ///< The sender, in the fabric.
   std::vector<TrafficFlow> flows{};
 };
+/// From the home: what links carry now, for dealing messages out.
+struct LinkRatesMessage {
+  uint64_t communicator = 0;
+  EdgeRates rates{};
+};
 /// From a home to the host `from`: see what one of your rails carries now.
 struct AskLinkProbeMessage {
   uint64_t fabric = 0;
@@ -369,9 +374,9 @@ using ClusterMessage =
                  LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
                  AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
                  BegunMessage, AgreedMessage, ProposeMessage, PromiseMessage, SettleMessage,
-                 TrafficMessage, AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage,
-                 ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
-                 ProbeRunMessage, ProbeResultMessage, ProbeEndMessage>;
+                 TrafficMessage, LinkRatesMessage, AskLinkProbeMessage, LinkProbeMessage,
+                 LinkProbedMessage, ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage,
+                 ProbeConnectMessage, ProbeRunMessage, ProbeResultMessage, ProbeEndMessage>;
 
 /// Texts for people are cut where they are longer than a screen.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);

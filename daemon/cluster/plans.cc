@@ -27,8 +27,9 @@ Plans::Plans(Engine* engine, Communicator* communicator, Span* span)
   desk_ = std::make_unique<PlanDesk>(
       engine_->config(), span_->fabric()->rated, FabricHostOfRank(), &engine_->background(),
       [engine](std::function<void()> call) { engine->Post(std::move(call)); });
-  control_ = std::make_unique<PlanControl>(engine_->config().plans, desk_.get(), &switching_,
-                                           [this] { return Records(); });
+  control_ = std::make_unique<PlanControl>(
+      engine_->config().plans, desk_.get(), &switching_, [this] { return Records(); },
+      [this](const EdgeRates& rates) { TellRates(rates); });
 }
 
 PlanKey Plans::KeyFor(const OperationDescriptor& descriptor) {
@@ -158,10 +159,10 @@ void Plans::Make(const PlanMessage& plan,
                   .in_place = true};
   const int host = span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)];
   engine_->background().Post([engine = engine_, id = communicator_->id(), plan, host, done,
-                              rated = span_->fabric()->rated, problem = std::move(problem)] {
-    const auto model = rated->With(plan.rates);
-    auto part = std::make_shared<Result<HostPart>>(
-        model.ok() ? MakeHostPart(**model, problem, host, plan) : model.status());
+                              models = span_->fabric()->rated, rates = rates_,
+                              problem = std::move(problem)] {
+    auto part =
+        std::make_shared<Result<HostPart>>(MakeHostPart(models.get(), problem, host, plan, rates));
     engine->Post([engine, id, part, done] {
       Communicator* const communicator = engine->membership().FindById(id);
       if (communicator == nullptr) return;
@@ -190,12 +191,17 @@ Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
     BreakSoon(NoPlan());  // the other side waits
     return NoPlan();
   }
-  HostPart part =
-      MakePairPart(*span_->fabric()->model,
+  Result<HostPart> part =
+      MakePairPart(span_->fabric()->rated.get(),
                    span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)],
-                   span_->roster().fabric_hosts[static_cast<size_t>(host)], sends);
+                   span_->roster().fabric_hosts[static_cast<size_t>(host)], sends, rates_);
+  if (!part.ok()) {
+    found->second.failure = NoPlan();
+    BreakSoon(NoPlan());
+    return NoPlan();
+  }
   // Not from within this call: who asks is not ready to be told.
-  auto shared = std::make_shared<HostPart>(std::move(part));
+  auto shared = std::make_shared<HostPart>(std::move(*part));
   engine_->Post([engine = engine_, id = communicator_->id(), key, shared] {
     Communicator* const communicator = engine->membership().FindById(id);
     if (communicator == nullptr) return;
@@ -238,11 +244,47 @@ void Plans::Finish(HostPart part, std::function<void(Result<std::unique_ptr<Host
       by_fabric_host[fabric_host] = span_->roster().peers[static_cast<size_t>(host)];
     }
     const bool own_rails = engine_->own_fabric() == span_->roster().fabric;
-    reaching->done(std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host),
-                                              own_rails, engine_->cluster(), &engine_->executor()));
+    auto plan = std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host),
+                                           own_rails, engine_->cluster(), &engine_->executor());
+    DealAnew(plan.get());  // rates may have changed meanwhile
+    reaching->done(std::move(plan));
   };
   for (const int peer : peers) span_->ReachHost(HostOfFabricHost(peer), one_less);
   one_less(Status::Ok());
+}
+
+// ---------------------------------------------------------------------------------------------
+// What links carry
+
+void Plans::TellRates(const EdgeRates& rates) {
+  const LinkRatesMessage message{span_->roster().key, rates};
+  span_->TellHosts(message);
+  span_->TellSelf(message);
+}
+
+void Plans::OnRates(const EdgeRates& rates) {
+  rates_ = rates;
+  for (const auto& [key, entry] : plans_) {
+    for (const Version& version : entry.versions) {
+      if (version.plan != nullptr) DealAnew(version.plan.get());
+    }
+  }
+  for (const auto& [key, pair] : pairs_) {
+    if (pair.plan != nullptr) DealAnew(pair.plan.get());
+  }
+}
+
+void Plans::DealAnew(HostPlan* plan) {
+  if (plan->dealt_for() == rates_) return;
+  engine_->background().Post([engine = engine_, plan, alive = plan->alive(), rates = rates_,
+                              models = span_->fabric()->rated, deal = plan->deal()] {
+    const auto model = models->With(rates);
+    if (!model.ok()) return;  // another daemon tells of links that are not there
+    auto rails = std::make_shared<std::unique_ptr<RailTable>>(deal(**model));
+    engine->Post([plan, alive, rates, rails] {
+      if (alive.lock() != nullptr) plan->Deal(rates, std::move(*rails));
+    });
+  });
 }
 
 void Plans::CountOperation(const OperationDescriptor& descriptor, double seconds) {

@@ -50,6 +50,9 @@ class Plans {
   /// At the home: what was chosen from; elsewhere nullptr.
   const PlanDesk* desk() const { return desk_.get(); }
 
+  /// What links carry now, by the home: messages of all plans are dealt out by that.
+  void OnRates(const EdgeRates& rates);
+
   // Plans that change.
 
   PlanSwitching& switching() { return switching_; }
@@ -87,6 +90,8 @@ class Plans {
   };
   static PlanKey KeyFor(const OperationDescriptor& descriptor);
 
+  void TellRates(const EdgeRates& rates);
+  void DealAnew(HostPlan* plan);
   void MakeFirst(const PlanKey& key);
   void DropOldVersions(PlanEntry* entry);
   void Finish(HostPart part, std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
@@ -99,6 +104,7 @@ class Plans {
   Engine* const engine_;
   Communicator* const communicator_;
   Span* const span_;
+  EdgeRates rates_;  // of links that carry something else than the fabric states
   std::map<PlanKey, PlanEntry> plans_;
   std::set<PlanKey> await_fabric_;
   std::map<std::pair<int, bool>, PairEntry> pairs_;  // by host, sends

@@ -113,23 +113,29 @@ void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& messag
 
 void ControlLoop::OnTraffic(const TrafficMessage& traffic) {
   if (traffic.fabric != engine_->own_fabric()) return;
+  for (const TrafficFlow& flow : traffic.flows) {
+    Log(LogLevel::kTrace, kLogTuning,
+        "links: host {} to {} by rail {}: {:.0f} Mbit/s, busy {:.2f}, queue {:.1f} ms",
+        traffic.host, flow.to, flow.rail, flow.bytes_per_second * 8e-6, flow.busy,
+        flow.queue_seconds * 1e3);
+  }
   const uint64_t now_ns = MonotonicNanoseconds();
   if (links_ == nullptr) links_ = std::make_unique<LinkState>(engine_->cluster()->fabric());
   links_->Take(traffic, Seconds(now_ns));
   if (links_->Settle(Seconds(now_ns))) {
     Log(LogLevel::kInfo, kLogTuning, "links: {}", links_->Describe());
   }
-  ReviewPlans();
+  ReviewPlans(now_ns);
   ProbeIfDue(now_ns);
 }
 
-void ControlLoop::ReviewPlans() {
+void ControlLoop::ReviewPlans(uint64_t now_ns) {
   for (const auto& communicator : engine_->membership().communicators()) {
     Span* const span = communicator->span();
     if (span == nullptr || !span->is_home() || span->roster().fabric != engine_->own_fabric()) {
       continue;
     }
-    span->plans().control()->OnLinks(*links_);
+    span->plans().control()->OnLinks(*links_, now_ns);
   }
 }
 
@@ -183,13 +189,13 @@ void ControlLoop::OnProbed(uint64_t probe, double bytes_per_second) {
   if (found == asked_.end()) return;
   const LinkState::Probe rail = found->second.probe;
   asked_.erase(found);
-  const double now_seconds = Seconds(MonotonicNanoseconds());
-  const bool changed = links_->TakeProbe(rail, bytes_per_second, now_seconds);
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const bool changed = links_->TakeProbe(rail, bytes_per_second, Seconds(now_ns));
   Log(LogLevel::kDebug, kLogTuning, "links: a probe from host {} to {} by rail {}: {:.0f} Mbit/s",
       rail.from, rail.to, rail.rail, bytes_per_second * 8e-6);
   if (!changed) return;
   Log(LogLevel::kInfo, kLogTuning, "links: {}", links_->Describe());
-  ReviewPlans();
+  ReviewPlans(now_ns);
 }
 
 void ControlLoop::OnPeerLost(transport::PeerId peer) {

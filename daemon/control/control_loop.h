@@ -56,7 +56,7 @@ class ControlLoop {
   void TellTraffic(const Active& active, uint64_t now_ns);
   void OnTraffic(const TrafficMessage& traffic);
   void OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessage& question);
-  void ReviewPlans();
+  void ReviewPlans(uint64_t now_ns);
   void ProbeIfDue(uint64_t now_ns);
   void OnProbed(uint64_t probe, double bytes_per_second);
   std::optional<transport::PeerId> PeerAt(int fabric_host) const;

@@ -9,15 +9,16 @@ namespace {
 /// A host that has said nothing for so long sends nothing.
 constexpr double kRecentSeconds = 0.25;
 /// An estimate that differs from what is in force by less is noise.
-constexpr double kTolerance = 0.15;
+constexpr double kTolerance = 0.06;
 /// So many intervals in a row it has to differ.
 constexpr int kIntervals = 2;
-/// Of an edge's stated rate: finer steps would make new plans for nothing, ...
-constexpr double kStep = 1.0 / 32;
-/// ... what is near to all is all, ...
+/// Of an edge's stated rate: what is near to all is all, ...
 constexpr double kWhole = 0.9;
-/// ... and less than this is next to nothing.
+/// ... less than this is next to nothing, ...
+constexpr double kLeast = 1.0 / 64;
 constexpr double kNothing = 1.0 / 1024;
+/// ... and between them lie steps of so much: finer ones would make new models for nothing.
+constexpr double kStep = 1.04;
 /// An edge that nobody is held up by for so long is probed, ...
 constexpr double kQuietSeconds = 0.3;
 /// ... again after a pause, which doubles while the edge stays slow.
@@ -28,8 +29,8 @@ constexpr size_t kMostRates = 256;
 
 double Rounded(double share) {
   if (share >= kWhole) return 1;
-  if (share < kStep / 2) return kNothing;
-  return std::max(1.0, std::round(share / kStep)) * kStep;
+  if (share < kLeast) return kNothing;
+  return std::pow(kStep, std::round(std::log(share) / std::log(kStep)));
 }
 
 bool Differs(double one, double other) {

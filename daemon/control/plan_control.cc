@@ -13,21 +13,33 @@ namespace {
 
 /// What was used so long ago counts a third of what is used now.
 constexpr double kUseSeconds = 5;
+/// A gain has to be seen at two times, not twice at once.
+constexpr uint64_t kReviewEveryNs = 80'000'000;
 
 }  // namespace
 
 PlanControl::PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitching* switching,
-                         std::function<std::vector<PlanRecord>()> records)
+                         std::function<std::vector<PlanRecord>()> records,
+                         std::function<void(const EdgeRates&)> tell_rates)
     : config_(config),
       desk_(desk),
       switching_(switching),
       records_(std::move(records)),
+      tell_rates_(std::move(tell_rates)),
       review_(config.least_gain) {}
 
-void PlanControl::OnLinks(const LinkState& links) {
+void PlanControl::OnLinks(const LinkState& links, uint64_t now_ns) {
   const bool adaptive = FindPlanPolicy(config_.policy) == PlanPolicy::kAdaptive;
-  if (!adaptive || reviewing_ || switching_->under_way()) return;
-  if (links.rates() != reviewed_rates_ || review_.pending()) Review(links);
+  if (!adaptive) return;
+  // Messages are dealt out anew at once, which costs nothing and needs nobody's consent.
+  if (links.rates() != told_rates_) {
+    told_rates_ = links.rates();
+    tell_rates_(told_rates_);
+  }
+  if (reviewing_ || switching_->under_way() || now_ns < next_review_ns_) return;
+  if (links.rates() == reviewed_rates_ && !review_.pending()) return;
+  next_review_ns_ = now_ns + kReviewEveryNs;
+  Review(links);
 }
 
 // Seconds of its operations, of late. One that has not ended any may be just about to.

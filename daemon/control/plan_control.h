@@ -22,12 +22,13 @@ struct PlanRecord;
 /// thread.
 class PlanControl {
  public:
-  /// `records` tells of the plans in use.
+  /// `records` tells of the plans in use; `tell_rates` tells all hosts what links carry.
   PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitching* switching,
-              std::function<std::vector<PlanRecord>()> records);
+              std::function<std::vector<PlanRecord>()> records,
+              std::function<void(const EdgeRates&)> tell_rates);
 
   /// What links carry may have changed.
-  void OnLinks(const LinkState& links);
+  void OnLinks(const LinkState& links, uint64_t now_ns);
   /// Now and then: what the configuration wants changed.
   void Tick(uint64_t now_ns);
 
@@ -41,9 +42,12 @@ class PlanControl {
   PlanDesk* const desk_;
   PlanSwitching* const switching_;
   const std::function<std::vector<PlanRecord>()> records_;
+  const std::function<void(const EdgeRates&)> tell_rates_;
 
   PlanReview review_;
+  EdgeRates told_rates_;
   EdgeRates reviewed_rates_;
+  uint64_t next_review_ns_ = 0;
   bool reviewing_ = false;
   struct Use {
     double seconds = 0;  // of operations, when it was last looked at

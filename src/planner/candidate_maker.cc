@@ -126,18 +126,19 @@ LoadSpread& CandidateMaker::SpreadFor(PathUse use) {
   return spreads_.try_emplace(use, model_, use).first->second;
 }
 
-LaneTable CandidateMaker::LanesOf(const Outline& outline) const {
+LaneTable LanesOfRoutes(const FabricModel& model, const CapacityGraph& graph,
+                        const Outline& outline) {
   LaneTable table;
   for (const auto& [ends, routes] : outline.routes()) {
     for (const Route& route : routes) {
       std::vector<int> nodes;
       for (const int edge : route) {
-        const CapacityGraph::Edge& ends_of = planner_.graph_.edges[static_cast<size_t>(edge)];
+        const CapacityGraph::Edge& ends_of = graph.edges[static_cast<size_t>(edge)];
         if (nodes.empty()) nodes.push_back(ends_of.from);
         nodes.push_back(ends_of.to);
       }
-      std::vector<Lane> lanes = model_.LanesThrough(ends.first, ends.second, nodes);
-      if (lanes.empty()) lanes = model_.Lanes(ends.first, ends.second, PathUse::kWeighted);
+      std::vector<Lane> lanes = model.LanesThrough(ends.first, ends.second, nodes);
+      if (lanes.empty()) lanes = model.Lanes(ends.first, ends.second, PathUse::kWeighted);
       table[ends].push_back(std::move(lanes));
     }
   }
@@ -149,7 +150,7 @@ Status CandidateMaker::Add(PlanSpec spec, const std::vector<PathUse>& uses) {
   options.fabric = &planner_.graph_;
   const OutlineResult outline = spec.algorithm->make(planner_.problem_, options);
   if (!outline.ok()) return outline.status();
-  const LaneTable lanes = LanesOf(**outline);
+  const LaneTable lanes = LanesOfRoutes(model_, planner_.graph_, **outline);
   const Summary summary = (*outline)->Summarize();
   std::vector<PathUse> left = uses;
   for (size_t i = 0; i < left.size(); ++i) {

@@ -8,6 +8,11 @@
 
 namespace harmonaize {
 
+/// The lanes of an outline's routes, which are edges of `graph`; where no path can be told to take
+/// one, all of the two hosts.
+LaneTable LanesOfRoutes(const FabricModel& model, const CapacityGraph& graph,
+                        const Outline& outline);
+
 /// Fills a Planner with candidates; a part of Planner::Make.
 class CandidateMaker {
  public:
@@ -22,8 +27,6 @@ class CandidateMaker {
   void Consider(const Algorithm& algorithm);
   /// Adds candidates with one footprint each; kept with why, if it cannot be.
   Status Add(PlanSpec spec, const std::vector<PathUse>& uses);
-  /// The lanes of an outline's routes; where no path can be told to take one, all of the two hosts.
-  LaneTable LanesOf(const Outline& outline) const;
   LoadSpread& SpreadFor(PathUse use);
   std::string WhyNot(const Algorithm& algorithm) const;
   void Skip(std::string what, std::string why);

@@ -36,28 +36,21 @@ void EdgeLoad::Add(double more, int more_earliest, int more_following) {
   blocks += more;
 }
 
-LoadSpread::LoadSpread(const FabricModel& model, PathUse use, const LaneTable* chosen,
-                       const FabricModel* lanes_of)
-    : model_(model),
-      lanes_of_(lanes_of == nullptr ? model : *lanes_of),
-      use_(use),
-      chosen_(chosen) {
-  std::map<std::pair<int, int>, int> kinds;
-  for (int host = 0; host < model.hosts(); ++host) {
-    const std::pair kind(model_.KindOf(host), lanes_of_.KindOf(host));
-    const auto number = static_cast<int>(kinds.size());
-    kind_of_host_.push_back(kinds.emplace(kind, number).first->second);
-  }
-  kinds_ = kinds.size();
-  lanes_of_kinds_.resize(kinds_ * kinds_);
+LoadSpread::LoadSpread(const FabricModel& model, PathUse use, const LaneTable* chosen)
+    : model_(model), use_(use), chosen_(chosen) {
+  const auto kinds = static_cast<size_t>(model.kinds());
+  lanes_of_kinds_.resize(kinds * kinds);
 }
 
 const std::vector<Lane>& LoadSpread::LanesOf(const Load& load) {
   if (load.path >= 0 && chosen_ != nullptr) {
     return chosen_->at({load.from_host, load.to_host})[static_cast<size_t>(load.path)];
   }
-  std::vector<Lane>& lanes = lanes_of_kinds_[PairOf(load)];
-  if (lanes.empty()) lanes = lanes_of_.Lanes(load.from_host, load.to_host, use_);
+  const auto kinds = static_cast<size_t>(model_.kinds());
+  std::vector<Lane>& lanes =
+      lanes_of_kinds_[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
+                      static_cast<size_t>(model_.KindOf(load.to_host))];
+  if (lanes.empty()) lanes = model_.Lanes(load.from_host, load.to_host, use_);
   return lanes;
 }
 
@@ -102,11 +95,12 @@ void LoadSpread::SpreadInjected(std::vector<EdgeLoad>* edges) {
 
 std::vector<EdgeLoad> LoadSpread::Expected(const std::vector<Load>& loads) {
   std::vector<EdgeLoad> edges(static_cast<size_t>(model_.edges()));
+  const auto kinds = static_cast<size_t>(model_.kinds());
   struct Together {
     Load first;
     EdgeLoad load;
   };
-  std::vector<Together> together(kinds_ * kinds_);
+  std::vector<Together> together(kinds * kinds);
   for (const Load& load : loads) {
     const EdgeLoad whole{static_cast<double>(load.blocks), load.earliest, load.following};
     const std::vector<Lane>& lanes = LanesOf(load);
@@ -134,7 +128,8 @@ std::vector<EdgeLoad> LoadSpread::Expected(const std::vector<Load>& loads) {
       }
       continue;
     }
-    Together& all = together[PairOf(load)];
+    Together& all = together[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
+                             static_cast<size_t>(model_.KindOf(load.to_host))];
     all.first = load;
     all.load.Add(whole.blocks, whole.earliest, whole.following);
   }
@@ -215,11 +210,13 @@ std::vector<std::pair<Route, double>> SpreadRoutes(const FabricModel& model, int
 }
 
 double LoadSpread::MeanLatency(const std::vector<Load>& loads, double unknown_link_seconds) {
-  std::vector<double> of_kinds(kinds_ * kinds_, -1);
+  const auto kinds = static_cast<size_t>(model_.kinds());
+  std::vector<double> of_kinds(kinds * kinds, -1);
   double sum = 0;
   double blocks = 0;
   for (const Load& load : loads) {
-    double& latency = of_kinds[PairOf(load)];
+    double& latency = of_kinds[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
+                               static_cast<size_t>(model_.KindOf(load.to_host))];
     if (latency < 0) {
       latency = model_.LatencyOf(model_.RouteOf(load.from_host, load.to_host, LanesOf(load)[0]),
                                  unknown_link_seconds);
@@ -245,11 +242,13 @@ double LoadSpread::SecondsOfByte(const Load& load) {
 }
 
 MessageTimes LoadSpread::TimesOfMessages(const std::vector<Load>& loads) {
-  std::vector<double> of_kinds(kinds_ * kinds_, -1);
+  const auto kinds = static_cast<size_t>(model_.kinds());
+  std::vector<double> of_kinds(kinds * kinds, -1);
   MessageTimes times;
   double blocks = 0;
   for (const Load& load : loads) {
-    double& known = of_kinds[PairOf(load)];
+    double& known = of_kinds[static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
+                             static_cast<size_t>(model_.KindOf(load.to_host))];
     const bool chosen = load.path >= 0 && chosen_ != nullptr;
     const double seconds = chosen || known < 0 ? SecondsOfByte(load) : known;
     if (!chosen) known = seconds;
@@ -262,9 +261,11 @@ MessageTimes LoadSpread::TimesOfMessages(const std::vector<Load>& loads) {
 }
 
 bool LoadSpread::HasChoice(const std::vector<Load>& loads, bool spread) {
-  std::vector<bool> seen(kinds_ * kinds_, false);
+  const auto kinds = static_cast<size_t>(model_.kinds());
+  std::vector<bool> seen(kinds * kinds, false);
   for (const Load& load : loads) {
-    const size_t pair = PairOf(load);
+    const size_t pair = static_cast<size_t>(model_.KindOf(load.from_host)) * kinds +
+                        static_cast<size_t>(model_.KindOf(load.to_host));
     if (seen[pair] && load.path < 0) continue;
     seen[pair] = true;
     for (const Lane& lane : LanesOf(load)) {

@@ -41,10 +41,7 @@ struct MessageTimes {
 /// hosts of one kind are laid together.
 class LoadSpread {
  public:
-  /// `lanes_of`, if it is given, decides on the lanes that messages are dealt over: the same fabric
-  /// at other rates.
-  LoadSpread(const FabricModel& model, PathUse use, const LaneTable* chosen = nullptr,
-             const FabricModel* lanes_of = nullptr);
+  LoadSpread(const FabricModel& model, PathUse use, const LaneTable* chosen = nullptr);
 
   /// What each edge carries; of what routers choose, the expectation.
   std::vector<EdgeLoad> Expected(const std::vector<Load>& loads);
@@ -73,18 +70,9 @@ class LoadSpread {
                  std::vector<EdgeLoad>* edges);
   void SpreadInjected(std::vector<EdgeLoad>* edges);
 
-  /// The place of two hosts among pairs of kinds.
-  size_t PairOf(const Load& load) const {
-    return static_cast<size_t>(kind_of_host_[static_cast<size_t>(load.from_host)]) * kinds_ +
-           static_cast<size_t>(kind_of_host_[static_cast<size_t>(load.to_host)]);
-  }
-
   const FabricModel& model_;
-  const FabricModel& lanes_of_;
   PathUse use_;
   const LaneTable* chosen_;
-  std::vector<int> kind_of_host_;  // of one kind in both models
-  size_t kinds_ = 0;
   std::vector<std::vector<Lane>> lanes_of_kinds_;
   std::map<std::tuple<bool, int, int>, EdgeLoad> injected_;  // by Lane::spread, target and node
 };

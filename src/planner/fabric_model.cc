@@ -15,18 +15,46 @@ namespace {
 constexpr int64_t kMostCapacity = int64_t{1} << 35;
 // Finer weights would need more slices of a message than there are.
 constexpr int64_t kMostWeight = 32;
+// Weights that are as near as this to what lanes carry are near enough.
+constexpr double kWeightError = 0.02;
 
-/// 0: so little that whatever went there would be late.
-int WeightOf(int64_t capacity, int64_t most) {
-  return static_cast<int>((capacity * kMostWeight + most / 2) / most);
+int64_t WeightOf(int64_t capacity, int64_t most, int64_t most_weight) {
+  return (capacity * most_weight + most / 2) / most;
 }
 
-/// Of lanes that are weighed against each other; those that are worth nothing are left out.
-void ReduceWeights(std::vector<Lane>* lanes) {
-  std::erase_if(*lanes, [](const Lane& lane) { return lane.weight == 0; });
-  int common = 0;
-  for (const Lane& lane : *lanes) common = std::gcd(common, lane.weight);
-  for (Lane& lane : *lanes) lane.weight /= std::max(common, 1);
+/// By how much the lane is off that is off most.
+double ErrorOf(const std::vector<int64_t>& capacities, int64_t most, int64_t most_weight) {
+  double error = 0;
+  for (const int64_t capacity : capacities) {
+    const double wanted = static_cast<double>(capacity * most_weight) / static_cast<double>(most);
+    const auto weight = static_cast<double>(WeightOf(capacity, most, most_weight));
+    error = std::max(error, std::abs(weight - wanted) / wanted);
+  }
+  return error;
+}
+
+/// Gives lanes the smallest weights that are near to what they carry. Those that carry so little
+/// that whatever went there would be late are left out.
+void Weigh(std::vector<Lane>* lanes, std::vector<int64_t> capacities) {
+  const int64_t most = *std::max_element(capacities.begin(), capacities.end());
+  const auto carries = [&](int64_t capacity) { return WeightOf(capacity, most, kMostWeight) > 0; };
+  size_t kept = 0;
+  for (size_t i = 0; i < lanes->size(); ++i) {
+    if (!carries(capacities[i])) continue;
+    (*lanes)[kept] = (*lanes)[i];
+    capacities[kept++] = capacities[i];
+  }
+  lanes->resize(kept);
+  capacities.resize(kept);
+  int64_t best = kMostWeight;
+  for (int64_t weight = kMostWeight; weight >= 1; --weight) {
+    const double error = ErrorOf(capacities, most, weight);
+    if (error <= std::max(kWeightError, ErrorOf(capacities, most, best))) best = weight;
+  }
+  for (size_t i = 0; i < kept; ++i) {
+    (*lanes)[i].weight =
+        static_cast<int>(std::max<int64_t>(WeightOf(capacities[i], most, best), 1));
+  }
 }
 
 }  // namespace
@@ -340,14 +368,13 @@ std::vector<FabricModel::WeighedLane> FabricModel::AllLanes(int from, int to) co
 std::vector<Lane> FabricModel::Lanes(int from, int to, PathUse use) const {
   if (use == PathUse::kEcmp) return RailsBetween(from, to);
   const std::vector<WeighedLane> all = AllLanes(from, to);
-  int64_t most = 1;
-  for (const WeighedLane& one : all) most = std::max(most, one.capacity);
   std::vector<Lane> lanes;
+  std::vector<int64_t> capacities;
   for (const WeighedLane& one : all) {
     lanes.push_back(one.lane);
-    if (use == PathUse::kWeighted) lanes.back().weight = WeightOf(one.capacity, most);
+    capacities.push_back(one.capacity);
   }
-  ReduceWeights(&lanes);
+  if (use == PathUse::kWeighted && !lanes.empty()) Weigh(&lanes, std::move(capacities));
   return lanes;
 }
 
@@ -365,7 +392,6 @@ bool FabricModel::AlwaysThrough(const Way& way, const std::vector<int>& nodes) c
 std::vector<Lane> FabricModel::LanesThrough(int from, int to, const std::vector<int>& nodes) const {
   std::vector<Lane> lanes;
   std::vector<int64_t> capacities;
-  int64_t most = 1;
   for (const WeighedLane& one : AllLanes(from, to)) {
     std::vector<int> these = {hosts_[static_cast<size_t>(from)]};
     for (const int edge : one.route) these.push_back(HeadOf(edge));
@@ -373,10 +399,8 @@ std::vector<Lane> FabricModel::LanesThrough(int from, int to, const std::vector<
     if (these != nodes || (one.lane.path < 0 && !AlwaysThrough(way, nodes))) continue;
     lanes.push_back(one.lane);
     capacities.push_back(one.capacity);
-    most = std::max(most, one.capacity);
   }
-  for (size_t i = 0; i < lanes.size(); ++i) lanes[i].weight = WeightOf(capacities[i], most);
-  ReduceWeights(&lanes);
+  if (!lanes.empty()) Weigh(&lanes, std::move(capacities));
   return lanes;
 }
 

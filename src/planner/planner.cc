@@ -125,15 +125,19 @@ Prediction Planner::PredictAt(const RankedPlan& plan, uint64_t bytes) const {
   return Predict(footprint, bytes, plan.pieces * slices, options_.costs);
 }
 
+OutlineResult Planner::OutlineOfCandidate(size_t candidate) const {
+  RankedPlan plan;
+  plan.candidate = candidate;
+  return OutlineOf(plan);
+}
+
 Result<Prediction> Planner::PredictOn(const FabricModel& other, const RankedPlan& plan,
                                       uint64_t bytes) const {
-  const Candidate& candidate = candidates_[plan.candidate];
-  RankedPlan whole = plan;
-  whole.pieces = 1;  // as footprints are
-  const OutlineResult outline = OutlineOf(whole);
+  const OutlineResult outline = OutlineOfCandidate(plan.candidate);
   if (!outline.ok()) return outline.status();
-  const LaneTable* const chosen = candidate.lanes.empty() ? nullptr : &candidate.lanes;
-  LoadSpread spread(other, candidate.spec.paths, chosen, &model_);
+  const LaneTable chosen = LanesOfRoutes(other, graph_, **outline);
+  const Candidate& candidate = candidates_[plan.candidate];
+  LoadSpread spread(other, candidate.spec.paths, chosen.empty() ? nullptr : &chosen);
   Footprint footprint = MakeFootprint(other, (*outline)->Summarize(), &spread, options_.costs);
   footprint.ranks = candidate.footprint.ranks;
   const int slices = Slices(BlockBytes(footprint, plan.pieces, bytes), plan.slice.bytes);
@@ -155,14 +159,30 @@ OutlineResult Planner::OutlineInPieces(const RankedPlan& plan, int most_pieces) 
 
 std::vector<MessageLanes> Planner::LanesFrom(size_t candidate, int host) const {
   const Candidate& plan = candidates_[candidate];
+  return LanesFrom(model_, plan.spec.paths, plan.lanes, host);
+}
+
+std::vector<MessageLanes> Planner::LanesFrom(size_t candidate, int host,
+                                             const FabricModel& other) const {
+  const Candidate& plan = candidates_[candidate];
+  LaneTable chosen;
+  if (!plan.lanes.empty()) {
+    const OutlineResult outline = OutlineOfCandidate(candidate);
+    if (outline.ok()) chosen = LanesOfRoutes(other, graph_, **outline);
+  }
+  return LanesFrom(other, plan.spec.paths, chosen, host);
+}
+
+std::vector<MessageLanes> Planner::LanesFrom(const FabricModel& model, PathUse use,
+                                             const LaneTable& chosen, int host) const {
   std::vector<MessageLanes> all;
   const HostPlacement placement(problem_.host_of_rank);
   for (int position = 0; position < placement.hosts(); ++position) {
     const int to = placement.HostAt(position);
     if (to == host) continue;
-    all.push_back({to, -1, model_.Lanes(host, to, plan.spec.paths)});
-    const auto named = plan.lanes.find({host, to});
-    if (named == plan.lanes.end()) continue;
+    all.push_back({to, -1, model.Lanes(host, to, use)});
+    const auto named = chosen.find({host, to});
+    if (named == chosen.end()) continue;
     for (size_t path = 0; path < named->second.size(); ++path) {
       all.push_back({to, static_cast<int>(path), named->second[path]});
     }

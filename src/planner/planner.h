@@ -109,8 +109,8 @@ class Planner {
   PlannedSize PlanFor(uint64_t bytes) const;
   /// What one of its plans is predicted to take for another size.
   Prediction PredictAt(const RankedPlan& plan, uint64_t bytes) const;
-  /// What one of its plans, with its own lanes, would take where the links carry what those of
-  /// `other` do: a model of the same fabric. An error if the plan cannot be made.
+  /// What one of its plans would take where the links carry what those of `other` do, a model of
+  /// the same fabric, and messages are dealt out by that. An error if the plan cannot be made.
   Result<Prediction> PredictOn(const FabricModel& other, const RankedPlan& plan,
                                uint64_t bytes) const;
   /// The outline of one of its plans.
@@ -120,11 +120,17 @@ class Planner {
   /// The lanes of all messages that a candidate's programs may send from a host, for whoever
   /// carries them out. To all other hosts of the problem.
   std::vector<MessageLanes> LanesFrom(size_t candidate, int host) const;
+  /// The same where the links carry what those of `other` do.
+  std::vector<MessageLanes> LanesFrom(size_t candidate, int host, const FabricModel& other) const;
 
  private:
   friend class CandidateMaker;
   Planner(const FabricModel& model, Problem problem, PlannerOptions options);
   RankedPlan BestCut(size_t candidate, uint64_t bytes) const;
+  /// A candidate's outline as its footprint is made from.
+  OutlineResult OutlineOfCandidate(size_t candidate) const;
+  std::vector<MessageLanes> LanesFrom(const FabricModel& model, PathUse use,
+                                      const LaneTable& chosen, int host) const;
 
   const FabricModel& model_;
   Problem problem_;

@@ -15,6 +15,10 @@ constexpr double kQueueSeconds = 200e-6;
 constexpr double kQueueShare = 0.5;
 /// How much of the way to a new measurement an estimate goes at once; confidence likewise.
 constexpr double kStep = 0.5;
+/// A measurement that is off by such a factor tells of a change, not of noise.
+constexpr double kJump = 1.5;
+/// Of an edge's rate: a flow that is smaller has hardly met its queue.
+constexpr double kSmallFlow = 0.01;
 
 }  // namespace
 
@@ -31,7 +35,9 @@ std::vector<LinkEstimates::Load> LinkEstimates::LoadsOf(std::span<const FlowSamp
     for (const int edge : flow.edges) {
       Load& load = loads[static_cast<size_t>(edge)];
       load.carried += flow.bytes_per_second;
-      if (flow.bytes_per_second <= 0) continue;
+      if (flow.whole) load.busy = std::max(load.busy, flow.busy);
+      const double stated = states_[static_cast<size_t>(edge)].stated;
+      if (flow.bytes_per_second < kSmallFlow * stated) continue;
       load.least_queue = std::min(load.least_queue, flow.queue_seconds);
     }
   }
@@ -54,7 +60,9 @@ void LinkEstimates::Blame(const FlowSample& flow, const std::vector<Load>& loads
 void LinkEstimates::Learn(State* state, double measured, double now_seconds) const {
   const bool known =
       state->seen_seconds >= 0 && now_seconds - state->seen_seconds < kForgottenSeconds;
-  state->estimate = known ? state->estimate + kStep * (measured - state->estimate) : measured;
+  const bool jumps = measured > kJump * state->estimate || measured < state->estimate / kJump;
+  const double step = known && !jumps ? kStep : 1;
+  state->estimate += step * (measured - state->estimate);
   state->estimate = std::min(state->estimate, state->stated);
   state->confidence = known ? state->confidence + kStep * (1 - state->confidence) : kStep;
   state->seen_seconds = now_seconds;
@@ -71,7 +79,8 @@ void LinkEstimates::Take(std::span<const FlowSample> flows, double now_seconds) 
     State& state = states_[e];
     const double carried = std::min(loads[e].carried, state.stated);
     if (guilty[e] != 0) {
-      Learn(&state, carried, now_seconds);
+      // While there was nothing to send it could have carried more of it.
+      Learn(&state, carried / std::max(loads[e].busy, kBusy), now_seconds);
     } else if (carried > state.estimate || carried >= kFullShare * state.stated) {
       // It carries that much, whatever was thought of it.
       Learn(&state, std::max(carried, state.estimate), now_seconds);

@@ -66,6 +66,7 @@ class LinkEstimates {
   };
   struct Load {
     double carried = 0;
+    double busy = 0;         // of the flow over it that was busiest
     double least_queue = 0;  // that any of its flows met: it has no longer one
   };
 

@@ -12,7 +12,7 @@ namespace {
 class HostPlanTest : public ::testing::Test {
  protected:
   Fabrics fabrics_;
-  const FabricModel& model_ = *fabrics_.OneSwitch(4).model;
+  RatedModels& models_ = *fabrics_.OneSwitch(4).rated;
   const Problem problem_{.collective = Collective::kAllReduce,
                          .host_of_rank = {0, 1, 2, 2},
                          .root = -1,
@@ -27,14 +27,21 @@ class HostPlanTest : public ::testing::Test {
                     .pieces = 2,
                     .paths = 0};
 
-  Status Make() { return MakeHostPart(model_, problem_, 1, plan_).status(); }
+  Status Make() { return MakeHostPart(&models_, problem_, 1, plan_, {}).status(); }
 };
 
 TEST_F(HostPlanTest, AGoodOneHasPeersAndSteps) {
-  const Result<HostPart> part = MakeHostPart(model_, problem_, 1, plan_);
+  const Result<HostPart> part = MakeHostPart(&models_, problem_, 1, plan_, {});
   ASSERT_TRUE(part.ok()) << part.status().message();
   EXPECT_EQ(part->peers, (std::vector<int>{0, 2}));
   EXPECT_FALSE(part->program->steps().empty());
+}
+
+TEST_F(HostPlanTest, RatesOfLinksThatAreNotThereAreRefused) {
+  EXPECT_EQ(MakeHostPart(&models_, problem_, 1, plan_, {{1000, 1e6}}).status().code(),
+            Code::kInvalidArgument);
+  plan_.rates = {{1000, 1e6}};
+  EXPECT_EQ(Make().code(), Code::kInvalidArgument);
 }
 
 TEST_F(HostPlanTest, AnUnknownAlgorithmIsRefused) {

@@ -103,7 +103,8 @@ TEST(PredictOn, TheSameRatesIsWhatWasPredicted) {
   }
 }
 
-// A spine link loses four fifths: the old plan is held up by it, the new one is not.
+// A spine link loses four fifths. A ring can deal its messages by what links carry, but goes across
+// the racks with more than there need be.
 TEST(PredictOn, ShowsWhatAChangeGains) {
   const auto stated = Shared("two-racks");
   RatedModels models(stated);
@@ -111,36 +112,54 @@ TEST(PredictOn, ShowsWhatAChangeGains) {
   const Planner before = PlannerFor(*stated, Collective::kAllReduce);
   const Planner after = PlannerFor(*slow, Collective::kAllReduce);
   const RankedPlan old_plan = before.PlanFor(kLarge).plans.front();
+  ASSERT_EQ(before.candidates()[old_plan.candidate].spec.algorithm->name, "ring");
   const PlannedSize new_plans = after.PlanFor(kLarge);
   const RankedPlan new_plan = new_plans.plans.front();
-  const double held_up = before.PredictOn(*slow, old_plan, kLarge)->seconds;
-  EXPECT_GE(held_up, 2 * new_plan.prediction.seconds);
+  const double dealt_anew = before.PredictOn(*slow, old_plan, kLarge)->seconds;
+  EXPECT_GE(dealt_anew, 1.3 * new_plan.prediction.seconds);
+  EXPECT_LE(dealt_anew, 2 * old_plan.prediction.seconds);
   EXPECT_LE(new_plan.prediction.seconds, 1.15 * new_plans.bound_seconds);
-  // And when it recovers, it is the other way round.
-  const double too_careful = after.PredictOn(*stated, new_plan, kLarge)->seconds;
-  EXPECT_GE(too_careful, 1.1 * old_plan.prediction.seconds);
+  // What was made for the slow link is little worse where it has recovered.
+  EXPECT_LE(after.PredictOn(*stated, new_plan, kLarge)->seconds,
+            1.15 * old_plan.prediction.seconds);
 }
 
-// Kinds of hosts differ in the two models, and lanes follow the first.
-TEST(PredictOn, HostsThatAreAlikeInOneModelAlone) {
-  const auto stated = Shared("rails");
+// Trees that were packed around a slow link are too careful when it has recovered, and those that
+// were not go over it.
+TEST(PredictOn, KeepsTheWaysOfTrees) {
+  const auto stated = Shared("ring");
   RatedModels models(stated);
   EdgeRates rates;
-  for (int edge = 0; edge < stated->edges() && rates.empty(); edge += 2) {
-    const Edge ends = stated->fabric().EdgeAt(edge);
-    if (stated->fabric().nodes[static_cast<size_t>(ends.from)].kind != NodeKind::kHost) continue;
-    rates = {{edge, ends.bytes_per_second / 4}};
-  }
-  ASSERT_FALSE(rates.empty());
+  for (int edge = 0; edge < 2; ++edge) rates.push_back({edge, stated->BytesPerSecond(edge) / 8});
   const auto slow = Rated(&models, rates);
-  ASSERT_GT(slow->kinds(), stated->kinds());
-  const Planner careful = PlannerFor(*slow, Collective::kAllGather);
-  const Planner plain = PlannerFor(*stated, Collective::kAllGather);
-  const RankedPlan one = plain.PlanFor(kLarge).plans.front();
-  const RankedPlan other = careful.PlanFor(kLarge).plans.front();
-  EXPECT_GE(plain.PredictOn(*slow, one, kLarge)->seconds, 1.5 * one.prediction.seconds);
-  EXPECT_GE(plain.PredictOn(*slow, one, kLarge)->seconds, other.prediction.seconds);
-  EXPECT_GE(careful.PredictOn(*stated, other, kLarge)->seconds, one.prediction.seconds * 0.999);
+  const Planner before = PlannerFor(*stated, Collective::kAllReduce);
+  const Planner after = PlannerFor(*slow, Collective::kAllReduce);
+  const RankedPlan old_plan = before.PlanFor(kLarge).plans.front();
+  const RankedPlan new_plan = after.PlanFor(kLarge).plans.front();
+  EXPECT_GE(before.PredictOn(*slow, old_plan, kLarge)->seconds, 1.5 * new_plan.prediction.seconds);
+  EXPECT_GE(after.PredictOn(*stated, new_plan, kLarge)->seconds,
+            1.2 * old_plan.prediction.seconds);
+}
+
+TEST(LanesFrom, FollowTheRates) {
+  const auto stated = Shared("two-racks");
+  RatedModels models(stated);
+  const auto slow = Rated(&models, SlowLink(*stated, "leaf0-spine0", 0.25));
+  const Planner planner = PlannerFor(*stated, Collective::kAllReduce);
+  const size_t chosen = planner.PlanFor(kLarge).plans.front().candidate;
+  for (const MessageLanes& one : planner.LanesFrom(chosen, 0, *slow)) {
+    EXPECT_EQ(one.lanes, slow->Lanes(0, one.to_host, PathUse::kWeighted));
+  }
+  // At the same rates they are the same.
+  for (size_t candidate = 0; candidate < planner.candidates().size(); ++candidate) {
+    const auto one = planner.LanesFrom(candidate, 0);
+    const auto other = planner.LanesFrom(candidate, 0, *stated);
+    ASSERT_EQ(one.size(), other.size());
+    for (size_t i = 0; i < one.size(); ++i) {
+      EXPECT_EQ(one[i].path, other[i].path);
+      EXPECT_EQ(one[i].lanes, other[i].lanes);
+    }
+  }
 }
 
 }  // namespace
