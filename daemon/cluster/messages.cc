@@ -46,7 +46,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProposeMessage, communicator, round, current, next)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromiseMessage, communicator, round, from, code, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, from)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, to, rail, bytes_per_second, busy, queue_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRatesMessage, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
@@ -241,8 +241,8 @@ bool IsSound(const LateMessage& late) {
 bool IsSound(const TrafficMessage& traffic) {
   return InRange(traffic.host, INT_MAX) &&
          std::all_of(traffic.flows.begin(), traffic.flows.end(), [](const TrafficFlow& flow) {
-           return InRange(flow.to, INT_MAX) && IsAmount(flow.bytes_per_second) &&
-                  IsAmount(flow.busy) && flow.busy <= 1 && IsAmount(flow.queue_seconds);
+           return InRange(flow.peer, INT_MAX) && IsAmount(flow.bytes_per_second) &&
+                  IsAmount(flow.busy) && flow.busy <= 1 && std::isfinite(flow.arrival_queue);
          });
 }
 

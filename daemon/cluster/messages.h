@@ -231,15 +231,15 @@ struct SettleMessage {
 
 // What links carry, see control_loop.h.
 
-/// What a host has sent to another over one rail lately.
+/// What a host has sent to another over one rail lately, and how what came from there fared.
 struct TrafficFlow {
-  int to = 0;  ///< A host of the fabric.
+  int peer = 0;  ///< A host of the fabric.
   uint64_t rail = 0;
-  double bytes_per_second = 0;
-  double busy = 0;           ///< Part of the time in which there was something to send.
-  double queue_seconds = 0;  ///< What packets waited beyond the least round trip.
+  double bytes_per_second = 0;  ///< Sent.
+  double busy = 0;              ///< Part of the time in which there was something to send.
+  double arrival_queue = -1;    ///< Of what came, seconds in queues; < 0: not known.
 };
-/// To the homes of the communicators that were active here: all that this host has sent.
+/// To the homes of the communicators that were active here: all that this host has sent and got.
 struct TrafficMessage {
   uint64_t fabric = 0;
   int host = 0;  ///< The sender, in the fabric.
@@ -374,9 +374,9 @@ using ClusterMessage =
                  LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
                  AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
                  BegunMessage, AgreedMessage, ProposeMessage, PromiseMessage, SettleMessage,
-                 TrafficMessage, LinkRatesMessage, AskLinkProbeMessage, LinkProbeMessage,
-                 LinkProbedMessage, ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage,
-                 ProbeConnectMessage, ProbeRunMessage, ProbeResultMessage, ProbeEndMessage>;
+                 ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
+                 ProbeRunMessage, ProbeResultMessage, ProbeEndMessage, TrafficMessage,
+                 LinkRatesMessage, AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage>;
 
 /// Texts for people are cut where they are longer than a screen.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);

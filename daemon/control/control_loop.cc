@@ -25,21 +25,21 @@ double Seconds(uint64_t nanoseconds) {
 
 void ControlLoop::Begin() {
   Cluster* const cluster = engine_->cluster();
-  if (engine_->own_fabric() == 0 || !engine_->config().plans.live) return;
-  self_ = cluster->fabric()->HostNamed(cluster->host_name());
   prober_ = std::make_unique<LinkProber>(
       &cluster->transport(), [cluster](transport::PeerId peer, const ClusterMessage& message) {
         cluster->Send(peer, message);
       });
+  if (engine_->own_fabric() == 0 || !engine_->config().plans.live) return;
+  self_ = cluster->fabric()->HostNamed(cluster->host_name());
 }
 
 // ---------------------------------------------------------------------------------------------
 // Every daemon
 
 void ControlLoop::Tick(uint64_t now_ns) {
-  if (self_ < 0) return;
+  if (prober_ == nullptr) return;
   prober_->Tick(now_ns);
-  if (now_ns < next_look_ns_) return;
+  if (self_ < 0 || now_ns < next_look_ns_) return;
   next_look_ns_ = now_ns + kIntervalNs;
   const Active active = FindActive();
   if (!active.homes.empty()) TellTraffic(active, now_ns);
@@ -83,7 +83,7 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
   TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_};
   for (const RailFlow& flow : flows) {
     traffic.flows.push_back({active.hosts.at(flow.peer), flow.rail, flow.bytes_per_second,
-                             flow.busy, flow.queue_seconds});
+                             flow.busy, flow.arrival_queue_seconds});
   }
   for (const transport::PeerId home : active.homes) {
     if (home == 0) {
@@ -98,13 +98,15 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
 // A home
 
 void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  if (const auto* probe = std::get_if<LinkProbeMessage>(&message)) {
+    // Also where plans are left as they are: others may want to know.
+    return prober_->OnProbe(peer, *probe, MonotonicNanoseconds());
+  }
   if (self_ < 0) return;
   if (const auto* traffic = std::get_if<TrafficMessage>(&message)) {
     OnTraffic(*traffic);
   } else if (const auto* question = std::get_if<AskLinkProbeMessage>(&message)) {
     OnAskLinkProbe(peer, *question);
-  } else if (const auto* probe = std::get_if<LinkProbeMessage>(&message)) {
-    prober_->OnProbe(peer, *probe, MonotonicNanoseconds());
   } else if (const auto* probed = std::get_if<LinkProbedMessage>(&message)) {
     prober_->OnProbed(peer, *probed, MonotonicNanoseconds());
     OnProbed(probed->probe, probed->bytes_per_second);
@@ -115,9 +117,9 @@ void ControlLoop::OnTraffic(const TrafficMessage& traffic) {
   if (traffic.fabric != engine_->own_fabric()) return;
   for (const TrafficFlow& flow : traffic.flows) {
     Log(LogLevel::kTrace, kLogTuning,
-        "links: host {} to {} by rail {}: {:.0f} Mbit/s, busy {:.2f}, queue {:.1f} ms",
-        traffic.host, flow.to, flow.rail, flow.bytes_per_second * 8e-6, flow.busy,
-        flow.queue_seconds * 1e3);
+        "links: host {} to {} by rail {}: {:.0f} Mbit/s, busy {:.2f}, back in queues {:.1f} ms",
+        traffic.host, flow.peer, flow.rail, flow.bytes_per_second * 8e-6, flow.busy,
+        flow.arrival_queue * 1e3);
   }
   const uint64_t now_ns = MonotonicNanoseconds();
   if (links_ == nullptr) links_ = std::make_unique<LinkState>(engine_->cluster()->fabric());
@@ -154,7 +156,7 @@ void ControlLoop::ProbeIfDue(uint64_t now_ns) {
     return now_ns - one.second.asked_ns > 2 * LinkProber::kGivenUpNs;
   });
   if (!asked_.empty()) return;  // one at a time
-  const std::optional<LinkState::Probe> due = links_->NextProbe(Seconds(now_ns));
+  const std::optional<LinkState::Rail> due = links_->NextProbe(Seconds(now_ns));
   if (!due.has_value()) return;
   uint64_t number = 0;
   const Status drawn = transport::FillRandom(std::as_writable_bytes(std::span(&number, 1)));
@@ -187,7 +189,7 @@ void ControlLoop::OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessa
 void ControlLoop::OnProbed(uint64_t probe, double bytes_per_second) {
   const auto found = asked_.find(probe);
   if (found == asked_.end()) return;
-  const LinkState::Probe rail = found->second.probe;
+  const LinkState::Rail rail = found->second.rail;
   asked_.erase(found);
   const uint64_t now_ns = MonotonicNanoseconds();
   const bool changed = links_->TakeProbe(rail, bytes_per_second, Seconds(now_ns));

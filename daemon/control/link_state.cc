@@ -21,9 +21,12 @@ constexpr double kNothing = 1.0 / 1024;
 constexpr double kStep = 1.04;
 /// An edge that nobody is held up by for so long is probed, ...
 constexpr double kQuietSeconds = 0.3;
-/// ... again after a pause, which doubles while the edge stays slow.
+/// ... again after a pause, which doubles while the edge stays slow, and when a probe promised more
+/// than flows then got.
 constexpr double kFirstPauseSeconds = 0.5;
-constexpr double kLongestPauseSeconds = 16;
+constexpr double kLongestPauseSeconds = 32;
+/// A promise that has been kept for so long was true.
+constexpr double kKeptSeconds = 5;
 /// Plans name so many edges at most: the slowest.
 constexpr size_t kMostRates = 256;
 
@@ -43,26 +46,40 @@ LinkState::LinkState(std::shared_ptr<const FabricModel> model)
     : model_(std::move(model)), rails_of_hosts_(model_->fabric()), estimates_(model_->fabric()) {}
 
 void LinkState::Take(const TrafficMessage& traffic, double now_seconds) {
-  Report report{.at_seconds = now_seconds, .flows = {}, .rails = {}};
+  Report report{.at_seconds = now_seconds, .flows = {}, .rails = {}, .arrivals = {}};
   for (const TrafficFlow& flow : traffic.flows) {
-    const std::optional<Lane> lane = rails_of_hosts_.LaneOf(traffic.host, flow.to, flow.rail);
-    if (!lane.has_value() || flow.to == traffic.host) continue;
-    FabricModel::CertainRoute route = model_->CertainRouteOf(traffic.host, flow.to, *lane);
+    const std::optional<Lane> lane = rails_of_hosts_.LaneOf(traffic.host, flow.peer, flow.rail);
+    if (!lane.has_value() || flow.peer == traffic.host) continue;
+    if (flow.arrival_queue >= 0) {
+      report.arrivals[{flow.peer, traffic.host, flow.rail}] = flow.arrival_queue;
+    }
+    FabricModel::CertainRoute route = model_->CertainRouteOf(traffic.host, flow.peer, *lane);
     report.flows.push_back({.edges = std::move(route.edges),
                             .whole = route.whole,
                             .bytes_per_second = flow.bytes_per_second,
-                            .busy = flow.busy,
-                            .queue_seconds = flow.queue_seconds});
-    report.rails.push_back({traffic.host, flow.to, flow.rail});
+                            .busy = flow.busy});
+    report.rails.push_back({traffic.host, flow.peer, flow.rail});
   }
   reports_[traffic.host] = std::move(report);
+}
+
+// What the receiver of a flow sees of its queues; < 0 where it is not known.
+double LinkState::QueueOf(const Rail& rail, double now_seconds) const {
+  const auto report = reports_.find(rail.to);
+  if (report == reports_.end()) return -1;
+  if (now_seconds - report->second.at_seconds > kRecentSeconds) return -1;
+  const auto found = report->second.arrivals.find(rail);
+  return found == report->second.arrivals.end() ? -1 : found->second;
 }
 
 std::vector<FlowSample> LinkState::Recent(double now_seconds) const {
   std::vector<FlowSample> flows;
   for (const auto& [host, report] : reports_) {
     if (now_seconds - report.at_seconds > kRecentSeconds) continue;
-    flows.insert(flows.end(), report.flows.begin(), report.flows.end());
+    for (size_t i = 0; i < report.flows.size(); ++i) {
+      flows.push_back(report.flows[i]);
+      flows.back().queue_seconds = QueueOf(report.rails[i], now_seconds);
+    }
   }
   return flows;
 }
@@ -90,8 +107,11 @@ bool LinkState::Settle(double now_seconds) {
   bool changed = false;
   for (int edge = 0; edge < estimates_.edges(); ++edge) changed |= Follow(edge, now_seconds);
   NoteWitnesses(now_seconds);
-  std::erase_if(slow_,
-                [](const auto& one) { return one.second.share == 1 && one.second.deviating == 0; });
+  std::erase_if(slow_, [now_seconds](const auto& one) {
+    const Slow& slow = one.second;
+    const bool kept = now_seconds - slow.raised_seconds > kKeptSeconds;
+    return slow.share == 1 && slow.deviating == 0 && kept;
+  });
   if (changed) MakeRates();
   return changed;
 }
@@ -120,9 +140,17 @@ bool LinkState::Follow(int edge, double now_seconds) {
 }
 
 void LinkState::PutInForce(Slow* slow, double share, double now_seconds) {
+  const bool broken_promise =
+      share < slow->share && now_seconds - slow->raised_seconds <= kKeptSeconds;
   slow->share = share;
   slow->deviating = 0;
-  slow->probe_pause_seconds = kFirstPauseSeconds;
+  if (!broken_promise) slow->probe_pause_seconds = 0;
+  PauseProbes(slow, now_seconds);
+}
+
+void LinkState::PauseProbes(Slow* slow, double now_seconds) {
+  slow->probe_pause_seconds =
+      std::clamp(2 * slow->probe_pause_seconds, kFirstPauseSeconds, kLongestPauseSeconds);
   slow->next_probe_seconds = now_seconds + slow->probe_pause_seconds;
 }
 
@@ -167,38 +195,37 @@ std::string LinkState::Describe() const {
 // ---------------------------------------------------------------------------------------------
 // Probes
 
-std::optional<LinkState::Probe> LinkState::NextProbe(double now_seconds) {
+std::optional<LinkState::Rail> LinkState::NextProbe(double now_seconds) {
   for (auto& [edge, slow] : slow_) {
     const bool due = slow.share < 1 && slow.witness.has_value() &&
                      now_seconds >= slow.next_probe_seconds &&
                      now_seconds - slow.blamed_seconds >= kQuietSeconds;
     if (!due) continue;
-    const Probe probe = *slow.witness;
+    const Rail probe = *slow.witness;
     // The same rail leads over others that are thought to be slow: one probe is for all of them.
     const std::optional<Lane> lane = rails_of_hosts_.LaneOf(probe.from, probe.to, probe.rail);
     for (const int other : model_->CertainRouteOf(probe.from, probe.to, *lane).edges) {
       const auto found = slow_.find(other);
-      if (found == slow_.end()) continue;
-      Slow& one = found->second;
-      one.probe_pause_seconds = std::min(2 * one.probe_pause_seconds, kLongestPauseSeconds);
-      one.next_probe_seconds = now_seconds + one.probe_pause_seconds;
+      if (found != slow_.end()) PauseProbes(&found->second, now_seconds);
     }
     return probe;
   }
   return {};
 }
 
-bool LinkState::TakeProbe(const Probe& probe, double bytes_per_second, double now_seconds) {
-  const std::optional<Lane> lane = rails_of_hosts_.LaneOf(probe.from, probe.to, probe.rail);
+bool LinkState::TakeProbe(const Rail& rail, double bytes_per_second, double now_seconds) {
+  const std::optional<Lane> lane = rails_of_hosts_.LaneOf(rail.from, rail.to, rail.rail);
   if (!lane.has_value()) return false;
-  const std::vector<int> edges = model_->CertainRouteOf(probe.from, probe.to, *lane).edges;
+  const std::vector<int> edges = model_->CertainRouteOf(rail.from, rail.to, *lane).edges;
   bool changed = false;
   for (const int edge : edges) {
     const auto found = slow_.find(edge);
     const double share = Rounded(bytes_per_second / model_->BytesPerSecond(edge));
     if (found == slow_.end() || share <= found->second.share) continue;
     if (!Differs(share, found->second.share)) continue;
-    PutInForce(&found->second, share, now_seconds);
+    found->second.share = share;
+    found->second.deviating = 0;
+    found->second.raised_seconds = now_seconds;
     changed = true;
   }
   estimates_.TakeProbe(edges, bytes_per_second, now_seconds);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -44,15 +45,16 @@ class LinkState {
   /// "leaf0 to spine0: 100 of 500 Mbit/s", of the slowest few.
   std::string Describe() const;
 
-  /// A rail that leads over an edge of which it is time to see whether it is still slow.
-  struct Probe {
+  struct Rail {
     int from = 0;  ///< Hosts of the fabric.
     int to = 0;
     size_t rail = 0;
+    auto operator<=>(const Rail&) const = default;
   };
-  std::optional<Probe> NextProbe(double now_seconds);
+  /// One that leads over an edge of which it is time to see whether it is still slow.
+  std::optional<Rail> NextProbe(double now_seconds);
   /// What a probe over a rail has found. True if the rates in force have changed.
-  bool TakeProbe(const Probe& probe, double bytes_per_second, double now_seconds);
+  bool TakeProbe(const Rail& rail, double bytes_per_second, double now_seconds);
 
   /// Of which there ever was a sign.
   std::vector<EdgeState> Edges(double now_seconds) const;
@@ -66,18 +68,22 @@ class LinkState {
     double blamed_seconds = 0;  ///< When a flow was last held up by it.
     double next_probe_seconds = 0;
     double probe_pause_seconds = 0;
-    std::optional<Probe> witness;  ///< A rail over it.
+    double raised_seconds = -1e9;  ///< When a probe last found more.
+    std::optional<Rail> witness;   ///< A rail over it.
   };
   struct Report {
     double at_seconds = 0;
     std::vector<FlowSample> flows;
-    std::vector<Probe> rails;  ///< Of the flows.
+    std::vector<Rail> rails;          ///< Of the flows.
+    std::map<Rail, double> arrivals;  ///< What came to this host waited so long in queues.
   };
 
   std::vector<FlowSample> Recent(double now_seconds) const;
+  double QueueOf(const Rail& rail, double now_seconds) const;
   void NoteWitnesses(double now_seconds);
   bool Follow(int edge, double now_seconds);
   void PutInForce(Slow* slow, double share, double now_seconds);
+  void PauseProbes(Slow* slow, double now_seconds);
   void MakeRates();
 
   const std::shared_ptr<const FabricModel> model_;

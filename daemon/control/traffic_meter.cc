@@ -19,10 +19,9 @@ std::vector<RailFlow> TrafficMeter::Look(const std::vector<transport::LinkTraffi
       if (seconds <= 0 || seconds > longest || now.sent_bytes < before->second.sent_bytes) continue;
       const auto bytes = static_cast<double>(now.sent_bytes - before->second.sent_bytes);
       const double busy = (now.busy_seconds - before->second.busy_seconds) / seconds;
-      if (bytes == 0 && busy <= 0) continue;
-      const double queue = traffic.round_trip_seconds - traffic.least_round_trip_seconds;
-      flows.push_back(
-          {link.peer, rail, bytes / seconds, std::clamp(busy, 0.0, 1.0), std::max(queue, 0.0)});
+      if (bytes == 0 && busy <= 0 && traffic.arrival_queue_seconds < 0) continue;
+      flows.push_back({link.peer, rail, bytes / seconds, std::clamp(busy, 0.0, 1.0),
+                       traffic.arrival_queue_seconds});
     }
   }
   counts_ = std::move(counts);

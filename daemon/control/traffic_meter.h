@@ -16,16 +16,17 @@ struct RailFlow {
   transport::PeerId peer = 0;
   size_t rail = 0;
   double bytes_per_second = 0;
-  double busy = 0;           ///< Part of the time, 0 to 1, in which there was something to send.
-  double queue_seconds = 0;  ///< What packets waited beyond the least round trip.
+  double busy = 0;  ///< Part of the time, 0 to 1, in which there was something to send.
+  /// What comes the other way, from the peer, waits so long in queues; < 0: nothing came.
+  double arrival_queue_seconds = -1;
 };
 
 /// Makes flows of the counts that a transport keeps.
 class TrafficMeter {
  public:
-  /// What has gone since the last look, over rails that were there then and had anything to send.
-  /// What was not looked at for longer than `longest` seconds begins anew: a mean over a long pause
-  /// says nothing of now.
+  /// What has gone since the last look, over rails that were there then and had anything to send,
+  /// or to receive. What was not looked at for longer than `longest` seconds begins anew: a mean
+  /// over a long pause says nothing of now.
   std::vector<RailFlow> Look(const std::vector<transport::LinkTraffic>& links, double now_seconds,
                              double longest);
 

@@ -17,8 +17,6 @@ constexpr double kQueueShare = 0.5;
 constexpr double kStep = 0.5;
 /// A measurement that is off by such a factor tells of a change, not of noise.
 constexpr double kJump = 1.5;
-/// Of an edge's rate: a flow that is smaller has hardly met its queue.
-constexpr double kSmallFlow = 0.01;
 
 }  // namespace
 
@@ -36,8 +34,7 @@ std::vector<LinkEstimates::Load> LinkEstimates::LoadsOf(std::span<const FlowSamp
       Load& load = loads[static_cast<size_t>(edge)];
       load.carried += flow.bytes_per_second;
       if (flow.whole) load.busy = std::max(load.busy, flow.busy);
-      const double stated = states_[static_cast<size_t>(edge)].stated;
-      if (flow.bytes_per_second < kSmallFlow * stated) continue;
+      if (flow.queue_seconds < 0) continue;
       load.least_queue = std::min(load.least_queue, flow.queue_seconds);
     }
   }

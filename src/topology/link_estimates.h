@@ -17,7 +17,7 @@ struct FlowSample {
   /// Part of the interval, from 0 to 1, in which there was something to send. A flow that is not
   /// busy says nothing of what its links could carry, but it does of their queues.
   double busy = 0;
-  /// What packets waited in queues beyond the least round trip, in seconds.
+  /// What its packets waited in queues on their way there, in seconds; < 0: not known.
   double queue_seconds = 0;
 };
 

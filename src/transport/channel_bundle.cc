@@ -35,6 +35,7 @@ uint64_t ChannelBundle::received_bytes() const {
 RailTraffic ChannelBundle::Traffic() const {
   RailTraffic all;
   uint64_t most = 0;
+  uint64_t most_received = 0;
   for (const auto& channel : channels_) {
     const RailTraffic one = channel->Traffic();
     all.connections += one.connections;
@@ -43,6 +44,10 @@ RailTraffic ChannelBundle::Traffic() const {
     all.sent_packets += one.sent_packets;
     all.resent_packets += one.resent_packets;
     all.busy_seconds = std::max(all.busy_seconds, one.busy_seconds);
+    if (one.received_bytes >= most_received) {
+      most_received = one.received_bytes;
+      all.arrival_queue_seconds = one.arrival_queue_seconds;
+    }
     if (one.sent_bytes < most) continue;
     most = one.sent_bytes;
     all.round_trip_seconds = one.round_trip_seconds;

@@ -23,6 +23,9 @@ struct RailTraffic {
   /// connections that which has sent most; 0: not known.
   double round_trip_seconds = 0;
   double least_round_trip_seconds = 0;
+  /// What comes to this side waits so long in the queues of its way, see ArrivalDelay; of several
+  /// connections that which has received most. < 0: not known.
+  double arrival_queue_seconds = -1;
 };
 
 /// All rails to one peer.

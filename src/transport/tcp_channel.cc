@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "src/base/clock.h"
+
 namespace harmonaize::transport {
 namespace {
 
@@ -88,6 +90,9 @@ Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
 
 RailTraffic TcpChannel::Traffic() const {
   RailTraffic traffic{.connections = 1, .received_bytes = received_bytes_};
+  if (const auto queue_ns = arrival_delay_.QueueNs(MonotonicNanoseconds())) {
+    traffic.arrival_queue_seconds = static_cast<double>(*queue_ns) * 1e-9;
+  }
   tcp_info info{};
   socklen_t length = sizeof info;
   if (!socket_.valid() || getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
@@ -106,7 +111,7 @@ RailTraffic TcpChannel::Traffic() const {
 
 void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
                       uint64_t total) {
-  notes_.push_back(Header{type, 0, tag, total, slot, answer});
+  notes_.push_back(Header{type, 0, tag, total, slot, answer, 0});
 }
 
 void TcpChannel::Flush() {
@@ -144,23 +149,31 @@ void TcpChannel::AddSend(Request* send) {
   if (send->size <= kMaxEagerBytes && eager_unconsumed_ + cost <= kEagerWindow) {
     eager_unconsumed_ += cost;
     send->state = Request::State::kStreaming;
-    AddToBatch(Header{kEager, static_cast<uint32_t>(send->size), send->tag, send->size, 0, 0},
+    AddToBatch(Header{kEager, static_cast<uint32_t>(send->size), send->tag, send->size, 0, 0, 0},
                send->data, send);
     return;
   }
   send->state = Request::State::kOffered;
-  AddToBatch(Header{kOffer, 0, send->tag, send->size, 0, send->slot()}, nullptr, nullptr);
+  AddToBatch(Header{kOffer, 0, send->tag, send->size, 0, send->slot(), 0}, nullptr, nullptr);
 }
 
 void TcpChannel::AddBulk(Request* send) {
   const size_t bytes = std::min(send->size - send->moved, kBulkBytes);
   AddToBatch(Header{kBulk, static_cast<uint32_t>(bytes), send->tag, send->size, send->remote_slot,
-                    send->moved},
+                    send->moved, 0},
              send->data + send->moved, send);
+}
+
+/// For ArrivalDelay: of a batch that is written bit by bit the later frames seem to take longer,
+/// and of all frames the quickest counts.
+void TcpChannel::StampBatch() {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  for (size_t i = 0; i < batch_size_; ++i) batch_[i].header.sent_ns = now_ns;
 }
 
 /// Returns whether more can be written.
 bool TcpChannel::WriteBatch() {
+  if (batch_written_ == 0) StampBatch();
   std::array<iovec, 2 * kBatch> parts;
   int count = 0;
   size_t skip = batch_written_;
@@ -347,6 +360,7 @@ bool TcpChannel::Receive() {
   }
   auto bytes = static_cast<size_t>(got);
   received_bytes_ += bytes;
+  received_ns_ = MonotonicNanoseconds();
   const bool full = bytes == parts[1].iov_len + (direct ? parts[0].iov_len : 0);
   if (direct) {
     const size_t placed = std::min(bytes, payload_left_);
@@ -385,6 +399,7 @@ void TcpChannel::Digest() {
 }
 
 void TcpChannel::OnHeader(const Header& header) {
+  arrival_delay_.Note(header.sent_ns, received_ns_);
   switch (header.type) {
     case kEager: return OnEager(header);
     case kBulk: return OnBulk(header);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/file_descriptor.h"
+#include "src/transport/arrival_delay.h"
 #include "src/transport/bulk_queue.h"
 #include "src/transport/channel.h"
 #include "src/transport/connection_choice.h"
@@ -42,11 +43,12 @@ class TcpChannel final : public Channel, public Poller::Handler {
     uint32_t type = 0;
     uint32_t payload = 0;
     MessageTag tag;
-    uint64_t total = 0;   ///< Of the message; kConsumed: bytes.
-    uint64_t slot = 0;    ///< The request that this is about, at the side this goes to.
-    uint64_t answer = 0;  ///< kClear: the receiver's request; kBulk: offset; kOffer: the sender's.
+    uint64_t total = 0;    ///< Of the message; kConsumed: bytes.
+    uint64_t slot = 0;     ///< The request that this is about, at the side this goes to.
+    uint64_t answer = 0;   ///< kClear: the receiver's request; kBulk: offset; kOffer: the sender's.
+    uint64_t sent_ns = 0;  ///< By the sender's clock, about when it was written.
   };
-  static_assert(sizeof(Header) == 48);
+  static_assert(sizeof(Header) == 56);
 
   /// All pointers must outlive the channel. `name` stands in reasons: "rail 0 (10.0.0.1)".
   TcpChannel(Poller* poller, MessageBoard* board, Owner* owner, PeerId peer, std::string name,
@@ -92,6 +94,7 @@ class TcpChannel final : public Channel, public Poller::Handler {
   void AddSend(Request* send);
   void AddBulk(Request* send);
   bool WriteBatch();
+  void StampBatch();
   void OnBatchWritten();
   void Detach(Request* request);
   void WatchForRoom(bool wanted);
@@ -144,6 +147,8 @@ class TcpChannel final : public Channel, public Poller::Handler {
 
   // Reading: the payload under way, and bytes that came behind it.
   uint64_t received_bytes_ = 0;
+  uint64_t received_ns_ = 0;  // when bytes came last
+  ArrivalDelay arrival_delay_;
   size_t payload_left_ = 0;
   std::byte* target_ = nullptr;        // null: the payload is thrown away
   Request* target_request_ = nullptr;  // the receive that target_ is in

@@ -7,3 +7,10 @@ harmonaize_unit_test(
           daemon_inline_limits_test.cc daemon_probe_test.cc daemon_state_directory_test.cc daemon_stream_queue_test.cc
           daemon_worker_places_test.cc
   LINKS harmonaize_daemon)
+harmonaize_unit_test(
+  daemon_control_test
+  SOURCES daemon_link_prober_test.cc daemon_link_state_test.cc daemon_plan_review_test.cc
+          daemon_traffic_meter_test.cc
+  LINKS harmonaize_daemon harmonaize_test_transport)
+target_compile_definitions(daemon_control_test
+                           PRIVATE FABRICS_FOLDER="${PROJECT_SOURCE_DIR}/perf/fabric/fabrics")

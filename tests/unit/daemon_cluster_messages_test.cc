@@ -72,6 +72,7 @@ std::vector<ClusterMessage> OneOfEach() {
                   .slice_bytes = 4096,
                   .slices_at_once = 4,
                   .paths = 2,
+                  .rates = {{3, 1e6}, {8, 2.5e6}},
                   .predicted_seconds = 0.25,
                   .bound_seconds = 0.125,
                   .why = "not"},
@@ -93,6 +94,11 @@ std::vector<ClusterMessage> OneOfEach() {
       ProbeRunMessage{1, 2, 3, 0.5, 0.25},
       ProbeResultMessage{1, 2, {{1e-6}, {}}, {{1, 2000}}, 3, "why"},
       ProbeEndMessage{1, "why"},
+      TrafficMessage{5, 2, {{1, 3, 1e6, 0.5, 1e-3}}},
+      LinkRatesMessage{77, {{3, 1e6}}},
+      AskLinkProbeMessage{5, 9, 1, 2, 3},
+      LinkProbeMessage{9, 4},
+      LinkProbedMessage{9, 1e6},
   };
 }
 
@@ -227,6 +233,8 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
       {16, "/1/collective", {-1, 10}},
       {16, "/1/size_class", {-1, 12}},
       {16, "/1/paths", {-1, 3}},
+      {16, "/1/rates/0/edge", {-1, 8, 9}},  // in order, each once
+      {16, "/1/rates/0/bytes_per_second", {0, -1}},
       {16, "/1/pieces", {0, -1, 1 << 20}},
       {16, "/1/slice_bytes", {0}},
       {16, "/1/slices_at_once", {0, -1, 1 << 20}},
@@ -236,6 +244,19 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
       {17, "/1/to", {-1, 1 << 20}},
       {17, "/1/type", {-1, 12}},
       {18, "/1/from", {-1}},
+      {32, "/1/host", {-1, huge}},
+      {32, "/1/flows/0/peer", {-1, huge}},
+      {32, "/1/flows/0/bytes_per_second", {-1}},
+      {32, "/1/flows/0/busy", {-0.1, 1.1}},
+      {33, "/1/rates/0/edge", {-1}},
+      {33, "/1/rates/0/bytes_per_second", {0}},
+      {34, "/1/probe", {0}},
+      {34, "/1/from", {-1}},
+      {34, "/1/to", {-1, huge}},
+      {35, "/1/probe", {0}},
+      {35, "/1/messages", {-1, 0, 1, 1025}},
+      {36, "/1/probe", {0}},
+      {36, "/1/bytes_per_second", {-1}},
   };
   const std::vector<ClusterMessage> messages = OneOfEach();
   for (const OutOfRange& one : cases) {
