@@ -116,26 +116,27 @@ bool LinkState::Settle(double now_seconds) {
   return changed;
 }
 
-// Brings what is in force for an edge after its estimate, if that has differed long enough.
+// Brings what is in force for an edge after its estimate, if that has differed long enough: it is
+// lowered when flows are held up by the edge, and raised when it carries more.
 bool LinkState::Follow(int edge, double now_seconds) {
   const EdgeEstimate estimate = estimates_.At(edge, now_seconds);
+  if (estimate.age_seconds > 0) return false;
   const auto found = slow_.find(edge);
-  const bool fresh = estimate.age_seconds == 0;
-  if (found == slow_.end() && !fresh) return false;
-  const double share = estimate.bytes_per_second / model_->BytesPerSecond(edge);
   const double in_force = found == slow_.end() ? 1 : found->second.share;
-  const bool differs = fresh && Differs(Rounded(share), in_force);
+  const double share = Rounded(estimate.bytes_per_second / model_->BytesPerSecond(edge));
+  const bool lower = share < in_force && estimate.full;
+  const bool differs = Differs(share, in_force) && (lower || share > in_force);
   if (found == slow_.end() && !differs) return false;
   Slow& slow = slow_[edge];
-  if (fresh && share < kWhole) slow.blamed_seconds = now_seconds;
+  if (estimate.full) slow.blamed_seconds = now_seconds;
   if (!differs) {
-    if (fresh) slow.deviating = 0;
+    slow.deviating = 0;
     return false;
   }
-  const int way = share < in_force ? 1 : -1;
+  const int way = lower ? 1 : -1;
   slow.deviating = slow.deviating * way > 0 ? slow.deviating + way : way;
   if (std::abs(slow.deviating) < kIntervals) return false;
-  PutInForce(&slow, Rounded(share), now_seconds);
+  PutInForce(&slow, share, now_seconds);
   return true;
 }
 

@@ -76,10 +76,12 @@ void LinkEstimates::Take(std::span<const FlowSample> flows, double now_seconds) 
     State& state = states_[e];
     const double carried = std::min(loads[e].carried, state.stated);
     if (guilty[e] != 0) {
+      state.full = true;
       // While there was nothing to send it could have carried more of it.
       Learn(&state, carried / std::max(loads[e].busy, kBusy), now_seconds);
     } else if (carried > state.estimate || carried >= kFullShare * state.stated) {
       // It carries that much, whatever was thought of it.
+      state.full = false;
       Learn(&state, std::max(carried, state.estimate), now_seconds);
       state.estimate = std::max(state.estimate, carried);
     }
@@ -93,18 +95,20 @@ void LinkEstimates::TakeProbe(const std::vector<int>& edges, double bytes_per_se
     const double measured = std::min(bytes_per_second, state.stated);
     const EdgeEstimate before = At(edge, now_seconds);
     // It carries at least this. Whether it could carry more is known only of the narrowest.
-    if (measured > before.bytes_per_second) Learn(&state, measured, now_seconds);
+    if (measured <= before.bytes_per_second) continue;
+    state.full = false;
+    Learn(&state, measured, now_seconds);
   }
 }
 
 EdgeEstimate LinkEstimates::At(int edge, double now_seconds) const {
   const State& state = states_[static_cast<size_t>(edge)];
   if (state.seen_seconds < 0) {
-    return {state.stated, 0, std::numeric_limits<double>::infinity()};
+    return {state.stated, 0, std::numeric_limits<double>::infinity(), false};
   }
   const double age = now_seconds - state.seen_seconds;
-  if (age >= kForgottenSeconds) return {state.stated, 0, age};
-  return {state.estimate, state.confidence * (1 - age / kForgottenSeconds), age};
+  if (age >= kForgottenSeconds) return {state.stated, 0, age, false};
+  return {state.estimate, state.confidence * (1 - age / kForgottenSeconds), age, state.full};
 }
 
 }  // namespace harmonaize

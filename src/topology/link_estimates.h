@@ -28,6 +28,8 @@ struct EdgeEstimate {
   /// From 0 (only what the fabric states is known) to 1 (measured just now, several times).
   double confidence = 0;
   double age_seconds = 0;  ///< Since there was a sign of it; infinite: never.
+  /// The last sign was that flows were held up by it. Else it carries this much, and maybe more.
+  bool full = false;
 };
 
 /// What the links of a fabric can carry now, from what flows over several of them achieve: somebody
@@ -63,6 +65,7 @@ class LinkEstimates {
     double estimate = 0;
     double confidence = 0;
     double seen_seconds = -1;  // < 0: never
+    bool full = false;
   };
   struct Load {
     double carried = 0;
