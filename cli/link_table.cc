@@ -61,6 +61,30 @@ std::string QueueOf(const Json& rail) {
   return HumanTime(std::max(now.get<double>() - least.get<double>(), 0.0));
 }
 
+std::string RateAt(const Json& object, const char* key) {
+  const Json& rate = At(object, key);
+  return rate.is_number() ? HumanRate(std::max(rate.get<double>(), 0.0)) : kUnknown;
+}
+
+/// What is known of the fabric's links: nothing where nobody was told anything.
+void PrintFabricLinks(const Json& document, std::string* text) {
+  TextTable table({"link", "stated", "plans count on", "measured", "full", "sure", "seen"}, 1);
+  for (const Json& link : ListAt(At(document, "cluster"), "fabric_links")) {
+    const Json& full = At(link, "full");
+    const Json& confidence = At(link, "confidence");
+    const Json& age = At(link, "age_seconds");
+    table.Add({TextAt(link, "from") + " to " + TextAt(link, "to"),
+               RateAt(link, "stated_bytes_per_second"), RateAt(link, "planned_bytes_per_second"),
+               RateAt(link, "measured_bytes_per_second"),
+               full.is_boolean() ? (full.get<bool>() ? "yes" : "no") : kUnknown,
+               confidence.is_number() ? ShareOf(confidence.get<double>(), 1) : kUnknown,
+               age.is_number() ? HumanDuration(age.get<double>()) + " ago" : kUnknown});
+  }
+  if (table.empty()) return;
+  *text += "\n";
+  table.Print(text);
+}
+
 }  // namespace
 
 Result<std::string> LinkTable(std::string_view before, std::string_view after, double seconds) {
@@ -86,9 +110,10 @@ Result<std::string> LinkTable(std::string_view before, std::string_view after, d
                ShareOf(Growth(was, rail, "resent_packets"), Growth(was, rail, "sent_packets")),
                BytesAt(rail, "sent_bytes")});
   }
-  if (table.empty()) return std::string("no links with other daemons\n");
   std::string text;
-  table.Print(&text);
+  if (table.empty()) text = "no links with other daemons\n";
+  if (!table.empty()) table.Print(&text);
+  PrintFabricLinks(*second, &text);
   return text;
 }
 

@@ -12,9 +12,11 @@ namespace harmonaize {
 ///
 ///     {"cluster": {"links": [{"peer", "rails": [{"name", "connections", "sent_bytes",
 ///       "received_bytes", "sent_packets", "resent_packets", "busy_seconds",
-///       "round_trip_seconds", "least_round_trip_seconds"}]}]}}
+///       "round_trip_seconds", "least_round_trip_seconds"}]}],
+///       "fabric_links": [{"from", "to", "stated_bytes_per_second", "planned_bytes_per_second",
+///         "measured_bytes_per_second", "full", "confidence", "age_seconds"}]}}
 ///
-/// What is missing is shown as "-". kRemoteError when either is no JSON object; kUnavailable, with
+/// Below them the links of the fabric, where the daemon is a home that knows any. What is missing is shown as "-". kRemoteError when either is no JSON object; kUnavailable, with
 /// the way out, where the document has no links, as a tenant's.
 Result<std::string> LinkTable(std::string_view before, std::string_view after, double seconds);
 

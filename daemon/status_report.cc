@@ -132,6 +132,24 @@ json DescribeLinks(const Cluster& cluster) {
   return links;
 }
 
+/// What a home has found of the fabric's links; those of which there never was a sign are left out.
+json DescribeFabricLinks(const LinkState& state, const Fabric& fabric, double now_seconds) {
+  json links = json::array();
+  for (const EdgeState& one : state.Edges(now_seconds)) {
+    const Edge ends = fabric.EdgeAt(one.edge);
+    links.push_back({{"link", fabric.links[static_cast<size_t>(one.edge / 2)].name},
+                     {"from", fabric.nodes[static_cast<size_t>(ends.from)].name},
+                     {"to", fabric.nodes[static_cast<size_t>(ends.to)].name},
+                     {"stated_bytes_per_second", one.stated},
+                     {"planned_bytes_per_second", one.in_force},
+                     {"measured_bytes_per_second", one.estimate.bytes_per_second},
+                     {"full", one.estimate.full},
+                     {"confidence", one.estimate.confidence},
+                     {"age_seconds", one.estimate.age_seconds}});
+  }
+  return links;
+}
+
 }  // namespace
 
 std::string StatusReport(Engine& engine, uid_t reader) {
@@ -148,6 +166,10 @@ std::string StatusReport(Engine& engine, uid_t reader) {
                          {"host", engine.cluster()->host_name()},
                          {"linked_daemons", engine.cluster()->peers()},
                          {"links", DescribeLinks(*engine.cluster())}};
+    if (const LinkState* const state = engine.control_loop().links()) {
+      report["cluster"]["fabric_links"] = DescribeFabricLinks(
+          *state, engine.cluster()->fabric()->fabric(), static_cast<double>(now_ns) * 1e-9);
+    }
   }
   if (provider) {
     report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());

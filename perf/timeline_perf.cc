@@ -34,6 +34,7 @@ struct Options {
   double seconds = 10;
   double interval = 0.25;
   double compute = 0;
+  std::string until;
   bool json = false;
   std::string name = "job";
 };
@@ -204,6 +205,11 @@ class Timeline {
   double longest_ = 0;
 };
 
+bool WantsMore(const Options& options, double seconds) {
+  if (seconds >= options.seconds) return false;
+  return options.until.empty() || access(options.until.c_str(), F_OK) != 0;
+}
+
 int Main(const Options& options, size_t bytes) {
   const Launch launch = OrExit(ReadLaunch(
       [](const char* name) { return static_cast<const char*>(std::getenv(name)); }, getppid()));
@@ -222,7 +228,7 @@ int Main(const Options& options, size_t bytes) {
   const Clock::time_point begin = Clock::now();
   for (uint64_t number = 0;; ++number) {
     const double before = Since(begin);
-    const bool go_on = rank.Run(number, before < options.seconds);
+    const bool go_on = rank.Run(number, WantsMore(options, before));
     const double now = Since(begin);
     if (launch.process == 0) timeline.Note(now, now - before);
     if (!go_on) break;
@@ -267,6 +273,7 @@ int main(int argc, char** argv) {
   app.add_option("-c,--compute", options.compute,
                  "seconds of pause between operations, as a job has that computes meanwhile")
       ->capture_default_str();
+  app.add_option("--until", options.until, "end as soon as this file is there");
   app.add_option("--name", options.name, "in JSON, to tell jobs apart")->capture_default_str();
   app.add_flag("--json", options.json, "one line of JSON for each interval");
   CLI11_PARSE(app, argc, argv);

@@ -41,6 +41,22 @@ TEST(LinkTable, ShowsWhatItKnowsOfARail) {
               "-");
 }
 
+TEST(LinkTable, ShowsWhatTheHomeKnowsOfTheFabric) {
+  const char* const known = R"({"cluster": {"links": [], "fabric_links": [
+    {"link": "leaf0-spine0", "from": "leaf0", "to": "spine0", "stated_bytes_per_second": 62.5e6,
+     "planned_bytes_per_second": 12.5e6, "measured_bytes_per_second": 12.1e6, "full": true,
+     "confidence": 0.75, "age_seconds": 3.2}, {"from": "leaf1"}, 7]}})";
+  const Result<std::string> table = LinkTable("{}", known, 1);
+  ExpectHolds(table, "plans count on");
+  ExpectHolds(table, "leaf0 to spine0");
+  ExpectHolds(table, "62.5 MB/s");
+  ExpectHolds(table, "12.5 MB/s");
+  ExpectHolds(table, "12.1 MB/s");
+  ExpectHolds(table, "yes");
+  ExpectHolds(table, "75%");
+  ExpectHolds(table, "3 s ago");
+}
+
 TEST(LinkTable, SaysWhyThereIsNone) {
   EXPECT_EQ(LinkTable("{}", R"({"daemon": {}})", 1).status().code(), Code::kUnavailable);
   EXPECT_FALSE(LinkTable("[", kAfter, 1).ok());
