@@ -126,6 +126,13 @@ Result<std::string> PlanHistoryTable(std::string_view document) {
   if (At(*json, "home") != true) {
     return text + "The daemon of another host chooses its plans, and has their history.\n";
   }
+  const Json& congestion = At(*json, "congestion");
+  const Json& slowdown = At(congestion, "slowdown");
+  if (slowdown.is_number()) {
+    text +=
+        fmt::format("Congestion: {} ({:.2f} times as long as where links carry what is stated)\n",
+                    TextAt(congestion, "level"), slowdown.get<double>());
+  }
   const Json& history = ListAt(*json, "history");
   if (history.empty()) return text + "Its plans have not changed.\n";
   for (const Json& change : history) {

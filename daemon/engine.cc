@@ -381,7 +381,8 @@ bool Engine::AnythingToDo() {
 }
 
 int Engine::SleepTimeout() const {
-  if (waiting_ == 0 && executing_ == 0 && dying_.empty()) return -1;
+  const bool at_rest = waiting_ == 0 && executing_ == 0 && dying_.empty();
+  if (at_rest && !control_loop_.busy()) return -1;
   const uint64_t now = MonotonicNanoseconds();
   if (now >= next_tick_ns_) return 0;
   return static_cast<int>((next_tick_ns_ - now) / 1'000'000) + 1;
@@ -398,7 +399,7 @@ void Engine::TickIfDue() {
   }
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
   if (waiting_ > 0 || !network_operations_.empty()) membership_.Tick(now);
-  if (!network_operations_.empty()) control_loop_.Tick(now);
+  if (!network_operations_.empty() || control_loop_.busy()) control_loop_.Tick(now);
   if (executing_ > 0) executor_->ReplaceStuckWorkers(kStuckNanoseconds);
 }
 

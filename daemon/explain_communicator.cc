@@ -155,6 +155,18 @@ json DescribeHistory(const Span& span, const HostNames& names) {
   return history;
 }
 
+json DescribeCongestion(const Congestion& congestion) {
+  json changes = json::array();
+  for (const Congestion::Change& change : congestion.changes()) {
+    changes.push_back({{"unix_seconds", change.unix_seconds},
+                       {"level", CongestionName(change.level)},
+                       {"slowdown", change.slowdown}});
+  }
+  return {{"level", CongestionName(congestion.level())},
+          {"slowdown", congestion.slowdown()},
+          {"changes", std::move(changes)}};
+}
+
 Communicator* FindCommunicator(Engine& engine, uid_t reader, bool provider,
                                const std::string& which) {
   Communicator* found = nullptr;
@@ -178,7 +190,7 @@ Result<std::string> ExplainCommunicator(Engine& engine, uid_t reader, const std:
   json report = {{"communicator", communicator->id()},
                  {"name", communicator->name()},
                  {"ranks", communicator->ranks()}};
-  const Span* const span = communicator->span();
+  Span* const span = communicator->span();
   if (span != nullptr) {
     const HostNames names(*span, provider);
     report["hosts"] = DescribeHosts(*span, names);
@@ -190,6 +202,7 @@ Result<std::string> ExplainCommunicator(Engine& engine, uid_t reader, const std:
     if (span->is_home()) {
       report["policy"] = engine.config().plans.policy;
       report["history"] = DescribeHistory(*span, names);
+      report["congestion"] = DescribeCongestion(span->plans().control()->congestion());
     }
     if (provider && span->fabric() != nullptr) {
       report["fabric"] = span->fabric()->model->fabric().name;

@@ -2,7 +2,6 @@
 // For jobs whose network changes while they run, and for several jobs beside each other.
 
 #include <nccl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 
 #include "perf/harness/bootstrap.h"
 #include "perf/harness/launch.h"
+#include "src/base/wall_clock.h"
 
 namespace harmonaize::perf {
 namespace {
@@ -50,12 +50,6 @@ Value OrExit(Result<Value> result) {
   if (result.ok()) return std::move(*result);
   std::fprintf(stderr, "timeline_perf: %s\n", result.status().message().c_str());
   std::exit(1);
-}
-
-double UnixSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 double Since(Clock::time_point begin) {

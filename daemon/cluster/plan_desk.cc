@@ -33,12 +33,16 @@ struct PlanDesk::Shared {
   EdgeRates rates;                                                         // guarded by mutex
   std::map<std::pair<int, int>, std::shared_ptr<const OnModel>> planners;  // for these; likewise
 
+  std::map<PlanKey, double> stated_seconds;  // the background thread's
+
   Problem ProblemOf(int collective, int root) const;
   Result<std::shared_ptr<const OnModel>> PlannerFor(int collective, int root);
   Result<Planner> MakePlanner(const FabricModel& model, const Problem& problem) const;
   /// The `turn`-th best, around and around.
   PlanMessage Plan(const AskPlanMessage& question, size_t turn);
   void SetRates(const EdgeRates& now);
+  /// Of the best plan where all is as the fabric states. For the background thread.
+  Result<double> StatedSeconds(const AskPlanMessage& question);
   Result<double> PredictNow(const PlanMessage& plan, const EdgeRates& now) const;
 };
 
@@ -142,6 +146,21 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) 
   return plan;
 }
 
+Result<double> PlanDesk::Shared::StatedSeconds(const AskPlanMessage& question) {
+  const PlanKey key = KeyOf(question);
+  const auto known = stated_seconds.find(key);
+  if (known != stated_seconds.end()) return known->second;
+  const Result<std::shared_ptr<const FabricModel>> model = models->With({});
+  if (!model.ok()) return model.status();
+  const Result<Planner> planner =
+      MakePlanner(**model, ProblemOf(question.collective, question.root));
+  if (!planner.ok()) return planner.status();
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(question.size_class)];
+  const double seconds = planner->PlanFor(bytes).plans.front().prediction.seconds;
+  stated_seconds[key] = seconds;
+  return seconds;
+}
+
 // At the rates of now, whatever the plan was made for.
 Result<double> PlanDesk::Shared::PredictNow(const PlanMessage& plan, const EdgeRates& now) const {
   const Result<std::shared_ptr<const FabricModel>> before = models->With(plan.rates);
@@ -203,11 +222,12 @@ void PlanDesk::Review(std::vector<PlanMessage> current, const EdgeRates& rates,
   const auto review_all = [shared = shared_, current = std::move(current), rates] {
     std::vector<Reviewed> all;
     for (const PlanMessage& plan : current) {
+      const AskPlanMessage question{plan.communicator, plan.collective, plan.root, plan.size_class};
       const Result<double> seconds = shared->PredictNow(plan, rates);
-      if (!seconds.ok()) continue;
-      PlanMessage best =
-          shared->Plan({plan.communicator, plan.collective, plan.root, plan.size_class}, 0);
-      if (best.why.empty()) all.push_back({*seconds, std::move(best)});
+      const Result<double> stated = shared->StatedSeconds(question);
+      if (!seconds.ok() || !stated.ok()) continue;
+      PlanMessage best = shared->Plan(question, 0);
+      if (best.why.empty()) all.push_back({*seconds, *stated, std::move(best)});
     }
     return all;
   };

@@ -39,6 +39,8 @@ class PlanDesk {
   /// A plan in use beside what is best now.
   struct Reviewed {
     double current_seconds = 0;  ///< Predicted for it at the rates of the review.
+    /// Predicted for what would be best if all links carried what the fabric states.
+    double stated_seconds = 0;
     PlanMessage best;
   };
   /// From now on plans are made for these rates. `done` gets, later, what becomes of these plans,

@@ -1,7 +1,6 @@
 #include "daemon/cluster/plan_switching.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "daemon/cluster/plans.h"
@@ -9,6 +8,7 @@
 #include "daemon/communicator.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -18,11 +18,6 @@ namespace {
 constexpr double kAheadSeconds = 2e-3;
 constexpr uint64_t kMostAhead = 64;
 constexpr size_t kRememberedChanges = 64;
-
-double UnixSeconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 }  // namespace
 

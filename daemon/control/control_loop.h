@@ -37,6 +37,8 @@ class ControlLoop {
   void Begin();
   /// Whether there is a fabric, and the provider wants it.
   bool active() const { return self_ >= 0; }
+  /// Whether Tick is to be called although no operation is under way.
+  bool busy() const { return prober_ != nullptr && prober_->busy(); }
   /// Often, while operations are under way; acts once in an interval.
   void Tick(uint64_t now_ns);
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);

@@ -7,6 +7,8 @@
 #include "daemon/cluster/plans.h"
 #include "daemon/control/link_state.h"
 #include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -73,6 +75,7 @@ void PlanControl::OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed,
                              const std::string& links) {
   std::map<PlanKey, double> weights;
   for (const PlanRecord& record : records_()) weights[KeyOf(record.plan)] = WeightOf(record);
+  NoteCongestion(reviewed, weights);
   std::vector<PlanReview::Candidate> candidates;
   for (const PlanDesk::Reviewed& one : reviewed) {
     const PlanKey key = KeyOf(one.best);
@@ -95,6 +98,23 @@ void PlanControl::OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed,
       fmt::format("{}: the new plans are predicted to take {:.0f}% of the time", links,
                   before > 0 ? 100 * after / before : 100);
   if (switching_->Propose(std::move(next), reason)) review_.NoteChange(now_seconds);
+}
+
+void PlanControl::NoteCongestion(const std::vector<PlanDesk::Reviewed>& reviewed,
+                                 std::map<PlanKey, double>& weights) {
+  double now = 0;
+  double stated = 0;
+  for (const PlanDesk::Reviewed& one : reviewed) {
+    // Of the time that operations of this kind take.
+    const double weight = weights[KeyOf(one.best)];
+    now += weight;
+    stated += weight * one.stated_seconds / one.best.predicted_seconds;
+  }
+  if (stated <= 0) return;
+  if (congestion_.Take(now / stated, UnixSeconds())) {
+    Log(LogLevel::kInfo, kLogTuning, "congestion is {} now: {:.2f} times as long",
+        CongestionName(congestion_.level()), now / stated);
+  }
 }
 
 void PlanControl::Tick(uint64_t now_ns) {

@@ -10,6 +10,7 @@
 #include "daemon/cluster/messages.h"
 #include "daemon/cluster/plan_desk.h"
 #include "daemon/config.h"
+#include "daemon/control/congestion.h"
 #include "daemon/control/plan_review.h"
 
 namespace harmonaize::daemon {
@@ -31,11 +32,15 @@ class PlanControl {
   void OnLinks(const LinkState& links, uint64_t now_ns);
   /// Now and then: what the configuration wants changed.
   void Tick(uint64_t now_ns);
+  /// How much of its speed the communicator loses now.
+  const Congestion& congestion() const { return congestion_; }
 
  private:
   void Review(const LinkState& links);
   void OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed, const std::string& links);
   double WeightOf(const PlanRecord& record);
+  void NoteCongestion(const std::vector<PlanDesk::Reviewed>& reviewed,
+                      std::map<PlanKey, double>& weights);
   void ProposeOthers();
 
   const PlansConfig config_;
@@ -45,6 +50,7 @@ class PlanControl {
   const std::function<void(const EdgeRates&)> tell_rates_;
 
   PlanReview review_;
+  Congestion congestion_;
   EdgeRates told_rates_;
   EdgeRates reviewed_rates_;
   uint64_t next_review_ns_ = 0;
