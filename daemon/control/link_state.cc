@@ -21,9 +21,10 @@ constexpr double kNothing = 1.0 / 1024;
 constexpr double kStep = 1.04;
 /// An edge that nobody is held up by for so long is probed, ...
 constexpr double kQuietSeconds = 0.3;
-/// ... again after a pause, which doubles while the edge stays slow, and when a probe promised more
-/// than flows then got.
+/// ... again after a pause, which doubles while the edge stays slow, ...
 constexpr double kFirstPauseSeconds = 0.5;
+constexpr double kLongPauseSeconds = 2;
+/// ... and further when a probe promised more than flows then got.
 constexpr double kLongestPauseSeconds = 32;
 /// A promise that has been kept for so long was true.
 constexpr double kKeptSeconds = 5;
@@ -145,13 +146,16 @@ void LinkState::PutInForce(Slow* slow, double share, double now_seconds) {
       share < slow->share && now_seconds - slow->raised_seconds <= kKeptSeconds;
   slow->share = share;
   slow->deviating = 0;
-  if (!broken_promise) slow->probe_pause_seconds = 0;
-  PauseProbes(slow, now_seconds);
+  slow->probe_pause_seconds =
+      broken_promise ? std::min(2 * slow->probe_pause_seconds, kLongestPauseSeconds)
+                     : kFirstPauseSeconds;
+  slow->next_probe_seconds = now_seconds + slow->probe_pause_seconds;
 }
 
+// Once more, whatever it will find.
 void LinkState::PauseProbes(Slow* slow, double now_seconds) {
-  slow->probe_pause_seconds =
-      std::clamp(2 * slow->probe_pause_seconds, kFirstPauseSeconds, kLongestPauseSeconds);
+  const double longer = std::min(2 * slow->probe_pause_seconds, kLongPauseSeconds);
+  slow->probe_pause_seconds = std::max(slow->probe_pause_seconds, longer);
   slow->next_probe_seconds = now_seconds + slow->probe_pause_seconds;
 }
 
@@ -228,6 +232,11 @@ bool LinkState::TakeProbe(const Rail& rail, double bytes_per_second, double now_
     found->second.deviating = 0;
     found->second.raised_seconds = now_seconds;
     changed = true;
+    // What has recovered one way may have done so the other way.
+    const auto back = slow_.find(edge ^ 1);
+    if (back != slow_.end() && back->second.probe_pause_seconds <= kLongPauseSeconds) {
+      back->second.next_probe_seconds = now_seconds;
+    }
   }
   estimates_.TakeProbe(edges, bytes_per_second, now_seconds);
   if (changed) MakeRates();

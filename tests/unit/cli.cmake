@@ -1,7 +1,7 @@
 harmonaize_unit_test(
   cli_test
   SOURCES cli_environment_test.cc
-          cli_explain_table_test.cc
+          cli_communicator_table_test.cc cli_explain_table_test.cc
           cli_launched.cc
           cli_line_assembler_test.cc
           cli_link_table_test.cc
