@@ -149,12 +149,11 @@ level = "{}"                    # error, warning, info, debug, trace
       config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
       config.cluster.host, config.cluster.dead_after_seconds, config.plans.policy,
       config.plans.file, config.plans.reproducible, config.plans.live, config.plans.least_gain,
-      config.plans.switch_every_ms,
-      config.costs.message_us, config.costs.handling_us, config.costs.memory_gbps,
-      config.costs.shared_processors, config.costs.bucket_ms, config.late_after_seconds,
-      config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,
-      config.quota.regions, config.quota.region_bytes, config.quota.outstanding_operations,
-      config.log_level);
+      config.plans.switch_every_ms, config.costs.message_us, config.costs.handling_us,
+      config.costs.memory_gbps, config.costs.shared_processors, config.costs.bucket_ms,
+      config.late_after_seconds, config.formation_timeout_seconds, config.quota.sessions,
+      config.quota.communicators, config.quota.regions, config.quota.region_bytes,
+      config.quota.outstanding_operations, config.log_level);
 }
 
 }  // namespace harmonaize::daemon

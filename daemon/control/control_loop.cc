@@ -1,7 +1,6 @@
 #include "daemon/control/control_loop.h"
 
 #include <algorithm>
-#include <set>
 #include <variant>
 
 #include "daemon/cluster/span.h"

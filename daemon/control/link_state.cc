@@ -47,6 +47,7 @@ LinkState::LinkState(std::shared_ptr<const FabricModel> model)
     : model_(std::move(model)), rails_of_hosts_(model_->fabric()), estimates_(model_->fabric()) {}
 
 void LinkState::Take(const TrafficMessage& traffic, double now_seconds) {
+  if (traffic.host >= model_->hosts()) return;
   Report report{.at_seconds = now_seconds, .flows = {}, .rails = {}, .arrivals = {}};
   for (const TrafficFlow& flow : traffic.flows) {
     const std::optional<Lane> lane = rails_of_hosts_.LaneOf(traffic.host, flow.peer, flow.rail);
@@ -146,9 +147,9 @@ void LinkState::PutInForce(Slow* slow, double share, double now_seconds) {
       share < slow->share && now_seconds - slow->raised_seconds <= kKeptSeconds;
   slow->share = share;
   slow->deviating = 0;
-  slow->probe_pause_seconds =
-      broken_promise ? std::min(2 * slow->probe_pause_seconds, kLongestPauseSeconds)
-                     : kFirstPauseSeconds;
+  slow->probe_pause_seconds = broken_promise
+                                  ? std::min(2 * slow->probe_pause_seconds, kLongestPauseSeconds)
+                                  : kFirstPauseSeconds;
   slow->next_probe_seconds = now_seconds + slow->probe_pause_seconds;
 }
 

@@ -14,8 +14,8 @@ constexpr size_t kMostKept = 8;
 Result<std::shared_ptr<const FabricModel>> RatedModels::With(const EdgeRates& rates) {
   if (rates.empty()) return stated_;
   const std::lock_guard lock(mutex_);
-  const auto known = std::find_if(kept_.begin(), kept_.end(),
-                                  [&](const auto& one) { return one.first == rates; });
+  const auto known =
+      std::find_if(kept_.begin(), kept_.end(), [&](const auto& one) { return one.first == rates; });
   if (known != kept_.end()) return known->second;
   Fabric fabric = stated_->fabric();
   for (const EdgeRate& one : rates) {

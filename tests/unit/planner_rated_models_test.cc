@@ -137,8 +137,7 @@ TEST(PredictOn, KeepsTheWaysOfTrees) {
   const RankedPlan old_plan = before.PlanFor(kLarge).plans.front();
   const RankedPlan new_plan = after.PlanFor(kLarge).plans.front();
   EXPECT_GE(before.PredictOn(*slow, old_plan, kLarge)->seconds, 1.5 * new_plan.prediction.seconds);
-  EXPECT_GE(after.PredictOn(*stated, new_plan, kLarge)->seconds,
-            1.2 * old_plan.prediction.seconds);
+  EXPECT_GE(after.PredictOn(*stated, new_plan, kLarge)->seconds, 1.2 * old_plan.prediction.seconds);
 }
 
 TEST(LanesFrom, FollowTheRates) {
