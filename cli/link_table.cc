@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "cli/growth.h"
 #include "cli/human_units.h"
 #include "cli/json_view.h"
 #include "cli/text_table.h"
@@ -23,26 +24,6 @@ std::map<RailKey, Json> RailsOf(const Json& document) {
     }
   }
   return rails;
-}
-
-/// How much a count has grown; negative where it is not told.
-double Growth(const Json& before, const Json& after, const char* key) {
-  const Json& from = At(before, key);
-  const Json& to = At(after, key);
-  if (!to.is_number()) return -1;
-  // A rail that was not there before has begun with nothing.
-  const double start = from.is_number() ? from.get<double>() : 0;
-  return std::max(to.get<double>() - start, 0.0);
-}
-
-std::string RateOf(const Json& before, const Json& after, const char* key, double seconds) {
-  const double growth = Growth(before, after, key);
-  return growth < 0 ? kUnknown : HumanRate(growth / seconds);
-}
-
-std::string ShareOf(double part, double whole) {
-  if (part < 0 || whole < 0) return kUnknown;
-  return whole == 0 ? "0%" : fmt::format("{:.3g}%", 100 * std::min(part / whole, 1.0));
 }
 
 /// 0: not known.

@@ -10,6 +10,7 @@
 #include "cli/probe_command.h"
 #include "cli/run_command.h"
 #include "cli/status_command.h"
+#include "cli/top_command.h"
 
 namespace {
 
@@ -21,6 +22,7 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  harmonaize run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4 -c 1\n"
     "  harmonaize status\n"
+    "  harmonaize top\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize plan --fabric fabric.toml --size 64M\n"
     "  harmonaize probe 10.0.0.1 10.0.0.2 -o fabric.toml\n"
@@ -40,6 +42,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> head = harmonaize::SplitAtDashes(argc, argv, &command_line);
   harmonaize::AddRunCommand(app, command_line);
   harmonaize::AddStatusCommand(app, command_line);
+  harmonaize::AddTopCommand(app, command_line);
   harmonaize::AddExplainCommand(app, command_line);
   harmonaize::AddPlanCommand(app, command_line);
   harmonaize::AddProbeCommand(app, command_line);

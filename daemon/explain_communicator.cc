@@ -190,7 +190,7 @@ Result<std::string> ExplainCommunicator(Engine& engine, uid_t reader, const std:
   json report = {{"communicator", communicator->id()},
                  {"name", communicator->name()},
                  {"ranks", communicator->ranks()}};
-  Span* const span = communicator->span();
+  const Span* const span = communicator->span();
   if (span != nullptr) {
     const HostNames names(*span, provider);
     report["hosts"] = DescribeHosts(*span, names);

@@ -22,6 +22,26 @@ const char* StateName(Communicator::State state) {
   return "unknown";
 }
 
+/// Between hosts: the plans in use, and, at the home, how they fare.
+void DescribeSpan(const Span& span, json* description) {
+  (*description)["hosts"] = span.roster().hosts();
+  (*description)["home"] = span.is_home();
+  json plans = json::array();
+  for (const PlanRecord& record : span.plans().Records()) {
+    plans.push_back(
+        {{"collective", CollectiveName(static_cast<Collective>(record.plan.collective))},
+         {"bytes", SizeClasses()[static_cast<size_t>(record.plan.size_class)]},
+         {"algorithm", record.plan.algorithm},
+         {"order", record.plan.order_name},
+         {"operations", record.operations}});
+  }
+  (*description)["plans"] = std::move(plans);
+  const PlanControl* const control = span.plans().control();
+  if (control == nullptr) return;
+  (*description)["congestion"] = CongestionName(control->congestion().level());
+  (*description)["plan_changes"] = span.plans().switching().history().size();
+}
+
 json Describe(const Communicator& communicator, uint64_t now_ns) {
   json waiting = json::array();
   for (const WaitingOperation& operation : communicator.Waiting(now_ns)) {
@@ -50,10 +70,7 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                       {"inline_bytes", segment == nullptr ? 0 : segment->bytes_moved()},
                       {"members", std::move(members)},
                       {"waiting", std::move(waiting)}};
-  if (const Span* const span = communicator.span()) {
-    description["hosts"] = span->roster().hosts();
-    description["home"] = span->is_home();
-  }
+  if (const Span* const span = communicator.span()) DescribeSpan(*span, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   return description;
 }

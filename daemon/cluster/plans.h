@@ -67,6 +67,7 @@ class Plans {
   void AddVersion(uint64_t from, const PlanMessage& plan, std::unique_ptr<HostPlan> made);
   /// At the home: when they change; elsewhere nullptr.
   PlanControl* control() { return control_.get(); }
+  const PlanControl* control() const { return control_.get(); }
 
   /// At the home.
   void OnAskPlan(transport::PeerId peer, const AskPlanMessage& question);

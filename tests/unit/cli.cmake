@@ -11,7 +11,7 @@ harmonaize_unit_test(
           cli_run_end_test.cc
           cli_run_output_test.cc
           cli_run_test.cc
-          cli_status_table_test.cc
+          cli_status_table_test.cc cli_top_view_test.cc
   LINKS harmonaize_cli nlohmann_json::nlohmann_json)
 target_compile_definitions(
   cli_test PRIVATE HARMONAIZE_PROGRAM="$<TARGET_FILE:harmonaize>"
