@@ -76,8 +76,9 @@ class Laboratory:
 
     def start_job(self, output):
         return subprocess.Popen(
-            [self.fabric, "run", "--name", self.name, "--no-prefix", "--", self.timeline, "-b", "512K",
-             "-s", str(JOB_SECONDS), "--json", "--until", str(self.folder / "enough")],
+            [self.fabric, "run", "--name", self.name, "--no-prefix", "--no-preload", "--",
+             self.timeline, "-b", "512K", "-s", str(JOB_SECONDS), "--json",
+             "--until", str(self.folder / "enough")],
             env=self.environment, stdout=output, stderr=subprocess.STDOUT, text=True)
 
     def disturb(self, *words):
@@ -115,6 +116,14 @@ def lines_of(path):
 
 def check(laboratory, folder):
     output = folder / "job"
+    try:
+        disturb_and_watch(laboratory, folder, output)
+    except AssertionError:
+        print(output.read_text())
+        raise
+
+
+def disturb_and_watch(laboratory, folder, output):
     with output.open("w") as file:
         job = laboratory.start_job(file)
     try:
@@ -136,7 +145,7 @@ def check(laboratory, folder):
         (folder / "enough").touch()
         status = job.wait()
     # Every rank has looked at what it got.
-    assert status == 0, output.read_text()
+    assert status == 0, f"the job ended with {status}"
 
 
 def main():
