@@ -60,4 +60,9 @@ std::string TimeAt(const Json& object, const char* key) {
   return value.is_number() ? HumanTime(value.get<double>()) : kUnknown;
 }
 
+std::string DurationAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_number() ? HumanDuration(value.get<double>()) : kUnknown;
+}
+
 }  // namespace harmonaize

@@ -28,8 +28,9 @@ const Json& At(const Json& object, const char* key);
 const Json& ListAt(const Json& object, const char* key);
 /// A text or a whole number as text that cannot steer the terminal; else kUnknown.
 std::string TextAt(const Json& object, const char* key);
-/// HumanBytes of a count, or HumanTime of seconds; else kUnknown.
+/// HumanBytes of a count, or HumanTime or HumanDuration of seconds; else kUnknown.
 std::string BytesAt(const Json& object, const char* key);
 std::string TimeAt(const Json& object, const char* key);
+std::string DurationAt(const Json& object, const char* key);
 
 }  // namespace harmonaize

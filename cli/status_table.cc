@@ -5,17 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/human_units.h"
 #include "cli/json_view.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
 namespace {
-
-std::string DurationAt(const Json& object, const char* key) {
-  const Json& value = At(object, key);
-  return value.is_number() ? HumanDuration(value.get<double>()) : kUnknown;
-}
 
 std::string TenantName(const Json& tenant) {
   const std::string name = TextAt(tenant, "name");

@@ -62,11 +62,8 @@ std::map<std::string, Json> CommunicatorsOf(const Json& document) {
 
 std::string HeadOf(const Json& before, const Json& after, double seconds) {
   const Json& daemon = At(after, "daemon");
-  const Json& uptime = At(daemon, "uptime_seconds");
-  std::string text =
-      fmt::format("harmonaized {}, up {}, {} workers", TextAt(daemon, "version"),
-                  uptime.is_number() ? HumanDuration(uptime.get<double>()) : kUnknown,
-                  TextAt(daemon, "workers"));
+  std::string text = fmt::format("harmonaized {}, up {}, {} workers", TextAt(daemon, "version"),
+                                 DurationAt(daemon, "uptime_seconds"), TextAt(daemon, "workers"));
   const Json& workers = ListAt(daemon, "worker_counters");
   const Json& workers_before = ListAt(At(before, "daemon"), "worker_counters");
   double busy = 0;

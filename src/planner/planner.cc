@@ -164,6 +164,7 @@ std::vector<MessageLanes> Planner::LanesFrom(size_t candidate, int host) const {
 
 std::vector<MessageLanes> Planner::LanesFrom(size_t candidate, int host,
                                              const FabricModel& other) const {
+  if (&other == &model_) return LanesFrom(candidate, host);  // no outline is to be made again
   const Candidate& plan = candidates_[candidate];
   LaneTable chosen;
   if (!plan.lanes.empty()) {
