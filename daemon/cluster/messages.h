@@ -238,6 +238,7 @@ struct TrafficFlow {
   double bytes_per_second = 0;  ///< Sent.
   double busy = 0;              ///< Part of the time in which there was something to send.
   double arrival_queue = -1;    ///< Of what came, seconds in queues; < 0: not known.
+  bool astray = false;          ///< It went another way than the rail's own, if any.
 };
 /// To the homes of the communicators that were active here: all that this host has sent and got.
 struct TrafficMessage {

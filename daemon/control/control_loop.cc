@@ -82,7 +82,7 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
   TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_};
   for (const RailFlow& flow : flows) {
     traffic.flows.push_back({active.hosts.at(flow.peer), flow.rail, flow.bytes_per_second,
-                             flow.busy, flow.arrival_queue_seconds});
+                             flow.busy, flow.arrival_queue_seconds, flow.astray});
   }
   for (const transport::PeerId home : active.homes) {
     if (home == 0) {
@@ -116,9 +116,9 @@ void ControlLoop::OnTraffic(const TrafficMessage& traffic) {
   if (traffic.fabric != engine_->own_fabric()) return;
   for (const TrafficFlow& flow : traffic.flows) {
     Log(LogLevel::kTrace, kLogTuning,
-        "links: host {} to {} by rail {}: {:.0f} Mbit/s, busy {:.2f}, back in queues {:.1f} ms",
+        "links: host {} to {} by rail {}: {:.0f} Mbit/s, busy {:.2f}, back in queues {:.1f} ms{}",
         traffic.host, flow.peer, flow.rail, flow.bytes_per_second * 8e-6, flow.busy,
-        flow.arrival_queue * 1e3);
+        flow.arrival_queue * 1e3, flow.astray ? ", astray" : "");
   }
   const uint64_t now_ns = MonotonicNanoseconds();
   if (links_ == nullptr) links_ = std::make_unique<LinkState>(engine_->cluster()->fabric());
@@ -155,7 +155,7 @@ void ControlLoop::ProbeIfDue(uint64_t now_ns) {
     return now_ns - one.second.asked_ns > 2 * LinkProber::kGivenUpNs;
   });
   if (!asked_.empty()) return;  // one at a time
-  const std::optional<LinkState::Rail> due = links_->NextProbe(Seconds(now_ns));
+  const std::optional<FabricRail> due = links_->NextProbe(Seconds(now_ns));
   if (!due.has_value()) return;
   uint64_t number = 0;
   const Status drawn = transport::FillRandom(std::as_writable_bytes(std::span(&number, 1)));
@@ -173,6 +173,9 @@ void ControlLoop::OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessa
   const FabricRails rails(model.fabric());
   const std::optional<Lane> lane = rails.LaneOf(self_, question.to, question.rail);
   if (!lane.has_value() || question.rail >= engine_->cluster()->RailsTo(*receiver)) return;
+  const std::vector<transport::LinkTraffic> traffic =
+      engine_->cluster()->transport().Traffic(std::span(&*receiver, 1));
+  if (traffic.empty() || traffic[0].rails[question.rail].astray) return;  // that says nothing of it
   double stated = 0;
   for (const int edge : model.CertainRouteOf(self_, question.to, *lane).edges) {
     stated =
@@ -188,7 +191,7 @@ void ControlLoop::OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessa
 void ControlLoop::OnProbed(uint64_t probe, double bytes_per_second) {
   const auto found = asked_.find(probe);
   if (found == asked_.end()) return;
-  const LinkState::Rail rail = found->second.rail;
+  const FabricRail rail = found->second.rail;
   asked_.erase(found);
   const uint64_t now_ns = MonotonicNanoseconds();
   const bool changed = links_->TakeProbe(rail, bytes_per_second, Seconds(now_ns));

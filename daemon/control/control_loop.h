@@ -73,7 +73,7 @@ class ControlLoop {
   std::unique_ptr<LinkProber> prober_;
   std::unique_ptr<LinkState> links_;
   struct Asked {
-    LinkState::Rail rail;
+    FabricRail rail;
     uint64_t asked_ns = 0;
   };
   std::map<uint64_t, Asked> asked_;  // at a home, by number

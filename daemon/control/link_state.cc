@@ -52,10 +52,16 @@ void LinkState::Take(const TrafficMessage& traffic, double now_seconds) {
   for (const TrafficFlow& flow : traffic.flows) {
     const std::optional<Lane> lane = rails_of_hosts_.LaneOf(traffic.host, flow.peer, flow.rail);
     if (!lane.has_value() || flow.peer == traffic.host) continue;
+    FabricModel::CertainRoute route = model_->CertainRouteOf(traffic.host, flow.peer, *lane);
+    if (flow.astray) {
+      if (route.whole)
+        cut_.NoteAstray({traffic.host, flow.peer, flow.rail}, route.edges, now_seconds);
+      continue;
+    }
+    if (flow.bytes_per_second > 0) cut_.NoteCarried(route.edges, now_seconds);
     if (flow.arrival_queue >= 0) {
       report.arrivals[{flow.peer, traffic.host, flow.rail}] = flow.arrival_queue;
     }
-    FabricModel::CertainRoute route = model_->CertainRouteOf(traffic.host, flow.peer, *lane);
     report.flows.push_back({.edges = std::move(route.edges),
                             .whole = route.whole,
                             .bytes_per_second = flow.bytes_per_second,
@@ -66,7 +72,7 @@ void LinkState::Take(const TrafficMessage& traffic, double now_seconds) {
 }
 
 // What the receiver of a flow sees of its queues; < 0 where it is not known.
-double LinkState::QueueOf(const Rail& rail, double now_seconds) const {
+double LinkState::QueueOf(const FabricRail& rail, double now_seconds) const {
   const auto report = reports_.find(rail.to);
   if (report == reports_.end()) return -1;
   if (now_seconds - report->second.at_seconds > kRecentSeconds) return -1;
@@ -106,7 +112,7 @@ bool LinkState::Settle(double now_seconds) {
   }
   settled_seconds_ = now_seconds;
   estimates_.Take(Recent(now_seconds), now_seconds);
-  bool changed = false;
+  bool changed = SettleCut(now_seconds);
   for (int edge = 0; edge < estimates_.edges(); ++edge) changed |= Follow(edge, now_seconds);
   NoteWitnesses(now_seconds);
   std::erase_if(slow_, [now_seconds](const auto& one) {
@@ -116,6 +122,16 @@ bool LinkState::Settle(double now_seconds) {
   });
   if (changed) MakeRates();
   return changed;
+}
+
+// What was thought of an edge while it was being cut is not true of it any more when it is mended.
+bool LinkState::SettleCut(double now_seconds) {
+  const std::set<int> before = cut_.edges();
+  if (!cut_.Settle(now_seconds)) return false;
+  for (const int edge : before) {
+    if (!cut_.edges().contains(edge)) slow_.erase(edge);
+  }
+  return true;
 }
 
 // Brings what is in force for an edge after its estimate, if that has differed long enough: it is
@@ -162,8 +178,9 @@ void LinkState::PauseProbes(Slow* slow, double now_seconds) {
 
 void LinkState::MakeRates() {
   std::vector<std::pair<double, int>> slowest;
+  for (const int edge : cut_.edges()) slowest.emplace_back(kNothing, edge);
   for (const auto& [edge, slow] : slow_) {
-    if (slow.share < 1) slowest.emplace_back(slow.share, edge);
+    if (slow.share < 1 && !cut_.edges().contains(edge)) slowest.emplace_back(slow.share, edge);
   }
   std::sort(slowest.begin(), slowest.end());
   if (slowest.size() > kMostRates) slowest.resize(kMostRates);
@@ -187,10 +204,14 @@ std::string LinkState::Describe() const {
   for (size_t i = 0; i < std::min(slowest.size(), kMostNamed); ++i) {
     const EdgeRate& one = slowest[i];
     const Edge ends = model_->fabric().EdgeAt(one.edge);
-    text += fmt::format("{}{} to {} carries {:.0f} of {:.0f} Mbit/s", i == 0 ? "" : ", ",
+    const std::string carries =
+        cut_.edges().contains(one.edge)
+            ? "nothing"
+            : fmt::format("{:.0f} of {:.0f} Mbit/s", one.bytes_per_second * 8e-6,
+                          ends.bytes_per_second * 8e-6);
+    text += fmt::format("{}{} to {} carries {}", i == 0 ? "" : ", ",
                         model_->fabric().nodes[static_cast<size_t>(ends.from)].name,
-                        model_->fabric().nodes[static_cast<size_t>(ends.to)].name,
-                        one.bytes_per_second * 8e-6, ends.bytes_per_second * 8e-6);
+                        model_->fabric().nodes[static_cast<size_t>(ends.to)].name, carries);
   }
   if (slowest.size() > kMostNamed) {
     text += fmt::format(", and {} more are slow", slowest.size() - kMostNamed);
@@ -201,13 +222,13 @@ std::string LinkState::Describe() const {
 // ---------------------------------------------------------------------------------------------
 // Probes
 
-std::optional<LinkState::Rail> LinkState::NextProbe(double now_seconds) {
+std::optional<FabricRail> LinkState::NextProbe(double now_seconds) {
   for (auto& [edge, slow] : slow_) {
-    const bool due = slow.share < 1 && slow.witness.has_value() &&
+    const bool due = slow.share < 1 && !cut_.edges().contains(edge) && slow.witness.has_value() &&
                      now_seconds >= slow.next_probe_seconds &&
                      now_seconds - slow.blamed_seconds >= kQuietSeconds;
     if (!due) continue;
-    const Rail probe = *slow.witness;
+    const FabricRail probe = *slow.witness;
     // The same rail leads over others that are thought to be slow: one probe is for all of them.
     const std::optional<Lane> lane = rails_of_hosts_.LaneOf(probe.from, probe.to, probe.rail);
     for (const int other : model_->CertainRouteOf(probe.from, probe.to, *lane).edges) {
@@ -219,7 +240,7 @@ std::optional<LinkState::Rail> LinkState::NextProbe(double now_seconds) {
   return {};
 }
 
-bool LinkState::TakeProbe(const Rail& rail, double bytes_per_second, double now_seconds) {
+bool LinkState::TakeProbe(const FabricRail& rail, double bytes_per_second, double now_seconds) {
   const std::optional<Lane> lane = rails_of_hosts_.LaneOf(rail.from, rail.to, rail.rail);
   if (!lane.has_value()) return false;
   const std::vector<int> edges = model_->CertainRouteOf(rail.from, rail.to, *lane).edges;
@@ -249,9 +270,10 @@ std::vector<EdgeState> LinkState::Edges(double now_seconds) const {
   for (int edge = 0; edge < estimates_.edges(); ++edge) {
     const EdgeEstimate estimate = estimates_.At(edge, now_seconds);
     const auto found = slow_.find(edge);
-    if (found == slow_.end() && !std::isfinite(estimate.age_seconds)) continue;
+    const bool cut = cut_.edges().contains(edge);
+    if (found == slow_.end() && !cut && !std::isfinite(estimate.age_seconds)) continue;
     const double stated = model_->BytesPerSecond(edge);
-    const double share = found == slow_.end() ? 1 : found->second.share;
+    const double share = cut ? 0 : found == slow_.end() ? 1 : found->second.share;
     edges.push_back({edge, stated, share * stated, estimate});
   }
   return edges;

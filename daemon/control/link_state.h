@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include "daemon/cluster/messages.h"
+#include "daemon/control/cut_links.h"
+#include "daemon/control/fabric_rail.h"
 #include "src/executor/fabric_rails.h"
 #include "src/planner/fabric_model.h"
 #include "src/planner/rated_models.h"
@@ -29,7 +30,8 @@ struct EdgeState {
 /// the rates *in force*, follow them when they differ by much, and for more than one interval.
 ///
 /// An edge that has been found slow stays so until there is a sign of more: from flows, or, while
-/// none is held up by it, from a probe. One thread's; time is passed in.
+/// none is held up by it, from a probe. One that is cut (CutLinks) is so at once, and not any
+/// longer than somebody says so. One thread's; time is passed in.
 class LinkState {
  public:
   explicit LinkState(std::shared_ptr<const FabricModel> model);
@@ -45,16 +47,10 @@ class LinkState {
   /// "leaf0 to spine0: 100 of 500 Mbit/s", of the slowest few.
   std::string Describe() const;
 
-  struct Rail {
-    int from = 0;  ///< Hosts of the fabric.
-    int to = 0;
-    size_t rail = 0;
-    auto operator<=>(const Rail&) const = default;
-  };
   /// One that leads over an edge of which it is time to see whether it is still slow.
-  std::optional<Rail> NextProbe(double now_seconds);
+  std::optional<FabricRail> NextProbe(double now_seconds);
   /// What a probe over a rail has found. True if the rates in force have changed.
-  bool TakeProbe(const Rail& rail, double bytes_per_second, double now_seconds);
+  bool TakeProbe(const FabricRail& rail, double bytes_per_second, double now_seconds);
 
   /// Of which there ever was a sign.
   std::vector<EdgeState> Edges(double now_seconds) const;
@@ -68,27 +64,29 @@ class LinkState {
     double blamed_seconds = 0;  ///< When a flow was last held up by it.
     double next_probe_seconds = 0;
     double probe_pause_seconds = 0;
-    double raised_seconds = -1e9;  ///< When a probe last found more.
-    std::optional<Rail> witness;   ///< A rail over it.
+    double raised_seconds = -1e9;       ///< When a probe last found more.
+    std::optional<FabricRail> witness;  ///< A rail over it.
   };
   struct Report {
     double at_seconds = 0;
     std::vector<FlowSample> flows;
-    std::vector<Rail> rails;          ///< Of the flows.
-    std::map<Rail, double> arrivals;  ///< What came to this host waited so long in queues.
+    std::vector<FabricRail> rails;          ///< Of the flows.
+    std::map<FabricRail, double> arrivals;  ///< What came to this host waited so long in queues.
   };
 
   std::vector<FlowSample> Recent(double now_seconds) const;
-  double QueueOf(const Rail& rail, double now_seconds) const;
+  double QueueOf(const FabricRail& rail, double now_seconds) const;
   void NoteWitnesses(double now_seconds);
   bool Follow(int edge, double now_seconds);
   void PutInForce(Slow* slow, double share, double now_seconds);
   void PauseProbes(Slow* slow, double now_seconds);
+  bool SettleCut(double now_seconds);
   void MakeRates();
 
   const std::shared_ptr<const FabricModel> model_;
   const FabricRails rails_of_hosts_;
   LinkEstimates estimates_;
+  CutLinks cut_;
   std::map<int, Report> reports_;  // by host
   std::map<int, Slow> slow_;       // by edge: what is not as stated, or may soon be
   EdgeRates rates_;

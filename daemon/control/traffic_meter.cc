@@ -19,9 +19,9 @@ std::vector<RailFlow> TrafficMeter::Look(const std::vector<transport::LinkTraffi
       if (seconds <= 0 || seconds > longest || now.sent_bytes < before->second.sent_bytes) continue;
       const auto bytes = static_cast<double>(now.sent_bytes - before->second.sent_bytes);
       const double busy = (now.busy_seconds - before->second.busy_seconds) / seconds;
-      if (bytes == 0 && busy <= 0 && traffic.arrival_queue_seconds < 0) continue;
+      if (bytes == 0 && busy <= 0 && traffic.arrival_queue_seconds < 0 && !traffic.astray) continue;
       flows.push_back({link.peer, rail, bytes / seconds, std::clamp(busy, 0.0, 1.0),
-                       traffic.arrival_queue_seconds});
+                       traffic.arrival_queue_seconds, traffic.astray});
     }
   }
   counts_ = std::move(counts);

@@ -19,6 +19,7 @@ struct RailFlow {
   double busy = 0;  ///< Part of the time, 0 to 1, in which there was something to send.
   /// What comes the other way, from the peer, waits so long in queues; < 0: nothing came.
   double arrival_queue_seconds = -1;
+  bool astray = false;  ///< The rail's own way carries nothing; so it is told although it may rest.
 };
 
 /// Makes flows of the counts that a transport keeps.

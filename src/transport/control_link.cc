@@ -19,16 +19,16 @@ constexpr int kReadsAtOnce = 8;
 ControlLink::ControlLink(Poller* poller, Owner* owner, FileDescriptor socket)
     : poller_(poller),
       owner_(owner),
-      socket_(std::move(socket)),
+      stream_(std::move(socket)),
       last_heard_ns_(MonotonicNanoseconds()),
       last_sent_ns_(last_heard_ns_) {}
 
 Status ControlLink::Start() {
-  return poller_->Add(socket_.get(), EPOLLIN, this);
+  return poller_->Add(stream_.fd(), EPOLLIN, this);
 }
 
 void ControlLink::Send(FrameType type, std::span<const std::byte> payload) {
-  if (closing_ || !broken_.empty() || !socket_.valid()) return;
+  if (closing_ || !broken_.empty() || !stream_.open()) return;
   if (unsent_.size() + payload.size() > kMaxUnsentBytes) {
     return Break(
         fmt::format("it does not read: {} bytes of control messages wait for it", unsent_.size()));
@@ -41,24 +41,40 @@ void ControlLink::Send(FrameType type, const std::string& text) {
   Send(type, std::as_bytes(std::span(text)));
 }
 
-void ControlLink::Flush() {
+/// Bytes that were written.
+size_t ControlLink::WriteUnsent() {
   size_t done = 0;
   while (done < unsent_.size()) {
-    const ssize_t sent =
-        send(socket_.get(), unsent_.data() + done, unsent_.size() - done, MSG_NOSIGNAL);
+    iovec part{unsent_.data() + done, unsent_.size() - done};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    const ssize_t sent = stream_.Write(message);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) break;
-    if (sent < 0) return Break(std::strerror(errno));
+    if (sent < 0) {
+      Break(std::strerror(errno));
+      break;
+    }
     done += static_cast<size_t>(sent);
   }
-  if (done > 0) last_sent_ns_ = MonotonicNanoseconds();
   unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<ptrdiff_t>(done));
-  const bool waits = !unsent_.empty();
+  return done;
+}
+
+void ControlLink::Flush() {
+  if (stream_.frozen()) return;
+  const ssize_t owed = stream_.WriteOwed();
+  if (owed < 0) return Break(std::strerror(errno));
+  const size_t done = WriteUnsent();
+  if (!broken_.empty()) return;
+  if (owed > 0 || done > 0) last_sent_ns_ = MonotonicNanoseconds();
+  const bool waits = stream_.owes() || !unsent_.empty();
   if (waits != waits_for_room_) {
     waits_for_room_ = waits;
-    poller_->Change(socket_.get(), waits ? EPOLLIN | EPOLLOUT : EPOLLIN, this);
+    poller_->Change(stream_.fd(), waits ? EPOLLIN | EPOLLOUT : EPOLLIN, this);
   }
-  if (closing_ && !waits) shutdown(socket_.get(), SHUT_WR);
+  if (closing_ && !waits) shutdown(stream_.fd(), SHUT_WR);
 }
 
 void ControlLink::CloseGently() {
@@ -68,9 +84,9 @@ void ControlLink::CloseGently() {
 }
 
 void ControlLink::Close() {
-  if (!socket_.valid()) return;
-  poller_->Remove(socket_.get(), this);
-  socket_.Reset();
+  if (!stream_.open()) return;
+  poller_->Remove(stream_.fd(), this);
+  stream_.Close();
 }
 
 void ControlLink::OnReady(uint32_t events) {
@@ -82,10 +98,15 @@ void ControlLink::OnReady(uint32_t events) {
 
 void ControlLink::Read() {
   std::array<std::byte, size_t{16} << 10> bytes;
-  for (int i = 0; i < kReadsAtOnce && socket_.valid() && broken_.empty(); ++i) {
-    const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), 0);
+  for (int i = 0; i < kReadsAtOnce && stream_.open() && broken_.empty(); ++i) {
+    iovec part{bytes.data(), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    const ssize_t got = stream_.Read(&message);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0 && stream_.frozen()) return;  // the other side may have left it
     if (got < 0) return Break(std::strerror(errno));
     if (got == 0) return Break("it closed the connection");
     last_heard_ns_ = MonotonicNanoseconds();
@@ -96,8 +117,32 @@ void ControlLink::Read() {
   }
 }
 
+Status ControlLink::Freeze() {
+  if (stream_.frozen()) return Status::Ok();
+  HZ_RETURN_IF_ERROR(stream_.Freeze());
+  poller_->Remove(stream_.fd(), this);
+  return Status::Ok();
+}
+
+uint64_t ControlLink::Drain() {
+  uint64_t before = 0;
+  do {
+    before = stream_.read_bytes();
+    Read();
+  } while (stream_.read_bytes() != before);
+  return stream_.read_bytes();
+}
+
+Status ControlLink::Continue(FileDescriptor socket, uint64_t expected) {
+  HZ_RETURN_IF_ERROR(stream_.Continue(std::move(socket), expected));
+  HZ_RETURN_IF_ERROR(poller_->Add(stream_.fd(), EPOLLIN, this));
+  waits_for_room_ = false;
+  Flush();
+  return Status::Ok();
+}
+
 void ControlLink::HandOut() {
-  while (broken_.empty() && !closing_ && socket_.valid()) {
+  while (broken_.empty() && !closing_ && stream_.open()) {
     Result<std::optional<Frame>> frame = reader_.Next();
     if (!frame.ok()) return Break(frame.status().message());
     if (!frame->has_value()) return;

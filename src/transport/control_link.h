@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/file_descriptor.h"
+#include "src/transport/movable_stream.h"
 #include "src/transport/poller.h"
 #include "src/transport/wire.h"
 
@@ -13,7 +14,7 @@ namespace harmonaize::transport {
 
 /// The framed connection between two daemons that have proved the key to each other. Never blocks:
 /// what the other side does not take is kept, up to a limit. For the owner's thread.
-class ControlLink final : public Poller::Handler {
+class ControlLink final : public Poller::Handler, public StreamUser {
  public:
   class Owner {
    public:
@@ -56,17 +57,24 @@ class ControlLink final : public Poller::Handler {
   bool HasNews() const { return !broken_.empty() && !reported_; }
   void ReportBreak();
 
+  bool Stalled() const override { return stream_.Stalled(); }
+  void Poke() override { Send(FrameType::kHeartbeat); }
+  Status Freeze() override;
+  uint64_t Drain() override;
+  Status Continue(FileDescriptor socket, uint64_t expected) override;
+
   void OnReady(uint32_t events) override;
 
  private:
   void Flush();
+  size_t WriteUnsent();
   void Read();
   void HandOut();
   void Break(std::string reason);
 
   Poller* poller_;
   Owner* owner_;
-  FileDescriptor socket_;
+  MovableStream stream_;
   FrameReader reader_;
   std::vector<std::byte> unsent_;
   std::string broken_;  // why; empty while it works

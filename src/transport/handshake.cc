@@ -19,7 +19,8 @@ struct GreetingLayout {
   uint8_t purpose;
   uint8_t initiator_rail;
   uint8_t acceptor_rail;
-  uint8_t zero[5];
+  uint8_t connection;
+  uint8_t zero[4];
   uint64_t link;
   std::byte instance[16];
   std::byte nonce[32];
@@ -48,6 +49,7 @@ std::array<std::byte, kGreetingBytes> EncodeGreeting(const Greeting& greeting) {
   layout.purpose = static_cast<uint8_t>(greeting.purpose);
   layout.initiator_rail = greeting.initiator_rail;
   layout.acceptor_rail = greeting.acceptor_rail;
+  layout.connection = greeting.connection;
   layout.link = greeting.link;
   std::ranges::copy(greeting.instance, layout.instance);
   std::ranges::copy(greeting.nonce, layout.nonce);
@@ -70,13 +72,14 @@ Result<Greeting> DecodeGreeting(std::span<const std::byte, kGreetingBytes> bytes
         layout.version, kProtocolVersion);
   }
   const auto purpose = static_cast<Purpose>(layout.purpose);
-  if (purpose != Purpose::kControl && purpose != Purpose::kRail) {
+  if (purpose < Purpose::kControl || purpose > Purpose::kMove) {
     return RemoteError("its greeting has an unknown purpose ({})", layout.purpose);
   }
   Greeting greeting;
   greeting.purpose = purpose;
   greeting.initiator_rail = layout.initiator_rail;
   greeting.acceptor_rail = layout.acceptor_rail;
+  greeting.connection = layout.connection;
   greeting.link = layout.link;
   std::ranges::copy(layout.instance, greeting.instance.begin());
   std::ranges::copy(layout.nonce, greeting.nonce.begin());
@@ -145,6 +148,7 @@ Status Handshake::OnGreeting() {
   ours_.purpose = theirs_.purpose;
   ours_.initiator_rail = theirs_.initiator_rail;
   ours_.acceptor_rail = theirs_.acceptor_rail;
+  ours_.connection = theirs_.connection;
   ours_.link = theirs_.link;
   const auto bytes = EncodeGreeting(ours_);
   std::ranges::copy(bytes, transcript_.begin() + kGreetingBytes);

@@ -22,19 +22,21 @@ std::string ShortName(const InstanceId& instance);
 enum class Purpose : uint8_t {
   kControl = 1,  ///< The one link that two daemons talk over.
   kRail = 2,     ///< Carries messages of one rail of an admitted link.
+  kMove = 3,     ///< A stream of a link that is up goes on over it (StreamMoves).
 };
 
 /// Opens every connection, from both sides; what the proofs are about. 128 bytes on the wire.
 struct Greeting {
   Purpose purpose = Purpose::kControl;
-  uint8_t initiator_rail = 0;  ///< kRail: which of the initiator's rails.
-  uint8_t acceptor_rail = 0;   ///< kRail: which of the acceptor's.
+  uint8_t initiator_rail = 0;  ///< kRail, kMove: which of the initiator's rails.
+  uint8_t acceptor_rail = 0;   ///< kRail, kMove: which of the acceptor's.
+  uint8_t connection = 0;      ///< kMove: which of the rail's, or kControlStream.
   uint64_t link = 0;           ///< The number that the initiator gave the link.
   InstanceId instance{};
   std::array<std::byte, 32> nonce{};
 };
 
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 inline constexpr size_t kGreetingBytes = 128;
 
 std::array<std::byte, kGreetingBytes> EncodeGreeting(const Greeting& greeting);

@@ -13,24 +13,13 @@ namespace {
 
 constexpr uint64_t kRetryNs = 100'000'000;
 constexpr uint64_t kClosingNs = 1'000'000'000;
-constexpr uint64_t kTicksPerDeadAfter = 8;
-// A peer that wants to be told more often than every 12 ms that we live asks for too much.
-constexpr uint32_t kMinDeadAfterMs = 100;
-
+constexpr uint64_t kTicksPerDeadAfter = 16;
 double Seconds(uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
 }
 
 std::string Text(const Frame& frame) {
   return std::string(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
-}
-
-std::vector<std::byte> EncodeReady(const std::vector<Link::Rail>& rails) {
-  WireWriter out;
-  for (const Link::Rail& rail : rails) {
-    out.Put(RailReady{rail.pair, static_cast<uint8_t>(rail.sockets.size())});
-  }
-  return {out.bytes().begin(), out.bytes().end()};
 }
 
 }  // namespace
@@ -49,6 +38,7 @@ Links::Links(Poller* poller, MessageBoard* board, const TransportOptions* option
 
 Links::~Links() {
   for (auto& [id, link] : links_) {
+    if (link->moves != nullptr) link->moves->Close();
     EndMessages(link.get());
     gone_.push_back(std::move(link));
   }
@@ -101,17 +91,23 @@ Status Links::OpenRail(RailOptions* rail, RailAnnouncement* announcement) {
 }
 
 SocketOptions Links::RailSocketOptions(const RailOptions& rail) const {
-  SocketOptions socket;
+  SocketOptions socket = ControlSocketOptions();
   socket.traffic_class = rail.traffic_class;
-  socket.user_timeout_ms = static_cast<unsigned>(options_->dead_after_ns / 1'000'000);
+  return socket;
+}
+
+/// The kernel's patience is for what nobody else notices: silent peers are noticed by the control
+/// link, and streams that carry nothing are moved as long as the kernel has not given them up.
+SocketOptions Links::ControlSocketOptions() const {
+  constexpr uint64_t kPatience = 4;
+  SocketOptions socket;
+  socket.user_timeout_ms = static_cast<unsigned>(kPatience * options_->dead_after_ns / 1'000'000);
   return socket;
 }
 
 Result<NetworkAddress> Links::Listen(const NetworkAddress& address) {
   HZ_RETURN_IF_ERROR(OpenRails(address));
-  SocketOptions socket;
-  socket.user_timeout_ms = static_cast<unsigned>(options_->dead_after_ns / 1'000'000);
-  return reception_.Listen(address, socket);
+  return reception_.Listen(address, ControlSocketOptions());
 }
 
 // ---- Attempts to connect ----
@@ -128,11 +124,9 @@ void Links::BeginAttempt(uint64_t id) {
   Greeting greeting;
   greeting.instance = instance_;
   greeting.link = ++next_id_;
-  SocketOptions socket;
-  socket.user_timeout_ms = static_cast<unsigned>(options_->dead_after_ns / 1'000'000);
   const uint64_t now = MonotonicNanoseconds();
   const uint64_t left = attempt.deadline_ns > now ? attempt.deadline_ns - now : 1;
-  reception_.Connect(attempt.address, socket, greeting, id, left);
+  reception_.Connect(attempt.address, ControlSocketOptions(), greeting, id, left);
 }
 
 void Links::EndAttempt(uint64_t id, const Result<PeerId>& result) {
@@ -181,6 +175,11 @@ void Links::TickAttempts(uint64_t now_ns) {
 }
 
 void Links::OnConnectFailed(uint64_t cookie, const Status& reason) {
+  if (const auto move = move_cookies_.find(cookie); move != move_cookies_.end()) {
+    StreamMoves* moves = move->second;
+    move_cookies_.erase(move);
+    return moves->OnConnectFailed(cookie);
+  }
   const auto rail = rail_cookies_.find(cookie);
   if (rail == rail_cookies_.end()) return EndAttempt(cookie, reason);
   Link* link = links_.at(rail->second).get();
@@ -193,37 +192,20 @@ void Links::OnConnectFailed(uint64_t cookie, const Status& reason) {
   OnRailSettled(link);
 }
 
-// ---- Forming a link ----
+// ---- A link's life and end ----
 
-void Links::OnProved(ProvedConnection connection) {
-  if (connection.ours.purpose == Purpose::kRail) return OnRailProved(std::move(connection));
-  OnControlProved(std::move(connection));
+Link* Links::Up(PeerId peer) const {
+  const auto found = links_.find(peer);
+  if (found == links_.end() || found->second->stage != Link::Stage::kUp) return nullptr;
+  return found->second.get();
 }
 
-void Links::OnControlProved(ProvedConnection connection) {
-  auto link = std::make_unique<Link>();
-  link->role = connection.role;
-  link->number = connection.ours.link;
-  const bool initiator = link->role == Handshake::Role::kInitiator;
-  link->id = initiator ? link->number : ++next_id_;
-  link->instance = connection.theirs.instance;
-  link->remote = connection.remote;
-  link->deadline_ns = MonotonicNanoseconds() + options_->connect_timeout_ns;
-  link->control = std::make_unique<ControlLink>(poller_, this, std::move(connection.socket));
-  Status ready = FillRandom(std::as_writable_bytes(std::span(&link->token, 1)));
-  if (ready.ok()) ready = link->control->Start();
-  const auto attempt = attempts_.find(connection.cookie);
-  if (!ready.ok()) return EndAttempt(connection.cookie, ready);
-  if (attempt != attempts_.end()) attempt->second.link = link->id;
-  Hello hello;
-  hello.token = link->token;
-  hello.dead_after_ms = static_cast<uint32_t>(options_->dead_after_ns / 1'000'000);
-  hello.rails = announcements_;
-  link->control->Send(FrameType::kHello, EncodeHello(hello));
-  by_control_[link->control.get()] = link.get();
-  links_[link->id] = std::move(link);
-  // From now on a tick that comes late is noticed, the first one too.
-  if (last_tick_ns_ == 0) last_tick_ns_ = MonotonicNanoseconds();
+Status Links::SendControl(PeerId peer, std::span<const std::byte> message) {
+  Link* link = Up(peer);
+  if (link == nullptr) return RemoteError("the link to this peer daemon is lost");
+  link->control->Send(FrameType::kMessage, message);
+  if (link->control->HasNews()) broken_.emplace_back(peer, "");
+  return Status::Ok();
 }
 
 void Links::OnFrame(ControlLink* control, const Frame& frame) {
@@ -247,6 +229,9 @@ void Links::OnFrame(ControlLink* control, const Frame& frame) {
     case FrameType::kRefuse:
       if (link->stage == Stage::kDecision) return Refused(link);
       break;
+    case FrameType::kStalled:
+      if (link->stage == Stage::kUp && initiator) return OnStalled(link, frame);
+      break;
     case FrameType::kRailsReady:
       if (link->stage == Stage::kRails && !initiator) return OnRailsReady(link, frame);
       break;
@@ -259,255 +244,6 @@ void Links::OnFrame(ControlLink* control, const Frame& frame) {
   Lose(link, fmt::format("the other daemon broke the protocol: a control frame of type {} out of "
                          "turn",
                          static_cast<int>(frame.type)));
-}
-
-void Links::OnHello(Link* link, const Frame& frame) {
-  Result<Hello> hello = DecodeHello(frame.payload);
-  if (!hello.ok()) return Lose(link, hello.status().message());
-  if (hello->dead_after_ms < kMinDeadAfterMs) {
-    return Lose(link, fmt::format("it asks for heartbeats within {} ms; the least is {} ms",
-                                  hello->dead_after_ms, kMinDeadAfterMs));
-  }
-  link->theirs = std::move(*hello);
-  const bool arbiter = instance_ < link->instance;
-  if (arbiter) return Decide(link);
-  link->stage = Link::Stage::kDecision;
-}
-
-/// Another link to the same daemon; `kept`: that has been decided for.
-Link* Links::OtherLink(const Link& link, bool kept) const {
-  for (const auto& [id, other] : links_) {
-    if (id == link.id || other->instance != link.instance) continue;
-    if (other->stage == Link::Stage::kClosing) continue;
-    const bool decided = other->stage == Link::Stage::kRails || other->stage == Link::Stage::kUp;
-    if (decided || !kept) return other.get();
-  }
-  return nullptr;
-}
-
-void Links::Decide(Link* link) {
-  const Link* other = OtherLink(*link, /*kept=*/true);
-  if (other == nullptr) {
-    link->control->Send(FrameType::kAdmit);
-    return Keep(link);
-  }
-  link->control->Send(FrameType::kRefuse);
-  MoveAttempts(link->id, other);
-  CloseGently(link);
-}
-
-void Links::Refused(Link* link) {
-  // What the arbiter has kept may not have got here, or be dead on this side: then try again.
-  MoveAttempts(link->id, OtherLink(*link, /*kept=*/false));
-  CloseGently(link);
-}
-
-void Links::Keep(Link* link) {
-  link->stage = Link::Stage::kRails;
-  if (link->role == Handshake::Role::kInitiator) ConnectRails(link);
-}
-
-void Links::ConnectRails(Link* link) {
-  for (const RailPair& pair : PairRails(announcements_, link->theirs.rails)) {
-    Link::Rail rail;
-    rail.pair = pair;
-    link->rails.push_back(std::move(rail));
-  }
-  if (link->rails.empty()) {
-    return Lose(link, "the two daemons have no rails of one kind and address family");
-  }
-  for (Link::Rail& rail : link->rails) ConnectRail(link, &rail);
-  OnRailSettled(link);
-}
-
-/// One connection of it. The next one follows when this one has proved the key, so that no more
-/// strangers than rails stand at the other side's door.
-void Links::ConnectRail(Link* link, Link::Rail* rail) {
-  const RailOptions& ours = rails_[rail->pair.initiator];
-  if (ours.kind == RailOptions::Kind::kUcx) return;
-  const RailAnnouncement& theirs = link->theirs.rails[rail->pair.acceptor];
-  Greeting greeting;
-  greeting.purpose = Purpose::kRail;
-  greeting.instance = instance_;
-  greeting.link = link->number;
-  greeting.initiator_rail = rail->pair.initiator;
-  greeting.acceptor_rail = rail->pair.acceptor;
-  SocketOptions socket = RailSocketOptions(ours);
-  socket.bind = ours.address;
-  socket.bind.set_port(ours.source_port);
-  rail->cookie = ++next_id_;
-  rail_cookies_[rail->cookie] = link->id;
-  // PairRails has read the address.
-  reception_.Connect(*NetworkAddress::Parse(theirs.address), socket, greeting, rail->cookie,
-                     options_->proof_timeout_ns);
-}
-
-void Links::OnRailProved(ProvedConnection connection) {
-  if (connection.role == Handshake::Role::kInitiator) {
-    const auto found = rail_cookies_.find(connection.cookie);
-    if (found == rail_cookies_.end()) return;
-    Link* link = links_.at(found->second).get();
-    rail_cookies_.erase(found);
-    // Somebody else may listen at that address by now.
-    if (connection.theirs.instance != link->instance) {
-      return Lose(link, "another daemon answered at a rail's address");
-    }
-    for (Link::Rail& rail : link->rails) {
-      if (rail.cookie != connection.cookie) continue;
-      rail.sockets.push_back(std::move(connection.socket));
-      const int wanted = rails_[rail.pair.initiator].connections;
-      if (rail.sockets.size() < static_cast<size_t>(wanted)) return ConnectRail(link, &rail);
-    }
-    return OnRailSettled(link);
-  }
-  for (const auto& [id, link] : links_) {
-    // The admission that lets the other side connect may still be on its way over the link.
-    const bool forming = link->stage != Link::Stage::kUp && link->stage != Link::Stage::kClosing;
-    if (link->role != Handshake::Role::kAcceptor || !forming) continue;
-    if (link->instance != connection.theirs.instance) continue;
-    if (link->number != connection.theirs.link) continue;
-    return KeepSocket(link.get(),
-                      {connection.theirs.initiator_rail, connection.theirs.acceptor_rail},
-                      std::move(connection.socket));
-  }
-}
-
-/// The acceptor: a connection of a rail that will be announced.
-void Links::KeepSocket(Link* link, const RailPair& pair, FileDescriptor socket) {
-  size_t all = 0;
-  for (const Link::Rail& rail : link->rails) all += rail.sockets.size();
-  if (all >= kMaxConnections) return;
-  auto found = std::ranges::find(link->rails, pair, &Link::Rail::pair);
-  if (found == link->rails.end()) {
-    found = link->rails.emplace(link->rails.end());
-    found->pair = pair;
-  }
-  found->sockets.push_back(std::move(socket));
-}
-
-/// The initiator: once all rails are connected or given up, the others are announced.
-void Links::OnRailSettled(Link* link) {
-  const bool waits = std::ranges::any_of(
-      link->rails, [this](const Link::Rail& rail) { return rail_cookies_.contains(rail.cookie); });
-  if (waits) return;
-  if (link->rails.empty()) {
-    return Lose(link, "no rail could be connected: " + link->rail_failures);
-  }
-  if (!link->rail_failures.empty()) {
-    Log(LogLevel::kWarning, kLogNet,
-        "the link to {} goes without some rails, or some connections of them: {}",
-        link->remote.ToString(), link->rail_failures);
-  }
-  link->control->Send(FrameType::kRailsReady, EncodeReady(link->rails));
-  const Status opened = OpenChannels(link);
-  if (!opened.ok()) Lose(link, opened.message());
-}
-
-void Links::OnRailsReady(Link* link, const Frame& frame) {
-  Status status = AcceptRails(link, frame);
-  if (status.ok()) status = OpenChannels(link);
-  if (!status.ok()) return Lose(link, status.message());
-  link->control->Send(FrameType::kRailsAccepted);
-  BringUp(link);
-}
-
-/// The acceptor: brings the connections that came into the order announced.
-Status Links::AcceptRails(Link* link, const Frame& frame) {
-  if (frame.payload.empty() || frame.payload.size() > kMaxRails * sizeof(RailReady)) {
-    return RemoteError("it announced {} bytes of rails", frame.payload.size());
-  }
-  WireReader in(frame.payload);
-  std::vector<Link::Rail> ordered;
-  for (size_t i = 0; i < frame.payload.size() / sizeof(RailReady); ++i) {
-    const auto ready = in.Get<RailReady>();
-    Link::Rail rail;
-    rail.pair = ready.pair;
-    if (rail.pair.acceptor >= rails_.size() || rail.pair.initiator >= link->theirs.rails.size()) {
-      return RemoteError("it announced a rail that is not there");
-    }
-    for (Link::Rail& came : link->rails) {
-      if (came.pair == rail.pair) rail.sockets = std::move(came.sockets);
-    }
-    if (rail.sockets.size() < ready.connections) {
-      return RemoteError("rail {} to its rail {} is not connected", rail.pair.acceptor,
-                         rail.pair.initiator);
-    }
-    // One more may have come that the initiator had given up, the last of all.
-    rail.sockets.resize(ready.connections);
-    ordered.push_back(std::move(rail));
-  }
-  link->rails = std::move(ordered);
-  return in.AtEnd() ? Status::Ok() : RemoteError("its rails are malformed");
-}
-
-Status Links::OpenChannels(Link* link) {
-  for (Link::Rail& rail : link->rails) {
-    Result<std::unique_ptr<Channel>> channel = OpenChannel(link, &rail);
-    if (!channel.ok()) return channel.status();
-    link->channels.push_back(std::move(*channel));
-  }
-  return Status::Ok();
-}
-
-Result<std::unique_ptr<Channel>> Links::OpenChannel(Link* link, Link::Rail* rail) {
-  const bool initiator = link->role == Handshake::Role::kInitiator;
-  const size_t ours = initiator ? rail->pair.initiator : rail->pair.acceptor;
-  const size_t theirs = initiator ? rail->pair.acceptor : rail->pair.initiator;
-  const RailAnnouncement& remote = link->theirs.rails[theirs];
-  const bool ucx = rails_[ours].kind == RailOptions::Kind::kUcx;
-  if (ucx != (remote.kind == RailAnnouncement::Kind::kUcx) || ucx != rail->sockets.empty()) {
-    return RemoteError("rail {} to its rail {} is not connected", ours, theirs);
-  }
-  rail->name = fmt::format("{} - {}", RailName(rails_[ours]),
-                           ucx ? link->remote.HostText() : remote.address);
-  const std::string name = "rail " + rail->name;
-  if (ucx) {
-    return ucx_rails_[ours]->Connect(this, link->id, name, remote.address, link->token,
-                                     link->theirs.token);
-  }
-  if (rail->sockets.size() == 1) {
-    return std::unique_ptr<Channel>(std::make_unique<TcpChannel>(
-        poller_, board_, this, link->id, name, std::move(rail->sockets.front())));
-  }
-  rail->name += fmt::format(", {} connections", rail->sockets.size());
-  auto bundle = std::make_unique<ChannelBundle>(this);
-  for (FileDescriptor& socket : rail->sockets) {
-    bundle->Add(std::make_unique<TcpChannel>(poller_, board_, bundle->channel_owner(), link->id,
-                                             name, std::move(socket)));
-  }
-  return std::unique_ptr<Channel>(std::move(bundle));
-}
-
-void Links::BringUp(Link* link) {
-  for (const auto& channel : link->channels) {
-    const Status started = channel->Start();
-    if (!started.ok()) return Lose(link, started.message());
-  }
-  link->stage = Link::Stage::kUp;
-  PeerInfo info;
-  info.instance = link->instance;
-  info.address = link->remote;
-  info.rails = link->channels.size();
-  for (const Link::Rail& rail : link->rails) info.rail_names.push_back(rail.name);
-  const PeerId id = link->id;
-  events_->OnPeerUp(id, info);
-  EndAttempts(id, id);
-}
-
-// ---- A link's life and end ----
-
-Link* Links::Up(PeerId peer) const {
-  const auto found = links_.find(peer);
-  if (found == links_.end() || found->second->stage != Link::Stage::kUp) return nullptr;
-  return found->second.get();
-}
-
-Status Links::SendControl(PeerId peer, std::span<const std::byte> message) {
-  Link* link = Up(peer);
-  if (link == nullptr) return RemoteError("the link to this peer daemon is lost");
-  link->control->Send(FrameType::kMessage, message);
-  if (link->control->HasNews()) broken_.emplace_back(peer, "");
-  return Status::Ok();
 }
 
 void Links::Disconnect(PeerId peer, const std::string& reason) {
@@ -604,7 +340,10 @@ std::vector<LinkTraffic> Links::Traffic(std::span<const PeerId> peers) const {
     LinkTraffic& traffic = links.emplace_back(LinkTraffic{id, link->remote, {}});
     for (size_t rail = 0; rail < link->channels.size(); ++rail) {
       traffic.rails.push_back(link->channels[rail]->Traffic());
-      if (rail < link->rails.size()) traffic.rails.back().name = link->rails[rail].name;
+      if (rail >= link->rails.size()) continue;
+      traffic.rails.back().name = link->rails[rail].name;
+      traffic.rails.back().astray =
+          link->moves != nullptr && link->moves->Astray(link->rails[rail].pair);
     }
   }
   return links;
@@ -621,6 +360,11 @@ void Links::TickLink(Link* link, uint64_t now_ns) {
   for (const auto& channel : link->channels) received += channel->received_bytes();
   if (std::exchange(link->received_bytes, received) != received) control->NoteHeard(now_ns);
   const uint64_t heard = control->last_heard_ns();
+  if (link->moves != nullptr) {
+    const bool silent = now_ns > heard && now_ns - heard > options_->dead_after_ns / 2;
+    if (silent) link->moves->OnSilence(now_ns);
+    link->moves->Tick(now_ns);
+  }
   if (now_ns > heard && now_ns - heard > options_->dead_after_ns) {
     return Lose(link, fmt::format("silent for {:.1f} s: the host or the daemon is frozen, or the "
                                   "network is cut",
@@ -662,6 +406,7 @@ void Links::Lose(Link* link, const std::string& reason) {
   for (const Link::Rail& rail : link->rails) {
     if (rail_cookies_.erase(rail.cookie) > 0) reception_.Forget(rail.cookie);
   }
+  if (link->moves != nullptr) link->moves->Close();
   EndMessages(link);
   by_control_.erase(link->control.get());
   link->control->Close();

@@ -11,6 +11,7 @@
 #include "src/transport/control_link.h"
 #include "src/transport/message_board.h"
 #include "src/transport/reception.h"
+#include "src/transport/stream_moves.h"
 #include "src/transport/tcp_channel.h"
 #include "src/transport/transport.h"
 #include "src/transport/ucx_rail.h"
@@ -46,14 +47,21 @@ struct Link {
   std::vector<Rail> rails;
   std::string rail_failures;
   std::vector<std::unique_ptr<Channel>> channels;
+  /// Of TCP rails, with their names, until the link is up.
+  std::vector<std::pair<TcpChannel*, StreamMoves::StreamName>> streams;
   std::unique_ptr<ControlLink> control;
+  /// Null where one of both daemons may not move streams. Goes before what it moves.
+  std::unique_ptr<StreamMoves> moves;
   uint64_t received_bytes = 0;  ///< By all channels, when last looked at.
 };
 
 /// Forms links and watches over them. Two daemons that connect to each other at once make two
 /// connections; the one of the smaller instance id, the *arbiter*, keeps the first that it sees
 /// and refuses others, so there is no case to agree on. For the owner's thread.
-class Links final : public Reception::Owner, public ControlLink::Owner, public Channel::Owner {
+class Links final : public Reception::Owner,
+                    public ControlLink::Owner,
+                    public Channel::Owner,
+                    public StreamMoves::Owner {
  public:
   Links(Poller* poller, MessageBoard* board, const TransportOptions* options,
         TransportEvents* events, const InstanceId& instance);
@@ -85,6 +93,11 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   void OnFrame(ControlLink* control, const Frame& frame) override;
   void OnBroken(ControlLink* control, const std::string& reason) override;
   void OnChannelBroken(Channel* channel, const std::string& reason) override;
+  uint64_t NewCookie(StreamMoves* moves) override;
+  void DropCookie(uint64_t cookie) override { move_cookies_.erase(cookie); }
+  void AskToMove(StreamMoves* moves, const StreamMoves::StreamName& stream,
+                 uint32_t number) override;
+  void OnMoveFailed(StreamMoves* moves, const std::string& reason) override;
 
  private:
   /// A Connect that has not been answered.
@@ -97,8 +110,10 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   };
 
   Status OpenRails(const NetworkAddress& address);
+  Link* LinkOf(const StreamMoves* moves) const;
   Status OpenRail(RailOptions* rail, RailAnnouncement* announcement);
   SocketOptions RailSocketOptions(const RailOptions& rail) const;
+  SocketOptions ControlSocketOptions() const;
 
   void BeginAttempt(uint64_t id);
   void EndAttempts(PeerId link, const Result<PeerId>& result);
@@ -108,6 +123,7 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
 
   void OnControlProved(ProvedConnection connection);
   void OnRailProved(ProvedConnection connection);
+  void OnMoveProved(ProvedConnection connection);
   Link* OtherLink(const Link& link, bool kept) const;
   void OnHello(Link* link, const Frame& frame);
   void Decide(Link* link);
@@ -122,6 +138,9 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   Status AcceptRails(Link* link, const Frame& frame);
   Status OpenChannels(Link* link);
   void BringUp(Link* link);
+  void MakeMovable(Link* link);
+  StreamMoves::Way WayOf(const Link& link, const RailPair& pair) const;
+  void OnStalled(Link* link, const Frame& frame);
 
   void Tick();
   void TickLink(Link* link, uint64_t now_ns);
@@ -143,6 +162,8 @@ class Links final : public Reception::Owner, public ControlLink::Owner, public C
   std::unordered_map<const ControlLink*, Link*> by_control_;
   std::map<uint64_t, Attempt> attempts_;
   std::unordered_map<uint64_t, PeerId> rail_cookies_;  // of rails that are being connected
+  std::unordered_map<uint64_t, StreamMoves*> move_cookies_;
+  const bool movable_ = MovableStream::Movable();
   std::vector<std::pair<PeerId, std::string>> broken_;
   std::vector<std::pair<PeerId, std::string>> disconnects_;
   std::vector<std::unique_ptr<Link>> gone_;  // freed at the end of Progress

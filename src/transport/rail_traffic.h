@@ -26,6 +26,8 @@ struct RailTraffic {
   /// What comes to this side waits so long in the queues of its way, see ArrivalDelay; of several
   /// connections that which has received most. < 0: not known.
   double arrival_queue_seconds = -1;
+  /// Its own way carries nothing: what it says of itself is said of another, or of none.
+  bool astray = false;
 };
 
 /// All rails to one peer.

@@ -36,14 +36,14 @@ TcpChannel::TcpChannel(Poller* poller, MessageBoard* board, Owner* owner, PeerId
       owner_(owner),
       peer_(peer),
       name_(std::move(name)),
-      socket_(std::move(socket)) {}
+      stream_(std::move(socket)) {}
 
 TcpChannel::~TcpChannel() {
-  if (started_ && socket_.valid()) poller_->Remove(socket_.get(), this);
+  if (started_ && stream_.open()) poller_->Remove(stream_.fd(), this);
 }
 
 Status TcpChannel::Start() {
-  HZ_RETURN_IF_ERROR(poller_->Add(socket_.get(), EPOLLIN, this));
+  HZ_RETURN_IF_ERROR(poller_->Add(stream_.fd(), EPOLLIN, this));
   started_ = true;
   return Status::Ok();
 }
@@ -74,8 +74,8 @@ Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
   Backlog backlog{.bytes = unsent_};
   tcp_info info{};
   socklen_t length = sizeof info;
-  if (unacknowledged_ && socket_.valid() &&
-      getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
+  if (unacknowledged_ && stream_.open() &&
+      getsockopt(stream_.fd(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
     const size_t held = info.tcpi_notsent_bytes + size_t{info.tcpi_unacked} * info.tcpi_snd_mss;
     backlog.bytes += held;
     unacknowledged_ = held > 0 || batch_size_ > 0;
@@ -89,19 +89,21 @@ Backlog TcpChannel::BacklogAt(uint64_t now_ns) {
 }
 
 RailTraffic TcpChannel::Traffic() const {
-  RailTraffic traffic{.connections = 1, .received_bytes = received_bytes_};
+  RailTraffic traffic = before_;
+  traffic.connections = 1;
+  traffic.received_bytes = stream_.read_bytes();
   if (const auto queue_ns = arrival_delay_.QueueNs(MonotonicNanoseconds())) {
     traffic.arrival_queue_seconds = static_cast<double>(*queue_ns) * 1e-9;
   }
   tcp_info info{};
   socklen_t length = sizeof info;
-  if (!socket_.valid() || getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+  if (!stream_.open() || getsockopt(stream_.fd(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
     return traffic;
   }
-  traffic.sent_bytes = info.tcpi_bytes_acked;
-  traffic.sent_packets = info.tcpi_data_segs_out;
-  traffic.resent_packets = info.tcpi_total_retrans;
-  traffic.busy_seconds = static_cast<double>(info.tcpi_busy_time) * 1e-6;
+  traffic.sent_bytes += info.tcpi_bytes_acked;
+  traffic.sent_packets += info.tcpi_data_segs_out;
+  traffic.resent_packets += info.tcpi_total_retrans;
+  traffic.busy_seconds += static_cast<double>(info.tcpi_busy_time) * 1e-6;
   if (info.tcpi_min_rtt != UINT32_MAX) {
     traffic.round_trip_seconds = static_cast<double>(info.tcpi_rtt) * 1e-6;
     traffic.least_round_trip_seconds = static_cast<double>(info.tcpi_min_rtt) * 1e-6;
@@ -116,7 +118,8 @@ void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint6
 
 void TcpChannel::Flush() {
   // A writer that waits for room is woken by the poller: trying earlier costs a call for nothing.
-  if (failed_ || waits_for_room_ || !started_) return;
+  if (failed_ || waits_for_room_ || !started_ || stream_.frozen()) return;
+  if (stream_.owes() && !WriteOwed()) return;
   for (int i = 0; i < kBatchesAtOnce; ++i) {
     if (batch_size_ == 0) FillBatch();
     if (batch_size_ == 0) return;
@@ -171,6 +174,17 @@ void TcpChannel::StampBatch() {
   for (size_t i = 0; i < batch_size_; ++i) batch_[i].header.sent_ns = now_ns;
 }
 
+/// What the stream owes from its last move. Returns whether more can be written.
+bool TcpChannel::WriteOwed() {
+  if (stream_.WriteOwed() < 0) {
+    Fail(std::strerror(errno));
+    return false;
+  }
+  unacknowledged_ = true;
+  if (stream_.owes()) WatchForRoom(true);
+  return !stream_.owes();
+}
+
 /// Returns whether more can be written.
 bool TcpChannel::WriteBatch() {
   if (batch_written_ == 0) StampBatch();
@@ -193,7 +207,7 @@ bool TcpChannel::WriteBatch() {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = static_cast<size_t>(count);
-  const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+  const ssize_t sent = stream_.Write(message);
   if (sent < 0 && errno == EINTR) return true;
   if (sent < 0 && errno == EAGAIN) {
     WatchForRoom(true);
@@ -205,7 +219,7 @@ bool TcpChannel::WriteBatch() {
   }
   batch_written_ += static_cast<size_t>(sent);
   unacknowledged_ = true;
-  send_buffer_.OnWritten(socket_.get(), static_cast<size_t>(sent));
+  send_buffer_.OnWritten(stream_.fd(), static_cast<size_t>(sent));
   if (batch_written_ < total) {
     WatchForRoom(true);
     return false;
@@ -256,9 +270,39 @@ void TcpChannel::Detach(Request* request) {
 }
 
 void TcpChannel::WatchForRoom(bool wanted) {
-  if (waits_for_room_ == wanted || !socket_.valid()) return;
+  if (waits_for_room_ == wanted || !stream_.open()) return;
   waits_for_room_ = wanted;
-  poller_->Change(socket_.get(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, this);
+  poller_->Change(stream_.fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, this);
+}
+
+// ---- Moving ----
+
+void TcpChannel::Poke() {
+  Note(kConsumed, MessageTag(), 0, 0);
+  Flush();
+}
+
+Status TcpChannel::Freeze() {
+  if (stream_.frozen()) return Status::Ok();
+  HZ_RETURN_IF_ERROR(stream_.Freeze());
+  poller_->Remove(stream_.fd(), this);
+  return Status::Ok();
+}
+
+uint64_t TcpChannel::Drain() {
+  while (!failed_ && Receive()) Digest();
+  return stream_.read_bytes();
+}
+
+Status TcpChannel::Continue(FileDescriptor socket, uint64_t expected) {
+  before_ = Traffic();
+  HZ_RETURN_IF_ERROR(stream_.Continue(std::move(socket), expected));
+  HZ_RETURN_IF_ERROR(poller_->Add(stream_.fd(), EPOLLIN, this));
+  waits_for_room_ = false;
+  send_buffer_ = SendBuffer();
+  arrival_delay_ = ArrivalDelay();
+  Flush();
+  return Status::Ok();
 }
 
 // ---- Requests that others end ----
@@ -312,8 +356,8 @@ void TcpChannel::Abort(Request* request, const Status& status) {
 
 void TcpChannel::Close(const Status& status) {
   failed_ = true;
-  if (started_ && socket_.valid()) poller_->Remove(socket_.get(), this);
-  socket_.Reset();
+  if (started_ && stream_.open()) poller_->Remove(stream_.fd(), this);
+  stream_.Close();
   board_->ForEachRequest([this](const Request& request) { return request.channel == this; },
                          [&](Request* request) { board_->Complete(request, status); });
   if (filling_ != nullptr) board_->Free(filling_);
@@ -351,15 +395,16 @@ bool TcpChannel::Receive() {
   msghdr message{};
   message.msg_iov = direct ? parts : parts + 1;
   message.msg_iovlen = direct ? 2 : 1;
-  const ssize_t got = recvmsg(socket_.get(), &message, 0);
+  const ssize_t got = stream_.Read(&message);
   if (got < 0 && errno == EINTR) return true;
   if (got < 0 && errno == EAGAIN) return false;
   if (got <= 0) {
+    // The other side may have left a connection that is drained.
+    if (stream_.frozen()) return false;
     Fail(got == 0 ? "the other daemon closed the connection" : std::strerror(errno));
     return false;
   }
   auto bytes = static_cast<size_t>(got);
-  received_bytes_ += bytes;
   received_ns_ = MonotonicNanoseconds();
   const bool full = bytes == parts[1].iov_len + (direct ? parts[0].iov_len : 0);
   if (direct) {

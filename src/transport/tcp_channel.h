@@ -14,6 +14,7 @@
 #include "src/transport/bulk_queue.h"
 #include "src/transport/channel.h"
 #include "src/transport/connection_choice.h"
+#include "src/transport/movable_stream.h"
 #include "src/transport/poller.h"
 #include "src/transport/send_buffer.h"
 
@@ -27,7 +28,7 @@ namespace harmonaize::transport {
 /// ones overtake it between frames. What small messages may pile up at a receiver that has not
 /// posted for them is bounded: beyond kEagerWindow bytes that the receiver has not told to be
 /// consumed, they are offered like large ones.
-class TcpChannel final : public Channel, public Poller::Handler {
+class TcpChannel final : public Channel, public Poller::Handler, public StreamUser {
  public:
   /// Up to here a message goes without being offered. An offer costs a round trip, which 64 KiB
   /// still feel; going at once costs a copy when the receive is not posted.
@@ -62,8 +63,14 @@ class TcpChannel final : public Channel, public Poller::Handler {
   void OnConsumed(Arrival* arrival) override;
   void Abort(Request* request, const Status& status) override;
   void Close(const Status& status) override;
-  uint64_t received_bytes() const override { return received_bytes_; }
+  uint64_t received_bytes() const override { return stream_.read_bytes(); }
   RailTraffic Traffic() const override;
+
+  bool Stalled() const override { return stream_.Stalled(); }
+  void Poke() override;
+  Status Freeze() override;
+  uint64_t Drain() override;
+  Status Continue(FileDescriptor socket, uint64_t expected) override;
 
   void OnReady(uint32_t events) override;
   void OnLater() override { Flush(); }
@@ -93,6 +100,7 @@ class TcpChannel final : public Channel, public Poller::Handler {
   void AddToBatch(const Header& header, const std::byte* payload, Request* owner);
   void AddSend(Request* send);
   void AddBulk(Request* send);
+  bool WriteOwed();
   bool WriteBatch();
   void StampBatch();
   void OnBatchWritten();
@@ -124,7 +132,8 @@ class TcpChannel final : public Channel, public Poller::Handler {
   Owner* owner_;
   PeerId peer_;
   std::string name_;
-  FileDescriptor socket_;
+  MovableStream stream_;
+  RailTraffic before_;  // over connections that the stream has left
   bool started_ = false;
   bool failed_ = false;
 
@@ -146,7 +155,6 @@ class TcpChannel final : public Channel, public Poller::Handler {
   size_t eager_unconsumed_ = 0;
 
   // Reading: the payload under way, and bytes that came behind it.
-  uint64_t received_bytes_ = 0;
   uint64_t received_ns_ = 0;  // when bytes came last
   ArrivalDelay arrival_delay_;
   size_t payload_left_ = 0;

@@ -14,7 +14,7 @@ static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 
 Status CheckHeader(const FrameHeader& header) {
   if (header.type < static_cast<uint16_t>(FrameType::kHello) ||
-      header.type > static_cast<uint16_t>(FrameType::kGoodbye) || header.zero != 0) {
+      header.type > static_cast<uint16_t>(FrameType::kStalled) || header.zero != 0) {
     return RemoteError("it sent a control frame of unknown type {}", header.type);
   }
   if (header.length > kMaxControlBytes) {
@@ -78,6 +78,7 @@ std::vector<std::byte> EncodeHello(const Hello& hello) {
   WireWriter out;
   out.Put(hello.token);
   out.Put(hello.dead_after_ms);
+  out.Put(static_cast<uint8_t>(hello.movable));
   out.Put(static_cast<uint16_t>(hello.rails.size()));
   for (const RailAnnouncement& rail : hello.rails) {
     out.Put(rail.kind);
@@ -92,6 +93,7 @@ Result<Hello> DecodeHello(std::span<const std::byte> bytes) {
   Hello hello;
   hello.token = in.Get<uint64_t>();
   hello.dead_after_ms = in.Get<uint32_t>();
+  hello.movable = in.Get<uint8_t>() != 0;
   const auto rails = in.Get<uint16_t>();
   if (rails > kMaxRails) return RemoteError("it has {} rails; the limit is {}", rails, kMaxRails);
   for (uint16_t i = 0; i < rails && in.good(); ++i) {

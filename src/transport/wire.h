@@ -67,6 +67,7 @@ enum class FrameType : uint16_t {
   kHeartbeat,
   kMessage,  ///< The daemon's own.
   kGoodbye,  ///< The link is given up on purpose; the reason as text.
+  kStalled,  ///< The acceptor: a stream carries nothing (StreamMoves); StalledStream.
 };
 
 inline constexpr size_t kFrameHeaderBytes = 8;
@@ -114,6 +115,7 @@ inline constexpr size_t kMaxConnections = 64;
 struct Hello {
   uint64_t token = 0;          ///< Must stand in each message that comes to the sender over UCX.
   uint32_t dead_after_ms = 0;  ///< How long the sender bears silence.
+  bool movable = false;        ///< Whether the sender may take back what the kernel holds.
   std::vector<RailAnnouncement> rails;
 
   bool operator==(const Hello&) const = default;

@@ -121,7 +121,7 @@ TEST_F(LinkStateTest, ThatIsSlowButNotFullIsProbedAndRecovers) {
   // While flows are held up by it nobody has to ask.
   EXPECT_FALSE(state_->NextProbe(now_).has_value());
   LetGo(80);
-  std::optional<LinkState::Rail> probe;
+  std::optional<FabricRail> probe;
   for (int i = 0; i < 20 && !probe.has_value(); ++i) {
     Pass();
     probe = state_->NextProbe(now_);
