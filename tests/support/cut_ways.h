@@ -1,0 +1,24 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+namespace harmonaize::testing {
+
+/// Cuts ways between transports of this process: sockets of a loopback address get a filter that
+/// drops all that comes, so that neither bytes nor acknowledgements arrive and nobody is told.
+class CutWays {
+ public:
+  ~CutWays() {
+    while (!cut_.empty()) Mend(*cut_.begin());
+  }
+  /// `address`: "127.0.0.2". Connections that are accepted at it later are cut as well.
+  void Cut(const std::string& address);
+  void Mend(const std::string& address);
+  const std::set<std::string>& cut() const { return cut_; }
+
+ private:
+  std::set<std::string> cut_;
+};
+
+}  // namespace harmonaize::testing
