@@ -30,8 +30,9 @@ struct Greeting {
   Purpose purpose = Purpose::kControl;
   uint8_t initiator_rail = 0;  ///< kRail, kMove: which of the initiator's rails.
   uint8_t acceptor_rail = 0;   ///< kRail, kMove: which of the acceptor's.
-  uint8_t connection = 0;      ///< kMove: which of the rail's, or kControlStream.
-  uint64_t link = 0;           ///< The number that the initiator gave the link.
+  /// kRail: which of the initiator's tries this is. kMove: which of the rail's, or kControlStream.
+  uint8_t connection = 0;
+  uint64_t link = 0;  ///< The number that the initiator gave the link.
   InstanceId instance{};
   std::array<std::byte, 32> nonce{};
 };

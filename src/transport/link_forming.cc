@@ -12,11 +12,14 @@ namespace {
 
 // A peer that wants to be told more often than every 12 ms that we live asks for too much.
 constexpr uint32_t kMinDeadAfterMs = 100;
+// For one connection of a rail, where there may be another way.
+constexpr uint64_t kRailTryNs = 600'000'000;
 
 std::vector<std::byte> EncodeReady(const std::vector<Link::Rail>& rails) {
   WireWriter out;
   for (const Link::Rail& rail : rails) {
-    out.Put(RailReady{rail.pair, static_cast<uint8_t>(rail.sockets.size())});
+    out.Put(RailReady{rail.pair, static_cast<uint8_t>(rail.sockets.size()), rail.astray});
+    for (const Link::RailSocket& socket : rail.sockets) out.Put(socket.number);
   }
   return {out.bytes().begin(), out.bytes().end()};
 }
@@ -41,9 +44,14 @@ void Links::OnControlProved(ProvedConnection connection) {
   link->control = std::make_unique<ControlLink>(poller_, this, std::move(connection.socket));
   Status ready = FillRandom(std::as_writable_bytes(std::span(&link->token, 1)));
   if (ready.ok()) ready = link->control->Start();
-  const auto attempt = attempts_.find(connection.cookie);
-  if (!ready.ok()) return EndAttempt(connection.cookie, ready);
-  if (attempt != attempts_.end()) attempt->second.link = link->id;
+  if (const auto one = try_cookies_.find(connection.cookie); one != try_cookies_.end()) {
+    const uint64_t attempt = one->second;
+    if (!ready.ok()) return EndAttempt(attempt, ready);
+    ForgetTries(&attempts_[attempt]);
+    attempts_[attempt].link = link->id;
+    attempts_[attempt].next_try_ns = 0;
+  }
+  if (!ready.ok()) return;
   Hello hello;
   hello.token = link->token;
   hello.dead_after_ms = static_cast<uint32_t>(options_->dead_after_ns / 1'000'000);
@@ -106,6 +114,7 @@ void Links::ConnectRails(Link* link) {
   for (const RailPair& pair : PairRails(announcements_, link->theirs.rails)) {
     Link::Rail rail;
     rail.pair = pair;
+    rail.way = pair;
     link->rails.push_back(std::move(rail));
   }
   if (link->rails.empty()) {
@@ -126,10 +135,30 @@ void Links::ConnectRail(Link* link, Link::Rail* rail) {
   greeting.link = link->number;
   greeting.initiator_rail = rail->pair.initiator;
   greeting.acceptor_rail = rail->pair.acceptor;
-  const StreamMoves::Way way = WayOf(*link, rail->pair);
+  greeting.connection = rail->tries++;
+  const StreamMoves::Way way = WayOf(*link, rail->way);
   rail->cookie = ++next_id_;
   rail_cookies_[rail->cookie] = link->id;
-  reception_.Connect(way.remote, way.socket, greeting, rail->cookie, options_->proof_timeout_ns);
+  // What does not answer at once may be cut.
+  const bool impatient = MovableWith(*link) && link->rails.size() > 1;
+  const uint64_t patience = impatient ? kRailTryNs : options_->proof_timeout_ns;
+  reception_.Connect(way.remote, way.socket, greeting, rail->cookie, patience);
+}
+
+/// Where its own cannot be connected. It returns to its own as soon as that can (StreamMoves).
+bool Links::FindOtherWay(const Link& link, Link::Rail* rail) const {
+  if (!MovableWith(link) || !rail->sockets.empty()) return false;
+  const auto now = std::ranges::find(link.rails, rail->way, &Link::Rail::pair);
+  const auto begin = static_cast<size_t>(now - link.rails.begin());
+  for (size_t i = 1; i < link.rails.size(); ++i) {
+    const RailPair& other = link.rails[(begin + i) % link.rails.size()].pair;
+    if (other == rail->pair) return false;  // all have been tried
+    if (rails_[other.initiator].kind != RailOptions::Kind::kTcp) continue;
+    rail->way = other;
+    rail->astray = true;
+    return true;
+  }
+  return false;
 }
 
 void Links::OnRailProved(ProvedConnection connection) {
@@ -144,7 +173,7 @@ void Links::OnRailProved(ProvedConnection connection) {
     }
     for (Link::Rail& rail : link->rails) {
       if (rail.cookie != connection.cookie) continue;
-      rail.sockets.push_back(std::move(connection.socket));
+      rail.sockets.push_back({std::move(connection.socket), connection.ours.connection});
       const int wanted = rails_[rail.pair.initiator].connections;
       if (rail.sockets.size() < static_cast<size_t>(wanted)) return ConnectRail(link, &rail);
     }
@@ -158,12 +187,12 @@ void Links::OnRailProved(ProvedConnection connection) {
     if (link->number != connection.theirs.link) continue;
     return KeepSocket(link.get(),
                       {connection.theirs.initiator_rail, connection.theirs.acceptor_rail},
-                      std::move(connection.socket));
+                      {std::move(connection.socket), connection.theirs.connection});
   }
 }
 
 /// The acceptor: a connection of a rail that will be announced.
-void Links::KeepSocket(Link* link, const RailPair& pair, FileDescriptor socket) {
+void Links::KeepSocket(Link* link, const RailPair& pair, Link::RailSocket socket) {
   size_t all = 0;
   for (const Link::Rail& rail : link->rails) all += rail.sockets.size();
   if (all >= kMaxConnections) return;
@@ -203,27 +232,30 @@ void Links::OnRailsReady(Link* link, const Frame& frame) {
 
 /// The acceptor: brings the connections that came into the order announced.
 Status Links::AcceptRails(Link* link, const Frame& frame) {
-  if (frame.payload.empty() || frame.payload.size() > kMaxRails * sizeof(RailReady)) {
-    return RemoteError("it announced {} bytes of rails", frame.payload.size());
-  }
   WireReader in(frame.payload);
   std::vector<Link::Rail> ordered;
-  for (size_t i = 0; i < frame.payload.size() / sizeof(RailReady); ++i) {
+  while (!in.AtEnd() && ordered.size() < kMaxRails) {
     const auto ready = in.Get<RailReady>();
+    if (!in.good()) break;
     Link::Rail rail;
     rail.pair = ready.pair;
+    rail.astray = ready.astray != 0;
     if (rail.pair.acceptor >= rails_.size() || rail.pair.initiator >= link->theirs.rails.size()) {
       return RemoteError("it announced a rail that is not there");
     }
-    for (Link::Rail& came : link->rails) {
-      if (came.pair == rail.pair) rail.sockets = std::move(came.sockets);
+    // Others may have come that the initiator had given up.
+    const auto came = std::ranges::find(link->rails, rail.pair, &Link::Rail::pair);
+    for (uint8_t i = 0; i < ready.connections; ++i) {
+      const auto number = in.Get<uint8_t>();
+      if (came == link->rails.end()) break;
+      const auto socket = std::ranges::find(came->sockets, number, &Link::RailSocket::number);
+      if (socket == came->sockets.end() || !socket->socket.valid()) break;
+      rail.sockets.push_back({std::move(socket->socket), number});
     }
-    if (rail.sockets.size() < ready.connections) {
+    if (rail.sockets.size() != ready.connections) {
       return RemoteError("rail {} to its rail {} is not connected", rail.pair.acceptor,
                          rail.pair.initiator);
     }
-    // One more may have come that the initiator had given up, the last of all.
-    rail.sockets.resize(ready.connections);
     ordered.push_back(std::move(rail));
   }
   link->rails = std::move(ordered);
@@ -257,7 +289,7 @@ Result<std::unique_ptr<Channel>> Links::OpenChannel(Link* link, Link::Rail* rail
   }
   if (rail->sockets.size() == 1) {
     auto channel = std::make_unique<TcpChannel>(poller_, board_, this, link->id, name,
-                                                std::move(rail->sockets.front()));
+                                                std::move(rail->sockets.front().socket));
     link->streams.push_back({channel.get(), {rail->pair, 0}});
     return std::unique_ptr<Channel>(std::move(channel));
   }
@@ -265,7 +297,7 @@ Result<std::unique_ptr<Channel>> Links::OpenChannel(Link* link, Link::Rail* rail
   auto bundle = std::make_unique<ChannelBundle>(this);
   for (size_t i = 0; i < rail->sockets.size(); ++i) {
     auto channel = std::make_unique<TcpChannel>(poller_, board_, bundle->channel_owner(), link->id,
-                                                name, std::move(rail->sockets[i]));
+                                                name, std::move(rail->sockets[i].socket));
     link->streams.push_back({channel.get(), {rail->pair, static_cast<uint8_t>(i)}});
     bundle->Add(std::move(channel));
   }

@@ -31,7 +31,7 @@ StreamMoves::Way Links::WayOf(const Link& link, const RailPair& pair) const {
 }
 
 void Links::MakeMovable(Link* link) {
-  if (!movable_ || !link->theirs.movable) return;
+  if (!MovableWith(*link)) return;
   const bool initiator = link->role == Handshake::Role::kInitiator;
   std::vector<StreamMoves::Way> ways;
   std::vector<RailPair> pairs;
@@ -49,10 +49,10 @@ void Links::MakeMovable(Link* link) {
   for (const auto& [channel, name] : link->streams) {
     const auto pair = static_cast<size_t>(std::ranges::find(pairs, name.pair) - pairs.begin());
     const auto rail = std::ranges::find(link->rails, name.pair, &Link::Rail::pair);
-    link->moves->Add(channel, name, pair, "rail " + rail->name);
+    link->moves->Add(channel, name, pair, "rail " + rail->name, rail->astray);
   }
   link->moves->Add(link->control.get(), {{}, kControlStream}, pairs.size(),
-                   "the control link to " + link->remote.ToString());
+                   "the control link to " + link->remote.ToString(), /*astray=*/false);
 }
 
 Link* Links::LinkOf(const StreamMoves* moves) const {

@@ -12,6 +12,11 @@ namespace harmonaize::transport {
 namespace {
 
 constexpr uint64_t kRetryNs = 100'000'000;
+// When nobody has answered, and then between further tries; packets that are lost are sent again
+// after a second.
+constexpr uint64_t kSecondTryNs = 500'000'000;
+constexpr uint64_t kNextTryNs = 200'000'000;
+constexpr size_t kMostTries = 8;
 constexpr uint64_t kClosingNs = 1'000'000'000;
 constexpr uint64_t kTicksPerDeadAfter = 16;
 double Seconds(uint64_t nanoseconds) {
@@ -114,27 +119,65 @@ Result<NetworkAddress> Links::Listen(const NetworkAddress& address) {
 
 void Links::Connect(const NetworkAddress& address, Transport::ConnectDone done) {
   const uint64_t id = ++next_id_;
-  attempts_[id] = Attempt{address, std::move(done),
-                          MonotonicNanoseconds() + options_->connect_timeout_ns, 0, 0};
-  BeginAttempt(id);
+  attempts_[id] = Attempt{.address = address,
+                          .done = std::move(done),
+                          .deadline_ns = MonotonicNanoseconds() + options_->connect_timeout_ns};
+  BeginTry(id);
 }
 
-void Links::BeginAttempt(uint64_t id) {
-  const Attempt& attempt = attempts_[id];
+/// Where nobody answers, other ports and other rails may take other ways: first as the kernel
+/// chooses, then by each rail, and so on.
+StreamMoves::Way Links::WayOfTry(const Attempt& attempt) const {
+  StreamMoves::Way way{attempt.address, ControlSocketOptions()};
+  const size_t choice = attempt.tries % (rails_.size() + 1);
+  if (choice == 0) return way;
+  const RailOptions& rail = rails_[choice - 1];
+  const bool usable =
+      rail.kind == RailOptions::Kind::kTcp && rail.address.family() == attempt.address.family();
+  if (!usable) return way;
+  way.socket = RailSocketOptions(rail);
+  way.socket.bind = rail.address;
+  way.socket.bind.set_port(0);
+  return way;
+}
+
+void Links::BeginTry(uint64_t id) {
+  Attempt& attempt = attempts_[id];
   Greeting greeting;
   greeting.instance = instance_;
   greeting.link = ++next_id_;
+  const uint64_t cookie = ++next_id_;
+  const StreamMoves::Way way = WayOfTry(attempt);
   const uint64_t now = MonotonicNanoseconds();
   const uint64_t left = attempt.deadline_ns > now ? attempt.deadline_ns - now : 1;
-  reception_.Connect(attempt.address, ControlSocketOptions(), greeting, id, left);
+  attempt.next_try_ns = now + (attempt.tries == 0 ? kSecondTryNs : kNextTryNs);
+  ++attempt.tries;
+  attempt.under_way.push_back(cookie);
+  try_cookies_[cookie] = id;
+  reception_.Connect(way.remote, way.socket, greeting, cookie, left);
+}
+
+void Links::ForgetTries(Attempt* attempt) {
+  for (const uint64_t cookie : attempt->under_way) {
+    try_cookies_.erase(cookie);
+    reception_.Forget(cookie);
+  }
+  attempt->under_way.clear();
+}
+
+void Links::OnTryFailed(uint64_t id, uint64_t cookie, const Status& reason, bool no_way) {
+  Attempt& attempt = attempts_[id];
+  std::erase(attempt.under_way, cookie);
+  attempt.last_failure = reason;
+  if (!no_way || MonotonicNanoseconds() >= attempt.deadline_ns) return EndAttempt(id, reason);
 }
 
 void Links::EndAttempt(uint64_t id, const Result<PeerId>& result) {
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return;
+  ForgetTries(&found->second);
   const Transport::ConnectDone done = std::move(found->second.done);
   attempts_.erase(found);
-  reception_.Forget(id);
   if (done) done(result);
 }
 
@@ -151,7 +194,7 @@ void Links::MoveAttempts(PeerId from, const Link* to) {
   for (auto& [id, attempt] : attempts_) {
     if (attempt.link != from) continue;
     attempt.link = to == nullptr ? 0 : to->id;
-    if (to == nullptr) attempt.retry_ns = MonotonicNanoseconds() + kRetryNs;
+    if (to == nullptr) attempt.next_try_ns = MonotonicNanoseconds() + kRetryNs;
   }
   if (to != nullptr && to->stage == Link::Stage::kUp) EndAttempts(to->id, to->id);
 }
@@ -159,31 +202,44 @@ void Links::MoveAttempts(PeerId from, const Link* to) {
 void Links::TickAttempts(uint64_t now_ns) {
   std::vector<uint64_t> late;
   std::vector<uint64_t> again;
-  for (auto& [id, attempt] : attempts_) {
+  for (const auto& [id, attempt] : attempts_) {
     if (now_ns >= attempt.deadline_ns) {
       late.push_back(id);
-    } else if (attempt.retry_ns != 0 && now_ns >= attempt.retry_ns) {
-      attempt.retry_ns = 0;
+    } else if (attempt.link == 0 && attempt.next_try_ns != 0 && now_ns >= attempt.next_try_ns &&
+               attempt.under_way.size() < kMostTries) {
       again.push_back(id);
     }
   }
-  for (const uint64_t id : again) BeginAttempt(id);
+  for (const uint64_t id : again) BeginTry(id);
   for (const uint64_t id : late) {
-    EndAttempt(id, Unavailable("{}: no link in {:.1f} s", attempts_[id].address.ToString(),
-                               Seconds(options_->connect_timeout_ns)));
+    const Attempt& attempt = attempts_[id];
+    const Status why = attempt.last_failure.ok()
+                           ? Unavailable("{}: no link in {:.1f} s", attempt.address.ToString(),
+                                         Seconds(options_->connect_timeout_ns))
+                           : attempt.last_failure;
+    EndAttempt(id, why);
   }
 }
 
-void Links::OnConnectFailed(uint64_t cookie, const Status& reason) {
+void Links::OnConnectFailed(uint64_t cookie, const Status& reason, bool no_way) {
+  if (const auto one = try_cookies_.find(cookie); one != try_cookies_.end()) {
+    const uint64_t id = one->second;
+    try_cookies_.erase(one);
+    return OnTryFailed(id, cookie, reason, no_way);
+  }
   if (const auto move = move_cookies_.find(cookie); move != move_cookies_.end()) {
     StreamMoves* moves = move->second;
     move_cookies_.erase(move);
     return moves->OnConnectFailed(cookie);
   }
   const auto rail = rail_cookies_.find(cookie);
-  if (rail == rail_cookies_.end()) return EndAttempt(cookie, reason);
+  if (rail == rail_cookies_.end()) return;
   Link* link = links_.at(rail->second).get();
   rail_cookies_.erase(rail);
+  const auto connecting = std::ranges::find(link->rails, cookie, &Link::Rail::cookie);
+  const bool other_way =
+      no_way && connecting != link->rails.end() && FindOtherWay(*link, &*connecting);
+  if (other_way) return ConnectRail(link, &*connecting);
   // A rail whose first connections stand goes on with those.
   std::erase_if(link->rails,
                 [&](const Link::Rail& one) { return one.cookie == cookie && one.sockets.empty(); });

@@ -27,11 +27,19 @@ struct Link {
     kUp,
     kClosing,  ///< Says its last words.
   };
+  struct RailSocket {
+    FileDescriptor socket;
+    uint8_t number = 0;  ///< Of the initiator's tries to connect this rail.
+  };
   /// One pair of rails that is being connected.
   struct Rail {
     RailPair pair;
-    std::vector<FileDescriptor> sockets;  ///< Of a TCP pair, those proved; the first one first.
-    uint64_t cookie = 0;                  ///< The initiator's, while it connects.
+    /// Of a TCP pair, those proved; the first one first.
+    std::vector<RailSocket> sockets;
+    uint64_t cookie = 0;  ///< The initiator's, while it connects.
+    uint8_t tries = 0;    ///< Connections that were begun.
+    RailPair way;         ///< By which pair it connects: in general, its own.
+    bool astray = false;  ///< It is not its own.
     std::string name;
   };
 
@@ -89,7 +97,7 @@ class Links final : public Reception::Owner,
   const ReceptionCounters& reception_counters() const { return reception_.counters(); }
 
   void OnProved(ProvedConnection connection) override;
-  void OnConnectFailed(uint64_t cookie, const Status& reason) override;
+  void OnConnectFailed(uint64_t cookie, const Status& reason, bool no_way) override;
   void OnFrame(ControlLink* control, const Frame& frame) override;
   void OnBroken(ControlLink* control, const std::string& reason) override;
   void OnChannelBroken(Channel* channel, const std::string& reason) override;
@@ -105,8 +113,11 @@ class Links final : public Reception::Owner,
     NetworkAddress address;
     Transport::ConnectDone done;
     uint64_t deadline_ns = 0;
-    uint64_t retry_ns = 0;  ///< 0: not to be tried again now.
-    PeerId link = 0;        ///< The link that will answer it; 0: not known yet.
+    uint64_t next_try_ns = 0;           ///< 0: not to be tried again now.
+    PeerId link = 0;                    ///< The link that will answer it; 0: not known yet.
+    size_t tries = 0;                   ///< That have begun.
+    std::vector<uint64_t> under_way{};  ///< Cookies of those that have not ended.
+    Status last_failure{};
   };
 
   Status OpenRails(const NetworkAddress& address);
@@ -115,7 +126,10 @@ class Links final : public Reception::Owner,
   SocketOptions RailSocketOptions(const RailOptions& rail) const;
   SocketOptions ControlSocketOptions() const;
 
-  void BeginAttempt(uint64_t id);
+  void BeginTry(uint64_t id);
+  void OnTryFailed(uint64_t id, uint64_t cookie, const Status& reason, bool no_way);
+  void ForgetTries(Attempt* attempt);
+  StreamMoves::Way WayOfTry(const Attempt& attempt) const;
   void EndAttempts(PeerId link, const Result<PeerId>& result);
   void EndAttempt(uint64_t id, const Result<PeerId>& result);
   void MoveAttempts(PeerId from, const Link* to);
@@ -131,13 +145,15 @@ class Links final : public Reception::Owner,
   void Refused(Link* link);
   void ConnectRails(Link* link);
   void ConnectRail(Link* link, Link::Rail* rail);
-  void KeepSocket(Link* link, const RailPair& pair, FileDescriptor socket);
+  bool FindOtherWay(const Link& link, Link::Rail* rail) const;
+  void KeepSocket(Link* link, const RailPair& pair, Link::RailSocket socket);
   Result<std::unique_ptr<Channel>> OpenChannel(Link* link, Link::Rail* rail);
   void OnRailSettled(Link* link);
   void OnRailsReady(Link* link, const Frame& frame);
   Status AcceptRails(Link* link, const Frame& frame);
   Status OpenChannels(Link* link);
   void BringUp(Link* link);
+  bool MovableWith(const Link& link) const { return movable_ && link.theirs.movable; }
   void MakeMovable(Link* link);
   StreamMoves::Way WayOf(const Link& link, const RailPair& pair) const;
   void OnStalled(Link* link, const Frame& frame);
@@ -161,7 +177,8 @@ class Links final : public Reception::Owner,
   std::map<PeerId, std::unique_ptr<Link>> links_;
   std::unordered_map<const ControlLink*, Link*> by_control_;
   std::map<uint64_t, Attempt> attempts_;
-  std::unordered_map<uint64_t, PeerId> rail_cookies_;  // of rails that are being connected
+  std::unordered_map<uint64_t, uint64_t> try_cookies_;  // of attempts
+  std::unordered_map<uint64_t, PeerId> rail_cookies_;   // of rails that are being connected
   std::unordered_map<uint64_t, StreamMoves*> move_cookies_;
   const bool movable_ = MovableStream::Movable();
   std::vector<std::pair<PeerId, std::string>> broken_;

@@ -64,12 +64,14 @@ struct RailPair {
   bool operator==(const RailPair&) const = default;
 };
 
-/// What the initiator says of a pair once it is connected. As it lies on the wire.
+/// What the initiator says of a pair once it is connected; behind it, for each connection, the
+/// number that its greeting has. As it lies on the wire.
 struct RailReady {
   RailPair pair;
   uint8_t connections = 0;  ///< 0: of a rail that needs none, as UCX's.
+  uint8_t astray = 0;       ///< 1: its own way could not be connected, so it goes by another.
 };
-static_assert(sizeof(RailReady) == 3);
+static_assert(sizeof(RailReady) == 4);
 
 /// Each rail of the initiator with one of the acceptor's of its kind that no other has: one in the
 /// same network if there is, else the first.

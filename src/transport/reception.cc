@@ -27,6 +27,10 @@ Status ConnectError(int error_number, const NetworkAddress& remote) {
   return Unavailable("cannot connect to {}: {}", remote.ToString(), std::strerror(error_number));
 }
 
+bool IsNoWay(int error_number) {
+  return error_number == EHOSTUNREACH || error_number == ENETUNREACH || error_number == ETIMEDOUT;
+}
+
 }  // namespace
 
 void ApplySocketOptions(int socket, int family, const SocketOptions& options) {
@@ -99,7 +103,7 @@ class Reception::Pending final : public Poller::Handler {
     getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
     connecting_ = false;
     if (error_number == 0) return true;
-    reception_->Drop(this, ConnectError(error_number, remote_));
+    reception_->Drop(this, ConnectError(error_number, remote_), IsNoWay(error_number));
     return false;
   }
 
@@ -185,7 +189,7 @@ Result<NetworkAddress> Reception::Listen(const NetworkAddress& address,
 
 void Reception::Connect(const NetworkAddress& remote, const SocketOptions& options,
                         const Greeting& greeting, uint64_t cookie, uint64_t timeout_ns) {
-  const auto fail = [&](Status reason) { failed_.push_back({cookie, std::move(reason)}); };
+  const auto fail = [&](Status reason) { failed_.push_back({cookie, std::move(reason), false}); };
   FileDescriptor connecting(socket(remote.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!connecting.valid()) return fail(ErrnoError(errno, "cannot make a socket"));
   ApplySocketOptions(connecting.get(), remote.family(), options);
@@ -197,7 +201,8 @@ void Reception::Connect(const NetworkAddress& remote, const SocketOptions& optio
     }
   }
   if (connect(connecting.get(), remote.get(), remote.length()) != 0 && errno != EINPROGRESS) {
-    return fail(ConnectError(errno, remote));
+    failed_.push_back({cookie, ConnectError(errno, remote), IsNoWay(errno)});
+    return;
   }
   auto pending = std::make_unique<Pending>(this, std::move(connecting), remote,
                                            Handshake(Handshake::Role::kInitiator, key_, greeting),
@@ -273,9 +278,9 @@ void Reception::MakeRoom(const NetworkAddress& remote) {
                            leaves->remote().ToString()));
 }
 
-void Reception::Drop(Pending* pending, const Status& reason) {
+void Reception::Drop(Pending* pending, const Status& reason, bool no_way) {
   if (pending->cookie() != 0) {
-    failed_.push_back({pending->cookie(), reason});
+    failed_.push_back({pending->cookie(), reason, no_way});
   } else {
     ++counters_.refused;
     // Anybody can bring this about as often as he likes, so it is no warning.
@@ -303,14 +308,18 @@ void Reception::Tick(uint64_t now_ns) {
   for (auto next = pending_.begin(); next != pending_.end();) {
     Pending* pending = (next++)->get();
     if (pending->deadline_ns() > now_ns) continue;
-    Drop(pending, Unavailable("{}: {} in time", pending->remote().ToString(),
-                              pending->connecting() ? "it did not answer"
-                                                    : "it did not prove the cluster key"));
+    Drop(pending,
+         Unavailable(
+             "{}: {} in time", pending->remote().ToString(),
+             pending->connecting() ? "it did not answer" : "it did not prove the cluster key"),
+         /*no_way=*/true);
   }
   gone_.clear();
   std::vector<Failure> failed;
   failed.swap(failed_);
-  for (const Failure& failure : failed) owner_->OnConnectFailed(failure.cookie, failure.reason);
+  for (const Failure& failure : failed) {
+    owner_->OnConnectFailed(failure.cookie, failure.reason, failure.no_way);
+  }
 }
 
 }  // namespace harmonaize::transport

@@ -55,8 +55,9 @@ class Reception {
   class Owner {
    public:
     virtual void OnProved(ProvedConnection connection) = 0;
-    /// A Connect that came to nothing. Never from within Connect.
-    virtual void OnConnectFailed(uint64_t cookie, const Status& reason) = 0;
+    /// A Connect that came to nothing. Never from within Connect. `no_way`: nobody answered there;
+    /// by another way somebody may.
+    virtual void OnConnectFailed(uint64_t cookie, const Status& reason, bool no_way) = 0;
 
    protected:
     ~Owner() = default;
@@ -94,13 +95,14 @@ class Reception {
   struct Failure {
     uint64_t cookie;
     Status reason;
+    bool no_way;
   };
 
   void Accept(Listener* listener);
   void MakeRoom(const NetworkAddress& remote);
   void OnAccepted(FileDescriptor socket, const NetworkAddress& remote,
                   const SocketOptions& options);
-  void Drop(Pending* pending, const Status& reason);
+  void Drop(Pending* pending, const Status& reason, bool no_way = false);
   void Finish(Pending* pending);
   void Remove(Pending* pending);
 

@@ -116,12 +116,15 @@ void StreamMoves::Close() {
   }
 }
 
-void StreamMoves::Add(StreamUser* user, const StreamName& name, size_t own_way, std::string text) {
+void StreamMoves::Add(StreamUser* user, const StreamName& name, size_t own_way, std::string text,
+                      bool astray) {
   auto moved = std::make_unique<Moved>();
   moved->user = user;
   moved->name = name;
   moved->text = std::move(text);
   moved->own_way = moved->way = own_way;
+  moved->astray = astray;
+  moved->return_pause_ns = kFirstReturnNs;
   streams_.push_back(std::move(moved));
 }
 

@@ -76,8 +76,8 @@ class StreamMoves {
   StreamMoves(const StreamMoves&) = delete;
   StreamMoves& operator=(const StreamMoves&) = delete;
 
-  /// `own_way`: by which it is connected, and which it belongs to.
-  void Add(StreamUser* user, const StreamName& name, size_t own_way, std::string text);
+  /// `own_way`: which it belongs to, and by which it is connected unless it is `astray`.
+  void Add(StreamUser* user, const StreamName& name, size_t own_way, std::string text, bool astray);
 
   /// The link is lost: nothing is connected or called any more.
   void Close();

@@ -154,6 +154,29 @@ TEST_F(CutWaysTest, ControlMessagesGoAnotherWay) {
   EXPECT_TRUE(b_->losses.empty());
 }
 
+TEST_F(CutWaysTest, LinksAreFormedBesideCutWays) {
+  TransportNode c(Options());
+  ways_.Cut(kRails[0]);
+  a_->Connect(c.address);
+  ASSERT_TRUE(PumpUntil({a_.get(), b_.get(), &c}, [&] { return a_->connected.size() == 2; }));
+  ASSERT_TRUE(a_->connected.back().ok()) << a_->connected.back().status().message();
+  ASSERT_EQ(a_->ups.back().second.rails, kRails.size());
+  EXPECT_TRUE(Astray(a_.get(), 0));
+  EXPECT_TRUE(Astray(&c, 0));
+  ways_.Mend(kRails[0]);
+  EXPECT_TRUE(
+      PumpUntil({a_.get(), b_.get(), &c}, [&] { return !Astray(a_.get(), 0) && !Astray(&c, 0); }));
+}
+
+TEST_F(CutWaysTest, ConnectTriesOtherWays) {
+  // The kernel connects from the address that it connects to, the rails from their own.
+  TransportNode c(Options());
+  ways_.Cut(kControl, /*from=*/kControl);
+  a_->Connect(c.address);
+  ASSERT_TRUE(PumpUntil({a_.get(), b_.get(), &c}, [&] { return a_->connected.size() == 2; }));
+  EXPECT_TRUE(a_->connected.back().ok()) << a_->connected.back().status().message();
+}
+
 TEST_F(CutWaysTest, AllWaysCutIsALostPeer) {
   const auto exchange = Begin(size_t{5} << 20, 0);
   (*a_)->Progress();
@@ -179,13 +202,11 @@ TEST_F(CutWaysWithSpreadRailsTest, EachConnectionFindsAWay) {
   ways_.Cut(kRails[2]);
   std::vector<std::unique_ptr<Exchange>> exchanges;
   for (int i = 0; i < 12; ++i) exchanges.push_back(Begin(size_t{1} << 20, 2));
-  ASSERT_TRUE(Pump([&] {
-    return std::ranges::all_of(exchanges, [](const auto& one) { return one->Done(); });
-  }));
+  ASSERT_TRUE(Pump(
+      [&] { return std::ranges::all_of(exchanges, [](const auto& one) { return one->Done(); }); }));
   for (const auto& exchange : exchanges) exchange->Check();
   EXPECT_TRUE(a_->losses.empty());
 }
-
 
 class CutWaysStressTest : public CutWaysTest, public ::testing::WithParamInterface<unsigned> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, CutWaysStressTest, ::testing::Values(1u, 2u, 3u));

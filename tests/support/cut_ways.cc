@@ -5,8 +5,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 namespace harmonaize::testing {
 namespace {
@@ -26,10 +28,17 @@ void ForEachSocketAt(const std::string& address, Act act) {
 
 }  // namespace
 
-void CutWays::Cut(const std::string& address) {
+void CutWays::Cut(const std::string& address, const std::string& from) {
   cut_.insert(address);
-  sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
-  const sock_fprog programme{1, &drop_all};
+  constexpr uint32_t kSource = static_cast<uint32_t>(SKF_NET_OFF) + 12;  // in an IPv4 header
+  sock_filter drop[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kSource),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(inet_addr(from.c_str())), 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+  };
+  const sock_fprog programme =
+      from.empty() ? sock_fprog{1, drop + 3} : sock_fprog{std::size(drop), drop};
   ForEachSocketAt(address, [&](int fd) {
     setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &programme, sizeof programme);
   });
