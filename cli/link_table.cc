@@ -84,7 +84,8 @@ Result<std::string> LinkTable(std::string_view before, std::string_view after, d
                   2);
   for (const auto& [key, rail] : RailsOf(*second)) {
     const Json& was = earlier[key];
-    table.Add({key.first, key.second, RateOf(was, rail, "sent_bytes", seconds),
+    const bool astray = At(rail, "astray").is_boolean() && At(rail, "astray").get<bool>();
+    table.Add({key.first, key.second + (astray ? ", now another way" : ""), RateOf(was, rail, "sent_bytes", seconds),
                RateOf(was, rail, "received_bytes", seconds),
                ShareOf(Growth(was, rail, "busy_seconds"), seconds), RoundTripOf(rail),
                QueueOf(rail),

@@ -24,9 +24,10 @@ constexpr char kFooter[] =
 
 With --links each rail to another daemon has a row: what it sends and receives now (both looked at
 for --seconds), in which part of the time there was something to send, a round trip and what of it
-packets spend waiting in queues, and how many packets had to be sent again. At the home of a
-communicator the links of the fabric follow: what the file states, what plans count on, what was
-measured last, whether flows were held up by the link then, how sure that is and how old.
+packets spend waiting in queues, and how many packets had to be sent again; and whether it goes
+another way now because its own carries nothing. At the home of a communicator the links of the
+fabric follow: what the file states, what plans count on, what was measured last, whether flows were
+held up by the link then, how sure that is and how old.
 
 Exit status: 0 when a daemon answered; 1 when none did, or it answered with something else.
 

@@ -142,7 +142,11 @@ json DescribeLinks(const Cluster& cluster) {
                        {"resent_packets", rail.resent_packets},
                        {"busy_seconds", rail.busy_seconds},
                        {"round_trip_seconds", rail.round_trip_seconds},
-                       {"least_round_trip_seconds", rail.least_round_trip_seconds}});
+                       {"least_round_trip_seconds", rail.least_round_trip_seconds},
+                       {"arrival_queue_seconds", rail.arrival_queue_seconds < 0
+                                                     ? json(nullptr)
+                                                     : json(rail.arrival_queue_seconds)},
+                       {"astray", rail.astray}});
     }
     links.push_back({{"peer", link.remote.ToString()}, {"rails", std::move(rails)}});
   }

@@ -26,6 +26,7 @@ constexpr uint64_t kLastReturnNs = 32'000'000'000;
 constexpr uint64_t kTrustedNs = 10'000'000'000;
 // The acceptor asks so often, and the initiator remembers for twice that.
 constexpr uint64_t kAskNs = 250'000'000;
+constexpr uint64_t kPokeNs = 200'000'000;
 // Attempts of one stream that are proved and wait at the acceptor.
 constexpr size_t kMostConnections = 16;
 
@@ -141,11 +142,6 @@ bool StreamMoves::Astray(const RailPair& pair) const {
   });
 }
 
-bool StreamMoves::unrest() const {
-  return std::ranges::any_of(
-      streams_, [](const auto& moved) { return moved->frozen || moved->wanted_until_ns != 0; });
-}
-
 void StreamMoves::Fail(const std::string& reason) {
   if (std::exchange(closed_, true)) return;
   owner_->OnMoveFailed(this, reason);
@@ -159,6 +155,7 @@ void StreamMoves::Tick(uint64_t now_ns) {
     if (closed_) return;
     TickStream(moved.get(), now_ns);
   }
+  PokeOthers(now_ns);
 }
 
 void StreamMoves::TickStream(Moved* moved, uint64_t now_ns) {
@@ -190,15 +187,22 @@ void StreamMoves::Begin(const StreamName& name, uint64_t now_ns) {
         moved->text);
     moved->candidate = 0;
     moved->next_try_ns = now_ns;
-    PokeOthers(moved);
+    next_poke_ns_ = now_ns;
   }
   moved->wanted_until_ns = now_ns + 2 * kAskNs;
 }
 
-/// So that it is soon known which of the other ways are well: those that rest would not tell.
-void StreamMoves::PokeOthers(const Moved* moved) {
-  for (const auto& other : streams_) {
-    if (other.get() != moved && !other->frozen) other->user->Poke();
+/// While rails are not where they belong: so that it is known which of the other ways are well.
+/// Those that rest would not tell.
+void StreamMoves::PokeOthers(uint64_t now_ns) {
+  const bool astray = std::ranges::any_of(streams_, [](const auto& moved) {
+    const bool away = moved->astray || moved->frozen || moved->wanted_until_ns != 0;
+    return away && moved->name.connection != kControlStream;
+  });
+  if (!astray || now_ns < next_poke_ns_) return;
+  next_poke_ns_ = now_ns + kPokeNs;
+  for (const auto& moved : streams_) {
+    if (!moved->frozen && !moved->astray) moved->user->Poke();
   }
 }
 
@@ -332,7 +336,6 @@ bool StreamMoves::OnMove(Connection* connection, const Message& message) {
   moved->number = message.number;
   connection->set_number(message.number);
   connection->set_own(message.value != 0);
-  if (!moved->astray) PokeOthers(moved);
   if (!Freeze(moved)) return false;
   const uint64_t expected = moved->user->Drain();
   if (closed_) return false;
@@ -373,7 +376,6 @@ bool StreamMoves::GoOn(Connection* connection, uint64_t expected) {
     moved->returned_ns = now_ns;
   }
   moved->astray = !own;
-  ++moves_made_;
   Log(LogLevel::kInfo, kLogNet, "{} goes on {}", moved->text,
       own ? "by its own way" : "by another way");
   return false;

@@ -95,10 +95,6 @@ class StreamMoves {
 
   /// Whether any stream of this rail is not on its own way, or on none.
   bool Astray(const RailPair& pair) const;
-  /// Whether any stream is being moved.
-  bool unrest() const;
-  /// Of all streams, since the beginning.
-  uint64_t moves_made() const { return moves_made_; }
 
  private:
   enum class Word : uint32_t { kMove = 0x4d4f5645, kFrozen, kGoOn };
@@ -138,7 +134,7 @@ class StreamMoves {
 
   Moved* Find(const StreamName& name);
   void Begin(const StreamName& name, uint64_t now_ns);
-  void PokeOthers(const Moved* moved);
+  void PokeOthers(uint64_t now_ns);
   void TickStream(Moved* moved, uint64_t now_ns);
   void TickInitiator(Moved* moved, uint64_t now_ns);
   void Connect(Moved* moved, size_t way);
@@ -160,7 +156,7 @@ class StreamMoves {
   const uint64_t give_up_ns_;
   std::vector<std::unique_ptr<Moved>> streams_;
   std::vector<std::unique_ptr<Connection>> gone_;  // freed at the next Tick
-  uint64_t moves_made_ = 0;
+  uint64_t next_poke_ns_ = 0;
   bool closed_ = false;
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A link loses four fifths of its rate while a job runs, and recovers: the daemon of the job's home
-finds out which one it is, plans follow, and no result is wrong.
+"""A link loses four fifths of its rate while a job runs, and recovers, and then is cut, and mended:
+the daemon of the job's home finds out which one it is, plans follow, and no result is wrong.
 
     live_plans_test.py PROGRAMS
 
@@ -136,6 +136,14 @@ def disturb_and_watch(laboratory, folder, output):
         eventually("the job goes on", lambda: len(lines_of(output)) > before + 3, job)
         laboratory.disturb("rate", "leaf0-spine0", "nominal")
         eventually("all links are well again", lambda: laboratory.slow_links() == set(), job)
+        laboratory.disturb("link-down", "leaf1-spine1", "--silent")
+        eventually("the cut link is found, both ways",
+                   lambda: laboratory.slow_links() >= {("leaf1", "spine1"), ("spine1", "leaf1")}, job)
+        before = len(lines_of(output))
+        eventually("the job goes on beside the cut",
+                   lambda: len(lines_of(output)) > before + 3, job)
+        laboratory.disturb("link-up", "leaf1-spine1")
+        eventually("the mended link is used again", lambda: laboratory.slow_links() == set(), job)
         history = (laboratory.ask_home("explain", "1", "--history") or {}).get("history", [])
         for change in history:
             assert change["outcome"] in ("committed", "called off", "under way"), change

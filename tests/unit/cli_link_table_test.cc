@@ -15,7 +15,7 @@ constexpr char kAfter[] = R"({"cluster": {"links": [{"peer": "10.0.0.2:7400", "r
   {"name": "eth0 10.0.0.1 - 10.0.0.2", "connections": 1, "sent_bytes": 2001000,
    "received_bytes": 4000000, "sent_packets": 210, "resent_packets": 10, "busy_seconds": 2.5,
    "round_trip_seconds": 0.003, "least_round_trip_seconds": 0.0002},
-  {"name": "eth1", "sent_bytes": 500}]}]}})";
+  {"name": "eth1", "sent_bytes": 500, "astray": true}]}]}})";
 
 void ExpectHolds(const Result<std::string>& table, const std::string& what) {
   ASSERT_TRUE(table.ok()) << table.status().message();
@@ -35,7 +35,7 @@ TEST(LinkTable, ShowsWhatWentOverEachRailMeanwhile) {
 }
 
 TEST(LinkTable, ShowsWhatItKnowsOfARail) {
-  ExpectHolds(LinkTable(R"({"cluster": {"links": []}})", kAfter, 1), "eth1");
+  ExpectHolds(LinkTable(R"({"cluster": {"links": []}})", kAfter, 1), "eth1, now another way");
   ExpectHolds(LinkTable(kAfter, R"({"cluster": {"links": []}})", 1), "no links");
   ExpectHolds(LinkTable("{}", R"({"cluster": {"links": [{"rails": [{"name": 3}, 4, {}]}, 5]}})", 1),
               "-");

@@ -34,6 +34,8 @@ class LinkStateTest : public ::testing::Test {
   double carried_ = 400 * kMbit;
   double queue_ = 0;
   double busy_ = 0.5;
+  bool stalled_ = false;  ///< Nothing goes over path 0, ...
+  bool astray_ = false;   ///< ... and its rails go another way.
 
   /// One interval in which all hosts report; whether the rates in force have changed in it.
   bool Pass(double noise = 0) {
@@ -47,6 +49,12 @@ class LinkStateTest : public ::testing::Test {
         const bool on_path0 = rail < 4;
         const bool forth = host < 2;
         TrafficFlow flow{.peer = across, .rail = rail};
+        flow.astray = on_path0 && astray_;
+        if (on_path0 && stalled_) {
+          flow.busy = 1;
+          message.flows.push_back(flow);
+          continue;
+        }
         flow.bytes_per_second = on_path0 && forth ? carried_ / 4 : 100 * kMbit;
         flow.busy = on_path0 && forth ? busy_ : 0.5;
         // What comes to rack 1 by path 0 is what rack 0 sends.
@@ -104,6 +112,41 @@ TEST_F(LinkStateTest, ALinkThatHoldsFlowsUpIsFoundWithinAFewIntervals) {
   // The two in a row by which path 0 goes, this way; no others.
   EXPECT_EQ(state_->rates().size(), 2u);
   EXPECT_NE(state_->Describe().find("leaf0 to spine0 carries"), std::string::npos);
+}
+
+TEST_F(LinkStateTest, ACutLinkIsOneOfThoseOverWhichNothingElseGoes) {
+  for (int i = 0; i < 5; ++i) Pass();
+  // It takes the transport half a second to be sure.
+  stalled_ = true;
+  for (int i = 0; i < 6; ++i) Pass();
+  astray_ = true;
+  EXPECT_TRUE(Pass());
+  Pass();  // by now all hosts have told
+  // Both links of path 0, both ways, since nobody tells them apart; not the hosts' own, over which
+  // path 1 goes as well.
+  EXPECT_EQ(state_->rates().size(), 4u);
+  EXPECT_LT(InForce(), 1);
+  EXPECT_NE(state_->Describe().find("leaf0 to spine0 carries nothing"), std::string::npos);
+  // Nobody has it probed as long as nothing gets there.
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_FALSE(Pass());
+    EXPECT_FALSE(state_->NextProbe(now_).has_value());
+  }
+  // When the rails are back it is as good as before, at once.
+  stalled_ = astray_ = false;
+  bool changed = false;
+  for (int i = 0; i < 3; ++i) changed |= Pass();
+  EXPECT_TRUE(changed);
+  EXPECT_TRUE(state_->rates().empty());
+}
+
+TEST_F(LinkStateTest, WhatNobodyTellsOfIsNotCutAnyMore) {
+  stalled_ = astray_ = true;
+  Pass();
+  EXPECT_FALSE(state_->rates().empty());
+  now_ += 1;
+  EXPECT_TRUE(state_->Settle(now_));
+  EXPECT_TRUE(state_->rates().empty());
 }
 
 TEST_F(LinkStateTest, OneBadIntervalIsNoChange) {
