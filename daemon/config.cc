@@ -23,6 +23,25 @@ void FillDefaults(Config* config) {
   }
 }
 
+void ReadShares(TomlReader& reader, Config* config) {
+  for (size_t i = 0; i < reader.Tables("share"); ++i) {
+    ShareConfig share;
+    const std::string key = fmt::format("share[{}]", i);
+    reader.String(key + ".user", &share.user);
+    reader.Number(key + ".weight", 0.001, 1000, &share.weight);
+    if (share.user.empty()) reader.Reject(key + ".user", "names the tenant, or its number");
+    config->shares.push_back(share);
+  }
+}
+
+std::string SharesTemplate(const Config& config) {
+  std::string text;
+  for (const ShareConfig& share : config.shares) {
+    text += fmt::format("[[share]]\nuser = \"{}\"\nweight = {}\n", share.user, share.weight);
+  }
+  return text.empty() ? "# [[share]]\n# user = \"alice\"\n# weight = 4\n" : text;
+}
+
 Status Read(TomlReader& reader, Config* config) {
   constexpr int64_t kMany = int64_t{1} << 40;
   reader.String("socket.path", &config->socket_path);
@@ -63,6 +82,7 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("quota.region_bytes", 0, int64_t{1} << 60, &config->quota.region_bytes);
   reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
                  &config->quota.outstanding_operations);
+  ReadShares(reader, config);
   reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log_level);
   return reader.Finish();
 }
@@ -141,7 +161,10 @@ outstanding_operations = {}     # for each session
 
 [log]
 level = "{}"                    # error, warning, info, debug, trace
-)",
+
+# Tenants share connections between hosts alike, whatever they send. A table for each one that is to
+# have more than another, alike at all hosts; the weight of all others is 1.
+{})",
       config.socket_path, config.socket_mode, config.state_path, config.workers,
       config.worker_placement, fmt::join(config.worker_cpus, ", "), config.engine_spin_us,
       config.inline_path.enabled, config.inline_path.registered_bytes,
@@ -153,7 +176,7 @@ level = "{}"                    # error, warning, info, debug, trace
       config.costs.memory_gbps, config.costs.shared_processors, config.costs.bucket_ms,
       config.late_after_seconds, config.formation_timeout_seconds, config.quota.sessions,
       config.quota.communicators, config.quota.regions, config.quota.region_bytes,
-      config.quota.outstanding_operations, config.log_level);
+      config.quota.outstanding_operations, config.log_level, SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

@@ -32,6 +32,12 @@ struct InlineConfig {
   int64_t stream_bytes = int64_t{256} << 10;
 };
 
+/// What a tenant gets of a connection that others want too, beside theirs.
+struct ShareConfig {
+  std::string user;  ///< Its name, or its number.
+  double weight = 1;
+};
+
 /// How this daemon and those of other hosts work together.
 struct ClusterConfig {
   /// Where the others reach this daemon, "10.0.0.1:7400"; port 0 lets the kernel choose. "":
@@ -93,6 +99,8 @@ struct Config {
   double formation_timeout_seconds = 600;
 
   Quota quota;
+  /// Of tenants that are not named: 1.
+  std::vector<ShareConfig> shares;
   std::string log_level = "info";
 };
 

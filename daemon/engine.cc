@@ -37,6 +37,9 @@ constexpr uint64_t kCoolNanoseconds = 10'000'000;
 
 /// A worker inside one copy from a tenant's memory for longer than this is held up by that tenant.
 constexpr uint64_t kStuckNanoseconds = 1'000'000'000;
+// While tenants share connections each keeps so many times as many slices under way: a plan is made
+// for an empty network, and who has nothing to send when its turn comes gets less than its share.
+constexpr int kSlicesWhenShared = 3;
 
 /// How many descriptors of regions one tenant may make the daemon keep.
 int64_t DescriptorsForRegions() {
@@ -274,6 +277,7 @@ bool Engine::RunNetwork() {
     network_operations_[i] = network_operations_.back();
     network_operations_.pop_back();
     --executing_;
+    activity_.End(operation->communicator->tenant(), MonotonicNanoseconds());
     operation->communicator->OnNetworkDone(operation);
     progress = true;
   }
@@ -288,11 +292,14 @@ Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding)
   binding.operation = operation->number;
   const SliceCut& slice = operation->plan->slice();
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
-  binding.slices_at_once = slice.at_once;
   operation->network = operation->plan->Take();
   operation->started_ns = MonotonicNanoseconds();
+  Tenant& tenant = operation->communicator->tenant();
+  const bool shared = activity_.Start(tenant, operation->started_ns);
+  binding.slices_at_once = slice.at_once * (shared ? kSlicesWhenShared : 1);
   const Status started = operation->network->Start(binding);
   if (!started.ok()) {
+    activity_.End(tenant, operation->started_ns);
     operation->plan->GiveBack(std::exchange(operation->network, nullptr));
     return started;
   }
@@ -419,6 +426,7 @@ Tenant* Engine::TenantOf(uid_t user) {
     tenant = std::make_unique<Tenant>();
     tenant->user = user;
     tenant->name = UserName(user);
+    tenant->weight = WeightOf(user, tenant->name, config_.shares);
   }
   return tenant.get();
 }

@@ -134,19 +134,19 @@ json DescribeLinks(const Cluster& cluster) {
   for (const transport::LinkTraffic& link : cluster.transport().Traffic(peers)) {
     json rails = json::array();
     for (const transport::RailTraffic& rail : link.rails) {
-      rails.push_back({{"name", rail.name},
-                       {"connections", rail.connections},
-                       {"sent_bytes", rail.sent_bytes},
-                       {"received_bytes", rail.received_bytes},
-                       {"sent_packets", rail.sent_packets},
-                       {"resent_packets", rail.resent_packets},
-                       {"busy_seconds", rail.busy_seconds},
-                       {"round_trip_seconds", rail.round_trip_seconds},
-                       {"least_round_trip_seconds", rail.least_round_trip_seconds},
-                       {"arrival_queue_seconds", rail.arrival_queue_seconds < 0
-                                                     ? json(nullptr)
-                                                     : json(rail.arrival_queue_seconds)},
-                       {"astray", rail.astray}});
+      rails.push_back(
+          {{"name", rail.name},
+           {"connections", rail.connections},
+           {"sent_bytes", rail.sent_bytes},
+           {"received_bytes", rail.received_bytes},
+           {"sent_packets", rail.sent_packets},
+           {"resent_packets", rail.resent_packets},
+           {"busy_seconds", rail.busy_seconds},
+           {"round_trip_seconds", rail.round_trip_seconds},
+           {"least_round_trip_seconds", rail.least_round_trip_seconds},
+           {"arrival_queue_seconds",
+            rail.arrival_queue_seconds < 0 ? json(nullptr) : json(rail.arrival_queue_seconds)},
+           {"astray", rail.astray}});
     }
     links.push_back({{"peer", link.remote.ToString()}, {"rails", std::move(rails)}});
   }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <pwd.h>
 
-#include <vector>
+#include <algorithm>
 
 namespace harmonaize::daemon {
 
@@ -17,6 +17,13 @@ Status Charge(const Tenant& tenant, const char* what, int64_t* held, int64_t amo
   }
   *held += amount;
   return Status::Ok();
+}
+
+double WeightOf(uid_t user, const std::string& name, const std::vector<ShareConfig>& shares) {
+  const auto found = std::find_if(shares.begin(), shares.end(), [&](const ShareConfig& share) {
+    return share.user == name || share.user == fmt::format("{}", user);
+  });
+  return found == shares.end() ? 1 : found->weight;
 }
 
 std::string UserName(uid_t user) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/config.h"
 #include "src/base/status.h"
@@ -16,7 +17,8 @@ namespace harmonaize::daemon {
 /// anything.
 struct Tenant {
   uid_t user = 0;
-  std::string name;
+  std::string name{};
+  double weight = 1;  ///< Its share of what others want too: Config::shares.
   int64_t sessions = 0;
   int64_t communicators = 0;
   int64_t regions = 0;
@@ -29,6 +31,9 @@ struct Tenant {
 /// Counts one more of something against a quota; kInvalidUsage that names the quota when it is
 /// full.
 Status Charge(const Tenant& tenant, const char* what, int64_t* held, int64_t amount, int64_t limit);
+
+/// What the provider has decided for a user, by name or number; 1 where it has not.
+double WeightOf(uid_t user, const std::string& name, const std::vector<ShareConfig>& shares);
 
 /// The user's name, or its number.
 std::string UserName(uid_t user);

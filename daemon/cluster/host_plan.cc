@@ -105,11 +105,12 @@ Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool send
 }
 
 HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
-                   Cluster* cluster, Executor* executor)
+                   transport::TenantShare share, Cluster* cluster, Executor* executor)
     : part_(std::move(part)),
       alive_(std::make_shared<char>()),
       peers_(std::move(peers)),
       own_rails_(own_rails),
+      share_(share),
       cluster_(cluster),
       executor_(executor),
       port_(std::make_unique<TransportPort>(
@@ -126,6 +127,7 @@ transport::RailChoice HostPlan::RailOf(const MessageName& name) {
   transport::RailChoice choice{name.number + name.slice, part_.one_connection};
   if (own_rails_) choice = part_.rails->Next(name);
   choice.rail %= std::max<size_t>(rails, 1);
+  choice.share = share_;
   return choice;
 }
 

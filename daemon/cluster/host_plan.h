@@ -48,9 +48,10 @@ Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool send
 class HostPlan {
  public:
   /// `peers` by the fabric's hosts. `own_rails`: whether the fabric is the one by which this
-  /// daemon's rails are numbered; else messages are dealt over all rails there are.
-  HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails, Cluster* cluster,
-           Executor* executor);
+  /// daemon's rails are numbered; else messages are dealt over all rails there are. `share`: whose
+  /// messages they are.
+  HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
+           transport::TenantShare share, Cluster* cluster, Executor* executor);
 
   /// Messages that are begun from now on go by other rails: a sender's own affair, since they are
   /// received by whatever rail they come. Also in the midst of an operation.
@@ -77,6 +78,7 @@ class HostPlan {
   std::shared_ptr<void> alive_;
   const std::vector<transport::PeerId> peers_;
   const bool own_rails_;
+  const transport::TenantShare share_;
   Cluster* const cluster_;
   Executor* const executor_;
   std::unique_ptr<TransportPort> port_;

@@ -244,8 +244,11 @@ void Plans::Finish(HostPart part, std::function<void(Result<std::unique_ptr<Host
       by_fabric_host[fabric_host] = span_->roster().peers[static_cast<size_t>(host)];
     }
     const bool own_rails = engine_->own_fabric() == span_->roster().fabric;
-    auto plan = std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host),
-                                           own_rails, engine_->cluster(), &engine_->executor());
+    const Tenant& tenant = communicator_->tenant();
+    const transport::TenantShare share{tenant.user, static_cast<float>(tenant.weight)};
+    auto plan =
+        std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host), own_rails,
+                                   share, engine_->cluster(), &engine_->executor());
     DealAnew(plan.get());  // rates may have changed meanwhile
     reaching->done(std::move(plan));
   };

@@ -21,6 +21,8 @@ class BulkQueue {
 
   /// Behind all others of its operation.
   void Push(Request* send) { RowOf(send->tag.operation)->requests.PushBack(send); }
+  /// Then Pop gives nothing. It may also give nothing otherwise, where requests have left.
+  bool empty() const { return rows_.empty(); }
   /// Whose turn it is, taken out; null when nobody is left.
   Request* Pop();
   /// What Pop has given is not done yet: before all others of its operation.

@@ -20,11 +20,20 @@ struct MessageTag {
   auto operator<=>(const MessageTag&) const = default;
 };
 
+/// Whose a message is, and how much of a connection that tenant gets while others want it too.
+struct TenantShare {
+  uint32_t tenant = 0;  ///< As the caller numbers them.
+  float weight = 1;     ///< Above 0; of those who send at the same time.
+
+  friend bool operator==(const TenantShare&, const TenantShare&) = default;
+};
+
 /// Which way a message takes to its peer.
 struct RailChoice {
   size_t rail = 0;  ///< 0 to PeerInfo::rails - 1.
   /// Of a rail that has several connections, only the first: one flow to routers, and in order.
   bool first_connection = false;
+  TenantShare share{};
 
   friend bool operator==(const RailChoice&, const RailChoice&) = default;
 };

@@ -29,6 +29,7 @@ struct Request : ListNode {
   State state = State::kFree;
   bool is_send = false;
   bool first_connection = false;  ///< A send that is not to be spread: RailChoice.
+  TenantShare share;              ///< A send's.
   uint32_t index = 0;
   uint32_t generation = 0;
   PeerId peer = 0;

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kSampleBytes = size_t{512} << 10;
 // Two frames of large messages, and some more for when this thread is late.
 constexpr size_t kLeastBytes = size_t{128} << 10;
+constexpr size_t kLeastSharedBytes = size_t{32} << 10;
 constexpr size_t kMostBytes = size_t{64} << 20;
 // Headers of older systems lack it.
 #ifdef SO_BUF_LOCK
@@ -22,11 +23,18 @@ constexpr int kBufferLock = 72;
 
 }  // namespace
 
-size_t SendBuffer::BytesFor(uint32_t round_trip_us, uint64_t bytes_per_second) {
+size_t SendBuffer::BytesFor(uint32_t round_trip_us, uint64_t bytes_per_second, bool shared) {
   const double on_the_way =
       static_cast<double>(round_trip_us) * 1e-6 * static_cast<double>(bytes_per_second);
   const double bytes = std::min(2 * on_the_way, static_cast<double>(kMostBytes));
-  return std::max(static_cast<size_t>(bytes), kLeastBytes);
+  return std::max(static_cast<size_t>(bytes), shared ? kLeastSharedBytes : kLeastBytes);
+}
+
+void SendBuffer::SetShared(int socket, bool shared) {
+  if (shared == shared_ || gave_up_) return;
+  shared_ = shared;
+  bytes_ = 0;
+  Adjust(socket);
 }
 
 void SendBuffer::OnWritten(int socket, size_t bytes) {
@@ -43,7 +51,7 @@ void SendBuffer::Adjust(int socket) {
   if (info.tcpi_delivery_rate == 0 || info.tcpi_min_rtt == UINT32_MAX) return;
   // A pause of the sender looks like a slow way: a rate is forgotten slowly.
   rate_ = std::max<uint64_t>(info.tcpi_delivery_rate, rate_ - rate_ / 8);
-  const size_t wanted = BytesFor(info.tcpi_min_rtt, rate_);
+  const size_t wanted = BytesFor(info.tcpi_min_rtt, rate_, shared_);
   if (bytes_ != 0 && wanted <= bytes_ + bytes_ / 4 && wanted >= bytes_ / 2) return;
   Set(socket, wanted);
 }

@@ -18,9 +18,13 @@ class SendBuffer {
   /// `bytes` were written to the socket. Now and then asks the kernel, and sets the buffer.
   void OnWritten(int socket, size_t bytes);
 
+  /// Several tenants share the connection: what waits in the kernel waits in the order in which it
+  /// was written, so as little as possible is to wait there.
+  void SetShared(int socket, bool shared);
+
   /// What is set for a round trip in microseconds and a rate: bytes, as SO_SNDBUF takes them (the
   /// kernel doubles it, for its own needs).
-  static size_t BytesFor(uint32_t round_trip_us, uint64_t bytes_per_second);
+  static size_t BytesFor(uint32_t round_trip_us, uint64_t bytes_per_second, bool shared = false);
 
  private:
   void Adjust(int socket);
@@ -29,6 +33,7 @@ class SendBuffer {
   size_t since_ = 0;
   uint64_t rate_ = 0;
   size_t bytes_ = 0;  // that are set; 0: the kernel's choice
+  bool shared_ = false;
   bool gave_up_ = false;
 };
 

@@ -65,7 +65,7 @@ void TcpChannel::Fail(const std::string& reason) {
 void TcpChannel::Send(Request* send) {
   send->channel = this;
   unsent_ += send->size;
-  sends_.PushBack(send);
+  queue_.Push(send);
   // Sends that are begun together go in one call, and small ones in one packet.
   poller_->Later(this);
 }
@@ -137,34 +137,45 @@ void TcpChannel::FillBatch() {
     notes_.clear();
     notes_taken_ = 0;
   }
-  while (batch_size_ < kBatch && !sends_.empty()) AddSend(sends_.PopFront());
-  // One frame of a large message a batch, so that small ones get between.
-  if (batch_size_ == kBatch) return;
-  if (Request* send = bulk_.Pop(); send != nullptr) AddBulk(send);
+  size_t bytes = 0;
+  while (batch_size_ < kBatch) {
+    const SendQueue::Turn turn = queue_.Next();
+    if (turn.send == nullptr) return;
+    const size_t more = turn.bulk ? AddBulk(turn.send) : AddSend(turn.send);
+    queue_.Charge(*turn.send, more);
+    bytes += more;
+    // One frame of a large message a batch, so that small ones get between; and no more than that
+    // of small ones while other tenants wait.
+    if (turn.bulk || (queue_.contended() && bytes >= kBulkBytes)) return;
+  }
 }
 
 void TcpChannel::AddToBatch(const Header& header, const std::byte* payload, Request* owner) {
   batch_[batch_size_++] = Outgoing{header, payload, owner};
 }
 
-void TcpChannel::AddSend(Request* send) {
+/// Bytes that it adds.
+size_t TcpChannel::AddSend(Request* send) {
   const size_t cost = send->size + sizeof(Header);
   if (send->size <= kMaxEagerBytes && eager_unconsumed_ + cost <= kEagerWindow) {
     eager_unconsumed_ += cost;
     send->state = Request::State::kStreaming;
     AddToBatch(Header{kEager, static_cast<uint32_t>(send->size), send->tag, send->size, 0, 0, 0},
                send->data, send);
-    return;
+    return cost;
   }
   send->state = Request::State::kOffered;
   AddToBatch(Header{kOffer, 0, send->tag, send->size, 0, send->slot(), 0}, nullptr, nullptr);
+  return sizeof(Header);
 }
 
-void TcpChannel::AddBulk(Request* send) {
+/// Bytes that it adds.
+size_t TcpChannel::AddBulk(Request* send) {
   const size_t bytes = std::min(send->size - send->moved, kBulkBytes);
   AddToBatch(Header{kBulk, static_cast<uint32_t>(bytes), send->tag, send->size, send->remote_slot,
                     send->moved, 0},
              send->data + send->moved, send);
+  return bytes + sizeof(Header);
 }
 
 /// For ArrivalDelay: of a batch that is written bit by bit the later frames seem to take longer,
@@ -219,6 +230,7 @@ bool TcpChannel::WriteBatch() {
   }
   batch_written_ += static_cast<size_t>(sent);
   unacknowledged_ = true;
+  send_buffer_.SetShared(stream_.fd(), queue_.shared());
   send_buffer_.OnWritten(stream_.fd(), static_cast<size_t>(sent));
   if (batch_written_ < total) {
     WatchForRoom(true);
@@ -237,7 +249,7 @@ void TcpChannel::OnBatchWritten() {
     if (owner->moved == owner->size) {
       board_->Complete(owner, Status::Ok());
     } else {
-      bulk_.Return(owner);
+      queue_.ReturnBulk(owner);
     }
   }
   batch_size_ = 0;
@@ -527,7 +539,7 @@ void TcpChannel::OnClear(const Header& header) {
   }
   send->state = Request::State::kStreaming;
   send->remote_slot = header.answer;
-  bulk_.Push(send);
+  queue_.PushBulk(send);
 }
 
 void TcpChannel::OnBulk(const Header& header) {

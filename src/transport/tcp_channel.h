@@ -11,12 +11,12 @@
 
 #include "src/base/file_descriptor.h"
 #include "src/transport/arrival_delay.h"
-#include "src/transport/bulk_queue.h"
 #include "src/transport/channel.h"
 #include "src/transport/connection_choice.h"
 #include "src/transport/movable_stream.h"
 #include "src/transport/poller.h"
 #include "src/transport/send_buffer.h"
+#include "src/transport/send_queue.h"
 
 namespace harmonaize::transport {
 
@@ -24,10 +24,10 @@ namespace harmonaize::transport {
 ///
 /// A small message goes at once, behind its header ("eager"). A large one is offered; the receiver
 /// says when its buffer is there; then it goes in frames of kBulkBytes straight from the sender's
-/// buffer into the receiver's, taking turns with those of other operations (BulkQueue), and small
-/// ones overtake it between frames. What small messages may pile up at a receiver that has not
-/// posted for them is bounded: beyond kEagerWindow bytes that the receiver has not told to be
-/// consumed, they are offered like large ones.
+/// buffer into the receiver's, taking turns with those of other operations and tenants (SendQueue),
+/// and small ones overtake it between frames. What small messages may pile up at a receiver that
+/// has not posted for them is bounded: beyond kEagerWindow bytes that the receiver has not told to
+/// be consumed, they are offered like large ones.
 class TcpChannel final : public Channel, public Poller::Handler, public StreamUser {
  public:
   /// Up to here a message goes without being offered. An offer costs a round trip, which 64 KiB
@@ -98,8 +98,8 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void Flush();
   void FillBatch();
   void AddToBatch(const Header& header, const std::byte* payload, Request* owner);
-  void AddSend(Request* send);
-  void AddBulk(Request* send);
+  size_t AddSend(Request* send);
+  size_t AddBulk(Request* send);
   bool WriteOwed();
   bool WriteBatch();
   void StampBatch();
@@ -140,8 +140,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   // Writing: notes first, then what is small, then a frame of what is large.
   std::vector<Header> notes_;
   size_t notes_taken_ = 0;
-  IntrusiveList<Request> sends_;
-  BulkQueue bulk_;
+  SendQueue queue_;
   SendBuffer send_buffer_;
   std::array<Outgoing, kBatch> batch_;
   size_t batch_size_ = 0;

@@ -149,6 +149,7 @@ Status TransportCore::PostSend(PeerId peer, RailChoice way, const MessageTag& ta
   Request* send = board_.NewRequest(true, peer, tag, const_cast<std::byte*>(bytes.data()),
                                     bytes.size(), completion);
   send->first_connection = way.first_connection;
+  send->share = way.share;
   link->channels[way.rail]->Send(send);
   return Status::Ok();
 }

@@ -322,6 +322,41 @@ TEST(SmallMessages, ThatNobodyPostedForAreBounded) {
   ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return b->counters().arrival_bytes == kBytes; }));
 }
 
+TEST(Tenants, ShareAConnectionByTheirWeights) {
+  TransportNode a;
+  TransportNode b;
+  ASSERT_TRUE(Join(&a, &b));
+  // All want to send as much, in messages of sizes of their own.
+  constexpr size_t kEach = 64 * kMiB;
+  const std::vector<size_t> sizes = {16384, kMiB, 4 * kMiB};
+  std::vector<std::byte> buffer(4 * kMiB);
+  struct Sent {
+    size_t bytes = 0;
+    static void Count(void* context, const Status&, size_t bytes) {
+      static_cast<Sent*>(context)->bytes += bytes;
+    }
+  };
+  std::vector<Sent> sent(sizes.size());
+  std::deque<Outcome> outcomes;
+  for (uint32_t tenant = 0; tenant < sizes.size(); ++tenant) {
+    const size_t bytes = sizes[tenant];
+    for (uint32_t i = 0; i < kEach / bytes; ++i) {
+      const transport::MessageTag tag{tenant + 1, i, 0};
+      outcomes.emplace_back();
+      ASSERT_TRUE(b->PostReceive(b.peer(), tag, buffer, outcomes.back().completion()).ok());
+      const transport::TenantShare share{tenant, static_cast<float>(1 << tenant)};
+      ASSERT_TRUE(a->PostSend(a.peer(), {.share = share}, tag, std::span(buffer).first(bytes),
+                              {Sent::Count, &sent[tenant]})
+                      .ok());
+    }
+  }
+  // When the one with most has got all, the others have got their part of it.
+  ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return sent[2].bytes == kEach; }));
+  EXPECT_NEAR(static_cast<double>(sent[1].bytes), kEach / 2, 3 * kMiB);
+  EXPECT_NEAR(static_cast<double>(sent[0].bytes), kEach / 4, 3 * kMiB);
+  ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return sent[0].bytes + sent[1].bytes == 2 * kEach; }));
+}
+
 /// A rail of several connections.
 TransportOptions SpreadOptions() {
   TransportOptions options = LoopbackOptions();

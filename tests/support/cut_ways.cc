@@ -44,7 +44,7 @@ void CutWays::Cut(const std::string& address, const std::string& from) {
   });
 }
 
-void CutWays::Mend(const std::string& address) {
+void CutWays::Mend(std::string address) {
   cut_.erase(address);
   const int unused = 0;
   ForEachSocketAt(address, [&](int fd) {

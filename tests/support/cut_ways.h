@@ -15,7 +15,7 @@ class CutWays {
   /// `address`: "127.0.0.2". Connections that are accepted at it later are cut as well. With
   /// `from`, only what comes from that address.
   void Cut(const std::string& address, const std::string& from = "");
-  void Mend(const std::string& address);
+  void Mend(std::string address);
   const std::set<std::string>& cut() const { return cut_; }
 
  private:

@@ -40,6 +40,21 @@ TEST_F(ConfigTest, ReadsWhatIsGiven) {
   EXPECT_EQ(config->socket_mode, 0660);
 }
 
+TEST_F(ConfigTest, ReadsTheSharesOfTenants) {
+  const Result<Config> config =
+      Load("[[share]]\nuser = \"alice\"\nweight = 4\n[[share]]\nuser = \"1002\"\n");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  ASSERT_EQ(config->shares.size(), 2u);
+  EXPECT_EQ(config->shares[0].user, "alice");
+  EXPECT_EQ(config->shares[0].weight, 4);
+  EXPECT_EQ(config->shares[1].weight, 1);
+  const Result<Config> again = Load(ConfigTemplate(*config));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->shares.size(), 2u);
+  EXPECT_FALSE(Load("[[share]]\nweight = 4\n").ok());
+  EXPECT_FALSE(Load("[[share]]\nuser = \"alice\"\nweight = 0\n").ok());
+}
+
 TEST_F(ConfigTest, LeavesTheInlinePathToCalibration) {
   const Result<Config> config = LoadConfig("");
   ASSERT_TRUE(config.ok());

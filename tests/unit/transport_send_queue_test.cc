@@ -1,0 +1,110 @@
+// Whose turn it is to send over a connection.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+
+#include "src/transport/send_queue.h"
+
+namespace harmonaize::transport {
+namespace {
+
+class SendQueueTest : public ::testing::Test {
+ protected:
+  Request* Make(uint32_t tenant, float weight, size_t bytes, uint64_t operation = 0) {
+    Request* request = &requests_.emplace_back();
+    request->share = {tenant, weight};
+    request->tag.operation = operation == 0 ? tenant : operation;
+    request->size = bytes;
+    return request;
+  }
+  /// Sends one turn and refills it, so that its tenant always has as much to send.
+  void Turn(size_t frame) {
+    const SendQueue::Turn turn = queue_.Next();
+    ASSERT_NE(turn.send, nullptr);
+    const size_t bytes = turn.bulk ? frame : turn.send->size;
+    queue_.Charge(*turn.send, bytes);
+    sent_[turn.send->share.tenant] += bytes;
+    turn.bulk ? queue_.ReturnBulk(turn.send) : queue_.Push(turn.send);
+  }
+
+  std::deque<Request> requests_;
+  SendQueue queue_;
+  std::map<uint32_t, size_t> sent_;
+};
+
+TEST_F(SendQueueTest, OneTenantsSmallMessagesGoInOrderBeforeLargeOnes) {
+  Request* large = Make(7, 1, 1 << 20);
+  Request* first = Make(7, 1, 100);
+  Request* second = Make(7, 1, 100);
+  queue_.PushBulk(large);
+  queue_.Push(first);
+  queue_.Push(second);
+  EXPECT_EQ(queue_.Next().send, first);
+  EXPECT_EQ(queue_.Next().send, second);
+  const SendQueue::Turn turn = queue_.Next();
+  EXPECT_EQ(turn.send, large);
+  EXPECT_TRUE(turn.bulk);
+  EXPECT_FALSE(queue_.contended());
+  EXPECT_EQ(queue_.Next().send, nullptr);
+}
+
+TEST_F(SendQueueTest, TenantsShareByWeightWhateverTheySend) {
+  // One has many small messages, one a few of all sizes, one several large ones.
+  for (int i = 0; i < 100; ++i) queue_.Push(Make(1, 1, 64));
+  for (size_t bytes = 1; bytes < 64 << 10; bytes *= 2) queue_.Push(Make(2, 2, bytes));
+  for (uint64_t operation = 1; operation < 6; ++operation) {
+    queue_.PushBulk(Make(3, 4, 1 << 30, operation));
+  }
+  for (int i = 0; i < 50'000; ++i) Turn(64 << 10);
+  EXPECT_TRUE(queue_.contended());
+  EXPECT_TRUE(queue_.shared());
+  const auto one = static_cast<double>(sent_[1]);
+  EXPECT_NEAR(static_cast<double>(sent_[2]) / one, 2, 0.1);
+  EXPECT_NEAR(static_cast<double>(sent_[3]) / one, 4, 0.2);
+}
+
+TEST_F(SendQueueTest, WhoCameBackGoesFirstUntilItHasCaughtUp) {
+  queue_.PushBulk(Make(1, 1, 1 << 30));
+  for (int i = 0; i < 100; ++i) Turn(64 << 10);
+  EXPECT_FALSE(queue_.shared());
+  // Never seen before: nothing to its credit. It takes turns.
+  Request* rare = Make(2, 1, 64 << 10);
+  queue_.Push(rare);
+  sent_.clear();
+  for (int i = 0; i < 10; ++i) Turn(64 << 10);
+  EXPECT_EQ(sent_[1], sent_[2]);
+  // Back after a pause, it goes first, but for no longer than its credit lasts.
+  rare->Unlink();
+  for (int i = 0; i < 1000; ++i) Turn(64 << 10);
+  sent_.clear();
+  queue_.Push(rare);
+  while (sent_[1] == 0) Turn(64 << 10);
+  EXPECT_NEAR(static_cast<double>(sent_[2]), SendQueue::kCreditBytes, 128 << 10);
+}
+
+TEST_F(SendQueueTest, RequestsMayLeave) {
+  Request* small = Make(1, 1, 64);
+  Request* large = Make(2, 1, 1 << 20);
+  queue_.Push(small);
+  queue_.PushBulk(large);
+  small->Unlink();
+  large->Unlink();
+  EXPECT_EQ(queue_.Next().send, nullptr);
+  queue_.Push(small);
+  EXPECT_EQ(queue_.Next().send, small);
+}
+
+TEST_F(SendQueueTest, ManyTenantsComeAndGo) {
+  for (uint32_t tenant = 1; tenant < 1000; ++tenant) {
+    Request* request = Make(tenant, 1, 1 << 20);
+    queue_.Push(request);
+    const SendQueue::Turn turn = queue_.Next();
+    EXPECT_EQ(turn.send, request);
+    queue_.Charge(*request, request->size);
+  }
+}
+
+}  // namespace
+}  // namespace harmonaize::transport
