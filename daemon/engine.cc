@@ -39,7 +39,7 @@ constexpr uint64_t kCoolNanoseconds = 10'000'000;
 constexpr uint64_t kStuckNanoseconds = 1'000'000'000;
 // While tenants share connections each keeps so many times as many slices under way: a plan is made
 // for an empty network, and who has nothing to send when its turn comes gets less than its share.
-constexpr int kSlicesWhenShared = 3;
+constexpr int kSlicesWhenShared = 4;
 
 /// How many descriptors of regions one tenant may make the daemon keep.
 int64_t DescriptorsForRegions() {

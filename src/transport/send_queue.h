@@ -42,7 +42,7 @@ class SendQueue {
   /// Whether more than one tenant has sent lately: among the last kSharedBytes.
   bool shared() const { return sent_ - before_last_ < kSharedBytes; }
 
-  static constexpr double kCreditBytes = 1 << 20;
+  static constexpr double kCreditBytes = 4 << 20;
   static constexpr uint64_t kSharedBytes = uint64_t{2} << 20;
 
  private:
