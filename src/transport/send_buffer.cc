@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kSampleBytes = size_t{512} << 10;
 // Two frames of large messages, and some more for when this thread is late.
 constexpr size_t kLeastBytes = size_t{128} << 10;
-constexpr size_t kLeastSharedBytes = size_t{32} << 10;
+constexpr size_t kLeastSharedBytes = size_t{16} << 10;
 constexpr size_t kMostBytes = size_t{64} << 20;
 // Headers of older systems lack it.
 #ifdef SO_BUF_LOCK

@@ -50,14 +50,11 @@ SendQueue::Turn SendQueue::Take(Share* share) {
 /// Of those that wait.
 SendQueue::Share* SendQueue::First() {
   Share* first = nullptr;
-  int waiting = 0;
   for (Share& share : shares_) {
     share.waiting = share.waiting && (!share.small.empty() || !share.bulk.empty());
     if (!share.waiting) continue;
-    ++waiting;
     if (first == nullptr || share.start < first->start) first = &share;
   }
-  contended_ = waiting > 1;
   return first;
 }
 

@@ -37,8 +37,6 @@ class SendQueue {
   /// Whose turn it is, taken out; none when nothing is left. What goes of it is told by Charge.
   Turn Next();
   void Charge(const Request& send, size_t bytes);
-  /// Whether anything was to be sent for more than one tenant at the last Next.
-  bool contended() const { return contended_; }
   /// Whether more than one tenant has sent lately: among the last kSharedBytes.
   bool shared() const { return sent_ - before_last_ < kSharedBytes; }
 
@@ -63,7 +61,6 @@ class SendQueue {
   uint64_t sent_ = kSharedBytes;
   uint32_t last_ = 0;         // the tenant who has sent last
   uint64_t before_last_ = 0;  // sent_ when it was another one
-  bool contended_ = false;
 };
 
 }  // namespace harmonaize::transport

@@ -144,9 +144,9 @@ void TcpChannel::FillBatch() {
     const size_t more = turn.bulk ? AddBulk(turn.send) : AddSend(turn.send);
     queue_.Charge(*turn.send, more);
     bytes += more;
-    // One frame of a large message a batch, so that small ones get between; and no more than that
-    // of small ones while other tenants wait.
-    if (turn.bulk || (queue_.contended() && bytes >= kBulkBytes)) return;
+    // One frame of a large message a batch, so that small ones get between; and no more of small
+    // ones while tenants share the connection.
+    if (turn.bulk || (queue_.shared() && bytes >= kSharedBulkBytes)) return;
   }
 }
 
@@ -171,7 +171,8 @@ size_t TcpChannel::AddSend(Request* send) {
 
 /// Bytes that it adds.
 size_t TcpChannel::AddBulk(Request* send) {
-  const size_t bytes = std::min(send->size - send->moved, kBulkBytes);
+  const size_t frame = queue_.shared() ? kSharedBulkBytes : kBulkBytes;
+  const size_t bytes = std::min(send->size - send->moved, frame);
   AddToBatch(Header{kBulk, static_cast<uint32_t>(bytes), send->tag, send->size, send->remote_slot,
                     send->moved, 0},
              send->data + send->moved, send);

@@ -37,6 +37,9 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   /// sockets' buffers than caches hold: 128 KiB were slower in both directions at once, 256 KiB
   /// in one, too (docs/transport.md).
   static constexpr size_t kBulkBytes = size_t{64} << 10;
+  /// The same while tenants share the connection, and what of small messages goes in one call: the
+  /// kernel takes what it is given in one call whole, and then others wait for it.
+  static constexpr size_t kSharedBulkBytes = size_t{16} << 10;
   static constexpr size_t kEagerWindow = size_t{1} << 20;
 
   /// As it lies on the wire, before each frame.
