@@ -209,7 +209,7 @@ TEST_F(CutWaysWithSpreadRailsTest, EachConnectionFindsAWay) {
 }
 
 class CutWaysStressTest : public CutWaysTest, public ::testing::WithParamInterface<unsigned> {};
-INSTANTIATE_TEST_SUITE_P(Seeds, CutWaysStressTest, ::testing::Values(1u, 2u, 3u));
+INSTANTIATE_TEST_SUITE_P(Seeds, CutWaysStressTest, ::testing::Values(1u, 2u));
 
 // Ways are cut and mended at random, also those that streams have just been moved to; one is left.
 TEST_P(CutWaysStressTest, EverythingArrivesOnceAndWhole) {
@@ -221,7 +221,7 @@ TEST_P(CutWaysStressTest, EverythingArrivesOnceAndWhole) {
   all.push_back(kControl);
   std::vector<std::unique_ptr<Exchange>> exchanges;
   std::vector<std::string> said;
-  for (int round = 0; round < 24; ++round) {
+  for (int round = 0; round < 20; ++round) {
     for (size_t i = draw(6); i > 0; --i) {
       const size_t bytes = size_t{1} << draw(22);
       exchanges.push_back(Begin(bytes + draw(100), draw(kRails.size())));

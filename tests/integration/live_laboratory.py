@@ -1,0 +1,115 @@
+"""A laboratory of two racks whose links are so slow that it is they that hold jobs up, and not the
+machine, under sanitizers too; with jobs that check every result, and what disturbs them."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+FABRIC = """
+[[host]]
+name = ["host0", "host1"]
+rack = "rack0"
+[[host]]
+name = ["host2", "host3"]
+rack = "rack1"
+[[switch]]
+name = "leaf0"
+rack = "rack0"
+[[switch]]
+name = "leaf1"
+rack = "rack1"
+[[switch]]
+name = ["spine0", "spine1"]
+role = "spine"
+[[link]]
+from = ["host0", "host1"]
+to = "leaf0"
+rate = "100Mbit"
+[[link]]
+from = ["host2", "host3"]
+to = "leaf1"
+rate = "100Mbit"
+[[link]]
+from = ["leaf0", "leaf1"]
+to = ["spine0", "spine1"]
+rate = "60Mbit"
+"""
+
+
+class Laboratory:
+    def __init__(self, programs, folder):
+        self.fabric = str(programs / "fabric")
+        self.harmonaize = str(programs / "harmonaize")
+        self.timeline = str(programs / "timeline_perf")
+        self.folder = folder
+        self.name = f"live{os.getpid()}"
+        self.daemons = None
+        self.environment = dict(os.environ, HARMONAIZE_FABRIC_STATE=str(folder / "state"))
+
+    def run(self, *words, check=True):
+        done = subprocess.run([self.fabric, *words], env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if check and done.returncode != 0:
+            raise RuntimeError(f"fabric {' '.join(words)}: {done.stdout}")
+        return done
+
+    def up(self):
+        file = self.folder / "fabric.toml"
+        file.write_text(FABRIC)
+        return self.run("up", str(file), "--name", self.name, check=False)
+
+    def down(self):
+        if self.daemons is not None:
+            self.daemons.send_signal(signal.SIGTERM)
+            self.daemons.wait()
+        self.run("down", "--name", self.name)
+
+    def serve(self):
+        """Daemons that several jobs share, until the laboratory is taken down."""
+        self.daemons = subprocess.Popen([self.fabric, "serve", "--name", self.name],
+                                        env=self.environment, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not all(self.ask(host, "status") for host in ("host0", "host1", "host2", "host3")):
+            if time.monotonic() > deadline or self.daemons.poll() is not None:
+                raise RuntimeError("the daemons do not come up")
+            time.sleep(0.1)
+
+    def start_job(self, output, seconds, *words):
+        """One rank a host, until `enough` is called, or for so many seconds."""
+        return subprocess.Popen(
+            [self.fabric, "run", "--name", self.name, "--no-prefix", "--no-preload", "--",
+             self.timeline, "-s", str(seconds), "--json", "--until", str(self.folder / "enough"),
+             *words],
+            env=self.environment, stdout=output, stderr=subprocess.STDOUT, text=True)
+
+    def enough(self):
+        (self.folder / "enough").touch()
+
+    def disturb(self, *words):
+        self.run("disturb", *words, "--name", self.name)
+
+    def ask_home(self, *words):
+        """What the daemon of rank 0's host says."""
+        return self.ask("host0", *words)
+
+    def ask(self, host, *words):
+        """What a host's daemon says, as a document; None while it does not."""
+        socket = self.folder / "state" / self.name / "hosts" / host / "harmonaized.sock"
+        done = subprocess.run([self.harmonaize, *words, "--json", "--socket", str(socket)], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def slow_links(self):
+        """Edges of which plans expect less than half of what the fabric states."""
+        status = self.ask_home("status") or {}
+        links = status.get("cluster", {}).get("fabric_links", [])
+        return {(link["from"], link["to"]) for link in links
+                if link["planned_bytes_per_second"] < 0.5 * link["stated_bytes_per_second"]}
+
+
+def lines_of(path):
+    """What a job has said so far."""
+    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Three jobs beside each other while links lose their rates, are cut and mended, and strangers send:
+every result is right, every job goes on to its end, and afterwards all links are well again.
+
+    soak_test.py PROGRAMS
+
+PROGRAMS is the folder of fabric, harmonaize and timeline_perf. HARMONAIZE_SOAK_SECONDS: for how long
+(12); HARMONAIZE_SOAK_SEED: of what is drawn. Exit status 77: the laboratory cannot be used here.
+"""
+
+import os
+import pathlib
+import random
+import sys
+import tempfile
+import time
+
+from live_laboratory import Laboratory, lines_of
+
+JOBS = (("-b", "16K"), ("-b", "512K"), ("-b", "256K", "-k", "all_gather", "-c", "0.02"))
+SPINE_LINKS = [f"leaf{leaf}-spine{spine}" for leaf in (0, 1) for spine in (0, 1)]
+PATIENCE_SECONDS = 60
+
+
+class Disturber:
+    """Draws what happens next. One link at most is cut, so that a way is left."""
+
+    def __init__(self, laboratory, seed):
+        self.laboratory = laboratory
+        self.random = random.Random(seed)
+        self.cut = None
+        self.flows = 0
+
+    def once(self):
+        self.random.choice((self.slow_down, self.slow_down, self.cut_or_mend, self.flow))()
+
+    def slow_down(self):
+        rate = self.random.choice(("6Mbit", "12Mbit", "30Mbit", "nominal"))
+        self.say("rate", self.random.choice(SPINE_LINKS), rate)
+
+    def cut_or_mend(self):
+        if self.cut is not None:
+            self.mend()
+            return
+        self.cut = self.random.choice(SPINE_LINKS)
+        self.say("link-down", self.cut, *self.random.choice(([], ["--silent"])))
+
+    def mend(self):
+        if self.cut is not None:
+            self.say("link-up", self.cut)
+        self.cut = None
+
+    def flow(self):
+        if self.flows > 0:
+            self.say("flow-end")
+            self.flows = 0
+            return
+        if self.cut is not None:  # it could not connect
+            self.slow_down()
+            return
+        self.flows += 1
+        self.say("flow", self.random.choice(("host0", "host1")),
+                 self.random.choice(("host2", "host3")), "--rate", "20Mbit",
+                 "--path", str(self.random.randrange(2)))
+
+    def end(self):
+        self.mend()
+        if self.flows > 0:
+            self.say("flow-end")
+        for link in SPINE_LINKS:
+            self.say("rate", link, "nominal")
+
+    def say(self, *words):
+        print("disturb", *words, flush=True)
+        self.laboratory.disturb(*words)
+
+
+def wait_until(what, condition, jobs):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        ended = [job.poll() for job in jobs if job.poll() is not None]
+        if ended:
+            raise AssertionError(f"a job ended with {ended[0]} before {what}")
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}")
+        time.sleep(0.2)
+
+
+def soak(laboratory, outputs, seconds, seed):
+    jobs = []
+    for output, words in zip(outputs, JOBS):
+        with output.open("w") as file:
+            jobs.append(laboratory.start_job(file, seconds + 4 * PATIENCE_SECONDS, *words))
+    disturber = Disturber(laboratory, seed)
+    try:
+        wait_until("all jobs run", lambda: all(lines_of(output) for output in outputs), jobs)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            disturber.once()
+            time.sleep(disturber.random.uniform(0.2, 3))
+            ended = [job.poll() for job in jobs if job.poll() is not None]
+            assert not ended, f"a job ended with {ended[0]}"
+        disturber.end()
+        before = [len(lines_of(output)) for output in outputs]
+        wait_until("all jobs go on", lambda: all(
+            len(lines_of(output)) > lines + 2 for output, lines in zip(outputs, before)), jobs)
+        wait_until("all links are well again", lambda: laboratory.slow_links() == set(), jobs)
+    finally:
+        laboratory.enough()
+        states = [job.wait() for job in jobs]
+    # Every rank has looked at what it got.
+    assert states == [0] * len(jobs), f"the jobs ended with {states}"
+
+
+def main():
+    seconds = float(os.environ.get("HARMONAIZE_SOAK_SECONDS", "12"))
+    seed = int(os.environ.get("HARMONAIZE_SOAK_SEED", "5"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        laboratory = Laboratory(pathlib.Path(sys.argv[1]), folder)
+        up = laboratory.up()
+        if up.returncode != 0:
+            print(up.stdout)
+            sys.exit(77 if os.geteuid() != 0 else 1)
+        outputs = [folder / f"job{number}" for number in range(len(JOBS))]
+        try:
+            laboratory.serve()
+            soak(laboratory, outputs, seconds, seed)
+        except AssertionError:
+            for output in outputs:
+                print(f"== {output.name}\n{output.read_text()[-2000:]}")
+            for log in sorted(folder.glob("state/*/hosts/*/harmonaized.log")):
+                print(f"== {log.parent.name}\n{log.read_text()[-3000:]}")
+            raise
+        finally:
+            laboratory.down()
+
+
+if __name__ == "__main__":
+    main()
