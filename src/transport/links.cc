@@ -101,12 +101,12 @@ SocketOptions Links::RailSocketOptions(const RailOptions& rail) const {
   return socket;
 }
 
-/// The kernel's patience is for what nobody else notices: silent peers are noticed by the control
-/// link, and streams that carry nothing are moved as long as the kernel has not given them up.
+/// Silent peers are noticed by the control link. What carries nothing beside that is moved, if it
+/// may be, as long as the kernel has not given it up.
 SocketOptions Links::ControlSocketOptions() const {
-  constexpr uint64_t kPatience = 4;
+  const uint64_t patience = movable_ ? 4 : 1;
   SocketOptions socket;
-  socket.user_timeout_ms = static_cast<unsigned>(kPatience * options_->dead_after_ns / 1'000'000);
+  socket.user_timeout_ms = static_cast<unsigned>(patience * options_->dead_after_ns / 1'000'000);
   return socket;
 }
 
