@@ -85,12 +85,12 @@ Result<std::string> LinkTable(std::string_view before, std::string_view after, d
   for (const auto& [key, rail] : RailsOf(*second)) {
     const Json& was = earlier[key];
     const bool astray = At(rail, "astray").is_boolean() && At(rail, "astray").get<bool>();
-    table.Add({key.first, key.second + (astray ? ", now another way" : ""), RateOf(was, rail, "sent_bytes", seconds),
-               RateOf(was, rail, "received_bytes", seconds),
-               ShareOf(Growth(was, rail, "busy_seconds"), seconds), RoundTripOf(rail),
-               QueueOf(rail),
-               ShareOf(Growth(was, rail, "resent_packets"), Growth(was, rail, "sent_packets")),
-               BytesAt(rail, "sent_bytes")});
+    table.Add(
+        {key.first, key.second + (astray ? ", now another way" : ""),
+         RateOf(was, rail, "sent_bytes", seconds), RateOf(was, rail, "received_bytes", seconds),
+         ShareOf(Growth(was, rail, "busy_seconds"), seconds), RoundTripOf(rail), QueueOf(rail),
+         ShareOf(Growth(was, rail, "resent_packets"), Growth(was, rail, "sent_packets")),
+         BytesAt(rail, "sent_bytes")});
   }
   std::string text;
   if (table.empty()) text = "no links with other daemons\n";

@@ -46,7 +46,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProposeMessage, communicator, round, current, next)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromiseMessage, communicator, round, from, code, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, from)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue, astray)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue,
+                                   astray)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRatesMessage, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
