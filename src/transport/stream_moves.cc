@@ -16,9 +16,13 @@ namespace {
 // Between two ways that are tried. A way that is well proves the key in two round trips.
 constexpr uint64_t kNextWayNs = 100'000'000;
 constexpr uint64_t kTryNs = 1'000'000'000;
+// Between two tries when all ways have been tried: it may be the peer, and not the ways.
+constexpr uint64_t kAgainNs = 400'000'000;
 constexpr size_t kMostTries = 8;
 // For the answer over a connection whose ends have just proved the key to each other.
 constexpr uint64_t kAnswerNs = 300'000'000;
+// Nobody waits longer for a word over one.
+constexpr uint64_t kUnusedNs = 2'000'000'000;
 // A stream's own way is tried again and again, with such pauses: twice as long ones, each time that
 // the stream has stalled again soon after its return.
 constexpr uint64_t kFirstReturnNs = 500'000'000;
@@ -163,6 +167,7 @@ void StreamMoves::TickStream(Moved* moved, uint64_t now_ns) {
     return Fail(fmt::format("{} carries nothing, and no other way could be connected in {:.1f} s",
                             moved->text, static_cast<double>(give_up_ns_) * 1e-9));
   }
+  DropUnused(moved, now_ns);
   const bool stalled = moved->user->Stalled();
   if (initiator_) {
     if (stalled) Begin(moved->name, now_ns);
@@ -171,6 +176,15 @@ void StreamMoves::TickStream(Moved* moved, uint64_t now_ns) {
   if (!stalled || now_ns - moved->asked_ns < kAskNs) return;
   moved->asked_ns = now_ns;
   owner_->AskToMove(this, moved->name, moved->number);
+}
+
+/// Whose way was cut meanwhile: nobody will ever say that they are not needed.
+void StreamMoves::DropUnused(Moved* moved, uint64_t now_ns) {
+  std::vector<Connection*> unused;
+  for (const auto& connection : moved->connections) {
+    if (now_ns - connection->since_ns() > kUnusedNs) unused.push_back(connection.get());
+  }
+  for (Connection* connection : unused) Drop(connection);
 }
 
 void StreamMoves::OnAsked(const StreamName& name, uint32_t number, uint64_t now_ns) {
@@ -219,7 +233,7 @@ void StreamMoves::TickInitiator(Moved* moved, uint64_t now_ns) {
     if (answer_due || now_ns < moved->next_try_ns || moved->tries.size() >= kMostTries) return;
     ++moved->candidate;
     Connect(moved, (moved->way + moved->candidate) % ways_.size());
-    moved->next_try_ns = now_ns + kNextWayNs;
+    moved->next_try_ns = now_ns + (moved->candidate < ways_.size() ? kNextWayNs : kAgainNs);
   } else if (moved->astray && now_ns >= moved->return_ns && moved->tries.empty()) {
     moved->return_ns = now_ns + moved->return_pause_ns;
     Connect(moved, moved->own_way);
@@ -328,7 +342,10 @@ bool StreamMoves::OnMove(Connection* connection, const Message& message) {
   for (const auto& one : moved->connections) {
     if (one->number() != 0) before.push_back(one.get());
   }
-  for (Connection* one : before) one->Read();
+  for (Connection* one : before) {
+    one->Read();
+    Drop(one);
+  }
   if (closed_ || message.number <= moved->number) {
     Drop(connection);
     return false;

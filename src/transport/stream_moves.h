@@ -136,6 +136,7 @@ class StreamMoves {
   void Begin(const StreamName& name, uint64_t now_ns);
   void PokeOthers(uint64_t now_ns);
   void TickStream(Moved* moved, uint64_t now_ns);
+  void DropUnused(Moved* moved, uint64_t now_ns);
   void TickInitiator(Moved* moved, uint64_t now_ns);
   void Connect(Moved* moved, size_t way);
   void ForgetTries(Moved* moved);

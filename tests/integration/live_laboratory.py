@@ -68,13 +68,13 @@ class Laboratory:
 
     def serve(self):
         """Daemons that several jobs share, until the laboratory is taken down."""
-        self.daemons = subprocess.Popen([self.fabric, "serve", "--name", self.name],
-                                        env=self.environment, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while not all(self.ask(host, "status") for host in ("host0", "host1", "host2", "host3")):
-            if time.monotonic() > deadline or self.daemons.poll() is not None:
-                raise RuntimeError("the daemons do not come up")
+        said = self.folder / "daemons"
+        with said.open("w") as file:
+            self.daemons = subprocess.Popen([self.fabric, "serve", "--name", self.name],
+                                            env=self.environment, stdout=file, stderr=file)
+        while "daemons serve" not in said.read_text():
+            if self.daemons.poll() is not None:
+                raise RuntimeError(f"the daemons do not come up: {said.read_text()}")
             time.sleep(0.1)
 
     def start_job(self, output, seconds, *words):
@@ -92,12 +92,8 @@ class Laboratory:
         self.run("disturb", *words, "--name", self.name)
 
     def ask_home(self, *words):
-        """What the daemon of rank 0's host says."""
-        return self.ask("host0", *words)
-
-    def ask(self, host, *words):
-        """What a host's daemon says, as a document; None while it does not."""
-        socket = self.folder / "state" / self.name / "hosts" / host / "harmonaized.sock"
+        """What the daemon of rank 0's host says, as a document; None while it does not."""
+        socket = self.folder / "state" / self.name / "hosts" / "host0" / "harmonaized.sock"
         done = subprocess.run([self.harmonaize, *words, "--json", "--socket", str(socket)], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None
