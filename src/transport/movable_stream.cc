@@ -72,8 +72,11 @@ bool MovableStream::Stalled() const {
   if (!open() || frozen_ || getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
     return false;
   }
-  return info.tcpi_unacked > 0 && info.tcpi_retransmits >= kStalledTimeouts &&
-         info.tcpi_last_ack_recv >= kStalledMs;
+  if (info.tcpi_last_ack_recv < kStalledMs) return false;
+  if (info.tcpi_unacked > 0) return info.tcpi_retransmits >= kStalledTimeouts;
+  // What cannot even leave this host, its own cable being cut, is not under way for the kernel: it
+  // probes, as at a receiver without room, but such a one answers.
+  return info.tcpi_notsent_bytes > 0 && info.tcpi_probes >= kStalledTimeouts;
 }
 
 /// What the kernel holds of what was written, the last bytes of it: sent or not, but not

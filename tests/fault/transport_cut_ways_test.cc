@@ -128,6 +128,20 @@ TEST_F(CutWaysTest, MessagesOfACutRailGoAnotherWayAndReturn) {
   EXPECT_TRUE(b_->losses.empty());
 }
 
+TEST_F(CutWaysTest, WhoDidNotConnectAsksTheOther) {
+  // Only the acceptor sends, so only it sees that nothing arrives.
+  const std::vector<std::byte> sent = Pattern(size_t{5} << 20, 1);
+  std::vector<std::byte> received(sent.size());
+  const auto receive = a_->Receive(a_->peer(), 1, received);
+  const auto send = b_->Send(b_->peer(), 1, sent, 2);
+  ASSERT_TRUE(Pump([&] { return a_->peer() != 0 && (*b_)->counters().requests_under_way > 0; }));
+  PumpFor({a_.get(), b_.get()}, 0.0005);
+  ways_.Cut(kRails[2]);
+  ASSERT_TRUE(Pump([&] { return receive->done && send->done; }));
+  EXPECT_TRUE(receive->status.ok()) << receive->status.message();
+  EXPECT_EQ(received, sent);
+}
+
 TEST_F(CutWaysTest, ControlMessagesGoAnotherWay) {
   std::vector<std::string> said;
   const auto say = [&](int messages) {
