@@ -57,7 +57,7 @@ class ControlLink final : public Poller::Handler, public StreamUser {
   bool HasNews() const { return !broken_.empty() && !reported_; }
   void ReportBreak();
 
-  bool Stalled() const override { return stream_.Stalled(); }
+  bool Stalled() override { return stream_.Stalled(); }
   void Poke() override { Send(FrameType::kHeartbeat); }
   Status Freeze() override;
   uint64_t Drain() override;

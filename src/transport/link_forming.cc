@@ -311,6 +311,7 @@ void Links::BringUp(Link* link) {
   }
   link->stage = Link::Stage::kUp;
   MakeMovable(link);
+  link->streams.clear();
   PeerInfo info;
   info.instance = link->instance;
   info.address = link->remote;

@@ -19,6 +19,7 @@ constexpr uint64_t kNextTryNs = 200'000'000;
 constexpr size_t kMostTries = 8;
 constexpr uint64_t kClosingNs = 1'000'000'000;
 constexpr uint64_t kTicksPerDeadAfter = 16;
+
 double Seconds(uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
 }

@@ -38,6 +38,7 @@ ssize_t MovableStream::Write(const msghdr& message) {
   }
   const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
   if (sent > 0) {
+    held_ = true;
     written_bytes_ += static_cast<uint64_t>(sent);
     over_this_ += static_cast<uint64_t>(sent);
   }
@@ -57,6 +58,7 @@ ssize_t MovableStream::WriteOwed() {
                               owed_.size() - owed_written_, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return errno == EAGAIN ? all : -1;
+    held_ = true;
     owed_written_ += static_cast<size_t>(sent);
     over_this_ += static_cast<uint64_t>(sent);
     all += sent;
@@ -66,12 +68,14 @@ ssize_t MovableStream::WriteOwed() {
   return all;
 }
 
-bool MovableStream::Stalled() const {
+bool MovableStream::Stalled() {
   tcp_info info{};
   socklen_t length = sizeof info;
-  if (!open() || frozen_ || getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
+  if (!held_ || !open() || frozen_ ||
+      getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
     return false;
   }
+  held_ = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0;
   if (info.tcpi_last_ack_recv < kStalledMs) return false;
   if (info.tcpi_unacked > 0) return info.tcpi_retransmits >= kStalledTimeouts;
   // What cannot even leave this host, its own cable being cut, is not under way for the kernel: it
@@ -125,6 +129,7 @@ Status MovableStream::Continue(FileDescriptor socket, uint64_t expected) {
   setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
   socket_ = std::move(socket);
   over_this_ = 0;
+  held_ = true;
   frozen_ = false;
   return Status::Ok();
 }

@@ -38,8 +38,8 @@ class MovableStream {
   ssize_t WriteOwed();
 
   /// Whether packets have been under way without an answer for so long, and sent again so often,
-  /// that the way is taken to carry nothing. A question to the kernel.
-  bool Stalled() const;
+  /// that the way is taken to carry nothing. A question to the kernel, while it holds anything.
+  bool Stalled();
 
   /// Nothing is written any more, and what the other side has not acknowledged is kept. What has
   /// come can still be read. Again: nothing. Errors: kSystemError.
@@ -58,6 +58,7 @@ class MovableStream {
   uint64_t read_bytes_ = 0;
   uint64_t written_bytes_ = 0;  // of the user
   uint64_t over_this_ = 0;      // of the stream, over this connection
+  bool held_ = true;            // whether the kernel may hold something that was not acknowledged
   bool frozen_ = false;
   std::vector<std::byte> owed_;  // the last bytes of what was written
   size_t owed_written_ = 0;
@@ -66,7 +67,7 @@ class MovableStream {
 /// Who has a movable stream, and stops and goes on with it.
 class StreamUser {
  public:
-  virtual bool Stalled() const = 0;
+  virtual bool Stalled() = 0;
   /// Sends a few bytes that mean nothing: is there a way?
   virtual void Poke() = 0;
   /// Writes and awaits nothing any more. Again: nothing. Errors: as MovableStream's.

@@ -189,7 +189,9 @@ Result<NetworkAddress> Reception::Listen(const NetworkAddress& address,
 
 void Reception::Connect(const NetworkAddress& remote, const SocketOptions& options,
                         const Greeting& greeting, uint64_t cookie, uint64_t timeout_ns) {
-  const auto fail = [&](Status reason) { failed_.push_back({cookie, std::move(reason), false}); };
+  const auto fail = [&](Status reason, bool no_way = false) {
+    failed_.push_back({cookie, std::move(reason), no_way});
+  };
   FileDescriptor connecting(socket(remote.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!connecting.valid()) return fail(ErrnoError(errno, "cannot make a socket"));
   ApplySocketOptions(connecting.get(), remote.family(), options);
@@ -201,8 +203,8 @@ void Reception::Connect(const NetworkAddress& remote, const SocketOptions& optio
     }
   }
   if (connect(connecting.get(), remote.get(), remote.length()) != 0 && errno != EINPROGRESS) {
-    failed_.push_back({cookie, ConnectError(errno, remote), IsNoWay(errno)});
-    return;
+    const int why = errno;
+    return fail(ConnectError(why, remote), IsNoWay(why));
   }
   auto pending = std::make_unique<Pending>(this, std::move(connecting), remote,
                                            Handshake(Handshake::Role::kInitiator, key_, greeting),

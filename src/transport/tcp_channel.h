@@ -69,7 +69,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   uint64_t received_bytes() const override { return stream_.read_bytes(); }
   RailTraffic Traffic() const override;
 
-  bool Stalled() const override { return stream_.Stalled(); }
+  bool Stalled() override { return stream_.Stalled(); }
   void Poke() override;
   Status Freeze() override;
   uint64_t Drain() override;
