@@ -136,6 +136,7 @@ void Plans::BreakSoon(const Status& why) {
 
 void Plans::MakeFirst(const PlanKey& key) {
   const auto done = [this, key](Result<std::unique_ptr<HostPlan>> made) {
+    if (made.status().code() == Code::kRemoteError) return communicator_->Break(made.status());
     if (!made.ok()) return FailPlan(key, made.status());
     plans_.at(key).versions.front().plan = std::move(*made);
     communicator_->OnPlanReady();
@@ -207,6 +208,9 @@ Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
     if (communicator == nullptr) return;
     Plans* const plans = &communicator->span()->plans();
     plans->Finish(std::move(*shared), [plans, key](Result<std::unique_ptr<HostPlan>> made) {
+      if (made.status().code() == Code::kRemoteError) {
+        return plans->communicator_->Break(made.status());
+      }
       PairEntry& entry = plans->pairs_.at(key);
       if (made.ok()) {
         entry.plan = std::move(*made);

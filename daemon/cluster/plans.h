@@ -61,7 +61,8 @@ class Plans {
   const PlanRecord* Newest(const PlanKey& key) const;
   /// Here nobody may have asked yet for a plan that is in use elsewhere.
   void Ensure(const PlanMessage& plan);
-  /// This host's part of a plan, later; nothing where the communicator is gone by then.
+  /// This host's part of a plan, later; nothing where the communicator is gone by then. Errors:
+  /// kRemoteError where a daemon that it exchanges messages with cannot be reached, and others.
   void Make(const PlanMessage& plan, std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
   /// Goes before what there is, for collectives from there on.
   void AddVersion(uint64_t from, const PlanMessage& plan, std::unique_ptr<HostPlan> made);

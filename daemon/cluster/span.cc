@@ -47,21 +47,19 @@ const KnownFabric* Span::fabric() const {
 void Span::ReachHost(int host, std::function<void(const Status&)> done) {
   const auto place = static_cast<size_t>(host);
   if (roster_.peers[place] != 0) return done(Status::Ok());
-  engine_->cluster()->Reach(
-      roster_.addresses[place], [engine = engine_, id = communicator_->id(), host,
-                                 done](const Result<transport::PeerId>& peer) {
-        Communicator* const communicator = engine->membership().FindById(id);
-        if (communicator == nullptr) return;
-        Span* const span = communicator->span();
-        if (peer.ok()) {
-          span->roster_.peers[static_cast<size_t>(host)] = *peer;
-          return done(Status::Ok());
-        }
-        const Status why = RemoteError("{}: {}", span->roster_.RanksOf(host),
-                                       "their host's daemon cannot be reached");
-        communicator->Break(why);
-        done(why);
-      });
+  engine_->cluster()->Reach(roster_.addresses[place],
+                            [engine = engine_, id = communicator_->id(), host,
+                             done](const Result<transport::PeerId>& peer) {
+                              Communicator* const communicator = engine->membership().FindById(id);
+                              if (communicator == nullptr) return;
+                              Span* const span = communicator->span();
+                              if (peer.ok()) {
+                                span->roster_.peers[static_cast<size_t>(host)] = *peer;
+                                return done(Status::Ok());
+                              }
+                              done(RemoteError("{}: {}", span->roster_.RanksOf(host),
+                                               "their host's daemon cannot be reached"));
+                            });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -119,9 +117,8 @@ void Span::TellHosts(const ClusterMessage& message, int except) {
 void Span::TellHostOf(int rank, const ClusterMessage& message) {
   const int host = roster_.host_of_rank[static_cast<size_t>(rank)];
   ReachHost(host, [this, host, message](const Status& reached) {
-    if (reached.ok()) {
-      engine_->cluster()->Send(roster_.peers[static_cast<size_t>(host)], message);
-    }
+    if (!reached.ok()) return communicator_->Break(reached);
+    engine_->cluster()->Send(roster_.peers[static_cast<size_t>(host)], message);
   });
 }
 

@@ -56,7 +56,8 @@ class Span {
   void TellHosts(const ClusterMessage& message, int except = -1);
   /// To the daemon of a rank.
   void TellHostOf(int rank, const ClusterMessage& message);
-  /// Sees to a link with the daemon of a host; `done` may be called at once.
+  /// Sees to a link with the daemon of a host; `done` may be called at once, and not at all once
+  /// the communicator is gone. Errors: kRemoteError, of which nobody else has been told.
   void ReachHost(int host, std::function<void(const Status&)> done);
   /// To all daemons that were reached.
   void TellReached(const ClusterMessage& message);

@@ -140,25 +140,29 @@ void Links::ConnectRail(Link* link, Link::Rail* rail) {
   rail->cookie = ++next_id_;
   rail_cookies_[rail->cookie] = link->id;
   // What does not answer at once may be cut.
-  const bool impatient = MovableWith(*link) && link->rails.size() > 1;
-  const uint64_t patience = impatient ? kRailTryNs : options_->proof_timeout_ns;
+  const bool impatient = MovableWith(*link) && link->rails.size() > 1 && !rail->patient;
+  const uint64_t patience = impatient ? kRailTryNs : options_->connect_timeout_ns / 2;
   reception_.Connect(way.remote, way.socket, greeting, rail->cookie, patience);
 }
 
 /// Where its own cannot be connected. It returns to its own as soon as that can (StreamMoves).
+/// Where none answers at once they may be crowded, and its own is asked once more, with patience.
 bool Links::FindOtherWay(const Link& link, Link::Rail* rail) const {
-  if (!MovableWith(link) || !rail->sockets.empty()) return false;
+  if (!MovableWith(link) || !rail->sockets.empty() || rail->patient) return false;
   const auto now = std::ranges::find(link.rails, rail->way, &Link::Rail::pair);
   const auto begin = static_cast<size_t>(now - link.rails.begin());
   for (size_t i = 1; i < link.rails.size(); ++i) {
     const RailPair& other = link.rails[(begin + i) % link.rails.size()].pair;
-    if (other == rail->pair) return false;  // all have been tried
+    if (other == rail->pair) break;
     if (rails_[other.initiator].kind != RailOptions::Kind::kTcp) continue;
     rail->way = other;
     rail->astray = true;
     return true;
   }
-  return false;
+  rail->way = rail->pair;
+  rail->astray = false;
+  rail->patient = true;
+  return link.rails.size() > 1;  // else it has had time
 }
 
 void Links::OnRailProved(ProvedConnection connection) {

@@ -36,10 +36,11 @@ struct Link {
     RailPair pair;
     /// Of a TCP pair, those proved; the first one first.
     std::vector<RailSocket> sockets;
-    uint64_t cookie = 0;  ///< The initiator's, while it connects.
-    uint8_t tries = 0;    ///< Connections that were begun.
-    RailPair way;         ///< By which pair it connects: in general, its own.
-    bool astray = false;  ///< It is not its own.
+    uint64_t cookie = 0;   ///< The initiator's, while it connects.
+    uint8_t tries = 0;     ///< Connections that were begun.
+    RailPair way;          ///< By which pair it connects: in general, its own.
+    bool astray = false;   ///< It is not its own.
+    bool patient = false;  ///< No way answered at once: its own is given time.
     std::string name;
   };
 

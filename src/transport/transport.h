@@ -27,8 +27,9 @@ struct TransportOptions {
   /// Silence after which a peer is taken for dead. Looked at eight times in this time, so a dead
   /// host is noticed after 9/8 of it at most. 100 ms or more.
   uint64_t dead_after_ns = 2'000'000'000;
-  /// For all of Connect: connection, proof, agreement, rails.
-  uint64_t connect_timeout_ns = 5'000'000'000;
+  /// For all of Connect: connection, proof, agreement, rails. On a way so crowded that every second
+  /// packet is lost, that is a matter of seconds.
+  uint64_t connect_timeout_ns = 10'000'000'000;
   uint64_t proof_timeout_ns = 2'000'000'000;
   /// Connections accepted that have not proved the key: in all, and from one address.
   size_t unproved_limit = 256;

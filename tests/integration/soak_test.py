@@ -75,6 +75,12 @@ class Disturber:
         self.laboratory.disturb(*words)
 
 
+def without_rates(log):
+    """What a daemon has said, but for the rates of links, of which there is much."""
+    return "".join(line for line in log.read_text().splitlines(keepends=True)
+                   if " links: " not in line)
+
+
 def wait_until(what, condition, jobs):
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
@@ -130,7 +136,7 @@ def main():
             for output in outputs:
                 print(f"== {output.name}\n{output.read_text()[-2000:]}")
             for log in sorted(folder.glob("state/*/hosts/*/harmonaized.log")):
-                print(f"== {log.parent.name}\n{log.read_text()[-3000:]}")
+                print(f"== {log.parent.name}\n{without_rates(log)[-5000:]}")
             raise
         finally:
             laboratory.down()
