@@ -50,6 +50,7 @@ struct MatchedOperation {
   NetworkExecution* network = nullptr;
   uint64_t number = 0;  ///< Of the names of its messages.
   uint64_t started_ns = 0;
+  uint32_t job = 0;             ///< JobActivity's.
   bool reported = false;        ///< The home knows that it takes long.
   Status verdict;               ///< How it ends whatever becomes of it here.
   bool told = false;            ///< The verdict comes from elsewhere, so that all know of it.
@@ -77,6 +78,9 @@ class Communicator {
   ~Communicator();
 
   uint64_t id() const { return id_; }
+  /// Session::job of those of its ranks that are on this host.
+  uint32_t job() const { return job_; }
+  void set_job(uint32_t job) { job_ = job; }
   const std::string& name() const { return name_; }
   Tenant& tenant() { return *tenant_; }
   int ranks() const { return static_cast<int>(members_.size()); }
@@ -225,6 +229,7 @@ class Communicator {
 
   Engine* const engine_;
   const uint64_t id_;
+  uint32_t job_ = 0;
   const std::string name_;
   Tenant* const tenant_;
   std::vector<Member*> members_;       // by rank

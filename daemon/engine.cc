@@ -37,15 +37,22 @@ constexpr uint64_t kCoolNanoseconds = 10'000'000;
 
 /// A worker inside one copy from a tenant's memory for longer than this is held up by that tenant.
 constexpr uint64_t kStuckNanoseconds = 1'000'000'000;
-// While tenants share connections each keeps so many times as many slices under way: a plan is made
+// While jobs share connections each keeps so many times as many slices under way: a plan is made
 // for an empty network, and who has nothing to send when its turn comes gets less than its share.
+// But no more than caches hold: without that two hosts got through half as much.
 constexpr int kSlicesWhenShared = 4;
+constexpr uint64_t kSharedSliceBytes = uint64_t{512} << 10;
 
 /// How many descriptors of regions one tenant may make the daemon keep.
 int64_t DescriptorsForRegions() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
   return static_cast<int64_t>(limit.rlim_cur / 8);
+}
+
+int SlicesWhenShared(const SliceCut& slice) {
+  const auto fit = static_cast<int>(kSharedSliceBytes / std::max<uint64_t>(slice.bytes, 1));
+  return std::clamp(fit, slice.at_once, slice.at_once * kSlicesWhenShared);
 }
 
 }  // namespace
@@ -277,7 +284,7 @@ bool Engine::RunNetwork() {
     network_operations_[i] = network_operations_.back();
     network_operations_.pop_back();
     --executing_;
-    activity_.End(operation->communicator->tenant(), MonotonicNanoseconds());
+    activity_.End(operation->job, MonotonicNanoseconds());
     operation->communicator->OnNetworkDone(operation);
     progress = true;
   }
@@ -294,12 +301,12 @@ Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding)
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
   operation->network = operation->plan->Take();
   operation->started_ns = MonotonicNanoseconds();
-  Tenant& tenant = operation->communicator->tenant();
-  const bool shared = activity_.Start(tenant, operation->started_ns);
-  binding.slices_at_once = slice.at_once * (shared ? kSlicesWhenShared : 1);
+  operation->job = operation->communicator->job();
+  const bool shared = activity_.Start(operation->job, operation->started_ns);
+  binding.slices_at_once = shared ? SlicesWhenShared(slice) : slice.at_once;
   const Status started = operation->network->Start(binding);
   if (!started.ok()) {
-    activity_.End(tenant, operation->started_ns);
+    activity_.End(operation->job, operation->started_ns);
     operation->plan->GiveBack(std::exchange(operation->network, nullptr));
     return started;
   }

@@ -18,10 +18,10 @@
 #include "daemon/config.h"
 #include "daemon/control/control_loop.h"
 #include "daemon/event_loop.h"
+#include "daemon/job_activity.h"
 #include "daemon/membership.h"
 #include "daemon/session.h"
 #include "daemon/tenant.h"
-#include "daemon/tenant_activity.h"
 #include "src/base/pause.h"
 #include "src/base/status.h"
 #include "src/base/wait_estimate.h"
@@ -153,7 +153,7 @@ class Engine final : private ClusterEvents {
   void WakeFromWorker();
 
   const Config config_;
-  TenantActivity activity_;
+  JobActivity activity_;
   const Calibration calibration_;
   const std::function<void(std::function<void()>)> chores_;
   const uint64_t started_ns_;

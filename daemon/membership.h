@@ -148,6 +148,7 @@ class Membership {
   Status MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks);
   Communicator* AddCommunicator(const std::string& name, Tenant* tenant,
                                 std::vector<Member*> members, std::optional<Roster> roster);
+  void UniteJobs(Communicator* communicator);
   Roster MakeRoster(const std::vector<Applicant>& ranks) const;
   void PlaceOnFabric(const std::vector<Applicant>& host_speakers, Roster* roster) const;
   void TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,

@@ -1,6 +1,7 @@
 // What a home does: takes applications, and makes communicators of those that have all come.
 
 #include <algorithm>
+#include <set>
 
 #include "daemon/cluster/span.h"
 #include "daemon/engine.h"
@@ -262,10 +263,30 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
                                      std::memory_order_relaxed);
     member->SetState(MemberState::kReady);
   }
+  UniteJobs(communicator);
   const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
   Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks on {} host{}",
       communicator->id(), name, tenant->name, members.size(), hosts, hosts == 1 ? "" : "s");
   return communicator;
+}
+
+/// Its ranks are of one job, with all that they have communicators with already.
+void Membership::UniteJobs(Communicator* communicator) {
+  std::set<uint32_t> jobs;
+  for (int rank = 0; rank < communicator->ranks(); ++rank) {
+    const Member* const member = communicator->member(rank);
+    if (member != nullptr) jobs.insert(member->session->job());
+  }
+  if (jobs.empty()) return;
+  const uint32_t job = *jobs.begin();
+  communicator->set_job(job);
+  if (jobs.size() == 1) return;
+  for (const auto& [id, session] : engine_->sessions()) {
+    if (jobs.contains(session->job())) session->set_job(job);
+  }
+  for (const auto& other : communicators_) {
+    if (jobs.contains(other->job())) other->set_job(job);
+  }
 }
 
 }  // namespace harmonaize::daemon

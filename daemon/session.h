@@ -25,6 +25,10 @@ class Session {
   ~Session();
 
   uint32_t id() const { return id_; }
+  /// Of which job it is: processes that have ranks in one communicator are of one job. A number of
+  /// one of its sessions.
+  uint32_t job() const { return job_; }
+  void set_job(uint32_t job) { job_ = job; }
   pid_t process() const { return connection_->peer().process; }
   const std::string& program() const { return program_; }
   Tenant& tenant() { return *tenant_; }
@@ -108,6 +112,7 @@ class Session {
                     Region** region);
 
   const uint32_t id_;
+  uint32_t job_ = id_;
   const std::shared_ptr<Connection> connection_;
   const std::string program_;
   Tenant* const tenant_;

@@ -61,6 +61,7 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
   // Of what its ranks do among themselves the daemon knows what they say.
   const InlineSegment* const segment = communicator.inline_segment();
   json description = {{"id", communicator.id()},
+                      {"job", communicator.job()},
                       {"name", communicator.name()},
                       {"ranks", communicator.ranks()},
                       {"state", StateName(communicator.state())},
@@ -81,6 +82,7 @@ json DescribeProcesses(const Engine& engine, const Tenant& tenant) {
     if (&session->tenant() != &tenant) continue;
     processes.push_back({{"session", id},
                          {"process", session->process()},
+                         {"job", session->job()},
                          {"program", session->program()},
                          {"operations", session->operations()},
                          {"doorbells", session->doorbells()},

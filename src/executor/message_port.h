@@ -38,8 +38,9 @@ class MessagePort {
  public:
   virtual ~MessagePort() = default;
 
-  /// Sends `data`, which has to stay as it is until the listener hears of it.
-  virtual void Send(const MessageName& name, std::span<const std::byte> data,
+  /// Sends `data`, which has to stay as it is until the listener hears of it. `left`: about how
+  /// many bytes of the operation are still to be sent here, these among them.
+  virtual void Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
                     MessageListener* listener, uint64_t token) = 0;
   /// Receives exactly as many bytes as `data` has, before or after they came. Nothing is written
   /// there before the message is on its way.

@@ -158,7 +158,9 @@ void NetworkExecution::BeginSend(Slice& slice, int step) {
     from = {buffer.mapped, false};
   }
   ++outstanding_;
-  port_->Send(NameOf(slice, what), {from.at, ElementsOf(slice, what) * element_bytes_}, this,
+  // By the slice alone, so that all hosts say about the same.
+  const uint64_t left = (slices_ - slice.number) * slice_bytes_ * binding_.program->sends();
+  port_->Send(NameOf(slice, what), {from.at, ElementsOf(slice, what) * element_bytes_}, left, this,
               TokenOf(slice, step));
 }
 

@@ -49,6 +49,7 @@ NetworkProgram::NetworkProgram(const HostProgram& program, int pieces)
     for (const int earlier : step.after) {
       steps_[static_cast<size_t>(earlier)].successors.push_back(index);
     }
+    if (step.kind == StepKind::kSend) ++sends_;
     steps_.push_back({step, 0, {}, MakeWork(step)});
   }
   NumberMessages();

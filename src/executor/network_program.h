@@ -35,6 +35,8 @@ class NetworkProgram {
   /// The steps whose message may come before those that they wait for are done, since it is read,
   /// with other things, by the work that follows: kReceiveReduce.
   const std::vector<int>& early() const { return early_; }
+  /// How many steps send.
+  uint64_t sends() const { return sends_; }
   int pieces() const { return pieces_; }
   int scratch_blocks() const { return scratch_blocks_; }
 
@@ -48,6 +50,7 @@ class NetworkProgram {
   std::vector<NetworkStep> steps_;
   std::vector<int> first_;
   std::vector<int> early_;
+  uint64_t sends_ = 0;
   int pieces_ = 1;
   int scratch_blocks_ = 0;
   std::vector<Block> outputs_;

@@ -26,14 +26,15 @@ TransportPort::TransportPort(transport::Transport* transport, std::vector<transp
                              ChooseRail choose_rail)
     : transport_(transport), peers_(std::move(peers)), choose_rail_(std::move(choose_rail)) {}
 
-void TransportPort::Send(const MessageName& name, std::span<const std::byte> data,
+void TransportPort::Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
                          MessageListener* listener, uint64_t token) {
   Pending* const pending = Take(listener, token, data.size());
   const Result<transport::MessageTag> tag = TagOf(name);
   if (!tag.ok()) return Fail(pending, tag.status());
-  const Status posted =
-      transport_->PostSend(peers_[static_cast<size_t>(name.host)], choose_rail_(name), *tag, data,
-                           {&OnComplete, pending});
+  transport::RailChoice way = choose_rail_(name);
+  way.left = left;
+  const Status posted = transport_->PostSend(peers_[static_cast<size_t>(name.host)], way, *tag,
+                                             data, {&OnComplete, pending});
   if (!posted.ok()) Fail(pending, posted);
 }
 

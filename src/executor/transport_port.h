@@ -25,8 +25,8 @@ class TransportPort final : public MessagePort {
   /// Not while something is outstanding.
   ~TransportPort() override = default;
 
-  void Send(const MessageName& name, std::span<const std::byte> data, MessageListener* listener,
-            uint64_t token) override;
+  void Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
+            MessageListener* listener, uint64_t token) override;
   void Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
                uint64_t token) override;
   void Cancel(uint64_t operation) override;

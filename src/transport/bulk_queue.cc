@@ -13,14 +13,20 @@ BulkQueue::Row* BulkQueue::RowOf(uint64_t operation) {
   return row;
 }
 
-Request* BulkQueue::Pop() {
-  while (Row* row = rows_.PopFront()) {
-    Request* send = row->requests.PopFront();
-    // Also one whose last request has left by itself.
-    (row->requests.empty() ? free_ : rows_).PushBack(row);
-    if (send != nullptr) return send;
+Request* BulkQueue::Front() {
+  while (Row* row = rows_.Front()) {
+    if (!row->requests.empty()) return row->requests.Front();
+    free_.PushBack(row);  // its last request has left by itself
   }
   return nullptr;
+}
+
+Request* BulkQueue::Pop() {
+  if (Front() == nullptr) return nullptr;
+  Row* row = rows_.PopFront();
+  Request* send = row->requests.PopFront();
+  (row->requests.empty() ? free_ : rows_).PushBack(row);
+  return send;
 }
 
 }  // namespace harmonaize::transport

@@ -21,9 +21,9 @@ class BulkQueue {
 
   /// Behind all others of its operation.
   void Push(Request* send) { RowOf(send->tag.operation)->requests.PushBack(send); }
-  /// Then Pop gives nothing. It may also give nothing otherwise, where requests have left.
-  bool empty() const { return rows_.empty(); }
-  /// Whose turn it is, taken out; null when nobody is left.
+  /// Whose turn it is; null when nobody is left.
+  Request* Front();
+  /// The same, taken out.
   Request* Pop();
   /// What Pop has given is not done yet: before all others of its operation.
   void Return(Request* send) { RowOf(send->tag.operation)->requests.PushFront(send); }

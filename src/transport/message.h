@@ -24,6 +24,7 @@ struct MessageTag {
 struct TenantShare {
   uint32_t tenant = 0;  ///< As the caller numbers them.
   float weight = 1;     ///< Above 0; of those who send at the same time.
+  uint64_t job = 0;     ///< Of this tenant, whose jobs share alike. Numbered alike on all hosts.
 
   friend bool operator==(const TenantShare&, const TenantShare&) = default;
 };
@@ -34,6 +35,9 @@ struct RailChoice {
   /// Of a rail that has several connections, only the first: one flow to routers, and in order.
   bool first_connection = false;
   TenantShare share{};
+  /// Bytes of its operation that are still to be sent here, this message among them. Of those who
+  /// want to send, who has less left goes first, within bounds (SendQueue). 0: not known.
+  uint64_t left = 0;
 
   friend bool operator==(const RailChoice&, const RailChoice&) = default;
 };

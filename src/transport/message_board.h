@@ -30,6 +30,7 @@ struct Request : ListNode {
   bool is_send = false;
   bool first_connection = false;  ///< A send that is not to be spread: RailChoice.
   TenantShare share;              ///< A send's.
+  uint64_t left = 0;              ///< A send's: RailChoice.
   uint32_t index = 0;
   uint32_t generation = 0;
   PeerId peer = 0;

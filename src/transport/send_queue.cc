@@ -1,33 +1,16 @@
 #include "src/transport/send_queue.h"
 
-#include <algorithm>
-
 namespace harmonaize::transport {
 
-SendQueue::Share* SendQueue::ShareOf(const Request& send) {
-  for (Share& share : shares_) {
-    if (share.of.tenant == send.share.tenant) return &share;
-  }
-  // One that has nothing to send, and nothing to its credit, makes room: tenants come and go.
-  for (Share& share : shares_) {
-    if (share.waiting || share.start > clock_ - kCreditBytes) continue;
-    share.of = send.share;
-    share.start = clock_;
-    return &share;
-  }
-  Share& share = shares_.emplace_back();
-  share.of = send.share;
-  share.start = clock_;
-  return &share;
-}
-
-/// The share of a send that is now to wait in it.
-SendQueue::Share* SendQueue::Waiting(const Request& send) {
-  Share* share = ShareOf(send);
-  share->of.weight = send.share.weight;
-  if (!share->waiting) share->start = std::max(share->start, clock_ - kCreditBytes);
-  share->waiting = true;
-  return share;
+/// The job of a send that is now to wait in it.
+SendQueue::Job* SendQueue::Waiting(const Request& send) {
+  Tenant* tenant = tenants_.Of(send.share.tenant);
+  tenant->weight = send.share.weight;
+  tenant->jobs.set_lead(lead_);
+  Job* job = tenant->jobs.Of(send.share.job);
+  tenants_.Want(tenant);
+  tenant->jobs.Want(job);
+  return job;
 }
 
 void SendQueue::Push(Request* send) {
@@ -42,37 +25,26 @@ void SendQueue::ReturnBulk(Request* send) {
   Waiting(*send)->bulk.Return(send);
 }
 
-SendQueue::Turn SendQueue::Take(Share* share) {
-  if (Request* send = share->small.PopFront(); send != nullptr) return {send, false};
-  return {share->bulk.Pop(), true};
-}
-
-/// Of those that wait.
-SendQueue::Share* SendQueue::First() {
-  Share* first = nullptr;
-  for (Share& share : shares_) {
-    share.waiting = share.waiting && (!share.small.empty() || !share.bulk.empty());
-    if (!share.waiting) continue;
-    if (first == nullptr || share.start < first->start) first = &share;
-  }
-  return first;
-}
-
 SendQueue::Turn SendQueue::Next() {
-  while (Share* first = First()) {
-    const Turn turn = Take(first);
-    if (turn.send != nullptr) return turn;
-  }
-  return {};
+  Tenant* tenant = tenants_.Next();
+  if (tenant == nullptr) return {};
+  Job* job = tenant->jobs.Next();
+  if (Request* send = job->small.PopFront(); send != nullptr) return {send, false};
+  return {job->bulk.Pop(), true};
 }
 
 void SendQueue::Charge(const Request& send, size_t bytes) {
-  Share* share = ShareOf(send);
-  clock_ = std::max(clock_, share->start);
-  share->start += static_cast<double>(bytes) / share->of.weight;
+  Tenant* tenant = tenants_.Of(send.share.tenant);
+  tenants_.Charge(tenant, bytes);
+  tenant->jobs.Charge(tenant->jobs.Of(send.share.job), bytes);
   if (send.share.tenant != last_) before_last_ = sent_;
   last_ = send.share.tenant;
   sent_ += bytes;
+}
+
+void SendQueue::SetRate(double bytes_per_second) {
+  lead_ = kLeadSeconds * bytes_per_second;
+  tenants_.set_lead(lead_);
 }
 
 }  // namespace harmonaize::transport

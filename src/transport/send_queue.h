@@ -2,21 +2,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 
 #include "src/transport/bulk_queue.h"
+#include "src/transport/fair_turns.h"
 #include "src/transport/message_board.h"
 
 namespace harmonaize::transport {
 
-/// What one connection is to send, of several tenants. While more than one of them has something to
-/// send they share the connection by their weights, whatever the number and the sizes of their
-/// messages: start-time fair queueing (Goyal, Vin, Cheng, "Start-time Fair Queueing", SIGCOMM
-/// 1996). A tenant whose messages wait for each other often has nothing to send; so what it has not
-/// used lately, up to kCreditBytes, it has in front of the others when it comes back.
+/// What one connection is to send, of several tenants and their jobs. While more than one of them
+/// has something to send the tenants share the connection by their weights, and the jobs of each
+/// alike, whatever the number and the sizes of their messages; but for a while whoever is nearer to
+/// the end of its operation goes first (FairTurns).
 ///
-/// Of one tenant small messages go before frames of large ones. Requests may leave by Unlink.
-/// Allocates nothing once it has seen as many tenants at a time.
+/// Of one job small messages go before frames of large ones. Requests may leave by Unlink.
+/// Allocates nothing once it has seen as many tenants and jobs at a time.
 class SendQueue {
  public:
   SendQueue() = default;
@@ -40,24 +39,32 @@ class SendQueue {
   /// Whether more than one tenant has sent lately: among the last kSharedBytes.
   bool shared() const { return sent_ - before_last_ < kSharedBytes; }
 
-  static constexpr double kCreditBytes = 4 << 20;
+  /// What the connection carries, as far as that is known: tenants and jobs may get ahead of each
+  /// other by kLeadSeconds of it.
+  void SetRate(double bytes_per_second);
+
+  static constexpr double kLeadSeconds = 0.2;
   static constexpr uint64_t kSharedBytes = uint64_t{2} << 20;
 
  private:
-  struct Share {
-    TenantShare of;
-    double start = 0;  ///< Of what it sends next: bytes by weight, on the queue's clock.
-    bool waiting = false;
+  struct Job : FairTurn {
     IntrusiveList<Request> small;
     BulkQueue bulk;
-  };
-  Share* ShareOf(const Request& send);
-  Share* Waiting(const Request& send);
-  Share* First();
-  static Turn Take(Share* share);
 
-  std::deque<Share> shares_;  // never move
-  double clock_ = 0;          // the start of what was sent last
+    bool HasSends() { return Front() != nullptr; }
+    uint64_t Left() { return Front()->left; }
+    Request* Front() { return small.empty() ? bulk.Front() : small.Front(); }
+  };
+  struct Tenant : FairTurn {
+    FairTurns<Job> jobs;
+
+    bool HasSends() { return jobs.Next() != nullptr; }
+    uint64_t Left() { return jobs.Next()->Left(); }
+  };
+  Job* Waiting(const Request& send);
+
+  FairTurns<Tenant> tenants_;
+  double lead_ = 0;
   uint64_t sent_ = kSharedBytes;
   uint32_t last_ = 0;         // the tenant who has sent last
   uint64_t before_last_ = 0;  // sent_ when it was another one

@@ -65,7 +65,11 @@ void TcpChannel::Fail(const std::string& reason) {
 void TcpChannel::Send(Request* send) {
   send->channel = this;
   unsent_ += send->size;
-  queue_.Push(send);
+  if (send->size > kMaxEagerBytes) {
+    Offer(send);  // whoever's turn it is: it is but a header, and its answer takes a while
+  } else {
+    queue_.Push(send);
+  }
   // Sends that are begun together go in one call, and small ones in one packet.
   poller_->Later(this);
 }
@@ -130,15 +134,9 @@ void TcpChannel::Flush() {
 
 void TcpChannel::FillBatch() {
   batch_written_ = 0;
-  while (batch_size_ < kBatch && notes_taken_ < notes_.size()) {
-    AddToBatch(notes_[notes_taken_++], nullptr, nullptr);
-  }
-  if (notes_taken_ == notes_.size()) {
-    notes_.clear();
-    notes_taken_ = 0;
-  }
   size_t bytes = 0;
   while (batch_size_ < kBatch) {
+    if (TakeNote()) continue;
     const SendQueue::Turn turn = queue_.Next();
     if (turn.send == nullptr) return;
     const size_t more = turn.bulk ? AddBulk(turn.send) : AddSend(turn.send);
@@ -150,6 +148,16 @@ void TcpChannel::FillBatch() {
   }
 }
 
+bool TcpChannel::TakeNote() {
+  if (notes_taken_ == notes_.size()) {
+    notes_.clear();
+    notes_taken_ = 0;
+    return false;
+  }
+  AddToBatch(notes_[notes_taken_++], nullptr, nullptr);
+  return true;
+}
+
 void TcpChannel::AddToBatch(const Header& header, const std::byte* payload, Request* owner) {
   batch_[batch_size_++] = Outgoing{header, payload, owner};
 }
@@ -157,16 +165,20 @@ void TcpChannel::AddToBatch(const Header& header, const std::byte* payload, Requ
 /// Bytes that it adds.
 size_t TcpChannel::AddSend(Request* send) {
   const size_t cost = send->size + sizeof(Header);
-  if (send->size <= kMaxEagerBytes && eager_unconsumed_ + cost <= kEagerWindow) {
+  if (eager_unconsumed_ + cost <= kEagerWindow) {
     eager_unconsumed_ += cost;
     send->state = Request::State::kStreaming;
     AddToBatch(Header{kEager, static_cast<uint32_t>(send->size), send->tag, send->size, 0, 0, 0},
                send->data, send);
     return cost;
   }
-  send->state = Request::State::kOffered;
-  AddToBatch(Header{kOffer, 0, send->tag, send->size, 0, send->slot(), 0}, nullptr, nullptr);
+  Offer(send);
   return sizeof(Header);
+}
+
+void TcpChannel::Offer(Request* send) {
+  send->state = Request::State::kOffered;
+  Note(kOffer, send->tag, 0, send->slot(), send->size);
 }
 
 /// Bytes that it adds.
@@ -233,6 +245,8 @@ bool TcpChannel::WriteBatch() {
   unacknowledged_ = true;
   send_buffer_.SetShared(stream_.fd(), queue_.shared());
   send_buffer_.OnWritten(stream_.fd(), static_cast<size_t>(sent));
+  send_rate_.OnWritten(static_cast<size_t>(sent), MonotonicNanoseconds());
+  queue_.SetRate(send_rate_.bytes_per_second());
   if (batch_written_ < total) {
     WatchForRoom(true);
     return false;

@@ -17,6 +17,7 @@
 #include "src/transport/poller.h"
 #include "src/transport/send_buffer.h"
 #include "src/transport/send_queue.h"
+#include "src/transport/send_rate.h"
 
 namespace harmonaize::transport {
 
@@ -100,8 +101,10 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
             uint64_t total = 0);
   void Flush();
   void FillBatch();
+  bool TakeNote();
   void AddToBatch(const Header& header, const std::byte* payload, Request* owner);
   size_t AddSend(Request* send);
+  void Offer(Request* send);
   size_t AddBulk(Request* send);
   bool WriteOwed();
   bool WriteBatch();
@@ -145,6 +148,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   size_t notes_taken_ = 0;
   SendQueue queue_;
   SendBuffer send_buffer_;
+  SendRate send_rate_;
   std::array<Outgoing, kBatch> batch_;
   size_t batch_size_ = 0;
   size_t batch_written_ = 0;  // bytes

@@ -150,6 +150,7 @@ Status TransportCore::PostSend(PeerId peer, RailChoice way, const MessageTag& ta
                                     bytes.size(), completion);
   send->first_connection = way.first_connection;
   send->share = way.share;
+  send->left = way.left;
   link->channels[way.rail]->Send(send);
   return Status::Ok();
 }

@@ -31,7 +31,10 @@ def check_reckoning(module):
     assert module.jain([3, 3, 3]) == 1
     assert abs(module.jain([1, 0, 0]) - 1 / 3) < 1e-9
     jobs = [module.Job(0, "user=5,weight=3"), module.Job(1, "user=6"), module.Job(2, "user=6,size=1M")]
-    assert module.due(jobs, 80) == [60, 10, 10]
+    assert module.due(jobs, 80, [None] * 3) == [60, 10, 10]
+    # Who does not want its share leaves it to the others.
+    assert module.due(jobs, 80, [30, 100, 12]) == [30, 38, 12]
+    assert module.due(jobs, 80, [10, 10, 10]) == [10, 10, 10]
     rows = [[{"unix_seconds": 10 + i, "interval_seconds": 1, "bytes_per_second": 100} for i in range(9)],
             [{"unix_seconds": 12 + i, "interval_seconds": 1, "bytes_per_second": i} for i in range(9)]]
     assert module.rates(rows) == [100, 3.5], module.rates(rows)

@@ -5,7 +5,7 @@ harmonaize_unit_test(
           daemon_consent_test.cc daemon_event_loop_test.cc daemon_formation_test.cc daemon_plan_switch_test.cc
           daemon_host_plan_test.cc
           daemon_inline_limits_test.cc daemon_probe_test.cc daemon_state_directory_test.cc daemon_stream_queue_test.cc
-          daemon_tenant_activity_test.cc daemon_worker_places_test.cc
+          daemon_job_activity_test.cc daemon_tenant_test.cc daemon_worker_places_test.cc
   LINKS harmonaize_daemon)
 harmonaize_unit_test(
   daemon_control_test
