@@ -230,6 +230,8 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
   binding.outputs = operation->outputs;
   binding.scalars = operation->scalars;
   binding.divisor = static_cast<uint64_t>(ranks());
+  binding.tenant = tenant_->user;
+  binding.weight = static_cast<float>(tenant_->weight);
   binding.helpable = true;
   binding.node = NodeOf(*operation);
   operation->execution.cookie = operation;

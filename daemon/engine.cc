@@ -297,6 +297,8 @@ Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding)
   binding.outputs = operation->outputs;
   binding.scalars = operation->scalars;
   binding.operation = operation->number;
+  binding.tenant = operation->communicator->tenant().user;
+  binding.weight = static_cast<float>(operation->communicator->tenant().weight);
   const SliceCut& slice = operation->plan->slice();
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
   operation->network = operation->plan->Take();

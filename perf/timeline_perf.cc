@@ -34,6 +34,7 @@ struct Options {
   double seconds = 10;
   double interval = 0.25;
   double compute = 0;
+  uint64_t communicators = 1;
   std::string until;
   bool json = false;
   std::string name = "job";
@@ -64,8 +65,9 @@ double Since(Clock::time_point begin) {
 /// operation, and nothing else has to be exchanged.
 class Rank {
  public:
-  Rank(const Options& options, int rank, int ranks, size_t count, ncclComm_t comm)
-      : kind_(options.kind), rank_(rank), ranks_(ranks), count_(count), comm_(comm) {
+  /// `comms`: of all ranks; operations go by them in turn.
+  Rank(const Options& options, int rank, int ranks, size_t count, std::vector<ncclComm_t> comms)
+      : kind_(options.kind), rank_(rank), ranks_(ranks), count_(count), comms_(std::move(comms)) {
     const auto all = static_cast<size_t>(ranks);
     send_ = Allocate(kind_ == Kind::kReduceScatter ? count * all : count);
     receive_ = Allocate(kind_ == Kind::kAllGather ? count * all : count);
@@ -79,7 +81,7 @@ class Rank {
       mine[0] = rank_ == 0 && !go_on ? 1 : 0;
       ForEachPlace([&](size_t place) { mine[place] = Value(number, place, rank_); });
     }
-    Check(Call(), "the collective");
+    Check(Call(comms_[number % comms_.size()]), "the collective");
     CountWrong(number);
     return receive_[0] == 0;
   }
@@ -94,20 +96,20 @@ class Rank {
     void* handle = nullptr;
     Check(ncclMemAlloc(&memory, count * sizeof(float)), "ncclMemAlloc");
     std::memset(memory, 0, count * sizeof(float));
-    Check(ncclCommRegister(comm_, memory, count * sizeof(float), &handle), "ncclCommRegister");
+    Check(ncclCommRegister(comms_[0], memory, count * sizeof(float), &handle), "ncclCommRegister");
     return static_cast<float*>(memory);
   }
 
-  ncclResult_t Call() {
+  ncclResult_t Call(ncclComm_t comm) {
     switch (kind_) {
       case Kind::kAllReduce:
-        return ncclAllReduce(send_, receive_, count_, ncclFloat, ncclSum, comm_, nullptr);
+        return ncclAllReduce(send_, receive_, count_, ncclFloat, ncclSum, comm, nullptr);
       case Kind::kAllGather:
-        return ncclAllGather(send_, receive_, count_, ncclFloat, comm_, nullptr);
+        return ncclAllGather(send_, receive_, count_, ncclFloat, comm, nullptr);
       case Kind::kReduceScatter:
-        return ncclReduceScatter(send_, receive_, count_, ncclFloat, ncclSum, comm_, nullptr);
+        return ncclReduceScatter(send_, receive_, count_, ncclFloat, ncclSum, comm, nullptr);
       case Kind::kBroadcast:
-        return ncclBroadcast(send_, receive_, count_, ncclFloat, 0, comm_, nullptr);
+        return ncclBroadcast(send_, receive_, count_, ncclFloat, 0, comm, nullptr);
     }
     return ncclInternalError;
   }
@@ -144,7 +146,7 @@ class Rank {
   const int rank_;
   const int ranks_;
   const size_t count_;
-  const ncclComm_t comm_;
+  const std::vector<ncclComm_t> comms_;
   float* send_ = nullptr;
   float* receive_ = nullptr;
   uint64_t wrong_ = 0;
@@ -213,11 +215,14 @@ int Main(const Options& options, size_t bytes) {
   const std::vector<std::string> ids =
       OrExit(bootstrap->AllGather({reinterpret_cast<const char*>(&id), sizeof id}));
   std::memcpy(&id, ids[0].data(), sizeof id);
-  ncclComm_t comm = nullptr;
-  Check(ncclCommInitRank(&comm, launch.processes, id, launch.process), "ncclCommInitRank");
+  std::vector<ncclComm_t> comms(options.communicators, nullptr);
+  Check(ncclCommInitRank(&comms[0], launch.processes, id, launch.process), "ncclCommInitRank");
+  for (size_t i = 1; i < comms.size(); ++i) {
+    Check(ncclCommSplit(comms[0], 0, launch.process, &comms[i], nullptr), "ncclCommSplit");
+  }
 
   const size_t count = std::max<size_t>(bytes / sizeof(float), 64);
-  Rank rank(options, launch.process, launch.processes, count, comm);
+  Rank rank(options, launch.process, launch.processes, count, comms);
   Timeline timeline(options, static_cast<double>(count * sizeof(float)));
   const Clock::time_point begin = Clock::now();
   for (uint64_t number = 0;; ++number) {
@@ -226,11 +231,12 @@ int Main(const Options& options, size_t bytes) {
     const double now = Since(begin);
     if (launch.process == 0) timeline.Note(now, now - before);
     if (!go_on) break;
-    if (options.compute > 0)
+    // Each communicator first has one operation, so that none is without a plan.
+    if (options.compute > 0 && number + 1 >= options.communicators)
       std::this_thread::sleep_for(std::chrono::duration<double>(options.compute));
   }
   if (launch.process == 0) timeline.Print(Since(begin));
-  Check(ncclCommDestroy(comm), "ncclCommDestroy");
+  for (const ncclComm_t comm : comms) Check(ncclCommDestroy(comm), "ncclCommDestroy");
   const std::vector<std::string> wrong = OrExit(bootstrap->AllGather(std::to_string(rank.wrong())));
   uint64_t all = 0;
   for (const std::string& one : wrong) all += std::stoull(one);
@@ -266,6 +272,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("-c,--compute", options.compute,
                  "seconds of pause between operations, as a job has that computes meanwhile")
+      ->capture_default_str();
+  app.add_option("-n,--communicators", options.communicators,
+                 "of all ranks, which the operations go by in turn")
+      ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--until", options.until, "end as soon as this file is there");
   app.add_option("--name", options.name, "in JSON, to tell jobs apart")->capture_default_str();

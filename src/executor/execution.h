@@ -25,6 +25,9 @@ struct Operands {
   /// kPreMulSum: by rank, the scalar of its contribution, as numerics wants it.
   std::span<const uint64_t> scalars;
   uint64_t divisor = 1;  ///< kAvg.
+  /// Whose it is, and how much of the workers' time that tenant gets while others want it, too.
+  uint32_t tenant = 0;
+  float weight = 1;  ///< Above 0.
 };
 
 /// One operation to execute: a host's program and the buffers it runs over. The spans are copied by
@@ -53,8 +56,10 @@ struct BoundProgram {
   Cut cut;
   bool non_temporal = false;
   bool any_private = false;
-  bool helpable = false;      ///< Promised, and possible.
-  int node = -1;              ///< As bound.
+  bool helpable = false;  ///< Promised, and possible.
+  int node = -1;          ///< As bound.
+  uint32_t tenant = 0;
+  float weight = 1;
   bool beyond_cache = false;  ///< Reads and writes more than the last-level cache holds.
 };
 
@@ -104,6 +109,7 @@ class Execution {
   friend class Executor;
   friend class WorkBoard;
   friend class FinishedList;
+  friend class WaitingList;
 
   enum class Phase : uint8_t { kIdle, kWaiting, kPosted, kFinished };
 
@@ -123,6 +129,7 @@ class Execution {
   Status status_;
   FaultyBuffer faulty_buffer_;
   Phase phase_ = Phase::kIdle;  // Of the owner.
+  int place_ = 0;               // Its tenant's: TenantPlaces. Of the owner.
   int slot_ = -1;               // Written by the owner; read, too, by who holds a unit.
   Execution* next_ = nullptr;   // In one list at a time: waiting or finished.
   std::atomic<bool> stopped_{false};

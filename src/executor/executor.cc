@@ -279,6 +279,7 @@ bool Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
     if (outcome.end == UnitOutcome::End::kAbandoned) return false;
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
     worker.Count(outcome.bytes, nanoseconds);
+    board_.Charge(unit, nanoseconds, worker.cursor);
     throughput_.Learn(bound.any_private, bound.beyond_cache, outcome.bytes, nanoseconds);
     if (outcome.end == UnitOutcome::End::kFailed) {
       execution->Stop(std::move(outcome.status), outcome.faulty_buffer);
@@ -307,16 +308,16 @@ void Executor::Start(Execution* execution) {
     finished_.Push(execution);
     return;
   }
-  execution->next_ = nullptr;
-  if (waiting_first_ == nullptr && TryPost(execution)) return;
+  execution->place_ = places_.Join(execution->bound_.tenant);
+  if (TryPost(execution)) return;
   execution->phase_ = Execution::Phase::kWaiting;
-  (waiting_first_ == nullptr ? waiting_first_ : waiting_last_->next_) = execution;
-  waiting_last_ = execution;
+  waiting_.Push(execution);
 }
 
 // Puts the execution on the board and wakes who should come for it.
 bool Executor::TryPost(Execution* execution) {
   if (!board_.Post(execution)) return false;
+  waiting_.NotePosted(*execution);
   execution->phase_ = Execution::Phase::kPosted;
   const uint32_t reserved = execution->bound_.helpable ? 1 : 0;
   const int wanted = Lanes(execution->bound_.cut.units - reserved, reserved > 0);
@@ -326,11 +327,10 @@ bool Executor::TryPost(Execution* execution) {
 }
 
 void Executor::PostWaiting() {
-  while (waiting_first_ != nullptr) {
-    Execution* const execution = waiting_first_;
-    Execution* const next = execution->next_;
-    if (!TryPost(execution)) return;
-    waiting_first_ = next;
+  while (board_.has_room()) {
+    Execution* const execution = waiting_.TakeNext();
+    if (execution == nullptr) return;
+    TryPost(execution);
   }
 }
 
@@ -348,7 +348,8 @@ void Executor::Cancel(Execution* execution, Status reason) {
   if (execution->phase_ == Execution::Phase::kIdle) return;
   if (!execution->Stop(std::move(reason), {})) return;
   if (execution->phase_ == Execution::Phase::kWaiting) {
-    RemoveWaiting(execution);
+    waiting_.Remove(execution);
+    places_.Leave(execution->place_);
     execution->phase_ = Execution::Phase::kFinished;
     finished_.Push(execution);
   } else if (execution->phase_ == Execution::Phase::kPosted) {
@@ -357,21 +358,13 @@ void Executor::Cancel(Execution* execution, Status reason) {
   }
 }
 
-void Executor::RemoveWaiting(Execution* execution) {
-  Execution* previous = nullptr;
-  for (Execution* e = waiting_first_; e != nullptr; previous = e, e = e->next_) {
-    if (e != execution) continue;
-    (previous == nullptr ? waiting_first_ : previous->next_) = e->next_;
-    if (waiting_last_ == e) waiting_last_ = previous;
-    return;
-  }
-}
-
 Execution* Executor::TakeFinished() {
   Execution* const execution = finished_.Pop();
   if (execution == nullptr) return nullptr;
   if (execution->phase_ == Execution::Phase::kPosted) {
     board_.Retire(execution);
+    waiting_.NoteRetired(*execution);
+    places_.Leave(execution->place_);
     PostWaiting();
   }
   execution->phase_ = Execution::Phase::kIdle;

@@ -14,8 +14,10 @@
 #include "src/executor/execution.h"
 #include "src/executor/machine.h"
 #include "src/executor/parking.h"
+#include "src/executor/tenant_turns.h"
 #include "src/executor/throughput.h"
 #include "src/executor/unit.h"
+#include "src/executor/waiting_list.h"
 #include "src/executor/work_board.h"
 
 namespace harmonaize {
@@ -56,8 +58,10 @@ struct ExecutorCounters {
 ///   while (executor.Help()) {}             // where the owner has time
 ///   while (Execution* done = executor.TakeFinished()) ...
 ///
-/// Executions that run at the same time are served in turn, unit by unit. Up to 64 run at once,
-/// more wait in the order of Start. A worker with a place near some memory takes units of
+/// Tenants whose executions run at the same time share the threads' time by their weights, and the
+/// executions of each are served in turn, unit by unit. Up to 64 run at once, more wait: those of
+/// one tenant in the order of Start, and the tenant goes first who has the fewest running by its
+/// weight. A worker with a place near some memory takes units of
 /// executions whose memory lies elsewhere (Binding::node) only when there are no others.
 class Executor {
  public:
@@ -142,7 +146,6 @@ class Executor {
   bool Complete(Execution* execution, uint32_t units);
   bool TryPost(Execution* execution);
   void PostWaiting();
-  void RemoveWaiting(Execution* execution);
   bool TryAbandon(int index, uint64_t nanoseconds);
 
   const Options options_;
@@ -157,9 +160,8 @@ class Executor {
   std::vector<std::shared_ptr<Worker>> workers_;
   std::vector<WorkerCounters> lost_;  // Of abandoned workers, by index.
   std::shared_ptr<Worker> helper_;    // The owner's own, for Help.
-  // Waiting for a slot of the board, oldest first.
-  Execution* waiting_first_ = nullptr;
-  Execution* waiting_last_ = nullptr;
+  TenantPlaces places_;
+  WaitingList waiting_;
   uint64_t operations_ = 0;
   uint64_t failed_operations_ = 0;
   uint64_t abandoned_workers_ = 0;

@@ -30,6 +30,7 @@ bool WorkBoard::Post(Execution* execution) {
   left_to_owner_.store(is_left ? left_to_owner | bit : left_to_owner & ~bit,
                        std::memory_order_relaxed);
   NotePlace(bit, execution->bound_.node);
+  NoteTenant(bit, *execution);
   execution->slot_ = index;
   execution->pending_.store(execution->units(), std::memory_order_relaxed);
   Slot& slot = slots_[static_cast<size_t>(index)];
@@ -56,8 +57,21 @@ void WorkBoard::NotePlace(uint64_t bit, int node) {
   }
 }
 
+// Relaxed, too, for the same reason: then it is another tenant's turn.
+void WorkBoard::NoteTenant(uint64_t bit, const Execution& execution) {
+  const auto place = static_cast<size_t>(execution.place_);
+  const uint64_t slots = slots_of_[place].load(std::memory_order_relaxed);
+  slots_of_[place].store(slots | bit, std::memory_order_relaxed);
+  weights_[place].store(execution.bound_.weight, std::memory_order_relaxed);
+  if (slots == 0) places_.fetch_or(uint32_t{1} << place, std::memory_order_relaxed);
+}
+
 void WorkBoard::Retire(Execution* execution) {
   const uint64_t bit = uint64_t{1} << execution->slot_;
+  const auto place = static_cast<size_t>(execution->place_);
+  const uint64_t slots = slots_of_[place].load(std::memory_order_relaxed) & ~bit;
+  slots_of_[place].store(slots, std::memory_order_relaxed);
+  if (slots == 0) places_.fetch_and(~(uint32_t{1} << place), std::memory_order_relaxed);
   helpable_slots_ &= ~bit;
   free_slots_ |= bit;
   execution->slot_ = -1;
@@ -65,7 +79,33 @@ void WorkBoard::Retire(Execution* execution) {
 
 std::optional<WorkBoard::Unit> WorkBoard::Take(uint64_t slots, Cursor& cursor) {
   // Relaxed: a stale mask costs a look in vain, or another round; a claim orders all that follows.
-  uint64_t candidates = std::rotr(active_.load(std::memory_order_relaxed) & slots, cursor.slot);
+  const uint64_t active = active_.load(std::memory_order_relaxed) & slots;
+  const uint32_t places = places_.load(std::memory_order_relaxed);
+  if (active == 0 || (places & (places - 1)) == 0) return TakeAmong(active, cursor);
+  uint32_t waiting = 0;
+  for (uint32_t left = places; left != 0; left &= left - 1) {
+    const int place = std::countr_zero(left);
+    const uint64_t own = slots_of_[static_cast<size_t>(place)].load(std::memory_order_relaxed);
+    if ((own & active) != 0) waiting |= uint32_t{1} << place;
+  }
+  if (waiting != 0) {
+    const int place = cursor.turns.Next(waiting);
+    const uint64_t own = slots_of_[static_cast<size_t>(place)].load(std::memory_order_relaxed);
+    std::optional<Unit> unit = TakeAmong(active & own, cursor);
+    if (unit) unit->place = place;
+    if (unit) return unit;
+  }
+  return TakeAmong(active, cursor);  // others were faster, or the masks are old
+}
+
+void WorkBoard::Charge(const Unit& unit, uint64_t nanoseconds, Cursor& cursor) const {
+  if (unit.place < 0) return;
+  const float weight = weights_[static_cast<size_t>(unit.place)].load(std::memory_order_relaxed);
+  cursor.turns.Charge(unit.place, static_cast<double>(nanoseconds) / weight);
+}
+
+std::optional<WorkBoard::Unit> WorkBoard::TakeAmong(uint64_t active, Cursor& cursor) {
+  uint64_t candidates = std::rotr(active, cursor.slot);
   while (candidates != 0) {
     const int slot = (cursor.slot + std::countr_zero(candidates)) % kSlots;
     candidates &= candidates - 1;

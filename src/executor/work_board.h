@@ -7,6 +7,7 @@
 
 #include "src/executor/execution.h"
 #include "src/executor/machine.h"
+#include "src/executor/tenant_turns.h"
 
 namespace harmonaize {
 
@@ -29,6 +30,7 @@ class WorkBoard {
     Execution* execution = nullptr;
     uint32_t index = 0;
     uint32_t left = 0;  ///< Units of the execution that were still unclaimed after this one.
+    int place = -1;     ///< Of the tenant whose turn it was, if several had some: see Charge.
   };
 
   /// Where a thread last took a unit, so that it goes round all executions, unit by unit.
@@ -37,6 +39,8 @@ class WorkBoard {
     /// Takes units from the end: two threads that meet from both sides keep to their own part of
     /// the buffers from one operation to the next, and so does the data in their caches.
     bool from_the_end = false;
+    /// While several tenants have work, it goes round them first.
+    TenantTurns turns = {};
   };
 
   /// Bit n of `nodes`: there are threads that take units and are near the memory of node n.
@@ -44,11 +48,15 @@ class WorkBoard {
 
   /// Owner only. Puts an execution of at least one unit up; false when all slots are taken.
   bool Post(Execution* execution);
+  /// Owner only.
+  bool has_room() const { return free_slots_ != 0; }
   /// Owner only. Frees the slot of an execution that finished.
   void Retire(Execution* execution);
 
   /// Takes one unit of an execution in one of `slots`, if there is any.
   std::optional<Unit> Take(uint64_t slots, Cursor& cursor);
+  /// How long a unit that was taken with this cursor has kept its thread.
+  void Charge(const Unit& unit, uint64_t nanoseconds, Cursor& cursor) const;
 
   /// The slots whose execution has its memory on a node other than `node`, with threads of its own.
   /// A preference, and no more: it may be out of date. None for `node` < 0.
@@ -77,7 +85,9 @@ class WorkBoard {
     Execution* execution = nullptr;
   };
 
+  std::optional<Unit> TakeAmong(uint64_t active, Cursor& cursor);
   std::optional<Unit> TakeFrom(int slot, bool from_the_end);
+  void NoteTenant(uint64_t bit, const Execution& execution);
   void ClearActive(int slot);
   void NotePlace(uint64_t bit, int node);
 
@@ -90,6 +100,11 @@ class WorkBoard {
   const uint32_t nodes_;
   // By node, bit s: what is in slot s lies on another one. Written by the owner when it posts.
   std::array<std::atomic<uint64_t>, kMaxNodes> away_from_{};
+  // By place of a tenant, bit s: what is in slot s is that tenant's. Bit p of places_: place p has
+  // some. Written by the owner when it posts and retires.
+  std::array<std::atomic<uint64_t>, TenantPlaces::kPlaces> slots_of_{};
+  std::array<std::atomic<float>, TenantPlaces::kPlaces> weights_{};
+  std::atomic<uint32_t> places_{0};
   std::array<Slot, kSlots> slots_;
   alignas(64) uint64_t free_slots_ = ~uint64_t{0};
   uint64_t helpable_slots_ = 0;

@@ -45,7 +45,7 @@ void Links::MakeMovable(Link* link) {
   greeting.instance = instance_;
   greeting.link = link->number;
   link->moves = std::make_unique<StreamMoves>(poller_, &reception_, this, initiator, greeting,
-                                              std::move(ways), options_->dead_after_ns);
+                                              std::move(ways), PatienceNs());
   for (const auto& [channel, name] : link->streams) {
     const auto pair = static_cast<size_t>(std::ranges::find(pairs, name.pair) - pairs.begin());
     const auto rail = std::ranges::find(link->rails, name.pair, &Link::Rail::pair);

@@ -422,7 +422,7 @@ void Links::TickLink(Link* link, uint64_t now_ns) {
     if (silent) link->moves->OnSilence(now_ns);
     link->moves->Tick(now_ns);
   }
-  if (now_ns > heard && now_ns - heard > options_->dead_after_ns) {
+  if (now_ns > heard && now_ns - heard > options_->dead_after_ns && !IsMoving(*link, now_ns)) {
     return Lose(link, fmt::format("silent for {:.1f} s: the host or the daemon is frozen, or the "
                                   "network is cut",
                                   Seconds(now_ns - heard)));
@@ -431,6 +431,12 @@ void Links::TickLink(Link* link, uint64_t now_ns) {
   const uint64_t interval = (theirs == 0 ? options_->dead_after_ns : theirs) / 4;
   if (now_ns - control->last_sent_ns() >= interval) control->Send(FrameType::kHeartbeat);
   control->ReportBreak();
+}
+
+/// Whether a silent peer is given more time, since it may be the ways that carry nothing.
+bool Links::IsMoving(const Link& link, uint64_t now_ns) const {
+  return now_ns - link.control->last_heard_ns() <= PatienceNs() && link.moves != nullptr &&
+         link.moves->Moving();
 }
 
 void Links::CloseGently(Link* link) {

@@ -160,7 +160,10 @@ class Links final : public Reception::Owner,
   void OnStalled(Link* link, const Frame& frame);
 
   void Tick();
+  /// For a silent peer while streams are moved off ways that carry nothing.
+  uint64_t PatienceNs() const { return options_->dead_after_ns + options_->dead_after_ns / 4; }
   void TickLink(Link* link, uint64_t now_ns);
+  bool IsMoving(const Link& link, uint64_t now_ns) const;
   void CloseGently(Link* link);
   void Lose(Link* link, const std::string& reason);
   void EndMessages(Link* link);

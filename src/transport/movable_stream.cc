@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "src/base/clock.h"
+
 namespace harmonaize::transport {
 namespace {
 
@@ -15,6 +17,8 @@ namespace {
 // again by timeout is rarely lost again.
 constexpr uint32_t kStalledMs = 300;
 constexpr uint32_t kStalledTimeouts = 2;
+// After a crowded time the kernel waits for seconds before it sends again.
+constexpr uint32_t kLongStallMs = 700;
 // Off, and without the probe of the other side's window that a process moved elsewhere would send.
 constexpr int kRepairOffSilently = -1;
 // The first packet that is kept may have been acknowledged in part, and is kept whole.
@@ -38,7 +42,7 @@ ssize_t MovableStream::Write(const msghdr& message) {
   }
   const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
   if (sent > 0) {
-    held_ = true;
+    NoteHeld();
     written_bytes_ += static_cast<uint64_t>(sent);
     over_this_ += static_cast<uint64_t>(sent);
   }
@@ -58,7 +62,7 @@ ssize_t MovableStream::WriteOwed() {
                               owed_.size() - owed_written_, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return errno == EAGAIN ? all : -1;
-    held_ = true;
+    NoteHeld();
     owed_written_ += static_cast<size_t>(sent);
     over_this_ += static_cast<uint64_t>(sent);
     all += sent;
@@ -66,6 +70,12 @@ ssize_t MovableStream::WriteOwed() {
   if (!owes()) std::vector<std::byte>().swap(owed_);
   if (owed_.empty()) owed_written_ = 0;
   return all;
+}
+
+void MovableStream::NoteHeld() {
+  if (held_) return;
+  held_ = true;
+  held_since_ns_ = MonotonicNanoseconds();
 }
 
 bool MovableStream::Stalled() {
@@ -76,8 +86,13 @@ bool MovableStream::Stalled() {
     return false;
   }
   held_ = info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0;
-  if (info.tcpi_last_ack_recv < kStalledMs) return false;
-  if (info.tcpi_unacked > 0) return info.tcpi_retransmits >= kStalledTimeouts;
+  const uint64_t held_ms = (MonotonicNanoseconds() - held_since_ns_) / 1'000'000;
+  const uint64_t waits_ms = std::min<uint64_t>(info.tcpi_last_ack_recv, held_ms);
+  if (waits_ms < kStalledMs) return false;
+  if (info.tcpi_unacked > 0) {
+    const uint32_t long_ms = std::max(kLongStallMs, 2 * info.tcpi_rtt / 1000);
+    return info.tcpi_retransmits >= kStalledTimeouts || waits_ms >= long_ms;
+  }
   // What cannot even leave this host, its own cable being cut, is not under way for the kernel: it
   // probes, as at a receiver without room, but such a one answers.
   return info.tcpi_notsent_bytes > 0 && info.tcpi_probes >= kStalledTimeouts;
@@ -130,6 +145,7 @@ Status MovableStream::Continue(FileDescriptor socket, uint64_t expected) {
   socket_ = std::move(socket);
   over_this_ = 0;
   held_ = true;
+  held_since_ns_ = MonotonicNanoseconds();
   frozen_ = false;
   return Status::Ok();
 }

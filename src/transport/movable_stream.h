@@ -37,7 +37,7 @@ class MovableStream {
   bool owes() const { return owed_written_ < owed_.size(); }
   ssize_t WriteOwed();
 
-  /// Whether packets have been under way without an answer for so long, and sent again so often,
+  /// Whether packets have been under way without an answer for so long, or sent again so often,
   /// that the way is taken to carry nothing. A question to the kernel, while it holds anything.
   bool Stalled();
 
@@ -53,12 +53,14 @@ class MovableStream {
 
  private:
   Result<std::vector<std::byte>> TakeBack() const;
+  void NoteHeld();
 
   FileDescriptor socket_;
   uint64_t read_bytes_ = 0;
   uint64_t written_bytes_ = 0;  // of the user
   uint64_t over_this_ = 0;      // of the stream, over this connection
   bool held_ = true;            // whether the kernel may hold something that was not acknowledged
+  uint64_t held_since_ns_ = 0;
   bool frozen_ = false;
   std::vector<std::byte> owed_;  // the last bytes of what was written
   size_t owed_written_ = 0;

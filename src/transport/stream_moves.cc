@@ -173,9 +173,27 @@ void StreamMoves::TickStream(Moved* moved, uint64_t now_ns) {
     if (stalled) Begin(moved->name, now_ns);
     return TickInitiator(moved, now_ns);
   }
-  if (!stalled || now_ns - moved->asked_ns < kAskNs) return;
+  if (stalled) Ask(moved, now_ns);
+}
+
+/// The acceptor has the initiator Begin.
+void StreamMoves::Ask(Moved* moved, uint64_t now_ns) {
+  if (now_ns - moved->asked_ns < kAskNs) return;
   moved->asked_ns = now_ns;
   owner_->AskToMove(this, moved->name, moved->number);
+}
+
+void StreamMoves::OnSilence(uint64_t now_ns) {
+  Moved* moved = Find({{}, kControlStream});
+  if (moved == nullptr || closed_) return;
+  // What this side says may get there, though nothing comes back.
+  initiator_ ? Begin(moved->name, now_ns) : Ask(moved, now_ns);
+}
+
+bool StreamMoves::Moving() const {
+  return std::ranges::any_of(streams_, [](const auto& moved) {
+    return moved->frozen || moved->wanted_until_ns != 0 || moved->user->Stalled();
+  });
 }
 
 /// Whose way was cut meanwhile: nobody will ever say that they are not needed.

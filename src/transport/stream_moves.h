@@ -87,9 +87,9 @@ class StreamMoves {
   /// The initiator was asked to move a stream that had been moved `number` times.
   void OnAsked(const StreamName& name, uint32_t number, uint64_t now_ns);
   /// Nothing has been heard of the peer for a while: it may be the control link's way.
-  void OnSilence(uint64_t now_ns) {
-    if (initiator_) Begin({{}, kControlStream}, now_ns);
-  }
+  void OnSilence(uint64_t now_ns);
+  /// Whether a stream is to be moved, or being moved: then the peer may well be alive.
+  bool Moving() const;
   void OnProved(ProvedConnection connection);
   void OnConnectFailed(uint64_t cookie);
 
@@ -134,6 +134,7 @@ class StreamMoves {
 
   Moved* Find(const StreamName& name);
   void Begin(const StreamName& name, uint64_t now_ns);
+  void Ask(Moved* moved, uint64_t now_ns);
   void PokeOthers(uint64_t now_ns);
   void TickStream(Moved* moved, uint64_t now_ns);
   void DropUnused(Moved* moved, uint64_t now_ns);

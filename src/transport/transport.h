@@ -24,8 +24,8 @@ struct TransportOptions {
   /// Without a key everybody who can reach the port is believed, other users of this host included:
   /// for laboratories. There is no exception for loopback.
   bool allow_unauthenticated = false;
-  /// Silence after which a peer is taken for dead. Looked at eight times in this time, so a dead
-  /// host is noticed after 9/8 of it at most. 100 ms or more.
+  /// Silence after which a peer is taken for dead; a quarter more where streams may be moved and
+  /// ways carry nothing. Looked at sixteen times in this time. 100 ms or more.
   uint64_t dead_after_ns = 2'000'000'000;
   /// For all of Connect: connection, proof, agreement, rails. On a way so crowded that every second
   /// packet is lost, that is a matter of seconds.

@@ -1,0 +1,37 @@
+#include "src/executor/tenant_turns.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace harmonaize {
+
+int TenantPlaces::Join(uint32_t tenant) {
+  int place = -1;
+  for (int i = 0; i < kPlaces; ++i) {
+    const Place& one = places_[static_cast<size_t>(i)];
+    if (one.executions > 0 && one.tenant == tenant) {
+      place = i;
+      break;
+    }
+    if (one.executions == 0 && place < 0) place = i;
+  }
+  if (place < 0) place = static_cast<int>(tenant % kPlaces);
+  Place& joined = places_[static_cast<size_t>(place)];
+  if (joined.executions++ == 0) joined.tenant = tenant;
+  return place;
+}
+
+int TenantTurns::Next(uint32_t waiting) {
+  int next = std::countr_zero(waiting);
+  for (uint32_t left = waiting; left != 0; left &= left - 1) {
+    const int place = std::countr_zero(left);
+    double& start = start_[static_cast<size_t>(place)];
+    if ((waited_ >> place & 1) == 0) start = std::max(start, clock_);
+    if (start < start_[static_cast<size_t>(next)]) next = place;
+  }
+  waited_ = waiting;
+  clock_ = std::max(clock_, start_[static_cast<size_t>(next)]);
+  return next;
+}
+
+}  // namespace harmonaize

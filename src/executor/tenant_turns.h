@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace harmonaize {
+
+/// Tenants who have work, by small numbers, since there is a mask for each. More than kPlaces at
+/// once share places. For the owner of the executor.
+class TenantPlaces {
+ public:
+  static constexpr int kPlaces = 16;
+
+  /// For an execution of this tenant, until Leave.
+  int Join(uint32_t tenant);
+  void Leave(int place) { --places_[static_cast<size_t>(place)].executions; }
+
+ private:
+  struct Place {
+    uint32_t tenant = 0;
+    uint64_t executions = 0;
+  };
+  std::array<Place, kPlaces> places_;
+};
+
+/// Whose work one thread does next, while several tenants have some: start-time fair queueing
+/// (Goyal, Vin, Cheng, SIGCOMM 1996) by the time that it takes, whatever the number and the sizes
+/// of their operations. Who had nothing to do does not make up for that. For that thread.
+class TenantTurns {
+ public:
+  /// The place whose turn it is; bit p of `waiting`, which is not 0: place p has work.
+  int Next(uint32_t waiting);
+  /// What was done for it, by its weight.
+  void Charge(int place, double amount) { start_[static_cast<size_t>(place)] += amount; }
+
+ private:
+  std::array<double, TenantPlaces::kPlaces> start_{};  // of what is done next for each
+  uint32_t waited_ = 0;                                // the last time
+  double clock_ = 0;                                   // the start of what was done last
+};
+
+}  // namespace harmonaize

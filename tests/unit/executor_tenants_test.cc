@@ -1,0 +1,139 @@
+// Whose work the executor's threads do, while several tenants have some.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "src/executor/tenant_turns.h"
+#include "src/schedule/one_host.h"
+#include "tests/unit/executor_testing.h"
+
+namespace harmonaize {
+namespace {
+
+TEST(TenantPlaces, AreOnesOwnAsLongAsThereAreEnough) {
+  TenantPlaces places;
+  const int alice = places.Join(1001);
+  EXPECT_EQ(places.Join(1001), alice);
+  const int bob = places.Join(1002);
+  EXPECT_NE(bob, alice);
+  places.Leave(alice);
+  EXPECT_EQ(places.Join(1001), alice) << "she still has one";
+  places.Leave(bob);
+  EXPECT_EQ(places.Join(1003), bob);
+  for (uint32_t tenant = 2000; tenant < 2100; ++tenant) {
+    const int place = places.Join(tenant);
+    EXPECT_GE(place, 0);
+    EXPECT_LT(place, TenantPlaces::kPlaces);
+  }
+}
+
+TEST(TenantTurns, GoByTheTimeThatWasSpent) {
+  TenantTurns turns;
+  std::array<double, 3> spent{};
+  // One has long pieces of work, and one a weight of two.
+  constexpr std::array<double, 3> kPiece = {10, 1, 1};
+  constexpr std::array<double, 3> kWeight = {1, 1, 2};
+  for (int i = 0; i < 10'000; ++i) {
+    const int place = turns.Next(0b111);
+    const auto p = static_cast<size_t>(place);
+    spent[p] += kPiece[p];
+    turns.Charge(place, kPiece[p] / kWeight[p]);
+  }
+  EXPECT_NEAR(spent[1] / spent[0], 1, 0.02);
+  EXPECT_NEAR(spent[2] / spent[0], 2, 0.02);
+}
+
+TEST(TenantTurns, WhoHadNothingToDoDoesNotMakeUpForIt) {
+  TenantTurns turns;
+  for (int i = 0; i < 100; ++i) turns.Charge(turns.Next(0b01), 1);
+  int second = 0;
+  for (int i = 0; i < 10; ++i) {
+    const int place = turns.Next(0b11);
+    turns.Charge(place, 1);
+    second += place;
+  }
+  EXPECT_EQ(second, 5);
+}
+
+/// A broadcast on this host, of so many bytes of memory that nobody else uses.
+class Copy {
+ public:
+  Copy(size_t bytes, uint32_t tenant, float weight, const Machine& machine)
+      : memory_(2 * bytes), schedule_(OneHost(Collective::kBroadcast, 2, 0, false)) {
+    const Buffer from{.mapped = memory_.data()};
+    const Buffer to{.mapped = memory_.data() + bytes};
+    const std::array<Buffer, 2> inputs = {from, Buffer{}};
+    const std::array<Buffer, 2> outputs = {from, to};
+    Binding binding;
+    binding.program = &schedule_.programs[0];
+    binding.type = DataType::kUint8;
+    binding.count = bytes;
+    binding.inputs = inputs;
+    binding.outputs = outputs;
+    binding.tenant = tenant;
+    binding.weight = weight;
+    EXPECT_TRUE(execution.Bind(binding, machine).ok());
+  }
+
+  Execution execution;
+
+ private:
+  std::vector<std::byte> memory_;
+  Schedule schedule_;
+};
+
+class Tenants : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kGreedy = 1001;
+  static constexpr uint32_t kModest = 1002;
+
+  /// The greedy one starts `greedy` copies, then the modest one starts one. How many of the greedy
+  /// one's have ended before it.
+  int EndBeforeTheModestOne(int greedy, size_t bytes, float greedy_weight) {
+    std::vector<std::unique_ptr<Copy>> copies;
+    for (int i = 0; i < greedy; ++i) {
+      copies.push_back(std::make_unique<Copy>(bytes, kGreedy, greedy_weight, executor_->machine()));
+    }
+    Copy modest(bytes, kModest, 1, executor_->machine());
+    for (const auto& copy : copies) executor_->Start(&copy->execution);
+    executor_->Start(&modest.execution);
+    int before = -1;
+    for (int ended = 0; ended <= greedy; ++ended) {
+      if (executor_.Wait() == &modest.execution) before = ended;
+    }
+    return before;
+  }
+
+  /// The same, in the best of some runs: where others want the processors, the time that a thread
+  /// stood still counts as spent.
+  int FewestBeforeTheModestOne(int greedy, size_t bytes, int enough) {
+    int fewest = greedy;
+    for (int run = 0; run < 10 && fewest > enough; ++run) {
+      fewest = std::min(fewest, EndBeforeTheModestOne(greedy, bytes, 1));
+    }
+    return fewest;
+  }
+
+  TestExecutor executor_{1};
+};
+
+TEST_F(Tenants, HaveTheSameOfTheThreadsWhateverTheNumberOfTheirOperations) {
+  // When the modest one's ends each of the others is an eighth done.
+  EXPECT_LE(FewestBeforeTheModestOne(8, size_t{16} << 20, 1), 1);
+}
+
+TEST_F(Tenants, HaveMoreOfThemByAWeight) {
+  EXPECT_EQ(EndBeforeTheModestOne(8, size_t{4} << 20, 64), 8);
+}
+
+TEST_F(Tenants, DoNotWaitBehindAllThatAnotherHasStarted) {
+  // Of 300 the board holds 64.
+  EXPECT_LE(FewestBeforeTheModestOne(300, size_t{64} << 10, 100), 100);
+}
+
+}  // namespace
+}  // namespace harmonaize
