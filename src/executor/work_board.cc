@@ -101,7 +101,8 @@ std::optional<WorkBoard::Unit> WorkBoard::Take(uint64_t slots, Cursor& cursor) {
 void WorkBoard::Charge(const Unit& unit, uint64_t nanoseconds, Cursor& cursor) const {
   if (unit.place < 0) return;
   const float weight = weights_[static_cast<size_t>(unit.place)].load(std::memory_order_relaxed);
-  cursor.turns.Charge(unit.place, static_cast<double>(nanoseconds) / weight);
+  // By an old mask it may have been the turn of a place whose first weight is not seen here yet.
+  if (weight > 0) cursor.turns.Charge(unit.place, static_cast<double>(nanoseconds) / weight);
 }
 
 std::optional<WorkBoard::Unit> WorkBoard::TakeAmong(uint64_t active, Cursor& cursor) {
