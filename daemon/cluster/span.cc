@@ -47,19 +47,18 @@ const KnownFabric* Span::fabric() const {
 void Span::ReachHost(int host, std::function<void(const Status&)> done) {
   const auto place = static_cast<size_t>(host);
   if (roster_.peers[place] != 0) return done(Status::Ok());
-  engine_->cluster()->Reach(roster_.addresses[place],
-                            [engine = engine_, id = communicator_->id(), host,
-                             done](const Result<transport::PeerId>& peer) {
-                              Communicator* const communicator = engine->membership().FindById(id);
-                              if (communicator == nullptr) return;
-                              Span* const span = communicator->span();
-                              if (peer.ok()) {
-                                span->roster_.peers[static_cast<size_t>(host)] = *peer;
-                                return done(Status::Ok());
-                              }
-                              done(RemoteError("{}: {}", span->roster_.RanksOf(host),
-                                               "their host's daemon cannot be reached"));
-                            });
+  const auto reached = [engine = engine_, id = communicator_->id(), place, host,
+                        done](const Result<transport::PeerId>& peer) {
+    Communicator* const communicator = engine->membership().FindById(id);
+    if (communicator == nullptr) return;
+    Roster& roster = communicator->span()->roster_;
+    if (!peer.ok()) {
+      return done(RemoteError("{}: their host's daemon cannot be reached", roster.RanksOf(host)));
+    }
+    roster.peers[place] = *peer;
+    done(Status::Ok());
+  };
+  engine_->cluster()->Reach(roster_.addresses[place], reached);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -279,7 +279,9 @@ bool Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
     if (outcome.end == UnitOutcome::End::kAbandoned) return false;
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
     worker.Count(outcome.bytes, nanoseconds);
-    board_.Charge(unit, nanoseconds, worker.cursor);
+    if (unit.place >= 0) {
+      worker.cursor.turns.Charge(unit.place, static_cast<double>(nanoseconds) / bound.weight);
+    }
     throughput_.Learn(bound.any_private, bound.beyond_cache, outcome.bytes, nanoseconds);
     if (outcome.end == UnitOutcome::End::kFailed) {
       execution->Stop(std::move(outcome.status), outcome.faulty_buffer);

@@ -62,7 +62,6 @@ void WorkBoard::NoteTenant(uint64_t bit, const Execution& execution) {
   const auto place = static_cast<size_t>(execution.place_);
   const uint64_t slots = slots_of_[place].load(std::memory_order_relaxed);
   slots_of_[place].store(slots | bit, std::memory_order_relaxed);
-  weights_[place].store(execution.bound_.weight, std::memory_order_relaxed);
   if (slots == 0) places_.fetch_or(uint32_t{1} << place, std::memory_order_relaxed);
 }
 
@@ -96,13 +95,6 @@ std::optional<WorkBoard::Unit> WorkBoard::Take(uint64_t slots, Cursor& cursor) {
     if (unit) return unit;
   }
   return TakeAmong(active, cursor);  // others were faster, or the masks are old
-}
-
-void WorkBoard::Charge(const Unit& unit, uint64_t nanoseconds, Cursor& cursor) const {
-  if (unit.place < 0) return;
-  const float weight = weights_[static_cast<size_t>(unit.place)].load(std::memory_order_relaxed);
-  // By an old mask it may have been the turn of a place whose first weight is not seen here yet.
-  if (weight > 0) cursor.turns.Charge(unit.place, static_cast<double>(nanoseconds) / weight);
 }
 
 std::optional<WorkBoard::Unit> WorkBoard::TakeAmong(uint64_t active, Cursor& cursor) {

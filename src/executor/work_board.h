@@ -30,7 +30,7 @@ class WorkBoard {
     Execution* execution = nullptr;
     uint32_t index = 0;
     uint32_t left = 0;  ///< Units of the execution that were still unclaimed after this one.
-    int place = -1;     ///< Of the tenant whose turn it was, if several had some: see Charge.
+    int place = -1;     ///< Of the tenant whose turn it was, if several had some; else -1.
   };
 
   /// Where a thread last took a unit, so that it goes round all executions, unit by unit.
@@ -55,8 +55,6 @@ class WorkBoard {
 
   /// Takes one unit of an execution in one of `slots`, if there is any.
   std::optional<Unit> Take(uint64_t slots, Cursor& cursor);
-  /// How long a unit that was taken with this cursor has kept its thread.
-  void Charge(const Unit& unit, uint64_t nanoseconds, Cursor& cursor) const;
 
   /// The slots whose execution has its memory on a node other than `node`, with threads of its own.
   /// A preference, and no more: it may be out of date. None for `node` < 0.
@@ -103,7 +101,6 @@ class WorkBoard {
   // By place of a tenant, bit s: what is in slot s is that tenant's. Bit p of places_: place p has
   // some. Written by the owner when it posts and retires.
   std::array<std::atomic<uint64_t>, TenantPlaces::kPlaces> slots_of_{};
-  std::array<std::atomic<float>, TenantPlaces::kPlaces> weights_{};
   std::atomic<uint32_t> places_{0};
   std::array<Slot, kSlots> slots_;
   alignas(64) uint64_t free_slots_ = ~uint64_t{0};

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +20,6 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <new>
 #include <random>
 #include <string>
 #include <thread>
@@ -34,6 +32,7 @@
 #include "tests/support/cluster.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/shared_by_processes.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -106,27 +105,13 @@ class TenantTexts {
 /// What the ranks and the test share of a round.
 struct Moment {
   std::atomic<uint64_t> killed_ns{0};
-};
-
-class SharedMoment {
- public:
-  SharedMoment() {
-    void* memory =
-        mmap(nullptr, sizeof(Moment), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(memory, MAP_FAILED);
-    moment_ = new (memory) Moment;
-  }
-  ~SharedMoment() { munmap(moment_, sizeof(Moment)); }
-  Moment* operator->() { return moment_; }
 
   double SecondsSince() const {
-    const uint64_t killed = moment_->killed_ns.load();
+    const uint64_t killed = killed_ns.load();
     return killed == 0 ? 0 : static_cast<double>(MonotonicNanoseconds() - killed) * 1e-9;
   }
-
- private:
-  Moment* moment_;
 };
+using SharedMoment = SharedByProcesses<Moment>;
 
 /// All kinds of operations, over and over, until one fails.
 ncclResult_t SweepUntilError(ncclComm_t communicator, int rank, int ranks) {
@@ -206,7 +191,7 @@ int LiveUntilError(HostedRanks* ranks, int rank, const std::vector<int>& lost,
   ncclResult_t result = ncclCommInitRank(&communicator, ranks->ranks(), id, rank);
   const bool formed = result == ncclSuccess;
   if (formed) result = SweepUntilError(communicator, rank, ranks->ranks());
-  const double seconds = moment.SecondsSince();
+  const double seconds = moment->SecondsSince();
   const std::string error = ncclGetLastError(communicator);
   std::fprintf(stderr, "rank %d: %d after %.3f s: %s\n", rank, result, seconds, error.c_str());
   if (cleans_up && formed) ncclCommAbort(communicator);
@@ -474,7 +459,7 @@ TEST(HostsKill, ASplitThatWaitsForALostHostFails) {
     }
     ncclComm_t part = nullptr;
     EXPECT_EQ(ncclCommSplit(world, 0, rank, &part, nullptr), ncclRemoteError);
-    EXPECT_LT(moment.SecondsSince(), kPromisedSeconds);
+    EXPECT_LT(moment->SecondsSince(), kPromisedSeconds);
     EXPECT_NCCL(ncclCommAbort(world));
     return 0;
   });

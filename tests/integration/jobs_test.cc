@@ -1,12 +1,10 @@
 // Which processes the daemon takes for one job.
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <new>
 #include <set>
 #include <string>
 #include <thread>
@@ -16,6 +14,7 @@
 #include "cli/daemon_document.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/shared_by_processes.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -23,13 +22,7 @@ namespace {
 /// Where processes wait for each other. Made before they fork.
 class Steps {
  public:
-  explicit Steps(int processes)
-      : processes_(processes),
-        reached_(new (mmap(nullptr, sizeof(Reached), PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Reached()) {}
-  ~Steps() { munmap(reached_, sizeof(Reached)); }
-  Steps(const Steps&) = delete;
-  Steps& operator=(const Steps&) = delete;
+  explicit Steps(int processes) : processes_(processes) {}
 
   /// Until all have reached it, for a minute.
   bool Reach(size_t step) {
@@ -43,7 +36,7 @@ class Steps {
  private:
   using Reached = std::array<std::atomic<int>, 3>;
   const int processes_;
-  Reached* const reached_;
+  SharedByProcesses<Reached> reached_;
 };
 
 /// Of all tenants' processes, or communicators.

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,7 +12,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <new>
 #include <thread>
 
 #include "tests/support/rank_runner.h"
@@ -74,19 +72,15 @@ struct HostedRanks::Board {
 };
 
 HostedRanks::HostedRanks(TestCluster* cluster, std::vector<int> host_of_rank)
-    : cluster_(cluster), host_of_rank_(std::move(host_of_rank)) {
-  void* memory =
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  EXPECT_NE(memory, MAP_FAILED);
-  board_ = new (memory) Board;
-}
+    : cluster_(cluster),
+      host_of_rank_(std::move(host_of_rank)),
+      board_(std::make_unique<SharedByProcesses<Board>>()) {}
 
 HostedRanks::~HostedRanks() {
   for (const pid_t process : processes_) {
     if (process > 0) kill(process, SIGKILL);
   }
   Wait();
-  munmap(board_, sizeof(Board));
 }
 
 void HostedRanks::Start(const std::function<int(int)>& body) {
@@ -120,7 +114,7 @@ ncclUniqueId HostedRanks::ShareId(int slot, bool maker) {
     EXPECT_NCCL(ncclGetUniqueId(&id));
     PublishId(slot, id);
   }
-  Board::Entry& entry = board_->entries[slot];
+  Board::Entry& entry = (*board_)->entries[slot];
   while (entry.there.load(std::memory_order_acquire) == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -135,8 +129,8 @@ ncclComm_t HostedRanks::Join(int rank) {
 }
 
 void HostedRanks::PublishId(int slot, const ncclUniqueId& id) {
-  board_->entries[slot].id = id;
-  board_->entries[slot].there.store(1, std::memory_order_release);
+  (*board_)->entries[slot].id = id;
+  (*board_)->entries[slot].there.store(1, std::memory_order_release);
 }
 
 void RunOnHosts(TestCluster* cluster, const std::vector<int>& host_of_rank,

@@ -7,6 +7,7 @@
 
 #include "nccl.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/shared_by_processes.h"
 
 namespace harmonaize::testing {
 
@@ -63,7 +64,7 @@ class HostedRanks {
 
   TestCluster* const cluster_;
   const std::vector<int> host_of_rank_;
-  Board* board_ = nullptr;  // shared with the ranks
+  std::unique_ptr<SharedByProcesses<Board>> board_;
   std::vector<pid_t> processes_;
 };
 
