@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "cli/controller_table.h"
 #include "cli/growth.h"
 #include "cli/human_units.h"
 #include "cli/json_view.h"
@@ -15,6 +16,8 @@ namespace harmonaize {
 namespace {
 
 using RailKey = std::pair<std::string, std::string>;  // peer, rail
+
+constexpr size_t kMostJobs = 100;
 
 std::map<RailKey, Json> RailsOf(const Json& document) {
   std::map<RailKey, Json> rails;
@@ -96,6 +99,7 @@ Result<std::string> LinkTable(std::string_view before, std::string_view after, d
   if (table.empty()) text = "no links with other daemons\n";
   if (!table.empty()) table.Print(&text);
   PrintFabricLinks(*second, &text);
+  PrintController(*second, kMostJobs, &text);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/controller_table.h"
 #include "cli/growth.h"
 #include "cli/human_units.h"
 #include "cli/json_view.h"
@@ -183,6 +184,7 @@ Result<std::string> TopView(std::string_view before, std::string_view after, dou
   PrintCommunicators(*first, *second, seconds, rows, &text);
   PrintRails(*first, *second, seconds, rows, &text);
   PrintSlowLinks(*second, rows, &text);
+  PrintController(*second, rows, &text);
   return text;
 }
 

@@ -51,6 +51,10 @@ struct ClusterConfig {
   std::string fabric;
   /// This host's name in it; "": the host that has `address`.
   std::string host;
+  /// The daemon that sees to it that jobs without a host in common share links by their weights:
+  /// the name of its host in the fabric file, or its address, alike at all hosts. "": there is
+  /// none.
+  std::string controller;
   /// Silence after which another daemon is taken for dead.
   double dead_after_seconds = 2;
 };

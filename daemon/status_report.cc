@@ -173,6 +173,27 @@ json DescribeFabricLinks(const LinkState& state, const Fabric& fabric, double no
   return links;
 }
 
+/// Whose word on shares of links is heeded here; at the controller also of whom it knows.
+json DescribeController(const ControlLoop& loop) {
+  const ControllerLink& link = *loop.controller_link();
+  json description = {{"address", link.address()},
+                      {"here", loop.controller() != nullptr},
+                      {"follows", link.follows()},
+                      {"limited_rails", link.limits()}};
+  if (loop.controller() == nullptr) return description;
+  json jobs = json::array();
+  for (const ControlledJob& one : loop.controller()->Jobs()) {
+    jobs.push_back({{"uid", one.job.tenant},
+                    {"communicator", fmt::format("{:016x}", one.job.job)},
+                    {"bytes_per_second", one.bytes_per_second},
+                    {"rails", one.rails},
+                    {"held_back_rails", one.held_back}});
+  }
+  description["hosts"] = loop.controller()->hosts();
+  description["jobs"] = std::move(jobs);
+  return description;
+}
+
 }  // namespace
 
 std::string StatusReport(Engine& engine, uid_t reader) {
@@ -189,6 +210,9 @@ std::string StatusReport(Engine& engine, uid_t reader) {
                          {"host", engine.cluster()->host_name()},
                          {"linked_daemons", engine.cluster()->peers()},
                          {"links", DescribeLinks(*engine.cluster())}};
+    if (engine.control_loop().controller_link() != nullptr) {
+      report["cluster"]["controller"] = DescribeController(engine.control_loop());
+    }
     if (const LinkState* const state = engine.control_loop().links()) {
       report["cluster"]["fabric_links"] = DescribeFabricLinks(
           *state, engine.cluster()->fabric()->fabric(), static_cast<double>(now_ns) * 1e-9);

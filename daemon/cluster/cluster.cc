@@ -63,6 +63,7 @@ Result<std::unique_ptr<Cluster>> Cluster::Create(const ClusterConfig& config,
   if (!listening.ok()) return listening.status();
   cluster->listening_ = *listening;
   cluster->address_ = listening->ToString();
+  HZ_RETURN_IF_ERROR(cluster->FindController(config));
   return cluster;
 }
 
@@ -81,6 +82,32 @@ Status Cluster::ReadFabric(const ClusterConfig& config, const transport::Network
   for (int host = 0; host < fabric_->hosts(); ++host) names.push_back(fabric_->HostName(host));
   return InvalidArgument("{} has no host '{}', which cluster.host names{}", config.fabric,
                          config.host, DidYouMean(config.host, names));
+}
+
+// A host of the fabric is reached at its first NIC, at the port that this daemon listens at.
+Status Cluster::FindController(const ClusterConfig& config) {
+  if (config.controller.empty()) return Status::Ok();
+  if (fabric_ == nullptr) {
+    return InvalidArgument(
+        "cluster.controller is set, but no cluster.fabric: without it nobody knows which jobs meet "
+        "on a link");
+  }
+  const int host = fabric_->HostNamed(config.controller);
+  const std::vector<int> nodes = fabric_->fabric().Hosts();
+  const std::string address =
+      host < 0 ? config.controller
+               : fabric_->fabric()
+                     .nodes[static_cast<size_t>(nodes[static_cast<size_t>(host)])]
+                     .nics[0]
+                     .address;
+  const uint16_t port = host < 0 ? kDefaultClusterPort : listening_.port();
+  const Result<transport::NetworkAddress> parsed = transport::NetworkAddress::Parse(address, port);
+  if (!parsed.ok()) {
+    return InvalidArgument("cluster.controller '{}' is neither a host of {} nor an address: {}",
+                           config.controller, config.fabric, parsed.status().message());
+  }
+  controller_ = parsed->ToString();
+  return Status::Ok();
 }
 
 std::string HostAt(const FabricModel& model, const std::string& address) {

@@ -45,6 +45,8 @@ class Cluster final : private transport::TransportEvents {
   const std::string& address() const { return address_; }
   /// This host's name in the fabric file; "" without one.
   const std::string& host_name() const { return host_name_; }
+  /// Where the controller of the cluster is reached, this daemon perhaps; "": there is none.
+  const std::string& controller() const { return controller_; }
   /// The provider's fabric; nullptr without a file.
   const std::shared_ptr<const FabricModel>& fabric() const { return fabric_; }
 
@@ -81,6 +83,7 @@ class Cluster final : private transport::TransportEvents {
  private:
   Cluster(ClusterEvents* events, const transport::ClusterKey& key) : events_(events), seal_(key) {}
 
+  Status FindController(const ClusterConfig& config);
   Status ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address);
   void OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) override;
   void OnPeerLost(transport::PeerId peer, const std::string& reason) override;
@@ -93,6 +96,7 @@ class Cluster final : private transport::TransportEvents {
   std::unique_ptr<transport::Transport> transport_;
   transport::NetworkAddress listening_;
   std::string address_;
+  std::string controller_;
   std::map<transport::PeerId, transport::PeerInfo> peers_;
   bool readable_ = true;
   int quiet_rounds_ = 0;

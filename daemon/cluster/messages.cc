@@ -46,8 +46,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProposeMessage, communicator, round, current, next)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromiseMessage, communicator, round, from, code, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, from)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficJob, user, communicator, weight, bytes_per_second)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue,
-                                   astray)
+                                   astray, jobs)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailShare, peer, rail, bytes_per_second, weights)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRates, communicator, rates)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharesMessage, fabric, links, limits, jobs)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRatesMessage, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
@@ -78,6 +82,8 @@ using nlohmann::json;
 /// Deeper than any message of ours. The reader calls itself for each level.
 constexpr int kMostLevels = 8;
 constexpr int kMostRanks = 1 << 20;
+/// Of a tenant, and of its bytes a second where these stand for it.
+constexpr double kMostWeight = 1e15;
 constexpr int kMostPieces = 8192;
 constexpr int kMostSlicesAtOnce = 1024;
 constexpr int kMostProbeMessages = 1024;
@@ -239,12 +245,36 @@ bool IsSound(const LateMessage& late) {
   return AllBelow(late.missing, kMostRanks);
 }
 
+bool IsWeight(double weight) {
+  return weight > 0 && weight < kMostWeight;
+}
+
+bool IsSound(const TrafficJob& job) {
+  return IsWeight(job.weight) && IsAmount(job.bytes_per_second);
+}
+
 bool IsSound(const TrafficMessage& traffic) {
   return InRange(traffic.host, INT_MAX) &&
          std::all_of(traffic.flows.begin(), traffic.flows.end(), [](const TrafficFlow& flow) {
            return InRange(flow.peer, INT_MAX) && IsAmount(flow.bytes_per_second) &&
-                  IsAmount(flow.busy) && flow.busy <= 1 && std::isfinite(flow.arrival_queue);
+                  IsAmount(flow.busy) && flow.busy <= 1 && std::isfinite(flow.arrival_queue) &&
+                  std::all_of(flow.jobs.begin(), flow.jobs.end(),
+                              [](const TrafficJob& job) { return IsSound(job); });
          });
+}
+
+bool IsSound(const RailShare& share) {
+  return InRange(share.peer, INT_MAX) && IsAmount(share.bytes_per_second) &&
+         std::all_of(share.weights.begin(), share.weights.end(),
+                     [](const auto& weight) { return IsWeight(weight.second); });
+}
+
+bool IsSound(const SharesMessage& shares) {
+  return IsSound(shares.links) &&
+         std::all_of(shares.limits.begin(), shares.limits.end(),
+                     [](const RailShare& share) { return IsSound(share); }) &&
+         std::all_of(shares.jobs.begin(), shares.jobs.end(),
+                     [](const JobRates& job) { return IsSound(job.rates); });
 }
 
 bool IsSound(const LinkRatesMessage& message) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -231,6 +232,13 @@ struct SettleMessage {
 
 // What links carry, see control_loop.h.
 
+/// What a tenant's communicator has sent over one rail lately.
+struct TrafficJob {
+  uint32_t user = 0;
+  uint64_t communicator = 0;
+  double weight = 1;  ///< The tenant's.
+  double bytes_per_second = 0;
+};
 /// What a host has sent to another over one rail lately, and how what came from there fared.
 struct TrafficFlow {
   int peer = 0;  ///< A host of the fabric.
@@ -239,12 +247,33 @@ struct TrafficFlow {
   double busy = 0;              ///< Part of the time in which there was something to send.
   double arrival_queue = -1;    ///< Of what came, seconds in queues; < 0: not known.
   bool astray = false;          ///< It went another way than the rail's own, if any.
+  std::vector<TrafficJob> jobs{};
 };
-/// To the homes of the communicators that were active here: all that this host has sent and got.
+/// To the homes of the communicators that were active here, and to the controller: all that this
+/// host has sent and got.
 struct TrafficMessage {
   uint64_t fabric = 0;
   int host = 0;  ///< The sender, in the fabric.
   std::vector<TrafficFlow> flows{};
+};
+/// What one rail of the receiver may send, while others need its links.
+struct RailShare {
+  int peer = 0;  ///< A host of the fabric.
+  uint64_t rail = 0;
+  double bytes_per_second = 0;                         ///< 0: as much as it can.
+  std::vector<std::pair<uint32_t, double>> weights{};  ///< By tenant, instead of its own.
+};
+/// What a communicator can have of these edges, beside what others send over them.
+struct JobRates {
+  uint64_t communicator = 0;
+  EdgeRates rates{};
+};
+/// From the controller, to who tells it of traffic: again and again, though nothing has changed.
+struct SharesMessage {
+  uint64_t fabric = 0;
+  EdgeRates links{};                ///< What edges carry now, where not as the fabric states.
+  std::vector<RailShare> limits{};  ///< Of all other rails there is none.
+  std::vector<JobRates> jobs{};     ///< Of the communicators that the receiver has told of.
 };
 /// From the home: what links carry now, for dealing messages out.
 struct LinkRatesMessage {
@@ -369,15 +398,14 @@ struct ProbeEndMessage {
   std::string why{};
 };
 
-using ClusterMessage =
-    std::variant<ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage, FormingNoticeMessage,
-                 AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage,
-                 LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
-                 AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
-                 BegunMessage, AgreedMessage, ProposeMessage, PromiseMessage, SettleMessage,
-                 ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
-                 ProbeRunMessage, ProbeResultMessage, ProbeEndMessage, TrafficMessage,
-                 LinkRatesMessage, AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage>;
+using ClusterMessage = std::variant<
+    ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage, FormingNoticeMessage,
+    AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage, LeftMessage,
+    ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage, AskPlanMessage, PlanMessage,
+    OfferMessage, AnswerMessage, ClosedMessage, BegunMessage, AgreedMessage, ProposeMessage,
+    PromiseMessage, SettleMessage, ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage,
+    ProbeConnectMessage, ProbeRunMessage, ProbeResultMessage, ProbeEndMessage, TrafficMessage,
+    LinkRatesMessage, AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage, SharesMessage>;
 
 /// Texts for people are cut where they are longer than a screen.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);

@@ -1,6 +1,7 @@
 #include "daemon/control/control_loop.h"
 
 #include <algorithm>
+#include <set>
 #include <variant>
 
 #include "daemon/cluster/span.h"
@@ -13,6 +14,8 @@ namespace harmonaize::daemon {
 namespace {
 
 constexpr auto kIntervalNs = static_cast<uint64_t>(LinkState::kIntervalSeconds * 1e9);
+/// Links that waver are no news.
+constexpr uint64_t kLogEveryNs = 1'000'000'000;
 /// What lies longer behind says nothing of now.
 constexpr double kLongestSeconds = 5 * LinkState::kIntervalSeconds;
 
@@ -30,6 +33,11 @@ void ControlLoop::Begin() {
       });
   if (engine_->own_fabric() == 0 || !engine_->config().plans.live) return;
   self_ = cluster->fabric()->HostNamed(cluster->host_name());
+  if (cluster->controller().empty()) return;
+  controller_link_ = std::make_unique<ControllerLink>(cluster, cluster->controller());
+  if (cluster->controller() != cluster->address()) return;
+  controller_ = std::make_unique<Controller>(cluster->fabric());
+  Log(LogLevel::kInfo, kLogTuning, "this daemon is the cluster's controller");
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -42,6 +50,7 @@ void ControlLoop::Tick(uint64_t now_ns) {
   next_look_ns_ = now_ns + kIntervalNs;
   const Active active = FindActive();
   if (!active.homes.empty()) TellTraffic(active, now_ns);
+  if (controller_link_ != nullptr) controller_link_->Tick(now_ns);
 }
 
 bool ControlLoop::IsActive(Communicator& communicator) {
@@ -81,14 +90,24 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
       meter_.Look(engine_->cluster()->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
   TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_};
   for (const RailFlow& flow : flows) {
-    traffic.flows.push_back({active.hosts.at(flow.peer), flow.rail, flow.bytes_per_second,
-                             flow.busy, flow.arrival_queue_seconds, flow.astray});
+    TrafficFlow& told = traffic.flows.emplace_back(
+        TrafficFlow{active.hosts.at(flow.peer), flow.rail, flow.bytes_per_second, flow.busy,
+                    flow.arrival_queue_seconds, flow.astray});
+    for (const JobRate& job : flow.jobs) {
+      told.jobs.push_back({job.tenant, job.communicator, job.weight, job.bytes_per_second});
+    }
   }
-  for (const transport::PeerId home : active.homes) {
-    if (home == 0) {
-      OnTraffic(traffic);
+  std::set<transport::PeerId> told(active.homes.begin(), active.homes.end());
+  if (controller_ != nullptr) told.insert(0);
+  if (controller_ == nullptr && controller_link_ != nullptr) {
+    told.erase(controller_link_->peer());
+    controller_link_->Tell(traffic, now_ns);
+  }
+  for (const transport::PeerId peer : told) {
+    if (peer == 0) {
+      OnTraffic(0, traffic);
     } else {
-      engine_->cluster()->Send(home, traffic);
+      engine_->cluster()->Send(peer, traffic);
     }
   }
 }
@@ -103,7 +122,9 @@ void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& messag
   }
   if (self_ < 0) return;
   if (const auto* traffic = std::get_if<TrafficMessage>(&message)) {
-    OnTraffic(*traffic);
+    OnTraffic(peer, *traffic);
+  } else if (const auto* shares = std::get_if<SharesMessage>(&message)) {
+    OnShares(peer, *shares);
   } else if (const auto* question = std::get_if<AskLinkProbeMessage>(&message)) {
     OnAskLinkProbe(peer, *question);
   } else if (const auto* probed = std::get_if<LinkProbedMessage>(&message)) {
@@ -112,22 +133,53 @@ void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& messag
   }
 }
 
-void ControlLoop::OnTraffic(const TrafficMessage& traffic) {
+void ControlLoop::OnTraffic(transport::PeerId peer, const TrafficMessage& traffic) {
   if (traffic.fabric != engine_->own_fabric()) return;
   for (const TrafficFlow& flow : traffic.flows) {
     Log(LogLevel::kTrace, kLogTuning,
         "links: host {} to {} by rail {}: {:.0f} Mbit/s, busy {:.2f}, back in queues {:.1f} ms{}",
         traffic.host, flow.peer, flow.rail, flow.bytes_per_second * 8e-6, flow.busy,
         flow.arrival_queue * 1e3, flow.astray ? ", astray" : "");
+    for (const TrafficJob& job : flow.jobs) {
+      Log(LogLevel::kTrace, kLogTuning, "links:   of user {} {:.0f} Mbit/s, weight {}", job.user,
+          job.bytes_per_second * 8e-6, job.weight);
+    }
   }
   const uint64_t now_ns = MonotonicNanoseconds();
   if (links_ == nullptr) links_ = std::make_unique<LinkState>(engine_->cluster()->fabric());
   links_->Take(traffic, Seconds(now_ns));
-  if (links_->Settle(Seconds(now_ns))) {
-    Log(LogLevel::kInfo, kLogTuning, "links: {}", links_->Describe());
+  if (links_->Settle(Seconds(now_ns))) LogLinks(now_ns);
+  if (controller_ != nullptr) {
+    controller_->Take(peer, traffic, Seconds(now_ns));
+    ShareOut(now_ns);
   }
   ReviewPlans(now_ns);
   ProbeIfDue(now_ns);
+}
+
+void ControlLoop::LogLinks(uint64_t now_ns) {
+  const bool quiet = now_ns < next_log_ns_;
+  if (!quiet) next_log_ns_ = now_ns + kLogEveryNs;
+  Log(quiet ? LogLevel::kDebug : LogLevel::kInfo, kLogTuning, "links: {}",
+      DescribeRates(*engine_->cluster()->fabric(), links_->rates()));
+}
+
+void ControlLoop::ShareOut(uint64_t now_ns) {
+  for (auto& [peer, shares] : controller_->Settle(*links_, Seconds(now_ns))) {
+    shares.fabric = engine_->own_fabric();
+    if (peer == 0) {
+      OnShares(0, shares);
+    } else {
+      engine_->cluster()->Send(peer, shares);
+    }
+  }
+}
+
+void ControlLoop::OnShares(transport::PeerId peer, const SharesMessage& shares) {
+  if (controller_link_ == nullptr || shares.fabric != engine_->own_fabric()) return;
+  if (peer != controller_link_->peer()) return;  // 0 where the controller is this daemon
+  controller_link_->Take(
+      shares, [this](int fabric_host) { return PeerAt(fabric_host); }, MonotonicNanoseconds());
 }
 
 void ControlLoop::ReviewPlans(uint64_t now_ns) {
@@ -136,7 +188,11 @@ void ControlLoop::ReviewPlans(uint64_t now_ns) {
     if (span == nullptr || !span->is_home() || span->roster().fabric != engine_->own_fabric()) {
       continue;
     }
-    span->plans().control()->OnLinks(*links_, now_ns);
+    const bool follows = controller_link_ != nullptr && controller_link_->follows();
+    const EdgeRates rates =
+        follows ? controller_link_->RatesFor(span->roster().key) : links_->rates();
+    const std::string text = DescribeRates(*engine_->cluster()->fabric(), rates);
+    span->plans().control()->OnRates(rates, text, now_ns);
   }
 }
 
@@ -146,8 +202,8 @@ void ControlLoop::ReviewPlans(uint64_t now_ns) {
 std::optional<transport::PeerId> ControlLoop::PeerAt(int fabric_host) const {
   const auto found = std::find_if(host_of_peer_.begin(), host_of_peer_.end(),
                                   [&](const auto& one) { return one.second == fabric_host; });
-  if (found == host_of_peer_.end()) return {};
-  return found->first;
+  if (found != host_of_peer_.end()) return found->first;
+  return controller_ == nullptr ? std::nullopt : controller_->PeerAt(fabric_host);
 }
 
 void ControlLoop::ProbeIfDue(uint64_t now_ns) {
@@ -155,6 +211,9 @@ void ControlLoop::ProbeIfDue(uint64_t now_ns) {
     return now_ns - one.second.asked_ns > 2 * LinkProber::kGivenUpNs;
   });
   if (!asked_.empty()) return;  // one at a time
+  const bool left_to_controller =
+      controller_ == nullptr && controller_link_ != nullptr && controller_link_->follows();
+  if (left_to_controller) return;
   const std::optional<FabricRail> due = links_->NextProbe(Seconds(now_ns));
   if (!due.has_value()) return;
   uint64_t number = 0;
@@ -198,12 +257,14 @@ void ControlLoop::OnProbed(uint64_t probe, double bytes_per_second) {
   Log(LogLevel::kDebug, kLogTuning, "links: a probe from host {} to {} by rail {}: {:.0f} Mbit/s",
       rail.from, rail.to, rail.rail, bytes_per_second * 8e-6);
   if (!changed) return;
-  Log(LogLevel::kInfo, kLogTuning, "links: {}", links_->Describe());
+  LogLinks(now_ns);
   ReviewPlans(now_ns);
 }
 
 void ControlLoop::OnPeerLost(transport::PeerId peer) {
   host_of_peer_.erase(peer);
+  if (controller_ != nullptr) controller_->Forget(peer);
+  if (controller_link_ != nullptr) controller_link_->OnPeerLost(peer);
 }
 
 }  // namespace harmonaize::daemon

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "daemon/cluster/messages.h"
+#include "daemon/control/controller.h"
+#include "daemon/control/controller_link.h"
 #include "daemon/control/link_prober.h"
 #include "daemon/control/link_state.h"
 #include "daemon/control/traffic_meter.h"
@@ -24,6 +26,10 @@ class Engine;
 ///     a home          infers which links carry less than the fabric file states (LinkState), has
 ///                     links probed that may have recovered (LinkProber), and has the plans of its
 ///                     communicators reviewed when the rates in force change (PlanControl)
+///     the controller  where the configuration names one, hears from all, and knows of all jobs: it
+///                     shares out the links on which they meet, and tells daemons what these carry,
+///                     and have left for each job (Controller); homes then heed that
+///                     (ControllerLink)
 ///
 /// Works on the provider's fabric alone: without a fabric file nobody knows which links a rail goes
 /// over. At rest nothing is looked at, told or reviewed. For the engine's thread.
@@ -44,8 +50,12 @@ class ControlLoop {
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   void OnPeerLost(transport::PeerId peer);
 
-  /// At a home that was told anything; else nullptr.
+  /// At a home, or a controller, that was told anything; else nullptr.
   const LinkState* links() const { return links_.get(); }
+  /// Nullptr where this daemon is not it.
+  const Controller* controller() const { return controller_.get(); }
+  /// Nullptr where the cluster has no controller.
+  const ControllerLink* controller_link() const { return controller_link_.get(); }
 
  private:
   /// The hosts of active communicators, and who is to be told of them.
@@ -56,7 +66,10 @@ class ControlLoop {
   Active FindActive();
   bool IsActive(Communicator& communicator);
   void TellTraffic(const Active& active, uint64_t now_ns);
-  void OnTraffic(const TrafficMessage& traffic);
+  void OnTraffic(transport::PeerId peer, const TrafficMessage& traffic);
+  void ShareOut(uint64_t now_ns);
+  void OnShares(transport::PeerId peer, const SharesMessage& shares);
+  void LogLinks(uint64_t now_ns);
   void OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessage& question);
   void ReviewPlans(uint64_t now_ns);
   void ProbeIfDue(uint64_t now_ns);
@@ -72,6 +85,9 @@ class ControlLoop {
 
   std::unique_ptr<LinkProber> prober_;
   std::unique_ptr<LinkState> links_;
+  uint64_t next_log_ns_ = 0;
+  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<ControllerLink> controller_link_;
   struct Asked {
     FabricRail rail;
     uint64_t asked_ns = 0;

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "daemon/control/fabric_rail.h"
+#include "src/topology/fabric_rail.h"
 
 namespace harmonaize::daemon {
 

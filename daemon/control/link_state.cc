@@ -43,6 +43,33 @@ bool Differs(double one, double other) {
 
 }  // namespace
 
+std::string DescribeRates(const FabricModel& model, const EdgeRates& rates) {
+  constexpr size_t kMostNamed = 3;
+  if (rates.empty()) return "all links carry what the fabric states";
+  const auto share = [&model](const EdgeRate& one) {
+    return one.bytes_per_second / model.BytesPerSecond(one.edge);
+  };
+  std::vector<EdgeRate> slowest = rates;
+  std::sort(slowest.begin(), slowest.end(),
+            [&](const EdgeRate& a, const EdgeRate& b) { return share(a) < share(b); });
+  std::string text;
+  for (size_t i = 0; i < std::min(slowest.size(), kMostNamed); ++i) {
+    const EdgeRate& one = slowest[i];
+    const Edge ends = model.fabric().EdgeAt(one.edge);
+    const std::string carries =
+        share(one) <= kNothing ? "nothing"
+                               : fmt::format("{:.0f} of {:.0f} Mbit/s", one.bytes_per_second * 8e-6,
+                                             ends.bytes_per_second * 8e-6);
+    text += fmt::format("{}{} to {} carries {}", i == 0 ? "" : ", ",
+                        model.fabric().nodes[static_cast<size_t>(ends.from)].name,
+                        model.fabric().nodes[static_cast<size_t>(ends.to)].name, carries);
+  }
+  if (slowest.size() > kMostNamed) {
+    text += fmt::format(", and {} more are slow", slowest.size() - kMostNamed);
+  }
+  return text;
+}
+
 LinkState::LinkState(std::shared_ptr<const FabricModel> model)
     : model_(std::move(model)), rails_of_hosts_(model_->fabric()), estimates_(model_->fabric()) {}
 
@@ -190,33 +217,6 @@ void LinkState::MakeRates() {
   }
   std::sort(rates_.begin(), rates_.end(),
             [](const EdgeRate& a, const EdgeRate& b) { return a.edge < b.edge; });
-}
-
-std::string LinkState::Describe() const {
-  constexpr size_t kMostNamed = 3;
-  if (rates_.empty()) return "all links carry what the fabric states";
-  std::vector<EdgeRate> slowest = rates_;
-  std::sort(slowest.begin(), slowest.end(), [this](const EdgeRate& a, const EdgeRate& b) {
-    return a.bytes_per_second / model_->BytesPerSecond(a.edge) <
-           b.bytes_per_second / model_->BytesPerSecond(b.edge);
-  });
-  std::string text;
-  for (size_t i = 0; i < std::min(slowest.size(), kMostNamed); ++i) {
-    const EdgeRate& one = slowest[i];
-    const Edge ends = model_->fabric().EdgeAt(one.edge);
-    const std::string carries =
-        cut_.edges().contains(one.edge)
-            ? "nothing"
-            : fmt::format("{:.0f} of {:.0f} Mbit/s", one.bytes_per_second * 8e-6,
-                          ends.bytes_per_second * 8e-6);
-    text += fmt::format("{}{} to {} carries {}", i == 0 ? "" : ", ",
-                        model_->fabric().nodes[static_cast<size_t>(ends.from)].name,
-                        model_->fabric().nodes[static_cast<size_t>(ends.to)].name, carries);
-  }
-  if (slowest.size() > kMostNamed) {
-    text += fmt::format(", and {} more are slow", slowest.size() - kMostNamed);
-  }
-  return text;
 }
 
 // ---------------------------------------------------------------------------------------------

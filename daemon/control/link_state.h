@@ -9,10 +9,10 @@
 
 #include "daemon/cluster/messages.h"
 #include "daemon/control/cut_links.h"
-#include "daemon/control/fabric_rail.h"
 #include "src/executor/fabric_rails.h"
 #include "src/planner/fabric_model.h"
 #include "src/planner/rated_models.h"
+#include "src/topology/fabric_rail.h"
 #include "src/topology/link_estimates.h"
 
 namespace harmonaize::daemon {
@@ -25,9 +25,13 @@ struct EdgeState {
   EdgeEstimate estimate;
 };
 
-/// At a home: what the links of the provider's fabric carry now, by what the daemons of its
-/// communicators tell of their rails. Estimates waver with every interval; what plans are made for,
-/// the rates *in force*, follow them when they differ by much, and for more than one interval.
+/// "leaf0 to spine0 carries 100 of 500 Mbit/s", of the slowest few.
+std::string DescribeRates(const FabricModel& model, const EdgeRates& rates);
+
+/// At a home, and at the controller: what the links of the provider's fabric carry now, by what the
+/// daemons of its communicators tell of their rails. Estimates waver with every interval; what
+/// plans are made for, the rates *in force*, follow them when they differ by much, and for more
+/// than one interval.
 ///
 /// An edge that has been found slow stays so until there is a sign of more: from flows, or, while
 /// none is held up by it, from a probe. One that is cut (CutLinks) is so at once, and not any
@@ -44,8 +48,6 @@ class LinkState {
 
   /// Of edges that carry less than the fabric states.
   const EdgeRates& rates() const { return rates_; }
-  /// "leaf0 to spine0: 100 of 500 Mbit/s", of the slowest few.
-  std::string Describe() const;
 
   /// One that leads over an edge of which it is time to see whether it is still slow.
   std::optional<FabricRail> NextProbe(double now_seconds);

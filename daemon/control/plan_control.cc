@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "daemon/cluster/plans.h"
-#include "daemon/control/link_state.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
@@ -30,18 +29,18 @@ PlanControl::PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitchin
       tell_rates_(std::move(tell_rates)),
       review_(config.least_gain) {}
 
-void PlanControl::OnLinks(const LinkState& links, uint64_t now_ns) {
+void PlanControl::OnRates(const EdgeRates& rates, const std::string& links, uint64_t now_ns) {
   const bool adaptive = FindPlanPolicy(config_.policy) == PlanPolicy::kAdaptive;
   if (!adaptive) return;
   // Messages are dealt out anew at once, which costs nothing and needs nobody's consent.
-  if (links.rates() != told_rates_) {
-    told_rates_ = links.rates();
+  if (rates != told_rates_) {
+    told_rates_ = rates;
     tell_rates_(told_rates_);
   }
   if (reviewing_ || switching_->under_way() || now_ns < next_review_ns_) return;
-  if (links.rates() == reviewed_rates_ && !review_.pending()) return;
+  if (rates == reviewed_rates_ && !review_.pending()) return;
   next_review_ns_ = now_ns + kReviewEveryNs;
-  Review(links);
+  Review(rates, links);
 }
 
 // Seconds of its operations, of late. One that has not ended any may be just about to.
@@ -57,18 +56,17 @@ double PlanControl::WeightOf(const PlanRecord& record) {
   return record.operations == 0 ? std::max(use.weight, record.plan.predicted_seconds) : use.weight;
 }
 
-void PlanControl::Review(const LinkState& links) {
+void PlanControl::Review(const EdgeRates& rates, const std::string& links) {
   std::vector<PlanMessage> current;
   for (const PlanRecord& record : records_()) current.push_back(record.plan);
   if (current.empty()) return;
   reviewing_ = true;
-  reviewed_rates_ = links.rates();
-  const auto done = [this,
-                     text = links.Describe()](const std::vector<PlanDesk::Reviewed>& reviewed) {
+  reviewed_rates_ = rates;
+  const auto done = [this, links](const std::vector<PlanDesk::Reviewed>& reviewed) {
     reviewing_ = false;
-    OnReviewed(reviewed, text);
+    OnReviewed(reviewed, links);
   };
-  desk_->Review(current, links.rates(), done);
+  desk_->Review(current, rates, done);
 }
 
 void PlanControl::OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed,

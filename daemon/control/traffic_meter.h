@@ -11,6 +11,14 @@
 
 namespace harmonaize::daemon {
 
+/// What a tenant's communicator has sent over one rail between two looks.
+struct JobRate {
+  uint32_t tenant = 0;
+  uint64_t communicator = 0;
+  double weight = 1;
+  double bytes_per_second = 0;
+};
+
 /// What went over one rail between two looks, as this host sent it.
 struct RailFlow {
   transport::PeerId peer = 0;
@@ -20,6 +28,7 @@ struct RailFlow {
   /// What comes the other way, from the peer, waits so long in queues; < 0: nothing came.
   double arrival_queue_seconds = -1;
   bool astray = false;  ///< The rail's own way carries nothing; so it is told although it may rest.
+  std::vector<JobRate> jobs{};  ///< Whose it was.
 };
 
 /// Makes flows of the counts that a transport keeps.
@@ -36,7 +45,11 @@ class TrafficMeter {
     double at_seconds = 0;
     uint64_t sent_bytes = 0;
     double busy_seconds = 0;
+    std::vector<transport::JobTraffic> jobs{};
   };
+  static std::vector<JobRate> RatesOf(const std::vector<transport::JobTraffic>& before,
+                                      const std::vector<transport::JobTraffic>& now,
+                                      double seconds);
   std::map<std::pair<transport::PeerId, size_t>, Counts> counts_;  // of the last look
 };
 

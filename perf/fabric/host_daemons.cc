@@ -31,7 +31,7 @@ const std::string& NameOf(const Laboratory& laboratory, int host) {
 }  // namespace
 
 std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text,
-                             const std::string& fabric) {
+                             const std::string& fabric, const std::string& controller) {
   std::string config = fmt::format("# Written by 'fabric run' for {} of laboratory {}.\n{}",
                                    NameOf(laboratory, host), laboratory.name(), text);
   // Where there is such a section, its author knows better.
@@ -46,9 +46,9 @@ std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::
   // listens at the usual one: its namespace is its own.
   return config + fmt::format(
                       "\n[cluster]\naddress = \"{}\"\nallow_unauthenticated = true\n"
-                      "fabric = \"{}\"\nhost = \"{}\"\n",
+                      "fabric = \"{}\"\nhost = \"{}\"\ncontroller = \"{}\"\n",
                       laboratory.fabric().NicAt({host, 0}).address, fabric,
-                      NameOf(laboratory, host));
+                      NameOf(laboratory, host), controller);
 }
 
 Result<std::string> DaemonFabric(const Laboratory& laboratory, const std::string& wanted) {
@@ -89,7 +89,7 @@ Status HostDaemons::StartOne(int host, const Options& options) {
   const std::string relative = "hosts/" + name + "/";
   HZ_RETURN_IF_ERROR(laboratory_.folder().Write(
       relative + "provider.toml",
-      HostDaemonConfig(laboratory_, host, options.config, options.fabric)));
+      HostDaemonConfig(laboratory_, host, options.config, options.fabric, options.controller)));
   Result<NamespaceEntry> entry = NamespaceEntry::Open(NamespaceName(laboratory_.name(), name));
   if (!entry.ok()) return entry.status();
   const std::string log_path = FolderOf(host) + "/" + kLog;

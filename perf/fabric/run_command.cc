@@ -59,6 +59,7 @@ struct RunOptions {
   std::string daemon = "host";
   std::string daemon_config;
   std::string daemon_fabric;
+  std::string controller;
   std::string log_level = "info";
   double timeout = 0;
 };
@@ -95,6 +96,18 @@ Result<std::unique_ptr<Stage>> SetStage(const RunOptions& options) {
       new Stage{std::move(*laboratory), std::move(*hosts), std::move(*signals), std::move(*guard)});
 }
 
+Status CheckController(const RunOptions& options, const Stage& stage) {
+  if (options.controller.empty()) return Status::Ok();
+  const Result<std::vector<int>> host =
+      PlaceRanks(stage.laboratory.fabric(), {options.controller}, 1);
+  if (!host.ok()) return host.status();
+  if (std::find(stage.hosts.begin(), stage.hosts.end(), host->front()) != stage.hosts.end()) {
+    return Status::Ok();
+  }
+  return InvalidArgument("--controller {}: no daemon is started there; add it to --hosts",
+                         options.controller);
+}
+
 /// kInProgress when a signal came meanwhile.
 Status StartDaemons(const RunOptions& options, Stage* stage) {
   const Result<std::string> program = FindDaemonProgram();
@@ -103,7 +116,9 @@ Status StartDaemons(const RunOptions& options, Stage* stage) {
   if (!config.ok()) return config.status();
   const Result<std::string> fabric = DaemonFabric(stage->laboratory, options.daemon_fabric);
   if (!fabric.ok()) return fabric.status();
-  return stage->daemons.Start(stage->hosts, {*program, *config, *fabric, options.log_level});
+  HZ_RETURN_IF_ERROR(CheckController(options, *stage));
+  return stage->daemons.Start(stage->hosts,
+                              {*program, *config, *fabric, options.controller, options.log_level});
 }
 
 std::vector<std::string> FabricVariables(const Laboratory& laboratory, const std::string& host) {
@@ -259,6 +274,9 @@ void AddDaemonOptions(CLI::App* app, RunOptions* options) {
                   "Fabric file that the daemons are told, as one that a probe found; none: they\n"
                   "know of no fabric (default: the laboratory's own)")
       ->type_name("FILE|none");
+  app->add_option("--controller", options->controller,
+                  "Whose daemon shares out links between jobs (default: none does)")
+      ->type_name("HOST");
   app->add_option("--log-level", options->log_level, "Of the daemons' logs (default: info)")
       ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}));
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/transport/message_board.h"
+#include "src/transport/rail_limit.h"
 #include "src/transport/rail_traffic.h"
 
 namespace harmonaize::transport {
@@ -47,6 +48,9 @@ class Channel {
   virtual uint64_t received_bytes() const { return 0; }
   /// All that is known of what went over it, but its name. A question to the kernel.
   virtual RailTraffic Traffic() const { return {}; }
+
+  /// From now on it keeps to this, where it can.
+  virtual void Limit(const RailLimit& /*limit*/) {}
 
   /// Whether a library still holds buffers of a closed channel.
   virtual bool Lingers() { return false; }

@@ -43,6 +43,7 @@ RailTraffic ChannelBundle::Traffic() const {
     all.received_bytes += one.received_bytes;
     all.sent_packets += one.sent_packets;
     all.resent_packets += one.resent_packets;
+    for (const JobTraffic& job : one.jobs) AddJobTraffic(job, &all.jobs);
     all.busy_seconds = std::max(all.busy_seconds, one.busy_seconds);
     if (one.received_bytes >= most_received) {
       most_received = one.received_bytes;
@@ -54,6 +55,13 @@ RailTraffic ChannelBundle::Traffic() const {
     all.least_round_trip_seconds = one.least_round_trip_seconds;
   }
   return all;
+}
+
+void ChannelBundle::Limit(const RailLimit& limit) {
+  for (const auto& channel : channels_) {
+    channel->SharePace(channels_[0]->pace());
+    channel->Limit(limit);
+  }
 }
 
 /// A rail is lost with any of its connections.

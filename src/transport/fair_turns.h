@@ -26,8 +26,8 @@ struct FairTurn {
 ///
 /// What one has not used lately, up to the lead and kCredit, it has in front of the others when it
 /// comes back. A `Flow` is a FairTurn; `HasSends()` says whether it wants turns, `Left()` how much
-/// it has left in bytes; who does not know, 0, shares. Allocates nothing once it has seen as many
-/// flows at a time.
+/// it has left in bytes; who does not know, 0, shares. `Begin()` is told when it stands for another
+/// than before. Allocates nothing once it has seen as many flows at a time.
 template <class Flow>
 class FairTurns {
  public:
@@ -46,6 +46,7 @@ class FairTurns {
     Flow* flow = forgotten != nullptr ? forgotten : &flows_.emplace_back();
     flow->id = id;
     flow->start = clock_;
+    flow->Begin();
     return flow;
   }
 
@@ -82,6 +83,17 @@ class FairTurns {
   void Charge(Flow* flow, size_t bytes) {
     clock_ = std::max(clock_, flow->start);
     flow->start += static_cast<double>(bytes) / flow->weight;
+  }
+
+  /// All stand for others from now on.
+  void BeginAll() {
+    for (Flow& flow : flows_) flow.Begin();
+  }
+
+  /// Of all that were seen lately.
+  template <class Function>
+  void ForEach(Function function) const {
+    for (const Flow& flow : flows_) function(flow);
   }
 
   /// How many bytes one may get ahead of another.

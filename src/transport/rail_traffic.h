@@ -9,6 +9,16 @@
 
 namespace harmonaize::transport {
 
+/// What one job of a tenant has sent over a rail.
+struct JobTraffic {
+  uint32_t tenant = 0;
+  uint64_t job = 0;
+  double weight = 1;        ///< The tenant's, as its last message said.
+  uint64_t sent_bytes = 0;  ///< Handed to the kernel; counted anew after the job was away.
+};
+/// Adds what a job has sent to a list that is by tenant and job.
+void AddJobTraffic(const JobTraffic& more, std::vector<JobTraffic>* all);
+
 /// What has gone over one rail to one peer since they are linked, and how. A TCP rail's as the
 /// kernel counts it (TCP_INFO); of others only what they tell.
 struct RailTraffic {
@@ -28,6 +38,7 @@ struct RailTraffic {
   double arrival_queue_seconds = -1;
   /// Its own way carries nothing: what it says of itself is said of another, or of none.
   bool astray = false;
+  std::vector<JobTraffic> jobs{};  ///< Those that have sent lately, by tenant and number.
 };
 
 /// All rails to one peer.

@@ -2,10 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "src/transport/bulk_queue.h"
 #include "src/transport/fair_turns.h"
 #include "src/transport/message_board.h"
+#include "src/transport/rail_limit.h"
+#include "src/transport/rail_traffic.h"
 
 namespace harmonaize::transport {
 
@@ -36,8 +40,14 @@ class SendQueue {
   /// Whose turn it is, taken out; none when nothing is left. What goes of it is told by Charge.
   Turn Next();
   void Charge(const Request& send, size_t bytes);
+  bool HasSends() { return tenants_.Next() != nullptr; }
   /// Whether more than one tenant has sent lately: among the last kSharedBytes.
   bool shared() const { return sent_ - before_last_ < kSharedBytes; }
+
+  /// Tenants that are named share by these weights, whatever their messages say.
+  void SetWeights(std::span<const RailLimit::Weight> weights);
+  /// Adds what jobs have sent to `traffic`, which is by tenant and job.
+  void AddTraffic(std::vector<JobTraffic>* traffic) const;
 
   /// What the connection carries, as far as that is known: tenants and jobs may get ahead of each
   /// other by kLeadSeconds of it.
@@ -50,20 +60,26 @@ class SendQueue {
   struct Job : FairTurn {
     IntrusiveList<Request> small;
     BulkQueue bulk;
+    uint64_t sent = 0;
 
+    void Begin() { sent = 0; }
     bool HasSends() { return Front() != nullptr; }
     uint64_t Left() { return Front()->left; }
     Request* Front() { return small.empty() ? bulk.Front() : small.Front(); }
   };
   struct Tenant : FairTurn {
     FairTurns<Job> jobs;
+    double own_weight = 1;  // as its last message said
 
+    void Begin() { jobs.BeginAll(); }
     bool HasSends() { return jobs.Next() != nullptr; }
     uint64_t Left() { return jobs.Next()->Left(); }
   };
   Job* Waiting(const Request& send);
+  double WeightOf(uint32_t tenant, double own) const;
 
   FairTurns<Tenant> tenants_;
+  std::vector<RailLimit::Weight> weights_;  // by tenant
   double lead_ = 0;
   uint64_t sent_ = kSharedBytes;
   uint32_t last_ = 0;         // the tenant who has sent last

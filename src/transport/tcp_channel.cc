@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include "src/base/clock.h"
@@ -40,6 +41,7 @@ TcpChannel::TcpChannel(Poller* poller, MessageBoard* board, Owner* owner, PeerId
 
 TcpChannel::~TcpChannel() {
   if (started_ && stream_.open()) poller_->Remove(stream_.fd(), this);
+  if (pace_ != nullptr) pace_->Forget(this);
 }
 
 Status TcpChannel::Start() {
@@ -99,6 +101,7 @@ RailTraffic TcpChannel::Traffic() const {
   if (const auto queue_ns = arrival_delay_.QueueNs(MonotonicNanoseconds())) {
     traffic.arrival_queue_seconds = static_cast<double>(*queue_ns) * 1e-9;
   }
+  queue_.AddTraffic(&traffic.jobs);
   tcp_info info{};
   socklen_t length = sizeof info;
   if (!stream_.open() || getsockopt(stream_.fd(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
@@ -113,6 +116,17 @@ RailTraffic TcpChannel::Traffic() const {
     traffic.least_round_trip_seconds = static_cast<double>(info.tcpi_min_rtt) * 1e-6;
   }
   return traffic;
+}
+
+void TcpChannel::Limit(const RailLimit& limit) {
+  queue_.SetWeights(limit.weights);
+  if (pace_ == nullptr) {
+    if (!std::isfinite(limit.bytes_per_second)) return;
+    Result<std::unique_ptr<Pace>> pace = Pace::Create(poller_);
+    if (!pace.ok()) return;  // without a timer it goes as it did
+    pace_ = std::move(*pace);
+  }
+  pace_->SetRate(limit.bytes_per_second);
 }
 
 void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
@@ -137,14 +151,16 @@ void TcpChannel::FillBatch() {
   size_t bytes = 0;
   while (batch_size_ < kBatch) {
     if (TakeNote()) continue;
+    if (pace_ != nullptr && (!queue_.HasSends() || !pace_->Admit(this))) return;
     const SendQueue::Turn turn = queue_.Next();
     if (turn.send == nullptr) return;
     const size_t more = turn.bulk ? AddBulk(turn.send) : AddSend(turn.send);
     queue_.Charge(*turn.send, more);
+    if (pace_ != nullptr) pace_->Charge(more);
     bytes += more;
     // One frame of a large message a batch, so that small ones get between; and no more of small
     // ones while tenants share the connection.
-    if (turn.bulk || (queue_.shared() && bytes >= kSharedBulkBytes)) return;
+    if (turn.bulk || (InBits() && bytes >= kSharedBulkBytes)) return;
   }
 }
 
@@ -183,7 +199,7 @@ void TcpChannel::Offer(Request* send) {
 
 /// Bytes that it adds.
 size_t TcpChannel::AddBulk(Request* send) {
-  const size_t frame = queue_.shared() ? kSharedBulkBytes : kBulkBytes;
+  const size_t frame = InBits() ? kSharedBulkBytes : kBulkBytes;
   const size_t bytes = std::min(send->size - send->moved, frame);
   AddToBatch(Header{kBulk, static_cast<uint32_t>(bytes), send->tag, send->size, send->remote_slot,
                     send->moved, 0},
@@ -313,6 +329,7 @@ Status TcpChannel::Freeze() {
   if (stream_.frozen()) return Status::Ok();
   HZ_RETURN_IF_ERROR(stream_.Freeze());
   poller_->Remove(stream_.fd(), this);
+  if (pace_ != nullptr) pace_->Forget(this);
   return Status::Ok();
 }
 
@@ -323,6 +340,7 @@ uint64_t TcpChannel::Drain() {
 
 Status TcpChannel::Continue(FileDescriptor socket, uint64_t expected) {
   before_ = Traffic();
+  before_.jobs.clear();  // the queue goes on counting
   HZ_RETURN_IF_ERROR(stream_.Continue(std::move(socket), expected));
   HZ_RETURN_IF_ERROR(poller_->Add(stream_.fd(), EPOLLIN, this));
   waits_for_room_ = false;
@@ -384,6 +402,7 @@ void TcpChannel::Abort(Request* request, const Status& status) {
 void TcpChannel::Close(const Status& status) {
   failed_ = true;
   if (started_ && stream_.open()) poller_->Remove(stream_.fd(), this);
+  if (pace_ != nullptr) pace_->Forget(this);
   stream_.Close();
   board_->ForEachRequest([this](const Request& request) { return request.channel == this; },
                          [&](Request* request) { board_->Complete(request, status); });

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "src/transport/channel.h"
 #include "src/transport/connection_choice.h"
 #include "src/transport/movable_stream.h"
+#include "src/transport/pace.h"
 #include "src/transport/poller.h"
 #include "src/transport/send_buffer.h"
 #include "src/transport/send_queue.h"
@@ -69,6 +71,10 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void Close(const Status& status) override;
   uint64_t received_bytes() const override { return stream_.read_bytes(); }
   RailTraffic Traffic() const override;
+  void Limit(const RailLimit& limit) override;
+  /// With other connections of its rail; before Limit. Null: it is to make one.
+  void SharePace(std::shared_ptr<Pace> pace) { pace_ = std::move(pace); }
+  const std::shared_ptr<Pace>& pace() const { return pace_; }
 
   bool Stalled() override { return stream_.Stalled(); }
   void Poke() override;
@@ -112,6 +118,8 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void OnBatchWritten();
   void Detach(Request* request);
   void WatchForRoom(bool wanted);
+  /// In few bytes at a time, since others wait for them.
+  bool InBits() const { return queue_.shared() || (pace_ != nullptr && pace_->limited()); }
 
   // Reading.
   void Read();
@@ -149,6 +157,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   SendQueue queue_;
   SendBuffer send_buffer_;
   SendRate send_rate_;
+  std::shared_ptr<Pace> pace_;  // null until there is a limit
   std::array<Outgoing, kBatch> batch_;
   size_t batch_size_ = 0;
   size_t batch_written_ = 0;  // bytes

@@ -99,6 +99,7 @@ class TransportCore final : public Transport, public Poller::Handler {
 
   Status PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
                   std::span<const std::byte> bytes, Completion completion) override;
+  Status Limit(PeerId peer, size_t rail, const RailLimit& limit) override;
   Status PostReceive(PeerId peer, const MessageTag& tag, std::span<std::byte> buffer,
                      Completion completion) override;
   void Cancel(PeerId peer, uint64_t operation) override;
@@ -138,20 +139,30 @@ Status Lost() {
   return RemoteError("the link to this peer daemon is lost");
 }
 
+Status NoSuchRail(size_t rail, const Link& link) {
+  return InvalidArgument("rail {} to a peer daemon that is reached by {}", rail,
+                         link.channels.size());
+}
+
 Status TransportCore::PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
                                std::span<const std::byte> bytes, Completion completion) {
   Link* link = links_.Up(peer);
   if (link == nullptr) return Lost();
-  if (way.rail >= link->channels.size()) {
-    return InvalidArgument("rail {} to a peer daemon that is reached by {}", way.rail,
-                           link->channels.size());
-  }
+  if (way.rail >= link->channels.size()) return NoSuchRail(way.rail, *link);
   Request* send = board_.NewRequest(true, peer, tag, const_cast<std::byte*>(bytes.data()),
                                     bytes.size(), completion);
   send->first_connection = way.first_connection;
   send->share = way.share;
   send->left = way.left;
   link->channels[way.rail]->Send(send);
+  return Status::Ok();
+}
+
+Status TransportCore::Limit(PeerId peer, size_t rail, const RailLimit& limit) {
+  Link* link = links_.Up(peer);
+  if (link == nullptr) return Lost();
+  if (rail >= link->channels.size()) return NoSuchRail(rail, *link);
+  link->channels[rail]->Limit(limit);
   return Status::Ok();
 }
 

@@ -14,6 +14,7 @@
 #include "src/transport/handshake.h"
 #include "src/transport/message.h"
 #include "src/transport/rail.h"
+#include "src/transport/rail_limit.h"
 #include "src/transport/rail_traffic.h"
 
 namespace harmonaize::transport {
@@ -123,6 +124,10 @@ class Transport {
   /// then `completion` is not called.
   virtual Status PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
                           std::span<const std::byte> bytes, Completion completion) = 0;
+
+  /// What a rail to a peer may send from now on, as long as the link lasts; RailLimit() lifts it.
+  /// Errors: kRemoteError for a peer that is gone, kInvalidArgument for a rail that is not there.
+  virtual Status Limit(PeerId peer, size_t rail, const RailLimit& limit) = 0;
 
   /// Receives a message into `buffer`, over whatever rail it comes, before or after it came. Ends
   /// with kInvalidUsage if it is larger than the buffer, with kRemoteError if the other side

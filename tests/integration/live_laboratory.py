@@ -39,11 +39,12 @@ rate = "60Mbit"
 
 
 class Laboratory:
-    def __init__(self, programs, folder):
+    def __init__(self, programs, folder, fabric=FABRIC):
         self.fabric = str(programs / "fabric")
         self.harmonaize = str(programs / "harmonaize")
         self.timeline = str(programs / "timeline_perf")
         self.folder = folder
+        self.file = fabric
         self.name = f"live{os.getpid()}"
         self.daemons = None
         self.environment = dict(os.environ, HARMONAIZE_FABRIC_STATE=str(folder / "state"))
@@ -57,7 +58,7 @@ class Laboratory:
 
     def up(self):
         file = self.folder / "fabric.toml"
-        file.write_text(FABRIC)
+        file.write_text(self.file)
         return self.run("up", str(file), "--name", self.name, check=False)
 
     def down(self):
@@ -66,23 +67,27 @@ class Laboratory:
             self.daemons.wait()
         self.run("down", "--name", self.name)
 
-    def serve(self):
+    def serve(self, *words):
         """Daemons that several jobs share, until the laboratory is taken down."""
         said = self.folder / "daemons"
         with said.open("w") as file:
-            self.daemons = subprocess.Popen([self.fabric, "serve", "--name", self.name],
+            self.daemons = subprocess.Popen([self.fabric, "serve", "--name", self.name, *words],
                                             env=self.environment, stdout=file, stderr=file)
         while "daemons serve" not in said.read_text():
             if self.daemons.poll() is not None:
                 raise RuntimeError(f"the daemons do not come up: {said.read_text()}")
             time.sleep(0.1)
 
-    def start_job(self, output, seconds, *words):
-        """One rank a host, until `enough` is called, or for so many seconds."""
+    def start_job(self, output, seconds, *words, hosts=(), user=None):
+        """One rank on each of `hosts`, all of them if none is named, as this user or another, until
+        `enough` is called, or for so many seconds."""
+        where = ["--hosts", ",".join(hosts)] if hosts else []
+        who = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}",
+                                       "--clear-groups"]
         return subprocess.Popen(
-            [self.fabric, "run", "--name", self.name, "--no-prefix", "--no-preload", "--",
-             self.timeline, "-s", str(seconds), "--json", "--until", str(self.folder / "enough"),
-             *words],
+            [self.fabric, "run", "--name", self.name, "--no-prefix", "--no-preload", *where, "--",
+             *who, self.timeline, "-s", str(seconds), "--json", "--until",
+             str(self.folder / "enough"), *words],
             env=self.environment, stdout=output, stderr=subprocess.STDOUT, text=True)
 
     def enough(self):
@@ -91,9 +96,9 @@ class Laboratory:
     def disturb(self, *words):
         self.run("disturb", *words, "--name", self.name)
 
-    def ask_home(self, *words):
+    def ask_home(self, *words, host="host0"):
         """What the daemon of rank 0's host says, as a document; None while it does not."""
-        socket = self.folder / "state" / self.name / "hosts" / "host0" / "harmonaized.sock"
+        socket = self.folder / "state" / self.name / "hosts" / host / "harmonaized.sock"
         done = subprocess.run([self.harmonaize, *words, "--json", "--socket", str(socket)], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None

@@ -94,11 +94,12 @@ std::vector<ClusterMessage> OneOfEach() {
       ProbeRunMessage{1, 2, 3, 0.5, 0.25},
       ProbeResultMessage{1, 2, {{1e-6}, {}}, {{1, 2000}}, 3, "why"},
       ProbeEndMessage{1, "why"},
-      TrafficMessage{5, 2, {{1, 3, 1e6, 0.5, 1e-3}}},
+      TrafficMessage{5, 2, {{1, 3, 1e6, 0.5, 1e-3, true, {{1001, 77, 2.5, 1e6}}}}},
       LinkRatesMessage{77, {{3, 1e6}}},
       AskLinkProbeMessage{5, 9, 1, 2, 3},
       LinkProbeMessage{9, 4},
       LinkProbedMessage{9, 1e6},
+      SharesMessage{5, {{3, 1e6}}, {{1, 2, 3e6, {{1001, 2.5}}}}, {{77, {{8, 2e6}}}}},
   };
 }
 
@@ -248,6 +249,8 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
       {32, "/1/flows/0/peer", {-1, huge}},
       {32, "/1/flows/0/bytes_per_second", {-1}},
       {32, "/1/flows/0/busy", {-0.1, 1.1}},
+      {32, "/1/flows/0/jobs/0/weight", {0, -1, 1e300}},
+      {32, "/1/flows/0/jobs/0/bytes_per_second", {-1}},
       {33, "/1/rates/0/edge", {-1}},
       {33, "/1/rates/0/bytes_per_second", {0}},
       {34, "/1/probe", {0}},
@@ -257,6 +260,11 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
       {35, "/1/messages", {-1, 0, 1, 1025}},
       {36, "/1/probe", {0}},
       {36, "/1/bytes_per_second", {-1}},
+      {37, "/1/links/0/edge", {-1}},
+      {37, "/1/limits/0/peer", {-1, huge}},
+      {37, "/1/limits/0/bytes_per_second", {-1}},
+      {37, "/1/limits/0/weights/0/1", {0, -1}},
+      {37, "/1/jobs/0/rates/0/bytes_per_second", {0, -1}},
   };
   const std::vector<ClusterMessage> messages = OneOfEach();
   for (const OutOfRange& one : cases) {

@@ -97,7 +97,7 @@ TEST_F(LinkStateTest, AllIsAsStatedAtFirst) {
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(Pass());
   EXPECT_TRUE(state_->rates().empty());
   EXPECT_FALSE(state_->NextProbe(now_).has_value());
-  EXPECT_NE(state_->Describe().find("all links"), std::string::npos);
+  EXPECT_NE(DescribeRates(*model_, state_->rates()).find("all links"), std::string::npos);
 }
 
 TEST_F(LinkStateTest, ALinkThatHoldsFlowsUpIsFoundWithinAFewIntervals) {
@@ -111,7 +111,8 @@ TEST_F(LinkStateTest, ALinkThatHoldsFlowsUpIsFoundWithinAFewIntervals) {
   EXPECT_LE(intervals, 4);
   // The two in a row by which path 0 goes, this way; no others.
   EXPECT_EQ(state_->rates().size(), 2u);
-  EXPECT_NE(state_->Describe().find("leaf0 to spine0 carries"), std::string::npos);
+  EXPECT_NE(DescribeRates(*model_, state_->rates()).find("leaf0 to spine0 carries"),
+            std::string::npos);
 }
 
 TEST_F(LinkStateTest, ACutLinkIsOneOfThoseOverWhichNothingElseGoes) {
@@ -126,7 +127,8 @@ TEST_F(LinkStateTest, ACutLinkIsOneOfThoseOverWhichNothingElseGoes) {
   // path 1 goes as well.
   EXPECT_EQ(state_->rates().size(), 4u);
   EXPECT_LT(InForce(), 1);
-  EXPECT_NE(state_->Describe().find("leaf0 to spine0 carries nothing"), std::string::npos);
+  EXPECT_NE(DescribeRates(*model_, state_->rates()).find("leaf0 to spine0 carries nothing"),
+            std::string::npos);
   // Nobody has it probed as long as nothing gets there.
   for (int i = 0; i < 50; ++i) {
     EXPECT_FALSE(Pass());

@@ -5,6 +5,7 @@ harmonaize_unit_test(
           topology_host_test.cc
           topology_inference_test.cc
           topology_link_estimates_test.cc
+          topology_link_shares_test.cc
           topology_link_rate_test.cc
           topology_measurements_test.cc
           topology_routing_test.cc

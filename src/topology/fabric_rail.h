@@ -3,7 +3,7 @@
 #include <compare>
 #include <cstddef>
 
-namespace harmonaize::daemon {
+namespace harmonaize {
 
 /// A rail from one host of the fabric to another.
 struct FabricRail {
@@ -13,4 +13,4 @@ struct FabricRail {
   auto operator<=>(const FabricRail&) const = default;
 };
 
-}  // namespace harmonaize::daemon
+}  // namespace harmonaize

@@ -1,0 +1,190 @@
+#include "daemon/control/controller.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "src/planner/edge_loads.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// A host that has said nothing for so long sends nothing, ...
+constexpr double kRecentSeconds = 0.25;
+/// ... and is forgotten after this.
+constexpr double kForgottenSeconds = 2;
+/// What has not changed is told again after so long: who hears nothing goes its own way.
+constexpr double kRepeatSeconds = 0.4;
+/// Of ways among which routers choose, so many are looked at.
+constexpr size_t kMostWays = 64;
+/// Limits that differ by less are the same.
+constexpr double kNoise = 0.03;
+
+bool Alike(double one, double other) {
+  return std::abs(one - other) <= kNoise * std::max(one, other);
+}
+
+bool Alike(const RailShare& one, const RailShare& other) {
+  return std::tie(one.peer, one.rail) == std::tie(other.peer, other.rail) &&
+         Alike(one.bytes_per_second, other.bytes_per_second) &&
+         std::equal(one.weights.begin(), one.weights.end(), other.weights.begin(),
+                    other.weights.end(), [](const auto& a, const auto& b) {
+                      return a.first == b.first && Alike(a.second, b.second);
+                    });
+}
+
+bool Alike(const SharesMessage& one, const SharesMessage& other) {
+  return one.links == other.links &&
+         std::equal(one.limits.begin(), one.limits.end(), other.limits.begin(), other.limits.end(),
+                    [](const RailShare& a, const RailShare& b) { return Alike(a, b); }) &&
+         std::equal(one.jobs.begin(), one.jobs.end(), other.jobs.begin(), other.jobs.end(),
+                    [](const JobRates& a, const JobRates& b) {
+                      return a.communicator == b.communicator && a.rates == b.rates;
+                    });
+}
+
+}  // namespace
+
+void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, double now_seconds) {
+  if (traffic.host >= model_->hosts()) return;
+  Report& report = reports_[peer];
+  report.host = traffic.host;
+  report.at_seconds = now_seconds;
+  report.flows.clear();
+  for (const TrafficFlow& flow : traffic.flows) {
+    const FabricRail rail{traffic.host, flow.peer, flow.rail};
+    if (rail.from == rail.to || flow.astray) continue;
+    const std::vector<CrossedEdge>& edges = EdgesOf(rail);
+    if (edges.empty()) continue;
+    for (const TrafficJob& job : flow.jobs) {
+      const JobId id{job.user, job.communicator};
+      report.flows.push_back({rail, id, job.weight, edges, job.bytes_per_second});
+      report.jobs[id] = {job.weight, now_seconds};
+    }
+  }
+}
+
+// None for a rail that there is not.
+const std::vector<CrossedEdge>& Controller::EdgesOf(const FabricRail& rail) {
+  const auto [found, is_new] = edges_.try_emplace(rail);
+  const std::optional<Lane> lane = rails_.LaneOf(rail.from, rail.to, rail.rail);
+  if (!is_new || !lane.has_value()) return found->second;
+  const FabricModel::CertainRoute certain = model_->CertainRouteOf(rail.from, rail.to, *lane);
+  if (certain.whole) {
+    for (const int edge : certain.edges) found->second.push_back({edge, 1});
+    return found->second;
+  }
+  std::map<int, double> parts;
+  for (const auto& [route, part] : SpreadRoutes(*model_, rail.from, rail.to, *lane, kMostWays)) {
+    for (const int edge : route) parts[edge] += part;
+  }
+  for (const auto& [edge, part] : parts) found->second.push_back({edge, part});
+  return found->second;
+}
+
+std::optional<transport::PeerId> Controller::PeerAt(int fabric_host) const {
+  const auto found = std::find_if(reports_.begin(), reports_.end(),
+                                  [=](const auto& one) { return one.second.host == fabric_host; });
+  if (found == reports_.end()) return {};
+  return found->first;
+}
+
+std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(const LinkState& links,
+                                                                            double now_seconds) {
+  std::vector<std::pair<transport::PeerId, SharesMessage>> told;
+  if (now_seconds - settled_seconds_ < 0.9 * LinkState::kIntervalSeconds) return told;
+  settled_seconds_ = now_seconds;
+  std::erase_if(reports_, [now_seconds](const auto& one) {
+    return now_seconds - one.second.at_seconds > kForgottenSeconds;
+  });
+  for (auto& [peer, report] : reports_) {
+    std::erase_if(report.jobs, [now_seconds](const auto& one) {
+      return now_seconds - one.second.seen_seconds > kForgottenSeconds;
+    });
+  }
+  TakeShares(links, now_seconds);
+  std::map<int, std::vector<RailShare>> limits = LimitsByHost();
+  for (auto& [peer, report] : reports_) {
+    if (now_seconds - report.at_seconds > kRecentSeconds) continue;
+    SharesMessage message = SharesFor(report, links, limits[report.host]);
+    const bool fresh = report.told.has_value() && Alike(message, *report.told) &&
+                       now_seconds - report.told_seconds < kRepeatSeconds;
+    if (fresh) continue;
+    report.told = message;
+    report.told_seconds = now_seconds;
+    told.emplace_back(peer, std::move(message));
+  }
+  return told;
+}
+
+void Controller::TakeShares(const LinkState& links, double now_seconds) {
+  std::vector<JobFlow> flows;
+  for (const auto& [peer, report] : reports_) {
+    if (now_seconds - report.at_seconds > kRecentSeconds) continue;
+    flows.insert(flows.end(), report.flows.begin(), report.flows.end());
+  }
+  const auto capacity = [&](int edge) {
+    const auto found =
+        std::lower_bound(links.rates().begin(), links.rates().end(), edge,
+                         [](const EdgeRate& one, int wanted) { return one.edge < wanted; });
+    const bool differs = found != links.rates().end() && found->edge == edge;
+    return differs ? found->bytes_per_second : model_->BytesPerSecond(edge);
+  };
+  shares_.Take(flows, capacity, now_seconds);
+}
+
+// A rail all of whose jobs are held back is held to what they may send together. The others of a
+// rail where only some are take what those leave: they share it by what they are expected to send.
+std::map<int, std::vector<RailShare>> Controller::LimitsByHost() const {
+  std::map<int, std::vector<RailShare>> by_host;
+  const std::vector<JobLimit> limits = shares_.Limits();
+  for (size_t i = 0; i < limits.size();) {
+    const FabricRail rail = limits[i].rail;
+    std::map<uint32_t, double> tenants;
+    double sum = 0;
+    bool all = true;
+    for (; i < limits.size() && limits[i].rail == rail; ++i) {
+      tenants[limits[i].job.tenant] += limits[i].bytes_per_second;
+      sum += limits[i].bytes_per_second;
+      all = all && limits[i].held_back;
+    }
+    RailShare share{.peer = rail.to, .rail = rail.rail, .bytes_per_second = all ? sum : 0};
+    if (tenants.size() > 1) share.weights.assign(tenants.begin(), tenants.end());
+    by_host[rail.from].push_back(std::move(share));
+  }
+  return by_host;
+}
+
+SharesMessage Controller::SharesFor(const Report& report, const LinkState& links,
+                                    const std::vector<RailShare>& limits) {
+  SharesMessage message{.fabric = 0, .links = links.rates(), .limits = limits};
+  for (const auto& [job, state] : report.jobs) {
+    JobRates rates{.communicator = job.job};
+    for (const auto& [edge, left] : shares_.AvailableTo(job, state.weight)) {
+      rates.rates.push_back({edge, left});
+    }
+    if (!rates.rates.empty()) message.jobs.push_back(std::move(rates));
+  }
+  return message;
+}
+
+std::vector<ControlledJob> Controller::Jobs() const {
+  std::map<JobId, ControlledJob> jobs;
+  for (const auto& [peer, report] : reports_) {
+    for (const JobFlow& flow : report.flows) {
+      ControlledJob& job = jobs[flow.job];
+      job.job = flow.job;
+      job.bytes_per_second += flow.bytes_per_second;
+      ++job.rails;
+    }
+  }
+  for (const JobLimit& limit : shares_.Limits()) {
+    const auto found = jobs.find(limit.job);
+    if (found != jobs.end() && limit.held_back) ++found->second.held_back;
+  }
+  std::vector<ControlledJob> list;
+  for (const auto& [id, job] : jobs) list.push_back(job);
+  return list;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/control/link_state.h"
+#include "src/executor/fabric_rails.h"
+#include "src/planner/fabric_model.h"
+#include "src/topology/link_shares.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+/// A communicator that the controller has heard of lately, for people.
+struct ControlledJob {
+  JobId job;
+  double bytes_per_second = 0;  ///< Sent, by all of its hosts.
+  size_t rails = 0;             ///< That it sends over, ...
+  size_t held_back = 0;         ///< ... and of these, on which it is held back.
+};
+
+/// The controller of a cluster: hears from the daemons of all hosts what each job sends over which
+/// rail, and tells them what they may send where jobs meet on a link (LinkShares), and what links
+/// have left for each job's plans. One of the cluster's daemons is it (Config, cluster.controller).
+///
+/// For the engine's thread. Time is passed in.
+class Controller {
+ public:
+  explicit Controller(std::shared_ptr<const FabricModel> model)
+      : model_(std::move(model)), rails_(model_->fabric()) {}
+
+  /// What a daemon tells; peer 0 is this one.
+  void Take(transport::PeerId peer, const TrafficMessage& traffic, double now_seconds);
+  void Forget(transport::PeerId peer) { reports_.erase(peer); }
+
+  /// Once in an interval, or more often; then acts once in it. What is to be told to whom. `links`
+  /// has taken the same traffic.
+  std::vector<std::pair<transport::PeerId, SharesMessage>> Settle(const LinkState& links,
+                                                                  double now_seconds);
+  /// The daemon of a host that has told of traffic lately.
+  std::optional<transport::PeerId> PeerAt(int fabric_host) const;
+
+  std::vector<ControlledJob> Jobs() const;
+  /// Of hosts that have told of traffic lately.
+  size_t hosts() const { return reports_.size(); }
+
+ private:
+  struct Report {
+    int host = 0;
+    double at_seconds = 0;
+    std::vector<JobFlow> flows;
+    struct Job {
+      double weight = 1;  // of the tenant
+      double seen_seconds = 0;
+    };
+    std::map<JobId, Job> jobs;
+    std::optional<SharesMessage> told;
+    double told_seconds = 0;
+  };
+  const std::vector<CrossedEdge>& EdgesOf(const FabricRail& rail);
+  void TakeShares(const LinkState& links, double now_seconds);
+  std::map<int, std::vector<RailShare>> LimitsByHost() const;
+  SharesMessage SharesFor(const Report& report, const LinkState& links,
+                          const std::vector<RailShare>& limits);
+
+  const std::shared_ptr<const FabricModel> model_;
+  const FabricRails rails_;
+  LinkShares shares_;
+  std::map<FabricRail, std::vector<CrossedEdge>> edges_;
+  std::map<transport::PeerId, Report> reports_;
+  double settled_seconds_ = -1;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Two tenants whose jobs have no host in common share the links between two racks: the controller
+finds out who has more than its share and holds it back; when its daemon is killed the jobs go on,
+and nobody is held back any more. Every result is checked.
+
+    controller_test.py PROGRAMS
+
+PROGRAMS is the folder of fabric, harmonaize and timeline_perf. Nothing is timed: the test
+waits for what has to come. Exit status 77: the laboratory cannot be used here.
+"""
+
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+from live_laboratory import Laboratory, lines_of
+
+PATIENCE_SECONDS = 60
+JOB_SECONDS = 4 * PATIENCE_SECONDS
+# The controller's host has no ranks. Root's job has eight times the weight of the other one.
+FABRIC = """
+[[host]]
+name = ["host0", "host1", "host4"]
+rack = "rack0"
+[[host]]
+name = ["host2", "host3"]
+rack = "rack1"
+[[switch]]
+name = ["leaf0"]
+rack = "rack0"
+[[switch]]
+name = ["leaf1"]
+rack = "rack1"
+[[link]]
+from = ["host0", "host1", "host4"]
+to = "leaf0"
+rate = "60Mbit"
+[[link]]
+from = ["host2", "host3"]
+to = "leaf1"
+rate = "60Mbit"
+[[link]]
+from = "leaf0"
+to = "leaf1"
+rate = "60Mbit"
+"""
+CONFIGURATION = '[[share]]\nuser = "0"\nweight = 8\n'
+CONTROLLER = "host4"
+OTHER_USER = 1001
+
+
+def others_can_run(program):
+    """Whether users who do not own it can reach and run it."""
+    return program.stat().st_mode & 0o005 == 0o005 and \
+        all(parent.stat().st_mode & 0o001 for parent in program.parents)
+
+
+def eventually(what, condition, jobs):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        for job in jobs:
+            if job.poll() is not None:
+                raise AssertionError(f"a job ended with {job.returncode} before {what}")
+        time.sleep(0.2)
+    raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}")
+
+
+def controller_of(laboratory, host):
+    status = laboratory.ask_home("status", host=host) or {}
+    return status.get("cluster", {}).get("controller", {})
+
+
+def held_back(laboratory):
+    """Users whose jobs the controller holds back."""
+    return {job["uid"] for job in controller_of(laboratory, CONTROLLER).get("jobs", [])
+            if job["held_back_rails"] > 0}
+
+
+def watch(laboratory, outputs):
+    with outputs[0].open("w") as first, outputs[1].open("w") as second:
+        jobs = [laboratory.start_job(first, JOB_SECONDS, "-b", "512K", hosts=("host0", "host2")),
+                laboratory.start_job(second, JOB_SECONDS, "-b", "512K", hosts=("host1", "host3"),
+                                     user=OTHER_USER)]
+    try:
+        eventually("both jobs run", lambda: all(len(lines_of(one)) > 3 for one in outputs), jobs)
+        eventually("the one with little weight is held back",
+                   lambda: held_back(laboratory) == {OTHER_USER}, jobs)
+        eventually("its daemon heeds it",
+                   lambda: controller_of(laboratory, "host1").get("limited_rails", 0) > 0, jobs)
+        before = len(lines_of(outputs[1]))
+        eventually("it goes on", lambda: len(lines_of(outputs[1])) > before + 2, jobs)
+        laboratory.disturb("kill", CONTROLLER, "daemon")
+        eventually("nobody is held back any more",
+                   lambda: controller_of(laboratory, "host1").get("limited_rails", 1) == 0, jobs)
+        assert not controller_of(laboratory, "host1")["follows"]
+        before = [len(lines_of(one)) for one in outputs]
+        eventually("both go on without it", lambda: all(
+            len(lines_of(one)) > count + 3 for one, count in zip(outputs, before)), jobs)
+    finally:
+        laboratory.enough()
+        ends = [job.wait(timeout=PATIENCE_SECONDS) for job in jobs]
+    assert ends == [0, 0], ends
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1]).resolve()
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        print("needs root, and setpriv")
+        return 77
+    if not others_can_run(programs / "timeline_perf"):
+        print(f"other users cannot run {programs / 'timeline_perf'}")
+        return 77
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        laboratory = Laboratory(programs, folder, FABRIC)
+        up = laboratory.up()
+        if up.returncode != 0:
+            print(up.stdout)
+            return 1
+        outputs = [folder / "first", folder / "second"]
+        (folder / "provider.toml").write_text(CONFIGURATION)
+        try:
+            laboratory.serve("--controller", CONTROLLER, "--daemon-config",
+                             str(folder / "provider.toml"))
+            watch(laboratory, outputs)
+        except AssertionError:
+            for output in outputs:
+                print(output.read_text() if output.exists() else "")
+            raise
+        finally:
+            laboratory.down()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

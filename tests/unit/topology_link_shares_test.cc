@@ -1,0 +1,173 @@
+// Jobs that meet on links without sharing connections: who is held back, and to what.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "src/topology/link_shares.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr double kInterval = 0.1;
+constexpr double kCapacity = 100e6;
+
+TEST(ShareOutTest, WhoWantsLittleLeavesTheRest) {
+  const std::vector<Claim> claims = {{10, 1}, {100, 1}, {100, 3}};
+  const std::vector<double> shares = ShareOut(claims, 90);
+  EXPECT_DOUBLE_EQ(shares[0], 10);
+  EXPECT_DOUBLE_EQ(shares[1], 20);
+  EXPECT_DOUBLE_EQ(shares[2], 60);
+}
+
+TEST(ShareOutTest, NobodyGetsMoreThanItWants) {
+  const std::vector<Claim> claims = {{10, 1}, {20, 5}};
+  const std::vector<double> shares = ShareOut(claims, 90);
+  EXPECT_DOUBLE_EQ(shares[0], 10);
+  EXPECT_DOUBLE_EQ(shares[1], 20);
+  EXPECT_TRUE(ShareOut({}, 90).empty());
+}
+
+/// Jobs whose flows share one edge as TCP does, each flow alike, but within their limits.
+class LinkSharesTest : public ::testing::Test {
+ protected:
+  /// A job of this tenant that sends over so many rails of its own, all of them over edge 0; and
+  /// what all of them would send together.
+  void Add(uint32_t tenant, uint64_t job, double weight, int flows, double wanted = 1e12) {
+    for (int i = 0; i < flows; ++i) {
+      const FabricRail rail{static_cast<int>(flows_.size()), 1000, 0};
+      flows_.push_back({rail, {tenant, job}, weight, {{0, 1}}, 0});
+      wanted_[rail] = wanted / flows;
+    }
+  }
+  void Remove(uint32_t tenant) {
+    std::erase_if(flows_, [tenant](const JobFlow& flow) { return flow.job.tenant == tenant; });
+  }
+
+  void Run(int intervals) {
+    for (int i = 0; i < intervals; ++i) {
+      std::map<FabricRail, double> limits;
+      for (const JobLimit& limit : shares_.Limits()) {
+        if (limit.held_back) limits[limit.rail] = limit.bytes_per_second;
+      }
+      std::vector<Claim> claims;
+      for (const JobFlow& flow : flows_) {
+        const auto limit = limits.find(flow.rail);
+        const double most = limit == limits.end() ? 1e12 : limit->second;
+        claims.push_back({std::min(wanted_[flow.rail], most), 1});
+      }
+      const std::vector<double> rates = ShareOut(claims, kCapacity);
+      for (size_t f = 0; f < flows_.size(); ++f) flows_[f].bytes_per_second = rates[f];
+      now_ += kInterval;
+      shares_.Take(
+          flows_, [](int) { return kCapacity; }, now_);
+    }
+  }
+  double RateOf(uint32_t tenant, uint64_t job) const {
+    double rate = 0;
+    for (const JobFlow& flow : flows_) {
+      if (flow.job == JobId{tenant, job}) rate += flow.bytes_per_second;
+    }
+    return rate / kCapacity;
+  }
+  bool HeldBack(uint32_t tenant) const {
+    const std::vector<JobLimit> limits = shares_.Limits();
+    return std::any_of(limits.begin(), limits.end(), [tenant](const JobLimit& limit) {
+      return limit.job.tenant == tenant && limit.held_back;
+    });
+  }
+
+  LinkShares shares_;
+  std::vector<JobFlow> flows_;
+  std::map<FabricRail, double> wanted_;
+  double now_ = 0;
+};
+
+TEST_F(LinkSharesTest, AloneNobodyIsHeldBack) {
+  Add(1, 1, 1, 4);
+  Run(50);
+  EXPECT_TRUE(shares_.Limits().empty());
+  EXPECT_TRUE(shares_.AvailableTo({1, 1}, 1).empty());
+}
+
+TEST_F(LinkSharesTest, ManyFlowsGetNoMoreThanOne) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 7);
+  Run(1);
+  EXPECT_LT(RateOf(1, 1), 0.13);
+  Run(30);
+  EXPECT_NEAR(RateOf(1, 1), 0.5, 0.03);
+  EXPECT_NEAR(RateOf(2, 1), 0.5, 0.03);
+  EXPECT_FALSE(HeldBack(1));
+}
+
+TEST_F(LinkSharesTest, TenantsShareByWeight) {
+  Add(1, 1, 1, 2);
+  Add(2, 1, 2, 2);
+  Add(3, 1, 4, 2);
+  Run(60);
+  EXPECT_NEAR(RateOf(1, 1), 1.0 / 7, 0.1 / 7);
+  EXPECT_NEAR(RateOf(2, 1), 2.0 / 7, 0.2 / 7);
+  EXPECT_NEAR(RateOf(3, 1), 4.0 / 7, 0.4 / 7);
+}
+
+TEST_F(LinkSharesTest, TheJobsOfATenantShareWhatItHas) {
+  Add(1, 1, 1, 1);
+  Add(1, 2, 1, 3);
+  Add(2, 1, 1, 2);
+  Run(60);
+  EXPECT_NEAR(RateOf(1, 1), 0.25, 0.03);
+  EXPECT_NEAR(RateOf(1, 2), 0.25, 0.03);
+  EXPECT_NEAR(RateOf(2, 1), 0.5, 0.05);
+}
+
+TEST_F(LinkSharesTest, WhatOneDoesNotWantIsTheOthers) {
+  Add(1, 1, 1, 1, 0.2 * kCapacity);
+  Add(2, 1, 1, 7);
+  Run(60);
+  EXPECT_NEAR(RateOf(1, 1), 0.2, 0.01);
+  EXPECT_GT(RateOf(2, 1), 0.7);
+  EXPECT_LT(shares_.AvailableTo({1, 1}, 1).at(0), 0.6 * kCapacity);
+  EXPECT_GT(shares_.AvailableTo({2, 1}, 1).at(0), 0.7 * kCapacity);
+  // One that is not there yet could have half of what the first leaves.
+  EXPECT_NEAR(shares_.AvailableTo({3, 1}, 1).at(0), 0.37 * kCapacity, 0.02 * kCapacity);
+}
+
+TEST_F(LinkSharesTest, WhoIsLeftAloneIsLetGo) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 7);
+  Run(30);
+  EXPECT_TRUE(HeldBack(2));
+  Remove(1);
+  Run(20);
+  EXPECT_FALSE(HeldBack(2));
+  EXPECT_NEAR(RateOf(2, 1), 1, 0.01);
+}
+
+TEST_F(LinkSharesTest, FlowsThatTakeTurnsMaySendMoreEach) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 4);
+  // Of tenant 2's flows only one has anything to send at a time.
+  for (int i = 0; i < 200; ++i) {
+    const size_t turn = 1 + static_cast<size_t>(i) % 4;
+    for (size_t f = 1; f < 5; ++f) wanted_[flows_[f].rail] = f == turn ? 1e12 : 0;
+    // Four connections that begin at once are what makes it greedy.
+    if (i < 10)
+      for (size_t f = 1; f < 5; ++f) wanted_[flows_[f].rail] = 1e12;
+    Run(1);
+  }
+  double mean = 0;
+  for (int i = 0; i < 40; ++i) {
+    const size_t turn = 1 + static_cast<size_t>(i) % 4;
+    for (size_t f = 1; f < 5; ++f) wanted_[flows_[f].rail] = f == turn ? 1e12 : 0;
+    Run(1);
+    mean += RateOf(2, 1) / 40;
+  }
+  EXPECT_GT(mean, 0.4);
+}
+
+}  // namespace
+}  // namespace harmonaize
