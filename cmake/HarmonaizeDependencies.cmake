@@ -9,6 +9,8 @@ find_package(tomlplusplus REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
+# For what reads the counters of network cards (src/probing) alone.
+pkg_check_modules(NETLINK REQUIRED IMPORTED_TARGET libnl-route-3.0)
 # Boost.Graph through its headers alone.
 find_package(Boost 1.74 REQUIRED)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)

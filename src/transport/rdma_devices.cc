@@ -5,18 +5,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <tuple>
+
+#include "src/base/kernel_files.h"
 
 namespace harmonaize::transport {
 namespace {
-
-std::string FirstLine(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 RdmaPort ReadPort(const std::string& device, const std::filesystem::path& folder) {
   RdmaPort port;
@@ -37,12 +31,10 @@ std::string RdmaPort::UcxName() const {
 
 std::vector<RdmaPort> ListRdmaPorts(const std::string& folder) {
   std::vector<RdmaPort> ports;
-  std::error_code failure;
-  for (const auto& device : std::filesystem::directory_iterator(folder, failure)) {
-    std::error_code no_ports;
-    for (const auto& port :
-         std::filesystem::directory_iterator(device.path() / "ports", no_ports)) {
-      ports.push_back(ReadPort(device.path().filename(), port.path()));
+  for (const std::string& device : NamesIn(folder)) {
+    const std::filesystem::path ports_folder = std::filesystem::path(folder) / device / "ports";
+    for (const std::string& port : NamesIn(ports_folder)) {
+      ports.push_back(ReadPort(device, ports_folder / port));
     }
   }
   std::ranges::sort(ports, [](const RdmaPort& a, const RdmaPort& b) {
