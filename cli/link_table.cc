@@ -10,6 +10,7 @@
 #include "cli/growth.h"
 #include "cli/human_units.h"
 #include "cli/json_view.h"
+#include "cli/nic_table.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
@@ -98,6 +99,7 @@ Result<std::string> LinkTable(std::string_view before, std::string_view after, d
   std::string text;
   if (table.empty()) text = "no links with other daemons\n";
   if (!table.empty()) table.Print(&text);
+  PrintNics(*first, *second, seconds, &text);
   PrintFabricLinks(*second, &text);
   PrintController(*second, kMostJobs, &text);
   return text;

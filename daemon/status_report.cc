@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/cluster/span.h"
+#include "daemon/status_cluster.h"
 #include "daemon/version.h"
 #include "src/base/clock.h"
 
@@ -119,81 +120,6 @@ json DescribeWorkers(const Executor& executor) {
   return workers;
 }
 
-json DescribeTransport(const Cluster& cluster) {
-  const transport::TransportCounters counters = cluster.counters();
-  return {{"peers", cluster.peers()},
-          {"connections_accepted", counters.connections_accepted},
-          {"connections_refused", counters.connections_refused},
-          {"requests_under_way", counters.requests_under_way},
-          {"arrivals_waiting", counters.arrivals_waiting},
-          {"arrival_bytes", counters.arrival_bytes}};
-}
-
-json DescribeLinks(const Cluster& cluster) {
-  json links = json::array();
-  std::vector<transport::PeerId> peers;
-  for (const auto& [peer, info] : cluster.linked()) peers.push_back(peer);
-  for (const transport::LinkTraffic& link : cluster.transport().Traffic(peers)) {
-    json rails = json::array();
-    for (const transport::RailTraffic& rail : link.rails) {
-      rails.push_back(
-          {{"name", rail.name},
-           {"connections", rail.connections},
-           {"sent_bytes", rail.sent_bytes},
-           {"received_bytes", rail.received_bytes},
-           {"sent_packets", rail.sent_packets},
-           {"resent_packets", rail.resent_packets},
-           {"busy_seconds", rail.busy_seconds},
-           {"round_trip_seconds", rail.round_trip_seconds},
-           {"least_round_trip_seconds", rail.least_round_trip_seconds},
-           {"arrival_queue_seconds",
-            rail.arrival_queue_seconds < 0 ? json(nullptr) : json(rail.arrival_queue_seconds)},
-           {"astray", rail.astray}});
-    }
-    links.push_back({{"peer", link.remote.ToString()}, {"rails", std::move(rails)}});
-  }
-  return links;
-}
-
-/// What a home has found of the fabric's links; those of which there never was a sign are left out.
-json DescribeFabricLinks(const LinkState& state, const Fabric& fabric, double now_seconds) {
-  json links = json::array();
-  for (const EdgeState& one : state.Edges(now_seconds)) {
-    const Edge ends = fabric.EdgeAt(one.edge);
-    links.push_back({{"link", fabric.links[static_cast<size_t>(one.edge / 2)].name},
-                     {"from", fabric.nodes[static_cast<size_t>(ends.from)].name},
-                     {"to", fabric.nodes[static_cast<size_t>(ends.to)].name},
-                     {"stated_bytes_per_second", one.stated},
-                     {"planned_bytes_per_second", one.in_force},
-                     {"measured_bytes_per_second", one.estimate.bytes_per_second},
-                     {"full", one.estimate.full},
-                     {"confidence", one.estimate.confidence},
-                     {"age_seconds", one.estimate.age_seconds}});
-  }
-  return links;
-}
-
-/// Whose word on shares of links is heeded here; at the controller also of whom it knows.
-json DescribeController(const ControlLoop& loop) {
-  const ControllerLink& link = *loop.controller_link();
-  json description = {{"address", link.address()},
-                      {"here", loop.controller() != nullptr},
-                      {"follows", link.follows()},
-                      {"limited_rails", link.limits()}};
-  if (loop.controller() == nullptr) return description;
-  json jobs = json::array();
-  for (const ControlledJob& one : loop.controller()->Jobs()) {
-    jobs.push_back({{"uid", one.job.tenant},
-                    {"communicator", fmt::format("{:016x}", one.job.job)},
-                    {"bytes_per_second", one.bytes_per_second},
-                    {"rails", one.rails},
-                    {"held_back_rails", one.held_back}});
-  }
-  description["hosts"] = loop.controller()->hosts();
-  description["jobs"] = std::move(jobs);
-  return description;
-}
-
 }  // namespace
 
 std::string StatusReport(Engine& engine, uid_t reader) {
@@ -205,25 +131,13 @@ std::string StatusReport(Engine& engine, uid_t reader) {
                       {"uptime_seconds", static_cast<double>(now_ns - engine.started_ns()) * 1e-9},
                       {"socket", engine.config().socket_path},
                       {"workers", engine.machine().workers}};
-  if (provider && engine.cluster() != nullptr) {
-    report["cluster"] = {{"address", engine.cluster()->address()},
-                         {"host", engine.cluster()->host_name()},
-                         {"linked_daemons", engine.cluster()->peers()},
-                         {"links", DescribeLinks(*engine.cluster())}};
-    if (engine.control_loop().controller_link() != nullptr) {
-      report["cluster"]["controller"] = DescribeController(engine.control_loop());
-    }
-    if (const LinkState* const state = engine.control_loop().links()) {
-      report["cluster"]["fabric_links"] = DescribeFabricLinks(
-          *state, engine.cluster()->fabric()->fabric(), static_cast<double>(now_ns) * 1e-9);
-    }
-  }
+  if (provider && engine.cluster() != nullptr) report["cluster"] = ClusterStatus(engine, now_ns);
   if (provider) {
     report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
     report["daemon"]["worker_wakes"] = engine.executor().Counters().worker_wakes;
     report["daemon"]["sleeps"] = engine.sleeps();
     if (engine.cluster() != nullptr) {
-      report["daemon"]["transport"] = DescribeTransport(*engine.cluster());
+      report["daemon"]["transport"] = TransportStatus(*engine.cluster());
     }
   }
   report["tenants"] = json::array();

@@ -52,7 +52,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, peer, rail, bytes_per_second, bu
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailShare, peer, rail, bytes_per_second, weights)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRates, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharesMessage, fabric, links, limits, jobs)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficNic, nic, sent, received, queued_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows, nics)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRatesMessage, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbeMessage, probe, messages)
@@ -253,8 +254,15 @@ bool IsSound(const TrafficJob& job) {
   return IsWeight(job.weight) && IsAmount(job.bytes_per_second);
 }
 
+bool IsSound(const TrafficNic& nic) {
+  return InRange(nic.nic, INT_MAX) && IsAmount(nic.sent) && IsAmount(nic.received) &&
+         std::isfinite(nic.queued_bytes);
+}
+
 bool IsSound(const TrafficMessage& traffic) {
   return InRange(traffic.host, INT_MAX) &&
+         std::all_of(traffic.nics.begin(), traffic.nics.end(),
+                     [](const TrafficNic& nic) { return IsSound(nic); }) &&
          std::all_of(traffic.flows.begin(), traffic.flows.end(), [](const TrafficFlow& flow) {
            return InRange(flow.peer, INT_MAX) && IsAmount(flow.bytes_per_second) &&
                   IsAmount(flow.busy) && flow.busy <= 1 && std::isfinite(flow.arrival_queue) &&

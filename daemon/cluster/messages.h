@@ -249,12 +249,20 @@ struct TrafficFlow {
   bool astray = false;          ///< It went another way than the rail's own, if any.
   std::vector<TrafficJob> jobs{};
 };
+/// What a NIC of the host carries, whoever's it is.
+struct TrafficNic {
+  int nic = 0;      ///< Of the host in the fabric.
+  double sent = 0;  ///< Bytes a second.
+  double received = 0;
+  double queued_bytes = -1;  ///< That waited to be sent; < 0: not known.
+};
 /// To the homes of the communicators that were active here, and to the controller: all that this
 /// host has sent and got.
 struct TrafficMessage {
   uint64_t fabric = 0;
   int host = 0;  ///< The sender, in the fabric.
   std::vector<TrafficFlow> flows{};
+  std::vector<TrafficNic> nics{};
 };
 /// What one rail of the receiver may send, while others need its links.
 struct RailShare {

@@ -33,11 +33,27 @@ void ControlLoop::Begin() {
       });
   if (engine_->own_fabric() == 0 || !engine_->config().plans.live) return;
   self_ = cluster->fabric()->HostNamed(cluster->host_name());
+  WatchNics();
   if (cluster->controller().empty()) return;
   controller_link_ = std::make_unique<ControllerLink>(cluster, cluster->controller());
   if (cluster->controller() != cluster->address()) return;
   controller_ = std::make_unique<Controller>(cluster->fabric());
   Log(LogLevel::kInfo, kLogTuning, "this daemon is the cluster's controller");
+}
+
+void ControlLoop::WatchNics() {
+  std::vector<std::string> devices;
+  for (const Nic& nic : engine_->cluster()->fabric()->NodeOf(self_).nics) {
+    devices.push_back(nic.device);
+  }
+  Result<std::unique_ptr<NicWatch>> watch = NicWatch::Open(std::move(devices));
+  if (watch.ok()) {
+    nics_ = std::move(*watch);
+    nics_->Look();
+  } else {
+    Log(LogLevel::kWarning, kLogTuning, "what NICs count is not looked at: {}",
+        watch.status().message());
+  }
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -82,8 +98,7 @@ ControlLoop::Active ControlLoop::FindActive() {
   return active;
 }
 
-void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
-  host_of_peer_ = active.hosts;
+TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns) {
   std::vector<transport::PeerId> peers;
   for (const auto& [peer, host] : active.hosts) peers.push_back(peer);
   const std::vector<RailFlow> flows =
@@ -97,6 +112,18 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
       told.jobs.push_back({job.tenant, job.communicator, job.weight, job.bytes_per_second});
     }
   }
+  if (nics_ == nullptr) return traffic;
+  for (const NicLoad& load : nics_->Loads(static_cast<uint64_t>(kLongestSeconds * 1e9))) {
+    traffic.nics.push_back({static_cast<int>(load.nic), load.sent_bytes_per_second,
+                            load.received_bytes_per_second, load.queued_bytes});
+  }
+  nics_->Look();  // for the next time
+  return traffic;
+}
+
+void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
+  host_of_peer_ = active.hosts;
+  const TrafficMessage traffic = LookAtTraffic(active, now_ns);
   std::set<transport::PeerId> told(active.homes.begin(), active.homes.end());
   if (controller_ != nullptr) told.insert(0);
   if (controller_ == nullptr && controller_link_ != nullptr) {

@@ -11,6 +11,7 @@
 #include "daemon/control/controller_link.h"
 #include "daemon/control/link_prober.h"
 #include "daemon/control/link_state.h"
+#include "daemon/control/nic_watch.h"
 #include "daemon/control/traffic_meter.h"
 #include "src/transport/transport.h"
 
@@ -50,6 +51,8 @@ class ControlLoop {
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   void OnPeerLost(transport::PeerId peer);
 
+  /// Nullptr where nothing is looked at.
+  NicWatch* nics() const { return nics_.get(); }
   /// At a home, or a controller, that was told anything; else nullptr.
   const LinkState* links() const { return links_.get(); }
   /// Nullptr where this daemon is not it.
@@ -63,8 +66,10 @@ class ControlLoop {
     std::map<transport::PeerId, int> hosts;  // of the fabric
     std::vector<transport::PeerId> homes;    // 0: this daemon
   };
+  void WatchNics();
   Active FindActive();
   bool IsActive(Communicator& communicator);
+  TrafficMessage LookAtTraffic(const Active& active, uint64_t now_ns);
   void TellTraffic(const Active& active, uint64_t now_ns);
   void OnTraffic(transport::PeerId peer, const TrafficMessage& traffic);
   void ShareOut(uint64_t now_ns);
@@ -79,6 +84,7 @@ class ControlLoop {
   Engine* const engine_;
   int self_ = -1;  // this host in the fabric
   TrafficMeter meter_;
+  std::unique_ptr<NicWatch> nics_;
   std::map<uint64_t, uint64_t> begun_;  // by communicator: at the last look
   uint64_t next_look_ns_ = 0;
   std::map<transport::PeerId, int> host_of_peer_;  // of active communicators

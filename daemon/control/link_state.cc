@@ -75,7 +75,7 @@ LinkState::LinkState(std::shared_ptr<const FabricModel> model)
 
 void LinkState::Take(const TrafficMessage& traffic, double now_seconds) {
   if (traffic.host >= model_->hosts()) return;
-  Report report{.at_seconds = now_seconds, .flows = {}, .rails = {}, .arrivals = {}};
+  Report report{.at_seconds = now_seconds, .flows = {}, .rails = {}, .arrivals = {}, .counts = {}};
   for (const TrafficFlow& flow : traffic.flows) {
     const std::optional<Lane> lane = rails_of_hosts_.LaneOf(traffic.host, flow.peer, flow.rail);
     if (!lane.has_value() || flow.peer == traffic.host) continue;
@@ -95,7 +95,36 @@ void LinkState::Take(const TrafficMessage& traffic, double now_seconds) {
                             .busy = flow.busy});
     report.rails.push_back({traffic.host, flow.peer, flow.rail});
   }
+  report.counts = CountsOf(traffic);
   reports_[traffic.host] = std::move(report);
+}
+
+std::vector<EdgeCount> LinkState::CountsOf(const TrafficMessage& traffic) const {
+  std::vector<EdgeCount> counts;
+  const Node& host = model_->NodeOf(traffic.host);
+  for (const TrafficNic& nic : traffic.nics) {
+    if (nic.nic >= static_cast<int>(host.nics.size())) continue;
+    const int out = model_->EdgeOut(traffic.host, nic.nic);
+    const double queue = nic.queued_bytes < 0 ? -1 : nic.queued_bytes / model_->BytesPerSecond(out);
+    counts.push_back({out, nic.sent, queue});
+    counts.push_back({out ^ 1, nic.received, -1});
+  }
+  return counts;
+}
+
+// Both ends of a cable between two hosts tell of it, and one of them of its queue.
+std::vector<EdgeCount> LinkState::RecentCounts(double now_seconds) const {
+  std::map<int, EdgeCount> counts;
+  for (const auto& [host, report] : reports_) {
+    if (now_seconds - report.at_seconds > kRecentSeconds) continue;
+    for (const EdgeCount& count : report.counts) {
+      const auto [found, is_new] = counts.emplace(count.edge, count);
+      if (!is_new && count.queue_seconds >= 0) found->second = count;
+    }
+  }
+  std::vector<EdgeCount> list;
+  for (const auto& [edge, count] : counts) list.push_back(count);
+  return list;
 }
 
 // What the receiver of a flow sees of its queues; < 0 where it is not known.
@@ -138,7 +167,7 @@ bool LinkState::Settle(double now_seconds) {
     return false;
   }
   settled_seconds_ = now_seconds;
-  estimates_.Take(Recent(now_seconds), now_seconds);
+  estimates_.Take(Recent(now_seconds), now_seconds, RecentCounts(now_seconds));
   bool changed = SettleCut(now_seconds);
   for (int edge = 0; edge < estimates_.edges(); ++edge) changed |= Follow(edge, now_seconds);
   NoteWitnesses(now_seconds);

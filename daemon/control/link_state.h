@@ -74,9 +74,12 @@ class LinkState {
     std::vector<FlowSample> flows;
     std::vector<FabricRail> rails;          ///< Of the flows.
     std::map<FabricRail, double> arrivals;  ///< What came to this host waited so long in queues.
+    std::vector<EdgeCount> counts;          ///< Of the links at its NICs.
   };
 
   std::vector<FlowSample> Recent(double now_seconds) const;
+  std::vector<EdgeCount> CountsOf(const TrafficMessage& traffic) const;
+  std::vector<EdgeCount> RecentCounts(double now_seconds) const;
   double QueueOf(const FabricRail& rail, double now_seconds) const;
   void NoteWitnesses(double now_seconds);
   bool Follow(int edge, double now_seconds);

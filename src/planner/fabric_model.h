@@ -39,6 +39,11 @@ class FabricModel {
   const Fabric& fabric() const { return fabric_; }
   int hosts() const { return static_cast<int>(hosts_.size()); }
   const std::string& HostName(int host) const { return NodeOf(host).name; }
+  const Node& NodeOf(int host) const {
+    return fabric_.nodes[static_cast<size_t>(hosts_[static_cast<size_t>(host)])];
+  }
+  /// The edge that leaves it by a NIC; the one that comes in there is that ^ 1.
+  int EdgeOut(int host, int nic) const;
   /// -1 if there is none.
   int HostNamed(std::string_view name) const;
   double BytesPerSecond(int edge) const { return rates_[static_cast<size_t>(edge)]; }
@@ -109,10 +114,6 @@ class FabricModel {
     size_t first = 0;
     size_t count = 0;
   };
-  const Node& NodeOf(int host) const {
-    return fabric_.nodes[static_cast<size_t>(hosts_[static_cast<size_t>(host)])];
-  }
-  int EdgeOut(int host, int nic) const;
   /// Where ways to a NIC end: the switch behind it, or the host itself if it forwards.
   int PortOf(int host, int nic) const;
   /// Of all its NICs; the same only for hosts that hang at the same switches.

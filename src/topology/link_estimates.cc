@@ -26,7 +26,8 @@ LinkEstimates::LinkEstimates(const Fabric& fabric) {
   }
 }
 
-std::vector<LinkEstimates::Load> LinkEstimates::LoadsOf(std::span<const FlowSample> flows) const {
+std::vector<LinkEstimates::Load> LinkEstimates::LoadsOf(std::span<const FlowSample> flows,
+                                                        std::span<const EdgeCount> counts) const {
   std::vector<Load> loads(states_.size());
   for (Load& load : loads) load.least_queue = std::numeric_limits<double>::infinity();
   for (const FlowSample& flow : flows) {
@@ -38,17 +39,29 @@ std::vector<LinkEstimates::Load> LinkEstimates::LoadsOf(std::span<const FlowSamp
       load.least_queue = std::min(load.least_queue, flow.queue_seconds);
     }
   }
+  for (const EdgeCount& count : counts) {
+    if (count.edge < 0 || count.edge >= edges()) continue;
+    Load& load = loads[static_cast<size_t>(count.edge)];
+    const State& state = states_[static_cast<size_t>(count.edge)];
+    load.full = count.bytes_per_second >= kFullShare * state.stated;
+    load.clear = count.queue_seconds >= 0 && count.queue_seconds < kQueueSeconds;
+  }
   return loads;
 }
 
-// Marks the edges that may hold up a flow, unless one of them is as full as it can be.
+// Marks the edges that may hold up a flow, unless one of them is as full as it can be: with what is
+// ours, then nobody is to blame; with what others send, then that one alone.
 void LinkEstimates::Blame(const FlowSample& flow, const std::vector<Load>& loads,
                           std::vector<char>* guilty) const {
   std::vector<int> suspects;
   for (const int edge : flow.edges) {
     const Load& load = loads[static_cast<size_t>(edge)];
-    if (load.least_queue < kQueueShare * flow.queue_seconds) continue;
+    if (load.clear || load.least_queue < kQueueShare * flow.queue_seconds) continue;
     if (load.carried >= kFullShare * states_[static_cast<size_t>(edge)].stated) return;
+    if (load.full) {
+      suspects.assign(1, edge);
+      break;
+    }
     suspects.push_back(edge);
   }
   for (const int edge : suspects) (*guilty)[static_cast<size_t>(edge)] = 1;
@@ -65,8 +78,9 @@ void LinkEstimates::Learn(State* state, double measured, double now_seconds) con
   state->seen_seconds = now_seconds;
 }
 
-void LinkEstimates::Take(std::span<const FlowSample> flows, double now_seconds) {
-  const std::vector<Load> loads = LoadsOf(flows);
+void LinkEstimates::Take(std::span<const FlowSample> flows, double now_seconds,
+                         std::span<const EdgeCount> counts) {
+  const std::vector<Load> loads = LoadsOf(flows, counts);
   std::vector<char> guilty(states_.size(), 0);
   for (const FlowSample& flow : flows) {
     if (!flow.whole || flow.busy < kBusy || flow.queue_seconds < kQueueSeconds) continue;

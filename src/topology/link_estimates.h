@@ -21,6 +21,15 @@ struct FlowSample {
   double queue_seconds = 0;
 };
 
+/// What somebody at one of its ends has counted on an edge in an interval: all that it carried,
+/// ours and others'.
+struct EdgeCount {
+  int edge = 0;
+  double bytes_per_second = 0;
+  /// What waited at its beginning, in seconds of its stated rate; < 0: not known.
+  double queue_seconds = -1;
+};
+
 /// What is known of an edge.
 struct EdgeEstimate {
   /// What our flows together can have of it, in bytes a second. Not above what the fabric states.
@@ -45,8 +54,10 @@ class LinkEstimates {
   /// Borrows nothing.
   explicit LinkEstimates(const Fabric& fabric);
 
-  /// All flows of one interval that ended at `now_seconds`; none is missing that is ours.
-  void Take(std::span<const FlowSample> flows, double now_seconds);
+  /// All flows of one interval that ended at `now_seconds`; none is missing that is ours. What was
+  /// counted of edges, of each once at most.
+  void Take(std::span<const FlowSample> flows, double now_seconds,
+            std::span<const EdgeCount> counts = {});
   /// What an active probe found that one connection alone gets over these edges.
   void TakeProbe(const std::vector<int>& edges, double bytes_per_second, double now_seconds);
 
@@ -71,9 +82,12 @@ class LinkEstimates {
     double carried = 0;
     double busy = 0;         // of the flow over it that was busiest
     double least_queue = 0;  // that any of its flows met: it has no longer one
+    bool full = false;       // with what others send, too
+    bool clear = false;      // nothing waits at its beginning
   };
 
-  std::vector<Load> LoadsOf(std::span<const FlowSample> flows) const;
+  std::vector<Load> LoadsOf(std::span<const FlowSample> flows,
+                            std::span<const EdgeCount> counts) const;
   void Blame(const FlowSample& flow, const std::vector<Load>& loads,
              std::vector<char>* guilty) const;
   void Learn(State* state, double measured, double now_seconds) const;

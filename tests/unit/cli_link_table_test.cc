@@ -57,6 +57,27 @@ TEST(LinkTable, ShowsWhatTheHomeKnowsOfTheFabric) {
   ExpectHolds(table, "3 s ago");
 }
 
+TEST(LinkTable, ShowsWhatNicsHaveCounted) {
+  const char* const before = R"({"cluster": {"links": [], "nics": [
+    {"device": "eth0", "sent_bytes": 1000000, "received_bytes": 5, "receive_drops": 1, "errors": 0,
+     "queue": {"kind": "mq", "queued_bytes": 0, "drops": 2}}], "rdma_ports": [
+    {"device": "mlx5_0", "port": 1, "sent_bytes": 0, "marked_packets": 4}]}})";
+  const char* const after = R"({"cluster": {"links": [], "nics": [
+    {"device": "eth0", "sent_bytes": 7000000, "received_bytes": 5, "receive_drops": 8, "errors": 0,
+     "queue": {"kind": "mq", "queued_bytes": 3072, "drops": 2}}, {"device": "eth1", "queue": null}, 7],
+    "rdma_ports": [{"device": "mlx5_0", "port": 1, "sent_bytes": 8000000, "marked_packets": 15,
+                    "handled_congestion_notifications": null}]}})";
+  const Result<std::string> table = LinkTable(before, after, 2);
+  ExpectHolds(table, "eth0");
+  ExpectHolds(table, "3 MB/s");  // 6 000 000 bytes in 2 s
+  ExpectHolds(table, "3 KiB");   // in its queue
+  ExpectHolds(table, "7 ");      // dropped
+  ExpectHolds(table, "eth1");
+  ExpectHolds(table, "mlx5_0:1");
+  ExpectHolds(table, "4 MB/s");
+  ExpectHolds(table, "11");  // marked
+}
+
 TEST(LinkTable, ShowsWhatTheControllerKnowsOfJobs) {
   const char* const known = R"({"cluster": {"links": [], "controller": {"address": "10.0.0.1:7400",
     "here": true, "follows": true, "limited_rails": 1, "hosts": 4, "jobs": [

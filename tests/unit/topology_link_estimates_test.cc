@@ -257,5 +257,65 @@ TEST_F(SlowLink, IsForgottenOrProbedWhereItIsNotUsedAnyMore) {
   EXPECT_GT(estimates.At(slow, 4).bytes_per_second, 0.9 * stated);
 }
 
+/// Two flows of one NIC, both held up, whose queues tell nothing of which link it is.
+class CountedTest : public ::testing::Test {
+ protected:
+  CountedTest() : fabric_(Load("two-racks")), edges_(fabric_.Edges()), estimates_(fabric_) {
+    out_ = EdgeFrom("host0", "leaf0");
+    up_ = EdgeFrom("leaf0", "spine0");
+  }
+  int EdgeFrom(const std::string& from, const std::string& to) const {
+    for (size_t e = 0; e < edges_.size(); ++e) {
+      if (edges_[e].from == fabric_.FindNode(from) && edges_[e].to == fabric_.FindNode(to)) {
+        return static_cast<int>(e);
+      }
+    }
+    return -1;
+  }
+  double Stated(int edge) const { return edges_[static_cast<size_t>(edge)].bytes_per_second; }
+  void Take(const std::vector<EdgeCount>& counts) {
+    const FlowSample flow{.edges = {out_, up_},
+                          .bytes_per_second = 0.3 * Stated(out_),
+                          .busy = 1,
+                          .queue_seconds = 5e-3};
+    estimates_.Take(std::span(&flow, 1), ++now_, counts);
+  }
+  bool Slow(int edge) const {
+    return estimates_.At(edge, now_).bytes_per_second < 0.5 * Stated(edge);
+  }
+
+  Fabric fabric_;
+  std::vector<Edge> edges_;
+  LinkEstimates estimates_;
+  int out_ = -1;
+  int up_ = -1;
+  double now_ = 0;
+};
+
+TEST_F(CountedTest, WithoutCountsBothAreSuspected) {
+  Take({});
+  EXPECT_TRUE(Slow(out_));
+  EXPECT_TRUE(Slow(up_));
+}
+
+TEST_F(CountedTest, AnEmptyQueueClearsANic) {
+  Take({{out_, 0.3 * Stated(out_), 0}});
+  EXPECT_FALSE(Slow(out_));
+  EXPECT_TRUE(Slow(up_));
+}
+
+TEST_F(CountedTest, ANicThatOthersFillIsTheOne) {
+  Take({{out_, 0.95 * Stated(out_), 2e-3}});
+  EXPECT_TRUE(Slow(out_));
+  EXPECT_FALSE(Slow(up_));
+  EXPECT_NEAR(estimates_.At(out_, now_).bytes_per_second, 0.3 * Stated(out_), 1);
+}
+
+TEST_F(CountedTest, WhatIsCountedOfOtherEdgesChangesNothing) {
+  Take({{-1, 1e9, 0}, {1 << 20, 1e9, 0}, {EdgeFrom("host1", "leaf0"), 1e9, 1}});
+  EXPECT_TRUE(Slow(out_));
+  EXPECT_TRUE(Slow(up_));
+}
+
 }  // namespace
 }  // namespace harmonaize
