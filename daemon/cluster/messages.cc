@@ -53,7 +53,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailShare, peer, rail, bytes_per_second, weig
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRates, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharesMessage, fabric, links, limits, jobs)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficNic, nic, sent, received, queued_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows, nics)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows, nics, homes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRatesMessage, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbeMessage, probe, messages)

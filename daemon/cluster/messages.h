@@ -263,6 +263,8 @@ struct TrafficMessage {
   int host = 0;  ///< The sender, in the fabric.
   std::vector<TrafficFlow> flows{};
   std::vector<TrafficNic> nics{};
+  std::vector<uint64_t>
+      homes{};  ///< Communicators that were active, of which the sender is the home.
 };
 /// What one rail of the receiver may send, while others need its links.
 struct RailShare {

@@ -93,6 +93,7 @@ ControlLoop::Active ControlLoop::FindActive() {
     const bool known =
         std::find(active.homes.begin(), active.homes.end(), roster.home) != active.homes.end();
     if (!known) active.homes.push_back(roster.home);
+    if (span->is_home()) active.own.push_back(roster.key);
   }
   begun_ = std::move(still_there);
   return active;
@@ -103,7 +104,7 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
   for (const auto& [peer, host] : active.hosts) peers.push_back(peer);
   const std::vector<RailFlow> flows =
       meter_.Look(engine_->cluster()->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
-  TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_};
+  TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_, .homes = active.own};
   for (const RailFlow& flow : flows) {
     TrafficFlow& told = traffic.flows.emplace_back(
         TrafficFlow{active.hosts.at(flow.peer), flow.rail, flow.bytes_per_second, flow.busy,

@@ -65,6 +65,7 @@ class ControlLoop {
   struct Active {
     std::map<transport::PeerId, int> hosts;  // of the fabric
     std::vector<transport::PeerId> homes;    // 0: this daemon
+    std::vector<uint64_t> own;               // communicators of which this daemon is the home
   };
   void WatchNics();
   Active FindActive();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "src/base/clock.h"
 #include "src/planner/edge_loads.h"
 
 namespace harmonaize::daemon {
@@ -17,6 +18,10 @@ constexpr double kForgottenSeconds = 2;
 constexpr double kRepeatSeconds = 0.4;
 /// Of ways among which routers choose, so many are looked at.
 constexpr size_t kMostWays = 64;
+/// What is left for plans is looked at so often.
+constexpr double kLeftSeconds = 0.3;
+/// It rests for so many times as long as it has worked: a cluster may be large.
+constexpr double kPausesPerSpent = 20;
 /// Limits that differ by less are the same.
 constexpr double kNoise = 0.03;
 
@@ -50,35 +55,53 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
   Report& report = reports_[peer];
   report.host = traffic.host;
   report.at_seconds = now_seconds;
+  report.homes = traffic.homes;
   report.flows.clear();
   for (const TrafficFlow& flow : traffic.flows) {
     const FabricRail rail{traffic.host, flow.peer, flow.rail};
-    if (rail.from == rail.to || flow.astray) continue;
-    const std::vector<CrossedEdge>& edges = EdgesOf(rail);
-    if (edges.empty()) continue;
+    if (rail.from == rail.to || flow.astray || flow.jobs.empty()) continue;
+    const Edges& edges = EdgesOf(rail);
+    if (edges->empty()) continue;
     for (const TrafficJob& job : flow.jobs) {
       const JobId id{job.user, job.communicator};
       report.flows.push_back({rail, id, job.weight, edges, job.bytes_per_second});
-      report.jobs[id] = {job.weight, now_seconds};
+      NoteJob(id, rail, job.weight, now_seconds);
+    }
+  }
+}
+
+// What it could use between two hosts are all rails between them.
+void Controller::NoteJob(const JobId& id, const FabricRail& rail, double weight,
+                         double now_seconds) {
+  Job& job = jobs_[id];
+  job.weight = weight;
+  job.seen_seconds = now_seconds;
+  if (!job.pairs.emplace(rail.from, rail.to).second) return;
+  for (size_t other = 0; other < rails_.rails(); ++other) {
+    for (const CrossedEdge& crossed : *EdgesOf({rail.from, rail.to, other})) {
+      job.edges.insert(crossed.edge);
     }
   }
 }
 
 // None for a rail that there is not.
-const std::vector<CrossedEdge>& Controller::EdgesOf(const FabricRail& rail) {
+const Controller::Edges& Controller::EdgesOf(const FabricRail& rail) {
   const auto [found, is_new] = edges_.try_emplace(rail);
+  if (!is_new) return found->second;
+  auto edges = std::make_shared<std::vector<CrossedEdge>>();
+  found->second = edges;
   const std::optional<Lane> lane = rails_.LaneOf(rail.from, rail.to, rail.rail);
-  if (!is_new || !lane.has_value()) return found->second;
+  if (!lane.has_value()) return found->second;
   const FabricModel::CertainRoute certain = model_->CertainRouteOf(rail.from, rail.to, *lane);
   if (certain.whole) {
-    for (const int edge : certain.edges) found->second.push_back({edge, 1});
+    for (const int edge : certain.edges) edges->push_back({edge, 1});
     return found->second;
   }
   std::map<int, double> parts;
   for (const auto& [route, part] : SpreadRoutes(*model_, rail.from, rail.to, *lane, kMostWays)) {
     for (const int edge : route) parts[edge] += part;
   }
-  for (const auto& [edge, part] : parts) found->second.push_back({edge, part});
+  for (const auto& [edge, part] : parts) edges->push_back({edge, part});
   return found->second;
 }
 
@@ -92,21 +115,19 @@ std::optional<transport::PeerId> Controller::PeerAt(int fabric_host) const {
 std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(const LinkState& links,
                                                                             double now_seconds) {
   std::vector<std::pair<transport::PeerId, SharesMessage>> told;
-  if (now_seconds - settled_seconds_ < 0.9 * LinkState::kIntervalSeconds) return told;
-  settled_seconds_ = now_seconds;
+  if (now_seconds < next_settle_seconds_) return told;
+  const uint64_t begun_ns = MonotonicNanoseconds();
   std::erase_if(reports_, [now_seconds](const auto& one) {
     return now_seconds - one.second.at_seconds > kForgottenSeconds;
   });
-  for (auto& [peer, report] : reports_) {
-    std::erase_if(report.jobs, [now_seconds](const auto& one) {
-      return now_seconds - one.second.seen_seconds > kForgottenSeconds;
-    });
-  }
+  std::erase_if(jobs_, [now_seconds](const auto& one) {
+    return now_seconds - one.second.seen_seconds > kForgottenSeconds;
+  });
   TakeShares(links, now_seconds);
   std::map<int, std::vector<RailShare>> limits = LimitsByHost();
   for (auto& [peer, report] : reports_) {
     if (now_seconds - report.at_seconds > kRecentSeconds) continue;
-    SharesMessage message = SharesFor(report, links, limits[report.host]);
+    SharesMessage message = SharesFor(report, links, limits[report.host], now_seconds);
     const bool fresh = report.told.has_value() && Alike(message, *report.told) &&
                        now_seconds - report.told_seconds < kRepeatSeconds;
     if (fresh) continue;
@@ -114,6 +135,9 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
     report.told_seconds = now_seconds;
     told.emplace_back(peer, std::move(message));
   }
+  const double spent = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
+  next_settle_seconds_ =
+      now_seconds + std::max(0.9 * LinkState::kIntervalSeconds, kPausesPerSpent * spent);
   return told;
 }
 
@@ -155,15 +179,27 @@ std::map<int, std::vector<RailShare>> Controller::LimitsByHost() const {
   return by_host;
 }
 
+// Changes of what is left are looked for now and then: plans follow no faster.
+const EdgeRates& Controller::LeftFor(const JobId& id, Job* job, double now_seconds) {
+  if (now_seconds - job->left_seconds < kLeftSeconds) return job->left;
+  job->left_seconds = now_seconds;
+  job->left.clear();
+  const std::vector<int> edges(job->edges.begin(), job->edges.end());
+  for (const auto& [edge, left] : shares_.AvailableTo(id, job->weight, edges)) {
+    job->left.push_back({edge, left});
+  }
+  return job->left;
+}
+
 SharesMessage Controller::SharesFor(const Report& report, const LinkState& links,
-                                    const std::vector<RailShare>& limits) {
+                                    const std::vector<RailShare>& limits, double now_seconds) {
   SharesMessage message{.fabric = 0, .links = links.rates(), .limits = limits};
-  for (const auto& [job, state] : report.jobs) {
-    JobRates rates{.communicator = job.job};
-    for (const auto& [edge, left] : shares_.AvailableTo(job, state.weight)) {
-      rates.rates.push_back({edge, left});
+  for (const uint64_t home : report.homes) {
+    for (auto& [id, job] : jobs_) {
+      if (id.job != home) continue;
+      const EdgeRates& left = LeftFor(id, &job, now_seconds);
+      if (!left.empty()) message.jobs.push_back({home, left});
     }
-    if (!rates.rates.empty()) message.jobs.push_back(std::move(rates));
   }
   return message;
 }

@@ -55,26 +55,35 @@ class Controller {
     int host = 0;
     double at_seconds = 0;
     std::vector<JobFlow> flows;
-    struct Job {
-      double weight = 1;  // of the tenant
-      double seen_seconds = 0;
-    };
-    std::map<JobId, Job> jobs;
+    std::vector<uint64_t> homes;  // communicators of which it is the home
     std::optional<SharesMessage> told;
     double told_seconds = 0;
   };
-  const std::vector<CrossedEdge>& EdgesOf(const FabricRail& rail);
+  /// A communicator, as all of its hosts tell of it.
+  struct Job {
+    double weight = 1;  // of the tenant
+    double seen_seconds = 0;
+    std::set<std::pair<int, int>> pairs;  // of hosts
+    std::set<int> edges;                  // that it sends over, or could
+    EdgeRates left;
+    double left_seconds = -1e9;
+  };
+  using Edges = std::shared_ptr<const std::vector<CrossedEdge>>;
+  const Edges& EdgesOf(const FabricRail& rail);
+  void NoteJob(const JobId& id, const FabricRail& rail, double weight, double now_seconds);
+  const EdgeRates& LeftFor(const JobId& id, Job* job, double now_seconds);
   void TakeShares(const LinkState& links, double now_seconds);
   std::map<int, std::vector<RailShare>> LimitsByHost() const;
   SharesMessage SharesFor(const Report& report, const LinkState& links,
-                          const std::vector<RailShare>& limits);
+                          const std::vector<RailShare>& limits, double now_seconds);
 
   const std::shared_ptr<const FabricModel> model_;
   const FabricRails rails_;
   LinkShares shares_;
-  std::map<FabricRail, std::vector<CrossedEdge>> edges_;
+  std::map<FabricRail, Edges> edges_;
   std::map<transport::PeerId, Report> reports_;
-  double settled_seconds_ = -1;
+  std::map<JobId, Job> jobs_;
+  double next_settle_seconds_ = 0;
 };
 
 }  // namespace harmonaize::daemon

@@ -58,11 +58,8 @@ void LinkShares::Take(std::span<const JobFlow> flows,
                       const std::function<double(int edge)>& capacity, double now_seconds) {
   TakeMeans(flows, now_seconds);
   SumUp(capacity);
-  for (auto& [number, edge] : edges_) Grant(&edge);
-  std::erase_if(available_, [this](const auto& one) {
-    return std::none_of(flows_.begin(), flows_.end(),
-                        [&one](const auto& flow) { return flow.first.second == one.first; });
-  });
+  held_back_.clear();
+  for (const int edge : used_) Grant(&edges_[static_cast<size_t>(edge)]);
 }
 
 void LinkShares::TakeMeans(std::span<const JobFlow> flows, double now_seconds) {
@@ -78,57 +75,75 @@ void LinkShares::TakeMeans(std::span<const JobFlow> flows, double now_seconds) {
     flow.edges = now.edges;
   }
   std::erase_if(flows_, [](const auto& one) { return one.second.mean < kNothing; });
+  std::set<JobId> jobs;
+  for (const auto& [name, flow] : flows_) jobs.insert(name.second);
+  std::erase_if(available_, [&jobs](const auto& one) { return !jobs.contains(one.first); });
+}
+
+// Few jobs send over one edge.
+LinkShares::Part* LinkShares::EdgeParts::Of(const JobId& job) {
+  const auto found =
+      std::find_if(jobs.begin(), jobs.end(), [&job](const Part& part) { return part.job == job; });
+  return found != jobs.end() ? &*found : &jobs.emplace_back(Part{.job = job});
 }
 
 // What each job sends over each edge, from its flows.
 void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
-  for (auto& [number, edge] : edges_) {
-    for (auto& [job, part] : edge.jobs) {
+  for (const int edge : used_) {
+    for (Part& part : edges_[static_cast<size_t>(edge)].jobs) {
       part.mean = 0;
       part.flows = 0;
     }
   }
   for (const auto& [name, flow] : flows_) {
-    for (const CrossedEdge& crossed : flow.edges) {
-      Part& part = edges_[crossed.edge].jobs[name.second];
+    for (const CrossedEdge& crossed : *flow.edges) {
+      const auto edge = static_cast<size_t>(crossed.edge);
+      if (edge >= edges_.size()) edges_.resize(edge + 1);
+      if (edges_[edge].jobs.empty()) used_.push_back(crossed.edge);
+      Part& part = *edges_[edge].Of(name.second);
       part.mean += crossed.part * flow.mean;
       part.weight = flow.weight;
       ++part.flows;
     }
   }
-  for (auto& [number, edge] : edges_) {
+  for (const int number : used_) {
+    EdgeParts& edge = edges_[static_cast<size_t>(number)];
     edge.capacity = kUsable * capacity(number);
-    std::erase_if(edge.jobs, [](const auto& one) { return one.second.flows == 0; });
-    // The jobs of a tenant share what it has.
-    std::map<uint32_t, int> jobs;
-    for (const auto& [job, part] : edge.jobs) ++jobs[job.tenant];
-    for (auto& [job, part] : edge.jobs) part.weight /= jobs[job.tenant];
+    std::erase_if(edge.jobs, [](const Part& part) { return part.flows == 0; });
+    Weigh(&edge);
   }
-  std::erase_if(edges_, [](const auto& one) { return one.second.jobs.empty(); });
+  std::erase_if(used_, [this](int edge) { return edges_[static_cast<size_t>(edge)].jobs.empty(); });
+}
+
+// The jobs of a tenant share what it has.
+void LinkShares::Weigh(EdgeParts* edge) {
+  if (edge->jobs.size() < 2) return;
+  std::map<uint32_t, int> jobs;
+  for (const Part& part : edge->jobs) ++jobs[part.job.tenant];
+  for (Part& part : edge->jobs) part.weight /= jobs[part.job.tenant];
 }
 
 void LinkShares::Grant(EdgeParts* edge) {
-  std::vector<Claim> claims;
+  claims_.clear();
   double weights = 0;
   double sent = 0;
-  for (const auto& [job, part] : edge->jobs) {
+  for (const Part& part : edge->jobs) {
     sent += part.mean;
-    claims.push_back({std::max(part.Wanted(), kLeastWanted * edge->capacity), part.weight});
+    claims_.push_back({std::max(part.Wanted(), kLeastWanted * edge->capacity), part.weight});
     weights += part.weight;
   }
-  const std::vector<double> shares = ShareOut(claims, edge->capacity);
+  const std::vector<double> shares = ShareOut(claims_, edge->capacity);
   const double left = edge->capacity - std::accumulate(shares.begin(), shares.end(), 0.0);
-  size_t i = 0;
-  for (auto& [job, part] : edge->jobs) {
-    const double wanted = claims[i].wanted;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    Part& part = edge->jobs[i];
     part.granted = shares[i] + std::max(left, 0.0) * part.weight / weights;
     const double fair = edge->capacity * part.weight / weights;
-    const bool has_much = part.mean > kAbove * fair && part.granted < wanted;
+    const bool has_much = part.mean > kAbove * fair && part.granted < claims_[i].wanted;
     const bool has_some = part.held_back && part.mean > kBelow * fair;
     const bool has_others = sent - part.mean > kLeastWanted * edge->capacity;
     part.held_back = has_others && (has_much || has_some);
+    if (part.held_back) held_back_.insert(part.job);
     Adapt(&part);
-    ++i;
   }
 }
 
@@ -149,18 +164,21 @@ void LinkShares::Adapt(Part* part) {
 double LinkShares::LimitOf(const Flow& flow, const JobId& job, bool* held_back) const {
   double least = std::numeric_limits<double>::infinity();
   *held_back = false;
-  for (const CrossedEdge& crossed : flow.edges) {
-    const Part& part = edges_.at(crossed.edge).jobs.at(job);
-    if (!part.held_back) continue;
-    *held_back = true;
-    const double equal = kBegins / static_cast<double>(part.flows);
-    least = std::min(least, part.stretch * part.granted * std::max(flow.mean / part.mean, equal));
+  if (!held_back_.contains(job)) return flow.mean * (1 + kMostHeadroom);
+  for (const CrossedEdge& crossed : *flow.edges) {
+    for (const Part& part : edges_[static_cast<size_t>(crossed.edge)].jobs) {
+      if (part.job != job || !part.held_back) continue;
+      *held_back = true;
+      const double equal = kBegins / static_cast<double>(part.flows);
+      least = std::min(least, part.stretch * part.granted * std::max(flow.mean / part.mean, equal));
+    }
   }
   return *held_back ? least : flow.mean * (1 + kMostHeadroom);
 }
 
 std::vector<JobLimit> LinkShares::Limits() const {
   std::vector<JobLimit> limits;
+  if (held_back_.empty()) return limits;
   // By rail: all jobs of a rail, if any of them is held back.
   auto next = flows_.begin();
   while (next != flows_.end()) {
@@ -182,23 +200,30 @@ std::vector<JobLimit> LinkShares::Limits() const {
 double LinkShares::LeftFor(const EdgeParts& edge, const JobId& job, double weight) {
   std::vector<Claim> claims;
   int jobs = 1;  // of this tenant
-  for (const auto& [other, part] : edge.jobs) jobs += other != job && other.tenant == job.tenant;
+  for (const Part& part : edge.jobs) {
+    jobs += part.job != job && part.job.tenant == job.tenant ? 1 : 0;
+  }
   claims.push_back({edge.capacity, weight / jobs});
-  for (const auto& [other, part] : edge.jobs) {
-    if (other == job) continue;
-    const double share = other.tenant == job.tenant ? weight / jobs : part.weight;
+  for (const Part& part : edge.jobs) {
+    if (part.job == job) continue;
+    const double share = part.job.tenant == job.tenant ? weight / jobs : part.weight;
     claims.push_back({part.Wanted(), share});
   }
   return ShareOut(claims, edge.capacity).front();
 }
 
-const std::map<int, double>& LinkShares::AvailableTo(const JobId& job, double weight) {
+const std::map<int, double>& LinkShares::AvailableTo(const JobId& job, double weight,
+                                                     std::span<const int> edges) {
   std::map<int, double>& in_force = available_[job];
-  std::erase_if(in_force, [this](const auto& one) { return !edges_.contains(one.first); });
-  for (const auto& [number, edge] : edges_) {
-    const double left = LeftFor(edge, job, weight);
+  for (const int number : edges) {
+    const EdgeParts* const edge = static_cast<size_t>(number) < edges_.size()
+                                      ? &edges_[static_cast<size_t>(number)]
+                                      : nullptr;
     const auto found = in_force.find(number);
-    if (left >= kWhole * edge.capacity) {
+    const bool alone = edge == nullptr || edge->jobs.empty() ||
+                       (edge->jobs.size() == 1 && edge->jobs[0].job == job);
+    const double left = alone ? 0 : LeftFor(*edge, job, weight);
+    if (alone || left >= kWhole * edge->capacity) {
       if (found != in_force.end()) in_force.erase(found);
     } else if (found == in_force.end()) {
       in_force.emplace(number, left);
@@ -207,13 +232,6 @@ const std::map<int, double>& LinkShares::AvailableTo(const JobId& job, double we
     }
   }
   return in_force;
-}
-
-double LinkShares::GrantOf(int edge, const JobId& job) const {
-  const auto parts = edges_.find(edge);
-  if (parts == edges_.end()) return 0;
-  const auto part = parts->second.jobs.find(job);
-  return part != parts->second.jobs.end() && part->second.held_back ? part->second.granted : 0;
 }
 
 }  // namespace harmonaize

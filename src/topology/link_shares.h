@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,7 +33,7 @@ struct JobFlow {
   FabricRail rail;
   JobId job;
   double weight = 1;  ///< Of the tenant.
-  std::vector<CrossedEdge> edges;
+  std::shared_ptr<const std::vector<CrossedEdge>> edges;
   double bytes_per_second = 0;
 };
 
@@ -76,20 +78,20 @@ class LinkShares {
   /// For each rail that a job is held back on, all jobs that send over it.
   std::vector<JobLimit> Limits() const;
 
-  /// What a job can have of each edge that others use, if that is less than the edge carries; by
-  /// edge, bytes a second. Changes only when it is off by more than noise.
-  const std::map<int, double>& AvailableTo(const JobId& job, double weight);
-  /// Of this tenant's job; 0: it sends nothing over this edge, or is not held back there.
-  double GrantOf(int edge, const JobId& job) const;
+  /// What a job can have of those of `edges` that others use, if that is less than the edge
+  /// carries; by edge, bytes a second. Changes only when it is off by more than noise.
+  const std::map<int, double>& AvailableTo(const JobId& job, double weight,
+                                           std::span<const int> edges);
 
  private:
   struct Flow {
     double mean = 0;  // bytes a second, of late
     double weight = 1;
-    std::vector<CrossedEdge> edges{};
+    std::shared_ptr<const std::vector<CrossedEdge>> edges{};
   };
   /// Of one job on one edge.
   struct Part {
+    JobId job;
     double weight = 1;  // the job's own: of the tenant's
     double mean = 0;
     size_t flows = 0;
@@ -102,19 +104,25 @@ class LinkShares {
   };
   struct EdgeParts {
     double capacity = 0;  // usable
-    std::map<JobId, Part> jobs;
+    std::vector<Part> jobs;
+
+    Part* Of(const JobId& job);
   };
   static constexpr double kMostHeadroom = 0.3;
 
   void TakeMeans(std::span<const JobFlow> flows, double now_seconds);
   void SumUp(const std::function<double(int edge)>& capacity);
-  static void Grant(EdgeParts* edge);
+  static void Weigh(EdgeParts* edge);
+  void Grant(EdgeParts* edge);
   static void Adapt(Part* part);
   static double LeftFor(const EdgeParts& edge, const JobId& job, double weight);
   double LimitOf(const Flow& flow, const JobId& job, bool* held_back) const;
 
   std::map<std::pair<FabricRail, JobId>, Flow> flows_;
-  std::map<int, EdgeParts> edges_;
+  std::vector<EdgeParts> edges_;                      // by edge
+  std::vector<int> used_;                             // those that any job sends over
+  std::set<JobId> held_back_;                         // on any edge
+  std::vector<Claim> claims_;                         // kept, so that an edge allocates nothing
   std::map<JobId, std::map<int, double>> available_;  // in force
   double taken_seconds_ = -1;
 };

@@ -14,3 +14,12 @@ harmonaize_unit_test(
   LINKS harmonaize_daemon harmonaize_test_transport)
 target_compile_definitions(daemon_control_test
                            PRIVATE FABRICS_FOLDER="${PROJECT_SOURCE_DIR}/perf/fabric/fabrics")
+
+# How much work a controller has; without Google Benchmark it is left out.
+find_package(benchmark QUIET)
+if(benchmark_FOUND)
+  add_executable(daemon_control_benchmark daemon_control_benchmark.cc)
+  target_link_libraries(daemon_control_benchmark PRIVATE harmonaize_daemon benchmark::benchmark)
+  set_target_properties(daemon_control_benchmark PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                                            "${PROJECT_BINARY_DIR}/tests")
+endif()

@@ -95,7 +95,7 @@ std::vector<ClusterMessage> OneOfEach() {
       ProbeResultMessage{1, 2, {{1e-6}, {}}, {{1, 2000}}, 3, "why"},
       ProbeEndMessage{1, "why"},
       TrafficMessage{
-          5, 2, {{1, 3, 1e6, 0.5, 1e-3, true, {{1001, 77, 2.5, 1e6}}}}, {{1, 2e6, 3e6, 4e3}}},
+          5, 2, {{1, 3, 1e6, 0.5, 1e-3, true, {{1001, 77, 2.5, 1e6}}}}, {{1, 2e6, 3e6, 4e3}}, {77}},
       LinkRatesMessage{77, {{3, 1e6}}},
       AskLinkProbeMessage{5, 9, 1, 2, 3},
       LinkProbeMessage{9, 4},

@@ -29,7 +29,7 @@ class ControllerTest : public ::testing::Test {
   }
 
   void Tell(int host, int to, uint32_t user, double mbits, double weight = 1) {
-    TrafficMessage traffic{.fabric = 1, .host = host};
+    TrafficMessage traffic{.fabric = 1, .host = host, .homes = {user}};
     if (mbits > 0) {
       traffic.flows.push_back({.peer = to,
                                .rail = kPath0,

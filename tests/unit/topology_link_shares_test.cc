@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -39,7 +40,7 @@ class LinkSharesTest : public ::testing::Test {
   void Add(uint32_t tenant, uint64_t job, double weight, int flows, double wanted = 1e12) {
     for (int i = 0; i < flows; ++i) {
       const FabricRail rail{static_cast<int>(flows_.size()), 1000, 0};
-      flows_.push_back({rail, {tenant, job}, weight, {{0, 1}}, 0});
+      flows_.push_back({rail, {tenant, job}, weight, edges_, 0});
       wanted_[rail] = wanted / flows;
     }
   }
@@ -80,6 +81,13 @@ class LinkSharesTest : public ::testing::Test {
     });
   }
 
+  const std::map<int, double>& AvailableTo(const JobId& job) {
+    const int edge = 0;
+    return shares_.AvailableTo(job, 1, std::span(&edge, 1));
+  }
+
+  const std::shared_ptr<const std::vector<CrossedEdge>> edges_ =
+      std::make_shared<std::vector<CrossedEdge>>(1, CrossedEdge{0, 1});
   LinkShares shares_;
   std::vector<JobFlow> flows_;
   std::map<FabricRail, double> wanted_;
@@ -90,7 +98,7 @@ TEST_F(LinkSharesTest, AloneNobodyIsHeldBack) {
   Add(1, 1, 1, 4);
   Run(50);
   EXPECT_TRUE(shares_.Limits().empty());
-  EXPECT_TRUE(shares_.AvailableTo({1, 1}, 1).empty());
+  EXPECT_TRUE(AvailableTo({1, 1}).empty());
 }
 
 TEST_F(LinkSharesTest, ManyFlowsGetNoMoreThanOne) {
@@ -130,10 +138,10 @@ TEST_F(LinkSharesTest, WhatOneDoesNotWantIsTheOthers) {
   Run(60);
   EXPECT_NEAR(RateOf(1, 1), 0.2, 0.01);
   EXPECT_GT(RateOf(2, 1), 0.7);
-  EXPECT_LT(shares_.AvailableTo({1, 1}, 1).at(0), 0.6 * kCapacity);
-  EXPECT_GT(shares_.AvailableTo({2, 1}, 1).at(0), 0.7 * kCapacity);
+  EXPECT_LT(AvailableTo({1, 1}).at(0), 0.6 * kCapacity);
+  EXPECT_GT(AvailableTo({2, 1}).at(0), 0.7 * kCapacity);
   // One that is not there yet could have half of what the first leaves.
-  EXPECT_NEAR(shares_.AvailableTo({3, 1}, 1).at(0), 0.37 * kCapacity, 0.02 * kCapacity);
+  EXPECT_NEAR(AvailableTo({3, 1}).at(0), 0.37 * kCapacity, 0.02 * kCapacity);
 }
 
 TEST_F(LinkSharesTest, WhoIsLeftAloneIsLetGo) {
