@@ -49,7 +49,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, f
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficJob, user, communicator, weight, bytes_per_second)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue,
                                    astray, jobs)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailShare, peer, rail, bytes_per_second, weights)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailShare, peer, rail, user, bytes_per_second)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRates, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharesMessage, fabric, links, limits, jobs)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficNic, nic, sent, received, queued_bytes)
@@ -83,8 +83,7 @@ using nlohmann::json;
 /// Deeper than any message of ours. The reader calls itself for each level.
 constexpr int kMostLevels = 8;
 constexpr int kMostRanks = 1 << 20;
-/// Of a tenant, and of its bytes a second where these stand for it.
-constexpr double kMostWeight = 1e15;
+constexpr double kMostWeight = 1e6;
 constexpr int kMostPieces = 8192;
 constexpr int kMostSlicesAtOnce = 1024;
 constexpr int kMostProbeMessages = 1024;
@@ -273,8 +272,7 @@ bool IsSound(const TrafficMessage& traffic) {
 
 bool IsSound(const RailShare& share) {
   return InRange(share.peer, INT_MAX) && IsAmount(share.bytes_per_second) &&
-         std::all_of(share.weights.begin(), share.weights.end(),
-                     [](const auto& weight) { return IsWeight(weight.second); });
+         share.bytes_per_second > 0;
 }
 
 bool IsSound(const SharesMessage& shares) {

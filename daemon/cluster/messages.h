@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -266,12 +265,12 @@ struct TrafficMessage {
   std::vector<uint64_t>
       homes{};  ///< Communicators that were active, of which the sender is the home.
 };
-/// What one rail of the receiver may send, while others need its links.
+/// What a tenant may send over one rail of the receiver, while others need its links.
 struct RailShare {
   int peer = 0;  ///< A host of the fabric.
   uint64_t rail = 0;
-  double bytes_per_second = 0;                         ///< 0: as much as it can.
-  std::vector<std::pair<uint32_t, double>> weights{};  ///< By tenant, instead of its own.
+  uint32_t user = 0;
+  double bytes_per_second = 0;  ///< Above 0.
 };
 /// What a communicator can have of these edges, beside what others send over them.
 struct JobRates {
@@ -282,8 +281,8 @@ struct JobRates {
 struct SharesMessage {
   uint64_t fabric = 0;
   EdgeRates links{};                ///< What edges carry now, where not as the fabric states.
-  std::vector<RailShare> limits{};  ///< Of all other rails there is none.
-  std::vector<JobRates> jobs{};     ///< Of the communicators that the receiver has told of.
+  std::vector<RailShare> limits{};  ///< All others may send what they can.
+  std::vector<JobRates> jobs{};     ///< Of which the receiver is the home.
 };
 /// From the home: what links carry now, for dealing messages out.
 struct LinkRatesMessage {

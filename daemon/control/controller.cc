@@ -30,12 +30,8 @@ bool Alike(double one, double other) {
 }
 
 bool Alike(const RailShare& one, const RailShare& other) {
-  return std::tie(one.peer, one.rail) == std::tie(other.peer, other.rail) &&
-         Alike(one.bytes_per_second, other.bytes_per_second) &&
-         std::equal(one.weights.begin(), one.weights.end(), other.weights.begin(),
-                    other.weights.end(), [](const auto& a, const auto& b) {
-                      return a.first == b.first && Alike(a.second, b.second);
-                    });
+  return std::tie(one.peer, one.rail, one.user) == std::tie(other.peer, other.rail, other.user) &&
+         Alike(one.bytes_per_second, other.bytes_per_second);
 }
 
 bool Alike(const SharesMessage& one, const SharesMessage& other) {
@@ -157,24 +153,21 @@ void Controller::TakeShares(const LinkState& links, double now_seconds) {
   shares_.Take(flows, capacity, now_seconds);
 }
 
-// A rail all of whose jobs are held back is held to what they may send together. The others of a
-// rail where only some are take what those leave: they share it by what they are expected to send.
+// Tenants of whose jobs any is held back; the others of theirs on that rail along with it.
 std::map<int, std::vector<RailShare>> Controller::LimitsByHost() const {
   std::map<int, std::vector<RailShare>> by_host;
-  const std::vector<JobLimit> limits = shares_.Limits();
+  const std::vector<JobLimit> limits = shares_.Limits();  // by rail and tenant
   for (size_t i = 0; i < limits.size();) {
-    const FabricRail rail = limits[i].rail;
-    std::map<uint32_t, double> tenants;
-    double sum = 0;
-    bool all = true;
-    for (; i < limits.size() && limits[i].rail == rail; ++i) {
-      tenants[limits[i].job.tenant] += limits[i].bytes_per_second;
-      sum += limits[i].bytes_per_second;
-      all = all && limits[i].held_back;
+    const JobLimit& first = limits[i];
+    RailShare share{first.rail.to, first.rail.rail, first.job.tenant, 0};
+    bool held_back = false;
+    for (; i < limits.size() && limits[i].rail == first.rail &&
+           limits[i].job.tenant == first.job.tenant;
+         ++i) {
+      share.bytes_per_second += limits[i].bytes_per_second;
+      held_back |= limits[i].held_back;
     }
-    RailShare share{.peer = rail.to, .rail = rail.rail, .bytes_per_second = all ? sum : 0};
-    if (tenants.size() > 1) share.weights.assign(tenants.begin(), tenants.end());
-    by_host[rail.from].push_back(std::move(share));
+    if (held_back) by_host[first.rail.from].push_back(share);
   }
   return by_host;
 }

@@ -47,27 +47,25 @@ void ControllerLink::Take(const SharesMessage& shares, const PeerAt& peer_at, ui
   links_ = shares.links;
   jobs_.clear();
   for (const JobRates& job : shares.jobs) jobs_[job.communicator] = job.rates;
-  std::set<Rail> limited;
+  std::map<Rail, transport::RailLimits> limits;
   for (const RailShare& share : shares.limits) {
     const std::optional<transport::PeerId> peer = peer_at(share.peer);
     if (!peer.has_value() || share.rail >= cluster_->RailsTo(*peer)) continue;
-    transport::RailLimit limit;
-    if (share.bytes_per_second > 0) limit.bytes_per_second = share.bytes_per_second;
-    for (const auto& [tenant, weight] : share.weights) limit.weights.push_back({tenant, weight});
-    Log(LogLevel::kTrace, kLogTuning, "links: rail {} to host {} may carry {:.0f} Mbit/s",
-        share.rail, share.peer, share.bytes_per_second * 8e-6);
-    Limit({*peer, share.rail}, limit);
-    limited.emplace(*peer, share.rail);
+    Log(LogLevel::kTrace, kLogTuning, "links: user {} may send {:.0f} Mbit/s to host {} by rail {}",
+        share.user, share.bytes_per_second * 8e-6, share.peer, share.rail);
+    limits[{*peer, share.rail}].push_back({share.user, share.bytes_per_second});
   }
-  for (const Rail& rail : limited_) {
-    if (!limited.contains(rail)) Limit(rail, {});
+  for (const Rail& rail : limited_) limits.try_emplace(rail);
+  limited_.clear();
+  for (const auto& [rail, tenants] : limits) {
+    Limit(rail, tenants);
+    if (!tenants.empty()) limited_.insert(rail);
   }
-  limited_ = std::move(limited);
 }
 
-void ControllerLink::Limit(const Rail& rail, const transport::RailLimit& limit) {
+void ControllerLink::Limit(const Rail& rail, const transport::RailLimits& limits) {
   // One that is lost has no limit any more.
-  const Status limited = cluster_->transport().Limit(rail.first, rail.second, limit);
+  const Status limited = cluster_->transport().Limit(rail.first, rail.second, limits);
   if (!limited.ok()) Log(LogLevel::kDebug, kLogTuning, "no limit: {}", limited.message());
 }
 

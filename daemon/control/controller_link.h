@@ -50,7 +50,7 @@ class ControllerLink {
   using Rail = std::pair<transport::PeerId, size_t>;
   void Reach(uint64_t now_ns);
   void Lapse();
-  void Limit(const Rail& rail, const transport::RailLimit& limit);
+  void Limit(const Rail& rail, const transport::RailLimits& limits);
 
   Cluster* const cluster_;
   const std::string address_;

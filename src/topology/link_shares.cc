@@ -66,11 +66,15 @@ void LinkShares::TakeMeans(std::span<const JobFlow> flows, double now_seconds) {
   const double passed = taken_seconds_ < 0 ? kMeanSeconds : now_seconds - taken_seconds_;
   taken_seconds_ = now_seconds;
   const double kept = std::exp(-passed / kMeanSeconds);
-  for (auto& [name, flow] : flows_) flow.mean *= kept;
+  for (auto& [name, flow] : flows_) {
+    flow.mean *= kept;
+    flow.last = 0;
+  }
   for (const JobFlow& now : flows) {
     const auto [found, is_new] = flows_.try_emplace({now.rail, now.job});
     Flow& flow = found->second;
     flow.mean += is_new ? now.bytes_per_second : (1 - kept) * now.bytes_per_second;
+    flow.last = now.bytes_per_second;
     flow.weight = now.weight;
     flow.edges = now.edges;
   }
@@ -92,6 +96,7 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
   for (const int edge : used_) {
     for (Part& part : edges_[static_cast<size_t>(edge)].jobs) {
       part.mean = 0;
+      part.last = 0;
       part.flows = 0;
     }
   }
@@ -102,6 +107,7 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
       if (edges_[edge].jobs.empty()) used_.push_back(crossed.edge);
       Part& part = *edges_[edge].Of(name.second);
       part.mean += crossed.part * flow.mean;
+      part.last += crossed.part * flow.last;
       part.weight = flow.weight;
       ++part.flows;
     }
@@ -128,7 +134,7 @@ void LinkShares::Grant(EdgeParts* edge) {
   double weights = 0;
   double sent = 0;
   for (const Part& part : edge->jobs) {
-    sent += part.mean;
+    sent += part.last;
     claims_.push_back({std::max(part.Wanted(), kLeastWanted * edge->capacity), part.weight});
     weights += part.weight;
   }
@@ -140,7 +146,8 @@ void LinkShares::Grant(EdgeParts* edge) {
     const double fair = edge->capacity * part.weight / weights;
     const bool has_much = part.mean > kAbove * fair && part.granted < claims_[i].wanted;
     const bool has_some = part.held_back && part.mean > kBelow * fair;
-    const bool has_others = sent - part.mean > kLeastWanted * edge->capacity;
+    // While the others pause it may have all.
+    const bool has_others = sent - part.last > kLeastWanted * edge->capacity;
     part.held_back = has_others && (has_much || has_some);
     if (part.held_back) held_back_.insert(part.job);
     Adapt(&part);

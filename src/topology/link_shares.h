@@ -85,7 +85,8 @@ class LinkShares {
 
  private:
   struct Flow {
-    double mean = 0;  // bytes a second, of late
+    double mean = 0;  // bytes a second, of late, ...
+    double last = 0;  // ... and in the last interval
     double weight = 1;
     std::shared_ptr<const std::vector<CrossedEdge>> edges{};
   };
@@ -94,6 +95,7 @@ class LinkShares {
     JobId job;
     double weight = 1;  // the job's own: of the tenant's
     double mean = 0;
+    double last = 0;
     size_t flows = 0;
     double headroom = kMostHeadroom;
     double stretch = 1;  // its flows may send so many times their part of what is granted

@@ -49,8 +49,8 @@ class Channel {
   /// All that is known of what went over it, but its name. A question to the kernel.
   virtual RailTraffic Traffic() const { return {}; }
 
-  /// From now on it keeps to this, where it can.
-  virtual void Limit(const RailLimit& /*limit*/) {}
+  /// From now on it keeps to these, where it can.
+  virtual void Limit(const RailLimits& /*limits*/) {}
 
   /// Whether a library still holds buffers of a closed channel.
   virtual bool Lingers() { return false; }

@@ -57,10 +57,10 @@ RailTraffic ChannelBundle::Traffic() const {
   return all;
 }
 
-void ChannelBundle::Limit(const RailLimit& limit) {
+void ChannelBundle::Limit(const RailLimits& limits) {
   for (const auto& channel : channels_) {
-    channel->SharePace(channels_[0]->pace());
-    channel->Limit(limit);
+    channel->SharePaces(channels_[0]->paces());
+    channel->Limit(limits);
   }
 }
 

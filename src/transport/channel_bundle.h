@@ -35,8 +35,8 @@ class ChannelBundle final : public Channel,
   void Close(const Status& status) override;
   uint64_t received_bytes() const override;
   RailTraffic Traffic() const override;
-  /// All connections together keep to it.
-  void Limit(const RailLimit& limit) override;
+  /// All connections together keep to them.
+  void Limit(const RailLimits& limits) override;
 
   // Requests and arrivals name the channel of their connection.
   void Accept(Arrival* offer, Request* receive) override { offer->channel->Accept(offer, receive); }

@@ -13,6 +13,7 @@ struct FairTurn {
   double weight = 1;     ///< Of what all send, above 0.
   double start = 0;      ///< Of what it sends next: bytes by weight, on the clock of its FairTurns.
   bool waiting = false;  ///< Has something to send, or had when it was asked last.
+  bool ready = false;    ///< And may send it now.
 };
 
 /// Whose turn it is: start-time fair queueing (Goyal, Vin, Cheng, "Start-time Fair Queueing",
@@ -26,7 +27,8 @@ struct FairTurn {
 ///
 /// What one has not used lately, up to the lead and kCredit, it has in front of the others when it
 /// comes back. A `Flow` is a FairTurn; `HasSends()` says whether it wants turns, `Left()` how much
-/// it has left in bytes; who does not know, 0, shares. `Begin()` is told when it stands for another
+/// it has left in bytes; who does not know, 0, shares; `Held()` whether it has to wait although its
+/// turn has come, which costs it nothing of its share. `Begin()` is told when it stands for another
 /// than before. Allocates nothing once it has seen as many flows at a time.
 template <class Flow>
 class FairTurns {
@@ -56,17 +58,18 @@ class FairTurns {
     flow->waiting = true;
   }
 
-  /// Whose turn it is; null when nobody has anything to send.
+  /// Whose turn it is; null when nobody has anything to send, or may.
   Flow* Next() {
     Flow* last = nullptr;
-    int waiting = 0;
+    int ready = 0;
     for (Flow& flow : flows_) {
       flow.waiting = flow.waiting && flow.HasSends();
-      if (!flow.waiting) continue;
-      ++waiting;
+      flow.ready = flow.waiting && !flow.Held();
+      if (!flow.ready) continue;
+      ++ready;
       if (last == nullptr || flow.start < last->start) last = &flow;
     }
-    if (waiting <= 1) return last;
+    if (ready <= 1) return last;
     double least = Left(last);
     for (Flow& flow : flows_) {
       if (MayLead(flow, *last)) least = std::min(least, Left(&flow));
@@ -92,6 +95,10 @@ class FairTurns {
 
   /// Of all that were seen lately.
   template <class Function>
+  void ForEach(Function function) {
+    for (Flow& flow : flows_) function(flow);
+  }
+  template <class Function>
   void ForEach(Function function) const {
     for (const Flow& flow : flows_) function(flow);
   }
@@ -108,7 +115,7 @@ class FairTurns {
   /// Whether it may send although that one has had less. Who has a large weight gets its lead
   /// sooner, and not a longer one.
   bool MayLead(Flow& flow, Flow& last) {
-    if (!flow.waiting || flow.start <= last.start) return flow.waiting;
+    if (!flow.ready || flow.start <= last.start) return flow.ready;
     if (flow.Left() == 0 || last.Left() == 0) return false;
     return flow.start - last.start <= lead_ / std::max(flow.weight, 1.0);
   }

@@ -18,38 +18,35 @@ constexpr double kBurstNs = 2e6;
 
 }  // namespace
 
-Result<std::unique_ptr<Pace>> Pace::Create(Poller* poller) {
+Result<std::unique_ptr<Pace>> Pace::Create(Poller* poller, double bytes_per_second) {
   FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer.valid()) return ErrnoError(errno, "cannot make a timer");
   auto pace = std::make_unique<Pace>(poller, std::move(timer));
   HZ_RETURN_IF_ERROR(poller->Add(pace->timer_.get(), EPOLLIN, pace.get()));
+  pace->refilled_ns_ = MonotonicNanoseconds();
+  pace->SetRate(bytes_per_second);
   return pace;
 }
 
 Pace::~Pace() {
+  Wake();
   poller_->Remove(timer_.get(), this);
 }
 
 void Pace::SetRate(double bytes_per_second) {
   Refill();
-  if (!limited_) tokens_ = 0;
-  limited_ = std::isfinite(bytes_per_second);
   bytes_per_ns_ = std::max(bytes_per_second, kLeastRate) * 1e-9;
-  if (!limited_) Wake();
 }
 
 void Pace::Refill() {
   const uint64_t now_ns = MonotonicNanoseconds();
   const double most = std::max(kLeastBurst, kBurstNs * bytes_per_ns_);
-  if (limited_) {
-    tokens_ += static_cast<double>(now_ns - refilled_ns_) * bytes_per_ns_;
-    tokens_ = std::min(tokens_, most);
-  }
+  tokens_ += static_cast<double>(now_ns - refilled_ns_) * bytes_per_ns_;
+  tokens_ = std::min(tokens_, most);
   refilled_ns_ = now_ns;
 }
 
 bool Pace::Admit(Poller::Handler* writer) {
-  if (!limited_) return true;
   Refill();
   if (tokens_ > 0) return true;
   const bool first = waiting_.empty();
@@ -78,6 +75,34 @@ void Pace::Wake() {
 
 void Pace::Forget(Poller::Handler* writer) {
   std::erase(waiting_, writer);
+}
+
+void TenantPaces::Set(const RailLimits& limits) {
+  std::map<uint32_t, std::unique_ptr<Pace>> paces;
+  for (const TenantLimit& limit : limits) {
+    std::unique_ptr<Pace>& pace = paces[limit.tenant];
+    const auto before = paces_.find(limit.tenant);
+    if (before != paces_.end()) {
+      pace = std::move(before->second);
+      pace->SetRate(limit.bytes_per_second);
+    } else if (Result<std::unique_ptr<Pace>> made = Pace::Create(poller_, limit.bytes_per_second);
+               made.ok()) {
+      pace = std::move(*made);
+    }
+  }
+  std::erase_if(paces_, [](const auto& one) { return one.second == nullptr; });
+  paces_ = std::move(paces);
+}
+
+Pace* TenantPaces::Of(uint32_t tenant) const {
+  const auto found = paces_.find(tenant);
+  return found == paces_.end() ? nullptr : found->second.get();
+}
+
+void TenantPaces::Forget(Poller::Handler* writer) {
+  for (const auto& [tenant, pace] : paces_) {
+    if (pace != nullptr) pace->Forget(writer);
+  }
 }
 
 }  // namespace harmonaize::transport

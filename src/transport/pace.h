@@ -2,32 +2,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 #include "src/transport/poller.h"
+#include "src/transport/rail_limit.h"
 
 namespace harmonaize::transport {
 
-/// Holds those who write to a rail to a rate, together (a token bucket): what may not go yet waits
+/// Holds those who write something to a rate, together (a token bucket): what may not go yet waits
 /// with the writer, who can still change its mind about the order. For the poller's thread.
 class Pace final : private Poller::Handler {
  public:
   /// Errors: kSystemError. `poller` must outlive the pace.
-  static Result<std::unique_ptr<Pace>> Create(Poller* poller);
+  static Result<std::unique_ptr<Pace>> Create(Poller* poller, double bytes_per_second);
   Pace(Poller* poller, FileDescriptor timer) : poller_(poller), timer_(std::move(timer)) {}
+  /// Calls who waits.
   ~Pace();
 
-  /// Bytes a second; kLeastRate at least. Infinite: nobody is held up.
+  /// kLeastRate at least.
   void SetRate(double bytes_per_second);
-  bool limited() const { return limited_; }
 
   /// Whether something may be written now; what is, is told by Charge. Else OnLater of `writer` is
   /// called when it may, unless it is forgotten before.
   bool Admit(Poller::Handler* writer);
-  void Charge(size_t bytes) { tokens_ -= limited_ ? static_cast<double>(bytes) : 0; }
+  void Charge(size_t bytes) { tokens_ -= static_cast<double>(bytes); }
   void Forget(Poller::Handler* writer);
 
   /// Below this a daemon's own messages would seem to have got stuck.
@@ -40,11 +42,28 @@ class Pace final : private Poller::Handler {
 
   Poller* const poller_;
   const FileDescriptor timer_;
-  bool limited_ = false;
   double bytes_per_ns_ = 0;
   double tokens_ = 0;  // bytes; below 0: owed
   uint64_t refilled_ns_ = 0;
   std::vector<Poller::Handler*> waiting_;
+};
+
+/// The paces of those tenants who are limited on a rail; all of its connections share them.
+class TenantPaces {
+ public:
+  explicit TenantPaces(Poller* poller) : poller_(poller) {}
+
+  /// From now on. Pointers that were had before are void for tenants who are limited no more.
+  /// A tenant for whom there is no timer goes without.
+  void Set(const RailLimits& limits);
+  /// nullptr: it is not limited.
+  Pace* Of(uint32_t tenant) const;
+  bool empty() const { return paces_.empty(); }
+  void Forget(Poller::Handler* writer);
+
+ private:
+  Poller* const poller_;
+  std::map<uint32_t, std::unique_ptr<Pace>> paces_;
 };
 
 }  // namespace harmonaize::transport

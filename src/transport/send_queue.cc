@@ -1,14 +1,13 @@
 #include "src/transport/send_queue.h"
 
-#include <algorithm>
-
 namespace harmonaize::transport {
 
 /// The job of a send that is now to wait in it.
 SendQueue::Job* SendQueue::Waiting(const Request& send) {
   Tenant* tenant = tenants_.Of(send.share.tenant);
-  tenant->own_weight = send.share.weight;
-  tenant->weight = WeightOf(send.share.tenant, send.share.weight);
+  tenant->weight = send.share.weight;
+  tenant->pace = paces_ == nullptr ? nullptr : paces_->Of(send.share.tenant);
+  tenant->writer = writer_;
   tenant->jobs.set_lead(lead_);
   Job* job = tenant->jobs.Of(send.share.job);
   tenants_.Want(tenant);
@@ -38,6 +37,7 @@ SendQueue::Turn SendQueue::Next() {
 
 void SendQueue::Charge(const Request& send, size_t bytes) {
   Tenant* tenant = tenants_.Of(send.share.tenant);
+  if (tenant->pace != nullptr) tenant->pace->Charge(bytes);
   tenants_.Charge(tenant, bytes);
   Job* job = tenant->jobs.Of(send.share.job);
   job->sent += bytes;
@@ -47,24 +47,20 @@ void SendQueue::Charge(const Request& send, size_t bytes) {
   sent_ += bytes;
 }
 
-double SendQueue::WeightOf(uint32_t tenant, double own) const {
-  const auto found = std::lower_bound(
-      weights_.begin(), weights_.end(), tenant,
-      [](const RailLimit::Weight& one, uint32_t wanted) { return one.tenant < wanted; });
-  return found != weights_.end() && found->tenant == tenant ? found->weight : own;
-}
-
-void SendQueue::SetWeights(std::span<const RailLimit::Weight> weights) {
-  weights_.assign(weights.begin(), weights.end());
-  std::sort(weights_.begin(), weights_.end(),
-            [](const auto& a, const auto& b) { return a.tenant < b.tenant; });
+void SendQueue::SetPaces(const TenantPaces& paces, Poller::Handler* writer) {
+  paces_ = &paces;
+  writer_ = writer;
+  tenants_.ForEach([&](Tenant& tenant) {
+    tenant.pace = paces.Of(static_cast<uint32_t>(tenant.id));
+    tenant.writer = writer;
+  });
 }
 
 void SendQueue::AddTraffic(std::vector<JobTraffic>* traffic) const {
   tenants_.ForEach([traffic](const Tenant& tenant) {
     tenant.jobs.ForEach([&](const Job& job) {
       if (job.sent == 0) return;
-      AddJobTraffic({static_cast<uint32_t>(tenant.id), job.id, tenant.own_weight, job.sent},
+      AddJobTraffic({static_cast<uint32_t>(tenant.id), job.id, tenant.weight, job.sent},
                     traffic);
     });
   });

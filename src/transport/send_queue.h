@@ -2,13 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "src/transport/bulk_queue.h"
 #include "src/transport/fair_turns.h"
 #include "src/transport/message_board.h"
-#include "src/transport/rail_limit.h"
+#include "src/transport/pace.h"
 #include "src/transport/rail_traffic.h"
 
 namespace harmonaize::transport {
@@ -40,12 +39,12 @@ class SendQueue {
   /// Whose turn it is, taken out; none when nothing is left. What goes of it is told by Charge.
   Turn Next();
   void Charge(const Request& send, size_t bytes);
-  bool HasSends() { return tenants_.Next() != nullptr; }
   /// Whether more than one tenant has sent lately: among the last kSharedBytes.
   bool shared() const { return sent_ - before_last_ < kSharedBytes; }
 
-  /// Tenants that are named share by these weights, whatever their messages say.
-  void SetWeights(std::span<const RailLimit::Weight> weights);
+  /// From now on tenants keep to these. When one may go on that had to wait, `writer` is called;
+  /// both are to stay until they are set anew.
+  void SetPaces(const TenantPaces& paces, Poller::Handler* writer);
   /// Adds what jobs have sent to `traffic`, which is by tenant and job.
   void AddTraffic(std::vector<JobTraffic>* traffic) const;
 
@@ -63,23 +62,26 @@ class SendQueue {
     uint64_t sent = 0;
 
     void Begin() { sent = 0; }
+    bool Held() const { return false; }
     bool HasSends() { return Front() != nullptr; }
     uint64_t Left() { return Front()->left; }
     Request* Front() { return small.empty() ? bulk.Front() : small.Front(); }
   };
   struct Tenant : FairTurn {
     FairTurns<Job> jobs;
-    double own_weight = 1;  // as its last message said
+    Pace* pace = nullptr;
+    Poller::Handler* writer = nullptr;
 
     void Begin() { jobs.BeginAll(); }
+    bool Held() { return pace != nullptr && !pace->Admit(writer); }
     bool HasSends() { return jobs.Next() != nullptr; }
     uint64_t Left() { return jobs.Next()->Left(); }
   };
   Job* Waiting(const Request& send);
-  double WeightOf(uint32_t tenant, double own) const;
 
   FairTurns<Tenant> tenants_;
-  std::vector<RailLimit::Weight> weights_;  // by tenant
+  const TenantPaces* paces_ = nullptr;
+  Poller::Handler* writer_ = nullptr;
   double lead_ = 0;
   uint64_t sent_ = kSharedBytes;
   uint32_t last_ = 0;         // the tenant who has sent last

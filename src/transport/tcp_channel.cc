@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 
 #include "src/base/clock.h"
@@ -37,11 +36,12 @@ TcpChannel::TcpChannel(Poller* poller, MessageBoard* board, Owner* owner, PeerId
       owner_(owner),
       peer_(peer),
       name_(std::move(name)),
-      stream_(std::move(socket)) {}
+      stream_(std::move(socket)),
+      paces_(std::make_shared<TenantPaces>(poller)) {}
 
 TcpChannel::~TcpChannel() {
   if (started_ && stream_.open()) poller_->Remove(stream_.fd(), this);
-  if (pace_ != nullptr) pace_->Forget(this);
+  paces_->Forget(this);
 }
 
 Status TcpChannel::Start() {
@@ -118,15 +118,9 @@ RailTraffic TcpChannel::Traffic() const {
   return traffic;
 }
 
-void TcpChannel::Limit(const RailLimit& limit) {
-  queue_.SetWeights(limit.weights);
-  if (pace_ == nullptr) {
-    if (!std::isfinite(limit.bytes_per_second)) return;
-    Result<std::unique_ptr<Pace>> pace = Pace::Create(poller_);
-    if (!pace.ok()) return;  // without a timer it goes as it did
-    pace_ = std::move(*pace);
-  }
-  pace_->SetRate(limit.bytes_per_second);
+void TcpChannel::Limit(const RailLimits& limits) {
+  paces_->Set(limits);
+  queue_.SetPaces(*paces_, this);
 }
 
 void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
@@ -151,12 +145,10 @@ void TcpChannel::FillBatch() {
   size_t bytes = 0;
   while (batch_size_ < kBatch) {
     if (TakeNote()) continue;
-    if (pace_ != nullptr && (!queue_.HasSends() || !pace_->Admit(this))) return;
     const SendQueue::Turn turn = queue_.Next();
     if (turn.send == nullptr) return;
     const size_t more = turn.bulk ? AddBulk(turn.send) : AddSend(turn.send);
     queue_.Charge(*turn.send, more);
-    if (pace_ != nullptr) pace_->Charge(more);
     bytes += more;
     // One frame of a large message a batch, so that small ones get between; and no more of small
     // ones while tenants share the connection.
@@ -329,7 +321,7 @@ Status TcpChannel::Freeze() {
   if (stream_.frozen()) return Status::Ok();
   HZ_RETURN_IF_ERROR(stream_.Freeze());
   poller_->Remove(stream_.fd(), this);
-  if (pace_ != nullptr) pace_->Forget(this);
+  paces_->Forget(this);
   return Status::Ok();
 }
 
@@ -402,7 +394,7 @@ void TcpChannel::Abort(Request* request, const Status& status) {
 void TcpChannel::Close(const Status& status) {
   failed_ = true;
   if (started_ && stream_.open()) poller_->Remove(stream_.fd(), this);
-  if (pace_ != nullptr) pace_->Forget(this);
+  paces_->Forget(this);
   stream_.Close();
   board_->ForEachRequest([this](const Request& request) { return request.channel == this; },
                          [&](Request* request) { board_->Complete(request, status); });

@@ -71,10 +71,10 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void Close(const Status& status) override;
   uint64_t received_bytes() const override { return stream_.read_bytes(); }
   RailTraffic Traffic() const override;
-  void Limit(const RailLimit& limit) override;
-  /// With other connections of its rail; before Limit. Null: it is to make one.
-  void SharePace(std::shared_ptr<Pace> pace) { pace_ = std::move(pace); }
-  const std::shared_ptr<Pace>& pace() const { return pace_; }
+  void Limit(const RailLimits& limits) override;
+  /// With other connections of its rail; before Limit.
+  void SharePaces(std::shared_ptr<TenantPaces> paces) { paces_ = std::move(paces); }
+  const std::shared_ptr<TenantPaces>& paces() const { return paces_; }
 
   bool Stalled() override { return stream_.Stalled(); }
   void Poke() override;
@@ -119,7 +119,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void Detach(Request* request);
   void WatchForRoom(bool wanted);
   /// In few bytes at a time, since others wait for them.
-  bool InBits() const { return queue_.shared() || (pace_ != nullptr && pace_->limited()); }
+  bool InBits() const { return queue_.shared() || !paces_->empty(); }
 
   // Reading.
   void Read();
@@ -154,10 +154,10 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   // Writing: notes first, then what is small, then a frame of what is large.
   std::vector<Header> notes_;
   size_t notes_taken_ = 0;
+  std::shared_ptr<TenantPaces> paces_;
   SendQueue queue_;
   SendBuffer send_buffer_;
   SendRate send_rate_;
-  std::shared_ptr<Pace> pace_;  // null until there is a limit
   std::array<Outgoing, kBatch> batch_;
   size_t batch_size_ = 0;
   size_t batch_written_ = 0;  // bytes

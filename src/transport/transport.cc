@@ -99,7 +99,7 @@ class TransportCore final : public Transport, public Poller::Handler {
 
   Status PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
                   std::span<const std::byte> bytes, Completion completion) override;
-  Status Limit(PeerId peer, size_t rail, const RailLimit& limit) override;
+  Status Limit(PeerId peer, size_t rail, const RailLimits& limits) override;
   Status PostReceive(PeerId peer, const MessageTag& tag, std::span<std::byte> buffer,
                      Completion completion) override;
   void Cancel(PeerId peer, uint64_t operation) override;
@@ -158,11 +158,11 @@ Status TransportCore::PostSend(PeerId peer, RailChoice way, const MessageTag& ta
   return Status::Ok();
 }
 
-Status TransportCore::Limit(PeerId peer, size_t rail, const RailLimit& limit) {
+Status TransportCore::Limit(PeerId peer, size_t rail, const RailLimits& limits) {
   Link* link = links_.Up(peer);
   if (link == nullptr) return Lost();
   if (rail >= link->channels.size()) return NoSuchRail(rail, *link);
-  link->channels[rail]->Limit(limit);
+  link->channels[rail]->Limit(limits);
   return Status::Ok();
 }
 

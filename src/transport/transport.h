@@ -125,9 +125,9 @@ class Transport {
   virtual Status PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
                           std::span<const std::byte> bytes, Completion completion) = 0;
 
-  /// What a rail to a peer may send from now on, as long as the link lasts; RailLimit() lifts it.
+  /// What tenants may send over a rail to a peer from now on, as long as the link lasts.
   /// Errors: kRemoteError for a peer that is gone, kInvalidArgument for a rail that is not there.
-  virtual Status Limit(PeerId peer, size_t rail, const RailLimit& limit) = 0;
+  virtual Status Limit(PeerId peer, size_t rail, const RailLimits& limits) = 0;
 
   /// Receives a message into `buffer`, over whatever rail it comes, before or after it came. Ends
   /// with kInvalidUsage if it is larger than the buffer, with kRemoteError if the other side

@@ -100,7 +100,7 @@ std::vector<ClusterMessage> OneOfEach() {
       AskLinkProbeMessage{5, 9, 1, 2, 3},
       LinkProbeMessage{9, 4},
       LinkProbedMessage{9, 1e6},
-      SharesMessage{5, {{3, 1e6}}, {{1, 2, 3e6, {{1001, 2.5}}}}, {{77, {{8, 2e6}}}}},
+      SharesMessage{5, {{3, 1e6}}, {{1, 2, 1001, 3e6}}, {{77, {{8, 2e6}}}}},
   };
 }
 
@@ -266,8 +266,7 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
       {36, "/1/bytes_per_second", {-1}},
       {37, "/1/links/0/edge", {-1}},
       {37, "/1/limits/0/peer", {-1, huge}},
-      {37, "/1/limits/0/bytes_per_second", {-1}},
-      {37, "/1/limits/0/weights/0/1", {0, -1}},
+      {37, "/1/limits/0/bytes_per_second", {0, -1}},
       {37, "/1/jobs/0/rates/0/bytes_per_second", {0, -1}},
   };
   const std::vector<ClusterMessage> messages = OneOfEach();

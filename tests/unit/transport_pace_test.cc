@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <limits>
 #include <memory>
 
 #include "src/transport/pace.h"
@@ -24,9 +23,11 @@ class PaceTest : public ::testing::Test {
     Result<std::unique_ptr<Poller>> poller = Poller::Create();
     ASSERT_TRUE(poller.ok());
     poller_ = std::move(*poller);
-    Result<std::unique_ptr<Pace>> pace = Pace::Create(poller_.get());
-    ASSERT_TRUE(pace.ok());
-    pace_ = std::move(*pace);
+  }
+  std::unique_ptr<Pace> Make(double bytes_per_second) {
+    Result<std::unique_ptr<Pace>> pace = Pace::Create(poller_.get(), bytes_per_second);
+    EXPECT_TRUE(pace.ok());
+    return std::move(*pace);
   }
   void WaitAndServe() {
     pollfd event{poller_->fd(), POLLIN, 0};
@@ -36,50 +37,48 @@ class PaceTest : public ::testing::Test {
   }
 
   std::unique_ptr<Poller> poller_;
-  std::unique_ptr<Pace> pace_;
   Writer writer_;
 };
 
-TEST_F(PaceTest, WithoutARateNobodyWaits) {
-  for (int i = 0; i < 1000; ++i) {
-    EXPECT_TRUE(pace_->Admit(&writer_));
-    pace_->Charge(1 << 30);
-  }
-}
-
 TEST_F(PaceTest, WhoHasWrittenTooMuchIsCalledLater) {
-  pace_->SetRate(10e6);
-  while (!pace_->Admit(&writer_)) WaitAndServe();
-  pace_->Charge(64 << 10);
-  EXPECT_FALSE(pace_->Admit(&writer_));
-  EXPECT_FALSE(pace_->Admit(&writer_));  // waits once all the same
+  const std::unique_ptr<Pace> pace = Make(10e6);
+  while (!pace->Admit(&writer_)) WaitAndServe();
+  pace->Charge(64 << 10);
+  EXPECT_FALSE(pace->Admit(&writer_));
+  EXPECT_FALSE(pace->Admit(&writer_));  // waits once all the same
   writer_.called = 0;
   while (writer_.called == 0) WaitAndServe();
   EXPECT_EQ(writer_.called, 1);
-  EXPECT_TRUE(pace_->Admit(&writer_));
-}
-
-TEST_F(PaceTest, AllWhoWaitAreCalledWhenTheRateIsLifted) {
-  Writer other;
-  pace_->SetRate(Pace::kLeastRate);
-  pace_->Charge(size_t{1} << 40);  // years
-  EXPECT_FALSE(pace_->Admit(&writer_));
-  EXPECT_FALSE(pace_->Admit(&other));
-  pace_->SetRate(std::numeric_limits<double>::infinity());
-  EXPECT_FALSE(pace_->limited());
-  poller_->RunLater();
-  EXPECT_EQ(writer_.called, 1);
-  EXPECT_EQ(other.called, 1);
-  EXPECT_TRUE(pace_->Admit(&writer_));
+  EXPECT_TRUE(pace->Admit(&writer_));
 }
 
 TEST_F(PaceTest, WhoIsForgottenIsNotCalled) {
-  pace_->SetRate(1e9);
-  pace_->Charge(1 << 20);
-  EXPECT_FALSE(pace_->Admit(&writer_));
-  pace_->Forget(&writer_);
+  const std::unique_ptr<Pace> pace = Make(1e9);
+  pace->Charge(1 << 20);
+  EXPECT_FALSE(pace->Admit(&writer_));
+  pace->Forget(&writer_);
   WaitAndServe();
   EXPECT_EQ(writer_.called, 0);
+}
+
+TEST_F(PaceTest, AllWhoWaitAreCalledWhenALimitIsLifted) {
+  Writer other;
+  TenantPaces paces(poller_.get());
+  EXPECT_TRUE(paces.empty());
+  paces.Set({{7, Pace::kLeastRate}, {8, 1e9}});
+  EXPECT_EQ(paces.Of(6), nullptr);
+  Pace* const slow = paces.Of(7);
+  slow->Charge(size_t{1} << 40);  // years
+  EXPECT_FALSE(slow->Admit(&writer_));
+  EXPECT_FALSE(slow->Admit(&other));
+  paces.Set({{7, 2 * Pace::kLeastRate}});
+  EXPECT_EQ(paces.Of(7), slow);  // it still owes
+  EXPECT_FALSE(slow->Admit(&other));
+  paces.Set({});
+  EXPECT_EQ(paces.Of(7), nullptr);
+  poller_->RunLater();
+  EXPECT_EQ(writer_.called, 1);
+  EXPECT_EQ(other.called, 1);
 }
 
 }  // namespace

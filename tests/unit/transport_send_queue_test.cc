@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "src/transport/send_queue.h"
@@ -195,6 +196,33 @@ TEST_F(SendQueueTest, ManyTenantsComeAndGo) {
     EXPECT_EQ(turn.send, request);
     queue_.Charge(*request, request->size);
   }
+}
+
+/// Called when a tenant may go on.
+class Writer final : public Poller::Handler {
+ public:
+  void OnReady(uint32_t /*events*/) override {}
+};
+
+TEST_F(SendQueueTest, WhoIsHeldBackLetsTheOthersPass) {
+  Result<std::unique_ptr<Poller>> poller = Poller::Create();
+  ASSERT_TRUE(poller.ok());
+  Writer writer;
+  TenantPaces paces(poller->get());
+  queue_.Push(Make(1, 8, 64 << 10));
+  queue_.Push(Make(2, 1, 64 << 10));
+  paces.Set({{1, Pace::kLeastRate}});
+  queue_.SetPaces(paces, &writer);
+  paces.Of(1)->Charge(size_t{1} << 40);
+  for (int i = 0; i < 20; ++i) Turn(64 << 10);
+  EXPECT_EQ(sent_[1], 0u);
+  // Alone it waits all the same.
+  requests_[1].Unlink();
+  EXPECT_EQ(queue_.Next().send, nullptr);
+  paces.Set({});
+  queue_.SetPaces(paces, &writer);
+  Turn(64 << 10);
+  EXPECT_GT(sent_[1], 0u);
 }
 
 }  // namespace
