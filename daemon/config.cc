@@ -29,6 +29,7 @@ void ReadShares(TomlReader& reader, Config* config) {
     const std::string key = fmt::format("share[{}]", i);
     reader.String(key + ".user", &share.user);
     reader.Number(key + ".weight", 0.001, 1000, &share.weight);
+    reader.Integer(key + ".priority", 0, 3, &share.priority);
     if (share.user.empty()) reader.Reject(key + ".user", "names the tenant, or its number");
     config->shares.push_back(share);
   }
@@ -37,9 +38,10 @@ void ReadShares(TomlReader& reader, Config* config) {
 std::string SharesTemplate(const Config& config) {
   std::string text;
   for (const ShareConfig& share : config.shares) {
-    text += fmt::format("[[share]]\nuser = \"{}\"\nweight = {}\n", share.user, share.weight);
+    text += fmt::format("[[share]]\nuser = \"{}\"\nweight = {}\npriority = {}\n", share.user,
+                        share.weight, share.priority);
   }
-  return text.empty() ? "# [[share]]\n# user = \"alice\"\n# weight = 4\n" : text;
+  return text.empty() ? "# [[share]]\n# user = \"alice\"\n# weight = 4\n# priority = 0\n" : text;
 }
 
 Status Read(TomlReader& reader, Config* config) {
@@ -165,7 +167,8 @@ outstanding_operations = {}     # for each session
 level = "{}"                    # error, warning, info, debug, trace
 
 # Tenants share connections between hosts alike, whatever they send. A table for each one that is to
-# have more than another, alike at all hosts; the weight of all others is 1.
+# have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
+# has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
 {})",
       config.socket_path, config.socket_mode, config.state_path, config.workers,
       config.worker_placement, fmt::join(config.worker_cpus, ", "), config.engine_spin_us,

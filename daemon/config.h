@@ -36,6 +36,8 @@ struct InlineConfig {
 struct ShareConfig {
   std::string user;  ///< Its name, or its number.
   double weight = 1;
+  /// Goes before those of lower ones, as far as it wants; 0 to 3.
+  int64_t priority = 0;
 };
 
 /// How this daemon and those of other hosts work together.

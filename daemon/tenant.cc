@@ -4,8 +4,15 @@
 #include <pwd.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace harmonaize::daemon {
+namespace {
+
+/// A priority is a weight beside which others hardly count; whoever has none is not shut out.
+constexpr double kPriorityFactor = 1000;
+
+}  // namespace
 
 Status Charge(const Tenant& tenant, const char* what, int64_t* held, int64_t amount,
               int64_t limit) {
@@ -23,7 +30,8 @@ double WeightOf(uid_t user, const std::string& name, const std::vector<ShareConf
   const auto found = std::find_if(shares.begin(), shares.end(), [&](const ShareConfig& share) {
     return share.user == name || share.user == fmt::format("{}", user);
   });
-  return found == shares.end() ? 1 : found->weight;
+  if (found == shares.end()) return 1;
+  return found->weight * std::pow(kPriorityFactor, static_cast<double>(found->priority));
 }
 
 std::string UserName(uid_t user) {

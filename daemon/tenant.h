@@ -18,7 +18,7 @@ namespace harmonaize::daemon {
 struct Tenant {
   uid_t user = 0;
   std::string name{};
-  double weight = 1;  ///< Its share of what others want too: Config::shares.
+  double weight = 1;  ///< Its share of what others want too, with its priority: Config::shares.
   int64_t sessions = 0;
   int64_t communicators = 0;
   int64_t regions = 0;

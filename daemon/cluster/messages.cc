@@ -83,7 +83,8 @@ using nlohmann::json;
 /// Deeper than any message of ours. The reader calls itself for each level.
 constexpr int kMostLevels = 8;
 constexpr int kMostRanks = 1 << 20;
-constexpr double kMostWeight = 1e6;
+/// Of a tenant, with its priority.
+constexpr double kMostWeight = 1e15;
 constexpr int kMostPieces = 8192;
 constexpr int kMostSlicesAtOnce = 1024;
 constexpr int kMostProbeMessages = 1024;

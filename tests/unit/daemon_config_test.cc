@@ -42,17 +42,20 @@ TEST_F(ConfigTest, ReadsWhatIsGiven) {
 
 TEST_F(ConfigTest, ReadsTheSharesOfTenants) {
   const Result<Config> config =
-      Load("[[share]]\nuser = \"alice\"\nweight = 4\n[[share]]\nuser = \"1002\"\n");
+      Load("[[share]]\nuser = \"alice\"\nweight = 4\npriority = 2\n[[share]]\nuser = \"1002\"\n");
   ASSERT_TRUE(config.ok()) << config.status().message();
   ASSERT_EQ(config->shares.size(), 2u);
   EXPECT_EQ(config->shares[0].user, "alice");
   EXPECT_EQ(config->shares[0].weight, 4);
+  EXPECT_EQ(config->shares[0].priority, 2);
   EXPECT_EQ(config->shares[1].weight, 1);
+  EXPECT_EQ(config->shares[1].priority, 0);
   const Result<Config> again = Load(ConfigTemplate(*config));
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(again->shares.size(), 2u);
   EXPECT_FALSE(Load("[[share]]\nweight = 4\n").ok());
   EXPECT_FALSE(Load("[[share]]\nuser = \"alice\"\nweight = 0\n").ok());
+  EXPECT_FALSE(Load("[[share]]\nuser = \"alice\"\npriority = 4\n").ok());
 }
 
 TEST_F(ConfigTest, LeavesTheInlinePathToCalibration) {
