@@ -9,7 +9,8 @@ int TenantPlaces::Join(uint32_t tenant) {
   int place = -1;
   for (int i = 0; i < kPlaces; ++i) {
     const Place& one = places_[static_cast<size_t>(i)];
-    if (one.executions > 0 && one.tenant == tenant) {
+    // What was done for it before still counts.
+    if (one.tenant == tenant) {
       place = i;
       break;
     }
@@ -26,7 +27,7 @@ int TenantTurns::Next(uint32_t waiting) {
   for (uint32_t left = waiting; left != 0; left &= left - 1) {
     const int place = std::countr_zero(left);
     double& start = start_[static_cast<size_t>(place)];
-    if ((waited_ >> place & 1) == 0) start = std::max(start, clock_);
+    if ((waited_ >> place & 1) == 0) start = std::max(start, clock_ - kCreditNs);
     if (start < start_[static_cast<size_t>(next)]) next = place;
   }
   waited_ = waiting;

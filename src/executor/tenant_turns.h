@@ -26,9 +26,12 @@ class TenantPlaces {
 
 /// Whose work one thread does next, while several tenants have some: start-time fair queueing
 /// (Goyal, Vin, Cheng, SIGCOMM 1996) by the time that it takes, whatever the number and the sizes
-/// of their operations. Who had nothing to do does not make up for that. For that thread.
+/// of their operations. Who had nothing to do makes up for kCreditNs of that: its next operation
+/// comes only after its ranks have seen the last one end, however much it wants. For that thread.
 class TenantTurns {
  public:
+  static constexpr double kCreditNs = 10e6;
+
   /// The place whose turn it is; bit p of `waiting`, which is not 0: place p has work.
   int Next(uint32_t waiting);
   /// What was done for it, by its weight.
