@@ -3,6 +3,9 @@
 #include <fmt/ranges.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -27,6 +30,8 @@ constexpr int kDirectWakes = 2;
 
 constexpr uint64_t kAllSlots = ~uint64_t{0};
 
+/// Several times what threads have by default.
+constexpr uint64_t kWorkerSliceNanoseconds = 20'000'000;
 constexpr uint64_t kStopGraceNanoseconds = 100'000'000;
 
 Status KeepCallingThreadOn(const std::vector<int>& processors) {
@@ -43,6 +48,24 @@ Status KeepCallingThreadOn(const std::vector<int>& processors) {
   return error == 0 ? Status::Ok()
                     : ErrnoError(error, fmt::format("executor: cannot run on processor {}",
                                                     fmt::join(processors, ", ")));
+}
+
+/// Ranks that wake up have little to do before they post the next operation, and a worker has much:
+/// threads with shorter slices come in between (Linux 6.12 and later; older kernels ignore it).
+void AskForLongSlices() {
+  struct {
+    uint32_t size = 0;
+    uint32_t policy = SCHED_OTHER;
+    uint64_t flags = 0;
+    int32_t nice = 0;
+    uint32_t priority = 0;
+    uint64_t runtime_ns = kWorkerSliceNanoseconds;
+    uint64_t deadline_ns = 0;
+    uint64_t period_ns = 0;
+  } attributes;
+  attributes.size = sizeof attributes;
+  attributes.nice = getpriority(PRIO_PROCESS, 0);
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
 /// The node that worker `index` is near, or -1.
@@ -161,6 +184,7 @@ Status Executor::StartWorker(int index) {
           options_.places[static_cast<size_t>(worker->index) % options_.places.size()].processors);
     }
     pthread_setname_np(pthread_self(), fmt::format("hz-worker-{}", worker->index).c_str());
+    AskForLongSlices();
     // Release: start_status, for Create. A replacement works unpinned rather than not at all.
     worker->started.store(true, std::memory_order_release);
     worker->started.notify_one();
