@@ -22,6 +22,8 @@ constexpr size_t kMostWays = 64;
 constexpr double kLeftSeconds = 0.3;
 /// It rests for so many times as long as it has worked: a cluster may be large.
 constexpr double kPausesPerSpent = 20;
+/// Ways of so many rails are kept though nobody uses them any more.
+constexpr size_t kMostKept = 1 << 15;
 /// Limits that differ by less are the same.
 constexpr double kNoise = 0.03;
 
@@ -56,7 +58,7 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
   for (const TrafficFlow& flow : traffic.flows) {
     const FabricRail rail{traffic.host, flow.peer, flow.rail};
     if (rail.from == rail.to || flow.astray || flow.jobs.empty()) continue;
-    const Edges& edges = EdgesOf(rail);
+    const Edges edges = EdgesOf(rail);
     if (edges->empty()) continue;
     for (const TrafficJob& job : flow.jobs) {
       const JobId id{job.user, job.communicator};
@@ -74,31 +76,33 @@ void Controller::NoteJob(const JobId& id, const FabricRail& rail, double weight,
   job.seen_seconds = now_seconds;
   if (!job.pairs.emplace(rail.from, rail.to).second) return;
   for (size_t other = 0; other < rails_.rails(); ++other) {
-    for (const CrossedEdge& crossed : *EdgesOf({rail.from, rail.to, other})) {
-      job.edges.insert(crossed.edge);
-    }
+    const Edges edges = EdgesOf({rail.from, rail.to, other});
+    for (const CrossedEdge& crossed : *edges) job.edges.insert(crossed.edge);
   }
 }
 
-// None for a rail that there is not.
-const Controller::Edges& Controller::EdgesOf(const FabricRail& rail) {
-  const auto [found, is_new] = edges_.try_emplace(rail);
-  if (!is_new) return found->second;
+// None for a rail that there is not. Ways are kept, those of rails that somebody uses at least.
+Controller::Edges Controller::EdgesOf(const FabricRail& rail) {
+  const auto known = edges_.find(rail);
+  if (known != edges_.end()) return known->second;
   auto edges = std::make_shared<std::vector<CrossedEdge>>();
-  found->second = edges;
   const std::optional<Lane> lane = rails_.LaneOf(rail.from, rail.to, rail.rail);
-  if (!lane.has_value()) return found->second;
+  if (!lane.has_value()) return edges;
   const FabricModel::CertainRoute certain = model_->CertainRouteOf(rail.from, rail.to, *lane);
   if (certain.whole) {
     for (const int edge : certain.edges) edges->push_back({edge, 1});
-    return found->second;
+  } else {
+    std::map<int, double> parts;
+    for (const auto& [route, part] : SpreadRoutes(*model_, rail.from, rail.to, *lane, kMostWays)) {
+      for (const int edge : route) parts[edge] += part;
+    }
+    for (const auto& [edge, part] : parts) edges->push_back({edge, part});
   }
-  std::map<int, double> parts;
-  for (const auto& [route, part] : SpreadRoutes(*model_, rail.from, rail.to, *lane, kMostWays)) {
-    for (const int edge : route) parts[edge] += part;
+  if (edges_.size() >= kMostKept) {
+    std::erase_if(edges_, [](const auto& one) { return one.second.use_count() == 1; });
   }
-  for (const auto& [edge, part] : parts) edges->push_back({edge, part});
-  return found->second;
+  edges_.emplace(rail, edges);
+  return edges;
 }
 
 std::optional<transport::PeerId> Controller::PeerAt(int fabric_host) const {

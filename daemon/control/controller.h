@@ -69,7 +69,7 @@ class Controller {
     double left_seconds = -1e9;
   };
   using Edges = std::shared_ptr<const std::vector<CrossedEdge>>;
-  const Edges& EdgesOf(const FabricRail& rail);
+  Edges EdgesOf(const FabricRail& rail);
   void NoteJob(const JobId& id, const FabricRail& rail, double weight, double now_seconds);
   const EdgeRates& LeftFor(const JobId& id, Job* job, double now_seconds);
   void TakeShares(const LinkState& links, double now_seconds);
