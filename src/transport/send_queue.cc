@@ -60,8 +60,7 @@ void SendQueue::AddTraffic(std::vector<JobTraffic>* traffic) const {
   tenants_.ForEach([traffic](const Tenant& tenant) {
     tenant.jobs.ForEach([&](const Job& job) {
       if (job.sent == 0) return;
-      AddJobTraffic({static_cast<uint32_t>(tenant.id), job.id, tenant.weight, job.sent},
-                    traffic);
+      AddJobTraffic({static_cast<uint32_t>(tenant.id), job.id, tenant.weight, job.sent}, traffic);
     });
   });
 }
