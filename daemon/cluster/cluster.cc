@@ -93,13 +93,7 @@ Status Cluster::FindController(const ClusterConfig& config) {
         "on a link");
   }
   const int host = fabric_->HostNamed(config.controller);
-  const std::vector<int> nodes = fabric_->fabric().Hosts();
-  const std::string address =
-      host < 0 ? config.controller
-               : fabric_->fabric()
-                     .nodes[static_cast<size_t>(nodes[static_cast<size_t>(host)])]
-                     .nics[0]
-                     .address;
+  const std::string address = host < 0 ? config.controller : fabric_->NodeOf(host).nics[0].address;
   const uint16_t port = host < 0 ? kDefaultClusterPort : listening_.port();
   const Result<transport::NetworkAddress> parsed = transport::NetworkAddress::Parse(address, port);
   if (!parsed.ok()) {

@@ -219,8 +219,7 @@ void ControlLoop::ReviewPlans(uint64_t now_ns) {
     const bool follows = controller_link_ != nullptr && controller_link_->follows();
     const EdgeRates rates =
         follows ? controller_link_->RatesFor(span->roster().key) : links_->rates();
-    const std::string text = DescribeRates(*engine_->cluster()->fabric(), rates);
-    span->plans().control()->OnRates(rates, text, now_ns);
+    span->plans().control()->OnRates(rates, *engine_->cluster()->fabric(), now_ns);
   }
 }
 

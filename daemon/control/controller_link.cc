@@ -1,7 +1,6 @@
 #include "daemon/control/controller_link.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "src/base/log.h"
 

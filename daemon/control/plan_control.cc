@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/cluster/plans.h"
+#include "daemon/control/link_state.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
@@ -29,7 +30,7 @@ PlanControl::PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitchin
       tell_rates_(std::move(tell_rates)),
       review_(config.least_gain) {}
 
-void PlanControl::OnRates(const EdgeRates& rates, const std::string& links, uint64_t now_ns) {
+void PlanControl::OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns) {
   const bool adaptive = FindPlanPolicy(config_.policy) == PlanPolicy::kAdaptive;
   if (!adaptive) return;
   // Messages are dealt out anew at once, which costs nothing and needs nobody's consent.
@@ -40,7 +41,7 @@ void PlanControl::OnRates(const EdgeRates& rates, const std::string& links, uint
   if (reviewing_ || switching_->under_way() || now_ns < next_review_ns_) return;
   if (rates == reviewed_rates_ && !review_.pending()) return;
   next_review_ns_ = now_ns + kReviewEveryNs;
-  Review(rates, links);
+  Review(rates, fabric);
 }
 
 // Seconds of its operations, of late. One that has not ended any may be just about to.
@@ -56,13 +57,14 @@ double PlanControl::WeightOf(const PlanRecord& record) {
   return record.operations == 0 ? std::max(use.weight, record.plan.predicted_seconds) : use.weight;
 }
 
-void PlanControl::Review(const EdgeRates& rates, const std::string& links) {
+void PlanControl::Review(const EdgeRates& rates, const FabricModel& fabric) {
   std::vector<PlanMessage> current;
   for (const PlanRecord& record : records_()) current.push_back(record.plan);
   if (current.empty()) return;
   reviewing_ = true;
   reviewed_rates_ = rates;
-  const auto done = [this, links](const std::vector<PlanDesk::Reviewed>& reviewed) {
+  const auto done = [this, links = DescribeRates(fabric, rates)](
+                        const std::vector<PlanDesk::Reviewed>& reviewed) {
     reviewing_ = false;
     OnReviewed(reviewed, links);
   };

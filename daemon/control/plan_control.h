@@ -27,16 +27,15 @@ class PlanControl {
               std::function<std::vector<PlanRecord>()> records,
               std::function<void(const EdgeRates&)> tell_rates);
 
-  /// What links have for this communicator, where not what the fabric states, may have changed;
-  /// `links` says it in words.
-  void OnRates(const EdgeRates& rates, const std::string& links, uint64_t now_ns);
+  /// What links have for this communicator, where not what the fabric states, may have changed.
+  void OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns);
   /// Now and then: what the configuration wants changed.
   void Tick(uint64_t now_ns);
   /// How much of its speed the communicator loses now.
   const Congestion& congestion() const { return congestion_; }
 
  private:
-  void Review(const EdgeRates& rates, const std::string& links);
+  void Review(const EdgeRates& rates, const FabricModel& fabric);
   void OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed, const std::string& links);
   double WeightOf(const PlanRecord& record);
   void NoteCongestion(const std::vector<PlanDesk::Reviewed>& reviewed,
