@@ -21,11 +21,11 @@ void PrintJobs(const Json& controller, size_t rows, std::string* text) {
   const auto rate = [](const Json& job) { return Growth({}, job, "bytes_per_second"); };
   std::stable_sort(jobs.begin(), jobs.end(),
                    [&rate](const Json& a, const Json& b) { return rate(a) > rate(b); });
-  TextTable table({"job", "tenant", "sends", "rails", "held back on"}, 2);
+  TextTable table({"job", "tenant", "sends", "rails", "held back on", "bursts that waited"}, 2);
   for (size_t i = 0; i < std::min(jobs.size(), rows); ++i) {
     table.Add({TextAt(jobs[i], "communicator"), "uid " + TextAt(jobs[i], "uid"),
                HumanRate(std::max(rate(jobs[i]), 0.0)), TextAt(jobs[i], "rails"),
-               TextAt(jobs[i], "held_back_rails")});
+               TextAt(jobs[i], "held_back_rails"), TextAt(jobs[i], "waited_bursts")});
   }
   if (table.empty()) return;
   table.Print(text);

@@ -140,7 +140,9 @@ void Communicator::LaunchReady() {
   while (!window_.empty() && window_.front() != nullptr && window_.front()->arrived == all &&
          window_.front()->ready == all) {
     MatchedOperation* operation = window_.front();
-    if (span_ != nullptr && !Prepare(operation)) return;  // until OnPlanReady
+    // Until OnPlanReady.
+    if (span_ != nullptr && !engine_->control_loop().MayBegin(*this)) return;
+    if (span_ != nullptr && !Prepare(operation)) return;
     window_.pop_front();
     ++window_start_;
     engine_->DropWaiting(1);

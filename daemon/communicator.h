@@ -118,7 +118,7 @@ class Communicator {
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   /// A daemon is lost, and with it the ranks it has.
   void OnPeerLost(transport::PeerId peer);
-  /// A plan has come, or will not.
+  /// A plan has come, or will not; or the time to begin again.
   void OnPlanReady();
   /// Tells the home where this host stands with a collective.
   void TellProgress(uint64_t sequence);
@@ -194,6 +194,7 @@ class Communicator {
   bool IsRemote(int rank) const;
   bool Prepare(MatchedOperation* operation);
   Status StartNetwork(MatchedOperation* operation);
+  void NoteStarted(MatchedOperation* operation);
   void EndNetwork(MatchedOperation* operation);
   void EndHere(MatchedOperation* operation);
   void Hold(MatchedOperation* operation);

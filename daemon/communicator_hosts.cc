@@ -76,7 +76,7 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   binding.check = RequestDigest(descriptor);
   const Status started = engine_->StartNetwork(operation, binding);
   if (!started.ok()) return started;
-  in_flight_.push_back(operation);
+  NoteStarted(operation);
   if (HasRoot(descriptor.collective)) {
     span_->NoteBegun({operation->sequence, binding.check}, false);
   } else {
@@ -86,9 +86,16 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   return Status::Ok();
 }
 
+void Communicator::NoteStarted(MatchedOperation* operation) {
+  in_flight_.push_back(operation);
+  span_->gate()->Begin(operation->started_ns);
+}
+
 // The network lets go of it.
 void Communicator::EndNetwork(MatchedOperation* operation) {
   std::erase(in_flight_, operation);
+  span_->gate()->End(MonotonicNanoseconds());
+  engine_->control_loop().NoteEnd(*this);
   operation->plan->GiveBack(operation->network);
 }
 
@@ -187,7 +194,7 @@ Result<MatchedOperation*> Communicator::StartTransfer(PostedOperation* part, Hos
     Recycle(operation);
     return started;
   }
-  in_flight_.push_back(operation);
+  NoteStarted(operation);
   return operation;
 }
 

@@ -28,6 +28,7 @@ void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   TellSlow(now_ns);
   span_->ReportLate(now_ns, late_after_ns);
   if (PlanControl* const control = span_->plans().control()) control->Tick(now_ns);
+  if (span_->gate()->waits()) LaunchReady();
 }
 
 void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {

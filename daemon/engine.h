@@ -93,6 +93,7 @@ class Engine final : private ClusterEvents {
   Background& background() { return background_; }
   ProbeDesk& probes() { return probes_; }
   const ControlLoop& control_loop() const { return control_loop_; }
+  ControlLoop& control_loop() { return control_loop_; }
 
   // For communicators.
 
@@ -108,6 +109,8 @@ class Engine final : private ClusterEvents {
   Status StartNetwork(MatchedOperation* operation, NetworkBinding binding);
   /// Completes a part: tells its tenant, moves its stream on, takes the part back.
   void Finish(PostedOperation* part, const Status& outcome);
+  /// Communicator::ReportLate is called then, if something waits.
+  void TickBy(uint64_t at_ns) { next_tick_ns_ = std::min(next_tick_ns_, at_ns); }
   /// Counts what waits for a rank: while there is any, the engine looks for late ones.
   void AddWaiting() { ++waiting_; }
   void DropWaiting(size_t count) { waiting_ -= static_cast<int64_t>(count); }

@@ -68,6 +68,8 @@ class Membership {
   Result<Communicator*> Find(Session& session, uint32_t member);
   /// By Communicator::id(); nullptr once it is gone.
   Communicator* FindById(uint64_t id);
+  /// By its number among all hosts (Roster::key).
+  Communicator* FindByKey(uint64_t key);
   const std::list<std::unique_ptr<Communicator>>& communicators() const { return communicators_; }
 
   // The cluster.
@@ -170,7 +172,6 @@ class Membership {
   void Notify(const Formation& formation, const std::string& notice);
 
   // The cluster.
-  Communicator* FindByKey(uint64_t key);
   void NoteEnded(uint64_t key, uint64_t collectives);
   void OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed);
   void DeliverEarly(Communicator* communicator, uint64_t key);

@@ -112,7 +112,8 @@ json DescribeController(const ControlLoop& loop) {
                     {"communicator", fmt::format("{:016x}", one.job.job)},
                     {"bytes_per_second", one.bytes_per_second},
                     {"rails", one.rails},
-                    {"held_back_rails", one.held_back}});
+                    {"held_back_rails", one.held_back},
+                    {"waited_bursts", one.waits}});
   }
   description["hosts"] = loop.controller()->hosts();
   description["jobs"] = std::move(jobs);

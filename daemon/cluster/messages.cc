@@ -46,14 +46,20 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProposeMessage, communicator, round, current, next)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromiseMessage, communicator, round, from, code, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, from)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficJob, user, communicator, weight, bytes_per_second)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficJob, user, communicator, weight, bytes_per_second,
+                                   sent_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue,
                                    astray, jobs)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailShare, peer, rail, user, bytes_per_second)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRates, communicator, rates)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharesMessage, fabric, links, limits, jobs)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobWait, communicator, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharesMessage, fabric, links, limits, jobs, waits)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficNic, nic, sent, received, queued_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows, nics, homes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficRhythm, user, communicator, bursts, burst_seconds,
+                                   pause_seconds, iteration_seconds, begun_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows, nics, homes, rhythms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BurstMessage, fabric, user, communicator, burst, ended)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BurstTurnMessage, fabric, communicator, burst)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRatesMessage, communicator, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbeMessage, probe, messages)
@@ -88,6 +94,8 @@ constexpr double kMostWeight = 1e15;
 constexpr int kMostPieces = 8192;
 constexpr int kMostSlicesAtOnce = 1024;
 constexpr int kMostProbeMessages = 1024;
+/// For a turn to send, seconds.
+constexpr double kLongestWait = 60;
 /// What people are told is cut here: a control message has its limit, and a tenant may see to it
 /// that thousands of ranks have something to say.
 constexpr size_t kMostText = 4096;
@@ -259,8 +267,15 @@ bool IsSound(const TrafficNic& nic) {
          std::isfinite(nic.queued_bytes);
 }
 
+bool IsSound(const TrafficRhythm& rhythm) {
+  return IsAmount(rhythm.burst_seconds) && IsAmount(rhythm.pause_seconds) &&
+         IsAmount(rhythm.iteration_seconds) && IsAmount(rhythm.begun_seconds);
+}
+
 bool IsSound(const TrafficMessage& traffic) {
   return InRange(traffic.host, INT_MAX) &&
+         std::all_of(traffic.rhythms.begin(), traffic.rhythms.end(),
+                     [](const TrafficRhythm& rhythm) { return IsSound(rhythm); }) &&
          std::all_of(traffic.nics.begin(), traffic.nics.end(),
                      [](const TrafficNic& nic) { return IsSound(nic); }) &&
          std::all_of(traffic.flows.begin(), traffic.flows.end(), [](const TrafficFlow& flow) {
@@ -276,10 +291,16 @@ bool IsSound(const RailShare& share) {
          share.bytes_per_second > 0;
 }
 
+bool IsWait(double seconds) {
+  return seconds > 0 && seconds <= kLongestWait;
+}
+
 bool IsSound(const SharesMessage& shares) {
   return IsSound(shares.links) &&
          std::all_of(shares.limits.begin(), shares.limits.end(),
                      [](const RailShare& share) { return IsSound(share); }) &&
+         std::all_of(shares.waits.begin(), shares.waits.end(),
+                     [](const JobWait& wait) { return IsWait(wait.seconds); }) &&
          std::all_of(shares.jobs.begin(), shares.jobs.end(),
                      [](const JobRates& job) { return IsSound(job.rates); });
 }

@@ -237,6 +237,7 @@ struct TrafficJob {
   uint64_t communicator = 0;
   double weight = 1;  ///< The tenant's.
   double bytes_per_second = 0;
+  uint64_t sent_bytes = 0;  ///< In all; now and then counted anew.
 };
 /// What a host has sent to another over one rail lately, and how what came from there fared.
 struct TrafficFlow {
@@ -255,6 +256,16 @@ struct TrafficNic {
   double received = 0;
   double queued_bytes = -1;  ///< That waited to be sent; < 0: not known.
 };
+/// A communicator that computes and sends by turns, see Rhythm::Beat.
+struct TrafficRhythm {
+  uint32_t user = 0;
+  uint64_t communicator = 0;
+  uint64_t bursts = 0;
+  double burst_seconds = 0;
+  double pause_seconds = 0;
+  double iteration_seconds = 0;
+  double begun_seconds = 0;
+};
 /// To the homes of the communicators that were active here, and to the controller: all that this
 /// host has sent and got.
 struct TrafficMessage {
@@ -264,6 +275,7 @@ struct TrafficMessage {
   std::vector<TrafficNic> nics{};
   std::vector<uint64_t>
       homes{};  ///< Communicators that were active, of which the sender is the home.
+  std::vector<TrafficRhythm> rhythms{};  ///< Of these.
 };
 /// What a tenant may send over one rail of the receiver, while others need its links.
 struct RailShare {
@@ -277,12 +289,33 @@ struct JobRates {
   uint64_t communicator = 0;
   EdgeRates rates{};
 };
+/// A communicator whose bursts collide with others': each waits for its turn, but no longer.
+struct JobWait {
+  uint64_t communicator = 0;
+  double seconds = 0;
+};
 /// From the controller, to who tells it of traffic: again and again, though nothing has changed.
 struct SharesMessage {
   uint64_t fabric = 0;
   EdgeRates links{};                ///< What edges carry now, where not as the fabric states.
   std::vector<RailShare> limits{};  ///< All others may send what they can.
   std::vector<JobRates> jobs{};     ///< Of which the receiver is the home.
+  std::vector<JobWait> waits{};     ///< Of these, such as are to ask before each burst.
+};
+/// From the home of a communicator that has a JobWait, to the controller: a burst is ready to
+/// begin, or that one has ended.
+struct BurstMessage {
+  uint64_t fabric = 0;
+  uint32_t user = 0;
+  uint64_t communicator = 0;
+  uint64_t burst = 0;  ///< Its number.
+  bool ended = false;
+};
+/// The controller's answer: it may begin.
+struct BurstTurnMessage {
+  uint64_t fabric = 0;
+  uint64_t communicator = 0;
+  uint64_t burst = 0;
 };
 /// From the home: what links carry now, for dealing messages out.
 struct LinkRatesMessage {
@@ -407,14 +440,16 @@ struct ProbeEndMessage {
   std::string why{};
 };
 
-using ClusterMessage = std::variant<
-    ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage, FormingNoticeMessage,
-    AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage, LeftMessage,
-    ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage, AskPlanMessage, PlanMessage,
-    OfferMessage, AnswerMessage, ClosedMessage, BegunMessage, AgreedMessage, ProposeMessage,
-    PromiseMessage, SettleMessage, ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage,
-    ProbeConnectMessage, ProbeRunMessage, ProbeResultMessage, ProbeEndMessage, TrafficMessage,
-    LinkRatesMessage, AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage, SharesMessage>;
+using ClusterMessage =
+    std::variant<ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage, FormingNoticeMessage,
+                 AskGrowIdMessage, GrowIdMessage, AskFabricMessage, FabricMessage, BrokenMessage,
+                 LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage, LateMessage,
+                 AskPlanMessage, PlanMessage, OfferMessage, AnswerMessage, ClosedMessage,
+                 BegunMessage, AgreedMessage, ProposeMessage, PromiseMessage, SettleMessage,
+                 ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
+                 ProbeRunMessage, ProbeResultMessage, ProbeEndMessage, TrafficMessage,
+                 LinkRatesMessage, AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage,
+                 SharesMessage, BurstMessage, BurstTurnMessage>;
 
 /// Texts for people are cut where they are longer than a screen.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);

@@ -13,6 +13,7 @@
 #include "daemon/cluster/messages.h"
 #include "daemon/cluster/plans.h"
 #include "daemon/cluster/roster.h"
+#include "daemon/control/turn_gate.h"
 
 namespace harmonaize::daemon {
 
@@ -31,6 +32,8 @@ class Span {
 
   Plans& plans() { return plans_; }
   const Plans& plans() const { return plans_; }
+  /// Through which its operations on this host go.
+  TurnGate* gate() { return &gate_; }
   /// nullptr until it has come from the home.
   const KnownFabric* fabric() const;
 
@@ -101,6 +104,7 @@ class Span {
   Communicator* const communicator_;
   Roster roster_;
   Plans plans_;
+  TurnGate gate_;
   std::unique_ptr<Agreement> agreement_;
   std::unique_ptr<Consent> consent_;
   AwaitedConsent awaited_consent_;

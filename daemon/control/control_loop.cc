@@ -93,7 +93,7 @@ ControlLoop::Active ControlLoop::FindActive() {
     const bool known =
         std::find(active.homes.begin(), active.homes.end(), roster.home) != active.homes.end();
     if (!known) active.homes.push_back(roster.home);
-    if (span->is_home()) active.own.push_back(roster.key);
+    if (span->is_home()) active.own.push_back(communicator.get());
   }
   begun_ = std::move(still_there);
   return active;
@@ -104,13 +104,23 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
   for (const auto& [peer, host] : active.hosts) peers.push_back(peer);
   const std::vector<RailFlow> flows =
       meter_.Look(engine_->cluster()->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
-  TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_, .homes = active.own};
+  TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_};
+  for (Communicator* const communicator : active.own) {
+    const uint64_t key = communicator->span()->roster().key;
+    traffic.homes.push_back(key);
+    const std::optional<Rhythm::Beat> beat = communicator->span()->gate()->rhythm().Of(now_ns);
+    if (!beat.has_value()) continue;
+    traffic.rhythms.push_back({static_cast<uint32_t>(communicator->tenant().user), key,
+                               beat->bursts, beat->burst_seconds, beat->pause_seconds,
+                               beat->iteration_seconds, beat->begun_seconds});
+  }
   for (const RailFlow& flow : flows) {
     TrafficFlow& told = traffic.flows.emplace_back(
         TrafficFlow{active.hosts.at(flow.peer), flow.rail, flow.bytes_per_second, flow.busy,
                     flow.arrival_queue_seconds, flow.astray});
     for (const JobRate& job : flow.jobs) {
-      told.jobs.push_back({job.tenant, job.communicator, job.weight, job.bytes_per_second});
+      told.jobs.push_back(
+          {job.tenant, job.communicator, job.weight, job.bytes_per_second, job.sent_bytes});
     }
   }
   if (nics_ == nullptr) return traffic;
@@ -153,6 +163,10 @@ void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& messag
     OnTraffic(peer, *traffic);
   } else if (const auto* shares = std::get_if<SharesMessage>(&message)) {
     OnShares(peer, *shares);
+  } else if (const auto* burst = std::get_if<BurstMessage>(&message)) {
+    OnBurst(peer, *burst);
+  } else if (const auto* turn = std::get_if<BurstTurnMessage>(&message)) {
+    OnTurn(peer, *turn);
   } else if (const auto* question = std::get_if<AskLinkProbeMessage>(&message)) {
     OnAskLinkProbe(peer, *question);
   } else if (const auto* probed = std::get_if<LinkProbedMessage>(&message)) {
@@ -224,6 +238,67 @@ void ControlLoop::ReviewPlans(uint64_t now_ns) {
 }
 
 // ---------------------------------------------------------------------------------------------
+// Turns of bursts
+
+bool ControlLoop::MayBegin(Communicator& communicator) {
+  if (controller_link_ == nullptr || !communicator.span()->is_home()) return true;
+  TurnGate* const gate = communicator.span()->gate();
+  const double wait = controller_link_->LongestWait(communicator.span()->roster().key);
+  TurnGate::Answer answer = gate->MayBegin(MonotonicNanoseconds(), wait);
+  if (answer == TurnGate::Answer::kAsk) {
+    TellBurst(communicator, false);
+    answer = gate->waits() ? TurnGate::Answer::kWait : TurnGate::Answer::kGo;
+  }
+  if (answer == TurnGate::Answer::kWait) engine_->TickBy(gate->wait_until_ns());
+  return answer == TurnGate::Answer::kGo;
+}
+
+void ControlLoop::NoteEnd(Communicator& communicator) {
+  if (communicator.span()->gate()->TakeEnded()) TellBurst(communicator, true);
+}
+
+void ControlLoop::TellBurst(Communicator& communicator, bool ended) {
+  const BurstMessage burst{engine_->own_fabric(), static_cast<uint32_t>(communicator.tenant().user),
+                           communicator.span()->roster().key, communicator.span()->gate()->burst(),
+                           ended};
+  if (controller_ != nullptr) {
+    OnBurst(0, burst);
+  } else if (controller_link_->peer() != 0) {
+    engine_->cluster()->Send(controller_link_->peer(), burst);
+  }
+}
+
+void ControlLoop::OnBurst(transport::PeerId peer, const BurstMessage& burst) {
+  if (controller_ == nullptr || burst.fabric != engine_->own_fabric()) return;
+  Log(LogLevel::kTrace, kLogTuning, "bursts: #{} of communicator {:016x} {}", burst.burst,
+      burst.communicator, burst.ended ? "has ended" : "asks for its turn");
+  TellTurns(controller_->Take(peer, burst, Seconds(MonotonicNanoseconds())));
+}
+
+void ControlLoop::TellTurns(const std::vector<BurstTurns::Turn>& turns) {
+  for (const BurstTurns::Turn& one : turns) {
+    const BurstTurnMessage turn{engine_->own_fabric(), one.communicator, one.burst};
+    if (one.home == 0) {
+      OnTurn(0, turn);
+    } else {
+      engine_->cluster()->Send(one.home, turn);
+    }
+  }
+}
+
+void ControlLoop::OnTurn(transport::PeerId peer, const BurstTurnMessage& turn) {
+  if (controller_link_ == nullptr || turn.fabric != engine_->own_fabric()) return;
+  if (peer != controller_link_->peer()) return;  // 0 where the controller is this daemon
+  Communicator* const communicator = engine_->membership().FindByKey(turn.communicator);
+  if (communicator == nullptr || !communicator->span()->is_home()) return;
+  if (!communicator->span()->gate()->Grant(turn.burst)) return;
+  // Later: it, or another, may be in the middle of asking, or of ending an operation.
+  engine_->Post([this, key = turn.communicator] {
+    if (Communicator* const ready = engine_->membership().FindByKey(key)) ready->OnPlanReady();
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
 // Probes
 
 std::optional<transport::PeerId> ControlLoop::PeerAt(int fabric_host) const {
@@ -290,7 +365,7 @@ void ControlLoop::OnProbed(uint64_t probe, double bytes_per_second) {
 
 void ControlLoop::OnPeerLost(transport::PeerId peer) {
   host_of_peer_.erase(peer);
-  if (controller_ != nullptr) controller_->Forget(peer);
+  if (controller_ != nullptr) TellTurns(controller_->Forget(peer, Seconds(MonotonicNanoseconds())));
   if (controller_link_ != nullptr) controller_link_->OnPeerLost(peer);
 }
 

@@ -51,6 +51,12 @@ class ControlLoop {
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   void OnPeerLost(transport::PeerId peer);
 
+  /// Whether an operation of this communicator that is ready may begin; else, when it may,
+  /// Communicator::OnPlanReady follows, or Communicator::ReportLate.
+  bool MayBegin(Communicator& communicator);
+  /// An operation of it has ended.
+  void NoteEnd(Communicator& communicator);
+
   /// Nullptr where nothing is looked at.
   NicWatch* nics() const { return nics_.get(); }
   /// At a home, or a controller, that was told anything; else nullptr.
@@ -65,7 +71,7 @@ class ControlLoop {
   struct Active {
     std::map<transport::PeerId, int> hosts;  // of the fabric
     std::vector<transport::PeerId> homes;    // 0: this daemon
-    std::vector<uint64_t> own;               // communicators of which this daemon is the home
+    std::vector<Communicator*> own;          // those of which this daemon is the home
   };
   void WatchNics();
   Active FindActive();
@@ -74,6 +80,10 @@ class ControlLoop {
   void TellTraffic(const Active& active, uint64_t now_ns);
   void OnTraffic(transport::PeerId peer, const TrafficMessage& traffic);
   void ShareOut(uint64_t now_ns);
+  void TellTurns(const std::vector<BurstTurns::Turn>& turns);
+  void OnBurst(transport::PeerId peer, const BurstMessage& burst);
+  void OnTurn(transport::PeerId peer, const BurstTurnMessage& turn);
+  void TellBurst(Communicator& communicator, bool ended);
   void OnShares(transport::PeerId peer, const SharesMessage& shares);
   void LogLinks(uint64_t now_ns);
   void OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessage& question);

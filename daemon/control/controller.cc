@@ -43,7 +43,10 @@ bool Alike(const SharesMessage& one, const SharesMessage& other) {
          std::equal(one.jobs.begin(), one.jobs.end(), other.jobs.begin(), other.jobs.end(),
                     [](const JobRates& a, const JobRates& b) {
                       return a.communicator == b.communicator && a.rates == b.rates;
-                    });
+                    }) &&
+         std::equal(
+             one.waits.begin(), one.waits.end(), other.waits.begin(), other.waits.end(),
+             [](const JobWait& a, const JobWait& b) { return a.communicator == b.communicator; });
 }
 
 }  // namespace
@@ -64,7 +67,11 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
       const JobId id{job.user, job.communicator};
       report.flows.push_back({rail, id, job.weight, edges, job.bytes_per_second});
       NoteJob(id, rail, job.weight, now_seconds);
+      turns_.TakeSent(id, rail, edges, job, now_seconds);
     }
+  }
+  for (const TrafficRhythm& rhythm : traffic.rhythms) {
+    turns_.TakeRhythm(rhythm, now_seconds);
   }
 }
 
@@ -105,6 +112,11 @@ Controller::Edges Controller::EdgesOf(const FabricRail& rail) {
   return edges;
 }
 
+std::vector<BurstTurns::Turn> Controller::Forget(transport::PeerId peer, double now_seconds) {
+  reports_.erase(peer);
+  return turns_.Forget(peer, now_seconds);
+}
+
 std::optional<transport::PeerId> Controller::PeerAt(int fabric_host) const {
   const auto found = std::find_if(reports_.begin(), reports_.end(),
                                   [=](const auto& one) { return one.second.host == fabric_host; });
@@ -124,6 +136,8 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
     return now_seconds - one.second.seen_seconds > kForgottenSeconds;
   });
   TakeShares(links, now_seconds);
+  const auto usable = [&](int edge) { return LinkShares::kUsable * CapacityOf(edge, links); };
+  turns_.Settle(usable, now_seconds);
   std::map<int, std::vector<RailShare>> limits = LimitsByHost();
   for (auto& [peer, report] : reports_) {
     if (now_seconds - report.at_seconds > kRecentSeconds) continue;
@@ -147,14 +161,22 @@ void Controller::TakeShares(const LinkState& links, double now_seconds) {
     if (now_seconds - report.at_seconds > kRecentSeconds) continue;
     flows.insert(flows.end(), report.flows.begin(), report.flows.end());
   }
-  const auto capacity = [&](int edge) {
-    const auto found =
-        std::lower_bound(links.rates().begin(), links.rates().end(), edge,
-                         [](const EdgeRate& one, int wanted) { return one.edge < wanted; });
-    const bool differs = found != links.rates().end() && found->edge == edge;
-    return differs ? found->bytes_per_second : model_->BytesPerSecond(edge);
-  };
-  shares_.Take(flows, capacity, now_seconds);
+  for (JobFlow& flow : flows) {
+    const std::optional<BurstTurns::Mean> mean = turns_.MeanOf(flow.job, flow.rail);
+    if (!mean.has_value()) continue;
+    flow.bytes_per_second = mean->bytes_per_second;
+    flow.sending = mean->sending;
+  }
+  shares_.Take(
+      flows, [&](int edge) { return CapacityOf(edge, links); }, now_seconds);
+}
+
+double Controller::CapacityOf(int edge, const LinkState& links) const {
+  const auto found =
+      std::lower_bound(links.rates().begin(), links.rates().end(), edge,
+                       [](const EdgeRate& one, int wanted) { return one.edge < wanted; });
+  const bool differs = found != links.rates().end() && found->edge == edge;
+  return differs ? found->bytes_per_second : model_->BytesPerSecond(edge);
 }
 
 // Tenants of whose jobs any is held back; the others of theirs on that rail along with it.
@@ -196,6 +218,8 @@ SharesMessage Controller::SharesFor(const Report& report, const LinkState& links
       if (id.job != home) continue;
       const EdgeRates& left = LeftFor(id, &job, now_seconds);
       if (!left.empty()) message.jobs.push_back({home, left});
+      const double wait = turns_.LongestWait(id);
+      if (wait > 0) message.waits.push_back({home, wait});
     }
   }
   return message;
@@ -216,7 +240,10 @@ std::vector<ControlledJob> Controller::Jobs() const {
     if (found != jobs.end() && limit.held_back) ++found->second.held_back;
   }
   std::vector<ControlledJob> list;
-  for (const auto& [id, job] : jobs) list.push_back(job);
+  for (auto& [id, job] : jobs) {
+    job.waits = turns_.WaitsOf(id);
+    list.push_back(job);
+  }
   return list;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages.h"
+#include "daemon/control/burst_turns.h"
 #include "daemon/control/link_state.h"
 #include "src/executor/fabric_rails.h"
 #include "src/planner/fabric_model.h"
@@ -23,6 +24,7 @@ struct ControlledJob {
   double bytes_per_second = 0;  ///< Sent, by all of its hosts.
   size_t rails = 0;             ///< That it sends over, ...
   size_t held_back = 0;         ///< ... and of these, on which it is held back.
+  uint64_t waits = 0;           ///< How many of its bursts have waited for others'.
 };
 
 /// The controller of a cluster: hears from the daemons of all hosts what each job sends over which
@@ -37,7 +39,13 @@ class Controller {
 
   /// What a daemon tells; peer 0 is this one.
   void Take(transport::PeerId peer, const TrafficMessage& traffic, double now_seconds);
-  void Forget(transport::PeerId peer) { reports_.erase(peer); }
+  /// A burst is ready to begin, or has ended. Whose turn it is then.
+  std::vector<BurstTurns::Turn> Take(transport::PeerId peer, const BurstMessage& burst,
+                                     double now_seconds) {
+    return turns_.Take(peer, burst, now_seconds);
+  }
+  /// A peer is gone. Whose turn it is then.
+  std::vector<BurstTurns::Turn> Forget(transport::PeerId peer, double now_seconds);
 
   /// Once in an interval, or more often; then acts once in it. What is to be told to whom. `links`
   /// has taken the same traffic.
@@ -72,6 +80,7 @@ class Controller {
   Edges EdgesOf(const FabricRail& rail);
   void NoteJob(const JobId& id, const FabricRail& rail, double weight, double now_seconds);
   const EdgeRates& LeftFor(const JobId& id, Job* job, double now_seconds);
+  double CapacityOf(int edge, const LinkState& links) const;
   void TakeShares(const LinkState& links, double now_seconds);
   std::map<int, std::vector<RailShare>> LimitsByHost() const;
   SharesMessage SharesFor(const Report& report, const LinkState& links,
@@ -80,6 +89,7 @@ class Controller {
   const std::shared_ptr<const FabricModel> model_;
   const FabricRails rails_;
   LinkShares shares_;
+  BurstTurns turns_;
   std::map<FabricRail, Edges> edges_;
   std::map<transport::PeerId, Report> reports_;
   std::map<JobId, Job> jobs_;

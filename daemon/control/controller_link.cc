@@ -46,6 +46,8 @@ void ControllerLink::Take(const SharesMessage& shares, const PeerAt& peer_at, ui
   links_ = shares.links;
   jobs_.clear();
   for (const JobRates& job : shares.jobs) jobs_[job.communicator] = job.rates;
+  waits_.clear();
+  for (const JobWait& wait : shares.waits) waits_[wait.communicator] = wait.seconds;
   std::map<Rail, transport::RailLimits> limits;
   for (const RailShare& share : shares.limits) {
     const std::optional<transport::PeerId> peer = peer_at(share.peer);
@@ -78,6 +80,7 @@ void ControllerLink::Lapse() {
   heard_ns_ = 0;
   links_.clear();
   jobs_.clear();
+  waits_.clear();
   for (const Rail& rail : limited_) Limit(rail, {});
   limited_.clear();
 }
@@ -85,6 +88,11 @@ void ControllerLink::Lapse() {
 void ControllerLink::OnPeerLost(transport::PeerId peer) {
   if (peer == peer_) peer_ = 0;
   std::erase_if(limited_, [peer](const Rail& rail) { return rail.first == peer; });
+}
+
+double ControllerLink::LongestWait(uint64_t communicator) const {
+  const auto found = waits_.find(communicator);
+  return found == waits_.end() ? 0 : found->second;
 }
 
 EdgeRates ControllerLink::RatesFor(uint64_t communicator) const {

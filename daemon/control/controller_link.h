@@ -43,6 +43,9 @@ class ControllerLink {
   bool follows() const { return heard_ns_ != 0; }
   /// What edges have for a communicator, where not what the fabric states; by edge.
   EdgeRates RatesFor(uint64_t communicator) const;
+  /// For so long at most a burst of this communicator, of which this daemon is the home, is to wait
+  /// for its turn; 0: it need not ask for one.
+  double LongestWait(uint64_t communicator) const;
   /// Rails that are held back here now.
   size_t limits() const { return limited_.size(); }
 
@@ -62,6 +65,7 @@ class ControllerLink {
   uint64_t heard_ns_ = 0;
   EdgeRates links_;
   std::map<uint64_t, EdgeRates> jobs_;
+  std::map<uint64_t, double> waits_;
   std::set<Rail> limited_;
   std::shared_ptr<void> alive_ = std::make_shared<int>();
 };

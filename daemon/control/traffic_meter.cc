@@ -43,7 +43,8 @@ std::vector<JobRate> TrafficMeter::RatesOf(const std::vector<transport::JobTraff
                        old->sent_bytes <= job.sent_bytes;
     const uint64_t sent = job.sent_bytes - (known ? old->sent_bytes : 0);
     if (sent == 0) continue;
-    rates.push_back({job.tenant, job.job, job.weight, static_cast<double>(sent) / seconds});
+    rates.push_back(
+        {job.tenant, job.job, job.weight, static_cast<double>(sent) / seconds, job.sent_bytes});
   }
   return rates;
 }

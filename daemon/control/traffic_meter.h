@@ -17,6 +17,7 @@ struct JobRate {
   uint64_t communicator = 0;
   double weight = 1;
   double bytes_per_second = 0;
+  uint64_t sent_bytes = 0;  ///< In all; now and then counted anew.
 };
 
 /// What went over one rail between two looks, as this host sent it.

@@ -15,6 +15,8 @@ constexpr double kNothing = 1000;
 /// Of an edge's capacity: a job that has so little of it wants this much at least, and nobody is
 /// held back for what all others have if it is less.
 constexpr double kLeastWanted = 0.01;
+/// Who has less of its share while it sends is deprived of it by others.
+constexpr double kDeprived = 0.9;
 /// Who takes this much of what it is granted would take more.
 constexpr double kTaken = 0.97;
 constexpr double kLeastHeadroom = 0.05;
@@ -75,6 +77,7 @@ void LinkShares::TakeMeans(std::span<const JobFlow> flows, double now_seconds) {
     Flow& flow = found->second;
     flow.mean += is_new ? now.bytes_per_second : (1 - kept) * now.bytes_per_second;
     flow.last = now.bytes_per_second;
+    flow.sending = now.sending;
     flow.weight = now.weight;
     flow.edges = now.edges;
   }
@@ -108,6 +111,7 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
       Part& part = *edges_[edge].Of(name.second);
       part.mean += crossed.part * flow.mean;
       part.last += crossed.part * flow.last;
+      part.sending = flow.sending;
       part.weight = flow.weight;
       ++part.flows;
     }
@@ -132,26 +136,42 @@ void LinkShares::Weigh(EdgeParts* edge) {
 void LinkShares::Grant(EdgeParts* edge) {
   claims_.clear();
   double weights = 0;
-  double sent = 0;
   for (const Part& part : edge->jobs) {
-    sent += part.last;
     claims_.push_back({std::max(part.Wanted(), kLeastWanted * edge->capacity), part.weight});
     weights += part.weight;
   }
   const std::vector<double> shares = ShareOut(claims_, edge->capacity);
   const double left = edge->capacity - std::accumulate(shares.begin(), shares.end(), 0.0);
+  const double unit = edge->capacity / weights;  // the fair share of a weight of 1
+  bool any_deprived = false;
+  double needed = 0;
+  for (const Part& part : edge->jobs) {
+    any_deprived |= IsDeprived(part, unit);
+    needed += NeededBy(part, unit);
+  }
   for (size_t i = 0; i < shares.size(); ++i) {
     Part& part = edge->jobs[i];
     part.granted = shares[i] + std::max(left, 0.0) * part.weight / weights;
-    const double fair = edge->capacity * part.weight / weights;
-    const bool has_much = part.mean > kAbove * fair && part.granted < claims_[i].wanted;
+    const double fair = unit * part.weight;
+    const bool has_much =
+        any_deprived && part.mean > kAbove * fair && part.granted < claims_[i].wanted;
     const bool has_some = part.held_back && part.mean > kBelow * fair;
-    // While the others pause it may have all.
-    const bool has_others = sent - part.last > kLeastWanted * edge->capacity;
+    // While the others pause, or have enough, it may have all.
+    const bool has_others = needed - NeededBy(part, unit) > kLeastWanted * edge->capacity;
     part.held_back = has_others && (has_much || has_some);
     if (part.held_back) held_back_.insert(part.job);
     Adapt(&part);
   }
+}
+
+bool LinkShares::IsDeprived(const Part& part, double unit) {
+  return part.last > 0 && part.mean < kDeprived * unit * part.weight * part.sending;
+}
+
+// Who computes and sends by turns, and has its share then, would not have more if others were held
+// back all the time.
+double LinkShares::NeededBy(const Part& part, double unit) {
+  return part.sending >= 1 || IsDeprived(part, unit) ? part.last : 0;
 }
 
 void LinkShares::Adapt(Part* part) {

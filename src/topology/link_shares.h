@@ -35,6 +35,8 @@ struct JobFlow {
   double weight = 1;  ///< Of the tenant.
   std::shared_ptr<const std::vector<CrossedEdge>> edges;
   double bytes_per_second = 0;
+  /// Of a job that is known to compute and send by turns: the part of the time in which it sends.
+  double sending = 1;
 };
 
 /// What a job may send over one rail.
@@ -60,9 +62,9 @@ std::vector<double> ShareOut(std::span<const Claim> claims, double capacity);
 /// What a job wants of a link is not known: it is taken to want somewhat more than it has had
 /// lately, less of that while it does not take what it is granted (as in Kumar et al., "BwE:
 /// flexible, hierarchical bandwidth allocation for WAN distributed computing", SIGCOMM 2015). Who
-/// has more than its share, while others want more of theirs, is held back to what they leave; all
-/// others are left alone, and take what has become free. So a job that is alone, or whose
-/// neighbours want little, is never held back.
+/// has more than its share, while others that send have less than theirs, is held back to what they
+/// leave; all others are left alone, and take what has become free. So a job that is alone, or
+/// whose neighbours want little, or have enough whenever they send, is never held back.
 ///
 /// One thread's; time is passed in.
 class LinkShares {
@@ -87,6 +89,7 @@ class LinkShares {
   struct Flow {
     double mean = 0;  // bytes a second, of late, ...
     double last = 0;  // ... and in the last interval
+    double sending = 1;
     double weight = 1;
     std::shared_ptr<const std::vector<CrossedEdge>> edges{};
   };
@@ -96,6 +99,7 @@ class LinkShares {
     double weight = 1;  // the job's own: of the tenant's
     double mean = 0;
     double last = 0;
+    double sending = 1;
     size_t flows = 0;
     double headroom = kMostHeadroom;
     double stretch = 1;  // its flows may send so many times their part of what is granted
@@ -115,6 +119,8 @@ class LinkShares {
   void TakeMeans(std::span<const JobFlow> flows, double now_seconds);
   void SumUp(const std::function<double(int edge)>& capacity);
   static void Weigh(EdgeParts* edge);
+  static bool IsDeprived(const Part& part, double unit);
+  static double NeededBy(const Part& part, double unit);
   void Grant(EdgeParts* edge);
   static void Adapt(Part* part);
   static double LeftFor(const EdgeParts& edge, const JobId& job, double weight);

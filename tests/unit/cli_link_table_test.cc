@@ -81,13 +81,16 @@ TEST(LinkTable, ShowsWhatNicsHaveCounted) {
 TEST(LinkTable, ShowsWhatTheControllerKnowsOfJobs) {
   const char* const known = R"({"cluster": {"links": [], "controller": {"address": "10.0.0.1:7400",
     "here": true, "follows": true, "limited_rails": 1, "hosts": 4, "jobs": [
-      {"uid": 1001, "communicator": "00ab", "bytes_per_second": 2e6, "rails": 2, "held_back_rails": 0},
-      {"uid": 1002, "communicator": "00cd", "bytes_per_second": 9e6, "rails": 6, "held_back_rails": 5},
+      {"uid": 1001, "communicator": "00ab", "bytes_per_second": 2e6, "rails": 2, "held_back_rails": 0,
+       "waited_bursts": 3},
+      {"uid": 1002, "communicator": "00cd", "bytes_per_second": 9e6, "rails": 6, "held_back_rails": 5,
+       "waited_bursts": 412},
       7]}}})";
   const Result<std::string> table = LinkTable("{}", known, 1);
   ExpectHolds(table, "this daemon is the cluster's controller; 4 hosts");
   ExpectHolds(table, "uid 1002");
   ExpectHolds(table, "9 MB/s");
+  ExpectHolds(table, "412");
   EXPECT_LT(table->find("00cd"), table->find("00ab"));  // the busiest first
 }
 

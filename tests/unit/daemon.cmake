@@ -9,7 +9,13 @@ harmonaize_unit_test(
   LINKS harmonaize_daemon)
 harmonaize_unit_test(
   daemon_control_test
-  SOURCES daemon_congestion_test.cc daemon_controller_test.cc daemon_link_prober_test.cc daemon_link_state_test.cc daemon_plan_review_test.cc
+  SOURCES daemon_burst_turns_test.cc
+          daemon_congestion_test.cc
+          daemon_controller_test.cc
+          daemon_link_prober_test.cc
+          daemon_link_state_test.cc
+          daemon_plan_review_test.cc
+          daemon_rhythm_test.cc
           daemon_traffic_meter_test.cc
   LINKS harmonaize_daemon harmonaize_test_transport)
 target_compile_definitions(daemon_control_test

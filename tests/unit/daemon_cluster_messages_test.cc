@@ -94,13 +94,19 @@ std::vector<ClusterMessage> OneOfEach() {
       ProbeRunMessage{1, 2, 3, 0.5, 0.25},
       ProbeResultMessage{1, 2, {{1e-6}, {}}, {{1, 2000}}, 3, "why"},
       ProbeEndMessage{1, "why"},
-      TrafficMessage{
-          5, 2, {{1, 3, 1e6, 0.5, 1e-3, true, {{1001, 77, 2.5, 1e6}}}}, {{1, 2e6, 3e6, 4e3}}, {77}},
+      TrafficMessage{5,
+                     2,
+                     {{1, 3, 1e6, 0.5, 1e-3, true, {{1001, 77, 2.5, 1e6, 9}}}},
+                     {{1, 2e6, 3e6, 4e3}},
+                     {77},
+                     {{1001, 77, 8, 0.1, 0.2, 0.3, 0.05}}},
       LinkRatesMessage{77, {{3, 1e6}}},
       AskLinkProbeMessage{5, 9, 1, 2, 3},
       LinkProbeMessage{9, 4},
       LinkProbedMessage{9, 1e6},
-      SharesMessage{5, {{3, 1e6}}, {{1, 2, 1001, 3e6}}, {{77, {{8, 2e6}}}}},
+      SharesMessage{5, {{3, 1e6}}, {{1, 2, 1001, 3e6}}, {{77, {{8, 2e6}}}}, {{77, 0.5}}},
+      BurstMessage{5, 1001, 77, 8, true},
+      BurstTurnMessage{5, 77, 8},
   };
 }
 

@@ -104,7 +104,7 @@ TEST_F(ControllerTest, WhatHasNotChangedIsRepeatedNowAndThen) {
 TEST_F(ControllerTest, HostsThatAreGoneHoldNobodyBack) {
   for (int i = 0; i < 10; ++i) Pass(400, 90);
   ASSERT_FALSE(last_[1].limits.empty());
-  controller_->Forget(2);
+  controller_->Forget(2, now_);
   for (int i = 0; i < 20; ++i) {
     now_ += LinkState::kIntervalSeconds;
     Tell(0, 2, 1001, 400);
