@@ -196,11 +196,15 @@ bool StreamMoves::Moving() const {
   });
 }
 
-/// Whose way was cut meanwhile: nobody will ever say that they are not needed.
+/// Whose way was cut meanwhile: nobody will ever say that they are not needed. But once the
+/// acceptor has answered the newest attempt the initiator may have gone on over it, however long
+/// its word of that takes.
 void StreamMoves::DropUnused(Moved* moved, uint64_t now_ns) {
   std::vector<Connection*> unused;
   for (const auto& connection : moved->connections) {
-    if (now_ns - connection->since_ns() > kUnusedNs) unused.push_back(connection.get());
+    const bool answered = !initiator_ && moved->frozen && connection->number() == moved->number;
+    if (!answered && now_ns - connection->since_ns() > kUnusedNs)
+      unused.push_back(connection.get());
   }
   for (Connection* connection : unused) Drop(connection);
 }
@@ -355,6 +359,10 @@ bool StreamMoves::OnMessage(Connection* connection, const Message& message) {
 
 bool StreamMoves::OnMove(Connection* connection, const Message& message) {
   Moved* moved = connection->moved();
+  if (message.number <= moved->number) {  // overtaken by a newer attempt
+    Drop(connection);
+    return false;
+  }
   // The last move may have ended for the initiator, whose word of it has come and was not read.
   std::vector<Connection*> before;
   for (const auto& one : moved->connections) {
@@ -364,10 +372,7 @@ bool StreamMoves::OnMove(Connection* connection, const Message& message) {
     one->Read();
     Drop(one);
   }
-  if (closed_ || message.number <= moved->number) {
-    Drop(connection);
-    return false;
-  }
+  if (closed_) return false;
   moved->number = message.number;
   connection->set_number(message.number);
   connection->set_own(message.value != 0);
