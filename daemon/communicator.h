@@ -84,6 +84,8 @@ class Communicator {
   const std::string& name() const { return name_; }
   Tenant& tenant() { return *tenant_; }
   int ranks() const { return static_cast<int>(members_.size()); }
+  /// Whether it has, or had, any on this host.
+  bool has_ranks_here() const { return local_ranks_ > 0; }
   State state() const { return state_; }
   const Status& failure() const { return failure_; }
   /// The rank's member; nullptr once it has left, and for ranks of other hosts.

@@ -35,6 +35,7 @@ struct Options {
   double interval = 0.25;
   double compute = 0;
   uint64_t communicators = 1;
+  int groups = 1;
   std::string until;
   bool json = false;
   std::string name = "job";
@@ -65,7 +66,7 @@ double Since(Clock::time_point begin) {
 /// operation, and nothing else has to be exchanged.
 class Rank {
  public:
-  /// `comms`: of all ranks; operations go by them in turn.
+  /// `comms`: of the same ranks; operations go by them in turn.
   Rank(const Options& options, int rank, int ranks, size_t count, std::vector<ncclComm_t> comms)
       : kind_(options.kind), rank_(rank), ranks_(ranks), count_(count), comms_(std::move(comms)) {
     const auto all = static_cast<size_t>(ranks);
@@ -206,6 +207,30 @@ bool WantsMore(const Options& options, double seconds) {
   return options.until.empty() || access(options.until.c_str(), F_OK) != 0;
 }
 
+/// The ranks of this process's group.
+struct Group {
+  int rank = 0;
+  int ranks = 0;
+  ncclComm_t everybody = nullptr;   ///< Where there are several groups.
+  std::vector<ncclComm_t> comms{};  ///< Of the group.
+};
+
+Group Join(const Options& options, const Launch& launch, const ncclUniqueId& id) {
+  Group group{.rank = launch.process / options.groups, .comms = {nullptr}};
+  ncclComm_t* const world = options.groups > 1 ? &group.everybody : &group.comms[0];
+  Check(ncclCommInitRank(world, launch.processes, id, launch.process), "ncclCommInitRank");
+  if (options.groups > 1) {
+    const int mine = launch.process % options.groups;
+    Check(ncclCommSplit(*world, mine, launch.process, &group.comms[0], nullptr), "ncclCommSplit");
+  }
+  Check(ncclCommCount(group.comms[0], &group.ranks), "ncclCommCount");
+  group.comms.resize(options.communicators, nullptr);
+  for (size_t i = 1; i < group.comms.size(); ++i) {
+    Check(ncclCommSplit(group.comms[0], 0, group.rank, &group.comms[i], nullptr), "ncclCommSplit");
+  }
+  return group;
+}
+
 int Main(const Options& options, size_t bytes) {
   const Launch launch = OrExit(ReadLaunch(
       [](const char* name) { return static_cast<const char*>(std::getenv(name)); }, getppid()));
@@ -215,14 +240,9 @@ int Main(const Options& options, size_t bytes) {
   const std::vector<std::string> ids =
       OrExit(bootstrap->AllGather({reinterpret_cast<const char*>(&id), sizeof id}));
   std::memcpy(&id, ids[0].data(), sizeof id);
-  std::vector<ncclComm_t> comms(options.communicators, nullptr);
-  Check(ncclCommInitRank(&comms[0], launch.processes, id, launch.process), "ncclCommInitRank");
-  for (size_t i = 1; i < comms.size(); ++i) {
-    Check(ncclCommSplit(comms[0], 0, launch.process, &comms[i], nullptr), "ncclCommSplit");
-  }
-
+  const Group group = Join(options, launch, id);
   const size_t count = std::max<size_t>(bytes / sizeof(float), 64);
-  Rank rank(options, launch.process, launch.processes, count, comms);
+  Rank rank(options, group.rank, group.ranks, count, group.comms);
   Timeline timeline(options, static_cast<double>(count * sizeof(float)));
   const Clock::time_point begin = Clock::now();
   for (uint64_t number = 0;; ++number) {
@@ -236,7 +256,8 @@ int Main(const Options& options, size_t bytes) {
       std::this_thread::sleep_for(std::chrono::duration<double>(options.compute));
   }
   if (launch.process == 0) timeline.Print(Since(begin));
-  for (const ncclComm_t comm : comms) Check(ncclCommDestroy(comm), "ncclCommDestroy");
+  for (const ncclComm_t comm : group.comms) Check(ncclCommDestroy(comm), "ncclCommDestroy");
+  if (group.everybody != nullptr) Check(ncclCommDestroy(group.everybody), "ncclCommDestroy");
   const std::vector<std::string> wrong = OrExit(bootstrap->AllGather(std::to_string(rank.wrong())));
   uint64_t all = 0;
   for (const std::string& one : wrong) all += std::stoull(one);
@@ -274,7 +295,13 @@ int main(int argc, char** argv) {
                  "seconds of pause between operations, as a job has that computes meanwhile")
       ->capture_default_str();
   app.add_option("-n,--communicators", options.communicators,
-                 "of all ranks, which the operations go by in turn")
+                 "of the same ranks, which the operations go by in turn")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option(
+         "-g,--groups", options.groups,
+         "that the ranks are dealt out to, each with communicators of its own, as the stages "
+         "of a pipeline have; rank 0 tells of its own")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--until", options.until, "end as soon as this file is there");

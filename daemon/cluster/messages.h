@@ -256,7 +256,8 @@ struct TrafficNic {
   double received = 0;
   double queued_bytes = -1;  ///< That waited to be sent; < 0: not known.
 };
-/// A communicator that computes and sends by turns, see Rhythm::Beat.
+/// A communicator that computes and sends by turns, as the host of its rank 0 sees it; see
+/// Rhythm::Beat.
 struct TrafficRhythm {
   uint32_t user = 0;
   uint64_t communicator = 0;
@@ -275,7 +276,7 @@ struct TrafficMessage {
   std::vector<TrafficNic> nics{};
   std::vector<uint64_t>
       homes{};  ///< Communicators that were active, of which the sender is the home.
-  std::vector<TrafficRhythm> rhythms{};  ///< Of these.
+  std::vector<TrafficRhythm> rhythms{};
 };
 /// What a tenant may send over one rail of the receiver, while others need its links.
 struct RailShare {
@@ -300,10 +301,10 @@ struct SharesMessage {
   EdgeRates links{};                ///< What edges carry now, where not as the fabric states.
   std::vector<RailShare> limits{};  ///< All others may send what they can.
   std::vector<JobRates> jobs{};     ///< Of which the receiver is the home.
-  std::vector<JobWait> waits{};     ///< Of these, such as are to ask before each burst.
+  std::vector<JobWait> waits{};     ///< Of those whose rhythm the receiver has told.
 };
-/// From the home of a communicator that has a JobWait, to the controller: a burst is ready to
-/// begin, or that one has ended.
+/// From who has a JobWait for a communicator, to the controller: a burst of it is ready to begin, or
+/// that one has ended.
 struct BurstMessage {
   uint64_t fabric = 0;
   uint32_t user = 0;

@@ -162,17 +162,17 @@ double BurstTurns::LongestWait(const JobId& id) const {
   return longest;
 }
 
-std::vector<BurstTurns::Turn> BurstTurns::Take(transport::PeerId home, const BurstMessage& message,
-                                               double now_seconds) {
+std::vector<BurstTurns::Turn> BurstTurns::Take(transport::PeerId leader,
+                                               const BurstMessage& message, double now_seconds) {
   const JobId id{message.user, message.communicator};
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) {
     if (message.ended) return {};
-    return {{home, message.communicator, message.burst}};  // forgotten: it need not wait
+    return {{leader, message.communicator, message.burst}};  // forgotten: it need not wait
   }
   Job& job = found->second;
   if (message.ended) {
-    if (job.home != home || job.burst != message.burst) return {};
+    if (job.leader != leader || job.burst != message.burst) return {};
     job.state = State::kComputes;
     return GiveTurns(job.neighbours, now_seconds);
   }
@@ -182,7 +182,7 @@ std::vector<BurstTurns::Turn> BurstTurns::Take(transport::PeerId home, const Bur
     turns = GiveTurns(job.neighbours, now_seconds);
   }
   job.state = State::kWaits;
-  job.home = home;
+  job.leader = leader;
   job.burst = message.burst;
   job.since_seconds = now_seconds;
   for (const Turn& turn : GiveTurns({id}, now_seconds)) turns.push_back(turn);
@@ -190,10 +190,10 @@ std::vector<BurstTurns::Turn> BurstTurns::Take(transport::PeerId home, const Bur
   return turns;
 }
 
-std::vector<BurstTurns::Turn> BurstTurns::Forget(transport::PeerId home, double now_seconds) {
+std::vector<BurstTurns::Turn> BurstTurns::Forget(transport::PeerId leader, double now_seconds) {
   std::vector<Turn> turns;
   for (auto& [id, job] : jobs_) {
-    if (job.home != home || job.state == State::kComputes) continue;
+    if (job.leader != leader || job.state == State::kComputes) continue;
     job.state = State::kComputes;
     for (Turn& turn : GiveTurns(job.neighbours, now_seconds)) turns.push_back(turn);
   }
@@ -230,7 +230,7 @@ std::vector<BurstTurns::Turn> BurstTurns::GiveTurns(const std::set<JobId>& jobs,
     if (MustWait(job, now_seconds)) continue;
     job.state = State::kSends;
     job.since_seconds = now_seconds;
-    turns.push_back({job.home, one->first.job, job.burst});
+    turns.push_back({job.leader, one->first.job, job.burst});
   }
   return turns;
 }

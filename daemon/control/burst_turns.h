@@ -32,7 +32,7 @@ class BurstTurns {
   /// What a job has sent over a rail, as its host counts it; the count may begin anew.
   void TakeSent(const JobId& id, const FabricRail& rail, const Edges& edges, const TrafficJob& told,
                 double now_seconds);
-  /// How a job goes, as its home tells.
+  /// How a job goes, as its leader tells: the daemon of the host that has its rank 0.
   void TakeRhythm(const TrafficRhythm& rhythm, double now_seconds);
 
   /// What an edge can carry, bytes a second.
@@ -44,14 +44,14 @@ class BurstTurns {
   double LongestWait(const JobId& id) const;
   /// A job whose burst may begin, and who is to be told.
   struct Turn {
-    transport::PeerId home = 0;
+    transport::PeerId leader = 0;
     uint64_t communicator = 0;
     uint64_t burst = 0;
   };
-  /// A home asks for a burst's turn, or tells that it has ended. Whose turn it is then.
-  std::vector<Turn> Take(transport::PeerId home, const BurstMessage& message, double now_seconds);
-  /// A home is gone: its jobs are not waited for.
-  std::vector<Turn> Forget(transport::PeerId home, double now_seconds);
+  /// A leader asks for a burst's turn, or tells that it has ended. Whose turn it is then.
+  std::vector<Turn> Take(transport::PeerId leader, const BurstMessage& message, double now_seconds);
+  /// A daemon is gone: its jobs are not waited for.
+  std::vector<Turn> Forget(transport::PeerId leader, double now_seconds);
 
   /// What a job sends over a rail in the mean of its turns; in each of its bursts it would seem
   /// greedy. Nothing for one that does not go by turns that matter, or that are known.
@@ -86,7 +86,7 @@ class BurstTurns {
     std::set<JobId> neighbours{};   // with which it collides
 
     State state = State::kComputes;
-    transport::PeerId home = 0;
+    transport::PeerId leader = 0;
     uint64_t burst = 0;
     double since_seconds = 0;  // of waiting, or of sending
     uint64_t waits = 0;

@@ -16,6 +16,8 @@ namespace {
 constexpr auto kIntervalNs = static_cast<uint64_t>(LinkState::kIntervalSeconds * 1e9);
 /// Links that waver are no news.
 constexpr uint64_t kLogEveryNs = 1'000'000'000;
+/// Whoever has told of traffic so lately goes on sending.
+constexpr uint64_t kTellingNs = 3 * kIntervalNs;
 /// What lies longer behind says nothing of now.
 constexpr double kLongestSeconds = 5 * LinkState::kIntervalSeconds;
 
@@ -64,12 +66,14 @@ void ControlLoop::Tick(uint64_t now_ns) {
   prober_->Tick(now_ns);
   if (self_ < 0 || now_ns < next_look_ns_) return;
   next_look_ns_ = now_ns + kIntervalNs;
-  const Active active = FindActive();
+  const Active active = FindActive(now_ns);
   if (!active.homes.empty()) TellTraffic(active, now_ns);
   if (controller_link_ != nullptr) controller_link_->Tick(now_ns);
 }
 
-bool ControlLoop::IsActive(Communicator& communicator) {
+bool ControlLoop::IsActive(Communicator& communicator, uint64_t now_ns) {
+  // A home without ranks goes by what others tell.
+  if (!communicator.has_ranks_here()) return now_ns - told_ns_ < kTellingNs;
   const uint64_t begun = communicator.collectives_begun();
   const auto [found, is_new] = begun_.try_emplace(communicator.id(), begun);
   const bool went_on = !is_new && found->second != begun;
@@ -77,13 +81,13 @@ bool ControlLoop::IsActive(Communicator& communicator) {
   return went_on || communicator.executing();
 }
 
-ControlLoop::Active ControlLoop::FindActive() {
+ControlLoop::Active ControlLoop::FindActive(uint64_t now_ns) {
   Active active;
   std::map<uint64_t, uint64_t> still_there;
   for (const auto& communicator : engine_->membership().communicators()) {
     const Span* const span = communicator->span();
     if (span == nullptr || span->roster().fabric != engine_->own_fabric()) continue;
-    const bool is_active = IsActive(*communicator);
+    const bool is_active = IsActive(*communicator, now_ns);
     still_there.insert(*begun_.find(communicator->id()));
     if (!is_active) continue;
     const Roster& roster = span->roster();
@@ -93,7 +97,8 @@ ControlLoop::Active ControlLoop::FindActive() {
     const bool known =
         std::find(active.homes.begin(), active.homes.end(), roster.home) != active.homes.end();
     if (!known) active.homes.push_back(roster.home);
-    if (span->is_home()) active.own.push_back(communicator.get());
+    if (span->is_home()) active.own.push_back(roster.key);
+    if (roster.IsLocal(0)) active.led.push_back(communicator.get());
   }
   begun_ = std::move(still_there);
   return active;
@@ -104,10 +109,9 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
   for (const auto& [peer, host] : active.hosts) peers.push_back(peer);
   const std::vector<RailFlow> flows =
       meter_.Look(engine_->cluster()->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
-  TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_};
-  for (Communicator* const communicator : active.own) {
+  TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_, .homes = active.own};
+  for (Communicator* const communicator : active.led) {
     const uint64_t key = communicator->span()->roster().key;
-    traffic.homes.push_back(key);
     const std::optional<Rhythm::Beat> beat = communicator->span()->gate()->rhythm().Of(now_ns);
     if (!beat.has_value()) continue;
     traffic.rhythms.push_back({static_cast<uint32_t>(communicator->tenant().user), key,
@@ -188,6 +192,7 @@ void ControlLoop::OnTraffic(transport::PeerId peer, const TrafficMessage& traffi
     }
   }
   const uint64_t now_ns = MonotonicNanoseconds();
+  if (peer != 0) told_ns_ = now_ns;
   if (links_ == nullptr) links_ = std::make_unique<LinkState>(engine_->cluster()->fabric());
   links_->Take(traffic, Seconds(now_ns));
   if (links_->Settle(Seconds(now_ns))) LogLinks(now_ns);
@@ -197,6 +202,7 @@ void ControlLoop::OnTraffic(transport::PeerId peer, const TrafficMessage& traffi
   }
   ReviewPlans(now_ns);
   ProbeIfDue(now_ns);
+  Tick(now_ns);  // which nobody else calls where no operations are under way
 }
 
 void ControlLoop::LogLinks(uint64_t now_ns) {
@@ -241,7 +247,7 @@ void ControlLoop::ReviewPlans(uint64_t now_ns) {
 // Turns of bursts
 
 bool ControlLoop::MayBegin(Communicator& communicator) {
-  if (controller_link_ == nullptr || !communicator.span()->is_home()) return true;
+  if (controller_link_ == nullptr || !communicator.span()->roster().IsLocal(0)) return true;
   TurnGate* const gate = communicator.span()->gate();
   const double wait = controller_link_->LongestWait(communicator.span()->roster().key);
   TurnGate::Answer answer = gate->MayBegin(MonotonicNanoseconds(), wait);
@@ -278,10 +284,10 @@ void ControlLoop::OnBurst(transport::PeerId peer, const BurstMessage& burst) {
 void ControlLoop::TellTurns(const std::vector<BurstTurns::Turn>& turns) {
   for (const BurstTurns::Turn& one : turns) {
     const BurstTurnMessage turn{engine_->own_fabric(), one.communicator, one.burst};
-    if (one.home == 0) {
+    if (one.leader == 0) {
       OnTurn(0, turn);
     } else {
-      engine_->cluster()->Send(one.home, turn);
+      engine_->cluster()->Send(one.leader, turn);
     }
   }
 }
@@ -290,8 +296,7 @@ void ControlLoop::OnTurn(transport::PeerId peer, const BurstTurnMessage& turn) {
   if (controller_link_ == nullptr || turn.fabric != engine_->own_fabric()) return;
   if (peer != controller_link_->peer()) return;  // 0 where the controller is this daemon
   Communicator* const communicator = engine_->membership().FindByKey(turn.communicator);
-  if (communicator == nullptr || !communicator->span()->is_home()) return;
-  if (!communicator->span()->gate()->Grant(turn.burst)) return;
+  if (communicator == nullptr || !communicator->span()->gate()->Grant(turn.burst)) return;
   // Later: it, or another, may be in the middle of asking, or of ending an operation.
   engine_->Post([this, key = turn.communicator] {
     if (Communicator* const ready = engine_->membership().FindByKey(key)) ready->OnPlanReady();

@@ -71,11 +71,12 @@ class ControlLoop {
   struct Active {
     std::map<transport::PeerId, int> hosts;  // of the fabric
     std::vector<transport::PeerId> homes;    // 0: this daemon
-    std::vector<Communicator*> own;          // those of which this daemon is the home
+    std::vector<uint64_t> own;               // communicators of which this daemon is the home
+    std::vector<Communicator*> led;          // those whose rank 0 is here
   };
   void WatchNics();
-  Active FindActive();
-  bool IsActive(Communicator& communicator);
+  Active FindActive(uint64_t now_ns);
+  bool IsActive(Communicator& communicator, uint64_t now_ns);
   TrafficMessage LookAtTraffic(const Active& active, uint64_t now_ns);
   void TellTraffic(const Active& active, uint64_t now_ns);
   void OnTraffic(transport::PeerId peer, const TrafficMessage& traffic);
@@ -98,6 +99,7 @@ class ControlLoop {
   std::unique_ptr<NicWatch> nics_;
   std::map<uint64_t, uint64_t> begun_;  // by communicator: at the last look
   uint64_t next_look_ns_ = 0;
+  uint64_t told_ns_ = 0;                           // when another daemon told of traffic
   std::map<transport::PeerId, int> host_of_peer_;  // of active communicators
 
   std::unique_ptr<LinkProber> prober_;

@@ -58,6 +58,7 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
   report.at_seconds = now_seconds;
   report.homes = traffic.homes;
   report.flows.clear();
+  report.rhythms.clear();
   for (const TrafficFlow& flow : traffic.flows) {
     const FabricRail rail{traffic.host, flow.peer, flow.rail};
     if (rail.from == rail.to || flow.astray || flow.jobs.empty()) continue;
@@ -72,6 +73,7 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
   }
   for (const TrafficRhythm& rhythm : traffic.rhythms) {
     turns_.TakeRhythm(rhythm, now_seconds);
+    report.rhythms.push_back({rhythm.user, rhythm.communicator});
   }
 }
 
@@ -218,9 +220,11 @@ SharesMessage Controller::SharesFor(const Report& report, const LinkState& links
       if (id.job != home) continue;
       const EdgeRates& left = LeftFor(id, &job, now_seconds);
       if (!left.empty()) message.jobs.push_back({home, left});
-      const double wait = turns_.LongestWait(id);
-      if (wait > 0) message.waits.push_back({home, wait});
     }
+  }
+  for (const JobId& id : report.rhythms) {
+    const double wait = turns_.LongestWait(id);
+    if (wait > 0) message.waits.push_back({id.job, wait});
   }
   return message;
 }

@@ -64,6 +64,7 @@ class Controller {
     double at_seconds = 0;
     std::vector<JobFlow> flows;
     std::vector<uint64_t> homes;  // communicators of which it is the home
+    std::vector<JobId> rhythms;   // those whose rhythm it has told
     std::optional<SharesMessage> told;
     double told_seconds = 0;
   };

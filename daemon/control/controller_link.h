@@ -43,8 +43,8 @@ class ControllerLink {
   bool follows() const { return heard_ns_ != 0; }
   /// What edges have for a communicator, where not what the fabric states; by edge.
   EdgeRates RatesFor(uint64_t communicator) const;
-  /// For so long at most a burst of this communicator, of which this daemon is the home, is to wait
-  /// for its turn; 0: it need not ask for one.
+  /// For so long at most a burst of this communicator, whose rank 0 is here, is to wait for its
+  /// turn; 0: it need not ask for one.
   double LongestWait(uint64_t communicator) const;
   /// Rails that are held back here now.
   size_t limits() const { return limited_.size(); }

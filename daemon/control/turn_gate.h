@@ -6,9 +6,9 @@
 
 namespace harmonaize::daemon {
 
-/// At the home of a communicator whose bursts collide with other jobs': has the controller asked
-/// before each of them, and lets it wait for the answer, but never for longer than it was told
-/// (BurstTurns). It is enough that one host waits: the others wait for what it sends.
+/// At the host of a communicator's rank 0: where its bursts collide with other jobs', has the
+/// controller asked before each of them, and lets it wait for the answer, but never for longer than
+/// it was told (BurstTurns). It is enough that one host waits: the others wait for what it sends.
 ///
 /// For one thread; time is passed in.
 class TurnGate {

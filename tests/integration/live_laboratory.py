@@ -3,6 +3,8 @@ machine, under sanitizers too; with jobs that check every result, and what distu
 
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -109,6 +111,13 @@ class Laboratory:
         links = status.get("cluster", {}).get("fabric_links", [])
         return {(link["from"], link["to"]) for link in links
                 if link["planned_bytes_per_second"] < 0.5 * link["stated_bytes_per_second"]}
+
+
+def others_can_run(program):
+    """Whether a job of this program can be started for users who do not own it."""
+    program = pathlib.Path(program)
+    return shutil.which("setpriv") is not None and program.stat().st_mode & 0o005 == 0o005 and \
+        all(parent.stat().st_mode & 0o001 for parent in program.parents)
 
 
 def lines_of(path):

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Three jobs beside each other while links lose their rates, are cut and mended, and strangers send:
-every result is right, every job goes on to its end, and afterwards all links are well again.
+"""Three jobs of two tenants beside each other while links lose their rates, are cut and mended, and
+strangers send: every result is right, every job goes on to its end, and afterwards all links are well
+again.
 
     soak_test.py PROGRAMS
 
 PROGRAMS is the folder of fabric, harmonaize and timeline_perf. HARMONAIZE_SOAK_SECONDS: for how long
-(12); HARMONAIZE_SOAK_SEED: of what is drawn. Exit status 77: the laboratory cannot be used here.
+(12); HARMONAIZE_SOAK_SEED: of what is drawn; HARMONAIZE_SOAK_CONTROLLER: the host whose daemon is
+the controller (host0), nothing for none. Without setpriv all jobs are one tenant's. Exit status 77: the laboratory cannot be used here.
 """
 
 import os
@@ -15,10 +17,11 @@ import sys
 import tempfile
 import time
 
-from live_laboratory import Laboratory, lines_of
+from live_laboratory import Laboratory, lines_of, others_can_run
 
 JOBS = (("-b", "16K"), ("-b", "512K"), ("-b", "256K", "-k", "all_gather", "-c", "0.02"))
 SPINE_LINKS = [f"leaf{leaf}-spine{spine}" for leaf in (0, 1) for spine in (0, 1)]
+OTHER_USER = 1001  # the last job's
 PATIENCE_SECONDS = 60
 
 
@@ -93,10 +96,12 @@ def wait_until(what, condition, jobs):
 
 
 def soak(laboratory, outputs, seconds, seed):
+    users = [None] * (len(JOBS) - 1)
+    users.append(OTHER_USER if others_can_run(laboratory.timeline) else None)
     jobs = []
-    for output, words in zip(outputs, JOBS):
+    for output, words, user in zip(outputs, JOBS, users):
         with output.open("w") as file:
-            jobs.append(laboratory.start_job(file, seconds + 4 * PATIENCE_SECONDS, *words))
+            jobs.append(laboratory.start_job(file, seconds + 4 * PATIENCE_SECONDS, *words, user=user))
     disturber = Disturber(laboratory, seed)
     try:
         wait_until("all jobs run", lambda: all(lines_of(output) for output in outputs), jobs)
@@ -121,8 +126,10 @@ def soak(laboratory, outputs, seconds, seed):
 def main():
     seconds = float(os.environ.get("HARMONAIZE_SOAK_SECONDS", "12"))
     seed = int(os.environ.get("HARMONAIZE_SOAK_SEED", "5"))
-    with tempfile.TemporaryDirectory() as name:
+    controller = os.environ.get("HARMONAIZE_SOAK_CONTROLLER", "host0")
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = pathlib.Path(name)
+        folder.chmod(0o755)
         laboratory = Laboratory(pathlib.Path(sys.argv[1]), folder)
         up = laboratory.up()
         if up.returncode != 0:
@@ -130,7 +137,7 @@ def main():
             sys.exit(77 if os.geteuid() != 0 else 1)
         outputs = [folder / f"job{number}" for number in range(len(JOBS))]
         try:
-            laboratory.serve()
+            laboratory.serve(*(["--controller", controller] if controller else []))
             soak(laboratory, outputs, seconds, seed)
         except AssertionError:
             for output in outputs:

@@ -24,7 +24,7 @@ class BurstTurnsTest : public ::testing::Test {
     BurstTurns::Edges edges{};
     double pause = kPause;
   };
-  /// Numbered from 1 on; the job's home is the peer of its number.
+  /// Numbered from 1 on; the job's leader is the peer of its number.
   uint32_t Add(double bytes, std::vector<CrossedEdge> edges = {{0, 1}}, double weight = 1) {
     jobs_.push_back({bytes, weight, std::make_shared<const std::vector<CrossedEdge>>(edges)});
     return static_cast<uint32_t>(jobs_.size());
@@ -56,7 +56,7 @@ class BurstTurnsTest : public ::testing::Test {
   static std::vector<uint64_t> Numbers(const std::vector<BurstTurns::Turn>& turns) {
     std::vector<uint64_t> numbers;
     for (const BurstTurns::Turn& turn : turns) {
-      EXPECT_EQ(turn.home, turn.communicator);
+      EXPECT_EQ(turn.leader, turn.communicator);
       numbers.push_back(turn.communicator);
     }
     return numbers;
