@@ -14,11 +14,9 @@ import os
 import pathlib
 import sys
 import tempfile
-import time
 
-from live_laboratory import Laboratory, lines_of, others_can_run
+from live_laboratory import Laboratory, PATIENCE_SECONDS, eventually, lines_of, others_can_run
 
-PATIENCE_SECONDS = 60
 JOB_SECONDS = 4 * PATIENCE_SECONDS
 # The controller's host has no ranks. Root's job has eight times the weight of the other one.
 FABRIC = """
@@ -50,18 +48,6 @@ rate = "60Mbit"
 CONFIGURATION = '[[share]]\nuser = "0"\nweight = 8\n'
 CONTROLLER = "host4"
 OTHER_USER = 1001
-
-
-def eventually(what, condition, jobs):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        for job in jobs:
-            if job.poll() is not None:
-                raise AssertionError(f"a job ended with {job.returncode} before {what}")
-        time.sleep(0.2)
-    raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}")
 
 
 def controller_of(laboratory, host):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+PATIENCE_SECONDS = 60
 FABRIC = """
 [[host]]
 name = ["host0", "host1"]
@@ -111,6 +112,18 @@ class Laboratory:
         links = status.get("cluster", {}).get("fabric_links", [])
         return {(link["from"], link["to"]) for link in links
                 if link["planned_bytes_per_second"] < 0.5 * link["stated_bytes_per_second"]}
+
+
+def eventually(what, condition, jobs):
+    """Waits for it, while these jobs run."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        ended = [job.poll() for job in jobs if job.poll() is not None]
+        if ended:
+            raise AssertionError(f"a job ended with {ended[0]} before {what}")
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}")
+        time.sleep(0.2)
 
 
 def others_can_run(program):

@@ -12,23 +12,10 @@ import os
 import pathlib
 import sys
 import tempfile
-import time
 
-from live_laboratory import Laboratory, lines_of
+from live_laboratory import Laboratory, PATIENCE_SECONDS, eventually, lines_of
 
-PATIENCE_SECONDS = 60
 JOB_SECONDS = 4 * PATIENCE_SECONDS
-
-
-def eventually(what, condition, job):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        if job.poll() is not None:
-            raise AssertionError(f"the job ended with {job.returncode} before {what}")
-        time.sleep(0.2)
-    raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}")
 
 
 def check(laboratory, folder):
@@ -44,23 +31,23 @@ def disturb_and_watch(laboratory, output):
     with output.open("w") as file:
         job = laboratory.start_job(file, JOB_SECONDS, "-b", "512K")
     try:
-        eventually("the job runs", lambda: len(lines_of(output)) > 3, job)
+        eventually("the job runs", lambda: len(lines_of(output)) > 3, [job])
         assert laboratory.slow_links() == set(), laboratory.slow_links()
         laboratory.disturb("rate", "leaf0-spine0", "12Mbit")
         eventually("the slow link is found, both ways",
-                   lambda: laboratory.slow_links() >= {("leaf0", "spine0"), ("spine0", "leaf0")}, job)
+                   lambda: laboratory.slow_links() >= {("leaf0", "spine0"), ("spine0", "leaf0")}, [job])
         before = len(lines_of(output))
-        eventually("the job goes on", lambda: len(lines_of(output)) > before + 3, job)
+        eventually("the job goes on", lambda: len(lines_of(output)) > before + 3, [job])
         laboratory.disturb("rate", "leaf0-spine0", "nominal")
-        eventually("all links are well again", lambda: laboratory.slow_links() == set(), job)
+        eventually("all links are well again", lambda: laboratory.slow_links() == set(), [job])
         laboratory.disturb("link-down", "leaf1-spine1", "--silent")
         eventually("the cut link is found, both ways",
-                   lambda: laboratory.slow_links() >= {("leaf1", "spine1"), ("spine1", "leaf1")}, job)
+                   lambda: laboratory.slow_links() >= {("leaf1", "spine1"), ("spine1", "leaf1")}, [job])
         before = len(lines_of(output))
         eventually("the job goes on beside the cut",
-                   lambda: len(lines_of(output)) > before + 3, job)
+                   lambda: len(lines_of(output)) > before + 3, [job])
         laboratory.disturb("link-up", "leaf1-spine1")
-        eventually("the mended link is used again", lambda: laboratory.slow_links() == set(), job)
+        eventually("the mended link is used again", lambda: laboratory.slow_links() == set(), [job])
         history = (laboratory.ask_home("explain", "1", "--history") or {}).get("history", [])
         for change in history:
             assert change["outcome"] in ("committed", "called off", "under way"), change

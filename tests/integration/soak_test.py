@@ -17,12 +17,11 @@ import sys
 import tempfile
 import time
 
-from live_laboratory import Laboratory, lines_of, others_can_run
+from live_laboratory import Laboratory, PATIENCE_SECONDS, eventually, lines_of, others_can_run
 
 JOBS = (("-b", "16K"), ("-b", "512K"), ("-b", "256K", "-k", "all_gather", "-c", "0.02"))
 SPINE_LINKS = [f"leaf{leaf}-spine{spine}" for leaf in (0, 1) for spine in (0, 1)]
 OTHER_USER = 1001  # the last job's
-PATIENCE_SECONDS = 60
 
 
 class Disturber:
@@ -84,17 +83,6 @@ def without_rates(log):
                    if " links: " not in line)
 
 
-def wait_until(what, condition, jobs):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        ended = [job.poll() for job in jobs if job.poll() is not None]
-        if ended:
-            raise AssertionError(f"a job ended with {ended[0]} before {what}")
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}")
-        time.sleep(0.2)
-
-
 def soak(laboratory, outputs, seconds, seed):
     users = [None] * (len(JOBS) - 1)
     users.append(OTHER_USER if others_can_run(laboratory.timeline) else None)
@@ -104,7 +92,7 @@ def soak(laboratory, outputs, seconds, seed):
             jobs.append(laboratory.start_job(file, seconds + 4 * PATIENCE_SECONDS, *words, user=user))
     disturber = Disturber(laboratory, seed)
     try:
-        wait_until("all jobs run", lambda: all(lines_of(output) for output in outputs), jobs)
+        eventually("all jobs run", lambda: all(lines_of(output) for output in outputs), jobs)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             disturber.once()
@@ -113,9 +101,9 @@ def soak(laboratory, outputs, seconds, seed):
             assert not ended, f"a job ended with {ended[0]}"
         disturber.end()
         before = [len(lines_of(output)) for output in outputs]
-        wait_until("all jobs go on", lambda: all(
+        eventually("all jobs go on", lambda: all(
             len(lines_of(output)) > lines + 2 for output, lines in zip(outputs, before)), jobs)
-        wait_until("all links are well again", lambda: laboratory.slow_links() == set(), jobs)
+        eventually("all links are well again", lambda: laboratory.slow_links() == set(), jobs)
     finally:
         laboratory.enough()
         states = [job.wait() for job in jobs]
