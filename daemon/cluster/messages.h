@@ -303,8 +303,8 @@ struct SharesMessage {
   std::vector<JobRates> jobs{};     ///< Of which the receiver is the home.
   std::vector<JobWait> waits{};     ///< Of those whose rhythm the receiver has told.
 };
-/// From who has a JobWait for a communicator, to the controller: a burst of it is ready to begin, or
-/// that one has ended.
+/// From who has a JobWait for a communicator, to the controller: a burst of it is ready to begin,
+/// or that one has ended.
 struct BurstMessage {
   uint64_t fabric = 0;
   uint32_t user = 0;

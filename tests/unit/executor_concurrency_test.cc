@@ -18,6 +18,10 @@ constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kAllG
                                        Collective::kReduceScatter, Collective::kAllToAll,
                                        Collective::kBroadcast};
 
+/// Elements of a block: putting them in and looking at them is what takes long.
+constexpr uint64_t kLargestRandom = kSanitized ? 5'000 : 20'000;
+constexpr uint64_t kManyUnits = kSanitized ? 150'000 : 500'000;
+
 CollectiveCase RandomCase(std::mt19937& random, uint64_t largest_count) {
   CollectiveCase test_case;
   test_case.collective = kCollectives[random() % std::size(kCollectives)];
@@ -42,7 +46,8 @@ class ManyStreams {
     for (int i = 0; i < streams; ++i) {
       streams_.push_back(std::make_unique<Stream>());
       streams_.back()->execution.cookie = streams_.back().get();
-      streams_.back()->run = std::make_unique<CollectiveRun>(RandomCase(random_, 20'000), nullptr);
+      streams_.back()->run =
+          std::make_unique<CollectiveRun>(RandomCase(random_, kLargestRandom), nullptr);
     }
   }
 
@@ -131,7 +136,8 @@ TEST(ExecutorConcurrency, WorkersNearSomeMemoryServeAllOfIt) {
 
 TEST(ExecutorConcurrency, AWorkerTakesWhatIsFarWhenNothingIsNear) {
   TestExecutor executor({.workers = 1, .places = {{.node = 0}}});
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits},
+                    nullptr);
   for (const int node : {0, 1, -1, kMaxNodes, 1 << 20}) {
     run.Fill(node);
     Execution execution;
@@ -221,7 +227,8 @@ TEST(ExecutorConcurrency, WakesNoMoreWorkersThanThereAreProcessors) {
   options.workers = 8;
   options.processors = 2;
   TestExecutor executor(std::move(options));
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits},
+                    nullptr);
   Execution execution;
   for (uint64_t i = 0; i < kTimes; ++i) {
     run.Fill(static_cast<int>(i));
@@ -239,7 +246,8 @@ TEST(ExecutorConcurrency, NobodyIsWokenWhileOneLooksForWork) {
   options.workers = 1;
   options.spin_nanoseconds = 10'000'000'000;
   TestExecutor executor(std::move(options));
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits},
+                    nullptr);
   Execution execution;
   for (int i = 0; i < (kSanitized ? 20 : 100); ++i) {
     run.Fill(i);
@@ -259,7 +267,8 @@ double ProcessorSeconds() {
 
 TEST(ExecutorConcurrency, IdleWorkersUseNoProcessorTime) {
   TestExecutor executor(8);
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 500'000}, nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits},
+                    nullptr);
   run.Fill(0);
   Execution execution;
   ASSERT_TRUE(run.Bind(execution, executor->machine()).ok());
