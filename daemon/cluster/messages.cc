@@ -269,7 +269,8 @@ bool IsSound(const TrafficNic& nic) {
 
 bool IsSound(const TrafficRhythm& rhythm) {
   return IsAmount(rhythm.burst_seconds) && IsAmount(rhythm.pause_seconds) &&
-         IsAmount(rhythm.iteration_seconds) && IsAmount(rhythm.begun_seconds);
+         IsAmount(rhythm.iteration_seconds) && rhythm.iteration_seconds > 0 &&
+         IsAmount(rhythm.begun_seconds);
 }
 
 bool IsSound(const TrafficMessage& traffic) {

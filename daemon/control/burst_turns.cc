@@ -17,8 +17,10 @@ constexpr double kKeptSeconds = 0.5;
 constexpr double kWindowBursts = 3;
 /// Who pauses for less of the time sends all the time.
 constexpr double kLeastPause = 0.05;
-/// Asking for a turn costs a round trip: shorter bursts do without.
+/// Asking for a turn costs a round trip, and what the controller is busy with meanwhile: shorter
+/// bursts, and those that take less than so many times that long, do without.
 constexpr double kLeastBurst = 0.01;
+constexpr double kAnswersInBurst = 10;
 /// What takes less of an edge does not matter there, and bursts that take together so much of it do
 /// not collide.
 constexpr double kLeastPart = 0.05;
@@ -86,8 +88,9 @@ void BurstTurns::BeginWindow(Job* job) {
   job->window_begun = BurstsOf(*job);
 }
 
-void BurstTurns::Settle(const Capacity& capacity, double now_seconds) {
+void BurstTurns::Settle(const Capacity& capacity, double answer_seconds, double now_seconds) {
   if (now_seconds < next_seconds_) return;
+  const double least_burst = std::max(kLeastBurst, kAnswersInBurst * answer_seconds);
   const uint64_t begun_ns = MonotonicNanoseconds();
   std::erase_if(jobs_, [now_seconds](const auto& one) {
     return now_seconds - one.second.seen_seconds > kForgottenSeconds;
@@ -96,7 +99,7 @@ void BurstTurns::Settle(const Capacity& capacity, double now_seconds) {
   for (auto& [id, job] : jobs_) {
     if (HasRhythm(job, now_seconds)) {
       if (BurstsOf(job) - job.window_begun < kWindowBursts) continue;
-      Measure(&job, capacity);
+      Measure(&job, capacity, least_burst);
       BeginWindow(&job);
     } else {
       if (job.alone_seconds == 0) continue;
@@ -110,7 +113,7 @@ void BurstTurns::Settle(const Capacity& capacity, double now_seconds) {
 }
 
 // By the bytes of the window: the edge that is busy for longest is what a burst waits for.
-void BurstTurns::Measure(Job* job, const Capacity& capacity) {
+void BurstTurns::Measure(Job* job, const Capacity& capacity, double least_burst) {
   const double bursts = BurstsOf(*job) - job->window_begun;
   job->parts.clear();
   for (auto& [rail, sent] : job->sent) {
@@ -125,7 +128,7 @@ void BurstTurns::Measure(Job* job, const Capacity& capacity) {
   const TrafficRhythm& rhythm = job->rhythm;
   job->alone_seconds = std::min(longest, rhythm.burst_seconds);
   const bool pauses = rhythm.pause_seconds >= kLeastPause * rhythm.iteration_seconds;
-  if (!pauses || job->alone_seconds < kLeastBurst) job->alone_seconds = 0;
+  if (!pauses || job->alone_seconds < least_burst) job->alone_seconds = 0;
   for (auto& [edge, seconds] : job->parts) seconds /= longest;
   std::erase_if(job->parts, [](const auto& one) { return one.second < kLeastPart; });
 }

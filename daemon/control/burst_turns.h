@@ -37,8 +37,9 @@ class BurstTurns {
 
   /// What an edge can carry, bytes a second.
   using Capacity = std::function<double(int edge)>;
-  /// Often; sees at times who collides with whom.
-  void Settle(const Capacity& capacity, double now_seconds);
+  /// Often; sees at times who collides with whom. `answer_seconds`: how long the controller may be
+  /// busy with other things.
+  void Settle(const Capacity& capacity, double answer_seconds, double now_seconds);
 
   /// For so long at most a job should wait for its turn; 0: it need not ask.
   double LongestWait(const JobId& id) const;
@@ -96,7 +97,7 @@ class BurstTurns {
   static bool HasRhythm(const Job& job, double now_seconds);
   static double BurstsOf(const Job& job);
   static void BeginWindow(Job* job);
-  static void Measure(Job* job, const Capacity& capacity);
+  static void Measure(Job* job, const Capacity& capacity, double least_burst);
   void FindNeighbours();
   bool MustWait(const Job& job, double now_seconds) const;
   std::vector<Turn> GiveTurns(const std::set<JobId>& jobs, double now_seconds);

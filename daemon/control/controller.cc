@@ -139,7 +139,7 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
   });
   TakeShares(links, now_seconds);
   const auto usable = [&](int edge) { return LinkShares::kUsable * CapacityOf(edge, links); };
-  turns_.Settle(usable, now_seconds);
+  turns_.Settle(usable, spent_seconds_, now_seconds);
   std::map<int, std::vector<RailShare>> limits = LimitsByHost();
   for (auto& [peer, report] : reports_) {
     if (now_seconds - report.at_seconds > kRecentSeconds) continue;
@@ -151,9 +151,9 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
     report.told_seconds = now_seconds;
     told.emplace_back(peer, std::move(message));
   }
-  const double spent = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
+  spent_seconds_ = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
   next_settle_seconds_ =
-      now_seconds + std::max(0.9 * LinkState::kIntervalSeconds, kPausesPerSpent * spent);
+      now_seconds + std::max(0.9 * LinkState::kIntervalSeconds, kPausesPerSpent * spent_seconds_);
   return told;
 }
 

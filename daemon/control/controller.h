@@ -94,6 +94,7 @@ class Controller {
   std::map<FabricRail, Edges> edges_;
   std::map<transport::PeerId, Report> reports_;
   std::map<JobId, Job> jobs_;
+  double spent_seconds_ = 0;  // by the last Settle
   double next_settle_seconds_ = 0;
 };
 

@@ -35,7 +35,7 @@ class BurstTurnsTest : public ::testing::Test {
       ++burst_;
       for (uint32_t number = 1; number <= jobs_.size(); ++number) Tell(number);
       now_ += 1;
-      turns_.Settle([](int) { return kCapacity; }, now_);
+      turns_.Settle([](int) { return kCapacity; }, answer_seconds_, now_);
     }
   }
   void Tell(uint32_t number) {
@@ -66,6 +66,7 @@ class BurstTurnsTest : public ::testing::Test {
   BurstTurns turns_;
   std::vector<Job> jobs_;
   uint64_t burst_ = 0;
+  double answer_seconds_ = 0;
   double now_ = 1000;
 };
 
@@ -98,6 +99,17 @@ TEST_F(BurstTurnsTest, ShortBurstsNeedNotAsk) {
   Pass(10);
   EXPECT_EQ(turns_.LongestWait({small, small}), 0);
   EXPECT_FALSE(turns_.MeanOf({small, small}, {2, 100, 0}).has_value());
+}
+
+TEST_F(BurstTurnsTest, NobodyAsksAControllerThatIsSlowToAnswer) {
+  const uint32_t one = Add(8e6);  // 0.16 s
+  Add(8e6);
+  answer_seconds_ = 0.02;
+  Pass(10);
+  EXPECT_EQ(turns_.LongestWait({one, one}), 0);
+  answer_seconds_ = 0.01;
+  Pass(10);
+  EXPECT_GT(turns_.LongestWait({one, one}), 0);
 }
 
 TEST_F(BurstTurnsTest, WhoSendsAllTheTimeNeedNotAsk) {
@@ -200,7 +212,7 @@ TEST_F(BurstTurnsTest, AJobWithoutARhythmIsNoNeighbourAnyMore) {
     ++burst_;
     Tell(one);  // the other is silent
     now_ += 1;
-    turns_.Settle([](int) { return kCapacity; }, now_);
+    turns_.Settle([](int) { return kCapacity; }, answer_seconds_, now_);
   }
   EXPECT_EQ(turns_.LongestWait({one, one}), 0);
 }
