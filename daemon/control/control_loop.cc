@@ -72,12 +72,12 @@ void ControlLoop::Tick(uint64_t now_ns) {
 }
 
 bool ControlLoop::IsActive(Communicator& communicator, uint64_t now_ns) {
-  // A home without ranks goes by what others tell.
-  if (!communicator.has_ranks_here()) return now_ns - told_ns_ < kTellingNs;
   const uint64_t begun = communicator.collectives_begun();
   const auto [found, is_new] = begun_.try_emplace(communicator.id(), begun);
   const bool went_on = !is_new && found->second != begun;
   found->second = begun;
+  // A home without ranks goes by what others tell.
+  if (!communicator.has_ranks_here()) return now_ns - told_ns_ < kTellingNs;
   return went_on || communicator.executing();
 }
 
@@ -145,17 +145,21 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
     told.erase(controller_link_->peer());
     controller_link_->Tell(traffic, now_ns);
   }
-  for (const transport::PeerId peer : told) {
-    if (peer == 0) {
-      OnTraffic(0, traffic);
-    } else {
-      engine_->cluster()->Send(peer, traffic);
-    }
-  }
+  for (const transport::PeerId peer : told) Tell(peer, traffic);
 }
 
 // ---------------------------------------------------------------------------------------------
 // A home
+
+void ControlLoop::Tell(transport::PeerId peer, const ClusterMessage& message) {
+  if (peer == 0) return OnMessage(0, message);
+  engine_->cluster()->Send(peer, message);
+}
+
+bool ControlLoop::IsController(transport::PeerId peer, uint64_t fabric) const {
+  return controller_link_ != nullptr && fabric == engine_->own_fabric() &&
+         peer == controller_link_->peer();  // 0 where the controller is this daemon
+}
 
 void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* probe = std::get_if<LinkProbeMessage>(&message)) {
@@ -215,17 +219,12 @@ void ControlLoop::LogLinks(uint64_t now_ns) {
 void ControlLoop::ShareOut(uint64_t now_ns) {
   for (auto& [peer, shares] : controller_->Settle(*links_, Seconds(now_ns))) {
     shares.fabric = engine_->own_fabric();
-    if (peer == 0) {
-      OnShares(0, shares);
-    } else {
-      engine_->cluster()->Send(peer, shares);
-    }
+    Tell(peer, shares);
   }
 }
 
 void ControlLoop::OnShares(transport::PeerId peer, const SharesMessage& shares) {
-  if (controller_link_ == nullptr || shares.fabric != engine_->own_fabric()) return;
-  if (peer != controller_link_->peer()) return;  // 0 where the controller is this daemon
+  if (!IsController(peer, shares.fabric)) return;
   controller_link_->Take(
       shares, [this](int fabric_host) { return PeerAt(fabric_host); }, MonotonicNanoseconds());
 }
@@ -267,11 +266,7 @@ void ControlLoop::TellBurst(Communicator& communicator, bool ended) {
   const BurstMessage burst{engine_->own_fabric(), static_cast<uint32_t>(communicator.tenant().user),
                            communicator.span()->roster().key, communicator.span()->gate()->burst(),
                            ended};
-  if (controller_ != nullptr) {
-    OnBurst(0, burst);
-  } else if (controller_link_->peer() != 0) {
-    engine_->cluster()->Send(controller_link_->peer(), burst);
-  }
+  Tell(controller_link_->peer(), burst);  // 0 and no controller here: nobody is to be asked now
 }
 
 void ControlLoop::OnBurst(transport::PeerId peer, const BurstMessage& burst) {
@@ -283,18 +278,12 @@ void ControlLoop::OnBurst(transport::PeerId peer, const BurstMessage& burst) {
 
 void ControlLoop::TellTurns(const std::vector<BurstTurns::Turn>& turns) {
   for (const BurstTurns::Turn& one : turns) {
-    const BurstTurnMessage turn{engine_->own_fabric(), one.communicator, one.burst};
-    if (one.leader == 0) {
-      OnTurn(0, turn);
-    } else {
-      engine_->cluster()->Send(one.leader, turn);
-    }
+    Tell(one.leader, BurstTurnMessage{engine_->own_fabric(), one.communicator, one.burst});
   }
 }
 
 void ControlLoop::OnTurn(transport::PeerId peer, const BurstTurnMessage& turn) {
-  if (controller_link_ == nullptr || turn.fabric != engine_->own_fabric()) return;
-  if (peer != controller_link_->peer()) return;  // 0 where the controller is this daemon
+  if (!IsController(peer, turn.fabric)) return;
   Communicator* const communicator = engine_->membership().FindByKey(turn.communicator);
   if (communicator == nullptr || !communicator->span()->gate()->Grant(turn.burst)) return;
   // Later: it, or another, may be in the middle of asking, or of ending an operation.

@@ -79,6 +79,9 @@ class ControlLoop {
   bool IsActive(Communicator& communicator, uint64_t now_ns);
   TrafficMessage LookAtTraffic(const Active& active, uint64_t now_ns);
   void TellTraffic(const Active& active, uint64_t now_ns);
+  /// Peer 0 is this daemon.
+  void Tell(transport::PeerId peer, const ClusterMessage& message);
+  bool IsController(transport::PeerId peer, uint64_t fabric) const;
   void OnTraffic(transport::PeerId peer, const TrafficMessage& traffic);
   void ShareOut(uint64_t now_ns);
   void TellTurns(const std::vector<BurstTurns::Turn>& turns);
