@@ -94,8 +94,6 @@ constexpr double kMostWeight = 1e15;
 constexpr int kMostPieces = 8192;
 constexpr int kMostSlicesAtOnce = 1024;
 constexpr int kMostProbeMessages = 1024;
-/// For a turn to send, seconds.
-constexpr double kLongestWait = 60;
 /// What people are told is cut here: a control message has its limit, and a tenant may see to it
 /// that thousands of ranks have something to say.
 constexpr size_t kMostText = 4096;
@@ -292,8 +290,8 @@ bool IsSound(const RailShare& share) {
          share.bytes_per_second > 0;
 }
 
-bool IsWait(double seconds) {
-  return seconds > 0 && seconds <= kLongestWait;
+bool IsSound(const JobWait& wait) {
+  return wait.seconds > 0 && wait.seconds <= JobWait::kLongestSeconds;
 }
 
 bool IsSound(const SharesMessage& shares) {
@@ -301,7 +299,7 @@ bool IsSound(const SharesMessage& shares) {
          std::all_of(shares.limits.begin(), shares.limits.end(),
                      [](const RailShare& share) { return IsSound(share); }) &&
          std::all_of(shares.waits.begin(), shares.waits.end(),
-                     [](const JobWait& wait) { return IsWait(wait.seconds); }) &&
+                     [](const JobWait& wait) { return IsSound(wait); }) &&
          std::all_of(shares.jobs.begin(), shares.jobs.end(),
                      [](const JobRates& job) { return IsSound(job.rates); });
 }

@@ -292,8 +292,10 @@ struct JobRates {
 };
 /// A communicator whose bursts collide with others': each waits for its turn, but no longer.
 struct JobWait {
+  static constexpr double kLongestSeconds = 60;
+
   uint64_t communicator = 0;
-  double seconds = 0;
+  double seconds = 0;  ///< Above 0, and kLongestSeconds at most.
 };
 /// From the controller, to who tells it of traffic: again and again, though nothing has changed.
 struct SharesMessage {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "src/base/clock.h"
-
 namespace harmonaize::daemon {
 namespace {
 
@@ -29,9 +27,8 @@ constexpr double kFull = 1.05;
 constexpr double kSlack = 1.25;
 /// A burst that takes so many times as long is not waited for any more.
 constexpr double kOverdue = 2;
-/// Looked at so often, and never for a larger part of the time than 1 in so many.
+/// Looked at so often.
 constexpr double kIntervalSeconds = 0.5;
-constexpr double kPausesPerSpent = 50;
 
 }  // namespace
 
@@ -91,11 +88,11 @@ void BurstTurns::BeginWindow(Job* job) {
 void BurstTurns::Settle(const Capacity& capacity, double answer_seconds, double now_seconds) {
   if (now_seconds < next_seconds_) return;
   const double least_burst = std::max(kLeastBurst, kAnswersInBurst * answer_seconds);
-  const uint64_t begun_ns = MonotonicNanoseconds();
-  std::erase_if(jobs_, [now_seconds](const auto& one) {
+  next_seconds_ = now_seconds + kIntervalSeconds;
+  const size_t forgotten = std::erase_if(jobs_, [now_seconds](const auto& one) {
     return now_seconds - one.second.seen_seconds > kForgottenSeconds;
   });
-  bool changed = false;
+  bool changed = forgotten > 0;
   for (auto& [id, job] : jobs_) {
     if (HasRhythm(job, now_seconds)) {
       if (BurstsOf(job) - job.window_begun < kWindowBursts) continue;
@@ -108,8 +105,6 @@ void BurstTurns::Settle(const Capacity& capacity, double answer_seconds, double 
     changed = true;
   }
   if (changed) FindNeighbours();
-  const double spent = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
-  next_seconds_ = now_seconds + std::max(kIntervalSeconds, kPausesPerSpent * spent);
 }
 
 // By the bytes of the window: the edge that is busy for longest is what a burst waits for.
@@ -159,10 +154,9 @@ double BurstTurns::LongestWait(const JobId& id) const {
   if (found == jobs_.end()) return 0;
   double longest = 0;
   for (const JobId& neighbour : found->second.neighbours) {
-    const auto other = jobs_.find(neighbour);
-    if (other != jobs_.end()) longest += kSlack * other->second.alone_seconds;
+    longest += kSlack * jobs_.at(neighbour).alone_seconds;
   }
-  return longest;
+  return std::min(longest, JobWait::kLongestSeconds);
 }
 
 std::vector<BurstTurns::Turn> BurstTurns::Take(transport::PeerId leader,
@@ -206,9 +200,8 @@ std::vector<BurstTurns::Turn> BurstTurns::Forget(transport::PeerId leader, doubl
 // Where a neighbour ends before this job would, though they shared the link from now on.
 bool BurstTurns::MustWait(const Job& job, double now_seconds) const {
   return std::any_of(job.neighbours.begin(), job.neighbours.end(), [&](const JobId& id) {
-    const auto found = jobs_.find(id);
-    if (found == jobs_.end() || found->second.state != State::kSends) return false;
-    const Job& other = found->second;
+    const Job& other = jobs_.at(id);
+    if (other.state != State::kSends) return false;
     const double passed = now_seconds - other.since_seconds;
     if (passed > kOverdue * other.alone_seconds) return false;
     const double left = std::max(other.alone_seconds - passed, 0.0);
@@ -222,7 +215,7 @@ std::vector<BurstTurns::Turn> BurstTurns::GiveTurns(const std::set<JobId>& jobs,
   std::vector<Jobs::iterator> waiting;
   for (const JobId& id : jobs) {
     const auto job = jobs_.find(id);
-    if (job != jobs_.end() && job->second.state == State::kWaits) waiting.push_back(job);
+    if (job->second.state == State::kWaits) waiting.push_back(job);
   }
   std::sort(waiting.begin(), waiting.end(), [](Jobs::iterator a, Jobs::iterator b) {
     return a->second.since_seconds < b->second.since_seconds;

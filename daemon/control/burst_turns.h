@@ -37,8 +37,8 @@ class BurstTurns {
 
   /// What an edge can carry, bytes a second.
   using Capacity = std::function<double(int edge)>;
-  /// Often; sees at times who collides with whom. `answer_seconds`: how long the controller may be
-  /// busy with other things.
+  /// Often, but not while the controller rests; sees at times who collides with whom.
+  /// `answer_seconds`: how long the controller may be busy with other things.
   void Settle(const Capacity& capacity, double answer_seconds, double now_seconds);
 
   /// For so long at most a job should wait for its turn; 0: it need not ask.
@@ -84,7 +84,7 @@ class BurstTurns {
     /// Of a burst, with its links to itself; 0: not known, or of no use.
     double alone_seconds = 0;
     std::map<int, double> parts{};  // of edges' capacities, that it then takes
-    std::set<JobId> neighbours{};   // with which it collides
+    std::set<JobId> neighbours{};   // with which it collides; all are in jobs_
 
     State state = State::kComputes;
     transport::PeerId leader = 0;

@@ -198,6 +198,15 @@ TEST_F(BurstTurnsTest, AHomeThatIsGoneIsNotWaitedFor) {
   EXPECT_EQ(Numbers(turns_.Forget(one, now_)), Turns{other});
 }
 
+TEST_F(BurstTurnsTest, NobodyIsToldToWaitForLongerThanIsTaken) {
+  const uint32_t one = Add(1.5e9);  // 30 s
+  Add(1.5e9);
+  Add(1.5e9);
+  for (Job& job : jobs_) job.pause = 20;
+  Pass(10);
+  EXPECT_EQ(turns_.LongestWait({one, one}), JobWait::kLongestSeconds);
+}
+
 TEST_F(BurstTurnsTest, StrangersHaveTheirTurnAtOnce) {
   EXPECT_EQ(Ask(7), Turns{7});
   EXPECT_EQ(End(7), Turns{});
