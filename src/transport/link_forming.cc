@@ -292,7 +292,7 @@ Result<std::unique_ptr<Channel>> Links::OpenChannel(Link* link, Link::Rail* rail
                                      link->theirs.token);
   }
   if (rail->sockets.size() == 1) {
-    auto channel = std::make_unique<TcpChannel>(poller_, board_, this, link->id, name,
+    auto channel = std::make_unique<TcpChannel>(poller_, board_, &tenants_, this, link->id, name,
                                                 std::move(rail->sockets.front().socket));
     link->streams.push_back({channel.get(), {rail->pair, 0}});
     return std::unique_ptr<Channel>(std::move(channel));
@@ -300,8 +300,8 @@ Result<std::unique_ptr<Channel>> Links::OpenChannel(Link* link, Link::Rail* rail
   rail->name += fmt::format(", {} connections", rail->sockets.size());
   auto bundle = std::make_unique<ChannelBundle>(this);
   for (size_t i = 0; i < rail->sockets.size(); ++i) {
-    auto channel = std::make_unique<TcpChannel>(poller_, board_, bundle->channel_owner(), link->id,
-                                                name, std::move(rail->sockets[i].socket));
+    auto channel = std::make_unique<TcpChannel>(poller_, board_, &tenants_, bundle->channel_owner(),
+                                                link->id, name, std::move(rail->sockets[i].socket));
     link->streams.push_back({channel.get(), {rail->pair, static_cast<uint8_t>(i)}});
     bundle->Add(std::move(channel));
   }

@@ -170,6 +170,7 @@ class Links final : public Reception::Owner,
 
   Poller* poller_;
   MessageBoard* board_;
+  TenantMix tenants_;
   const TransportOptions* options_;
   TransportEvents* events_;
   InstanceId instance_;

@@ -18,8 +18,8 @@ class SendBuffer {
   /// `bytes` were written to the socket. Now and then asks the kernel, and sets the buffer.
   void OnWritten(int socket, size_t bytes);
 
-  /// Several tenants share the connection: what waits in the kernel waits in the order in which it
-  /// was written, so as little as possible is to wait there.
+  /// Several tenants have sent lately (TenantMix): what waits in the kernel waits in the order in
+  /// which it was written, so as little as possible is to wait there.
   void SetShared(int socket, bool shared);
 
   /// What is set for a round trip in microseconds and a rate: bytes, as SO_SNDBUF takes them (the

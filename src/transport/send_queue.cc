@@ -42,9 +42,6 @@ void SendQueue::Charge(const Request& send, size_t bytes) {
   Job* job = tenant->jobs.Of(send.share.job);
   job->sent += bytes;
   tenant->jobs.Charge(job, bytes);
-  if (send.share.tenant != last_) before_last_ = sent_;
-  last_ = send.share.tenant;
-  sent_ += bytes;
 }
 
 void SendQueue::SetPaces(const TenantPaces& paces, Poller::Handler* writer) {

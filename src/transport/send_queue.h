@@ -39,8 +39,6 @@ class SendQueue {
   /// Whose turn it is, taken out; none when nothing is left. What goes of it is told by Charge.
   Turn Next();
   void Charge(const Request& send, size_t bytes);
-  /// Whether more than one tenant has sent lately: among the last kSharedBytes.
-  bool shared() const { return sent_ - before_last_ < kSharedBytes; }
 
   /// From now on tenants keep to these. When one may go on that had to wait, `writer` is called;
   /// both are to stay until they are set anew.
@@ -53,7 +51,6 @@ class SendQueue {
   void SetRate(double bytes_per_second);
 
   static constexpr double kLeadSeconds = 0.2;
-  static constexpr uint64_t kSharedBytes = uint64_t{2} << 20;
 
  private:
   struct Job : FairTurn {
@@ -83,9 +80,6 @@ class SendQueue {
   const TenantPaces* paces_ = nullptr;
   Poller::Handler* writer_ = nullptr;
   double lead_ = 0;
-  uint64_t sent_ = kSharedBytes;
-  uint32_t last_ = 0;         // the tenant who has sent last
-  uint64_t before_last_ = 0;  // sent_ when it was another one
 };
 
 }  // namespace harmonaize::transport

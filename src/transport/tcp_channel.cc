@@ -21,10 +21,11 @@ constexpr uint64_t kQueueMemory = 8;
 
 }  // namespace
 
-TcpChannel::TcpChannel(Poller* poller, MessageBoard* board, Owner* owner, PeerId peer,
-                       std::string name, FileDescriptor socket)
+TcpChannel::TcpChannel(Poller* poller, MessageBoard* board, TenantMix* tenants, Owner* owner,
+                       PeerId peer, std::string name, FileDescriptor socket)
     : poller_(poller),
       board_(board),
+      tenants_(tenants),
       owner_(owner),
       peer_(peer),
       name_(std::move(name)),
@@ -141,9 +142,10 @@ void TcpChannel::FillBatch() {
     if (turn.send == nullptr) return;
     const size_t more = turn.bulk ? AddBulk(turn.send) : AddSend(turn.send);
     queue_.Charge(*turn.send, more);
+    tenants_->Charge(turn.send->share.tenant, more);
     bytes += more;
     // One frame of a large message a batch, so that small ones get between; and no more of small
-    // ones while tenants share the connection.
+    // ones while several tenants send.
     if (turn.bulk || (InBits() && bytes >= kSharedBulkBytes)) return;
   }
 }
@@ -243,7 +245,7 @@ bool TcpChannel::WriteBatch() {
   }
   batch_written_ += static_cast<size_t>(sent);
   unacknowledged_ = true;
-  send_buffer_.SetShared(stream_.fd(), queue_.shared());
+  send_buffer_.SetShared(stream_.fd(), tenants_->shared());
   send_buffer_.OnWritten(stream_.fd(), static_cast<size_t>(sent));
   send_rate_.OnWritten(static_cast<size_t>(sent), MonotonicNanoseconds());
   queue_.SetRate(send_rate_.bytes_per_second());

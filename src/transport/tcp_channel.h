@@ -20,6 +20,7 @@
 #include "src/transport/send_buffer.h"
 #include "src/transport/send_queue.h"
 #include "src/transport/send_rate.h"
+#include "src/transport/tenant_mix.h"
 
 namespace harmonaize::transport {
 
@@ -40,7 +41,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   /// sockets' buffers than caches hold: 128 KiB were slower in both directions at once, 256 KiB
   /// in one, too (docs/transport.md).
   static constexpr size_t kBulkBytes = size_t{64} << 10;
-  /// The same while tenants share the connection, and what of small messages goes in one call: the
+  /// The same while several tenants send, and what of small messages goes in one call: the
   /// kernel takes what it is given in one call whole, and then others wait for it.
   static constexpr size_t kSharedBulkBytes = size_t{16} << 10;
   static constexpr size_t kEagerWindow = size_t{1} << 20;
@@ -58,8 +59,8 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   static_assert(sizeof(Header) == 56);
 
   /// All pointers must outlive the channel. `name` stands in reasons: "rail 0 (10.0.0.1)".
-  TcpChannel(Poller* poller, MessageBoard* board, Owner* owner, PeerId peer, std::string name,
-             FileDescriptor socket);
+  TcpChannel(Poller* poller, MessageBoard* board, TenantMix* tenants, Owner* owner, PeerId peer,
+             std::string name, FileDescriptor socket);
   ~TcpChannel() override;
 
   Status Start() override;
@@ -119,7 +120,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void Detach(Request* request);
   void WatchForRoom(bool wanted);
   /// In few bytes at a time, since others wait for them.
-  bool InBits() const { return queue_.shared() || !paces_->empty(); }
+  bool InBits() const { return tenants_->shared() || !paces_->empty(); }
 
   // Reading.
   void Read();
@@ -143,6 +144,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
 
   Poller* poller_;
   MessageBoard* board_;
+  TenantMix* tenants_;
   Owner* owner_;
   PeerId peer_;
   std::string name_;

@@ -48,8 +48,8 @@ class ChannelBundles : public ::testing::Test, private Channel::Owner {
     far_.emplace_back(accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     ASSERT_TRUE(far_.back().valid());
     ASSERT_EQ(fcntl(near.get(), F_SETFL, O_NONBLOCK), 0);
-    auto channel = std::make_unique<TcpChannel>(poller_.get(), &board_, bundle_->channel_owner(), 1,
-                                                "rail", std::move(near));
+    auto channel = std::make_unique<TcpChannel>(
+        poller_.get(), &board_, &tenants_, bundle_->channel_owner(), 1, "rail", std::move(near));
     channels_.push_back(channel.get());
     bundle_->Add(std::move(channel));
   }
@@ -95,6 +95,7 @@ class ChannelBundles : public ::testing::Test, private Channel::Owner {
 
   std::unique_ptr<Poller> poller_;
   MessageBoard board_;
+  TenantMix tenants_;
   std::unique_ptr<ChannelBundle> bundle_;
   std::vector<TcpChannel*> channels_;
   std::vector<FileDescriptor> far_;
