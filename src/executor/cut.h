@@ -30,6 +30,8 @@ struct WorkShape {
   bool any_private = false;
   /// Threads to share the work among.
   int participants = 1;
+  /// Other tenants wait for their turns.
+  bool shared = false;
 };
 
 /// How the work of an execution is cut into units, the pieces that threads claim. Blocks are cut

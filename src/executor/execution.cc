@@ -184,6 +184,7 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.tenant = binding.tenant;
   bound_.weight = binding.weight;
   shape.participants = std::min(machine.workers + (bound_.helpable ? 1 : 0), machine.processors);
+  shape.shared = binding.shared;
   Result<Cut> cut = CutWork(shape, machine);
   if (!cut.ok()) return cut.status();
   bound_.cut = *cut;

@@ -40,6 +40,9 @@ struct Binding : Operands {
   bool helpable = false;
   /// The node on which all the memory lies, as WorkerPlace::node; -1: on several, or unknown.
   int node = -1;
+  /// Other tenants want the threads too (Executor::shared): it is cut finer, so that their turns
+  /// come sooner.
+  bool shared = false;
 };
 
 /// What a Binding becomes: checked, copied, cut. Read-only while the execution runs.

@@ -32,6 +32,8 @@ constexpr uint64_t kAllSlots = ~uint64_t{0};
 
 /// Several times what threads have by default.
 constexpr uint64_t kWorkerSliceNanoseconds = 20'000'000;
+/// After so much work without a pause a thread lets others have its processor, while tenants share.
+constexpr uint64_t kStintNanoseconds = 20'000;
 constexpr uint64_t kStopGraceNanoseconds = 100'000'000;
 
 Status KeepCallingThreadOn(const std::vector<int>& processors) {
@@ -128,6 +130,7 @@ struct Executor::Worker {
   WaitEstimate waits;
   uint64_t idle_since_ns = 0;
   bool slept = false;
+  uint64_t stint_ns = 0;  // of units, one after the other, since others had the processor
 
   const int index;
   const int node;  ///< Whose memory is near; -1: none in particular.
@@ -217,8 +220,10 @@ Executor::~Executor() {
 void Executor::WorkerLoop(Worker& worker) {
   bool has_searched = false;  // since it last had a unit, or there was no work at all
   while (!stopping_.load(std::memory_order_relaxed)) {
+    LetRanksRun(worker);
     std::optional<WorkBoard::Unit> unit = Take(worker);
     if (!unit) {
+      worker.stint_ns = 0;
       const uint64_t looks_for = worker.BeginIdleness(options_);
       has_searched = true;
       unit = Search(worker, looks_for);
@@ -236,6 +241,15 @@ void Executor::WorkerLoop(Worker& worker) {
     WakeForMore(*unit);
     if (!RunUnit(worker, *unit)) return;
   }
+}
+
+// Ranks that wake up are to post their next operation before their tenant's turn has passed, but
+// the kernel may let them wait for as long as a tick: they ran a moment ago. Where a tenant is
+// alone they have nothing to do before its operation ends.
+void Executor::LetRanksRun(Worker& worker) {
+  if (worker.stint_ns < kStintNanoseconds || !shared()) return;
+  worker.stint_ns = 0;
+  sched_yield();
 }
 
 // A unit whose memory is near, or lies nowhere in particular, before one that others are nearer to;
@@ -303,9 +317,8 @@ bool Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
     if (outcome.end == UnitOutcome::End::kAbandoned) return false;
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
     worker.Count(outcome.bytes, nanoseconds);
-    if (unit.place >= 0) {
-      worker.cursor.turns.Charge(unit.place, static_cast<double>(nanoseconds) / bound.weight);
-    }
+    worker.stint_ns += nanoseconds;
+    worker.cursor.turns.Charge(unit.place, static_cast<double>(nanoseconds) / bound.weight);
     throughput_.Learn(bound.any_private, bound.beyond_cache, outcome.bytes, nanoseconds);
     if (outcome.end == UnitOutcome::End::kFailed) {
       execution->Stop(std::move(outcome.status), outcome.faulty_buffer);
@@ -335,6 +348,7 @@ void Executor::Start(Execution* execution) {
     return;
   }
   execution->place_ = places_.Join(execution->bound_.tenant);
+  if (places_.shared() != shared()) shared_.store(places_.shared(), std::memory_order_relaxed);
   if (TryPost(execution)) return;
   execution->phase_ = Execution::Phase::kWaiting;
   waiting_.Push(execution);
@@ -362,9 +376,15 @@ void Executor::PostWaiting() {
 
 bool Executor::Help() {
   const uint64_t slots = board_.helpable_slots();
-  if (slots == 0) return false;
-  const std::optional<WorkBoard::Unit> unit = board_.Take(slots, helper_->cursor);
-  if (!unit) return false;
+  std::optional<WorkBoard::Unit> unit;
+  if (slots != 0) {
+    LetRanksRun(*helper_);
+    unit = board_.Take(slots, helper_->cursor);
+  }
+  if (!unit) {
+    helper_->stint_ns = 0;
+    return false;
+  }
   // No private buffer, no foreign copy, nothing to be abandoned in.
   RunUnit(*helper_, *unit);
   return true;

@@ -99,6 +99,8 @@ class Executor {
 
   /// What Execution::Bind needs to know.
   const Machine& machine() const { return machine_; }
+  /// Several tenants have started executions lately: large ones are to be bound as `shared`.
+  bool shared() const { return shared_.load(std::memory_order_relaxed); }
 
   /// Starts a bound execution. It belongs to the executor until TakeFinished returns it, and what
   /// it is bound to must stay valid until then.
@@ -141,6 +143,7 @@ class Executor {
   std::optional<WorkBoard::Unit> Search(Worker& worker, uint64_t nanoseconds);
   int Lanes(uint32_t units, bool owner_helps) const;
   bool RunUnit(Worker& worker, const WorkBoard::Unit& unit);
+  void LetRanksRun(Worker& worker);
   void WakeForLeft(const WorkBoard::Unit& unit);
   void WakeForMore(const WorkBoard::Unit& unit);
   bool Complete(Execution* execution, uint32_t units);
@@ -161,6 +164,7 @@ class Executor {
   std::vector<WorkerCounters> lost_;  // Of abandoned workers, by index.
   std::shared_ptr<Worker> helper_;    // The owner's own, for Help.
   TenantPlaces places_;
+  std::atomic<bool> shared_{false};  // written by the owner
   WaitingList waiting_;
   uint64_t operations_ = 0;
   uint64_t failed_operations_ = 0;

@@ -304,6 +304,7 @@ void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t 
   binding.scalars = work->scalars;
   binding.divisor = binding_.divisor;
   binding.helpable = true;
+  binding.shared = executor_->shared();
   binding.tenant = binding_.tenant;
   binding.weight = binding_.weight;
   const Status bound = work->execution.Bind(binding, executor_->machine());

@@ -18,8 +18,18 @@ int TenantPlaces::Join(uint32_t tenant) {
   }
   if (place < 0) place = static_cast<int>(tenant % kPlaces);
   Place& joined = places_[static_cast<size_t>(place)];
-  if (joined.executions++ == 0) joined.tenant = tenant;
+  if (joined.executions++ == 0) {
+    joined.tenant = tenant;
+    ++busy_;
+  }
+  ++joins_;
+  if (busy_ > 1 || (last_.has_value() && *last_ != tenant)) met_ = joins_;
+  last_ = tenant;
   return place;
+}
+
+void TenantPlaces::Leave(int place) {
+  if (--places_[static_cast<size_t>(place)].executions == 0) --busy_;
 }
 
 int TenantTurns::Next(uint32_t waiting) {

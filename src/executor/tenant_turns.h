@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace harmonaize {
 
@@ -14,14 +15,22 @@ class TenantPlaces {
 
   /// For an execution of this tenant, until Leave.
   int Join(uint32_t tenant);
-  void Leave(int place) { --places_[static_cast<size_t>(place)].executions; }
+  void Leave(int place);
+  /// Whether several have had executions lately: at the same time, or one after the other, not more
+  /// than kLately joins ago.
+  bool shared() const { return joins_ - met_ < kLately; }
 
  private:
+  static constexpr uint64_t kLately = 64;
   struct Place {
     uint32_t tenant = 0;
     uint64_t executions = 0;
   };
   std::array<Place, kPlaces> places_;
+  int busy_ = 0;  // places with executions
+  uint64_t joins_ = kLately;
+  uint64_t met_ = 0;              // joins_ when several had executions last
+  std::optional<uint32_t> last_;  // who joined last
 };
 
 /// Whose work one thread does next, while several tenants have some: start-time fair queueing

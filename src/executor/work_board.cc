@@ -80,7 +80,7 @@ std::optional<WorkBoard::Unit> WorkBoard::Take(uint64_t slots, Cursor& cursor) {
   // Relaxed: a stale mask costs a look in vain, or another round; a claim orders all that follows.
   const uint64_t active = active_.load(std::memory_order_relaxed) & slots;
   const uint32_t places = places_.load(std::memory_order_relaxed);
-  if (active == 0 || (places & (places - 1)) == 0) return TakeAmong(active, cursor);
+  if (active == 0) return std::nullopt;
   uint32_t waiting = 0;
   for (uint32_t left = places; left != 0; left &= left - 1) {
     const int place = std::countr_zero(left);
@@ -91,7 +91,6 @@ std::optional<WorkBoard::Unit> WorkBoard::Take(uint64_t slots, Cursor& cursor) {
     const int place = cursor.turns.Next(waiting);
     const uint64_t own = slots_of_[static_cast<size_t>(place)].load(std::memory_order_relaxed);
     std::optional<Unit> unit = TakeAmong(active & own, cursor);
-    if (unit) unit->place = place;
     if (unit) return unit;
   }
   return TakeAmong(active, cursor);  // others were faster, or the masks are old
@@ -121,7 +120,8 @@ std::optional<WorkBoard::Unit> WorkBoard::TakeFrom(int index, bool from_the_end)
     if (slot.unclaimed.compare_exchange_weak(word, next, std::memory_order_acquire,
                                              std::memory_order_relaxed)) {
       if (left == 0) ClearActive(index);
-      return Unit{slot.execution, from_the_end ? first + left : first, left};
+      return Unit{slot.execution, from_the_end ? first + left : first, left,
+                  slot.execution->place_};
     }
   }
   return std::nullopt;

@@ -30,7 +30,7 @@ class WorkBoard {
     Execution* execution = nullptr;
     uint32_t index = 0;
     uint32_t left = 0;  ///< Units of the execution that were still unclaimed after this one.
-    int place = -1;     ///< Of the tenant whose turn it was, if several had some; else -1.
+    int place = 0;      ///< Of its tenant.
   };
 
   /// Where a thread last took a unit, so that it goes round all executions, unit by unit.

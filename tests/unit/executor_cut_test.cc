@@ -55,6 +55,13 @@ TEST(CutWork, LargeWorkIsSharedEvenly) {
   }
 }
 
+TEST(CutWork, WorkThatOthersWaitForIsCutFiner) {
+  WorkShape shape = AllReduceOfTwo(64 << 20);
+  const uint32_t alone = CutOrFail(shape).units;
+  shape.shared = true;
+  EXPECT_EQ(CutOrFail(shape).units, 2 * alone);
+}
+
 TEST(CutWork, StagedDataStaysInHalfTheCache) {
   WorkShape shape = AllReduceOfTwo(64 << 20);
   for (int slots : {1, 2, 3, 9, 65}) {
