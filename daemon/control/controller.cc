@@ -20,6 +20,10 @@ constexpr double kRepeatSeconds = 0.4;
 constexpr size_t kMostWays = 64;
 /// What is left for plans is looked at so often.
 constexpr double kLeftSeconds = 0.3;
+/// For so long after a job has begun to use a link, or has been told that it has more or less of
+/// it, nobody else's plans are told anything new of that link: what each then does has to be seen
+/// first.
+constexpr double kSettleSeconds = 1;
 /// It rests for so many times as long as it has worked: a cluster may be large.
 constexpr double kPausesPerSpent = 20;
 /// Ways of so many rails are kept though nobody uses them any more.
@@ -86,8 +90,17 @@ void Controller::NoteJob(const JobId& id, const FabricRail& rail, double weight,
   if (!job.pairs.emplace(rail.from, rail.to).second) return;
   for (size_t other = 0; other < rails_.rails(); ++other) {
     const Edges edges = EdgesOf({rail.from, rail.to, other});
-    for (const CrossedEdge& crossed : *edges) job.edges.insert(crossed.edge);
+    for (const CrossedEdge& crossed : *edges) {
+      job.edges.insert(crossed.edge);
+      Unsettle(crossed.edge, now_seconds);
+    }
   }
+}
+
+void Controller::Unsettle(int edge, double now_seconds) {
+  const auto index = static_cast<size_t>(edge);
+  if (index >= unsettled_until_.size()) unsettled_until_.resize(index + 1);
+  unsettled_until_[index] = now_seconds + kSettleSeconds;
 }
 
 // None for a rail that there is not. Ways are kept, those of rails that somebody uses at least.
@@ -140,10 +153,11 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
   TakeShares(links, now_seconds);
   const auto usable = [&](int edge) { return LinkShares::kUsable * CapacityOf(edge, links); };
   turns_.Settle(usable, spent_seconds_, now_seconds);
+  TakeLeft(now_seconds);
   std::map<int, std::vector<RailShare>> limits = LimitsByHost();
   for (auto& [peer, report] : reports_) {
     if (now_seconds - report.at_seconds > kRecentSeconds) continue;
-    SharesMessage message = SharesFor(report, links, limits[report.host], now_seconds);
+    SharesMessage message = SharesFor(report, links, limits[report.host]);
     const bool fresh = report.told.has_value() && Alike(message, *report.told) &&
                        now_seconds - report.told_seconds < kRepeatSeconds;
     if (fresh) continue;
@@ -200,26 +214,48 @@ std::map<int, std::vector<RailShare>> Controller::LimitsByHost() const {
   return by_host;
 }
 
-// Changes of what is left are looked for now and then: plans follow no faster.
-const EdgeRates& Controller::LeftFor(const JobId& id, Job* job, double now_seconds) {
-  if (now_seconds - job->left_seconds < kLeftSeconds) return job->left;
-  job->left_seconds = now_seconds;
-  job->left.clear();
-  const std::vector<int> edges(job->edges.begin(), job->edges.end());
-  for (const auto& [edge, left] : shares_.AvailableTo(id, job->weight, edges)) {
-    job->left.push_back({edge, left});
+bool Controller::IsSettled(const std::set<int>& edges, double now_seconds) const {
+  return std::all_of(edges.begin(), edges.end(), [&](int edge) {
+    return unsettled_until_[static_cast<size_t>(edge)] <= now_seconds;
+  });
+}
+
+// Jobs go around each other one after the other: were all told at once what the others leave, all
+// would go to where nobody was. Who was told last waits longest.
+void Controller::TakeLeft(double now_seconds) {
+  std::vector<std::pair<double, JobId>> due;
+  for (const auto& [id, job] : jobs_) {
+    const bool is_due = now_seconds - job.left_seconds >= kLeftSeconds;
+    if (is_due) due.emplace_back(job.left_since_seconds, id);
   }
-  return job->left;
+  std::sort(due.begin(), due.end());
+  for (const auto& [since_seconds, id] : due) {
+    Job& job = jobs_[id];
+    if (!IsSettled(job.edges, now_seconds)) continue;
+    job.left_seconds = now_seconds;
+    EdgeRates left = LeftFor(id, job);
+    if (left == job.left) continue;
+    job.left = std::move(left);
+    job.left_since_seconds = now_seconds;
+    for (const int edge : job.edges) Unsettle(edge, now_seconds);
+  }
+}
+
+EdgeRates Controller::LeftFor(const JobId& id, const Job& job) {
+  EdgeRates rates;
+  const std::vector<int> edges(job.edges.begin(), job.edges.end());
+  for (const auto& [edge, left] : shares_.AvailableTo(id, job.weight, edges)) {
+    rates.push_back({edge, left});
+  }
+  return rates;
 }
 
 SharesMessage Controller::SharesFor(const Report& report, const LinkState& links,
-                                    const std::vector<RailShare>& limits, double now_seconds) {
+                                    const std::vector<RailShare>& limits) {
   SharesMessage message{.fabric = 0, .links = links.rates(), .limits = limits};
   for (const uint64_t home : report.homes) {
-    for (auto& [id, job] : jobs_) {
-      if (id.job != home) continue;
-      const EdgeRates& left = LeftFor(id, &job, now_seconds);
-      if (!left.empty()) message.jobs.push_back({home, left});
+    for (const auto& [id, job] : jobs_) {
+      if (id.job == home && !job.left.empty()) message.jobs.push_back({home, job.left});
     }
   }
   for (const JobId& id : report.rhythms) {

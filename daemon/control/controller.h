@@ -75,17 +75,21 @@ class Controller {
     std::set<std::pair<int, int>> pairs;  // of hosts
     std::set<int> edges;                  // that it sends over, or could
     EdgeRates left;
-    double left_seconds = -1e9;
+    double left_seconds = 0;        // when it was looked at
+    double left_since_seconds = 0;  // when it changed
   };
   using Edges = std::shared_ptr<const std::vector<CrossedEdge>>;
   Edges EdgesOf(const FabricRail& rail);
   void NoteJob(const JobId& id, const FabricRail& rail, double weight, double now_seconds);
-  const EdgeRates& LeftFor(const JobId& id, Job* job, double now_seconds);
+  void Unsettle(int edge, double now_seconds);
+  bool IsSettled(const std::set<int>& edges, double now_seconds) const;
+  void TakeLeft(double now_seconds);
+  EdgeRates LeftFor(const JobId& id, const Job& job);
   double CapacityOf(int edge, const LinkState& links) const;
   void TakeShares(const LinkState& links, double now_seconds);
   std::map<int, std::vector<RailShare>> LimitsByHost() const;
   SharesMessage SharesFor(const Report& report, const LinkState& links,
-                          const std::vector<RailShare>& limits, double now_seconds);
+                          const std::vector<RailShare>& limits);
 
   const std::shared_ptr<const FabricModel> model_;
   const FabricRails rails_;
@@ -94,7 +98,8 @@ class Controller {
   std::map<FabricRail, Edges> edges_;
   std::map<transport::PeerId, Report> reports_;
   std::map<JobId, Job> jobs_;
-  double spent_seconds_ = 0;  // by the last Settle
+  std::vector<double> unsettled_until_;  // by edge
+  double spent_seconds_ = 0;             // by the last Settle
   double next_settle_seconds_ = 0;
 };
 

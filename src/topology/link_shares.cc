@@ -21,6 +21,14 @@ constexpr double kDeprived = 0.9;
 constexpr double kTaken = 0.97;
 constexpr double kLeastHeadroom = 0.05;
 constexpr double kHeadroomStep = 0.8;
+/// Who is deprived is given room for so long, to see whether it takes it; ...
+constexpr double kTrialSeconds = 1.5;
+/// ... for longer if it has become so many times as fast; what that is measured by follows slowly.
+constexpr double kTakesRoom = 1.1;
+constexpr double kBaseCreeps = 1.03;
+/// If it has not, not again for so long; twice as long each time.
+constexpr double kFirstRestSeconds = 0.5;
+constexpr double kLongestRestSeconds = 32;
 /// Who has so many times its share is held back, ...
 constexpr double kAbove = 1.15;
 /// ... until it has so little of it: who is let go takes what it can before that is seen.
@@ -60,6 +68,7 @@ void LinkShares::Take(std::span<const JobFlow> flows,
                       const std::function<double(int edge)>& capacity, double now_seconds) {
   TakeMeans(flows, now_seconds);
   SumUp(capacity);
+  GiveRoom(now_seconds);
   held_back_.clear();
   for (const int edge : used_) Grant(&edges_[static_cast<size_t>(edge)]);
 }
@@ -121,6 +130,8 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
     edge.capacity = kUsable * capacity(number);
     std::erase_if(edge.jobs, [](const Part& part) { return part.flows == 0; });
     Weigh(&edge);
+    edge.weights = 0;
+    for (const Part& part : edge.jobs) edge.weights += part.weight;
   }
   std::erase_if(used_, [this](int edge) { return edges_[static_cast<size_t>(edge)].jobs.empty(); });
 }
@@ -133,16 +144,63 @@ void LinkShares::Weigh(EdgeParts* edge) {
   for (Part& part : edge->jobs) part.weight /= jobs[part.job.tenant];
 }
 
+// Who has less than its share may not want more, or may not be able to take it: what waits in the
+// others' queues at each of its steps is late, however much it is granted. That shows when the
+// others are held back to their shares for a while.
+void LinkShares::GiveRoom(double now_seconds) {
+  std::map<JobId, double> deprived;  // with what each sends in all
+  for (const int number : used_) {
+    const EdgeParts& edge = edges_[static_cast<size_t>(number)];
+    if (edge.jobs.size() < 2) continue;
+    const double unit = edge.Unit();
+    for (const Part& part : edge.jobs) {
+      if (IsDeprived(part, unit)) deprived.emplace(part.job, 0);
+    }
+  }
+  std::erase_if(trials_, [&](const auto& one) {
+    return !deprived.contains(one.first) &&
+           now_seconds > one.second.until_seconds + kLongestRestSeconds;
+  });
+  if (deprived.empty()) return;
+  for (const auto& [name, flow] : flows_) {
+    const auto found = deprived.find(name.second);
+    if (found != deprived.end()) found->second += flow.mean;
+  }
+  for (const auto& [job, mean] : deprived) trials_[job].Take(mean, now_seconds);
+}
+
+void LinkShares::Trial::Take(double mean, double now_seconds) {
+  if (now_seconds < until_seconds) return;
+  if (!gives_room) {
+    gives_room = true;
+    base = mean;
+  } else if (mean >= kTakesRoom * base) {
+    rest_seconds = 0;
+    base *= kBaseCreeps;
+  } else {
+    gives_room = false;
+    rest_seconds = std::clamp(2 * rest_seconds, kFirstRestSeconds, kLongestRestSeconds);
+  }
+  until_seconds = now_seconds + (gives_room ? kTrialSeconds : rest_seconds);
+}
+
+// What a part of an edge is taken to want.
+double LinkShares::ClaimOf(const EdgeParts& edge, const Part& part, double unit) const {
+  const auto trial = trials_.find(part.job);
+  const bool has_room =
+      trial != trials_.end() && trial->second.gives_room && IsDeprived(part, unit);
+  return std::max({part.Wanted(), kLeastWanted * edge.capacity,
+                   has_room ? unit * part.weight * part.sending : 0.0});
+}
+
 void LinkShares::Grant(EdgeParts* edge) {
+  const double unit = edge->Unit();
   claims_.clear();
-  double weights = 0;
   for (const Part& part : edge->jobs) {
-    claims_.push_back({std::max(part.Wanted(), kLeastWanted * edge->capacity), part.weight});
-    weights += part.weight;
+    claims_.push_back({ClaimOf(*edge, part, unit), part.weight});
   }
   const std::vector<double> shares = ShareOut(claims_, edge->capacity);
   const double left = edge->capacity - std::accumulate(shares.begin(), shares.end(), 0.0);
-  const double unit = edge->capacity / weights;  // the fair share of a weight of 1
   bool any_deprived = false;
   double needed = 0;
   for (const Part& part : edge->jobs) {
@@ -151,7 +209,8 @@ void LinkShares::Grant(EdgeParts* edge) {
   }
   for (size_t i = 0; i < shares.size(); ++i) {
     Part& part = edge->jobs[i];
-    part.granted = shares[i] + std::max(left, 0.0) * part.weight / weights;
+    const double had = part.granted;
+    part.granted = shares[i] + std::max(left, 0.0) * part.weight / edge->weights;
     const double fair = unit * part.weight;
     const bool has_much =
         any_deprived && part.mean > kAbove * fair && part.granted < claims_[i].wanted;
@@ -160,7 +219,7 @@ void LinkShares::Grant(EdgeParts* edge) {
     const bool has_others = needed - NeededBy(part, unit) > kLeastWanted * edge->capacity;
     part.held_back = has_others && (has_much || has_some);
     if (part.held_back) held_back_.insert(part.job);
-    Adapt(&part);
+    Adapt(&part, had);
   }
 }
 
@@ -174,13 +233,14 @@ double LinkShares::NeededBy(const Part& part, double unit) {
   return part.sending >= 1 || IsDeprived(part, unit) ? part.last : 0;
 }
 
-void LinkShares::Adapt(Part* part) {
+// By what it has taken, of late, of what it `had` been granted before.
+void LinkShares::Adapt(Part* part, double had) {
   part->headroom = part->mean >= kTaken * part->granted
                        ? kMostHeadroom
                        : std::max(kHeadroomStep * part->headroom, kLeastHeadroom);
   if (!part->held_back) {
     part->stretch = 1;
-  } else if (part->mean < kUsable * part->granted) {
+  } else if (std::max(part->mean, part->last) < kUsable * had) {
     part->stretch = std::min(part->stretch * kStretchStep, kMostStretch);
   } else if (part->mean > part->granted) {
     part->stretch = std::max(part->stretch / kStretchStep, 1.0);

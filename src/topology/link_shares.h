@@ -61,8 +61,10 @@ std::vector<double> ShareOut(std::span<const Claim> claims, double capacity);
 ///
 /// What a job wants of a link is not known: it is taken to want somewhat more than it has had
 /// lately, less of that while it does not take what it is granted (as in Kumar et al., "BwE:
-/// flexible, hierarchical bandwidth allocation for WAN distributed computing", SIGCOMM 2015). Who
-/// has more than its share, while others that send have less than theirs, is held back to what they
+/// flexible, hierarchical bandwidth allocation for WAN distributed computing", SIGCOMM 2015). But
+/// one that is kept from its share by the others' queues could not show that it wants it: now and
+/// then it is given room for all of it, and for as long as it makes use of that. Who has more than
+/// its share, while others that send have less than theirs, is held back to what they
 /// leave; all others are left alone, and take what has become free. So a job that is alone, or
 /// whose neighbours want little, or have enough whenever they send, is never held back.
 ///
@@ -110,9 +112,21 @@ class LinkShares {
   };
   struct EdgeParts {
     double capacity = 0;  // usable
+    double weights = 0;   // of all jobs
     std::vector<Part> jobs;
 
     Part* Of(const JobId& job);
+    /// The fair share of a weight of 1.
+    double Unit() const { return capacity / weights; }
+  };
+  /// Of a job that is deprived of its share somewhere: whether it would take it.
+  struct Trial {
+    bool gives_room = false;
+    double base = 0;  // what it had without room
+    double rest_seconds = 0;
+    double until_seconds = 0;
+
+    void Take(double mean, double now_seconds);
   };
   static constexpr double kMostHeadroom = 0.3;
 
@@ -121,8 +135,10 @@ class LinkShares {
   static void Weigh(EdgeParts* edge);
   static bool IsDeprived(const Part& part, double unit);
   static double NeededBy(const Part& part, double unit);
+  void GiveRoom(double now_seconds);
+  double ClaimOf(const EdgeParts& edge, const Part& part, double unit) const;
   void Grant(EdgeParts* edge);
-  static void Adapt(Part* part);
+  static void Adapt(Part* part, double had);
   static double LeftFor(const EdgeParts& edge, const JobId& job, double weight);
   double LimitOf(const Flow& flow, const JobId& job, bool* held_back) const;
 
@@ -130,6 +146,7 @@ class LinkShares {
   std::vector<EdgeParts> edges_;                      // by edge
   std::vector<int> used_;                             // those that any job sends over
   std::set<JobId> held_back_;                         // on any edge
+  std::map<JobId, Trial> trials_;                     // those deprived lately
   std::vector<Claim> claims_;                         // kept, so that an edge allocates nothing
   std::map<JobId, std::map<int, double>> available_;  // in force
   double taken_seconds_ = -1;

@@ -76,8 +76,14 @@ TEST_F(ControllerTest, WhoHasMoreThanItsShareIsHeldBack) {
   EXPECT_EQ(jobs[1].held_back, 0u);
 }
 
-TEST_F(ControllerTest, PlansAreToldWhatLinksHaveLeft) {
-  for (int i = 0; i < 10; ++i) Pass(100, 300);
+TEST_F(ControllerTest, PlansAreToldWhatLinksHaveLeftOneAfterTheOther) {
+  // Nothing until it has been seen what both send.
+  for (int i = 0; i < 8; ++i) Pass(100, 300);
+  EXPECT_TRUE(last_[1].jobs.empty());
+  EXPECT_TRUE(last_[2].jobs.empty());
+  for (int i = 0; i < 8; ++i) Pass(100, 300);
+  EXPECT_NE(last_[1].jobs.empty(), last_[2].jobs.empty());
+  for (int i = 0; i < 20; ++i) Pass(100, 300);
   const auto of = [this](transport::PeerId peer, const std::string& link) {
     const int edge = 2 * model_->fabric().FindLink(link);
     for (const JobRates& job : last_[peer].jobs) {
