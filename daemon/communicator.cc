@@ -235,6 +235,7 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
   binding.tenant = tenant_->user;
   binding.weight = static_cast<float>(tenant_->weight);
   binding.helpable = true;
+  binding.whole = true;
   binding.shared = engine_->executor().shared();
   binding.node = NodeOf(*operation);
   operation->execution.cookie = operation;

@@ -250,11 +250,14 @@ bool Engine::RunReady() {
   return true;
 }
 
-// A round of everything costs more than a small unit, and an operation may have many.
+// A round of everything costs more than a small unit, and an operation may have many. But where
+// tenants share, one that waits for what has ended does not wait for another one's units.
 bool Engine::Help() {
-  if (!executor_->Help()) return false;
+  if (!executor_->Help()) return executor_->AwaitRanks();
+  const bool shared = executor_->shared();
   const uint64_t until = MonotonicNanoseconds() + kHelpNanoseconds;
-  while (executor_->Help() && MonotonicNanoseconds() < until) {
+  while (!(shared && executor_->any_finished()) && executor_->Help()) {
+    if (MonotonicNanoseconds() >= until) break;
   }
   return true;
 }

@@ -47,6 +47,38 @@ inline GivingWay& ThisThreadGivingWay() {
   return giving_way;
 }
 
+/// Between pieces of work a thread lets others have its processor, who may need it for a moment
+/// only. Where they keep it, as what computes all the time does, the next time comes later: the
+/// kernel's scheduler gives them their share as well.
+class Interludes {
+ public:
+  void NoteWork(uint64_t nanoseconds) { stint_ns_ += nanoseconds; }
+  void NoteRest() { stint_ns_ = 0; }
+  /// When it is time.
+  void LetOthersRun() {
+    if (stint_ns_ >= next_ns_) LetOthersRunNow();
+  }
+  void LetOthersRunNow() {
+    const uint64_t begin = MonotonicNanoseconds();
+    sched_yield();
+    const uint64_t took_ns = MonotonicNanoseconds() - begin;
+    next_ns_ = took_ns < kShort ? kStint : kLongStint;
+    stint_ns_ = 0;
+  }
+  /// Whether the last one was.
+  bool are_short() const { return next_ns_ == kStint; }
+
+ private:
+  static constexpr uint64_t kStint = 20'000;
+  /// What another thread that does this may take is short, or they would teach each other to keep
+  /// the processor.
+  static constexpr uint64_t kLongStint = 1'000'000;
+  static constexpr uint64_t kShort = 2 * kLongStint;
+
+  uint64_t stint_ns_ = 0;  // of work, since the last one
+  uint64_t next_ns_ = kStint;
+};
+
 /// Spaces the looks of one wait. With a processor of its own a thread pauses between them, which is
 /// no system call. Where threads are more than processors, or the wait is no longer a short one, it
 /// gives way, so that who brings what it waits for can run: a thread that spins there keeps the

@@ -181,6 +181,7 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   // The owner never touches private memory: its pages may be anybody's to delay.
   bound_.helpable = binding.helpable && !bound_.any_private;
   bound_.node = binding.node;
+  bound_.whole = binding.whole;
   bound_.tenant = binding.tenant;
   bound_.weight = binding.weight;
   shape.participants = std::min(machine.workers + (bound_.helpable ? 1 : 0), machine.processors);

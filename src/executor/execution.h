@@ -40,6 +40,9 @@ struct Binding : Operands {
   bool helpable = false;
   /// The node on which all the memory lies, as WorkerPlace::node; -1: on several, or unknown.
   int node = -1;
+  /// The whole of an operation and not a step: when it ends its ranks go on, and may soon post the
+  /// next one (Executor::AwaitRanks).
+  bool whole = false;
   /// Other tenants want the threads too (Executor::shared): it is cut finer, so that their turns
   /// come sooner.
   bool shared = false;
@@ -60,6 +63,7 @@ struct BoundProgram {
   bool non_temporal = false;
   bool any_private = false;
   bool helpable = false;  ///< Promised, and possible.
+  bool whole = false;     ///< As bound.
   int node = -1;          ///< As bound.
   uint32_t tenant = 0;
   float weight = 1;

@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,8 +31,9 @@ constexpr uint64_t kAllSlots = ~uint64_t{0};
 
 /// Several times what threads have by default.
 constexpr uint64_t kWorkerSliceNanoseconds = 20'000'000;
-/// After so much work without a pause a thread lets others have its processor, while tenants share.
-constexpr uint64_t kStintNanoseconds = 20'000;
+/// In wake-ups: how long ranks are awaited that have just seen an operation end. They are woken,
+/// and then have to post.
+constexpr uint64_t kAwaitedWakeUps = 4;
 constexpr uint64_t kStopGraceNanoseconds = 100'000'000;
 
 Status KeepCallingThreadOn(const std::vector<int>& processors) {
@@ -130,7 +130,7 @@ struct Executor::Worker {
   WaitEstimate waits;
   uint64_t idle_since_ns = 0;
   bool slept = false;
-  uint64_t stint_ns = 0;  // of units, one after the other, since others had the processor
+  Interludes interludes;
 
   const int index;
   const int node;  ///< Whose memory is near; -1: none in particular.
@@ -223,7 +223,7 @@ void Executor::WorkerLoop(Worker& worker) {
     LetRanksRun(worker);
     std::optional<WorkBoard::Unit> unit = Take(worker);
     if (!unit) {
-      worker.stint_ns = 0;
+      worker.interludes.NoteRest();
       const uint64_t looks_for = worker.BeginIdleness(options_);
       has_searched = true;
       unit = Search(worker, looks_for);
@@ -247,9 +247,7 @@ void Executor::WorkerLoop(Worker& worker) {
 // the kernel may let them wait for as long as a tick: they ran a moment ago. Where a tenant is
 // alone they have nothing to do before its operation ends.
 void Executor::LetRanksRun(Worker& worker) {
-  if (worker.stint_ns < kStintNanoseconds || !shared()) return;
-  worker.stint_ns = 0;
-  sched_yield();
+  if (shared()) worker.interludes.LetOthersRun();
 }
 
 // A unit whose memory is near, or lies nowhere in particular, before one that others are nearer to;
@@ -317,8 +315,8 @@ bool Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
     if (outcome.end == UnitOutcome::End::kAbandoned) return false;
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
     worker.Count(outcome.bytes, nanoseconds);
-    worker.stint_ns += nanoseconds;
-    worker.cursor.turns.Charge(unit.place, static_cast<double>(nanoseconds) / bound.weight);
+    worker.interludes.NoteWork(nanoseconds);
+    board_.Charge(unit.place, static_cast<double>(nanoseconds) / bound.weight);
     throughput_.Learn(bound.any_private, bound.beyond_cache, outcome.bytes, nanoseconds);
     if (outcome.end == UnitOutcome::End::kFailed) {
       execution->Stop(std::move(outcome.status), outcome.faulty_buffer);
@@ -375,18 +373,53 @@ void Executor::PostWaiting() {
 }
 
 bool Executor::Help() {
-  const uint64_t slots = board_.helpable_slots();
+  uint64_t slots = board_.helpable_slots();
+  if (AwaitsRanks()) slots &= board_.slots_left_to_owner();
   std::optional<WorkBoard::Unit> unit;
   if (slots != 0) {
     LetRanksRun(*helper_);
     unit = board_.Take(slots, helper_->cursor);
   }
   if (!unit) {
-    helper_->stint_ns = 0;
+    helper_->interludes.NoteRest();
     return false;
   }
   // No private buffer, no foreign copy, nothing to be abandoned in.
   RunUnit(*helper_, *unit);
+  return true;
+}
+
+// Anticipatory scheduling (Iyer and Druschel, SOSP 2001): a tenant with one small operation after
+// the other has none whenever the owner looks for the next unit, and would wait for one of a large
+// operation before each of its own.
+void Executor::BeginAwaiting(const Execution& last) {
+  if (!shared() || !last.bound_.whole || !last.bound_.helpable) return;
+  if (places_.has_executions(last.place_)) return;
+  const uint64_t now = MonotonicNanoseconds();
+  awaited_ = {.place = last.place_,
+              .weight = last.bound_.weight,
+              .since_ns = now,
+              .until_ns = now + kAwaitedWakeUps * options_.wake_up_nanoseconds};
+}
+
+// The tenant pays for the wait, so it does not go on for longer than the time that is due to it.
+bool Executor::AwaitsRanks() {
+  if (awaited_.place < 0) return false;
+  const uint64_t now = MonotonicNanoseconds();
+  if (now < awaited_.until_ns && !places_.has_executions(awaited_.place) &&
+      board_.IsFirst(awaited_.place)) {
+    return true;
+  }
+  const uint64_t waited_ns = std::min(now, awaited_.until_ns) - awaited_.since_ns;
+  board_.Charge(awaited_.place, static_cast<double>(waited_ns) / awaited_.weight);
+  awaited_.place = -1;
+  return false;
+}
+
+bool Executor::AwaitRanks() {
+  const bool leaves_any = (board_.helpable_slots() & ~board_.slots_left_to_owner()) != 0;
+  if (!leaves_any || !AwaitsRanks()) return false;
+  if (helper_->interludes.are_short()) helper_->interludes.LetOthersRunNow();
   return true;
 }
 
@@ -411,6 +444,7 @@ Execution* Executor::TakeFinished() {
     board_.Retire(execution);
     waiting_.NoteRetired(*execution);
     places_.Leave(execution->place_);
+    BeginAwaiting(*execution);
     PostWaiting();
   }
   execution->phase_ = Execution::Phase::kIdle;

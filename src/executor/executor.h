@@ -110,6 +110,12 @@ class Executor {
   /// bound as helpable are touched, which have no private buffer: who owns private memory decides
   /// how long an access takes, and the owner waits for nobody. A unit takes about 100 us at most.
   bool Help();
+  /// Whether Help leaves what workers can do to them for a moment: the ranks of a tenant who shares
+  /// the threads, and whose turn it would be, have just seen its last operation end, and usually
+  /// post the next one presently. If so, lets them run.
+  bool AwaitRanks();
+  /// Whether TakeFinished would return one.
+  bool any_finished() const { return finished_.any(); }
 
   /// Makes an execution end early with status `reason`, unless it has failed by itself. Units that
   /// run stop after their current step, the others do not start; it still comes back through
@@ -150,6 +156,8 @@ class Executor {
   bool TryPost(Execution* execution);
   void PostWaiting();
   bool TryAbandon(int index, uint64_t nanoseconds);
+  void BeginAwaiting(const Execution& last);
+  bool AwaitsRanks();
 
   const Options options_;
   const Machine machine_;
@@ -165,6 +173,12 @@ class Executor {
   std::shared_ptr<Worker> helper_;    // The owner's own, for Help.
   TenantPlaces places_;
   std::atomic<bool> shared_{false};  // written by the owner
+  struct {
+    int place = -1;  // of the tenant; -1: none is awaited
+    float weight = 1;
+    uint64_t since_ns = 0;
+    uint64_t until_ns = 0;
+  } awaited_;
   WaitingList waiting_;
   uint64_t operations_ = 0;
   uint64_t failed_operations_ = 0;

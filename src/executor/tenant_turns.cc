@@ -32,17 +32,35 @@ void TenantPlaces::Leave(int place) {
   if (--places_[static_cast<size_t>(place)].executions == 0) --busy_;
 }
 
+void TenantTurns::Begin(int place) {
+  const double earliest = clock_.load(std::memory_order_relaxed) - kCreditNs;
+  if (StartOf(place) >= earliest) return;
+  start_[static_cast<size_t>(place)].store(earliest, std::memory_order_relaxed);
+}
+
 int TenantTurns::Next(uint32_t waiting) {
   int next = std::countr_zero(waiting);
-  for (uint32_t left = waiting; left != 0; left &= left - 1) {
+  double start = StartOf(next);
+  for (uint32_t left = waiting & (waiting - 1); left != 0; left &= left - 1) {
     const int place = std::countr_zero(left);
-    double& start = start_[static_cast<size_t>(place)];
-    if ((waited_ >> place & 1) == 0) start = std::max(start, clock_ - kCreditNs);
-    if (start < start_[static_cast<size_t>(next)]) next = place;
+    const double other = StartOf(place);
+    if (other >= start) continue;
+    next = place;
+    start = other;
   }
-  waited_ = waiting;
-  clock_ = std::max(clock_, start_[static_cast<size_t>(next)]);
+  if (start > clock_.load(std::memory_order_relaxed)) {
+    clock_.store(start, std::memory_order_relaxed);
+  }
   return next;
+}
+
+bool TenantTurns::IsFirst(int place, uint32_t waiting) const {
+  const double start = StartOf(place);
+  for (uint32_t left = waiting; left != 0; left &= left - 1) {
+    const int other = std::countr_zero(left);
+    if (other != place && StartOf(other) <= start) return false;
+  }
+  return true;
 }
 
 }  // namespace harmonaize

@@ -62,7 +62,9 @@ void WorkBoard::NoteTenant(uint64_t bit, const Execution& execution) {
   const auto place = static_cast<size_t>(execution.place_);
   const uint64_t slots = slots_of_[place].load(std::memory_order_relaxed);
   slots_of_[place].store(slots | bit, std::memory_order_relaxed);
-  if (slots == 0) places_.fetch_or(uint32_t{1} << place, std::memory_order_relaxed);
+  if (slots != 0) return;
+  turns_.Begin(execution.place_);
+  places_.fetch_or(uint32_t{1} << place, std::memory_order_relaxed);
 }
 
 void WorkBoard::Retire(Execution* execution) {
@@ -88,7 +90,7 @@ std::optional<WorkBoard::Unit> WorkBoard::Take(uint64_t slots, Cursor& cursor) {
     if ((own & active) != 0) waiting |= uint32_t{1} << place;
   }
   if (waiting != 0) {
-    const int place = cursor.turns.Next(waiting);
+    const int place = turns_.Next(waiting);
     const uint64_t own = slots_of_[static_cast<size_t>(place)].load(std::memory_order_relaxed);
     std::optional<Unit> unit = TakeAmong(active & own, cursor);
     if (unit) return unit;

@@ -39,8 +39,6 @@ class WorkBoard {
     /// Takes units from the end: two threads that meet from both sides keep to their own part of
     /// the buffers from one operation to the next, and so does the data in their caches.
     bool from_the_end = false;
-    /// While several tenants have work, it goes round them first.
-    TenantTurns turns = {};
   };
 
   /// Bit n of `nodes`: there are threads that take units and are near the memory of node n.
@@ -53,8 +51,15 @@ class WorkBoard {
   /// Owner only. Frees the slot of an execution that finished.
   void Retire(Execution* execution);
 
-  /// Takes one unit of an execution in one of `slots`, if there is any.
+  /// Takes one unit of an execution in one of `slots`, if there is any: of the tenant whose turn it
+  /// is.
   std::optional<Unit> Take(uint64_t slots, Cursor& cursor);
+  /// Time was spent for the tenant of this place, by its weight.
+  void Charge(int place, double nanoseconds) { turns_.Charge(place, nanoseconds); }
+  /// Whether the tenant of this place would have the next turn, had it work.
+  bool IsFirst(int place) const {
+    return turns_.IsFirst(place, places_.load(std::memory_order_relaxed));
+  }
 
   /// The slots whose execution has its memory on a node other than `node`, with threads of its own.
   /// A preference, and no more: it may be out of date. None for `node` < 0.
@@ -74,6 +79,8 @@ class WorkBoard {
 
   /// Owner only: the slots of executions that it may help.
   uint64_t helpable_slots() const { return helpable_slots_; }
+  /// Owner only: those of one unit, which nobody else comes for.
+  uint64_t slots_left_to_owner() const { return left_to_owner_.load(std::memory_order_relaxed); }
 
  private:
   struct alignas(64) Slot {
@@ -102,6 +109,7 @@ class WorkBoard {
   // some. Written by the owner when it posts and retires.
   std::array<std::atomic<uint64_t>, TenantPlaces::kPlaces> slots_of_{};
   std::atomic<uint32_t> places_{0};
+  TenantTurns turns_;
   std::array<Slot, kSlots> slots_;
   alignas(64) uint64_t free_slots_ = ~uint64_t{0};
   uint64_t helpable_slots_ = 0;
@@ -114,6 +122,10 @@ class FinishedList {
   void Push(Execution* execution);
   /// Owner only; nullptr when there is none.
   Execution* Pop();
+  /// Owner only: whether Pop would return one.
+  bool any() const {
+    return oldest_ != nullptr || pushed_.load(std::memory_order_relaxed) != nullptr;
+  }
 
  private:
   // Newest first. Popping takes the whole list, so no node can come back under a pusher's feet.

@@ -72,7 +72,9 @@ TEST(TenantTurns, GoByTheTimeThatWasSpent) {
 TEST(TenantTurns, WhoHadNothingToDoMakesUpForLittleOfIt) {
   constexpr double kPiece = TenantTurns::kCreditNs / 10;
   TenantTurns turns;
+  turns.Begin(0);
   for (int i = 0; i < 100; ++i) turns.Charge(turns.Next(0b01), kPiece);
+  turns.Begin(1);
   const auto turns_of_second = [&turns](int count) {
     int second = 0;
     for (int i = 0; i < count; ++i) {
@@ -87,10 +89,20 @@ TEST(TenantTurns, WhoHadNothingToDoMakesUpForLittleOfIt) {
   EXPECT_EQ(turns_of_second(10), 5);
 }
 
+TEST(TenantTurns, KnowWhoWouldBeFirst) {
+  TenantTurns turns;
+  turns.Charge(0, 2);
+  turns.Charge(1, 1);
+  EXPECT_TRUE(turns.IsFirst(1, 0b001));
+  EXPECT_FALSE(turns.IsFirst(0, 0b010));
+  EXPECT_TRUE(turns.IsFirst(1, 0b011)) << "not before itself, of course";
+  EXPECT_FALSE(turns.IsFirst(1, 0b101)) << "somebody else has had nothing yet";
+}
+
 /// A broadcast on this host, of so many bytes of memory that nobody else uses.
 class Copy {
  public:
-  Copy(size_t bytes, uint32_t tenant, float weight, const Machine& machine)
+  Copy(size_t bytes, uint32_t tenant, float weight, const Machine& machine, bool helpable = false)
       : memory_(2 * bytes), schedule_(OneHost(Collective::kBroadcast, 2, 0, false)) {
     const Buffer from{.mapped = memory_.data()};
     const Buffer to{.mapped = memory_.data() + bytes};
@@ -104,6 +116,8 @@ class Copy {
     binding.outputs = outputs;
     binding.tenant = tenant;
     binding.weight = weight;
+    binding.helpable = helpable;
+    binding.whole = true;
     EXPECT_TRUE(execution.Bind(binding, machine).ok());
   }
 
@@ -113,6 +127,31 @@ class Copy {
   std::vector<std::byte> memory_;
   Schedule schedule_;
 };
+
+/// While a greedy tenant has work, and has had a unit done, the owner does an operation of a modest
+/// one: whether its ranks are awaited then, and until they have posted another.
+bool RanksAreAwaited() {
+  // For long enough that nothing else ends it.
+  TestExecutor executor(Executor::Options{
+      .workers = 1, .processors = kMaxWorkers, .wake_up_nanoseconds = 1'000'000'000});
+  Copy greedy(size_t{32} << 20, 1001, 1, executor->machine(), true);
+  Copy modest(64, 1002, 1, executor->machine(), true);
+  executor->Start(&greedy.execution);
+  executor->Help();
+  executor->Start(&modest.execution);
+  EXPECT_FALSE(executor->AwaitRanks());
+  executor->Help();
+  Execution* const first = executor->TakeFinished();
+  const bool awaited = first == &modest.execution && !executor->Help() && executor->AwaitRanks();
+  int running = first == nullptr ? 2 : 1;
+  if (first == &modest.execution) {
+    executor->Start(&modest.execution);
+    ++running;
+    EXPECT_FALSE(executor->AwaitRanks());
+  }
+  while (running-- > 0) executor.HelpUntilFinished();
+  return awaited;
+}
 
 class Tenants : public ::testing::Test {
  protected:
@@ -180,6 +219,13 @@ TEST_F(Tenants, MakeUpForWhatAnotherHasDoneAlone) {
     least = std::min(least, MovedUntilTheModestOneEnds());
   }
   EXPECT_LE(least, 1.3);
+}
+
+TEST(AwaitedRanks, WhereItIsTheirTurn) {
+  // In one run of many: on a busy machine the greedy one may be done before.
+  bool awaited = false;
+  for (int run = 0; run < 30 && !awaited; ++run) awaited = RanksAreAwaited();
+  EXPECT_TRUE(awaited);
 }
 
 TEST_F(Tenants, HaveMoreOfThemByAWeight) {
