@@ -126,6 +126,12 @@ void AddPlanOptions(CLI::App& command, PlanRequest* request) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
+      .add_option("--wire-gbps", request->costs.wire_gbps,
+                  "GB/s that a processor sends or receives, as with TCP; 0: it touches no byte, as "
+                  "with RDMA")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
       .add_option("--memory-gbps", request->costs.memory_gbps, "GB/s that a host reads and writes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -73,6 +73,7 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("plans.switch_every_ms", 0, 3'600'000, &config->plans.switch_every_ms);
   reader.Number("costs.message_us", 0, 1e9, &config->costs.message_us);
   reader.Number("costs.handling_us", 0, 1e9, &config->costs.handling_us);
+  reader.Number("costs.wire_gbps", 0, 1e9, &config->costs.wire_gbps);
   reader.Number("costs.memory_gbps", 1e-3, 1e9, &config->costs.memory_gbps);
   reader.Integer("costs.shared_processors", 0, 4096, &config->costs.shared_processors);
   reader.Number("costs.bucket_ms", 0, 1e6, &config->costs.bucket_ms);
@@ -148,6 +149,7 @@ switch_every_ms = {}            # for tests: change to another plan so often; 0:
 [costs]                         # of messages between hosts, for predictions
 message_us = {}                 # from a send that could start to a receive that is done
 handling_us = {}                # a host's own work for a message it sends, or gets
+wire_gbps = {}                  # GB/s that a processor sends or receives; 0: it touches no byte (RDMA)
 memory_gbps = {}                # what a host reads and writes
 shared_processors = {}          # they do the work of all hosts, as in a laboratory; 0: each has its own
 bucket_ms = {}                  # of its rate, what a link sends at once after a pause; switches: 0
@@ -178,11 +180,11 @@ level = "{}"                    # error, warning, info, debug, trace
       config.cluster.host, config.cluster.controller, config.cluster.dead_after_seconds,
       config.plans.policy, config.plans.file, config.plans.reproducible, config.plans.live,
       config.plans.least_gain, config.plans.switch_every_ms, config.costs.message_us,
-      config.costs.handling_us, config.costs.memory_gbps, config.costs.shared_processors,
-      config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
-      config.quota.sessions, config.quota.communicators, config.quota.regions,
-      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level,
-      SharesTemplate(config));
+      config.costs.handling_us, config.costs.wire_gbps, config.costs.memory_gbps,
+      config.costs.shared_processors, config.costs.bucket_ms, config.late_after_seconds,
+      config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,
+      config.quota.regions, config.quota.region_bytes, config.quota.outstanding_operations,
+      config.log_level, SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

@@ -38,8 +38,10 @@ std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::
   if (text.find("[costs]") == std::string::npos) {
     const StatedCosts costs = EmulationCosts();
     config += fmt::format(
-        "\n[costs]\nmessage_us = {}\nhandling_us = {}\nshared_processors = {}\nbucket_ms = {}\n",
-        costs.message_us, costs.handling_us, costs.shared_processors, costs.bucket_ms);
+        "\n[costs]\nmessage_us = {}\nhandling_us = {}\nwire_gbps = {}\nshared_processors = {}\n"
+        "bucket_ms = {}\n",
+        costs.message_us, costs.handling_us, costs.wire_gbps, costs.shared_processors,
+        costs.bucket_ms);
   }
   if (text.find("[cluster]") != std::string::npos) return config;
   // The laboratory's network is nobody else's, so the daemons need no key. Without the port each

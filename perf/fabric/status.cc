@@ -163,6 +163,7 @@ Result<std::string> StatusJson(Laboratory& laboratory) {
                          {"costs",
                           {{"message_us", costs.message_us},
                            {"handling_us", costs.handling_us},
+                           {"wire_gbps", costs.wire_gbps},
                            {"shared_processors", costs.shared_processors},
                            {"bucket_ms", costs.bucket_ms}}}};
   return document.dump(2) + "\n";

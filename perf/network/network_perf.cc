@@ -51,6 +51,8 @@ struct NetworkOptions {
   int slices_at_once = 0;
   double payload = 0.992;
   double bucket_ms = 2;
+  double wire_gbps = 0;
+  int shared_processors = 0;
 };
 
 /// "ring, by rack, 4 pieces, slices of 64K, 4 at once, weighted".
@@ -120,6 +122,8 @@ class Benchmark {
     PlannerOptions how;
     how.costs.payload_share = options_.payload;
     how.costs.credit_seconds = options_.bucket_ms * 1e-3;
+    how.costs.wire_bytes_per_second = options_.wire_gbps * 1e9;
+    how.costs.shared_processors = options_.shared_processors;
     if (const std::optional<PlanPolicy> policy = FindPlanPolicy(plan);
         policy && *policy != PlanPolicy::kFixed) {
       how.policy = *policy;
@@ -295,6 +299,14 @@ int main(int argc, char** argv) {
   app.add_option("--bucket-ms", options.bucket_ms,
                  "For predictions: of its rate, how much a link's bucket of tokens holds")
       ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
+  app.add_option("--wire-gbps", options.wire_gbps,
+                 "For predictions: GB/s that a processor sends or receives; 0: it touches no byte")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--shared-processors", options.shared_processors,
+                 "For predictions: they do the work of all hosts together; 0: each has its own")
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const harmonaize::Status status = harmonaize::perf::Main(options);

@@ -107,8 +107,10 @@ class Run {
     return Take(&memory_free_[static_cast<size_t>(table_.host_of[step])], seconds);
   }
 
-  double Handled(int host) {
-    return Take(&hands_free_[static_cast<size_t>(host)], options_.costs.handling_seconds);
+  double Handled(int host, const StepTable::Message& message) {
+    return Take(&hands_free_[static_cast<size_t>(host)],
+                options_.costs.handling_seconds +
+                    options_.costs.WireSeconds(static_cast<double>(message.bytes)));
   }
 
   double Take(double* free, double seconds) const {
@@ -120,7 +122,10 @@ class Run {
     timers_.emplace(at, timers_set_++, what, number);
   }
 
-  void Send(uint32_t number) { SetTimer(Handled(table_.messages[number].from), Due::kGo, number); }
+  void Send(uint32_t number) {
+    const StepTable::Message& message = table_.messages[number];
+    SetTimer(Handled(message.from, message), Due::kGo, number);
+  }
 
   void Go(uint32_t number) {
     const StepTable::Message& message = table_.messages[number];
@@ -150,7 +155,8 @@ class Run {
 
   void Receive(uint32_t number) {
     const StepTable::Message& message = table_.messages[number];
-    SetTimer(std::max(Handled(message.to), InMemory(message.receive)), Due::kStep, message.receive);
+    SetTimer(std::max(Handled(message.to, message), InMemory(message.receive)), Due::kStep,
+             message.receive);
   }
 
   void Finish(uint32_t step) {

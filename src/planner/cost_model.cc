@@ -113,24 +113,29 @@ constexpr int kMostAtOnce = 16;
 // Where each of several ways needs some: docs/planning.md.
 constexpr int kLeastBalanced = 12;
 
-/// Of one part of a block: over the wire, and through a host's memory.
+/// Of one part of a block: over the wire, in at both its ends, and through a host's memory.
 double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
   return part * (footprint.fill_seconds_per_byte +
-                 footprint.memory_blocks_per_message / costs.memory_bytes_per_second);
+                 footprint.memory_blocks_per_message / costs.memory_bytes_per_second) +
+         costs.WireSeconds(2 * part);
 }
 
-/// Of packets, or of the chunks of long messages.
+/// What messages take of the busiest host, or of the processors that all share.
+template <typename SecondsOf>
+double OfProcessors(const Footprint& footprint, const NetworkCosts& costs, SecondsOf seconds_of) {
+  const double of_a_host = seconds_of(footprint.of_a_host);
+  if (costs.shared_processors <= 0) return of_a_host;
+  return std::max(of_a_host, seconds_of(footprint.of_all) / costs.shared_processors);
+}
+
+/// Of packets, or of the chunks of long messages, and of their bytes.
 double HandlingOf(const Footprint& footprint, double block, int parts, const NetworkCosts& costs) {
   const double chunks = block / static_cast<double>(costs.chunk_bytes);
-  const auto handled = [&](const Footprint::Messages& messages) {
-    return std::max(static_cast<double>(messages.packets) * parts,
-                    static_cast<double>(messages.blocks) * chunks);
-  };
-  double most = handled(footprint.of_a_host);
-  if (costs.shared_processors > 0) {
-    most = std::max(most, handled(footprint.of_all) / costs.shared_processors);
-  }
-  return most * costs.handling_seconds;
+  return OfProcessors(footprint, costs, [&](const Footprint::Messages& messages) {
+    const auto blocks = static_cast<double>(messages.blocks);
+    const double handled = std::max(static_cast<double>(messages.packets) * parts, blocks * chunks);
+    return handled * costs.handling_seconds + costs.WireSeconds(blocks * block);
+  });
 }
 
 /// The total, of the other terms. A link's credit shortens what goes over it, but never below what
@@ -156,6 +161,9 @@ int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const Net
   for (const std::vector<Footprint::Busy>& draw : footprint.draws) {
     if (!draw.empty()) busy = std::max(busy, part * draw[0].seconds_per_byte);
   }
+  busy = std::max(busy, OfProcessors(footprint, costs, [&](const Footprint::Messages& messages) {
+                    return costs.WireSeconds(static_cast<double>(messages.blocks) * part);
+                  }));
   const double row = footprint.dependent_messages *
                      (footprint.message_latency + SecondsOfHop(footprint, part, costs));
   if (busy <= 0 || 1 + 2 * row / busy >= kMostAtOnce) return kMostAtOnce;

@@ -22,6 +22,9 @@ struct NetworkCosts {
   /// message anywhere then costs everybody. 0: each host has its own.
   int shared_processors = 0;
   uint64_t chunk_bytes = uint64_t{512} << 10;
+  /// Bytes that a processor sends, or receives, where its copies are what carries them, as with
+  /// TCP: a host has one thread for that. 0: no processor touches them, as with RDMA.
+  double wire_bytes_per_second = 0;
   /// Bytes that a host reads and writes for the steps of its program.
   double memory_bytes_per_second = 100e9;
   /// What headers leave of a link's rate.
@@ -32,6 +35,11 @@ struct NetworkCosts {
   /// For how long edges that had nothing to do make up for it afterwards, beyond their rate: where
   /// rates are kept by buckets of tokens, as in laboratories. Switches do not.
   double credit_seconds = 0;
+
+  /// Of a processor, to send or receive so much.
+  double WireSeconds(double bytes) const {
+    return wire_bytes_per_second > 0 ? bytes / wire_bytes_per_second : 0;
+  }
 };
 
 /// How an executor cuts the blocks of a program: see NetworkBinding.

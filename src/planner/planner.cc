@@ -14,6 +14,8 @@ constexpr uint64_t kLeastSlice = 8192;
 constexpr uint64_t kMostSlice = uint64_t{1} << 20;
 // So much time is given for larger slices, which cost the hosts less.
 constexpr double kWorthIt = 1.01;
+// Predictions that differ by less say nothing about which plan is faster.
+constexpr double kAlike = 1.02;
 
 }  // namespace
 
@@ -70,6 +72,32 @@ double Preference(const Prediction& prediction) {
   return prediction.seconds + (1 - kTrustInCredit) * prediction.credit;
 }
 
+/// What the busiest host's processors and memory do.
+double WorkOf(const RankedPlan& plan) {
+  return plan.prediction.handling + plan.prediction.memory;
+}
+
+/// Where processors are what is slow: of the best ones, which are alike, one that costs hosts
+/// least, and of these the simplest, as candidates are in this order.
+void PutLeastWorkFirst(std::vector<RankedPlan>* plans) {
+  if (plans->empty()) return;
+  const Prediction& best = plans->front().prediction;
+  if (best.handling <= best.network) return;
+  const double most_seconds = kAlike * Preference(best);
+  const auto end = std::find_if(plans->begin(), plans->end(), [&](const RankedPlan& plan) {
+    return Preference(plan.prediction) > most_seconds;
+  });
+  double least_work = WorkOf(plans->front());
+  std::for_each(plans->begin(), end,
+                [&](const RankedPlan& plan) { least_work = std::min(least_work, WorkOf(plan)); });
+  auto first = end;
+  for (auto plan = plans->begin(); plan != end; ++plan) {
+    if (WorkOf(*plan) > kAlike * least_work) continue;
+    if (first == end || plan->candidate < first->candidate) first = plan;
+  }
+  std::rotate(plans->begin(), first, first + 1);
+}
+
 /// Of a schedule of one piece that is cut into `pieces`.
 uint64_t BlockBytes(const Footprint& footprint, int pieces, uint64_t bytes) {
   const uint64_t blocks = static_cast<uint64_t>(footprint.pieces) * static_cast<uint64_t>(pieces);
@@ -116,6 +144,7 @@ PlannedSize Planner::PlanFor(uint64_t bytes) const {
                    [](const RankedPlan& a, const RankedPlan& b) {
                      return Preference(a.prediction) < Preference(b.prediction);
                    });
+  PutLeastWorkFirst(&size.plans);
   return size;
 }
 

@@ -97,6 +97,19 @@ TEST(CostModelTest, SharedProcessorsDoTheWorkOfAllHosts) {
   EXPECT_NEAR(Predicted(model, ring, 4, 1, costs).handling, 12 * 2, 1e-9);
 }
 
+TEST(CostModelTest, ProcessorsSendAndReceiveEachByte) {
+  const FabricModel model = ShippedFabric("one-rack");
+  const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);
+  NetworkCosts costs = LinksAlone();
+  costs.wire_bytes_per_second = 1e3;
+  // Each host sends six quarters, and gets as many: longer than its link takes.
+  const Prediction own = Predicted(model, ring, 4000, 1, costs);
+  EXPECT_NEAR(own.handling, 12 * 1000 / 1e3, 1e-9);
+  EXPECT_GE(own.seconds, own.handling);
+  costs.shared_processors = 2;
+  EXPECT_NEAR(Predicted(model, ring, 4000, 1, costs).handling, 4 * 12 * 1000 / 1e3 / 2, 1e-9);
+}
+
 TEST(CostModelTest, PartsThatFollowEachOtherLeaveLinksIdleForSomeOfThem) {
   const FabricModel model = ShippedFabric("one-rack");
   const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);

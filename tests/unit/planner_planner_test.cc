@@ -65,6 +65,23 @@ TEST(PlannerTest, SmallMessagesTakeFewTurns) {
   EXPECT_LT(turns(small), turns(large));
 }
 
+TEST(PlannerTest, WhereProcessorsAreSlowTheSimplestPlanIsTaken) {
+  // A link of 12.5 GB/s between hosts whose processors send and receive 2.25 each.
+  const FabricModel model = ShippedFabric("two-hosts");
+  const NetworkCosts costs = {.message_seconds = 5e-6,
+                              .handling_seconds = 8e-6,
+                              .shared_processors = 2,
+                              .wire_bytes_per_second = 2.25e9,
+                              .credit_seconds = 2e-3};
+  const Planner planner =
+      PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.costs = costs});
+  for (const uint64_t bytes : {uint64_t{1} << 20, uint64_t{4} << 20, kLarge}) {
+    const PlannedSize size = planner.PlanFor(bytes);
+    EXPECT_EQ(AlgorithmOf(planner, size.plans[0]), "ring") << bytes;
+    EXPECT_GT(size.plans[0].prediction.seconds, 5 * size.bound_seconds) << "links alone know less";
+  }
+}
+
 TEST(PlannerTest, EqualInputsGiveEqualPlans) {
   for (const std::string& name : ShippedFabrics()) {
     const FabricModel a = ShippedFabric(name);
