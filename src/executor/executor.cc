@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -374,7 +375,7 @@ void Executor::PostWaiting() {
 
 bool Executor::Help() {
   uint64_t slots = board_.helpable_slots();
-  if (AwaitsRanks()) slots &= board_.slots_left_to_owner();
+  if (StillAwaits()) slots &= board_.slots_left_to_owner();
   std::optional<WorkBoard::Unit> unit;
   if (slots != 0) {
     LetRanksRun(*helper_);
@@ -403,7 +404,7 @@ void Executor::BeginAwaiting(const Execution& last) {
 }
 
 // The tenant pays for the wait, so it does not go on for longer than the time that is due to it.
-bool Executor::AwaitsRanks() {
+bool Executor::StillAwaits() {
   if (awaited_.place < 0) return false;
   const uint64_t now = MonotonicNanoseconds();
   if (now < awaited_.until_ns && !places_.has_executions(awaited_.place) &&
@@ -418,7 +419,7 @@ bool Executor::AwaitsRanks() {
 
 bool Executor::AwaitRanks() {
   const bool leaves_any = (board_.helpable_slots() & ~board_.slots_left_to_owner()) != 0;
-  if (!leaves_any || !AwaitsRanks()) return false;
+  if (!leaves_any || !StillAwaits()) return false;
   if (helper_->interludes.are_short()) helper_->interludes.LetOthersRunNow();
   return true;
 }

@@ -157,7 +157,7 @@ class Executor {
   void PostWaiting();
   bool TryAbandon(int index, uint64_t nanoseconds);
   void BeginAwaiting(const Execution& last);
-  bool AwaitsRanks();
+  bool StillAwaits();
 
   const Options options_;
   const Machine machine_;
