@@ -7,6 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "src/base/collective.h"
+
 namespace harmonaize {
 
 std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* command_line) {
@@ -26,6 +28,13 @@ void AddSocketOption(CLI::App* command, std::string* socket) {
   command->add_option("--socket", *socket,
                       "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "
                       "the system's)");
+}
+
+std::string CheckCollective(std::string& text) {
+  const Result<Collective> collective = FindCollective(text);
+  if (!collective.ok()) return collective.status().message();
+  text = CollectiveName(*collective);
+  return "";
 }
 
 void Complain(const std::string& message) {

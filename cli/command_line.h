@@ -35,6 +35,10 @@ std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* comma
 /// Adds --socket to a subcommand that talks to the host's daemon.
 void AddSocketOption(CLI::App* command, std::string* socket);
 
+/// For CLI::Validator: replaces what the user wrote by the collective's name; "" or what is wrong
+/// with it.
+std::string CheckCollective(std::string& text);
+
 /// Writes "harmonaize: MESSAGE" to standard error.
 void Complain(const std::string& message);
 

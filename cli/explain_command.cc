@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/command_line.h"
 #include "cli/communicator_table.h"
 #include "cli/daemon_document.h"
 #include "cli/explain_table.h"
@@ -70,14 +71,6 @@ Result<std::string> Explain(const ExplainOptions& options) {
   }
   if (!document.ok()) return document;
   return options.json ? IndentJson(*document) : ExplainTable(*document);
-}
-
-/// Replaces what the user wrote by the collective's name; "" or what is wrong with it.
-std::string CheckCollective(std::string& text) {
-  const Result<Collective> collective = FindCollective(text);
-  if (!collective.ok()) return collective.status().message();
-  text = CollectiveName(*collective);
-  return "";
 }
 
 }  // namespace

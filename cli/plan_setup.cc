@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/command_line.h"
 #include "cli/explain_table.h"
 #include "src/base/byte_size.h"
 #include "src/base/collective.h"
@@ -18,13 +19,6 @@ namespace harmonaize {
 namespace {
 
 constexpr int kMostRanks = 1024;
-
-std::string CheckCollective(std::string& text) {
-  const Result<Collective> collective = FindCollective(text);
-  if (!collective.ok()) return collective.status().message();
-  text = CollectiveName(*collective);
-  return "";
-}
 
 Result<Problem> MakeProblem(const FabricModel& model, const PlanRequest& request) {
   const Result<Collective> collective = FindCollective(request.collective);

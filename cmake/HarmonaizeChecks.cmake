@@ -3,7 +3,8 @@
 
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 
-# check_headers compiles each header by itself: whoever includes one needs nothing before it.
+# check_headers compiles each header by itself: whoever includes one needs nothing before it. A source
+# of the same name does so too: it includes its header first (scripts/check-includes.py).
 file(GLOB_RECURSE HARMONAIZE_HEADERS CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
      "${PROJECT_SOURCE_DIR}/src/*.h" "${PROJECT_SOURCE_DIR}/daemon/*.h"
      "${PROJECT_SOURCE_DIR}/cli/*.h" "${PROJECT_SOURCE_DIR}/shim/*.h"
@@ -12,6 +13,10 @@ file(GLOB_RECURSE HARMONAIZE_HEADERS CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURC
 list(FILTER HARMONAIZE_HEADERS EXCLUDE REGEX "-inl\\.h$")
 set(HARMONAIZE_HEADER_SOURCES "")
 foreach(header IN LISTS HARMONAIZE_HEADERS)
+  cmake_path(REPLACE_EXTENSION header LAST_ONLY cc OUTPUT_VARIABLE own_source)
+  if(EXISTS "${PROJECT_SOURCE_DIR}/${own_source}")
+    continue()
+  endif()
   set(source "${PROJECT_BINARY_DIR}/check_headers/${header}.cc")
   file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"${header}\"\n")
   list(APPEND HARMONAIZE_HEADER_SOURCES "${source}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the order of the project's layers: includes go down only.
+"""Holds the order of the project's layers: includes go down only, and a source includes its own
+header first, so that compiling it shows that the header stands alone.
 
     scripts/check-includes.py              checks the tree this script belongs to
     scripts/check-includes.py --root DIR   checks another tree
@@ -157,6 +158,17 @@ def lacks_guard(file, folder, text):
     return "#pragma once" not in text
 
 
+def own_header_late(root, path, includes):
+    """Where a source includes another header before its own, as (line, name of its own), or None."""
+    own = path.with_suffix(".h")
+    if path.suffix != ".cc" or not (root / own).is_file():
+        return None
+    if not includes:
+        return 1, own.as_posix()
+    line, _, name = includes[0]
+    return None if name == own.as_posix() else (line, own.as_posix())
+
+
 def check(root):
     """The wrong includes of a tree, as lines to print, and the number of files read."""
     seen = may_see()
@@ -176,7 +188,10 @@ def check(root):
             text = file.read_text(errors="replace")
             if lacks_guard(file, folder, text):
                 wrong.append(f"{path}:1: lacks #pragma once")
-            for line, mark, name in includes_in(text):
+            includes = list(includes_in(text))
+            if folder != "tests" and (late := own_header_late(root, file.relative_to(root), includes)):
+                wrong.append(f"{path}:{late[0]}: includes something before its own {late[1]}")
+            for line, mark, name in includes:
                 reason = why_not(root, path, module, mark, name, seen)
                 if reason:
                     wrong.append(f"{path}:{line}: includes {name}, but {reason}")
@@ -212,6 +227,9 @@ SELF_TESTS = [
     ({"examples/a.c": '#include "b.h"\n', "examples/b.h": ""}, None),
     ({"src/base/a.h": "int a;\n"}, "lacks #pragma once"),
     ({"src/numerics/a-inl.h": "int a;\n"}, None),
+    ({"src/base/a.cc": '#include "src/base/a.h"\n', "src/base/a.h": ""}, None),
+    ({"src/base/a.cc": '#include <string>\n#include "src/base/a.h"\n', "src/base/a.h": ""},
+     "before its own"),
     ({"src/unheard/a.cc": ""}, "no module"),
     ({"src/client/a.cc": '#include "src/topology/b.h"\n', "src/topology/b.h": ""},
      "src/client may include"),

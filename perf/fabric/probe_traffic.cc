@@ -1,7 +1,7 @@
 #include "perf/fabric/probe_traffic.h"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>

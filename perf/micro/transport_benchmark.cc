@@ -2,8 +2,8 @@
 // connection and over UCX, and prints the ratios. See docs/transport.md.
 
 #include <fmt/format.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>

@@ -1,7 +1,7 @@
 #include "src/transport/reception.h"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include <algorithm>
