@@ -64,6 +64,7 @@ Status Read(TomlReader& reader, Config* config) {
   reader.String("cluster.fabric", &config->cluster.fabric);
   reader.String("cluster.host", &config->cluster.host);
   reader.String("cluster.controller", &config->cluster.controller);
+  reader.String("cluster.congestion_control", &config->cluster.congestion_control);
   reader.Number("cluster.dead_after_seconds", 0.1, 3600, &config->cluster.dead_after_seconds);
   reader.Choice("plans.policy", {"adaptive", "static-ring", "fixed"}, &config->plans.policy);
   reader.String("plans.file", &config->plans.file);
@@ -136,6 +137,7 @@ allow_unauthenticated = {}      # for laboratories: do without a key
 fabric = "{}"                   # the fabric file (docs/fabric-file.md); "": one switch is assumed
 host = "{}"                     # this host's name in it; "": the one with this address
 controller = "{}"               # the host, or address, of the daemon that shares links out; "": none
+congestion_control = "{}"     # of data: auto (the kernel's, but no BBR on fast links), system, a name
 dead_after_seconds = {}         # silence after which a daemon is taken for dead
 
 [plans]                         # how collectives between hosts are carried out
@@ -177,14 +179,15 @@ level = "{}"                    # error, warning, info, debug, trace
       config.inline_path.enabled, config.inline_path.registered_bytes,
       config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
       config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
-      config.cluster.host, config.cluster.controller, config.cluster.dead_after_seconds,
-      config.plans.policy, config.plans.file, config.plans.reproducible, config.plans.live,
-      config.plans.least_gain, config.plans.switch_every_ms, config.costs.message_us,
-      config.costs.handling_us, config.costs.wire_gbps, config.costs.memory_gbps,
-      config.costs.shared_processors, config.costs.bucket_ms, config.late_after_seconds,
-      config.formation_timeout_seconds, config.quota.sessions, config.quota.communicators,
-      config.quota.regions, config.quota.region_bytes, config.quota.outstanding_operations,
-      config.log_level, SharesTemplate(config));
+      config.cluster.host, config.cluster.controller, config.cluster.congestion_control,
+      config.cluster.dead_after_seconds, config.plans.policy, config.plans.file,
+      config.plans.reproducible, config.plans.live, config.plans.least_gain,
+      config.plans.switch_every_ms, config.costs.message_us, config.costs.handling_us,
+      config.costs.wire_gbps, config.costs.memory_gbps, config.costs.shared_processors,
+      config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
+      config.quota.sessions, config.quota.communicators, config.quota.regions,
+      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level,
+      SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

@@ -57,6 +57,8 @@ struct ClusterConfig {
   /// the name of its host in the fabric file, or its address, alike at all hosts. "": there is
   /// none.
   std::string controller;
+  /// Of TCP connections that carry data: "auto", "system" or a name that the kernel knows.
+  std::string congestion_control = "auto";
   /// Silence after which another daemon is taken for dead.
   double dead_after_seconds = 2;
 };

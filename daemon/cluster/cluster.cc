@@ -47,6 +47,7 @@ Result<std::unique_ptr<Cluster>> Cluster::Create(const ClusterConfig& config,
   transport::TransportOptions options;
   options.key = *key;
   options.allow_unauthenticated = config.allow_unauthenticated;
+  options.congestion_control = config.congestion_control;
   options.dead_after_ns = static_cast<uint64_t>(config.dead_after_seconds * 1e9);
   if (cluster->fabric_ != nullptr) {
     const int host = cluster->fabric_->HostNamed(cluster->host_name_);

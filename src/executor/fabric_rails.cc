@@ -20,6 +20,9 @@ Result<transport::RailOptions> RailAt(const std::string& device, const std::stri
 }  // namespace
 
 FabricRails::FabricRails(const Fabric& fabric) {
+  for (const Link& link : fabric.links) {
+    link_rates_.push_back(std::min(link.bytes_per_second[0], link.bytes_per_second[1]));
+  }
   for (const int host : fabric.Hosts()) {
     const Node& node = fabric.nodes[static_cast<size_t>(host)];
     nics_.push_back(node.nics);
@@ -39,6 +42,7 @@ Result<std::vector<transport::RailOptions>> FabricRails::RailsOf(int host) const
         path == 0 ? RailAt(nic.device, nic.address)
                   : RailAt(nic.paths[path - 1].device, nic.paths[path - 1].address);
     if (!one.ok()) return one.status();
+    one->bytes_per_second = RateOf(nic);
     if (paths_ == 0) one->connections = transport::SpreadConnections(width_);
     rails.push_back(*std::move(one));
   }

@@ -44,9 +44,11 @@ class FabricRails {
   std::optional<Lane> LaneOf(int from_host, int to_host, size_t rail) const;
 
  private:
+  double RateOf(const Nic& nic) const { return link_rates_[static_cast<size_t>(nic.link)]; }
   size_t NicsOf(int host) const { return nics_[static_cast<size_t>(host)].size(); }
 
   std::vector<std::vector<Nic>> nics_;  // by host: those that have rails
+  std::vector<double> link_rates_;      // by link: bytes a second, of the slower way
   size_t width_ = 1;                    // rails of each path
   size_t paths_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/transport/channel_bundle.h"
+#include "src/transport/congestion_control.h"
 
 namespace harmonaize::transport {
 namespace {
@@ -99,6 +100,8 @@ Status Links::OpenRail(RailOptions* rail, RailAnnouncement* announcement) {
 SocketOptions Links::RailSocketOptions(const RailOptions& rail) const {
   SocketOptions socket = ControlSocketOptions();
   socket.traffic_class = rail.traffic_class;
+  socket.congestion_control = CongestionControlFor(
+      options_->congestion_control, rail.bytes_per_second, SystemCongestionControl());
   return socket;
 }
 

@@ -30,6 +30,8 @@ struct RailOptions {
   /// lets the kernel choose.
   NetworkAddress address;
   int prefix_bits = 0;  ///< kTcp: of the device's network.
+  /// kTcp: what the device's link carries; 0: not known. See TransportOptions::congestion_control.
+  double bytes_per_second = 0;
   /// IP's traffic class (DSCP and ECN bits) for kTcp, InfiniBand's for kUcx; negative: default.
   int traffic_class = -1;
   /// kTcp: the port that this side connects from, where routes are chosen by it; 0: any. The side

@@ -41,6 +41,11 @@ void ApplySocketOptions(int socket, int family, const SocketOptions& options) {
   if (options.user_timeout_ms > 0) {
     SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options.user_timeout_ms));
   }
+  const std::string& algorithm = options.congestion_control;
+  if (!algorithm.empty()) {
+    setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, algorithm.data(),
+               static_cast<socklen_t>(algorithm.size()));
+  }
   if (options.traffic_class >= 0) {
     if (family == AF_INET) SetOption(socket, IPPROTO_IP, IP_TOS, options.traffic_class);
     if (family == AF_INET6) SetOption(socket, IPPROTO_IPV6, IPV6_TCLASS, options.traffic_class);
@@ -174,6 +179,8 @@ Result<NetworkAddress> Reception::Listen(const NetworkAddress& address,
   // A daemon that comes back takes its port again at once.
   SetOption(listening.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.family() == AF_INET6) SetOption(listening.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  // Before the first connection: one that began with BBR keeps its timers for good.
+  ApplySocketOptions(listening.get(), address.family(), options);
   if (bind(listening.get(), address.get(), address.length()) != 0) return failure("bind to");
   if (listen(listening.get(), SOMAXCONN) != 0) return failure("listen at");
   sockaddr_storage bound{};

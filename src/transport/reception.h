@@ -43,6 +43,8 @@ struct SocketOptions {
   NetworkAddress bind;           ///< Empty: the kernel chooses.
   int traffic_class = -1;        ///< IP_TOS, IPV6_TCLASS; negative: left alone.
   unsigned user_timeout_ms = 0;  ///< TCP_USER_TIMEOUT; 0: left alone.
+  /// TCP_CONGESTION; empty: left alone. Connections that are accepted get it from their listener.
+  std::string congestion_control = {};
 };
 
 /// Sets what all of our sockets have: no delay of small segments, and `options`.

@@ -344,18 +344,18 @@ void TcpChannel::Accept(Arrival* offer, Request* receive) {
   receive->remote_slot = offer->remote_slot;
   Note(kClear, offer->tag, offer->remote_slot, receive->slot());
   board_->Free(offer);
-  Flush();
+  poller_->Later(this);
 }
 
 void TcpChannel::Refuse(Arrival* offer) {
   Note(kStop, offer->tag, offer->remote_slot, 0);
   board_->Free(offer);
-  Flush();
+  poller_->Later(this);
 }
 
 void TcpChannel::OnConsumed(Arrival* arrival) {
   Consumed(arrival->total);
-  Flush();
+  poller_->Later(this);
 }
 
 void TcpChannel::Consumed(size_t payload) {

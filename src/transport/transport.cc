@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/transport/congestion_control.h"
 #include "src/transport/links.h"
 #include "src/transport/message_board.h"
 #include "src/transport/poller.h"
@@ -26,6 +27,7 @@ Status CheckOptions(const TransportOptions& options) {
     return InvalidArgument("a peer is taken for dead after {} ms at least, not after {} ms",
                            kMinDeadAfterNs / 1'000'000, options.dead_after_ns / 1'000'000);
   }
+  HZ_RETURN_IF_ERROR(CheckCongestionControl(options.congestion_control));
   if (options.rails.size() > kMaxRails) {
     return InvalidArgument("{} rails; the limit is {}", options.rails.size(), kMaxRails);
   }

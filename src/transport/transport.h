@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/transport/address.h"
 #include "src/transport/cluster_key.h"
+#include "src/transport/congestion_control.h"
 #include "src/transport/handshake.h"
 #include "src/transport/message.h"
 #include "src/transport/rail.h"
@@ -35,6 +36,8 @@ struct TransportOptions {
   /// Connections accepted that have not proved the key: in all, and from one address.
   size_t unproved_limit = 256;
   size_t unproved_limit_per_address = 32;
+  /// Of TCP rails: "auto", "system", or a name that the kernel knows (congestion_control.h).
+  std::string congestion_control{kAutomaticCongestionControl};
   /// Empty: DiscoverRails of the first address listened at. At most kMaxRails, and kMaxConnections.
   std::vector<RailOptions> rails;
 };

@@ -58,6 +58,9 @@ TEST(FabricRails, AddressesOfNicsComeBeforeThoseOfPaths) {
     const auto options = rails.RailsOf(host);
     ASSERT_TRUE(options.ok());
     ASSERT_EQ(options->size(), rails.rails());
+    for (const transport::RailOptions& rail : *options) {
+      EXPECT_EQ(rail.bytes_per_second, 500e6 / 8);
+    }
     const Node& node = fabric.nodes[static_cast<size_t>(fabric.Hosts()[static_cast<size_t>(host)])];
     for (int nic = 0; nic < 2; ++nic) {
       for (int path = -1; path < 2; ++path) {

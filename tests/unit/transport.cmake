@@ -1,7 +1,7 @@
 harmonaize_unit_test(
   transport_test
   SOURCES transport_address_test.cc transport_arrival_delay_test.cc transport_board_test.cc transport_channel_bundle_test.cc
-          transport_connection_choice_test.cc transport_handshake_test.cc transport_pace_test.cc
+          transport_congestion_control_test.cc transport_connection_choice_test.cc transport_handshake_test.cc transport_pace_test.cc
           transport_rail_test.cc
           transport_send_queue_test.cc transport_sending_test.cc transport_stream_moves_test.cc
           transport_wire_test.cc
