@@ -6,8 +6,12 @@
 #include "daemon/cluster/host_plan.h"
 #include "src/base/log.h"
 #include "src/planner/plan_file.h"
+#include "src/transport/tcp_channel.h"
 
 namespace harmonaize::daemon {
+
+// Predictions count on what the transport does.
+static_assert(NetworkCosts{}.eager_bytes == transport::TcpChannel::kMaxEagerBytes);
 
 int SizeClassOf(uint64_t bytes) {
   static const std::vector<uint64_t> kClasses = SizeClasses();

@@ -128,14 +128,22 @@ double OfProcessors(const Footprint& footprint, const NetworkCosts& costs, Secon
   return std::max(of_a_host, seconds_of(footprint.of_all) / costs.shared_processors);
 }
 
-/// Of packets, or of the chunks of long messages, and of their bytes.
+/// Of packets, or of the chunks of long messages, of their bytes, and of what goes ahead of them.
 double HandlingOf(const Footprint& footprint, double block, int parts, const NetworkCosts& costs) {
   const double chunks = block / static_cast<double>(costs.chunk_bytes);
+  const double part = block / parts;
   return OfProcessors(footprint, costs, [&](const Footprint::Messages& messages) {
     const auto blocks = static_cast<double>(messages.blocks);
     const double handled = std::max(static_cast<double>(messages.packets) * parts, blocks * chunks);
-    return handled * costs.handling_seconds + costs.WireSeconds(blocks * block);
+    const double ahead = blocks * parts * costs.MessagesAhead(part);
+    return handled * costs.HandlingSeconds(part) + costs.WireSeconds(blocks * block) +
+           ahead * costs.handling_seconds;
   });
+}
+
+/// Until a part has gone from one host to the next, but for what its bytes take.
+double LatencyOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
+  return footprint.message_latency * (1 + costs.MessagesAhead(part));
 }
 
 /// The total, of the other terms. A link's credit shortens what goes over it, but never below what
@@ -165,7 +173,7 @@ int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const Net
                     return costs.WireSeconds(static_cast<double>(messages.blocks) * part);
                   }));
   const double row = footprint.dependent_messages *
-                     (footprint.message_latency + SecondsOfHop(footprint, part, costs));
+                     (LatencyOfHop(footprint, part, costs) + SecondsOfHop(footprint, part, costs));
   if (busy <= 0 || 1 + 2 * row / busy >= kMostAtOnce) return kMostAtOnce;
   const int least = footprint.balanced ? kLeastBalanced : kLeastAtOnce;
   return std::max(least, 1 + static_cast<int>(2 * row / busy));
@@ -176,6 +184,7 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
   Prediction prediction;
   const double block = static_cast<double>(bytes) / footprint.pieces;
   const double hop = SecondsOfHop(footprint, block / parts, costs);
+  const double latency = LatencyOfHop(footprint, block / parts, costs);
   const int row = footprint.dependent_messages;
   double worst = -1;
   double longest_row = 0;
@@ -203,7 +212,7 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
     prediction.network /= static_cast<double>(footprint.draws.size());
     prediction.fill = longest_row / static_cast<double>(footprint.draws.size());
   }
-  prediction.latency = row * footprint.message_latency;
+  prediction.latency = row * latency;
   if (costs.shared_processors > 0) {
     // Each asks for the operation, and is told of its end: as much work as a message.
     prediction.latency += footprint.ranks * costs.handling_seconds / costs.shared_processors;
@@ -213,7 +222,7 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
   prediction.handling = HandlingOf(footprint, block, parts, costs);
   const int at_once = PartsAtOnce(footprint, bytes, parts, costs);
   if (parts > at_once) {
-    prediction.row = row * (footprint.message_latency + hop) * parts / at_once;
+    prediction.row = row * (latency + hop) * parts / at_once;
   }
   AddUp(costs.credit_seconds, &prediction);
   return prediction;

@@ -22,8 +22,12 @@ struct NetworkCosts {
   /// message anywhere then costs everybody. 0: each host has its own.
   int shared_processors = 0;
   uint64_t chunk_bytes = uint64_t{512} << 10;
+  /// Up to here a message goes at once. A larger one is offered, and sent when its receiver has
+  /// answered: three messages, one after the other.
+  uint64_t eager_bytes = uint64_t{64} << 10;
   /// Bytes that a processor sends, or receives, where its copies are what carries them, as with
-  /// TCP: a host has one thread for that. 0: no processor touches them, as with RDMA.
+  /// TCP: a host has one thread for that. Of messages of `eager_bytes`, their handling included. 0:
+  /// no processor touches them, as with RDMA.
   double wire_bytes_per_second = 0;
   /// Bytes that a host reads and writes for the steps of its program.
   double memory_bytes_per_second = 100e9;
@@ -40,6 +44,14 @@ struct NetworkCosts {
   double WireSeconds(double bytes) const {
     return wire_bytes_per_second > 0 ? bytes / wire_bytes_per_second : 0;
   }
+  /// A host's own work for a message of so many bytes, beside WireSeconds.
+  double HandlingSeconds(double bytes) const {
+    if (wire_bytes_per_second <= 0) return handling_seconds;
+    const double left = 1 - bytes / static_cast<double>(eager_bytes);
+    return handling_seconds * (left > 0 ? left : 0);
+  }
+  /// What goes ahead of a message of so many bytes: an offer and its answer, or nothing.
+  int MessagesAhead(double bytes) const { return bytes > static_cast<double>(eager_bytes) ? 2 : 0; }
 };
 
 /// How an executor cuts the blocks of a program: see NetworkBinding.

@@ -18,6 +18,7 @@ NetworkCosts LinksAlone() {
           .link_seconds = 0,
           .handling_seconds = 0,
           .chunk_bytes = 1,
+          .eager_bytes = UINT64_MAX,
           .memory_bytes_per_second = 1e30,
           .payload_share = 1,
           .idle_parts = 0};
@@ -108,6 +109,37 @@ TEST(CostModelTest, ProcessorsSendAndReceiveEachByte) {
   EXPECT_GE(own.seconds, own.handling);
   costs.shared_processors = 2;
   EXPECT_NEAR(Predicted(model, ring, 4000, 1, costs).handling, 4 * 12 * 1000 / 1e3 / 2, 1e-9);
+}
+
+TEST(CostModelTest, WhatSendsALongMessagesBytesIsItsHandling) {
+  const FabricModel model = ShippedFabric("one-rack");
+  const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);
+  NetworkCosts costs = LinksAlone();
+  costs.wire_bytes_per_second = 1e3;
+  costs.handling_seconds = 0.5;
+  costs.chunk_bytes = 1 << 30;
+  costs.eager_bytes = 1000;
+  EXPECT_NEAR(Predicted(model, ring, 4000, 1, costs).handling, 12 * 1000 / 1e3, 1e-9);
+  // Shorter messages cost the more for their bytes, the shorter they are.
+  const double sent = 12 * 1000 / 1e3;
+  EXPECT_NEAR(Predicted(model, ring, 4000, 10, costs).handling, sent + 10 * 12 * 0.5 * 0.9, 1e-9);
+}
+
+TEST(CostModelTest, LongMessagesAreOfferedFirst) {
+  const FabricModel model = ShippedFabric("one-rack");
+  const OutlineResult ring = MakeRings(ProblemOn(model, Collective::kAllReduce), {{}}, 1);
+  NetworkCosts costs = LinksAlone();
+  costs.handling_seconds = 2;
+  costs.chunk_bytes = 1 << 30;
+  costs.message_seconds = 0.25;
+  costs.eager_bytes = 1000;
+  const Prediction at_once = Predicted(model, ring, 4000, 1, costs);
+  const Prediction offered = Predicted(model, ring, 4004, 1, costs);
+  EXPECT_NEAR(at_once.handling, 12 * 2, 1e-9);
+  EXPECT_NEAR(offered.handling, 3 * at_once.handling, 1e-9);
+  EXPECT_NEAR(offered.latency, 3 * at_once.latency, 1e-9);
+  // In parts that are short enough it goes at once.
+  EXPECT_NEAR(Predicted(model, ring, 4004, 2, costs).handling, 2 * 12 * 2, 1e-9);
 }
 
 TEST(CostModelTest, PartsThatFollowEachOtherLeaveLinksIdleForSomeOfThem) {
