@@ -8,6 +8,7 @@
 #include "daemon/membership.h"
 #include "daemon/membership_requests.h"
 #include "daemon/rank_list.h"
+#include "daemon/staged_bytes.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -249,6 +250,11 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
   communicators_.push_back(std::make_unique<Communicator>(engine_, next_communicator_++, name,
                                                           tenant, members, std::move(roster)));
   Communicator* communicator = communicators_.back().get();
+  uint64_t staged_bytes = 0;
+  if (communicator->span() != nullptr) {
+    staged_bytes = StagedBytesAcrossHosts(engine_->cluster()->fabric().get(),
+                                          config_.costs.shared_processors, config_.workers);
+  }
   for (size_t rank = 0; rank < members.size(); ++rank) {
     Member* member = members[rank];
     if (member == nullptr) continue;
@@ -258,9 +264,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->rank = static_cast<int>(rank);
     member->slot->rank.store(member->rank, std::memory_order_relaxed);
     member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
-    const bool across_hosts = communicator->span() != nullptr;
-    member->slot->staged_bytes.store(across_hosts ? kCopyAcrossHostsBytes : 0,
-                                     std::memory_order_relaxed);
+    member->slot->staged_bytes.store(staged_bytes, std::memory_order_relaxed);
     member->SetState(MemberState::kReady);
   }
   UniteJobs(communicator);

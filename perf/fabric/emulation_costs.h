@@ -15,7 +15,7 @@ inline StatedCosts EmulationCosts() {
   costs.message_us = 5;
   costs.handling_us = 8;
   costs.shared_processors = static_cast<int64_t>(UsableProcessors().size());
-  costs.wire_gbps = 2.25;
+  costs.wire_gbps = 3;
   costs.bucket_ms = kBucketSeconds * 1e3;
   return costs;
 }

@@ -42,6 +42,8 @@ inline constexpr uint64_t kCopyThroughStagingBytes = uint64_t{16} << 10;
 /// byte is sent and after the last has come, and workers copy meanwhile; so large buffers are
 /// theirs.
 inline constexpr uint64_t kCopyAcrossHostsBytes = uint64_t{8} << 20;
+/// The same where workers would gain nothing: daemon/staged_bytes.h.
+inline constexpr uint64_t kCopyWithoutWorkersBytes = uint64_t{128} << 20;
 
 inline constexpr uint32_t kNoMember = ~0u;
 /// In BufferReference::region: the offset is an address in the tenant's own memory.
