@@ -91,7 +91,7 @@ class Run {
 
   void EndIsReady(uint32_t number, uint32_t step) {
     const StepTable::Message& message = table_.messages[number];
-    const bool eager = message.bytes <= options_.eager_bytes;
+    const bool eager = message.bytes <= options_.costs.eager_bytes;
     const bool sends = step == message.send;
     uint8_t& state = state_[number];
     state |= sends ? kSendReady : kReceiveReady;
@@ -108,9 +108,9 @@ class Run {
   }
 
   double Handled(int host, const StepTable::Message& message) {
+    const auto bytes = static_cast<double>(message.bytes);
     return Take(&hands_free_[static_cast<size_t>(host)],
-                options_.costs.handling_seconds +
-                    options_.costs.WireSeconds(static_cast<double>(message.bytes)));
+                options_.costs.HandlingSeconds(bytes) + options_.costs.WireSeconds(bytes));
   }
 
   double Take(double* free, double seconds) const {

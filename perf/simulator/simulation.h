@@ -10,8 +10,6 @@ namespace harmonaize::simulator {
 struct SimulationOptions {
   /// Seeds the hash by which routers choose ways where no explicit path is taken.
   uint64_t draw = 0;
-  /// Messages up to this length are sent before their receive is ready.
-  uint64_t eager_bytes = uint64_t{64} << 10;
   NetworkCosts costs = {};
 };
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "src/base/file_descriptor.h"
@@ -30,10 +31,12 @@ Status CheckCongestionControl(const std::string& wish) {
                  static_cast<socklen_t>(wish.size())) == 0) {
     return Status::Ok();
   }
+  const int reason = errno;
   return InvalidArgument(
-      "this kernel has no congestion control '{}'; it has {}, and there are '{}' and '{}'", wish,
-      FirstLine("/proc/sys/net/ipv4/tcp_available_congestion_control"), kAutomaticCongestionControl,
-      kSystemCongestionControl);
+      "the congestion control '{}' cannot be used: {}; this kernel has {}, and there are '{}' and "
+      "'{}'",
+      wish, std::strerror(reason), FirstLine("/proc/sys/net/ipv4/tcp_available_congestion_control"),
+      kAutomaticCongestionControl, kSystemCongestionControl);
 }
 
 std::string CongestionControlFor(std::string_view wish, double bytes_per_second,
