@@ -329,8 +329,16 @@ TEST_F(LaboratoryTest, EachHostHasItsDaemonForTheJob) {
 // Ranks copy what is large themselves there, through shared memory, and plans cut it finely.
 TEST_F(LaboratoryTest, LargeBuffersFromTheHeapCrossAFastLink) {
   Up("two-hosts");
-  EXPECT_EQ(Fabric({"run", "--no-preload", "--", ALL_REDUCE_PERF, "-b", "16M", "-e", "64M", "-f",
-                    "4", "-R", "0", "-y", "1", "-c", "1", "-n", "2", "-w", "1"}),
+  EXPECT_EQ(Fabric({"run", "--no-preload",
+                    "--",  ALL_REDUCE_PERF,
+                    "-b",  "16M",
+                    "-e",  "64M",
+                    "-f",  "4",
+                    "-R",  "0",
+                    "-y",  "1",
+                    "-c",  "1",
+                    "-n",  "2",
+                    "-w",  "1"}),
             0)
       << said_;
   EXPECT_NE(said_.find("Out of bounds values : 0 OK"), std::string::npos) << said_;
