@@ -11,6 +11,16 @@ function(harmonaize_compile_alone target)
   endif()
 endfunction()
 
+# Programs that use some of its objects and do not link NCCL take only these from the archive.
+if(TARGET harmonaize_perf_harness)
+  set_target_properties(harmonaize_perf_harness PROPERTIES UNITY_BUILD OFF)
+endif()
+
+# What replaces operator new must not be inlined into what calls it.
+foreach(test executor_allocation_test shim_no_memory_test transport_allocation_test)
+  harmonaize_compile_alone(${test} replaced_new.cc)
+endforeach()
+
 harmonaize_compile_alone(harmonaize_schedule forest.cc halving_doubling.cc packed_trees.cc)
 harmonaize_compile_alone(harmonaize_topology rack_evidence.cc)
 harmonaize_compile_alone(harmonaize_transport stream_moves.cc)
@@ -30,5 +40,7 @@ harmonaize_compile_alone(transport_test transport_send_queue_test.cc transport_s
 harmonaize_compile_alone(planner_test planner_rated_models_test.cc)
 harmonaize_compile_alone(executor_test executor_concurrency_test.cc executor_cut_test.cc
                          executor_errors_test.cc executor_tenants_test.cc)
+harmonaize_compile_alone(cli_test cli_communicator_table_test.cc cli_explain_table_test.cc
+                         cli_link_table_test.cc cli_status_table_test.cc cli_top_view_test.cc)
 harmonaize_compile_alone(daemon_test daemon_worker_places_test.cc)
 harmonaize_compile_alone(daemon_control_test daemon_link_state_test.cc)
