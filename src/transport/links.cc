@@ -36,6 +36,7 @@ Links::Links(Poller* poller, MessageBoard* board, const TransportOptions* option
     : poller_(poller),
       board_(board),
       options_(options),
+      system_congestion_control_(SystemCongestionControl()),
       events_(events),
       instance_(instance),
       reception_(poller, this, &options->key, instance,
@@ -101,7 +102,7 @@ SocketOptions Links::RailSocketOptions(const RailOptions& rail) const {
   SocketOptions socket = ControlSocketOptions();
   socket.traffic_class = rail.traffic_class;
   socket.congestion_control = CongestionControlFor(
-      options_->congestion_control, rail.bytes_per_second, SystemCongestionControl());
+      options_->congestion_control, rail.bytes_per_second, system_congestion_control_);
   return socket;
 }
 

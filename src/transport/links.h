@@ -172,6 +172,7 @@ class Links final : public Reception::Owner,
   MessageBoard* board_;
   TenantMix tenants_;
   const TransportOptions* options_;
+  const std::string system_congestion_control_;
   TransportEvents* events_;
   InstanceId instance_;
   Reception reception_;

@@ -121,6 +121,11 @@ void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint6
   notes_.push_back(Header{type, 0, tag, total, slot, answer, 0});
 }
 
+/// With whatever else comes until then. A channel that is closed may be gone by that time.
+void TcpChannel::FlushLater() {
+  if (!failed_) poller_->Later(this);
+}
+
 void TcpChannel::Flush() {
   // A writer that waits for room is woken by the poller: trying earlier costs a call for nothing.
   if (failed_ || waits_for_room_ || !started_ || stream_.frozen()) return;
@@ -344,18 +349,18 @@ void TcpChannel::Accept(Arrival* offer, Request* receive) {
   receive->remote_slot = offer->remote_slot;
   Note(kClear, offer->tag, offer->remote_slot, receive->slot());
   board_->Free(offer);
-  poller_->Later(this);
+  FlushLater();
 }
 
 void TcpChannel::Refuse(Arrival* offer) {
   Note(kStop, offer->tag, offer->remote_slot, 0);
   board_->Free(offer);
-  poller_->Later(this);
+  FlushLater();
 }
 
 void TcpChannel::OnConsumed(Arrival* arrival) {
   Consumed(arrival->total);
-  poller_->Later(this);
+  FlushLater();
 }
 
 void TcpChannel::Consumed(size_t payload) {

@@ -107,6 +107,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint64_t answer,
             uint64_t total = 0);
   void Flush();
+  void FlushLater();
   void FillBatch();
   bool TakeNote();
   void AddToBatch(const Header& header, const std::byte* payload, Request* owner);
