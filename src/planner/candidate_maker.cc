@@ -88,6 +88,8 @@ std::string CandidateMaker::WhyNot(const Algorithm& algorithm) const {
   }
   if (problem.in_place && !algorithm.in_place) return "not in place";
   if (algorithm.needs_groups && groups_.empty()) return "the hosts make no groups by rack";
+  if (hosts_ > algorithm.worth_hosts)
+    return fmt::format("more than {} hosts", algorithm.worth_hosts);
   if (algorithm.needs_fabric && hosts_ > options_.most_packed_hosts) {
     return fmt::format("more than {} hosts", options_.most_packed_hosts);
   }

@@ -11,8 +11,10 @@
 #include "src/schedule/one_host.h"
 #include "src/schedule/packed_trees.h"
 #include "src/schedule/rank_order.h"
+#include "src/schedule/recursive_doubling.h"
 #include "src/schedule/ring.h"
 #include "src/schedule/rooted_tree.h"
+#include "src/schedule/shared_tree.h"
 
 namespace harmonaize {
 namespace {
@@ -23,6 +25,14 @@ using Options = AlgorithmOptions;
 template <TreeShape kShape>
 OutlineResult Trees(const Problem& problem, const Options& options) {
   return MakeRootedTrees(problem, kShape, options.order, options.pieces);
+}
+
+// A root's program has as many waits as hosts times ranks times hosts.
+constexpr int kSharedTreeHosts = 32;
+
+template <TreeShape kShape>
+OutlineResult SharedTree(const Problem& problem, const Options& options) {
+  return MakeSharedTree(problem, kShape, options.order, options.pieces);
 }
 
 OutlineResult RingAndBack(const Problem& problem, const Options& options) {
@@ -66,6 +76,12 @@ const std::vector<Algorithm>& Table() {
        .takes_order = true,
        .make = [](const Problem& p,
                   const Options& o) { return MakeHalvingDoubling(p, o.order, o.pieces); }},
+      {.name = "recursive-doubling",
+       .describe = "hosts exchange all they have; log2 turns in all, for small data",
+       .collectives = {kAllReduce},
+       .takes_order = true,
+       .make = [](const Problem& p,
+                  const Options& o) { return MakeRecursiveDoubling(p, o.order, o.pieces); }},
       {.name = "circulant",
        .describe = "log2 turns and the least data for any number of hosts",
        .collectives = {kAllReduce, kAllGather, kReduceScatter},
@@ -98,6 +114,18 @@ const std::vector<Algorithm>& Table() {
        .takes_order = true,
        .make = [](const Problem& p,
                   const Options& o) { return MakeDoubleBinaryTree(p, o.order, o.pieces); }},
+      {.name = "shared-star",
+       .describe = "to the first host and back; the fewest messages for small blocks",
+       .collectives = {kAllGather, kReduceScatter},
+       .takes_order = true,
+       .worth_hosts = kSharedTreeHosts,
+       .make = SharedTree<TreeShape::kStar>},
+      {.name = "shared-binomial-tree",
+       .describe = "up one tree and down; as few messages, of which no host has many",
+       .collectives = {kAllGather, kReduceScatter},
+       .takes_order = true,
+       .worth_hosts = kSharedTreeHosts,
+       .make = SharedTree<TreeShape::kBinomial>},
       {.name = "hierarchical",
        .describe = "inside groups of hosts and between them; each group sends data on once",
        .collectives = {kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter},

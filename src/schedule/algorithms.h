@@ -1,5 +1,6 @@
 #pragma once
 
+#include <climits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,7 @@ struct Algorithm {
   bool takes_order = false;    ///< AlgorithmOptions::order makes a difference.
   bool needs_groups = false;   ///< Refuses without AlgorithmOptions::groups.
   bool needs_fabric = false;   ///< Refuses without AlgorithmOptions::fabric.
+  int worth_hosts = INT_MAX;   ///< Beyond these there is always a better one.
   OutlineResult (*make)(const Problem& problem, const AlgorithmOptions& options);
 
   bool CarriesOut(Collective collective) const;

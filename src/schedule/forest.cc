@@ -39,15 +39,22 @@ class ForestOutline final : public Outline {
   const Part& PartAt(int part) const { return forest_.parts[static_cast<size_t>(part)]; }
   int HostOfPart(int part) const { return placement().HostAt(PartAt(part).position); }
   int HeightOf(int tree) const { return tree < 0 ? 0 : WalkAt(tree).height(); }
+  /// Messages of a broadcast that come before the one between two positions, its parent's first.
+  int TurnOf(const TreeWalk& walk, int parent, int child) const {
+    return forest_.gathers_messages ? gathered_.at({parent, child}) : walk.DepthOf(parent);
+  }
   /// How many ranks of a host get a result that is made there.
   size_t ResultsAt(int position) const {
     const bool all = problem().collective == Collective::kAllReduce;
     return all ? placement().RanksAt(position).size() : 1;
   }
 
+  void FindGatheredTurns();
+
   Forest forest_;
-  std::vector<TreeWalk> walks_;             // by tree
-  std::vector<std::vector<int>> parts_at_;  // by position
+  std::vector<TreeWalk> walks_;                  // by tree
+  std::vector<std::vector<int>> parts_at_;       // by position
+  std::map<std::pair<int, int>, int> gathered_;  // turns by parent and child, where gathered
 };
 
 /// Writes the program of one host.
@@ -64,17 +71,22 @@ class ProgramWriter {
                      : 0) {}
 
   HostProgram Write() {
-    for (size_t number = 0; number < outline_.forest_.flows.size(); ++number) {
-      flow_ = &outline_.forest_.flows[number];
-      number_ = static_cast<int>(number);
-      Held result;
+    const std::vector<Flow>& flows = outline_.forest_.flows;
+    std::vector<Held> held(flows.size());
+    for (size_t number = 0; number < flows.size(); ++number) {
+      GoTo(number);
       if (flow_->reduce_tree >= 0) {
         for (const int part : outline_.parts_at_[static_cast<size_t>(position_)]) {
           if (!outline_.TreeAt(flow_->reduce_tree).Has(part)) continue;
-          if (const std::optional<Held> complete = Reduce(part)) result = *complete;
+          if (const std::optional<Held> complete = Reduce(part)) held[number] = *complete;
         }
       }
-      if (flow_->broadcast_tree >= 0) Broadcast(result);
+      if (flow_->broadcast_tree >= 0) held[number] = Obtain(held[number]);
+    }
+    // What it waits for may be of any flow.
+    for (size_t number = 0; number < flows.size(); ++number) {
+      GoTo(number);
+      if (flow_->broadcast_tree >= 0) PassOn(held[number]);
     }
     return builder_.Take();
   }
@@ -85,6 +97,11 @@ class ProgramWriter {
     Block block;
     int step = -1;
   };
+
+  void GoTo(size_t number) {
+    flow_ = &outline_.forest_.flows[number];
+    number_ = static_cast<int>(number);
+  }
 
   static std::vector<int> After(int step) {
     return step < 0 ? std::vector<int>{} : std::vector<int>{step};
@@ -155,32 +172,44 @@ class ProgramWriter {
     return std::nullopt;
   }
 
-  /// `result` is what the root passes on in an all-reduce.
-  void Broadcast(const Held& result) {
+  int FirstBroadcastTurn() const { return flow_->start + outline_.HeightOf(flow_->reduce_tree); }
+
+  /// What is to be broadcast, when it is here. `result`: of an all-reduce, at the root.
+  Held Obtain(const Held& result) {
     const Tree& tree = outline_.TreeAt(flow_->broadcast_tree);
     const TreeWalk& walk = outline_.WalkAt(flow_->broadcast_tree);
-    const int turn = flow_->start + outline_.HeightOf(flow_->reduce_tree);
-    Held held = result;
     if (position_ == tree.root) {
-      if (flow_->reduce_tree < 0) held = CopyToOutputs(turn);
-    } else {
-      const std::vector<Block> outputs = Outputs();
-      const int parent = tree.parent[static_cast<size_t>(position_)];
-      held.block = outputs[0];
-      held.step =
-          Add(turn + walk.DepthOf(position_) - 1, {.kind = StepKind::kReceive,
-                                                   .destinations = outputs,
-                                                   .peer_host = outline_.placement().HostAt(parent),
-                                                   .path = tree.PathOf(position_)});
+      return flow_->reduce_tree < 0 ? CopyToOutputs(FirstBroadcastTurn()) : result;
     }
+    const std::vector<Block> outputs = Outputs();
+    const int parent = tree.parent[static_cast<size_t>(position_)];
+    const int turn = outline_.TurnOf(walk, parent, position_);
+    const int receive =
+        Add(FirstBroadcastTurn() + turn, {.kind = StepKind::kReceive,
+                                          .destinations = outputs,
+                                          .peer_host = outline_.placement().HostAt(parent),
+                                          .path = tree.PathOf(position_)});
+    if (outline_.forest_.gathers_messages) gathered_from_[parent] = {receive, turn};
+    return {outputs[0], receive};
+  }
+
+  void PassOn(const Held& held) {
+    const Tree& tree = outline_.TreeAt(flow_->broadcast_tree);
+    const TreeWalk& walk = outline_.WalkAt(flow_->broadcast_tree);
     // The highest subtree first: it has the longest way to go.
     for (int number = walk.ChildCount(position_); number-- > 0;) {
       const int child = walk.Child(position_, number);
-      Add(turn + walk.DepthOf(position_), {.kind = StepKind::kSend,
-                                           .sources = {held.block},
-                                           .peer_host = outline_.placement().HostAt(child),
-                                           .after = After(held.step),
-                                           .path = tree.PathOf(child)});
+      const int turn = outline_.TurnOf(walk, position_, child);
+      std::vector<int> after = After(held.step);
+      for (const auto& [from, last] : gathered_from_) {
+        const bool others = from != child && last.step != held.step;
+        if (others && last.turn < turn) after.push_back(last.step);
+      }
+      Add(FirstBroadcastTurn() + turn, {.kind = StepKind::kSend,
+                                        .sources = {held.block},
+                                        .peer_host = outline_.placement().HostAt(child),
+                                        .after = std::move(after),
+                                        .path = tree.PathOf(child)});
     }
   }
 
@@ -199,6 +228,12 @@ class ProgramWriter {
   const int position_;
   const std::vector<int>& ranks_;
   ProgramBuilder builder_;
+  /// The last receive from another host, and its turn.
+  struct Gathered {
+    int step = -1;
+    int turn = 0;
+  };
+  std::map<int, Gathered> gathered_from_;  // by position; empty unless messages are gathered
   const Flow* flow_ = nullptr;
   int number_ = 0;
 };
@@ -250,15 +285,15 @@ class TrafficCount {
       if (!at_root || copies) host.written += flows * ranks;
       if (at_root) continue;
       host.received += flows;
-      const int before = ahead + walk.DepthOf(position) - 1;
-      loads_.Add(
-          {.from_host = outline_.placement().HostAt(tree.parent[static_cast<size_t>(position)]),
-           .to_host = host.host,
-           .path = tree.PathOf(position),
-           .blocks = flows,
-           .earliest = before,
-           .latest = before,
-           .following = walk.HeightOf(position)});
+      const int parent = tree.parent[static_cast<size_t>(position)];
+      const int before = ahead + outline_.TurnOf(walk, parent, position);
+      loads_.Add({.from_host = outline_.placement().HostAt(parent),
+                  .to_host = host.host,
+                  .path = tree.PathOf(position),
+                  .blocks = flows,
+                  .earliest = before,
+                  .latest = before,
+                  .following = walk.HeightOf(position)});
     }
   }
 
@@ -275,9 +310,22 @@ ForestOutline::ForestOutline(std::string name, Problem problem, Forest forest, R
       forest_(std::move(forest)) {
   if (forest_.parts.empty()) forest_.parts = WholeHosts(placement());
   for (const Tree& tree : forest_.trees) walks_.emplace_back(tree);
+  if (forest_.gathers_messages) FindGatheredTurns();
   parts_at_.resize(static_cast<size_t>(placement().hosts()));
   for (size_t part = 0; part < forest_.parts.size(); ++part) {
     parts_at_[static_cast<size_t>(forest_.parts[part].position)].push_back(static_cast<int>(part));
+  }
+}
+
+void ForestOutline::FindGatheredTurns() {
+  for (size_t i = 0; i < walks_.size(); ++i) {
+    const Tree& tree = forest_.trees[i];
+    for (int child = 0; child < tree.nodes(); ++child) {
+      if (!tree.Has(child) || child == tree.root) continue;
+      const int parent = tree.parent[static_cast<size_t>(child)];
+      int& turn = gathered_[{parent, child}];
+      turn = std::max(turn, walks_[i].DepthOf(parent));
+    }
   }
 }
 

@@ -45,6 +45,10 @@ struct Forest {
   std::vector<Flow> flows;
   /// Scratch memory is not used again in a reduce-scatter either.
   bool keeps_scratch = false;
+  /// What a host passes on to another one of all broadcasts waits until the last of it is there,
+  /// and goes in one turn: few messages instead of early ones. The farther down any tree an edge
+  /// is, the later is its turn, and so all trees must agree which of two edges comes first.
+  bool gathers_messages = false;
 };
 
 /// The outline of a forest. A host's ranks take part in one step: what comes for a reduction is

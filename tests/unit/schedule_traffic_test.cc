@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
+#include <set>
 
 #include "src/schedule/all_to_all.h"
 #include "src/schedule/check.h"
@@ -10,8 +12,10 @@
 #include "src/schedule/halving_doubling.h"
 #include "src/schedule/hierarchical.h"
 #include "src/schedule/rank_order.h"
+#include "src/schedule/recursive_doubling.h"
 #include "src/schedule/ring.h"
 #include "src/schedule/rooted_tree.h"
+#include "src/schedule/shared_tree.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/schedule_testing.h"
 
@@ -96,6 +100,17 @@ TEST(TrafficTest, HalvingAndCirculantTakeLogarithmicallyManyTurns) {
   }
 }
 
+TEST(TrafficTest, RecursiveDoublingTakesHalfTheTurnsOfATree) {
+  for (const int hosts : {2, 4, 5, 8, 11}) {
+    const Problem problem{Collective::kAllReduce, OneEach(hosts), -1, true};
+    const Summary summary = SummaryOf(MakeRecursiveDoubling(problem, {}, 1));
+    const int turns = std::bit_width(static_cast<unsigned>(hosts)) - 1;
+    const bool whole = std::has_single_bit(static_cast<unsigned>(hosts));
+    EXPECT_EQ(summary.dependent_messages, turns + (whole ? 0 : 1)) << hosts;
+    EXPECT_EQ(MostSent(summary), static_cast<unsigned>(turns + (whole ? 0 : 1))) << hosts;
+  }
+}
+
 TEST(TrafficTest, DoubleBinaryTreesLoadEveryHostOnce) {
   for (int hosts = 2; hosts <= 40; ++hosts) {
     const Problem broadcast{Collective::kBroadcast, OneEach(hosts), hosts / 2, false};
@@ -122,6 +137,42 @@ TEST(TrafficTest, ChainsAndTreesHaveTheirShape) {
   EXPECT_EQ(turns(TreeShape::kBinary), 4);
   EXPECT_EQ(turns(TreeShape::kBinomial), 4);
   EXPECT_EQ(turns(TreeShape::kStar), 1);
+}
+
+TEST(TrafficTest, SharedTreesSendOneMessageEachWay) {
+  for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
+    for (const TreeShape shape : {TreeShape::kStar, TreeShape::kBinomial, TreeShape::kChain}) {
+      for (int hosts = 2; hosts <= 9; ++hosts) {
+        const Problem problem{collective, OneEach(hosts), -1, true};
+        const Summary summary = SummaryOf(MakeSharedTree(problem, shape, {}, 1));
+        EXPECT_EQ(summary.loads.size(), 2u * (static_cast<unsigned>(hosts) - 1));
+        for (const Load& load : summary.loads) {
+          EXPECT_EQ(load.earliest, load.latest) << load.from_host << " to " << load.to_host;
+        }
+        if (shape == TreeShape::kStar) {
+          EXPECT_EQ(summary.dependent_messages, std::min(hosts - 1, 2));
+        }
+      }
+    }
+  }
+}
+
+// Not only in one turn: what goes to a neighbour waits for the last block that does.
+TEST(TrafficTest, SharedTreesPassOnWhatTheyHaveGathered) {
+  const Problem problem{Collective::kAllGather, {0, 0, 1, 2, 2, 3}, -1, true};
+  const OutlineResult outline = MakeSharedTree(problem, TreeShape::kStar, {}, 1);
+  ASSERT_TRUE(outline.ok()) << outline.status().ToString();
+  const HostProgram root = (*outline)->Program(0);
+  for (const Step& step : root.steps) {
+    if (step.kind != StepKind::kSend) continue;
+    std::set<int> heard;
+    for (const int before : step.after) {
+      heard.insert(root.steps[static_cast<size_t>(before)].peer_host);
+    }
+    for (const int other : {1, 2, 3}) {
+      EXPECT_EQ(heard.contains(other), other != step.peer_host) << Describe(step);
+    }
+  }
 }
 
 uint64_t Crossing(const Summary& summary, int first_of_second) {
