@@ -18,7 +18,8 @@ namespace {
 /// One buffer of one operation, as the daemon will find it.
 struct PreparedBuffer {
   BufferReference reference;
-  std::byte* staging = nullptr;  // borrowed from the pool, when set; both buffers may have one
+  std::byte* staging = nullptr;  // borrowed from the pool, when set
+  bool nested = false;           // in the staging of the operation's other buffer
   uint64_t bytes = 0;
 };
 
@@ -86,13 +87,7 @@ class Launch {
           BlocksOf(operation.collective, communicator.ranks(), communicator.rank(), operation.root);
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.send, &prepared.send.bytes));
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.receive, &prepared.receive.bytes));
-      HZ_RETURN_IF_ERROR(Locate(operation, operation.send, &prepared.send));
-      if (prepared.send.staging != nullptr && operation.send == operation.receive &&
-          prepared.send.bytes == prepared.receive.bytes) {
-        prepared.receive = prepared.send;
-      } else {
-        HZ_RETURN_IF_ERROR(Locate(operation, operation.receive, &prepared.receive));
-      }
+      HZ_RETURN_IF_ERROR(LocateBoth(&prepared));
       if (prepared.send.staging != nullptr) {
         std::memcpy(prepared.send.staging, operation.send, prepared.send.bytes);
       }
@@ -111,7 +106,28 @@ class Launch {
     return Status::Ok();
   }
 
-  Status Locate(const Operation& operation, const void* address, PreparedBuffer* buffer) {
+  /// What is staged is in place, where the collective allows it: that is half the memory, less to
+  /// go through caches, and the daemon need not copy what stays with the rank.
+  Status LocateBoth(PreparedOperation* prepared) {
+    const Operation& operation = *prepared->operation;
+    const bool send_is_larger = prepared->send.bytes > prepared->receive.bytes;
+    PreparedBuffer* const larger = send_is_larger ? &prepared->send : &prepared->receive;
+    PreparedBuffer* const smaller = send_is_larger ? &prepared->receive : &prepared->send;
+    const void* const of_larger = send_is_larger ? operation.send : operation.receive;
+    const void* const of_smaller = send_is_larger ? operation.receive : operation.send;
+    HZ_RETURN_IF_ERROR(Locate(operation, of_larger, larger, nullptr));
+    const bool nests = larger->staging != nullptr && MayBeInPlace(operation);
+    return Locate(operation, of_smaller, smaller, nests ? larger : nullptr);
+  }
+
+  /// An all-to-all that is in place has to exchange, which takes longer.
+  static bool MayBeInPlace(const Operation& operation) {
+    return operation.collective != Collective::kAllToAll || operation.send == operation.receive;
+  }
+
+  /// `other`: the operation's other buffer, when it is staged and this one may be in place there.
+  Status Locate(const Operation& operation, const void* address, PreparedBuffer* buffer,
+                const PreparedBuffer* other) {
     if (buffer->bytes == 0) return Status::Ok();
     Session& session = operation.communicator->session();
     Result<BufferReference> found = RegionTable::Get().Locate(session, address, buffer->bytes);
@@ -126,11 +142,12 @@ class Launch {
           "program with stock NCCL (HARMONAIZE_FALLBACK=nccl where no daemon listens)",
           CollectiveName(operation.collective), address);
     }
-    if (!session.reaches_private_memory()) return Stage(operation, buffer);
+    if (!session.reaches_private_memory()) return Stage(operation, buffer, other);
     // Where there is no shared memory left the daemon copies, slower; and where there is nothing at
     // the address it says so.
-    if (IsBetterStaged(operation, buffer->bytes) && IsThere(operation, address, buffer->bytes) &&
-        Stage(operation, buffer).ok()) {
+    const bool better_staged = other != nullptr || IsBetterStaged(operation, buffer->bytes);
+    if (better_staged && IsThere(operation, address, buffer->bytes) &&
+        Stage(operation, buffer, other).ok()) {
       return Status::Ok();
     }
     page_gatherer_.NoteUse(address, buffer->bytes);
@@ -152,7 +169,11 @@ class Launch {
     return probe_.Readable(address, bytes);
   }
 
-  Status Stage(const Operation& operation, PreparedBuffer* buffer) {
+  Status Stage(const Operation& operation, PreparedBuffer* buffer, const PreparedBuffer* other) {
+    if (other != nullptr) {
+      Nest(operation.communicator->rank(), *other, buffer);
+      return Status::Ok();
+    }
     // What is copied now must already be what the stream's earlier operations leave behind, and
     // what comes back can only be copied once the operation is done: so this one is not
     // asynchronous.
@@ -170,6 +191,17 @@ class Launch {
     staged_bytes_ += buffer->bytes;
     copy_out_ = true;
     return Status::Ok();
+  }
+
+  /// As NCCL defines in place: where one buffer holds a block of each rank, the other is this
+  /// one's.
+  static void Nest(int rank, const PreparedBuffer& other, PreparedBuffer* buffer) {
+    const uint64_t offset =
+        other.bytes == buffer->bytes ? 0 : static_cast<uint64_t>(rank) * buffer->bytes;
+    buffer->nested = true;
+    buffer->staging = other.staging + offset;
+    buffer->reference = other.reference;
+    buffer->reference.offset += offset;
   }
 
   Status Post() {
@@ -267,14 +299,14 @@ class Launch {
       if (completed && prepared.receive.staging != nullptr) {
         std::memcpy(prepared.operation->receive, prepared.receive.staging, prepared.receive.bytes);
       }
-      const bool shared = prepared.receive.staging == prepared.send.staging;
       Release(prepared.send);
-      if (!shared) Release(prepared.receive);
+      Release(prepared.receive);
     }
   }
 
   static void Release(const PreparedBuffer& buffer) {
-    if (buffer.staging != nullptr) StagingPool::Get().Release(buffer.staging, buffer.bytes);
+    if (buffer.staging == nullptr || buffer.nested) return;
+    StagingPool::Get().Release(buffer.staging, buffer.bytes);
   }
 
   // Kept from launch to launch, so that the steady state allocates nothing.
