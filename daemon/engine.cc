@@ -185,7 +185,10 @@ void Engine::BeginIdleness(uint64_t now_ns) {
   // The workers are done after a while; when a tenant comes again nobody knows.
   WaitEstimate* estimate = executing_ > 0 ? &waits_for_workers_ : &waits_for_tenants_;
   if (!network_operations_.empty()) estimate = &waits_for_network_;
-  uint64_t look_ns = estimate->BeginWait(static_cast<uint64_t>(calibration_.costs.wake_up_ns));
+  const bool across_hosts = std::any_of(
+      hot_.begin(), hot_.end(), [](const Session* session) { return session->across_hosts(); });
+  uint64_t look_ns = estimate->BeginWait(static_cast<uint64_t>(calibration_.costs.wake_up_ns),
+                                         across_hosts ? kSleepersAcrossHosts : kSleepersOnOneHost);
   if (config_.engine_spin_us >= 0) look_ns = static_cast<uint64_t>(config_.engine_spin_us) * 1000;
   idleness_ = {.since_ns = now_ns,
                .look_until_ns = now_ns + look_ns,

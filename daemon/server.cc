@@ -17,6 +17,7 @@
 #include "daemon/requests.h"
 #include "daemon/version.h"
 #include "src/base/log.h"
+#include "src/base/wait_estimate.h"
 #include "src/memory/memory_node.h"
 #include "src/memory/process_memory.h"
 
@@ -231,6 +232,7 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   layout->header.version = kProtocolVersion;
   layout->header.wake_up_ns =
       static_cast<uint32_t>(std::min(engine_->calibration().costs.wake_up_ns, 1e9));
+  layout->header.sleepers.store(kSleepersOnOneHost, std::memory_order_relaxed);
   FileDescriptor doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell.valid()) return ErrnoError(errno, "cannot make a doorbell");
 

@@ -5,6 +5,7 @@
 #include "daemon/communicator.h"
 #include "src/base/clock.h"
 #include "src/base/futex.h"
+#include "src/base/wait_estimate.h"
 
 namespace harmonaize::daemon {
 
@@ -59,6 +60,11 @@ void Session::FreeTaken() {
 
 void Session::SetCrowded(bool crowded) {
   segment_->header.crowded.store(crowded ? 1 : 0, std::memory_order_relaxed);
+}
+
+void Session::NoteOtherHosts() {
+  across_hosts_ = true;
+  segment_->header.sleepers.store(kSleepersAcrossHosts, std::memory_order_relaxed);
 }
 
 void Session::SetConsumerWaiting(bool waiting) {

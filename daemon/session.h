@@ -50,6 +50,9 @@ class Session {
   void FreeTaken();
   /// Tells the tenant whether who waits should give way: see SessionHeader::crowded.
   void SetCrowded(bool crowded);
+  /// A communicator of this session spans hosts.
+  void NoteOtherHosts();
+  bool across_hosts() const { return across_hosts_; }
 
   // Operations.
 
@@ -124,6 +127,7 @@ class Session {
   uint32_t head_ = 0;
   bool ring_broken_ = false;
   bool gone_ = false;
+  bool across_hosts_ = false;
   int64_t outstanding_ = 0;
   uint64_t operations_ = 0;
   uint64_t wakes_ = 0;

@@ -247,7 +247,8 @@ Status SpinThenSleep(const Wait& wait, const SessionHeader& header,
   if (wait.Done()) return Status::Ok();
   WaitEstimate& waits = RecentWaits();
   const uint64_t start = MonotonicNanoseconds();
-  const uint64_t look_ns = waits.BeginWait(header.wake_up_ns);
+  const uint64_t look_ns =
+      waits.BeginWait(header.wake_up_ns, header.sleepers.load(std::memory_order_relaxed));
   const bool crowded = header.crowded.load(std::memory_order_relaxed) != 0;
   const bool seen = look_ns > 0 && Look(wait, start + look_ns, crowded);
   const Status status = seen ? Status::Ok() : Sleep(wait, on_tick);

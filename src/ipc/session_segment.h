@@ -20,7 +20,7 @@ namespace harmonaize {
 // its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.
@@ -145,6 +145,9 @@ struct SessionHeader {
   /// 1 while the ranks that are active here, and the daemon, are more than the processors: then who
   /// waits gives way.
   std::atomic<uint32_t> crowded;
+  /// For whom else a wait may have to wait, as in WaitEstimate: more once a communicator of this
+  /// session spans hosts.
+  std::atomic<uint32_t> sleepers;
   /// Why the daemon ended the session, set before it closes the socket.
   ErrorText goodbye;
 };
