@@ -36,7 +36,7 @@ std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::
                                    NameOf(laboratory, host), laboratory.name(), text);
   // Where there is such a section, its author knows better.
   if (text.find("[costs]") == std::string::npos) {
-    const StatedCosts costs = EmulationCosts();
+    const StatedCosts costs = EmulationCosts(laboratory.state().message_seconds);
     config += fmt::format(
         "\n[costs]\nmessage_us = {}\nhandling_us = {}\nwire_gbps = {}\nshared_processors = {}\n"
         "bucket_ms = {}\n",

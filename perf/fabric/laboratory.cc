@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "perf/fabric/emulation_costs.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/tool.h"
 #include "src/base/names.h"
@@ -90,6 +91,9 @@ Status Laboratory::Make(const std::function<bool()>& interrupted) {
     HZ_RETURN_IF_ERROR(PrepareNode(static_cast<int>(node)));
   }
   if (interrupted()) return stopped;
+  const Result<double> message_seconds = MeasureMessage();
+  if (!message_seconds.ok()) return message_seconds.status();
+  state_.message_seconds = *message_seconds;
   state_.complete = true;
   return folder_.Save(state_);
 }

@@ -34,6 +34,7 @@ class Laboratory {
   const FabricFile& file() const { return file_; }
   const LaboratoryFolder& folder() const { return folder_; }
   LaboratoryState& state() { return state_; }
+  const LaboratoryState& state() const { return state_; }
   Status SaveState() const { return folder_.Save(state_); }
   Disturbances CurrentDisturbances() const;
 

@@ -50,16 +50,15 @@ Json ToJson(const LaboratoryState& state) {
                      {"to", flow.to},
                      {"bytes_per_second", flow.bytes_per_second}});
   }
-  return {{"complete", state.complete},
-          {"down", state.down},
-          {"rerouted", state.rerouted},
-          {"rates", state.rates},
-          {"flows", flows}};
+  return {{"complete", state.complete}, {"message_seconds", state.message_seconds},
+          {"down", state.down},         {"rerouted", state.rerouted},
+          {"rates", state.rates},       {"flows", flows}};
 }
 
 LaboratoryState FromJson(const Json& json) {
   LaboratoryState state;
   state.complete = json.at("complete").get<bool>();
+  state.message_seconds = json.at("message_seconds").get<double>();
   state.down = json.at("down").get<std::vector<std::string>>();
   state.rerouted = json.at("rerouted").get<bool>();
   state.rates = json.at("rates").get<std::map<std::string, std::array<double, 2>>>();

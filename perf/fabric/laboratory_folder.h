@@ -25,6 +25,7 @@ struct Flow {
 struct LaboratoryState {
   /// Whether it came up; until then what is there is to be removed.
   bool complete = false;
+  double message_seconds = 0;     ///< EmulationCosts go by it.
   std::vector<std::string> down;  ///< Names of links.
   bool rerouted = true;
   /// By link: both rates in bytes a second, where they were changed.

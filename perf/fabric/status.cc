@@ -151,7 +151,7 @@ Result<std::string> StatusJson(Laboratory& laboratory) {
                      {"to", flow.to},
                      {"bytes_per_second", flow.bytes_per_second}});
   }
-  const StatedCosts costs = EmulationCosts();
+  const StatedCosts costs = EmulationCosts(laboratory.state().message_seconds);
   const Json document = {{"name", laboratory.name()},
                          {"folder", laboratory.folder().path()},
                          {"explicit_paths", fabric.explicit_paths},
