@@ -128,10 +128,13 @@ RankedPlan Planner::BestCut(size_t candidate, uint64_t bytes) const {
     const double seconds = prediction.without_credit();
     least = cuts.size() == 1 ? seconds : std::min(least, seconds);
   }
+  // The largest comes first; a smaller one may cost less where messages beyond it are offered.
+  const RankedPlan* best = nullptr;
   for (const RankedPlan& cut : cuts) {
-    if (cut.prediction.without_credit() <= least * kWorthIt) return cut;
+    if (cut.prediction.without_credit() > least * kWorthIt) continue;
+    if (best == nullptr || WorkOf(*best) > kAlike * WorkOf(cut)) best = &cut;
   }
-  return cuts.back();
+  return *best;
 }
 
 PlannedSize Planner::PlanFor(uint64_t bytes) const {

@@ -98,6 +98,12 @@ class ProgramWriter {
     int step = -1;
   };
 
+  /// The last receive from another host, and its turn.
+  struct Gathered {
+    int step = -1;
+    int turn = 0;
+  };
+
   void GoTo(size_t number) {
     flow_ = &outline_.forest_.flows[number];
     number_ = static_cast<int>(number);
@@ -228,11 +234,6 @@ class ProgramWriter {
   const int position_;
   const std::vector<int>& ranks_;
   ProgramBuilder builder_;
-  /// The last receive from another host, and its turn.
-  struct Gathered {
-    int step = -1;
-    int turn = 0;
-  };
   std::map<int, Gathered> gathered_from_;  // by position; empty unless messages are gathered
   const Flow* flow_ = nullptr;
   int number_ = 0;
