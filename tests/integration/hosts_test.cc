@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/numerics/float_formats.h"
+#include "src/schedule/algorithms.h"
 #include "tests/support/cluster.h"
 #include "tests/support/nccl_case.h"
 #include "tests/support/random_programme.h"
@@ -193,45 +194,23 @@ class PlanFile {
   char path_[32] = "/tmp/harmonaize-plan-XXXXXX";
 };
 
-struct Forced {
-  const char* name;
-  bool takes_order;
-  bool needs_groups;
-  std::vector<Collective> collectives;  // that it carries out
-};
-
 using enum Collective;
-const std::vector<Forced>& ForcedAlgorithms() {
-  static const std::vector<Collective> kSymmetric = {kAllReduce, kAllGather, kReduceScatter};
-  static const std::vector<Collective> kTrees = {kAllReduce, kReduce, kBroadcast, kAllGather,
-                                                 kReduceScatter};
-  static const std::vector<Collective> kInRankOrder = {kAllReduce, kReduce, kReduceScatter};
-  static const std::vector<Forced> kForced = {
-      {"ring", true, false, kSymmetric},
-      {"two-rings", true, false, kSymmetric},
-      {"halving-doubling", true, false, kSymmetric},
-      {"circulant", true, false, kSymmetric},
-      {"star", true, false, kTrees},
-      {"binomial-tree", true, false, kTrees},
-      {"binary-tree", true, false, kTrees},
-      {"chain", true, false, kTrees},
-      {"double-binary-tree", true, false, {kAllReduce, kReduce, kBroadcast}},
-      {"hierarchical", false, true, kTrees},
-      {"packed-trees", false, false, kTrees},
-      {"direct-all-to-all", false, false, {kAllToAll}},
-      {"direct-gather", false, false, {kGather, kScatter}},
-      {"rank-order-chain", false, false, kInRankOrder},
-      {"rank-order-exchange", false, false, kInRankOrder},
-  };
-  return kForced;
+
+/// Of the table, all that go between hosts; plans of daemons are in place.
+std::vector<const Algorithm*> ForcedAlgorithms() {
+  std::vector<const Algorithm*> forced;
+  for (const Algorithm& algorithm : Algorithms()) {
+    if (algorithm.name != "one-host" && algorithm.in_place) forced.push_back(&algorithm);
+  }
+  return forced;
 }
 
-class ForcedAlgorithm : public ::testing::TestWithParam<size_t> {};
+class ForcedAlgorithm : public ::testing::TestWithParam<const Algorithm*> {};
 
 // The flat fabric that communicators are planned on where the provider has given none calls the
 // hosts of a communicator host0, host1, ... in the order of their first ranks.
 TEST_P(ForcedAlgorithm, IsUsedAndRight) {
-  const Forced& forced = ForcedAlgorithms()[GetParam()];
+  const Algorithm& forced = *GetParam();
   std::string plan = fmt::format("[plan]\nalgorithm = \"{}\"\npieces = 2\n", forced.name);
   if (forced.takes_order) plan += "order = [\"host2\", \"host0\", \"host3\", \"host1\"]\n";
   if (forced.needs_groups) {
@@ -260,9 +239,9 @@ TEST_P(ForcedAlgorithm, IsUsedAndRight) {
   EXPECT_EQ(log.find("has no plan"), std::string::npos) << log;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ForcedAlgorithm, ::testing::Range(size_t{0}, size_t{15}),
+INSTANTIATE_TEST_SUITE_P(All, ForcedAlgorithm, ::testing::ValuesIn(ForcedAlgorithms()),
                          [](const auto& parameter) {
-                           std::string name = ForcedAlgorithms()[parameter.param].name;
+                           std::string name(parameter.param->name);
                            std::erase(name, '-');
                            return name;
                          });
