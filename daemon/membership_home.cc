@@ -250,11 +250,10 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
   communicators_.push_back(std::make_unique<Communicator>(engine_, next_communicator_++, name,
                                                           tenant, members, std::move(roster)));
   Communicator* communicator = communicators_.back().get();
-  uint64_t staged_bytes = 0;
-  if (communicator->span() != nullptr) {
-    staged_bytes = StagedBytesAcrossHosts(engine_->cluster()->fabric().get(),
-                                          config_.costs.shared_processors, config_.workers);
-  }
+  const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
+  const uint64_t staged_bytes =
+      hosts == 1 ? 0
+                 : StagedBytesAcrossHosts(hosts, config_.costs.shared_processors, config_.workers);
   for (size_t rank = 0; rank < members.size(); ++rank) {
     Member* member = members[rank];
     if (member == nullptr) continue;
@@ -269,7 +268,6 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->SetState(MemberState::kReady);
   }
   UniteJobs(communicator);
-  const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
   Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks on {} host{}",
       communicator->id(), name, tenant->name, members.size(), hosts, hosts == 1 ? "" : "s");
   return communicator;

@@ -113,16 +113,22 @@ class Laboratory:
         return {(link["from"], link["to"]) for link in links
                 if link["planned_bytes_per_second"] < 0.5 * link["stated_bytes_per_second"]}
 
+    def all_links_are_well(self, jobs):
+        """Waits until they are, while these jobs run."""
+        eventually("all links are well again", lambda: self.slow_links() == set(), jobs,
+                   seen=lambda: f"slow are {sorted(self.slow_links())}")
 
-def eventually(what, condition, jobs):
-    """Waits for it, while these jobs run."""
+
+def eventually(what, condition, jobs, seen=None):
+    """Waits for it, while these jobs run. `seen` tells what there is instead when it does not come."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         ended = [job.poll() for job in jobs if job.poll() is not None]
         if ended:
             raise AssertionError(f"a job ended with {ended[0]} before {what}")
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}")
+            instead = f", but {seen()}" if seen else ""
+            raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}{instead}")
         time.sleep(0.2)
 
 

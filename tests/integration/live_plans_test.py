@@ -39,7 +39,7 @@ def disturb_and_watch(laboratory, output):
         before = len(lines_of(output))
         eventually("the job goes on", lambda: len(lines_of(output)) > before + 3, [job])
         laboratory.disturb("rate", "leaf0-spine0", "nominal")
-        eventually("all links are well again", lambda: laboratory.slow_links() == set(), [job])
+        laboratory.all_links_are_well([job])
         laboratory.disturb("link-down", "leaf1-spine1", "--silent")
         eventually("the cut link is found, both ways",
                    lambda: laboratory.slow_links() >= {("leaf1", "spine1"), ("spine1", "leaf1")}, [job])
@@ -47,7 +47,7 @@ def disturb_and_watch(laboratory, output):
         eventually("the job goes on beside the cut",
                    lambda: len(lines_of(output)) > before + 3, [job])
         laboratory.disturb("link-up", "leaf1-spine1")
-        eventually("the mended link is used again", lambda: laboratory.slow_links() == set(), [job])
+        laboratory.all_links_are_well([job])
         history = (laboratory.ask_home("explain", "1", "--history") or {}).get("history", [])
         for change in history:
             assert change["outcome"] in ("committed", "called off", "under way"), change

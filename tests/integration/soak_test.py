@@ -103,7 +103,7 @@ def soak(laboratory, outputs, seconds, seed):
         before = [len(lines_of(output)) for output in outputs]
         eventually("all jobs go on", lambda: all(
             len(lines_of(output)) > lines + 2 for output, lines in zip(outputs, before)), jobs)
-        eventually("all links are well again", lambda: laboratory.slow_links() == set(), jobs)
+        laboratory.all_links_are_well(jobs)
     finally:
         laboratory.enough()
         states = [job.wait() for job in jobs]
