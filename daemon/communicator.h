@@ -16,6 +16,7 @@
 #include "daemon/inline_segment.h"
 #include "daemon/member.h"
 #include "daemon/posted_operation.h"
+#include "daemon/rank_feed.h"
 #include "daemon/tenant.h"
 #include "src/executor/execution.h"
 #include "src/executor/network_execution.h"
@@ -48,6 +49,7 @@ struct MatchedOperation {
 
   HostPlan* plan = nullptr;
   NetworkExecution* network = nullptr;
+  RankFeed feed;
   uint64_t number = 0;  ///< Of the names of its messages.
   uint64_t started_ns = 0;
   uint32_t job = 0;             ///< JobActivity's.

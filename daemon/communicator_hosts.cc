@@ -74,6 +74,8 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   binding.count = descriptor.count;
   binding.divisor = static_cast<uint64_t>(ranks());
   binding.check = RequestDigest(descriptor);
+  operation->feed.Assign(operation->parts);
+  if (!operation->feed.empty()) binding.feed = &operation->feed;
   const Status started = engine_->StartNetwork(operation, binding);
   if (!started.ok()) return started;
   NoteStarted(operation);

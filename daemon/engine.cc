@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/cluster/host_plan.h"
+#include "daemon/rank_feed.h"
 #include "daemon/worker_places.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -279,6 +280,7 @@ bool Engine::RunNetwork() {
   bool progress = cluster_->Progress(!network_operations_.empty());
   for (const MatchedOperation* operation : network_operations_) {
     progress |= operation->plan->port().DeliverFailures();
+    progress |= operation->network->Feed();
   }
   // By index: what ends may begin and end others.
   for (size_t i = 0; i < network_operations_.size();) {
@@ -341,6 +343,7 @@ void Engine::Finish(PostedOperation* part, const Status& outcome) {
     part->member->slot->error.Set(outcome.message());
     part->stream->NoteFailure(outcome.code(), part->member->index);
   }
+  EndSliceProgress(*part);
   if (part->stream->Finish(&ready_)) unpublished_.push_back({part->stream, &session});
   session.Retire(part);
 }
@@ -398,6 +401,9 @@ void Engine::SetCrowded() {
 bool Engine::AnythingToDo() {
   return loop_->HasPosted() || !ready_.empty() || CollectFinished() ||
          (cluster_ != nullptr && !cluster_->Arm()) ||
+         std::any_of(
+             network_operations_.begin(), network_operations_.end(),
+             [](const MatchedOperation* operation) { return operation->network->CanFeed(); }) ||
          std::any_of(hot_.begin(), hot_.end(),
                      [](Session* session) { return session->HasDescriptors(); });
 }

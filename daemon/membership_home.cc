@@ -264,6 +264,9 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->slot->rank.store(member->rank, std::memory_order_relaxed);
     member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
     member->slot->staged_bytes.store(staged_bytes, std::memory_order_relaxed);
+    // What the slot's last owner left behind counted another one's operations.
+    member->slot->progress.carried.completed.store(0, std::memory_order_relaxed);
+    member->slot->progress.filled.store(0, std::memory_order_relaxed);
     if (communicator->span() != nullptr) member->session->NoteOtherHosts();
     member->SetState(MemberState::kReady);
   }

@@ -104,6 +104,10 @@ class Communicator {
 
   uint64_t NextSequence() { return next_sequence_++; }
   uint64_t NextOwnPosition() { return ++own_position_; }
+  /// Waits until `slot`, of this session, has come to `position`.
+  Status AwaitPosition(StreamSlot* slot, uint64_t position) {
+    return session_->WaitForPosition(slot, position, [this] { return OnTick(); });
+  }
   /// Waits until the own queue is done, and gives the failure of what was in it.
   Status AwaitOwnPosition();
   /// Whether the own queue is done. No waiting.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "src/client/buffer_probe.h"
@@ -10,6 +11,7 @@
 #include "src/client/inline_quick.h"
 #include "src/client/memory.h"
 #include "src/client/page_gatherer.h"
+#include "src/client/slice_copy.h"
 #include "src/client/staging.h"
 
 namespace harmonaize {
@@ -52,6 +54,7 @@ class Launch {
     Clear();
     Status status = Prepare(operations);
     if (status.ok()) status = Post();
+    if (status.ok() && slice_copy_) status = slice_copy_->Run();
     if (status.ok()) status = Wait();
     ReturnStaging(status.ok());
     return status;
@@ -63,6 +66,8 @@ class Launch {
     descriptors_.clear();
     staged_bytes_ = 0;
     copy_out_ = false;
+    copies_along_ = false;
+    slice_copy_.reset();
   }
 
   QueueUse* FindQueue(const Operation& operation) {
@@ -88,11 +93,21 @@ class Launch {
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.send, &prepared.send.bytes));
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.receive, &prepared.receive.bytes));
       HZ_RETURN_IF_ERROR(LocateBoth(&prepared));
-      if (prepared.send.staging != nullptr) {
+      copies_along_ = operations.size() == 1 && MayCopyAlong(operation);
+      if (prepared.send.staging != nullptr && !copies_along_) {
         std::memcpy(prepared.send.staging, operation.send, prepared.send.bytes);
       }
     }
     return Status::Ok();
+  }
+
+  /// Of one that is large, between hosts, and waited for: what is staged is copied while the daemon
+  /// carries it.
+  bool MayCopyAlong(const Operation& operation) const {
+    const Communicator& communicator = *operation.communicator;
+    return staged_bytes_ >= kCopyAlongBytes && communicator.staged_bytes() > 0 &&
+           !IsPointToPoint(operation.collective) && operation.stream == nullptr &&
+           communicator.options().blocking;
   }
 
   static Status SizeOf(const Operation& operation, uint64_t blocks, uint64_t* bytes) {
@@ -213,7 +228,26 @@ class Launch {
       descriptors_.push_back(Describe(prepared, *queue));
     }
     for (const QueueUse& queue : queues_) MarkLast(queue);
+    if (copies_along_) PrepareSliceCopy(prepared_.front(), &descriptors_.front());
     return queues_.front().communicator->session().Submit(descriptors_);
+  }
+
+  void PrepareSliceCopy(const PreparedOperation& prepared, OperationDescriptor* descriptor) {
+    const Operation& operation = *prepared.operation;
+    const uint64_t element = DataTypeSize(operation.type);
+    const uint64_t unit = operation.count * element;
+    const SlicedBuffer input{.from = static_cast<const std::byte*>(operation.send),
+                             .to = prepared.send.staging,
+                             .units = prepared.send.bytes / unit,
+                             .unit_bytes = unit};
+    // Only what is staged is copied.
+    std::byte* const own = static_cast<std::byte*>(operation.receive);
+    const SlicedBuffer output{.from = prepared.receive.staging,
+                              .to = prepared.receive.staging != nullptr ? own : nullptr,
+                              .units = prepared.receive.bytes / unit,
+                              .unit_bytes = unit};
+    descriptor->flags |= kCopiesAlong;
+    slice_copy_.emplace(operation.communicator, descriptor->sequence, element, input, output);
   }
 
   /// Several communicators may share a stream, and then they share its position too.
@@ -295,8 +329,9 @@ class Launch {
   }
 
   void ReturnStaging(bool completed) {
+    if (completed && slice_copy_) slice_copy_->CopyRest();
     for (PreparedOperation& prepared : prepared_) {
-      if (completed && prepared.receive.staging != nullptr) {
+      if (completed && prepared.receive.staging != nullptr && !slice_copy_) {
         std::memcpy(prepared.operation->receive, prepared.receive.staging, prepared.receive.bytes);
       }
       Release(prepared.send);
@@ -319,6 +354,8 @@ class Launch {
   std::vector<OperationDescriptor> descriptors_;
   uint64_t staged_bytes_ = 0;
   bool copy_out_ = false;
+  bool copies_along_ = false;
+  std::optional<SliceCopy> slice_copy_;  // of the one operation that copies along
 };
 
 Launch* MakeLaunchOfThread() {

@@ -178,6 +178,12 @@ Status Session::Submit(std::span<const OperationDescriptor> descriptors) {
   return Status::Ok();
 }
 
+void Session::Nudge() {
+  if (segment_->ring.consumer_waiting.load(std::memory_order_seq_cst) == 0) return;
+  const std::lock_guard lock(submit_mutex_);
+  RingDoorbell();
+}
+
 void Session::RingDoorbell() {
   SubmissionRing& ring = segment_->ring;
   if (ring.consumer_waiting.load(std::memory_order_seq_cst) == 0) return;
@@ -310,11 +316,15 @@ Status Session::AwaitRoom(uint32_t tail) {
 
 Status Session::WaitForPosition(uint32_t stream, uint64_t position,
                                 const std::function<Status()>& on_tick) {
-  return SpinThenSleep(PositionWait{&stream_slot(stream), position}, segment_->header,
-                       [&]() -> Status {
-                         HZ_RETURN_IF_ERROR(CheckAlive());
-                         return on_tick();
-                       });
+  return WaitForPosition(&stream_slot(stream), position, on_tick);
+}
+
+Status Session::WaitForPosition(StreamSlot* slot, uint64_t position,
+                                const std::function<Status()>& on_tick) {
+  return SpinThenSleep(PositionWait{slot, position}, segment_->header, [&]() -> Status {
+    HZ_RETURN_IF_ERROR(CheckAlive());
+    return on_tick();
+  });
 }
 
 Status Session::WaitWhileForming(uint32_t member, const std::function<Status()>& on_tick) {

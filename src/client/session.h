@@ -54,8 +54,14 @@ class Session {
   /// wait (about ten times a second); a failure that it returns ends the wait.
   Status WaitForPosition(uint32_t stream, uint64_t position,
                          const std::function<Status()>& on_tick);
+  Status WaitForPosition(StreamSlot* slot, uint64_t position,
+                         const std::function<Status()>& on_tick);
   /// Waits until the member is no longer kForming; `on_tick` as above.
   Status WaitWhileForming(uint32_t member, const std::function<Status()>& on_tick);
+
+  /// Tells the daemon, should it sleep, that the tenant has left word in the segment. The word is
+  /// written before, sequentially consistent.
+  void Nudge();
 
   MemberSlot& member_slot(uint32_t member) { return segment_->members[member]; }
   StreamSlot& stream_slot(uint32_t stream) { return segment_->streams[stream]; }

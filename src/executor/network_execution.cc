@@ -24,10 +24,34 @@ Status NetworkExecution::Start(const NetworkBinding& binding) {
                            binding.slice_elements, binding.slices_at_once);
   }
   Reset(binding);
-  const uint32_t at_once = std::min(slices_, static_cast<uint32_t>(binding.slices_at_once));
-  while (next_slice_ < at_once) BeginSlice(*running_[next_slice_]);
+  if (binding_.feed != nullptr) {
+    const uint64_t longest = LongestBlock(binding.count, binding.program->pieces());
+    binding_.feed->Begin(longest, binding_.slice_elements, slices_);
+  }
+  BeginSlices();
   LaunchReady();
   return Status::Ok();
+}
+
+bool NetworkExecution::Feed() {
+  if (!CanFeed()) return false;
+  BeginSlices();
+  LaunchReady();
+  return true;
+}
+
+uint32_t NetworkExecution::FilledSlices() const {
+  if (binding_.feed == nullptr || next_slice_ == slices_) return slices_;
+  return static_cast<uint32_t>(std::min<uint64_t>(slices_, binding_.feed->Filled()));
+}
+
+void NetworkExecution::BeginSlices() {
+  const uint32_t filled = FilledSlices();
+  while (!idle_.empty() && next_slice_ < filled) {
+    Slice* const slice = idle_.back();
+    idle_.pop_back();
+    BeginSlice(*slice);
+  }
 }
 
 void NetworkExecution::Reset(const NetworkBinding& binding) {
@@ -55,18 +79,25 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
   early_landings_ = 0;
   free_landings_.clear();
   for (const auto& landing : all_landings_) free_landings_.push_back(landing.get());
-  while (running_.size() < std::min<size_t>(slices_, static_cast<size_t>(binding.slices_at_once))) {
+  const size_t at_once = std::min<size_t>(slices_, static_cast<size_t>(binding.slices_at_once));
+  while (running_.size() < at_once) {
     running_.push_back(std::make_unique<Slice>());
     running_.back()->place = static_cast<uint32_t>(running_.size() - 1);
   }
   // After a failure some were left as they were.
-  for (const std::unique_ptr<Slice>& slice : running_) slice->steps_left = 0;
+  for (const std::unique_ptr<Slice>& slice : running_) {
+    slice->steps_left = 0;
+    slice->under_way = false;
+  }
+  idle_.clear();
+  for (size_t place = at_once; place > 0; --place) idle_.push_back(running_[place - 1].get());
 }
 
 void NetworkExecution::BeginSlice(Slice& slice) {
   const NetworkProgram& program = *binding_.program;
   const std::vector<NetworkStep>& steps = program.steps();
   slice.number = next_slice_++;
+  slice.under_way = true;
   slice.steps_left = steps.size();
   slice.averages_left = 0;
   slice.waits_for.resize(steps.size());
@@ -84,7 +115,19 @@ void NetworkExecution::BeginSlice(Slice& slice) {
 // The slice's place is free for the next one.
 void NetworkExecution::EndSlice(Slice& slice) {
   --slices_left_;
-  if (next_slice_ < slices_ && status_.ok()) BeginSlice(slice);
+  slice.under_way = false;
+  idle_.push_back(&slice);
+  if (!status_.ok()) return;
+  if (binding_.feed != nullptr) binding_.feed->Carried(FirstUnderWay());
+  BeginSlices();
+}
+
+uint32_t NetworkExecution::FirstUnderWay() const {
+  uint32_t first = next_slice_;
+  for (const std::unique_ptr<Slice>& slice : running_) {
+    if (slice->under_way) first = std::min(first, slice->number);
+  }
+  return first;
 }
 
 // ---------------------------------------------------------------------------------------------

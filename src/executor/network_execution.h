@@ -11,6 +11,7 @@
 #include "src/executor/executor.h"
 #include "src/executor/message_port.h"
 #include "src/executor/network_program.h"
+#include "src/executor/slice_feed.h"
 #include "src/memory/buffer.h"
 
 namespace harmonaize {
@@ -26,6 +27,8 @@ struct NetworkBinding : Operands {
   /// How many slices are under way at a time, each at another step: so reductions hide behind the
   /// wire, and both directions of it are busy.
   int slices_at_once = 4;
+  /// Where ranks copy along: must live until the operation is done. nullptr: all is there.
+  SliceFeed* feed = nullptr;
 };
 
 /// Carries out a host's program that sends and receives: slice by slice, a step as soon as those
@@ -36,7 +39,7 @@ struct NetworkBinding : Operands {
 ///
 ///   execution.Start(binding);
 ///   while (!execution.done()) {
-///     executor.Help(); port progress
+///     executor.Help(); port progress; execution.Feed()
 ///     while (Execution* done = executor.TakeFinished()) NetworkExecution::OnExecuted(done);
 ///   }
 ///
@@ -53,6 +56,11 @@ class NetworkExecution final : private MessageListener {
   /// Errors: kInvalidArgument for a binding without slices; what work or messages have met comes
   /// with status().
   Status Start(const NetworkBinding& binding);
+
+  /// Whether slices could begin that SliceFeed had not filled before.
+  bool CanFeed() const { return status_.ok() && !idle_.empty() && next_slice_ < FilledSlices(); }
+  /// Begins them. Whether there were any.
+  bool Feed();
 
   /// Hands back an execution that Executor::TakeFinished has returned: one of those that a
   /// NetworkExecution has started, whose `on_finished` is this.
@@ -81,6 +89,7 @@ class NetworkExecution final : private MessageListener {
   struct Slice {
     uint32_t place = 0;  ///< In running_.
     uint32_t number = 0;
+    bool under_way = false;
     size_t steps_left = 0;
     size_t averages_left = 0;
     std::vector<size_t> waits_for;  // by step: for how many others
@@ -106,8 +115,11 @@ class NetworkExecution final : private MessageListener {
   void OnMessage(uint64_t token, const Status& status) override;
 
   void Reset(const NetworkBinding& binding);
+  uint32_t FilledSlices() const;
+  void BeginSlices();
   void BeginSlice(Slice& slice);
   void EndSlice(Slice& slice);
+  uint32_t FirstUnderWay() const;
   void MakeReady(Slice& slice, int step);
   static bool Later(const ReadyStep& a, const ReadyStep& b);
   void LaunchReady();
@@ -156,6 +168,7 @@ class NetworkExecution final : private MessageListener {
   FaultyBuffer faulty_buffer_;
 
   std::vector<std::unique_ptr<Slice>> running_;
+  std::vector<Slice*> idle_;      // places for further slices
   std::vector<ReadyStep> ready_;  // a heap by Later
   bool launching_ = false;
   std::vector<std::unique_ptr<Work>> all_works_;

@@ -15,12 +15,12 @@ namespace harmonaize {
 //
 //     SessionHeader | SubmissionRing | StreamSlot[kStreamSlots] | MemberSlot[kMaxMembers]
 //
-// The tenant writes descriptors, the ring's tail and the waiter counts, and nothing else; the
-// daemon believes none of it. What the daemon writes here is for the tenant alone: it never reads
+// The tenant writes descriptors, the ring's tail, the waiter counts and what it has filled, and
+// nothing else; the daemon believes none of it. What the daemon writes here is for the tenant alone: it never reads
 // its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.
@@ -38,9 +38,8 @@ inline constexpr uint32_t kStreamSlots = kMaxMembers + kMaxHostStreams;
 /// pinning the pages.
 inline constexpr uint64_t kCopyThroughStagingBytes = uint64_t{16} << 10;
 /// MemberSlot::staged_bytes where data goes to other hosts: their daemons send right from shared
-/// memory and receive right into it, without waking workers. But the rank copies before the first
-/// byte is sent and after the last has come, and workers copy meanwhile; so large buffers are
-/// theirs.
+/// memory and receive right into it, without waking workers. But the rank copies alone, while of
+/// workers there are several; so large buffers are theirs.
 inline constexpr uint64_t kCopyAcrossHostsBytes = uint64_t{8} << 20;
 /// The same where workers would gain nothing: daemon/staged_bytes.h.
 inline constexpr uint64_t kCopyWithoutWorkersBytes = uint64_t{128} << 20;
@@ -61,6 +60,8 @@ struct BufferReference {
 
 enum OperationFlags : uint8_t {
   kLastOfPosition = 1,  ///< No further operation shares this stream position.
+  /// The rank copies while the operation is under way, as its member's SliceProgress tells.
+  kCopiesAlong = 2,
 };
 
 /// One rank's part in one operation, as the tenant writes it. Two cache lines.
@@ -115,6 +116,41 @@ struct alignas(64) StreamSlot {
 };
 static_assert(sizeof(StreamSlot) == 64);
 
+/// How a rank that waits for a collective copies its heap buffers through shared memory slice by
+/// slice, while the daemon carries other slices. Of one operation of a member at a time. Counts of
+/// slices are written as SliceCount makes them, so that what one operation leaves behind says
+/// nothing about the next.
+///
+/// Units of the operation's `count` elements are cut into pieces of `piece_elements`, of which the
+/// last is shorter; slice s is elements [s * slice_elements, (s + 1) * slice_elements) of every
+/// piece of both buffers.
+struct alignas(64) SliceProgress {
+  /// Written by the daemon: `completed` are the slices before which all are carried: their outputs
+  /// are there. Before the first one it tells that the three below are. kAllSlices with the
+  /// operation's end, however it ends.
+  StreamSlot carried;
+  std::atomic<uint64_t> piece_elements;
+  std::atomic<uint64_t> slice_elements;
+  std::atomic<uint64_t> slices;
+  /// Written by the tenant: the slices before which all inputs are there.
+  alignas(64) std::atomic<uint64_t> filled;
+};
+
+/// All slices of an operation, however many it has; more than it ever has.
+inline constexpr uint64_t kAllSlices = (uint64_t{1} << 24) - 1;
+
+/// The first `slices` slices of the collective `sequence` of a member, as SliceProgress has it.
+constexpr uint64_t SliceCount(uint64_t sequence, uint64_t slices) {
+  return (sequence + 1) << 24 | (slices < kAllSlices ? slices : kAllSlices);
+}
+/// How many of that collective's slices a count stands for: none where it is of one before, and
+/// kAllSlices where it is of one after.
+constexpr uint64_t SlicesOf(uint64_t sequence, uint64_t count) {
+  const uint64_t begin = SliceCount(sequence, 0);
+  if (count < begin) return 0;
+  return count - begin < kAllSlices ? count - begin : kAllSlices;
+}
+
 enum class MemberState : uint32_t {
   kUnused = 0,
   kForming,  ///< Waits for the other ranks.
@@ -132,6 +168,7 @@ struct alignas(64) MemberSlot {
   /// Set when kReady: so many bytes of a launch a rank that waits copies through shared memory
   /// itself, in buffers of half as many at most, beyond those of kCopyThroughStagingBytes.
   std::atomic<uint64_t> staged_bytes;
+  SliceProgress progress;
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Who is late, while the others wait.
 };

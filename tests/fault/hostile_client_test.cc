@@ -60,7 +60,7 @@ TEST_F(HostileClientTest, DescriptorsFromNowhere) {
         descriptor.collective = static_cast<Collective>(random() % 8);
         descriptor.type = static_cast<DataType>(random() % kDataTypeCount);
         descriptor.op = static_cast<ReduceOperator>(random() % kReduceOperatorCount);
-        descriptor.flags = kLastOfPosition;
+        descriptor.flags = static_cast<uint8_t>(kLastOfPosition | (random() % 2) * kCopiesAlong);
       }
       if (round % 6 == 5) {
         descriptor.send.region = descriptor.receive.region = kPrivateMemory;
@@ -100,6 +100,28 @@ TEST_F(HostileClientTest, BuffersOutsideOfTheirRegion) {
   for (int i = 0; i < 3000 && stream.completed.load() < std::size(offsets); ++i) usleep(10000);
   EXPECT_EQ(stream.completed.load(), std::size(offsets));
   EXPECT_EQ(stream.error_count.load(), std::size(offsets));
+  ExpectServing();
+}
+
+// As only ranks with other hosts do; the daemon has not told it that it may.
+TEST_F(HostileClientTest, CopiesAlongWhereNobodyFeeds) {
+  HostileSession session(daemon_.socket_path());
+  const uint32_t member = session.JoinAlone("copies");
+  uint32_t word = 41;
+  OperationDescriptor descriptor;
+  descriptor.position = 1;
+  descriptor.count = 1;
+  descriptor.type = DataType::kInt32;
+  descriptor.member = descriptor.stream = member;
+  descriptor.send = descriptor.receive = {reinterpret_cast<uint64_t>(&word), kPrivateMemory, 0};
+  descriptor.flags = kLastOfPosition | kCopiesAlong;
+  SliceProgress& progress = session.segment().members[member].progress;
+  progress.filled.store(UINT64_MAX);
+  session.Post(descriptor);
+  StreamSlot& stream = session.segment().streams[member];
+  for (int i = 0; i < 3000 && stream.completed.load() < 1; ++i) usleep(10000);
+  EXPECT_EQ(stream.completed.load(), 1u);
+  EXPECT_EQ(progress.carried.completed.load(), SliceCount(0, kAllSlices)) << "it would wait on";
   ExpectServing();
 }
 
