@@ -13,6 +13,7 @@
 #include "perf/fabric/emulation_costs.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
+#include "src/base/toml_defaults.h"
 #include "src/ipc/control_socket.h"
 #include "src/topology/fabric_file.h"
 
@@ -30,27 +31,25 @@ const std::string& NameOf(const Laboratory& laboratory, int host) {
 
 }  // namespace
 
-std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text,
-                             const std::string& fabric, const std::string& controller) {
-  std::string config = fmt::format("# Written by 'fabric run' for {} of laboratory {}.\n{}",
-                                   NameOf(laboratory, host), laboratory.name(), text);
-  // Where there is such a section, its author knows better.
-  if (text.find("[costs]") == std::string::npos) {
-    const StatedCosts costs = EmulationCosts(laboratory.state().message_seconds);
-    config += fmt::format(
-        "\n[costs]\nmessage_us = {}\nhandling_us = {}\nwire_gbps = {}\nshared_processors = {}\n"
-        "bucket_ms = {}\n",
-        costs.message_us, costs.handling_us, costs.wire_gbps, costs.shared_processors,
-        costs.bucket_ms);
-  }
-  if (text.find("[cluster]") != std::string::npos) return config;
+Result<std::string> HostDaemonConfig(const Laboratory& laboratory, int host,
+                                     const std::string& text, const std::string& fabric,
+                                     const std::string& controller) {
+  const StatedCosts costs = EmulationCosts(laboratory.state().message_seconds);
+  std::string defaults = fmt::format(
+      "[costs]\nmessage_us = {}\nhandling_us = {}\nwire_gbps = {}\nshared_processors = {}\n"
+      "bucket_ms = {}\n",
+      costs.message_us, costs.handling_us, costs.wire_gbps, costs.shared_processors,
+      costs.bucket_ms);
   // The laboratory's network is nobody else's, so the daemons need no key. Without the port each
   // listens at the usual one: its namespace is its own.
-  return config + fmt::format(
-                      "\n[cluster]\naddress = \"{}\"\nallow_unauthenticated = true\n"
-                      "fabric = \"{}\"\nhost = \"{}\"\ncontroller = \"{}\"\n",
-                      laboratory.fabric().NicAt({host, 0}).address, fabric,
-                      NameOf(laboratory, host), controller);
+  defaults += fmt::format(
+      "[cluster]\naddress = \"{}\"\nallow_unauthenticated = true\n"
+      "fabric = \"{}\"\nhost = \"{}\"\ncontroller = \"{}\"\n",
+      laboratory.fabric().NicAt({host, 0}).address, fabric, NameOf(laboratory, host), controller);
+  const Result<std::string> config = WithTomlDefaults(text, "--daemon-config", defaults);
+  if (!config.ok()) return config.status();
+  return fmt::format("# Written by 'fabric run' for {} of laboratory {}.\n{}",
+                     NameOf(laboratory, host), laboratory.name(), *config);
 }
 
 Result<std::string> DaemonFabric(const Laboratory& laboratory, const std::string& wanted) {
@@ -89,9 +88,10 @@ Status HostDaemons::Start(const std::vector<int>& hosts, const Options& options)
 Status HostDaemons::StartOne(int host, const Options& options) {
   const std::string& name = NameOf(laboratory_, host);
   const std::string relative = "hosts/" + name + "/";
-  HZ_RETURN_IF_ERROR(laboratory_.folder().Write(
-      relative + "provider.toml",
-      HostDaemonConfig(laboratory_, host, options.config, options.fabric, options.controller)));
+  const Result<std::string> config =
+      HostDaemonConfig(laboratory_, host, options.config, options.fabric, options.controller);
+  if (!config.ok()) return config.status();
+  HZ_RETURN_IF_ERROR(laboratory_.folder().Write(relative + "provider.toml", *config));
   Result<NamespaceEntry> entry = NamespaceEntry::Open(NamespaceName(laboratory_.name(), name));
   if (!entry.ok()) return entry.status();
   const std::string log_path = FolderOf(host) + "/" + kLog;

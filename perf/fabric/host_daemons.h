@@ -12,12 +12,13 @@
 
 namespace harmonaize::fabric {
 
-/// The configuration of one host's daemon, as TOML: `text` for all hosts, what messages cost in a
-/// laboratory, and what only this host's daemon is to know; `fabric`: the path of the fabric file
-/// that it is told, "": it knows of none; `controller`: the host of the cluster's controller, or
-/// "".
-std::string HostDaemonConfig(const Laboratory& laboratory, int host, const std::string& text,
-                             const std::string& fabric, const std::string& controller = "");
+/// The configuration of one host's daemon, as TOML: `text`, which is for all hosts, and where it
+/// does not say otherwise what messages cost in a laboratory and what only this host's daemon is to
+/// know; `fabric`: the path of the fabric file that it is told, "": it knows of none; `controller`:
+/// the host of the cluster's controller, or "". kInvalidArgument where `text` is malformed.
+Result<std::string> HostDaemonConfig(const Laboratory& laboratory, int host,
+                                     const std::string& text, const std::string& fabric,
+                                     const std::string& controller = "");
 
 /// That path for what somebody asked for: "" is the laboratory's own file, "none" none, and
 /// anything else a file. kInvalidArgument where that is no fabric file, or lacks one of the

@@ -268,7 +268,8 @@ void AddExec(CLI::App& app, CommandLine& command_line) {
 void AddDaemonOptions(CLI::App* app, RunOptions* options) {
   AddNameOption(app, &options->name);
   app->add_option("--daemon-config", options->daemon_config,
-                  "Configuration (TOML) for every daemon")
+                  "Configuration (TOML) for every daemon; what it leaves out of [cluster] and\n"
+                  "[costs] is the laboratory's")
       ->type_name("FILE");
   app->add_option("--daemon-fabric", options->daemon_fabric,
                   "Fabric file that the daemons are told, as one that a probe found; none: they\n"

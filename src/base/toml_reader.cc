@@ -1,15 +1,12 @@
 #include "src/base/toml_reader.h"
 
-// toml++ asserts on some malformed documents that it goes on to report.
-#define TOML_ASSERT(expression) static_cast<void>(0)
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>
 
 #include "src/base/names.h"
+#include "src/base/toml_parse.h"
 
 namespace harmonaize {
 
@@ -84,13 +81,9 @@ Result<TomlReader> TomlReader::FromFile(const std::string& path) {
 }
 
 Result<TomlReader> TomlReader::FromString(std::string_view text, std::string name) {
-  toml::parse_result parsed = toml::parse(text, name);
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    return InvalidArgument("{}:{}:{}: {}", name, error.source().begin.line,
-                           error.source().begin.column, error.description());
-  }
-  return TomlReader(new State{std::move(name), std::move(parsed).table(), {}, {}});
+  Result<toml::table> root = ParseToml(text, name);
+  if (!root.ok()) return root.status();
+  return TomlReader(new State{std::move(name), std::move(*root), {}, {}});
 }
 
 const toml::node* TomlReader::Find(std::string_view key) {

@@ -1,0 +1,35 @@
+#include "src/base/toml_defaults.h"
+
+#include <sstream>
+
+#include "src/base/toml_parse.h"
+
+namespace harmonaize {
+namespace {
+
+void AddMissing(const toml::table& from, toml::table* into) {
+  for (const auto& [key, node] : from) {
+    toml::node* const present = into->get(key.str());
+    if (present == nullptr) {
+      into->insert(key.str(), node);
+    } else if (node.is_table() && present->is_table()) {
+      AddMissing(*node.as_table(), present->as_table());
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::string> WithTomlDefaults(std::string_view text, std::string_view name,
+                                     std::string_view defaults) {
+  Result<toml::table> document = ParseToml(text, name);
+  if (!document.ok()) return document.status();
+  const Result<toml::table> missing = ParseToml(defaults, "defaults");
+  if (!missing.ok()) return missing.status();
+  AddMissing(*missing, &*document);
+  std::ostringstream written;
+  written << *document << '\n';
+  return written.str();
+}
+
+}  // namespace harmonaize
