@@ -16,8 +16,8 @@ namespace harmonaize {
 //     SessionHeader | SubmissionRing | StreamSlot[kStreamSlots] | MemberSlot[kMaxMembers]
 //
 // The tenant writes descriptors, the ring's tail, the waiter counts and what it has filled, and
-// nothing else; the daemon believes none of it. What the daemon writes here is for the tenant alone: it never reads
-// its own words back.
+// nothing else; the daemon believes none of it. What the daemon writes here is for the tenant
+// alone: it never reads its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
 inline constexpr uint32_t kProtocolVersion = 6;
