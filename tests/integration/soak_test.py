@@ -7,7 +7,8 @@ again.
 
 PROGRAMS is the folder of fabric, harmonaize and timeline_perf. HARMONAIZE_SOAK_SECONDS: for how long
 (12); HARMONAIZE_SOAK_SEED: of what is drawn; HARMONAIZE_SOAK_CONTROLLER: the host whose daemon is
-the controller (host0), nothing for none. Without setpriv all jobs are one tenant's. Exit status 77: the laboratory cannot be used here.
+the controller (host0), nothing for none. Without setpriv all jobs are one tenant's. Exit status 77:
+the laboratory cannot be used here.
 """
 
 import os
