@@ -227,6 +227,7 @@ class Communicator {
   void Count(const MatchedOperation& operation);
   std::string DescribeRank(int rank) const;
   void ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns);
+  void ReportFilling(uint64_t now_ns, uint64_t late_after_ns);
   void ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns);
   void ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
                       uint64_t late_after_ns);

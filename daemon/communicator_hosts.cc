@@ -270,6 +270,10 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
     if (const auto* begun = std::get_if<BegunMessage>(&message)) {
       return span_->OnBegun(host, *begun);
     }
+    if (const auto* late = std::get_if<LateMessage>(&message)) {
+      span_->TellHosts(message);
+      return OnLate(*late);
+    }
     if (const auto* promise = std::get_if<PromiseMessage>(&message)) {
       return span_->plans().switching().OnPromise(host, *promise);
     }

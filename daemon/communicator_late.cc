@@ -9,6 +9,7 @@
 #include "daemon/cluster/span.h"
 #include "daemon/communicator.h"
 #include "daemon/operation_text.h"
+#include "daemon/rank_list.h"
 #include "daemon/session.h"
 #include "src/base/log.h"
 
@@ -25,6 +26,7 @@ void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   ReportLateCollective(now_ns, late_after_ns);
   ReportLatePairs(now_ns, late_after_ns);
   if (span_ == nullptr) return;
+  ReportFilling(now_ns, late_after_ns);
   TellSlow(now_ns);
   span_->ReportLate(now_ns, late_after_ns);
   if (PlanControl* const control = span_->plans().control()) control->Tick(now_ns);
@@ -49,6 +51,25 @@ void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns)
   Notify(operation.parts, fmt::format("{} has waited {:.1f} s for {}",
                                       NameOf(witness->descriptor, witness->member->rank),
                                       static_cast<double>(age) * 1e-9, fmt::join(missing, ", ")));
+}
+
+// Ranks that have posted a collective and do not get on with copying what they have for it. All
+// others wait, on all hosts, and the home tells them.
+void Communicator::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
+  if (state_ != State::kReady) return;
+  for (MatchedOperation* operation : in_flight_) {
+    if (operation->feed.empty() || operation->network == nullptr) continue;
+    const uint64_t age = now_ns - std::min(now_ns, operation->started_ns);
+    if (age < late_after_ns || now_ns < operation->next_report_ns) continue;
+    const std::vector<int> filling = operation->feed.Filling();
+    if (filling.empty()) continue;
+    operation->next_report_ns = now_ns + age;
+    const PostedOperation& first = *operation->parts.front();
+    const std::string notice = fmt::format("{} has waited {:.1f} s for the data of {}",
+                                           NameOf(first.descriptor, first.member->rank),
+                                           static_cast<double>(age) * 1e-9, RankList(filling));
+    span_->TellHome(LateMessage{span_->roster().key, operation->sequence, notice, filling});
+  }
 }
 
 void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {

@@ -22,13 +22,16 @@ void Tell(SliceProgress* progress, uint64_t count) {
 
 void RankFeed::Assign(std::span<PostedOperation* const> parts) {
   ranks_.clear();
+  slices_ = 0;
   for (const PostedOperation* part : parts) {
     if (!CopiesAlong(*part)) continue;
-    ranks_.push_back({&part->member->slot->progress, part->descriptor.sequence});
+    ranks_.push_back(
+        {&part->member->slot->progress, part->descriptor.sequence, part->member->rank});
   }
 }
 
 void RankFeed::Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) {
+  slices_ = slices;
   for (const Rank& rank : ranks_) {
     // Published by what is told then.
     rank.progress->piece_elements.store(piece_elements, std::memory_order_relaxed);
@@ -38,14 +41,15 @@ void RankFeed::Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t 
   }
 }
 
+// Acquire, for what was filled. Sequentially consistent, for the engine's last look before it
+// sleeps: a rank that fills rings when it sees that the engine sleeps.
+uint64_t RankFeed::Rank::Filled() const {
+  return SlicesOf(sequence, progress->filled.load(std::memory_order_seq_cst));
+}
+
 uint64_t RankFeed::Filled() const {
   uint64_t filled = kAllSlices;
-  for (const Rank& rank : ranks_) {
-    // Acquire, for what was filled. Sequentially consistent, for the engine's last look before it
-    // sleeps: a rank that fills rings when it sees that the engine sleeps.
-    const uint64_t count = rank.progress->filled.load(std::memory_order_seq_cst);
-    filled = std::min(filled, SlicesOf(rank.sequence, count));
-  }
+  for (const Rank& rank : ranks_) filled = std::min(filled, rank.Filled());
   // All, of an operation of more slices than can be counted.
   return filled < kAllSlices ? filled : ~uint64_t{0};
 }
@@ -53,6 +57,14 @@ uint64_t RankFeed::Filled() const {
 void RankFeed::Carried(uint32_t slices) {
   if (slices >= kAllSlices) return;
   for (const Rank& rank : ranks_) Tell(rank.progress, SliceCount(rank.sequence, slices));
+}
+
+std::vector<int> RankFeed::Filling() const {
+  std::vector<int> filling;
+  for (const Rank& rank : ranks_) {
+    if (rank.Filled() < std::min(slices_, kAllSlices)) filling.push_back(rank.rank);
+  }
+  return filling;
 }
 
 void EndSliceProgress(const PostedOperation& part) {

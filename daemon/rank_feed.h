@@ -22,13 +22,20 @@ class RankFeed final : public SliceFeed {
   uint64_t Filled() const override;
   void Carried(uint32_t slices) override;
 
+  /// The ranks that still have slices to fill, once it has begun.
+  std::vector<int> Filling() const;
+
  private:
   struct Rank {
     SliceProgress* progress;
     uint64_t sequence;
+    int rank;
+
+    uint64_t Filled() const;
   };
 
   std::vector<Rank> ranks_;
+  uint64_t slices_ = 0;
 };
 
 /// Where the part's rank copied along: its operation has ended.

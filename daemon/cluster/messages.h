@@ -146,7 +146,8 @@ struct VerdictMessage {
   int code = 0;
   std::string why{};
 };
-/// For the log and for ranks that wait.
+/// For the log and for ranks that wait. To the home, of ranks of this host that do not get on with
+/// an operation that has begun; and from the home to all.
 struct LateMessage {
   uint64_t communicator = 0;
   uint64_t sequence = 0;

@@ -85,6 +85,22 @@ TEST_F(RankFeedTest, WhatWasLeftOfTheOneBeforeDoesNotCount) {
   EXPECT_EQ(feed_.Filled(), 0u);
 }
 
+TEST_F(RankFeedTest, NamesTheRanksThatStillFill) {
+  const PostedOperation* const first = AddRank(true);
+  const PostedOperation* const second = AddRank(true);
+  first->member->rank = 3;
+  second->member->rank = 5;
+  feed_.Assign(parts_);
+  EXPECT_TRUE(feed_.Filling().empty()) << "it has not begun";
+  feed_.Begin(1000, 64, 16);
+  EXPECT_EQ(feed_.Filling(), (std::vector<int>{3, 5}));
+  Fill(first, 16);
+  Fill(second, 15);
+  EXPECT_EQ(feed_.Filling(), (std::vector<int>{5}));
+  Fill(second, 16);
+  EXPECT_TRUE(feed_.Filling().empty());
+}
+
 // More than there are is for the execution to cut off.
 TEST_F(RankFeedTest, AnythingMayBeWritten) {
   const PostedOperation* const rank = AddRank(true);
