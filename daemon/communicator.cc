@@ -386,6 +386,7 @@ MatchedOperation* Communicator::NewOperation(size_t parts) {
   operation->next_report_ns = 0;
   operation->plan = nullptr;
   operation->network = nullptr;
+  operation->feed.Clear();
   operation->started_ns = 0;
   operation->reported = false;
   operation->verdict = Status::Ok();

@@ -15,6 +15,8 @@ class RankFeed final : public SliceFeed {
  public:
   /// Of these parts those that said so. They stay until the operation has ended.
   void Assign(std::span<PostedOperation* const> parts);
+  /// Nobody's.
+  void Clear() { ranks_.clear(); }
   bool empty() const { return ranks_.empty(); }
 
   void Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) override;
