@@ -14,6 +14,22 @@
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+uint64_t AgeOf(uint64_t since_ns, uint64_t now_ns) {
+  return now_ns - std::min(now_ns, since_ns);
+}
+
+double AgeInSeconds(uint64_t since_ns, uint64_t now_ns) {
+  return static_cast<double>(AgeOf(since_ns, now_ns)) * 1e-9;
+}
+
+std::string WaitNotice(const PostedOperation& waits, uint64_t age_ns, const std::string& what_for) {
+  return fmt::format("{} has waited {:.1f} s for {}", NameOf(waits.descriptor, waits.member->rank),
+                     static_cast<double>(age_ns) * 1e-9, what_for);
+}
+
+}  // namespace
 
 void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice) {
   Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, notice);
@@ -36,7 +52,7 @@ void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
 void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {
   if (window_.empty() || window_.front() == nullptr) return;
   MatchedOperation& operation = *window_.front();
-  const uint64_t age = now_ns - std::min(now_ns, operation.first_arrival_ns);
+  const uint64_t age = AgeOf(operation.first_arrival_ns, now_ns);
   if (age < late_after_ns || now_ns < operation.next_report_ns) return;
   std::vector<std::string> missing;
   const PostedOperation* witness = nullptr;
@@ -48,9 +64,7 @@ void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns)
   }
   if (missing.empty()) return;              // all of this host are here
   operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
-  Notify(operation.parts, fmt::format("{} has waited {:.1f} s for {}",
-                                      NameOf(witness->descriptor, witness->member->rank),
-                                      static_cast<double>(age) * 1e-9, fmt::join(missing, ", ")));
+  Notify(operation.parts, WaitNotice(*witness, age, fmt::format("{}", fmt::join(missing, ", "))));
 }
 
 // Ranks that have posted a collective and do not get on with copying what they have for it. All
@@ -58,16 +72,14 @@ void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns)
 void Communicator::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
   if (state_ != State::kReady) return;
   for (MatchedOperation* operation : in_flight_) {
-    if (operation->feed.empty() || operation->network == nullptr) continue;
-    const uint64_t age = now_ns - std::min(now_ns, operation->started_ns);
+    if (operation->feed.empty()) continue;
+    const uint64_t age = AgeOf(operation->started_ns, now_ns);
     if (age < late_after_ns || now_ns < operation->next_report_ns) continue;
     const std::vector<int> filling = operation->feed.Filling();
     if (filling.empty()) continue;
     operation->next_report_ns = now_ns + age;
-    const PostedOperation& first = *operation->parts.front();
-    const std::string notice = fmt::format("{} has waited {:.1f} s for the data of {}",
-                                           NameOf(first.descriptor, first.member->rank),
-                                           static_cast<double>(age) * 1e-9, RankList(filling));
+    const std::string notice =
+        WaitNotice(*operation->parts.front(), age, "the data of " + RankList(filling));
     span_->TellHome(LateMessage{span_->roster().key, operation->sequence, notice, filling});
   }
 }
@@ -87,12 +99,10 @@ void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {
 
 void Communicator::ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
                                   uint64_t late_after_ns) {
-  const uint64_t age = now_ns - std::min(now_ns, part->arrived_ns);
+  const uint64_t age = AgeOf(part->arrived_ns, now_ns);
   if (age < late_after_ns || now_ns < *next_report_ns) return;
   *next_report_ns = now_ns + age;
-  Notify({part},
-         fmt::format("{} has waited {:.1f} s for {}", NameOf(part->descriptor, part->member->rank),
-                     static_cast<double>(age) * 1e-9, DescribeRank(part->descriptor.root)));
+  Notify({part}, WaitNotice(*part, age, DescribeRank(part->descriptor.root)));
 }
 
 std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
@@ -106,15 +116,14 @@ std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
       if (part != nullptr) entry.operation = NameOf(part->descriptor, rank);
       if (part == nullptr || !part->ready) entry.missing_ranks.push_back(rank);
     }
-    entry.for_seconds =
-        static_cast<double>(now_ns - std::min(now_ns, operation->first_arrival_ns)) * 1e-9;
+    entry.for_seconds = AgeInSeconds(operation->first_arrival_ns, now_ns);
     waiting.push_back(std::move(entry));
   }
   for (const auto& [key, pair] : pairs_) {
     for (const auto* half : {&pair.sends, &pair.receives}) {
       for (const PostedOperation* part : *half) {
         waiting.push_back({NameOf(part->descriptor, part->member->rank),
-                           static_cast<double>(now_ns - std::min(now_ns, part->arrived_ns)) * 1e-9,
+                           AgeInSeconds(part->arrived_ns, now_ns),
                            {part->descriptor.root}});
       }
     }
@@ -124,15 +133,13 @@ std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
     for (const MatchedOperation* operation : *some) {
       if (operation->late_ranks.empty()) continue;
       const PostedOperation& first = *operation->parts.front();
-      waiting.push_back(
-          {NameOf(first.descriptor, first.member->rank),
-           static_cast<double>(now_ns - std::min(now_ns, operation->first_arrival_ns)) * 1e-9,
-           operation->late_ranks});
+      waiting.push_back({NameOf(first.descriptor, first.member->rank),
+                         AgeInSeconds(operation->first_arrival_ns, now_ns), operation->late_ranks});
     }
   }
   remote_pairs_->ForEachWaiting([&](const PostedOperation* part) {
     waiting.push_back({NameOf(part->descriptor, part->member->rank),
-                       static_cast<double>(now_ns - std::min(now_ns, part->arrived_ns)) * 1e-9,
+                       AgeInSeconds(part->arrived_ns, now_ns),
                        {part->descriptor.root}});
   });
   return waiting;

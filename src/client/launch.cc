@@ -104,10 +104,8 @@ class Launch {
   /// Of one that is large, between hosts, and waited for: what is staged is copied while the daemon
   /// carries it.
   bool MayCopyAlong(const Operation& operation) const {
-    const Communicator& communicator = *operation.communicator;
-    return staged_bytes_ >= kCopyAlongBytes && communicator.staged_bytes() > 0 &&
-           !IsPointToPoint(operation.collective) && operation.stream == nullptr &&
-           communicator.options().blocking;
+    return staged_bytes_ >= kCopyAlongBytes && operation.communicator->staged_bytes() > 0 &&
+           !IsPointToPoint(operation.collective) && IsWaitedFor(operation);
   }
 
   static Status SizeOf(const Operation& operation, uint64_t blocks, uint64_t* bytes) {
@@ -172,11 +170,15 @@ class Launch {
   }
 
   bool IsBetterStaged(const Operation& operation, uint64_t bytes) const {
-    const Communicator& communicator = *operation.communicator;
+    const uint64_t most = operation.communicator->staged_bytes();
     const bool small = bytes <= kCopyThroughStagingBytes;
-    return operation.stream == nullptr && communicator.options().blocking &&
-           (small || (2 * bytes <= communicator.staged_bytes() &&
-                      staged_bytes_ + bytes <= communicator.staged_bytes()));
+    return IsWaitedFor(operation) &&
+           (small || (2 * bytes <= most && staged_bytes_ + bytes <= most));
+  }
+
+  /// The call returns when the operation is done.
+  static bool IsWaitedFor(const Operation& operation) {
+    return operation.stream == nullptr && operation.communicator->options().blocking;
   }
 
   bool IsThere(const Operation& operation, const void* address, uint64_t bytes) {
