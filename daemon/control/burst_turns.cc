@@ -13,7 +13,9 @@ constexpr double kIterationsKept = 3;
 constexpr double kKeptSeconds = 0.5;
 /// Bursts by which it is known what one of them takes.
 constexpr double kWindowBursts = 3;
-/// Who pauses for less of the time sends all the time.
+/// Who would pause for less of the time, had it its links to itself, sends all the time. By the
+/// bursts as they are now, one that has little of a link would never seem to pause, and never get a
+/// turn in which it has more.
 constexpr double kLeastPause = 0.05;
 /// Asking for a turn costs a round trip, and what the controller is busy with meanwhile: shorter
 /// bursts, and those that take less than so many times that long, do without.
@@ -122,7 +124,8 @@ void BurstTurns::Measure(Job* job, const Capacity& capacity, double least_burst)
   for (const auto& [edge, seconds] : job->parts) longest = std::max(longest, seconds);
   const TrafficRhythm& rhythm = job->rhythm;
   job->alone_seconds = std::min(longest, rhythm.burst_seconds);
-  const bool pauses = rhythm.pause_seconds >= kLeastPause * rhythm.iteration_seconds;
+  const bool pauses =
+      rhythm.pause_seconds >= kLeastPause * (job->alone_seconds + rhythm.pause_seconds);
   if (!pauses || job->alone_seconds < least_burst) job->alone_seconds = 0;
   for (auto& [edge, seconds] : job->parts) seconds /= longest;
   std::erase_if(job->parts, [](const auto& one) { return one.second < kLeastPart; });

@@ -23,6 +23,7 @@ class BurstTurnsTest : public ::testing::Test {
     double weight = 1;
     BurstTurns::Edges edges{};
     double pause = kPause;
+    double slowed = 2;  // its bursts take so many times as long as alone
   };
   /// Numbered from 1 on; the job's leader is the peer of its number.
   uint32_t Add(double bytes, std::vector<CrossedEdge> edges = {{0, 1}}, double weight = 1) {
@@ -43,7 +44,7 @@ class BurstTurnsTest : public ::testing::Test {
     const auto sent = static_cast<uint64_t>(job.bytes * static_cast<double>(burst_));
     turns_.TakeSent({number, number}, {static_cast<int>(number), 100, 0}, job.edges,
                     {number, number, job.weight, 0, sent}, now_);
-    const double burst = 2 * job.bytes / kCapacity;
+    const double burst = job.slowed * job.bytes / kCapacity;
     turns_.TakeRhythm({number, number, burst_, burst, job.pause, burst + job.pause, 0}, now_);
   }
   /// Those whose turn it is.
@@ -119,6 +120,16 @@ TEST_F(BurstTurnsTest, WhoSendsAllTheTimeNeedNotAsk) {
   Pass(10);
   EXPECT_EQ(turns_.LongestWait({greedy, greedy}), 0);
   EXPECT_EQ(turns_.LongestWait({one, one}), 0);
+}
+
+TEST_F(BurstTurnsTest, WhoHasLittleOfALinkPausesAllTheSame) {
+  const uint32_t heavy = Add(8e6, {{0, 1}}, 8);
+  const uint32_t light = Add(8e6);  // 0.16 s, but for the other one
+  jobs_[light - 1].pause = 0.05;
+  jobs_[light - 1].slowed = 9;
+  Pass(10);
+  EXPECT_GT(turns_.LongestWait({light, light}), 0);
+  EXPECT_GT(turns_.LongestWait({heavy, heavy}), 0);
 }
 
 TEST_F(BurstTurnsTest, TheMeanIsThatOfWholeTurns) {
