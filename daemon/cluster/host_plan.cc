@@ -115,17 +115,19 @@ HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own
       executor_(executor),
       port_(std::make_unique<TransportPort>(
           &cluster->transport(), peers_,
-          [this](const MessageName& name) { return RailOf(name); })) {}
+          [this](const MessageName& name, size_t bytes) { return RailOf(name, bytes); })) {}
 
 void HostPlan::Deal(const EdgeRates& rates, std::unique_ptr<RailTable> rails) {
   part_.dealt_for = rates;
   part_.rails = std::move(rails);
 }
 
-transport::RailChoice HostPlan::RailOf(const MessageName& name) {
+transport::RailChoice HostPlan::RailOf(const MessageName& name, size_t bytes) {
   const size_t rails = cluster_->RailsTo(peers_[static_cast<size_t>(name.host)]);
-  transport::RailChoice choice{name.number + name.slice, part_.one_connection};
-  if (own_rails_) choice = part_.rails->Next(name);
+  const bool is_short = bytes <= RailTable::kShortBytes;
+  transport::RailChoice choice{is_short ? name.operation : name.number + name.slice,
+                               part_.one_connection};
+  if (own_rails_) choice = part_.rails->Next(name, bytes);
   choice.rail %= std::max<size_t>(rails, 1);
   choice.share = share_;
   return choice;

@@ -72,7 +72,7 @@ class HostPlan {
   bool in_use() const { return free_.size() < all_.size(); }
 
  private:
-  transport::RailChoice RailOf(const MessageName& name);
+  transport::RailChoice RailOf(const MessageName& name, size_t bytes);
 
   HostPart part_;
   std::shared_ptr<void> alive_;

@@ -97,7 +97,7 @@ Status HostRunner::Connect() {
   }
   port_ = std::make_unique<TransportPort>(
       transport_.get(), std::move(peers),
-      [this](const MessageName& name) { return rail_table_->Next(name); });
+      [this](const MessageName& name, size_t bytes) { return rail_table_->Next(name, bytes); });
   execution_ = std::make_unique<NetworkExecution>(executor_.get(), port_.get());
   return bootstrap_->Barrier();
 }

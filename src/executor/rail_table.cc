@@ -66,11 +66,12 @@ void RailTable::SetRow(int to_host, int path, const std::vector<WeightedRail>& w
   pool_.insert(pool_.end(), row.begin(), row.end());
 }
 
-RailChoice RailTable::Next(const MessageName& name) {
+RailChoice RailTable::Next(const MessageName& name, size_t bytes) {
   std::vector<Deal>& deals = deals_[static_cast<size_t>(name.host)];
   const auto place = static_cast<size_t>(name.path + 1);
   const bool known = place < deals.size() && deals[place].length > 0;
   Deal& deal = known ? deals[place] : deals[0];
+  if (bytes <= kShortBytes) return pool_[deal.first + name.operation % deal.length];
   const RailChoice rail = pool_[deal.first + deal.next];
   if (++deal.next == deal.length) deal.next = 0;
   return rail;

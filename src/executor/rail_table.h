@@ -19,9 +19,13 @@ namespace harmonaize {
 /// Messages to one host by one Step::path are dealt over their lanes by weight, in the order in
 /// which they are sent: any few that follow each other are spread as evenly as weights allow. (To
 /// deal by their numbers would not: where slices follow each other through a program, those sent
-/// together have numbers that fall on one rail.)
+/// together have numbers that fall on one rail.) Short ones of one operation go by one rail: those
+/// that are sent at a time then fit into one packet, and a packet takes a host longer than they do.
 class RailTable {
  public:
+  /// Up to here a message is short: several fit into a packet.
+  static constexpr size_t kShortBytes = 1024;
+
   /// For the messages that `host` sends; it borrows the rails only while being made. Until it is
   /// told about lanes, all messages are dealt over the rails of the NICs' own addresses, spread.
   RailTable(const FabricRails& rails, int host);
@@ -31,8 +35,8 @@ class RailTable {
   /// the answer is false and nothing changes.
   bool SetLanes(const FabricRails& rails, int to_host, int path, std::span<const Lane> lanes);
 
-  /// The way of the next message of this name.
-  transport::RailChoice Next(const MessageName& name);
+  /// The way of the next message of this name and length.
+  transport::RailChoice Next(const MessageName& name, size_t bytes);
 
  private:
   /// A row of rails to be dealt out again and again.

@@ -31,7 +31,7 @@ void TransportPort::Send(const MessageName& name, std::span<const std::byte> dat
   Pending* const pending = Take(listener, token, data.size());
   const Result<transport::MessageTag> tag = TagOf(name);
   if (!tag.ok()) return Fail(pending, tag.status());
-  transport::RailChoice way = choose_rail_(name);
+  transport::RailChoice way = choose_rail_(name, data.size());
   way.left = left;
   const Status posted = transport_->PostSend(peers_[static_cast<size_t>(name.host)], way, *tag,
                                              data, {&OnComplete, pending});

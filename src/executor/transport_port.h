@@ -15,8 +15,8 @@ namespace harmonaize {
 /// the transport.
 class TransportPort final : public MessagePort {
  public:
-  /// The way of a message to `name.host`. Only the sender asks.
-  using ChooseRail = std::function<transport::RailChoice(const MessageName& name)>;
+  /// The way of a message of so many bytes to `name.host`. Only the sender asks.
+  using ChooseRail = std::function<transport::RailChoice(const MessageName& name, size_t bytes)>;
 
   /// `peers` by host; 0 for this one and for hosts without ranks. Both ends of a message have to
   /// number the hosts alike.

@@ -151,10 +151,13 @@ TEST(FabricRails, TransportsPairThemByNumber) {
 
 class RailTables : public testing::Test {
  protected:
+  static constexpr size_t kLong = RailTable::kShortBytes + 1;
+
   std::map<size_t, int> Deal(int host, int path, int messages) {
     std::map<size_t, int> times;
     for (int i = 0; i < messages; ++i) {
-      ++times[table_.Next({.host = host, .path = path, .number = static_cast<uint32_t>(i)}).rail];
+      const MessageName name{.host = host, .path = path, .number = static_cast<uint32_t>(i)};
+      ++times[table_.Next(name, kLong).rail];
     }
     return times;
   }
@@ -183,6 +186,19 @@ TEST_F(RailTables, DealsByWeight) {
   EXPECT_EQ(Deal(3, 1, 4), (std::map<size_t, int>{{0, 2}, {1, 2}})) << "another host's";
 }
 
+TEST_F(RailTables, ShortMessagesOfAnOperationStayTogether) {
+  std::map<size_t, int> times;
+  for (uint64_t operation = 0; operation < 10; ++operation) {
+    const size_t rail = table_.Next({.operation = operation, .host = 2, .number = 0}, 1024).rail;
+    for (uint32_t number = 1; number < 5; ++number) {
+      const MessageName name{.operation = operation, .host = 2, .number = number};
+      EXPECT_EQ(table_.Next(name, 8).rail, rail);
+    }
+    ++times[rail];
+  }
+  EXPECT_EQ(times, (std::map<size_t, int>{{0, 5}, {1, 5}})) << "operations share the rails";
+}
+
 TEST_F(RailTables, PathsAreDealtApartAndOthersAsThoseWithout) {
   ASSERT_TRUE(table_.SetLanes(rails_, 2, -1, std::vector<Lane>{{1, 1, -1, 3}}));
   ASSERT_TRUE(table_.SetLanes(rails_, 2, 2, std::vector<Lane>{{0, 0, 1, 3}}));
@@ -193,11 +209,11 @@ TEST_F(RailTables, PathsAreDealtApartAndOthersAsThoseWithout) {
 }
 
 TEST_F(RailTables, OneConnectionIsTakenWhereALaneIsNotSpread) {
-  EXPECT_FALSE(table_.Next({.host = 2}).first_connection) << "nothing was said";
+  EXPECT_FALSE(table_.Next({.host = 2}, kLong).first_connection) << "nothing was said";
   ASSERT_TRUE(table_.SetLanes(rails_, 2, -1, std::vector<Lane>{{.spread = false}}));
-  EXPECT_EQ(table_.Next({.host = 2}), (transport::RailChoice{0, true}));
+  EXPECT_EQ(table_.Next({.host = 2}, kLong), (transport::RailChoice{0, true}));
   ASSERT_TRUE(table_.SetLanes(rails_, 2, -1, std::vector<Lane>{{.spread = true}}));
-  EXPECT_EQ(table_.Next({.host = 2}), (transport::RailChoice{0, false}));
+  EXPECT_EQ(table_.Next({.host = 2}, kLong), (transport::RailChoice{0, false}));
 }
 
 TEST_F(RailTables, LanesThatNoRailServesAreLeftOut) {

@@ -33,7 +33,7 @@ class Host final : public transport::TransportEvents {
     std::vector<transport::PeerId> peers(2, peer);
     peers[static_cast<size_t>(number)] = 0;
     port = std::make_unique<TransportPort>(
-        transport.get(), peers, [](const MessageName&) { return transport::RailChoice{}; });
+        transport.get(), peers, [](const MessageName&, size_t) { return transport::RailChoice{}; });
     execution = std::make_unique<NetworkExecution>(&*executor, port.get());
   }
 
