@@ -170,7 +170,7 @@ void Engine::StayIdle() {
   const uint64_t now = MonotonicNanoseconds();
   if (idleness_.since_ns == 0) BeginIdleness(now);
   if (now < idleness_.look_until_ns) {
-    idleness_.pacer->Pause();
+    idleness_.pacer->Pause(now);
     // A session that has been quiet for long is heard by its doorbell alone.
     if (++idleness_.looks % kLooksPerDoorbellCheck == 0) {
       loop_->Wait(0);

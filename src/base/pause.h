@@ -21,14 +21,16 @@ inline void PauseBriefly() {
 /// that the caller knows nothing of, such as other jobs, or daemons of emulated hosts.
 class GivingWay {
  public:
-  void GiveWay() {
-    const uint64_t begin = MonotonicNanoseconds();
+  /// `now_ns`: what the clock has just said. What it says afterwards.
+  uint64_t GiveWay(uint64_t now_ns) {
     sched_yield();
-    if (MonotonicNanoseconds() - begin > kSomebodyRanNanoseconds) {
+    const uint64_t end_ns = MonotonicNanoseconds();
+    if (end_ns - now_ns > kSomebodyRanNanoseconds) {
       alone_ = 0;
     } else if (alone_ < kAlone) {
       ++alone_;
     }
+    return end_ns;
   }
   /// Whether one of the last few times that it gave way somebody else ran.
   bool others_want_it() const { return alone_ < kAlone; }
@@ -92,13 +94,12 @@ class Pacer {
       : giving_way_(&ThisThreadGivingWay()),
         pauses_left_(crowded || giving_way_->others_want_it() ? crowded_pauses : kPauses) {}
 
-  void Pause() {
-    if (pauses_left_ > 0) {
-      --pauses_left_;
-      PauseBriefly();
-    } else {
-      giving_way_->GiveWay();
-    }
+  /// `now_ns`: what the clock has just said. What it says afterwards.
+  uint64_t Pause(uint64_t now_ns) {
+    if (pauses_left_ <= 0) return giving_way_->GiveWay(now_ns);
+    --pauses_left_;
+    PauseBriefly();
+    return MonotonicNanoseconds();
   }
 
  private:

@@ -216,12 +216,12 @@ WaitEstimate& RecentWaits() {
 }
 
 template <typename Wait>
-bool Look(const Wait& wait, uint64_t until_ns, bool crowded) {
+bool Look(const Wait& wait, uint64_t now_ns, uint64_t until_ns, bool crowded) {
   Pacer pacer(crowded);
   do {
     if (wait.Done()) return true;
-    pacer.Pause();
-  } while (MonotonicNanoseconds() < until_ns);
+    now_ns = pacer.Pause(now_ns);
+  } while (now_ns < until_ns);
   return wait.Done();
 }
 
@@ -256,7 +256,7 @@ Status SpinThenSleep(const Wait& wait, const SessionHeader& header,
   const uint64_t look_ns =
       waits.BeginWait(header.wake_up_ns, header.sleepers.load(std::memory_order_relaxed));
   const bool crowded = header.crowded.load(std::memory_order_relaxed) != 0;
-  const bool seen = look_ns > 0 && Look(wait, start + look_ns, crowded);
+  const bool seen = look_ns > 0 && Look(wait, start, start + look_ns, crowded);
   const Status status = seen ? Status::Ok() : Sleep(wait, on_tick);
   waits.EndWait(MonotonicNanoseconds() - start, !seen);
   return status;

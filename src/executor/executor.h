@@ -38,12 +38,12 @@ struct WorkerCounters {
 
 /// What the executor has done since it started.
 struct ExecutorCounters {
-  uint64_t operations = 0;         ///< Taken by TakeFinished.
+  uint64_t operations = 0;         ///< Taken by TakeFinished, or run at once.
   uint64_t failed_operations = 0;  ///< Of these, with an error or canceled.
   uint64_t bytes = 0;              ///< Read and written, by all threads.
   uint64_t abandoned_workers = 0;
   uint64_t worker_wakes = 0;  ///< System calls, of the owner or of another worker.
-  WorkerCounters owner;       ///< What the owner did in Help.
+  WorkerCounters owner;       ///< What the owner did in Help and RunAtOnce.
   std::vector<WorkerCounters> workers;
 };
 
@@ -105,6 +105,12 @@ class Executor {
   /// Starts a bound execution. It belongs to the executor until TakeFinished returns it, and what
   /// it is bound to must stay valid until then.
   void Start(Execution* execution);
+
+  /// Runs a bound execution to its end in the owner's thread, instead of Start: for work of a few
+  /// hundred nanoseconds, which would be handed over and back for longer than that. It does not
+  /// come by TakeFinished. False, and nothing has happened, where that is not for the owner to do:
+  /// it is not helpable, is more than one unit, or several tenants take turns.
+  bool RunAtOnce(Execution* execution);
 
   /// Runs one unit in the owner's thread; false when there is none that it may run. Only executions
   /// bound as helpable are touched, which have no private buffer: who owns private memory decides

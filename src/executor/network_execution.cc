@@ -12,6 +12,9 @@ constexpr int kStepBits = 32;
 // from all its children at once, and not from one after the other.
 constexpr size_t kEarlyBytes = size_t{16} << 20;
 
+// Up to so many bytes of each buffer are done sooner than they are handed over to the executor.
+constexpr size_t kAtOnceBytes = size_t{4} << 10;
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------
@@ -24,10 +27,6 @@ Status NetworkExecution::Start(const NetworkBinding& binding) {
                            binding.slice_elements, binding.slices_at_once);
   }
   Reset(binding);
-  if (binding_.feed != nullptr) {
-    const uint64_t longest = LongestBlock(binding.count, binding.program->pieces());
-    binding_.feed->Begin(longest, binding_.slice_elements, slices_);
-  }
   BeginSlices();
   LaunchReady();
   return Status::Ok();
@@ -67,6 +66,7 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
   slices_ =
       static_cast<uint32_t>((longest + binding_.slice_elements - 1) / binding_.slice_elements);
   if (binding.program->steps().empty()) slices_ = 0;
+  if (binding_.feed != nullptr) binding_.feed->Begin(longest, binding_.slice_elements, slices_);
   slices_left_ = slices_;
   next_slice_ = 0;
   status_ = Status::Ok();
@@ -356,6 +356,8 @@ void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t 
     return Fail(bound, {});
   }
   ++outstanding_;
+  const bool tiny = elements * element_bytes_ <= kAtOnceBytes;
+  if (tiny && executor_->RunAtOnce(&work->execution)) return FinishWork(work);
   executor_->Start(&work->execution);
 }
 

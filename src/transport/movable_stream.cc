@@ -50,7 +50,11 @@ ssize_t MovableStream::Write(const msghdr& message) {
 }
 
 ssize_t MovableStream::Read(msghdr* message) {
-  const ssize_t got = recvmsg(socket_.get(), message, 0);
+  const iovec& first = message->msg_iov[0];
+  // The kernel looks at less.
+  const ssize_t got = message->msg_iovlen == 1
+                          ? recv(socket_.get(), first.iov_base, first.iov_len, 0)
+                          : recvmsg(socket_.get(), message, 0);
   if (got > 0) read_bytes_ += static_cast<uint64_t>(got);
   return got;
 }

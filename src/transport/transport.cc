@@ -133,6 +133,7 @@ class TransportCore final : public Transport, public Poller::Handler {
   const FileDescriptor timer_;
   uint64_t timer_period_ns_ = 0;
   bool tick_due_ = false;
+  bool looks_next_ = false;  // Progress, though it may have written something
   MessageBoard board_;
   Links links_;
 };
@@ -232,7 +233,10 @@ Result<std::unique_ptr<MemoryRegistration>> TransportCore::RegisterMemory(
 }
 
 int TransportCore::Progress() {
-  int done = poller_->RunLater() + poller_->Poll();
+  int done = poller_->RunLater();
+  // What has just been written is not answered yet: the next call looks for that.
+  looks_next_ = done > 0 && !looks_next_;
+  if (!looks_next_) done += poller_->Poll();
   const bool tick = std::exchange(tick_due_, false);
   done += links_.Progress(tick);
   done += board_.RunCompletions();

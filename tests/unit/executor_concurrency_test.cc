@@ -220,6 +220,34 @@ TEST(ExecutorConcurrency, HelpRunsAlonePromisedWork) {
   EXPECT_EQ(executor->Counters().owner.units, 1u);
 }
 
+TEST(ExecutorConcurrency, RunsAtOnceWhatTheOwnerMayDoAlone) {
+  TestExecutor executor(1);
+  CollectiveRun tiny({.collective = Collective::kAllReduce, .ranks = 4, .count = 100}, nullptr);
+  tiny.Fill(0);
+  Execution execution;
+  ASSERT_TRUE(tiny.Bind(execution, executor->machine(), true).ok());
+  EXPECT_TRUE(executor->RunAtOnce(&execution));
+  EXPECT_TRUE(execution.status().ok());
+  EXPECT_EQ(tiny.Check(), "");
+  EXPECT_EQ(executor->TakeFinished(), nullptr);
+  EXPECT_EQ(executor->Counters().operations, 1u);
+
+  // What others have to do is left as it was.
+  tiny.Fill(1);
+  ASSERT_TRUE(tiny.Bind(execution, executor->machine(), /*helpable=*/false).ok());
+  EXPECT_FALSE(executor->RunAtOnce(&execution));
+  CollectiveRun large({.collective = Collective::kAllReduce, .ranks = 4, .count = 1'000'000},
+                      nullptr);
+  large.Fill(0);
+  Execution units;
+  ASSERT_TRUE(large.Bind(units, executor->machine(), true).ok());
+  ASSERT_GT(units.units(), 1u);
+  EXPECT_FALSE(executor->RunAtOnce(&units));
+  executor->Start(&execution);
+  EXPECT_EQ(executor.Wait(), &execution);
+  EXPECT_EQ(tiny.Check(), "");
+}
+
 // However large the work: one worker beside an owner that helps, where there are two processors.
 TEST(ExecutorConcurrency, WakesNoMoreWorkersThanThereAreProcessors) {
   constexpr uint64_t kTimes = kSanitized ? 30 : 200;
