@@ -38,7 +38,7 @@ struct MatchedOperation {
   int arrived = 0;
   int ready = 0;
   uint64_t first_arrival_ns = 0;
-  uint64_t next_report_ns = 0;  ///< When to report the ranks that are still missing.
+  uint64_t next_report_ns = 0;  ///< When to report ranks that are missing, or their data.
   /// What the executor is bound to, kept for reuse.
   Execution execution;
   std::vector<Buffer> inputs;
