@@ -15,10 +15,10 @@
 namespace harmonaize {
 namespace {
 
-constexpr char kDescription[] =
+constexpr char kExplainDescription[] =
     "Show how operations are carried out, and why: on this host, or those of one communicator.";
 
-constexpr char kFooter[] =
+constexpr char kExplainFooter[] =
     R"(Where all ranks of a communicator share this host, each operation can go two ways. Inline, the ranks
 do it themselves on memory that they share: quick to start, but every rank moves data through a
 slot. Offload, the daemon's workers do it: one pass over the memory, but threads have to be woken.
@@ -76,9 +76,9 @@ Result<std::string> Explain(const ExplainOptions& options) {
 }  // namespace
 
 void AddExplainCommand(CLI::App& app, CommandLine& command_line) {
-  CLI::App* explain = app.add_subcommand("explain", kDescription);
+  CLI::App* explain = app.add_subcommand("explain", kExplainDescription);
   auto options = std::make_shared<ExplainOptions>();
-  explain->footer(kFooter);
+  explain->footer(kExplainFooter);
   CLI::Option* const communicator =
       explain->add_option("COMM", options->communicator, "A communicator's number or name");
   explain->add_option("--collective", options->collective, "Only this one, such as AllReduce")

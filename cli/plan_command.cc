@@ -14,11 +14,11 @@
 namespace harmonaize {
 namespace {
 
-constexpr char kDescription[] =
+constexpr char kPlanDescription[] =
     "Plan a collective on a fabric file, without a cluster: candidates, predicted times, the "
     "choice.";
 
-constexpr char kFooter[] =
+constexpr char kPlanFooter[] =
     R"(For each size, all algorithms are laid on the fabric's links in the host orders, groups by rack, slices
 and uses of paths that suit them, and the one with the least predicted time is the plan. Beside it
 stands the bound: what has to cross the fabric's narrowest cut, by what can. (Of an all-reduce as a
@@ -86,9 +86,9 @@ Result<std::string> Plan(const PlanOptions& options) {
 }  // namespace
 
 void AddPlanCommand(CLI::App& app, CommandLine& command_line) {
-  CLI::App* plan = app.add_subcommand("plan", kDescription);
+  CLI::App* plan = app.add_subcommand("plan", kPlanDescription);
   auto options = std::make_shared<PlanOptions>();
-  plan->footer(kFooter);
+  plan->footer(kPlanFooter);
   AddPlanOptions(*plan, &options->request);
   plan->add_flag("--all", options->all, "Show all candidates");
   CLI::Option* json = plan->add_flag("--json", options->json, "Print everything as JSON");

@@ -11,7 +11,7 @@
 namespace harmonaize {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// Hosts that a list in a table still names one by one.
 constexpr size_t kListedHosts = 8;
@@ -101,9 +101,9 @@ void PrintOrder(const PlanReport& report, std::string* text) {
   }
 }
 
-Json PlanToJson(const PlanReport& report, const RankedPlan& plan) {
+OrderedJson PlanToJson(const PlanReport& report, const RankedPlan& plan) {
   const PlanSpec& spec = SpecOf(*report.planner, plan);
-  Json groups = Json::array();
+  OrderedJson groups = OrderedJson::array();
   for (const std::vector<int>& group : spec.groups) groups.push_back(NamesOf(*report.model, group));
   const Prediction& why = plan.prediction;
   return {{"algorithm", spec.algorithm->name},
@@ -152,26 +152,27 @@ std::string PlanTable(const PlanReport& report) {
 
 std::string PlanJson(const PlanReport& report) {
   const Problem& problem = report.planner->problem();
-  Json sizes = Json::array();
+  OrderedJson sizes = OrderedJson::array();
   for (const PlannedSize& size : report.sizes) {
-    Json plans = Json::array();
+    OrderedJson plans = OrderedJson::array();
     for (const RankedPlan& plan : size.plans) plans.push_back(PlanToJson(report, plan));
     sizes.push_back({{"bytes", size.bytes},
                      {"bound_seconds", size.bound_seconds},
                      {"plans", std::move(plans)}});
   }
-  Json left_out = Json::array();
+  OrderedJson left_out = OrderedJson::array();
   for (const NotConsidered& one : report.planner->not_considered()) {
     left_out.push_back({{"what", one.what}, {"why", one.why}});
   }
-  const Json document = {{"fabric", report.model->fabric().name},
-                         {"collective", CollectiveName(problem.collective)},
-                         {"ranks", problem.host_of_rank.size()},
-                         {"hosts", HostPlacement(problem.host_of_rank).hosts()},
-                         {"policy", PlanPolicyName(report.options.policy)},
-                         {"bound_seconds_per_byte", report.planner->bound_seconds_per_byte()},
-                         {"sizes", std::move(sizes)},
-                         {"not_considered", std::move(left_out)}};
+  const OrderedJson document = {
+      {"fabric", report.model->fabric().name},
+      {"collective", CollectiveName(problem.collective)},
+      {"ranks", problem.host_of_rank.size()},
+      {"hosts", HostPlacement(problem.host_of_rank).hosts()},
+      {"policy", PlanPolicyName(report.options.policy)},
+      {"bound_seconds_per_byte", report.planner->bound_seconds_per_byte()},
+      {"sizes", std::move(sizes)},
+      {"not_considered", std::move(left_out)}};
   return document.dump(2) + "\n";
 }
 

@@ -18,7 +18,7 @@
 namespace harmonaize {
 namespace {
 
-constexpr int kMostRanks = 1024;
+constexpr int kMostRanksAHost = 1024;
 
 Result<Problem> MakeProblem(const FabricModel& model, const PlanRequest& request) {
   const Result<Collective> collective = FindCollective(request.collective);
@@ -72,8 +72,9 @@ Result<std::vector<int>> HostsOfRanks(const FabricModel& model,
     const char* end = text.data() + text.size();
     if (colon != std::string::npos) {
       const auto parsed = std::from_chars(text.data() + colon + 1, end, ranks);
-      if (parsed.ec != std::errc() || parsed.ptr != end || ranks < 1 || ranks > kMostRanks) {
-        return InvalidArgument("'{}': a host's number of ranks is from 1 to {}", text, kMostRanks);
+      if (parsed.ec != std::errc() || parsed.ptr != end || ranks < 1 || ranks > kMostRanksAHost) {
+        return InvalidArgument("'{}': a host's number of ranks is from 1 to {}", text,
+                               kMostRanksAHost);
       }
     }
     host_of_rank.insert(host_of_rank.end(), static_cast<size_t>(ranks), host);
@@ -93,7 +94,7 @@ void AddPlanOptions(CLI::App& command, PlanRequest* request) {
                   "(default: all)")
       ->delimiter(',');
   command.add_option("--ranks-per-host", request->ranks_per_host, "Ranks where none are stated")
-      ->check(CLI::Range(1, kMostRanks))
+      ->check(CLI::Range(1, kMostRanksAHost))
       ->capture_default_str();
   command.add_option("--collective", request->collective, "AllReduce, AllGather, Broadcast, ...")
       ->transform(CLI::Validator(CheckCollective, "NAME"))

@@ -19,10 +19,10 @@
 namespace harmonaize {
 namespace {
 
-constexpr char kDescription[] =
+constexpr char kProbeDescription[] =
     "Measure the network between daemons, and infer a fabric file from what was measured.";
 
-constexpr char kFooter[] =
+constexpr char kProbeFooter[] =
     R"(Plans for several hosts are as good as what the daemons know of the network. Where somebody knows it,
 write the fabric file by hand (docs/fabric-file.md): that is always better. Where nobody does, probe:
 once when the cluster is built, and again when hosts, cables or switches change.
@@ -125,9 +125,9 @@ int Show(const ProbeCommandOptions& options) {
 }  // namespace
 
 void AddProbeCommand(CLI::App& app, CommandLine& command_line) {
-  CLI::App* probe = app.add_subcommand("probe", kDescription);
+  CLI::App* probe = app.add_subcommand("probe", kProbeDescription);
   auto options = std::make_shared<ProbeCommandOptions>();
-  probe->footer(kFooter);
+  probe->footer(kProbeFooter);
   probe->add_option("ADDRESS", options->addresses,
                     "Where daemons are reached by others (default: those linked with this one)");
   probe->add_option("-o,--output", options->output, "Write the inferred fabric file here")

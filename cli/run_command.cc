@@ -26,11 +26,11 @@ namespace {
 
 constexpr int kMostRanks = 1024;
 
-constexpr char kDescription[] =
+constexpr char kRunDescription[] =
     "Start N ranks of a program on this host and let the Harmonaize daemon execute their NCCL "
     "collectives.";
 
-constexpr char kFooter[] =
+constexpr char kRunFooter[] =
     R"(Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR (127.0.0.1) and
 MASTER_PORT (a free port), as torchrun sets them, LD_PRELOAD with libharmonaize-preload.so before
 what it had, and HARMONAIZE_SOCKET. Rank 0 has the launcher's standard input unless that is a
@@ -256,9 +256,9 @@ void AddOptions(CLI::App& run, RunOptions& options) {
 }  // namespace
 
 void AddRunCommand(CLI::App& app, CommandLine& command_line) {
-  CLI::App* run = app.add_subcommand("run", kDescription);
+  CLI::App* run = app.add_subcommand("run", kRunDescription);
   auto options = std::make_shared<RunOptions>();
-  run->footer(kFooter);
+  run->footer(kRunFooter);
   run->formatter(std::make_shared<RunHelp>());
   // The first word that is no option begins the program's own command line.
   run->prefix_command();

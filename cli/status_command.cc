@@ -15,11 +15,11 @@
 namespace harmonaize {
 namespace {
 
-constexpr char kDescription[] =
+constexpr char kStatusDescription[] =
     "Show the host's daemon and what it serves: tenants, communicators, operations and bytes; or "
     "its links with other daemons.";
 
-constexpr char kFooter[] =
+constexpr char kStatusFooter[] =
     R"(A tenant sees itself; root, and the user who runs the daemon, see all tenants, and links.
 
 With --links each rail to another daemon has a row: what it sends and receives now (both looked at
@@ -65,9 +65,9 @@ Result<std::string> DaemonsStatus(const StatusOptions& options) {
 }  // namespace
 
 void AddStatusCommand(CLI::App& app, CommandLine& command_line) {
-  CLI::App* status = app.add_subcommand("status", kDescription);
+  CLI::App* status = app.add_subcommand("status", kStatusDescription);
   auto options = std::make_shared<StatusOptions>();
-  status->footer(kFooter);
+  status->footer(kStatusFooter);
   CLI::Option* const json =
       status->add_flag("--json", options->json, "Print what the daemon says as JSON");
   CLI::Option* const links =

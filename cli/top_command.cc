@@ -19,10 +19,10 @@
 namespace harmonaize {
 namespace {
 
-constexpr char kDescription[] =
+constexpr char kTopDescription[] =
     "Watch what the host's daemon does: tenants, communicators, their plans, rails, slow links.";
 
-constexpr char kFooter[] =
+constexpr char kTopFooter[] =
     R"(Drawn anew every --interval seconds, the busiest first, until Ctrl-C; where the output is no
 terminal, one view after the other. A tenant sees itself; root, and the user who runs the daemon,
 see all tenants, and rails and links. Rates are those of the last interval; bytes are what ranks
@@ -82,9 +82,9 @@ Result<std::string> Watch(const TopOptions& options) {
 }  // namespace
 
 void AddTopCommand(CLI::App& app, CommandLine& command_line) {
-  CLI::App* top = app.add_subcommand("top", kDescription);
+  CLI::App* top = app.add_subcommand("top", kTopDescription);
   auto options = std::make_shared<TopOptions>();
-  top->footer(kFooter);
+  top->footer(kTopFooter);
   top->add_option("-i,--interval", options->interval, "Seconds between views (default: 1)")
       ->check(CLI::Range(0.05, 3600.0));
   top->add_option("-n,--count", options->count, "End after so many views (default: never)");

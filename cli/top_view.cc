@@ -41,7 +41,7 @@ std::string PerSecond(double count, double seconds) {
   return count < 0 ? kUnknown : fmt::format("{:.4g}", count / seconds);
 }
 
-std::string TenantName(const Json& tenant) {
+std::string ShortTenantName(const Json& tenant) {
   const std::string name = TextAt(tenant, "name");
   return name == kUnknown ? "uid " + TextAt(tenant, "uid") : name;
 }
@@ -103,7 +103,7 @@ void PrintTenants(const Json& before, const Json& after, double seconds, size_t 
   for (const Json& tenant : ListAt(after, "tenants")) {
     const Json& was = earlier[TextAt(tenant, "uid")];
     tenants.Add(Growth(was, tenant, "bytes"),
-                {TenantName(tenant), TextAt(tenant, "sessions"),
+                {ShortTenantName(tenant), TextAt(tenant, "sessions"),
                  std::to_string(ListAt(tenant, "communicators").size()),
                  PerSecond(Growth(was, tenant, "operations"), seconds),
                  RateOf(was, tenant, "bytes", seconds)});
@@ -125,7 +125,7 @@ void PrintCommunicators(const Json& before, const Json& after, double seconds, s
       const std::string congestion = TextAt(one, "congestion");
       communicators.Add(
           Growth(was, one, "bytes") + Growth(was, one, "inline_bytes"),
-          {TextAt(one, "id"), TenantName(tenant), state == "ready" ? MainPlan(one) : state,
+          {TextAt(one, "id"), ShortTenantName(tenant), state == "ready" ? MainPlan(one) : state,
            congestion == kUnknown ? "" : congestion, TextAt(one, "ranks"),
            At(one, "hosts").is_null() ? "1" : TextAt(one, "hosts"),
            PerSecond(Growth(was, one, "operations"), seconds), RateOf(was, one, "bytes", seconds),

@@ -1,6 +1,9 @@
 # Builds that join sources (CMAKE_UNITY_BUILD, as the sanitizers' presets set it) compile half as long.
 # Sources of one target then see each other's unnamed namespaces; those below have names there that
-# a neighbour has too, and are compiled by themselves, whichever neighbours they get.
+# a neighbour has too, and are compiled by themselves, whichever neighbours they get. Other builds join
+# what nobody else includes: the commands' sources, of which each would read CLI11 again, and the tests'
+# (tests/CMakeLists.txt). All else is compiled alone there, so that it is noticed when a source lives on
+# what its neighbour includes.
 
 function(harmonaize_compile_alone target)
   if(TARGET ${target})
@@ -16,31 +19,26 @@ if(TARGET harmonaize_perf_harness)
   set_target_properties(harmonaize_perf_harness PROPERTIES UNITY_BUILD OFF)
 endif()
 
+foreach(commands harmonaize_cli harmonaize_fabric)
+  if(TARGET ${commands})
+    set_target_properties(${commands} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
+endforeach()
+
 # What replaces operator new must not be inlined into what calls it.
 foreach(test executor_allocation_test shim_no_memory_test transport_allocation_test)
   harmonaize_compile_alone(${test} replaced_new.cc)
 endforeach()
 
 harmonaize_compile_alone(harmonaize_schedule forest.cc halving_doubling.cc packed_trees.cc)
-harmonaize_compile_alone(harmonaize_topology rack_evidence.cc)
-harmonaize_compile_alone(harmonaize_transport stream_moves.cc)
 harmonaize_compile_alone(harmonaize_client inline_direct.cc session.cc)
 harmonaize_compile_alone(
   harmonaize_daemon cluster/probe_nics.cc cluster/probe_work.cc control/controller.cc
   control/link_state.cc)
-harmonaize_compile_alone(
-  harmonaize_cli plan_command.cc plan_report.cc probe_command.cc run_command.cc status_command.cc
-  top_command.cc top_view.cc)
-harmonaize_compile_alone(harmonaize_fabric laboratory_commands.cc measure_command.cc namespaces.cc
-                         probe_command.cc run_command.cc)
 harmonaize_compile_alone(perf_loopback_nccl perf_loopback_nccl.cc)
 harmonaize_compile_alone(topology_test topology_routing_test.cc)
 harmonaize_compile_alone(memory_test memory_process_test.cc memory_shared_test.cc)
 harmonaize_compile_alone(transport_test transport_send_queue_test.cc transport_sending_test.cc)
-harmonaize_compile_alone(planner_test planner_rated_models_test.cc)
 harmonaize_compile_alone(executor_test executor_concurrency_test.cc executor_cut_test.cc
                          executor_errors_test.cc executor_tenants_test.cc)
-harmonaize_compile_alone(cli_test cli_communicator_table_test.cc cli_explain_table_test.cc
-                         cli_link_table_test.cc cli_status_table_test.cc cli_top_view_test.cc)
-harmonaize_compile_alone(daemon_test daemon_worker_places_test.cc)
 harmonaize_compile_alone(daemon_control_test daemon_link_state_test.cc)

@@ -25,9 +25,7 @@
 namespace harmonaize::fabric {
 namespace {
 
-constexpr std::chrono::seconds kConnectPatience(5);
-
-struct Options {
+struct DisturbOptions {
   std::string name;
   std::string link;
   std::string rate;
@@ -42,7 +40,7 @@ struct Options {
   int signal = SIGKILL;
 };
 
-Status ChangeRate(const Options& options, Laboratory& laboratory) {
+Status ChangeRate(const DisturbOptions& options, Laboratory& laboratory) {
   const Result<int> link = laboratory.LinkNamed(options.link);
   if (!link.ok()) return link.status();
   const Link& changed = laboratory.fabric().links[static_cast<size_t>(*link)];
@@ -61,7 +59,7 @@ Status ChangeRate(const Options& options, Laboratory& laboratory) {
   return Status::Ok();
 }
 
-Status ChangeState(const Options& options, Laboratory& laboratory, bool down) {
+Status ChangeState(const DisturbOptions& options, Laboratory& laboratory, bool down) {
   const Result<int> link = laboratory.LinkNamed(options.link);
   if (!link.ok()) return link.status();
   HZ_RETURN_IF_ERROR(laboratory.SetDown(*link, down, !options.silent));
@@ -70,7 +68,7 @@ Status ChangeState(const Options& options, Laboratory& laboratory, bool down) {
   return Status::Ok();
 }
 
-Status BeginFlow(const Options& options, Laboratory& laboratory) {
+Status BeginFlow(const DisturbOptions& options, Laboratory& laboratory) {
   const Result<Endpoint> from = laboratory.EndpointNamed(options.from);
   if (!from.ok()) return from.status();
   const Result<Endpoint> to = laboratory.EndpointNamed(options.to);
@@ -98,7 +96,7 @@ Status BeginFlow(const Options& options, Laboratory& laboratory) {
   return Status::Ok();
 }
 
-Status EndFlows(const Options& options, Laboratory& laboratory) {
+Status EndFlows(const DisturbOptions& options, Laboratory& laboratory) {
   std::vector<Flow>& flows = laboratory.state().flows;
   const auto chosen = [&](const Flow& flow) {
     return options.flows.empty() ||
@@ -121,7 +119,7 @@ Status EndFlows(const Options& options, Laboratory& laboratory) {
   return laboratory.SaveState();
 }
 
-Status KillRole(const Options& options, Laboratory& laboratory) {
+Status KillRole(const DisturbOptions& options, Laboratory& laboratory) {
   HZ_RETURN_IF_ERROR(laboratory.NamespaceOf(options.host).status());
   size_t killed = 0;
   std::string others;
@@ -144,7 +142,7 @@ Status KillRole(const Options& options, Laboratory& laboratory) {
                      others.empty() ? "none" : others);
 }
 
-using Action = std::function<Status(const Options&, Laboratory&)>;
+using Action = std::function<Status(const DisturbOptions&, Laboratory&)>;
 
 }  // namespace
 
@@ -161,7 +159,7 @@ void AddDisturbCommand(CLI::App& app, CommandLine& command_line) {
       "  fabric disturb flow host0 host2 --rate 200Mbit --path 0\n"
       "  fabric disturb flow-end\n"
       "  fabric disturb kill host1 rank:3");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DisturbOptions>();
   const auto add = [&](const char* name, const char* help, Action action) {
     CLI::App* command = disturb->add_subcommand(name, help);
     AddNameOption(command, &options->name);
@@ -178,15 +176,17 @@ void AddDisturbCommand(CLI::App& app, CommandLine& command_line) {
   rate->add_option("RATE", options->rate, "From its first end, or \"nominal\"")->required();
   rate->add_option("BACK", options->rate_back, "The other way (default: the same)");
 
-  CLI::App* down = add("link-down", "Cut a link", [](const Options& given, Laboratory& laboratory) {
-    return ChangeState(given, laboratory, true);
-  });
+  CLI::App* down =
+      add("link-down", "Cut a link", [](const DisturbOptions& given, Laboratory& laboratory) {
+        return ChangeState(given, laboratory, true);
+      });
   down->add_option("LINK", options->link, "Which")->required();
   down->add_flag("--silent", options->silent,
                  "Routers do not learn of it: what goes that way is lost");
-  CLI::App* up = add("link-up", "Mend a link", [](const Options& given, Laboratory& laboratory) {
-    return ChangeState(given, laboratory, false);
-  });
+  CLI::App* up =
+      add("link-up", "Mend a link", [](const DisturbOptions& given, Laboratory& laboratory) {
+        return ChangeState(given, laboratory, false);
+      });
   up->add_option("LINK", options->link, "Which")->required();
 
   CLI::App* flow = add("flow", "Send from one host to another until 'flow-end'", BeginFlow);

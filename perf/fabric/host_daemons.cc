@@ -21,7 +21,7 @@ namespace harmonaize::fabric {
 namespace {
 
 constexpr char kLog[] = "harmonaized.log";
-constexpr std::chrono::seconds kGrace(5);
+constexpr std::chrono::seconds kDaemonGrace(5);
 // Of a Unix socket's path, less the end.
 constexpr size_t kLongestPath = 107;
 
@@ -147,7 +147,7 @@ Status HostDaemons::Stop() {
   std::string failures;
   for (auto& [host, daemon] : daemons_) daemon.process().SignalGroup(SIGTERM);
   for (auto& [host, daemon] : daemons_) {
-    const Status stopped = daemon.Stop(kGrace);
+    const Status stopped = daemon.Stop(kDaemonGrace);
     if (stopped.ok()) continue;
     failures += fmt::format("{}{}: {}; its log is {}/{}", failures.empty() ? "" : "\n",
                             NameOf(laboratory_, host), stopped.message(), FolderOf(host), kLog);

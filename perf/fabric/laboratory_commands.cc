@@ -16,13 +16,13 @@
 namespace harmonaize::fabric {
 namespace {
 
-struct Options {
+struct LaboratoryOptions {
   std::string file;
   std::string name;
   bool json = false;
 };
 
-Status Up(const Options& options) {
+Status Up(const LaboratoryOptions& options) {
   Result<LauncherSignals> signals = LauncherSignals::Take();
   if (!signals.ok()) return signals.status();
   const auto interrupted = [&signals] {
@@ -41,7 +41,7 @@ Status Up(const Options& options) {
   return Status::Ok();
 }
 
-Status Down(Options options) {
+Status Down(LaboratoryOptions options) {
   if (options.name.empty()) {
     const Result<std::string> only = Laboratory::TheOnlyName();
     if (only.status().code() == Code::kUnavailable) {
@@ -57,7 +57,7 @@ Status Down(Options options) {
   return Status::Ok();
 }
 
-Status ShowStatus(const Options& options) {
+Status ShowStatus(const LaboratoryOptions& options) {
   Result<Laboratory> laboratory = Laboratory::Open(options.name);
   if (!laboratory.ok()) return laboratory.status();
   const Result<std::string> text =
@@ -70,7 +70,7 @@ Status ShowStatus(const Options& options) {
 }  // namespace
 
 void AddLaboratoryCommands(CLI::App& app, CommandLine& command_line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LaboratoryOptions>();
   CLI::App* up = app.add_subcommand("up", "Make the fabric that a file describes");
   up->add_option("FILE", options->file, "A fabric file; docs/fabric-file.md has its schema")
       ->required();

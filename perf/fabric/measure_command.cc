@@ -25,11 +25,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::chrono::seconds kConnectPatience(5);
 // The first packet of a connection that is lost is sent again after a second.
 constexpr std::chrono::milliseconds kCheckPatience(1500);
 
-struct Options {
+struct MeasureOptions {
   std::string name;
   std::string a;
   std::string b;
@@ -72,7 +71,7 @@ struct Measured {
 };
 
 Result<Measured> MeasureOneWay(const Laboratory& laboratory, const Way& way,
-                               const Options& options) {
+                               const MeasureOptions& options) {
   HZ_RETURN_IF_ERROR(CheckWay(laboratory.fabric(), way));
   Result<Connection> connection = Connect(laboratory, way, kConnectPatience);
   if (!connection.ok()) return connection.status();
@@ -110,7 +109,7 @@ void PrintMeasured(const std::vector<Measured>& all, bool json) {
   std::fputs(text.c_str(), stdout);
 }
 
-Status RunMeasure(const Options& options) {
+Status RunMeasure(const MeasureOptions& options) {
   Result<Laboratory> laboratory = Laboratory::Open(options.name);
   if (!laboratory.ok()) return laboratory.status();
   laboratory->Unlock();
@@ -130,7 +129,7 @@ Status RunMeasure(const Options& options) {
   return Status::Ok();
 }
 
-Status CheckAll(const Options& options) {
+Status CheckAll(const MeasureOptions& options) {
   Result<Laboratory> laboratory = Laboratory::Open(options.name);
   if (!laboratory.ok()) return laboratory.status();
   laboratory->Unlock();
@@ -164,7 +163,7 @@ Status CheckAll(const Options& options) {
 }  // namespace
 
 void AddMeasureCommands(CLI::App& app, CommandLine& command_line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MeasureOptions>();
   CLI::App* measure =
       app.add_subcommand("measure", "One plain TCP transfer each way: what a link really carries");
   measure->add_option("A", options->a, "HOST or HOST:NIC")->required();

@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kNamespaceFolder[] = "/run/netns";
-constexpr std::chrono::seconds kGrace(2);
+constexpr std::chrono::seconds kKillGrace(2);
 constexpr std::chrono::seconds kPatience(10);
 
 std::string PathOf(const std::string& name) {
@@ -163,7 +163,7 @@ Status EndProcessesIn(const std::vector<std::string>& names) {
     if (waited > kPatience) {
       return SystemError("process {} in {} does not end", processes[0].pid, processes[0].space);
     }
-    if (waited > kGrace) signal = SIGKILL;
+    if (waited > kKillGrace) signal = SIGKILL;
     if (signal != 0) {
       for (const NamespaceProcess& process : processes) ::kill(process.pid, signal);
     }

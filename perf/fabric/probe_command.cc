@@ -18,7 +18,7 @@
 namespace harmonaize::fabric {
 namespace {
 
-struct Options {
+struct ProbeRunOptions {
   std::string name;
   std::string output;
   std::string measurements;
@@ -28,7 +28,7 @@ struct Options {
 };
 
 /// All but what is made of it.
-Result<ProbeOutcome> Measure(const Laboratory& laboratory, const Options& options) {
+Result<ProbeOutcome> Measure(const Laboratory& laboratory, const ProbeRunOptions& options) {
   ProbeOutcome outcome{.measurements = NothingMeasured(laboratory), .inferred = {}};
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
@@ -41,7 +41,7 @@ Result<ProbeOutcome> Measure(const Laboratory& laboratory, const Options& option
   return outcome;
 }
 
-Status RunProbe(const Options& options) {
+Status RunProbe(const ProbeRunOptions& options) {
   Result<Laboratory> laboratory = Laboratory::Open(options.name);
   if (!laboratory.ok()) return laboratory.status();
   laboratory->Unlock();
@@ -65,7 +65,7 @@ Status RunProbe(const Options& options) {
 }  // namespace
 
 void AddProbeCommand(CLI::App& app, CommandLine& command_line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProbeRunOptions>();
   CLI::App* probe = app.add_subcommand(
       "probe", "Infer the fabric from what its hosts measure, and compare it with its file");
   AddNameOption(probe, &options->name);

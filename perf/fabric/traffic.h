@@ -29,6 +29,9 @@ struct Connection {
   FileDescriptor receiver;
 };
 
+/// What a connection takes at the most while nothing is wrong with its way.
+inline constexpr std::chrono::seconds kConnectPatience(5);
+
 /// Connects from one host to another. kRemoteError, with both addresses, when no connection comes
 /// about within `patience`.
 Result<Connection> Connect(const Laboratory& laboratory, const Way& way,

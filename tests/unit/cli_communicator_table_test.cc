@@ -5,11 +5,12 @@
 #include <string>
 
 #include "cli/communicator_table.h"
+#include "tests/support/text_checks.h"
 
 namespace harmonaize {
 namespace {
 
-constexpr char kDocument[] = R"({
+constexpr char kCommunicator[] = R"({
   "communicator": 3, "name": "world", "ranks": 4, "home": true, "policy": "adaptive",
   "fabric": "two-racks",
   "hosts": [{"host": "host0", "ranks": [0, 1], "here": true}, {"host": "host2", "ranks": [2, 3]}],
@@ -28,13 +29,8 @@ constexpr char kDocument[] = R"({
     {"unix_seconds": 1795309400, "reason": "all links carry what the fabric states",
      "outcome": "called off", "called_off": "a rank has left", "before": [], "after": []}]})";
 
-void ExpectHolds(const Result<std::string>& table, const std::string& what) {
-  ASSERT_TRUE(table.ok()) << table.status().message();
-  EXPECT_NE(table->find(what), std::string::npos) << what << " is not in\n" << *table;
-}
-
 TEST(CommunicatorTable, ShowsHostsAndPlans) {
-  const Result<std::string> table = CommunicatorTable(kDocument);
+  const Result<std::string> table = CommunicatorTable(kCommunicator);
   ExpectHolds(table, "world");
   ExpectHolds(table, "host2");
   ExpectHolds(table, "AllReduce");
@@ -42,7 +38,7 @@ TEST(CommunicatorTable, ShowsHostsAndPlans) {
 }
 
 TEST(PlanHistoryTable, ShowsEachChangeWithItsReason) {
-  const Result<std::string> table = PlanHistoryTable(kDocument);
+  const Result<std::string> table = PlanHistoryTable(kCommunicator);
   ExpectHolds(table, "Congestion: mild (1.29 times as long");
   ExpectHolds(table, "leaf0 to spine0 carries 100 of 500 Mbit/s");
   ExpectHolds(table, "committed from #41");

@@ -5,7 +5,7 @@
 namespace harmonaize {
 namespace {
 
-constexpr char kDocument[] = R"({
+constexpr char kExplained[] = R"({
   "calibration": {
     "measured_at": "2026-02-03T04:05:06Z", "state_path": "/var/lib/harmonaize",
     "costs": {"handoff_ns": 85.2, "copy_bytes_per_second": 41.26e9, "round_trip_ns": 12345},
@@ -27,7 +27,7 @@ constexpr char kDocument[] = R"({
     {"name": "Send", "registered": {"limit_bytes": 0}, "heap": {"limit_bytes": 4096}}]})";
 
 TEST(ExplainTable, ShowsAllThatIsThere) {
-  const Result<std::string> table = ExplainTable(kDocument);
+  const Result<std::string> table = ExplainTable(kExplained);
   ASSERT_TRUE(table.ok()) << table.status().message();
   EXPECT_EQ(
       *table,
@@ -85,7 +85,7 @@ TEST(ExplainTable, SurvivesWhatItDoesNotKnow) {
 }
 
 TEST(SelectCollective, LeavesOutTheOthers) {
-  const Result<std::string> selected = SelectCollective(kDocument, "Send");
+  const Result<std::string> selected = SelectCollective(kExplained, "Send");
   ASSERT_TRUE(selected.ok());
   EXPECT_EQ(selected->find("AllReduce"), std::string::npos);
   EXPECT_NE(selected->find("Send"), std::string::npos);

@@ -3,27 +3,23 @@
 #include <string>
 
 #include "cli/link_table.h"
+#include "tests/support/text_checks.h"
 
 namespace harmonaize {
 namespace {
 
-constexpr char kBefore[] = R"({"cluster": {"links": [{"peer": "10.0.0.2:7400", "rails": [
+constexpr char kLinksBefore[] = R"({"cluster": {"links": [{"peer": "10.0.0.2:7400", "rails": [
   {"name": "eth0 10.0.0.1 - 10.0.0.2", "connections": 1, "sent_bytes": 1000, "received_bytes": 0,
    "sent_packets": 10, "resent_packets": 0, "busy_seconds": 1.0,
    "round_trip_seconds": 0.001, "least_round_trip_seconds": 0.0002}]}]}})";
-constexpr char kAfter[] = R"({"cluster": {"links": [{"peer": "10.0.0.2:7400", "rails": [
+constexpr char kLinksAfter[] = R"({"cluster": {"links": [{"peer": "10.0.0.2:7400", "rails": [
   {"name": "eth0 10.0.0.1 - 10.0.0.2", "connections": 1, "sent_bytes": 2001000,
    "received_bytes": 4000000, "sent_packets": 210, "resent_packets": 10, "busy_seconds": 2.5,
    "round_trip_seconds": 0.003, "least_round_trip_seconds": 0.0002},
   {"name": "eth1", "sent_bytes": 500, "astray": true}]}]}})";
 
-void ExpectHolds(const Result<std::string>& table, const std::string& what) {
-  ASSERT_TRUE(table.ok()) << table.status().message();
-  EXPECT_NE(table->find(what), std::string::npos) << *table;
-}
-
 TEST(LinkTable, ShowsWhatWentOverEachRailMeanwhile) {
-  const Result<std::string> table = LinkTable(kBefore, kAfter, 2);
+  const Result<std::string> table = LinkTable(kLinksBefore, kLinksAfter, 2);
   ExpectHolds(table, "10.0.0.2:7400  eth0 10.0.0.1 - 10.0.0.2");
   ExpectHolds(table, "1 MB/s");  // 2 000 000 bytes in 2 s
   ExpectHolds(table, "2 MB/s");  // received
@@ -35,8 +31,8 @@ TEST(LinkTable, ShowsWhatWentOverEachRailMeanwhile) {
 }
 
 TEST(LinkTable, ShowsWhatItKnowsOfARail) {
-  ExpectHolds(LinkTable(R"({"cluster": {"links": []}})", kAfter, 1), "eth1, now another way");
-  ExpectHolds(LinkTable(kAfter, R"({"cluster": {"links": []}})", 1), "no links");
+  ExpectHolds(LinkTable(R"({"cluster": {"links": []}})", kLinksAfter, 1), "eth1, now another way");
+  ExpectHolds(LinkTable(kLinksAfter, R"({"cluster": {"links": []}})", 1), "no links");
   ExpectHolds(LinkTable("{}", R"({"cluster": {"links": [{"rails": [{"name": 3}, 4, {}]}, 5]}})", 1),
               "-");
 }
@@ -102,8 +98,8 @@ TEST(LinkTable, ShowsWhetherTheControllerIsHeeded) {
 
 TEST(LinkTable, SaysWhyThereIsNone) {
   EXPECT_EQ(LinkTable("{}", R"({"daemon": {}})", 1).status().code(), Code::kUnavailable);
-  EXPECT_FALSE(LinkTable("[", kAfter, 1).ok());
-  EXPECT_FALSE(LinkTable(kBefore, "[", 1).ok());
+  EXPECT_FALSE(LinkTable("[", kLinksAfter, 1).ok());
+  EXPECT_FALSE(LinkTable(kLinksBefore, "[", 1).ok());
 }
 
 }  // namespace

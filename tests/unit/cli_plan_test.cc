@@ -7,6 +7,7 @@
 
 #include "cli/plan_report.h"
 #include "cli/plan_setup.h"
+#include "tests/support/text_checks.h"
 #include "tests/unit/cli_launched.h"
 
 namespace harmonaize {
@@ -19,10 +20,6 @@ std::string RunPlan(std::vector<std::string> words, int status) {
   Launched launched(std::move(words));
   EXPECT_EQ(launched.Wait(), status) << launched.error();
   return status == 0 ? launched.output() : launched.error();
-}
-
-void ExpectHolds(const std::string& text, const std::string& what) {
-  EXPECT_NE(text.find(what), std::string::npos) << text;
 }
 
 TEST(PlanSetupTest, NumbersRanksAsTheHostsAreListed) {

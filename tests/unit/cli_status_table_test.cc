@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-constexpr char kDocument[] = R"({
+constexpr char kStatus[] = R"({
   "daemon": {"version": "0.1.0", "pid": 812, "uptime_seconds": 7384.2,
              "socket": "/run/harmonaize/harmonaized.sock", "workers": 4},
   "tenants": [
@@ -24,7 +24,7 @@ constexpr char kDocument[] = R"({
      "communicators": []}]})";
 
 TEST(StatusTable, ShowsAllThatIsThere) {
-  const Result<std::string> table = StatusTable(kDocument);
+  const Result<std::string> table = StatusTable(kStatus);
   ASSERT_TRUE(table.ok()) << table.status().message();
   EXPECT_EQ(
       *table,

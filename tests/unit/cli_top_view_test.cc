@@ -5,11 +5,12 @@
 #include <string>
 
 #include "cli/top_view.h"
+#include "tests/support/text_checks.h"
 
 namespace harmonaize {
 namespace {
 
-constexpr char kBefore[] = R"({
+constexpr char kTopBefore[] = R"({
   "daemon": {"version": "0.1.0", "uptime_seconds": 60, "workers": 2,
              "worker_counters": [{"busy_seconds": 1.0}, {"busy_seconds": 2.0}]},
   "cluster": {"linked_daemons": 3, "links": [{"peer": "10.0.0.2:7400", "rails": [
@@ -21,7 +22,7 @@ constexpr char kBefore[] = R"({
      "communicators": [
        {"id": 7, "ranks": 4, "hosts": 2, "state": "ready", "operations": 100, "bytes": 0,
         "inline_operations": 0, "inline_bytes": 0, "waiting": [], "plan_changes": 0}]}]})";
-constexpr char kAfter[] = R"({
+constexpr char kTopAfter[] = R"({
   "daemon": {"version": "0.1.0", "uptime_seconds": 62, "workers": 2,
              "worker_counters": [{"busy_seconds": 2.0}, {"busy_seconds": 2.0}]},
   "cluster": {"linked_daemons": 3, "links": [{"peer": "10.0.0.2:7400", "rails": [
@@ -45,12 +46,8 @@ constexpr char kAfter[] = R"({
                    "order": "given", "operations": 299}]},
        {"id": 8, "ranks": 2, "state": "broken", "operations": 1}]}]})";
 
-void ExpectHolds(const std::string& view, const std::string& what) {
-  EXPECT_NE(view.find(what), std::string::npos) << what << " is not in\n" << view;
-}
-
 TEST(TopView, ShowsRatesOfTheBusiestFirst) {
-  const Result<std::string> view = TopView(kBefore, kAfter, 2, 10);
+  const Result<std::string> view = TopView(kTopBefore, kTopAfter, 2, 10);
   ASSERT_TRUE(view.ok()) << view.status().message();
   ExpectHolds(*view, "2 workers, 25% busy; linked with 3 daemons");
   ExpectHolds(*view, "2 MB/s");  // of the tenant, and of its communicator
@@ -67,7 +64,7 @@ TEST(TopView, ShowsRatesOfTheBusiestFirst) {
 }
 
 TEST(TopView, SaysWhatItLeavesOut) {
-  const Result<std::string> view = TopView(kBefore, kAfter, 2, 1);
+  const Result<std::string> view = TopView(kTopBefore, kTopAfter, 2, 1);
   ASSERT_TRUE(view.ok());
   ExpectHolds(*view, "and 1 more");
   EXPECT_EQ(view->find("quiet"), std::string::npos);
@@ -75,15 +72,15 @@ TEST(TopView, SaysWhatItLeavesOut) {
 
 TEST(TopView, ShowsWhatItCanOfAnyDocument) {
   EXPECT_TRUE(TopView("{}", "{}", 1, 5).ok());
-  EXPECT_TRUE(TopView(kAfter, kBefore, 1, 5).ok());
-  EXPECT_TRUE(TopView("{}", kAfter, 1, 5).ok());
+  EXPECT_TRUE(TopView(kTopAfter, kTopBefore, 1, 5).ok());
+  EXPECT_TRUE(TopView("{}", kTopAfter, 1, 5).ok());
   EXPECT_TRUE(TopView(R"({"tenants": 7, "cluster": [1], "daemon": {"worker_counters": [3]}})",
                       R"({"tenants": [4, {"communicators": [5, {}]}], "cluster": {"links": [6,
                         {"rails": [7, {}]}], "fabric_links": [8, {}]}})",
                       1, 5)
                   .ok());
-  EXPECT_FALSE(TopView("[", kAfter, 1, 5).ok());
-  EXPECT_FALSE(TopView(kBefore, "[", 1, 5).ok());
+  EXPECT_FALSE(TopView("[", kTopAfter, 1, 5).ok());
+  EXPECT_FALSE(TopView(kTopBefore, "[", 1, 5).ok());
 }
 
 }  // namespace

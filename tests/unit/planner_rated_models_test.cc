@@ -13,7 +13,7 @@
 namespace harmonaize {
 namespace {
 
-constexpr uint64_t kLarge = uint64_t{64} << 20;
+constexpr uint64_t kSixtyFourMiB = uint64_t{64} << 20;
 
 std::shared_ptr<const FabricModel> Shared(const std::string& name) {
   return std::make_shared<const FabricModel>(ShippedFabric(name));
@@ -95,8 +95,8 @@ TEST(PredictOn, TheSameRatesIsWhatWasPredicted) {
   for (const std::string& name : ShippedFabrics()) {
     const auto model = Shared(name);
     const Planner planner = PlannerFor(*model, Collective::kAllReduce);
-    for (const RankedPlan& plan : planner.PlanFor(kLarge).plans) {
-      const Result<Prediction> again = planner.PredictOn(*model, plan, kLarge);
+    for (const RankedPlan& plan : planner.PlanFor(kSixtyFourMiB).plans) {
+      const Result<Prediction> again = planner.PredictOn(*model, plan, kSixtyFourMiB);
       ASSERT_TRUE(again.ok()) << again.status().message();
       EXPECT_DOUBLE_EQ(again->seconds, plan.prediction.seconds) << name;
     }
@@ -111,16 +111,16 @@ TEST(PredictOn, ShowsWhatAChangeGains) {
   const auto slow = Rated(&models, SlowLink(*stated, "leaf0-spine0", 0.2));
   const Planner before = PlannerFor(*stated, Collective::kAllReduce);
   const Planner after = PlannerFor(*slow, Collective::kAllReduce);
-  const RankedPlan old_plan = before.PlanFor(kLarge).plans.front();
+  const RankedPlan old_plan = before.PlanFor(kSixtyFourMiB).plans.front();
   ASSERT_EQ(before.candidates()[old_plan.candidate].spec.algorithm->name, "ring");
-  const PlannedSize new_plans = after.PlanFor(kLarge);
+  const PlannedSize new_plans = after.PlanFor(kSixtyFourMiB);
   const RankedPlan new_plan = new_plans.plans.front();
-  const double dealt_anew = before.PredictOn(*slow, old_plan, kLarge)->seconds;
+  const double dealt_anew = before.PredictOn(*slow, old_plan, kSixtyFourMiB)->seconds;
   EXPECT_GE(dealt_anew, 1.3 * new_plan.prediction.seconds);
   EXPECT_LE(dealt_anew, 2 * old_plan.prediction.seconds);
   EXPECT_LE(new_plan.prediction.seconds, 1.15 * new_plans.bound_seconds);
   // What was made for the slow link is little worse where it has recovered.
-  EXPECT_LE(after.PredictOn(*stated, new_plan, kLarge)->seconds,
+  EXPECT_LE(after.PredictOn(*stated, new_plan, kSixtyFourMiB)->seconds,
             1.15 * old_plan.prediction.seconds);
 }
 
@@ -134,10 +134,12 @@ TEST(PredictOn, KeepsTheWaysOfTrees) {
   const auto slow = Rated(&models, rates);
   const Planner before = PlannerFor(*stated, Collective::kAllReduce);
   const Planner after = PlannerFor(*slow, Collective::kAllReduce);
-  const RankedPlan old_plan = before.PlanFor(kLarge).plans.front();
-  const RankedPlan new_plan = after.PlanFor(kLarge).plans.front();
-  EXPECT_GE(before.PredictOn(*slow, old_plan, kLarge)->seconds, 1.5 * new_plan.prediction.seconds);
-  EXPECT_GE(after.PredictOn(*stated, new_plan, kLarge)->seconds, 1.2 * old_plan.prediction.seconds);
+  const RankedPlan old_plan = before.PlanFor(kSixtyFourMiB).plans.front();
+  const RankedPlan new_plan = after.PlanFor(kSixtyFourMiB).plans.front();
+  EXPECT_GE(before.PredictOn(*slow, old_plan, kSixtyFourMiB)->seconds,
+            1.5 * new_plan.prediction.seconds);
+  EXPECT_GE(after.PredictOn(*stated, new_plan, kSixtyFourMiB)->seconds,
+            1.2 * old_plan.prediction.seconds);
 }
 
 TEST(LanesFrom, FollowTheRates) {
@@ -145,7 +147,7 @@ TEST(LanesFrom, FollowTheRates) {
   RatedModels models(stated);
   const auto slow = Rated(&models, SlowLink(*stated, "leaf0-spine0", 0.25));
   const Planner planner = PlannerFor(*stated, Collective::kAllReduce);
-  const size_t chosen = planner.PlanFor(kLarge).plans.front().candidate;
+  const size_t chosen = planner.PlanFor(kSixtyFourMiB).plans.front().candidate;
   for (const MessageLanes& one : planner.LanesFrom(chosen, 0, *slow)) {
     EXPECT_EQ(one.lanes, slow->Lanes(0, one.to_host, PathUse::kWeighted));
   }
