@@ -1,5 +1,7 @@
 #include "cli/plan_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 

@@ -1,6 +1,9 @@
 # What the project is built from; scripts/install-dependencies.sh installs all of it on Debian.
 
 find_package(Threads REQUIRED)
+if(HARMONAIZE_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
 find_package(fmt 9 REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)

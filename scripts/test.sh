@@ -1,27 +1,31 @@
 #!/usr/bin/env bash
 # The whole test suite: checks of the tree, then build and tests for each preset.
 #
-#     scripts/test.sh                 release, no-cuda, asan and tsan
+#     scripts/test.sh                 release, asan, tsan and no-cuda, as CI runs them
 #     scripts/test.sh --quick         release only
+#     scripts/test.sh --all           every test in every preset, and each source compiled by itself
 #     scripts/test.sh --preset NAME   only this preset; may be repeated
 #     scripts/test.sh --jobs N        compilers at a time (default: as many as cores), and half as
 #                                     many tests again, since many of them wait
 #     scripts/test.sh --no-install    leave the machine's packages alone
 #
-# release runs all tests in full. no-cuda runs those of which CUDA's headers make other programs; all
-# others are the same as in release. asan and tsan go through parts of what is large
-# (tests/support/sanitized.h), and tsan leaves out programs of one thread.
+# release runs all tests in full. The other presets run those that find something there which release
+# cannot find (tests/rounds.cmake), and go through parts of what is large (tests/support/sanitized.h).
+# While the tests of one preset run, the next is built, at a lower priority.
 #
-# Ends with the closing lines of ctest for each preset. Status 0 when everything passed.
+# Ends with what each phase took, the ten slowest tests, and the closing lines of ctest for each
+# preset. Status 0 when everything passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 presets=()
 jobs=$(nproc)
 install=1
+all=0
 while (($# > 0)); do
   case $1 in
     --quick) presets=(release) ;;
+    --all) all=1 ;;
     --preset)
       presets+=("${2:?--preset needs a name}")
       shift
@@ -42,7 +46,10 @@ while (($# > 0)); do
   esac
   shift
 done
-((${#presets[@]} > 0)) || presets=(release no-cuda asan tsan)
+if ((${#presets[@]} == 0)); then
+  presets=(release asan tsan no-cuda)
+  ((all == 0)) || presets+=(alone)
+fi
 
 # The presets' folders lie equally deep, so that what two of them compile alike is compiled once.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -50,15 +57,19 @@ logs=build/logs
 mkdir -p "$logs"
 failures=()
 closing=()
+phases=()
 
-say() { printf '[%2d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
+clock() { printf '%2d:%02d' $(($1 / 60)) $(($1 % 60)); }
+say() { printf '[%s] %s\n' "$(clock $SECONDS)" "$*"; }
 
 # check NAME COMMAND...: runs it quietly and shows what it wrote when it fails.
 check() {
-  local name=$1 log="$logs/${1//[: ]/-}.log"
+  local name=$1 log="$logs/${1//[: ]/-}.log" begun=$SECONDS status=0
   shift
   say "$name"
-  if "$@" >"$log" 2>&1; then return 0; fi
+  "$@" >"$log" 2>&1 || status=$?
+  phases+=("$(clock $((SECONDS - begun)))  $name")
+  ((status != 0)) || return 0
   cat "$log"
   say "$name: FAILED"
   failures+=("$name")
@@ -67,7 +78,16 @@ check() {
 
 format_check() {
   find cli daemon examples include perf shim src tests -name '*.cc' -o -name '*.h' -o -name '*.c' |
-    sort | xargs clang-format --dry-run --Werror --ferror-limit=1
+    sort | xargs -n 40 -P "$jobs" clang-format --dry-run --Werror --ferror-limit=1
+}
+
+# Whether a preset builds and runs a part of the tests only.
+has_round() { ((all == 0)) && [[ -f build/$1/round.txt ]]; }
+
+build() {
+  local preset=$1 target=()
+  has_round "$preset" && target=(--target round)
+  nice -n "$niceness" cmake --build --preset "$preset" -j "$jobs" "${target[@]}"
 }
 
 # Kernels that spread addresses over more bits than the thread sanitizer expects leave it no room.
@@ -79,25 +99,60 @@ without_address_randomization() {
   fi
 }
 
-test_preset() {
-  local preset=$1 log="$logs/$1-tests.log" runner=()
+run_tests() {
+  local preset=$1 runner=() selection=()
   [[ $preset == tsan ]] && runner=(without_address_randomization)
-  say "$preset: tests"
-  local status=0
-  "${runner[@]}" ctest --preset "$preset" -j $((jobs + (jobs + 1) / 2)) >"$log" 2>&1 || status=$?
+  has_round "$preset" && selection=(-R "$(<"build/$preset/round.txt")")
+  "${runner[@]}" ctest --preset "$preset" -j $((jobs + (jobs + 1) / 2)) "${selection[@]}"
+}
+
+# The tests that run beside the next build: their preset, process and beginning.
+testing=
+testing_process=
+testing_begun=
+
+begin_tests() {
+  testing=$1
+  testing_begun=$SECONDS
+  say "$testing: tests"
+  (
+    status=0
+    run_tests "$testing" >"$logs/$testing-tests.log" 2>&1 || status=$?
+    echo $((SECONDS - testing_begun)) >"$logs/$testing-tests.seconds"
+    exit "$status"
+  ) &
+  testing_process=$!
+}
+
+end_tests() {
+  [[ -n $testing ]] || return 0
+  local log="$logs/$testing-tests.log" status=0
+  wait "$testing_process" || status=$?
+  phases+=("$(clock "$(<"$logs/$testing-tests.seconds")")  $testing: tests")
   if ((status != 0)); then
     grep -av -E '^ *Start +[0-9]+:|Passed +[0-9.]+ sec' "$log" || true
-    failures+=("$preset: tests")
+    failures+=("$testing: tests")
   fi
-  closing+=("$preset:" "$(grep -a 'tests passed, .* tests failed out of' "$log" ||
+  closing+=("$testing:" "$(grep -a 'tests passed, .* tests failed out of' "$log" ||
     echo "ctest did not finish")")
+  tested+=("$testing")
+  testing=
+}
+
+# "seconds  preset: test" of the slowest tests of all presets that were tested.
+slowest_tests() {
+  local preset
+  for preset in "${tested[@]}"; do
+    sed -n -E "s/^ *[0-9]+\/[0-9]+ +Test +#[0-9]+: +([^ ]+) \.*[ *]*[A-Za-z]+[ *]+([0-9.]+) sec.*/\2 $preset: \1/p" \
+      "$logs/$preset-tests.log"
+  done | sort -rn | head -n 10 | while read -r seconds test; do printf '%7.1f s  %s\n' "$seconds" "$test"; done
 }
 
 if ((install)); then
   if ((${#presets[@]} > 1)); then
-    scripts/install-dependencies.sh --with-lint
+    check "packages" scripts/install-dependencies.sh --with-lint
   else
-    scripts/install-dependencies.sh
+    check "packages" scripts/install-dependencies.sh
   fi
 fi
 
@@ -108,9 +163,11 @@ else
 fi
 check "includes" python3 scripts/check-includes.py || true
 
+tested=()
 for preset in "${presets[@]}"; do
-  if ! check "$preset: configure" cmake --preset "$preset" ||
-    ! check "$preset: build" cmake --build --preset "$preset" -j "$jobs"; then
+  niceness=0
+  [[ -z $testing ]] || niceness=19
+  if ! check "$preset: configure" cmake --preset "$preset" || ! check "$preset: build" build "$preset"; then
     closing+=("$preset:" "not built, not tested")
     continue
   fi
@@ -118,10 +175,21 @@ for preset in "${presets[@]}"; do
     check "headers stand alone" cmake --build --preset "$preset" -j "$jobs" --target check_headers ||
       true
   fi
-  test_preset "$preset"
+  # It shows that sources compile; what they do is the same as in debug.
+  [[ $preset == alone ]] && continue
+  end_tests
+  begin_tests "$preset"
 done
+end_tests
 
 say "done"
+printf '\nPhases (tests run beside the next build):\n'
+printf '  %s\n' "${phases[@]}"
+if ((${#tested[@]} > 0)); then
+  printf '\nSlowest tests:\n'
+  slowest_tests
+fi
+echo
 if ((${#failures[@]} > 0)); then
   printf 'FAILED: %s\n' "${failures[@]}"
 fi

@@ -1,5 +1,7 @@
 // The operations. Each call fills an Operation; what follows is the same for all.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 

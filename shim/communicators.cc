@@ -1,5 +1,7 @@
 // Communicators: made, divided, shrunk, grown, queried, ended.
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <span>
 #include <utility>

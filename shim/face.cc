@@ -1,5 +1,7 @@
 #include "shim/face.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 

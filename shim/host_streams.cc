@@ -1,5 +1,7 @@
 // harmonaize.h.
 
+#include <fmt/format.h>
+
 #include "include/harmonaize.h"
 #include "shim/face.h"
 #include "shim/fallback.h"

@@ -2,6 +2,8 @@
 
 #include "src/client/memory.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>

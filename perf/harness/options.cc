@@ -1,5 +1,7 @@
 #include "perf/harness/options.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <limits>

@@ -25,8 +25,9 @@ void SetLog(LogLevel level, unsigned subsystem_mask, LogSink sink) {
   current_sink.store(sink == nullptr ? &WriteToStandardError : sink, std::memory_order_relaxed);
 }
 
-void LogLine(LogLevel level, LogSubsystem subsystem, std::string_view line) {
-  current_sink.load(std::memory_order_relaxed)(level, subsystem, line);
+void FormatLine(LogLevel level, LogSubsystem subsystem, fmt::string_view format,
+                fmt::format_args args) {
+  current_sink.load(std::memory_order_relaxed)(level, subsystem, fmt::vformat(format, args));
 }
 
 }  // namespace harmonaize

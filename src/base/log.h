@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <atomic>
 #include <string_view>
@@ -46,13 +46,15 @@ inline bool LogEnabled(LogLevel level, LogSubsystem subsystem) {
          (log_settings::enabled_subsystems.load(std::memory_order_relaxed) & subsystem) != 0;
 }
 
-void LogLine(LogLevel level, LogSubsystem subsystem, std::string_view line);
+/// Formats a line and hands it to the sink, whether or not it is enabled.
+void FormatLine(LogLevel level, LogSubsystem subsystem, fmt::string_view format,
+                fmt::format_args args);
 
 template <typename... Args>
 void Log(LogLevel level, LogSubsystem subsystem, fmt::format_string<Args...> format,
          Args&&... args) {
   if (!LogEnabled(level, subsystem)) return;
-  LogLine(level, subsystem, fmt::format(format, std::forward<Args>(args)...));
+  FormatLine(level, subsystem, format, fmt::make_format_args(args...));
 }
 
 }  // namespace harmonaize

@@ -28,6 +28,10 @@ std::string Status::ToString() const {
   return fmt::format("{}: {}", CodeName(code()), message());
 }
 
+Status FormatStatus(Code code, fmt::string_view format, fmt::format_args args) {
+  return Status(code, fmt::vformat(format, args));
+}
+
 Status ErrnoError(int error_number, std::string what) {
   char buffer[128];
   return Status(Code::kSystemError,

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <string>
@@ -62,29 +62,33 @@ class [[nodiscard]] Status {
   std::unique_ptr<Failure> failure_;
 };
 
+/// A Status whose message is formatted here, once for all: a template would compile the formatting
+/// where it is called.
+Status FormatStatus(Code code, fmt::string_view format, fmt::format_args args);
+
 template <typename... Args>
 Status InvalidArgument(fmt::format_string<Args...> format, Args&&... args) {
-  return Status(Code::kInvalidArgument, fmt::format(format, std::forward<Args>(args)...));
+  return FormatStatus(Code::kInvalidArgument, format, fmt::make_format_args(args...));
 }
 template <typename... Args>
 Status InvalidUsage(fmt::format_string<Args...> format, Args&&... args) {
-  return Status(Code::kInvalidUsage, fmt::format(format, std::forward<Args>(args)...));
+  return FormatStatus(Code::kInvalidUsage, format, fmt::make_format_args(args...));
 }
 template <typename... Args>
 Status RemoteError(fmt::format_string<Args...> format, Args&&... args) {
-  return Status(Code::kRemoteError, fmt::format(format, std::forward<Args>(args)...));
+  return FormatStatus(Code::kRemoteError, format, fmt::make_format_args(args...));
 }
 template <typename... Args>
 Status InternalError(fmt::format_string<Args...> format, Args&&... args) {
-  return Status(Code::kInternalError, fmt::format(format, std::forward<Args>(args)...));
+  return FormatStatus(Code::kInternalError, format, fmt::make_format_args(args...));
 }
 template <typename... Args>
 Status Unavailable(fmt::format_string<Args...> format, Args&&... args) {
-  return Status(Code::kUnavailable, fmt::format(format, std::forward<Args>(args)...));
+  return FormatStatus(Code::kUnavailable, format, fmt::make_format_args(args...));
 }
 template <typename... Args>
 Status SystemError(fmt::format_string<Args...> format, Args&&... args) {
-  return Status(Code::kSystemError, fmt::format(format, std::forward<Args>(args)...));
+  return FormatStatus(Code::kSystemError, format, fmt::make_format_args(args...));
 }
 
 /// A system error that ends in errno's text: "cannot open /x: No such file or directory".

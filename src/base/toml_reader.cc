@@ -1,5 +1,7 @@
 #include "src/base/toml_reader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <set>

@@ -27,6 +27,7 @@ target_compile_definitions(daemon_control_test
 find_package(benchmark QUIET)
 if(benchmark_FOUND)
   add_executable(daemon_control_benchmark daemon_control_benchmark.cc)
+  target_compile_options(daemon_control_benchmark PRIVATE $<$<CONFIG:RelWithDebInfo>:-O2>)
   target_link_libraries(daemon_control_benchmark PRIVATE harmonaize_daemon benchmark::benchmark)
   set_target_properties(daemon_control_benchmark PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                             "${PROJECT_BINARY_DIR}/tests")

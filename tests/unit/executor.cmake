@@ -18,6 +18,7 @@ harmonaize_unit_test(
 
 # Prints numbers and proves nothing: run by hand.
 add_executable(executor_benchmark executor_benchmark.cc executor_testing.cc)
+target_compile_options(executor_benchmark PRIVATE $<$<CONFIG:RelWithDebInfo>:-O2>)
 target_link_libraries(executor_benchmark PRIVATE harmonaize_executor GTest::gtest)
 set_target_properties(executor_benchmark PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                     "${PROJECT_BINARY_DIR}/tests")

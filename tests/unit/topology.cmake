@@ -12,3 +12,5 @@ harmonaize_unit_test(
   LINKS harmonaize_topology)
 target_compile_definitions(topology_test
                            PRIVATE FABRICS_FOLDER="${PROJECT_SOURCE_DIR}/perf/fabric/fabrics")
+# Its parsers alone, for builds that do not run the rest (tests/rounds.cmake).
+add_test(NAME topology_files_test COMMAND topology_test --gtest_filter=FabricFile.*:Measurements.*)

@@ -1,0 +1,75 @@
+# What CI runs of each build. release runs every test. The other builds run the tests below, which find
+# there what release cannot find: scripts/test.sh builds the target `round` and runs the tests that
+# round.txt in the build folder names. scripts/test.sh --all builds and runs everything everywhere.
+
+# Address and undefined behaviour: parsers of foreign bytes, memory, protocols, and all real processes.
+set(HARMONAIZE_ROUND_ASAN
+    base_test topology_files_test ipc_test memory_test probing_counters_test
+    client_device_memory_test client_page_gatherer_test client_region_pages_test client_rendezvous_test
+    client_slice_copy_test
+    shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
+    shim_no_memory_test
+    executor_test executor_allocation_test
+    transport_test transport_allocation_test transport_links_test transport_messages_test
+    transport_strangers_test transport_fault_test transport_cut_ways_test
+    daemon_test daemon_control_test
+    collectives_test communicators_test errors_test hosts_test hosts_communicators_test
+    hosts_failures_test huge_pages_test inline_steering_test jobs_test plan_changes_test
+    random_operations_test streams_test wake_ups_test worker_placement_test
+    hostile_client_test huge_page_holes_test hosts_kill_test kill_test rest_test)
+
+# Threads: whatever has more than one, and shares memory between them.
+set(HARMONAIZE_ROUND_TSAN
+    client_device_memory_test client_page_gatherer_test client_region_pages_test client_rendezvous_test
+    client_slice_copy_test
+    executor_test executor_allocation_test
+    transport_test transport_allocation_test transport_links_test transport_messages_test
+    transport_strangers_test transport_fault_test transport_cut_ways_test
+    daemon_test daemon_control_test
+    collectives_test hosts_test random_operations_test streams_test hosts_kill_test)
+
+# Of which CUDA's headers make other programs: the examples, the library's face, an installation.
+set(HARMONAIZE_ROUND_NO_CUDA
+    example_all_gather example_all_reduce example_alltoall example_broadcast example_gather
+    example_host_stream example_premulsum example_reduce example_reduce_scatter example_scatter
+    example_send_recv example_split_communicator example_single_process_threads
+    example_single_thread_group
+    shim_abi_test shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
+    shim_no_memory_test shim_preload_test shim_symbols_nccl shim_symbols_preload
+    errors_test install_test)
+
+if(HARMONAIZE_SANITIZER MATCHES "address")
+  set(HARMONAIZE_ROUND ${HARMONAIZE_ROUND_ASAN})
+elseif(HARMONAIZE_SANITIZER MATCHES "thread")
+  set(HARMONAIZE_ROUND ${HARMONAIZE_ROUND_TSAN})
+elseif(NOT HARMONAIZE_WITH_CUDA)
+  set(HARMONAIZE_ROUND ${HARMONAIZE_ROUND_NO_CUDA})
+endif()
+
+if(NOT HARMONAIZE_ROUND)
+  return()
+endif()
+
+set(known "")
+foreach(folder tests tests/unit tests/integration tests/fault .)
+  get_property(tests DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}" PROPERTY TESTS)
+  list(APPEND known ${tests})
+endforeach()
+
+# What tests need that no program of their name brings along.
+add_custom_target(round)
+add_dependencies(round harmonaize harmonaized harmonaize_nccl harmonaize_preload)
+set(programs_of_topology_files_test topology_test)
+set(programs_of_shim_preload_test shim_preload_probe)
+foreach(test IN LISTS HARMONAIZE_ROUND)
+  if(NOT test IN_LIST known)
+    message(FATAL_ERROR "tests/rounds.cmake names ${test}, and there is no such test")
+  endif()
+  foreach(program ${test} ${programs_of_${test}})
+    if(TARGET ${program})
+      add_dependencies(round ${program})
+    endif()
+  endforeach()
+endforeach()
+list(JOIN HARMONAIZE_ROUND "|" names)
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/round.txt" CONTENT "^(${names})$\n")
