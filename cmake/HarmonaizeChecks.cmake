@@ -24,7 +24,8 @@ endforeach()
 add_library(check_headers OBJECT EXCLUDE_FROM_ALL ${HARMONAIZE_HEADER_SOURCES})
 target_include_directories(check_headers PRIVATE "${PROJECT_SOURCE_DIR}"
                                                  "${PROJECT_SOURCE_DIR}/include")
-target_link_libraries(check_headers PRIVATE harmonaize_base)
+target_link_libraries(check_headers PRIVATE harmonaize_base tomlplusplus_headers)
+set_target_properties(check_headers PROPERTIES UNITY_BUILD OFF)
 
 if(HARMONAIZE_BUILD_TESTS)
   add_test(NAME check_includes_self_test

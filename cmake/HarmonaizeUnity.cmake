@@ -1,9 +1,8 @@
-# Builds that join sources (CMAKE_UNITY_BUILD, as the sanitizers' presets set it) compile half as long.
-# Sources of one target then see each other's unnamed namespaces; those below have names there that
-# a neighbour has too, and are compiled by themselves, whichever neighbours they get. Other builds join
-# what nobody else includes: the commands' sources, of which each would read CLI11 again, and the tests'
-# (tests/CMakeLists.txt). All else is compiled alone there, so that it is noticed when a source lives on
-# what its neighbour includes.
+# Builds that join sources (CMAKE_UNITY_BUILD in the presets) compile in half the time. Sources of one
+# target then see each other's unnamed namespaces; those below have names there that a neighbour has too,
+# and are compiled by themselves, whichever neighbours they get. The presets debug and alone join nothing:
+# in the one a changed source is compiled soonest, and the other shows what lives on its neighbour's
+# includes.
 
 function(harmonaize_compile_alone target)
   if(TARGET ${target})
@@ -18,12 +17,6 @@ endfunction()
 if(TARGET harmonaize_perf_harness)
   set_target_properties(harmonaize_perf_harness PROPERTIES UNITY_BUILD OFF)
 endif()
-
-foreach(commands harmonaize_cli harmonaize_fabric)
-  if(TARGET ${commands})
-    set_target_properties(${commands} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  endif()
-endforeach()
 
 # What replaces operator new must not be inlined into what calls it.
 foreach(test executor_allocation_test shim_no_memory_test transport_allocation_test)
@@ -41,4 +34,7 @@ harmonaize_compile_alone(memory_test memory_process_test.cc memory_shared_test.c
 harmonaize_compile_alone(transport_test transport_send_queue_test.cc transport_sending_test.cc)
 harmonaize_compile_alone(executor_test executor_concurrency_test.cc executor_cut_test.cc
                          executor_errors_test.cc executor_tenants_test.cc)
+harmonaize_compile_alone(one_host_tests wake_ups_test.cc)
+harmonaize_compile_alone(fault_tests kill_test.cc)
+harmonaize_compile_alone(several_hosts_tests plan_changes_test.cc)
 harmonaize_compile_alone(daemon_control_test daemon_link_state_test.cc)

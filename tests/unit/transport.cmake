@@ -11,3 +11,13 @@ harmonaize_unit_test(
   transport_allocation_test
   SOURCES transport_allocation_test.cc replaced_new.cc
   LINKS harmonaize_test_transport)
+
+# Over loopback and in network namespaces, with links that are cut and strangers who connect.
+set(network_tests transport_cut_ways_test.cc transport_fault_test.cc transport_links_test.cc
+                  transport_messages_test.cc transport_strangers_test.cc)
+add_executable(transport_network_tests ${network_tests})
+target_link_libraries(transport_network_tests PRIVATE harmonaize_test_transport GTest::gtest
+                                                      GTest::gtest_main)
+set_target_properties(transport_network_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                                         "${PROJECT_BINARY_DIR}/tests")
+harmonaize_test_entries(transport_network_tests ${network_tests})
