@@ -23,8 +23,6 @@ constexpr CostLabel kCostLabels[] = {
     {"fetch_bytes_per_second", "copying out of another rank's slot"},
     {"reduce_bytes_per_second", "adding two inputs in cache, read and written"},
     {"stream_bytes_per_second", "the same beyond the caches"},
-    {"foreign_call_ns", "process_vm_readv, a call"},
-    {"foreign_bytes_per_second", "process_vm_readv, its data"},
     {"round_trip_ns", "an offloaded operation without data"},
     {"wake_ns", "waking a thread"},
     {"wake_up_ns", "until it is awake, on another processor"},

@@ -30,7 +30,7 @@ harmonaize_compile_alone(
   control/link_state.cc)
 harmonaize_compile_alone(perf_loopback_nccl perf_loopback_nccl.cc)
 harmonaize_compile_alone(topology_test topology_routing_test.cc)
-harmonaize_compile_alone(memory_test memory_process_test.cc memory_shared_test.cc)
+harmonaize_compile_alone(memory_test memory_shared_test.cc)
 harmonaize_compile_alone(transport_test transport_send_queue_test.cc transport_sending_test.cc)
 harmonaize_compile_alone(executor_test executor_concurrency_test.cc executor_cut_test.cc
                          executor_errors_test.cc executor_tenants_test.cc)

@@ -77,13 +77,14 @@ void Communicator::PostCollective(PostedOperation* part) {
 }
 
 void Communicator::PostPair(PostedOperation* part) {
-  if (!part->invalid.ok()) {
-    part->outcome = part->invalid;
-    return;
-  }
   const bool sends = part->descriptor.collective == Collective::kSend;
   const int self = part->member->rank;
   const int peer = part->descriptor.root;
+  // One whose buffer is not there goes on, so that its peer hears of it.
+  if (peer < 0 || peer >= ranks()) {
+    part->outcome = part->invalid;
+    return;
+  }
   if (IsRemote(peer)) {
     part->crosses_hosts = true;
     engine_->AddWaiting();
@@ -191,8 +192,8 @@ Status Communicator::CheckAgreement(const MatchedOperation& operation) const {
   for (const PostedOperation* part : operation.parts) {
     if (!part->invalid.ok()) {
       return Status(part->invalid.code(),
-                    fmt::format("{}: rank {}: {}", NameOf(part->descriptor, part->member->rank),
-                                part->member->rank, part->invalid.message()));
+                    fmt::format("{}: {}", NameOf(part->descriptor, part->member->rank),
+                                part->invalid.message()));
     }
     agree = agree && Agree(first.descriptor, part->descriptor);
   }
@@ -250,8 +251,8 @@ int Communicator::NodeOf(const MatchedOperation& operation) {
     const std::pair<const Buffer&, const Region*> buffers[] = {
         {part->send, part->send_region}, {part->receive, part->receive_region}};
     for (const auto& [buffer, region] : buffers) {
-      if (region == nullptr && buffer.process == 0) continue;  // not used
-      if (region == nullptr || region->node() < 0) return -1;
+      if (!buffer.is_mapped()) continue;  // not used
+      if (region->node() < 0) return -1;
       if (node >= 0 && node != region->node()) return -1;
       node = region->node();
     }
@@ -302,21 +303,17 @@ void Communicator::Complete(MatchedOperation* operation) {
   std::erase(in_flight_, operation);
   const bool ran = operation->parts.front()->descriptor.count > 0;
   Status outcome;
-  if (ran)
-    outcome =
-        Judge(*operation, {operation->execution.status(), operation->execution.faulty_buffer()});
+  if (ran) outcome = Judge(*operation, operation->execution.status());
   Settle(operation, outcome);
 }
 
 // What becomes of an operation that the executor or the network has ended.
-Status Communicator::Judge(const MatchedOperation& operation, const ExecutionEnd& end) {
-  Status outcome;
-  if (!end.status.ok()) {
-    outcome = Status(end.status.code(), ExplainExecution(operation, end));
-    if (outcome.code() == Code::kRemoteError) LoseFaultyRank(operation, end, outcome);
-  }
+Status Communicator::Judge(const MatchedOperation& operation, const Status& end) {
   LoseRanksWithoutMemory(operation);
-  return outcome;
+  if (end.ok()) return end;
+  const PostedOperation& first = *operation.parts.front();
+  return Status(end.code(),
+                fmt::format("{}: {}", NameOf(first.descriptor, first.member->rank), end.message()));
 }
 
 void Communicator::Settle(MatchedOperation* operation, Status outcome) {
@@ -325,18 +322,6 @@ void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (span_ != nullptr) NoteEnd(*operation, outcome);
   for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
   Recycle(operation);
-}
-
-// A process whose memory is gone (that is how a worker may see it end, before its socket tells), or
-// that holds up whoever touches its memory. Neither may take part in anything more.
-void Communicator::LoseFaultyRank(const MatchedOperation& operation, const ExecutionEnd& end,
-                                  const Status& why) {
-  if (end.faulty.rank >= 0) {
-    // Later: this communicator is in the middle of completing the operation.
-    const PostedOperation& part = *operation.parts[static_cast<size_t>(end.faulty.rank)];
-    engine_->CutOffSoon(part.member->session->id(), "its memory cannot be reached");
-  }
-  Break(why);
 }
 
 // Whoever took pages of registered memory away, or had them fail: what the workers made of the
@@ -352,20 +337,6 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
     Break(Status(Code::kRemoteError, why));
     engine_->CutOffSoon(part->member->session->id(), "pages of its registered memory are gone");
   }
-}
-
-std::string Communicator::ExplainExecution(const MatchedOperation& operation,
-                                           const ExecutionEnd& end) const {
-  const PostedOperation& first = *operation.parts.front();
-  const std::string name = NameOf(first.descriptor, first.member->rank);
-  if (end.faulty.rank < 0) return fmt::format("{}: {}", name, end.status.message());
-  const PostedOperation& part = *operation.parts[static_cast<size_t>(end.faulty.rank)];
-  if (end.status.code() == Code::kRemoteError) {
-    return fmt::format("{} is lost: {}", DescribeRank(part.member->rank), end.status.message());
-  }
-  return fmt::format("{}: the {} buffer of rank {}: {}", name,
-                     end.faulty.space == Space::kInput ? "send" : "receive", part.member->rank,
-                     end.status.message());
 }
 
 // ---------------------------------------------------------------------------------------------

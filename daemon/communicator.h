@@ -183,16 +183,8 @@ class Communicator {
   void Bind(MatchedOperation* operation, Status* status);
   static int NodeOf(const MatchedOperation& operation);
   void LoseRanksWithoutMemory(const MatchedOperation& operation);
-  /// How executor or network ended an operation; `faulty.rank` is a place in its parts.
-  struct ExecutionEnd {
-    Status status;
-    FaultyBuffer faulty;
-  };
-  Status Judge(const MatchedOperation& operation, const ExecutionEnd& end);
+  Status Judge(const MatchedOperation& operation, const Status& end);
   void Settle(MatchedOperation* operation, Status outcome);
-  void LoseFaultyRank(const MatchedOperation& operation, const ExecutionEnd& end,
-                      const Status& why);
-  std::string ExplainExecution(const MatchedOperation& operation, const ExecutionEnd& end) const;
 
   // Of one that spans hosts.
   bool IsRemote(int rank) const;

@@ -106,7 +106,6 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
   EndNetwork(operation);
   const Status& ended = operation->network->status();
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
-  ExecutionEnd end{ended, operation->network->faulty_buffer()};
   // First, also where the operation was done when the verdict came: it comes once.
   if (!operation->verdict.ok()) {
     LoseRanksWithoutMemory(*operation);
@@ -115,14 +114,10 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
   if (ended.ok()) {
     const uint64_t took = MonotonicNanoseconds() - operation->started_ns;
     span_->plans().CountOperation(descriptor, static_cast<double>(took) * 1e-9);
-    const Status outcome = Judge(*operation, end);
+    const Status outcome = Judge(*operation, ended);
     const bool waits = HasRoot(descriptor.collective) && !span_->MayEnd();
     if (waits && outcome.ok() && state_ == State::kReady) return EndHere(operation);
     return Settle(operation, outcome);
-  }
-  if (end.faulty.rank >= 0) {
-    end.faulty.rank = static_cast<int>(place_of_rank_[static_cast<size_t>(end.faulty.rank)]);
-    return Settle(operation, Judge(*operation, end));
   }
   if (state_ != State::kReady) return Settle(operation, failure_);
   // The cause is elsewhere, and the home finds out: ranks that disagree, or a host that is lost.
@@ -208,13 +203,12 @@ void Communicator::CancelTransfer(MatchedOperation* operation, const Status& why
 Status Communicator::EndTransfer(MatchedOperation* operation) {
   EndNetwork(operation);
   const Status ended = operation->network->status();
-  ExecutionEnd end{ended, operation->network->faulty_buffer()};
   Status outcome;
   if (!operation->verdict.ok()) {
     outcome = operation->verdict;
     LoseRanksWithoutMemory(*operation);
-  } else if (ended.ok() || end.faulty.rank >= 0) {
-    outcome = Judge(*operation, end);  // its one part is rank 0 of the transfer
+  } else if (ended.ok()) {
+    outcome = Judge(*operation, ended);
   } else {
     Log(LogLevel::kWarning, kLogPointToPoint, "communicator {} '{}': a transfer failed: {}", id_,
         name_, ended.message());

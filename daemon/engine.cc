@@ -36,8 +36,6 @@ constexpr uint64_t kHelpNanoseconds = 20'000;
 /// then every sleep of the engine costs two stores more, and every round a look.
 constexpr uint64_t kCoolNanoseconds = 10'000'000;
 
-/// A worker inside one copy from a tenant's memory for longer than this is held up by that tenant.
-constexpr uint64_t kStuckNanoseconds = 1'000'000'000;
 // While jobs share connections each keeps so many times as many slices under way: a plan is made
 // for an empty network, and who has nothing to send when its turn comes gets less than its share.
 // But no more than caches hold: without that two hosts got through half as much.
@@ -114,8 +112,7 @@ InlineChoice Engine::inline_choice() const {
           {.processors = static_cast<int>(calibration_.fingerprint.processors),
            .workers = machine().workers,
            .last_level_bytes = machine().last_level_bytes,
-           .share_bytes = kSmallestShareBytes,
-           .private_share_bytes = kSmallestPrivateShareBytes}};
+           .share_bytes = kSmallestShareBytes}};
 }
 
 void Engine::Start() {
@@ -428,7 +425,6 @@ void Engine::TickIfDue() {
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
   if (waiting_ > 0 || !network_operations_.empty()) membership_.Tick(now);
   if (!network_operations_.empty() || control_loop_.busy()) control_loop_.Tick(now);
-  if (executing_ > 0) executor_->ReplaceStuckWorkers(kStuckNanoseconds);
 }
 
 void Engine::WakeFromWorker() {

@@ -1,9 +1,11 @@
 #include "daemon/fingerprint.h"
 
+#include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -14,6 +16,10 @@ namespace harmonaize::daemon {
 namespace {
 
 using nlohmann::json;
+
+/// What a calibration measures; one of another kind is measured anew. 2: no costs of reading other
+/// processes' memory, which the daemon no longer does.
+constexpr int kCostsKind = 2;
 
 /// "AMD EPYC 9654 96-Core Processor", or the machine's architecture where the kernel names none.
 std::string ProcessorModel(const utsname& system) {
@@ -51,7 +57,7 @@ Fingerprint FingerprintOfHost() {
           .last_level_bytes = host.last_level_cache_bytes,
           .memory_gib = (memory + kGibibyte / 2) / kGibibyte,
           .kernel = system.release,
-          .version = kVersion};
+          .version = fmt::format("{}, costs {}", kVersion, kCostsKind)};
 }
 
 json ToJson(const Fingerprint& fingerprint) {

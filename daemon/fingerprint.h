@@ -17,7 +17,7 @@ struct Fingerprint {
   /// In steps of a gibibyte: what the kernel keeps for itself varies from start to start.
   uint64_t memory_gib = 0;
   std::string kernel;   ///< Its release.
-  std::string version;  ///< The daemon's.
+  std::string version;  ///< The daemon's, and the kind of its measurements.
 
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };

@@ -8,7 +8,6 @@
 #include "daemon/membership.h"
 #include "daemon/membership_requests.h"
 #include "daemon/rank_list.h"
-#include "daemon/staged_bytes.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -251,9 +250,6 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
                                                           tenant, members, std::move(roster)));
   Communicator* communicator = communicators_.back().get();
   const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
-  const uint64_t staged_bytes =
-      hosts == 1 ? 0
-                 : StagedBytesAcrossHosts(hosts, config_.costs.shared_processors, config_.workers);
   for (size_t rank = 0; rank < members.size(); ++rank) {
     Member* member = members[rank];
     if (member == nullptr) continue;
@@ -263,7 +259,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->rank = static_cast<int>(rank);
     member->slot->rank.store(member->rank, std::memory_order_relaxed);
     member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
-    member->slot->staged_bytes.store(staged_bytes, std::memory_order_relaxed);
+    member->slot->across_hosts.store(hosts > 1 ? 1 : 0, std::memory_order_relaxed);
     // What the slot's last owner left behind counted another one's operations.
     member->slot->progress.carried.completed.store(0, std::memory_order_relaxed);
     member->slot->progress.filled.store(0, std::memory_order_relaxed);

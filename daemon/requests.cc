@@ -206,8 +206,8 @@ class Request {
     const Schedule& plan = (*communicator)->PlanFor(request->collective, request->root, false);
     const HostTraffic traffic = CountTraffic(plan).hosts.front();
     const uint64_t block = request->count * DataTypeSize(request->type);
-    return Reply(EstimateReply{engine_.executor().EstimateSeconds(
-        traffic.read * block, traffic.written * block, request->private_memory != 0)});
+    return Reply(EstimateReply{
+        engine_.executor().EstimateSeconds(traffic.read * block, traffic.written * block)});
   }
 
   Status AttachInline() {

@@ -19,7 +19,6 @@
 #include "src/base/log.h"
 #include "src/base/wait_estimate.h"
 #include "src/memory/memory_node.h"
-#include "src/memory/process_memory.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -47,14 +46,6 @@ Result<FileDescriptor> LockSocket(const std::string& socket_path) {
 
 FileDescriptor OpenProcess(pid_t process) {
   return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
-}
-
-bool ReachesPrivateMemory(pid_t process, const HelloRequest& hello) {
-  uint64_t value = 0;
-  return ReadProcess(process, hello.probe_address, reinterpret_cast<std::byte*>(&value),
-                     sizeof value)
-             .ok() &&
-         value == hello.probe_value;
 }
 
 /// The node on which the memory lies, by a few of its pages; -1 for several, and on hosts with one.
@@ -238,7 +229,6 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
 
   HelloReply reply;
   reply.session = next_session_++;
-  reply.reaches_private_memory = ReachesPrivateMemory(connection->peer().process, *hello) ? 1 : 0;
   reply.workers = static_cast<uint32_t>(config_.workers);
   SetFieldText(reply.daemon_version, kVersion);
   guests_.at(connection->fd()).session = reply.session;
@@ -251,7 +241,7 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
     const int descriptors[] = {memory->descriptor.get(), bell->get()};
     const Status added = engine->AddSession(std::make_unique<Session>(
         reply.session, connection, program, engine->TenantOf(connection->peer().user),
-        std::move(memory->mapping), std::move(*bell), reply.reaches_private_memory != 0));
+        std::move(memory->mapping), std::move(*bell)));
     if (!added.ok()) {
       connection->ReplyFailure(MessageType::kHello, added);
       connection->Cut();

@@ -10,8 +10,7 @@
 namespace harmonaize::daemon {
 
 Session::Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program,
-                 Tenant* tenant, Mapping segment, FileDescriptor doorbell,
-                 bool reaches_private_memory)
+                 Tenant* tenant, Mapping segment, FileDescriptor doorbell)
     : id_(id),
       connection_(std::move(connection)),
       program_(std::move(program)),
@@ -19,7 +18,6 @@ Session::Session(uint32_t id, std::shared_ptr<Connection> connection, std::strin
       mapping_(std::move(segment)),
       segment_(reinterpret_cast<SessionSegment*>(mapping_.data())),
       doorbell_(std::move(doorbell)),
-      reaches_private_memory_(reaches_private_memory),
       members_(kMaxMembers),
       streams_(kStreamSlots),
       host_stream_open_(kMaxHostStreams, false) {
@@ -116,40 +114,40 @@ Result<PostedOperation*> Session::Admit(const OperationDescriptor& descriptor) {
 
 Status Session::FindBuffers(PostedOperation* operation) {
   const OperationDescriptor& descriptor = operation->descriptor;
+  const int rank = operation->member->rank;
   const int ranks = operation->member->communicator->ranks();
   const bool needs_root = HasRoot(descriptor.collective) || IsPointToPoint(descriptor.collective);
   if (needs_root && (descriptor.root < 0 || descriptor.root >= ranks)) {
-    return InvalidArgument("rank {} is not in a communicator of {} ranks", descriptor.root, ranks);
+    return InvalidArgument("rank {} names rank {}, which is not in a communicator of {} ranks",
+                           rank, descriptor.root, ranks);
   }
-  const BufferBlocks blocks =
-      BlocksOf(descriptor.collective, ranks, operation->member->rank, descriptor.root);
+  const BufferBlocks blocks = BlocksOf(descriptor.collective, ranks, rank, descriptor.root);
   const uint64_t element = DataTypeSize(descriptor.type);
   uint64_t block = 0;
   uint64_t largest = 0;
   if (__builtin_mul_overflow(descriptor.count, element, &block) ||
       __builtin_mul_overflow(block, static_cast<uint64_t>(ranks), &largest)) {
-    return InvalidArgument("{} elements are more than an address can count", descriptor.count);
+    return InvalidArgument("rank {}: {} elements are more than an address can count", rank,
+                           descriptor.count);
   }
-  HZ_RETURN_IF_ERROR(
-      FindBuffer(descriptor.send, block * blocks.send, &operation->send, &operation->send_region));
-  return FindBuffer(descriptor.receive, block * blocks.receive, &operation->receive,
-                    &operation->receive_region);
+  const Status send =
+      FindBuffer(descriptor.send, block * blocks.send, &operation->send, &operation->send_region);
+  if (!send.ok()) {
+    return InvalidArgument("the send buffer of rank {}: {}", rank, send.message());
+  }
+  const Status receive = FindBuffer(descriptor.receive, block * blocks.receive, &operation->receive,
+                                    &operation->receive_region);
+  if (receive.ok()) return receive;
+  return InvalidArgument("the receive buffer of rank {}: {}", rank, receive.message());
 }
 
 Status Session::FindBuffer(const BufferReference& reference, uint64_t bytes, Buffer* buffer,
                            Region** region) {
   *buffer = Buffer{};
   if (bytes == 0) return Status::Ok();
-  if (reference.region == kNoBuffer) return InvalidArgument("a buffer that is needed is missing");
-  if (reference.region == kPrivateMemory) {
-    if (!reaches_private_memory_) {
-      return InvalidArgument("private memory, which the kernel does not let the daemon reach");
-    }
-    if (bytes > UINT64_MAX - reference.offset) {
-      return InvalidArgument("a buffer that goes past the end of memory");
-    }
-    *buffer = Buffer{nullptr, process(), reference.offset};
-    return Status::Ok();
+  if (reference.region == kNoBuffer) {
+    return InvalidArgument("its {} bytes at {:#x} are not mapped, or are protected", bytes,
+                           reference.offset);
   }
   Region* found = FindRegion(reference.region);
   std::byte* address = found == nullptr ? nullptr : found->At(reference.offset, bytes);
@@ -157,7 +155,7 @@ Status Session::FindBuffer(const BufferReference& reference, uint64_t bytes, Buf
     return InvalidArgument("{} bytes at offset {} do not lie in region {}", bytes, reference.offset,
                            reference.region);
   }
-  *buffer = Buffer{address, 0, 0};
+  *buffer = Buffer{address};
   *region = found;
   found->AddUse();
   return Status::Ok();
@@ -240,7 +238,7 @@ Status Session::CloseStream(uint32_t stream) {
 }
 
 uint32_t Session::AddRegion(RegionMemory memory) {
-  // kPrivateMemory and kNoBuffer are never reached: quotas end long before.
+  // kNoBuffer is never reached: quotas end long before.
   const uint32_t id = next_region_++;
   regions_[id] = std::make_unique<Region>(id, std::move(memory));
   return id;

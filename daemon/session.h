@@ -21,7 +21,7 @@ namespace harmonaize::daemon {
 class Session {
  public:
   Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program, Tenant* tenant,
-          Mapping segment, FileDescriptor doorbell, bool reaches_private_memory);
+          Mapping segment, FileDescriptor doorbell);
   ~Session();
 
   uint32_t id() const { return id_; }
@@ -122,7 +122,6 @@ class Session {
   Mapping mapping_;
   SessionSegment* const segment_;
   FileDescriptor doorbell_;
-  const bool reaches_private_memory_;
 
   uint32_t head_ = 0;
   bool ring_broken_ = false;

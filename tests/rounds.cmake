@@ -5,7 +5,7 @@
 # Address and undefined behaviour: parsers of foreign bytes, memory, protocols, and all real processes.
 set(HARMONAIZE_ROUND_ASAN
     base_test topology_files_test ipc_test memory_test probing_counters_test
-    client_device_memory_test client_page_gatherer_test client_region_pages_test client_rendezvous_test
+    client_device_memory_test client_region_pages_test client_rendezvous_test
     client_slice_copy_test
     shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
     shim_no_memory_test
@@ -20,7 +20,7 @@ set(HARMONAIZE_ROUND_ASAN
 
 # Threads: whatever has more than one, and shares memory between them.
 set(HARMONAIZE_ROUND_TSAN
-    client_device_memory_test client_page_gatherer_test client_region_pages_test client_rendezvous_test
+    client_device_memory_test client_region_pages_test client_rendezvous_test
     client_slice_copy_test
     executor_test executor_allocation_test
     transport_test transport_allocation_test transport_links_test transport_messages_test

@@ -65,7 +65,9 @@ void RemotePairs::Advance(const Pair& pair, uint64_t number) {
   const OperationDescriptor& descriptor = transfer->part->descriptor;
   const bool sends = Sends(*transfer->part);
   if (sends && !std::exchange(transfer->offered, true)) {
-    Offer(pair, number, descriptor, Status::Ok());
+    const Status invalid = transfer->part->invalid;
+    Offer(pair, number, descriptor, invalid);
+    if (!invalid.ok()) return Finish(pair, number, invalid);
   }
   if (!transfer->offered) return;
   if (!sends && !std::exchange(transfer->answered, true)) {
@@ -81,6 +83,7 @@ void RemotePairs::Advance(const Pair& pair, uint64_t number) {
 }
 
 Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const {
+  if (!transfer.part->invalid.ok()) return transfer.part->invalid;
   const OperationDescriptor& receive = transfer.part->descriptor;
   const OfferMessage& offer = transfer.offer;
   if (offer.count == receive.count && offer.type == static_cast<int>(receive.type)) {

@@ -28,7 +28,8 @@ class RemotePairs {
  public:
   RemotePairs(Communicator* communicator, Span* span) : communicator_(communicator), span_(span) {}
 
-  /// A send or a receive that is valid, and whose peer is on another host.
+  /// A send or a receive whose peer is on another host. Where its buffer is not there, both sides
+  /// are told.
   void Post(PostedOperation* part);
   void OnReady(PostedOperation* part);
   void OnOffer(const OfferMessage& offer);

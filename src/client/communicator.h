@@ -81,8 +81,8 @@ class Communicator {
   /// Ranks in the communicator, and this one's number in it. Known once it is ready.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_acquire); }
-  /// MemberSlot::staged_bytes.
-  uint64_t staged_bytes() const { return slot().staged_bytes.load(std::memory_order_relaxed); }
+  /// MemberSlot::across_hosts.
+  bool across_hosts() const { return slot().across_hosts.load(std::memory_order_relaxed) != 0; }
   const CommunicatorOptions& options() const { return options_; }
   uint32_t member() const { return member_; }
   Session& session() { return *session_; }

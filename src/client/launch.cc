@@ -10,7 +10,6 @@
 #include "src/client/inline_launch.h"
 #include "src/client/inline_quick.h"
 #include "src/client/memory.h"
-#include "src/client/page_gatherer.h"
 #include "src/client/slice_copy.h"
 #include "src/client/staging.h"
 
@@ -104,7 +103,7 @@ class Launch {
   /// Of one that is large, between hosts, and waited for: what is staged is copied while the daemon
   /// carries it.
   bool MayCopyAlong(const Operation& operation) const {
-    return staged_bytes_ >= kCopyAlongBytes && operation.communicator->staged_bytes() > 0 &&
+    return staged_bytes_ >= kCopyAlongBytes && operation.communicator->across_hosts() &&
            !IsPointToPoint(operation.collective) && IsWaitedFor(operation);
   }
 
@@ -155,25 +154,10 @@ class Launch {
           "program with stock NCCL (HARMONAIZE_FALLBACK=nccl where no daemon listens)",
           CollectiveName(operation.collective), address);
     }
-    if (!session.reaches_private_memory()) return Stage(operation, buffer, other);
-    // Where there is no shared memory left the daemon copies, slower; and where there is nothing at
-    // the address it says so.
-    const bool better_staged = other != nullptr || IsBetterStaged(operation, buffer->bytes);
-    if (better_staged && IsThere(operation, address, buffer->bytes) &&
-        Stage(operation, buffer, other).ok()) {
-      return Status::Ok();
-    }
-    page_gatherer_.NoteUse(address, buffer->bytes);
-    buffer->reference.region = kPrivateMemory;
-    buffer->reference.offset = reinterpret_cast<uint64_t>(address);
+    if (IsThere(operation, address, buffer->bytes)) return Stage(operation, buffer, other);
+    // The daemon tells all ranks, which would wait for this one otherwise.
+    buffer->reference = {.offset = reinterpret_cast<uint64_t>(address)};
     return Status::Ok();
-  }
-
-  bool IsBetterStaged(const Operation& operation, uint64_t bytes) const {
-    const uint64_t most = operation.communicator->staged_bytes();
-    const bool small = bytes <= kCopyThroughStagingBytes;
-    return IsWaitedFor(operation) &&
-           (small || (2 * bytes <= most && staged_bytes_ + bytes <= most));
   }
 
   /// The call returns when the operation is done.
@@ -348,7 +332,6 @@ class Launch {
 
   // Kept from launch to launch, so that the steady state allocates nothing.
   InlineLaunch inline_launch_;
-  PageGatherer page_gatherer_;
   BufferProbe probe_;
   std::vector<Operation> offloaded_;
   std::vector<PreparedOperation> prepared_;
@@ -416,8 +399,6 @@ Result<double> EstimateOperations(std::span<const Operation> operations) {
     request.root = operation.root;
     request.collective = operation.collective;
     request.type = operation.type;
-    const void* buffer = operation.send != nullptr ? operation.send : operation.receive;
-    request.private_memory = RegionTable::Get().Contains(buffer, 1) ? 0 : 1;
     const Result<EstimateReply> reply = communicator.session().Call<EstimateReply>(request);
     if (!reply.ok()) return reply.status();
     seconds += reply->seconds;

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,16 +82,7 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   socket_ = std::move(socket);
   fork_generation_ = forks_.load(std::memory_order_relaxed);
 
-  Result<PeerCredentials> daemon = socket_.Peer();
-  if (!daemon.ok()) return daemon.status();
-  // Where the Yama security module lets only ancestors look into a process, the daemon may after
-  // this; elsewhere the call is refused and nothing is lost.
-  prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon->process), 0, 0, 0);
-
-  static const uint64_t kProbe = 0x6861726d6f6e6169;
   HelloRequest request;
-  request.probe_address = reinterpret_cast<uint64_t>(&kProbe);
-  request.probe_value = kProbe;
   SetFieldText(request.program, ProgramName());
   Result<ControlMessage> message = Exchange(Encode(HelloRequest::kType, request), {});
   if (!message.ok()) return message.status();
@@ -110,10 +100,8 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   doorbell_ = std::move(message->descriptors[1]);
   // A child has no use for the parent's ring, and must not write into it.
   madvise(mapping_.data(), mapping_.size(), MADV_DONTFORK);
-  Log(LogLevel::kInfo, kLogInit,
-      "connected to harmonaized {} at {} (session {}, {} workers, private memory {})",
-      FieldText(hello_.daemon_version), path, hello_.session, hello_.workers,
-      reaches_private_memory() ? "reachable" : "not reachable: heap buffers are staged");
+  Log(LogLevel::kInfo, kLogInit, "connected to harmonaized {} at {} (session {}, {} workers)",
+      FieldText(hello_.daemon_version), path, hello_.session, hello_.workers);
   return Status::Ok();
 }
 

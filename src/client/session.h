@@ -77,7 +77,6 @@ class Session {
   bool inherited() const { return fork_generation_ != forks_.load(std::memory_order_relaxed); }
 
   /// Whether the daemon can reach memory that was not registered with it.
-  bool reaches_private_memory() const { return hello_.reaches_private_memory != 0; }
   const HelloReply& hello() const { return hello_; }
 
  private:

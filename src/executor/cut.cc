@@ -44,10 +44,9 @@ uint64_t LargestSliceBytes(const WorkShape& shape, const Machine& machine) {
 
 // How many units there should be at least, for even shares of a sensible size.
 uint64_t WantedUnits(const WorkShape& shape, uint64_t traffic_bytes) {
-  const uint64_t smallest_share =
-      shape.any_private ? kSmallestPrivateShareBytes : kSmallestShareBytes;
   const auto participants = static_cast<uint64_t>(shape.participants);
-  const uint64_t shares = std::clamp<uint64_t>(traffic_bytes / smallest_share, 1, participants);
+  const uint64_t shares =
+      std::clamp<uint64_t>(traffic_bytes / kSmallestShareBytes, 1, participants);
   const uint64_t units = DivideUp(traffic_bytes, UnitTrafficBytes(shape));
   return units > shares ? RoundUp(units, participants) : shares;
 }

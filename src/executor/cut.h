@@ -11,8 +11,6 @@ namespace harmonaize {
 /// A share this small (in bytes read and written) takes about as long as it takes to wake a thread
 /// for it, 5 to 10 us: nothing smaller is shared.
 inline constexpr uint64_t kSmallestShareBytes = uint64_t{256} << 10;
-/// The same for private memory, which is several times slower.
-inline constexpr uint64_t kSmallestPrivateShareBytes = uint64_t{64} << 10;
 
 /// What has to be known of a bound program to cut it. "References" are the blocks that a step
 /// names, sources and destinations alike; each costs memory traffic.
@@ -26,8 +24,6 @@ struct WorkShape {
   int scratch_blocks = 0;
   /// The steps depend on each other, or share scratch.
   bool ordered = false;
-  /// Some of the memory is private.
-  bool any_private = false;
   /// Threads to share the work among.
   int participants = 1;
   /// Other tenants wait for their turns.

@@ -33,28 +33,19 @@ class Survey {
     return Status::Ok();
   }
 
-  bool any_private() const { return any_private_; }
   uint64_t blocks_read() const { return blocks_read_; }
-  uint64_t mapped_outputs() const { return mapped_outputs_; }
+  uint64_t outputs_written() const { return outputs_written_; }
 
  private:
   Status Visit(const Step& step) {
     HZ_RETURN_IF_ERROR(CheckKind(step));
     if (!step.after.empty()) shape_.ordered = true;
-    int private_sources = 0;
-    for (const Block& block : step.sources) {
-      bool is_private = false;
-      HZ_RETURN_IF_ERROR(CheckBlock(block, "source", &is_private));
-      private_sources += is_private ? 1 : 0;
-    }
-    int private_destinations = 0;
+    for (const Block& block : step.sources) HZ_RETURN_IF_ERROR(CheckBlock(block, "source"));
     for (const Block& block : step.destinations) {
-      bool is_private = false;
-      HZ_RETURN_IF_ERROR(CheckBlock(block, "destination", &is_private));
-      private_destinations += is_private ? 1 : 0;
-      if (!is_private && block.space == Space::kOutput) ++mapped_outputs_;
+      HZ_RETURN_IF_ERROR(CheckBlock(block, "destination"));
+      if (block.space == Space::kOutput) ++outputs_written_;
     }
-    Count(step, private_sources, private_destinations);
+    Count(step);
     return Status::Ok();
   }
 
@@ -89,7 +80,7 @@ class Survey {
                         ReduceOperatorName(binding_.op));
   }
 
-  Status CheckBlock(const Block& block, const char* role, bool* is_private) {
+  Status CheckBlock(const Block& block, const char* role) {
     if (block.index < 0) return InternalError("{} {} is no block", role, Describe(block));
     if (block.space == Space::kScratch) {
       return block.index < binding_.program->scratch_blocks
@@ -103,37 +94,27 @@ class Survey {
     }
     const Buffer& buffer = buffers[static_cast<size_t>(block.rank)];
     if (!buffer.is_mapped()) {
-      if (buffer.address == 0 || buffer.process <= 0) {
-        return InvalidArgument("rank {} has no {} buffer", block.rank, input ? "send" : "receive");
-      }
-      *is_private = any_private_ = true;
+      return InvalidArgument("rank {} has no {} buffer", block.rank, input ? "send" : "receive");
     }
     largest_index_ = std::max(largest_index_, block.index);
     return Status::Ok();
   }
 
-  void Count(const Step& step, int private_sources, int private_destinations) {
+  void Count(const Step& step) {
     const uint64_t references = step.sources.size() + step.destinations.size();
     shape_.references += references;
     shape_.step_references = std::max(shape_.step_references, references);
     blocks_read_ += step.sources.size();
-    // What UnitRunner stages: all of an exchange; otherwise the private sources, and the result for
-    // private destinations, for which the first staged source makes room.
-    int slots = private_sources;
     if (step.kind == StepKind::kExchange) {
-      slots = static_cast<int>(step.sources.size());
-    } else if (private_destinations > 0) {
-      slots = std::max(slots, 1);
+      shape_.staging_slots = std::max(shape_.staging_slots, static_cast<int>(step.sources.size()));
     }
-    shape_.staging_slots = std::max(shape_.staging_slots, slots);
   }
 
   const Binding& binding_;
   WorkShape& shape_;
-  bool any_private_ = false;
   int largest_index_ = 0;
   uint64_t blocks_read_ = 0;
-  uint64_t mapped_outputs_ = 0;
+  uint64_t outputs_written_ = 0;
 };
 
 Status CheckValues(const Binding& binding) {
@@ -177,9 +158,7 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   Survey survey(binding, shape);
   HZ_RETURN_IF_ERROR(survey.Run());
 
-  bound_.any_private = shape.any_private = survey.any_private();
-  // The owner never touches private memory: its pages may be anybody's to delay.
-  bound_.helpable = binding.helpable && !bound_.any_private;
+  bound_.helpable = binding.helpable;
   bound_.node = binding.node;
   bound_.whole = binding.whole;
   bound_.tenant = binding.tenant;
@@ -202,11 +181,10 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.beyond_cache = SaturatingProduct(shape.references, block_bytes) > machine.last_level_bytes;
   // Once all that the operation touches outgrows the shared cache, what is written would push out
   // what is still to be read, and be gone itself before anybody reads it.
-  bound_.non_temporal = survey.mapped_outputs() > 0 &&
-                        SaturatingProduct(survey.blocks_read() + survey.mapped_outputs(),
+  bound_.non_temporal = survey.outputs_written() > 0 &&
+                        SaturatingProduct(survey.blocks_read() + survey.outputs_written(),
                                           block_bytes) >= machine.last_level_bytes;
   status_ = Status::Ok();
-  faulty_buffer_ = {};
   stopped_.store(false, std::memory_order_relaxed);
   return Status::Ok();
 }

@@ -36,7 +36,7 @@ struct Binding : Operands {
   const HostProgram* program = nullptr;
   int pieces = 1;  ///< Schedule::pieces.
   /// The owner promises to call Executor::Help until it returns false after Start: one thread less
-  /// is woken then, and none at all for an operation of one unit. No effect with private buffers.
+  /// is woken then, and none at all for an operation of one unit.
   bool helpable = false;
   /// The node on which all the memory lies, as WorkerPlace::node; -1: on several, or unknown.
   int node = -1;
@@ -61,19 +61,12 @@ struct BoundProgram {
   std::vector<uint64_t> scalars;
   Cut cut;
   bool non_temporal = false;
-  bool any_private = false;
-  bool helpable = false;  ///< Promised, and possible.
+  bool helpable = false;  ///< As bound.
   bool whole = false;     ///< As bound.
   int node = -1;          ///< As bound.
   uint32_t tenant = 0;
   float weight = 1;
   bool beyond_cache = false;  ///< Reads and writes more than the last-level cache holds.
-};
-
-/// Which rank's buffer an error is about.
-struct FaultyBuffer {
-  int rank = -1;  ///< -1: none in particular.
-  Space space = Space::kInput;
 };
 
 /// One run of a program, made once and bound again and again: what it needs to grow to is kept, so
@@ -96,11 +89,8 @@ class Execution {
   /// program that no checker would pass.
   Status Bind(const Binding& binding, const Machine& machine);
 
-  /// After TakeFinished: Ok, the error of the first unit that failed, or the reason given to
-  /// Cancel.
+  /// After TakeFinished: Ok, or the reason given to Cancel.
   const Status& status() const { return status_; }
-  /// After TakeFinished with an error: whose buffer it was, if it was one.
-  const FaultyBuffer& faulty_buffer() const { return faulty_buffer_; }
 
   /// Into how many units Bind has cut the work.
   uint32_t units() const { return bound_.cut.units; }
@@ -122,19 +112,15 @@ class Execution {
 
   // For units to ask. Relaxed: one that misses the news only does work that nobody needs.
   const std::atomic<bool>& stopped() const { return stopped_; }
-  // The first to fail or cancel wins and alone writes status_ and faulty_buffer_. They reach the
-  // owner with the completion of the winner's unit (or are written by the owner itself), so the
-  // flag itself orders nothing.
-  bool Stop(Status status, FaultyBuffer faulty) {
+  // The owner alone stops, and reads status_, so the flag orders nothing. False: it has already.
+  bool Stop(Status status) {
     if (stopped_.exchange(true, std::memory_order_relaxed)) return false;
     status_ = std::move(status);
-    faulty_buffer_ = faulty;
     return true;
   }
 
   BoundProgram bound_;
   Status status_;
-  FaultyBuffer faulty_buffer_;
   Phase phase_ = Phase::kIdle;  // Of the owner.
   int place_ = 0;               // Its tenant's: TenantPlaces. Of the owner.
   int slot_ = -1;               // Written by the owner; read, too, by who holds a unit.

@@ -35,7 +35,6 @@ constexpr uint64_t kWorkerSliceNanoseconds = 20'000'000;
 /// In wake-ups: how long ranks are awaited that have just seen an operation end. They are woken,
 /// and then have to post.
 constexpr uint64_t kAwaitedWakeUps = 4;
-constexpr uint64_t kStopGraceNanoseconds = 100'000'000;
 
 Status KeepCallingThreadOn(const std::vector<int>& processors) {
   if (processors.empty()) return Status::Ok();
@@ -140,8 +139,6 @@ struct Executor::Worker {
   std::thread thread;
   std::atomic<bool> started{false};
   Status start_status;
-  // Release by the thread as its last act on the executor, acquire by who waits for it.
-  std::atomic<bool> ended{false};
   alignas(64) std::atomic<uint64_t> units{0};
   std::atomic<uint64_t> bytes{0};
   std::atomic<uint64_t> busy_nanoseconds{0};
@@ -153,9 +150,7 @@ Executor::Executor(Options options)
                options_.processors > 0 ? options_.processors
                                        : static_cast<int>(UsableProcessors().size())},
       board_(NodesOfWorkers(options_.places, options_.workers)),
-      workers_(static_cast<size_t>(options_.workers)),
-      lost_(static_cast<size_t>(options_.workers)),
-      helper_(std::make_shared<Worker>(options_.workers, -1, size_t{0})) {
+      helper_(std::make_unique<Worker>(options_.workers, -1, size_t{0})) {
   Calibrate(throughput_);
 }
 
@@ -171,7 +166,7 @@ Result<std::unique_ptr<Executor>> Executor::Create(Options options) {
   for (int i = 0; i < executor->options_.workers; ++i) {
     HZ_RETURN_IF_ERROR(executor->StartWorker(i));
   }
-  for (const std::shared_ptr<Worker>& worker : executor->workers_) {
+  for (const std::unique_ptr<Worker>& worker : executor->workers_) {
     worker->started.wait(false, std::memory_order_acquire);
     HZ_RETURN_IF_ERROR(worker->start_status);
   }
@@ -179,9 +174,10 @@ Result<std::unique_ptr<Executor>> Executor::Create(Options options) {
 }
 
 Status Executor::StartWorker(int index) {
-  auto worker =
-      std::make_shared<Worker>(index, NodeOfWorker(options_.places, static_cast<size_t>(index)),
-                               UsualStagingBytes(machine_));
+  workers_.push_back(
+      std::make_unique<Worker>(index, NodeOfWorker(options_.places, static_cast<size_t>(index)),
+                               UsualStagingBytes(machine_)));
+  Worker* const worker = workers_.back().get();
   const auto main = [this, worker] {
     if (!options_.places.empty()) {
       worker->start_status = KeepCallingThreadOn(
@@ -189,18 +185,17 @@ Status Executor::StartWorker(int index) {
     }
     pthread_setname_np(pthread_self(), fmt::format("hz-worker-{}", worker->index).c_str());
     AskForLongSlices();
-    // Release: start_status, for Create. A replacement works unpinned rather than not at all.
+    // Release: start_status, for Create.
     worker->started.store(true, std::memory_order_release);
     worker->started.notify_one();
     WorkerLoop(*worker);
-    worker->ended.store(true, std::memory_order_release);
   };
   try {
     worker->thread = std::thread(main);
   } catch (const std::system_error& error) {
+    workers_.pop_back();
     return ErrnoError(error.code().value(), "executor: cannot start a thread");
   }
-  workers_[static_cast<size_t>(index)] = std::move(worker);
   return Status::Ok();
 }
 
@@ -208,14 +203,7 @@ Executor::~Executor() {
   // Sequentially consistent, like posting work: a worker about to park looks at it.
   stopping_.store(true, std::memory_order_seq_cst);
   parking_.Wake(kMaxWorkers);
-  const uint64_t deadline = MonotonicNanoseconds() + kStopGraceNanoseconds;
-  for (std::shared_ptr<Worker>& worker : workers_) {
-    while (worker != nullptr && !worker->ended.load(std::memory_order_acquire)) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-      if (MonotonicNanoseconds() > deadline) TryAbandon(worker->index, kStopGraceNanoseconds);
-    }
-    if (worker != nullptr) worker->thread.join();
-  }
+  for (const std::unique_ptr<Worker>& worker : workers_) worker->thread.join();
 }
 
 void Executor::WorkerLoop(Worker& worker) {
@@ -240,7 +228,7 @@ void Executor::WorkerLoop(Worker& worker) {
     worker.EndIdleness();
     if (std::exchange(has_searched, false)) WakeForLeft(*unit);
     WakeForMore(*unit);
-    if (!RunUnit(worker, *unit)) return;
+    RunUnit(worker, *unit);
   }
 }
 
@@ -305,30 +293,23 @@ int Executor::Lanes(uint32_t units, bool owner_helps) const {
   return static_cast<int>(std::min<uint32_t>(units, static_cast<uint32_t>(processors)));
 }
 
-// False: the thread was abandoned meanwhile, and with it the unit.
-bool Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
+void Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
   Execution* const execution = unit.execution;
   uint32_t ended = 1;
   if (!execution->stopped().load(std::memory_order_relaxed)) {
     const BoundProgram& bound = execution->bound();
-    worker.runner.foreign_call().SetExecution(execution);
     const uint64_t start = MonotonicNanoseconds();
-    UnitOutcome outcome = worker.runner.Run(bound, unit.index, execution->stopped());
-    if (outcome.end == UnitOutcome::End::kAbandoned) return false;
+    const uint64_t bytes = worker.runner.Run(bound, unit.index, execution->stopped());
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
-    worker.Count(outcome.bytes, nanoseconds);
+    worker.Count(bytes, nanoseconds);
     worker.interludes.NoteWork(nanoseconds);
     board_.Charge(unit.place, static_cast<double>(nanoseconds) / bound.weight);
-    throughput_.Learn(bound.any_private, bound.beyond_cache, outcome.bytes, nanoseconds);
-    if (outcome.end == UnitOutcome::End::kFailed) {
-      execution->Stop(std::move(outcome.status), outcome.faulty_buffer);
-    }
+    throughput_.Learn(bound.beyond_cache, bytes, nanoseconds);
   }
   // Nobody needs the rest of one that has been stopped, here or elsewhere.
   if (execution->stopped().load(std::memory_order_relaxed)) ended += board_.TakeRest(*execution);
   const bool finished = Complete(execution, ended);
   if (finished && worker.index < options_.workers && options_.wake_owner) options_.wake_owner();
-  return true;
 }
 
 // Accounts for ended units; true when they were the last, and the execution is on its way to the
@@ -357,9 +338,9 @@ void Executor::Start(Execution* execution) {
 bool Executor::RunAtOnce(Execution* execution) {
   const BoundProgram& bound = execution->bound_;
   if (!bound.helpable || bound.cut.units != 1 || shared()) return false;
-  const UnitOutcome outcome = helper_->runner.Run(bound, 0, execution->stopped());
+  const uint64_t bytes = helper_->runner.Run(bound, 0, execution->stopped());
   // Two looks at the clock would take as long as what they measure.
-  helper_->Count(outcome.bytes, 0);
+  helper_->Count(bytes, 0);
   ++operations_;
   return true;
 }
@@ -396,7 +377,6 @@ bool Executor::Help() {
     helper_->interludes.NoteRest();
     return false;
   }
-  // No private buffer, no foreign copy, nothing to be abandoned in.
   RunUnit(*helper_, *unit);
   return true;
 }
@@ -437,7 +417,7 @@ bool Executor::AwaitRanks() {
 
 void Executor::Cancel(Execution* execution, Status reason) {
   if (execution->phase_ == Execution::Phase::kIdle) return;
-  if (!execution->Stop(std::move(reason), {})) return;
+  if (!execution->Stop(std::move(reason))) return;
   if (execution->phase_ == Execution::Phase::kWaiting) {
     waiting_.Remove(execution);
     places_.Leave(execution->place_);
@@ -465,61 +445,24 @@ Execution* Executor::TakeFinished() {
   return execution;
 }
 
-int Executor::ReplaceStuckWorkers(uint64_t nanoseconds) {
-  int abandoned = 0;
-  for (int i = 0; i < options_.workers; ++i) {
-    if (TryAbandon(i, nanoseconds)) ++abandoned;
-    // One that could not be replaced earlier is tried again; it costs the others speed, no more.
-    if (workers_[static_cast<size_t>(i)] == nullptr) (void)StartWorker(i);
-  }
-  return abandoned;
-}
-
-bool Executor::TryAbandon(int index, uint64_t nanoseconds) {
-  std::shared_ptr<Worker>& worker = workers_[static_cast<size_t>(index)];
-  if (worker == nullptr) return false;
-  const std::optional<ForeignCall::Lost> lost =
-      worker->runner.foreign_call().AbandonIfStuck(nanoseconds, MonotonicNanoseconds());
-  if (!lost) return false;
-  const char* role = lost->buffer.space == Space::kInput ? "send" : "receive";
-  lost->execution->Stop(
-      RemoteError(
-          "the {} buffer of rank {} could not be reached for {} ms: its process does not let "
-          "its memory be used",
-          role, lost->buffer.rank, lost->nanoseconds / 1'000'000),
-      lost->buffer);
-  // The lost thread holds a unit of the execution, which is what still keeps it on the board.
-  Complete(lost->execution, 1 + board_.TakeRest(*lost->execution));
-  lost_[static_cast<size_t>(index)] += worker->Read();
-  worker->thread.detach();
-  worker.reset();
-  ++abandoned_workers_;
-  return true;
-}
-
-double Executor::EstimateSeconds(uint64_t bytes_read, uint64_t bytes_written,
-                                 bool private_memory) const {
+double Executor::EstimateSeconds(uint64_t bytes_read, uint64_t bytes_written) const {
   const double bytes = static_cast<double>(bytes_read) + static_cast<double>(bytes_written);
   const bool beyond_cache = bytes > static_cast<double>(machine_.last_level_bytes);
-  const uint64_t smallest_share = private_memory ? kSmallestPrivateShareBytes : kSmallestShareBytes;
-  const double shares = std::clamp(bytes / static_cast<double>(smallest_share), 1.0,
+  const double shares = std::clamp(bytes / static_cast<double>(kSmallestShareBytes), 1.0,
                                    static_cast<double>(machine_.workers));
-  return kOverheadSeconds +
-         bytes / (throughput_.BytesPerSecond(private_memory, beyond_cache) * shares);
+  return kOverheadSeconds + bytes / (throughput_.BytesPerSecond(beyond_cache) * shares);
 }
 
 ExecutorCounters Executor::Counters() const {
   ExecutorCounters counters;
   counters.operations = operations_;
   counters.failed_operations = failed_operations_;
-  counters.abandoned_workers = abandoned_workers_;
   counters.worker_wakes = parking_.wakes();
   counters.owner = helper_->Read();
   counters.bytes = counters.owner.bytes;
-  counters.workers = lost_;
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i] != nullptr) counters.workers[i] += workers_[i]->Read();
-    counters.bytes += counters.workers[i].bytes;
+  for (const std::unique_ptr<Worker>& worker : workers_) {
+    counters.workers.push_back(worker->Read());
+    counters.bytes += counters.workers.back().bytes;
   }
   return counters;
 }

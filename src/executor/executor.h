@@ -41,14 +41,13 @@ struct ExecutorCounters {
   uint64_t operations = 0;         ///< Taken by TakeFinished, or run at once.
   uint64_t failed_operations = 0;  ///< Of these, with an error or canceled.
   uint64_t bytes = 0;              ///< Read and written, by all threads.
-  uint64_t abandoned_workers = 0;
-  uint64_t worker_wakes = 0;  ///< System calls, of the owner or of another worker.
-  WorkerCounters owner;       ///< What the owner did in Help and RunAtOnce.
+  uint64_t worker_wakes = 0;       ///< System calls, of the owner or of another worker.
+  WorkerCounters owner;            ///< What the owner did in Help and RunAtOnce.
   std::vector<WorkerCounters> workers;
 };
 
 /// Carries out host programs over bound buffers, with threads of its own: any schedule, any mix of
-/// mapped and private buffers. It knows no communicators and no sessions.
+/// buffers. It knows no communicators and no sessions.
 ///
 /// One thread, the owner, calls everything here. Between Execution::Bind and TakeFinished nothing
 /// allocates, locks or logs, unless something fails; an idle executor uses no processor time.
@@ -80,7 +79,7 @@ class Executor {
     int64_t spin_nanoseconds = -1;
     /// Called by a worker after it has finished an execution, from several workers at once: makes
     /// the owner call TakeFinished soon. Must not block. Not called for what a call of the owner
-    /// finishes: Help, Cancel, ReplaceStuckWorkers, and Start where there is nothing to do.
+    /// finishes: Help, Cancel, and Start where there is nothing to do.
     std::function<void()> wake_owner = {};
   };
 
@@ -90,9 +89,7 @@ class Executor {
   static Result<std::unique_ptr<Executor>> Create(Options options);
 
   /// Stops the workers after the units they run. Executions that are not finished are forgotten: no
-  /// thread touches them afterwards. (So they must outlive the executor.) A worker that
-  /// is stuck in a foreign copy for longer than 100 ms is left behind; it touches nothing but its
-  /// own memory when it comes back.
+  /// thread touches them afterwards. (So they must outlive the executor.)
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -113,8 +110,7 @@ class Executor {
   bool RunAtOnce(Execution* execution);
 
   /// Runs one unit in the owner's thread; false when there is none that it may run. Only executions
-  /// bound as helpable are touched, which have no private buffer: who owns private memory decides
-  /// how long an access takes, and the owner waits for nobody. A unit takes about 100 us at most.
+  /// bound as helpable are touched. A unit takes about 100 us at most.
   bool Help();
   /// Whether Help leaves what workers can do to them for a moment: the ranks of a tenant who shares
   /// the threads, and whose turn it would be, have just seen its last operation end, and usually
@@ -123,7 +119,7 @@ class Executor {
   /// Whether TakeFinished would return one.
   bool any_finished() const { return finished_.any(); }
 
-  /// Makes an execution end early with status `reason`, unless it has failed by itself. Units that
+  /// Makes an execution end early with status `reason`. Units that
   /// run stop after their current step, the others do not start; it still comes back through
   /// TakeFinished. For an execution that was started and not yet taken back; others are left alone.
   void Cancel(Execution* execution, Status reason);
@@ -131,15 +127,9 @@ class Executor {
   /// An execution that has ended, or nullptr.
   Execution* TakeFinished();
 
-  /// Fails the execution of every worker that has been inside one copy from or to a foreign process
-  /// for at least `nanoseconds`, naming the rank whose buffer it is, and starts another thread in
-  /// its place; returns how many. The lost thread ends when its copy returns. To be called now and
-  /// then, a few times a second: it costs a load for every worker.
-  int ReplaceStuckWorkers(uint64_t nanoseconds);
-
   /// Seconds that an operation on an idle executor takes, from what earlier ones took. All workers
   /// are assumed to share one that is large enough.
-  double EstimateSeconds(uint64_t bytes_read, uint64_t bytes_written, bool private_memory) const;
+  double EstimateSeconds(uint64_t bytes_read, uint64_t bytes_written) const;
 
   /// Exact for what TakeFinished has returned; running units are not in it.
   ExecutorCounters Counters() const;
@@ -154,14 +144,13 @@ class Executor {
   std::optional<WorkBoard::Unit> Take(Worker& worker);
   std::optional<WorkBoard::Unit> Search(Worker& worker, uint64_t nanoseconds);
   int Lanes(uint32_t units, bool owner_helps) const;
-  bool RunUnit(Worker& worker, const WorkBoard::Unit& unit);
+  void RunUnit(Worker& worker, const WorkBoard::Unit& unit);
   void LetRanksRun(Worker& worker);
   void WakeForLeft(const WorkBoard::Unit& unit);
   void WakeForMore(const WorkBoard::Unit& unit);
   bool Complete(Execution* execution, uint32_t units);
   bool TryPost(Execution* execution);
   void PostWaiting();
-  bool TryAbandon(int index, uint64_t nanoseconds);
   void BeginAwaiting(const Execution& last);
   bool StillAwaits();
 
@@ -172,11 +161,8 @@ class Executor {
   FinishedList finished_;
   Parking parking_;
   std::atomic<bool> stopping_{false};
-  // By index. Shared with the thread, which may outlive the executor; empty where an abandoned one
-  // could not be replaced yet.
-  std::vector<std::shared_ptr<Worker>> workers_;
-  std::vector<WorkerCounters> lost_;  // Of abandoned workers, by index.
-  std::shared_ptr<Worker> helper_;    // The owner's own, for Help.
+  std::vector<std::unique_ptr<Worker>> workers_;  // by index
+  std::unique_ptr<Worker> helper_;                // the owner's own, for Help
   TenantPlaces places_;
   std::atomic<bool> shared_{false};  // written by the owner
   struct {
@@ -188,7 +174,6 @@ class Executor {
   WaitingList waiting_;
   uint64_t operations_ = 0;
   uint64_t failed_operations_ = 0;
-  uint64_t abandoned_workers_ = 0;
 };
 
 }  // namespace harmonaize

@@ -70,7 +70,6 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
   slices_left_ = slices_;
   next_slice_ = 0;
   status_ = Status::Ok();
-  faulty_buffer_ = {};
   if (landing_bytes_ < slice_bytes_) {
     all_landings_.clear();
     landing_bytes_ = slice_bytes_;
@@ -194,7 +193,7 @@ void NetworkExecution::BeginSend(Slice& slice, int step) {
   Landing& from = slice.landings[static_cast<size_t>(step)];
   if (from.at == nullptr) {
     const Buffer buffer = Resolve(slice, source);
-    if (!buffer.is_mapped() || Scales(source)) {
+    if (Scales(source)) {
       from = {TakeLanding(), true};
       return BeginWork(slice, step);  // and comes back
     }
@@ -263,7 +262,7 @@ void NetworkExecution::OnMessage(uint64_t token, const Status& status) {
   Slice& slice = *running_[token >> kStepBits];
   const auto step = static_cast<int>(static_cast<uint32_t>(token));
   if (!status.ok()) {
-    Fail(status, {});
+    Fail(status);
   } else if (status_.ok() && StepAt(step).kind == StepKind::kSend) {
     ReleaseLanding(slice, step);
     FinishStep(slice, step);
@@ -353,7 +352,7 @@ void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t 
   const Status bound = work->execution.Bind(binding, executor_->machine());
   if (!bound.ok()) {
     free_works_.push_back(work);
-    return Fail(bound, {});
+    return Fail(bound);
   }
   ++outstanding_;
   const bool tiny = elements * element_bytes_ <= kAtOnceBytes;
@@ -374,7 +373,7 @@ void NetworkExecution::FinishWork(Work* work) {
   Slice& slice = *work->slice;
   const int step = work->step;
   if (const Status& ended = work->execution.status(); !ended.ok()) {
-    return Fail(ended, FaultyBufferOf(*work));
+    return Fail(ended);
   }
   if (!status_.ok()) return;
   if (step == kAveraging) {
@@ -386,31 +385,16 @@ void NetworkExecution::FinishWork(Work* work) {
   FinishStep(slice, step);
 }
 
-// The ranks of work are places in lists of its own.
-FaultyBuffer NetworkExecution::FaultyBufferOf(const Work& work) const {
-  const FaultyBuffer& faulty = work.execution.faulty_buffer();
-  if (faulty.rank < 0) return {};
-  const auto place = static_cast<size_t>(faulty.rank);
-  if (work.step == kAveraging) return {};
-  const NetworkStep& step = StepAt(work.step);
-  const size_t received = Receives(step.kind) ? 1 : 0;
-  const bool source = faulty.space == Space::kInput;
-  if (source && place < received) return {};
-  const Block& block = source ? step.sources[place - received] : step.destinations[place];
-  return {block.rank, block.space};
-}
-
 // ---------------------------------------------------------------------------------------------
 // Ends
 
 void NetworkExecution::Cancel(Status reason) {
-  if (!done()) Fail(std::move(reason), {});
+  if (!done()) Fail(std::move(reason));
 }
 
-void NetworkExecution::Fail(Status status, FaultyBuffer faulty) {
+void NetworkExecution::Fail(Status status) {
   if (!status_.ok()) return;
   status_ = std::move(status);
-  faulty_buffer_ = faulty;
   ready_.clear();
   port_->Cancel(binding_.operation);
   for (const std::unique_ptr<Work>& work : all_works_) {

@@ -74,8 +74,6 @@ class NetworkExecution final : private MessageListener {
   bool done() const { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }
   /// Once done: ok, or what went wrong first.
   const Status& status() const { return status_; }
-  /// Whose buffer an error is about.
-  const FaultyBuffer& faulty_buffer() const { return faulty_buffer_; }
 
  private:
   /// Where a message comes to, or goes from.
@@ -135,13 +133,12 @@ class NetworkExecution final : private MessageListener {
   void RunWork(Work* work, const HostProgram* program, uint64_t elements, ReduceOperator op);
   void FinishWork(Work* work);
   void ReleaseLanding(Slice& slice, int step);
-  void Fail(Status status, FaultyBuffer faulty);
+  void Fail(Status status);
 
   const NetworkStep& StepAt(int step) const {
     return binding_.program->steps()[static_cast<size_t>(step)];
   }
   static uint64_t TokenOf(const Slice& slice, int step);
-  FaultyBuffer FaultyBufferOf(const Work& work) const;
   MessageName NameOf(const Slice& slice, const NetworkStep& step) const;
   uint64_t ElementsOf(const Slice& slice, const Block& block) const;
   uint64_t ElementsOf(const Slice& slice, const NetworkStep& step) const;
@@ -165,7 +162,6 @@ class NetworkExecution final : private MessageListener {
   uint32_t slices_left_ = 0;
   uint64_t outstanding_ = 0;  // works and messages
   Status status_;
-  FaultyBuffer faulty_buffer_;
 
   std::vector<std::unique_ptr<Slice>> running_;
   std::vector<Slice*> idle_;      // places for further slices

@@ -1,12 +1,9 @@
 #include "src/executor/throughput.h"
 
-#include <unistd.h>
-
 #include <array>
 
 #include "src/base/clock.h"
 #include "src/executor/staging.h"
-#include "src/memory/process_memory.h"
 #include "src/numerics/reduce.h"
 
 namespace harmonaize {
@@ -51,20 +48,10 @@ double ReductionRate(std::byte* memory, size_t bytes, bool non_temporal) {
 void Calibrate(Throughput& throughput) {
   constexpr size_t kSlice = size_t{64} << 10;
   StagingArea memory(4 * kSlice);
-  throughput.Set(false, false, ReductionRate(memory.data(), kSlice, false));
+  throughput.Set(false, ReductionRate(memory.data(), kSlice, false));
   // Stores past the cache go at the memory's speed, which is most of what large operations cost; a
   // buffer that really exceeds the cache would take longer to fault in than all of this.
-  throughput.Set(false, true, ReductionRate(memory.data(), kSlice, true));
-
-  bool permitted = true;
-  const double rate = FastestRate(2 * kSlice, [&] {
-    permitted = permitted && ReadProcess(getpid(), reinterpret_cast<uint64_t>(memory.data()),
-                                         memory.data() + 2 * kSlice, 2 * kSlice)
-                                 .ok();
-  });
-  if (!permitted) return;
-  throughput.Set(true, false, rate);
-  throughput.Set(true, true, rate);
+  throughput.Set(true, ReductionRate(memory.data(), kSlice, true));
 }
 
 }  // namespace harmonaize

@@ -54,18 +54,14 @@ struct MessageHeader {
   uint32_t tail_bytes = 0;
 };
 
-/// Opens the session. The daemon reads `probe_bytes` at `probe_address` of the tenant to learn
-/// whether the kernel lets it reach private memory, and compares them with `probe_value`.
+/// Opens the session.
 struct HelloRequest {
   static constexpr MessageType kType = MessageType::kHello;
-  uint64_t probe_address = 0;
-  uint64_t probe_value = 0;
   char program[64] = {};  ///< For the operator's eyes.
 };
 /// Carries two descriptors: the session segment and the doorbell (an eventfd).
 struct HelloReply {
   uint32_t session = 0;
-  uint32_t reaches_private_memory = 0;
   uint32_t workers = 0;
   char daemon_version[32] = {};
 };
@@ -176,8 +172,7 @@ struct EstimateRequest {
   int32_t root = -1;
   Collective collective = Collective::kAllReduce;
   DataType type = DataType::kInt8;
-  uint8_t private_memory = 0;
-  uint8_t reserved[5] = {};
+  uint8_t reserved[6] = {};
 };
 struct EstimateReply {
   double seconds = 0;

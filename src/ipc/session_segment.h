@@ -20,7 +20,7 @@ namespace harmonaize {
 // alone: it never reads its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 6;
+inline constexpr uint32_t kProtocolVersion = 7;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.
@@ -33,25 +33,14 @@ inline constexpr uint32_t kMaxHostStreams = 1024;
 /// Every member has an ordered queue of its own at its member index; host streams follow.
 inline constexpr uint32_t kStreamSlots = kMaxMembers + kMaxHostStreams;
 
-/// Up to this size a rank that waits copies its heap buffers through shared memory itself: the copy
-/// costs less than the daemon's process_vm_readv, whose price is that of its system call and of
-/// pinning the pages.
-inline constexpr uint64_t kCopyThroughStagingBytes = uint64_t{16} << 10;
-/// MemberSlot::staged_bytes where data goes to other hosts: their daemons send right from shared
-/// memory and receive right into it, without waking workers. But the rank copies alone, while of
-/// workers there are several; so large buffers are theirs.
-inline constexpr uint64_t kCopyAcrossHostsBytes = uint64_t{8} << 20;
-/// The same where workers would gain nothing: daemon/staged_bytes.h.
-inline constexpr uint64_t kCopyWithoutWorkersBytes = uint64_t{128} << 20;
-
 inline constexpr uint32_t kNoMember = ~0u;
-/// In BufferReference::region: the offset is an address in the tenant's own memory.
-inline constexpr uint32_t kPrivateMemory = ~0u;
-/// In BufferReference::region: there is no buffer.
-inline constexpr uint32_t kNoBuffer = ~0u - 1;
+/// In BufferReference::region: there is no buffer, or no memory at the address `offset` of the
+/// tenant's, which is named to all ranks.
+inline constexpr uint32_t kNoBuffer = ~0u;
 
-/// Where a rank's buffer lies: `offset` bytes into a registered region, or at the address `offset`
-/// of the process.
+/// Where a rank's buffer lies: `offset` bytes into a region, which is memory that tenant and daemon
+/// share. The daemon reaches no other memory of a tenant: a process number does not say for long
+/// whose memory it is.
 struct BufferReference {
   uint64_t offset = 0;
   uint32_t region = kNoBuffer;
@@ -165,9 +154,9 @@ struct alignas(64) MemberSlot {
   std::atomic<uint32_t> error_code;  ///< Code of the communicator's failure, once kFailed.
   std::atomic<int32_t> rank;         ///< Set when kReady.
   std::atomic<int32_t> ranks;        ///< Set when kReady.
-  /// Set when kReady: so many bytes of a launch a rank that waits copies through shared memory
-  /// itself, in buffers of half as many at most, beyond those of kCopyThroughStagingBytes.
-  std::atomic<uint64_t> staged_bytes;
+  /// Set when kReady: not 0 in a communicator on several hosts, whose ranks may copy large buffers
+  /// while the daemon carries them (kCopiesAlong).
+  std::atomic<uint32_t> across_hosts;
   SliceProgress progress;
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Who is late, while the others wait.

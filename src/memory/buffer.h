@@ -1,37 +1,24 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 
 namespace harmonaize {
 
-/// Where one rank's buffer can be reached from this process. A plain value: it owns neither the
-/// mapping nor the process, whoever made it keeps both alive while the buffer is in use.
-///
-/// A buffer with `mapped` set lies in memory of this process (shared or its own) and is used in
-/// place. Without it the buffer is private memory of `process`, at `address` there, and every byte
-/// is carried by process_memory.h.
+/// Where one rank's buffer lies: in memory that this process shares with its owner, or in its own.
+/// A plain value: it does not own the mapping, whoever made it keeps that while the buffer is in
+/// use.
 struct Buffer {
-  std::byte* mapped = nullptr;
-  pid_t process = 0;
-  uint64_t address = 0;
+  std::byte* mapped = nullptr;  ///< nullptr: there is no buffer.
 
   bool is_mapped() const { return mapped != nullptr; }
 
   /// The place `bytes` further on in the same buffer.
-  Buffer At(uint64_t bytes) const {
-    return is_mapped() ? Buffer{mapped + bytes, process, address}
-                       : Buffer{nullptr, process, address + bytes};
-  }
+  Buffer At(uint64_t bytes) const { return Buffer{mapped + bytes}; }
 
-  /// Whether both name the same bytes. A private buffer that is also mapped here under another
-  /// Buffer is not recognized: one memory must be named one way.
-  bool SamePlace(const Buffer& other) const {
-    if (is_mapped() || other.is_mapped()) return mapped == other.mapped;
-    return process == other.process && address == other.address;
-  }
+  /// Whether both name the same bytes. Memory that is mapped twice is not recognized: one memory
+  /// must be named one way.
+  bool SamePlace(const Buffer& other) const { return mapped == other.mapped; }
 };
 
 }  // namespace harmonaize

@@ -23,10 +23,6 @@ struct HostCosts {
   double reduce_bytes_per_second = 0;
   /// The same sum of buffers that exceed the last-level cache, with non-temporal stores.
   double stream_bytes_per_second = 0;
-  /// process_vm_readv of a few bytes.
-  double foreign_call_ns = 0;
-  /// Bytes that it reads beyond the last-level cache, while another thread does the same.
-  double foreign_bytes_per_second = 0;
   /// From a request until its poster goes on, by way of two sleeping threads (see
   /// MeasureRoundTrip): what an offloaded operation costs before any data moves.
   double round_trip_ns = 0;
@@ -48,8 +44,6 @@ inline constexpr std::array kHostCostFields = {
     HostCostField{"fetch_bytes_per_second", &HostCosts::fetch_bytes_per_second},
     HostCostField{"reduce_bytes_per_second", &HostCosts::reduce_bytes_per_second},
     HostCostField{"stream_bytes_per_second", &HostCosts::stream_bytes_per_second},
-    HostCostField{"foreign_call_ns", &HostCosts::foreign_call_ns},
-    HostCostField{"foreign_bytes_per_second", &HostCosts::foreign_bytes_per_second},
     HostCostField{"round_trip_ns", &HostCosts::round_trip_ns},
     HostCostField{"wake_ns", &HostCosts::wake_ns},
     HostCostField{"wake_up_ns", &HostCosts::wake_up_ns},

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "src/ipc/inline_segment.h"
-#include "src/ipc/session_segment.h"
 
 namespace harmonaize {
 namespace {
@@ -13,7 +12,6 @@ namespace {
 constexpr double kMargin = 1.1;
 
 /// About what a worker does at once; each private block of it is a system call.
-constexpr double kUnitBytes = 1 << 20;
 
 /// Ranks that take part.
 int Participants(const HostOperation& operation) {
@@ -182,15 +180,8 @@ double InlineChoice::Seconds(const Work& work, bool beyond_cache) const {
 double InlineChoice::OffloadSeconds(const HostOperation& operation) const {
   const double latency = OffloadLatency(Participants(operation));
   const double bytes = TrafficBytes(operation);
-  const double mapped = MappedSeconds(operation, bytes) / Shares(bytes, shape_.share_bytes);
-  if (operation.registered) return latency + mapped;
-  const BufferBlocks root = BuffersOf(operation, true);
-  const BufferBlocks other = BuffersOf(operation, false);
-  const uint64_t largest = std::max({root.send, root.receive, other.send, other.receive});
-  if (largest * operation.block_bytes <= kCopyThroughStagingBytes) {
-    return latency + StagingSeconds(operation) + mapped;
-  }
-  return latency + ForeignSeconds(operation);
+  const double mapped = MappedSeconds(operation, bytes) / Shares(bytes);
+  return latency + mapped + (operation.registered ? 0 : StagingSeconds(operation));
 }
 
 // The engine wakes the ranks one after the other. Where it shares few processors with them, each
@@ -198,17 +189,6 @@ double InlineChoice::OffloadSeconds(const HostOperation& operation) const {
 double InlineChoice::OffloadLatency(int ranks) const {
   const double crowd = std::max(1.0, (ranks + 1.0) / shape_.processors);
   return (crowd * costs_.round_trip_ns + (ranks - 1) * costs_.wake_ns) * 1e-9;
-}
-
-double InlineChoice::ForeignSeconds(const HostOperation& operation) const {
-  const BlockTraffic traffic = OffloadTraffic(operation.collective, operation.ranks);
-  const double bytes = TrafficBytes(operation);
-  const double shares = Shares(bytes, shape_.private_share_bytes);
-  const double calls = static_cast<double>(traffic.read + traffic.written) *
-                       std::max(shares, std::ceil(bytes / kUnitBytes));
-  double seconds = bytes / costs_.foreign_bytes_per_second + calls * costs_.foreign_call_ns * 1e-9;
-  if (Reduces(operation.collective)) seconds += bytes / costs_.reduce_bytes_per_second;
-  return seconds / shares;
 }
 
 // The busiest rank copies its buffers to shared memory, or back.
@@ -220,9 +200,10 @@ double InlineChoice::StagingSeconds(const HostOperation& operation) const {
   return copied / costs_.copy_bytes_per_second;
 }
 
-double InlineChoice::Shares(double bytes, uint64_t share_bytes) const {
+double InlineChoice::Shares(double bytes) const {
   const int most = std::max(1, std::min(shape_.workers, shape_.processors));
-  return std::clamp(bytes / static_cast<double>(share_bytes), 1.0, static_cast<double>(most));
+  return std::clamp(bytes / static_cast<double>(shape_.share_bytes), 1.0,
+                    static_cast<double>(most));
 }
 
 // ---------------------------------------------------------------------------------------------

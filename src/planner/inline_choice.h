@@ -16,7 +16,6 @@ struct HostShape {
   size_t last_level_bytes = size_t{32} << 20;
   /// Work, in bytes read and written, that is worth one more worker; see src/executor/cut.h.
   uint64_t share_bytes = uint64_t{256} << 10;
-  uint64_t private_share_bytes = uint64_t{64} << 10;
 };
 
 /// One collective of ranks that share a host, or a send and its receive.
@@ -79,10 +78,9 @@ class InlineChoice {
   double OffloadLatency(int ranks) const;
   double MappedSeconds(const HostOperation& operation, double bytes) const;
   bool BeyondCache(const HostOperation& operation) const;
-  double ForeignSeconds(const HostOperation& operation) const;
   double StagingSeconds(const HostOperation& operation) const;
   double MemorySeconds(double bytes, double rate, bool beyond_cache) const;
-  double Shares(double bytes, uint64_t share_bytes) const;
+  double Shares(double bytes) const;
   /// How many of the ranks each processor has to serve.
   double Turns(int ranks) const;
 

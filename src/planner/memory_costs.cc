@@ -14,7 +14,6 @@
 
 #include "src/base/clock.h"
 #include "src/ipc/inline_segment.h"
-#include "src/memory/process_memory.h"
 #include "src/memory/shared_memory.h"
 #include "src/numerics/reduce.h"
 #include "src/planner/take_turns.h"
@@ -23,8 +22,6 @@ namespace harmonaize {
 namespace {
 
 constexpr uint64_t kSlotsNanoseconds = 6'000'000;
-constexpr uint64_t kForeignCallNanoseconds = 500'000;
-constexpr uint64_t kForeignNanoseconds = 6'000'000;
 constexpr int kStreamTries = 3;
 
 /// Of each of the buffers between which the slots stand: more than a second-level cache, as those
@@ -34,7 +31,6 @@ constexpr size_t kBuffersBytes = size_t{4} << 20;
 /// More than this takes too long to fault in. Caches that are larger still are of hosts with
 /// several, of which one thread uses one.
 constexpr size_t kMostLargeBytes = size_t{96} << 20;
-constexpr size_t kForeignPieceBytes = size_t{128} << 10;
 
 double Rate(uint64_t bytes, uint64_t nanoseconds) {
   return static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<uint64_t>(nanoseconds, 1));
@@ -67,50 +63,6 @@ Result<Mapping> MapTouched(size_t bytes) {
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) return ErrnoError(errno, "cannot map memory to measure this host with");
   return Mapping(static_cast<std::byte*>(memory), bytes);
-}
-
-void MeasureForeignCall(std::byte* memory, HostCosts* costs) {
-  std::array<std::byte, 64> here{};
-  uint64_t best = UINT64_MAX;
-  const uint64_t start = MonotonicNanoseconds();
-  do {
-    // This process may read itself.
-    TimeBest(&best, [&] {
-      static_cast<void>(
-          ReadProcess(getpid(), reinterpret_cast<uint64_t>(memory), here.data(), here.size()));
-    });
-  } while (MonotonicNanoseconds() - start < kForeignCallNanoseconds);
-  costs->foreign_call_ns = static_cast<double>(std::max<uint64_t>(best, 1));
-}
-
-/// Reads the memory piece by piece as workers do; the time of the fastest of several tries of
-/// `pieces` pieces each.
-uint64_t FastestForeignReads(const Mapping& memory, int pieces, const std::atomic<bool>* stop) {
-  std::vector<std::byte> here(kForeignPieceBytes);
-  uint64_t best = UINT64_MAX;
-  size_t offset = 0;
-  const uint64_t start = MonotonicNanoseconds();
-  do {
-    TimeBest(&best, [&] {
-      for (int piece = 0; piece < pieces; ++piece) {
-        const auto address = reinterpret_cast<uint64_t>(memory.data() + offset);
-        static_cast<void>(ReadProcess(getpid(), address, here.data(), here.size()));
-        offset = (offset + here.size()) % (memory.size() / here.size() * here.size());
-      }
-    });
-  } while (stop == nullptr ? MonotonicNanoseconds() - start < kForeignNanoseconds
-                           : !stop->load(std::memory_order_relaxed));
-  return best;
-}
-
-void MeasureForeignReads(const Mapping& memory, HostCosts* costs) {
-  constexpr int kPieces = 8;
-  std::atomic<bool> stop{false};
-  // Another one on the same process, as there are several workers: they share its locks.
-  const std::jthread other([&] { FastestForeignReads(memory, 1, &stop); });
-  const uint64_t best = FastestForeignReads(memory, kPieces, nullptr);
-  stop.store(true, std::memory_order_relaxed);
-  costs->foreign_bytes_per_second = Rate(kPieces * kForeignPieceBytes, best);
 }
 
 }  // namespace
@@ -158,8 +110,6 @@ Status MeasureLargeBuffers(size_t last_level_bytes, HostCosts* costs) {
     TimeBest(&best, [&] { Sum(first, first + bytes, first + 2 * bytes, bytes, true); });
   }
   costs->stream_bytes_per_second = Rate(3 * bytes, best);
-  MeasureForeignCall(first, costs);
-  MeasureForeignReads(*memory, costs);
   return Status::Ok();
 }
 

@@ -14,8 +14,7 @@ namespace harmonaize {
 /// fetch_bytes_per_second and reduce_bytes_per_second.
 Status MeasureSlots(HostCosts* costs);
 
-/// What is beyond the last-level cache: stream_bytes_per_second and foreign_bytes_per_second; and
-/// foreign_call_ns.
+/// What is beyond the last-level cache: stream_bytes_per_second.
 Status MeasureLargeBuffers(size_t last_level_bytes, HostCosts* costs);
 
 }  // namespace harmonaize

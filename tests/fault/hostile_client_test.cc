@@ -48,6 +48,7 @@ TEST_F(HostileClientTest, DescriptorsFromNowhere) {
   for (int round = 0; round < 60; ++round) {
     HostileSession session(daemon_.socket_path());
     const uint32_t member = session.JoinAlone("hostile-" + std::to_string(round));
+    const uint32_t region = session.RegisterRegion(1 << 20);
     for (int i = 0; i < 30; ++i) {
       OperationDescriptor descriptor;
       auto* words = reinterpret_cast<uint64_t*>(&descriptor);
@@ -63,7 +64,7 @@ TEST_F(HostileClientTest, DescriptorsFromNowhere) {
         descriptor.flags = static_cast<uint8_t>(kLastOfPosition | (random() % 2) * kCopiesAlong);
       }
       if (round % 6 == 5) {
-        descriptor.send.region = descriptor.receive.region = kPrivateMemory;
+        descriptor.send = descriptor.receive = {0, region, 0};
         descriptor.count = random() % 100000;
         descriptor.root = 0;
       }
@@ -76,13 +77,7 @@ TEST_F(HostileClientTest, DescriptorsFromNowhere) {
 TEST_F(HostileClientTest, BuffersOutsideOfTheirRegion) {
   HostileSession session(daemon_.socket_path());
   const uint32_t member = session.JoinAlone("outside");
-  Result<SharedMemory> memory = CreateSharedMemory("test", 4096);
-  ASSERT_TRUE(memory.ok());
-  RegisterRegionRequest request;
-  request.bytes = 4096;
-  const int descriptors[] = {memory->descriptor.get()};
-  ASSERT_TRUE(session.Ask(request, descriptors).ok());
-  const uint32_t region = session.LastReply<RegisterRegionReply>().region;
+  const uint32_t region = session.RegisterRegion(4096);
   const uint64_t offsets[] = {4096 - 3, 4096, 1 << 20, UINT64_MAX - 2, UINT64_MAX};
   for (uint64_t i = 0; i < std::size(offsets); ++i) {
     OperationDescriptor descriptor;
@@ -103,17 +98,45 @@ TEST_F(HostileClientTest, BuffersOutsideOfTheirRegion) {
   ExpectServing();
 }
 
+// A process number does not say for long whose memory it is: who says hello may exec a program of
+// another user, or end and leave its number to one.
+TEST_F(HostileClientTest, AddressesOfTheProcessAreNoBuffers) {
+  HostileSession session(daemon_.socket_path());
+  const uint32_t member = session.JoinAlone("private");
+  const uint32_t source = 41;
+  uint32_t target = 1;
+  // The first of these once meant: an address in the process that said hello.
+  const uint32_t regions[] = {~0u, ~0u - 1, 0};
+  for (uint64_t i = 0; i < std::size(regions); ++i) {
+    OperationDescriptor descriptor;
+    descriptor.sequence = i;
+    descriptor.position = i + 1;
+    descriptor.count = 1;
+    descriptor.type = DataType::kInt32;
+    descriptor.member = descriptor.stream = member;
+    descriptor.send = {reinterpret_cast<uint64_t>(&source), regions[i], 0};
+    descriptor.receive = {reinterpret_cast<uint64_t>(&target), regions[i], 0};
+    descriptor.flags = kLastOfPosition;
+    session.Post(descriptor);
+  }
+  StreamSlot& stream = session.segment().streams[member];
+  for (int i = 0; i < 3000 && stream.completed.load() < std::size(regions); ++i) usleep(10000);
+  EXPECT_EQ(stream.completed.load(), std::size(regions));
+  EXPECT_EQ(stream.error_count.load(), std::size(regions));
+  EXPECT_EQ(target, 1u);
+  ExpectServing();
+}
+
 // As only ranks with other hosts do; the daemon has not told it that it may.
 TEST_F(HostileClientTest, CopiesAlongWhereNobodyFeeds) {
   HostileSession session(daemon_.socket_path());
   const uint32_t member = session.JoinAlone("copies");
-  uint32_t word = 41;
   OperationDescriptor descriptor;
   descriptor.position = 1;
   descriptor.count = 1;
   descriptor.type = DataType::kInt32;
   descriptor.member = descriptor.stream = member;
-  descriptor.send = descriptor.receive = {reinterpret_cast<uint64_t>(&word), kPrivateMemory, 0};
+  descriptor.send = descriptor.receive = {0, session.RegisterRegion(4096), 0};
   descriptor.flags = kLastOfPosition | kCopiesAlong;
   SliceProgress& progress = session.segment().members[member].progress;
   progress.filled.store(UINT64_MAX);

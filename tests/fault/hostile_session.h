@@ -75,6 +75,17 @@ class HostileSession {
     EXPECT_TRUE(Ask(join).ok());
     return LastReply<MemberReply>().member;
   }
+  /// Shared memory that the daemon has mapped.
+  uint32_t RegisterRegion(uint64_t bytes) {
+    Result<SharedMemory> memory = CreateSharedMemory("test", bytes);
+    EXPECT_TRUE(memory.ok());
+    if (!memory.ok()) return kNoBuffer;
+    RegisterRegionRequest request;
+    request.bytes = bytes;
+    const int descriptors[] = {memory->descriptor.get()};
+    EXPECT_TRUE(Ask(request, descriptors).ok());
+    return LastReply<RegisterRegionReply>().region;
+  }
   bool WaitUntilCutOff() {
     for (int i = 0; i < 3000; ++i) {
       if (socket_.PeerGone()) return true;

@@ -39,8 +39,6 @@ TEST(ExplainTable, ShowsAllThatIsThere) {
       "copying out of another rank's slot                    -\n"
       "adding two inputs in cache, read and written          -\n"
       "the same beyond the caches                            -\n"
-      "process_vm_readv, a call                              -\n"
-      "process_vm_readv, its data                            -\n"
       "an offloaded operation without data             12.3 us\n"
       "waking a thread                                       -\n"
       "until it is awake, on another processor               -\n"

@@ -17,8 +17,5 @@ set_tests_properties(client_region_pages_test PROPERTIES RUN_SERIAL TRUE)
 harmonaize_unit_test(client_rendezvous_test SOURCES client_rendezvous_test.cc
                      LINKS harmonaize_client)
 
-harmonaize_unit_test(client_page_gatherer_test SOURCES client_page_gatherer_test.cc
-                     LINKS harmonaize_client)
-
 harmonaize_unit_test(client_slice_copy_test SOURCES client_slice_copy_test.cc
                      LINKS harmonaize_client)

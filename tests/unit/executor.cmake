@@ -2,7 +2,7 @@ harmonaize_unit_test(
   executor_test
   SOURCES executor_board_test.cc executor_cluster.cc executor_collectives_test.cc executor_concurrency_test.cc
           executor_cut_test.cc executor_errors_test.cc executor_network_test.cc executor_programs_test.cc
-          executor_rails_test.cc executor_stuck_test.cc executor_tenants_test.cc executor_testing.cc
+          executor_rails_test.cc executor_tenants_test.cc executor_testing.cc
           executor_transport_port_test.cc schedule_fabrics.cc
   LINKS harmonaize_executor harmonaize_topology)
 target_compile_definitions(executor_test

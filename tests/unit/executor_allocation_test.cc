@@ -7,30 +7,27 @@ namespace harmonaize {
 namespace {
 
 TEST(ExecutorAllocation, NoneOnceTheShapesAreKnown) {
-  CollectiveCase test_case{.collective = Collective::kAllToAll,
-                           .ranks = 4,
-                           .root = 0,
-                           .count = 30'000,
-                           .placement = BufferPlacement::kMixed,
-                           .in_place = true};
-  const ForeignProcess foreign(CollectiveRun::ForeignBytes(test_case));
-  ASSERT_TRUE(foreign.valid());
-  CollectiveRun mixed(test_case, &foreign);
-  test_case.placement = BufferPlacement::kMapped;
-  CollectiveRun mapped(test_case, &foreign);
+  // In place, an all-to-all exchanges, and so stages.
+  CollectiveRun exchange({.collective = Collective::kAllToAll,
+                          .ranks = 4,
+                          .root = 0,
+                          .count = 30'000,
+                          .in_place = true});
+  CollectiveRun reduction(
+      {.collective = Collective::kAllReduce, .ranks = 4, .root = 0, .count = 30'000});
   TestExecutor executor(2);
   Execution executions[2];
   const auto round = [&] {
-    bool ok = mixed.Bind(executions[0], executor->machine()).ok() &&
-              mapped.Bind(executions[1], executor->machine(), true).ok();
+    bool ok = exchange.Bind(executions[0], executor->machine()).ok() &&
+              reduction.Bind(executions[1], executor->machine(), true).ok();
     for (Execution& execution : executions) executor->Start(&execution);
     while (executor->Help()) {
     }
     for (int i = 0; i < 2; ++i) ok = executor.Wait()->status().ok() && ok;
     return ok;
   };
-  mixed.Fill(1);
-  mapped.Fill(1);
+  exchange.Fill(1);
+  reduction.Fill(1);
   // Every thread has to have met every shape before; on a busy machine that may take a while.
   int allocated = 1;
   for (int attempt = 0; attempt < 20 && allocated > 0; ++attempt) {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "src/base/clock.h"
-#include "src/memory/process_memory.h"
 #include "src/memory/shared_memory.h"
 #include "src/numerics/reduce.h"
 #include "src/schedule/one_host.h"
@@ -82,12 +81,9 @@ class Bound {
 
  private:
   void Work(int half, int iterations) {
-    std::vector<std::byte> staging(2 * kPiece);
-    const std::array<std::byte*, 2> staged = {staging.data(), staging.data() + kPiece};
     for (int i = 0; i < iterations; ++i) {
       for (size_t at = 0; at < bytes_ / 2; at += kPiece) {
-        Piece(static_cast<size_t>(half) * (bytes_ / 2) + at, std::min(kPiece, bytes_ / 2 - at),
-              staged);
+        Piece(static_cast<size_t>(half) * (bytes_ / 2) + at, std::min(kPiece, bytes_ / 2 - at));
       }
       // Both have done before either goes on.
       arrived_.fetch_add(1);
@@ -97,33 +93,19 @@ class Bound {
     }
   }
 
-  void Piece(size_t offset, size_t bytes, const std::array<std::byte*, 2>& staged) {
-    std::array<std::byte*, 2> inputs = staged;
-    std::array<std::byte*, 2> outputs = {staged[0], nullptr};
-    const bool mapped = buffers_.inputs[0].is_mapped();
-    for (size_t r = 0; r < 2; ++r) {
-      const Buffer input = buffers_.inputs[r].At(offset);
-      if (mapped) {
-        inputs[r] = input.mapped;
-        outputs[r] = buffers_.outputs[r].mapped + offset;
-      } else if (!ReadProcess(input.process, input.address, inputs[r], bytes).ok()) {
-        std::abort();
-      }
-    }
-    const std::array<const std::byte*, 2> sources = {inputs[0], inputs[1]};
+  void Piece(size_t offset, size_t bytes) {
+    const std::array<const std::byte*, 2> inputs = {buffers_.inputs[0].mapped + offset,
+                                                    buffers_.inputs[1].mapped + offset};
+    const std::array<std::byte*, 2> outputs = {buffers_.outputs[0].mapped + offset,
+                                               buffers_.outputs[1].mapped + offset};
     Reduce({.type = DataType::kFloat32,
             .op = ReduceOperator::kSum,
-            .inputs = sources,
-            .outputs = std::span(outputs).first(mapped ? 2 : 1),
+            .inputs = inputs,
+            .outputs = outputs,
             .count = bytes / sizeof(float),
             .scalars = {},
             .divisor = 1,
-            .non_temporal = mapped && 2 * bytes_ > (size_t{32} << 20)});
-    if (mapped) return;
-    for (size_t r = 0; r < 2; ++r) {
-      const Buffer output = buffers_.outputs[r].At(offset);
-      if (!WriteProcess(output.process, output.address, staged[0], bytes).ok()) std::abort();
-    }
+            .non_temporal = 2 * bytes_ > (size_t{32} << 20)});
   }
 
   static constexpr size_t kPiece = size_t{256} << 10;
@@ -140,8 +122,6 @@ void Print(double seconds, size_t bytes) {
 void Run(int rounds) {
   const Schedule schedule = OneHost(Collective::kAllReduce, 2, 0, false);
   std::vector<SharedMemory> shared;
-  const ForeignProcess first(2 * kLargest);
-  const ForeignProcess second(2 * kLargest);
   Buffers mapped;
   for (int rank = 0; rank < 4; ++rank) {
     Result<SharedMemory> memory = CreateSharedMemory("benchmark", kLargest);
@@ -151,24 +131,17 @@ void Run(int rounds) {
     (rank < 2 ? mapped.inputs : mapped.outputs).push_back(buffer);
     shared.push_back(std::move(*memory));
   }
-  const Buffers foreign{{first.At(0), second.At(0)}, {first.At(kLargest), second.At(kLargest)}};
   TestExecutor executor(2);
-  std::printf("%12s %22s %22s %22s %22s %22s\n", "bytes", "mapped: bound", "executor",
-              "owner helps", "private: bound", "executor");
+  std::printf("%12s %22s %22s %22s\n", "bytes", "bound", "executor", "owner helps");
   for (size_t bytes : {size_t{64} << 10, size_t{512} << 10, size_t{1} << 20, size_t{2} << 20,
                        size_t{8} << 20, size_t{32} << 20, kLargest}) {
     std::printf("%12zu", bytes);
     Print(Bound(mapped, bytes).BestSeconds(rounds), bytes);
     Print(BestSeconds(executor, schedule, mapped, bytes, rounds, false), bytes);
     Print(BestSeconds(executor, schedule, mapped, bytes, rounds, true), bytes);
-    Print(Bound(foreign, bytes).BestSeconds(rounds), bytes);
-    Print(BestSeconds(executor, schedule, foreign, bytes, rounds, false), bytes);
     // From what single units took: what the above would be on a machine without other programs.
-    std::printf(
-        "   units alone: %.1f and %.1f GB/s",
-        static_cast<double>(bytes) * 1e-9 / executor->EstimateSeconds(2 * bytes, 2 * bytes, false),
-        static_cast<double>(bytes) * 1e-9 / executor->EstimateSeconds(2 * bytes, 2 * bytes, true));
-    std::printf("\n");
+    std::printf("   units alone: %.1f GB/s\n", static_cast<double>(bytes) * 1e-9 /
+                                                   executor->EstimateSeconds(2 * bytes, 2 * bytes));
   }
 }
 

@@ -23,7 +23,7 @@ class BoundExecution {
  public:
   explicit BoundExecution(uint64_t count, bool helpable = false, int node = -1) {
     const Schedule& schedule = Program();
-    const Buffer buffer{.mapped = &memory_, .process = 0, .address = 0};
+    const Buffer buffer{&memory_};
     const std::array<Buffer, 2> buffers = {buffer, buffer};
     Binding binding;
     binding.program = &schedule.programs[0];

@@ -200,8 +200,8 @@ void ExecutorCluster::FillBuffers() {
     for (size_t i = 0; i < inputs_[r].size(); ++i) {
       inputs_[r][i] = Value(static_cast<int>(r), i);
     }
-    input_buffers_[r] = BufferAt(inputs_[r].data());
-    output_buffers_[r] = BufferAt(outputs_[r].data());
+    input_buffers_[r] = Buffer{reinterpret_cast<std::byte*>(inputs_[r].data())};
+    output_buffers_[r] = Buffer{reinterpret_cast<std::byte*>(outputs_[r].data())};
   }
 }
 
@@ -220,17 +220,6 @@ void ExecutorCluster::Allocate(int rank) {
   const uint64_t shift = std::min(send, receive) < std::max(send, receive) ? r * case_->count : 0;
   inputs_[r] = {memory_[r].data() + (send < receive ? shift : 0), send};
   outputs_[r] = {memory_[r].data() + (receive < send ? shift : 0), receive};
-}
-
-Buffer ExecutorCluster::BufferAt(uint32_t* memory) const {
-  Buffer buffer;
-  if (case_->is_private) {
-    buffer.process = getpid();
-    buffer.address = reinterpret_cast<uint64_t>(memory);
-  } else {
-    buffer.mapped = reinterpret_cast<std::byte*>(memory);
-  }
-  return buffer;
 }
 
 void ExecutorCluster::Start(const HostProgram& program) {

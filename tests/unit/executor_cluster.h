@@ -122,7 +122,6 @@ struct NetworkCase {
   ReduceOperator op = ReduceOperator::kSum;
   uint64_t count = 0;
   uint64_t slice_elements = 0;
-  bool is_private = false;    ///< Buffers that only process_vm_readv and its sibling reach.
   bool copies_along = false;  ///< CopyingRanks.
 };
 
@@ -157,7 +156,6 @@ class ExecutorCluster {
   Host& At(int host) { return *hosts_[static_cast<size_t>(host)]; }
   void FillBuffers();
   void Allocate(int rank);
-  Buffer BufferAt(uint32_t* memory) const;
   void Start(const HostProgram& program);
   void MakeCopyingRanks(int host);
   void Turn();

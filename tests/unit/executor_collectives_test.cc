@@ -17,12 +17,8 @@ constexpr std::array kCollectives = {
     Collective::kAllGather, Collective::kReduceScatter, Collective::kAllToAll,
     Collective::kGather,    Collective::kScatter,       Collective::kSend};
 
-constexpr size_t kForeignBytes = size_t{24} << 20;
-
-void RunCase(TestExecutor& executor, const ForeignProcess& foreign, const CollectiveCase& test_case,
-             bool helpable) {
-  ASSERT_LE(CollectiveRun::ForeignBytes(test_case), kForeignBytes) << test_case.ToString();
-  CollectiveRun run(test_case, &foreign);
+void RunCase(TestExecutor& executor, const CollectiveCase& test_case, bool helpable) {
+  CollectiveRun run(test_case);
   Execution execution;
   int marker = 0;
   execution.cookie = &marker;
@@ -40,12 +36,7 @@ std::vector<int> RankCounts(Collective collective) {
   return collective == Collective::kSend ? std::vector<int>{2} : std::vector<int>{1, 2, 3, 5, 8};
 }
 
-class Collectives : public testing::TestWithParam<BufferPlacement> {};
-
-void RunAll(BufferPlacement placement, const std::vector<uint64_t>& counts, bool helpable,
-            size_t last_level_bytes) {
-  const ForeignProcess foreign(kForeignBytes);
-  ASSERT_TRUE(foreign.valid());
+void RunAll(const std::vector<uint64_t>& counts, bool helpable, size_t last_level_bytes) {
   TestExecutor executor(2, size_t{64} << 10, last_level_bytes);
   for (Collective collective : kCollectives) {
     for (int ranks : RankCounts(collective)) {
@@ -55,31 +46,25 @@ void RunAll(BufferPlacement placement, const std::vector<uint64_t>& counts, bool
                                          .ranks = ranks,
                                          .root = ranks > 2 ? 1 : 0,
                                          .count = count,
-                                         .placement = placement,
                                          .in_place = in_place};
-          ASSERT_NO_FATAL_FAILURE(RunCase(executor, foreign, test_case, helpable));
+          ASSERT_NO_FATAL_FAILURE(RunCase(executor, test_case, helpable));
         }
       }
     }
   }
 }
 
-TEST_P(Collectives, GiveWhatTheirDefinitionSays) {
-  RunAll(GetParam(), {0, 1, 3, 17, 1000, 4099}, false, size_t{32} << 20);
+TEST(Collectives, GiveWhatTheirDefinitionSays) {
+  RunAll({0, 1, 3, 17, 1000, 4099}, false, size_t{32} << 20);
 }
 
-TEST_P(Collectives, WithTheOwnersHelp) {
-  RunAll(GetParam(), {1, 1000, 4099}, true, size_t{32} << 20);
+TEST(Collectives, WithTheOwnersHelp) {
+  RunAll({1, 1000, 4099}, true, size_t{32} << 20);
 }
 
-TEST_P(Collectives, OfManyUnitsPastTheCaches) {
-  RunAll(GetParam(), {kSanitized ? 10'007 : 40'007}, true, size_t{16} << 10);
+TEST(Collectives, OfManyUnitsPastTheCaches) {
+  RunAll({kSanitized ? 10'007 : 40'007}, true, size_t{16} << 10);
 }
-
-INSTANTIATE_TEST_SUITE_P(Placements, Collectives,
-                         testing::Values(BufferPlacement::kMapped, BufferPlacement::kPrivate,
-                                         BufferPlacement::kMixed),
-                         [](const auto& param) { return PlacementName(param.param); });
 
 TEST(Collectives, AverageAndScaledSumPassTheirParameters) {
   TestExecutor executor(2);
@@ -91,8 +76,8 @@ TEST(Collectives, AverageAndScaledSumPassTheirParameters) {
   for (size_t r = 0; r < 3; ++r) {
     inputs[r].assign(1000, static_cast<float>(r + 1));
     outputs[r].assign(1000, -1.0F);
-    input_buffers.push_back({reinterpret_cast<std::byte*>(inputs[r].data()), 0, 0});
-    output_buffers.push_back({reinterpret_cast<std::byte*>(outputs[r].data()), 0, 0});
+    input_buffers.push_back({reinterpret_cast<std::byte*>(inputs[r].data())});
+    output_buffers.push_back({reinterpret_cast<std::byte*>(outputs[r].data())});
   }
   std::array<uint64_t, 3> scalars{};
   for (size_t r = 0; r < 3; ++r) {

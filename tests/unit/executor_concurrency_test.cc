@@ -46,8 +46,7 @@ class ManyStreams {
     for (int i = 0; i < streams; ++i) {
       streams_.push_back(std::make_unique<Stream>());
       streams_.back()->execution.cookie = streams_.back().get();
-      streams_.back()->run =
-          std::make_unique<CollectiveRun>(RandomCase(random_, kLargestRandom), nullptr);
+      streams_.back()->run = std::make_unique<CollectiveRun>(RandomCase(random_, kLargestRandom));
     }
   }
 
@@ -136,8 +135,7 @@ TEST(ExecutorConcurrency, WorkersNearSomeMemoryServeAllOfIt) {
 
 TEST(ExecutorConcurrency, AWorkerTakesWhatIsFarWhenNothingIsNear) {
   TestExecutor executor({.workers = 1, .places = {{.node = 0}}});
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits},
-                    nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits});
   for (const int node : {0, 1, -1, kMaxNodes, 1 << 20}) {
     run.Fill(node);
     Execution execution;
@@ -167,9 +165,8 @@ TEST(ExecutorConcurrency, MoreThanTheBoardHoldsWaitTheirTurn) {
 // the last one: what ThreadSanitizer should see most of.
 TEST(ExecutorConcurrency, RebindingWhileWorkersStillLook) {
   TestExecutor executor(4);
-  CollectiveRun small({.collective = Collective::kAllReduce, .ranks = 2, .count = 5}, nullptr);
-  CollectiveRun large({.collective = Collective::kBroadcast, .ranks = 3, .count = 200'000},
-                      nullptr);
+  CollectiveRun small({.collective = Collective::kAllReduce, .ranks = 2, .count = 5});
+  CollectiveRun large({.collective = Collective::kBroadcast, .ranks = 3, .count = 200'000});
   small.Fill(1);
   large.Fill(1);
   // Freed and made anew at times: no worker may still touch the old one.
@@ -188,7 +185,7 @@ TEST(ExecutorConcurrency, RebindingWhileWorkersStillLook) {
 
 TEST(ExecutorConcurrency, CancelOfWhatIsOverOrNotStartedIsHarmless) {
   TestExecutor executor(1);
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 100}, nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = 100});
   run.Fill(0);
   Execution execution;
   executor->Cancel(&execution, RemoteError("too early"));
@@ -202,7 +199,7 @@ TEST(ExecutorConcurrency, CancelOfWhatIsOverOrNotStartedIsHarmless) {
 
 TEST(ExecutorConcurrency, HelpRunsAlonePromisedWork) {
   TestExecutor executor(1);
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 4, .count = 100}, nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 4, .count = 100});
   run.Fill(0);
   Execution execution;
   EXPECT_FALSE(executor->Help());
@@ -222,7 +219,7 @@ TEST(ExecutorConcurrency, HelpRunsAlonePromisedWork) {
 
 TEST(ExecutorConcurrency, RunsAtOnceWhatTheOwnerMayDoAlone) {
   TestExecutor executor(1);
-  CollectiveRun tiny({.collective = Collective::kAllReduce, .ranks = 4, .count = 100}, nullptr);
+  CollectiveRun tiny({.collective = Collective::kAllReduce, .ranks = 4, .count = 100});
   tiny.Fill(0);
   Execution execution;
   ASSERT_TRUE(tiny.Bind(execution, executor->machine(), true).ok());
@@ -236,8 +233,7 @@ TEST(ExecutorConcurrency, RunsAtOnceWhatTheOwnerMayDoAlone) {
   tiny.Fill(1);
   ASSERT_TRUE(tiny.Bind(execution, executor->machine(), /*helpable=*/false).ok());
   EXPECT_FALSE(executor->RunAtOnce(&execution));
-  CollectiveRun large({.collective = Collective::kAllReduce, .ranks = 4, .count = 1'000'000},
-                      nullptr);
+  CollectiveRun large({.collective = Collective::kAllReduce, .ranks = 4, .count = 1'000'000});
   large.Fill(0);
   Execution units;
   ASSERT_TRUE(large.Bind(units, executor->machine(), true).ok());
@@ -255,8 +251,7 @@ TEST(ExecutorConcurrency, WakesNoMoreWorkersThanThereAreProcessors) {
   options.workers = 8;
   options.processors = 2;
   TestExecutor executor(std::move(options));
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits},
-                    nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits});
   Execution execution;
   for (uint64_t i = 0; i < kTimes; ++i) {
     run.Fill(static_cast<int>(i));
@@ -274,8 +269,7 @@ TEST(ExecutorConcurrency, NobodyIsWokenWhileOneLooksForWork) {
   options.workers = 1;
   options.spin_nanoseconds = 10'000'000'000;
   TestExecutor executor(std::move(options));
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits},
-                    nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits});
   Execution execution;
   for (int i = 0; i < (kSanitized ? 20 : 100); ++i) {
     run.Fill(i);
@@ -295,8 +289,7 @@ double ProcessorSeconds() {
 
 TEST(ExecutorConcurrency, IdleWorkersUseNoProcessorTime) {
   TestExecutor executor(8);
-  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits},
-                    nullptr);
+  CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 2, .count = kManyUnits});
   run.Fill(0);
   Execution execution;
   ASSERT_TRUE(run.Bind(execution, executor->machine()).ok());
@@ -310,13 +303,12 @@ TEST(ExecutorConcurrency, IdleWorkersUseNoProcessorTime) {
 
 TEST(ExecutorConcurrency, EstimatesGrowWithTheWork) {
   TestExecutor executor(2);
-  const double small = executor->EstimateSeconds(4096, 4096, false);
-  const double large = executor->EstimateSeconds(64 << 20, 64 << 20, false);
+  const double small = executor->EstimateSeconds(4096, 4096);
+  const double large = executor->EstimateSeconds(64 << 20, 64 << 20);
   EXPECT_GT(small, 1e-6);
   EXPECT_LT(small, 1e-3);
   EXPECT_GT(large, 1e-4);
   EXPECT_LT(large, 10.0);
-  EXPECT_GT(executor->EstimateSeconds(64 << 20, 64 << 20, true), 0.0);
 }
 
 TEST(Executor, RefusesBadOptions) {

@@ -17,8 +17,8 @@ class BindErrors : public testing::Test {
  protected:
   void SetUp() override {
     for (size_t r = 0; r < 2; ++r) {
-      inputs_[r] = {.mapped = memory_.data() + 256 * r, .process = 0, .address = 0};
-      outputs_[r] = {.mapped = memory_.data() + 512 + 256 * r, .process = 0, .address = 0};
+      inputs_[r] = {.mapped = memory_.data() + 256 * r};
+      outputs_[r] = {.mapped = memory_.data() + 512 + 256 * r};
     }
     binding_.program = &schedule_.programs[0];
     binding_.count = 16;
@@ -112,74 +112,6 @@ TEST_F(BindErrors, ChecksTheValues) {
   binding_.count = uint64_t{1} << 59;
   ExpectRefused(Code::kInvalidArgument, "too large");
 }
-
-class RunErrors : public testing::TestWithParam<uint64_t> {
- protected:
-  static constexpr size_t kBytes = size_t{16} << 20;
-
-  void SetUp() override { ASSERT_TRUE(foreign_.valid()); }
-
-  // All-reduce of two ranks: rank 0 mapped, rank 1's buffers as given.
-  void Run(Execution& execution, const Buffer& input, const Buffer& output) {
-    const uint64_t count = GetParam();
-    const std::array<Buffer, 2> inputs = {Mapped(0), input};
-    const std::array<Buffer, 2> outputs = {Mapped(kBytes / 2), output};
-    Binding binding;
-    binding.program = &schedule_.programs[0];
-    binding.type = DataType::kFloat32;
-    binding.count = count;
-    binding.inputs = inputs;
-    binding.outputs = outputs;
-    ASSERT_TRUE(execution.Bind(binding, executor_->machine()).ok());
-    executor_->Start(&execution);
-    ASSERT_EQ(executor_.Wait(), &execution);
-  }
-
-  Buffer Mapped(size_t offset) {
-    return {.mapped = memory_.data() + offset, .process = 0, .address = 0};
-  }
-
-  void ExpectFault(const Execution& execution, Code code, Space space) {
-    EXPECT_EQ(execution.status().code(), code) << execution.status().ToString();
-    EXPECT_EQ(execution.faulty_buffer().rank, 1);
-    EXPECT_EQ(execution.faulty_buffer().space, space);
-  }
-
-  const Schedule schedule_ = OneHost(Collective::kAllReduce, 2, 0, false);
-  std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
-  ForeignProcess foreign_{kBytes};
-  TestExecutor executor_{2};
-};
-
-TEST_P(RunErrors, UnmappedMemoryInTheMiddleOfABuffer) {
-  Execution execution;
-  const uint64_t bytes = GetParam() * sizeof(float);
-  // The last quarter lies behind the end of what the child has.
-  Run(execution, foreign_.At(kBytes - bytes + bytes / 4), foreign_.At(0));
-  ExpectFault(execution, Code::kInvalidArgument, Space::kInput);
-  Run(execution, foreign_.At(0), foreign_.At(kBytes - bytes + bytes / 4));
-  ExpectFault(execution, Code::kInvalidArgument, Space::kOutput);
-  // It says nothing about the next.
-  Run(execution, foreign_.At(0), foreign_.At(kBytes / 2));
-  EXPECT_TRUE(execution.status().ok()) << execution.status().ToString();
-  EXPECT_EQ(execution.faulty_buffer().rank, -1);
-  EXPECT_EQ(executor_->Counters().operations, 3u);
-  EXPECT_EQ(executor_->Counters().failed_operations, 2u);
-}
-
-TEST_P(RunErrors, AProcessThatEnded) {
-  Execution execution;
-  const Buffer gone = foreign_.At(0);
-  Run(execution, gone, gone);
-  EXPECT_TRUE(execution.status().ok());
-  foreign_.End();
-  Run(execution, gone, gone);
-  ExpectFault(execution, Code::kRemoteError, Space::kInput);
-  Run(execution, Mapped(0), gone);
-  ExpectFault(execution, Code::kRemoteError, Space::kOutput);
-}
-
-INSTANTIATE_TEST_SUITE_P(Counts, RunErrors, testing::Values(4096, 1'000'000));
 
 }  // namespace
 }  // namespace harmonaize

@@ -1,20 +1,11 @@
 #include "tests/unit/executor_testing.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/userfaultfd.h>
-#include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "src/memory/process_memory.h"
 #include "src/schedule/one_host.h"
 
 namespace harmonaize {
@@ -24,82 +15,17 @@ namespace {
 constexpr uint64_t kGuardElements = 16;
 constexpr int32_t kGuard = 0x5a5a5a5a;
 
-// Behind a foreign process's memory, where nothing can be accessed.
-constexpr size_t kPageBytes = 4096;
-constexpr size_t kHoleBytes = size_t{4} << 20;
-
-bool HoldFaults(void* memory, size_t bytes) {
-  const auto descriptor = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
-  if (descriptor < 0) return false;
-  uffdio_api api{};
-  api.api = UFFD_API;
-  uffdio_register range{};
-  range.range.start = reinterpret_cast<uint64_t>(memory);
-  range.range.len = bytes;
-  range.mode = UFFDIO_REGISTER_MODE_MISSING;
-  return ioctl(descriptor, UFFDIO_API, &api) == 0 &&
-         ioctl(descriptor, UFFDIO_REGISTER, &range) == 0;
-}
-
 std::vector<int32_t> ReadAll(const Buffer& buffer, uint64_t elements) {
   std::vector<int32_t> values(elements);
-  const size_t bytes = elements * sizeof(int32_t);
-  if (bytes == 0) return values;
-  if (buffer.is_mapped()) {
-    std::memcpy(values.data(), buffer.mapped, bytes);
-  } else {
-    EXPECT_TRUE(ReadProcess(buffer.process, buffer.address,
-                            reinterpret_cast<std::byte*>(values.data()), bytes)
-                    .ok());
-  }
+  if (elements > 0) std::memcpy(values.data(), buffer.mapped, elements * sizeof(int32_t));
   return values;
 }
 
 void WriteAll(const Buffer& buffer, const std::vector<int32_t>& values) {
-  const size_t bytes = values.size() * sizeof(int32_t);
-  if (bytes == 0) return;
-  if (buffer.is_mapped()) {
-    std::memcpy(buffer.mapped, values.data(), bytes);
-  } else {
-    EXPECT_TRUE(WriteProcess(buffer.process, buffer.address,
-                             reinterpret_cast<const std::byte*>(values.data()), bytes)
-                    .ok());
-  }
+  if (!values.empty()) std::memcpy(buffer.mapped, values.data(), values.size() * sizeof(int32_t));
 }
 
 }  // namespace
-
-ForeignProcess::ForeignProcess(size_t bytes, Pages pages) {
-  bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  bytes_ = bytes + kHoleBytes;
-  // Mapped before the fork, so that both know the address; the child's pages are its own.
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return;
-  if (mprotect(static_cast<std::byte*>(memory) + bytes, kHoleBytes, PROT_NONE) != 0) return;
-  address_ = reinterpret_cast<uint64_t>(memory);
-  int ready[2];
-  if (pipe(ready) != 0) return;
-  pid_ = fork();
-  if (pid_ == 0) {
-    const char ok = pages == Pages::kPresent || HoldFaults(memory, bytes) ? 1 : 0;
-    (void)!write(ready[1], &ok, 1);
-    for (;;) pause();
-  }
-  char ok = 0;
-  valid_ = pid_ > 0 && read(ready[0], &ok, 1) == 1 && ok == 1;
-  close(ready[0]);
-  close(ready[1]);
-}
-
-void ForeignProcess::End() {
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-  if (address_ != 0) munmap(reinterpret_cast<void*>(address_), bytes_);
-  address_ = 0;
-}
 
 TestExecutor::TestExecutor(int workers, size_t cache_bytes, size_t last_level_bytes)
     : TestExecutor(Executor::Options{.workers = workers,
@@ -132,34 +58,18 @@ Execution* TestExecutor::HelpUntilFinished() {
   return Wait();
 }
 
-const char* PlacementName(BufferPlacement placement) {
-  switch (placement) {
-    case BufferPlacement::kMapped: return "mapped";
-    case BufferPlacement::kPrivate: return "private";
-    case BufferPlacement::kMixed: return "mixed";
-  }
-  return "?";
-}
-
 std::string CollectiveCase::ToString() const {
-  return fmt::format("{} ranks={} root={} count={} {}{}", CollectiveName(collective), ranks, root,
-                     count, PlacementName(placement), in_place ? " in place" : "");
+  return fmt::format("{} ranks={} root={} count={}{}", CollectiveName(collective), ranks, root,
+                     count, in_place ? " in place" : "");
 }
 
-CollectiveRun::CollectiveRun(const CollectiveCase& test_case, const ForeignProcess* foreign)
+CollectiveRun::CollectiveRun(const CollectiveCase& test_case)
     : case_(test_case),
-      foreign_(foreign),
       schedule_(
           OneHost(test_case.collective, test_case.ranks, test_case.root, test_case.in_place)) {
   for (int rank = 0; rank < case_.ranks; ++rank) AllocateRank(rank);
   for (const Place& place : inputs_) input_buffers_.push_back(place.buffer);
   for (const Place& place : outputs_) output_buffers_.push_back(place.buffer);
-}
-
-size_t CollectiveRun::ForeignBytes(const CollectiveCase& test_case) {
-  const auto ranks = static_cast<uint64_t>(test_case.ranks);
-  const uint64_t elements = ranks * test_case.count + kGuardElements + 16;
-  return 2 * ranks * elements * sizeof(int32_t);
 }
 
 uint64_t CollectiveRun::InputElements(int rank) const {
@@ -171,35 +81,27 @@ uint64_t CollectiveRun::OutputElements(int rank) const {
 }
 
 // `shift` elements past a 64-byte boundary: buffers of different alignment.
-CollectiveRun::Place CollectiveRun::Allocate(uint64_t elements, bool is_private, uint64_t shift) {
+CollectiveRun::Place CollectiveRun::Allocate(uint64_t elements, uint64_t shift) {
   Place place;
   place.elements = elements;
   const uint64_t whole = elements + kGuardElements + 16;
-  if (is_private) {
-    place.buffer = foreign_->At(foreign_used_ + shift * sizeof(int32_t));
-    foreign_used_ += whole * sizeof(int32_t);
-  } else {
-    memory_.push_back(std::make_unique<int32_t[]>(whole));
-    place.buffer.mapped = reinterpret_cast<std::byte*>(memory_.back().get() + shift);
-  }
+  memory_.push_back(std::make_unique<int32_t[]>(whole));
+  place.buffer.mapped = reinterpret_cast<std::byte*>(memory_.back().get() + shift);
   return place;
 }
 
 void CollectiveRun::AllocateRank(int rank) {
-  const bool all_private = case_.placement == BufferPlacement::kPrivate;
-  const bool mixed = case_.placement == BufferPlacement::kMixed;
   const auto shift = static_cast<uint64_t>(rank % 4);
   const uint64_t inputs = InputElements(rank);
   const uint64_t outputs = OutputElements(rank);
   const bool joined =
       case_.in_place && inputs > 0 && outputs > 0 && !IsPointToPoint(case_.collective);
   if (!joined) {
-    inputs_.push_back(Allocate(inputs, all_private || (mixed && rank % 2 == 0), shift));
-    outputs_.push_back(Allocate(outputs, all_private || (mixed && rank % 3 != 0), shift));
+    inputs_.push_back(Allocate(inputs, shift));
+    outputs_.push_back(Allocate(outputs, shift));
     return;
   }
-  const Place whole =
-      Allocate(std::max(inputs, outputs), all_private || (mixed && rank % 2 == 0), shift);
+  const Place whole = Allocate(std::max(inputs, outputs), shift);
   const uint64_t offset = static_cast<uint64_t>(rank) * case_.count * sizeof(int32_t);
   Place input = whole;
   Place output = whole;
@@ -219,8 +121,9 @@ int32_t CollectiveRun::Value(int rank, uint64_t element) const {
 void CollectiveRun::Fill(int round) {
   round_ = round;
   const auto fill = [](const Place& place, auto value) {
-    std::vector<int32_t> values(place.elements + kGuardElements, kGuard);
-    for (uint64_t i = 0; i < place.elements; ++i) values[i] = value(i);
+    std::vector<int32_t> values;
+    for (uint64_t i = 0; i < place.elements; ++i) values.push_back(value(i));
+    values.insert(values.end(), kGuardElements, kGuard);
     WriteAll(place.buffer, values);
   };
   for (const Place& output : outputs_) fill(output, [](uint64_t) { return -1; });

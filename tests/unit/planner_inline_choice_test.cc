@@ -18,8 +18,6 @@ HostCosts ServerCosts() {
           .fetch_bytes_per_second = 30e9,
           .reduce_bytes_per_second = 60e9,
           .stream_bytes_per_second = 20e9,
-          .foreign_call_ns = 1000,
-          .foreign_bytes_per_second = 5e9,
           .round_trip_ns = 10'000,
           .wake_ns = 1000};
 }
@@ -124,14 +122,6 @@ TEST(InlineChoice, ADearRoundTripRaisesTheLimit) {
     EXPECT_GT(limit, before) << round_trip_ns;
     before = limit;
   }
-}
-
-TEST(InlineChoice, GoesInlineForEverWhereForeignMemoryIsSlow) {
-  HostCosts costs = ServerCosts();
-  costs.foreign_bytes_per_second = 1e8;
-  const InlineChoice choice(costs, ServerShape());
-  EXPECT_EQ(choice.Limit(Collective::kAllReduce, 4, false), InlineChoice::kLargestBytes);
-  EXPECT_LT(choice.Limit(Collective::kAllReduce, 4, true), InlineChoice::kLargestBytes);
 }
 
 TEST(InlineChoice, NeverGoesInlineWhereHandoffsAreSlow) {
