@@ -100,7 +100,7 @@ class Request {
     const Result<JoinRequest> request = Decode<JoinRequest>();
     if (!request.ok()) return request.status();
     return ReplyMember(engine_.membership().Join(session_, request->id, request->ranks,
-                                                 request->rank, FieldText(request->name)));
+                                                 request->rank, CleanFieldText(request->name)));
   }
 
   Status Split() {
@@ -109,7 +109,7 @@ class Request {
     const std::optional<int> color =
         request->has_color != 0 ? std::optional<int>(request->color) : std::nullopt;
     return ReplyMember(engine_.membership().Split(session_, request->member, color, request->key,
-                                                  FieldText(request->name)));
+                                                  CleanFieldText(request->name)));
   }
 
   Status Shrink() {
@@ -119,7 +119,7 @@ class Request {
     if (!excluded.ok()) return excluded.status();
     return ReplyMember(engine_.membership().Shrink(session_, request->member, std::move(*excluded),
                                                    request->abort_parent != 0,
-                                                   FieldText(request->name)));
+                                                   CleanFieldText(request->name)));
   }
 
   Status CreateGrowId() {
@@ -138,7 +138,7 @@ class Request {
     const Result<GrowRequest> request = Decode<GrowRequest>();
     if (!request.ok()) return request.status();
     Membership& membership = engine_.membership();
-    const std::string name = FieldText(request->name);
+    const std::string name = CleanFieldText(request->name);
     if (request->member != kNoMember) {
       return ReplyMember(membership.GrowFrom(session_, request->member, request->ranks, name));
     }
@@ -272,7 +272,7 @@ void AnswerStatus(Engine& engine, Connection& connection) {
 }
 
 void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request) {
-  const std::string communicator = FieldText(request.communicator);
+  const std::string communicator = CleanFieldText(request.communicator);
   const uid_t reader = connection.peer().user;
   const Result<std::string> report = communicator.empty()
                                          ? ExplainReport(engine, reader, request.ranks)

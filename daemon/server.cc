@@ -246,7 +246,7 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   auto memory = std::make_shared<SharedMemory>(std::move(*segment));
   auto bell = std::make_shared<FileDescriptor>(std::move(doorbell));
   engine_->Post([engine = engine_.get(), connection, memory, bell, reply,
-                 program = FieldText(hello->program)] {
+                 program = CleanFieldText(hello->program)] {
     // The session keeps the bell.
     const int descriptors[] = {memory->descriptor.get(), bell->get()};
     const Status added = engine->AddSession(std::make_unique<Session>(
