@@ -9,6 +9,8 @@ harmonaize_unit_test(
   LINKS harmonaize_daemon)
 target_compile_definitions(daemon_test
                            PRIVATE FABRICS_FOLDER="${PROJECT_SOURCE_DIR}/perf/fabric/fabrics")
+harmonaize_unit_test(daemon_no_memory_test SOURCES daemon_no_memory_test.cc replaced_new.cc
+                     LINKS harmonaize_daemon)
 harmonaize_unit_test(
   daemon_control_test
   SOURCES daemon_burst_turns_test.cc
