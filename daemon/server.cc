@@ -272,19 +272,19 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   auto bell = std::make_shared<FileDescriptor>(std::move(doorbell));
   engine_->Post([engine = engine_.get(), connection, memory, bell, reply,
                  program = CleanFieldText(hello->program)] {
-    // The session keeps the bell.
-    const int descriptors[] = {memory->descriptor.get(), bell->get()};
-    const Status added = Caught([&] {
-      return engine->AddSession(std::make_unique<Session>(
+    AnswerGuarded(*connection, MessageType::kHello, [&] {
+      // The session keeps the bell.
+      const int descriptors[] = {memory->descriptor.get(), bell->get()};
+      const Status added = engine->AddSession(std::make_unique<Session>(
           reply.session, connection, program, engine->TenantOf(connection->peer().user),
           std::move(memory->mapping), std::move(*bell), reply.reaches_private_memory != 0));
+      if (!added.ok()) {
+        connection->ReplyFailure(MessageType::kHello, added);
+        connection->Cut();
+        return;
+      }
+      connection->Reply(MessageType::kHello, reply, descriptors);
     });
-    if (!added.ok()) {
-      connection->ReplyFailure(MessageType::kHello, added);
-      connection->Cut();
-      return;
-    }
-    connection->Reply(MessageType::kHello, reply, descriptors);
   });
   return Status::Ok();
 }
