@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "daemon/guarded.h"
+
 namespace harmonaize::daemon {
 
 Background::Background() : thread_([this] { Run(); }) {}
@@ -31,7 +33,7 @@ void Background::Run() {
     const std::function<void()> call = std::move(calls_.front());
     calls_.pop_front();
     lock.unlock();
-    call();
+    GuardedAndLogged("work in the background", call);
     lock.lock();
   }
 }

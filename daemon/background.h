@@ -9,7 +9,7 @@
 namespace harmonaize::daemon {
 
 /// A thread for what takes milliseconds and more: calls run one after the other, in the order
-/// posted.
+/// posted. One that throws is logged: whoever waits for its outcome has to guard it.
 class Background {
  public:
   Background();

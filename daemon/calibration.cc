@@ -104,8 +104,9 @@ Result<Calibration> LoadOrMeasure(const std::string& folder, const Fingerprint& 
   Log(LogLevel::kInfo, kLogTuning, "measured this host in {} ms",
       (MonotonicNanoseconds() - start_ns) / 1'000'000);
   if (folder.empty()) return calibration;
-  const Status kept =
-      ReplaceStateFile(folder, kCalibrationFile, ToJson(calibration).dump(2) + "\n");
+  const Status kept = ReplaceStateFile(
+      folder, kCalibrationFile,
+      ToJson(calibration).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
   if (!kept.ok()) {
     Log(LogLevel::kInfo, kLogTuning,
         "what was measured is not kept, and the next start will measure again: {}; state.path in "

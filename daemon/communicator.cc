@@ -8,6 +8,7 @@
 #include "daemon/cluster/remote_pairs.h"
 #include "daemon/cluster/span.h"
 #include "daemon/engine.h"
+#include "daemon/guarded.h"
 #include "daemon/operation_text.h"
 #include "daemon/session.h"
 #include "src/base/clock.h"
@@ -295,8 +296,11 @@ const Schedule& Communicator::PlanFor(Collective collective, int root, bool in_p
 
 void Communicator::OnExecuted(Execution* execution) {
   auto* const operation = static_cast<MatchedOperation*>(execution->cookie);
-  operation->communicator->engine_->NoteExecuted();
-  operation->communicator->Complete(operation);
+  Communicator* const communicator = operation->communicator;
+  communicator->engine_->NoteExecuted();
+  Guarded(
+      [&] { communicator->Complete(operation); },
+      [&](const Status& exception) { communicator->engine_->GiveUpOn(*communicator, exception); });
 }
 
 void Communicator::Complete(MatchedOperation* operation) {

@@ -3,8 +3,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "daemon/cluster/host_plan.h"
+#include "daemon/guarded.h"
 #include "daemon/rank_feed.h"
 #include "daemon/worker_places.h"
 #include "src/base/clock.h"
@@ -35,6 +37,10 @@ constexpr uint64_t kHelpNanoseconds = 20'000;
 /// A session in whose ring there was nothing for this long has to ring when it comes again. Until
 /// then every sleep of the engine costs two stores more, and every round a look.
 constexpr uint64_t kCoolNanoseconds = 10'000'000;
+
+/// How long the engine pauses after a round that threw: one that throws again and again must not
+/// fill the log.
+constexpr std::chrono::milliseconds kPauseAfterException(1);
 
 // While jobs share connections each keeps so many times as many slices under way: a plan is made
 // for an empty network, and who has nothing to send when its turn comes gets less than its share.
@@ -134,17 +140,20 @@ void Engine::Stop(const std::string& why) {
 // The loop
 
 void Engine::Run() {
-  int rounds = 0;
   while (!stopping_) {
-    if (!RunRound()) {
-      StayIdle();
-      continue;
-    }
-    EndIdleness();
-    if (++rounds % kRoundsPerDoorbellCheck == 0) {
-      loop_->Wait(0);
-      TickIfDue();
-    }
+    Guarded(
+        [this] {
+          if (!RunRound()) return StayIdle();
+          EndIdleness();
+          if (++rounds_ % kRoundsPerDoorbellCheck != 0) return;
+          loop_->Wait(0);
+          TickIfDue();
+        },
+        [](const Status& exception) {
+          // What one tenant can bring about has been dealt with closer to it.
+          std::this_thread::sleep_for(kPauseAfterException);
+          LogException("a round of the engine", exception);
+        });
   }
 }
 
@@ -203,7 +212,13 @@ void Engine::EndIdleness() {
 bool Engine::PollRings() {
   bool progress = false;
   // By index: a session that is cut off leaves the list.
-  for (size_t i = 0; i < hot_.size(); ++i) progress |= DrainRing(*hot_[i]);
+  for (size_t i = 0; i < hot_.size(); ++i) {
+    Session& session = *hot_[i];
+    const bool dealt_with =
+        Guarded([&] { progress |= DrainRing(session); },
+                [&](const Status& exception) { CutOff(session, exception.message()); });
+    if (!dealt_with) session.connection().Cut();
+  }
   return progress;
 }
 
@@ -245,7 +260,11 @@ bool Engine::RunReady() {
   // In rounds, not by recursion: a stream may hold thousands of tiny operations.
   while (!ready_.empty()) {
     ready_now_.swap(ready_);
-    for (PostedOperation* part : ready_now_) part->member->communicator->OnReady(part);
+    for (PostedOperation* part : ready_now_) {
+      Communicator* const communicator = part->member->communicator;
+      Guarded([&] { communicator->OnReady(part); },
+              [&](const Status& exception) { GiveUpOn(*communicator, exception); });
+    }
     ready_now_.clear();
   }
   return true;
@@ -266,7 +285,7 @@ bool Engine::Help() {
 bool Engine::CollectFinished() {
   bool progress = false;
   while (Execution* execution = executor_->TakeFinished()) {
-    execution->on_finished(execution);
+    GuardedAndLogged("the end of an execution", [&] { execution->on_finished(execution); });
     progress = true;
   }
   return progress;
@@ -276,8 +295,12 @@ bool Engine::RunNetwork() {
   if (cluster_ == nullptr) return false;
   bool progress = cluster_->Progress(!network_operations_.empty());
   for (const MatchedOperation* operation : network_operations_) {
-    progress |= operation->plan->port().DeliverFailures();
-    progress |= operation->network->Feed();
+    Guarded(
+        [&] {
+          progress |= operation->plan->port().DeliverFailures();
+          progress |= operation->network->Feed();
+        },
+        [&](const Status& exception) { GiveUpOn(*operation->communicator, exception); });
   }
   // By index: what ends may begin and end others.
   for (size_t i = 0; i < network_operations_.size();) {
@@ -290,7 +313,9 @@ bool Engine::RunNetwork() {
     network_operations_.pop_back();
     --executing_;
     activity_.End(operation->job, MonotonicNanoseconds());
-    operation->communicator->OnNetworkDone(operation);
+    Communicator* const communicator = operation->communicator;
+    Guarded([&] { communicator->OnNetworkDone(operation); },
+            [&](const Status& exception) { GiveUpOn(*communicator, exception); });
     progress = true;
   }
   return progress;
@@ -323,9 +348,16 @@ Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding)
 }
 
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
-  membership_.OnMessage(peer, message);
-  probes_.OnMessage(peer, message);
-  control_loop_.OnMessage(peer, message);
+  Guarded(
+      [&] {
+        membership_.OnMessage(peer, message);
+        probes_.OnMessage(peer, message);
+        control_loop_.OnMessage(peer, message);
+      },
+      [&](const Status& exception) {
+        LogException("a message of another daemon", exception);
+        membership_.GiveUpOn(peer, message, exception);
+      });
 }
 
 void Engine::OnPeerLost(transport::PeerId peer) {
@@ -438,21 +470,23 @@ void Engine::WakeFromWorker() {
 // Sessions and regions
 
 Tenant* Engine::TenantOf(uid_t user) {
-  std::unique_ptr<Tenant>& tenant = tenants_[user];
-  if (tenant == nullptr) {
-    tenant = std::make_unique<Tenant>();
-    tenant->user = user;
-    tenant->name = UserName(user);
-    tenant->weight = WeightOf(user, tenant->name, config_.shares);
-  }
-  return tenant.get();
+  const auto found = tenants_.find(user);
+  if (found != tenants_.end()) return found->second.get();
+  auto tenant = std::make_unique<Tenant>();
+  tenant->user = user;
+  tenant->name = UserName(user);
+  tenant->weight = WeightOf(user, tenant->name, config_.shares);
+  return tenants_.emplace(user, std::move(tenant)).first->second.get();
 }
 
 Status Engine::AddSession(std::unique_ptr<Session> session) {
   Tenant& tenant = session->tenant();
+  Session* const added = session.get();
+  // Between the charge and its place nothing may throw: it is given back with the session.
+  std::map<uint32_t, std::unique_ptr<Session>> entry;
+  entry.emplace(added->id(), std::move(session));
   HZ_RETURN_IF_ERROR(Charge(tenant, "sessions", &tenant.sessions, 1, config_.quota.sessions));
-  Session* added = session.get();
-  sessions_[session->id()] = std::move(session);
+  sessions_.merge(entry);
   HZ_RETURN_IF_ERROR(loop_->WatchBell(added->doorbell(), [this, added] { MakeHot(*added); }));
   added->SetConsumerWaiting(true);
   Log(LogLevel::kDebug, kLogInit, "session {}: process {} ({}) of user {}", added->id(),
@@ -462,10 +496,10 @@ Status Engine::AddSession(std::unique_ptr<Session> session) {
 
 void Engine::MakeHot(Session& session) {
   if (session.hot) return;
+  hot_.push_back(&session);
   session.hot = true;
   session.active_ns = MonotonicNanoseconds();
   session.SetConsumerWaiting(false);
-  hot_.push_back(&session);
   SetCrowded();
 }
 
@@ -477,14 +511,29 @@ Session* Engine::FindSession(uint32_t id) {
 void Engine::LoseSession(uint32_t id, const std::string& why) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
-  std::unique_ptr<Session> session = std::move(found->second);
+  // Its ranks are known to others: it must come to its place whatever throws.
+  dying_.push_back(nullptr);
+  dying_.back() = std::move(found->second);
+  Session& session = *dying_.back();
   sessions_.erase(found);
-  session->SetGone();
-  loop_->Unwatch(session->doorbell());
-  std::erase(hot_, session.get());
-  membership_.LoseSession(*session, why);
-  Log(LogLevel::kDebug, kLogInit, "session {} of process {} ended", id, session->process());
-  dying_.push_back(std::move(session));
+  session.SetGone();
+  loop_->Unwatch(session.doorbell());
+  std::erase(hot_, &session);
+  TellLoss(session, why);
+  Log(LogLevel::kDebug, kLogInit, "session {} of process {} ended", id, session.process());
+}
+
+void Engine::TellLoss(Session& session, const std::string& why) {
+  membership_.LoseSession(session, why);
+  session.loss_told = true;
+}
+
+void Engine::GiveUpOn(const Communicator& communicator, const Status& exception) {
+  LogException("an operation", exception);
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    const Member* const member = communicator.member(rank);
+    if (member != nullptr) CutOffSoon(member->session->id(), exception.message());
+  }
 }
 
 void Engine::CutOff(Session& session, const std::string& why) {
@@ -505,6 +554,9 @@ void Engine::CutOffSoon(uint32_t session, std::string why) {
 void Engine::SweepSessions() {
   if (dying_.empty()) return;
   for (auto session = dying_.begin(); session != dying_.end();) {
+    if (!(*session)->loss_told) {
+      GuardedAndLogged("the end of a session", [&] { TellLoss(**session, "was lost"); });
+    }
     if ((*session)->outstanding() > 0 || !(*session)->Members().empty()) {
       ++session;
       continue;

@@ -59,6 +59,9 @@ class Engine final : private ClusterEvents {
   void CutOff(Session& session, const std::string& why);
   /// The same, once what is under way now has been dealt with.
   void CutOffSoon(uint32_t session, std::string why);
+  /// Ends, soon, the sessions of all ranks of this communicator that are here: an exception came
+  /// in the middle of an operation, and nobody knows what became of its parts.
+  void GiveUpOn(const Communicator& communicator, const Status& exception);
   /// The tenant's entry, made at need.
   Tenant* TenantOf(uid_t user);
 
@@ -152,6 +155,7 @@ class Engine final : private ClusterEvents {
   void TickIfDue();
   void MakeHot(Session& session);
   void SweepSessions();
+  void TellLoss(Session& session, const std::string& why);
   void ReleaseRegions(Session& session);
   void WakeFromWorker();
 
@@ -164,6 +168,7 @@ class Engine final : private ClusterEvents {
   std::unique_ptr<Executor> executor_;
   std::thread thread_;
   bool stopping_ = false;
+  int64_t rounds_ = 0;  ///< That found something to do.
   /// True while the thread sleeps, or is about to: workers then wake it.
   std::atomic<bool> asleep_{false};
 

@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 
+#include "daemon/guarded.h"
+
 namespace harmonaize::daemon {
 
 Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
@@ -36,10 +38,15 @@ Status EventLoop::Add(int fd, uint32_t events, std::function<void()> on_ready) {
   event.events = events;
   const uint32_t ticket = next_ticket_++;
   event.data.u64 = uint64_t{ticket} << 32 | static_cast<uint32_t>(fd);
+  auto handler = std::make_shared<std::function<void()>>(std::move(on_ready));
+  // First what may throw: a descriptor that is watched without a handler would be ready forever.
+  Watched& watched = watches_[fd];
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    return ErrnoError(errno, "cannot watch a descriptor");
+    const int why = errno;
+    if (watched.on_ready == nullptr) watches_.erase(fd);
+    return ErrnoError(why, "cannot watch a descriptor");
   }
-  watches_[fd] = {ticket, std::make_shared<std::function<void()>>(std::move(on_ready))};
+  watched = {ticket, std::move(handler)};
   return Status::Ok();
 }
 
@@ -70,7 +77,7 @@ bool EventLoop::RunPosted() {
     calls.swap(posted_);
     has_posted_.store(false, std::memory_order_seq_cst);
   }
-  for (const auto& call : calls) call();
+  for (const auto& call : calls) GuardedAndLogged("a posted call", call);
   return true;
 }
 
@@ -85,7 +92,7 @@ void EventLoop::Wait(int timeout_ms) {
     // opened under its number since.
     if (found == watches_.end() || found->second.ticket != data >> 32) continue;
     const std::shared_ptr<std::function<void()>> handler = found->second.on_ready;
-    (*handler)();
+    GuardedAndLogged("the handler of a descriptor", *handler);
   }
 }
 

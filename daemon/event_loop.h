@@ -14,7 +14,8 @@
 namespace harmonaize::daemon {
 
 /// One thread's wait for descriptors and for calls that other threads hand it. All methods belong
-/// to that thread, but for Post and Wake, which any may call.
+/// to that thread, but for Post and Wake, which any may call. A handler or a call that throws is
+/// logged, and the others run all the same.
 class EventLoop {
  public:
   static Result<std::unique_ptr<EventLoop>> Create();
@@ -40,7 +41,7 @@ class EventLoop {
 
  private:
   struct Watched {
-    uint32_t ticket;  ///< Tells it from others that had the same descriptor's number.
+    uint32_t ticket = 0;  ///< Tells it from others that had the same descriptor's number.
     // Shared, because a handler may unwatch itself.
     std::shared_ptr<std::function<void()>> on_ready;
   };

@@ -15,6 +15,15 @@ Formation::Formation(std::string what, std::string name, Tenant* tenant, size_t 
       created_ns_(now_ns),
       places_(places) {}
 
+Formation::~Formation() {
+  for (const auto& [place, applicant] : taken_) {
+    Member* const member = applicant.member;
+    if (member == nullptr || member->formation != this) continue;
+    member->formation = nullptr;
+    member->Fail(Code::kSystemError, "the daemon failed while the communicator formed");
+  }
+}
+
 void Formation::Excuse(size_t place) {
   taken_[place] = {};
 }
@@ -24,8 +33,9 @@ Status Formation::Take(size_t place, Applicant applicant) {
     return InvalidUsage("{}: rank {} has already joined: every rank needs a number of its own",
                         what_, place);
   }
+  Applicant& taken = taken_[place];
   if (applicant.member != nullptr) applicant.member->formation = this;
-  taken_[place] = std::move(applicant);
+  taken = std::move(applicant);
   return Status::Ok();
 }
 

@@ -32,6 +32,11 @@ class Formation {
   /// `what` names the call for people: "ncclCommInitRank", "ncclCommSplit".
   Formation(std::string what, std::string name, Tenant* tenant, size_t places, uint64_t now_ns);
 
+  /// Whoever still waits here is told that it failed: an exception came between.
+  ~Formation();
+  Formation(const Formation&) = delete;
+  Formation& operator=(const Formation&) = delete;
+
   const std::string& name() const { return name_; }
   const std::string& what() const { return what_; }
   Tenant& tenant() { return *tenant_; }

@@ -10,9 +10,9 @@ void Member::SetState(MemberState state) {
   if (slot->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAllShared(&slot->state);
 }
 
-void Member::Fail(const Status& why) {
-  slot->error.Set(why.message());
-  slot->error_code.store(static_cast<uint32_t>(why.code()), std::memory_order_release);
+void Member::Fail(Code code, std::string_view why) {
+  slot->error.Set(why);
+  slot->error_code.store(static_cast<uint32_t>(code), std::memory_order_release);
   SetState(MemberState::kFailed);
 }
 

@@ -35,7 +35,8 @@ struct Member {
   /// Sets the slot's state and wakes who waits for it.
   void SetState(MemberState state);
   /// kFailed, with the reason.
-  void Fail(const Status& why);
+  void Fail(const Status& why) { Fail(why.code(), why.message()); }
+  void Fail(Code code, std::string_view why);
 };
 
 }  // namespace harmonaize::daemon

@@ -225,8 +225,9 @@ void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Desk
   request.address = cluster.address();
   request.host = cluster.host_name();
   if (member != nullptr) {
-    request.ticket = member->ticket = next_ticket_++;
-    tickets_[request.ticket] = {member, desk.peer, request};
+    request.ticket = next_ticket_++;
+    tickets_.emplace(request.ticket, Ticket{member, desk.peer, request});
+    member->ticket = request.ticket;
   }
   if (desk.peer != 0) return cluster.Send(desk.peer, request);
   cluster.Reach(desk.address, [this,

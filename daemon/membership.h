@@ -76,6 +76,8 @@ class Membership {
 
   /// What another daemon says; `peer` 0: this one, as a home, to itself.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+  /// An exception ended what the message was to do.
+  void GiveUpOn(transport::PeerId peer, const ClusterMessage& message, const Status& exception);
   void OnPeerLost(transport::PeerId peer);
   /// A rank of another host has left the communicator.
   void OnRankLeft(Communicator& communicator, int rank);
@@ -139,6 +141,8 @@ class Membership {
   Status ApplyToShrink(const ApplyMessage& request, Applicant applicant, Communicator& parent);
   Status ApplyToGrow(const ApplyMessage& request, Applicant applicant, Communicator& parent);
   Status ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant);
+  template <typename Make>
+  Meeting& MeetingAt(const MeetingKey& key, Make make);
   Status TakePlace(const MeetingKey& key, size_t place, Applicant applicant);
   Result<Meeting*> GrowthOf(Communicator& parent, const ApplyMessage& request);
   Status CheckIssued(const UniqueId& id, uid_t user) const;

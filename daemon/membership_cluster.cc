@@ -353,6 +353,21 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
              message);
 }
 
+// A rank that applied is refused. A communicator may have changed by half of what the message was
+// to change: it ends here, and so at all hosts. Other tenants' go on, and the peer stays.
+void Membership::GiveUpOn(transport::PeerId peer, const ClusterMessage& message,
+                          const Status& exception) {
+  if (const auto* const apply = std::get_if<ApplyMessage>(&message)) {
+    return Refuse({.peer = peer, .ticket = apply->ticket}, exception);
+  }
+  const auto key_of = [](const auto& one) -> uint64_t {
+    if constexpr (requires { one.communicator; }) return one.communicator;
+    return 0;
+  };
+  Communicator* const communicator = FindByKey(std::visit(key_of, message));
+  if (communicator != nullptr) communicator->Break(exception);
+}
+
 void Membership::OnPeerLost(transport::PeerId peer) {
   std::vector<uint64_t> refused;
   std::vector<uint64_t> anew;

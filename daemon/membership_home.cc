@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/span.h"
 #include "daemon/engine.h"
+#include "daemon/guarded.h"
 #include "daemon/membership.h"
 #include "daemon/membership_requests.h"
 #include "daemon/rank_list.h"
@@ -38,6 +39,19 @@ Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Commu
   }
 }
 
+/// The meeting of this key, which `make` makes for who comes first. It is there as a whole or,
+/// where that throws, not at all.
+template <typename Make>
+Membership::Meeting& Membership::MeetingAt(const MeetingKey& key, Make make) {
+  const auto found = meetings_.find(key);
+  if (found != meetings_.end()) return found->second;
+  Meeting made;
+  make(made);
+  Meeting& meeting = meetings_.emplace(key, std::move(made)).first->second;
+  engine_->AddWaiting();
+  return meeting;
+}
+
 Status Membership::TakePlace(const MeetingKey& key, size_t place, Applicant applicant) {
   Meeting& meeting = meetings_.at(key);
   Formation& formation = *meeting.formation;
@@ -46,7 +60,8 @@ Status Membership::TakePlace(const MeetingKey& key, size_t place, Applicant appl
     const Meeting concluded = std::move(meeting);
     meetings_.erase(key);
     engine_->DropWaiting(1);
-    const Status status = concluded.conclude(*concluded.formation);
+    // The formation goes, so an exception must not leave anybody with it.
+    const Status status = Caught([&] { return concluded.conclude(*concluded.formation); });
     if (!status.ok()) FailFormation(*concluded.formation, status);
   }
   return Status::Ok();
@@ -63,17 +78,15 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   } else {
     HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user));
   }
-  Meeting& meeting = meetings_[key];
-  if (meeting.formation == nullptr) {
-    meeting.formation = std::make_unique<Formation>(
+  Meeting& meeting = MeetingAt(key, [&](Meeting& made) {
+    made.formation = std::make_unique<Formation>(
         "ncclCommInitRank", request.name, engine_->TenantOf(request.user),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
-    meeting.conclude = [this, id = *id](Formation& formation) {
+    made.conclude = [this, id = *id](Formation& formation) {
       issued_.erase(id);  // an id serves once
       return ConcludeOne(formation);
     };
-    engine_->AddWaiting();
-  }
+  });
   if (meeting.formation->places() != static_cast<size_t>(request.ranks)) {
     return InvalidUsage("rank {} asks for a communicator of {} ranks, others for one of {}",
                         request.rank, request.ranks, meeting.formation->places());
@@ -94,18 +107,16 @@ Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant
       return RemoteError("rank {} has left the communicator, so it cannot be split", rank);
     }
   }
-  Meeting& meeting = meetings_[key];
-  if (meeting.formation == nullptr) {
-    meeting.formation = std::make_unique<Formation>(
+  Meeting& meeting = MeetingAt(key, [&](Meeting& made) {
+    made.formation = std::make_unique<Formation>(
         "ncclCommSplit", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
         places, MonotonicNanoseconds());
     auto calls = std::make_shared<std::vector<SplitCall>>(places);
-    meeting.split_calls = calls;
-    meeting.conclude = [this, calls](Formation& formation) {
+    made.split_calls = calls;
+    made.conclude = [this, calls](Formation& formation) {
       return ConcludeSplit(formation, *calls);
     };
-    engine_->AddWaiting();
-  }
+  });
   const auto place = static_cast<size_t>(request.rank);
   (*meeting.split_calls)[place] = {request.takes_part, request.color, request.key};
   if (!request.takes_part) applicant = {};
@@ -126,16 +137,14 @@ Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applican
     }
   }
   const MeetingKey key{MeetingKey::Kind::kShrink, {}, 0, parent.id(), 0};
-  Meeting& meeting = meetings_[key];
-  if (meeting.formation == nullptr) {
-    meeting.formation = std::make_unique<Formation>(
+  Meeting& meeting = MeetingAt(key, [&](Meeting& made) {
+    made.formation = std::make_unique<Formation>(
         "ncclCommShrink", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
         static_cast<size_t>(parent.ranks()), MonotonicNanoseconds());
-    meeting.excluded = excluded;
-    for (const int rank : excluded) meeting.formation->Excuse(static_cast<size_t>(rank));
-    meeting.conclude = [this](Formation& formation) { return ConcludeOne(formation); };
-    engine_->AddWaiting();
-  }
+    made.excluded = excluded;
+    for (const int rank : excluded) made.formation->Excuse(static_cast<size_t>(rank));
+    made.conclude = [this](Formation& formation) { return ConcludeOne(formation); };
+  });
   if (meeting.excluded != excluded) {
     const Status why =
         InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
@@ -153,17 +162,16 @@ Result<Membership::Meeting*> Membership::GrowthOf(Communicator& parent,
     return InvalidArgument("ncclCommGrow to {} ranks: it must be more than the {} there are",
                            request.ranks, parent.ranks());
   }
-  Meeting& meeting = meetings_[{MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0}];
-  if (meeting.formation == nullptr) {
-    meeting.formation = std::make_unique<Formation>(
-        "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
-        static_cast<size_t>(request.ranks), MonotonicNanoseconds());
-    meeting.conclude = [this, id = parent.id()](Formation& formation) {
-      std::erase_if(issued_, [id](const auto& issued) { return issued.second.parent == id; });
-      return ConcludeOne(formation);
-    };
-    engine_->AddWaiting();
-  }
+  Meeting& meeting =
+      MeetingAt(MeetingKey{MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0}, [&](Meeting& made) {
+        made.formation = std::make_unique<Formation>(
+            "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+            static_cast<size_t>(request.ranks), MonotonicNanoseconds());
+        made.conclude = [this, id = parent.id()](Formation& formation) {
+          std::erase_if(issued_, [id](const auto& issued) { return issued.second.parent == id; });
+          return ConcludeOne(formation);
+        };
+      });
   if (meeting.formation->places() != static_cast<size_t>(request.ranks)) {
     return InvalidUsage("a rank asks ncclCommGrow for {} ranks, others for {}", request.ranks,
                         meeting.formation->places());

@@ -4,6 +4,7 @@
 
 #include "daemon/cluster/span.h"
 #include "daemon/engine.h"
+#include "daemon/guarded.h"
 #include "daemon/membership.h"
 #include "daemon/membership_requests.h"
 #include "src/base/log.h"
@@ -11,7 +12,10 @@
 namespace harmonaize::daemon {
 
 void Membership::FailFormation(Formation& formation, const Status& why) {
-  for (const auto& [place, applicant] : formation.taken()) Refuse(applicant, why);
+  // The formation goes next, so each of them has to be rid of it.
+  for (const auto& [place, applicant] : formation.taken()) {
+    GuardedAndLogged("a refusal", [&] { Refuse(applicant, why); });
+  }
 }
 
 void Membership::Refuse(const Applicant& applicant, const Status& why) {
@@ -54,21 +58,29 @@ void Membership::FailMeetingsWaitingFor(const Communicator& parent, int rank, co
 void Membership::QuitForming(
     Member* member,
     const std::function<Status(const std::string& what, const std::string& missing)>& why) {
-  if (Formation* const formation = std::exchange(member->formation, nullptr)) {
+  // First what may throw: who is called again after an exception finds all as it was.
+  if (Formation* const formation = member->formation) {
     const Status status = why(formation->what(), formation->Missing());
-    for (const size_t place : formation->PlacesWhere(
-             [&](const Applicant& applicant) { return applicant.member == member; })) {
-      formation->Forget(place);
-    }
+    const std::vector<size_t> places = formation->PlacesWhere(
+        [&](const Applicant& applicant) { return applicant.member == member; });
+    member->formation = nullptr;
+    for (const size_t place : places) formation->Forget(place);
     FailMeetingOf(formation, status);
   }
-  if (const uint64_t number = std::exchange(member->ticket, 0); number != 0) {
-    const Ticket ticket = tickets_.extract(number).mapped();
-    if (ticket.peer == 0) return;  // not even asked yet
+  if (member->ticket != 0) {
+    const auto found = tickets_.find(member->ticket);
+    if (found == tickets_.end() || found->second.peer == 0) {  // not even asked yet
+      if (found != tickets_.end()) tickets_.erase(found);
+      member->ticket = 0;
+      return;
+    }
     // Where it has formed already, OnFormed finds that the rank is gone.
-    const Status status = why(WhatOf(ticket.request.kind), "the other ranks");
+    const Status status = why(WhatOf(found->second.request.kind), "the other ranks");
+    const transport::PeerId home = found->second.peer;
+    const uint64_t number = std::exchange(member->ticket, 0);
+    tickets_.erase(found);
     engine_->cluster()->Send(
-        ticket.peer, WithdrawMessage{number, static_cast<int>(status.code()), status.message()});
+        home, WithdrawMessage{number, static_cast<int>(status.code()), status.message()});
   }
 }
 
@@ -118,8 +130,8 @@ Status Membership::Leave(Session& session, uint32_t index, std::function<void()>
 }
 
 void Membership::Depart(Session& session, Member* member, std::function<void()> done) {
-  member->gone = true;
   departures_.push_back({&session, member, member->communicator, std::move(done)});
+  member->gone = true;
   sweep_needed_ = true;
 }
 
@@ -137,12 +149,10 @@ void Membership::LoseSession(Session& session, const std::string& why) {
   for (Member* member : session.Members()) {
     if (member->gone) continue;
     if (const Formation* const formation = member->formation) {
-      const size_t place =
-          formation
-              ->PlacesWhere([&](const Applicant& applicant) { return applicant.member == member; })
-              .front();
+      const std::vector<size_t> places = formation->PlacesWhere(
+          [&](const Applicant& applicant) { return applicant.member == member; });
       QuitForming(member, [&](const std::string& what, const std::string&) {
-        return RemoteError("rank {} {} during {}", place, why, what);
+        return RemoteError("rank {} {} during {}", places.front(), why, what);
       });
     }
     QuitForming(member, [&](const std::string& what, const std::string&) {

@@ -6,6 +6,7 @@
 
 #include "daemon/explain_communicator.h"
 #include "daemon/explain_report.h"
+#include "daemon/guarded.h"
 #include "daemon/status_report.h"
 #include "src/ipc/messages.h"
 #include "src/schedule/check.h"
@@ -25,6 +26,12 @@ void ReplyDocument(Connection& connection, MessageType type, const std::string& 
 }
 void ReplyDocument(Connection& connection, MessageType type, const std::string& text) {
   ReplyDocument(connection, type, text, DocumentReply{text.size()});
+}
+
+/// Whether such a request leaves engine and session as they were.
+bool OnlyReads(MessageType type) {
+  return type == MessageType::kStatus || type == MessageType::kExplain ||
+         type == MessageType::kEstimate || type == MessageType::kMapPeerRegion;
 }
 
 /// One request on its way to an answer.
@@ -100,7 +107,7 @@ class Request {
     const Result<JoinRequest> request = Decode<JoinRequest>();
     if (!request.ok()) return request.status();
     return ReplyMember(engine_.membership().Join(session_, request->id, request->ranks,
-                                                 request->rank, FieldText(request->name)));
+                                                 request->rank, CleanFieldText(request->name)));
   }
 
   Status Split() {
@@ -109,7 +116,7 @@ class Request {
     const std::optional<int> color =
         request->has_color != 0 ? std::optional<int>(request->color) : std::nullopt;
     return ReplyMember(engine_.membership().Split(session_, request->member, color, request->key,
-                                                  FieldText(request->name)));
+                                                  CleanFieldText(request->name)));
   }
 
   Status Shrink() {
@@ -119,7 +126,7 @@ class Request {
     if (!excluded.ok()) return excluded.status();
     return ReplyMember(engine_.membership().Shrink(session_, request->member, std::move(*excluded),
                                                    request->abort_parent != 0,
-                                                   FieldText(request->name)));
+                                                   CleanFieldText(request->name)));
   }
 
   Status CreateGrowId() {
@@ -138,7 +145,7 @@ class Request {
     const Result<GrowRequest> request = Decode<GrowRequest>();
     if (!request.ok()) return request.status();
     Membership& membership = engine_.membership();
-    const std::string name = FieldText(request->name);
+    const std::string name = CleanFieldText(request->name);
     if (request->member != kNoMember) {
       return ReplyMember(membership.GrowFrom(session_, request->member, request->ranks, name));
     }
@@ -267,12 +274,20 @@ class Request {
 
 }  // namespace
 
+void AnswerGuarded(Connection& connection, MessageType type, const std::function<void()>& answer) {
+  const bool answered = Guarded(answer, [&](const Status& exception) {
+    LogException("a request without a session", exception);
+    connection.ReplyFailure(type, exception);
+  });
+  if (!answered) connection.Cut();
+}
+
 void AnswerStatus(Engine& engine, Connection& connection) {
   ReplyDocument(connection, MessageType::kStatus, StatusReport(engine, connection.peer().user));
 }
 
 void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request) {
-  const std::string communicator = FieldText(request.communicator);
+  const std::string communicator = CleanFieldText(request.communicator);
   const uid_t reader = connection.peer().user;
   const Result<std::string> report = communicator.empty()
                                          ? ExplainReport(engine, reader, request.ranks)
@@ -319,7 +334,20 @@ void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Conne
     engine.CutOff(*found, header.status().message());
     return;
   }
-  Request(engine, *found, connection, *header, message, std::move(region)).Answer();
+  const bool dealt_with = Guarded(
+      [&] { Request(engine, *found, connection, *header, message, std::move(region)).Answer(); },
+      [&](const Status& exception) {
+        LogException("a request", exception);
+        connection->ReplyFailure(header->type, exception);
+        if (OnlyReads(header->type)) return;
+        // It may have changed half of what it was to change: a rank without its place in what
+        // forms, say. What a lost session leaves behind is cleared away whatever state it was in,
+        // and its peers are told, so the session is ended. The reply is still read first.
+        Session* const left = engine.FindSession(session);
+        if (left != nullptr) engine.CutOff(*left, exception.message());
+      });
+  // The server's thread sees the end of the connection, and ends the session.
+  if (!dealt_with) connection->Cut();
 }
 
 }  // namespace harmonaize::daemon

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,9 +14,14 @@
 namespace harmonaize::daemon {
 
 /// Answers one request of a session that has said hello, now or once the answer is known. `region`
-/// is what a RegisterRegionRequest brought, mapped already. Engine thread only.
+/// is what a RegisterRegionRequest brought, mapped already. An exception ends this request alone,
+/// with an error reply, or this session. Engine thread only.
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
                    const ControlMessage& message, RegionMemory region);
+
+/// Runs `answer`, which answers a request of who has no session yet. An exception becomes the
+/// reply, or ends the connection. Engine thread only.
+void AnswerGuarded(Connection& connection, MessageType type, const std::function<void()>& answer);
 
 /// Answers a status request, which needs no session: an operator's look must not count as a tenant.
 /// Engine thread only.

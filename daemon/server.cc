@@ -14,6 +14,7 @@
 #include <filesystem>
 
 #include "daemon/calibration.h"
+#include "daemon/guarded.h"
 #include "daemon/requests.h"
 #include "daemon/version.h"
 #include "src/base/log.h"
@@ -143,14 +144,19 @@ void Server::Accept() {
   auto connection =
       std::make_shared<Connection>(std::move(socket), *peer, OpenProcess(peer->process));
   guests_[connection->fd()] = {connection, 0};
-  Status watched = loop_->Watch(connection->fd(), [this, connection] { OnReadable(connection); });
-  if (watched.ok() && connection->process_fd() >= 0) {
-    // A process may end while a forked child still holds its socket open.
-    watched = loop_->Watch(connection->process_fd(), [this, connection] {
-      Drop(connection, fmt::format("(process {}) died", connection->peer().process));
-    });
-  }
-  if (!watched.ok()) Drop(connection, "could not be watched");
+  bool watched = false;
+  GuardedAndLogged("a new connection", [&] { watched = WatchGuest(connection).ok(); });
+  if (!watched) Drop(connection, "could not be watched");
+}
+
+Status Server::WatchGuest(const std::shared_ptr<Connection>& connection) {
+  HZ_RETURN_IF_ERROR(
+      loop_->Watch(connection->fd(), [this, connection] { OnReadable(connection); }));
+  if (connection->process_fd() < 0) return Status::Ok();
+  // A process may end while a forked child still holds its socket open.
+  return loop_->Watch(connection->process_fd(), [this, connection] {
+    Drop(connection, fmt::format("(process {}) died", connection->peer().process));
+  });
 }
 
 void Server::TurnAway() {
@@ -170,7 +176,22 @@ void Server::TurnAway() {
   spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
+// The engine has seen nothing of a message at which this throws, but the tenant would wait for its
+// answer, so it is told and sent away.
 void Server::OnReadable(const std::shared_ptr<Connection>& connection) {
+  const bool dealt_with = Guarded(
+      [&] { Read(connection); },
+      [&](const Status& exception) {
+        LogException("a message of a tenant", exception);
+        connection->ReplyFailure(MessageType::kHello, exception);
+        Drop(connection,
+             fmt::format("(process {}) was cut off by the provider", connection->peer().process));
+      });
+  // Readable once more, then.
+  if (!dealt_with) connection->Cut();
+}
+
+void Server::Read(const std::shared_ptr<Connection>& connection) {
   Result<ControlMessage> message = connection->Receive();
   if (!message.ok()) {
     if (message.status().code() == Code::kInProgress) return;
@@ -180,7 +201,7 @@ void Server::OnReadable(const std::shared_ptr<Connection>& connection) {
   }
   const uint32_t session = guests_.at(connection->fd()).session;
   if (session != 0) return Forward(connection, session, std::move(*message));
-  const Status status = Greet(connection, *message);
+  const Status status = Caught([&] { return Greet(connection, *message); });
   if (!status.ok()) {
     connection->ReplyFailure(MessageType::kHello, status);
     Drop(connection, "was not let in");
@@ -191,14 +212,17 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   const Result<MessageHeader> header = DecodeHeader(message.bytes);
   if (!header.ok()) return header.status();
   if (header->type == MessageType::kStatus) {
-    engine_->Post([engine = engine_.get(), connection] { AnswerStatus(*engine, *connection); });
+    engine_->Post([engine = engine_.get(), connection] {
+      AnswerGuarded(*connection, MessageType::kStatus, [&] { AnswerStatus(*engine, *connection); });
+    });
     return Status::Ok();
   }
   if (header->type == MessageType::kExplain) {
     const Result<ExplainRequest> request = DecodeBody<ExplainRequest>(*header, message.bytes);
     if (!request.ok()) return request.status();
     engine_->Post([engine = engine_.get(), connection, request = *request] {
-      AnswerExplain(*engine, *connection, request);
+      AnswerGuarded(*connection, MessageType::kExplain,
+                    [&] { AnswerExplain(*engine, *connection, request); });
     });
     return Status::Ok();
   }
@@ -208,7 +232,8 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
     const auto* end = reinterpret_cast<const char*>(message.bytes.data() + message.bytes.size());
     engine_->Post([engine = engine_.get(), connection, request = *request,
                    addresses = std::string(end - header->tail_bytes, end)] {
-      AnswerProbe(*engine, connection, request, addresses);
+      AnswerGuarded(*connection, MessageType::kProbe,
+                    [&] { AnswerProbe(*engine, connection, request, addresses); });
     });
     return Status::Ok();
   }
@@ -236,18 +261,20 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   auto memory = std::make_shared<SharedMemory>(std::move(*segment));
   auto bell = std::make_shared<FileDescriptor>(std::move(doorbell));
   engine_->Post([engine = engine_.get(), connection, memory, bell, reply,
-                 program = FieldText(hello->program)] {
-    // The session keeps the bell.
-    const int descriptors[] = {memory->descriptor.get(), bell->get()};
-    const Status added = engine->AddSession(std::make_unique<Session>(
-        reply.session, connection, program, engine->TenantOf(connection->peer().user),
-        std::move(memory->mapping), std::move(*bell)));
-    if (!added.ok()) {
-      connection->ReplyFailure(MessageType::kHello, added);
-      connection->Cut();
-      return;
-    }
-    connection->Reply(MessageType::kHello, reply, descriptors);
+                 program = CleanFieldText(hello->program)] {
+    AnswerGuarded(*connection, MessageType::kHello, [&] {
+      // The session keeps the bell.
+      const int descriptors[] = {memory->descriptor.get(), bell->get()};
+      const Status added = engine->AddSession(std::make_unique<Session>(
+          reply.session, connection, program, engine->TenantOf(connection->peer().user),
+          std::move(memory->mapping), std::move(*bell)));
+      if (!added.ok()) {
+        connection->ReplyFailure(MessageType::kHello, added);
+        connection->Cut();
+        return;
+      }
+      connection->Reply(MessageType::kHello, reply, descriptors);
+    });
   });
   return Status::Ok();
 }
@@ -274,14 +301,15 @@ void Server::Drop(const std::shared_ptr<Connection>& connection, const std::stri
   const auto found = guests_.find(connection->fd());
   if (found == guests_.end() || found->second.connection != connection) return;
   const uint32_t session = found->second.session;
-  loop_->Unwatch(connection->fd());
-  if (connection->process_fd() >= 0) loop_->Unwatch(connection->process_fd());
-  guests_.erase(found);
+  // First what may throw: while it is watched, a connection that has ended is ready again.
   if (session != 0) {
     engine_->Post([engine = engine_.get(), session, why] { engine->LoseSession(session, why); });
   } else {
     engine_->Post([engine = engine_.get(), connection] { ForgetAsker(*engine, *connection); });
   }
+  loop_->Unwatch(connection->fd());
+  if (connection->process_fd() >= 0) loop_->Unwatch(connection->process_fd());
+  guests_.erase(found);
 }
 
 }  // namespace harmonaize::daemon

@@ -35,7 +35,9 @@ class Server {
   /// Turns one tenant away when there is no descriptor for it: left in the queue it would wake the
   /// loop for ever.
   void TurnAway();
+  Status WatchGuest(const std::shared_ptr<Connection>& connection);
   void OnReadable(const std::shared_ptr<Connection>& connection);
+  void Read(const std::shared_ptr<Connection>& connection);
   Status Greet(const std::shared_ptr<Connection>& connection, const ControlMessage& message);
   void Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
                ControlMessage message);

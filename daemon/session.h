@@ -96,6 +96,8 @@ class Session {
   /// The reason that the tenant reads when it finds the socket closed.
   void SayGoodbye(std::string_view why) { segment_->header.goodbye.Set(why); }
 
+  /// Of one that is gone: whether its ranks' peers have been told, so that it may be destroyed.
+  bool loss_told = false;
   /// Whether the engine looks at the ring in every round.
   bool hot = false;
   /// When it last found something there.

@@ -144,7 +144,7 @@ std::string StatusReport(Engine& engine, uid_t reader) {
   for (const auto& [user, tenant] : engine.tenants()) {
     if (provider || user == reader) report["tenants"].push_back(Describe(engine, *tenant, now_ns));
   }
-  return report.dump();
+  return report.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace harmonaize::daemon

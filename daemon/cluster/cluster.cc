@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "daemon/guarded.h"
+#include "src/base/clean_text.h"
 #include "src/base/log.h"
 #include "src/base/names.h"
 #include "src/topology/fabric_file.h"
@@ -11,6 +13,8 @@ namespace {
 
 /// After so many looks in vain the transport's descriptor tells when there is something.
 constexpr int kQuietRounds = 256;
+/// The longest reason for the loss of a daemon that is logged, in bytes: it may be the other's.
+constexpr size_t kMostReason = 512;
 
 Result<transport::ClusterKey> KeyOf(const ClusterConfig& config) {
   if (!config.key_file.empty()) return transport::ClusterKey::FromFile(config.key_file);
@@ -145,10 +149,12 @@ void Cluster::Reach(const std::string& address, ReachDone done) {
   }
   transport_->Connect(*parsed,
                       [address, done = std::move(done)](const Result<transport::PeerId>& peer) {
-                        if (peer.ok()) return done(peer);
-                        Log(LogLevel::kWarning, kLogNet, "the daemon at {} cannot be reached: {}",
-                            address, peer.status().message());
-                        done(RemoteError("the daemon of another host cannot be reached"));
+                        GuardedAndLogged("what waits for the link to another daemon", [&] {
+                          if (peer.ok()) return done(peer);
+                          Log(LogLevel::kWarning, kLogNet, "the daemon at {} cannot be reached: {}",
+                              address, peer.status().message());
+                          done(RemoteError("the daemon of another host cannot be reached"));
+                        });
                       });
   readable_ = true;
 }
@@ -180,22 +186,29 @@ bool Cluster::Arm() {
 }
 
 void Cluster::OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) {
-  Log(LogLevel::kInfo, kLogNet, "linked with the daemon at {} by {} rails", info.address.ToString(),
-      info.rails);
-  peers_[peer] = info;
+  GuardedAndLogged("a link to another daemon", [&] {
+    peers_[peer] = info;
+    Log(LogLevel::kInfo, kLogNet, "linked with the daemon at {} by {} rails",
+        info.address.ToString(), info.rails);
+  });
 }
 
 void Cluster::OnPeerLost(transport::PeerId peer, const std::string& reason) {
-  Log(LogLevel::kWarning, kLogNet, "lost the daemon at {}: {}",
-      peers_.contains(peer) ? peers_.at(peer).address.ToString() : "an unknown address", reason);
+  GuardedAndLogged("the log of a lost daemon", [&] {
+    Log(LogLevel::kWarning, kLogNet, "lost the daemon at {}: {}",
+        peers_.contains(peer) ? peers_.at(peer).address.ToString() : "an unknown address",
+        CleanText(reason, kMostReason));
+  });
   peers_.erase(peer);
-  events_->OnPeerLost(peer);
+  GuardedAndLogged("the loss of a daemon", [&] { events_->OnPeerLost(peer); });
 }
 
 void Cluster::OnControl(transport::PeerId peer, std::span<const std::byte> message) {
-  const Result<ClusterMessage> decoded = DecodeMessage(message);
-  if (decoded.ok()) return events_->OnMessage(peer, *decoded);
-  transport_->Disconnect(peer, decoded.status().message());
+  GuardedAndLogged("a message of another daemon", [&] {
+    const Result<ClusterMessage> decoded = DecodeMessage(message);
+    if (decoded.ok()) return events_->OnMessage(peer, *decoded);
+    transport_->Disconnect(peer, decoded.status().message());
+  });
 }
 
 }  // namespace harmonaize::daemon

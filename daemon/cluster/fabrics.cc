@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/base/clean_text.h"
 #include "src/topology/fabric_file.h"
 
 namespace harmonaize::daemon {
@@ -9,6 +10,8 @@ namespace {
 
 /// Of each host of a network that nobody has described: what most have at least.
 constexpr double kUnknownBytesPerSecond = 1.25e9;
+/// The longest reason, in bytes, why a file of another daemon's is refused: it quotes the file.
+constexpr size_t kMostFabricReason = 512;
 
 // FNV-1a (Fowler, Noll, Vo, 1991), 64 bits: between daemons that trust each other.
 uint64_t Digest(const std::string& text) {
@@ -49,7 +52,7 @@ const KnownFabric& Fabrics::Add(std::shared_ptr<const FabricModel> model) {
 Result<const KnownFabric*> Fabrics::AddText(uint64_t digest, const std::string& text) {
   if (Digest(text) != digest) return RemoteError("a fabric came that was not asked for");
   Result<FabricFile> file = ParseFabricFile(text, "fabric-of-another-daemon");
-  if (!file.ok()) return RemoteError("{}", file.status().message());
+  if (!file.ok()) return RemoteError("{}", CleanText(file.status().message(), kMostFabricReason));
   auto model = std::make_shared<const FabricModel>(std::move(file->fabric));
   return &Keep(digest, text, std::move(model));
 }

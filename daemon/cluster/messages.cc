@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/clean_text.h"
 #include "src/base/collective.h"
 #include "src/numerics/types.h"
 #include "src/planner/planner.h"
@@ -97,6 +98,9 @@ constexpr int kMostProbeMessages = 1024;
 /// What people are told is cut here: a control message has its limit, and a tenant may see to it
 /// that thousands of ranks have something to say.
 constexpr size_t kMostText = 4096;
+/// The longest name of a host, a device, a communicator, or what else a daemon names, in bytes.
+/// Tenants' names have 63 at most, DNS names 253.
+constexpr size_t kMostName = 255;
 
 /// Reads alternative `index` of the variant.
 template <size_t kIndex = 0>
@@ -336,7 +340,21 @@ bool IsSound(const Message&) {
 }
 
 void Cut(std::string* text) {
-  if (text->size() > kMostText) *text = text->substr(0, kMostText - 3) + "...";
+  if (text->size() > kMostText) *text = CleanText(*text, kMostText - 3) + "...";
+}
+
+/// Cleans all that another daemon names or says: it goes into logs, documents and tenants' errors.
+void CleanTexts(json* value, size_t most_bytes) {
+  if (value->is_string()) {
+    auto& text = value->get_ref<std::string&>();
+    text = CleanText(text, most_bytes);
+  } else if (value->is_array()) {
+    for (json& one : *value) CleanTexts(&one, most_bytes);
+  } else if (value->is_object()) {
+    for (auto& [key, one] : value->items()) {
+      CleanTexts(&one, key == "why" || key == "notice" ? kMostText : kMostName);
+    }
+  }
 }
 
 }  // namespace
@@ -363,15 +381,19 @@ Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes) {
     if (!json::sax_parse(data, data + bytes.size(), &levels, json::input_format_t::cbor)) {
       return RemoteError("a message that no daemon sends: it cannot be read");
     }
-    const json document = json::from_cbor(data, data + bytes.size());
-    ClusterMessage message = Read(document.at(0).get<size_t>(), document.at(1));
+    json document = json::from_cbor(data, data + bytes.size());
+    const auto kind = document.at(0).get<size_t>();
+    // A fabric comes as a file of many lines, whose reader looks at the names in it.
+    static const size_t kFabric = ClusterMessage(FabricMessage{}).index();
+    if (kind != kFabric) CleanTexts(&document.at(1), kMostName);
+    ClusterMessage message = Read(kind, document.at(1));
     if (!std::visit([](const auto& body) { return IsSound(body); }, message)) {
       return RemoteError("a message that no daemon sends: kind {} with values that cannot be",
                          message.index());
     }
     return message;
   } catch (const std::exception& error) {
-    return RemoteError("a message that no daemon sends: {}", error.what());
+    return RemoteError("a message that no daemon sends: {}", CleanText(error.what(), kMostName));
   }
 }
 

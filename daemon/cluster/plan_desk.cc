@@ -1,9 +1,11 @@
 #include "daemon/cluster/plan_desk.h"
 
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "daemon/cluster/host_plan.h"
+#include "daemon/guarded.h"
 #include "src/base/log.h"
 #include "src/planner/plan_file.h"
 #include "src/transport/tcp_channel.h"
@@ -42,8 +44,9 @@ struct PlanDesk::Shared {
   Problem ProblemOf(int collective, int root) const;
   Result<std::shared_ptr<const OnModel>> PlannerFor(int collective, int root);
   Result<Planner> MakePlanner(const FabricModel& model, const Problem& problem) const;
-  /// The `turn`-th best, around and around.
+  /// The `turn`-th best, around and around. Throws nothing: somebody waits for an answer.
   PlanMessage Plan(const AskPlanMessage& question, size_t turn);
+  Status Choose(const AskPlanMessage& question, size_t turn, PlanMessage* plan);
   void SetRates(const EdgeRates& now);
   /// Of the best plan where all is as the fabric states. For the background thread.
   Result<double> StatedSeconds(const AskPlanMessage& question);
@@ -120,11 +123,15 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) 
   plan.collective = question.collective;
   plan.root = question.root;
   plan.size_class = question.size_class;
+  plan.why = Caught([&] { return Choose(question, turn, &plan); }).message();
+  return plan;
+}
+
+Status PlanDesk::Shared::Choose(const AskPlanMessage& question, size_t turn,
+                                PlanMessage* chosen_plan) {
+  PlanMessage& plan = *chosen_plan;
   const auto made = PlannerFor(question.collective, question.root);
-  if (!made.ok()) {
-    plan.why = made.status().message();
-    return plan;
-  }
+  if (!made.ok()) return made.status();
   const Planner& planner = (*made)->planner;
   const PlannedSize planned =
       planner.PlanFor(SizeClasses()[static_cast<size_t>(question.size_class)]);
@@ -147,7 +154,7 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) 
       CollectiveName(static_cast<Collective>(question.collective)), planned.bytes,
       HostPlacement(host_of_rank).hosts(), plan.algorithm, plan.order_name, PathUseName(spec.paths),
       plan.pieces, plan.slice_bytes, plan.predicted_seconds * 1e6);
-  return plan;
+  return Status::Ok();
 }
 
 Result<double> PlanDesk::Shared::StatedSeconds(const AskPlanMessage& question) {
@@ -242,7 +249,9 @@ template <typename Work, typename Done>
 void PlanDesk::InBackground(Work work, Done done) {
   background_->Post(
       [post = post_, desk = std::weak_ptr(alive_), work = std::move(work), done = std::move(done)] {
-        post([desk, done, made = work()] {
+        std::invoke_result_t<const Work&> made{};
+        GuardedAndLogged("planning", [&] { made = work(); });
+        post([desk, done, made = std::move(made)] {
           if (desk.lock() != nullptr) done(made);
         });
       });

@@ -6,6 +6,7 @@
 #include "daemon/cluster/span.h"
 #include "daemon/communicator.h"
 #include "daemon/engine.h"
+#include "daemon/guarded.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -162,8 +163,8 @@ void Plans::Make(const PlanMessage& plan,
   engine_->background().Post([engine = engine_, id = communicator_->id(), plan, host, done,
                               models = span_->fabric()->rated, rates = rates_,
                               problem = std::move(problem)] {
-    auto part =
-        std::make_shared<Result<HostPart>>(MakeHostPart(models.get(), problem, host, plan, rates));
+    auto part = std::make_shared<Result<HostPart>>(
+        Caught([&] { return MakeHostPart(models.get(), problem, host, plan, rates); }));
     engine->Post([engine, id, part, done] {
       Communicator* const communicator = engine->membership().FindById(id);
       if (communicator == nullptr) return;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "daemon/cluster/probe_nics.h"
+#include "daemon/guarded.h"
 #include "src/topology/fabric.h"
 
 namespace harmonaize::daemon {
@@ -73,11 +74,16 @@ void ProbeCoordinator::Cancel(const Status& why) {
 }
 
 void ProbeCoordinator::Run() {
-  const Status status = Probe();
-  for (size_t daemon = 0; daemon < daemons_.size(); ++daemon) {
-    calls_.send(daemon, ProbeEndMessage{probe_, status.message()});
-  }
-  calls_.done(status.ok() ? Result<std::string>(FormatMeasurements(measurements_)) : status);
+  const Status status = Caught([this] { return Probe(); });
+  GuardedAndLogged("the end of a probe", [&] {
+    for (size_t daemon = 0; daemon < daemons_.size(); ++daemon) {
+      calls_.send(daemon, ProbeEndMessage{probe_, status.message()});
+    }
+    calls_.done(Caught([&]() -> Result<std::string> {
+      if (!status.ok()) return status;
+      return FormatMeasurements(measurements_);
+    }));
+  });
 }
 
 Status ProbeCoordinator::Probe() {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "daemon/cluster/probe_processors.h"
+#include "daemon/guarded.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -71,13 +72,15 @@ void ProbeListener::Count(const ProbeRunMessage& run) {
 void ProbeListener::Run() {
   bool told = false;
   while (!stop_) {
-    WaitForEvents();
-    DropLateGuests();
-    while (const std::optional<ProbeRunMessage> run = TakeRun()) CountNow(*run);
-    if (!told && Expired()) {
-      told = true;
-      calls_.expired();
-    }
+    GuardedAndLogged("a look at the guests of a probe", [&] {
+      WaitForEvents();
+      DropLateGuests();
+      while (const std::optional<ProbeRunMessage> run = TakeRun()) CountNow(*run);
+      if (!told && Expired()) {
+        told = true;
+        calls_.expired();
+      }
+    });
   }
 }
 

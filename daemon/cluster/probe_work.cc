@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daemon/cluster/probe_processors.h"
+#include "daemon/guarded.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -108,7 +109,16 @@ void ProbeWork::Run() {
     const Task task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    std::visit([this](const auto& one) { CarryOut(one); }, task);
+    const auto carry_out = [this](const auto& one) {
+      Guarded([&] { CarryOut(one); },
+              [&](const Status& why) {
+                report_({.probe = one.probe,
+                         .step = one.step,
+                         .code = static_cast<int>(why.code()),
+                         .why = why.message()});
+              });
+    };
+    std::visit(carry_out, task);
     lock.lock();
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/guarded.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -34,7 +35,14 @@ void NicWatch::Look() {
     const std::lock_guard lock(mutex_);
     if (std::exchange(looking_, true)) return;
   }
-  thread_.Post([this] { Read(); });
+  thread_.Post([this] {
+    Guarded([this] { Read(); },
+            [this](const Status& exception) {
+              const std::lock_guard lock(mutex_);
+              looking_ = false;
+              LogException("a look at NICs' counters", exception);
+            });
+  });
 }
 
 void NicWatch::Read() {

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "src/base/clean_text.h"
 #include "src/base/collective.h"
 #include "src/base/status.h"
 #include "src/ipc/session_segment.h"
@@ -278,6 +279,12 @@ Result<std::vector<int32_t>> DecodeNumbers(const MessageHeader& header,
 template <size_t kBytes>
 std::string FieldText(const char (&field)[kBytes]) {
   return std::string(field, strnlen(field, kBytes));
+}
+
+/// The same of a field that a stranger filled, fit for people's eyes and for JSON.
+template <size_t kBytes>
+std::string CleanFieldText(const char (&field)[kBytes]) {
+  return CleanText(FieldText(field), kBytes - 1);
 }
 
 /// Stores text into a field, cut to fit, always ended.

@@ -246,7 +246,7 @@ std::string FormatMeasurements(const Measurements& measurements) {
   return Json({{"hosts", std::move(hosts)},
                {"round_trips", std::move(trips)},
                {"concurrent", std::move(sets)}})
-             .dump(1) +
+             .dump(1, ' ', false, Json::error_handler_t::replace) +
          "\n";
 }
 

@@ -5,10 +5,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "cli/daemon_document.h"
+#include "src/base/clean_text.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
@@ -19,6 +26,57 @@
 
 namespace harmonaize::testing {
 namespace {
+
+/// Fills a text field with these bytes as they are: to the last one, where they are as many.
+template <size_t kBytes>
+void FillField(char (&field)[kBytes], std::string_view bytes) {
+  std::memset(field, 0, kBytes);
+  std::memcpy(field, bytes.data(), std::min(kBytes, bytes.size()));
+}
+
+/// Names that are no UTF-8, or would move a terminal's cursor, or have no end.
+std::vector<std::string> HostileNames() {
+  return {"\xff",
+          "\xc0\x80",
+          "\xed\xa0\x80",
+          "\xf4\x90\x80\x80",
+          "caf\xc3",
+          "\x1b[2Jgone",
+          "one\nharmonaized 2",
+          "tab\tcr\r",
+          "\xc2\x9b"
+          "31mred",
+          "\x7f",
+          std::string(64, '\xfe'),
+          std::string(62, 'a') + "\xe2\x82"};
+}
+
+void ExpectCleanTexts(const nlohmann::json& value) {
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    EXPECT_EQ(CleanText(text, text.size()), text);
+  } else if (value.is_structured()) {
+    for (const nlohmann::json& one : value) ExpectCleanTexts(one);
+  }
+}
+
+/// Says hello as this program and has a rank join, split and shrink communicators of this name.
+void UseName(HostileSession& session, const std::string& name, int round) {
+  JoinRequest join;
+  join.id = MakeNamedId("name-" + std::to_string(round));
+  join.ranks = 1;
+  FillField(join.name, name);
+  ASSERT_TRUE(session.Ask(join).ok());
+  const uint32_t member = session.LastReply<MemberReply>().member;
+  SplitRequest split;
+  split.member = member;
+  FillField(split.name, name);
+  EXPECT_TRUE(session.Ask(split).ok());
+  ShrinkRequest shrink;
+  shrink.member = member;
+  FillField(shrink.name, name);
+  EXPECT_TRUE(session.Ask(shrink).ok());
+}
 
 class HostileClientTest : public ::testing::Test {
  protected:
@@ -184,6 +242,59 @@ TEST_F(HostileClientTest, ControlMessagesFromNowhere) {
     }
   }
   ExpectServing();
+}
+
+TEST_F(HostileClientTest, NamesThatAreNoText) {
+  int round = 0;
+  for (const std::string& name : HostileNames()) {
+    HelloRequest hello;
+    FillField(hello.program, name);
+    HostileSession session(daemon_.socket_path(), hello);
+    UseName(session, name, ++round);
+    const Result<std::string> status = FetchDaemonStatus(daemon_.socket_path());
+    ASSERT_TRUE(status.ok()) << status.status().message();
+    const nlohmann::json report = nlohmann::json::parse(*status, nullptr, false);
+    ASSERT_FALSE(report.is_discarded()) << *status;
+    ExpectCleanTexts(report);
+    EXPECT_GE(report["tenants"][0]["communicators"].size(), 3u);
+    // It is found by its name, as it was given or as the status shows it.
+    for (const std::string& asked : {name.substr(0, 63), CleanText(name, 63)}) {
+      const Result<std::string> explained =
+          FetchCommunicatorExplanation(daemon_.socket_path(), asked);
+      ASSERT_TRUE(explained.ok()) << explained.status().message();
+      const nlohmann::json explanation = nlohmann::json::parse(*explained, nullptr, false);
+      ASSERT_FALSE(explanation.is_discarded()) << *explained;
+      ExpectCleanTexts(explanation);
+    }
+  }
+  ExplainRequest unknown;
+  FillField(unknown.communicator, "\x1b[2J\xff\n");
+  HostileSession session(daemon_.socket_path());
+  const Status refused = session.Ask(unknown);
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_EQ(CleanText(refused.message(), kMaxControlMessageBytes), refused.message());
+  ExpectServing();
+}
+
+TEST(HostileNameTest, LeavesTheLogInOneLine) {
+  const DaemonProcess daemon("", /*keep_log=*/true);
+  {
+    int round = 0;
+    for (const std::string& name : HostileNames()) {
+      HelloRequest hello;
+      FillField(hello.program, name);
+      HostileSession session(daemon.socket_path(), hello);
+      UseName(session, name, ++round);
+      session.segment().ring.tail.store(123456);  // the log tells who was cut off
+      session.Ring();
+      EXPECT_TRUE(session.WaitUntilCutOff());
+    }
+  }
+  std::string log = daemon.Log();
+  EXPECT_NE(log.find("is cut off"), std::string::npos);
+  EXPECT_EQ(log.find("\nharmonaized 2"), std::string::npos);
+  std::erase(log, '\n');
+  EXPECT_EQ(CleanText(log, log.size()), log);
 }
 
 TEST_F(HostileClientTest, SomebodyWhoNeverSaysHello) {

@@ -18,16 +18,18 @@ namespace harmonaize::testing {
 /// A session opened by hand, that can misuse everything a session has.
 class HostileSession {
  public:
-  explicit HostileSession(const std::string& socket_path) { Open(socket_path); }
+  explicit HostileSession(const std::string& socket_path, const HelloRequest& hello = {}) {
+    Open(socket_path, hello);
+  }
 
-  void Open(const std::string& socket_path) {
+  void Open(const std::string& socket_path, const HelloRequest& hello) {
     Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
     if (!socket.ok()) {
       ADD_FAILURE() << socket.status().message();
       return;
     }
     socket_ = std::move(*socket);
-    Send(Encode(HelloRequest::kType, HelloRequest{}));
+    Send(Encode(HelloRequest::kType, hello));
     Result<ControlMessage> reply = socket_.Receive(30000);
     ASSERT_TRUE(reply.ok()) << reply.status().message();
     ASSERT_EQ(reply->descriptors.size(), 2u);

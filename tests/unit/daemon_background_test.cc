@@ -3,6 +3,7 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,14 @@ TEST(Background, CallsRunOneAfterTheOtherInTheOrderPosted) {
   done.get_future().wait();
   ASSERT_EQ(order.size(), 1000u);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+TEST(Background, AnExceptionEndsOnlyTheCallThatThrew) {
+  std::promise<int> done;
+  Background background;
+  background.Post([] { throw std::runtime_error("for the test"); });
+  background.Post([&] { done.set_value(7); });
+  EXPECT_EQ(done.get_future().get(), 7);
 }
 
 TEST(Background, CallsMayPostOthers) {

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/cluster/messages.h"
+#include "src/base/clean_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -309,6 +310,50 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
   EXPECT_FALSE(Decode(unknown).ok());
   unknown[0] = -1;
   EXPECT_FALSE(Decode(unknown).ok());
+}
+
+// What a daemon names and says goes into logs, documents and tenants' errors.
+TEST(ClusterMessages, TextsAreCleaned) {
+  const std::string hostile = "\xff\x1b[2J\nrack\xc0\x80";
+  const std::string cleaned = CleanText(hostile, 255);
+  const auto decoded = [](const ClusterMessage& message) {
+    const Result<ClusterMessage> got = DecodeMessage(EncodeMessage(message));
+    EXPECT_TRUE(got.ok()) << got.status().message();
+    return got.ok() ? *got : message;
+  };
+  ApplyMessage apply = std::get<ApplyMessage>(OneOfEach()[0]);
+  apply.name = apply.host = apply.address = hostile;
+  const auto applied = std::get<ApplyMessage>(decoded(apply));
+  EXPECT_EQ(applied.name, cleaned);
+  EXPECT_EQ(applied.host, cleaned);
+  EXPECT_EQ(applied.address, cleaned);
+  EXPECT_EQ(applied.id, apply.id);
+  FormedMessage formed = std::get<FormedMessage>(OneOfEach()[2]);
+  formed.addresses[1] = hostile;
+  EXPECT_EQ(std::get<FormedMessage>(decoded(formed)).addresses[1], cleaned);
+  ProbeReadyMessage ready;
+  ready.nics.push_back({hostile, "10.0.0.1", 1});
+  EXPECT_EQ(std::get<ProbeReadyMessage>(decoded(ready)).nics[0].device, cleaned);
+  EXPECT_EQ(std::get<BrokenMessage>(decoded(BrokenMessage{77, true, 6, hostile})).why, cleaned);
+  // Reasons may be long, names not; a fabric's file stays as it is, or its digest would not fit.
+  const std::string longest(9000, 'n');
+  apply.name = longest;
+  EXPECT_EQ(std::get<ApplyMessage>(decoded(apply)).name.size(), 255u);
+  const auto broken = std::get<BrokenMessage>(decoded(BrokenMessage{77, true, 6, longest}));
+  EXPECT_EQ(broken.why.size(), 4096u);
+  const std::string file = "# a fabric\n\t[[host]]\n" + longest;
+  EXPECT_EQ(std::get<FabricMessage>(decoded(FabricMessage{5, file})).text, file);
+}
+
+TEST(ClusterMessages, LongReasonsAreCutBetweenCharacters) {
+  std::string euros;
+  for (int i = 0; i < 2000; ++i) euros += "\xe2\x82\xac";
+  const Result<ClusterMessage> decoded =
+      DecodeMessage(EncodeMessage(BrokenMessage{1, true, 6, euros}));
+  ASSERT_TRUE(decoded.ok());
+  const std::string& why = std::get<BrokenMessage>(*decoded).why;
+  EXPECT_LE(why.size(), 4096u);
+  EXPECT_EQ(why.substr(why.size() - 6), "\xe2\x82\xac...");
 }
 
 TEST(ClusterMessages, CodesOutOfRangeAreErrorsAllTheSame) {

@@ -2,6 +2,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "daemon/event_loop.h"
@@ -47,6 +49,46 @@ TEST(EventLoop, HearsEveryRingOfABellThatNobodyReads) {
     loop->Wait(0);
     EXPECT_EQ(calls, ring) << "once for each";
   }
+}
+
+TEST(EventLoop, AnExceptionEndsOnlyTheCallThatThrew) {
+  Result<std::unique_ptr<EventLoop>> made = EventLoop::Create();
+  ASSERT_TRUE(made.ok());
+  EventLoop* const loop = made->get();
+  int calls = 0;
+  loop->Post([&] { ++calls; });
+  loop->Post([] { throw std::runtime_error("for the test"); });
+  loop->Post([] { throw std::bad_alloc(); });
+  loop->Post([] { throw 3; });
+  loop->Post([&] { ++calls; });
+  EXPECT_TRUE(loop->RunPosted());
+  EXPECT_EQ(calls, 2);
+  const FileDescriptor first = Rung();
+  const FileDescriptor second = Rung();
+  for (const int fd : {first.get(), second.get()}) {
+    ASSERT_TRUE(loop->Watch(fd,
+                            [&] {
+                              ++calls;
+                              throw std::runtime_error("for the test");
+                            })
+                    .ok());
+  }
+  loop->Wait(0);
+  EXPECT_EQ(calls, 4);
+  loop->Wait(0);
+  EXPECT_EQ(calls, 6) << "they are watched still";
+}
+
+TEST(EventLoop, WhatCannotBeWatchedIsForgotten) {
+  Result<std::unique_ptr<EventLoop>> made = EventLoop::Create();
+  ASSERT_TRUE(made.ok());
+  EXPECT_FALSE((*made)->Watch(-1, [] {}).ok());
+  const FileDescriptor ready = Rung();
+  int calls = 0;
+  ASSERT_TRUE((*made)->Watch(ready.get(), [&] { ++calls; }).ok());
+  EXPECT_FALSE((*made)->Watch(ready.get(), [&] { calls += 100; }).ok()) << "it is watched already";
+  (*made)->Wait(0);
+  EXPECT_EQ(calls, 1);
 }
 
 // Two descriptors become ready in one round. The handler that runs first closes both, and opens

@@ -9,12 +9,16 @@ namespace {
 
 std::atomic<int> allocations{0};
 std::atomic<int> allocations_left{-1};
+std::atomic<int> until_one_fails{-1};
 
 void* Allocate(size_t bytes, size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   const int left = allocations_left.load(std::memory_order_relaxed);
   if (left == 0) throw std::bad_alloc();
   if (left > 0) allocations_left.fetch_sub(1, std::memory_order_relaxed);
+  const int until = until_one_fails.load(std::memory_order_relaxed);
+  if (until >= 0) until_one_fails.fetch_sub(1, std::memory_order_relaxed);
+  if (until == 0) throw std::bad_alloc();
   void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
@@ -49,6 +53,14 @@ int AllocationCount() {
 
 void LimitAllocations(int limit) {
   allocations_left.store(limit, std::memory_order_relaxed);
+}
+
+void FailOneAllocation(int after) {
+  until_one_fails.store(after, std::memory_order_relaxed);
+}
+
+bool OneAllocationFailed() {
+  return until_one_fails.load(std::memory_order_relaxed) < 0;
 }
 
 int AllocationsLeft() {
