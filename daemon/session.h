@@ -96,6 +96,8 @@ class Session {
   /// The reason that the tenant reads when it finds the socket closed.
   void SayGoodbye(std::string_view why) { segment_->header.goodbye.Set(why); }
 
+  /// Whether the tenant has been told that a send and its receive differ in type.
+  bool told_of_types = false;
   /// Whether the engine looks at the ring in every round.
   bool hot = false;
   /// When it last found something there.

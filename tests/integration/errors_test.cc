@@ -1,5 +1,6 @@
 // Errors, not hangs: what the ranks are told when one of them errs, dies or never comes.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -61,6 +62,58 @@ TEST_F(ErrorsTest, MessagesThatDisagreeAreNamed) {
     EXPECT_EQ(result, ncclInvalidUsage);
     EXPECT_TRUE(Mentions(communicator, "rank 0 asked for Send(4 x int32)"))
         << ncclGetLastError(communicator);
+  });
+}
+
+// In processes of their own: each is warned once. Small ones go inline, large ones to the daemon.
+TEST_F(ErrorsTest, MessagesMayDifferInTypeButNotInBytes) {
+  const std::vector<int> statuses = RunAsProcesses(2, [](int rank) {
+    ncclComm_t communicator;
+    if (JoinNamed("types", 2, rank, &communicator) != ncclSuccess) return 2;
+    const std::string warning = "rank 0 sends 2 x float64, rank 1 receives 16 x uint8";
+    for (const size_t count : {size_t{2}, size_t{1000}, size_t{300001}}) {
+      const auto exchange = [&](std::vector<double>& data, size_t bytes) {
+        return rank == 0 ? ncclSend(data.data(), count, ncclDouble, 1, communicator, nullptr)
+                         : ncclRecv(data.data(), bytes, ncclUint8, 0, communicator, nullptr);
+      };
+      std::vector<double> data(count, rank == 0 ? 1.5 : 0);
+      EXPECT_NCCL(exchange(data, 8 * count));
+      EXPECT_EQ(data, std::vector<double>(count, 1.5));
+      EXPECT_EQ(Mentions(communicator, warning), count == 2) << ncclGetLastError(communicator);
+      EXPECT_EQ(exchange(data, 8 * count - 1), ncclInvalidUsage);
+      EXPECT_TRUE(Mentions(communicator, fmt::format("asked for Send({} x float64)", count)));
+      EXPECT_TRUE(Mentions(communicator, fmt::format("Recv({} x uint8)", 8 * count - 1)))
+          << ncclGetLastError(communicator);
+    }
+    return ncclCommDestroy(communicator) == ncclSuccess ? 0 : 3;
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+  unsetenv("NCCL_COMM_ID");
+}
+
+TEST_F(ErrorsTest, AMessageToOneselfNeedsItsReceiveInTheGroup) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    int out = 7;
+    int in = 0;
+    EXPECT_EQ(ncclSend(&out, 1, ncclInt, rank, communicator, nullptr), ncclInvalidUsage);
+    EXPECT_TRUE(Mentions(communicator, "between ncclGroupStart and ncclGroupEnd"))
+        << ncclGetLastError(communicator);
+    EXPECT_EQ(ncclRecv(&in, 1, ncclInt, rank, communicator, nullptr), ncclInvalidUsage);
+    for (const int receives : {0, 2}) {
+      EXPECT_NCCL(ncclGroupStart());
+      EXPECT_NCCL(ncclSend(&out, 1, ncclInt, rank, communicator, nullptr));
+      for (int i = 0; i < receives; ++i) {
+        EXPECT_NCCL(ncclRecv(&in, 1, ncclInt, rank, communicator, nullptr));
+      }
+      EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    }
+    EXPECT_EQ(in, 0);
+    EXPECT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(ncclRecv(&in, 4, ncclUint8, rank, communicator, nullptr));
+    EXPECT_NCCL(ncclSend(&out, 1, ncclInt, rank, communicator, nullptr));
+    EXPECT_NCCL(ncclGroupEnd());
+    EXPECT_EQ(in, 7);
+    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess);
   });
 }
 
