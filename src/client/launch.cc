@@ -155,7 +155,14 @@ class Launch {
           "program with stock NCCL (HARMONAIZE_FALLBACK=nccl where no daemon listens)",
           CollectiveName(operation.collective), address);
     }
-    if (!session.reaches_private_memory()) return Stage(operation, buffer, other);
+    if (!session.reaches_private_memory()) {
+      if (IsThere(operation, address, buffer->bytes)) return Stage(operation, buffer, other);
+      return InvalidArgument(
+          "{}: there is no memory of {} bytes at {}, the {} buffer: check pointer "
+          "and count",
+          CollectiveName(operation.collective), buffer->bytes, address,
+          address == operation.receive ? "receive" : "send");
+    }
     // Where there is no shared memory left the daemon copies, slower; and where there is nothing at
     // the address it says so.
     const bool better_staged = other != nullptr || IsBetterStaged(operation, buffer->bytes);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,13 +141,28 @@ TEST_F(ErrorsTest, BadArgumentsAreRefusedAtOnce) {
 TEST_F(ErrorsTest, ABufferThatIsNotThereIsNamed) {
   RunAsThreads(2, [](int rank, ncclComm_t communicator) {
     std::vector<float> good(100000);
-    void* bad = reinterpret_cast<void*>(0x1000);
-    EXPECT_EQ(ncclAllReduce(good.data(), rank == 1 ? bad : good.data(), good.size(), ncclFloat,
-                            ncclSum, communicator, nullptr),
-              ncclInvalidArgument);
-    EXPECT_TRUE(Mentions(communicator, "receive buffer of rank 1"))
-        << ncclGetLastError(communicator);
-    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess) << ncclGetLastError(communicator);
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void* const unmapped = mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(unmapped, MAP_FAILED);
+    for (void* const bad : {reinterpret_cast<void*>(0x1000), unmapped}) {
+      for (const size_t count : {size_t{1}, size_t{200}, size_t{5000}, size_t{100000}}) {
+        EXPECT_EQ(ncclAllReduce(good.data(), rank == 1 ? bad : good.data(), count, ncclFloat,
+                                ncclSum, communicator, nullptr),
+                  ncclInvalidArgument);
+        EXPECT_TRUE(Mentions(communicator, "receive buffer of rank 1"))
+            << ncclGetLastError(communicator);
+        EXPECT_EQ(ncclAllReduce(rank == 0 ? bad : good.data(), good.data(), count, ncclFloat,
+                                ncclSum, communicator, nullptr),
+                  ncclInvalidArgument);
+        EXPECT_TRUE(Mentions(communicator, "send buffer of rank 0"))
+            << ncclGetLastError(communicator);
+        EXPECT_EQ(rank == 0 ? ncclSend(bad, count, ncclFloat, 1, communicator, nullptr)
+                            : ncclRecv(good.data(), count, ncclFloat, 0, communicator, nullptr),
+                  ncclInvalidArgument);
+        EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess) << ncclGetLastError(communicator);
+      }
+    }
+    munmap(unmapped, page);
   });
 }
 
