@@ -164,6 +164,7 @@ void Communicator::Launch(MatchedOperation* operation) {
   }
   const bool crosses_hosts =
       span_ != nullptr && !IsPointToPoint(operation->parts.front()->descriptor.collective);
+  WarnOfTypes(*operation);
   if (operation->parts.front()->descriptor.count == 0) {
     if (crosses_hosts) return EndHere(operation);
     in_flight_.push_back(operation);
@@ -206,6 +207,21 @@ Status Communicator::CheckAgreement(const MatchedOperation& operation) const {
   }
   return InvalidUsage("the ranks disagree about operation #{}: {}", operation.sequence,
                       fmt::join(requests, "; "));
+}
+
+// Of a send and its receive, which agree if their bytes do.
+void Communicator::WarnOfTypes(const MatchedOperation& operation) {
+  const PostedOperation& send = *operation.parts.front();
+  const PostedOperation& receive = *operation.parts.back();
+  if (send.descriptor.type == receive.descriptor.type) return;
+  const std::string warning =
+      DifferentTypes(send.descriptor, send.member->rank, receive.descriptor, receive.member->rank);
+  for (PostedOperation* part : operation.parts) WarnOnce(part, warning);
+}
+
+void Communicator::WarnOnce(PostedOperation* part, const std::string& warning) {
+  if (std::exchange(part->member->session->told_of_types, true)) return;
+  Notify({part}, warning);
 }
 
 void Communicator::Bind(MatchedOperation* operation, Status* status) {

@@ -138,6 +138,8 @@ class Communicator {
   /// How it went; the operation goes back to the pool.
   Status EndTransfer(MatchedOperation* operation);
   void FinishPart(PostedOperation* part, const Status& outcome);
+  /// Puts a warning into the tenant's log, unless its process has been warned of this before.
+  void WarnOnce(PostedOperation* part, const std::string& warning);
 
   /// Whether an operation is being executed now.
   bool executing() const { return !in_flight_.empty(); }
@@ -181,6 +183,7 @@ class Communicator {
   void Launch(MatchedOperation* operation);
   Status CheckAgreement(const MatchedOperation& operation) const;
   void Bind(MatchedOperation* operation, Status* status);
+  void WarnOfTypes(const MatchedOperation& operation);
   static int NodeOf(const MatchedOperation& operation);
   void LoseRanksWithoutMemory(const MatchedOperation& operation);
   Status Judge(const MatchedOperation& operation, const Status& end);

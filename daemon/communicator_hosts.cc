@@ -184,8 +184,9 @@ Result<MatchedOperation*> Communicator::StartTransfer(PostedOperation* part, Hos
   operation->outputs = {part->receive};
   operation->scalars = {0};
   NetworkBinding binding;
-  binding.type = part->descriptor.type;
-  binding.count = part->descriptor.count;
+  // In bytes: both sides must cut it alike, and may differ in type.
+  binding.type = DataType::kInt8;
+  binding.count = BytesOf(part->descriptor);
   const Status started = engine_->StartNetwork(operation, binding);
   if (!started.ok()) {
     Recycle(operation);

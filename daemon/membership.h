@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,6 +104,12 @@ class Membership {
     std::vector<int32_t> excluded;                        // of a shrink
     std::shared_ptr<std::vector<SplitCall>> split_calls;  // of a split, by the parent's rank
   };
+  /// Something that its ranks disagreed about, for those that come later.
+  struct FailedMeeting {
+    Status why;
+    std::set<int> told;  // ranks that know
+    uint64_t ends_ns = 0;
+  };
   struct IssuedId {
     uid_t tenant = 0;
     uint32_t session = 0;  // that asked for it; 0: one of another host
@@ -144,7 +151,11 @@ class Membership {
   template <typename Make>
   Meeting& MeetingAt(const MeetingKey& key, Make make);
   Status TakePlace(const MeetingKey& key, size_t place, Applicant applicant);
-  Result<Meeting*> GrowthOf(Communicator& parent, const ApplyMessage& request);
+  Result<Meeting*> GrowthOf(Communicator& parent, const ApplyMessage& request,
+                            const Applicant& applicant);
+  Status CheckAgreement(const MeetingKey& key, const ApplyMessage& request,
+                        const Applicant& applicant);
+  Status CheckNotFailed(const MeetingKey& key, int rank);
   Status CheckIssued(const UniqueId& id, uid_t user) const;
   Result<UniqueId> IssueId(uid_t user, uint32_t session, uint64_t parent);
 
@@ -196,6 +207,7 @@ class Membership {
   std::list<std::unique_ptr<Communicator>> communicators_;
   uint64_t next_communicator_ = 1;
   std::map<MeetingKey, Meeting> meetings_;
+  std::map<MeetingKey, FailedMeeting> failed_meetings_;
   std::map<UniqueId, IssuedId> issued_;
   std::list<Departure> departures_;
   bool sweep_needed_ = false;

@@ -1,5 +1,7 @@
 // What a home does: takes applications, and makes communicators of those that have all come.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -13,6 +15,22 @@
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// Formations that failed by a disagreement and are remembered for ranks that come later.
+constexpr size_t kMostFailedMeetings = 1024;
+
+/// Who asks for a place: "process 812", "a process at 10.0.0.2:7000".
+std::string DescribeApplicant(const Applicant& applicant) {
+  if (applicant.member != nullptr) {
+    return fmt::format("process {}", applicant.member->session->process());
+  }
+  if (applicant.peer == 0) return "a process that is gone";
+  return fmt::format("a process at {}",
+                     applicant.host.empty() ? applicant.address : applicant.host);
+}
+
+}  // namespace
 
 // ---------------------------------------------------------------------------------------------
 // Applications
@@ -67,6 +85,52 @@ Status Membership::TakePlace(const MeetingKey& key, size_t place, Applicant appl
   return Status::Ok();
 }
 
+// What the ranks of a formation must agree on. Where they do not it fails for all of them: those
+// that wait, the one that applies, and those that come later.
+Status Membership::CheckAgreement(const MeetingKey& key, const ApplyMessage& request,
+                                  const Applicant& applicant) {
+  const Formation& formation = *meetings_.at(key).formation;
+  const auto place = static_cast<size_t>(request.rank);
+  std::vector<size_t> waiting;
+  for (const auto& [rank, other] : formation.taken()) waiting.push_back(rank);
+  Status why;
+  if (formation.places() != static_cast<size_t>(request.ranks)) {
+    why = InvalidUsage(
+        "the ranks disagree about their number: {} asked for a communicator of {} ranks, rank "
+        "{} for one of {}; call again with the same number at all ranks",
+        RankList(waiting), formation.places(), request.rank, request.ranks);
+  } else if (formation.taken(place)) {
+    why = InvalidUsage(
+        "rank {} was given twice, to {} and to {}: call again with a number of its own for "
+        "every rank",
+        request.rank, DescribeApplicant(formation.applicant(place)), DescribeApplicant(applicant));
+  }
+  if (why.ok()) return why;
+  if (failed_meetings_.size() >= kMostFailedMeetings) {
+    failed_meetings_.erase(failed_meetings_.begin());
+  }
+  FailedMeeting& failed = failed_meetings_[key];
+  failed.why = why;
+  failed.told = {waiting.begin(), waiting.end()};
+  failed.told.insert(request.rank);
+  failed.ends_ns =
+      MonotonicNanoseconds() + static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
+  FailMeeting(key, why);
+  return why;
+}
+
+Status Membership::CheckNotFailed(const MeetingKey& key, int rank) {
+  const auto found = failed_meetings_.find(key);
+  if (found == failed_meetings_.end()) return Status::Ok();
+  FailedMeeting& failed = found->second;
+  const bool knows = !failed.told.insert(rank).second;
+  // A rank that comes back by a name, or to the same parent, begins anew. A drawn id is spent.
+  const bool anew = knows && key.kind != MeetingKey::Kind::kSecretId;
+  if (!anew && MonotonicNanoseconds() < failed.ends_ns) return failed.why;
+  failed_meetings_.erase(found);
+  return Status::Ok();
+}
+
 Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant) {
   const Result<UniqueId> id = IdOf(request);
   if (!id.ok()) return id.status();
@@ -78,7 +142,8 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   } else {
     HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user));
   }
-  Meeting& meeting = MeetingAt(key, [&](Meeting& made) {
+  HZ_RETURN_IF_ERROR(CheckNotFailed(key, request.rank));
+  MeetingAt(key, [&](Meeting& made) {
     made.formation = std::make_unique<Formation>(
         "ncclCommInitRank", request.name, engine_->TenantOf(request.user),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
@@ -87,10 +152,7 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
       return ConcludeOne(formation);
     };
   });
-  if (meeting.formation->places() != static_cast<size_t>(request.ranks)) {
-    return InvalidUsage("rank {} asks for a communicator of {} ranks, others for one of {}",
-                        request.rank, request.ranks, meeting.formation->places());
-  }
+  HZ_RETURN_IF_ERROR(CheckAgreement(key, request, applicant));
   return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
 
@@ -155,33 +217,31 @@ Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applican
   return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
 
-Result<Membership::Meeting*> Membership::GrowthOf(Communicator& parent,
-                                                  const ApplyMessage& request) {
+Result<Membership::Meeting*> Membership::GrowthOf(Communicator& parent, const ApplyMessage& request,
+                                                  const Applicant& applicant) {
   if (parent.state() != Communicator::State::kReady) return parent.failure();
   if (request.ranks <= parent.ranks() || request.ranks > kMaxRanks) {
     return InvalidArgument("ncclCommGrow to {} ranks: it must be more than the {} there are",
                            request.ranks, parent.ranks());
   }
-  Meeting& meeting =
-      MeetingAt(MeetingKey{MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0}, [&](Meeting& made) {
-        made.formation = std::make_unique<Formation>(
-            "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
-            static_cast<size_t>(request.ranks), MonotonicNanoseconds());
-        made.conclude = [this, id = parent.id()](Formation& formation) {
-          std::erase_if(issued_, [id](const auto& issued) { return issued.second.parent == id; });
-          return ConcludeOne(formation);
-        };
-      });
-  if (meeting.formation->places() != static_cast<size_t>(request.ranks)) {
-    return InvalidUsage("a rank asks ncclCommGrow for {} ranks, others for {}", request.ranks,
-                        meeting.formation->places());
-  }
+  const MeetingKey key{MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0};
+  HZ_RETURN_IF_ERROR(CheckNotFailed(key, request.rank));
+  Meeting& meeting = MeetingAt(key, [&](Meeting& made) {
+    made.formation = std::make_unique<Formation>(
+        "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        static_cast<size_t>(request.ranks), MonotonicNanoseconds());
+    made.conclude = [this, id = parent.id()](Formation& formation) {
+      std::erase_if(issued_, [id](const auto& issued) { return issued.second.parent == id; });
+      return ConcludeOne(formation);
+    };
+  });
+  HZ_RETURN_IF_ERROR(CheckAgreement(key, request, applicant));
   return &meeting;
 }
 
 Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
                                Communicator& parent) {
-  const Result<Meeting*> growth = GrowthOf(parent, request);
+  const Result<Meeting*> growth = GrowthOf(parent, request, applicant);
   if (!growth.ok()) return growth.status();
   return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0},
                    static_cast<size_t>(request.rank), std::move(applicant));
@@ -198,7 +258,7 @@ Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant appl
         "made for is gone");
   }
   HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, parent->ranks()));
-  const Result<Meeting*> growth = GrowthOf(*parent, request);
+  const Result<Meeting*> growth = GrowthOf(*parent, request, applicant);
   if (!growth.ok()) return growth.status();
   return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent->id(), 0},
                    static_cast<size_t>(request.rank), std::move(applicant));

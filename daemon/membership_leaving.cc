@@ -223,6 +223,7 @@ void Membership::Tick(uint64_t now_ns) {
     }
   }
   for (const auto& [key, why] : failing) FailMeeting(key, why);
+  std::erase_if(failed_meetings_, [&](const auto& one) { return one.second.ends_ns <= now_ns; });
 }
 
 }  // namespace harmonaize::daemon

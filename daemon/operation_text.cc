@@ -23,8 +23,23 @@ std::string RequestOf(const OperationDescriptor& descriptor) {
   return text + ")";
 }
 
+uint64_t BytesOf(const OperationDescriptor& descriptor) {
+  return descriptor.count * DataTypeSize(descriptor.type);
+}
+
+std::string DifferentTypes(const OperationDescriptor& send, int sender,
+                           const OperationDescriptor& receive, int receiver) {
+  return fmt::format(
+      "rank {} sends {} x {}, rank {} receives {} x {}: as these are equal bytes they are carried, "
+      "but should the types not be the same? (Told once a process.)",
+      sender, send.count, DataTypeName(send.type), receiver, receive.count,
+      DataTypeName(receive.type));
+}
+
 bool Agree(const OperationDescriptor& a, const OperationDescriptor& b) {
-  if (IsPointToPoint(a.collective)) return a.count == b.count && a.type == b.type;
+  // As in NCCL, where a message is bytes to its transport. A count that was admitted times its type
+  // does not overflow.
+  if (IsPointToPoint(a.collective)) return BytesOf(a) == BytesOf(b);
   return a.collective == b.collective && a.count == b.count && a.type == b.type &&
          (!Reduces(a.collective) || a.op == b.op) && (!HasRoot(a.collective) || a.root == b.root);
 }

@@ -98,6 +98,8 @@ class Session {
 
   /// Of one that is gone: whether its ranks' peers have been told, so that it may be destroyed.
   bool loss_told = false;
+  /// Whether the tenant has been told that a send and its receive differ in type.
+  bool told_of_types = false;
   /// Whether the engine looks at the ring in every round.
   bool hot = false;
   /// When it last found something there.

@@ -10,6 +10,7 @@
 
 #include "shim/debug_log.h"
 #include "shim/face.h"
+#include "shim/loader.h"
 #include "src/base/log.h"
 #include "src/base/status.h"
 #include "src/client/session.h"
@@ -52,7 +53,8 @@ std::vector<std::string> Candidates() {
 /// Opens `file` unless it is one of our own libraries, under whatever name.
 Result<void*> OpenUnlessOurs(const std::string& file) {
   // Local: its symbols must not take the place of ours for whoever is loaded later.
-  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Past a dlopen of our own, which would give us ourselves.
+  void* library = LoadersDlopen()(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return SystemError("{}", dlerror());
   if (dlsym(library, "hzGetVersion") != nullptr) {
     dlclose(library);

@@ -35,7 +35,8 @@ set(HARMONAIZE_ROUND_NO_CUDA
     example_send_recv example_split_communicator example_single_process_threads
     example_single_thread_group
     shim_abi_test shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
-    shim_no_memory_test shim_preload_test shim_symbols_nccl shim_symbols_preload
+    shim_no_memory_test shim_preload_test shim_preload_off_test shim_preload_fallback_test
+    shim_symbols_nccl shim_symbols_preload
     errors_test install_test)
 
 if(HARMONAIZE_SANITIZER MATCHES "address")

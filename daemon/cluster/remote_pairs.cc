@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/span.h"
 #include "daemon/communicator.h"
+#include "daemon/operation_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -86,10 +87,20 @@ Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const
   if (!transfer.part->invalid.ok()) return transfer.part->invalid;
   const OperationDescriptor& receive = transfer.part->descriptor;
   const OfferMessage& offer = transfer.offer;
-  if (offer.count == receive.count && offer.type == static_cast<int>(receive.type)) {
-    return Status::Ok();
-  }
   const bool known = offer.type >= 0 && offer.type < kDataTypeCount;
+  if (known) {
+    OperationDescriptor send;
+    send.collective = Collective::kSend;
+    send.count = offer.count;
+    send.type = static_cast<DataType>(offer.type);
+    if (Agree(send, receive)) {
+      if (send.type != receive.type) {
+        communicator_->WarnOnce(transfer.part,
+                                DifferentTypes(send, pair.first, receive, pair.second));
+      }
+      return Status::Ok();
+    }
+  }
   return InvalidUsage(
       "the ranks disagree about a send: rank {} sends {} x {}, rank {} receives {} x {}",
       pair.first, offer.count, known ? DataTypeName(static_cast<DataType>(offer.type)) : "unknown",

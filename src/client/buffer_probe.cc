@@ -23,20 +23,21 @@ bool KernelKnows(size_t page) {
 
 }  // namespace
 
-bool BufferProbe::Look(const void* buffer, uint64_t bytes, bool write) {
-  if (bytes == 0) return true;
-  for (const Seen& seen : seen_) {
-    if (seen.buffer == buffer && seen.bytes >= bytes && (seen.writable || !write)) return true;
-  }
+bool BufferProbe::Ask(const void* buffer, uint64_t bytes, bool write) {
   static const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  if (!KernelKnows(kPage)) return true;
   const auto start = reinterpret_cast<uintptr_t>(buffer);
   if (bytes - 1 > UINTPTR_MAX - start) return false;
-  const uintptr_t first = start / kPage * kPage;
-  const uintptr_t last = (start + bytes - 1) / kPage * kPage;
-  const PageUse use = write ? PageUse::kWrite : PageUse::kRead;
-  if (!PopulatesPage(first, kPage, use) || !PopulatesPage(last, kPage, use)) return false;
-  seen_[next_++ % seen_.size()] = {buffer, bytes, write};
+  const uintptr_t end = start + bytes - 1;
+  if (KernelKnows(kPage)) {
+    const uintptr_t first = start / kPage * kPage;
+    const uintptr_t last = end / kPage * kPage;
+    const PageUse use = write ? PageUse::kWrite : PageUse::kRead;
+    if (!PopulatesPage(first, kPage, use)) return false;
+    if (last != first && !PopulatesPage(last, kPage, use)) return false;
+  }
+  for (const uintptr_t page : {start >> kPageShift, end >> kPageShift}) {
+    (write ? writable_ : readable_)[PlaceOf(page)] = page;
+  }
   return true;
 }
 

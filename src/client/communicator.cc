@@ -189,7 +189,8 @@ Status Communicator::CheckHealth() {
   return SlotFailure();
 }
 
-// Called about ten times a second while a thread waits: passes on whom the daemon sees being late.
+// Called about ten times a second while a thread waits, and at the end: passes on whom the daemon
+// sees being late, and its warnings.
 Status Communicator::OnTick() {
   const uint32_t version = slot().notice.version();
   if (version != notice_seen_.load(std::memory_order_relaxed) && (version & 1u) == 0) {
@@ -210,6 +211,8 @@ bool Communicator::OwnPositionReached() {
 Status Communicator::AwaitOwnPosition() {
   HZ_RETURN_IF_ERROR(
       session_->WaitForPosition(member_, own_position_, [this] { return OnTick(); }));
+  // What the daemon said of an operation that was quick.
+  HZ_RETURN_IF_ERROR(OnTick());
   return TakeOperationFailure();
 }
 

@@ -1,5 +1,7 @@
 #include "src/client/group.h"
 
+#include <span>
+
 #include "src/client/launch.h"
 
 namespace harmonaize {
@@ -13,9 +15,34 @@ void Keep(Status* kept, const Status& status) {
   }
 }
 
-}  // namespace
+bool IsWithItself(const Operation& operation) {
+  return IsPointToPoint(operation.collective) && operation.root == operation.communicator->rank();
+}
 
-namespace {
+/// The error for a send to the calling rank itself that nothing can ever receive, or a receive that
+/// nothing can ever be sent to.
+Status AloneWithItself(int rank, bool sends) {
+  return InvalidUsage(
+      "rank {} {}, which would wait for ever: put ncclSend to itself and the matching ncclRecv "
+      "into "
+      "one group, between ncclGroupStart and ncclGroupEnd",
+      rank, sends ? "sends to itself without a receive" : "receives from itself without a send");
+}
+
+/// Whether each send of a rank to itself has its receive in the same group. `communicators` may
+/// name one more than once.
+Status CheckThoseWithItself(std::span<const Operation> operations,
+                            std::span<Communicator* const> communicators) {
+  for (const Communicator* communicator : communicators) {
+    int64_t sends_left = 0;
+    for (const Operation& operation : operations) {
+      if (operation.communicator != communicator || !IsWithItself(operation)) continue;
+      sends_left += operation.collective == Collective::kSend ? 1 : -1;
+    }
+    if (sends_left != 0) return AloneWithItself(communicator->rank(), sends_left > 0);
+  }
+  return Status::Ok();
+}
 
 Group* MakeGroupOfThread() {
   thread_local Group group;
@@ -47,11 +74,14 @@ Status Group::Run() {
     return status;
   }
   communicators_.clear();
+  bool some_with_itself = false;
   for (const Operation& operation : running_) {
+    some_with_itself = some_with_itself || IsWithItself(operation);
     if (communicators_.empty() || communicators_.back() != operation.communicator) {
       communicators_.push_back(operation.communicator);
     }
   }
+  if (some_with_itself) status = CheckThoseWithItself(running_, communicators_);
   const InOperation in_operation(communicators_);
   if (!forming_.empty()) Keep(&status, AwaitForming());
   if (!running_.empty() && (status.ok() || status.code() == Code::kInProgress)) {
@@ -86,7 +116,12 @@ Result<double> Group::SimulateEnd() {
 }
 
 Status Group::Add(const Operation& operation) {
-  if (!open()) return LaunchOperation(operation);
+  if (!open()) {
+    if (IsWithItself(operation)) {
+      return AloneWithItself(operation.root, operation.collective == Collective::kSend);
+    }
+    return LaunchOperation(operation);
+  }
   operations_.push_back(operation);
   return Status::Ok();
 }

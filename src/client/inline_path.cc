@@ -112,7 +112,7 @@ bool InlinePath::Admits(const Operation& operation) {
     return false;
   }
   if (IsDeviceMemory(operation.send) || IsDeviceMemory(operation.receive)) return false;
-  return bytes <= kInlineSlotBytes || BuffersExist(operation, bytes);
+  return BuffersExist(operation, bytes);
 }
 
 // Relaxed throughout: whatever is read here is only this rank's wish.
@@ -139,8 +139,7 @@ bool InlinePath::SteeredInline(const Operation& operation, uint64_t bytes) const
   return bytes <= (all_registered ? registered : heap);
 }
 
-// Smaller buffers are not worth the system calls: with a wrong pointer the program crashes, as it
-// would in its own memcpy.
+// A rank whose buffer is not there declines, and the daemon tells all ranks whose it is.
 bool InlinePath::BuffersExist(const Operation& operation, uint64_t block_bytes) {
   const BufferBlocks blocks = BlocksOf(operation.collective, ranks_, rank_, operation.root);
   // The face has refused what would overflow.

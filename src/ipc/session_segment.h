@@ -159,7 +159,7 @@ struct alignas(64) MemberSlot {
   std::atomic<uint32_t> across_hosts;
   SliceProgress progress;
   ErrorText error;    ///< The last failure of the communicator or an operation.
-  NoticeText notice;  ///< Who is late, while the others wait.
+  NoticeText notice;  ///< Who is late, while the others wait; warnings.
 };
 static_assert(sizeof(MemberSlot) % 64 == 0);
 

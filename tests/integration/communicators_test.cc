@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/daemon_process.h"
@@ -98,6 +100,49 @@ TEST_F(CommunicatorsTest, ScalableInitTakesSeveralIds) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+/// Of a formation whose ranks call with these numbers and ranks, one after the other: all fail, and
+/// each is told `sentence`.
+void ExpectDisagreement(const std::vector<std::pair<int, int>>& calls,
+                        const std::string& sentence) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (const auto& [ranks, rank] : calls) {
+    threads.emplace_back([&, ranks = ranks, rank = rank] {
+      ncclComm_t communicator = nullptr;
+      EXPECT_EQ(ncclCommInitRank(&communicator, ranks, id, rank), ncclInvalidUsage);
+      EXPECT_EQ(communicator, nullptr);
+      const std::string told = ncclGetLastError(nullptr);
+      EXPECT_NE(told.find(sentence), std::string::npos) << told;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST_F(CommunicatorsTest, RanksThatDisagreeAboutTheirNumberAllFail) {
+  ExpectDisagreement({{4, 0}, {4, 2}, {3, 1}, {4, 3}},
+                     "ranks 0, 2 asked for a communicator of 4 ranks, rank 1 for one of 3");
+}
+
+TEST_F(CommunicatorsTest, ARankThatIsGivenTwiceFailsAll) {
+  ExpectDisagreement({{3, 0}, {3, 1}, {3, 1}, {3, 2}}, "rank 1 was given twice");
+}
+
+TEST_F(CommunicatorsTest, ANameServesAgainAfterADisagreement) {
+  const std::vector<int> statuses = RunAsProcesses(2, [](int rank) {
+    ncclComm_t communicator;
+    if (JoinNamed("disagree", 2 + rank, rank, &communicator) != ncclInvalidUsage) return 2;
+    if (JoinNamed("disagree", 2, rank, &communicator) != ncclSuccess) return 3;
+    if (CountRanks(communicator) != 2) return 4;
+    return ncclCommDestroy(communicator) == ncclSuccess ? 0 : 5;
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0) << status / 256;
+  unsetenv("NCCL_COMM_ID");
 }
 
 TEST_F(CommunicatorsTest, NonBlockingInitAndOperations) {

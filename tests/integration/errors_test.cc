@@ -1,7 +1,9 @@
 // Errors, not hangs: what the ranks are told when one of them errs, dies or never comes.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +66,58 @@ TEST_F(ErrorsTest, MessagesThatDisagreeAreNamed) {
   });
 }
 
+// In processes of their own: each is warned once. Small ones go inline, large ones to the daemon.
+TEST_F(ErrorsTest, MessagesMayDifferInTypeButNotInBytes) {
+  const std::vector<int> statuses = RunAsProcesses(2, [](int rank) {
+    ncclComm_t communicator;
+    if (JoinNamed("types", 2, rank, &communicator) != ncclSuccess) return 2;
+    const std::string warning = "rank 0 sends 2 x float64, rank 1 receives 16 x uint8";
+    for (const size_t count : {size_t{2}, size_t{1000}, size_t{300001}}) {
+      const auto exchange = [&](std::vector<double>& data, size_t bytes) {
+        return rank == 0 ? ncclSend(data.data(), count, ncclDouble, 1, communicator, nullptr)
+                         : ncclRecv(data.data(), bytes, ncclUint8, 0, communicator, nullptr);
+      };
+      std::vector<double> data(count, rank == 0 ? 1.5 : 0);
+      EXPECT_NCCL(exchange(data, 8 * count));
+      EXPECT_EQ(data, std::vector<double>(count, 1.5));
+      EXPECT_EQ(Mentions(communicator, warning), count == 2) << ncclGetLastError(communicator);
+      EXPECT_EQ(exchange(data, 8 * count - 1), ncclInvalidUsage);
+      EXPECT_TRUE(Mentions(communicator, fmt::format("asked for Send({} x float64)", count)));
+      EXPECT_TRUE(Mentions(communicator, fmt::format("Recv({} x uint8)", 8 * count - 1)))
+          << ncclGetLastError(communicator);
+    }
+    return ncclCommDestroy(communicator) == ncclSuccess ? 0 : 3;
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+  unsetenv("NCCL_COMM_ID");
+}
+
+TEST_F(ErrorsTest, AMessageToOneselfNeedsItsReceiveInTheGroup) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    int out = 7;
+    int in = 0;
+    EXPECT_EQ(ncclSend(&out, 1, ncclInt, rank, communicator, nullptr), ncclInvalidUsage);
+    EXPECT_TRUE(Mentions(communicator, "between ncclGroupStart and ncclGroupEnd"))
+        << ncclGetLastError(communicator);
+    EXPECT_EQ(ncclRecv(&in, 1, ncclInt, rank, communicator, nullptr), ncclInvalidUsage);
+    for (const int receives : {0, 2}) {
+      EXPECT_NCCL(ncclGroupStart());
+      EXPECT_NCCL(ncclSend(&out, 1, ncclInt, rank, communicator, nullptr));
+      for (int i = 0; i < receives; ++i) {
+        EXPECT_NCCL(ncclRecv(&in, 1, ncclInt, rank, communicator, nullptr));
+      }
+      EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    }
+    EXPECT_EQ(in, 0);
+    EXPECT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(ncclRecv(&in, 4, ncclUint8, rank, communicator, nullptr));
+    EXPECT_NCCL(ncclSend(&out, 1, ncclInt, rank, communicator, nullptr));
+    EXPECT_NCCL(ncclGroupEnd());
+    EXPECT_EQ(in, 7);
+    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess);
+  });
+}
+
 TEST_F(ErrorsTest, BadArgumentsAreRefusedAtOnce) {
   RunAsThreads(1, [](int, ncclComm_t communicator) {
     float value = 0;
@@ -87,13 +141,28 @@ TEST_F(ErrorsTest, BadArgumentsAreRefusedAtOnce) {
 TEST_F(ErrorsTest, ABufferThatIsNotThereIsNamed) {
   RunAsThreads(2, [](int rank, ncclComm_t communicator) {
     std::vector<float> good(100000);
-    void* bad = reinterpret_cast<void*>(0x1000);
-    EXPECT_EQ(ncclAllReduce(good.data(), rank == 1 ? bad : good.data(), good.size(), ncclFloat,
-                            ncclSum, communicator, nullptr),
-              ncclInvalidArgument);
-    EXPECT_TRUE(Mentions(communicator, "receive buffer of rank 1"))
-        << ncclGetLastError(communicator);
-    EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess) << ncclGetLastError(communicator);
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void* const unmapped = mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(unmapped, MAP_FAILED);
+    for (void* const bad : {reinterpret_cast<void*>(0x1000), unmapped}) {
+      for (const size_t count : {size_t{1}, size_t{200}, size_t{5000}, size_t{100000}}) {
+        EXPECT_EQ(ncclAllReduce(good.data(), rank == 1 ? bad : good.data(), count, ncclFloat,
+                                ncclSum, communicator, nullptr),
+                  ncclInvalidArgument);
+        EXPECT_TRUE(Mentions(communicator, "receive buffer of rank 1"))
+            << ncclGetLastError(communicator);
+        EXPECT_EQ(ncclAllReduce(rank == 0 ? bad : good.data(), good.data(), count, ncclFloat,
+                                ncclSum, communicator, nullptr),
+                  ncclInvalidArgument);
+        EXPECT_TRUE(Mentions(communicator, "send buffer of rank 0"))
+            << ncclGetLastError(communicator);
+        EXPECT_EQ(rank == 0 ? ncclSend(bad, count, ncclFloat, 1, communicator, nullptr)
+                            : ncclRecv(good.data(), count, ncclFloat, 0, communicator, nullptr),
+                  ncclInvalidArgument);
+        EXPECT_EQ(AllReduce(communicator, 8), ncclSuccess) << ncclGetLastError(communicator);
+      }
+    }
+    munmap(unmapped, page);
   });
 }
 

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "harmonaize.h"
@@ -266,6 +267,35 @@ TEST_F(HostsTest, RevokedCommunicatorsCanBeSplit) {
   }
 }
 
+/// Ranks of three hosts that call with these numbers and ranks, one after the other: all fail, and
+/// each is told `sentence`. The last one comes when the others have failed.
+void ExpectDisagreement(TestCluster* cluster, const std::vector<std::pair<int, int>>& calls,
+                        const std::string& sentence) {
+  HostedRanks processes(cluster, {0, 1, 2, 1});
+  processes.Start([&](int process) {
+    const ncclUniqueId id = processes.ShareId(0, process == 0);
+    std::this_thread::sleep_for(milliseconds(100 * process));
+    const auto [ranks, rank] = calls[static_cast<size_t>(process)];
+    ncclComm_t communicator = nullptr;
+    EXPECT_EQ(ncclCommInitRank(&communicator, ranks, id, rank), ncclInvalidUsage);
+    EXPECT_EQ(communicator, nullptr);
+    EXPECT_MENTIONS(nullptr, sentence);
+    // The home forgets an id with the process that asked for it.
+    if (process == 0) std::this_thread::sleep_for(milliseconds(500));
+    return 0;
+  });
+  ExpectAllEndWell(&processes);
+}
+
+TEST_F(HostsTest, RanksThatDisagreeAboutTheirNumberAllFail) {
+  ExpectDisagreement(cluster_, {{4, 0}, {4, 1}, {5, 2}, {4, 3}},
+                     "ranks 0, 1 asked for a communicator of 4 ranks, rank 2 for one of 5");
+}
+
+TEST_F(HostsTest, ARankThatIsGivenTwiceFailsAll) {
+  ExpectDisagreement(cluster_, {{4, 0}, {4, 1}, {4, 1}, {4, 3}}, "rank 1 was given twice");
+}
+
 TEST_F(HostsTest, NonBlockingInitAndOperations) {
   HostedRanks ranks(cluster_, {0, 1, 1, 2});
   ranks.Start([&](int rank) {
@@ -396,10 +426,10 @@ TEST_F(HostsTest, WrongJoinsAreRefused) {
     });
     std::this_thread::sleep_for(milliseconds(100));
     EXPECT_EQ(ncclCommInitRank(&communicator, 2, id, 1), ncclInvalidUsage);
-    EXPECT_MENTIONS(nullptr, "already joined");
+    EXPECT_MENTIONS(nullptr, "rank 1 was given twice");
     EXPECT_EQ(ncclCommInitRank(&communicator, 3, id, 2), ncclInvalidUsage);
     waiting.join();
-    EXPECT_EQ(first, ncclRemoteError);
+    EXPECT_EQ(first, ncclInvalidUsage);
     ranks.PublishId(1, id);
     return 0;
   });

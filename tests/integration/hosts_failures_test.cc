@@ -191,6 +191,21 @@ TEST_F(HostsTest, MessagesThatDisagreeAreNamed) {
   });
 }
 
+TEST_F(HostsTest, MessagesMayDifferInType) {
+  RunOnHosts(cluster_, {0, 1}, [](int rank, ncclComm_t world) {
+    for (const size_t count : {size_t{3}, size_t{400001}}) {
+      std::vector<double> data(count, rank == 0 ? 2.5 : 0);
+      EXPECT_NCCL(rank == 0 ? ncclSend(data.data(), 8 * count, ncclUint8, 1, world, nullptr)
+                            : ncclRecv(data.data(), count, ncclDouble, 0, world, nullptr));
+      EXPECT_EQ(data, std::vector<double>(count, 2.5));
+      if (rank == 1 && count == 3) {
+        EXPECT_MENTIONS(world, "rank 0 sends 24 x uint8, rank 1 receives 3 x float64");
+      }
+    }
+    EXPECT_EQ(CountRanks(world), 2);
+  });
+}
+
 TEST_F(HostsTest, ABufferThatIsNotThereIsNamed) {
   RunOnHosts(cluster_, {0, 1, 2, 1}, [](int rank, ncclComm_t world) {
     std::vector<float> good(100000);

@@ -37,7 +37,7 @@ foreach(library IN LISTS SHIM_LIBRARY_TESTS)
     COMMAND
       "${CMAKE_COMMAND}" "-DLIBRARY=$<TARGET_FILE:harmonaize_${library}>"
       "-DEXPORTS=${PROJECT_SOURCE_DIR}/shim/exports" "-DSTOCK=${HARMONAIZE_NVIDIA_NCCL_LIBRARY}"
-      "-DNM=${CMAKE_NM}" "-DREADELF=${CMAKE_READELF}" "-DSANITIZER=${HARMONAIZE_SANITIZER}" -P
+      "-DLISTS=$<$<STREQUAL:${library},preload>:preload.txt>" "-DNM=${CMAKE_NM}" "-DREADELF=${CMAKE_READELF}" "-DSANITIZER=${HARMONAIZE_SANITIZER}" -P
       "${CMAKE_CURRENT_SOURCE_DIR}/shim_symbols.cmake")
 endforeach()
 
@@ -66,13 +66,34 @@ add_executable(shim_preload_probe shim_preload_probe.c)
 set_target_properties(shim_preload_probe PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                     "${PROJECT_BINARY_DIR}/tests")
 target_link_libraries(shim_preload_probe PRIVATE harmonaize_headers shim_fake_stock
-                                                 ${CMAKE_DL_LIBS})
-add_dependencies(shim_preload_probe harmonaize_preload)
+                                                 shim_dlopen_caller ${CMAKE_DL_LIBS})
+target_compile_definitions(shim_preload_probe
+                           PRIVATE "FAKE_STOCK=\"$<TARGET_FILE:shim_fake_stock>\"")
+add_dependencies(shim_preload_probe harmonaize_preload shim_dlopen_found)
+# A library that opens another one, which only its own RUNPATH and its own $ORIGIN lead to.
+foreach(library caller found)
+  add_library(shim_dlopen_${library} SHARED shim_dlopen_${library}.c)
+endforeach()
+set_target_properties(
+  shim_dlopen_caller PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/dlopen_caller"
+                                BUILD_RPATH "$ORIGIN/found")
+set_target_properties(
+  shim_dlopen_found PROPERTIES LIBRARY_OUTPUT_DIRECTORY
+                               "${PROJECT_BINARY_DIR}/tests/dlopen_caller/found")
+target_link_libraries(shim_dlopen_caller PRIVATE ${CMAKE_DL_LIBS})
+target_link_options(shim_dlopen_caller PRIVATE "-Wl,--enable-new-dtags")
 if(NOT HARMONAIZE_SANITIZER)
   # A sanitizer's runtime insists on being the first library of the program.
-  add_test(NAME shim_preload_test COMMAND shim_preload_probe)
-  set_tests_properties(shim_preload_test PROPERTIES ENVIRONMENT
-                                                    "LD_PRELOAD=$<TARGET_FILE:harmonaize_preload>")
+  function(shim_preload_test name mode)
+    add_test(NAME ${name} COMMAND shim_preload_probe ${mode})
+    set_tests_properties(
+      ${name} PROPERTIES ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:harmonaize_preload>;${ARGN}")
+  endfunction()
+  shim_preload_test(shim_preload_test taken)
+  shim_preload_test(shim_preload_off_test off "HARMONAIZE_DLOPEN=off")
+  shim_preload_test(shim_preload_fallback_test fallback "HARMONAIZE_FALLBACK=nccl"
+                    "HARMONAIZE_SOCKET=/nonexistent/harmonaized.sock"
+                    "HARMONAIZE_NCCL_LIBRARY=$<TARGET_FILE:shim_fake_stock>")
 endif()
 
 harmonaize_unit_test(shim_live_test SOURCES shim_live_test.cc LINKS harmonaize_test_support)

@@ -1,7 +1,7 @@
-# cmake -DLIBRARY= -DEXPORTS= -DSTOCK= -DNM= -DREADELF= -DSANITIZER= -P shim_symbols.cmake
-# Fails unless LIBRARY exports exactly what the lists in EXPORTS say, which must hold what the stock
-# library STOCK exports (if there is one); unless ncclX is weak and pncclX is not; or when it needs
-# any library that a program does not have anyway.
+# cmake -DLIBRARY= -DEXPORTS= -DLISTS= -DSTOCK= -DNM= -DREADELF= -DSANITIZER= -P shim_symbols.cmake
+# Fails unless LIBRARY exports exactly what the lists in EXPORTS say, LISTS being those of this library
+# alone; they must hold what the stock library STOCK exports (if there is one); unless ncclX is weak
+# and pncclX is not; or when it needs any library that a program does not have anyway.
 
 function(run output)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
@@ -21,7 +21,7 @@ set(our_names ${ours})
 list(TRANSFORM our_names REPLACE "^. " "")
 
 set(expected "")
-foreach(list_file nccl-2.28.9.txt harmonaize.txt)
+foreach(list_file nccl-2.28.9.txt harmonaize.txt ${LISTS})
   file(STRINGS "${EXPORTS}/${list_file}" names REGEX "^[a-z]")
   list(APPEND expected ${names})
 endforeach()

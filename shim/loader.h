@@ -1,0 +1,11 @@
+#pragma once
+
+namespace harmonaize::shim {
+
+using DlopenFunction = void* (*)(const char* file, int mode);
+
+/// The dlopen behind our own: the loader's, or that of whoever else stands in between. May be
+/// called before any constructor of ours has run.
+DlopenFunction LoadersDlopen() noexcept;
+
+}  // namespace harmonaize::shim
