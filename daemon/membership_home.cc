@@ -20,14 +20,13 @@ namespace {
 /// Formations that failed by a disagreement and are remembered for ranks that come later.
 constexpr size_t kMostFailedMeetings = 1024;
 
-/// Who asks for a place: "process 812", "a process at 10.0.0.2:7000".
+/// Who asks for a place, as the ranks may know: "process 812".
 std::string DescribeApplicant(const Applicant& applicant) {
   if (applicant.member != nullptr) {
     return fmt::format("process {}", applicant.member->session->process());
   }
-  if (applicant.peer == 0) return "a process that is gone";
-  return fmt::format("a process at {}",
-                     applicant.host.empty() ? applicant.address : applicant.host);
+  // Tenants are not told which host, or where it is.
+  return applicant.peer == 0 ? "a process that is gone" : "a process on another host";
 }
 
 }  // namespace
