@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,10 +42,6 @@ Result<FileDescriptor> LockSocket(const std::string& socket_path) {
         socket_path);
   }
   return fd;
-}
-
-FileDescriptor OpenProcess(pid_t process) {
-  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
 }
 
 /// The node on which the memory lies, by a few of its pages; -1 for several, and on hosts with one.
@@ -141,8 +136,8 @@ void Server::Accept() {
   ControlSocket socket(std::move(fd));
   const Result<PeerCredentials> peer = socket.Peer();
   if (!peer.ok()) return;
-  auto connection =
-      std::make_shared<Connection>(std::move(socket), *peer, OpenProcess(peer->process));
+  FileDescriptor process = socket.PeerProcess(peer->process);
+  auto connection = std::make_shared<Connection>(std::move(socket), *peer, std::move(process));
   guests_[connection->fd()] = {connection, 0};
   bool watched = false;
   GuardedAndLogged("a new connection", [&] { watched = WatchGuest(connection).ok(); });

@@ -4,12 +4,18 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+
+// Of Linux 6.5; glibc 2.36 does not know it.
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 namespace harmonaize {
 namespace {
@@ -131,6 +137,16 @@ Result<PeerCredentials> ControlSocket::Peer() const {
     return ErrnoError(errno, "cannot learn who is at the other end of the control socket");
   }
   return PeerCredentials{credentials.pid, credentials.uid, credentials.gid};
+}
+
+FileDescriptor ControlSocket::PeerProcess(pid_t number) const {
+  int process = -1;
+  socklen_t length = sizeof process;
+  if (getsockopt(fd_.get(), SOL_SOCKET, SO_PEERPIDFD, &process, &length) == 0) {
+    return FileDescriptor(process);
+  }
+  if (errno != ENOPROTOOPT) return {};
+  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, number, 0)));
 }
 
 bool ControlSocket::PeerGone() const {

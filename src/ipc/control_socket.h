@@ -49,6 +49,12 @@ class ControlSocket {
 
   Result<PeerCredentials> Peer() const;
 
+  /// A descriptor of the process that connected, which becomes readable when it ends; none where it
+  /// has ended already, or there are no descriptors left. Before Linux 6.5 it is found by its
+  /// `number`, which may have passed on to another process by then: it tells when to hang up, and
+  /// nothing else may rest on it.
+  FileDescriptor PeerProcess(pid_t number) const;
+
   /// Whether the other side has hung up. Does not block.
   bool PeerGone() const;
 
