@@ -119,6 +119,7 @@ void Communicator::PostPair(PostedOperation* part) {
 
 void Communicator::OnReady(PostedOperation* part) {
   part->ready = true;
+  if (part->ready_ns == 0) part->ready_ns = MonotonicNanoseconds();
   if (!part->outcome.ok()) {
     const Status outcome = part->outcome;
     engine_->Finish(part, outcome);

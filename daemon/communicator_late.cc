@@ -24,6 +24,17 @@ double AgeInSeconds(uint64_t since_ns, uint64_t now_ns) {
   return static_cast<double>(AgeOf(since_ns, now_ns)) * 1e-9;
 }
 
+// The part that has waited for the others for longest; nullptr where none waits: what queues behind
+// earlier operations of its stream waits for nobody.
+const PostedOperation* FirstReady(const MatchedOperation& operation) {
+  const PostedOperation* first = nullptr;
+  for (const PostedOperation* part : operation.parts) {
+    if (part == nullptr || !part->ready) continue;
+    if (first == nullptr || part->ready_ns < first->ready_ns) first = part;
+  }
+  return first;
+}
+
 std::string WaitNotice(const PostedOperation& waits, uint64_t age_ns, const std::string& what_for) {
   return fmt::format("{} has waited {:.1f} s for {}", NameOf(waits.descriptor, waits.member->rank),
                      static_cast<double>(age_ns) * 1e-9, what_for);
@@ -52,15 +63,17 @@ void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
 void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {
   if (window_.empty() || window_.front() == nullptr) return;
   MatchedOperation& operation = *window_.front();
-  const uint64_t age = AgeOf(operation.first_arrival_ns, now_ns);
+  const PostedOperation* const witness = FirstReady(operation);
+  if (witness == nullptr) return;
+  const uint64_t age = AgeOf(witness->ready_ns, now_ns);
   if (age < late_after_ns || now_ns < operation.next_report_ns) return;
   std::vector<std::string> missing;
-  const PostedOperation* witness = nullptr;
   for (int rank = 0; rank < ranks(); ++rank) {
     if (IsRemote(rank)) continue;
     const PostedOperation* part = operation.parts[place_of_rank_[static_cast<size_t>(rank)]];
-    if (part != nullptr) witness = part;
-    if (part == nullptr || !part->ready) missing.push_back(DescribeRank(rank));
+    if (part != nullptr && part->ready) continue;
+    missing.push_back(DescribeRank(rank));
+    if (part != nullptr) missing.back() += ", whose stream has earlier operations to do";
   }
   if (missing.empty()) return;              // all of this host are here
   operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
@@ -99,7 +112,8 @@ void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {
 
 void Communicator::ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
                                   uint64_t late_after_ns) {
-  const uint64_t age = AgeOf(part->arrived_ns, now_ns);
+  if (!part->ready) return;
+  const uint64_t age = AgeOf(part->ready_ns, now_ns);
   if (age < late_after_ns || now_ns < *next_report_ns) return;
   *next_report_ns = now_ns + age;
   Notify({part}, WaitNotice(*part, age, DescribeRank(part->descriptor.root)));
@@ -108,7 +122,8 @@ void Communicator::ReportLatePart(PostedOperation* part, uint64_t* next_report_n
 std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
   std::vector<WaitingOperation> waiting;
   for (const MatchedOperation* operation : window_) {
-    if (operation == nullptr) continue;
+    const PostedOperation* const first = operation == nullptr ? nullptr : FirstReady(*operation);
+    if (first == nullptr) continue;
     WaitingOperation entry;
     for (int rank = 0; rank < ranks(); ++rank) {
       if (IsRemote(rank)) continue;
@@ -116,14 +131,15 @@ std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
       if (part != nullptr) entry.operation = NameOf(part->descriptor, rank);
       if (part == nullptr || !part->ready) entry.missing_ranks.push_back(rank);
     }
-    entry.for_seconds = AgeInSeconds(operation->first_arrival_ns, now_ns);
+    entry.for_seconds = AgeInSeconds(first->ready_ns, now_ns);
     waiting.push_back(std::move(entry));
   }
   for (const auto& [key, pair] : pairs_) {
     for (const auto* half : {&pair.sends, &pair.receives}) {
       for (const PostedOperation* part : *half) {
+        if (!part->ready) continue;
         waiting.push_back({NameOf(part->descriptor, part->member->rank),
-                           AgeInSeconds(part->arrived_ns, now_ns),
+                           AgeInSeconds(part->ready_ns, now_ns),
                            {part->descriptor.root}});
       }
     }
@@ -138,8 +154,9 @@ std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
     }
   }
   remote_pairs_->ForEachWaiting([&](const PostedOperation* part) {
+    if (!part->ready) return;
     waiting.push_back({NameOf(part->descriptor, part->member->rank),
-                       AgeInSeconds(part->arrived_ns, now_ns),
+                       AgeInSeconds(part->ready_ns, now_ns),
                        {part->descriptor.root}});
   });
   return waiting;

@@ -38,6 +38,7 @@ struct PostedOperation {
 
   MatchedOperation* matched = nullptr;  ///< Once its partners are known.
   bool ready = false;                   ///< The stream has come this far.
+  uint64_t ready_ns = 0;                ///< Since when; before that it waits for nobody.
 };
 
 }  // namespace harmonaize::daemon

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "harmonaize.h"
@@ -188,6 +189,28 @@ TEST_F(StreamsTest, RegistrationTakesAnyMemory) {
     EXPECT_NCCL(ncclCommWindowDeregister(communicator, window));
     EXPECT_NCCL(ncclMemFree(shared));
   });
+}
+
+// What waits behind the earlier operations of its own stream is queued, and nobody is late.
+TEST(StreamQueues, AreNotReportedAsLateRanks) {
+  const DaemonProcess daemon("[ranks]\nlate_after_seconds = 0.1\n", true);
+  RunAsThreads(2, [](int, ncclComm_t communicator) {
+    constexpr size_t kCount = size_t{8} << 20;
+    constexpr int kQueued = 400;  // for several times as long as a rank may be late
+    void* data = nullptr;
+    ASSERT_NCCL(ncclMemAlloc(&data, kCount * sizeof(int)));
+    cudaStream_t stream;
+    ASSERT_NCCL(hzStreamCreate(&stream));
+    // Both are here now.
+    ASSERT_NCCL(ncclAllReduce(data, data, kCount, ncclInt, ncclMax, communicator, nullptr));
+    for (int i = 0; i < kQueued; ++i) {
+      ASSERT_NCCL(ncclAllReduce(data, data, kCount, ncclInt, ncclMax, communicator, stream));
+    }
+    ASSERT_NCCL(hzStreamSynchronize(stream));
+    ASSERT_NCCL(hzStreamDestroy(stream));
+    ASSERT_NCCL(ncclMemFree(data));
+  });
+  EXPECT_EQ(daemon.Log().find("has waited"), std::string::npos) << daemon.Log();
 }
 
 }  // namespace
