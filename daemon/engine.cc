@@ -227,20 +227,24 @@ bool Engine::DrainRing(Session& session) {
   int taken = 0;
   while (taken < kDescriptorsPerTurn && session.TakeDescriptor(&descriptor)) {
     ++taken;
-    Result<PostedOperation*> part = session.Admit(descriptor);
-    if (!part.ok()) {
-      CutOff(session, part.status().message());
-      return true;
-    }
-    if (session.outstanding() > config_.quota.outstanding_operations) {
+    // Before it is admitted: a part that no communicator has would never be retired, and a session
+    // is kept for as long as it has parts.
+    if (session.outstanding() >= config_.quota.outstanding_operations) {
       CutOff(session, fmt::format("more than {} operations in flight, which is the provider's "
                                   "quota for one process",
                                   config_.quota.outstanding_operations));
       return true;
     }
+    Result<PostedOperation*> part = session.Admit(descriptor);
+    if (!part.ok()) {
+      CutOff(session, part.status().message());
+      return true;
+    }
     session.active_ns = (*part)->arrived_ns;
     (*part)->member->communicator->Post(*part);
-    if ((*part)->stream->Arrive(*part)) ready_.push_back(*part);
+    if (!(*part)->stream->Arrive(*part)) continue;
+    (*part)->ready_ns = (*part)->arrived_ns;
+    ready_.push_back(*part);
   }
   if (taken > 0) session.FreeTaken();
   if (session.ring_broken()) CutOff(session, "a submission ring whose tail makes no sense");

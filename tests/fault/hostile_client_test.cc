@@ -185,6 +185,33 @@ TEST_F(HostileClientTest, AddressesOfTheProcessAreNoBuffers) {
   ExpectServing();
 }
 
+// Everybody's descriptors and memory are at stake, so who is cut off must leave all of its own.
+TEST(HostileQuotaTest, TooManyOperationsLeaveNothingBehind) {
+  const DaemonProcess daemon("[quota]\noutstanding_operations = 100\n");
+  const int before = daemon.OpenDescriptors();
+  {
+    HostileSession greedy(daemon.socket_path());
+    HostileSession peer(daemon.socket_path());
+    const uint32_t region = greedy.RegisterRegion(1 << 20);
+    const uint32_t member = greedy.Join("greedy", 2, 0);
+    peer.Join("greedy", 2, 1);
+    ASSERT_TRUE(greedy.WaitUntilReady(member));
+    for (uint64_t i = 0; i <= 100; ++i) {
+      OperationDescriptor descriptor;
+      descriptor.sequence = i;
+      descriptor.position = i + 1;
+      descriptor.count = 1;
+      descriptor.type = DataType::kInt32;
+      descriptor.member = descriptor.stream = member;
+      descriptor.send = descriptor.receive = {0, region, 0};
+      descriptor.flags = kLastOfPosition;
+      greedy.Post(descriptor);
+    }
+    EXPECT_TRUE(greedy.WaitUntilCutOff());
+  }
+  EXPECT_TRUE(daemon.SettlesTo(before)) << daemon.OpenDescriptors() << ", were " << before;
+}
+
 // As only ranks with other hosts do; the daemon has not told it that it may.
 TEST_F(HostileClientTest, CopiesAlongWhereNobodyFeeds) {
   HostileSession session(daemon_.socket_path());

@@ -70,12 +70,22 @@ class HostileSession {
     Ring();
   }
   /// Joins a communicator of one rank.
-  uint32_t JoinAlone(const std::string& name) {
+  uint32_t JoinAlone(const std::string& name) { return Join(name, 1, 0); }
+  uint32_t Join(const std::string& name, int ranks, int rank) {
     JoinRequest join;
     join.id = MakeNamedId(name);
-    join.ranks = 1;
+    join.ranks = ranks;
+    join.rank = rank;
     EXPECT_TRUE(Ask(join).ok());
     return LastReply<MemberReply>().member;
+  }
+  bool WaitUntilReady(uint32_t member) {
+    const auto ready = static_cast<uint32_t>(MemberState::kReady);
+    for (int i = 0; i < 3000; ++i) {
+      if (segment().members[member].state.load() == ready) return true;
+      usleep(10000);
+    }
+    return false;
   }
   /// Shared memory that the daemon has mapped.
   uint32_t RegisterRegion(uint64_t bytes) {
