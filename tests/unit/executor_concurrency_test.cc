@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -197,13 +201,32 @@ TEST(ExecutorConcurrency, CancelOfWhatIsOverOrNotStartedIsHarmless) {
   EXPECT_EQ(executor->TakeFinished(), nullptr);
 }
 
+/// Until no thread of an executor is on a processor, or wants one; false after 10 s. A busy machine
+/// may take its time to let one come to its sleep.
+bool WaitUntilWorkersSleep() {
+  const auto awake = [](const std::filesystem::directory_entry& task) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    if (!name.starts_with("hz-worker")) return false;
+    std::string number, of_name, state;
+    std::ifstream(task.path() / "stat") >> number >> of_name >> state;
+    return state != "S";
+  };
+  for (int i = 0; i < 1000; ++i) {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    if (std::none_of(begin(tasks), end(tasks), awake)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 TEST(ExecutorConcurrency, HelpRunsAlonePromisedWork) {
   TestExecutor executor(1);
   CollectiveRun run({.collective = Collective::kAllReduce, .ranks = 4, .count = 100});
   run.Fill(0);
   Execution execution;
   EXPECT_FALSE(executor->Help());
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(WaitUntilWorkersSleep());
   ASSERT_TRUE(run.Bind(execution, executor->machine(), true).ok());
   ASSERT_EQ(execution.units(), 1u);
   executor->Start(&execution);
