@@ -76,9 +76,6 @@ class Session {
   /// Whether this process is a forked child of the one that connected.
   bool inherited() const { return fork_generation_ != forks_.load(std::memory_order_relaxed); }
 
-  /// Whether the daemon can reach memory that was not registered with it.
-  const HelloReply& hello() const { return hello_; }
-
  private:
   Session() = default;
   static Result<std::shared_ptr<Session>> Connect();

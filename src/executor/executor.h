@@ -27,13 +27,6 @@ struct WorkerCounters {
   uint64_t units = 0;
   uint64_t bytes = 0;  ///< Read and written.
   uint64_t busy_nanoseconds = 0;
-
-  WorkerCounters& operator+=(const WorkerCounters& other) {
-    units += other.units;
-    bytes += other.bytes;
-    busy_nanoseconds += other.busy_nanoseconds;
-    return *this;
-  }
 };
 
 /// What the executor has done since it started.

@@ -138,21 +138,9 @@ TEST_F(HostileClientTest, BuffersOutsideOfTheirRegion) {
   const uint32_t region = session.RegisterRegion(4096);
   const uint64_t offsets[] = {4096 - 3, 4096, 1 << 20, UINT64_MAX - 2, UINT64_MAX};
   for (uint64_t i = 0; i < std::size(offsets); ++i) {
-    OperationDescriptor descriptor;
-    descriptor.sequence = i;
-    descriptor.position = i + 1;
-    descriptor.count = 1;
-    descriptor.type = DataType::kFloat32;
-    descriptor.member = descriptor.stream = member;
-    descriptor.send = {0, region, 0};
-    descriptor.receive = {offsets[i], region, 0};
-    descriptor.flags = kLastOfPosition;
-    session.Post(descriptor);
+    session.Post(HostileSession::AllReduceOf(member, i, {0, region}, {offsets[i], region}));
   }
-  StreamSlot& stream = session.segment().streams[member];
-  for (int i = 0; i < 3000 && stream.completed.load() < std::size(offsets); ++i) usleep(10000);
-  EXPECT_EQ(stream.completed.load(), std::size(offsets));
-  EXPECT_EQ(stream.error_count.load(), std::size(offsets));
+  EXPECT_TRUE(session.AllFail(member, std::size(offsets)));
   ExpectServing();
 }
 
@@ -166,21 +154,11 @@ TEST_F(HostileClientTest, AddressesOfTheProcessAreNoBuffers) {
   // The first of these once meant: an address in the process that said hello.
   const uint32_t regions[] = {~0u, ~0u - 1, 0};
   for (uint64_t i = 0; i < std::size(regions); ++i) {
-    OperationDescriptor descriptor;
-    descriptor.sequence = i;
-    descriptor.position = i + 1;
-    descriptor.count = 1;
-    descriptor.type = DataType::kInt32;
-    descriptor.member = descriptor.stream = member;
-    descriptor.send = {reinterpret_cast<uint64_t>(&source), regions[i], 0};
-    descriptor.receive = {reinterpret_cast<uint64_t>(&target), regions[i], 0};
-    descriptor.flags = kLastOfPosition;
-    session.Post(descriptor);
+    session.Post(HostileSession::AllReduceOf(member, i,
+                                             {reinterpret_cast<uint64_t>(&source), regions[i]},
+                                             {reinterpret_cast<uint64_t>(&target), regions[i]}));
   }
-  StreamSlot& stream = session.segment().streams[member];
-  for (int i = 0; i < 3000 && stream.completed.load() < std::size(regions); ++i) usleep(10000);
-  EXPECT_EQ(stream.completed.load(), std::size(regions));
-  EXPECT_EQ(stream.error_count.load(), std::size(regions));
+  EXPECT_TRUE(session.AllFail(member, std::size(regions)));
   EXPECT_EQ(target, 1u);
   ExpectServing();
 }
@@ -197,15 +175,7 @@ TEST(HostileQuotaTest, TooManyOperationsLeaveNothingBehind) {
     peer.Join("greedy", 2, 1);
     ASSERT_TRUE(greedy.WaitUntilReady(member));
     for (uint64_t i = 0; i <= 100; ++i) {
-      OperationDescriptor descriptor;
-      descriptor.sequence = i;
-      descriptor.position = i + 1;
-      descriptor.count = 1;
-      descriptor.type = DataType::kInt32;
-      descriptor.member = descriptor.stream = member;
-      descriptor.send = descriptor.receive = {0, region, 0};
-      descriptor.flags = kLastOfPosition;
-      greedy.Post(descriptor);
+      greedy.Post(HostileSession::AllReduceOf(member, i, {0, region}, {0, region}));
     }
     EXPECT_TRUE(greedy.WaitUntilCutOff());
   }
@@ -216,13 +186,9 @@ TEST(HostileQuotaTest, TooManyOperationsLeaveNothingBehind) {
 TEST_F(HostileClientTest, CopiesAlongWhereNobodyFeeds) {
   HostileSession session(daemon_.socket_path());
   const uint32_t member = session.JoinAlone("copies");
-  OperationDescriptor descriptor;
-  descriptor.position = 1;
-  descriptor.count = 1;
-  descriptor.type = DataType::kInt32;
-  descriptor.member = descriptor.stream = member;
-  descriptor.send = descriptor.receive = {0, session.RegisterRegion(4096), 0};
-  descriptor.flags = kLastOfPosition | kCopiesAlong;
+  const BufferReference buffer{0, session.RegisterRegion(4096)};
+  OperationDescriptor descriptor = HostileSession::AllReduceOf(member, 0, buffer, buffer);
+  descriptor.flags |= kCopiesAlong;
   SliceProgress& progress = session.segment().members[member].progress;
   progress.filled.store(UINT64_MAX);
   session.Post(descriptor);

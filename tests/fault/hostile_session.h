@@ -69,6 +69,28 @@ class HostileSession {
     ring.tail.store(tail + 1);
     Ring();
   }
+  /// What an honest rank posts as its all-reduce number `sequence` of one element, from 0.
+  static OperationDescriptor AllReduceOf(uint32_t member, uint64_t sequence,
+                                         const BufferReference& send,
+                                         const BufferReference& receive) {
+    OperationDescriptor descriptor;
+    descriptor.sequence = sequence;
+    descriptor.position = sequence + 1;
+    descriptor.count = 1;
+    descriptor.type = DataType::kInt32;
+    descriptor.member = descriptor.stream = member;
+    descriptor.send = send;
+    descriptor.receive = receive;
+    descriptor.flags = kLastOfPosition;
+    return descriptor;
+  }
+  /// Waits until so many operations of the member's own stream have ended; whether all failed.
+  bool AllFail(uint32_t member, uint64_t operations) {
+    StreamSlot& stream = segment().streams[member];
+    for (int i = 0; i < 3000 && stream.completed.load() < operations; ++i) usleep(10000);
+    EXPECT_EQ(stream.completed.load(), operations);
+    return stream.error_count.load() == operations;
+  }
   /// Joins a communicator of one rank.
   uint32_t JoinAlone(const std::string& name) { return Join(name, 1, 0); }
   uint32_t Join(const std::string& name, int ranks, int rank) {

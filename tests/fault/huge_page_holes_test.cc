@@ -44,15 +44,10 @@ class HugePageHolesTest : public ::testing::Test {
 
   /// An all-reduce of a rank alone, from the first half of the region to the second.
   void PostAllReduce(uint64_t sequence) {
-    OperationDescriptor descriptor;
-    descriptor.sequence = sequence;
-    descriptor.position = sequence + 1;
+    OperationDescriptor descriptor =
+        HostileSession::AllReduceOf(member_, sequence, {0, region_}, {bytes() / 2, region_});
     descriptor.count = bytes() / 2 / sizeof(float);
     descriptor.type = DataType::kFloat32;
-    descriptor.member = descriptor.stream = member_;
-    descriptor.send = {0, region_, 0};
-    descriptor.receive = {bytes() / 2, region_, 0};
-    descriptor.flags = kLastOfPosition;
     session_.Post(descriptor);
   }
 

@@ -16,4 +16,5 @@ target_compile_definitions(topology_test
 if(NOT HARMONAIZE_SANITIZER STREQUAL "thread")
   add_test(NAME topology_files_test COMMAND topology_test
                                             --gtest_filter=FabricFile.*:FabricWriter.*:Measurements.*)
+  set_tests_properties(topology_files_test PROPERTIES TIMEOUT 300)
 endif()
