@@ -9,7 +9,8 @@
 namespace harmonaize::daemon {
 
 /// A thread for what takes milliseconds and more: calls run one after the other, in the order
-/// posted. One that throws is logged: whoever waits for its outcome has to guard it.
+/// posted. An exception of a call is logged and ends that call alone. A caller that waits for a
+/// call's outcome must catch what the call throws.
 class Background {
  public:
   Background();

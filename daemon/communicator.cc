@@ -81,7 +81,7 @@ void Communicator::PostPair(PostedOperation* part) {
   const bool sends = part->descriptor.collective == Collective::kSend;
   const int self = part->member->rank;
   const int peer = part->descriptor.root;
-  // One whose buffer is not there goes on, so that its peer hears of it.
+  // A part without its buffer is matched all the same, so that its peer is told.
   if (peer < 0 || peer >= ranks()) {
     part->outcome = part->invalid;
     return;
@@ -210,7 +210,8 @@ Status Communicator::CheckAgreement(const MatchedOperation& operation) const {
                       fmt::join(requests, "; "));
 }
 
-// Of a send and its receive, which agree if their bytes do.
+// A send and its receive may differ in type if they have equally many bytes; their processes are
+// warned.
 void Communicator::WarnOfTypes(const MatchedOperation& operation) {
   const PostedOperation& send = *operation.parts.front();
   const PostedOperation& receive = *operation.parts.back();

@@ -24,8 +24,8 @@ double AgeInSeconds(uint64_t since_ns, uint64_t now_ns) {
   return static_cast<double>(AgeOf(since_ns, now_ns)) * 1e-9;
 }
 
-// The part that has waited for the others for longest; nullptr where none waits: what queues behind
-// earlier operations of its stream waits for nobody.
+// Returns the part that has waited longest for the others, or nullptr if none waits. A part that is
+// queued behind earlier operations of its stream does not count: it waits for its stream.
 const PostedOperation* FirstReady(const MatchedOperation& operation) {
   const PostedOperation* first = nullptr;
   for (const PostedOperation* part : operation.parts) {
@@ -73,7 +73,7 @@ void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns)
     const PostedOperation* part = operation.parts[place_of_rank_[static_cast<size_t>(rank)]];
     if (part != nullptr && part->ready) continue;
     missing.push_back(DescribeRank(rank));
-    if (part != nullptr) missing.back() += ", whose stream has earlier operations to do";
+    if (part != nullptr) missing.back() += " whose stream is busy with earlier operations";
   }
   if (missing.empty()) return;              // all of this host are here
   operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report

@@ -150,7 +150,7 @@ void Engine::Run() {
           TickIfDue();
         },
         [](const Status& exception) {
-          // What one tenant can bring about has been dealt with closer to it.
+          // An exception that one tenant can cause is caught closer to that tenant.
           std::this_thread::sleep_for(kPauseAfterException);
           LogException("a round of the engine", exception);
         });

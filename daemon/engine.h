@@ -59,8 +59,8 @@ class Engine final : private ClusterEvents {
   void CutOff(Session& session, const std::string& why);
   /// The same, once what is under way now has been dealt with.
   void CutOffSoon(uint32_t session, std::string why);
-  /// Ends, soon, the sessions of all ranks of this communicator that are here: an exception came
-  /// in the middle of an operation, and nobody knows what became of its parts.
+  /// Ends, soon, the sessions of this communicator's ranks on this host. An exception interrupted
+  /// one of its operations, and the state of the operation's parts is unknown.
   void GiveUpOn(const Communicator& communicator, const Status& exception);
   /// The tenant's entry, made at need.
   Tenant* TenantOf(uid_t user);

@@ -17,9 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-/// What a calibration measures; one of another kind is measured anew. 2: no costs of reading other
-/// processes' memory, which the daemon no longer does.
-constexpr int kCostsKind = 2;
+/// Version of what a calibration measures. A stored calibration of another version is measured
+/// anew. Version 2 has no costs of reading other processes' memory.
+constexpr int kCostsVersion = 2;
 
 /// "AMD EPYC 9654 96-Core Processor", or the machine's architecture where the kernel names none.
 std::string ProcessorModel(const utsname& system) {
@@ -57,7 +57,7 @@ Fingerprint FingerprintOfHost() {
           .last_level_bytes = host.last_level_cache_bytes,
           .memory_gib = (memory + kGibibyte / 2) / kGibibyte,
           .kernel = system.release,
-          .version = fmt::format("{}, costs {}", kVersion, kCostsKind)};
+          .version = fmt::format("{}, costs {}", kVersion, kCostsVersion)};
 }
 
 json ToJson(const Fingerprint& fingerprint) {

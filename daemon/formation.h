@@ -32,7 +32,7 @@ class Formation {
   /// `what` names the call for people: "ncclCommInitRank", "ncclCommSplit".
   Formation(std::string what, std::string name, Tenant* tenant, size_t places, uint64_t now_ns);
 
-  /// Whoever still waits here is told that it failed: an exception came between.
+  /// Fails the members that still wait here. There are some only after an exception.
   ~Formation();
   Formation(const Formation&) = delete;
   Formation& operator=(const Formation&) = delete;

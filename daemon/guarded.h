@@ -7,15 +7,15 @@
 
 namespace harmonaize::daemon {
 
-/// The exception that is being handled, as an error for whoever asked: kSystemError where memory
-/// ran out, kInternalError for any other. Requires: the caller is in a catch block.
+/// Returns the exception that is being handled as an error: kSystemError if memory ran out,
+/// kInternalError for any other exception. Requires: the caller is in a catch block.
 Status CaughtException();
 
 /// Writes to the log that `what` was ended by this exception.
 void LogException(std::string_view what, const Status& exception);
 
-/// What `call` gives, a Status or a Result; where it throws, the exception. Throws itself where
-/// there is no memory to tell of one.
+/// Returns what `call` returns, a Status or a Result. An exception of `call` is returned as an
+/// error. Throws std::bad_alloc if there is no memory for that error.
 template <typename Call>
 std::invoke_result_t<Call> Caught(Call&& call) {
   try {
@@ -25,9 +25,9 @@ std::invoke_result_t<Call> Caught(Call&& call) {
   }
 }
 
-/// Runs `call`. An exception ends this call alone: `on_exception` gets it as a Status. False where
-/// `on_exception` was ended by an exception too, as there may be no memory even to tell of one: who
-/// must not leave it at that has something left to do that throws nothing.
+/// Runs `call`, and passes an exception of it to `on_exception` as a Status. Returns false if
+/// `on_exception` threw too, for example because there is no memory for an error message. A caller
+/// that must react then needs a step that cannot throw.
 template <typename Call, typename OnException>
 bool Guarded(Call&& call, OnException&& on_exception) noexcept {
   try {
@@ -42,7 +42,7 @@ bool Guarded(Call&& call, OnException&& on_exception) noexcept {
   return true;
 }
 
-/// The same where nobody waits for an answer: the log tells that `what` was ended.
+/// Runs `call`, and logs that an exception ended `what`.
 template <typename Call>
 void GuardedAndLogged(std::string_view what, Call&& call) noexcept {
   Guarded(call, [what](const Status& exception) { LogException(what, exception); });

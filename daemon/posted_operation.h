@@ -38,7 +38,7 @@ struct PostedOperation {
 
   MatchedOperation* matched = nullptr;  ///< Once its partners are known.
   bool ready = false;                   ///< The stream has come this far.
-  uint64_t ready_ns = 0;                ///< Since when; before that it waits for nobody.
+  uint64_t ready_ns = 0;  ///< When the stream came this far; the part waits for others since then.
 };
 
 }  // namespace harmonaize::daemon

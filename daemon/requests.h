@@ -19,8 +19,8 @@ namespace harmonaize::daemon {
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
                    const ControlMessage& message, RegionMemory region);
 
-/// Runs `answer`, which answers a request of who has no session yet. An exception becomes the
-/// reply, or ends the connection. Engine thread only.
+/// Runs `answer`, which answers a request on a connection without a session. An exception becomes
+/// the reply, or ends the connection. Engine thread only.
 void AnswerGuarded(Connection& connection, MessageType type, const std::function<void()>& answer);
 
 /// Answers a status request, which needs no session: an operator's look must not count as a tenant.

@@ -207,17 +207,15 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   const Result<MessageHeader> header = DecodeHeader(message.bytes);
   if (!header.ok()) return header.status();
   if (header->type == MessageType::kStatus) {
-    engine_->Post([engine = engine_.get(), connection] {
-      AnswerGuarded(*connection, MessageType::kStatus, [&] { AnswerStatus(*engine, *connection); });
-    });
+    PostAnswer(connection, header->type,
+               [connection](Engine& engine) { AnswerStatus(engine, *connection); });
     return Status::Ok();
   }
   if (header->type == MessageType::kExplain) {
     const Result<ExplainRequest> request = DecodeBody<ExplainRequest>(*header, message.bytes);
     if (!request.ok()) return request.status();
-    engine_->Post([engine = engine_.get(), connection, request = *request] {
-      AnswerGuarded(*connection, MessageType::kExplain,
-                    [&] { AnswerExplain(*engine, *connection, request); });
+    PostAnswer(connection, header->type, [connection, request = *request](Engine& engine) {
+      AnswerExplain(engine, *connection, request);
     });
     return Status::Ok();
   }
@@ -225,11 +223,10 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
     const Result<ProbeRequest> request = DecodeBody<ProbeRequest>(*header, message.bytes);
     if (!request.ok()) return request.status();
     const auto* end = reinterpret_cast<const char*>(message.bytes.data() + message.bytes.size());
-    engine_->Post([engine = engine_.get(), connection, request = *request,
-                   addresses = std::string(end - header->tail_bytes, end)] {
-      AnswerGuarded(*connection, MessageType::kProbe,
-                    [&] { AnswerProbe(*engine, connection, request, addresses); });
-    });
+    PostAnswer(
+        connection, header->type,
+        [connection, request = *request, addresses = std::string(end - header->tail_bytes, end)](
+            Engine& engine) { AnswerProbe(engine, connection, request, addresses); });
     return Status::Ok();
   }
   if (header->type != MessageType::kHello) return InvalidUsage("a session starts with a hello");
@@ -255,23 +252,29 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
 
   auto memory = std::make_shared<SharedMemory>(std::move(*segment));
   auto bell = std::make_shared<FileDescriptor>(std::move(doorbell));
-  engine_->Post([engine = engine_.get(), connection, memory, bell, reply,
-                 program = CleanFieldText(hello->program)] {
-    AnswerGuarded(*connection, MessageType::kHello, [&] {
-      // The session keeps the bell.
-      const int descriptors[] = {memory->descriptor.get(), bell->get()};
-      const Status added = engine->AddSession(std::make_unique<Session>(
-          reply.session, connection, program, engine->TenantOf(connection->peer().user),
-          std::move(memory->mapping), std::move(*bell)));
-      if (!added.ok()) {
-        connection->ReplyFailure(MessageType::kHello, added);
-        connection->Cut();
-        return;
-      }
-      connection->Reply(MessageType::kHello, reply, descriptors);
-    });
-  });
+  PostAnswer(
+      connection, header->type,
+      [connection, memory, bell, reply, program = CleanFieldText(hello->program)](Engine& engine) {
+        // The session keeps the bell.
+        const int descriptors[] = {memory->descriptor.get(), bell->get()};
+        const Status added = engine.AddSession(std::make_unique<Session>(
+            reply.session, connection, program, engine.TenantOf(connection->peer().user),
+            std::move(memory->mapping), std::move(*bell)));
+        if (!added.ok()) {
+          connection->ReplyFailure(MessageType::kHello, added);
+          connection->Cut();
+          return;
+        }
+        connection->Reply(MessageType::kHello, reply, descriptors);
+      });
   return Status::Ok();
+}
+
+void Server::PostAnswer(const std::shared_ptr<Connection>& connection, MessageType type,
+                        std::function<void(Engine&)> answer) {
+  engine_->Post([engine = engine_.get(), connection, type, answer = std::move(answer)] {
+    AnswerGuarded(*connection, type, [&] { answer(*engine); });
+  });
 }
 
 void Server::Forward(const std::shared_ptr<Connection>& connection, uint32_t session,

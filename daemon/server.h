@@ -39,6 +39,9 @@ class Server {
   void OnReadable(const std::shared_ptr<Connection>& connection);
   void Read(const std::shared_ptr<Connection>& connection);
   Status Greet(const std::shared_ptr<Connection>& connection, const ControlMessage& message);
+  /// Has the engine's thread answer a request of who has no session yet; see AnswerGuarded.
+  void PostAnswer(const std::shared_ptr<Connection>& connection, MessageType type,
+                  std::function<void(Engine&)> answer);
   void Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
                ControlMessage message);
   void Drop(const std::shared_ptr<Connection>& connection, const std::string& why);

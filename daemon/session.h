@@ -96,7 +96,7 @@ class Session {
   /// The reason that the tenant reads when it finds the socket closed.
   void SayGoodbye(std::string_view why) { segment_->header.goodbye.Set(why); }
 
-  /// Of one that is gone: whether its ranks' peers have been told, so that it may be destroyed.
+  /// Whether the peers of its ranks have been told that this session is gone.
   bool loss_told = false;
   /// Whether the tenant has been told that a send and its receive differ in type.
   bool told_of_types = false;

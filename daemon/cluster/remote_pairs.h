@@ -28,8 +28,8 @@ class RemotePairs {
  public:
   RemotePairs(Communicator* communicator, Span* span) : communicator_(communicator), span_(span) {}
 
-  /// A send or a receive whose peer is on another host. Where its buffer is not there, both sides
-  /// are told.
+  /// Takes a send or a receive whose peer is on another host. A part whose buffer is not mapped
+  /// fails on both sides.
   void Post(PostedOperation* part);
   void OnReady(PostedOperation* part);
   void OnOffer(const OfferMessage& offer);

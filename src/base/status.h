@@ -62,8 +62,8 @@ class [[nodiscard]] Status {
   std::unique_ptr<Failure> failure_;
 };
 
-/// A Status whose message is formatted here, once for all: a template would compile the formatting
-/// where it is called.
+/// Returns a Status with the formatted message. It is no template, so that callers do not compile
+/// the formatting.
 Status FormatStatus(Code code, fmt::string_view format, fmt::format_args args);
 
 template <typename... Args>
