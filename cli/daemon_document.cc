@@ -1,14 +1,13 @@
 #include "cli/daemon_document.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
+#include "src/ipc/operator_socket.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize {
@@ -25,26 +24,14 @@ Result<ControlSocket> ConnectToAny(const std::string& socket) {
       socket.empty() ? ClientSocketPaths() : std::vector<std::string>{socket};
   Status first_failure;
   for (const std::string& path : paths) {
+    // Who may use the operators' socket is told more.
+    Result<ControlSocket> as_operator = ControlSocket::Connect(OperatorSocketPath(path));
+    if (as_operator.ok()) return as_operator;
     Result<ControlSocket> connection = ControlSocket::Connect(path);
     if (connection.ok()) return connection;
     if (first_failure.ok()) first_failure = connection.status();
   }
   return first_failure;
-}
-
-Result<std::string> ReadFile(int fd, uint64_t bytes) {
-  if (bytes > kMostBytes) return RemoteError("the daemon's answer has {} bytes", bytes);
-  std::string text(bytes, '\0');
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t got =
-        ::pread(fd, text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoError(errno, "cannot read the daemon's answer");
-    if (got == 0) return RemoteError("the daemon's answer is shorter than it said");
-    done += static_cast<size_t>(got);
-  }
-  return text;
 }
 
 // What the daemon says next, unless that is a refusal.
@@ -67,9 +54,29 @@ Result<Body> BodyOf(const ControlMessage& reply) {
   return DecodeBody<Body>(*header, reply.bytes);
 }
 
-Result<std::string> DocumentOf(const ControlMessage& reply, uint64_t bytes) {
-  if (reply.descriptors.empty()) return RemoteError("the daemon's answer holds no document");
-  return ReadFile(reply.descriptors[0].get(), bytes);
+std::string_view TailOf(const ControlMessage& reply, size_t body_bytes) {
+  return std::string_view(reinterpret_cast<const char*>(reply.bytes.data()), reply.bytes.size())
+      .substr(sizeof(MessageHeader) + body_bytes);
+}
+
+// A document of so many bytes, whose first piece has come; asks for the others.
+Result<std::string> ReadDocument(ControlSocket& connection, uint64_t bytes,
+                                 std::string_view first_piece) {
+  if (bytes > kMostBytes) return RemoteError("the daemon's answer has {} bytes", bytes);
+  std::string text(first_piece);
+  while (text.size() < bytes) {
+    HZ_RETURN_IF_ERROR(
+        connection.Send(Encode(MessageType::kDocument, DocumentRequest{text.size()})));
+    const Result<ControlMessage> reply = ReceiveAnswer(connection, kAnswerWithinMs);
+    if (!reply.ok()) return reply.status();
+    const Result<DocumentReply> body = BodyOf<DocumentReply>(*reply);
+    if (!body.ok()) return body.status();
+    const std::string_view piece = TailOf(*reply, sizeof(DocumentReply));
+    if (piece.empty()) break;
+    text += piece;
+  }
+  if (text.size() != bytes) return RemoteError("the daemon's answer is not as long as it said");
+  return text;
 }
 
 template <typename Request>
@@ -81,7 +88,7 @@ Result<std::string> FetchDocument(const std::string& socket, const Request& requ
   if (!reply.ok()) return reply.status();
   const Result<DocumentReply> body = BodyOf<DocumentReply>(*reply);
   if (!body.ok()) return body.status();
-  return DocumentOf(*reply, body->bytes);
+  return ReadDocument(*connection, body->bytes, TailOf(*reply, sizeof(DocumentReply)));
 }
 
 }  // namespace
@@ -123,7 +130,9 @@ Result<std::string> FetchProbe(const std::string& socket, const std::vector<std:
     if (!reply.ok()) return reply.status();
     const Result<ProbeReply> body = BodyOf<ProbeReply>(*reply);
     if (!body.ok()) return body.status();
-    if (body->bytes > 0) return DocumentOf(*reply, body->bytes);
+    if (body->bytes > 0) {
+      return ReadDocument(*connection, body->bytes, TailOf(*reply, sizeof(ProbeReply)));
+    }
     progress(FieldText(body->progress));
   }
 }

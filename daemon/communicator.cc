@@ -17,6 +17,24 @@
 #include "src/schedule/one_host.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// What a communicator takes of the daemon's memory, in bytes: itself, and for each rank its places
+/// in lists.
+constexpr int64_t kCommunicatorBytes = 4096;
+constexpr int64_t kRankOfCommunicatorBytes = 64;
+
+}  // namespace
+
+Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) {
+  Result<Holding> place = account.Take(Resource::kCommunicators, 1);
+  if (!place.ok()) return place.status();
+  Result<Holding> memory = account.Take(
+      Resource::kMemory,
+      kCommunicatorBytes + kRankOfCommunicatorBytes * static_cast<int64_t>(ranks));
+  if (!memory.ok()) return memory.status();
+  return CommunicatorHoldings{std::move(*place), std::move(*memory)};
+}
 
 Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
                            std::vector<Member*> members, std::optional<Roster> roster)
@@ -252,7 +270,7 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
   binding.outputs = operation->outputs;
   binding.scalars = operation->scalars;
   binding.divisor = static_cast<uint64_t>(ranks());
-  binding.tenant = tenant_->user;
+  binding.tenant = tenant_->identity.number;
   binding.weight = static_cast<float>(tenant_->weight);
   binding.helpable = true;
   binding.whole = true;

@@ -13,6 +13,7 @@
 
 #include "daemon/cluster/messages.h"
 #include "daemon/cluster/roster.h"
+#include "daemon/holdings.h"
 #include "daemon/inline_segment.h"
 #include "daemon/member.h"
 #include "daemon/posted_operation.h"
@@ -67,6 +68,13 @@ struct WaitingOperation {
   std::vector<int> missing_ranks;
 };
 
+/// What a tenant pays for a communicator.
+struct CommunicatorHoldings {
+  Holding place;
+  Holding memory;  ///< Grows with what the communicator keeps.
+};
+Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks);
+
 /// The daemon's side of a communicator: matches what its ranks post, launches what is complete, and
 /// ends what never will be. Engine thread only.
 class Communicator {
@@ -85,6 +93,7 @@ class Communicator {
   void set_job(uint32_t job) { job_ = job; }
   const std::string& name() const { return name_; }
   Tenant& tenant() { return *tenant_; }
+  void Keep(CommunicatorHoldings holdings) { holdings_ = std::move(holdings); }
   int ranks() const { return static_cast<int>(members_.size()); }
   /// Whether it has, or had, any on this host.
   bool has_ranks_here() const { return local_ranks_ > 0; }
@@ -233,6 +242,7 @@ class Communicator {
   uint32_t job_ = 0;
   const std::string name_;
   Tenant* const tenant_;
+  CommunicatorHoldings holdings_;
   std::vector<Member*> members_;       // by rank
   std::vector<uint64_t> left_after_;   // by rank: after so many collectives; kStays: it has not
   std::vector<size_t> place_of_rank_;  // in MatchedOperation::parts

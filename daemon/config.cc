@@ -4,9 +4,13 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <map>
+
 #include "daemon/state_directory.h"
+#include "daemon/tenant_identity.h"
 #include "daemon/worker_places.h"
 #include "src/base/toml_reader.h"
+#include "src/ipc/operator_socket.h"
 #include "src/ipc/socket_path.h"
 #include "src/topology/host.h"
 
@@ -31,8 +35,38 @@ void ReadShares(TomlReader& reader, Config* config) {
     reader.Number(key + ".weight", 0.001, 1000, &share.weight);
     reader.Integer(key + ".priority", 0, 3, &share.priority);
     if (share.user.empty()) reader.Reject(key + ".user", "names the tenant, or its number");
+    share.tenant = TenantNamed(share.user, config->tenants);
     config->shares.push_back(share);
   }
+}
+
+void ReadTenantSockets(TomlReader& reader, Config* config) {
+  std::map<uint32_t, std::string> names;
+  for (size_t i = 0; i < reader.Tables("tenants.sockets"); ++i) {
+    TenantsConfig::Socket socket;
+    const std::string key = fmt::format("tenants.sockets[{}]", i);
+    reader.String(key + ".name", &socket.name);
+    reader.String(key + ".path", &socket.path);
+    if (socket.name.empty()) reader.Reject(key + ".name", "names the tenant");
+    if (socket.path.empty()) reader.Reject(key + ".path", "says where the socket is to be");
+    const auto [other, is_new] = names.emplace(NumberFromName(socket.name), socket.name);
+    if (!is_new) {
+      reader.Reject(key + ".name", fmt::format("cannot be told from '{}'; choose another name",
+                                               other->second));
+    }
+    config->tenants.sockets.push_back(socket);
+  }
+}
+
+std::string TenantSocketsTemplate(const Config& config) {
+  std::string text;
+  for (const TenantsConfig::Socket& socket : config.tenants.sockets) {
+    text += fmt::format("[[tenants.sockets]]\nname = \"{}\"\npath = \"{}\"\n", socket.name,
+                        socket.path);
+  }
+  if (!text.empty()) return text;
+  return "# [[tenants.sockets]]\n# name = \"team-a\"\n"
+         "# path = \"/run/harmonaize/tenants/team-a.sock\"\n";
 }
 
 std::string SharesTemplate(const Config& config) {
@@ -48,6 +82,10 @@ Status Read(TomlReader& reader, Config* config) {
   constexpr int64_t kMany = int64_t{1} << 40;
   reader.String("socket.path", &config->socket_path);
   reader.Integer("socket.mode", 0, 0777, &config->socket_mode);
+  reader.String("operators.socket", &config->operator_socket_path);
+  reader.String("operators.group", &config->operator_group);
+  reader.Choice("tenants.identity", {"uid", "cgroup", "socket"}, &config->tenants.identity);
+  ReadTenantSockets(reader, config);
   reader.Integer("workers.count", 0, 1024, &config->workers);
   reader.Choice("workers.placement",
                 {kPlaceByHost, kPlaceFreely, kPlaceOnNodes, kPlaceOnProcessors},
@@ -81,10 +119,14 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("engine.spin_microseconds", -1, 1'000'000, &config->engine_spin_us);
   reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
   reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
-  reader.Integer("quota.sessions", 1, kMany, &config->quota.sessions);
-  reader.Integer("quota.communicators", 1, kMany, &config->quota.communicators);
-  reader.Integer("quota.regions", 1, kMany, &config->quota.regions);
+  reader.Integer("quota.connections", 0, kMany, &config->quota.connections);
+  reader.Integer("quota.sessions", 0, kMany, &config->quota.sessions);
+  reader.Integer("quota.communicators", 0, kMany, &config->quota.communicators);
+  reader.Integer("quota.ranks", 0, kMany, &config->quota.ranks);
+  reader.Integer("quota.unique_ids", 0, kMany, &config->quota.unique_ids);
+  reader.Integer("quota.regions", 0, kMany, &config->quota.regions);
   reader.Integer("quota.region_bytes", 0, int64_t{1} << 60, &config->quota.region_bytes);
+  reader.Integer("quota.memory_bytes", 0, int64_t{1} << 60, &config->quota.memory_bytes);
   reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
                  &config->quota.outstanding_operations);
   ReadShares(reader, config);
@@ -105,6 +147,11 @@ Result<Config> LoadConfig(const std::string& path) {
   return config;
 }
 
+std::string OperatorSocketOf(const Config& config) {
+  return config.operator_socket_path.empty() ? OperatorSocketPath(config.socket_path)
+                                             : config.operator_socket_path;
+}
+
 std::string ConfigTemplate(const Config& config) {
   return fmt::format(
       R"(# Configuration of harmonaized. Every key may be left out; what stands here is in force.
@@ -113,6 +160,13 @@ std::string ConfigTemplate(const Config& config) {
 path = "{}"
 mode = 0o{:o}                  # who may connect, and so become a tenant
 
+[operators]                     # who see all tenants, and may measure the network
+socket = "{}"                   # "": operator.sock, beside the tenants' socket
+group = "{}"                    # whose members may use it, beside the daemon's own user
+
+[tenants]
+identity = "{}"                 # uid; cgroup: also by container; socket: also by tenants.socket
+{}
 [state]
 path = "{}"                     # keeps what was measured of this host; a folder
 
@@ -160,11 +214,15 @@ bucket_ms = {}                  # of its rate, what a link sends at once after a
 late_after_seconds = {}         # report a rank that keeps others waiting this long
 formation_timeout_seconds = {}  # give up on a communicator that has not formed
 
-[quota]                         # for each tenant
+[quota]                         # for each tenant; 0: no more than is then left for all others
+connections = {}
 sessions = {}
 communicators = {}
+ranks = {}                      # of communicators, on this host
+unique_ids = {}                 # of communicators that have not formed
 regions = {}
 region_bytes = {}               # 0: as much as the host has
+memory_bytes = {}               # of the daemon's own memory
 outstanding_operations = {}     # for each session
 
 [log]
@@ -174,7 +232,8 @@ level = "{}"                    # error, warning, info, debug, trace
 # have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
 # has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
 {})",
-      config.socket_path, config.socket_mode, config.state_path, config.workers,
+      config.socket_path, config.socket_mode, config.operator_socket_path, config.operator_group,
+      config.tenants.identity, TenantSocketsTemplate(config), config.state_path, config.workers,
       config.worker_placement, fmt::join(config.worker_cpus, ", "), config.engine_spin_us,
       config.inline_path.enabled, config.inline_path.registered_bytes,
       config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
@@ -185,8 +244,9 @@ level = "{}"                    # error, warning, info, debug, trace
       config.plans.switch_every_ms, config.costs.message_us, config.costs.handling_us,
       config.costs.wire_gbps, config.costs.memory_gbps, config.costs.shared_processors,
       config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
-      config.quota.sessions, config.quota.communicators, config.quota.regions,
-      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level,
+      config.quota.connections, config.quota.sessions, config.quota.communicators,
+      config.quota.ranks, config.quota.unique_ids, config.quota.regions,
+      config.quota.region_bytes, config.quota.memory_bytes, config.quota.outstanding_operations, config.log_level,
       SharesTemplate(config));
 }
 

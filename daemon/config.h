@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,20 @@ namespace harmonaize::daemon {
 
 /// What one tenant may hold at most. A tenant that reaches a limit gets an error that names it;
 /// other tenants notice nothing.
+///
+/// 0 stands for as much as is not more than what is then left for all others: see Account, and
+/// LimitsOfHost for what there is.
 struct Quota {
+  int64_t connections = 0;
   int64_t sessions = 1024;
   int64_t communicators = 4096;
-  int64_t regions = 65536;
+  int64_t ranks = 16384;
+  int64_t unique_ids = 4096;
+  int64_t regions = 0;
   /// Bytes of registered memory; 0 stands for the host's memory.
   int64_t region_bytes = 0;
+  /// Bytes of the daemon's own memory that what a tenant asks for takes.
+  int64_t memory_bytes = 0;
   /// Operations that one session may have posted and not seen completed.
   int64_t outstanding_operations = 65536;
 };
@@ -32,12 +41,27 @@ struct InlineConfig {
   int64_t stream_bytes = int64_t{256} << 10;
 };
 
+/// Who a tenant is.
+struct TenantsConfig {
+  /// "uid": a user of the host. "cgroup": a user, and in containers the container. "socket": whoever
+  /// comes by a socket of `sockets`, and else a user.
+  std::string identity = "uid";
+  struct Socket {
+    std::string name;  ///< The tenant's, alike at all hosts.
+    std::string path;
+  };
+  /// For "socket": one for each tenant, to be mounted into its containers.
+  std::vector<Socket> sockets;
+};
+
 /// What a tenant gets of a connection that others want too, beside theirs.
 struct ShareConfig {
-  std::string user;  ///< Its name, or its number.
+  std::string user;  ///< Its name, or its number; or the name of a tenant with a socket.
   double weight = 1;
   /// Goes before those of lower ones, as far as it wants; 0 to 3.
   int64_t priority = 0;
+  /// Its TenantIdentity::across_hosts, which LoadConfig finds; none where nobody has that name.
+  std::optional<uint32_t> tenant = {};
 };
 
 /// How this daemon and those of other hosts work together.
@@ -82,6 +106,12 @@ struct Config {
   std::string socket_path;
   /// Access bits of the socket file: who may become a tenant.
   int64_t socket_mode = 0666;
+  /// The socket by which operators are heard, who see all tenants; "": OperatorSocketPath of the
+  /// tenants'. OperatorSocketOf has the one in force.
+  std::string operator_socket_path;
+  /// The group whose members may use it; "": none. Not an error where the host has no such group.
+  std::string operator_group = "harmonaize-operators";
+  TenantsConfig tenants;
 
   /// The folder in which the daemon keeps what outlives it; "": none, and nothing is kept.
   std::string state_path;
@@ -115,6 +145,8 @@ struct Config {
 /// The defaults, or what `path` says on top of them when it is not empty. kInvalidArgument with
 /// file, line and column for a wrong or unknown key.
 Result<Config> LoadConfig(const std::string& path);
+
+std::string OperatorSocketOf(const Config& config);
 
 /// The configuration as TOML with every key and its meaning; what `--print-config` shows.
 std::string ConfigTemplate(const Config& config);

@@ -1,7 +1,5 @@
 #include "daemon/engine.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -42,18 +40,15 @@ constexpr uint64_t kCoolNanoseconds = 10'000'000;
 /// fill the log.
 constexpr std::chrono::milliseconds kPauseAfterException(1);
 
+/// For how long at most the engine deals with requests before it looks at operations again, beyond
+/// one request, in nanoseconds. It is what a middling operation takes.
+constexpr uint64_t kPostedNanoseconds = 100'000;
+
 // While jobs share connections each keeps so many times as many slices under way: a plan is made
 // for an empty network, and who has nothing to send when its turn comes gets less than its share.
 // But no more than caches hold: without that two hosts got through half as much.
 constexpr int kSlicesWhenShared = 4;
 constexpr uint64_t kSharedSliceBytes = uint64_t{512} << 10;
-
-/// How many descriptors of regions one tenant may make the daemon keep.
-int64_t DescriptorsForRegions() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  return static_cast<int64_t>(limit.rlim_cur / 8);
-}
 
 int SlicesWhenShared(const SliceCut& slice) {
   const auto fit = static_cast<int>(kSharedSliceBytes / std::max<uint64_t>(slice.bytes, 1));
@@ -62,17 +57,16 @@ int SlicesWhenShared(const SliceCut& slice) {
 
 }  // namespace
 
-Engine::Engine(const Config& config, Calibration calibration,
-               std::function<void(std::function<void()>)> chores)
+Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts)
     : config_(config),
       calibration_(std::move(calibration)),
-      chores_(std::move(chores)),
+      accounts_(std::move(accounts)),
       started_ns_(MonotonicNanoseconds()),
       membership_(this, config_) {}
 
 Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration calibration,
-                                               std::function<void(std::function<void()>)> chores) {
-  std::unique_ptr<Engine> engine(new Engine(config, std::move(calibration), std::move(chores)));
+                                               std::shared_ptr<Accounts> accounts) {
+  std::unique_ptr<Engine> engine(new Engine(config, std::move(calibration), std::move(accounts)));
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.status();
   engine->loop_ = std::move(*loop);
@@ -125,22 +119,27 @@ void Engine::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
+// Not by a call that is posted: it would wait behind all requests.
 void Engine::Stop(const std::string& why) {
-  Post([this, why] {
-    for (const auto& [id, session] : sessions_) {
-      session->SayGoodbye(why);
-      session->connection().Cut();
-    }
-    stopping_ = true;
-  });
+  stopped_why_ = why;
+  // Release, with the acquire in Run.
+  stopping_.store(true, std::memory_order_release);
+  loop_->Wake();
   thread_.join();
+}
+
+void Engine::SayGoodbye() {
+  for (const auto& [id, session] : sessions_) {
+    session->SayGoodbye(stopped_why_);
+    session->connection().Cut();
+  }
 }
 
 // ---------------------------------------------------------------------------------------------
 // The loop
 
 void Engine::Run() {
-  while (!stopping_) {
+  while (!stopping_.load(std::memory_order_acquire)) {
     Guarded(
         [this] {
           if (!RunRound()) return StayIdle();
@@ -155,10 +154,11 @@ void Engine::Run() {
           LogException("a round of the engine", exception);
         });
   }
+  GuardedAndLogged("the end of all sessions", [this] { SayGoodbye(); });
 }
 
 bool Engine::RunRound() {
-  bool progress = loop_->RunPosted();
+  bool progress = loop_->RunPosted(kPostedNanoseconds);
   progress |= PollRings();
   progress |= RunReady();
   progress |= Help();
@@ -331,7 +331,7 @@ Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding)
   binding.outputs = operation->outputs;
   binding.scalars = operation->scalars;
   binding.operation = operation->number;
-  binding.tenant = operation->communicator->tenant().user;
+  binding.tenant = operation->communicator->tenant().identity.across_hosts;
   binding.weight = static_cast<float>(operation->communicator->tenant().weight);
   const SliceCut& slice = operation->plan->slice();
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
@@ -432,7 +432,7 @@ void Engine::SetCrowded() {
 }
 
 bool Engine::AnythingToDo() {
-  return loop_->HasPosted() || !ready_.empty() || CollectFinished() ||
+  return stopping_.load(std::memory_order_relaxed) || loop_->HasPosted() || !ready_.empty() || CollectFinished() ||
          (cluster_ != nullptr && !cluster_->Arm()) ||
          std::any_of(
              network_operations_.begin(), network_operations_.end(),
@@ -473,28 +473,29 @@ void Engine::WakeFromWorker() {
 // ---------------------------------------------------------------------------------------------
 // Sessions and regions
 
-Tenant* Engine::TenantOf(uid_t user) {
-  const auto found = tenants_.find(user);
+Tenant* Engine::TenantOf(const TenantIdentity& identity) {
+  const auto found = tenants_.find(identity.number);
   if (found != tenants_.end()) return found->second.get();
-  auto tenant = std::make_unique<Tenant>();
-  tenant->user = user;
-  tenant->name = UserName(user);
-  tenant->weight = WeightOf(user, tenant->name, config_.shares);
-  return tenants_.emplace(user, std::move(tenant)).first->second.get();
+  auto tenant =
+      std::make_unique<Tenant>(identity, accounts_->Of(identity.number, identity.name));
+  tenant->weight = WeightOf(identity.across_hosts, config_.shares);
+  return tenants_.emplace(identity.number, std::move(tenant)).first->second.get();
+}
+
+Tenant* Engine::TenantAcrossHosts(uint32_t across_hosts) {
+  return TenantOf({across_hosts, across_hosts, across_hosts, fmt::format("uid {}", across_hosts)});
 }
 
 Status Engine::AddSession(std::unique_ptr<Session> session) {
-  Tenant& tenant = session->tenant();
   Session* const added = session.get();
-  // Between the charge and its place nothing may throw: it is given back with the session.
+  // Nothing may throw between the bell's handler and the session's place.
   std::map<uint32_t, std::unique_ptr<Session>> entry;
   entry.emplace(added->id(), std::move(session));
-  HZ_RETURN_IF_ERROR(Charge(tenant, "sessions", &tenant.sessions, 1, config_.quota.sessions));
-  sessions_.merge(entry);
   HZ_RETURN_IF_ERROR(loop_->WatchBell(added->doorbell(), [this, added] { MakeHot(*added); }));
+  sessions_.merge(entry);
   added->SetConsumerWaiting(true);
   Log(LogLevel::kDebug, kLogInit, "session {}: process {} ({}) of user {}", added->id(),
-      added->process(), added->program(), tenant.name);
+      added->process(), added->program(), added->tenant().name());
   return Status::Ok();
 }
 
@@ -565,48 +566,16 @@ void Engine::SweepSessions() {
       ++session;
       continue;
     }
-    ReleaseRegions(**session);
-    --(*session)->tenant().sessions;
     session = dying_.erase(session);
   }
-}
-
-void Engine::ReleaseRegions(Session& session) {
-  Tenant& tenant = session.tenant();
-  tenant.regions -= static_cast<int64_t>(session.region_count());
-  tenant.region_bytes -= static_cast<int64_t>(session.region_bytes());
-  tenant.region_descriptors -= static_cast<int64_t>(session.shareable_regions());
-  auto mappings = std::make_shared<std::vector<Mapping>>(session.TakeRegions());
-  // Giving many pages back to the kernel takes long.
-  if (!mappings->empty()) chores_([mappings] { mappings->clear(); });
-}
-
-Result<uint32_t> Engine::AddRegion(Session& session, RegionMemory memory) {
-  Tenant& tenant = session.tenant();
-  const auto bytes = static_cast<int64_t>(memory.mapping.size());
-  HZ_RETURN_IF_ERROR(Charge(tenant, "regions", &tenant.regions, 1, config_.quota.regions));
-  const Status charged = Charge(tenant, "bytes of registered memory", &tenant.region_bytes, bytes,
-                                config_.quota.region_bytes);
-  if (!charged.ok()) {
-    --tenant.regions;
-    return charged;
-  }
-  // One descriptor a region is what no tenant may use up for all: beyond a tenant's share its
-  // regions work as well, but its ranks cannot map each other's.
-  if (tenant.region_descriptors >= DescriptorsForRegions()) memory.descriptor.Reset();
-  if (memory.descriptor.valid()) ++tenant.region_descriptors;
-  return session.AddRegion(std::move(memory));
 }
 
 Status Engine::RemoveRegion(Session& session, uint32_t id, std::function<void()> done) {
   Region* region = session.FindRegion(id);
   if (region == nullptr) return InvalidArgument("region {} is not registered", id);
-  auto remove = [this, &session, id, done = std::move(done)] {
-    if (session.FindRegion(id)->shareable()) --session.tenant().region_descriptors;
-    auto mapping = std::make_shared<Mapping>(session.RemoveRegion(id));
-    --session.tenant().regions;
-    session.tenant().region_bytes -= static_cast<int64_t>(mapping->size());
-    chores_([mapping] { mapping->Reset(); });
+  // Its tenant's reception unmaps it.
+  auto remove = [&session, id, done = std::move(done)] {
+    session.RemoveRegion(id);
     done();
   };
   if (region->idle()) {

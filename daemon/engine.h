@@ -35,9 +35,8 @@ namespace harmonaize::daemon {
 /// Post. It looks at the rings of active sessions, and sleeps when there is nothing to do.
 class Engine final : private ClusterEvents {
  public:
-  /// `chores` runs slow things that the engine's thread should not stop for.
   static Result<std::unique_ptr<Engine>> Create(const Config& config, Calibration calibration,
-                                                std::function<void(std::function<void()>)> chores);
+                                                std::shared_ptr<Accounts> accounts);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -45,7 +44,8 @@ class Engine final : private ClusterEvents {
   void Start();
   /// Ends all sessions, telling each tenant `why`, and the thread.
   void Stop(const std::string& why);
-  /// Runs `call` on the engine's thread. Any thread.
+  /// Runs `call` on the engine's thread. Any thread. What tenants cause in this way is bounded: by one
+  /// request and one loss for each connection.
   void Post(std::function<void()> call) { loop_->Post(std::move(call)); }
 
   // All that follows belongs to the engine's thread.
@@ -63,19 +63,20 @@ class Engine final : private ClusterEvents {
   /// one of its operations, and the state of the operation's parts is unknown.
   void GiveUpOn(const Communicator& communicator, const Status& exception);
   /// The tenant's entry, made at need.
-  Tenant* TenantOf(uid_t user);
+  Tenant* TenantOf(const TenantIdentity& identity);
+  /// The same of a tenant that another daemon speaks for, by TenantIdentity::across_hosts.
+  Tenant* TenantAcrossHosts(uint32_t across_hosts);
 
   /// Takes in all that the session has posted so far, before a request that must not overtake it.
   /// False when it was cut off over that; the session is gone then.
   bool TakeInPosted(Session& session);
 
-  Result<uint32_t> AddRegion(Session& session, RegionMemory memory);
   /// `done` is called once no operation uses the region.
   Status RemoveRegion(Session& session, uint32_t region, std::function<void()> done);
 
   Membership& membership() { return membership_; }
   const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }
-  const std::map<uid_t, std::unique_ptr<Tenant>>& tenants() const { return tenants_; }
+  const std::map<uint32_t, std::unique_ptr<Tenant>>& tenants() const { return tenants_; }
   const Executor& executor() const { return *executor_; }
   Executor& executor() { return *executor_; }
   const Machine& machine() const { return executor_->machine(); }
@@ -119,8 +120,7 @@ class Engine final : private ClusterEvents {
   void DropWaiting(size_t count) { waiting_ -= static_cast<int64_t>(count); }
 
  private:
-  Engine(const Config& config, Calibration calibration,
-         std::function<void(std::function<void()>)> chores);
+  Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts);
 
   /// A time in which there was nothing to do.
   struct Idleness {
@@ -156,23 +156,24 @@ class Engine final : private ClusterEvents {
   void MakeHot(Session& session);
   void SweepSessions();
   void TellLoss(Session& session, const std::string& why);
-  void ReleaseRegions(Session& session);
+  void SayGoodbye();
   void WakeFromWorker();
 
   const Config config_;
   JobActivity activity_;
   const Calibration calibration_;
-  const std::function<void(std::function<void()>)> chores_;
+  const std::shared_ptr<Accounts> accounts_;
   const uint64_t started_ns_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<Executor> executor_;
   std::thread thread_;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
+  std::string stopped_why_;  ///< Set before `stopping_`.
   int64_t rounds_ = 0;  ///< That found something to do.
   /// True while the thread sleeps, or is about to: workers then wake it.
   std::atomic<bool> asleep_{false};
 
-  std::map<uid_t, std::unique_ptr<Tenant>> tenants_;
+  std::map<uint32_t, std::unique_ptr<Tenant>> tenants_;  // by TenantIdentity::number
   std::map<uint32_t, std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Session>> dying_;  // gone, with parts still in flight
   std::vector<Session*> hot_;

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "daemon/guarded.h"
+#include "src/base/clock.h"
 
 namespace harmonaize::daemon {
 
@@ -37,7 +38,7 @@ Status EventLoop::Add(int fd, uint32_t events, std::function<void()> on_ready) {
   epoll_event event{};
   event.events = events;
   const uint32_t ticket = next_ticket_++;
-  event.data.u64 = uint64_t{ticket} << 32 | static_cast<uint32_t>(fd);
+  event.data.u64 = MarkOf(fd, ticket);
   auto handler = std::make_shared<std::function<void()>>(std::move(on_ready));
   // First what may throw: a descriptor that is watched without a handler would be ready forever.
   Watched& watched = watches_[fd];
@@ -46,12 +47,25 @@ Status EventLoop::Add(int fd, uint32_t events, std::function<void()> on_ready) {
     if (watched.on_ready == nullptr) watches_.erase(fd);
     return ErrnoError(why, "cannot watch a descriptor");
   }
-  watched = {ticket, std::move(handler)};
+  watched = {ticket, events, std::move(handler)};
   return Status::Ok();
 }
 
 void EventLoop::Unwatch(int fd) {
   if (watches_.erase(fd) > 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void EventLoop::SetReading(int fd, bool reading) {
+  const auto found = watches_.find(fd);
+  if (found == watches_.end()) return;
+  Watched& watched = found->second;
+  const uint32_t events = reading ? watched.events | EPOLLIN : watched.events & ~EPOLLIN;
+  if (events == watched.events) return;
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = MarkOf(fd, watched.ticket);
+  // It is watched, so the kernel has nothing to refuse.
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) watched.events = events;
 }
 
 void EventLoop::Post(std::function<void()> call) {
@@ -69,16 +83,26 @@ void EventLoop::Wake() {
   if (write(wake_.get(), &one, sizeof one) < 0) return;
 }
 
-bool EventLoop::RunPosted() {
+bool EventLoop::RunPosted(uint64_t budget_ns) {
   if (!HasPosted()) return false;
-  std::vector<std::function<void()>> calls;
+  const uint64_t begun_ns = MonotonicNanoseconds();
+  size_t left = 0;  // what these calls post is for the next time
   {
     const std::lock_guard lock(mutex_);
-    calls.swap(posted_);
-    has_posted_.store(false, std::memory_order_seq_cst);
+    left = posted_.size();
   }
-  for (const auto& call : calls) GuardedAndLogged("a posted call", call);
+  do {
+    GuardedAndLogged("a posted call", TakePosted());
+  } while (--left > 0 && MonotonicNanoseconds() - begun_ns < budget_ns);
   return true;
+}
+
+std::function<void()> EventLoop::TakePosted() {
+  const std::lock_guard lock(mutex_);
+  std::function<void()> call = std::move(posted_.front());
+  posted_.pop_front();
+  has_posted_.store(!posted_.empty(), std::memory_order_seq_cst);
+  return call;
 }
 
 void EventLoop::Wait(int timeout_ms) {

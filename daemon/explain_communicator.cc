@@ -167,11 +167,10 @@ json DescribeCongestion(const Congestion& congestion) {
           {"changes", std::move(changes)}};
 }
 
-Communicator* FindCommunicator(Engine& engine, uid_t reader, bool provider,
-                               const std::string& which) {
+Communicator* FindCommunicator(Engine& engine, const Reader& reader, const std::string& which) {
   Communicator* found = nullptr;
   for (const auto& communicator : engine.membership().communicators()) {
-    if (!provider && communicator->tenant().user != reader) continue;
+    if (!reader.is_operator && communicator->tenant().identity.number != reader.tenant) continue;
     if (std::to_string(communicator->id()) == which) return communicator.get();
     if (communicator->name() == which) found = communicator.get();
   }
@@ -180,9 +179,9 @@ Communicator* FindCommunicator(Engine& engine, uid_t reader, bool provider,
 
 }  // namespace
 
-Result<std::string> ExplainCommunicator(Engine& engine, uid_t reader, const std::string& which) {
-  const bool provider = reader == 0 || reader == geteuid();
-  Communicator* const communicator = FindCommunicator(engine, reader, provider, which);
+Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader, const std::string& which) {
+  const bool provider = reader.is_operator;
+  Communicator* const communicator = FindCommunicator(engine, reader, which);
   if (communicator == nullptr) {
     return InvalidArgument(
         "there is no communicator '{}' here: 'harmonaize status' lists them by number", which);

@@ -39,7 +39,7 @@ json DescribeInline(const InlineConfig& config, bool possible) {
 
 }  // namespace
 
-Result<std::string> ExplainReport(Engine& engine, uid_t reader, int ranks) {
+Result<std::string> ExplainReport(Engine& engine, const Reader& reader, int ranks) {
   if (ranks < 1 || ranks > kMaxRanks) {
     return InvalidArgument("a communicator of {} ranks: there are 1 to {}", ranks, kMaxRanks);
   }
@@ -53,7 +53,7 @@ Result<std::string> ExplainReport(Engine& engine, uid_t reader, int ranks) {
                  {"processors", choice.shape().processors},
                  {"workers", choice.shape().workers},
                  {"inline", DescribeInline(config.inline_path, possible)}};
-  if (reader == 0 || reader == geteuid()) report["calibration"]["state_path"] = config.state_path;
+  if (reader.is_operator) report["calibration"]["state_path"] = config.state_path;
   for (size_t i = 0; i < kCollectiveCount; ++i) {
     const auto collective = static_cast<Collective>(i);
     report["collectives"].push_back(

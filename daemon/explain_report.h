@@ -12,6 +12,6 @@ namespace harmonaize::daemon {
 /// measured to cost, and for each collective and kind of memory the limit and the predicted times
 /// by size (docs/operator-guide.md lists the fields). Only the provider learns where that is kept.
 /// kInvalidArgument for a number of ranks that no communicator has. Engine thread only.
-Result<std::string> ExplainReport(Engine& engine, uid_t reader, int ranks);
+Result<std::string> ExplainReport(Engine& engine, const Reader& reader, int ranks);
 
 }  // namespace harmonaize::daemon

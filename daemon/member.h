@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "daemon/connection.h"
+#include "daemon/holdings.h"
 #include "src/base/status.h"
 #include "src/ipc/session_segment.h"
 
@@ -31,6 +32,9 @@ struct Member {
   int64_t outstanding = 0;       ///< Posted operations that are not completed.
   bool attached_inline = false;  ///< It has been given the segment of the inline path.
   bool gone = false;             ///< It has left, or its process has ended.
+  // What its tenant pays for it.
+  Holding place;
+  Holding memory;
 
   /// Sets the slot's state and wakes who waits for it.
   void SetState(MemberState state);

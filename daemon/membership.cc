@@ -12,8 +12,9 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Ids that a daemon remembers at most; the oldest unused ones have long lost their job.
-constexpr size_t kMaxIssuedIds = 1 << 16;
+/// What a rank takes of the daemon's memory, in bytes: its slot in the session's segment, its
+/// queue, its place in what forms.
+constexpr int64_t kRankBytes = 4096;
 
 std::vector<uint8_t> BytesOf(const UniqueId& id) {
   std::vector<uint8_t> bytes(sizeof id);
@@ -31,22 +32,21 @@ Status HomeIsLost() {
 // Ids
 
 Result<UniqueId> Membership::CreateId(Session& session) {
-  return IssueId(session.tenant().user, session.id(), 0);
+  return IssueId(&session.tenant(), session.id(), 0);
 }
 
-Result<UniqueId> Membership::IssueId(uid_t user, uint32_t session, uint64_t parent) {
+Result<UniqueId> Membership::IssueId(Tenant* tenant, uint32_t session, uint64_t parent) {
   Result<UniqueId> id = MakeSecretId();
   if (!id.ok()) return id;
-  if (issued_.size() >= kMaxIssuedIds) {
-    return InvalidUsage("{} communicator ids are in use on this host, which is as many as may be",
-                        issued_.size());
-  }
+  Result<Holding> place = tenant->account->Take(Resource::kUniqueIds, 1);
+  if (!place.ok()) return place.status();
   if (engine_->cluster() != nullptr) HZ_RETURN_IF_ERROR(engine_->cluster()->Seal(&*id));
-  issued_[*id] = {user, session, parent};
+  issued_[*id] = {tenant->identity.across_hosts, tenant, std::move(*place), session, parent};
   return id;
 }
 
-Status Membership::CheckIssued(const UniqueId& id, uid_t user) const {
+Status Membership::CheckIssued(const UniqueId& id, uint32_t user,
+                               const Applicant& applicant) const {
   const auto issued = issued_.find(id);
   if (issued == issued_.end()) {
     return InvalidArgument(
@@ -57,7 +57,10 @@ Status Membership::CheckIssued(const UniqueId& id, uid_t user) const {
         "all "
         "ranks");
   }
-  if (issued->second.tenant != user) {
+  // On one host a tenant can be more than its user; other daemons know users alone.
+  const bool is_other = applicant.member != nullptr && issued->second.session != 0 &&
+                        &applicant.member->session->tenant() != issued->second.owner;
+  if (issued->second.tenant != user || is_other) {
     return InvalidUsage("the unique id belongs to another user");
   }
   return Status::Ok();
@@ -69,13 +72,14 @@ void Membership::CreateGrowId(Session& session, uint32_t index,
   if (!parent.ok()) return done(parent.status());
   const Span* const span = (*parent)->span();
   if (span == nullptr || span->is_home()) {
-    return done(IssueId(session.tenant().user, session.id(), (*parent)->id()));
+    return done(IssueId(&session.tenant(), session.id(), (*parent)->id()));
   }
   if (!engine_->cluster()->Linked(span->roster().home)) return done(HomeIsLost());
   const uint64_t ticket = next_ticket_++;
   grow_id_calls_[ticket] = {span->roster().home, std::move(done)};
-  engine_->cluster()->Send(span->roster().home,
-                           AskGrowIdMessage{ticket, span->roster().key, session.tenant().user});
+  engine_->cluster()->Send(
+      span->roster().home,
+      AskGrowIdMessage{ticket, span->roster().key, session.tenant().identity.across_hosts});
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -158,11 +162,17 @@ Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, in
 }
 
 Result<Member*> Membership::NewMember(Session& session) {
+  Result<Holding> place = session.tenant().account->Take(Resource::kRanks, 1);
+  if (!place.ok()) return place.status();
+  Result<Holding> memory = session.tenant().account->Take(Resource::kMemory, kRankBytes);
+  if (!memory.ok()) return memory.status();
   Member* member = session.AddMember();
   if (member == nullptr) {
     return InvalidUsage("this process already holds {} communicators, which is as many as it may",
                         kMaxMembers);
   }
+  member->place = std::move(*place);
+  member->memory = std::move(*memory);
   return member;
 }
 
@@ -197,7 +207,7 @@ Result<Membership::Desk> Membership::DeskOf(const ApplyMessage& request,
 
 Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
                                       Communicator* parent) {
-  request.user = session.tenant().user;
+  request.user = session.tenant().identity.across_hosts;
   Member* member = nullptr;
   if (request.takes_part) {
     Result<Member*> made = NewMember(session);
@@ -237,12 +247,12 @@ void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Desk
     if (!peer.ok()) {
       const bool shrinks = found->second.request.kind == ApplyMessage::kShrink;
       return OnRefused(
-          {{number},
-           static_cast<int>(Code::kRemoteError),
-           fmt::format("{}: the daemon {} cannot be reached; is its host up, and the "
-                       "daemon there?",
-                       WhatOf(found->second.request.kind),
-                       shrinks ? "of the first rank that remains" : "that made the unique id")});
+          0, {{number},
+              static_cast<int>(Code::kRemoteError),
+              fmt::format("{}: the daemon {} cannot be reached; is its host up, and the "
+                          "daemon there?",
+                          WhatOf(found->second.request.kind),
+                          shrinks ? "of the first rank that remains" : "that made the unique id")});
     }
     found->second.peer = *peer;
     engine_->cluster()->Send(*peer, found->second.request);

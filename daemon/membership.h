@@ -88,7 +88,7 @@ class Membership {
   struct MeetingKey {
     enum class Kind { kNamedId, kSecretId, kSplit, kShrink, kGrow } kind;
     UniqueId id;          // of the first two
-    uid_t tenant = 0;     // of a named id
+    uint32_t tenant = 0;  // of a named id
     uint64_t parent = 0;  // of the last three
     uint64_t round = 0;   // of a split
     auto operator<=>(const MeetingKey&) const = default;
@@ -111,7 +111,9 @@ class Membership {
     uint64_t ends_ns = 0;
   };
   struct IssuedId {
-    uid_t tenant = 0;
+    uint32_t tenant = 0;  // TenantIdentity::across_hosts
+    Tenant* owner = nullptr;
+    Holding place;
     uint32_t session = 0;  // that asked for it; 0: one of another host
     uint64_t parent = 0;   // of a growth; 0 for a plain id
   };
@@ -156,15 +158,17 @@ class Membership {
   Status CheckAgreement(const MeetingKey& key, const ApplyMessage& request,
                         const Applicant& applicant);
   Status CheckNotFailed(const MeetingKey& key, int rank);
-  Status CheckIssued(const UniqueId& id, uid_t user) const;
-  Result<UniqueId> IssueId(uid_t user, uint32_t session, uint64_t parent);
+  Status CheckIssued(const UniqueId& id, uint32_t user, const Applicant& applicant) const;
+  Result<UniqueId> IssueId(Tenant* tenant, uint32_t session, uint64_t parent);
 
   // Concluding.
   Status ConcludeOne(Formation& formation);
   Status ConcludeSplit(Formation& formation, const std::vector<SplitCall>& calls);
   Status MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks);
   Communicator* AddCommunicator(const std::string& name, Tenant* tenant,
-                                std::vector<Member*> members, std::optional<Roster> roster);
+                                std::vector<Member*> members, std::optional<Roster> roster,
+                                CommunicatorHoldings holdings);
+  Status CheckTickets(transport::PeerId peer, const FormedMessage& formed) const;
   void UniteJobs(Communicator* communicator);
   Roster MakeRoster(const std::vector<Applicant>& ranks) const;
   void PlaceOnFabric(const std::vector<Applicant>& host_speakers, Roster* roster) const;
@@ -193,10 +197,10 @@ class Membership {
   void OnApply(transport::PeerId peer, const ApplyMessage& request);
   void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
   void OnFormed(transport::PeerId peer, const FormedMessage& formed);
-  void OnRefused(const RefusedMessage& refused);
-  void OnFormingNotice(const FormingNoticeMessage& notice);
+  void OnRefused(transport::PeerId peer, const RefusedMessage& refused);
+  void OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice);
   void OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question);
-  void OnGrowId(const GrowIdMessage& answer);
+  void OnGrowId(transport::PeerId peer, const GrowIdMessage& answer);
   void OnAskFabric(transport::PeerId peer, const AskFabricMessage& question);
   void OnFabric(const FabricMessage& fabric);
   void OnCommunicatorMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message);

@@ -142,7 +142,9 @@ void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& que
   GrowIdMessage answer{.ticket = question.ticket};
   const Communicator* const parent = FindByKey(question.communicator);
   Result<UniqueId> id = InvalidUsage("the communicator is gone");
-  if (parent != nullptr) id = IssueId(question.user, 0, parent->id());
+  if (parent != nullptr) {
+    id = IssueId(engine_->TenantAcrossHosts(question.user), 0, parent->id());
+  }
   if (id.ok()) {
     answer.id.resize(sizeof(UniqueId));
     std::memcpy(answer.id.data(), &*id, sizeof(UniqueId));
@@ -166,6 +168,9 @@ void Membership::OnAskFabric(transport::PeerId peer, const AskFabricMessage& que
 void Membership::OnFormed(transport::PeerId peer, const FormedMessage& formed) {
   if (FindByKey(formed.communicator) != nullptr) {
     return engine_->cluster()->transport().Disconnect(peer, "a communicator came twice");
+  }
+  if (const Status good = CheckTickets(peer, formed); !good.ok()) {
+    return engine_->cluster()->transport().Disconnect(peer, good.message());
   }
   std::vector<Member*> members(formed.host_of_rank.size(), nullptr);
   Tenant* tenant = nullptr;
@@ -193,17 +198,33 @@ void Membership::OnFormed(transport::PeerId peer, const FormedMessage& formed) {
                     .fabric = formed.fabric};
     if (formed.home_host >= 0) roster->peers[static_cast<size_t>(formed.home_host)] = peer;
   }
-  const Status charged =
-      Charge(*tenant, "communicators", &tenant->communicators, 1, config_.quota.communicators);
-  if (!charged.ok()) ++tenant->communicators;  // it ends at once, and gives back what it had not
+  Result<CommunicatorHoldings> paid = PayForCommunicator(*tenant->account, members.size());
+  const Status charged = paid.status();
   Communicator* const communicator =
-      AddCommunicator(formed.name, tenant, std::move(members), std::move(roster));
+      AddCommunicator(formed.name, tenant, std::move(members), std::move(roster),
+                      paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
   DeliverEarly(communicator, formed.communicator);
+  // Others know of it already, so it ends at once.
   if (!charged.ok()) communicator->Break(charged);
   for (const int rank : given_up) {
     communicator->Break(RemoteError("rank {} gave up while the communicator formed", rank));
     communicator->Leave(rank);
   }
+}
+
+// A daemon speaks for what its own ranks applied for at it, and for one tenant at a time.
+Status Membership::CheckTickets(transport::PeerId peer, const FormedMessage& formed) const {
+  const Tenant* tenant = nullptr;
+  for (const TicketedRank& rank : formed.ranks) {
+    const auto ticket = tickets_.find(rank.ticket);
+    if (ticket == tickets_.end()) continue;
+    const Tenant* const owner = &ticket->second.member->session->tenant();
+    if (ticket->second.peer != peer || (tenant != nullptr && tenant != owner)) {
+      return InvalidArgument("a communicator with ranks that did not apply for it");
+    }
+    tenant = owner;
+  }
+  return Status::Ok();
 }
 
 // All ranks that this host was to have have given up meanwhile.
@@ -233,12 +254,12 @@ void Membership::DeliverEarly(Communicator* communicator, uint64_t key) {
   for (const EarlyMessage& one : early) communicator->OnMessage(one.peer, one.message);
 }
 
-void Membership::OnRefused(const RefusedMessage& refused) {
+void Membership::OnRefused(transport::PeerId peer, const RefusedMessage& refused) {
   const Status why = StatusOf(
       refused.code == 0 ? static_cast<int>(Code::kRemoteError) : refused.code, refused.why);
   for (const uint64_t number : refused.tickets) {
     const auto ticket = tickets_.find(number);
-    if (ticket == tickets_.end()) continue;
+    if (ticket == tickets_.end() || ticket->second.peer != peer) continue;
     Member* const member = ticket->second.member;
     tickets_.erase(ticket);
     member->ticket = 0;
@@ -246,17 +267,17 @@ void Membership::OnRefused(const RefusedMessage& refused) {
   }
 }
 
-void Membership::OnFormingNotice(const FormingNoticeMessage& notice) {
+void Membership::OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice) {
   for (const uint64_t number : notice.tickets) {
     const auto ticket = tickets_.find(number);
-    if (ticket == tickets_.end()) continue;
+    if (ticket == tickets_.end() || ticket->second.peer != peer) continue;
     ticket->second.member->slot->notice.Set(notice.notice);
   }
 }
 
-void Membership::OnGrowId(const GrowIdMessage& answer) {
+void Membership::OnGrowId(transport::PeerId peer, const GrowIdMessage& answer) {
   const auto call = grow_id_calls_.find(answer.ticket);
-  if (call == grow_id_calls_.end()) return;
+  if (call == grow_id_calls_.end() || call->second.peer != peer) return;
   const auto done = std::move(call->second.done);
   grow_id_calls_.erase(call);
   UniqueId id;
@@ -337,10 +358,10 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
                  [&](const ApplyMessage& one) { OnApply(peer, one); },
                  [&](const WithdrawMessage& one) { OnWithdraw(peer, one); },
                  [&](const FormedMessage& one) { OnFormed(peer, one); },
-                 [&](const RefusedMessage& one) { OnRefused(one); },
-                 [&](const FormingNoticeMessage& one) { OnFormingNotice(one); },
+                 [&](const RefusedMessage& one) { OnRefused(peer, one); },
+                 [&](const FormingNoticeMessage& one) { OnFormingNotice(peer, one); },
                  [&](const AskGrowIdMessage& one) { OnAskGrowId(peer, one); },
-                 [&](const GrowIdMessage& one) { OnGrowId(one); },
+                 [&](const GrowIdMessage& one) { OnGrowId(peer, one); },
                  [&](const AskFabricMessage& one) { OnAskFabric(peer, one); },
                  [&](const FabricMessage& one) { OnFabric(one); },
                  [&](const auto& one) {
@@ -375,8 +396,8 @@ void Membership::OnPeerLost(transport::PeerId peer) {
     const bool shrinks = ticket.request.kind == ApplyMessage::kShrink;
     if (ticket.peer == peer) (shrinks ? anew : refused).push_back(number);
   }
-  OnRefused({refused, static_cast<int>(Code::kRemoteError),
-             "the daemon at which the communicator forms does not answer any more"});
+  OnRefused(peer, {refused, static_cast<int>(Code::kRemoteError),
+                   "the daemon at which the communicator forms does not answer any more"});
   std::vector<std::pair<const Formation*, Status>> failing;
   for (auto& [key, meeting] : meetings_) {
     const std::vector<size_t> places = meeting.formation->PlacesWhere(

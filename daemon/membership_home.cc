@@ -41,7 +41,7 @@ Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Commu
     default: break;
   }
   if (parent == nullptr) return InvalidUsage("the communicator is gone");
-  if (parent->tenant().user != request.user) {
+  if (parent->tenant().identity.across_hosts != request.user) {
     return InvalidUsage("the communicator belongs to another user");
   }
   if (request.rank < 0 || request.rank >= parent->ranks()) {
@@ -137,14 +137,17 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   MeetingKey key{MeetingKey::Kind::kSecretId, *id};
   if (id->kind == UniqueId::Kind::kNamed) {
     key.kind = MeetingKey::Kind::kNamedId;
-    key.tenant = request.user;
+    const Member* const member = applicant.member;
+    key.tenant = member == nullptr ? request.user : member->session->tenant().identity.number;
   } else {
-    HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user));
+    HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user, applicant));
   }
   HZ_RETURN_IF_ERROR(CheckNotFailed(key, request.rank));
   MeetingAt(key, [&](Meeting& made) {
     made.formation = std::make_unique<Formation>(
-        "ncclCommInitRank", request.name, engine_->TenantOf(request.user),
+        "ncclCommInitRank", request.name,
+        applicant.member == nullptr ? engine_->TenantAcrossHosts(request.user)
+                                    : &applicant.member->session->tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
     made.conclude = [this, id = *id](Formation& formation) {
       issued_.erase(id);  // an id serves once
@@ -249,7 +252,7 @@ Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
 Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant) {
   const Result<UniqueId> id = IdOf(request);
   if (!id.ok()) return id.status();
-  HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user));
+  HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user, applicant));
   Communicator* parent = FindById(issued_.at(*id).parent);
   if (parent == nullptr) {
     return InvalidUsage(
@@ -301,20 +304,27 @@ Status Membership::MakeCommunicator(Formation& formation, const std::vector<Appl
   if (!all_here) roster = MakeRoster(ranks);
   // A home of ranks that are all on one other host would have nothing to do.
   const bool kept = all_here || roster->hosts() > 1;
+  CommunicatorHoldings holdings;
   if (kept) {
-    HZ_RETURN_IF_ERROR(
-        Charge(tenant, "communicators", &tenant.communicators, 1, config_.quota.communicators));
+    Result<CommunicatorHoldings> paid = PayForCommunicator(*tenant.account, members.size());
+    if (!paid.ok()) return paid.status();
+    holdings = std::move(*paid);
   }
   if (!all_here) TellFormed(*roster, ranks, formation.name());
-  if (kept) AddCommunicator(formation.name(), &tenant, std::move(members), std::move(roster));
+  if (kept) {
+    AddCommunicator(formation.name(), &tenant, std::move(members), std::move(roster),
+                    std::move(holdings));
+  }
   return Status::Ok();
 }
 
 Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenant,
                                           std::vector<Member*> members,
-                                          std::optional<Roster> roster) {
+                                          std::optional<Roster> roster,
+                                          CommunicatorHoldings holdings) {
   communicators_.push_back(std::make_unique<Communicator>(engine_, next_communicator_++, name,
                                                           tenant, members, std::move(roster)));
+  communicators_.back()->Keep(std::move(holdings));
   Communicator* communicator = communicators_.back().get();
   const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
   for (size_t rank = 0; rank < members.size(); ++rank) {
@@ -335,7 +345,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
   }
   UniteJobs(communicator);
   Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks on {} host{}",
-      communicator->id(), name, tenant->name, members.size(), hosts, hosts == 1 ? "" : "s");
+      communicator->id(), name, tenant->name(), members.size(), hosts, hosts == 1 ? "" : "s");
   return communicator;
 }
 

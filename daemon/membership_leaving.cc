@@ -196,7 +196,6 @@ void Membership::Sweep() {
     if (awaited) return false;
     Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations",
         communicator->id(), communicator->name(), communicator->operations());
-    --communicator->tenant().communicators;
     if (const Span* const span = communicator->span()) {
       NoteEnded(span->roster().key, communicator->collectives_begun());
     }

@@ -1,6 +1,5 @@
 #include "daemon/requests.h"
 
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -14,18 +13,24 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Answers with a memfd that holds the text, which no message could. `reply` says how long it is.
+/// Answers with the first piece of a text that no message could hold. `reply` says how long it is.
+/// The connection keeps the text until it is given another, and its tenant pays for that.
 template <typename Reply>
-void ReplyDocument(Connection& connection, MessageType type, const std::string& text,
+void ReplyDocument(Connection& connection, MessageType type, std::string text,
                    const Reply& reply) {
-  Result<SharedMemory> memory = CreateSharedMemory("harmonaize-document", text.size());
+  Result<Holding> memory =
+      connection.account()->Take(Resource::kMemory, static_cast<int64_t>(text.size()));
   if (!memory.ok()) return connection.ReplyFailure(type, memory.status());
-  std::memcpy(memory->mapping.data(), text.data(), text.size());
-  const int descriptors[] = {memory->descriptor.get()};
-  connection.Reply(type, reply, descriptors);
+  connection.ReplyDocument(
+      type, reply, std::make_shared<const Document>(std::move(text), std::move(*memory)));
 }
-void ReplyDocument(Connection& connection, MessageType type, const std::string& text) {
-  ReplyDocument(connection, type, text, DocumentReply{text.size()});
+void ReplyDocument(Connection& connection, MessageType type, std::string text) {
+  const DocumentReply reply{text.size()};
+  ReplyDocument(connection, type, std::move(text), reply);
+}
+
+Reader ReaderAt(const Connection& connection) {
+  return {connection.tenant().number, connection.is_operator()};
 }
 
 /// Whether such a request leaves engine and session as they were.
@@ -38,7 +43,8 @@ bool OnlyReads(MessageType type) {
 class Request {
  public:
   Request(Engine& engine, Session& session, const std::shared_ptr<Connection>& connection,
-          const MessageHeader& header, const ControlMessage& message, RegionMemory region)
+          const MessageHeader& header, const ControlMessage& message,
+          std::shared_ptr<RegionMemory> region)
       : engine_(engine),
         session_(session),
         connection_(connection),
@@ -74,6 +80,7 @@ class Request {
       case MessageType::kExplain: return Explain();
       case MessageType::kProbe: break;  // the server knows it without a session
       case MessageType::kHello: break;
+      case MessageType::kDocument: break;  // the reception answers it
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
   }
@@ -175,9 +182,8 @@ class Request {
   }
 
   Status RegisterRegion() {
-    const Result<uint32_t> region = engine_.AddRegion(session_, std::move(region_));
-    if (!region.ok()) return region.status();
-    return Reply(RegisterRegionReply{*region, session_.FindRegion(*region)->shareable() ? 1u : 0u});
+    const uint32_t region = session_.AddRegion(std::move(region_));
+    return Reply(RegisterRegionReply{region, session_.FindRegion(region)->shareable() ? 1u : 0u});
   }
 
   Status UnregisterRegion() {
@@ -269,7 +275,7 @@ class Request {
   const std::shared_ptr<Connection> connection_;
   const MessageHeader header_;
   const ControlMessage& message_;
-  RegionMemory region_;
+  std::shared_ptr<RegionMemory> region_;
 };
 
 }  // namespace
@@ -283,17 +289,17 @@ void AnswerGuarded(Connection& connection, MessageType type, const std::function
 }
 
 void AnswerStatus(Engine& engine, Connection& connection) {
-  ReplyDocument(connection, MessageType::kStatus, StatusReport(engine, connection.peer().user));
+  ReplyDocument(connection, MessageType::kStatus, StatusReport(engine, ReaderAt(connection)));
 }
 
 void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request) {
   const std::string communicator = CleanFieldText(request.communicator);
-  const uid_t reader = connection.peer().user;
-  const Result<std::string> report = communicator.empty()
+  const Reader reader = ReaderAt(connection);
+  Result<std::string> report = communicator.empty()
                                          ? ExplainReport(engine, reader, request.ranks)
                                          : ExplainCommunicator(engine, reader, communicator);
   if (!report.ok()) return connection.ReplyFailure(MessageType::kExplain, report.status());
-  ReplyDocument(connection, MessageType::kExplain, *report);
+  ReplyDocument(connection, MessageType::kExplain, *std::move(report));
 }
 
 void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
@@ -304,7 +310,7 @@ void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
   calls.progress = [connection](const std::string& what) {
     ProbeReply reply;
     SetFieldText(reply.progress, what);
-    connection->Reply(MessageType::kProbe, reply);
+    connection->Tell(MessageType::kProbe, reply);
   };
   calls.done = [connection](const Result<std::string>& measured) {
     connection->probe = 0;
@@ -316,7 +322,7 @@ void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
                                     InvalidUsage("this connection has asked for a probe already"));
   }
   const Result<uint64_t> probe = engine.probes().Lead(
-      {std::move(*parsed), request.seconds, connection->peer().user}, std::move(calls));
+      {std::move(*parsed), request.seconds, connection->is_operator()}, std::move(calls));
   if (!probe.ok()) return connection->ReplyFailure(MessageType::kProbe, probe.status());
   connection->probe = *probe;
 }
@@ -326,7 +332,7 @@ void ForgetAsker(Engine& engine, const Connection& connection) {
 }
 
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
-                   const ControlMessage& message, RegionMemory region) {
+                   const ControlMessage& message, std::shared_ptr<RegionMemory> region) {
   Session* found = engine.FindSession(session);
   if (found == nullptr) return;
   const Result<MessageHeader> header = DecodeHeader(message.bytes);

@@ -9,15 +9,14 @@
 #include "daemon/engine.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
-#include "src/memory/shared_memory.h"
 
 namespace harmonaize::daemon {
 
 /// Answers one request of a session that has said hello, now or once the answer is known. `region`
-/// is what a RegisterRegionRequest brought, mapped already. An exception ends this request alone,
+/// is what a RegisterRegionRequest brought, mapped and paid for. An exception ends this request alone,
 /// with an error reply, or this session. Engine thread only.
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
-                   const ControlMessage& message, RegionMemory region);
+                   const ControlMessage& message, std::shared_ptr<RegionMemory> region);
 
 /// Runs `answer`, which answers a request on a connection without a session. An exception becomes
 /// the reply, or ends the connection. Engine thread only.

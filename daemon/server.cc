@@ -1,24 +1,24 @@
 #include "daemon/server.h"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
+#include <grp.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "daemon/calibration.h"
+#include "daemon/connection.h"
 #include "daemon/guarded.h"
-#include "daemon/requests.h"
-#include "daemon/version.h"
+#include "daemon/host_limits.h"
+#include "daemon/reception.h"
 #include "src/base/log.h"
-#include "src/base/wait_estimate.h"
-#include "src/memory/memory_node.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -44,35 +44,37 @@ Result<FileDescriptor> LockSocket(const std::string& socket_path) {
   return fd;
 }
 
-/// The node on which the memory lies, by a few of its pages; -1 for several, and on hosts with one.
-int NodeOf(const Mapping& mapping) {
-  static const bool kSeveralNodes = MemoryNodeCount() > 1;
-  if (!kSeveralNodes) return -1;
-  const int first = NodeOfPage(mapping.data());
-  for (const size_t quarter : {1, 2, 3, 4}) {
-    if (NodeOfPage(mapping.data() + (mapping.size() - 1) / 4 * quarter) != first) return -1;
-  }
-  return first;
-}
+/// Connections that are accepted before the loop looks at anything else, a signal to stop among it.
+constexpr int kAcceptsPerTurn = 64;
 
-/// The memory that a tenant registers.
-Result<RegionMemory> MapRegion(const MessageHeader& header, ControlMessage& message) {
-  const auto request = DecodeBody<RegisterRegionRequest>(header, message.bytes);
-  if (!request.ok()) return request.status();
-  if (message.descriptors.size() != 1) {
-    return InvalidArgument("a region comes with one descriptor");
+/// Tenants that are served at a time, each by a thread of its own.
+constexpr size_t kMostReceptions = 4096;
+
+/// How long a daemon that ends waits for the threads that deal with tenants. A tenant can make its
+/// own stand still; that one is left behind.
+constexpr std::chrono::milliseconds kReceptionsCloseWithin(2000);
+
+/// Lets the members of a group use the operators' socket, where the host has such a group and the
+/// daemon may give the socket to it.
+void LetGroupIn(const std::string& path, const std::string& group) {
+  if (group.empty()) return;
+  std::vector<char> buffer(64 * 1024);
+  struct group entry {};
+  struct group* found = nullptr;
+  if (getgrnam_r(group.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0) return;
+  if (found == nullptr) return;
+  if (chown(path.c_str(), static_cast<uid_t>(-1), found->gr_gid) == 0 &&
+      chmod(path.c_str(), 0660) == 0) {
+    return;
   }
-  Result<Mapping> mapping =
-      MapForeign(message.descriptors.front().get(), request->bytes, HugePageFiles::kAccept);
-  if (!mapping.ok()) return mapping.status();
-  madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE);
-  FaultGuard guard(mapping->data(), mapping->size());
-  const int node = NodeOf(*mapping);
-  return RegionMemory{std::move(message.descriptors.front()), std::move(*mapping), std::move(guard),
-                      node};
+  Log(LogLevel::kWarning, kLogInit,
+      "the group {} cannot be given the operators' socket {}: is the daemon's user a member?",
+      group, path);
 }
 
 }  // namespace
+
+Server::Server(const Config& config) : config_(config), identifier_(config.tenants) {}
 
 Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
   std::unique_ptr<Server> server(new Server(config));
@@ -83,10 +85,7 @@ Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
   Result<FileDescriptor> lock = LockSocket(config.socket_path);
   if (!lock.ok()) return lock.status();
   server->lock_ = std::move(*lock);
-  Result<FileDescriptor> listener =
-      ListenAt(config.socket_path, static_cast<mode_t>(config.socket_mode));
-  if (!listener.ok()) return listener.status();
-  server->listener_ = std::move(*listener);
+  HZ_RETURN_IF_ERROR(server->OpenDoors());
   server->spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
   const Fingerprint host = FingerprintOfHost();
@@ -94,22 +93,50 @@ Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
       config.state_path, host, [&] { return MeasureHostCosts(host.last_level_bytes); });
   if (!calibration.ok()) return calibration.status();
 
-  Server* self = server.get();
+  server->accounts_ = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
   Result<std::unique_ptr<Engine>> engine =
-      Engine::Create(config, std::move(*calibration),
-                     [self](std::function<void()> chore) { self->loop_->Post(std::move(chore)); });
+      Engine::Create(config, std::move(*calibration), server->accounts_);
   if (!engine.ok()) return engine.status();
   server->engine_ = std::move(*engine);
-  HZ_RETURN_IF_ERROR(self->loop_->Watch(self->listener_.get(), [self] { self->Accept(); }));
+  server->gate_ = std::make_shared<EngineGate>(server->engine_.get());
+  for (const std::unique_ptr<Door>& door : server->doors_) {
+    HZ_RETURN_IF_ERROR(server->loop_->Watch(
+        door->listener.get(), [self = server.get(), opened = door.get()] { self->Accept(*opened); }));
+  }
   return server;
 }
 
-Server::~Server() {
-  // Of a server that never came to own its socket nothing must be taken away.
-  if (listener_.valid()) {
-    unlink(config_.socket_path.c_str());
-    unlink((config_.socket_path + ".lock").c_str());
+Status Server::OpenDoors() {
+  HZ_RETURN_IF_ERROR(OpenDoor({.path = config_.socket_path, .tenant = "", .listener = {}},
+                              static_cast<mode_t>(config_.socket_mode)));
+  const std::string operators = OperatorSocketOf(config_);
+  HZ_RETURN_IF_ERROR(
+      OpenDoor({.path = operators, .tenant = "", .for_operators = true, .listener = {}}, 0600));
+  LetGroupIn(operators, config_.operator_group);
+  if (config_.tenants.identity != "socket") return Status::Ok();
+  for (const TenantsConfig::Socket& socket : config_.tenants.sockets) {
+    // Who reaches it is decided by whose container it is mounted into.
+    HZ_RETURN_IF_ERROR(OpenDoor({.path = socket.path, .tenant = socket.name, .listener = {}}, 0666));
   }
+  return Status::Ok();
+}
+
+Status Server::OpenDoor(Door door, mode_t mode) {
+  Result<FileDescriptor> listener = ListenAt(door.path, mode);
+  if (!listener.ok()) return listener.status();
+  door.listener = std::move(*listener);
+  doors_.push_back(std::make_unique<Door>(std::move(door)));
+  return Status::Ok();
+}
+
+Server::~Server() {
+  RemoveSockets();
+}
+
+void Server::RemoveSockets() {
+  // Of a server that never came to own its sockets nothing must be taken away.
+  for (const std::unique_ptr<Door>& door : doors_) unlink(door->path.c_str());
+  if (!doors_.empty()) unlink((config_.socket_path + ".lock").c_str());
 }
 
 void Server::Run(const std::function<void()>& on_listening) {
@@ -118,196 +145,102 @@ void Server::Run(const std::function<void()>& on_listening) {
   while (!stopping_) {
     loop_->Wait(-1);
     loop_->RunPosted();
+    refused_.CloseWaiting();
   }
-  loop_->Unwatch(listener_.get());
+  for (const std::unique_ptr<Door>& door : doors_) loop_->Unwatch(door->listener.get());
+  gate_->Shut();
   engine_->Stop("it was stopped by its operator");
+  // With the sessions that it has, and what these keep of the receptions'.
+  engine_.reset();
+  if (CloseReceptions()) return;
+  Log(LogLevel::kWarning, kLogInit, "a tenant keeps a thread of the daemon's, which ends without it");
+  RemoveSockets();
+  std::_Exit(EXIT_SUCCESS);
 }
 
 void Server::Stop() {
   loop_->Post([this] { stopping_ = true; });
 }
 
-void Server::Accept() {
-  FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+bool Server::CloseReceptions() {
+  for (const auto& [key, reception] : receptions_) reception->Close();
+  const auto deadline = std::chrono::steady_clock::now() + kReceptionsCloseWithin;
+  while (!receptions_.empty() && std::chrono::steady_clock::now() < deadline) {
+    ForgetClosed();
+    if (!receptions_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return receptions_.empty();
+}
+
+void Server::ForgetClosed() {
+  std::erase_if(receptions_, [](const auto& entry) { return entry.second->closed(); });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Connections
+
+void Server::Accept(const Door& door) {
+  for (int i = 0; i < kAcceptsPerTurn && AcceptOne(door); ++i) continue;
+}
+
+bool Server::AcceptOne(const Door& door) {
+  FileDescriptor fd(accept4(door.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd.valid()) {
-    if (errno == EMFILE || errno == ENFILE) TurnAway();
-    return;
+    if (errno == EMFILE || errno == ENFILE) TurnAway(door);
+    return false;
   }
   ControlSocket socket(std::move(fd));
-  const Result<PeerCredentials> peer = socket.Peer();
-  if (!peer.ok()) return;
-  FileDescriptor process = socket.PeerProcess(peer->process);
-  auto connection = std::make_shared<Connection>(std::move(socket), *peer, std::move(process));
-  guests_[connection->fd()] = {connection, 0};
-  bool watched = false;
-  GuardedAndLogged("a new connection", [&] { watched = WatchGuest(connection).ok(); });
-  if (!watched) Drop(connection, "could not be watched");
+  const Status admitted = Caught([&] { return Admit(&socket, door); });
+  // Whoever has ended meanwhile hears nothing.
+  if (!admitted.ok() && socket.valid()) refused_.Refuse(std::move(socket), admitted);
+  return true;
 }
 
-Status Server::WatchGuest(const std::shared_ptr<Connection>& connection) {
-  HZ_RETURN_IF_ERROR(
-      loop_->Watch(connection->fd(), [this, connection] { OnReadable(connection); }));
-  if (connection->process_fd() < 0) return Status::Ok();
-  // A process may end while a forked child still holds its socket open.
-  return loop_->Watch(connection->process_fd(), [this, connection] {
-    Drop(connection, fmt::format("(process {}) died", connection->peer().process));
-  });
+Status Server::Admit(ControlSocket* socket, const Door& door) {
+  const Result<PeerCredentials> peer = socket->Peer();
+  if (!peer.ok()) return peer.status();
+  FileDescriptor process = socket->PeerProcess(peer->process);
+  Result<TenantIdentity> tenant = identifier_.Identify(*peer, process.get(), door.tenant);
+  if (!tenant.ok()) return tenant.status();
+  std::shared_ptr<Account> account = accounts_->Of(tenant->number, tenant->name);
+  Result<Holding> place = account->Take(Resource::kConnections, 1);
+  if (!place.ok()) return place.status();
+  auto connection = std::make_unique<Connection>(
+      std::move(*socket), Connection::Peer{*peer, std::move(*tenant), door.for_operators},
+      std::move(process), std::move(account), std::move(*place));
+  const Status handed_over = Caught([&] { return HandOver(&connection); });
+  if (connection != nullptr) *socket = connection->TakeSocket();
+  return handed_over;
 }
 
-void Server::TurnAway() {
+Status Server::HandOver(std::unique_ptr<Connection>* connection) {
+  const ReceptionKey key{(*connection)->tenant().number, (*connection)->is_operator()};
+  const auto known = receptions_.find(key);
+  if (known != receptions_.end() && known->second->Receive(connection)) return Status::Ok();
+  // The one before has closed.
+  ForgetClosed();
+  if (receptions_.size() >= kMostReceptions) {
+    return InvalidUsage("this host's daemon serves {} tenants, which is as many as it may",
+                        kMostReceptions);
+  }
+  Result<std::shared_ptr<Reception>> opened = Reception::Open(gate_, config_.workers);
+  if (!opened.ok()) return opened.status();
+  receptions_[key] = *opened;
+  (*opened)->Receive(connection);
+  return Status::Ok();
+}
+
+// Left in the queue, a connection for which there is no descriptor would wake the loop for ever.
+void Server::TurnAway(const Door& door) {
   const Status why = SystemError(
       "the daemon is out of file descriptors and turns this process away: its operator can raise "
       "LimitNOFILE (systemd) or `ulimit -n`");
   Log(LogLevel::kError, kLogInit, "{}", why.message());
   spare_.Reset();
-  FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd.valid()) {
-    // The answer would not reach a tenant whose hello lay unread when the socket was closed.
-    char hello[kMaxControlMessageBytes];
-    static_cast<void>(recv(fd.get(), hello, sizeof hello, 0));
-    ControlSocket socket(std::move(fd));
-    static_cast<void>(socket.Send(EncodeFailure(MessageType::kHello, why), {}));
-  }
+  FileDescriptor fd(accept4(door.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd.valid()) refused_.Refuse(ControlSocket(std::move(fd)), why);
+  refused_.CloseWaiting();
   spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
-}
-
-// The engine has seen nothing of a message at which this throws, but the tenant would wait for its
-// answer, so it is told and sent away.
-void Server::OnReadable(const std::shared_ptr<Connection>& connection) {
-  const bool dealt_with = Guarded(
-      [&] { Read(connection); },
-      [&](const Status& exception) {
-        LogException("a message of a tenant", exception);
-        connection->ReplyFailure(MessageType::kHello, exception);
-        Drop(connection,
-             fmt::format("(process {}) was cut off by the provider", connection->peer().process));
-      });
-  // Readable once more, then.
-  if (!dealt_with) connection->Cut();
-}
-
-void Server::Read(const std::shared_ptr<Connection>& connection) {
-  Result<ControlMessage> message = connection->Receive();
-  if (!message.ok()) {
-    if (message.status().code() == Code::kInProgress) return;
-    Drop(connection,
-         fmt::format("(process {}) died or closed its connection", connection->peer().process));
-    return;
-  }
-  const uint32_t session = guests_.at(connection->fd()).session;
-  if (session != 0) return Forward(connection, session, std::move(*message));
-  const Status status = Caught([&] { return Greet(connection, *message); });
-  if (!status.ok()) {
-    connection->ReplyFailure(MessageType::kHello, status);
-    Drop(connection, "was not let in");
-  }
-}
-
-Status Server::Greet(const std::shared_ptr<Connection>& connection, const ControlMessage& message) {
-  const Result<MessageHeader> header = DecodeHeader(message.bytes);
-  if (!header.ok()) return header.status();
-  if (header->type == MessageType::kStatus) {
-    PostAnswer(connection, header->type,
-               [connection](Engine& engine) { AnswerStatus(engine, *connection); });
-    return Status::Ok();
-  }
-  if (header->type == MessageType::kExplain) {
-    const Result<ExplainRequest> request = DecodeBody<ExplainRequest>(*header, message.bytes);
-    if (!request.ok()) return request.status();
-    PostAnswer(connection, header->type, [connection, request = *request](Engine& engine) {
-      AnswerExplain(engine, *connection, request);
-    });
-    return Status::Ok();
-  }
-  if (header->type == MessageType::kProbe) {
-    const Result<ProbeRequest> request = DecodeBody<ProbeRequest>(*header, message.bytes);
-    if (!request.ok()) return request.status();
-    const auto* end = reinterpret_cast<const char*>(message.bytes.data() + message.bytes.size());
-    PostAnswer(
-        connection, header->type,
-        [connection, request = *request, addresses = std::string(end - header->tail_bytes, end)](
-            Engine& engine) { AnswerProbe(engine, connection, request, addresses); });
-    return Status::Ok();
-  }
-  if (header->type != MessageType::kHello) return InvalidUsage("a session starts with a hello");
-  const Result<HelloRequest> hello = DecodeBody<HelloRequest>(*header, message.bytes);
-  if (!hello.ok()) return hello.status();
-
-  Result<SharedMemory> segment = CreateSharedMemory("harmonaize-session", sizeof(SessionSegment));
-  if (!segment.ok()) return segment.status();
-  auto* layout = reinterpret_cast<SessionSegment*>(segment->mapping.data());
-  layout->header.magic = kSegmentMagic;
-  layout->header.version = kProtocolVersion;
-  layout->header.wake_up_ns =
-      static_cast<uint32_t>(std::min(engine_->calibration().costs.wake_up_ns, 1e9));
-  layout->header.sleepers.store(kSleepersOnOneHost, std::memory_order_relaxed);
-  FileDescriptor doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!doorbell.valid()) return ErrnoError(errno, "cannot make a doorbell");
-
-  HelloReply reply;
-  reply.session = next_session_++;
-  reply.workers = static_cast<uint32_t>(config_.workers);
-  SetFieldText(reply.daemon_version, kVersion);
-  guests_.at(connection->fd()).session = reply.session;
-
-  auto memory = std::make_shared<SharedMemory>(std::move(*segment));
-  auto bell = std::make_shared<FileDescriptor>(std::move(doorbell));
-  PostAnswer(
-      connection, header->type,
-      [connection, memory, bell, reply, program = CleanFieldText(hello->program)](Engine& engine) {
-        // The session keeps the bell.
-        const int descriptors[] = {memory->descriptor.get(), bell->get()};
-        const Status added = engine.AddSession(std::make_unique<Session>(
-            reply.session, connection, program, engine.TenantOf(connection->peer().user),
-            std::move(memory->mapping), std::move(*bell)));
-        if (!added.ok()) {
-          connection->ReplyFailure(MessageType::kHello, added);
-          connection->Cut();
-          return;
-        }
-        connection->Reply(MessageType::kHello, reply, descriptors);
-      });
-  return Status::Ok();
-}
-
-void Server::PostAnswer(const std::shared_ptr<Connection>& connection, MessageType type,
-                        std::function<void(Engine&)> answer) {
-  engine_->Post([engine = engine_.get(), connection, type, answer = std::move(answer)] {
-    AnswerGuarded(*connection, type, [&] { answer(*engine); });
-  });
-}
-
-void Server::Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
-                     ControlMessage message) {
-  auto shared = std::make_shared<ControlMessage>(std::move(message));
-  auto region = std::make_shared<RegionMemory>();
-  const Result<MessageHeader> header = DecodeHeader(shared->bytes);
-  if (header.ok() && header->type == MessageType::kRegisterRegion) {
-    // Mapped here, on the thread that may take its time.
-    Result<RegionMemory> mapped = MapRegion(*header, *shared);
-    if (!mapped.ok()) return connection->ReplyFailure(header->type, mapped.status());
-    *region = std::move(*mapped);
-  }
-  // At once: the engine may be behind, and descriptors are what a daemon runs out of first.
-  shared->descriptors.clear();
-  engine_->Post([engine = engine_.get(), connection, session, shared, region] {
-    AnswerRequest(*engine, session, connection, *shared, std::move(*region));
-  });
-}
-
-void Server::Drop(const std::shared_ptr<Connection>& connection, const std::string& why) {
-  const auto found = guests_.find(connection->fd());
-  if (found == guests_.end() || found->second.connection != connection) return;
-  const uint32_t session = found->second.session;
-  // First what may throw: while it is watched, a connection that has ended is ready again.
-  if (session != 0) {
-    engine_->Post([engine = engine_.get(), session, why] { engine->LoseSession(session, why); });
-  } else {
-    engine_->Post([engine = engine_.get(), connection] { ForgetAsker(*engine, *connection); });
-  }
-  loop_->Unwatch(connection->fd());
-  if (connection->process_fd() >= 0) loop_->Unwatch(connection->process_fd());
-  guests_.erase(found);
 }
 
 }  // namespace harmonaize::daemon

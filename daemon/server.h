@@ -5,17 +5,26 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "daemon/config.h"
-#include "daemon/connection.h"
 #include "daemon/engine.h"
+#include "daemon/engine_gate.h"
 #include "daemon/event_loop.h"
+#include "daemon/holdings.h"
+#include "daemon/refused_connections.h"
+#include "daemon/tenant_identity.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
 
-/// The daemon's front door: accepts tenants, greets them, and passes their requests to the engine.
-/// Lives on the main thread.
+class Connection;
+class Reception;
+
+/// The daemon's front door: accepts connections, sees whose they are, and hands each to its
+/// tenant's Reception. It lives on the main thread, and touches nothing that a tenant has sent, so
+/// no tenant can make it stand still.
 class Server {
  public:
   static Result<std::unique_ptr<Server>> Create(const Config& config);
@@ -29,36 +38,43 @@ class Server {
   EventLoop& loop() { return *loop_; }
 
  private:
-  explicit Server(const Config& config) : config_(config) {}
-
-  void Accept();
-  /// Turns one tenant away when there is no descriptor for it: left in the queue it would wake the
-  /// loop for ever.
-  void TurnAway();
-  Status WatchGuest(const std::shared_ptr<Connection>& connection);
-  void OnReadable(const std::shared_ptr<Connection>& connection);
-  void Read(const std::shared_ptr<Connection>& connection);
-  Status Greet(const std::shared_ptr<Connection>& connection, const ControlMessage& message);
-  /// Has the engine's thread answer a request of who has no session yet; see AnswerGuarded.
-  void PostAnswer(const std::shared_ptr<Connection>& connection, MessageType type,
-                  std::function<void(Engine&)> answer);
-  void Forward(const std::shared_ptr<Connection>& connection, uint32_t session,
-               ControlMessage message);
-  void Drop(const std::shared_ptr<Connection>& connection, const std::string& why);
-
-  struct Guest {
-    std::shared_ptr<Connection> connection;
-    uint32_t session = 0;  // 0 until it has said hello
+  /// A socket at which the daemon listens.
+  struct Door {
+    std::string path;
+    std::string tenant;  ///< Whose it is; "": of all.
+    bool for_operators = false;
+    FileDescriptor listener;
   };
+  struct ReceptionKey {
+    uint32_t tenant = 0;
+    bool for_operators = false;
+    auto operator<=>(const ReceptionKey&) const = default;
+  };
+
+  explicit Server(const Config& config);
+
+  Status OpenDoors();
+  Status OpenDoor(Door door, mode_t mode);
+  void Accept(const Door& door);
+  bool AcceptOne(const Door& door);
+  Status Admit(ControlSocket* socket, const Door& door);
+  Status HandOver(std::unique_ptr<Connection>* connection);
+  void TurnAway(const Door& door);
+  void ForgetClosed();
+  bool CloseReceptions();
+  void RemoveSockets();
 
   const Config config_;
   std::unique_ptr<EventLoop> loop_;
   FileDescriptor lock_;
-  FileDescriptor listener_;
-  FileDescriptor spare_;  // given up for a moment to turn a tenant away
+  std::vector<std::unique_ptr<Door>> doors_;
+  FileDescriptor spare_;  // given up for a moment to turn somebody away
+  TenantIdentifier identifier_;
+  std::shared_ptr<Accounts> accounts_;
   std::unique_ptr<Engine> engine_;
-  std::map<int, Guest> guests_;  // by socket
-  uint32_t next_session_ = 1;
+  std::shared_ptr<EngineGate> gate_;
+  std::map<ReceptionKey, std::shared_ptr<Reception>> receptions_;
+  RefusedConnections refused_;
   bool stopping_ = false;
 };
 

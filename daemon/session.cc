@@ -10,7 +10,7 @@
 namespace harmonaize::daemon {
 
 Session::Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program,
-                 Tenant* tenant, Mapping segment, FileDescriptor doorbell)
+                 Tenant* tenant, Mapping segment, FileDescriptor doorbell, Holdings holdings)
     : id_(id),
       connection_(std::move(connection)),
       program_(std::move(program)),
@@ -18,6 +18,7 @@ Session::Session(uint32_t id, std::shared_ptr<Connection> connection, std::strin
       mapping_(std::move(segment)),
       segment_(reinterpret_cast<SessionSegment*>(mapping_.data())),
       doorbell_(std::move(doorbell)),
+      holdings_(std::move(holdings)),
       members_(kMaxMembers),
       streams_(kStreamSlots),
       host_stream_open_(kMaxHostStreams, false) {
@@ -237,7 +238,7 @@ Status Session::CloseStream(uint32_t stream) {
   return Status::Ok();
 }
 
-uint32_t Session::AddRegion(RegionMemory memory) {
+uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
   // kNoBuffer is never reached: quotas end long before.
   const uint32_t id = next_region_++;
   regions_[id] = std::make_unique<Region>(id, std::move(memory));
@@ -247,32 +248,6 @@ uint32_t Session::AddRegion(RegionMemory memory) {
 Region* Session::FindRegion(uint32_t id) {
   const auto found = regions_.find(id);
   return found == regions_.end() ? nullptr : found->second.get();
-}
-
-Mapping Session::RemoveRegion(uint32_t id) {
-  const auto found = regions_.find(id);
-  Mapping mapping = found->second->TakeMapping();
-  regions_.erase(found);
-  return mapping;
-}
-
-std::vector<Mapping> Session::TakeRegions() {
-  std::vector<Mapping> mappings;
-  for (auto& [id, region] : regions_) mappings.push_back(region->TakeMapping());
-  regions_.clear();
-  return mappings;
-}
-
-size_t Session::shareable_regions() const {
-  return static_cast<size_t>(std::count_if(regions_.begin(), regions_.end(), [](const auto& entry) {
-    return entry.second->shareable();
-  }));
-}
-
-uint64_t Session::region_bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& [id, region] : regions_) bytes += region->bytes();
-  return bytes;
 }
 
 }  // namespace harmonaize::daemon

@@ -20,8 +20,14 @@ namespace harmonaize::daemon {
 /// One tenant process: its segment, its queues, its regions and its ranks. Engine thread only.
 class Session {
  public:
+  /// What its tenant pays for it.
+  struct Holdings {
+    Holding place;
+    Holding memory;
+  };
+
   Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program, Tenant* tenant,
-          Mapping segment, FileDescriptor doorbell);
+          Mapping segment, FileDescriptor doorbell, Holdings holdings);
   ~Session();
 
   uint32_t id() const { return id_; }
@@ -80,15 +86,10 @@ class Session {
   Result<OpenedStream> OpenStream();
   Status CloseStream(uint32_t stream);
 
-  uint32_t AddRegion(RegionMemory memory);
+  uint32_t AddRegion(std::shared_ptr<RegionMemory> memory);
   Region* FindRegion(uint32_t id);
-  /// The region's mapping, for the caller to unmap. Only when idle.
-  Mapping RemoveRegion(uint32_t id);
-  /// All of them, for a session that has ended.
-  std::vector<Mapping> TakeRegions();
-  size_t region_count() const { return regions_.size(); }
-  uint64_t region_bytes() const;
-  size_t shareable_regions() const;
+  /// Only when idle.
+  void RemoveRegion(uint32_t id) { regions_.erase(id); }
 
   /// The tenant's process is gone, or was cut off.
   bool gone() const { return gone_; }
@@ -126,6 +127,7 @@ class Session {
   Mapping mapping_;
   SessionSegment* const segment_;
   FileDescriptor doorbell_;
+  const Holdings holdings_;
 
   uint32_t head_ = 0;
   bool ring_broken_ = false;

@@ -92,17 +92,31 @@ json DescribeProcesses(const Engine& engine, const Tenant& tenant) {
   return processes;
 }
 
+/// What the tenant holds of what all tenants share, and how much of it it may hold.
+json DescribeHoldings(const Account& account) {
+  json holdings = json::array();
+  for (size_t i = 0; i < kResourceCount; ++i) {
+    const auto resource = static_cast<Resource>(i);
+    holdings.push_back({{"resource", ResourceName(resource)},
+                        {"held", account.held(resource)},
+                        {"quota", account.host().limit(resource).for_each}});
+  }
+  return holdings;
+}
+
 json Describe(Engine& engine, Tenant& tenant, uint64_t now_ns) {
   json communicators = json::array();
   for (const auto& communicator : engine.membership().communicators()) {
     if (&communicator->tenant() == &tenant)
       communicators.push_back(Describe(*communicator, now_ns));
   }
-  return {{"uid", tenant.user},
-          {"name", tenant.name},
-          {"sessions", tenant.sessions},
-          {"regions", tenant.regions},
-          {"region_bytes", tenant.region_bytes},
+  const Account& account = *tenant.account;
+  return {{"uid", tenant.identity.user},
+          {"name", tenant.name()},
+          {"sessions", account.held(Resource::kSessions)},
+          {"regions", account.held(Resource::kRegions)},
+          {"region_bytes", account.held(Resource::kRegisteredBytes)},
+          {"holds", DescribeHoldings(account)},
           {"operations", tenant.operations},
           {"bytes", tenant.bytes},
           {"processes", DescribeProcesses(engine, tenant)},
@@ -122,9 +136,9 @@ json DescribeWorkers(const Executor& executor) {
 
 }  // namespace
 
-std::string StatusReport(Engine& engine, uid_t reader) {
+std::string StatusReport(Engine& engine, const Reader& reader) {
   const uint64_t now_ns = MonotonicNanoseconds();
-  const bool provider = reader == 0 || reader == geteuid();
+  const bool provider = reader.is_operator;
   json report;
   report["daemon"] = {{"version", kVersion},
                       {"pid", getpid()},
@@ -141,8 +155,8 @@ std::string StatusReport(Engine& engine, uid_t reader) {
     }
   }
   report["tenants"] = json::array();
-  for (const auto& [user, tenant] : engine.tenants()) {
-    if (provider || user == reader) report["tenants"].push_back(Describe(engine, *tenant, now_ns));
+  for (const auto& [number, tenant] : engine.tenants()) {
+    if (provider || number == reader.tenant) report["tenants"].push_back(Describe(engine, *tenant, now_ns));
   }
   return report.dump(-1, ' ', false, json::error_handler_t::replace);
 }

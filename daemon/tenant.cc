@@ -14,21 +14,9 @@ constexpr double kPriorityFactor = 1000;
 
 }  // namespace
 
-Status Charge(const Tenant& tenant, const char* what, int64_t* held, int64_t amount,
-              int64_t limit) {
-  if (amount > limit - *held) {
-    return InvalidUsage(
-        "user {} already holds {} {} on this host, and {} more would exceed the provider's quota "
-        "of {}",
-        tenant.name, *held, what, amount, limit);
-  }
-  *held += amount;
-  return Status::Ok();
-}
-
-double WeightOf(uid_t user, const std::string& name, const std::vector<ShareConfig>& shares) {
+double WeightOf(uint32_t tenant, const std::vector<ShareConfig>& shares) {
   const auto found = std::find_if(shares.begin(), shares.end(), [&](const ShareConfig& share) {
-    return share.user == name || share.user == fmt::format("{}", user);
+    return share.tenant == tenant;
   });
   if (found == shares.end()) return 1;
   return found->weight * std::pow(kPriorityFactor, static_cast<double>(found->priority));

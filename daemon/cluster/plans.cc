@@ -250,7 +250,7 @@ void Plans::Finish(HostPart part, std::function<void(Result<std::unique_ptr<Host
     }
     const bool own_rails = engine_->own_fabric() == span_->roster().fabric;
     const Tenant& tenant = communicator_->tenant();
-    const transport::TenantShare share{tenant.user, static_cast<float>(tenant.weight),
+    const transport::TenantShare share{tenant.identity.across_hosts, static_cast<float>(tenant.weight),
                                        span_->roster().key};
     auto plan =
         std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host), own_rails,

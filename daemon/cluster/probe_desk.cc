@@ -38,10 +38,11 @@ Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_v
 // Leading
 
 Result<uint64_t> ProbeDesk::Lead(const Order& order, Calls calls) {
-  if (order.user != 0 && order.user != geteuid()) {
+  if (!order.by_operator) {
     return InvalidUsage(
-        "only root and the user who runs the daemon may probe the network: it is the provider's, "
-        "and probing loads it");
+        "only operators may probe the network: it is the provider's, and probing loads it. They "
+        "are who may use the daemon's operator socket ({})",
+        OperatorSocketOf(engine_->config()));
   }
   if (engine_->cluster() == nullptr) {
     return InvalidUsage(

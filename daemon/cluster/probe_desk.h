@@ -35,15 +35,15 @@ class ProbeDesk {
   struct Order {
     std::vector<transport::NetworkAddress> addresses;  ///< Empty: all that are linked, and this.
     double seconds = 0;
-    uid_t user = 0;
+    bool by_operator = false;
   };
   struct Calls {
     std::function<void(const std::string& what)> progress;
     /// FormatMeasurements of all that was measured.
     std::function<void(const Result<std::string>& measured)> done;
   };
-  /// Leads a probe; calls back later, from the engine's thread. kInvalidUsage for who is not the
-  /// provider, for a daemon that stands alone, and while another probe is led here.
+  /// Leads a probe; calls back later, from the engine's thread. kInvalidUsage for who is no
+  /// operator, for a daemon that stands alone, and while another probe is led here.
   /// The number stands for it in Cancel.
   Result<uint64_t> Lead(const Order& order, Calls calls);
   /// Whoever asked does not wait any more.

@@ -114,7 +114,7 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
     const uint64_t key = communicator->span()->roster().key;
     const std::optional<Rhythm::Beat> beat = communicator->span()->gate()->rhythm().Of(now_ns);
     if (!beat.has_value()) continue;
-    traffic.rhythms.push_back({static_cast<uint32_t>(communicator->tenant().user), key,
+    traffic.rhythms.push_back({communicator->tenant().identity.across_hosts, key,
                                beat->bursts, beat->burst_seconds, beat->pause_seconds,
                                beat->iteration_seconds, beat->begun_seconds});
   }
@@ -263,7 +263,7 @@ void ControlLoop::NoteEnd(Communicator& communicator) {
 }
 
 void ControlLoop::TellBurst(Communicator& communicator, bool ended) {
-  const BurstMessage burst{engine_->own_fabric(), static_cast<uint32_t>(communicator.tenant().user),
+  const BurstMessage burst{engine_->own_fabric(), communicator.tenant().identity.across_hosts,
                            communicator.span()->roster().key, communicator.span()->gate()->burst(),
                            ended};
   Tell(controller_link_->peer(), burst);  // 0 and no controller here: nobody is to be asked now

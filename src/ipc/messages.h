@@ -43,6 +43,7 @@ enum class MessageType : uint16_t {
   kMapPeerRegion,
   kExplain,
   kProbe,
+  kDocument,
 };
 
 struct MessageHeader {
@@ -202,7 +203,8 @@ struct MapPeerRegionReply {
   uint64_t bytes = 0;
 };
 
-/// The reply carries a memfd that holds `bytes` of JSON.
+/// The reply is a document of `bytes` of JSON. It carries the first piece of it as its tail; the
+/// others come one by one for DocumentRequests.
 struct StatusRequest {
   static constexpr MessageType kType = MessageType::kStatus;
   uint32_t reserved = 0;
@@ -219,10 +221,16 @@ struct ExplainRequest {
 struct DocumentReply {
   uint64_t bytes = 0;
 };
+/// For the piece that begins at `offset` of the document that came last over this connection; the
+/// answer is a DocumentReply.
+struct DocumentRequest {
+  static constexpr MessageType kType = MessageType::kDocument;
+  uint64_t offset = 0;
+};
 
-/// For the provider: has daemons measure the network among themselves. Tail: their addresses, one a
+/// For operators: has daemons measure the network among themselves. Tail: their addresses, one a
 /// line; none: those that this daemon is linked with, and itself. Several replies come: what is
-/// being measured, and at the end one with a memfd that holds `bytes` of JSON. Who hangs up ends
+/// being measured, and at the end one that begins a document of `bytes` of JSON. Who hangs up ends
 /// it.
 struct ProbeRequest {
   static constexpr MessageType kType = MessageType::kProbe;

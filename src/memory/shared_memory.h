@@ -34,6 +34,8 @@ class Mapping {
   size_t size() const { return size_; }
   bool valid() const { return data_ != nullptr; }
   void Reset();
+  /// The caller has unmapped all but the first `size` bytes.
+  void Shorten(size_t size) { size_ = size; }
 
  private:
   std::byte* data_ = nullptr;

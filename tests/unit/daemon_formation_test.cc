@@ -11,7 +11,7 @@ Applicant From(transport::PeerId peer, uint64_t ticket) {
 }
 
 TEST(Formation, IsCompleteWhenAllPlacesAreTaken) {
-  Tenant tenant;
+  Tenant tenant({1000, 1000, 1000, "uid 1000"}, nullptr);
   Formation formation("ncclCommInitRank", "name", &tenant, 3, 0);
   EXPECT_TRUE(formation.Take(1, From(1, 10)).ok());
   EXPECT_EQ(formation.Missing(), "ranks 0, 2");
@@ -31,7 +31,7 @@ TEST(Formation, IsCompleteWhenAllPlacesAreTaken) {
 
 // A tenant may ask for a communicator of a million ranks.
 TEST(Formation, OfManyMissingRanksSomeAreNamed) {
-  Tenant tenant;
+  Tenant tenant({1000, 1000, 1000, "uid 1000"}, nullptr);
   Formation formation("ncclCommInitRank", "name", &tenant, 1 << 20, 0);
   EXPECT_TRUE(formation.Take(0, From(1, 10)).ok());
   const std::string missing = formation.Missing();

@@ -15,12 +15,15 @@
 #include <vector>
 
 #include "daemon/engine.h"
+#include "daemon/host_limits.h"
 #include "daemon/requests.h"
 #include "src/base/log.h"
 #include "tests/unit/replaced_new.h"
 
 namespace harmonaize::daemon {
 namespace {
+
+const TenantIdentity kTenant{1000, 1000, 1000, "uid 1000"};
 
 /// A tenant process, with both ends of its connection in this one.
 struct Guest {
@@ -38,8 +41,9 @@ class NoMemoryTest : public ::testing::Test {
     Calibration calibration;
     for (const HostCostField& field : kHostCostFields) calibration.costs.*field.value = 1000;
     calibration.fingerprint.processors = 2;
-    Result<std::unique_ptr<Engine>> made = Engine::Create(
-        config, std::move(calibration), [](std::function<void()> chore) { chore(); });
+    accounts_ = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
+    Result<std::unique_ptr<Engine>> made =
+        Engine::Create(config, std::move(calibration), accounts_);
     EXPECT_TRUE(made.ok()) << made.status().message();
     engine_ = std::move(*made);
     engine_->Start();
@@ -62,16 +66,22 @@ class NoMemoryTest : public ::testing::Test {
     Guest guest;
     guest.session = ++sessions_;
     guest.own_end = ControlSocket(FileDescriptor(pair[0]));
-    guest.daemon_end = std::make_shared<Connection>(ControlSocket(FileDescriptor(pair[1])),
-                                                    PeerCredentials{getpid(), getuid(), getgid()},
-                                                    FileDescriptor());
+    const std::shared_ptr<Account> account = accounts_->Of(kTenant.number, kTenant.name);
+    guest.daemon_end = std::make_shared<Connection>(
+        ControlSocket(FileDescriptor(pair[1])),
+        Connection::Peer{{getpid(), getuid(), getgid()}, kTenant, false}, FileDescriptor(), account,
+        Holding());
     Result<SharedMemory> segment = CreateSharedMemory("test", sizeof(SessionSegment));
     EXPECT_TRUE(segment.ok());
+    Result<Holding> place = account->Take(Resource::kSessions, 1);
+    EXPECT_TRUE(place.ok());
+    Session::Holdings holdings{std::move(*place), Holding()};
     Status added;
     OnEngine([&] {
       added = engine_->AddSession(std::make_unique<Session>(
-          guest.session, guest.daemon_end, "test", engine_->TenantOf(getuid()),
-          std::move(segment->mapping), FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))));
+          guest.session, guest.daemon_end, "test", engine_->TenantOf(kTenant),
+          std::move(segment->mapping), FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+          std::move(holdings)));
     });
     EXPECT_TRUE(added.ok()) << added.message();
     return guest;
@@ -181,13 +191,14 @@ class NoMemoryTest : public ::testing::Test {
       usleep(1000);
       OnEngine([&] {
         communicators = engine_->membership().communicators().size();
-        sessions = engine_->TenantOf(getuid())->sessions;
+        sessions = engine_->TenantOf(kTenant)->account->held(Resource::kSessions);
       });
     }
     EXPECT_EQ(communicators, 0u);
     EXPECT_EQ(sessions, 0);
   }
 
+  std::shared_ptr<Accounts> accounts_;
   std::unique_ptr<Engine> engine_;
   uint32_t sessions_ = 0;
   int meeting_ = 0;

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// What a tenant can take of a daemon, and others then lack.
+enum class Resource : uint8_t {
+  kConnections,        ///< Sockets, with or without a session.
+  kSessions,           ///< Processes that have said hello.
+  kRegions,            ///< Pieces of registered memory; each is a mapping of the daemon's.
+  kRegisteredBytes,    ///< The bytes of these.
+  kRegionDescriptors,  ///< Descriptors kept of these, so that ranks can map each other's.
+  kUniqueIds,          ///< Ids of communicators that have not formed.
+  kCommunicators,
+  kRanks,   ///< Of communicators that exist or form, on this host.
+  kMemory,  ///< Bytes of the daemon's own memory that grow with what a tenant asks for.
+};
+inline constexpr size_t kResourceCount = 9;
+
+/// "unique ids", for error messages and reports.
+const char* ResourceName(Resource resource);
+
+struct ResourceLimit {
+  int64_t for_each = 0;  ///< What one tenant may hold.
+  int64_t for_all = 0;   ///< What there is.
+};
+using ResourceLimits = std::array<ResourceLimit, kResourceCount>;
+
+/// How much of each resource all tenants together hold. Thread safe.
+class HostHoldings {
+ public:
+  /// Limits above kMostOfAResource are taken for it, so that no sum overflows.
+  explicit HostHoldings(ResourceLimits limits);
+  static constexpr int64_t kMostOfAResource = int64_t{1} << 60;
+
+  const ResourceLimit& limit(Resource resource) const {
+    return limits_[static_cast<size_t>(resource)];
+  }
+  int64_t held(Resource resource) const {
+    return held_[static_cast<size_t>(resource)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  friend class Account;
+
+  const ResourceLimits limits_;
+  std::array<std::atomic<int64_t>, kResourceCount> held_{};
+};
+
+class Holding;
+
+/// How much of each resource one tenant holds. Thread safe.
+///
+/// A tenant gets more of a resource as long as it stays within its own limit, and as long as it
+/// does not hold more than is then left: one tenant alone can hold half of what there is, a second
+/// one a quarter and so on, so a newcomer always finds something (the dynamic thresholds of
+/// Choudhury and Hahne, 1998).
+class Account : public std::enable_shared_from_this<Account> {
+ public:
+  Account(std::shared_ptr<HostHoldings> host, std::string name)
+      : host_(std::move(host)), name_(std::move(name)) {}
+
+  std::string name() const;
+  /// For people's eyes, once it is known.
+  void SetName(std::string name);
+  /// Takes `amount` of a resource; it is given back with the object. kInvalidUsage, with what is
+  /// held and the limit, when that would be too much.
+  Result<Holding> Take(Resource resource, int64_t amount);
+  int64_t held(Resource resource) const {
+    return held_[static_cast<size_t>(resource)].load(std::memory_order_relaxed);
+  }
+  const HostHoldings& host() const { return *host_; }
+
+ private:
+  friend class Holding;
+
+  void GiveBack(Resource resource, int64_t amount);
+
+  const std::shared_ptr<HostHoldings> host_;
+  mutable std::mutex mutex_;
+  std::string name_;  // guarded by mutex_
+  std::array<std::atomic<int64_t>, kResourceCount> held_{};
+};
+
+/// Something that a tenant holds; given back when it goes, in whatever thread.
+class Holding {
+ public:
+  Holding() = default;
+  ~Holding() { Reset(); }
+  Holding(Holding&& other) noexcept
+      : account_(std::move(other.account_)),
+        resource_(other.resource_),
+        amount_(std::exchange(other.amount_, 0)) {}
+  Holding& operator=(Holding&& other) noexcept {
+    if (this != &other) {
+      Reset();
+      account_ = std::move(other.account_);
+      resource_ = other.resource_;
+      amount_ = std::exchange(other.amount_, 0);
+    }
+    return *this;
+  }
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+
+  int64_t amount() const { return amount_; }
+  /// Takes so much more of the same resource for the same tenant.
+  Status Add(int64_t amount);
+  void Reset();
+
+ private:
+  friend class Account;
+  Holding(std::shared_ptr<Account> account, Resource resource, int64_t amount)
+      : account_(std::move(account)), resource_(resource), amount_(amount) {}
+
+  std::shared_ptr<Account> account_;
+  Resource resource_ = Resource::kConnections;
+  int64_t amount_ = 0;
+};
+
+}  // namespace harmonaize::daemon
