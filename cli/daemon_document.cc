@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/ipc/control_socket.h"
+#include "src/ipc/daemon_search.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/socket_path.h"
 
@@ -20,16 +21,13 @@ constexpr int kProbeStepWithinMs = 60'000;
 // A daemon with a thousand busy communicators says less than this.
 constexpr uint64_t kMostBytes = 64 << 20;
 
-Result<ControlSocket> ConnectToAny(const std::string& socket) {
-  const std::vector<std::string> paths =
-      socket.empty() ? ClientSocketPaths() : std::vector<std::string>{socket};
-  Status first_failure;
-  for (const std::string& path : paths) {
-    Result<ControlSocket> connection = ControlSocket::Connect(path);
-    if (connection.ok()) return connection;
-    if (first_failure.ok()) first_failure = connection.status();
-  }
-  return first_failure;
+// The daemon at `socket`, or the one that is found where that is "".
+Result<ControlSocket> Connect(const std::string& socket) {
+  Result<DaemonConnection> daemon =
+      ConnectToDaemon(socket.empty() ? ClientSocketPlaces()
+                                     : std::vector<SocketPlace>{{.path = socket, .named = true}});
+  if (!daemon.ok()) return daemon.status();
+  return std::move(daemon->socket);
 }
 
 Result<std::string> ReadFile(int fd, uint64_t bytes) {
@@ -74,7 +72,7 @@ Result<std::string> DocumentOf(const ControlMessage& reply, uint64_t bytes) {
 
 template <typename Request>
 Result<std::string> FetchDocument(const std::string& socket, const Request& request) {
-  Result<ControlSocket> connection = ConnectToAny(socket);
+  Result<ControlSocket> connection = Connect(socket);
   if (!connection.ok()) return connection.status();
   HZ_RETURN_IF_ERROR(connection->Send(Encode(Request::kType, request)));
   const Result<ControlMessage> reply = ReceiveAnswer(*connection, kAnswerWithinMs);
@@ -114,7 +112,7 @@ Result<std::string> FetchProbe(const std::string& socket, const std::vector<std:
   if (sizeof(MessageHeader) + sizeof(ProbeRequest) + lines.size() > kMaxControlMessageBytes) {
     return InvalidArgument("{} addresses are too many for one probe", addresses.size());
   }
-  Result<ControlSocket> connection = ConnectToAny(socket);
+  Result<ControlSocket> connection = Connect(socket);
   if (!connection.ok()) return connection.status();
   HZ_RETURN_IF_ERROR(connection->Send(
       Encode(MessageType::kProbe, ProbeRequest{seconds}, std::as_bytes(std::span(lines)))));
