@@ -16,9 +16,10 @@ std::string DefaultStateDirectory();
 /// that is missing is no error.
 Status CheckStateFolder(const std::string& folder);
 
-/// Makes the folder if need be, checks it as above, and replaces the file `name` in it by one that holds `text`:
-/// readers see the old one or the new one, whole. The new file is not forced to the disk, so after
-/// a crash of the host it may be damaged. An error says what could not be written, and why.
+/// Makes the folder if need be, checks it as above, and replaces the file `name` in it by one that
+/// holds `text`: readers see the old one or the new one, whole. The new file is not forced to the
+/// disk, so after a crash of the host it may be damaged. An error says what could not be written,
+/// and why.
 Status ReplaceStateFile(const std::string& folder, const std::string& name, std::string_view text);
 
 }  // namespace harmonaize::daemon

@@ -130,7 +130,8 @@ Status CheckDaemonUser(uid_t server, const SocketPlace& place, const std::string
   const Result<std::optional<uid_t>> provider = ReadDaemonUser(daemon_user_file);
   if (provider.ok() && *provider == server) return Status::Ok();
   return Unavailable(
-      "the daemon at {} is not believed: it runs as user {}, neither as root, nor as this user ({}), "
+      "the daemon at {} is not believed: it runs as user {}, neither as root, nor as this user "
+      "({}), "
       "nor as the one whom {} names{}; if it is the provider's, root can name its user there",
       place.path, server, geteuid(), daemon_user_file,
       provider.ok() ? "" : fmt::format(" ({})", provider.status().message()));

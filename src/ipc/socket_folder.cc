@@ -49,8 +49,9 @@ Status CheckOne(const fs::path& folder) {
                         S_ISLNK(found.st_mode) ? "a symbolic link" : "a file", kWayOut);
   }
   if (!UserNumbers::OfThisProcess().IsSelfOrRoot(found.st_uid)) {
-    return InvalidUsage("the folder {} belongs to user {}, neither to this user ({}) nor to root; {}",
-                        folder.string(), found.st_uid, geteuid(), kWayOut);
+    return InvalidUsage(
+        "the folder {} belongs to user {}, neither to this user ({}) nor to root; {}",
+        folder.string(), found.st_uid, geteuid(), kWayOut);
   }
   const bool own = folder == fs::path(OwnTemporaryFolder());
   if (own && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {

@@ -140,9 +140,9 @@ TEST_F(SquatterTest, AtANamedSocketIsRefusedByName) {
       ExpectRefused(user, {{"HARMONAIZE_SOCKET", "/tmp/squat/x.sock"}},
                     {"the daemon at /tmp/squat/x.sock is not believed: it runs as user 64002, "
                      "neither as root, nor as this user (" +
-                         std::to_string(user) +
-                         "), nor as the one whom /etc/harmonaize/daemon-user names; if it is the "
-                         "provider's, root can name its user there"});
+                     std::to_string(user) +
+                     "), nor as the one whom /etc/harmonaize/daemon-user names; if it is the "
+                     "provider's, root can name its user there"});
     }
     ExpectServedAt("/tmp/squat/x.sock", kBob, {{"HARMONAIZE_SOCKET", "/tmp/squat/x.sock"}});
   });

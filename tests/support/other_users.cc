@@ -82,7 +82,8 @@ void Furnish(const fs::path& host, const std::vector<std::string>& programs) {
   MakeFolder(host / "run", 0755);
   MakeFolder(host / "etc", 0755);
   CopyEtc(host / "etc");
-  for (const fs::path program : programs) Bind(program, host / "tmp/bin" / program.filename(), true);
+  for (const fs::path program : programs)
+    Bind(program, host / "tmp/bin" / program.filename(), true);
   Bind(host / "run", "/run", false);
   Bind(host / "etc", "/etc", false);
   Bind(host / "tmp", "/tmp", false);
