@@ -38,8 +38,8 @@ terminal; the others read nothing.
 
 Which daemon: the one that listens at HARMONAIZE_SOCKET or, without that variable, at the system's
 socket, /run/harmonaize/harmonaized.sock, or else at the user's own. It must run as root, as this
-user, or as the user whom /etc/harmonaize/daemon-user names. Where none does, --daemon=auto starts
-a private one that ends with the job.
+user, or as the user whom /etc/harmonaize/daemon-user names. Where there is none, --daemon=auto
+starts a private one that ends with the job.
 
 How a job ends: with its ranks. When one fails, the others have --error-wait seconds to notice and
 say what they saw; then they get SIGTERM and, --grace seconds later, SIGKILL, as does everything

@@ -1,6 +1,7 @@
 #include "src/ipc/daemon_trust.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 // Users who serve where another user, or everybody, looks for a daemon: real daemons, programs and
 // users, on a host of the test's own.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -10,9 +11,11 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "src/base/user_numbers.h"
 #include "src/ipc/control_socket.h"
