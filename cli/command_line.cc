@@ -25,9 +25,10 @@ std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* comma
 }
 
 void AddSocketOption(CLI::App* command, std::string* socket) {
-  command->add_option("--socket", *socket,
-                      "The daemon's socket (default: HARMONAIZE_SOCKET, else the user's own, else "
-                      "the system's)");
+  command->add_option(
+      "--socket", *socket,
+      "The daemon's socket (default: HARMONAIZE_SOCKET, else the system's, else the "
+      "user's own)");
 }
 
 std::string CheckCollective(std::string& text) {

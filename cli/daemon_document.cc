@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/ipc/control_socket.h"
+#include "src/ipc/daemon_search.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/socket_path.h"
@@ -19,19 +20,16 @@ constexpr int kProbeStepWithinMs = 60'000;
 // A daemon with a thousand busy communicators says less than this.
 constexpr uint64_t kMostBytes = 64 << 20;
 
-Result<ControlSocket> ConnectToAny(const std::string& socket) {
-  const std::vector<std::string> paths =
-      socket.empty() ? ClientSocketPaths() : std::vector<std::string>{socket};
-  Status first_failure;
-  for (const std::string& path : paths) {
-    // Who may use the operators' socket is told more.
-    Result<ControlSocket> as_operator = ControlSocket::Connect(OperatorSocketPath(path));
-    if (as_operator.ok()) return as_operator;
-    Result<ControlSocket> connection = ControlSocket::Connect(path);
-    if (connection.ok()) return connection;
-    if (first_failure.ok()) first_failure = connection.status();
-  }
-  return first_failure;
+// The daemon at `socket`, or the one that is found where that is "". Who may use its operators'
+// socket is told more there.
+Result<ControlSocket> Connect(const std::string& socket) {
+  Result<DaemonConnection> daemon =
+      ConnectToDaemon(socket.empty() ? ClientSocketPlaces()
+                                     : std::vector<SocketPlace>{{.path = socket, .named = true}});
+  if (!daemon.ok()) return daemon.status();
+  Result<DaemonConnection> as_operator =
+      FindDaemon({{.path = OperatorSocketPath(daemon->path), .named = true}});
+  return std::move(as_operator.ok() ? as_operator->socket : daemon->socket);
 }
 
 // What the daemon says next, unless that is a refusal.
@@ -81,7 +79,7 @@ Result<std::string> ReadDocument(ControlSocket& connection, uint64_t bytes,
 
 template <typename Request>
 Result<std::string> FetchDocument(const std::string& socket, const Request& request) {
-  Result<ControlSocket> connection = ConnectToAny(socket);
+  Result<ControlSocket> connection = Connect(socket);
   if (!connection.ok()) return connection.status();
   HZ_RETURN_IF_ERROR(connection->Send(Encode(Request::kType, request)));
   const Result<ControlMessage> reply = ReceiveAnswer(*connection, kAnswerWithinMs);
@@ -121,7 +119,7 @@ Result<std::string> FetchProbe(const std::string& socket, const std::vector<std:
   if (sizeof(MessageHeader) + sizeof(ProbeRequest) + lines.size() > kMaxControlMessageBytes) {
     return InvalidArgument("{} addresses are too many for one probe", addresses.size());
   }
-  Result<ControlSocket> connection = ConnectToAny(socket);
+  Result<ControlSocket> connection = Connect(socket);
   if (!connection.ok()) return connection.status();
   HZ_RETURN_IF_ERROR(connection->Send(
       Encode(MessageType::kProbe, ProbeRequest{seconds}, std::as_bytes(std::span(lines)))));

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "cli/environment.h"
+#include "src/ipc/socket_folder.h"
 
 namespace harmonaize {
 namespace {
@@ -66,7 +67,9 @@ std::string LastWords(ChildProcess& process) {
 Result<TemporaryFolder> TemporaryFolder::Make() {
   const char* wanted = ::getenv("TMPDIR");
   std::string parent = wanted == nullptr || *wanted == '\0' ? "/tmp" : wanted;
-  if (parent.size() > kLongestParent) parent = "/tmp";
+  // Nor may it be where a stranger could put another folder in place of ours.
+  const bool fits = parent.size() <= kLongestParent && CheckSocketFolder(parent + "/socket").ok();
+  if (!fits) parent = "/tmp";
   std::string path = parent + "/harmonaize-run-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) {
     return ErrnoError(errno, "cannot make a folder in " + parent);

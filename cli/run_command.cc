@@ -18,7 +18,7 @@
 #include "cli/job_guard.h"
 #include "cli/private_daemon.h"
 #include "cli/program_paths.h"
-#include "src/ipc/control_socket.h"
+#include "src/ipc/daemon_search.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize {
@@ -36,8 +36,9 @@ MASTER_PORT (a free port), as torchrun sets them, LD_PRELOAD with libharmonaize-
 what it had, and HARMONAIZE_SOCKET. Rank 0 has the launcher's standard input unless that is a
 terminal; the others read nothing.
 
-Which daemon: the one that listens at HARMONAIZE_SOCKET or, without that variable, at the user's
-own socket or the system's, /run/harmonaize/harmonaized.sock. Where none listens, --daemon=auto
+Which daemon: the one that listens at HARMONAIZE_SOCKET or, without that variable, at the system's
+socket, /run/harmonaize/harmonaized.sock, or else at the user's own. It must run as root, as this
+user, or as the user whom /etc/harmonaize/daemon-user names. Where there is none, --daemon=auto
 starts a private one that ends with the job.
 
 How a job ends: with its ranks. When one fails, the others have --error-wait seconds to notice and
@@ -88,16 +89,9 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 
 // The socket where a daemon listens now, or the reason why there is none.
 Result<std::string> FindListeningDaemon() {
-  Status first_failure;
-  for (const std::string& path : ClientSocketPaths()) {
-    const Result<ControlSocket> socket = ControlSocket::Connect(path);
-    if (socket.ok()) return path;
-    if (!first_failure.ok()) continue;
-    const bool forbidden = ::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0;
-    first_failure = forbidden ? Unavailable("this user may not connect to the daemon at {}", path)
-                              : Unavailable("no daemon listens at {}", path);
-  }
-  return first_failure;
+  const Result<DaemonConnection> daemon = FindDaemon(ClientSocketPlaces());
+  if (!daemon.ok()) return daemon.status();
+  return daemon->path;
 }
 
 // What the job's daemon is: one that runs already, a private one, or none.

@@ -1,5 +1,5 @@
-# Checks of the tree as a whole: the order of the layers, headers that stand alone, and an
-# installation that others can build against.
+# Checks of the tree as a whole: the order of the layers, how tenants' side reads the environment,
+# headers that stand alone, and an installation that others can build against.
 
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 
@@ -33,6 +33,11 @@ if(HARMONAIZE_BUILD_TESTS)
                    --self-test)
   add_test(NAME check_includes
            COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-includes.py")
+  add_test(NAME check_environment_self_test
+           COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-environment.py"
+                   --self-test)
+  add_test(NAME check_environment
+           COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-environment.py")
   # A consumer of a sanitizer build would have to be built with the sanitizer as well.
   if(NOT HARMONAIZE_SANITIZER)
     add_test(NAME install_test

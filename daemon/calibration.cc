@@ -35,8 +35,10 @@ std::optional<std::string> ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-/// The stored calibration, if there is one that holds for this host.
-std::optional<Calibration> Load(const std::string& path, const Fingerprint& host) {
+/// The stored calibration, if there is one that holds for this host and no stranger wrote.
+std::optional<Calibration> Load(const std::string& folder, const Fingerprint& host) {
+  const std::string path = folder + "/" + kCalibrationFile;
+  if (!CheckStateFolder(folder).ok()) return std::nullopt;
   const std::optional<std::string> text = ReadFile(path);
   if (!text) return std::nullopt;
   Result<Calibration> stored = ParseCalibration(*text);
@@ -93,9 +95,8 @@ Result<Calibration> ParseCalibration(std::string_view text) {
 
 Result<Calibration> LoadOrMeasure(const std::string& folder, const Fingerprint& host,
                                   const std::function<Result<HostCosts>()>& measure) {
-  const std::string path = folder + "/" + kCalibrationFile;
   if (!folder.empty()) {
-    if (std::optional<Calibration> stored = Load(path, host)) return std::move(*stored);
+    if (std::optional<Calibration> stored = Load(folder, host)) return std::move(*stored);
   }
   const uint64_t start_ns = MonotonicNanoseconds();
   const Result<HostCosts> costs = measure();

@@ -27,7 +27,10 @@ Without options it listens at the default socket ($HARMONAIZE_SOCKET where that 
 /run/harmonaize/harmonaized.sock for root; for others $XDG_RUNTIME_DIR/harmonaize/harmonaized.sock,
 or /tmp/harmonaize-UID/harmonaized.sock where that is unset) with one worker thread for each
 processor it may run on. It stays in the foreground, tells systemd when it is ready, and ends
-cleanly on SIGTERM or SIGINT.)";
+cleanly on SIGTERM or SIGINT.
+
+Clients believe a daemon that runs as root, as their own user, or as the user whom
+/etc/harmonaize/daemon-user names.)";
 
 constexpr const char* kExamples = R"(
 Examples:

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <thread>
 
 #include "daemon/calibration.h"
@@ -19,6 +18,7 @@
 #include "daemon/host_limits.h"
 #include "daemon/reception.h"
 #include "src/base/log.h"
+#include "src/ipc/socket_folder.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -27,12 +27,7 @@ namespace {
 /// kernel lets go of it however the daemon ends.
 Result<FileDescriptor> LockSocket(const std::string& socket_path) {
   const std::string path = socket_path + ".lock";
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code failure;
-  if (!folder.empty()) std::filesystem::create_directories(folder, failure);
-  if (failure) {
-    return SystemError("cannot make the folder {}: {}", folder.string(), failure.message());
-  }
+  HZ_RETURN_IF_ERROR(MakeSocketFolder(socket_path));
   FileDescriptor fd(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return ErrnoError(errno, fmt::format("cannot open {}", path));
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "src/base/file_descriptor.h"
+#include "src/base/user_numbers.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -38,6 +39,19 @@ Status WriteAll(int fd, std::string_view text, const std::string& path) {
   return Status::Ok();
 }
 
+/// Whatever the umask says, others do not write to it.
+Status MakeStateFolder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const bool made = fs::create_directories(folder, failure);
+  if (failure) return SystemError("cannot make the folder {}: {}", folder, failure.message());
+  if (!made) return Status::Ok();
+  fs::permissions(folder, fs::perms::group_write | fs::perms::others_write,
+                  fs::perm_options::remove, failure);
+  if (failure) return SystemError("cannot close the folder {}: {}", folder, failure.message());
+  return Status::Ok();
+}
+
 }  // namespace
 
 std::string DefaultStateDirectory() {
@@ -53,10 +67,25 @@ std::string DefaultStateDirectory() {
   return home.empty() ? "" : home + "/.local/state/harmonaize";
 }
 
+Status CheckStateFolder(const std::string& folder) {
+  struct stat found {};
+  if (stat(folder.c_str(), &found) != 0) {
+    if (errno == ENOENT) return Status::Ok();
+    return ErrnoError(errno, "cannot look at the folder " + folder);
+  }
+  if (!UserNumbers::OfThisProcess().IsSelfOrRoot(found.st_uid)) {
+    return InvalidUsage("the folder {} belongs to user {}, neither to this user ({}) nor to root",
+                        folder, found.st_uid, geteuid());
+  }
+  if ((found.st_mode & S_IWOTH) != 0) {
+    return InvalidUsage("everybody may write to the folder {}; `chmod o-w {}`", folder, folder);
+  }
+  return Status::Ok();
+}
+
 Status ReplaceStateFile(const std::string& folder, const std::string& name, std::string_view text) {
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (failure) return SystemError("cannot make the folder {}: {}", folder, failure.message());
+  HZ_RETURN_IF_ERROR(MakeStateFolder(folder));
+  HZ_RETURN_IF_ERROR(CheckStateFolder(folder));
   const std::string path = folder + "/" + name;
   std::string temporary = path + ".XXXXXX";
   const FileDescriptor fd(mkostemp(temporary.data(), O_CLOEXEC));

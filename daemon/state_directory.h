@@ -12,9 +12,14 @@ namespace harmonaize::daemon {
 /// ~/.local/state/harmonaize. "" for a user without a home.
 std::string DefaultStateDirectory();
 
-/// Makes the folder if need be, and replaces the file `name` in it by one that holds `text`:
-/// readers see the old one or the new one, whole. The new file is not forced to the disk, so after
-/// a crash of the host it may be damaged. An error says what could not be written, and why.
+/// Whether nobody but this user and root could have put files into the state directory. A folder
+/// that is missing is no error.
+Status CheckStateFolder(const std::string& folder);
+
+/// Makes the folder if need be, checks it as above, and replaces the file `name` in it by one that
+/// holds `text`: readers see the old one or the new one, whole. The new file is not forced to the
+/// disk, so after a crash of the host it may be damaged. An error says what could not be written,
+/// and why.
 Status ReplaceStateFile(const std::string& folder, const std::string& name, std::string_view text);
 
 }  // namespace harmonaize::daemon

@@ -95,7 +95,7 @@ Result<CommunicatorOptions> ParseConfig(const ncclConfig_t* config,
 
 CommunicatorOptions DefaultOptions() {
   CommunicatorOptions options;
-  if (const char* label = std::getenv("LOCAL_RANK"); label != nullptr) {
+  if (const char* label = secure_getenv("LOCAL_RANK"); label != nullptr) {
     options.device = std::atoi(label);
   }
   return options;

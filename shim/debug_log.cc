@@ -169,7 +169,7 @@ LogLevel LevelOf(Verbosity verbosity) {
 
 /// The path in NCCL_DEBUG_FILE; "" when there is none, or nothing to write.
 std::string FilePath(Verbosity verbosity, const std::string& host) {
-  const char* pattern = std::getenv("NCCL_DEBUG_FILE");
+  const char* pattern = secure_getenv("NCCL_DEBUG_FILE");
   if (pattern == nullptr || verbosity <= Verbosity::kVersion) return "";
   return ExpandFileName(pattern, host);
 }
@@ -178,11 +178,11 @@ std::string FilePath(Verbosity verbosity, const std::string& host) {
 
 void ReadDebugEnvironment() noexcept try {
   Settings fresh;
-  fresh.verbosity = ParseVerbosity(std::getenv("NCCL_DEBUG"));
+  fresh.verbosity = ParseVerbosity(secure_getenv("NCCL_DEBUG"));
   fresh.host = HostName();
-  if (const char* rank = std::getenv("RANK"); rank != nullptr) fresh.environment_rank = rank;
+  if (const char* rank = secure_getenv("RANK"); rank != nullptr) fresh.environment_rank = rank;
   const std::string path = FilePath(fresh.verbosity, fresh.host);
-  const unsigned subsystems = ParseSubsystems(std::getenv("NCCL_DEBUG_SUBSYS"));
+  const unsigned subsystems = ParseSubsystems(secure_getenv("NCCL_DEBUG_SUBSYS"));
 
   const std::lock_guard lock(settings_mutex);
   Settings& settings = TheSettings();

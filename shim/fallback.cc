@@ -25,7 +25,7 @@ namespace {
 void* stock_library = nullptr;
 
 std::string_view Environment(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = secure_getenv(name);
   return value != nullptr ? std::string_view(value) : std::string_view();
 }
 

@@ -18,7 +18,7 @@ enum class Code : int {
   kRemoteError,      ///< A peer, or the daemon, is gone or gave up.
   kInternalError,    ///< A bug of ours.
   kInProgress,       ///< Not an error: not finished yet.
-  kUnavailable,      ///< No daemon listens, or it does not take this client.
+  kUnavailable,      ///< No daemon that is believed listens, or it does not take us.
 };
 
 /// "invalid argument", ...

@@ -23,7 +23,7 @@ Communicator::Communicator(std::shared_ptr<Session> session, uint32_t member,
 Communicator::~Communicator() = default;
 
 Result<UniqueId> Communicator::CreateUniqueId() {
-  const char* name = std::getenv("NCCL_COMM_ID");
+  const char* name = secure_getenv("NCCL_COMM_ID");
   if (name != nullptr && *name != '\0') return MakeNamedId(name);
   Result<std::shared_ptr<Session>> session = Session::Get();
   if (!session.ok()) return session.status();

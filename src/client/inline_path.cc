@@ -40,7 +40,7 @@ enum class InlinePath::Inclination {
 };
 
 InlinePath::Inclination InlinePath::ReadInclination() {
-  const char* const value = std::getenv("HARMONAIZE_INLINE");
+  const char* const value = secure_getenv("HARMONAIZE_INLINE");
   const std::string_view text = value == nullptr ? "" : value;
   if (text == "0") return Inclination::kNever;
   if (text == "random") return Inclination::kRandom;

@@ -14,7 +14,7 @@ namespace harmonaize {
 namespace {
 
 HugePages ReadWanted() {
-  const char* const value = std::getenv("HARMONAIZE_HUGE_PAGES");
+  const char* const value = secure_getenv("HARMONAIZE_HUGE_PAGES");
   const std::string_view text = value == nullptr ? "" : value;
   if (text == "off") return HugePages::kOff;
   if (text == "required") return HugePages::kRequired;

@@ -15,6 +15,7 @@
 #include "src/base/log.h"
 #include "src/base/pause.h"
 #include "src/base/wait_estimate.h"
+#include "src/ipc/daemon_search.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize {
@@ -61,18 +62,11 @@ std::shared_ptr<Session> Session::Current() {
 Session::~Session() = default;
 
 Result<std::shared_ptr<Session>> Session::Connect() {
-  std::string tried;
-  for (const std::string& path : ClientSocketPaths()) {
-    Result<ControlSocket> socket = ControlSocket::Connect(path);
-    if (socket.ok()) {
-      std::shared_ptr<Session> session(new Session());
-      HZ_RETURN_IF_ERROR(session->Open(std::move(*socket), path));
-      return session;
-    }
-    if (!tried.empty()) tried += "; ";
-    tried += socket.status().message();
-  }
-  return Unavailable("{}", tried);
+  Result<DaemonConnection> daemon = ConnectToDaemon(ClientSocketPlaces());
+  if (!daemon.ok()) return daemon.status();
+  std::shared_ptr<Session> session(new Session());
+  HZ_RETURN_IF_ERROR(session->Open(std::move(daemon->socket), daemon->path));
+  return session;
 }
 
 Status Session::Open(ControlSocket socket, const std::string& path) {

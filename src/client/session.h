@@ -25,7 +25,8 @@ namespace harmonaize {
 class Session {
  public:
   /// The process's session, connected at the first call (or the first after fork or after a lost
-  /// daemon). kUnavailable where no daemon listens, naming the sockets tried.
+  /// daemon). kUnavailable where no daemon listens that is to be believed, naming the sockets
+  /// tried.
   static Result<std::shared_ptr<Session>> Get();
   /// The session if there is one already, else nullptr.
   static std::shared_ptr<Session> Current();

@@ -10,7 +10,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
+
+#include "src/ipc/socket_folder.h"
 
 // Of Linux 6.5; glibc 2.36 does not know it.
 #ifndef SO_PEERPIDFD
@@ -64,10 +65,11 @@ Result<ControlSocket> ControlSocket::Connect(const std::string& path) {
   Result<FileDescriptor> fd = ConnectTo(*address, &error_number);
   if (!fd.ok()) return fd.status();
   if (error_number != 0) {
-    return Unavailable(
-        "no Harmonaize daemon listens at {} ({}); start one with `harmonaized --socket {}`, or "
-        "point HARMONAIZE_SOCKET at a running one",
-        path, std::strerror(error_number), path);
+    const bool forbidden = error_number == EACCES || error_number == EPERM;
+    return Unavailable("{} at {} ({})",
+                       forbidden ? "this user may not connect to the Harmonaize daemon"
+                                 : "no Harmonaize daemon listens",
+                       path, std::strerror(error_number));
   }
   return ControlSocket(std::move(*fd));
 }
@@ -157,12 +159,7 @@ bool ControlSocket::PeerGone() const {
 Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode) {
   Result<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return address.status();
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code failure;
-  if (!folder.empty()) std::filesystem::create_directories(folder, failure);
-  if (failure) {
-    return SystemError("cannot make the folder {}: {}", folder.string(), failure.message());
-  }
+  HZ_RETURN_IF_ERROR(MakeSocketFolder(path));
 
   int error_number = 0;
   Result<FileDescriptor> probe = ConnectTo(*address, &error_number);

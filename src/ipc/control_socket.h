@@ -36,7 +36,8 @@ class ControlSocket {
   ControlSocket() = default;
   explicit ControlSocket(FileDescriptor fd) : fd_(std::move(fd)) {}
 
-  /// kUnavailable, with the path and how to start a daemon, where nobody listens.
+  /// kUnavailable, with the path, where nobody listens or this user may not connect. Clients go by
+  /// FindDaemon (daemon_search.h), which looks who it is that listens.
   static Result<ControlSocket> Connect(const std::string& path);
 
   /// Sends all of it or fails; never raises SIGPIPE. kRemoteError when the peer is gone or does not
@@ -66,7 +67,7 @@ class ControlSocket {
   FileDescriptor fd_;
 };
 
-/// Makes a listening socket at `path`, with its folder when that is missing. Refuses, naming the
+/// Makes a listening socket at `path`, with its folder as in MakeSocketFolder. Refuses, naming the
 /// path, when a live daemon listens there already; takes over what a dead one left.
 Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode);
 

@@ -139,7 +139,7 @@ TEST(Probe, OnlyTheProviderMay) {
     if (setuid(65534) != 0) _exit(2);
     const Result<std::string> measured = Probe(cluster.daemon(0), addresses);
     const bool refused = measured.status().code() == Code::kInvalidUsage &&
-                         measured.status().message().find("only root") != std::string::npos;
+                         measured.status().message().find("only operators") != std::string::npos;
     if (!refused) std::fprintf(stderr, "%s\n", measured.status().ToString().c_str());
     _exit(refused ? 0 : 1);
   }

@@ -1,1 +1,1 @@
-harmonaize_unit_test(base_test SOURCES base_test.cc base_clean_text_test.cc base_toml_defaults_test.cc base_wait_estimate_test.cc LINKS harmonaize_base)
+harmonaize_unit_test(base_test SOURCES base_test.cc base_clean_text_test.cc base_toml_defaults_test.cc base_user_numbers_test.cc base_wait_estimate_test.cc LINKS harmonaize_base)

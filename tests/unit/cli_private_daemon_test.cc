@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -53,6 +54,21 @@ TEST_F(PrivateDaemonTest, MissingProgramIsAnError) {
   const Result<PrivateDaemon> daemon = PrivateDaemon::Start(options_);
   ASSERT_FALSE(daemon.ok());
   EXPECT_NE(daemon.status().message().find(options_.program), std::string::npos);
+}
+
+TEST(TemporaryFolderTest, IsNotWhereAStrangerCouldReplaceIt) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  const Result<TemporaryFolder> parent = TemporaryFolder::Make();
+  ASSERT_TRUE(parent.ok()) << parent.status().message();
+  setenv("TMPDIR", parent->path().c_str(), 1);
+  const Result<TemporaryFolder> own = TemporaryFolder::Make();
+  ASSERT_EQ(chown(parent->path().c_str(), 64002, 64002), 0);
+  const Result<TemporaryFolder> strangers = TemporaryFolder::Make();
+  unsetenv("TMPDIR");
+  ASSERT_TRUE(own.ok() && strangers.ok());
+  EXPECT_EQ(own->path().rfind(parent->path() + "/", 0), 0u) << own->path();
+  EXPECT_EQ(strangers->path().rfind("/tmp/harmonaize-run-", 0), 0u) << strangers->path();
+  EXPECT_EQ(strangers->path().rfind(parent->path(), 0), std::string::npos);
 }
 
 TEST(TemporaryFolderTest, IsPrivateAndGoes) {

@@ -75,7 +75,7 @@ TEST_F(RunInstalled, StartsAndStopsAPrivateDaemon) {
   Launched run = Launch({"run", "-n", "2", "--no-preload", "sh", "-c",
                          "echo $HARMONAIZE_SOCKET; test -d ${HARMONAIZE_SOCKET%/*}; sleep 0.2"});
   EXPECT_EQ(run.Wait(), 0) << run.error();
-  EXPECT_NE(run.error().find("no daemon listens at /nonexistent/harmonaized.sock"),
+  EXPECT_NE(run.error().find("no Harmonaize daemon listens at /nonexistent/harmonaized.sock"),
             std::string::npos);
   EXPECT_NE(run.error().find("started a private daemon (pid "), std::string::npos);
   EXPECT_NE(run.error().find("[harmonaized] daemon is up"), std::string::npos);
@@ -150,7 +150,7 @@ TEST_F(RunInstalled, UsesTheDaemonThatListens) {
 TEST_F(RunInstalled, SaysThatThereIsNoDaemonToStart) {
   Launched run = Launch({"run", "--no-preload", "true"});
   EXPECT_EQ(run.Wait(), 125);
-  EXPECT_NE(run.error().find("no daemon listens at /nonexistent/harmonaized.sock"),
+  EXPECT_NE(run.error().find("no Harmonaize daemon listens at /nonexistent/harmonaized.sock"),
             std::string::npos);
   EXPECT_NE(run.error().find("bin/harmonaized"), std::string::npos);
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -51,6 +52,27 @@ TEST_F(StateDirectoryTest, ReplacesAFileWhole) {
   EXPECT_EQ(refused.code(), Code::kSystemError);
   EXPECT_NE(refused.message().find(folder + "/deep/er/taken"), std::string::npos);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder + "/deep/er"), {}), 2);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(StateDirectoryTest, IsNoFolderInWhichStrangersWrite) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  char name[] = "/tmp/harmonaize-state-test-XXXXXX";
+  const std::string folder = mkdtemp(name);
+  EXPECT_TRUE(CheckStateFolder(folder + "/missing").ok());
+  umask(0);
+  EXPECT_TRUE(ReplaceStateFile(folder + "/made", "name", "text").ok());
+  umask(022);
+  EXPECT_TRUE(CheckStateFolder(folder + "/made").ok());
+
+  std::filesystem::permissions(folder, std::filesystem::perms(01777));
+  EXPECT_EQ(CheckStateFolder(folder).code(), Code::kInvalidUsage);
+  std::filesystem::permissions(folder, std::filesystem::perms(0755));
+  ASSERT_EQ(chown(folder.c_str(), 64002, 64002), 0);
+  const Status refused = ReplaceStateFile(folder, "name", "text");
+  EXPECT_EQ(refused.code(), Code::kInvalidUsage);
+  EXPECT_NE(refused.message().find("belongs to user 64002"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/name"));
   std::filesystem::remove_all(folder);
 }
 

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Holds that what is loaded into tenants reads the environment by secure_getenv alone: the caller of a
+setuid program must not steer it through variables.
+
+    scripts/check-environment.py              checks the tree this script belongs to
+    scripts/check-environment.py --root DIR   checks another tree
+    scripts/check-environment.py --self-test  checks the checker on small trees
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+import tempfile
+
+FOLDERS = ["src", "shim"]
+SOURCES = {".h", ".c", ".cc", ".inc", ".cu", ".cuh"}
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# secure_getenv is one word, and is not found by this.
+READS = re.compile(r"\b(getenv|environ|__environ)\b")
+
+
+def wrong_lines(root):
+    """What reads the environment of a setuid program too, as lines to print, and the number of files read."""
+    wrong = []
+    files = 0
+    for folder in FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in SOURCES or not file.is_file():
+                continue
+            files += 1
+            # A comment's newlines stay, so that line numbers do.
+            text = COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"),
+                               file.read_text(errors="replace"))
+            for match in READS.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                wrong.append(f"{file.relative_to(root)}:{line}: {match.group()} reads what the caller of a "
+                             "setuid program chose: secure_getenv does not")
+    return wrong, files
+
+
+# Each: a source, and the line of the one complaint; None for no complaint.
+SELF_TESTS = [
+    ('char* value = secure_getenv("A");\n', None),
+    ('char* value = std::getenv("A");\n', 1),
+    ('\nchar* value = getenv ("A");\n', 2),
+    ("Read(std::getenv);\n", 1),
+    ("/* getenv\n */ // getenv\nextern char** environ;\n", 3),
+]
+
+
+def self_test():
+    failures = 0
+    for number, (source, expected) in enumerate(SELF_TESTS, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / FOLDERS[number % len(FOLDERS)] / "some" / "a.cc"
+            path.parent.mkdir(parents=True)
+            path.write_text(source)
+            wrong, files = wrong_lines(pathlib.Path(folder))
+        good = not wrong if expected is None else len(wrong) == 1 and f"a.cc:{expected}:" in wrong[0]
+        if not good or files != 1:
+            failures += 1
+            print(f"self-test {number}: expected a complaint at {expected}, got {wrong}")
+    print(f"{len(SELF_TESTS) - failures} of {len(SELF_TESTS)} self-tests passed")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    here = pathlib.Path(__file__).resolve().parent.parent
+    parser.add_argument("--root", type=pathlib.Path, default=here)
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        return 1 if self_test() else 0
+    wrong, files = wrong_lines(arguments.root.resolve())
+    for line in wrong:
+        print(line)
+    print(f"{files} files, {len(wrong)} wrong reads of the environment")
+    return 1 if wrong or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

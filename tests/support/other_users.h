@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace harmonaize::testing {
+
+// Users whom no host has. A test that runs as root can become them.
+inline constexpr uid_t kAlice = 64001;
+inline constexpr uid_t kBob = 64002;
+
+/// Becomes this user, alone in the group of the same number. Ends the process where it cannot.
+void BecomeUser(uid_t user);
+
+/// Forks a child that becomes the user, calls `body` and ends with the status it returns, or with 1
+/// where gtest has noted a failure in it. The child dies with this process.
+pid_t StartAs(uid_t user, const std::function<int()>& body);
+
+/// Waits for the child, and returns its status as a shell tells it.
+int StatusOf(pid_t child);
+
+/// What a program wrote to standard output and error, and its status as a shell tells it.
+struct Ran {
+  int status = -1;
+  std::string text;
+};
+
+/// Runs a program as the user, with nothing in its environment but PATH and `environment`. Ends it
+/// after half a minute.
+Ran RunAs(uid_t user, const std::vector<std::string>& words,
+          const std::map<std::string, std::string>& environment = {});
+
+/// The host as a test wants it: a process, and its children, with folders /tmp, /run and /etc of
+/// their own. /tmp/bin has the programs that are given.
+class PrivateHost {
+ public:
+  /// Why this process cannot make one; "" where it can.
+  static std::string WhyNot();
+  /// Calls `body` in a child for which the host is private; what gtest notes there is a failure of
+  /// this test.
+  static void Run(const std::vector<std::string>& programs, const std::function<void()>& body);
+};
+
+}  // namespace harmonaize::testing
