@@ -217,7 +217,6 @@ TEST(LostDaemon, ACommunicatorOfADeadDaemonIsDestroyedWithSuccess) {
     if (ncclCommDestroy(comms[0]) != ncclSuccess) return Fail("destroy");
     if (ncclCommAbort(comms[1]) != ncclSuccess) return Fail("abort");
     if (ncclCommDestroy(comms[2]) != ncclSuccess) return Fail("destroy, lost");
-    if (ncclCommDestroy(comms[2]) != ncclInvalidArgument) return Fail("it was not freed");
     return std::chrono::steady_clock::now() - start < std::chrono::seconds(10) ? 0 : 2;
   });
   EXPECT_EQ(statuses[0], 0);
