@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@
 namespace harmonaize::testing {
 namespace {
 
+constexpr const char* kVersion = "NCCL version 2.28.9+harmonaize" HARMONAIZE_VERSION "\n";
+
 int JoinAndLeaveTwice(int rank) {
   for (int i = 0; i < 2; ++i) {
     ncclComm_t comm = nullptr;
@@ -26,13 +29,14 @@ int JoinAndLeaveTwice(int rank) {
   return 0;
 }
 
-/// What the processes of two ranks print under NCCL_DEBUG=`debug`.
-std::string PrintedUnder(const char* debug) {
+/// What the processes of two ranks print with this in the environment.
+std::string PrintedWith(const char* variable, const char* value) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
   const pid_t child = fork();
   if (child == 0) {
-    setenv("NCCL_DEBUG", debug, 1);
+    unsetenv("NCCL_DEBUG");
+    setenv(variable, value, 1);
     dup2(ends[1], STDOUT_FILENO);
     const std::vector<int> statuses = RunAsProcesses(2, JoinAndLeaveTwice);
     _exit(statuses[0] == 0 && statuses[1] == 0 ? 0 : 1);
@@ -52,15 +56,21 @@ std::string PrintedUnder(const char* debug) {
 
 TEST(ShimVersion, BelowInfoRankZeroTellsItWithoutSayingWho) {
   const DaemonProcess daemon;
-  const std::string version = "NCCL version 2.28.9+harmonaize" HARMONAIZE_VERSION "\n";
-  EXPECT_EQ(PrintedUnder("VERSION"), version);
-  EXPECT_EQ(PrintedUnder("WARN"), version);
-  EXPECT_EQ(PrintedUnder("none"), "");
+  EXPECT_EQ(PrintedWith("NCCL_DEBUG", "VERSION"), kVersion);
+  EXPECT_EQ(PrintedWith("NCCL_DEBUG", "WARN"), kVersion);
+  EXPECT_EQ(PrintedWith("NCCL_DEBUG", "none"), "");
+}
+
+TEST(ShimVersion, AConfigurationFileMayAskForIt) {
+  const DaemonProcess daemon;
+  const std::string file = daemon.folder() + "/nccl.conf";
+  std::ofstream(file) << "# as an administrator would\nNCCL_DEBUG=VERSION\n";
+  EXPECT_EQ(PrintedWith("NCCL_CONF_FILE", file.c_str()), kVersion);
 }
 
 TEST(ShimVersion, FromInfoOnEveryProcessDoes) {
   const DaemonProcess daemon;
-  const std::string text = PrintedUnder("INFO");
+  const std::string text = PrintedWith("NCCL_DEBUG", "INFO");
   EXPECT_EQ(
       LinesLike(text, ".*:[0-9]+ \\[0\\] NCCL INFO NCCL version 2\\.28\\.9\\+harmonaize[0-9.]+"), 2)
       << text;
