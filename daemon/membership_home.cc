@@ -327,6 +327,9 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
   communicators_.back()->Keep(std::move(holdings));
   Communicator* communicator = communicators_.back().get();
   const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
+  const int together = communicator->span() == nullptr
+                           ? static_cast<int>(members.size())
+                           : communicator->span()->roster().RanksTogether();
   for (size_t rank = 0; rank < members.size(); ++rank) {
     Member* member = members[rank];
     if (member == nullptr) continue;
@@ -337,6 +340,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->slot->rank.store(member->rank, std::memory_order_relaxed);
     member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
     member->slot->across_hosts.store(hosts > 1 ? 1 : 0, std::memory_order_relaxed);
+    member->slot->ranks_together.store(together, std::memory_order_relaxed);
     // What the slot's last owner left behind counted another one's operations.
     member->slot->progress.carried.completed.store(0, std::memory_order_relaxed);
     member->slot->progress.filled.store(0, std::memory_order_relaxed);

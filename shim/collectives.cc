@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "include/nccl.h"
+#include "shim/debug_log.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "src/base/collective.h"
@@ -94,12 +95,12 @@ void LogCall(const Operation& operation, const Numbers& numbers, ncclComm_t comm
              cudaStream_t stream) {
   const uint64_t number = comm->operations++;
   if (!LogEnabled(LogLevel::kInfo, kLogCollective)) return;
-  Log(LogLevel::kInfo, kLogCollective,
-      "{}: opCount {:x} sendbuff {} recvbuff {} count {} datatype {} op {} root {} comm {} "
-      "[nranks={}] stream {}",
-      CollectiveName(operation.collective), number, fmt::ptr(operation.send),
-      fmt::ptr(operation.receive), operation.count, numbers.type, numbers.op, operation.root,
-      fmt::ptr(comm), comm->communicator->ranks(), fmt::ptr(stream));
+  LogAsNccl(comm->communicator->options().device, kLogCollective,
+            "{}: opCount {:x} sendbuff {} recvbuff {} count {} datatype {} op {} root {} comm {} "
+            "[nranks={}] stream {}",
+            CollectiveName(operation.collective), number, fmt::ptr(operation.send),
+            fmt::ptr(operation.receive), operation.count, numbers.type, numbers.op, operation.root,
+            fmt::ptr(comm), comm->communicator->ranks(), fmt::ptr(stream));
 }
 
 /// `operation` has what the collective has of buffers, count and root.

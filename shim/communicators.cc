@@ -1,7 +1,6 @@
 // Communicators: made, divided, shrunk, grown, queried, ended.
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <bit>
 #include <span>
 #include <utility>
@@ -11,7 +10,7 @@
 #include "shim/debug_log.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
-#include "src/base/log.h"
+#include "shim/life_lines.h"
 #include "src/base/status.h"
 #include "src/client/communicator.h"
 #include "src/client/group.h"
@@ -37,36 +36,25 @@ void Free(ncclComm_t comm) {
   delete comm;
 }
 
-void LogFormed(const char* function, ncclComm_t comm) {
-  const Communicator& communicator = *comm->communicator;
-  const CommunicatorOptions& options = communicator.options();
-  if (communicator.rank() < 0) {
-    Log(LogLevel::kInfo, kLogInit, "{}: comm {} device {} name '{}' waits for its ranks", function,
-        fmt::ptr(comm), options.device, options.name);
-    return;
-  }
-  Log(LogLevel::kInfo, kLogInit, "{}: comm {} rank {} nranks {} device {} name '{}' is ready",
-      function, fmt::ptr(comm), communicator.rank(), communicator.ranks(), options.device,
-      options.name);
-}
-
 /// Stores the handle for a communicator that has begun to form, and waits for it as the group and
 /// its options demand. When it fails, the daemon is told that this rank is out, and `*out` is NULL.
-Status Form(const char* function, MadeCommunicator made, ncclComm_t* out) {
+/// `rank` and `ranks`: what it will have, as far as that is known.
+Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t* out) {
   *out = nullptr;
   if (!made.ok()) return made.status();
   if (*made == nullptr) return Status::Ok();
   auto handle = std::make_unique<ncclComm>();
   handle->communicator = std::move(*made);
+  handle->birth = std::move(birth);
   Communicator* const communicator = handle->communicator.get();
   *out = handle.release();
-  const Status status = Group::OfThisThread().AddForming(communicator, [comm = *out, out] {
+  LogInitStart(*out, rank, ranks);
+  return Group::OfThisThread().AddForming(communicator, [comm = *out, out](const Status& formed) {
+    if (formed.ok()) return LogInitComplete(comm);
     static_cast<void>(comm->communicator->Abort());
     *out = nullptr;
     Free(comm);
   });
-  if (*out != nullptr) LogFormed(function, *out);
-  return status;
 }
 
 Status CheckPlace(int ranks, int rank) {
@@ -82,8 +70,10 @@ Status Join(const char* function, ncclComm_t* comm, int ranks, const ncclUniqueI
   const Result<CommunicatorOptions> options = ParseConfig(config, DefaultOptions());
   if (!options.ok()) return options.status();
   SetLogRank(rank);
-  ShowVersionOnce();
-  return Form(function, Communicator::Join(FromNccl(id), ranks, rank, *options), comm);
+  ShowVersionOnce(rank, options->device);
+  const UniqueId unique_id = FromNccl(id);
+  return Form(BirthById(function, unique_id), Communicator::Join(unique_id, ranks, rank, *options),
+              rank, ranks, comm);
 }
 
 Status CheckDevices(int count, const int* devices) {
@@ -105,14 +95,15 @@ Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
   HZ_RETURN_IF_ERROR(CheckDevices(count, devices));
   const Result<UniqueId> id = Communicator::CreateUniqueId();
   if (!id.ok()) return id.status();
-  ShowVersionOnce();
+  ShowVersionOnce(0, devices != nullptr ? devices[0] : 0);
   Group& group = Group::OfThisThread();
   group.Start();
   Status status;
   for (int rank = 0; rank < count && status.ok(); ++rank) {
     CommunicatorOptions options = DefaultOptions();
     options.device = devices != nullptr ? devices[rank] : rank;
-    status = Form("ncclCommInitAll", Communicator::Join(*id, count, rank, options), &comms[rank]);
+    status = Form(BirthById("ncclCommInitAll", *id), Communicator::Join(*id, count, rank, options),
+                  rank, count, &comms[rank]);
   }
   group.NoteFailure(status);
   const Status ended = group.End();
@@ -123,11 +114,12 @@ Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
 Status CheckFormed(Communicator& communicator) {
   if (communicator.rank() >= 0) return Status::Ok();
   const Status state = communicator.AsyncState();
-  return communicator.rank() >= 0 ? Status::Ok() : state;
+  if (communicator.rank() >= 0) return Status::Ok();
+  return state.code() == Code::kInProgress ? communicator.CheckUsable() : state;
 }
 
-Status Split(Communicator& parent, int color, int key, ncclComm_t* out,
-             const ncclConfig_t* config) {
+Status Split(ncclComm_t comm, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
+  Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
@@ -135,7 +127,8 @@ Status Split(Communicator& parent, int color, int key, ncclComm_t* out,
   }
   const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
   if (!options.ok()) return options.status();
-  return Form("ncclCommSplit", parent.Split(color >= 0, color, key, *options), out);
+  return Form(BirthFrom("ncclCommSplit", comm, color, key),
+              parent.Split(color >= 0, color, key, *options), -1, -1, out);
 }
 
 Status CheckExcluded(const Communicator& parent, std::span<const int> excluded) {
@@ -156,8 +149,15 @@ Status CheckExcluded(const Communicator& parent, std::span<const int> excluded) 
   return Status::Ok();
 }
 
-Status Shrink(Communicator& parent, std::span<const int> excluded, ncclComm_t* out,
+/// The number in a shrunk communicator of a rank that stays.
+int RankWithout(std::span<const int> excluded, int rank) {
+  return rank - static_cast<int>(std::count_if(excluded.begin(), excluded.end(),
+                                               [rank](int other) { return other < rank; }));
+}
+
+Status Shrink(ncclComm_t comm, std::span<const int> excluded, ncclComm_t* out,
               const ncclConfig_t* config, int flags) {
+  Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
@@ -166,12 +166,15 @@ Status Shrink(Communicator& parent, std::span<const int> excluded, ncclComm_t* o
   HZ_RETURN_IF_ERROR(CheckExcluded(parent, excluded));
   const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
   if (!options.ok()) return options.status();
-  return Form("ncclCommShrink", parent.Shrink(excluded, flags == NCCL_SHRINK_ABORT, *options), out);
+  const int rank = RankWithout(excluded, parent.rank());
+  const int ranks = parent.ranks() - static_cast<int>(excluded.size());
+  return Form(BirthFrom("ncclCommShrink", comm, 0, rank),
+              parent.Shrink(excluded, flags == NCCL_SHRINK_ABORT, *options), rank, ranks, out);
 }
 
 /// A rank that the parent has already.
-Status GrowFrom(Communicator& parent, int ranks, int rank, ncclComm_t* out,
-                const ncclConfig_t* config) {
+Status GrowFrom(ncclComm_t comm, int ranks, int rank, ncclComm_t* out, const ncclConfig_t* config) {
+  Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (rank != -1 && rank != parent.rank()) {
@@ -182,7 +185,8 @@ Status GrowFrom(Communicator& parent, int ranks, int rank, ncclComm_t* out,
   }
   const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
   if (!options.ok()) return options.status();
-  return Form("ncclCommGrow", parent.GrowFrom(ranks, *options), out);
+  return Form(BirthFrom("ncclCommGrow", comm, 0, parent.rank()), parent.GrowFrom(ranks, *options),
+              parent.rank(), ranks, out);
 }
 
 /// A rank that joins.
@@ -194,8 +198,10 @@ Status JoinGrowth(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
   const Result<CommunicatorOptions> options = ParseConfig(config, DefaultOptions());
   if (!options.ok()) return options.status();
   SetLogRank(rank);
-  ShowVersionOnce();
-  return Form("ncclCommGrow", Communicator::JoinGrowth(FromNccl(*id), ranks, rank, *options), out);
+  ShowVersionOnce(rank, options->device);
+  const UniqueId unique_id = FromNccl(*id);
+  return Form(BirthById("ncclCommGrow", unique_id),
+              Communicator::JoinGrowth(unique_id, ranks, rank, *options), rank, ranks, out);
 }
 
 /// A query of `comm` that stores one number.
@@ -269,20 +275,20 @@ HZ_NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, nc
             ncclConfig_t* config) {
   HZ_FORWARD(ncclCommSplit, comm, color, key, newcomm, config);
   return CallOn("ncclCommSplit", comm,
-                [&](Communicator& parent) { return Split(parent, color, key, newcomm, config); });
+                [&](Communicator&) { return Split(comm, color, key, newcomm, config); });
 }
 
 HZ_NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList,
             int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
   HZ_FORWARD(ncclCommShrink, comm, excludeRanksList, excludeRanksCount, newcomm, config,
              shrinkFlags);
-  return CallOn("ncclCommShrink", comm, [&](Communicator& parent) {
+  return CallOn("ncclCommShrink", comm, [&](Communicator&) {
     HZ_RETURN_IF_ERROR(CheckPointer(excludeRanksList, "excludeRanksList"));
     if (excludeRanksCount < 1) {
       return InvalidArgument("excludeRanksCount is {}, less than 1", excludeRanksCount);
     }
     const std::span<const int> excluded(excludeRanksList, static_cast<size_t>(excludeRanksCount));
-    return Shrink(parent, excluded, newcomm, config, shrinkFlags);
+    return Shrink(comm, excluded, newcomm, config, shrinkFlags);
   });
 }
 
@@ -293,9 +299,8 @@ HZ_NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nRanks, const ncclU
     return Call("ncclCommGrow", nullptr,
                 [&] { return JoinGrowth(nRanks, uniqueId, rank, newcomm, config); });
   }
-  return CallOn("ncclCommGrow", comm, [&](Communicator& parent) {
-    return GrowFrom(parent, nRanks, rank, newcomm, config);
-  });
+  return CallOn("ncclCommGrow", comm,
+                [&](Communicator&) { return GrowFrom(comm, nRanks, rank, newcomm, config); });
 }
 
 HZ_NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
@@ -310,6 +315,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
 
 HZ_NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
   HZ_FORWARD(ncclCommFinalize, comm);
+  if (comm == nullptr) return ncclSuccess;
   return CallOn("ncclCommFinalize", comm,
                 [](Communicator& communicator) { return communicator.Finalize(); });
 }
@@ -321,6 +327,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
     HZ_RETURN_IF_ERROR(CheckHandle(comm));
     ShowRankOf(*comm->communicator);
     const Status status = comm->communicator->Leave();
+    LogEnd(comm, "Destroy");
     Free(comm);
     return status;
   });
@@ -333,6 +340,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
     HZ_RETURN_IF_ERROR(CheckHandle(comm));
     ShowRankOf(*comm->communicator);
     const Status status = comm->communicator->Abort();
+    LogEnd(comm, "Abort");
     Free(comm);
     return status;
   });
@@ -344,6 +352,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* 
     HZ_RETURN_IF_ERROR(CheckPointer(asyncError, "asyncError"));
     const Status state = communicator.AsyncState();
     *asyncError = ToResult(state);
+    if (state.ok()) LogInitComplete(comm);
     const bool failed = *asyncError != ncclSuccess && *asyncError != ncclInProgress;
     if (failed) communicator.SetLastError(state.message());
     return Status::Ok();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <strings.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,7 +15,11 @@
 #include <string_view>
 
 #include "include/nccl.h"
+#include "shim/line_time.h"
+#include "shim/name_mask.h"
 #include "src/base/log.h"
+#include "src/base/own_descriptor.h"
+#include "src/base/settings.h"
 
 namespace harmonaize::shim {
 namespace {
@@ -24,6 +29,9 @@ enum class Verbosity { kUnset, kNone, kVersion, kWarn, kInfo, kTrace };
 struct Settings {
   Verbosity verbosity = Verbosity::kUnset;
   FILE* file = nullptr;  ///< nullptr: the standard stream of the verbosity.
+  FileIdentity file_identity;
+  std::string path;  ///< Of `file`.
+  LineTime time;
   std::string host;
   std::string environment_rank = "-";
 };
@@ -55,39 +63,21 @@ Verbosity ParseVerbosity(const char* text) {
   return Verbosity::kNone;
 }
 
-unsigned SubsystemNamed(const std::string& text) {
-  struct Name {
-    const char* text;
-    unsigned bit;
-  };
-  static constexpr std::array<Name, 11> kNames = {{{"INIT", kLogInit},
-                                                   {"COLL", kLogCollective},
-                                                   {"P2P", kLogPointToPoint},
-                                                   {"SHM", kLogShared},
-                                                   {"NET", kLogNet},
-                                                   {"GRAPH", kLogGraph},
-                                                   {"TUNING", kLogTuning},
-                                                   {"ENV", kLogEnvironment},
-                                                   {"ALLOC", kLogAllocation},
-                                                   {"CALL", kLogCall},
-                                                   {"ALL", kLogAll}}};
-  for (const Name& name : kNames) {
-    if (strcasecmp(name.text, text.c_str()) == 0) return name.bit;
-  }
-  return 0;  // NCCL has subsystems that we do not have.
-}
+/// NCCL has subsystems that we do not have: their names mean nothing here.
+constexpr std::array<NamedBits, 11> kSubsystems = {{{"INIT", kLogInit},
+                                                    {"COLL", kLogCollective},
+                                                    {"P2P", kLogPointToPoint},
+                                                    {"SHM", kLogShared},
+                                                    {"NET", kLogNet},
+                                                    {"GRAPH", kLogGraph},
+                                                    {"TUNING", kLogTuning},
+                                                    {"ENV", kLogEnvironment},
+                                                    {"ALLOC", kLogAllocation},
+                                                    {"CALL", kLogCall},
+                                                    {"ALL", kLogAll}}};
 
 unsigned ParseSubsystems(const char* text) {
-  if (text == nullptr) return kLogInit | kLogEnvironment;
-  const bool all_but = *text == '^';
-  std::string_view rest = text + (all_but ? 1 : 0);
-  unsigned named = 0;
-  while (!rest.empty()) {
-    const size_t end = rest.find(',');
-    named |= SubsystemNamed(std::string(rest.substr(0, end)));
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-  }
-  return all_but ? ~named : named;
+  return text == nullptr ? kLogInit | kLogEnvironment : ParseNameMask(text, kSubsystems);
 }
 
 std::string HostName() {
@@ -127,15 +117,63 @@ const char* LevelName(LogLevel level) {
   return "INFO";
 }
 
-void Write(const Settings& settings, std::string_view tag, std::string_view text) {
-  FILE* file = settings.file;
-  if (file == nullptr) file = settings.verbosity == Verbosity::kUnset ? stderr : stdout;
-  const std::string rank = log_rank >= 0 ? std::to_string(log_rank) : settings.environment_rank;
+LineLevel LineLevelOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kError:
+    case LogLevel::kWarning: return kWarnLine;
+    case LogLevel::kInfo: return kInfoLine;
+    case LogLevel::kDebug:
+    case LogLevel::kTrace: return kTraceLine;
+  }
+  return kInfoLine;
+}
+
+void OpenFile(const char* mode, Settings* settings) {
+  settings->file = std::fopen(settings->path.c_str(), mode);
+  if (settings->file == nullptr) return;
+  settings->file_identity = FileIdentity::Of(fileno(settings->file));
+}
+
+/// Whether the program has closed the file. Then its number may stand for a file of the program's.
+bool ClosedByOthers(const Settings& settings) {
+  return settings.file != nullptr && !settings.file_identity.IsOf(fileno(settings.file));
+}
+
+/// Where lines go; nullptr for nowhere.
+FILE* Output(Settings* settings) {
+  // The stream that is given up is leaked: to close it would close the program's file.
+  if (ClosedByOthers(*settings)) OpenFile("ae", settings);
+  if (settings->file != nullptr) return settings->file;
+  if (!settings->path.empty()) return nullptr;
+  return settings->verbosity == Verbosity::kUnset ? stderr : stdout;
+}
+
+/// `rest` is what follows after the time.
+void WriteLine(Settings* settings, LineLevel level, std::string_view rest) {
+  FILE* const file = Output(settings);
+  if (file == nullptr) return;
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
   // One call, so that the lines of threads and processes on one terminal stay whole.
-  const std::string line = fmt::format("{}:{}:{} [{}] [harmonaize] {} {}\n", settings.host,
-                                       getpid(), syscall(SYS_gettid), rank, tag, text);
+  const std::string line = fmt::format("{}{}\n", settings->time.Prefix(level, now), rest);
   std::fwrite(line.data(), 1, line.size(), file);
   std::fflush(file);
+}
+
+std::string WhoSpeaks(const Settings& settings) {
+  return fmt::format("{}:{}:{}", settings.host, getpid(), syscall(SYS_gettid));
+}
+
+void WriteOurs(Settings* settings, LogLevel level, std::string_view text) {
+  const std::string rank = log_rank >= 0 ? std::to_string(log_rank) : settings->environment_rank;
+  WriteLine(settings, LineLevelOf(level),
+            fmt::format("{} [{}] [harmonaize] {} {}", WhoSpeaks(*settings), rank, LevelName(level),
+                        text));
+}
+
+void WriteAsNccl(Settings* settings, int device, std::string_view text) {
+  WriteLine(settings, kInfoLine,
+            fmt::format("{} [{}] NCCL INFO {}", WhoSpeaks(*settings), device, text));
 }
 
 /// A failed call is the program's to tell, since it has the result. What nobody asked to hear is
@@ -151,8 +189,8 @@ bool IsWanted(const Settings& settings, LogLevel level, LogSubsystem subsystem) 
 
 void Sink(LogLevel level, LogSubsystem subsystem, std::string_view line) try {
   const std::lock_guard lock(settings_mutex);
-  const Settings& settings = TheSettings();
-  if (IsWanted(settings, level, subsystem)) Write(settings, LevelName(level), line);
+  Settings& settings = TheSettings();
+  if (IsWanted(settings, level, subsystem)) WriteOurs(&settings, level, line);
 } catch (...) {
   // A line that does not fit into memory is lost; its cause has been told by a result.
 }
@@ -169,27 +207,36 @@ LogLevel LevelOf(Verbosity verbosity) {
 
 /// The path in NCCL_DEBUG_FILE; "" when there is none, or nothing to write.
 std::string FilePath(Verbosity verbosity, const std::string& host) {
-  const char* pattern = secure_getenv("NCCL_DEBUG_FILE");
+  const char* pattern = Setting("NCCL_DEBUG_FILE");
   if (pattern == nullptr || verbosity <= Verbosity::kVersion) return "";
   return ExpandFileName(pattern, host);
+}
+
+/// In the manner of NCCL's, with ourselves where NCCL names its CUDA.
+std::string VersionText() {
+  return fmt::format("NCCL version {}.{}.{}+harmonaize{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH,
+                     HARMONAIZE_VERSION);
 }
 
 }  // namespace
 
 void ReadDebugEnvironment() noexcept try {
   Settings fresh;
-  fresh.verbosity = ParseVerbosity(secure_getenv("NCCL_DEBUG"));
+  fresh.verbosity = ParseVerbosity(Setting("NCCL_DEBUG"));
   fresh.host = HostName();
+  fresh.time = LineTime::Parse(Setting("NCCL_DEBUG_TIMESTAMP_LEVELS"),
+                               Setting("NCCL_DEBUG_TIMESTAMP_FORMAT"));
   if (const char* rank = secure_getenv("RANK"); rank != nullptr) fresh.environment_rank = rank;
-  const std::string path = FilePath(fresh.verbosity, fresh.host);
-  const unsigned subsystems = ParseSubsystems(secure_getenv("NCCL_DEBUG_SUBSYS"));
+  fresh.path = FilePath(fresh.verbosity, fresh.host);
+  const unsigned subsystems = ParseSubsystems(Setting("NCCL_DEBUG_SUBSYS"));
 
   const std::lock_guard lock(settings_mutex);
   Settings& settings = TheSettings();
   // Closed first: the same file may be opened again, which empties it.
-  if (settings.file != nullptr) std::fclose(settings.file);
+  if (settings.file != nullptr && !ClosedByOthers(settings)) std::fclose(settings.file);
   settings = std::move(fresh);
-  if (!path.empty()) settings.file = std::fopen(path.c_str(), "we");
+  if (!settings.path.empty()) OpenFile("we", &settings);
+  if (settings.file == nullptr) settings.path.clear();
   SetLog(LevelOf(settings.verbosity), subsystems, &Sink);
 } catch (...) {
   // Without memory for what the variables say, the log stays as it is.
@@ -199,14 +246,24 @@ void SetLogRank(int rank) {
   log_rank = rank;
 }
 
-void ShowVersionOnce() {
-  if (version_shown.exchange(true, std::memory_order_relaxed)) return;
+void LogTextAsNccl(int device, std::string_view text) noexcept try {
   const std::lock_guard lock(settings_mutex);
-  const Settings& settings = TheSettings();
-  if (settings.verbosity < Verbosity::kVersion) return;
-  Write(settings, "VERSION",
-        fmt::format("NCCL version {}.{}.{}, served by Harmonaize {}", NCCL_MAJOR, NCCL_MINOR,
-                    NCCL_PATCH, HARMONAIZE_VERSION));
+  WriteAsNccl(&TheSettings(), device, text);
+} catch (...) {
+  // As in Sink.
+}
+
+void ShowVersionOnce(int rank, int device) {
+  const std::lock_guard lock(settings_mutex);
+  Settings& settings = TheSettings();
+  const bool in_info = settings.verbosity >= Verbosity::kInfo;
+  if (settings.verbosity < Verbosity::kVersion || (!in_info && rank != 0)) return;
+  if (version_shown.exchange(true, std::memory_order_relaxed)) return;
+  if (in_info) {
+    WriteAsNccl(&settings, device, VersionText());
+  } else {
+    WriteLine(&settings, kVersionLine, VersionText());
+  }
 }
 
 }  // namespace harmonaize::shim

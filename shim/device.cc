@@ -43,14 +43,17 @@ ncclTeam TeamOf(const char* function, ncclComm_t comm, Team&& team) {
   return result;
 }
 
-/// The number in the world of what is rank `rank` in `team`, which contains the calling rank.
-int RankToWorld(const char* function, ncclComm_t comm, ncclTeam team, int rank) {
-  int world = -1;
-  CallOn(function, comm, [&](Communicator& communicator) {
-    world = communicator.rank() + (rank - team.rank) * team.stride;
+/// The number in another team of what is rank `rank` in `team`: both contain the calling rank,
+/// whose number in the other `own` tells. -1, with the last error set, when there is none.
+template <typename Own>
+int Translate(const char* function, ncclComm_t comm, ncclTeam team, int rank, Own&& own) {
+  int number = -1;
+  CallOn(function, comm, [&](Communicator& communicator) -> Status {
+    if (communicator.rank() < 0) return InvalidUsage("the communicator is not ready");
+    number = own(communicator) + (rank - team.rank) * team.stride;
     return Status::Ok();
   });
-  return world;
+  return number;
 }
 
 }  // namespace
@@ -66,31 +69,37 @@ HZ_NCCL_API(ncclTeam, ncclTeamWorld, ncclComm_t comm) {
   });
 }
 
-// The ranks that can load from and store to each other's memory: here those of one host, which are
-// all ranks.
+// The ranks that can load from and store to each other's memory: those of one host. As in NCCL all
+// of these teams are runs of ranks of one length, so where hosts have different numbers of ranks,
+// or ranks are dealt to hosts in turns, a team is a part of what is at a host.
 HZ_NCCL_API(ncclTeam, ncclTeamLsa, ncclComm_t comm) {
   HZ_FORWARD(ncclTeamLsa, comm);
   return TeamOf("ncclTeamLsa", comm, [](const Communicator& communicator) {
-    return ncclTeam{communicator.ranks(), communicator.rank(), 1};
+    const int together = communicator.ranks_together();
+    return ncclTeam{together, communicator.rank() % together, 1};
   });
 }
 
-// The ranks of other hosts that have this rank's place there: none.
+// The ranks that have this one's place in their teams.
 HZ_NCCL_API(ncclTeam, ncclTeamRail, ncclComm_t comm) {
   HZ_FORWARD(ncclTeamRail, comm);
   return TeamOf("ncclTeamRail", comm, [](const Communicator& communicator) {
-    return ncclTeam{1, 0, communicator.ranks()};
+    const int together = communicator.ranks_together();
+    return ncclTeam{communicator.ranks() / together, communicator.rank() / together, together};
   });
 }
 
 HZ_NCCL_API(int, ncclTeamRankToWorld, ncclComm_t comm, ncclTeam team, int rank) {
   HZ_FORWARD(ncclTeamRankToWorld, comm, team, rank);
-  return RankToWorld("ncclTeamRankToWorld", comm, team, rank);
+  return Translate("ncclTeamRankToWorld", comm, team, rank,
+                   [](const Communicator& communicator) { return communicator.rank(); });
 }
 
 HZ_NCCL_API(int, ncclTeamRankToLsa, ncclComm_t comm, ncclTeam team, int rank) {
   HZ_FORWARD(ncclTeamRankToLsa, comm, team, rank);
-  return RankToWorld("ncclTeamRankToLsa", comm, team, rank);
+  return Translate("ncclTeamRankToLsa", comm, team, rank, [](const Communicator& communicator) {
+    return communicator.rank() % communicator.ranks_together();
+  });
 }
 
 HZ_NCCL_API(ncclResult_t, ncclDevCommCreate, ncclComm_t comm,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "include/nccl.h"
+#include "shim/life_lines.h"
 #include "src/base/status.h"
 #include "src/client/communicator.h"
 
@@ -43,6 +44,10 @@ struct ncclComm {
 
   std::atomic<uint64_t> state{kAlive};
   std::unique_ptr<harmonaize::Communicator> communicator;
+  harmonaize::shim::Birth birth;
+  std::atomic<bool> complete_logged{false};
+  /// Communicators made from this one so far, as logs count them.
+  int children = 0;
   /// Operations so far, as logs count them. Calls on one communicator are ordered by the caller.
   uint64_t operations = 0;
   /// The scalars of operators whose scalar is read anew by each operation.

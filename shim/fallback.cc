@@ -12,6 +12,7 @@
 #include "shim/face.h"
 #include "shim/loader.h"
 #include "src/base/log.h"
+#include "src/base/settings.h"
 #include "src/base/status.h"
 #include "src/client/session.h"
 
@@ -24,18 +25,17 @@ namespace {
 /// Set before `route` becomes kStock, and never closed: stock NCCL has threads of its own.
 void* stock_library = nullptr;
 
-std::string_view Environment(const char* name) {
-  const char* value = secure_getenv(name);
+std::string_view TextOf(const char* value) {
   return value != nullptr ? std::string_view(value) : std::string_view();
 }
 
 /// The files to try: the one that the user names and no other, or what lies in the loader's path
 /// and where packages put NCCL. Never a bare name: the loader would answer that with ourselves.
 std::vector<std::string> Candidates() {
-  const std::string_view named = Environment("HARMONAIZE_NCCL_LIBRARY");
+  const std::string_view named = TextOf(Setting("HARMONAIZE_NCCL_LIBRARY"));
   if (!named.empty()) return {std::string(named)};
   std::vector<std::string> files;
-  std::string_view rest = Environment("LD_LIBRARY_PATH");
+  std::string_view rest = TextOf(secure_getenv("LD_LIBRARY_PATH"));
   while (!rest.empty()) {
     const size_t end = rest.find_first_of(":;");
     const std::string_view directory = rest.substr(0, end);
@@ -82,7 +82,7 @@ Result<void*> OpenStock() {
 
 Route Decide() noexcept try {
   ReadDebugEnvironment();
-  const std::string_view fallback = Environment("HARMONAIZE_FALLBACK");
+  const std::string_view fallback = TextOf(Setting("HARMONAIZE_FALLBACK"));
   if (fallback.empty() || fallback == "none") return Route::kDaemon;
   if (fallback != "nccl") {
     Log(LogLevel::kWarning, kLogEnvironment, "HARMONAIZE_FALLBACK={}: not 'nccl' or 'none'",

@@ -4,11 +4,11 @@
 // asks, because that library's RUNPATH and $ORIGIN decide what is found.
 
 #include <dlfcn.h>
-#include <stdlib.h>
 
 #include <string_view>
 
 #include "shim/loader.h"
+#include "src/base/settings.h"
 
 namespace harmonaize::shim {
 namespace {
@@ -24,7 +24,7 @@ bool NamesNccl(std::string_view file) {
 }
 
 bool SwitchedOff() {
-  const char* const value = secure_getenv("HARMONAIZE_DLOPEN");
+  const char* const value = Setting("HARMONAIZE_DLOPEN");
   return value != nullptr && std::string_view(value) == "off";
 }
 

@@ -8,12 +8,13 @@ set(HARMONAIZE_ROUND_ASAN
     client_device_memory_test client_region_pages_test client_rendezvous_test
     client_slice_copy_test
     shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
-    shim_no_memory_test
+    shim_no_memory_test shim_version_test
     executor_test executor_allocation_test
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
     daemon_test daemon_no_memory_test daemon_control_test
-    collectives_test communicators_test errors_test hosts_test hosts_communicators_test
+    closed_descriptors_test collectives_test communicators_test errors_test hosts_test
+    hosts_communicators_test
     hosts_failures_test huge_pages_test inline_steering_test jobs_test plan_changes_test
     random_operations_test streams_test wake_ups_test worker_placement_test
     hostile_client_test huge_page_holes_test hosts_kill_test kill_test rest_test squatter_test)
@@ -35,7 +36,7 @@ set(HARMONAIZE_ROUND_NO_CUDA
     example_send_recv example_split_communicator example_single_process_threads
     example_single_thread_group
     shim_abi_test shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
-    shim_no_memory_test shim_preload_test shim_preload_off_test shim_preload_fallback_test
+    shim_no_memory_test shim_version_test shim_preload_test shim_preload_off_test shim_preload_fallback_test
     shim_symbols_nccl shim_symbols_preload
     errors_test install_test)
 

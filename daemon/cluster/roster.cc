@@ -1,10 +1,25 @@
 #include "daemon/cluster/roster.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "daemon/rank_list.h"
 
 namespace harmonaize::daemon {
+
+int Roster::RanksTogether() const {
+  int together = 0;
+  int run = 0;
+  for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
+    ++run;
+    const bool last = rank + 1 == host_of_rank.size();
+    if (!last && host_of_rank[rank + 1] == host_of_rank[rank]) continue;
+    // A run begins where the ones before it end: at multiples of what divides them all.
+    together = std::gcd(together, run);
+    run = 0;
+  }
+  return together;
+}
 
 std::string Roster::RanksOf(int host) const {
   std::vector<size_t> ranks;

@@ -24,6 +24,8 @@ struct Roster {
 
   int hosts() const { return static_cast<int>(addresses.size()); }
   bool IsLocal(int rank) const { return host_of_rank[static_cast<size_t>(rank)] == self; }
+  /// The largest number for which every run of so many ranks, from rank 0 on, is at one host.
+  int RanksTogether() const;
   /// "rank 3", "ranks 2, 3".
   std::string RanksOf(int host) const;
   /// The host of a peer; -1 if it is none.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
 #include "src/base/asymmetric_fence.h"
 #include "src/base/log.h"
+#include "src/base/settings.h"
 #include "src/client/device_memory.h"
 #include "src/client/inline_path.h"
 
@@ -23,8 +23,11 @@ Communicator::Communicator(std::shared_ptr<Session> session, uint32_t member,
 Communicator::~Communicator() = default;
 
 Result<UniqueId> Communicator::CreateUniqueId() {
-  const char* name = secure_getenv("NCCL_COMM_ID");
-  if (name != nullptr && *name != '\0') return MakeNamedId(name);
+  const char* name = Setting("NCCL_COMM_ID");
+  if (name != nullptr && *name != '\0') {
+    HZ_RETURN_IF_ERROR(CheckNamedId(name));
+    return MakeNamedId(name);
+  }
   Result<std::shared_ptr<Session>> session = Session::Get();
   if (!session.ok()) return session.status();
   const Result<CreateIdReply> reply = (*session)->Call<CreateIdReply>(CreateIdRequest{});
@@ -129,6 +132,11 @@ Status Communicator::AwaitReady() {
   return Status::Ok();
 }
 
+int Communicator::ranks_together() const {
+  const int together = slot().ranks_together.load(std::memory_order_relaxed);
+  return together >= 1 && ranks() % together == 0 ? together : 1;
+}
+
 Status Communicator::SlotFailure() const {
   if (slot().state.load(std::memory_order_acquire) != static_cast<uint32_t>(MemberState::kFailed)) {
     return Status::Ok();
@@ -170,17 +178,18 @@ Status Communicator::CheckThoroughly() {
   HZ_RETURN_IF_ERROR(SlotFailure());
   if (aborted_.load()) return InvalidUsage("the communicator has been aborted");
   if (slot().state.load(std::memory_order_acquire) != static_cast<uint32_t>(MemberState::kReady)) {
-    return InvalidUsage(
+    HZ_RETURN_IF_ERROR(session_->CheckAlive());
+    return InvalidArgument(
         "the communicator is not ready: poll ncclCommGetAsyncError until it is no longer "
         "ncclInProgress");
   }
   if (rank() < 0) HZ_RETURN_IF_ERROR(AwaitReady());
-  if (operation_pending_.load() && !Quiescent()) {
-    return InvalidUsage(
+  if ((operation_pending_.load() || finalizing_.load()) && !Quiescent()) {
+    return InvalidArgument(
         "the previous call on this non-blocking communicator is still in progress: poll "
         "ncclCommGetAsyncError until it is no longer ncclInProgress");
   }
-  if (finalizing_.load()) return InvalidUsage("the communicator has been finalized");
+  if (finalized_.load()) return InvalidUsage("the communicator has been finalized");
   return Status::Ok();
 }
 
@@ -255,21 +264,26 @@ Status Communicator::AwaitQuiescent() {
 }
 
 Status Communicator::Finalize() {
-  if (!options_.blocking) {
-    finalizing_.store(true);
-    return AsyncState();
+  if (finalized_.load()) return InvalidArgument("the communicator has been finalized before");
+  if (options_.blocking) {
+    HZ_RETURN_IF_ERROR(AwaitReady());
+    finalized_.store(true);
+    return AwaitQuiescent();
   }
-  HZ_RETURN_IF_ERROR(AwaitReady());
-  HZ_RETURN_IF_ERROR(AwaitQuiescent());
+  const Status state = AsyncState();
+  // By the second look what was in progress may be done.
+  HZ_RETURN_IF_ERROR(state.code() == Code::kInProgress ? CheckUsable() : state);
+  finalized_.store(true);
   finalizing_.store(true);
-  return Status::Ok();
+  return AsyncState();
 }
 
 Status Communicator::Leave() {
-  if (session_->inherited()) return Status::Ok();
-  if (session_->lost()) return session_->CheckAlive();
-  if (rank() >= 0) HZ_RETURN_IF_ERROR(AwaitQuiescent());
-  return RequestLeave();
+  if (session_->inherited() || session_->lost()) return Status::Ok();
+  const Status status = rank() >= 0 ? AwaitQuiescent() : Status::Ok();
+  const Status left = status.ok() ? RequestLeave() : status;
+  // A daemon that is gone, or has taken this process for ended, keeps nothing of this rank.
+  return session_->lost() ? Status::Ok() : left;
 }
 
 Status Communicator::RequestLeave() {

@@ -66,9 +66,10 @@ class Communicator {
   Status CheckHealth();
 
   /// Starts to flush; AsyncState is kInProgress until everything posted is done. Waits for it when
-  /// the communicator is blocking.
+  /// the communicator is blocking. kInvalidArgument the second time, and while a call on a
+  /// non-blocking communicator is in progress.
   Status Finalize();
-  /// Waits for what is posted, then leaves.
+  /// Waits for what is posted, then leaves. ok also where the daemon is gone.
   Status Leave();
   /// Ends every operation of every rank with an error that names this rank, and leaves. Does not
   /// wait for peers; threads inside a call on this communicator have left it when this returns.
@@ -83,6 +84,8 @@ class Communicator {
   int rank() const { return rank_.load(std::memory_order_acquire); }
   /// MemberSlot::across_hosts.
   bool across_hosts() const { return slot().across_hosts.load(std::memory_order_relaxed) != 0; }
+  /// MemberSlot::ranks_together, in [1, ranks()] whatever is there. Known once it is ready.
+  int ranks_together() const;
   const CommunicatorOptions& options() const { return options_; }
   uint32_t member() const { return member_; }
   Session& session() { return *session_; }
@@ -146,7 +149,7 @@ class Communicator {
                static_cast<uint32_t>(MemberState::kReady) &&
            rank() >= 0 && !aborted_.load(std::memory_order_relaxed) &&
            !operation_pending_.load(std::memory_order_acquire) &&
-           !finalizing_.load(std::memory_order_acquire);
+           !finalized_.load(std::memory_order_acquire);
   }
   Status CheckThoroughly();
   Status RequestLeave();
@@ -171,7 +174,8 @@ class Communicator {
   std::vector<StreamUse> streams_used_;
   std::vector<PreMulSum> operators_;
 
-  std::atomic<bool> finalizing_{false};
+  std::atomic<bool> finalized_{false};   ///< Finalize was called.
+  std::atomic<bool> finalizing_{false};  ///< And a non-blocking communicator has work left.
   std::atomic<bool> operation_pending_{false};
   std::atomic<bool> aborted_{false};
   std::atomic<int> users_{0};         ///< Threads inside a call, see InUse.

@@ -70,7 +70,7 @@ Status Group::Run() {
   running_.swap(operations_);
   Status status = std::exchange(failure_, Status::Ok());
   if (!status.ok()) {
-    for (const Forming& forming : std::exchange(forming_, {})) forming.on_failure();
+    for (const Forming& forming : std::exchange(forming_, {})) forming.on_formed(status);
     return status;
   }
   communicators_.clear();
@@ -94,11 +94,13 @@ Status Group::AwaitForming() {
   Status status;
   for (const Forming& forming : std::exchange(forming_, {})) {
     if (!forming.communicator->options().blocking) {
-      Keep(&status, forming.communicator->AsyncState());
+      const Status state = forming.communicator->AsyncState();
+      if (state.ok()) forming.on_formed(state);
+      Keep(&status, state);
       continue;
     }
     const Status ready = forming.communicator->AwaitReady();
-    if (!ready.ok()) forming.on_failure();
+    forming.on_formed(ready);
     Keep(&status, ready);
   }
   return status;
@@ -126,8 +128,8 @@ Status Group::Add(const Operation& operation) {
   return Status::Ok();
 }
 
-Status Group::AddForming(Communicator* communicator, std::function<void()> on_failure) {
-  forming_.push_back({communicator, std::move(on_failure)});
+Status Group::AddForming(Communicator* communicator, std::function<void(const Status&)> on_formed) {
+  forming_.push_back({communicator, std::move(on_formed)});
   if (open()) return Status::Ok();
   return AwaitForming();
 }

@@ -31,9 +31,9 @@ class Group {
   Status Add(const Operation& operation);
 
   /// Waits for a communicator that forms: at once outside of a group, else when it ends. Does not
-  /// wait for one that is non-blocking: kInProgress. `on_failure` lets the caller take its handle
-  /// back.
-  Status AddForming(Communicator* communicator, std::function<void()> on_failure);
+  /// wait for one that is non-blocking: kInProgress. `on_formed` is told ok when it is ready by
+  /// then, or why it failed, so that the caller can take its handle back.
+  Status AddForming(Communicator* communicator, std::function<void(const Status&)> on_formed);
 
   /// Makes the group's end fail: an error inside a group is told by the call and by the end.
   void NoteFailure(const Status& status);
@@ -41,7 +41,7 @@ class Group {
  private:
   struct Forming {
     Communicator* communicator;
-    std::function<void()> on_failure;
+    std::function<void(const Status&)> on_formed;
   };
   Status AwaitForming();
   Status Run();

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <random>
@@ -11,6 +10,7 @@
 #include "src/base/asymmetric_fence.h"
 #include "src/base/futex.h"
 #include "src/base/log.h"
+#include "src/base/settings.h"
 #include "src/client/device_memory.h"
 #include "src/client/memory.h"
 #include "src/client/operation.h"
@@ -40,7 +40,7 @@ enum class InlinePath::Inclination {
 };
 
 InlinePath::Inclination InlinePath::ReadInclination() {
-  const char* const value = secure_getenv("HARMONAIZE_INLINE");
+  const char* const value = Setting("HARMONAIZE_INLINE");
   const std::string_view text = value == nullptr ? "" : value;
   if (text == "0") return Inclination::kNever;
   if (text == "random") return Inclination::kRandom;

@@ -187,6 +187,8 @@ class Launch {
       StagingPool::Get().Release(*staging, buffer->bytes);
       return found.status();
     }
+    // One of a session before, whose descriptor the program has closed since: it is of no more use.
+    if (found->region == kNoBuffer) return Stage(operation, buffer, other);
     buffer->staging = *staging;
     buffer->reference = *found;
     staged_bytes_ += buffer->bytes;

@@ -1,6 +1,7 @@
 #include "src/client/memory.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include "src/base/log.h"
 #include "src/client/region_pages.h"
@@ -17,10 +18,11 @@ Result<void*> RegionTable::Allocate(size_t bytes) {
   Result<RegionPages> pages = AllocateRegionPages(bytes == 0 ? 1 : bytes, WantedHugePages());
   if (!pages.ok()) return pages.status();
   auto region = std::make_shared<Region>();
-  region->memory = std::move(pages->memory);
-  void* address = region->memory.mapping.data();
+  region->mapping = std::move(pages->memory.mapping);
+  region->descriptor = OwnDescriptor(std::move(pages->memory.descriptor));
+  void* address = region->mapping.data();
   Log(LogLevel::kInfo, kLogAllocation, "{} bytes of shared memory at {}: {}",
-      region->memory.mapping.size(), address, pages->description);
+      region->mapping.size(), address, pages->description);
   const std::unique_lock lock(mutex_);
   regions_[reinterpret_cast<uintptr_t>(address)] = std::move(region);
   generation_.fetch_add(1, std::memory_order_release);
@@ -47,8 +49,13 @@ Status RegionTable::Free(void* address) {
   request.region = region->id.load();
   const Result<EmptyReply> reply = session->Call<EmptyReply>(request);
   // Another rank may have it mapped for long; the memory goes now.
-  fallocate(region->memory.descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-            static_cast<off_t>(region->memory.mapping.size()));
+  const Mapping& mapping = region->mapping;
+  if (region->descriptor.Intact()) {
+    fallocate(region->descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+              static_cast<off_t>(mapping.size()));
+  } else {
+    madvise(mapping.data(), mapping.size(), MADV_REMOVE);
+  }
   // A daemon that is gone has let go of the region as well.
   if (!reply.ok() && reply.status().code() != Code::kRemoteError) return reply.status();
   return Status::Ok();
@@ -59,7 +66,7 @@ std::shared_ptr<RegionTable::Region> RegionTable::Find(uintptr_t address, uint64
   auto after = regions_.upper_bound(address);
   if (after == regions_.begin()) return nullptr;
   const auto& [first, region] = *std::prev(after);
-  const uint64_t size = region->memory.mapping.size();
+  const uint64_t size = region->mapping.size();
   const uint64_t offset = address - first;
   if (offset > size || bytes > size - offset) return nullptr;
   return region;
@@ -75,10 +82,11 @@ Result<BufferReference> RegionTable::LocateIn(Region* region, Session& session,
   if (region == nullptr) return reference;
   if (region->known_to.load(std::memory_order_acquire) != session.number()) {
     HZ_RETURN_IF_ERROR(Announce(session, *region));
+    if (region->known_to.load(std::memory_order_relaxed) != session.number()) return reference;
   }
   reference.region = region->id.load(std::memory_order_relaxed);
-  reference.offset = reinterpret_cast<uintptr_t>(address) -
-                     reinterpret_cast<uintptr_t>(region->memory.mapping.data());
+  reference.offset =
+      reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(region->mapping.data());
   return reference;
 }
 
@@ -100,9 +108,10 @@ Result<BufferReference> RegionTable::LocateShareable(Session& session, const voi
 Status RegionTable::Announce(Session& session, Region& region) {
   const std::lock_guard lock(region.announcing);
   if (region.known_to.load(std::memory_order_acquire) == session.number()) return Status::Ok();
+  if (!region.descriptor.Intact()) return Status::Ok();
   RegisterRegionRequest request;
-  request.bytes = region.memory.mapping.size();
-  const int descriptors[] = {region.memory.descriptor.get()};
+  request.bytes = region.mapping.size();
+  const int descriptors[] = {region.descriptor.get()};
   const Result<RegisterRegionReply> reply =
       session.Call<RegisterRegionReply>(request, {}, descriptors);
   if (!reply.ok()) return reply.status();
@@ -110,7 +119,7 @@ Status RegionTable::Announce(Session& session, Region& region) {
   region.shareable.store(reply->shareable != 0, std::memory_order_relaxed);
   region.known_to.store(session.number(), std::memory_order_release);
   Log(LogLevel::kInfo, kLogAllocation, "registered {} bytes at {} as region {}", request.bytes,
-      static_cast<void*>(region.memory.mapping.data()), reply->region);
+      static_cast<void*>(region.mapping.data()), reply->region);
   return Status::Ok();
 }
 

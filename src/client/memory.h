@@ -6,6 +6,7 @@
 #include <memory>
 #include <shared_mutex>
 
+#include "src/base/own_descriptor.h"
 #include "src/base/status.h"
 #include "src/client/session.h"
 #include "src/ipc/session_segment.h"
@@ -28,7 +29,8 @@ class RegionTable {
   Status Free(void* address);
 
   /// How the daemon finds [address, address + bytes) when it lies in one region, announcing the
-  /// region first where needed. kNoBuffer in `region` when it lies in none.
+  /// region first where needed. kNoBuffer in `region` when it lies in none, or in one that cannot
+  /// be announced any more because the program has closed the descriptor.
   Result<BufferReference> Locate(Session& session, const void* address, uint64_t bytes);
 
   /// The same for memory that other ranks can map: kNoBuffer for a region that they cannot.
@@ -43,7 +45,8 @@ class RegionTable {
 
  private:
   struct Region {
-    SharedMemory memory;
+    Mapping mapping;
+    OwnDescriptor descriptor;
     std::mutex announcing;
     /// The number of the session that knows the region under `id`; 0 for none.
     std::atomic<uint64_t> known_to{0};
@@ -54,6 +57,7 @@ class RegionTable {
   std::shared_ptr<Region> Find(uintptr_t address, uint64_t bytes);
   /// Where `address`, which lies in `region` (nullptr: in none), is to the daemon.
   static Result<BufferReference> LocateIn(Region* region, Session& session, const void* address);
+  /// Makes a region known to the session, if it still can be.
   static Status Announce(Session& session, Region& region);
 
   std::atomic<uint64_t> generation_{0};

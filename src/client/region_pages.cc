@@ -3,18 +3,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <string_view>
 
 #include "src/base/log.h"
+#include "src/base/settings.h"
 #include "src/memory/memory_node.h"
 
 namespace harmonaize {
 namespace {
 
 HugePages ReadWanted() {
-  const char* const value = secure_getenv("HARMONAIZE_HUGE_PAGES");
+  const char* const value = Setting("HARMONAIZE_HUGE_PAGES");
   const std::string_view text = value == nullptr ? "" : value;
   if (text == "off") return HugePages::kOff;
   if (text == "required") return HugePages::kRequired;

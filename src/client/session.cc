@@ -28,6 +28,19 @@ constexpr uint64_t kTickNanoseconds = 100'000'000;
 std::mutex instance_mutex;
 std::shared_ptr<Session> instance;
 
+/// What a session ends with when the program has closed its descriptors; logged once a process,
+/// however many sessions end so.
+Status ClosedHere() {
+  const Status status = RemoteError(
+      "this process has closed the library's descriptors, as closefrom(3) does: the daemon takes a "
+      "process that closes its connection for ended. Communicators have to be made anew");
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true, std::memory_order_relaxed)) {
+    Log(LogLevel::kWarning, kLogInit, "{}", status.message());
+  }
+  return status;
+}
+
 std::string ProgramName() {
   std::string name;
   std::getline(std::ifstream("/proc/self/comm"), name);
@@ -59,7 +72,12 @@ std::shared_ptr<Session> Session::Current() {
   return instance;
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  if (socket_identity_.IsOf(socket_.fd())) return;
+  socket_.Abandon();
+  // An eventfd under its number may be anybody's, such as the doorbell of the next session.
+  doorbell_.Abandon();
+}
 
 Result<std::shared_ptr<Session>> Session::Connect() {
   Result<DaemonConnection> daemon = ConnectToDaemon(ClientSocketPlaces());
@@ -74,6 +92,7 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   number_ = sessions.fetch_add(1, std::memory_order_relaxed) + 1;
   path_ = path;
   socket_ = std::move(socket);
+  socket_identity_ = FileIdentity::Of(socket_.fd());
   fork_generation_ = forks_.load(std::memory_order_relaxed);
 
   HelloRequest request;
@@ -91,7 +110,7 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   if (!mapping.ok()) return mapping.status();
   mapping_ = std::move(*mapping);
   segment_ = reinterpret_cast<SessionSegment*>(mapping_.data());
-  doorbell_ = std::move(message->descriptors[1]);
+  doorbell_ = OwnDescriptor(std::move(message->descriptors[1]));
   // A child has no use for the parent's ring, and must not write into it.
   madvise(mapping_.data(), mapping_.size(), MADV_DONTFORK);
   Log(LogLevel::kInfo, kLogInit, "connected to harmonaized {} at {} (session {}, {} workers)",
@@ -107,6 +126,7 @@ Result<ControlMessage> Session::Exchange(const std::vector<std::byte>& request,
         "in the child");
   }
   const std::lock_guard lock(control_mutex_);
+  HZ_RETURN_IF_ERROR(CheckDescriptors());
   if (lost()) return Lost(Status::Ok());
   const Status sent = socket_.Send(request, descriptors);
   // A daemon that turned this process away has said why before it hung up.
@@ -118,6 +138,7 @@ Result<ControlMessage> Session::Exchange(const std::vector<std::byte>& request,
 
 Status Session::Lost(const Status& why) {
   const bool first = !lost_.exchange(true, std::memory_order_acq_rel);
+  if (closed_here_.load(std::memory_order_acquire)) return ClosedHere();
   std::string reason = segment_ != nullptr ? segment_->header.goodbye.Get() : std::string();
   if (reason.empty()) reason = "it died or was stopped";
   if (first) {
@@ -127,7 +148,21 @@ Status Session::Lost(const Status& why) {
   return RemoteError("the connection to the Harmonaize daemon at {} is lost: {}", path_, reason);
 }
 
+bool Session::HasDescriptors() const {
+  // All eventfds look the same, so the doorbell is believed together with the socket only. Before
+  // the daemon's greeting there is none.
+  return socket_identity_.IsOf(socket_.fd()) && (segment_ == nullptr || doorbell_.Intact());
+}
+
+Status Session::CheckDescriptors() {
+  if (lost() || HasDescriptors()) return Status::Ok();
+  closed_here_.store(true, std::memory_order_release);
+  lost_.store(true, std::memory_order_release);
+  return ClosedHere();
+}
+
 Status Session::CheckAlive() {
+  HZ_RETURN_IF_ERROR(CheckDescriptors());
   if (lost() || socket_.PeerGone()) return Lost(RemoteError("it hung up"));
   return Status::Ok();
 }
@@ -173,6 +208,7 @@ void Session::RingDoorbell() {
   // Under submit_mutex_, so nobody else counts.
   ring.doorbells.store(ring.doorbells.load(std::memory_order_relaxed) + 1,
                        std::memory_order_relaxed);
+  if (!HasDescriptors()) return;  // Whoever waits will find out.
   const uint64_t one = 1;
   // It can only fail when the counter is full, and then the daemon has been rung already.
   if (write(doorbell_.get(), &one, sizeof one) < 0) return;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/file_descriptor.h"
+#include "src/base/own_descriptor.h"
 #include "src/base/status.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
@@ -85,6 +86,11 @@ class Session {
   Result<ControlMessage> Exchange(const std::vector<std::byte>& request,
                                   std::span<const int> descriptors);
   Status Lost(const Status& why);
+  /// Whether this process still has the descriptors. Programs close what they did not open, and the
+  /// daemon takes a process that closes its socket for ended.
+  bool HasDescriptors() const;
+  /// ok while it has; afterwards the session is lost.
+  Status CheckDescriptors();
   Status AwaitRoom(uint32_t tail);
   void RingDoorbell();
 
@@ -102,14 +108,16 @@ class Session {
   std::string path_;
   std::mutex control_mutex_;  // one request at a time
   ControlSocket socket_;
+  FileIdentity socket_identity_;
   std::mutex submit_mutex_;  // one producer at a time
   Mapping mapping_;
   SessionSegment* segment_ = nullptr;
-  FileDescriptor doorbell_;
+  OwnDescriptor doorbell_;
   HelloReply hello_;
   uint64_t number_ = 0;
   uint64_t fork_generation_ = 0;
   std::atomic<bool> lost_{false};
+  std::atomic<bool> closed_here_{false};  ///< The program has closed the descriptors.
 };
 
 }  // namespace harmonaize

@@ -62,6 +62,9 @@ class ControlSocket {
   int fd() const { return fd_.get(); }
   bool valid() const { return fd_.valid(); }
   void Close() { fd_.Reset(); }
+  /// Forgets the descriptor without closing it: somebody else has, and its number may stand for
+  /// another file by now.
+  void Abandon() { fd_.Release(); }
 
  private:
   FileDescriptor fd_;

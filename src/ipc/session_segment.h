@@ -157,6 +157,8 @@ struct alignas(64) MemberSlot {
   /// Set when kReady: not 0 in a communicator on several hosts, whose ranks may copy large buffers
   /// while the daemon carries them (kCopiesAlong).
   std::atomic<uint32_t> across_hosts;
+  /// Set when kReady: ranks 0 to this - 1 share a host, as do all further runs of so many ranks.
+  std::atomic<int32_t> ranks_together;
   SliceProgress progress;
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Who is late, while the others wait; warnings.

@@ -1,9 +1,11 @@
 #include "src/ipc/unique_id.h"
 
+#include <arpa/inet.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 
 namespace harmonaize {
@@ -18,6 +20,35 @@ uint64_t Digest(std::string_view text, uint64_t seed) {
     hash *= 0x100000001b3u;
   }
   return hash;
+}
+
+/// From 1 to 65535, in digits alone.
+bool IsPort(std::string_view text) {
+  uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, port);
+  return failure == std::errc() && stop == end && port != 0;
+}
+
+/// An IPv6 address, with its scope if it has one ("fe80::1%eth0").
+bool IsAddress6(const std::string& text) {
+  in6_addr address = {};
+  return inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), &address) == 1;
+}
+
+/// An IPv4 address, an IPv6 address in brackets, or what may be a host's name.
+bool IsHost(const std::string& text) {
+  if (text.starts_with('[')) {
+    return text.ends_with(']') && IsAddress6(text.substr(1, text.size() - 2));
+  }
+  const auto is_in_names = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
+  };
+  if (text.empty() || !std::all_of(text.begin(), text.end(), is_in_names)) return false;
+  if (text.find_first_not_of("0123456789.") != std::string::npos) return true;
+  in_addr address = {};
+  return inet_pton(AF_INET, text.c_str(), &address) == 1;
 }
 
 }  // namespace
@@ -41,6 +72,22 @@ UniqueId MakeNamedId(std::string_view text) {
     std::memcpy(id.reserved.data(), text.data(), text.size());
   }
   return id;
+}
+
+uint64_t DigestOfId(const UniqueId& id) {
+  return Digest({reinterpret_cast<const char*>(&id), sizeof id}, 0);
+}
+
+Status CheckNamedId(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon != std::string_view::npos && IsPort(text.substr(colon + 1)) &&
+      IsHost(std::string(text.substr(0, colon)))) {
+    return Status::Ok();
+  }
+  return InvalidArgument(
+      "NCCL_COMM_ID is '{}', which is no address with a port: <ipv4>:<port>, [<ipv6>]:<port> or "
+      "<hostname>:<port> is",
+      text);
 }
 
 std::string NameOfId(const UniqueId& id) {

@@ -39,6 +39,12 @@ UniqueId MakeNamedId(std::string_view text);
 /// What a named id was made from, unless it was longer than fits: then "".
 std::string NameOfId(const UniqueId& id);
 
+/// A number that stands for the id in logs. It gives away 64 bits of a secret id's 256 at most.
+uint64_t DigestOfId(const UniqueId& id);
+
+/// Whether `text` is what NCCL_COMM_ID may be: <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>.
+Status CheckNamedId(std::string_view text);
+
 /// Whether the bytes could have come from us.
 Status CheckUniqueId(const UniqueId& id);
 

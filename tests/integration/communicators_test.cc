@@ -180,6 +180,75 @@ TEST_F(CommunicatorsTest, NonBlockingInitAndOperations) {
   for (std::thread& thread : threads) thread.join();
 }
 
+/// Every call on a communicator that is not ready, or whose last call is not done, is refused.
+void ExpectRefusedInProgress(ncclComm_t communicator) {
+  int number = 0;
+  float value = 0;
+  ncclComm_t part = nullptr;
+  EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, communicator, nullptr),
+            ncclInvalidArgument);
+  EXPECT_NE(std::string(ncclGetLastError(communicator)).find("ncclCommGetAsyncError"),
+            std::string::npos)
+      << ncclGetLastError(communicator);
+  EXPECT_EQ(ncclCommCount(communicator, &number), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommUserRank(communicator, &number), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommSplit(communicator, 0, 0, &part, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommFinalize(communicator), ncclInvalidArgument);
+  ncclResult_t state = ncclSuccess;
+  EXPECT_NCCL(ncclCommGetAsyncError(communicator, &state));
+  EXPECT_EQ(state, ncclInProgress);
+}
+
+TEST_F(CommunicatorsTest, CallsBeforeTheLastOneIsDoneAreRefused) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comms[2] = {};
+  ASSERT_EQ(ncclCommInitRankConfig(&comms[0], 2, id, 0, &config), ncclInProgress);
+  ExpectRefusedInProgress(comms[0]);
+  ncclCommInitRankConfig(&comms[1], 2, id, 1, &config);
+  const auto await = [&](int rank) {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) EXPECT_NCCL(ncclCommGetAsyncError(comms[rank], &state));
+    return state;
+  };
+  for (const int rank : {0, 1}) ASSERT_EQ(await(rank), ncclSuccess);
+
+  // An operation that waits for the other rank, in memory that the call need not wait for.
+  void* memory = nullptr;
+  ASSERT_NCCL(ncclMemAlloc(&memory, 4 << 20));
+  ASSERT_EQ(ncclAllReduce(memory, memory, 1 << 20, ncclFloat, ncclSum, comms[0], nullptr),
+            ncclInProgress);
+  float value = 0;
+  EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comms[0], nullptr),
+            ncclInvalidArgument);
+  EXPECT_EQ(ncclCommFinalize(comms[0]), ncclInvalidArgument);
+  void* other = nullptr;
+  ASSERT_NCCL(ncclMemAlloc(&other, 4 << 20));
+  ncclAllReduce(other, other, 1 << 20, ncclFloat, ncclSum, comms[1], nullptr);
+  for (const int rank : {0, 1}) {
+    ASSERT_EQ(await(rank), ncclSuccess);
+    const ncclResult_t finalized = ncclCommFinalize(comms[rank]);
+    EXPECT_TRUE(finalized == ncclSuccess || finalized == ncclInProgress);
+    ASSERT_EQ(await(rank), ncclSuccess);
+  }
+  EXPECT_EQ(ncclCommFinalize(comms[0]), ncclInvalidArgument);
+  EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comms[0], nullptr),
+            ncclInvalidUsage);
+  for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
+  for (void* one : {memory, other}) EXPECT_NCCL(ncclMemFree(one));
+}
+
+TEST_F(CommunicatorsTest, FinalizingTwiceIsRefused) {
+  RunAsThreads(1, [](int, ncclComm_t communicator) {
+    EXPECT_NCCL(ncclCommFinalize(communicator));
+    EXPECT_EQ(ncclCommFinalize(communicator), ncclInvalidArgument);
+    EXPECT_NE(std::string(ncclGetLastError(communicator)).find("finalized before"),
+              std::string::npos);
+  });
+}
+
 TEST_F(CommunicatorsTest, SplitByColorAndKey) {
   RunAsThreads(5, [](int rank, ncclComm_t communicator) {
     // Evens and odds, in reverse order; rank 4 takes no part, and may be gone before the others

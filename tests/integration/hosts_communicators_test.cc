@@ -44,6 +44,67 @@ ncclResult_t Await(ncclComm_t communicator) {
 }
 
 // ---------------------------------------------------------------------------------------------
+// Teams
+
+/// NCCL's ncclTeam, which its device headers define.
+struct Team {
+  int ranks, rank, stride;
+  auto operator<=>(const Team&) const = default;
+};
+extern "C" Team ncclTeamLsa(ncclComm_t);
+extern "C" Team ncclTeamRail(ncclComm_t);
+extern "C" int ncclTeamRankToWorld(ncclComm_t, Team, int);
+extern "C" int ncclTeamRankToLsa(ncclComm_t, Team, int);
+
+/// That the teams of a communicator whose runs of `together` ranks share hosts are these runs, and
+/// the ranks with the same place in them.
+void ExpectTeams(ncclComm_t communicator, int ranks, int rank, int together) {
+  const Team host = {together, rank % together, 1};
+  const Team rail = {ranks / together, rank / together, together};
+  EXPECT_EQ(ncclTeamLsa(communicator), host) << rank;
+  EXPECT_EQ(ncclTeamRail(communicator), rail) << rank;
+  const int first = rank - host.rank;
+  for (int place = 0; place < together; ++place) {
+    EXPECT_EQ(ncclTeamRankToWorld(communicator, host, place), first + place);
+    const Team world = {ranks, rank, 1};
+    EXPECT_EQ(ncclTeamRankToLsa(communicator, world, first + place), place);
+  }
+  for (int place = 0; place < rail.ranks; ++place) {
+    EXPECT_EQ(ncclTeamRankToWorld(communicator, rail, place), place * together + host.rank);
+  }
+}
+
+TEST_F(HostsTest, TeamsAreTheRanksOfAHostAndThoseWithTheSamePlaceThere) {
+  const struct {
+    std::vector<int> host_of_rank;
+    int together;
+  } cases[] = {
+      {{0, 0, 1, 1, 2, 2}, 2},                           // Two at each host.
+      {{1, 1, 1, 0, 0, 0}, 3}, {{0, 0, 0, 0, 1, 1}, 2},  // What divides both.
+      {{0, 0, 0, 1}, 1},       {{0, 1, 0, 1}, 1},        // In turns: neighbours are never together.
+      {{2, 2, 2}, 3},
+  };
+  for (const auto& one : cases) {
+    RunOnHosts(cluster_, one.host_of_rank, [&](int rank, ncclComm_t world) {
+      ExpectTeams(world, static_cast<int>(one.host_of_rank.size()), rank, one.together);
+    });
+  }
+}
+
+TEST_F(HostsTest, TeamsOfAChildAreItsOwn) {
+  RunOnHosts(cluster_, {0, 1, 0, 1}, [](int rank, ncclComm_t world) {
+    ncclComm_t part = nullptr;
+    // By host: 0, 2 and 1, 3.
+    ASSERT_NCCL(ncclCommSplit(world, 0, rank % 2 * 10 + rank, &part, nullptr));
+    ExpectTeams(part, 4, RankIn(part), 2);
+    EXPECT_NCCL(ncclCommDestroy(part));
+    ASSERT_NCCL(ncclCommSplit(world, rank % 2, rank, &part, nullptr));
+    ExpectTeams(part, 2, RankIn(part), 2);
+    EXPECT_NCCL(ncclCommDestroy(part));
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
 // Children
 
 TEST_F(HostsTest, SplitIntoOneHostSeveralHostsAndHostsWithoutTheHome) {

@@ -47,7 +47,9 @@ std::vector<int> RunAsProcesses(int ranks, const std::function<int(int)>& body) 
 }
 
 ncclResult_t JoinNamed(const std::string& name, int ranks, int rank, ncclComm_t* communicator) {
-  setenv("NCCL_COMM_ID", name.c_str(), 1);
+  // A bare word stands for a host of that name.
+  const std::string id_name = name.find(':') == std::string::npos ? name + ":1" : name;
+  setenv("NCCL_COMM_ID", id_name.c_str(), 1);
   ncclUniqueId id;
   const ncclResult_t result = ncclGetUniqueId(&id);
   if (result != ncclSuccess) return result;

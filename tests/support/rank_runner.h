@@ -17,7 +17,7 @@ void RunAsThreads(int ranks, const std::function<void(int rank, ncclComm_t commu
 /// it before this process uses NCCL.
 std::vector<int> RunAsProcesses(int ranks, const std::function<int(int rank)>& body);
 
-/// Joins the communicator that NCCL_COMM_ID-like `name` stands for.
+/// Joins the communicator that `name`, a bare word or what NCCL_COMM_ID may be, stands for.
 ncclResult_t JoinNamed(const std::string& name, int ranks, int rank, ncclComm_t* communicator);
 
 }  // namespace harmonaize::testing

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <regex.h>
 
+#include <sstream>
 #include <string>
 
 #include "src/base/status.h"
@@ -16,6 +18,19 @@ inline void ExpectHolds(const std::string& text, const std::string& what) {
 inline void ExpectHolds(const Result<std::string>& text, const std::string& what) {
   ASSERT_TRUE(text.ok()) << text.status().message();
   ExpectHolds(*text, what);
+}
+
+/// How many lines of `text` are as a whole what the POSIX extended regular expression says.
+inline int LinesLike(const std::string& text, const std::string& expression) {
+  regex_t line;
+  if (regcomp(&line, ("^(" + expression + ")$").c_str(), REG_EXTENDED | REG_NOSUB) != 0) return -1;
+  std::istringstream lines(text);
+  int count = 0;
+  for (std::string one; std::getline(lines, one);) {
+    count += regexec(&line, one.c_str(), 0, nullptr, 0) == 0 ? 1 : 0;
+  }
+  regfree(&line);
+  return count;
 }
 
 }  // namespace harmonaize

@@ -48,6 +48,30 @@ TEST(UniqueId, SecretsDifferAndNamesAgree) {
   EXPECT_FALSE(CheckUniqueId(UniqueId{.magic = 1}).ok());
 }
 
+TEST(UniqueId, NamesAreAddressesWithAPort) {
+  for (const char* text : {"10.0.0.1:29500", "127.0.0.1:1", "host:65535", "node-1.rack_2.org:7",
+                           "[::1]:29500", "[fd00::12]:1", "[fe80::1%eth0]:29500"}) {
+    EXPECT_TRUE(CheckNamedId(text).ok()) << text;
+  }
+  for (const char* text : {"",          "host",       "10.0.0.1",     ":29500",      "host:",
+                           "host:port", "host:0",     "host:65536",   "host:-1",     "host: 1",
+                           "host:1 ",   "10.0.0:1",   "10.0.0.256:1", "1.2.3.4.5:1", "::1:29500",
+                           "[::1]",     "[::1]29500", "[::1:29500",   "[host]:1",    "[10.0.0.1]:1",
+                           "a b:1",     "a/b:1",      "tcp://a:1",    "a:1:2",       "a:1,b:2"}) {
+    const Status status = CheckNamedId(text);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
+    EXPECT_NE(status.message().find(std::string("NCCL_COMM_ID is '") + text + "'"),
+              std::string::npos)
+        << status.message();
+  }
+}
+
+TEST(UniqueId, DigestsDifferAsIdsDo) {
+  const UniqueId one = MakeNamedId("host:1");
+  EXPECT_EQ(DigestOfId(one), DigestOfId(MakeNamedId("host:1")));
+  EXPECT_NE(DigestOfId(one), DigestOfId(MakeNamedId("host:2")));
+}
+
 TEST(Messages, SurviveTheRoundTrip) {
   SplitRequest request;
   request.member = 9;

@@ -97,3 +97,5 @@ if(NOT HARMONAIZE_SANITIZER)
 endif()
 
 harmonaize_unit_test(shim_live_test SOURCES shim_live_test.cc LINKS harmonaize_test_support)
+harmonaize_unit_test(shim_version_test SOURCES shim_version_test.cc LINKS harmonaize_test_support)
+target_compile_definitions(shim_version_test PRIVATE HARMONAIZE_VERSION="${PROJECT_VERSION}")

@@ -63,6 +63,15 @@ TEST_F(ShimFace, NamedIdsNeedNoDaemonAndAreEqual) {
   unsetenv("NCCL_COMM_ID");
 }
 
+TEST_F(ShimFace, ANameThatIsNoAddressIsRefused) {
+  setenv("NCCL_COMM_ID", "no-port", 1);
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclInvalidArgument);
+  EXPECT_TRUE(LastErrorHas("ncclGetUniqueId: NCCL_COMM_ID is 'no-port'"))
+      << ncclGetLastError(nullptr);
+  unsetenv("NCCL_COMM_ID");
+}
+
 TEST_F(ShimFace, ArgumentsAreCheckedByName) {
   ncclComm_t comm = nullptr;
   ncclUniqueId id = {};
@@ -94,8 +103,8 @@ TEST_F(ShimFace, NullCommunicators) {
             ncclInvalidArgument);
   EXPECT_TRUE(LastErrorHas("ncclAllReduce: comm is NULL"));
   EXPECT_EQ(ncclCommCount(nullptr, &number), ncclInvalidArgument);
-  EXPECT_EQ(ncclCommFinalize(nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclRedOpDestroy(ncclSum, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommFinalize(nullptr), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
   EXPECT_EQ(ncclCommAbort(nullptr), ncclSuccess);
 }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -15,6 +16,7 @@
 #include "include/harmonaize.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/text_checks.h"
 
 struct Team {
   int ranks, rank, stride;
@@ -186,20 +188,16 @@ TEST_F(ShimLive, Teams) {
   });
 }
 
-TEST_F(ShimLive, OperationsAreLoggedAsNcclLogsThem) {
+/// What `body` has logged of these subsystems.
+std::string LogOf(const char* subsystems, const std::function<void()>& body) {
   const std::string path = ::testing::TempDir() + "shim_live." + std::to_string(getpid());
   setenv("NCCL_DEBUG", "INFO", 1);
-  setenv("NCCL_DEBUG_SUBSYS", "COLL,INIT", 1);
+  setenv("NCCL_DEBUG_SUBSYS", subsystems, 1);
   setenv("NCCL_DEBUG_FILE", path.c_str(), 1);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   ncclResetDebugInit();
-  RunAsThreads(1, [](int, ncclComm_t comm) {
-    float value = 1;
-    EXPECT_NCCL(ncclBroadcast(&value, &value, 1, ncclFloat, 0, comm, nullptr));
-    EXPECT_NCCL(ncclBroadcast(&value, &value, 1, ncclFloat, 0, comm, nullptr));
-    EXPECT_EQ(ncclBroadcast(&value, &value, 1, ncclFloat, 5, comm, nullptr), ncclInvalidArgument);
-  });
+  body();
   for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) unsetenv(name);
   ncclResetDebugInit();
 #pragma GCC diagnostic pop
@@ -207,11 +205,92 @@ TEST_F(ShimLive, OperationsAreLoggedAsNcclLogsThem) {
   std::stringstream text;
   text << file.rdbuf();
   unlink(path.c_str());
+  return text.str();
+}
+
+/// How many of NCCL's INFO lines say this.
+int NcclLines(const std::string& text, const std::string& expression) {
+  return LinesLike(text, "[^ :]+:[0-9]+:[0-9]+ \\[[0-9]+\\] NCCL INFO " + expression);
+}
+
+TEST_F(ShimLive, TheLifeOfACommunicatorIsLoggedAsNcclLogsIt) {
+  const std::string text = LogOf("INIT", [] {
+    RunAsThreads(2, [](int rank, ncclComm_t comm) {
+      ncclComm_t part = nullptr;
+      ASSERT_NCCL(ncclCommSplit(comm, 4, 1 - rank, &part, nullptr));
+      // Both are there before one leaves.
+      float value = 0;
+      EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr));
+      EXPECT_NCCL(ncclCommAbort(part));
+    });
+    // In a group, and all at once.
+    ncclComm_t comms[2] = {};
+    EXPECT_NCCL(ncclCommInitAll(comms, 2, nullptr));
+    for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
+  });
+  const std::string comm = "comm 0x[0-9a-f]+ ";
+  const std::string device = "cudaDev [0-9]+ nvmlDev [0-9]+ busId 0 ";
+  for (const std::string function : {"ncclCommInitRank", "ncclCommInitAll"}) {
+    for (const std::string stage : {"START", "COMPLETE"}) {
+      for (const std::string rank : {"0", "1"}) {
+        EXPECT_EQ(NcclLines(text, function + " " + comm + "rank " + rank + " nranks 2 " + device +
+                                      "commId 0x[0-9a-f]+ - Init " + stage),
+                  1)
+            << function << rank << stage << "\n"
+            << text;
+      }
+    }
+  }
+  EXPECT_EQ(NcclLines(text, "ncclCommSplit " + comm + "rank [01] nranks 2 " + device +
+                                "parent 0x[0-9a-f]+ childCount 0 color 4 key [01] - Init COMPLETE"),
+            2)
+      << text;
+  const std::string who = comm + "rank [01] nranks 2 cudaDev [0-9]+ busId 0 - ";
+  EXPECT_EQ(NcclLines(text, who + "Abort COMPLETE"), 2) << text;
+  EXPECT_EQ(NcclLines(text, who + "Destroy COMPLETE"), 4) << text;
+  // All ranks of a communicator tell the same id.
+  const size_t id = text.find("commId 0x", text.find("ncclCommInitRank "));
+  ASSERT_NE(id, std::string::npos) << text;
+  const std::string of_first = text.substr(id, text.find(' ', id + 9) - id);
+  EXPECT_EQ(NcclLines(text, "ncclCommInitRank .* " + of_first + " - Init COMPLETE"), 2) << text;
+}
+
+TEST_F(ShimLive, ANonBlockingCommunicatorIsCompleteWhenItIsSeenToBe) {
+  const std::string text = LogOf("INIT", [] {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclUniqueId id;
+    ASSERT_NCCL(ncclGetUniqueId(&id));
+    ncclComm_t comms[2] = {};
+    for (int rank = 0; rank < 2; ++rank) {
+      ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config);
+    }
+    for (int look = 0; look < 3; ++look) {
+      for (const ncclComm_t comm : comms) {
+        ncclResult_t state = ncclInProgress;
+        while (state == ncclInProgress) EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
+      }
+    }
+    for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
+  });
+  EXPECT_EQ(NcclLines(text, "ncclCommInitRankConfig .* - Init START"), 2) << text;
+  EXPECT_EQ(NcclLines(text, "ncclCommInitRankConfig .* - Init COMPLETE"), 2) << text;
+}
+
+TEST_F(ShimLive, OperationsAreLoggedAsNcclLogsThem) {
+  const std::string text = LogOf("COLL,INIT", [] {
+    RunAsThreads(1, [](int, ncclComm_t comm) {
+      float value = 1;
+      EXPECT_NCCL(ncclBroadcast(&value, &value, 1, ncclFloat, 0, comm, nullptr));
+      EXPECT_NCCL(ncclBroadcast(&value, &value, 1, ncclFloat, 0, comm, nullptr));
+      EXPECT_EQ(ncclBroadcast(&value, &value, 1, ncclFloat, 5, comm, nullptr), ncclInvalidArgument);
+    });
+  });
   for (const char* part :
        {"INFO Broadcast: opCount 0 sendbuff 0x", "INFO Broadcast: opCount 1 sendbuff 0x",
         " count 1 datatype 7 op 0 root 0 comm 0x", " [nranks=1] stream ", "[0] [harmonaize] INFO",
-        "WARN ncclBroadcast: root is 5", "rank 0 nranks 1"}) {
-    EXPECT_NE(text.str().find(part), std::string::npos) << part << "\n" << text.str();
+        "[0] NCCL INFO Broadcast", "WARN ncclBroadcast: root is 5", "rank 0 nranks 1"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }
 
