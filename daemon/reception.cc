@@ -37,9 +37,10 @@ constexpr uint64_t kLingerNanoseconds = 1'000'000'000;
 /// segment that the daemon writes, kernel objects.
 constexpr int64_t kSessionBytes = 512 << 10;
 
-/// How old a status may be that is given to one more reader. People do not see the difference, and
-/// making one takes the engine milliseconds where there are many communicators.
-constexpr uint64_t kStatusIsFreshNanoseconds = 100'000'000;
+/// How old a status may be that is given to one more reader, in multiples of the engine's time that
+/// it took: readers of one tenant get a twentieth of that time. Most take some microseconds, and
+/// milliseconds where there are many communicators.
+constexpr uint64_t kStatusIsFreshFactor = 20;
 
 /// The node on which the memory lies, by a few of its pages; -1 for several, and on hosts with one.
 int NodeOf(const Mapping& mapping) {
@@ -380,9 +381,7 @@ Status Reception::ReplyPiece(Connection& connection, const MessageHeader& header
 }
 
 bool Reception::ReplyKnownStatus(Connection& connection) {
-  if (status_ == nullptr || MonotonicNanoseconds() - status_at_ns_ > kStatusIsFreshNanoseconds) {
-    return false;
-  }
+  if (status_ == nullptr || MonotonicNanoseconds() > status_fresh_until_ns_) return false;
   connection.ReplyDocument(MessageType::kStatus, DocumentReply{status_->text.size()}, status_);
   return true;
 }
@@ -477,7 +476,7 @@ void Reception::OnAsked() {
   if (!question->answered) return;
   if (question->type == MessageType::kStatus && question->connection->document() != nullptr) {
     status_ = question->connection->document();
-    status_at_ns_ = MonotonicNanoseconds();
+    status_fresh_until_ns_ = MonotonicNanoseconds() + kStatusIsFreshFactor * question->took_ns;
   }
   OnAnswered(question->connection);
 }

@@ -119,7 +119,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   int64_t allowance_ns_ = 0;
   uint64_t allowance_at_ns_ = 0;
   std::shared_ptr<const Document> status_;
-  uint64_t status_at_ns_ = 0;
+  uint64_t status_fresh_until_ns_ = 0;
   uint64_t unused_since_ns_ = 0;  ///< 0: it is in use.
 };
 
