@@ -432,8 +432,8 @@ void Engine::SetCrowded() {
 }
 
 bool Engine::AnythingToDo() {
-  return stopping_.load(std::memory_order_relaxed) || loop_->HasPosted() || !ready_.empty() || CollectFinished() ||
-         (cluster_ != nullptr && !cluster_->Arm()) ||
+  return stopping_.load(std::memory_order_relaxed) || loop_->HasPosted() || !ready_.empty() ||
+         CollectFinished() || (cluster_ != nullptr && !cluster_->Arm()) ||
          std::any_of(
              network_operations_.begin(), network_operations_.end(),
              [](const MatchedOperation* operation) { return operation->network->CanFeed(); }) ||
@@ -476,8 +476,7 @@ void Engine::WakeFromWorker() {
 Tenant* Engine::TenantOf(const TenantIdentity& identity) {
   const auto found = tenants_.find(identity.number);
   if (found != tenants_.end()) return found->second.get();
-  auto tenant =
-      std::make_unique<Tenant>(identity, accounts_->Of(identity.number, identity.name));
+  auto tenant = std::make_unique<Tenant>(identity, accounts_->Of(identity.number, identity.name));
   tenant->weight = WeightOf(identity.across_hosts, config_.shares);
   return tenants_.emplace(identity.number, std::move(tenant)).first->second.get();
 }
@@ -491,7 +490,10 @@ Status Engine::AddSession(std::unique_ptr<Session> session) {
   // Nothing may throw between the bell's handler and the session's place.
   std::map<uint32_t, std::unique_ptr<Session>> entry;
   entry.emplace(added->id(), std::move(session));
-  HZ_RETURN_IF_ERROR(loop_->WatchBell(added->doorbell(), [this, added] { MakeHot(*added); }));
+  HZ_RETURN_IF_ERROR(loop_->WatchBell(added->doorbell(), [this, added] {
+    added->AnswerSign();
+    MakeHot(*added);
+  }));
   sessions_.merge(entry);
   added->SetConsumerWaiting(true);
   Log(LogLevel::kDebug, kLogInit, "session {}: process {} ({}) of user {}", added->id(),

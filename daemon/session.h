@@ -49,6 +49,12 @@ class Session {
   bool HasDescriptors() const;
   /// Whether the tenant wrote something into the ring that no client writes.
   bool ring_broken() const { return ring_broken_; }
+  /// The tenant may wonder whether we still work: see SessionHeader::sign.
+  void AnswerSign() {
+    SessionHeader& header = segment_->header;
+    header.answered_sign.store(header.sign.load(std::memory_order_relaxed),
+                               std::memory_order_relaxed);
+  }
   /// Says that we are about to sleep (or not) on the doorbell. Look at the ring once more after
   /// saying so.
   void SetConsumerWaiting(bool waiting);

@@ -16,6 +16,7 @@
 #include "src/base/pause.h"
 #include "src/base/wait_estimate.h"
 #include "src/ipc/daemon_search.h"
+#include "src/ipc/process_state.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize {
@@ -24,6 +25,7 @@ namespace {
 /// How long a sleeper sleeps before it looks whether the daemon still lives. Well below the two
 /// seconds in which a dead daemon must be noticed.
 constexpr uint64_t kTickNanoseconds = 100'000'000;
+constexpr int kTickMilliseconds = 100;
 
 std::mutex instance_mutex;
 std::shared_ptr<Session> instance;
@@ -130,16 +132,71 @@ Result<ControlMessage> Session::Exchange(const std::vector<std::byte>& request,
   if (lost()) return Lost(Status::Ok());
   const Status sent = socket_.Send(request, descriptors);
   // A daemon that turned this process away has said why before it hung up.
-  Result<ControlMessage> reply = socket_.Receive(sent.ok() ? -1 : 0);
+  const Result<MessageHeader> header = DecodeHeader(request);
+  Result<ControlMessage> reply = sent.ok()
+                                     ? AwaitAnswer(header.ok() ? header->type : MessageType::kHello)
+                                     : socket_.Receive(0);
   if (!sent.ok() && !reply.ok()) return Lost(sent);
+  if (lost()) return reply;
   if (!reply.ok()) return Lost(reply.status());
   return reply;
+}
+
+Result<ControlMessage> Session::AwaitAnswer(MessageType type) {
+  const uint64_t begun_ns = MonotonicNanoseconds();
+  // The engine may work while what stands before it is stuck.
+  const uint64_t timeout_ns = DaemonTimeoutNanoseconds();
+  const uint64_t deadline_ns = AnswerMayTakeLong(type) || timeout_ns > UINT64_MAX / 4
+                                   ? UINT64_MAX
+                                   : begun_ns + 2 * timeout_ns;
+  while (true) {
+    Result<ControlMessage> reply = socket_.Receive(kTickMilliseconds);
+    if (reply.status().code() != Code::kInProgress) return reply;
+    const uint64_t now_ns = MonotonicNanoseconds();
+    if (segment_ != nullptr) HZ_RETURN_IF_ERROR(CheckPulse(RequestName(type)));
+    const bool greeted_late = segment_ == nullptr && now_ns - begun_ns > timeout_ns;
+    if (greeted_late || now_ns > deadline_ns) return Silent(RequestName(type), now_ns - begun_ns);
+  }
+}
+
+Status Session::CheckPulse(const char* awaited) {
+  switch (pulse_.Look(&segment_->header, MonotonicNanoseconds())) {
+    case DaemonPulse::Finding::kAlive: return Status::Ok();
+    case DaemonPulse::Finding::kSilent: return Silent(awaited, DaemonTimeoutNanoseconds());
+    case DaemonPulse::Finding::kRing: {
+      // Even if it says that it is awake: it looks at the bell all the same, now and then.
+      const uint64_t one = 1;
+      if (HasDescriptors() && write(doorbell_.get(), &one, sizeof one) < 0) break;
+      break;
+    }
+    case DaemonPulse::Finding::kSlow: {
+      const Result<PeerCredentials> daemon = socket_.Peer();
+      Log(LogLevel::kWarning, kLogInit,
+          "the daemon at {} ({}) gives no sign of life, while this process waits for {}", path_,
+          DescribeProcess(daemon.ok() ? daemon->process : 0), awaited);
+      break;
+    }
+  }
+  return Status::Ok();
+}
+
+Status Session::Silent(const char* awaited, uint64_t for_ns) {
+  silent_.store(true, std::memory_order_release);
+  lost_.store(true, std::memory_order_release);
+  const Result<PeerCredentials> daemon = socket_.Peer();
+  const Status why = RemoteError(
+      "the Harmonaize daemon at {} ({}) has not answered for {} s, while this process waited for "
+      "{}; if it is alive and well, raise HARMONAIZE_DAEMON_TIMEOUT",
+      path_, DescribeProcess(daemon.ok() ? daemon->process : 0), for_ns / 1'000'000'000, awaited);
+  Log(LogLevel::kWarning, kLogInit, "{}", why.message());
+  return why;
 }
 
 Status Session::Lost(const Status& why) {
   const bool first = !lost_.exchange(true, std::memory_order_acq_rel);
   if (closed_here_.load(std::memory_order_acquire)) return ClosedHere();
   std::string reason = segment_ != nullptr ? segment_->header.goodbye.Get() : std::string();
+  if (silent_.load(std::memory_order_acquire)) reason = "it did not answer any more";
   if (reason.empty()) reason = "it died or was stopped";
   if (first) {
     Log(LogLevel::kWarning, kLogInit, "lost the daemon at {}: {} ({})", path_, reason,
@@ -164,7 +221,7 @@ Status Session::CheckDescriptors() {
 Status Session::CheckAlive() {
   HZ_RETURN_IF_ERROR(CheckDescriptors());
   if (lost() || socket_.PeerGone()) return Lost(RemoteError("it hung up"));
-  return Status::Ok();
+  return segment_ == nullptr ? Status::Ok() : CheckPulse("an operation");
 }
 
 Status Session::Submit(std::span<const OperationDescriptor> descriptors) {

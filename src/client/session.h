@@ -11,6 +11,7 @@
 #include "src/base/file_descriptor.h"
 #include "src/base/own_descriptor.h"
 #include "src/base/status.h"
+#include "src/client/daemon_pulse.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
@@ -85,6 +86,9 @@ class Session {
   Status Open(ControlSocket socket, const std::string& path);
   Result<ControlMessage> Exchange(const std::vector<std::byte>& request,
                                   std::span<const int> descriptors);
+  Result<ControlMessage> AwaitAnswer(MessageType type);
+  Status CheckPulse(const char* awaited);
+  Status Silent(const char* awaited, uint64_t for_ns);
   Status Lost(const Status& why);
   /// Whether this process still has the descriptors. Programs close what they did not open, and the
   /// daemon takes a process that closes its socket for ended.
@@ -117,6 +121,8 @@ class Session {
   uint64_t number_ = 0;
   uint64_t fork_generation_ = 0;
   std::atomic<bool> lost_{false};
+  std::atomic<bool> silent_{false};  // it is lost because it did not answer
+  DaemonPulse pulse_;
   std::atomic<bool> closed_here_{false};  ///< The program has closed the descriptors.
 };
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,6 +22,9 @@
 namespace harmonaize {
 namespace {
 
+/// How long a full queue of connections is waited for, and a peer that does not receive.
+constexpr time_t kConnectWithinSeconds = 10;
+
 Result<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -36,6 +40,9 @@ Result<FileDescriptor> ConnectTo(const sockaddr_un& address, int* error_number) 
   FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
   *error_number = 0;
+  // A listener that accepts nobody any more fills its queue, and the kernel would wait for room.
+  const timeval patience{kConnectWithinSeconds, 0};
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     *error_number = errno;
   }
@@ -64,6 +71,12 @@ Result<ControlSocket> ControlSocket::Connect(const std::string& path) {
   int error_number = 0;
   Result<FileDescriptor> fd = ConnectTo(*address, &error_number);
   if (!fd.ok()) return fd.status();
+  if (error_number == EAGAIN) {
+    return Unavailable(
+        "the Harmonaize daemon at {} takes no connections, and so many wait that there is no room "
+        "for one more: is it stopped?",
+        path);
+  }
   if (error_number != 0) {
     const bool forbidden = error_number == EACCES || error_number == EPERM;
     return Unavailable("{} at {} ({})",

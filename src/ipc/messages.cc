@@ -2,6 +2,38 @@
 
 namespace harmonaize {
 
+const char* RequestName(MessageType type) {
+  switch (type) {
+    case MessageType::kHello: return "its greeting";
+    case MessageType::kCreateId: return "a unique id";
+    case MessageType::kJoin: return "a place in a communicator";
+    case MessageType::kSplit: return "the split of a communicator";
+    case MessageType::kShrink: return "the shrinking of a communicator";
+    case MessageType::kCreateGrowId: return "a unique id for a growth";
+    case MessageType::kGrow: return "the growth of a communicator";
+    case MessageType::kLeave: return "leave to go from a communicator";
+    case MessageType::kAbort: return "the abort of a communicator";
+    case MessageType::kRevoke: return "the revocation of a communicator";
+    case MessageType::kRegisterRegion: return "the registration of memory";
+    case MessageType::kUnregisterRegion: return "the end of a registration of memory";
+    case MessageType::kOpenStream: return "a host stream";
+    case MessageType::kCloseStream: return "the end of a host stream";
+    case MessageType::kEstimate: return "an estimate";
+    case MessageType::kStatus: return "its status";
+    case MessageType::kAttachInline: return "the memory of the inline path";
+    case MessageType::kMapPeerRegion: return "another rank's memory";
+    case MessageType::kExplain: return "an explanation";
+    case MessageType::kProbe: return "a probe of the network";
+    case MessageType::kDocument: return "the rest of a document";
+  }
+  return "an answer";
+}
+
+bool AnswerMayTakeLong(MessageType type) {
+  return type == MessageType::kLeave || type == MessageType::kUnregisterRegion ||
+         type == MessageType::kCreateGrowId || type == MessageType::kProbe;
+}
+
 std::vector<std::byte> EncodeFailure(MessageType type, const Status& status) {
   const std::string& text = status.message();
   MessageHeader header;

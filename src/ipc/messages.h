@@ -46,6 +46,11 @@ enum class MessageType : uint16_t {
   kDocument,
 };
 
+/// What a request asks for, for people: "a place in a communicator".
+const char* RequestName(MessageType type);
+/// Whether the answer may take long although all is well: it waits for operations, or other hosts.
+bool AnswerMayTakeLong(MessageType type);
+
 struct MessageHeader {
   uint32_t magic = kSegmentMagic;
   uint16_t version = kProtocolVersion;

@@ -20,7 +20,7 @@ namespace harmonaize {
 // alone: it never reads its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 8;
+inline constexpr uint32_t kProtocolVersion = 9;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.
@@ -176,6 +176,10 @@ struct SessionHeader {
   /// For whom else a wait may have to wait, as in WaitEstimate: more once a communicator of this
   /// session spans hosts.
   std::atomic<uint32_t> sleepers;
+  /// The tenant writes another number, and rings the doorbell, when it wonders whether the daemon
+  /// still works; the daemon's engine repeats the number.
+  std::atomic<uint32_t> sign;
+  std::atomic<uint32_t> answered_sign;
   /// Why the daemon ended the session, set before it closes the socket.
   ErrorText goodbye;
 };

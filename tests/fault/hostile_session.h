@@ -57,6 +57,7 @@ class HostileSession {
     return *DecodeBody<Reply>(*DecodeHeader(last_reply_), last_reply_);
   }
 
+  ControlSocket& socket() { return socket_; }
   SessionSegment& segment() { return *reinterpret_cast<SessionSegment*>(mapping_.data()); }
   void Ring() {
     const uint64_t one = 1;

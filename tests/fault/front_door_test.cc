@@ -1,0 +1,328 @@
+// What a stranger can do at the daemon's front door, and what a stopped daemon does to its clients:
+// as two users, with a real daemon between them.
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/ipc/operator_socket.h"
+#include "tests/fault/hostile_session.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/other_users.h"
+#include "tests/support/rank_runner.h"
+
+namespace harmonaize::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// What an honest tenant waits for at most, however busy the machine.
+constexpr int kPatienceMs = 20'000;
+
+class FrontDoor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can be two users";
+  }
+
+  /// A daemon that all users reach.
+  static void LetEverybodyIn(const DaemonProcess& daemon) {
+    ASSERT_EQ(chmod(daemon.folder().c_str(), 0755), 0);
+  }
+
+  /// Runs `body` as the stranger, until the object goes.
+  class Stranger {
+   public:
+    explicit Stranger(const std::function<void()>& body) {
+      int ready[2];
+      EXPECT_EQ(pipe(ready), 0);
+      process_ = StartAs(kBob, [&] {
+        body();
+        EXPECT_EQ(write(ready[1], "!", 1), 1);
+        while (true) pause();
+        return 0;
+      });
+      close(ready[1]);
+      char byte = 0;
+      EXPECT_EQ(read(ready[0], &byte, 1), 1) << "the stranger has failed";
+      close(ready[0]);
+    }
+    ~Stranger() {
+      kill(process_, SIGKILL);
+      waitpid(process_, nullptr, 0);
+    }
+
+   private:
+    pid_t process_ = -1;
+  };
+
+  /// Whether a status is given to an ordinary user.
+  static bool AnswersStatus(const DaemonProcess& daemon) {
+    Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+    return socket.ok() && socket->Send(Encode(StatusRequest::kType, StatusRequest{})).ok() &&
+           socket->Receive(kPatienceMs).ok();
+  }
+};
+
+/// A TCP connection that its close would wait for: it holds bytes that its peer does not take.
+FileDescriptor LingeringSocket(std::vector<FileDescriptor>* kept) {
+  FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(listen(listener.get(), 1), 0);
+  EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  FileDescriptor sender(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(sender.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  kept->emplace_back(accept(listener.get(), nullptr, nullptr));
+  const linger forever{1, 3600};
+  EXPECT_EQ(setsockopt(sender.get(), SOL_SOCKET, SO_LINGER, &forever, sizeof forever), 0);
+  EXPECT_EQ(fcntl(sender.get(), F_SETFL, O_NONBLOCK), 0);
+  const std::vector<char> bytes(1 << 20);
+  while (write(sender.get(), bytes.data(), bytes.size()) > 0) continue;
+  // Closing one that does not block does not wait either.
+  EXPECT_EQ(fcntl(sender.get(), F_SETFL, 0), 0);
+  return sender;
+}
+
+/// Sends such a socket along with a message, and then gives up its own reference to it, so that the
+/// message holds the last one.
+void SendLingering(ControlSocket& socket, const std::vector<std::byte>& message,
+                   std::vector<FileDescriptor>* kept) {
+  FileDescriptor lingering = LingeringSocket(kept);
+  const int descriptors[] = {lingering.get()};
+  if (socket.Send(message, descriptors).ok()) return;
+  // The daemon has hung up already.
+  const linger no_time{1, 0};
+  setsockopt(lingering.get(), SOL_SOCKET, SO_LINGER, &no_time, sizeof no_time);
+}
+
+TEST_F(FrontDoor, WaitsForNoDescriptorThatAStrangerSends) {
+  const DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  std::vector<FileDescriptor> kept;
+  std::vector<ControlSocket> sockets;
+  const Stranger stranger([&] {
+    // In the midst of a session, and instead of one. Whatever comes first, the stranger's own
+    // thread of the daemon's stands still from then on.
+    static HostileSession session(daemon.socket_path());
+    RegisterRegionRequest request;
+    request.bytes = 4096;
+    for (int i = 0; i < 4; ++i) {
+      Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+      ASSERT_TRUE(socket.ok());
+      SendLingering(*socket, Encode(StatusRequest::kType, StatusRequest{}), &kept);
+      sockets.push_back(std::move(*socket));
+      SendLingering(session.socket(), Encode(RegisterRegionRequest::kType, request), &kept);
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(AnswersStatus(daemon));
+    HostileSession honest(daemon.socket_path());
+    EXPECT_TRUE(honest.WaitUntilReady(honest.JoinAlone("alone")));
+  }
+}
+
+// The stranger's own thread stands still, and its connections are more than it may have.
+TEST_F(FrontDoor, WaitsForNoDescriptorOfConnectionsThatItRefuses) {
+  const DaemonProcess daemon("[quota]\nconnections = 8\n");
+  LetEverybodyIn(daemon);
+  std::vector<FileDescriptor> kept;
+  std::vector<ControlSocket> sockets;
+  const Stranger stranger([&] {
+    const auto status = Encode(StatusRequest::kType, StatusRequest{});
+    for (int i = 0; i < 30; ++i) {
+      Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+      ASSERT_TRUE(socket.ok());
+      SendLingering(*socket, status, &kept);
+    }
+  });
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(AnswersStatus(daemon));
+}
+
+TEST_F(FrontDoor, ATenantsConnectionsAreCountedAndNotAnothers) {
+  const DaemonProcess daemon("[quota]\nconnections = 8\n");
+  LetEverybodyIn(daemon);
+  std::vector<ControlSocket> sockets;
+  const Stranger stranger([&] {
+    std::string refusal;
+    for (int i = 0; i < 20; ++i) {
+      Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+      ASSERT_TRUE(socket.ok());
+      sockets.push_back(std::move(*socket));
+    }
+    const Result<ControlMessage> reply = sockets.back().Receive(kPatienceMs);
+    ASSERT_TRUE(reply.ok()) << reply.status().message();
+    const Status why = DecodeFailure(*DecodeHeader(reply->bytes), reply->bytes);
+    EXPECT_NE(why.message().find("quota of 8"), std::string::npos) << why.message();
+  });
+  EXPECT_TRUE(AnswersStatus(daemon));
+}
+
+TEST_F(FrontDoor, WhoSaysNothingIsSentAway) {
+  const DaemonProcess daemon;
+  Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+  ASSERT_TRUE(socket.ok());
+  const Result<ControlMessage> reply = socket->Receive(kPatienceMs);
+  ASSERT_TRUE(reply.ok()) << reply.status().message();
+  const Status why = DecodeFailure(*DecodeHeader(reply->bytes), reply->bytes);
+  EXPECT_NE(why.message().find("within 5 s"), std::string::npos) << why.message();
+  EXPECT_FALSE(socket->Receive(kPatienceMs).ok());
+}
+
+TEST_F(FrontDoor, AFloodOfRequestsStopsNeitherOthersNorTheEnd) {
+  DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  std::vector<pid_t> flooders;
+  for (int i = 0; i < 4; ++i) {
+    flooders.push_back(StartAs(kBob, [&] {
+      std::vector<ControlSocket> sockets;
+      for (int j = 0; j < 50; ++j) {
+        Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+        if (socket.ok()) sockets.push_back(std::move(*socket));
+      }
+      for (ControlSocket& socket : sockets) fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
+      const auto explain = Encode(ExplainRequest::kType, ExplainRequest{});
+      while (true) {
+        for (ControlSocket& socket : sockets) static_cast<void>(socket.Send(explain));
+      }
+      return 0;
+    }));
+  }
+  std::this_thread::sleep_for(milliseconds(300));
+  const auto begun = steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    HostileSession honest(daemon.socket_path());
+    EXPECT_TRUE(honest.WaitUntilReady(honest.JoinAlone("alone")));
+  }
+  EXPECT_LT(steady_clock::now() - begun, milliseconds(kPatienceMs));
+  EXPECT_EQ(daemon.Stop(), 0);
+  for (const pid_t flooder : flooders) {
+    kill(flooder, SIGKILL);
+    waitpid(flooder, nullptr, 0);
+  }
+}
+
+TEST_F(FrontDoor, UniqueIdsOfOneTenantAreNotAnothers) {
+  const DaemonProcess daemon("[quota]\nunique_ids = 100\n");
+  LetEverybodyIn(daemon);
+  const Stranger stranger([&] {
+    static HostileSession session(daemon.socket_path());
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(session.Ask(CreateIdRequest{}).ok());
+    const Status refused = session.Ask(CreateIdRequest{});
+    EXPECT_NE(refused.message().find("quota of 100"), std::string::npos) << refused.message();
+  });
+  HostileSession honest(daemon.socket_path());
+  EXPECT_TRUE(honest.Ask(CreateIdRequest{}).ok());
+}
+
+TEST_F(FrontDoor, OnTheTenantsSocketRootIsATenantLikeAnyOther) {
+  const DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  const Stranger stranger([&] {
+    HelloRequest hello;
+    SetFieldText(hello.program, "secret-name-of-bob");
+    static HostileSession session(daemon.socket_path(), hello);
+    // The operators' socket is not his.
+    EXPECT_FALSE(ControlSocket::Connect(daemon.folder() + "/operator.sock").ok());
+  });
+  const auto status_at = [](const std::string& path) {
+    Result<ControlSocket> socket = ControlSocket::Connect(path);
+    EXPECT_TRUE(socket.ok()) << socket.status().message();
+    EXPECT_TRUE(socket->Send(Encode(StatusRequest::kType, StatusRequest{})).ok());
+    const Result<ControlMessage> reply = socket->Receive(kPatienceMs);
+    EXPECT_TRUE(reply.ok());
+    return std::string(reinterpret_cast<const char*>(reply->bytes.data()), reply->bytes.size());
+  };
+  EXPECT_EQ(status_at(daemon.socket_path()).find("secret-name-of-bob"), std::string::npos);
+  const std::string operators = OperatorSocketPath(daemon.socket_path());
+  EXPECT_NE(status_at(operators).find("secret-name-of-bob"), std::string::npos);
+  struct stat found {};
+  ASSERT_EQ(stat(operators.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0007, 0u);
+}
+
+// ---------------------------------------------------------------------------------------------
+// A daemon that is stopped
+
+TEST(StoppedDaemon, IsNamedToWhoWaitsForIt) {
+  const DaemonProcess daemon;
+  setenv("HARMONAIZE_DAEMON_TIMEOUT", "2", 1);
+  setenv("HARMONAIZE_INLINE", "0", 1);  // operations that need no daemon do not miss it
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t communicator = nullptr;
+    EXPECT_NCCL(JoinNamed("stopped", 2, rank, &communicator));
+    std::vector<float> data(1 << 20);
+    const auto all_reduce = [&] {
+      return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum, communicator,
+                           nullptr);
+    };
+    EXPECT_NCCL(all_reduce());
+    if (rank == 0) kill(daemon.pid(), SIGSTOP);
+    ncclResult_t result = ncclSuccess;
+    for (int i = 0; i < 100 && result == ncclSuccess; ++i) result = all_reduce();
+    EXPECT_EQ(result, ncclRemoteError);
+    const std::string why = ncclGetLastError(communicator);
+    EXPECT_NE(why.find("which is stopped"), std::string::npos) << why;
+    EXPECT_NE(why.find("has not answered for 2 s"), std::string::npos) << why;
+    EXPECT_EQ(ncclCommAbort(communicator), ncclSuccess);
+    return 0;
+  });
+  unsetenv("HARMONAIZE_DAEMON_TIMEOUT");
+  unsetenv("HARMONAIZE_INLINE");
+  kill(daemon.pid(), SIGCONT);
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+}
+
+TEST(StoppedDaemon, IsNamedToWhoGreetsIt) {
+  const DaemonProcess daemon;
+  setenv("HARMONAIZE_DAEMON_TIMEOUT", "1", 1);
+  kill(daemon.pid(), SIGSTOP);
+  const std::vector<int> statuses = RunAsProcesses(1, [&](int) {
+    ncclUniqueId id;
+    EXPECT_NE(ncclGetUniqueId(&id), ncclSuccess);
+    const std::string why = ncclGetLastError(nullptr);
+    EXPECT_NE(why.find("which is stopped"), std::string::npos) << why;
+    EXPECT_NE(why.find("its greeting"), std::string::npos) << why;
+    return 0;
+  });
+  unsetenv("HARMONAIZE_DAEMON_TIMEOUT");
+  kill(daemon.pid(), SIGCONT);
+  EXPECT_EQ(statuses, (std::vector<int>{0}));
+}
+
+// Ranks that wait for a late one ask the daemon now and then whether it is alive; it is.
+TEST(StoppedDaemon, IsNotTakenForOneThatWaits) {
+  const DaemonProcess daemon;
+  setenv("HARMONAIZE_DAEMON_TIMEOUT", "1", 1);
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t communicator = nullptr;
+    EXPECT_NCCL(JoinNamed("late", 2, rank, &communicator));
+    std::vector<float> data(size_t{4} << 20);
+    if (rank == 0) sleep(4);
+    EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum,
+                              communicator, nullptr));
+    EXPECT_NCCL(ncclCommDestroy(communicator));
+    return 0;
+  });
+  unsetenv("HARMONAIZE_DAEMON_TIMEOUT");
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
