@@ -1,5 +1,6 @@
 #include "daemon/background.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/guarded.h"
@@ -17,21 +18,41 @@ Background::~Background() {
   thread_.join();
 }
 
-void Background::Post(std::function<void()> call) {
+void Background::Post(std::function<void()> call, uint32_t tenant) {
   {
     const std::lock_guard lock(mutex_);
-    calls_.push_back(std::move(call));
+    auto queue = std::find_if(queues_.begin(), queues_.end(),
+                              [&](const Queue& one) { return one.tenant == tenant; });
+    if (queue == queues_.end()) {
+      Queue made{tenant, {}};
+      made.calls.push_back(std::move(call));
+      queues_.push_back(std::move(made));
+    } else {
+      queue->calls.push_back(std::move(call));
+    }
   }
   posted_.notify_one();
+}
+
+// Whose turn it was is last from now on.
+std::function<void()> Background::TakeNext() {
+  Queue& queue = queues_.front();
+  std::function<void()> call = std::move(queue.calls.front());
+  queue.calls.pop_front();
+  if (queue.calls.empty()) {
+    queues_.pop_front();
+  } else {
+    queues_.splice(queues_.end(), queues_, queues_.begin());
+  }
+  return call;
 }
 
 void Background::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    posted_.wait(lock, [this] { return stopping_ || !calls_.empty(); });
+    posted_.wait(lock, [this] { return stopping_ || !queues_.empty(); });
     if (stopping_) return;
-    const std::function<void()> call = std::move(calls_.front());
-    calls_.pop_front();
+    const std::function<void()> call = TakeNext();
     lock.unlock();
     GuardedAndLogged("work in the background", call);
     lock.lock();

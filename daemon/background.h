@@ -1,15 +1,18 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
 
 namespace harmonaize::daemon {
 
-/// A thread for what takes milliseconds and more: calls run one after the other, in the order
-/// posted. An exception of a call is logged and ends that call alone. A caller that waits for a
+/// A thread for what takes milliseconds and more. Calls run one after the other: those of one
+/// tenant in the order posted, and tenants in turns, so that none waits for all that another has
+/// asked for. An exception of a call is logged and ends that call alone. A caller that waits for a
 /// call's outcome must catch what the call throws.
 class Background {
  public:
@@ -19,16 +22,23 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// Any thread.
-  void Post(std::function<void()> call);
+  /// `tenant` is whose turn the call takes, by TenantIdentity::number. Any thread.
+  void Post(std::function<void()> call, uint32_t tenant = kTheDaemonsOwn);
+  static constexpr uint32_t kTheDaemonsOwn = UINT32_MAX;
 
  private:
+  struct Queue {
+    uint32_t tenant;
+    std::deque<std::function<void()>> calls;
+  };
+
   void Run();
+  std::function<void()> TakeNext();
 
   std::mutex mutex_;
   std::condition_variable posted_;
-  std::deque<std::function<void()>> calls_;  // guarded by mutex_
-  bool stopping_ = false;                    // guarded by mutex_
+  std::list<Queue> queues_;  // guarded by mutex_; in the order of turns, none is empty
+  bool stopping_ = false;    // guarded by mutex_
   std::thread thread_;
 };
 

@@ -24,14 +24,45 @@ namespace {
 constexpr int64_t kCommunicatorBytes = 4096;
 constexpr int64_t kRankOfCommunicatorBytes = 64;
 
+/// What an operation's places for one rank take, in bytes: its part, buffers and scalar.
+constexpr int64_t kRankOfOperationBytes = 64;
+
+/// Up to so many ranks a host's schedule is made when it is first needed, on the engine's thread:
+/// an all-to-all among 64 takes half a millisecond.
+constexpr int kRanksPlannedAtOnce = 64;
+
+/// What a schedule on one host takes, in bytes, its lists' own blocks of memory included.
+int64_t BytesOf(const Schedule& schedule) {
+  constexpr size_t kBlockOfMemory = 16;
+  size_t bytes = 0;
+  for (const Step& step : schedule.programs.front().steps) {
+    bytes += sizeof step + 2 * kBlockOfMemory +
+             (step.sources.size() + step.destinations.size()) * sizeof(Block);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+Schedule MakeOneHostPlan(Collective collective, int root, bool exchanges, int ranks) {
+  const bool serves_in_place = exchanges || collective != Collective::kAllToAll;
+  Schedule schedule = OneHost(collective, ranks, root, serves_in_place);
+#ifndef NDEBUG
+  const Status proof = Check(schedule);
+  if (!proof.ok()) {
+    Log(LogLevel::kError, kLogTuning, "a schedule failed its proof: {}", proof.message());
+    std::abort();
+  }
+#endif
+  return schedule;
+}
+
 }  // namespace
 
 Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) {
   Result<Holding> place = account.Take(Resource::kCommunicators, 1);
   if (!place.ok()) return place.status();
-  Result<Holding> memory = account.Take(
-      Resource::kMemory,
-      kCommunicatorBytes + kRankOfCommunicatorBytes * static_cast<int64_t>(ranks));
+  Result<Holding> memory =
+      account.Take(Resource::kMemory,
+                   kCommunicatorBytes + kRankOfCommunicatorBytes * static_cast<int64_t>(ranks));
   if (!memory.ok()) return memory.status();
   return CommunicatorHoldings{std::move(*place), std::move(*memory)};
 }
@@ -80,7 +111,12 @@ void Communicator::PostCollective(PostedOperation* part) {
   while (sequence - window_start_ >= window_.size()) window_.push_back(nullptr);
   MatchedOperation*& operation = window_[sequence - window_start_];
   if (operation == nullptr) {
-    operation = NewOperation(local_ranks_);
+    MatchedOperation* const made = NewOperation(local_ranks_);
+    if (made == nullptr) {
+      part->outcome = failure_;
+      return;
+    }
+    operation = made;
     operation->sequence = sequence;
     operation->first_arrival_ns = part->arrived_ns;
     engine_->AddWaiting();
@@ -113,18 +149,22 @@ void Communicator::PostPair(PostedOperation* part) {
     part->outcome = RemoteError("rank {} has left the communicator", peer);
     return;
   }
-  PairQueue& pair = pairs_[sends ? PairKey{self, peer} : PairKey{peer, self}];
+  const PairKey key = sends ? PairKey{self, peer} : PairKey{peer, self};
+  PairQueue& pair = pairs_[key];
   (sends ? pair.sends : pair.receives).push_back(part);
   engine_->AddWaiting();
   if (pair.sends.empty() || pair.receives.empty()) return;
 
-  engine_->DropWaiting(2);
   MatchedOperation* operation = NewOperation(2);
+  if (operation == nullptr) return;  // the communicator's end has reached both
+  engine_->DropWaiting(2);
   operation->parts[0] = pair.sends.front();
   operation->parts[1] = pair.receives.front();
   pair.sends.pop_front();
   pair.receives.pop_front();
   pair.next_report_ns = 0;
+  // There are as many pairs as the square of the ranks.
+  if (pair.sends.empty() && pair.receives.empty()) pairs_.erase(key);
   operation->arrived = 2;
   operation->first_arrival_ns = part->arrived_ns;
   for (PostedOperation* half : operation->parts) {
@@ -164,6 +204,8 @@ void Communicator::LaunchReady() {
     // Until OnPlanReady.
     if (span_ != nullptr && !engine_->control_loop().MayBegin(*this)) return;
     if (span_ != nullptr && !Prepare(operation)) return;
+    // Until OnPlanMade.
+    if (span_ == nullptr && !PlanIsMade(*operation)) return;
     window_.pop_front();
     ++window_start_;
     engine_->DropWaiting(1);
@@ -256,13 +298,17 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
     operation->scalars.push_back(part->descriptor.scalar);
     in_place = in_place || part->send.SamePlace(part->receive);
   }
-  // One in-place rank makes an all-to-all exchange; every other schedule serves both ways.
-  const bool exchanges = in_place && descriptor.collective == Collective::kAllToAll;
-  const Schedule& plan = PlanFor(descriptor.collective, descriptor.root, exchanges);
+  const Schedule* plan = nullptr;
+  WithPlan(descriptor.collective, descriptor.root, in_place,
+           [&](const Result<const Schedule*>& made) {
+             if (made.ok()) plan = *made;
+             *status = made.status();
+           });
+  if (!status->ok()) return;
 
   Binding binding;
-  binding.program = &plan.programs.front();
-  binding.pieces = plan.pieces;
+  binding.program = &plan->programs.front();
+  binding.pieces = plan->pieces;
   binding.type = descriptor.type;
   binding.op = descriptor.op;
   binding.count = descriptor.count;
@@ -312,22 +358,82 @@ Result<InlineSegment*> Communicator::Inline() {
   return inline_segment_.get();
 }
 
-const Schedule& Communicator::PlanFor(Collective collective, int root, bool in_place) {
+// ---------------------------------------------------------------------------------------------
+// Plans on one host
+
+Communicator::PlanKey Communicator::PlanKeyOf(Collective collective, int root,
+                                              bool in_place) const {
   const bool rooted = HasRoot(collective);
   if (collective == Collective::kReceive) collective = Collective::kSend;
-  const auto key = std::make_tuple(collective, rooted ? root : -1, in_place);
-  const auto found = plans_.find(key);
-  if (found != plans_.end()) return found->second;
-  const bool serves_in_place = in_place || collective != Collective::kAllToAll;
-  Schedule schedule = OneHost(collective, ranks(), rooted ? root : -1, serves_in_place);
-#ifndef NDEBUG
-  const Status proof = Check(schedule);
-  if (!proof.ok()) {
-    Log(LogLevel::kError, kLogTuning, "a schedule failed its proof: {}", proof.message());
-    std::abort();
+  // One in-place rank makes an all-to-all exchange; every other schedule serves both ways.
+  const bool exchanges = in_place && collective == Collective::kAllToAll;
+  return {collective, rooted ? root : -1, exchanges};
+}
+
+Communicator::PlanKey Communicator::PlanKeyOf(const MatchedOperation& operation) const {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  const bool in_place =
+      std::any_of(operation.parts.begin(), operation.parts.end(),
+                  [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
+  return PlanKeyOf(descriptor.collective, descriptor.root, in_place);
+}
+
+Status Communicator::AddPlan(const PlanKey& key, Schedule schedule) {
+  HZ_RETURN_IF_ERROR(holdings_.memory.Add(BytesOf(schedule)));
+  plans_.emplace(key, std::move(schedule));
+  return Status::Ok();
+}
+
+void Communicator::WithPlan(Collective collective, int root, bool in_place,
+                            std::function<void(const Result<const Schedule*>&)> planned) {
+  const PlanKey key = PlanKeyOf(collective, root, in_place);
+  if (!plans_.contains(key) &&
+      (ranks() <= kRanksPlannedAtOnce || collective == Collective::kSend)) {
+    const auto& [wanted, wanted_root, exchanges] = key;
+    const Status added = AddPlan(key, MakeOneHostPlan(wanted, wanted_root, exchanges, ranks()));
+    if (!added.ok()) return planned(added);
   }
-#endif
-  return plans_.emplace(key, std::move(schedule)).first->second;
+  if (const auto found = plans_.find(key); found != plans_.end()) return planned(&found->second);
+  auto& waiting = awaited_plans_[key];
+  waiting.push_back(std::move(planned));
+  if (waiting.size() > 1) return;
+  engine_->background().Post(
+      [engine = engine_, id = id_, key, count = ranks()] {
+        auto made = std::make_shared<Result<Schedule>>(Caught([&]() -> Result<Schedule> {
+          const auto& [wanted, wanted_root, exchanges] = key;
+          return MakeOneHostPlan(wanted, wanted_root, exchanges, count);
+        }));
+        engine->Post([engine, id, key, made] {
+          Communicator* const communicator = engine->membership().FindById(id);
+          if (communicator != nullptr) communicator->OnPlanMade(key, std::move(*made));
+        });
+      },
+      tenant_->identity.number);
+}
+
+void Communicator::OnPlanMade(const PlanKey& key, Result<Schedule> made) {
+  const Status added = made.ok() ? AddPlan(key, std::move(*made)) : made.status();
+  const auto waiting = std::move(awaited_plans_[key]);
+  awaited_plans_.erase(key);
+  const Result<const Schedule*> plan =
+      added.ok() ? Result<const Schedule*>(&plans_.at(key)) : Result<const Schedule*>(added);
+  for (const auto& planned : waiting) planned(plan);
+}
+
+// Whether the operation may be launched: otherwise LaunchReady is called again when it may.
+bool Communicator::PlanIsMade(const MatchedOperation& operation) {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  if (ranks() <= kRanksPlannedAtOnce || descriptor.count == 0) return true;
+  const PlanKey key = PlanKeyOf(operation);
+  if (plans_.contains(key)) return true;
+  if (!CheckAgreement(operation).ok()) return true;  // it needs none
+  if (awaited_plans_.contains(key)) return false;
+  const auto& [collective, root, exchanges] = key;
+  WithPlan(collective, root, exchanges, [this](const Result<const Schedule*>& plan) {
+    if (!plan.ok()) return Break(plan.status());
+    LaunchReady();
+  });
+  return false;
 }
 
 void Communicator::OnExecuted(Execution* execution) {
@@ -384,6 +490,12 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
 
 MatchedOperation* Communicator::NewOperation(size_t parts) {
   if (free_operations_.empty()) {
+    const Status paid = holdings_.memory.Add(static_cast<int64_t>(sizeof(MatchedOperation)) +
+                                             kRankOfOperationBytes * static_cast<int64_t>(parts));
+    if (!paid.ok()) {
+      Break(paid);
+      return nullptr;
+    }
     pool_.push_back(std::make_unique<MatchedOperation>());
     free_operations_.push_back(pool_.back().get());
   }

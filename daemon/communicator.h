@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -170,8 +171,10 @@ class Communicator {
   Result<InlineSegment*> Inline();
   const InlineSegment* inline_segment() const { return inline_segment_.get(); }
 
-  /// The schedule for a collective on this communicator; made at the first request.
-  const Schedule& PlanFor(Collective collective, int root, bool in_place);
+  /// Calls `planned` with the schedule for a collective on this host, or why there is none: now, or
+  /// once it has been made. Among many ranks that is in the background.
+  void WithPlan(Collective collective, int root, bool in_place,
+                std::function<void(const Result<const Schedule*>&)> planned);
 
  private:
   struct PairQueue {
@@ -181,7 +184,13 @@ class Communicator {
   };
   using PairKey = std::pair<int, int>;  // sender, receiver
   static constexpr uint64_t kStays = UINT64_MAX;
+  using PlanKey = std::tuple<Collective, int, bool>;
 
+  PlanKey PlanKeyOf(Collective collective, int root, bool in_place) const;
+  PlanKey PlanKeyOf(const MatchedOperation& operation) const;
+  bool PlanIsMade(const MatchedOperation& operation);
+  Status AddPlan(const PlanKey& key, Schedule schedule);
+  void OnPlanMade(const PlanKey& key, Result<Schedule> made);
   static void OnExecuted(Execution* execution);
   void Complete(MatchedOperation* operation);
   size_t PlaceOf(const PostedOperation& part) const;
@@ -226,6 +235,7 @@ class Communicator {
   void FailEverything(const Status& why);
   void FailPairsWith(int rank, const Status& why);
 
+  /// nullptr, and the communicator is broken, where the tenant may not make the daemon keep more.
   MatchedOperation* NewOperation(size_t parts);
   void Recycle(MatchedOperation* operation);
   void Count(const MatchedOperation& operation);
@@ -259,7 +269,10 @@ class Communicator {
 
   std::vector<std::unique_ptr<MatchedOperation>> pool_;
   std::vector<MatchedOperation*> free_operations_;
-  std::map<std::tuple<Collective, int, bool>, Schedule> plans_;
+  std::map<PlanKey, Schedule> plans_;
+  /// What waits for plans that are being made.
+  std::map<PlanKey, std::vector<std::function<void(const Result<const Schedule*>&)>>>
+      awaited_plans_;
 
   std::unique_ptr<InlineSegment> inline_segment_;
 

@@ -177,6 +177,7 @@ void Communicator::OnAgreed(uint64_t sequence) {
 Result<MatchedOperation*> Communicator::StartTransfer(PostedOperation* part, HostPlan* plan,
                                                       uint64_t number) {
   MatchedOperation* const operation = NewOperation(1);
+  if (operation == nullptr) return failure_;
   operation->parts[0] = part;
   operation->plan = plan;
   operation->number = number;

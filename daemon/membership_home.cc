@@ -90,21 +90,22 @@ Status Membership::CheckAgreement(const MeetingKey& key, const ApplyMessage& req
                                   const Applicant& applicant) {
   const Formation& formation = *meetings_.at(key).formation;
   const auto place = static_cast<size_t>(request.rank);
+  const bool agrees = formation.places() == static_cast<size_t>(request.ranks);
+  if (agrees && !formation.taken(place)) return Status::Ok();
   std::vector<size_t> waiting;
   for (const auto& [rank, other] : formation.taken()) waiting.push_back(rank);
   Status why;
-  if (formation.places() != static_cast<size_t>(request.ranks)) {
+  if (!agrees) {
     why = InvalidUsage(
         "the ranks disagree about their number: {} asked for a communicator of {} ranks, rank "
         "{} for one of {}; call again with the same number at all ranks",
         RankList(waiting), formation.places(), request.rank, request.ranks);
-  } else if (formation.taken(place)) {
+  } else {
     why = InvalidUsage(
         "rank {} was given twice, to {} and to {}: call again with a number of its own for "
         "every rank",
         request.rank, DescribeApplicant(formation.applicant(place)), DescribeApplicant(applicant));
   }
-  if (why.ok()) return why;
   if (failed_meetings_.size() >= kMostFailedMeetings) {
     failed_meetings_.erase(failed_meetings_.begin());
   }
@@ -134,6 +135,9 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   const Result<UniqueId> id = IdOf(request);
   if (!id.ok()) return id.status();
   HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, 0));
+  if (engine_->cluster() == nullptr) {
+    HZ_RETURN_IF_ERROR(CheckRanksOnHost(static_cast<size_t>(request.ranks)));
+  }
   MeetingKey key{MeetingKey::Kind::kSecretId, *id};
   if (id->kind == UniqueId::Kind::kNamed) {
     key.kind = MeetingKey::Kind::kNamedId;
@@ -295,6 +299,9 @@ Status Membership::ConcludeSplit(Formation& formation, const std::vector<SplitCa
 }
 
 Status Membership::MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks) {
+  std::map<transport::PeerId, size_t> ranks_of_host;
+  for (const Applicant& rank : ranks) ++ranks_of_host[rank.peer];
+  for (const auto& [host, count] : ranks_of_host) HZ_RETURN_IF_ERROR(CheckRanksOnHost(count));
   std::vector<Member*> members;
   for (const Applicant& rank : ranks) members.push_back(rank.member);
   const bool all_here =

@@ -16,6 +16,14 @@ Status CheckRanks(int ranks, int rank, int first_rank) {
   return Status::Ok();
 }
 
+Status CheckRanksOnHost(size_t ranks) {
+  if (ranks <= static_cast<size_t>(kMaxRanksOnHost)) return Status::Ok();
+  return InvalidUsage(
+      "{} ranks of one communicator are on one host, where at most {} can be: use more hosts, or "
+      "fewer ranks",
+      ranks, kMaxRanksOnHost);
+}
+
 const char* WhatOf(int kind) {
   switch (kind) {
     case ApplyMessage::kSplit: return "ncclCommSplit";

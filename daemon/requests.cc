@@ -16,13 +16,12 @@ namespace {
 /// Answers with the first piece of a text that no message could hold. `reply` says how long it is.
 /// The connection keeps the text until it is given another, and its tenant pays for that.
 template <typename Reply>
-void ReplyDocument(Connection& connection, MessageType type, std::string text,
-                   const Reply& reply) {
+void ReplyDocument(Connection& connection, MessageType type, std::string text, const Reply& reply) {
   Result<Holding> memory =
       connection.account()->Take(Resource::kMemory, static_cast<int64_t>(text.size()));
   if (!memory.ok()) return connection.ReplyFailure(type, memory.status());
-  connection.ReplyDocument(
-      type, reply, std::make_shared<const Document>(std::move(text), std::move(*memory)));
+  connection.ReplyDocument(type, reply,
+                           std::make_shared<const Document>(std::move(text), std::move(*memory)));
 }
 void ReplyDocument(Connection& connection, MessageType type, std::string text) {
   const DocumentReply reply{text.size()};
@@ -216,11 +215,17 @@ class Request {
         (HasRoot(request->collective) && (request->root < 0 || request->root >= ranks))) {
       return InvalidArgument("an estimate for an operation that does not exist");
     }
-    const Schedule& plan = (*communicator)->PlanFor(request->collective, request->root, false);
-    const HostTraffic traffic = CountTraffic(plan).hosts.front();
     const uint64_t block = request->count * DataTypeSize(request->type);
-    return Reply(EstimateReply{
-        engine_.executor().EstimateSeconds(traffic.read * block, traffic.written * block)});
+    (*communicator)
+        ->WithPlan(request->collective, request->root, false,
+                   [engine = &engine_, connection = connection_, type = header_.type,
+                    block](const Result<const Schedule*>& plan) {
+                     if (!plan.ok()) return connection->ReplyFailure(type, plan.status());
+                     const HostTraffic traffic = CountTraffic(**plan).hosts.front();
+                     connection->Reply(type, EstimateReply{engine->executor().EstimateSeconds(
+                                                 traffic.read * block, traffic.written * block)});
+                   });
+    return Status::Ok();
   }
 
   Status AttachInline() {
@@ -296,8 +301,8 @@ void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest&
   const std::string communicator = CleanFieldText(request.communicator);
   const Reader reader = ReaderAt(connection);
   Result<std::string> report = communicator.empty()
-                                         ? ExplainReport(engine, reader, request.ranks)
-                                         : ExplainCommunicator(engine, reader, communicator);
+                                   ? ExplainReport(engine, reader, request.ranks)
+                                   : ExplainCommunicator(engine, reader, communicator);
   if (!report.ok()) return connection.ReplyFailure(MessageType::kExplain, report.status());
   ReplyDocument(connection, MessageType::kExplain, *std::move(report));
 }

@@ -160,18 +160,19 @@ void Plans::Make(const PlanMessage& plan,
                   .root = plan.root,
                   .in_place = true};
   const int host = span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)];
-  engine_->background().Post([engine = engine_, id = communicator_->id(), plan, host, done,
-                              models = span_->fabric()->rated, rates = rates_,
-                              problem = std::move(problem)] {
-    auto part = std::make_shared<Result<HostPart>>(
-        Caught([&] { return MakeHostPart(models.get(), problem, host, plan, rates); }));
-    engine->Post([engine, id, part, done] {
-      Communicator* const communicator = engine->membership().FindById(id);
-      if (communicator == nullptr) return;
-      if (!part->ok()) return done(part->status());
-      communicator->span()->plans().Finish(std::move(**part), done);
-    });
-  });
+  engine_->background().Post(
+      [engine = engine_, id = communicator_->id(), plan, host, done,
+       models = span_->fabric()->rated, rates = rates_, problem = std::move(problem)] {
+        auto part = std::make_shared<Result<HostPart>>(
+            Caught([&] { return MakeHostPart(models.get(), problem, host, plan, rates); }));
+        engine->Post([engine, id, part, done] {
+          Communicator* const communicator = engine->membership().FindById(id);
+          if (communicator == nullptr) return;
+          if (!part->ok()) return done(part->status());
+          communicator->span()->plans().Finish(std::move(**part), done);
+        });
+      },
+      communicator_->tenant().identity.number);
 }
 
 Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
@@ -250,8 +251,8 @@ void Plans::Finish(HostPart part, std::function<void(Result<std::unique_ptr<Host
     }
     const bool own_rails = engine_->own_fabric() == span_->roster().fabric;
     const Tenant& tenant = communicator_->tenant();
-    const transport::TenantShare share{tenant.identity.across_hosts, static_cast<float>(tenant.weight),
-                                       span_->roster().key};
+    const transport::TenantShare share{tenant.identity.across_hosts,
+                                       static_cast<float>(tenant.weight), span_->roster().key};
     auto plan =
         std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host), own_rails,
                                    share, engine_->cluster(), &engine_->executor());
@@ -285,15 +286,17 @@ void Plans::OnRates(const EdgeRates& rates) {
 
 void Plans::DealAnew(HostPlan* plan) {
   if (plan->dealt_for() == rates_) return;
-  engine_->background().Post([engine = engine_, plan, alive = plan->alive(), rates = rates_,
-                              models = span_->fabric()->rated, deal = plan->deal()] {
-    const auto model = models->With(rates);
-    if (!model.ok()) return;  // another daemon tells of links that are not there
-    auto rails = std::make_shared<std::unique_ptr<RailTable>>(deal(**model));
-    engine->Post([plan, alive, rates, rails] {
-      if (alive.lock() != nullptr) plan->Deal(rates, std::move(*rails));
-    });
-  });
+  engine_->background().Post(
+      [engine = engine_, plan, alive = plan->alive(), rates = rates_,
+       models = span_->fabric()->rated, deal = plan->deal()] {
+        const auto model = models->With(rates);
+        if (!model.ok()) return;  // another daemon tells of links that are not there
+        auto rails = std::make_shared<std::unique_ptr<RailTable>>(deal(**model));
+        engine->Post([plan, alive, rates, rails] {
+          if (alive.lock() != nullptr) plan->Deal(rates, std::move(*rails));
+        });
+      },
+      communicator_->tenant().identity.number);
 }
 
 void Plans::CountOperation(const OperationDescriptor& descriptor, double seconds) {

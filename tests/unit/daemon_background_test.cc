@@ -23,6 +23,23 @@ TEST(Background, CallsRunOneAfterTheOtherInTheOrderPosted) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
 }
 
+TEST(Background, TenantsTakeTurns) {
+  std::vector<int> order;
+  std::promise<void> begin;
+  std::shared_future<void> begun = begin.get_future().share();
+  std::promise<void> done;
+  Background background;
+  background.Post([begun] { begun.wait(); });
+  for (int i = 0; i < 3; ++i) background.Post([&order, i] { order.push_back(10 + i); }, 1);
+  for (int i = 0; i < 2; ++i) background.Post([&order, i] { order.push_back(20 + i); }, 2);
+  background.Post([&order] { order.push_back(30); }, 3);
+  for (int i = 0; i < 9; ++i) background.Post([] {}, 4);
+  background.Post([&done] { done.set_value(); }, 4);
+  begin.set_value();
+  done.get_future().wait();
+  EXPECT_EQ(order, (std::vector<int>{10, 20, 30, 11, 21, 12}));
+}
+
 TEST(Background, AnExceptionEndsOnlyTheCallThatThrew) {
   std::promise<int> done;
   Background background;
