@@ -90,8 +90,9 @@ Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
   server->spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
   const Fingerprint host = FingerprintOfHost();
-  Result<Calibration> calibration = LoadOrMeasure(
-      config.state_path, host, [&] { return MeasureHostCosts(host.last_level_bytes); });
+  Result<Calibration> calibration = LoadOrMeasure(config.state_path, host, [&](const GoOn& go_on) {
+    return MeasureHost(host.last_level_bytes, go_on);
+  });
   if (!calibration.ok()) return calibration.status();
 
   Server* self = server.get();
@@ -238,8 +239,6 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   auto* layout = reinterpret_cast<SessionSegment*>(segment->mapping.data());
   layout->header.magic = kSegmentMagic;
   layout->header.version = kProtocolVersion;
-  layout->header.wake_up_ns =
-      static_cast<uint32_t>(std::min(engine_->calibration().costs.wake_up_ns, 1e9));
   layout->header.sleepers.store(kSleepersOnOneHost, std::memory_order_relaxed);
   FileDescriptor doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell.valid()) return ErrnoError(errno, "cannot make a doorbell");
@@ -255,6 +254,9 @@ Status Server::Greet(const std::shared_ptr<Connection>& connection, const Contro
   PostAnswer(
       connection, header->type,
       [connection, memory, bell, reply, program = CleanFieldText(hello->program)](Engine& engine) {
+        // Here, because the calibration belongs to the engine's thread.
+        reinterpret_cast<SessionSegment*>(memory->mapping.data())->header.wake_up_ns =
+            static_cast<uint32_t>(engine.calibration().costs.wake_up_ns);
         // The session keeps the bell.
         const int descriptors[] = {memory->descriptor.get(), bell->get()};
         const Status added = engine.AddSession(std::make_unique<Session>(
