@@ -24,7 +24,9 @@ do it themselves on memory that they share: quick to start, but every rank moves
 slot. Offload, the daemon's workers do it: one pass over the memory, but threads have to be woken.
 The daemon measured what either costs on this host when it first started here, and lets operations
 go inline up to the largest block for which that is predicted to be no slower. A block is the count
-of the call times the size of its type.
+of the call times the size of its type. Costs that were measured while the host was busy, or that no
+two measurements agree on, are shown as unsure, with the reasons; the daemon measures the host again
+while it is at rest.
 
 The tables show the prediction and the choice by size, for buffers from ncclMemAlloc (registered)
 and for any others (heap). --json has more sizes. A time measured by a benchmark is the better one

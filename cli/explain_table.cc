@@ -48,6 +48,33 @@ std::string PathAt(const Json& paths, const Json& prediction) {
   return bytes.get<uint64_t>() <= limit.get<uint64_t>() ? "inline" : "offload";
 }
 
+std::string PercentAt(const Json& object, const char* key) {
+  const Json& fraction = At(object, key);
+  return fraction.is_number() ? fmt::format("{:.0f}%", 100 * fraction.get<double>()) : kUnknown;
+}
+
+/// How far the costs can be trusted, and what becomes of them.
+void PrintEvidence(const Json& calibration, std::string* text) {
+  const Json& sure = At(calibration, "sure");
+  if (!sure.is_boolean()) return;
+  const Json& load = At(calibration, "load");
+  *text += fmt::format(
+      "{}: {} of {} rounds agree; meanwhile other programs had {} of the time, with {} threads\n",
+      sure.get<bool>() ? "sure" : "unsure", TextAt(calibration, "rounds_agreed"),
+      TextAt(calibration, "rounds"), PercentAt(load, "lost_fraction"),
+      TextAt(load, "running_threads"));
+  if (sure.get<bool>()) return;
+  for (const Json& doubt : ListAt(calibration, "doubts")) *text += "  " + TextOf(doubt) + "\n";
+  const Json& again = At(calibration, "again");
+  if (At(again, "wanted") == true) {
+    *text +=
+        fmt::format("measured again when the host is at rest: next try in {}, {} tries so far\n",
+                    DurationAt(again, "next_in_seconds"), TextAt(again, "tries"));
+  } else if (At(again, "allowed") == false) {
+    *text += "not measured again: the configuration forbids it (calibration.again)\n";
+  }
+}
+
 void PrintHost(const Json& document, std::string* text) {
   const Json& calibration = At(document, "calibration");
   const Json& fingerprint = At(calibration, "fingerprint");
@@ -60,6 +87,7 @@ void PrintHost(const Json& document, std::string* text) {
     costs.Add({label.meaning, CostAt(At(calibration, "costs"), label.key)});
   }
   costs.Print(text);
+  PrintEvidence(calibration, text);
   if (At(calibration, "state_path").is_string()) {
     *text += fmt::format("kept in {}/calibration.json; without it the next start measures anew\n",
                          TextAt(calibration, "state_path"));

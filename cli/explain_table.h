@@ -9,7 +9,10 @@ namespace harmonaize {
 
 /// The daemon's explanation as tables for people:
 ///
-///     {"calibration": {"measured_at", "state_path", "costs": {..}, "fingerprint": {..}},
+///     {"calibration": {"measured_at", "state_path", "costs": {..}, "fingerprint": {..},
+///                      "sure", "doubts": [..], "rounds", "rounds_agreed",
+///                      "load": {"heavy", "lost_fraction", "running_threads"},
+///                      "again": {"allowed", "wanted", "tries", "next_in_seconds"}},
 ///      "ranks", "processors", "workers",
 ///      "inline": {"enabled", "possible", "most_ranks", "stream_bytes", "registered_limits_by",
 ///                 "heap_limits_by"},

@@ -43,11 +43,14 @@ const Json& ListAt(const Json& object, const char* key) {
   return value.is_array() ? value : kEmpty;
 }
 
-std::string TextAt(const Json& object, const char* key) {
-  const Json& value = At(object, key);
+std::string TextOf(const Json& value) {
   if (value.is_string()) return Printable(value.get<std::string>());
   if (value.is_number_integer()) return value.dump();
   return kUnknown;
+}
+
+std::string TextAt(const Json& object, const char* key) {
+  return TextOf(At(object, key));
 }
 
 std::string BytesAt(const Json& object, const char* key) {

@@ -27,6 +27,8 @@ const Json& At(const Json& object, const char* key);
 /// The list at a key, or an empty one.
 const Json& ListAt(const Json& object, const char* key);
 /// A text or a whole number as text that cannot steer the terminal; else kUnknown.
+std::string TextOf(const Json& value);
+/// TextOf the value of a key.
 std::string TextAt(const Json& object, const char* key);
 /// HumanBytes of a count, or HumanTime or HumanDuration of seconds; else kUnknown.
 std::string BytesAt(const Json& object, const char* key);

@@ -8,28 +8,45 @@
 
 #include "daemon/fingerprint.h"
 #include "src/base/status.h"
-#include "src/planner/host_costs.h"
+#include "src/planner/cost_rounds.h"
 
 namespace harmonaize::daemon {
 
-/// What this host was measured to cost, and when.
+/// What this host was measured to cost, when, and how far that can be trusted.
 struct Calibration {
-  HostCosts costs;
-  Fingerprint fingerprint;
-  std::string measured_at;  ///< "2026-02-03T04:05:06Z".
+  HostCosts costs = {};
+  CostEvidence evidence = {};
+  Fingerprint fingerprint = {};
+  std::string measured_at = {};  ///< "2026-02-03T04:05:06Z".
+
+  bool sure() const { return evidence.sure(); }
 };
 
 /// The file's name in the state directory.
 inline constexpr char kCalibrationFile[] = "calibration.json";
 
+/// How a host is measured: MeasureHost, but for tests.
+using Measurer = std::function<Result<MeasuredCosts>(const GoOn& go_on)>;
+
 nlohmann::json ToJson(const Calibration& calibration);
-/// kInvalidArgument, with what is wrong, when this is no calibration that ToJson wrote.
+/// Errors: kInvalidArgument, with what is wrong, if this is no calibration that ToJson wrote, or
+/// one with a cost that no host has.
 Result<Calibration> ParseCalibration(std::string_view text);
 
-/// What `folder` holds, if it was made on this very host by this version; otherwise what `measure`
-/// finds out, which is then kept there for the next time. `folder` may be "", for no folder.
-/// Whatever goes wrong with the file is logged, and no error: `measure` fails, or nothing does.
+/// Measures, and notes when and on which host.
+Result<Calibration> MeasureNow(const Fingerprint& host, const Measurer& measure, const GoOn& go_on);
+
+/// Writes the calibration to the file in `folder`, which may be "", for no folder. A failure is
+/// logged, and no error: the next start measures again.
+void KeepCalibration(const std::string& folder, const Calibration& calibration);
+
+/// Returns what the file in `folder` holds, if it was made on this host by this version, sure or
+/// not. Otherwise measures, and keeps the result. `folder` may be "", for no folder. Whatever goes
+/// wrong with the file is logged, and no error. Errors are those of `measure`.
 Result<Calibration> LoadOrMeasure(const std::string& folder, const Fingerprint& host,
-                                  const std::function<Result<HostCosts>()>& measure);
+                                  const Measurer& measure);
+
+/// "sure: 3 of 3 rounds agree", or "unsure: " and the doubts; with the load meanwhile.
+std::string DescribeEvidence(const CostEvidence& evidence);
 
 }  // namespace harmonaize::daemon

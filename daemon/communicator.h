@@ -205,6 +205,7 @@ class Communicator {
   static int NodeOf(const MatchedOperation& operation);
   void LoseRanksWithoutMemory(const MatchedOperation& operation);
   Status Judge(const MatchedOperation& operation, const Status& end);
+  void CheckPrediction(const MatchedOperation& operation);
   void Settle(MatchedOperation* operation, Status outcome);
 
   // Of one that spans hosts.
@@ -275,6 +276,7 @@ class Communicator {
       awaited_plans_;
 
   std::unique_ptr<InlineSegment> inline_segment_;
+  uint64_t checked_ns_ = 0;  ///< When the last collective ended from which CheckPrediction counts.
 
   // Of one that spans hosts.
   std::unique_ptr<Span> span_;

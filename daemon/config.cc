@@ -92,6 +92,7 @@ Status Read(TomlReader& reader, Config* config) {
                 &config->worker_placement);
   reader.IntegerList("workers.cpus", 0, 4095, &config->worker_cpus);
   reader.String("state.path", &config->state_path);
+  reader.Boolean("calibration.again", &config->measure_again);
   reader.Boolean("inline.enabled", &config->inline_path.enabled);
   reader.Integer("inline.registered_bytes", -1, kMany, &config->inline_path.registered_bytes);
   reader.Integer("inline.heap_bytes", -1, kMany, &config->inline_path.heap_bytes);
@@ -170,6 +171,9 @@ identity = "{}"                 # uid; cgroup: also by container; socket: also b
 [state]
 path = "{}"                     # keeps what was measured of this host; a folder
 
+[calibration]
+again = {}                    # while at rest, measure this host again if it was busy the first time
+
 [workers]
 count = {}                      # threads that reduce and copy; 0: as many as processors
 placement = "{}"              # none, nodes or processors; auto: nodes, where there are several
@@ -233,7 +237,7 @@ level = "{}"                    # error, warning, info, debug, trace
 # has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
 {})",
       config.socket_path, config.socket_mode, config.operator_socket_path, config.operator_group,
-      config.tenants.identity, TenantSocketsTemplate(config), config.state_path, config.workers,
+      config.tenants.identity, TenantSocketsTemplate(config), config.state_path, config.measure_again, config.workers,
       config.worker_placement, fmt::join(config.worker_cpus, ", "), config.engine_spin_us,
       config.inline_path.enabled, config.inline_path.registered_bytes,
       config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,

@@ -115,6 +115,8 @@ struct Config {
 
   /// The folder in which the daemon keeps what outlives it; "": none, and nothing is kept.
   std::string state_path;
+  /// Whether this host is measured again, while it is at rest, if it was measured badly.
+  bool measure_again = true;
 
   /// Threads that reduce and copy; 0: one for each processor the daemon may run on.
   int64_t workers = 0;

@@ -62,7 +62,8 @@ Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Ac
       calibration_(std::move(calibration)),
       accounts_(std::move(accounts)),
       started_ns_(MonotonicNanoseconds()),
-      membership_(this, config_) {}
+      membership_(this, config_),
+      recalibration_(MeansToMeasure()) {}
 
 Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration calibration,
                                                std::shared_ptr<Accounts> accounts) {
@@ -115,7 +116,77 @@ InlineChoice Engine::inline_choice() const {
            .share_bytes = kSmallestShareBytes}};
 }
 
+Activity Engine::ActivityNow() const {
+  Activity now;
+  now.busy = executing_ > 0 || waiting_ > 0 || !network_operations_.empty() || control_loop_.busy();
+  for (const auto& [id, session] : sessions_) {
+    now.busy = now.busy || session->outstanding() > 0;
+    now.operations += session->operations();
+  }
+  // The ranks count these themselves. One that lies has this host measured later, or while it is
+  // busy, which the measurement notices.
+  for (const auto& communicator : membership_.communicators()) {
+    const InlineSegment* const segment = communicator->inline_segment();
+    if (segment != nullptr) now.operations += segment->operations();
+  }
+  return now;
+}
+
+Recalibration::Means Engine::MeansToMeasure() {
+  return {.host = calibration_.fingerprint,
+          .folder = config_.state_path,
+          .measure = [bytes = calibration_.fingerprint.last_level_bytes](
+                         const GoOn& go_on) { return MeasureHost(bytes, go_on); },
+          .ask =
+              [this](std::function<void(const Activity&)> answer) {
+                Post([this, answer = std::move(answer)] { answer(ActivityNow()); });
+              },
+          .use =
+              [this](Calibration calibration) {
+                Post([this, calibration = std::move(calibration)] { UseCalibration(calibration); });
+              }};
+}
+
+void Engine::UseCalibration(Calibration calibration) {
+  calibration_ = std::move(calibration);
+  predictions_.Reset();
+  executor_->SetWakeUp(static_cast<uint64_t>(calibration_.costs.wake_up_ns));
+}
+
+void Engine::CheckPrediction(HostOperation operation, double least, double most) {
+  const InlineChoice choice = inline_choice();
+  operation.registered = true;
+  PredictionCheck::Bounds predicted;
+  predicted.least = choice.OffloadSeconds(operation);
+  operation.registered = false;
+  predicted.most = choice.OffloadSeconds(operation);
+  const PredictionCheck::Verdict verdict = predictions_.Note(predicted, {least, most});
+  if (verdict == PredictionCheck::Verdict::kNone || !calibration_.sure()) return;
+  // The operation is not to suffer from an exception.
+  GuardedAndLogged("a doubt about the calibration", [&] {
+    Doubt(verdict == PredictionCheck::Verdict::kQuick
+              ? "many operations took less than a tenth of what was predicted"
+              : "many operations took more than three times what was predicted");
+  });
+}
+
+void Engine::Doubt(const std::string& why) {
+  Log(LogLevel::kInfo, kLogTuning, "the calibration of this host is doubtful: {}", why);
+  calibration_.evidence.doubts.push_back(why);
+  background_.Post([folder = config_.state_path, calibration = calibration_] {
+    KeepCalibration(folder, calibration);
+  });
+  MeasureAgainIfUnsure();
+}
+
+void Engine::MeasureAgainIfUnsure() {
+  if (!config_.measure_again || calibration_.sure()) return;
+  Log(LogLevel::kInfo, kLogTuning, "this host will be measured again while it is at rest");
+  GuardedAndLogged("measuring this host again", [&] { recalibration_.Begin(); });
+}
+
 void Engine::Start() {
+  MeasureAgainIfUnsure();
   thread_ = std::thread([this] { Run(); });
 }
 

@@ -20,6 +20,8 @@
 #include "daemon/event_loop.h"
 #include "daemon/job_activity.h"
 #include "daemon/membership.h"
+#include "daemon/prediction_check.h"
+#include "daemon/recalibration.h"
 #include "daemon/session.h"
 #include "daemon/tenant.h"
 #include "src/base/pause.h"
@@ -83,6 +85,7 @@ class Engine final : private ClusterEvents {
   const Calibration& calibration() const { return calibration_; }
   /// Between the inline and the offload path, by this host's calibration.
   InlineChoice inline_choice() const;
+  const Recalibration& recalibration() const { return recalibration_; }
   const Config& config() const { return config_; }
   uint64_t started_ns() const { return started_ns_; }
   /// How often the thread has gone to sleep.
@@ -115,6 +118,9 @@ class Engine final : private ClusterEvents {
   void Finish(PostedOperation* part, const Status& outcome);
   /// Communicator::ReportLate is called then, if something waits.
   void TickBy(uint64_t at_ns) { next_tick_ns_ = std::min(next_tick_ns_, at_ns); }
+  /// Compares what an operation took at least and at most, in seconds, with what was predicted; see
+  /// PredictionCheck.
+  void CheckPrediction(HostOperation operation, double least, double most);
   /// Counts what waits for a rank: while there is any, the engine looks for late ones.
   void AddWaiting() { ++waiting_; }
   void DropWaiting(size_t count) { waiting_ -= static_cast<int64_t>(count); }
@@ -133,6 +139,13 @@ class Engine final : private ClusterEvents {
   };
 
   Status JoinCluster();
+  Activity ActivityNow() const;
+  Recalibration::Means MeansToMeasure();
+  /// Communicators that are made from now on go by it.
+  void UseCalibration(Calibration calibration);
+  /// Makes the calibration unsure.
+  void Doubt(const std::string& why);
+  void MeasureAgainIfUnsure();
   void Run();
   bool RunRound();
   void StayIdle();
@@ -161,7 +174,8 @@ class Engine final : private ClusterEvents {
 
   const Config config_;
   JobActivity activity_;
-  const Calibration calibration_;
+  Calibration calibration_;
+  PredictionCheck predictions_;
   const std::shared_ptr<Accounts> accounts_;
   const uint64_t started_ns_;
   std::unique_ptr<EventLoop> loop_;
@@ -205,8 +219,9 @@ class Engine final : private ClusterEvents {
   uint64_t sleeps_ = 0;
   ProbeDesk probes_{this};
   ControlLoop control_loop_{this};
-  /// Last: what it runs posts to this engine.
+  // Last: what these run posts to this engine.
   Background background_;
+  Recalibration recalibration_;
 };
 
 }  // namespace harmonaize::daemon

@@ -37,6 +37,15 @@ json DescribeInline(const InlineConfig& config, bool possible) {
           {"heap_limits_by", by(config.heap_bytes)}};
 }
 
+/// Whether, and when, an unsure calibration will be replaced.
+json DescribeAgain(const Engine& engine) {
+  const Recalibration::State state = engine.recalibration().state();
+  json again = {
+      {"allowed", engine.config().measure_again}, {"wanted", state.wanted}, {"tries", state.tries}};
+  if (state.wanted) again["next_in_seconds"] = state.next_in_seconds;
+  return again;
+}
+
 }  // namespace
 
 Result<std::string> ExplainReport(Engine& engine, const Reader& reader, int ranks) {
@@ -53,6 +62,7 @@ Result<std::string> ExplainReport(Engine& engine, const Reader& reader, int rank
                  {"processors", choice.shape().processors},
                  {"workers", choice.shape().workers},
                  {"inline", DescribeInline(config.inline_path, possible)}};
+  report["calibration"]["again"] = DescribeAgain(engine);
   if (reader.is_operator) report["calibration"]["state_path"] = config.state_path;
   for (size_t i = 0; i < kCollectiveCount; ++i) {
     const auto collective = static_cast<Collective>(i);

@@ -18,8 +18,9 @@ namespace {
 using nlohmann::json;
 
 /// Version of what a calibration measures. A stored calibration of another version is measured
-/// anew. Version 2 has no costs of reading other processes' memory.
-constexpr int kCostsVersion = 2;
+/// anew. Version 3 says how the costs were measured, and under what load; before, a busy host could
+/// not be told from a slow one.
+constexpr int kCostsVersion = 3;
 
 /// "AMD EPYC 9654 96-Core Processor", or the machine's architecture where the kernel names none.
 std::string ProcessorModel(const utsname& system) {

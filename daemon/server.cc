@@ -84,8 +84,9 @@ Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
   server->spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
   const Fingerprint host = FingerprintOfHost();
-  Result<Calibration> calibration = LoadOrMeasure(
-      config.state_path, host, [&] { return MeasureHostCosts(host.last_level_bytes); });
+  Result<Calibration> calibration = LoadOrMeasure(config.state_path, host, [&](const GoOn& go_on) {
+    return MeasureHost(host.last_level_bytes, go_on);
+  });
   if (!calibration.ok()) return calibration.status();
 
   server->accounts_ = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));

@@ -27,7 +27,8 @@ set(HARMONAIZE_ROUND_TSAN
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
     daemon_test daemon_control_test
-    collectives_test hosts_test random_operations_test streams_test hosts_kill_test)
+    planner_test
+    calibration_test collectives_test hosts_test random_operations_test streams_test hosts_kill_test)
 
 # Of which CUDA's headers make other programs: the examples, the library's face, an installation.
 set(HARMONAIZE_ROUND_NO_CUDA

@@ -40,6 +40,8 @@ Result<std::string> HostDaemonConfig(const Laboratory& laboratory, int host,
       "bucket_ms = {}\n",
       costs.message_us, costs.handling_us, costs.wire_gbps, costs.shared_processors,
       costs.bucket_ms);
+  // Measuring one host disturbs all the others, which are on the same machine.
+  defaults += "[calibration]\nagain = false\n";
   // The laboratory's network is nobody else's, so the daemons need no key. Without the port each
   // listens at the usual one: its namespace is its own.
   defaults += fmt::format(

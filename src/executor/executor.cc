@@ -109,12 +109,12 @@ struct Executor::Worker {
   }
 
   /// How long to look for work from now on.
-  uint64_t BeginIdleness(const Options& options) {
+  uint64_t BeginIdleness(const Options& options, uint64_t wake_up_ns) {
     uint64_t look_ns = 0;  // if it slept and found nothing: others were faster
     if (idle_since_ns == 0) {
       idle_since_ns = MonotonicNanoseconds();
       slept = false;
-      look_ns = waits.BeginWait(options.wake_up_nanoseconds);
+      look_ns = waits.BeginWait(wake_up_ns);
     }
     return options.spin_nanoseconds >= 0 ? static_cast<uint64_t>(options.spin_nanoseconds)
                                          : look_ns;
@@ -145,6 +145,7 @@ struct Executor::Worker {
 
 Executor::Executor(Options options)
     : options_(std::move(options)),
+      wake_up_ns_(options_.wake_up_nanoseconds),
       machine_{options_.workers, options_.cache_bytes, options_.last_level_bytes,
                options_.processors > 0 ? options_.processors
                                        : static_cast<int>(UsableProcessors().size())},
@@ -212,7 +213,8 @@ void Executor::WorkerLoop(Worker& worker) {
     std::optional<WorkBoard::Unit> unit = Take(worker);
     if (!unit) {
       worker.interludes.NoteRest();
-      const uint64_t looks_for = worker.BeginIdleness(options_);
+      const uint64_t looks_for =
+          worker.BeginIdleness(options_, wake_up_ns_.load(std::memory_order_relaxed));
       has_searched = true;
       unit = Search(worker, looks_for);
     }
@@ -390,7 +392,7 @@ void Executor::BeginAwaiting(const Execution& last) {
   awaited_ = {.place = last.place_,
               .weight = last.bound_.weight,
               .since_ns = now,
-              .until_ns = now + kAwaitedWakeUps * options_.wake_up_nanoseconds};
+              .until_ns = now + kAwaitedWakeUps * wake_up_ns_.load(std::memory_order_relaxed)};
 }
 
 // The tenant pays for the wait, so it does not go on for longer than the time that is due to it.

@@ -92,6 +92,11 @@ class Executor {
   /// Several tenants have started executions lately: large ones are to be bound as `shared`.
   bool shared() const { return shared_.load(std::memory_order_relaxed); }
 
+  /// Options::wake_up_nanoseconds from now on.
+  void SetWakeUp(uint64_t nanoseconds) {
+    wake_up_ns_.store(nanoseconds, std::memory_order_relaxed);
+  }
+
   /// Starts a bound execution. It belongs to the executor until TakeFinished returns it, and what
   /// it is bound to must stay valid until then.
   void Start(Execution* execution);
@@ -148,6 +153,7 @@ class Executor {
   bool StillAwaits();
 
   const Options options_;
+  std::atomic<uint64_t> wake_up_ns_;
   const Machine machine_;
   Throughput throughput_;
   WorkBoard board_;

@@ -1,7 +1,6 @@
 #include "src/planner/host_costs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <system_error>
 
 #include "src/planner/memory_costs.h"
@@ -9,25 +8,35 @@
 
 namespace harmonaize {
 
-bool Plausible(const HostCosts& costs) {
-  return std::all_of(kHostCostFields.begin(), kHostCostFields.end(), [&](const auto& field) {
-    const double value = costs.*field.value;
-    return std::isfinite(value) && value > 0;
-  });
+bool Plausible(const HostCostField& field, double value) {
+  // Not a number is not within the bounds either.
+  return value >= field.least && value <= field.most;
 }
 
-Result<HostCosts> MeasureHostCosts(size_t last_level_bytes) {
+bool Plausible(const HostCosts& costs) {
+  return std::all_of(kHostCostFields.begin(), kHostCostFields.end(),
+                     [&](const auto& field) { return Plausible(field, costs.*field.value); });
+}
+
+HostCosts TypicalCosts() {
+  HostCosts costs;
+  for (const HostCostField& field : kHostCostFields) costs.*field.value = field.typical;
+  return costs;
+}
+
+Result<HostCosts> MeasureHostCosts(size_t last_level_bytes, const std::function<bool()>& go_on) {
+  const std::array<std::function<Status(HostCosts*)>, 5> primitives = {
+      MeasureTurns, MeasureWakeUp, MeasureRoundTrip, MeasureSlots,
+      [&](HostCosts* costs) { return MeasureLargeBuffers(last_level_bytes, costs); }};
   HostCosts costs;
   try {
-    MeasureTurns(&costs);
-    MeasureWakeUp(&costs);
-    HZ_RETURN_IF_ERROR(MeasureRoundTrip(&costs));
-    HZ_RETURN_IF_ERROR(MeasureSlots(&costs));
-    HZ_RETURN_IF_ERROR(MeasureLargeBuffers(last_level_bytes, &costs));
+    for (const auto& measure : primitives) {
+      if (!go_on()) return Status(Code::kInProgress, "the measurement of this host was given up");
+      HZ_RETURN_IF_ERROR(measure(&costs));
+    }
   } catch (const std::system_error& error) {
     return ErrnoError(error.code().value(), "cannot start a thread to measure this host with");
   }
-  if (!Plausible(costs)) return InternalError("measuring this host gave numbers that cannot be");
   return costs;
 }
 

@@ -61,6 +61,13 @@ void StayBusy(uint64_t nanoseconds) {
   }
 }
 
+/// The values, of which there is one at least, end up in another order.
+uint64_t Median(std::vector<uint64_t>* values) {
+  const auto middle = values->begin() + static_cast<std::ptrdiff_t>(values->size() / 2);
+  std::nth_element(values->begin(), middle, values->end());
+  return *middle;
+}
+
 /// What lets a thread end, whatever becomes of the one that made it.
 template <typename Call>
 struct Ending {
@@ -75,6 +82,18 @@ class Rehearsal {
 
   /// On one processor.
   void Run(int processor, HostCosts* costs) {
+    costs->round_trip_ns = FastestTripOn(processor);
+    costs->wake_ns = static_cast<double>(std::max<uint64_t>(Median(&wakes_), 1));
+  }
+
+ private:
+  static constexpr uint32_t kEnd = UINT32_MAX;
+  static constexpr int kTripsOfTry = 4;
+  /// As long as a client looks before it sleeps.
+  static constexpr uint64_t kSpinNanoseconds = 2'000;
+
+  double FastestTripOn(int processor) {
+    double fastest = 0;
     const auto on_processor = [processor](auto call) {
       return std::jthread([=] {
         PinCallingThread(processor);
@@ -85,15 +104,9 @@ class Rehearsal {
     const Ending end_worker{[this] { HandToWorker(kEnd); }};
     const std::jthread engine = on_processor([this] { RunEngine(); });
     const Ending end_engine{[this] { Submit(kEnd); }};
-    on_processor([this, costs] { costs->round_trip_ns = FastestTrip(); }).join();
-    costs->wake_ns = static_cast<double>(fastest_wake_ns_.load(std::memory_order_relaxed));
+    on_processor([this, &fastest] { fastest = FastestTrip(); }).join();
+    return fastest;
   }
-
- private:
-  static constexpr uint32_t kEnd = UINT32_MAX;
-  static constexpr int kTripsOfTry = 4;
-  /// As long as a client looks before it sleeps.
-  static constexpr uint64_t kSpinNanoseconds = 2'000;
 
   double FastestTrip() {
     const uint64_t start = MonotonicNanoseconds();
@@ -131,7 +144,6 @@ class Rehearsal {
   }
 
   void RunEngine() {
-    uint64_t fastest = UINT64_MAX;
     while (true) {
       pollfd bell{.fd = bell_.get(), .events = POLLIN, .revents = 0};
       poll(&bell, 1, -1);
@@ -141,8 +153,7 @@ class Rehearsal {
       if (request == kEnd) return;
       const uint64_t start = MonotonicNanoseconds();
       HandToWorker(request);
-      fastest = std::min(fastest, MonotonicNanoseconds() - start);
-      fastest_wake_ns_.store(std::max<uint64_t>(fastest, 1), std::memory_order_relaxed);
+      wakes_.push_back(MonotonicNanoseconds() - start);
     }
   }
 
@@ -170,7 +181,7 @@ class Rehearsal {
   alignas(64) std::atomic<uint32_t> request_{0};
   alignas(64) std::atomic<uint32_t> work_{0};
   alignas(64) std::atomic<uint32_t> completed_{0};
-  std::atomic<uint64_t> fastest_wake_ns_{0};
+  std::vector<uint64_t> wakes_;  // of the engine, to be read once it has ended
 };
 
 /// A thread that sleeps until it is woken, and says at once that it is awake.
@@ -215,14 +226,12 @@ uint64_t MedianWakeUp(Sleeper& sleeper) {
   while (GoOn(static_cast<int>(tries.size()), MonotonicNanoseconds() - start, kTurnsNanoseconds)) {
     tries.push_back(sleeper.Wake(static_cast<uint32_t>(tries.size()) + 1));
   }
-  const auto middle = tries.begin() + static_cast<std::ptrdiff_t>(tries.size() / 2);
-  std::nth_element(tries.begin(), middle, tries.end());
-  return *middle;
+  return Median(&tries);
 }
 
 }  // namespace
 
-void MeasureWakeUp(HostCosts* costs) {
+Status MeasureWakeUp(HostCosts* costs) {
   const TwoProcessors processors = TwoProcessors::Usable();
   Sleeper sleeper;
   const std::jthread asleep([&] { sleeper.Run(processors.second); });
@@ -231,13 +240,15 @@ void MeasureWakeUp(HostCosts* costs) {
     PinCallingThread(processors.first);
     costs->wake_up_ns = static_cast<double>(std::max<uint64_t>(MedianWakeUp(sleeper), 1));
   }).join();
+  return Status::Ok();
 }
 
-void MeasureTurns(HostCosts* costs) {
+Status MeasureTurns(HostCosts* costs) {
   const TwoProcessors apart = TwoProcessors::Usable();
   const TwoProcessors together{apart.first, apart.first};
   costs->handoff_ns = FastestTurn(apart, 20);
   costs->yield_ns = apart.same() ? costs->handoff_ns : FastestTurn(together, 3);
+  return Status::Ok();
 }
 
 Status MeasureRoundTrip(HostCosts* costs) {

@@ -11,7 +11,8 @@ namespace harmonaize::testing {
 /// Stopped, and checked to have left nothing behind, by the destructor.
 class DaemonProcess {
  public:
-  /// `config` is the text of a provider.toml. With `keep_log` what it logs, from level info on, is
+  /// `config` is the text of a provider.toml; unless it has a table [calibration], the daemon does
+  /// not measure this host again. With `keep_log` what it logs, from level info on, is
   /// kept for Log() instead of being shown.
   explicit DaemonProcess(const std::string& config = "", bool keep_log = false);
   ~DaemonProcess();

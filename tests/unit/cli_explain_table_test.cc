@@ -57,6 +57,29 @@ TEST(ExplainTable, ShowsAllThatIsThere) {
       "Send  registered: inline  offload  path  heap: inline  offload  path\n");
 }
 
+TEST(ExplainTable, SaysHowSureTheCostsAre) {
+  const auto text = [](const std::string& calibration) {
+    return *ExplainTable(R"({"calibration": {"rounds": 3, "rounds_agreed": 1,
+      "load": {"lost_fraction": 0.426, "running_threads": 5}, )" +
+                         calibration + "}}");
+  };
+  const std::string load =
+      "1 of 3 rounds agree; meanwhile other programs had 43% of the time, with 5 threads\n";
+  const std::string sure = text(R"("sure": true, "doubts": [], "again": {"wanted": false})");
+  EXPECT_NE(sure.find("\nsure: " + load), std::string::npos) << sure;
+  EXPECT_EQ(sure.find("again"), std::string::npos) << sure;
+  const std::string unsure = text(R"("sure": false, "doubts": ["it was busy", 7],
+    "again": {"allowed": true, "wanted": true, "tries": 2, "next_in_seconds": 7.6})");
+  EXPECT_NE(unsure.find("\nunsure: " + load +
+                        "  it was busy\n  7\n"
+                        "measured again when the host is at rest: next try in 7 s, 2 tries so "
+                        "far\n"),
+            std::string::npos)
+      << unsure;
+  const std::string never = text(R"("sure": false, "again": {"allowed": false, "wanted": false})");
+  EXPECT_NE(never.find("calibration.again"), std::string::npos) << never;
+}
+
 TEST(ExplainTable, SaysWhyNothingGoesInline) {
   const auto text = [](const char* document) { return *ExplainTable(document); };
   EXPECT_NE(text(R"({"inline": {"enabled": false, "possible": false}})").find("inline.enabled"),
@@ -67,12 +90,15 @@ TEST(ExplainTable, SaysWhyNothingGoesInline) {
 }
 
 TEST(ExplainTable, SurvivesWhatItDoesNotKnow) {
-  for (const char* document :
-       {R"({})", R"({"calibration": 7, "inline": [], "collectives": {"a": 1}})",
-        R"({"collectives": [7, null, {"name": 3, "registered": []}]})",
-        R"({"collectives": [{"registered": {"limit_bytes": -1, "predictions": [1, {"bytes": "x"}]},
+  for (
+      const char* document :
+      {R"({})", R"({"calibration": 7, "inline": [], "collectives": {"a": 1}})",
+       R"({"collectives": [7, null, {"name": 3, "registered": []}]})",
+       R"({"collectives": [{"registered": {"limit_bytes": -1, "predictions": [1, {"bytes": "x"}]},
                              "heap": {"predictions": [{"inline_seconds": null}, []]}}]})",
-        R"({"calibration": {"costs": {"wake_ns": "x", "handoff_ns": 1e300}}})"}) {
+       R"({"calibration": {"sure": false, "doubts": {"a": 1}, "load": 3, "again": []}})",
+       R"({"calibration": {"sure": 1, "load": {"lost_fraction": "x"}, "again": {"wanted": true}}})",
+       R"({"calibration": {"costs": {"wake_ns": "x", "handoff_ns": 1e300}}})"}) {
     EXPECT_TRUE(ExplainTable(document).ok()) << document;
     EXPECT_TRUE(SelectCollective(document, "AllReduce").ok()) << document;
   }

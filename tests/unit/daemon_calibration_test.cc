@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,10 +14,22 @@ namespace harmonaize::daemon {
 namespace {
 
 HostCosts SomeCosts() {
-  HostCosts costs;
-  double value = 1;
-  for (const HostCostField& field : kHostCostFields) costs.*field.value = value += 0.25;
+  HostCosts costs = TypicalCosts();
+  // Not the same factor for any two.
+  double factor = 1;
+  for (const HostCostField& field : kHostCostFields) costs.*field.value *= factor += 0.125;
   return costs;
+}
+
+MeasuredCosts Sure() {
+  return {SomeCosts(), {.rounds = 4, .agreed = 3, .load = {.lost = 0.02, .running = 5}}};
+}
+
+MeasuredCosts Unsure() {
+  MeasuredCosts measured = Sure();
+  measured.evidence.load = {.lost = 0.75, .running = 20};
+  measured.evidence.doubts = {"it was busy", "it was \"odd\""};
+  return measured;
 }
 
 class CalibrationTest : public ::testing::Test {
@@ -28,9 +42,10 @@ class CalibrationTest : public ::testing::Test {
 
   /// What LoadOrMeasure gives; counts how often it measures.
   Result<Calibration> Get(const std::string& folder) {
-    return LoadOrMeasure(folder, host_, [this]() -> Result<HostCosts> {
+    return LoadOrMeasure(folder, host_, [this](const GoOn& go_on) -> Result<MeasuredCosts> {
       ++measured_;
-      return SomeCosts();
+      EXPECT_TRUE(go_on({.lost = 1})) << "the costs are needed, however busy the host is";
+      return next_;
     });
   }
   std::string Read() const {
@@ -42,6 +57,7 @@ class CalibrationTest : public ::testing::Test {
 
   std::string folder_;
   Fingerprint host_ = FingerprintOfHost();
+  MeasuredCosts next_ = Sure();
   int measured_ = 0;
 };
 
@@ -53,11 +69,49 @@ TEST_F(CalibrationTest, MeasuresOnceAndRemembers) {
   for (const HostCostField& field : kHostCostFields) {
     EXPECT_EQ(second->costs.*field.value, SomeCosts().*field.value) << field.name;
   }
+  EXPECT_TRUE(second->sure());
+  EXPECT_EQ(second->evidence.rounds, 4);
+  EXPECT_EQ(second->evidence.agreed, 3);
+  EXPECT_EQ(second->evidence.load.lost, 0.02);
+  EXPECT_EQ(second->evidence.load.running, 5);
   EXPECT_EQ(second->fingerprint, host_);
   EXPECT_EQ(second->measured_at, first->measured_at);
   EXPECT_FALSE(second->measured_at.empty());
   // Nothing else is left behind.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+// The start is no time to measure again: the host is as busy as it was. Recalibration waits.
+TEST_F(CalibrationTest, AnUnsureOneCountsForUseAndStaysMarked) {
+  next_ = Unsure();
+  ASSERT_TRUE(Get(folder_).ok());
+  const Result<Calibration> stored = Get(folder_);
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(measured_, 1);
+  EXPECT_FALSE(stored->sure());
+  EXPECT_EQ(stored->evidence.doubts, Unsure().evidence.doubts);
+  EXPECT_EQ(stored->evidence.load.lost, 0.75);
+  EXPECT_EQ(stored->costs.wake_ns, SomeCosts().wake_ns);
+  const nlohmann::json file = nlohmann::json::parse(Read());
+  EXPECT_EQ(file["sure"], false);
+  EXPECT_EQ(file["load"]["heavy"], true);
+}
+
+TEST_F(CalibrationTest, DropsFilesOfTheVersionWithoutDoubts) {
+  ASSERT_TRUE(Get(folder_).ok());
+  nlohmann::json old = nlohmann::json::parse(Read());
+  for (const char* key : {"sure", "doubts", "rounds", "rounds_agreed", "load"}) old.erase(key);
+  // A busy host's costs, as that version kept them.
+  old["costs"]["yield_ns"] = 2e6;
+  std::string version = old["fingerprint"]["version"];
+  ASSERT_TRUE(version.ends_with(", costs 3")) << version;
+  version.back() = '2';
+  old["fingerprint"]["version"] = version;
+  Write(old.dump());
+  const Result<Calibration> anew = Get(folder_);
+  ASSERT_TRUE(anew.ok());
+  EXPECT_EQ(measured_, 2);
+  EXPECT_EQ(anew->costs.yield_ns, SomeCosts().yield_ns);
 }
 
 TEST_F(CalibrationTest, MakesTheFolder) {
@@ -96,10 +150,21 @@ TEST_F(CalibrationTest, MeasuresAnewWhereTheFileIsDamaged) {
   lacking["costs"].erase("wake_ns");
   nlohmann::json negative = nlohmann::json::parse(good);
   negative["costs"]["wake_ns"] = -1;
+  nlohmann::json implausible = nlohmann::json::parse(good);
+  implausible["costs"]["wake_up_ns"] = 12e6;
+  nlohmann::json unmarked = nlohmann::json::parse(good);
+  unmarked.erase("doubts");
+  nlohmann::json contradictory = nlohmann::json::parse(good);
+  contradictory["sure"] = false;
+  nlohmann::json odd_doubts = nlohmann::json::parse(good);
+  odd_doubts["doubts"] = {7};
+  nlohmann::json odd_rounds = nlohmann::json::parse(good);
+  odd_rounds["rounds"] = 1e300;
   for (const std::string& text :
        {std::string(), good.substr(0, good.size() / 2), std::string("[]"), std::string("{}"),
         std::string(R"({"costs": 3, "fingerprint": 4})"), std::string(1000, '\0'), lacking.dump(),
-        negative.dump(), std::string(R"({"costs": {}, "fingerprint": {}})")}) {
+        negative.dump(), implausible.dump(), unmarked.dump(), contradictory.dump(),
+        odd_doubts.dump(), odd_rounds.dump(), std::string(R"({"costs": {}, "fingerprint": {}})")}) {
     Write(text);
     const int before = measured_;
     EXPECT_TRUE(Get(folder_).ok());
@@ -131,9 +196,28 @@ TEST_F(CalibrationTest, AFolderThatCannotBeWrittenIsNoError) {
   EXPECT_EQ(measured_, 2);
 }
 
+// A limit on the size of files makes every write fail, as a full disk does.
+TEST_F(CalibrationTest, AFullDiskIsNoErrorAndLeavesTheOldFile) {
+  ASSERT_TRUE(Get(folder_).ok());
+  const std::string before = Read();
+  ++host_.memory_gib;
+  rlimit unlimited{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+  const rlimit nothing{0, unlimited.rlim_max};
+  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &nothing), 0);
+  const Result<Calibration> anew = Get(folder_);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+  signal(SIGXFSZ, old_handler);
+  ASSERT_TRUE(anew.ok());
+  EXPECT_EQ(measured_, 2);
+  EXPECT_EQ(Read(), before);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
 TEST_F(CalibrationTest, FailsOnlyWhereMeasuringDoes) {
-  const Result<Calibration> failed =
-      LoadOrMeasure(folder_, host_, [] { return Result<HostCosts>(SystemError("no threads")); });
+  const Result<Calibration> failed = LoadOrMeasure(
+      folder_, host_, [](const GoOn&) { return Result<MeasuredCosts>(SystemError("no threads")); });
   EXPECT_EQ(failed.status().code(), Code::kSystemError);
   EXPECT_FALSE(std::filesystem::exists(path()));
 }

@@ -85,6 +85,16 @@ TEST_F(ConfigTest, ReadsTheInlinePath) {
   EXPECT_FALSE(Load("[inline]\nheap_bytes = -2\n").ok());
 }
 
+TEST_F(ConfigTest, ReadsWhetherToMeasureAgain) {
+  EXPECT_TRUE(LoadConfig("")->measure_again);
+  const Result<Config> config = Load("[calibration]\nagain = false\n");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_FALSE(config->measure_again);
+  const Result<Config> again = Load(ConfigTemplate(*config));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_FALSE(again->measure_again);
+}
+
 TEST_F(ConfigTest, NamesWhatIsWrong) {
   const Result<Config> config = Load("[quota]\nsesions = 5\n");
   ASSERT_FALSE(config.ok());

@@ -1,6 +1,6 @@
 harmonaize_unit_test(
   planner_test
-  SOURCES planner_host_costs_test.cc planner_inline_choice_test.cc
+  SOURCES planner_cost_rounds_test.cc planner_host_costs_test.cc planner_inline_choice_test.cc
   LINKS harmonaize_planner)
 add_library(planner_fabrics STATIC "${CMAKE_CURRENT_LIST_DIR}/planner_fabrics.cc")
 target_compile_definitions(planner_fabrics

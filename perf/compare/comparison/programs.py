@@ -92,9 +92,14 @@ class Daemon:
         if given:
             return
         log_path = os.path.join(folder, "daemon.log")
+        config_path = os.path.join(folder, "provider.toml")
+        # Measuring the host again, at rest, would disturb the other side's programs.
+        with open(config_path, "w", encoding="utf-8") as config:
+            config.write("[calibration]\nagain = false\n")
         # A state directory of its own: what it measures of this run is nobody else's.
         environment = {**os.environ, "STATE_DIRECTORY": os.path.join(folder, "state")}
-        self.process = Process([*prefix, program, "--socket", self.socket], log_path, environment)
+        command = [*prefix, program, "--socket", self.socket, "--config", config_path]
+        self.process = Process(command, log_path, environment)
         deadline = time.monotonic() + _START_SECONDS
         while not self._listens():
             if not self.process.running() or time.monotonic() > deadline:
