@@ -35,8 +35,7 @@ class OperationRoom {
   bool Take(uint64_t operations) { return TakeBelow(operations, limit_ - limit_ / 2); }
   /// Takes room for `operations` of one queue, which has `under_way` already and this window.
   bool TakeInWindow(uint64_t operations, uint64_t under_way, uint64_t window) {
-    return Take(operations) ||
-           (under_way + operations <= window && TakeBelow(operations, limit_));
+    return Take(operations) || (under_way + operations <= window && TakeBelow(operations, limit_));
   }
   /// Takes room for `operations` wherever there is some.
   bool TakeAny(uint64_t operations) { return TakeBelow(operations, limit_); }

@@ -62,9 +62,10 @@ void AbortsTest::AbortDuring(const std::function<ncclResult_t()>& waiting, ncclR
   std::this_thread::sleep_for(kUntilItWaits);
   EXPECT_FALSE(ended) << "it did not wait";
   const auto start = steady_clock::now();
-  EXPECT_NCCL(ncclCommAbort(std::exchange(comms_[rank], nullptr)));
+  EXPECT_NCCL(ncclCommAbort(comms_[rank]));
   EXPECT_LT(steady_clock::now() - start, kPromptly);
   inside.join();
+  comms_[rank] = nullptr;
   EXPECT_LT(steady_clock::now() - start, kPromptly);
   EXPECT_EQ(got, result);
 }
@@ -108,10 +109,11 @@ TEST_F(AbortsTest, DoesNotWaitForOtherCommunicatorsOfAGroup) {
   });
   std::this_thread::sleep_for(kUntilItWaits);
   const auto start = steady_clock::now();
-  EXPECT_NCCL(ncclCommAbort(std::exchange(comms_[0], nullptr)));
+  EXPECT_NCCL(ncclCommAbort(comms_[0]));
   EXPECT_LT(steady_clock::now() - start, kPromptly);
   EXPECT_NCCL(ReduceInPlace(&peer_data, others[1]));
   inside.join();
+  comms_[0] = nullptr;
   EXPECT_EQ(result, ncclRemoteError);
   EXPECT_EQ(other_data, std::vector<float>(kLargeCount, 3.0f));
   for (const ncclComm_t comm : others) EXPECT_NCCL(ncclCommDestroy(comm));
@@ -129,8 +131,7 @@ TEST_F(AbortsTest, EndsAFinalize) {
   ASSERT_NCCL(ncclMemAlloc(&memory, kLargeCount * sizeof(float)));
   cudaStream_t stream;
   ASSERT_NCCL(hzStreamCreate(&stream));
-  ASSERT_NCCL(
-      ncclAllReduce(memory, memory, kLargeCount, ncclFloat, ncclSum, comms_[0], stream));
+  ASSERT_NCCL(ncclAllReduce(memory, memory, kLargeCount, ncclFloat, ncclSum, comms_[0], stream));
   AbortDuring([&] { return ncclCommFinalize(comms_[0]); }, ncclRemoteError);
   EXPECT_EQ(hzStreamDestroy(stream), ncclRemoteError);
   EXPECT_NCCL(ncclMemFree(memory));
@@ -141,8 +142,7 @@ TEST_F(AbortsTest, EndsADestroy) {
   ASSERT_NCCL(ncclMemAlloc(&memory, kLargeCount * sizeof(float)));
   cudaStream_t stream;
   ASSERT_NCCL(hzStreamCreate(&stream));
-  ASSERT_NCCL(
-      ncclAllReduce(memory, memory, kLargeCount, ncclFloat, ncclSum, comms_[0], stream));
+  ASSERT_NCCL(ncclAllReduce(memory, memory, kLargeCount, ncclFloat, ncclSum, comms_[0], stream));
   AbortDuring([&] { return ncclCommDestroy(comms_[0]); }, ncclRemoteError);
   EXPECT_EQ(hzStreamDestroy(stream), ncclRemoteError);
   EXPECT_NCCL(ncclMemFree(memory));
@@ -154,8 +154,7 @@ TEST_F(AbortsTest, DoesNotWaitForMemoryThatIsBeingFreed) {
   ASSERT_NCCL(ncclMemAlloc(&memory, kLargeCount * sizeof(float)));
   cudaStream_t stream;
   ASSERT_NCCL(hzStreamCreate(&stream));
-  ASSERT_NCCL(
-      ncclAllReduce(memory, memory, kLargeCount, ncclFloat, ncclSum, comms_[0], stream));
+  ASSERT_NCCL(ncclAllReduce(memory, memory, kLargeCount, ncclFloat, ncclSum, comms_[0], stream));
   AbortDuring([&] { return ncclMemFree(memory); }, ncclSuccess);
   EXPECT_EQ(hzStreamDestroy(stream), ncclRemoteError);
 }
@@ -216,8 +215,7 @@ ncclResult_t Locked(Function&& call) {
 
 ncclResult_t State(ncclComm_t communicator) {
   ncclResult_t state = ncclSuccess;
-  const ncclResult_t asked =
-      Locked([&] { return ncclCommGetAsyncError(communicator, &state); });
+  const ncclResult_t asked = Locked([&] { return ncclCommGetAsyncError(communicator, &state); });
   return asked == ncclSuccess ? state : asked;
 }
 
@@ -395,8 +393,7 @@ TEST_F(NonBlockingTest, AbortNeedsNoLockOfAWaitingFinalize) {
   ASSERT_NCCL(ncclMemAlloc(&memory, kLargeCount * sizeof(float)));
   cudaStream_t stream;
   ASSERT_NCCL(hzStreamCreate(&stream));
-  ASSERT_NCCL(
-      ncclAllReduce(memory, memory, kLargeCount, ncclFloat, ncclSum, comms_[0], stream));
+  ASSERT_NCCL(ncclAllReduce(memory, memory, kLargeCount, ncclFloat, ncclSum, comms_[0], stream));
   AbortUnderOneLock(&comms_[0], [&] { return ncclCommFinalize(comms_[0]); });
   EXPECT_EQ(hzStreamDestroy(stream), ncclRemoteError);
   EXPECT_NCCL(ncclMemFree(memory));
@@ -413,8 +410,7 @@ TEST_F(NonBlockingTest, AbortNeedsNoLockOfAWaitingInit) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t forming = nullptr;
-  AbortUnderOneLock(&forming,
-                    [&] { return ncclCommInitRankConfig(&forming, 2, id, 0, &config); });
+  AbortUnderOneLock(&forming, [&] { return ncclCommInitRankConfig(&forming, 2, id, 0, &config); });
 }
 
 // Two threads ask for the state while the data comes.

@@ -123,8 +123,8 @@ void ReduceWithoutWaiting(int groups, int operations, ncclComm_t communicator) {
   for (int group = 0; group < groups; ++group) {
     ASSERT_NCCL(ncclGroupStart());
     for (int i = 0; i < operations; ++i) {
-      ASSERT_NCCL(ncclAllReduce(numbers.at(i), numbers.at(i), 1, ncclInt, ncclMax, communicator,
-                                stream));
+      ASSERT_NCCL(
+          ncclAllReduce(numbers.at(i), numbers.at(i), 1, ncclInt, ncclMax, communicator, stream));
     }
     ASSERT_NCCL(ncclGroupEnd());
   }
