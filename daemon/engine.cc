@@ -458,6 +458,7 @@ void Engine::PublishCompleted() {
   for (const Unpublished& one : unpublished_) one.queue->Publish();
   for (const Unpublished& one : unpublished_) {
     if (one.queue->WakeReached()) one.session->CountWake();
+    one.session->PublishRetired();
   }
   unpublished_.clear();
 }
@@ -643,14 +644,11 @@ void Engine::SweepSessions() {
   }
 }
 
-Status Engine::RemoveRegion(Session& session, uint32_t id, std::function<void()> done) {
+Status Engine::RemoveRegion(Session& session, uint32_t id) {
   Region* region = session.FindRegion(id);
   if (region == nullptr) return InvalidArgument("region {} is not registered", id);
   // Its tenant's reception unmaps it.
-  auto remove = [&session, id, done = std::move(done)] {
-    session.RemoveRegion(id);
-    done();
-  };
+  auto remove = [&session, id] { session.RemoveRegion(id); };
   if (region->idle()) {
     remove();
   } else {

@@ -73,8 +73,8 @@ class Engine final : private ClusterEvents {
   /// False when it was cut off over that; the session is gone then.
   bool TakeInPosted(Session& session);
 
-  /// `done` is called once no operation uses the region.
-  Status RemoveRegion(Session& session, uint32_t region, std::function<void()> done);
+  /// Removes a region from the session: at once, or when no operation uses it any more.
+  Status RemoveRegion(Session& session, uint32_t region);
 
   Membership& membership() { return membership_; }
   const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }

@@ -16,4 +16,9 @@ void Member::Fail(Code code, std::string_view why) {
   SetState(MemberState::kFailed);
 }
 
+void Member::TellDeparture() {
+  slot->departures.fetch_add(1, std::memory_order_seq_cst);
+  if (slot->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAllShared(&slot->departures);
+}
+
 }  // namespace harmonaize::daemon

@@ -41,6 +41,8 @@ struct Member {
   /// kFailed, with the reason.
   void Fail(const Status& why) { Fail(why.code(), why.message()); }
   void Fail(Code code, std::string_view why);
+  /// Tells the tenant that the rank has left, and wakes who waits for that.
+  void TellDeparture();
 };
 
 }  // namespace harmonaize::daemon

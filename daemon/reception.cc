@@ -340,7 +340,10 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
           connection->Cut();
           return;
         }
-        connection->Reply(MessageType::kHello, reply, descriptors);
+        HelloReply answer = reply;
+        answer.most_operations =
+            static_cast<uint64_t>(engine.config().quota.outstanding_operations);
+        connection->Reply(MessageType::kHello, answer, descriptors);
       });
   return Status::Ok();
 }

@@ -97,12 +97,6 @@ class Request {
     if (!member.ok()) return member.status();
     return Reply(MemberReply{*member});
   }
-  /// An answer that can wait until the engine calls it.
-  std::function<void()> ReplyLater() {
-    return
-        [connection = connection_, type = header_.type] { connection->Reply(type, EmptyReply{}); };
-  }
-
   Status CreateId() {
     const Result<UniqueId> id = engine_.membership().CreateId(session_);
     if (!id.ok()) return id.status();
@@ -163,7 +157,10 @@ class Request {
     const Result<LeaveRequest> request = Decode<LeaveRequest>();
     if (!request.ok()) return request.status();
     if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
-    return engine_.membership().Leave(session_, request->member, ReplyLater());
+    Member* const member = session_.FindMember(request->member);
+    HZ_RETURN_IF_ERROR(engine_.membership().Leave(session_, request->member,
+                                                  [member] { member->TellDeparture(); }));
+    return Reply(EmptyReply{});
   }
 
   Status Abort() {
@@ -188,7 +185,11 @@ class Request {
   Status UnregisterRegion() {
     const Result<UnregisterRegionRequest> request = Decode<UnregisterRegionRequest>();
     if (!request.ok()) return request.status();
-    return engine_.RemoveRegion(session_, request->region, ReplyLater());
+    // Operations that use it may still be in the ring.
+    if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
+    HZ_RETURN_IF_ERROR(engine_.RemoveRegion(session_, request->region));
+    const bool gone = session_.FindRegion(request->region) == nullptr;
+    return Reply(UnregisterRegionReply{gone ? 1u : 0u});
   }
 
   Status OpenStream() {

@@ -1,6 +1,7 @@
 #include "daemon/session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/communicator.h"
 #include "src/base/clock.h"
@@ -171,6 +172,16 @@ void Session::Retire(PostedOperation* operation) {
   --operation->member->outstanding;
   *operation = PostedOperation{};
   free_operations_.push_back(operation);
+}
+
+void Session::PublishRetired() {
+  if (std::exchange(published_operations_, operations_) == operations_) return;
+  StreamSlot& retired = segment_->retired;
+  // Sequentially consistent: see MarkAwaited.
+  retired.completed.store(operations_, std::memory_order_seq_cst);
+  if (!TakeReachedMark(&retired, operations_)) return;
+  FutexWakeAllShared(&retired.awaited);
+  ++wakes_;
 }
 
 Member* Session::AddMember() {

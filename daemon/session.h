@@ -74,6 +74,9 @@ class Session {
   /// Gives a completed part back.
   void Retire(PostedOperation* operation);
   int64_t outstanding() const { return outstanding_; }
+  /// Tells the tenant how many parts have been given back, so that it may post others, and wakes
+  /// who waits for that. After the queues of these parts were published.
+  void PublishRetired();
 
   // Ranks, queues and regions.
 
@@ -141,6 +144,7 @@ class Session {
   bool across_hosts_ = false;
   int64_t outstanding_ = 0;
   uint64_t operations_ = 0;
+  uint64_t published_operations_ = 0;
   uint64_t wakes_ = 0;
 
   std::vector<std::unique_ptr<Member>> members_;  // by index

@@ -20,9 +20,10 @@ bool StreamQueue::Arrive(PostedOperation* operation) {
 
 bool StreamQueue::Finish(std::vector<PostedOperation*>* ready) {
   --outstanding_;
+  ++ended_;
   const uint64_t current = completed_ + 1;
   const bool all_arrived = arriving_ > current || sealed_;
-  if (outstanding_ > 0 || !all_arrived) return false;
+  if (outstanding_ > 0 || !all_arrived) return !std::exchange(publishes_, true);
   completed_ = current;
   while (!waiting_.empty() && waiting_.front()->descriptor.position == completed_ + 1) {
     ++outstanding_;
@@ -41,6 +42,7 @@ void StreamQueue::NoteFailure(Code code, uint32_t member) {
 
 void StreamQueue::Publish() {
   publishes_ = false;
+  slot_->ended.store(ended_, std::memory_order_relaxed);
   // Publishes the results that the executor wrote as well. Sequentially consistent: see
   // MarkAwaited.
   slot_->completed.store(completed_, std::memory_order_seq_cst);

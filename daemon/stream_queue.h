@@ -26,8 +26,8 @@ class StreamQueue {
   bool Arrive(PostedOperation* operation);
 
   /// Counts an operation of the current position as done. Appends to `ready` the operations that
-  /// may start now. True when there is something to publish that was not announced before: the
-  /// caller then calls Publish and WakeReached, once for all positions that are done by then.
+  /// may start now. True when this was not announced before: the caller then calls Publish and
+  /// WakeReached, once for all that is done by then.
   bool Finish(std::vector<PostedOperation*>* ready);
 
   /// Tells the tenant how far the queue has come.
@@ -54,6 +54,7 @@ class StreamQueue {
   bool sealed_ = true;  // the last operation of position `arriving_` has arrived
   uint32_t errors_ = 0;
   int64_t outstanding_ = 0;  // of position completed_ + 1
+  uint64_t ended_ = 0;       // operations, over all owners of the slot
   std::deque<PostedOperation*> waiting_;
 };
 

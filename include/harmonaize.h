@@ -17,7 +17,8 @@
 ///
 /// Operations on one stream take effect one after the other, in the order of the calls; those of
 /// different streams in any order, at the same time where they can. Without a host stream, an
-/// operation has completed when its call, or its group, returns.
+/// operation has completed when its call, or its group, returns; on a communicator with blocking =
+/// 0, when ncclCommGetAsyncError says so.
 
 #include <nccl.h>
 

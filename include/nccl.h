@@ -341,11 +341,14 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm);
 
 /// Ends the operations of this rank with an error wherever they are, and releases `comm`, which is
 /// not valid afterwards. Returns promptly whatever the peers do; they get ncclRemoteError from
-/// operations that need this rank. NULL is no error.
+/// operations that need this rank. Other threads may be inside calls on `comm`, the one that makes
+/// or destroys it included: these end with ncclRemoteError. NULL is no error.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 
 /// Stores the state of `comm`: ncclSuccess; ncclInProgress while a call on a communicator with
 /// blocking = 0 has not finished; or the error that put the communicator out of use. Never waits.
+/// With blocking = 0 the data of an operation that has finished is in its buffers once this says
+/// so.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
 
 /// Number of ranks of `comm`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -31,9 +32,30 @@ Status StoreId(const Result<UniqueId>& id, ncclUniqueId* to) {
   return Status::Ok();
 }
 
-void Free(ncclComm_t comm) {
-  comm->state.store(0, std::memory_order_relaxed);
-  delete comm;
+void DropReference(ncclComm_t comm) {
+  if (comm->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete comm;
+}
+
+/// Keeps what is behind a handle while this thread ends it, as another one may, too.
+class Reference {
+ public:
+  explicit Reference(ncclComm_t comm) : comm_(comm) {
+    comm->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Reference() { DropReference(comm_); }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+
+ private:
+  const ncclComm_t comm_;
+};
+
+/// Ends a handle, by "Destroy" or "Abort"; nullptr: by failing to form. The first call for a handle
+/// counts. The caller has a reference.
+void End(ncclComm_t comm, const char* way) {
+  if (comm->state.exchange(0, std::memory_order_acq_rel) != ncclComm::kAlive) return;
+  if (way != nullptr) LogEnd(comm, way);
+  DropReference(comm);
 }
 
 /// Stores the handle for a communicator that has begun to form, and waits for it as the group and
@@ -47,13 +69,17 @@ Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t*
   handle->communicator = std::move(*made);
   handle->birth = std::move(birth);
   Communicator* const communicator = handle->communicator.get();
-  *out = handle.release();
-  LogInitStart(*out, rank, ranks);
-  return Group::OfThisThread().AddForming(communicator, [comm = *out, out](const Status& formed) {
-    if (formed.ok()) return LogInitComplete(comm);
+  // Release: who finds the handle alive finds all of it.
+  handle->state.store(ncclComm::kAlive, std::memory_order_release);
+  const std::shared_ptr<ncclComm> comm(handle.release(), &DropReference);
+  comm->references.fetch_add(1, std::memory_order_relaxed);  // the handle's own
+  *out = comm.get();
+  LogInitStart(comm.get(), rank, ranks);
+  return Group::OfThisThread().AddForming(communicator, [comm, out](const Status& formed) {
+    if (formed.ok()) return LogInitComplete(comm.get());
     static_cast<void>(comm->communicator->Abort());
     *out = nullptr;
-    Free(comm);
+    End(comm.get(), nullptr);
   });
 }
 
@@ -325,10 +351,10 @@ HZ_NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
   return Call("ncclCommDestroy", nullptr, [&] {
     HZ_RETURN_IF_ERROR(CheckHandle(comm));
+    const Reference kept(comm);
     ShowRankOf(*comm->communicator);
     const Status status = comm->communicator->Leave();
-    LogEnd(comm, "Destroy");
-    Free(comm);
+    End(comm, "Destroy");
     return status;
   });
 }
@@ -338,10 +364,10 @@ HZ_NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
   return Call("ncclCommAbort", nullptr, [&] {
     HZ_RETURN_IF_ERROR(CheckHandle(comm));
+    const Reference kept(comm);
     ShowRankOf(*comm->communicator);
     const Status status = comm->communicator->Abort();
-    LogEnd(comm, "Abort");
-    Free(comm);
+    End(comm, "Abort");
     return status;
   });
 }

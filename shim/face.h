@@ -42,7 +42,10 @@ struct Registration {
 struct ncclComm {
   static constexpr uint64_t kAlive = 0x485a434f4d4d2131;
 
-  std::atomic<uint64_t> state{kAlive};
+  std::atomic<uint64_t> state{0};
+  /// One is the handle's own until it has ended. Others belong to threads that another thread's
+  /// ncclCommAbort may find in the middle of making or destroying it.
+  std::atomic<int> references{1};
   std::unique_ptr<harmonaize::Communicator> communicator;
   harmonaize::shim::Birth birth;
   std::atomic<bool> complete_logged{false};
@@ -86,8 +89,8 @@ const char* LastErrorText(ncclComm_t comm) noexcept;
 
 /// Whether `comm` is a live communicator.
 inline bool IsAlive(ncclComm_t comm) {
-  // Relaxed: who uses a handle while another thread destroys it is beyond help by ordering.
-  return comm != nullptr && comm->state.load(std::memory_order_relaxed) == ncclComm::kAlive;
+  // Acquire: a thread may find the handle while another one is still inside the call that makes it.
+  return comm != nullptr && comm->state.load(std::memory_order_acquire) == ncclComm::kAlive;
 }
 /// kInvalidArgument unless it is.
 Status CheckHandle(ncclComm_t comm);

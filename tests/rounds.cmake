@@ -6,29 +6,30 @@
 set(HARMONAIZE_ROUND_ASAN
     base_test topology_files_test ipc_test memory_test probing_counters_test
     client_device_memory_test client_region_pages_test client_rendezvous_test
-    client_slice_copy_test
+    client_slice_copy_test client_turns_test
     shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
     shim_no_memory_test shim_version_test
     executor_test executor_allocation_test
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
     daemon_test daemon_no_memory_test daemon_control_test
-    closed_descriptors_test collectives_test communicators_test errors_test hosts_test
+    aborts_test closed_descriptors_test collectives_test communicators_test errors_test hosts_test
     hosts_communicators_test
-    hosts_failures_test huge_pages_test inline_steering_test jobs_test plan_changes_test
+    hosts_failures_test huge_pages_test inline_steering_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test wake_ups_test worker_placement_test
     hostile_client_test huge_page_holes_test hosts_kill_test kill_test rest_test squatter_test)
 
 # Threads: whatever has more than one, and shares memory between them.
 set(HARMONAIZE_ROUND_TSAN
     client_device_memory_test client_region_pages_test client_rendezvous_test
-    client_slice_copy_test
+    client_slice_copy_test client_turns_test
     executor_test executor_allocation_test
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
     daemon_test daemon_control_test
-    planner_test
-    calibration_test collectives_test hosts_test random_operations_test streams_test hosts_kill_test)
+    planner_test calibration_test front_door_test
+    aborts_test collectives_test hosts_test many_operations_test random_operations_test streams_test
+    hosts_kill_test)
 
 # Of which CUDA's headers make other programs: the examples, the library's face, an installation.
 set(HARMONAIZE_ROUND_NO_CUDA

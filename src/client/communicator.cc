@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "src/base/asymmetric_fence.h"
 #include "src/base/log.h"
@@ -50,6 +51,15 @@ Result<std::unique_ptr<Communicator>> Communicator::Make(std::shared_ptr<Session
       new Communicator(std::move(session), reply->member, options));
 }
 
+template <typename Request>
+Result<std::unique_ptr<Communicator>> Communicator::MakeFromThis(const Request& request,
+                                                                 const CommunicatorOptions& options,
+                                                                 std::span<const std::byte> tail) {
+  Result<std::unique_ptr<Communicator>> made = Make(session_, request, options, tail);
+  if (made.ok() && *made != nullptr) (*made)->parent_aborted_ = aborted_flag_;
+  return made;
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::Join(const UniqueId& id, int ranks, int rank,
                                                          const CommunicatorOptions& options) {
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
@@ -71,7 +81,7 @@ Result<std::unique_ptr<Communicator>> Communicator::Split(bool has_color, int co
   request.key = key;
   request.has_color = has_color ? 1 : 0;
   SetFieldText(request.name, options.name);
-  return Make(session_, request, options);
+  return MakeFromThis(request, options);
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::Shrink(std::span<const int> excluded,
@@ -82,7 +92,7 @@ Result<std::unique_ptr<Communicator>> Communicator::Shrink(std::span<const int> 
   request.abort_parent = abort_parent ? 1 : 0;
   SetFieldText(request.name, options.name);
   static_assert(sizeof(int) == sizeof(int32_t));
-  return Make(session_, request, options, std::as_bytes(excluded));
+  return MakeFromThis(request, options, std::as_bytes(excluded));
 }
 
 Result<UniqueId> Communicator::CreateGrowId() {
@@ -99,7 +109,7 @@ Result<std::unique_ptr<Communicator>> Communicator::GrowFrom(int ranks,
   request.member = member_;
   request.ranks = ranks;
   SetFieldText(request.name, options.name);
-  return Make(session_, request, options);
+  return MakeFromThis(request, options);
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::JoinGrowth(const UniqueId& id, int ranks,
@@ -117,7 +127,13 @@ Result<std::unique_ptr<Communicator>> Communicator::JoinGrowth(const UniqueId& i
 }
 
 Status Communicator::AwaitReady() {
-  HZ_RETURN_IF_ERROR(session_->WaitWhileForming(member_, [this] { return OnTick(); }));
+  HZ_RETURN_IF_ERROR(CheckNotAborted());
+  HZ_RETURN_IF_ERROR(session_->WaitWhileForming(member_, [this]() -> Status {
+    if (parent_aborted_ != nullptr && parent_aborted_->load()) {
+      return RemoteError("the communicator that this one is made from was aborted meanwhile");
+    }
+    return OnTick();
+  }));
   HZ_RETURN_IF_ERROR(SlotFailure());
   const std::lock_guard lock(ready_mutex_);
   if (rank() >= 0) return Status::Ok();
@@ -154,18 +170,57 @@ Status Communicator::AsyncState() {
   }
   if (state == MemberState::kFailed) return SlotFailure();
   if (rank() < 0) HZ_RETURN_IF_ERROR(AwaitReady());
-  if (operation_pending_.load() || finalizing_.load()) {
-    if (!Quiescent()) {
-      HZ_RETURN_IF_ERROR(session_->CheckAlive());
-      return Status(Code::kInProgress, "operations are under way");
-    }
-    operation_pending_.store(false);
-    finalizing_.store(false);
+  const Status settled = SettleOperation();
+  if (!settled.ok() || (finalizing_.load() && !Quiescent())) {
+    HZ_RETURN_IF_ERROR(session_->CheckAlive());
+    return Status(Code::kInProgress, "operations are under way");
   }
-  const Status failure = TakeOperationFailure();
+  finalizing_.store(false);
+  NoteFirstFailure(TakeOperationFailure());
+  const std::lock_guard lock(failure_mutex_);
+  return first_failure_;
+}
+
+void Communicator::NoteFirstFailure(const Status& failure) {
   const std::lock_guard lock(failure_mutex_);
   if (first_failure_.ok()) first_failure_ = failure;
-  return first_failure_;
+}
+
+void Communicator::LeavePending(StagedResults results) {
+  const std::lock_guard lock(pending_mutex_);
+  pending_position_ = own_position_;
+  pending_results_ = std::move(results);
+  operation_pending_.store(true, std::memory_order_release);
+}
+
+void Communicator::KeepUntilLeft(StagedResults results) {
+  const std::lock_guard lock(pending_mutex_);
+  kept_results_.push_back(std::move(results));
+}
+
+// Whoever asks first after the end copies the data; who asks meanwhile is told that it is not done.
+// kInProgress, without a text, unless nothing is pending any more.
+Status Communicator::SettleOperation() {
+  if (!operation_pending_.load(std::memory_order_acquire)) return Status::Ok();
+  const std::unique_lock lock(pending_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return Status(Code::kInProgress, "");
+  if (!operation_pending_.load(std::memory_order_relaxed)) return Status::Ok();
+  const StreamSlot& queue = session_->stream_slot(member_);
+  if (queue.completed.load(std::memory_order_acquire) < pending_position_) {
+    return Status(Code::kInProgress, "");
+  }
+  static_cast<void>(OnTick());
+  const Status failure = TakeOperationFailure();
+  if (failure.ok()) pending_results_.CopyOut();
+  pending_results_.GiveBack();
+  NoteFirstFailure(failure);
+  // Release: who finds nothing pending finds the data.
+  operation_pending_.store(false, std::memory_order_release);
+  return Status::Ok();
+}
+
+Status Communicator::CheckNotAborted() const {
+  return aborted() ? RemoteError("the communicator has been aborted") : Status::Ok();
 }
 
 Status Communicator::CheckThoroughly() {
@@ -184,7 +239,7 @@ Status Communicator::CheckThoroughly() {
         "ncclInProgress");
   }
   if (rank() < 0) HZ_RETURN_IF_ERROR(AwaitReady());
-  if ((operation_pending_.load() || finalizing_.load()) && !Quiescent()) {
+  if (!SettleOperation().ok() || (finalizing_.load() && !Quiescent())) {
     return InvalidArgument(
         "the previous call on this non-blocking communicator is still in progress: poll "
         "ncclCommGetAsyncError until it is no longer ncclInProgress");
@@ -217,9 +272,11 @@ bool Communicator::OwnPositionReached() {
   return session_->stream_slot(member_).completed.load(std::memory_order_acquire) >= own_position_;
 }
 
-Status Communicator::AwaitOwnPosition() {
-  HZ_RETURN_IF_ERROR(
-      session_->WaitForPosition(member_, own_position_, [this] { return OnTick(); }));
+Status Communicator::AwaitOwnPosition(const std::function<void()>& meanwhile) {
+  HZ_RETURN_IF_ERROR(session_->WaitForPosition(member_, own_position_, [this, &meanwhile] {
+    if (meanwhile) meanwhile();
+    return OnTick();
+  }));
   // What the daemon said of an operation that was quick.
   HZ_RETURN_IF_ERROR(OnTick());
   return TakeOperationFailure();
@@ -255,12 +312,16 @@ bool Communicator::Quiescent() {
 }
 
 Status Communicator::AwaitQuiescent() {
-  const auto on_tick = [this] { return OnTick(); };
+  const auto on_tick = [this] {
+    static_cast<void>(OnTick());
+    return CheckNotAborted();
+  };
   HZ_RETURN_IF_ERROR(session_->WaitForPosition(member_, own_position_, on_tick));
   for (const StreamUse& use : streams_used_) {
     HZ_RETURN_IF_ERROR(session_->WaitForPosition(use.stream, use.position, on_tick));
   }
-  return Status::Ok();
+  // An abort ends what is waited for as well.
+  return CheckNotAborted();
 }
 
 Status Communicator::Finalize() {
@@ -281,19 +342,29 @@ Status Communicator::Finalize() {
 Status Communicator::Leave() {
   if (session_->inherited() || session_->lost()) return Status::Ok();
   const Status status = rank() >= 0 ? AwaitQuiescent() : Status::Ok();
+  if (status.ok()) static_cast<void>(SettleOperation());
   const Status left = status.ok() ? RequestLeave() : status;
   // A daemon that is gone, or has taken this process for ended, keeps nothing of this rank.
   return session_->lost() ? Status::Ok() : left;
 }
 
+// The daemon answers at once, so that other requests, an abort above all, need not wait for its
+// letting go.
 Status Communicator::RequestLeave() {
-  LeaveRequest request;
-  request.member = member_;
-  return session_->Call<EmptyReply>(request).status();
+  const uint32_t departures = slot().departures.load(std::memory_order_acquire);
+  {
+    const std::lock_guard lock(membership_mutex_);
+    if (std::exchange(left_, true)) return Status::Ok();
+    LeaveRequest request;
+    request.member = member_;
+    HZ_RETURN_IF_ERROR(session_->Call<EmptyReply>(request).status());
+  }
+  return session_->WaitForDeparture(member_, departures);
 }
 
 Status Communicator::Abort() {
   if (aborted_.exchange(true)) return Status::Ok();
+  aborted_flag_->store(true);
   if (session_->inherited()) return Status::Ok();
   // A daemon that is gone cannot hold this rank back either.
   if (!session_->lost()) static_cast<void>(Abandon());
@@ -308,6 +379,8 @@ Status Communicator::Abort() {
 }
 
 Status Communicator::Abandon() {
+  const std::lock_guard lock(membership_mutex_);
+  if (left_) return Status::Ok();
   AbortRequest request;
   request.member = member_;
   return session_->Call<EmptyReply>(request).status();

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -9,6 +11,7 @@
 
 #include "src/base/status.h"
 #include "src/client/session.h"
+#include "src/client/staged_results.h"
 #include "src/client/stream.h"
 #include "src/ipc/unique_id.h"
 #include "src/numerics/types.h"
@@ -54,9 +57,11 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// Waits while the communicator forms; then ok, or why it failed.
+  /// Waits while the communicator forms; then ok, or why it failed. An abort of the communicator
+  /// that it is made from is a failure.
   Status AwaitReady();
-  /// ok; kInProgress while it forms or a non-blocking call is under way; or the first failure.
+  /// ok; kInProgress while it forms or a non-blocking call is under way; or the first failure. When
+  /// the operations under way have ended it brings their data to the caller's buffers.
   Status AsyncState();
   /// ok when operations may be posted; else what is in the way.
   Status CheckUsable() { return Usable() ? Status::Ok() : CheckThoroughly(); }
@@ -72,8 +77,12 @@ class Communicator {
   /// Waits for what is posted, then leaves. ok also where the daemon is gone.
   Status Leave();
   /// Ends every operation of every rank with an error that names this rank, and leaves. Does not
-  /// wait for peers; threads inside a call on this communicator have left it when this returns.
+  /// wait for peers; threads inside a call on this communicator have left it when this returns, but
+  /// for those inside Leave or Abort. The second of two leaves all to the first.
   Status Abort();
+  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
+  /// kRemoteError once it has been aborted: for waits that the daemon does not end.
+  Status CheckNotAborted() const;
   /// Ends every operation of every rank because this one cannot go on; the rank stays.
   Status Abandon();
   /// Ends every operation in flight; afterwards only Leave, Split and Shrink make sense.
@@ -111,18 +120,22 @@ class Communicator {
   Status AwaitPosition(StreamSlot* slot, uint64_t position) {
     return session_->WaitForPosition(slot, position, [this] { return OnTick(); });
   }
-  /// Waits until the own queue is done, and gives the failure of what was in it.
-  Status AwaitOwnPosition();
+  /// Waits until the own queue is done, and gives the failure of what was in it. `meanwhile` is
+  /// called now and then.
+  Status AwaitOwnPosition(const std::function<void()>& meanwhile = {});
   /// Whether the own queue is done. No waiting.
   bool OwnPositionReached();
   /// Remembers that operations of this communicator were queued on a host stream.
   void NoteStreamUse(uint32_t stream, uint64_t position);
-  /// True while a non-blocking operation is under way.
-  void SetOperationPending(bool pending) { operation_pending_.store(pending); }
+  /// Leaves what is in the own queue to AsyncState and the calls to come.
+  void LeavePending(StagedResults results);
+  /// Keeps the buffers of operations that may still be under way, until the rank has left.
+  void KeepUntilLeft(StagedResults results);
 
  private:
   friend class InUse;
   friend class InOperation;
+  friend class InGroup;
 
   struct StreamUse {
     uint32_t stream;
@@ -141,6 +154,10 @@ class Communicator {
                                                     const Request& request,
                                                     const CommunicatorOptions& options,
                                                     std::span<const std::byte> tail = {});
+  template <typename Request>
+  Result<std::unique_ptr<Communicator>> MakeFromThis(const Request& request,
+                                                     const CommunicatorOptions& options,
+                                                     std::span<const std::byte> tail = {});
   MemberSlot& slot() const { return session_->member_slot(member_); }
   // All is well at a glance: every operation asks.
   bool Usable() const {
@@ -152,6 +169,8 @@ class Communicator {
            !finalized_.load(std::memory_order_acquire);
   }
   Status CheckThoroughly();
+  Status SettleOperation();
+  void NoteFirstFailure(const Status& failure);
   Status RequestLeave();
   Status SlotFailure() const;
   Status TakeOperationFailure();
@@ -178,6 +197,19 @@ class Communicator {
   std::atomic<bool> finalizing_{false};  ///< And a non-blocking communicator has work left.
   std::atomic<bool> operation_pending_{false};
   std::atomic<bool> aborted_{false};
+  /// The same for those that are made from this one, which may outlive it.
+  const std::shared_ptr<std::atomic<bool>> aborted_flag_ =
+      std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<const std::atomic<bool>> parent_aborted_;
+
+  std::mutex pending_mutex_;  // guards the three below; nobody waits for peers under it
+  uint64_t pending_position_ = 0;
+  StagedResults pending_results_;
+  std::vector<StagedResults> kept_results_;
+
+  std::mutex membership_mutex_;  // guards left_, and requests that name `member_`
+  bool left_ = false;            ///< `member_` may stand for another rank by now.
+
   std::atomic<int> users_{0};         ///< Threads inside a call, see InUse.
   std::atomic<bool> posting_{false};  ///< One is posting an operation, see InOperation.
   std::atomic<uint32_t> notice_seen_{0};
@@ -226,6 +258,35 @@ class InOperation {
 
  private:
   const std::span<Communicator* const> communicators_;
+};
+
+/// The same for the communicators of a group, which may be left one by one. Empties the list.
+class InGroup {
+ public:
+  explicit InGroup(std::vector<Communicator*>* communicators) : communicators_(*communicators) {
+    for (Communicator* communicator : communicators_) {
+      communicator->posting_.store(true, std::memory_order_relaxed);
+    }
+  }
+  // Release, with the acquire in Abort.
+  ~InGroup() {
+    for (Communicator* communicator : communicators_) {
+      if (communicator != nullptr) communicator->posting_.store(false, std::memory_order_release);
+    }
+    communicators_.clear();
+  }
+  InGroup(const InGroup&) = delete;
+  InGroup& operator=(const InGroup&) = delete;
+
+  /// The thread does nothing more with this one, which may be gone from now on.
+  void Leave(Communicator* communicator) {
+    std::replace(communicators_.begin(), communicators_.end(), communicator,
+                 static_cast<Communicator*>(nullptr));
+    communicator->posting_.store(false, std::memory_order_release);
+  }
+
+ private:
+  std::vector<Communicator*>& communicators_;
 };
 
 }  // namespace harmonaize

@@ -44,6 +44,12 @@ Status CheckThoseWithItself(std::span<const Operation> operations,
   return Status::Ok();
 }
 
+/// Another thread may abort it meanwhile.
+Status AwaitReady(Communicator* communicator) {
+  const InUse in_use(communicator);
+  return communicator->AwaitReady();
+}
+
 Group* MakeGroupOfThread() {
   thread_local Group group;
   return &group;
@@ -82,10 +88,10 @@ Status Group::Run() {
     }
   }
   if (some_with_itself) status = CheckThoseWithItself(running_, communicators_);
-  const InOperation in_operation(communicators_);
+  InGroup in_group(&communicators_);
   if (!forming_.empty()) Keep(&status, AwaitForming());
   if (!running_.empty() && (status.ok() || status.code() == Code::kInProgress)) {
-    Keep(&status, LaunchOperations(running_));
+    Keep(&status, LaunchOperations(running_, &in_group));
   }
   return status;
 }
@@ -99,7 +105,7 @@ Status Group::AwaitForming() {
       Keep(&status, state);
       continue;
     }
-    const Status ready = forming.communicator->AwaitReady();
+    const Status ready = AwaitReady(forming.communicator);
     forming.on_formed(ready);
     Keep(&status, ready);
   }

@@ -32,7 +32,8 @@ class Group {
 
   /// Waits for a communicator that forms: at once outside of a group, else when it ends. Does not
   /// wait for one that is non-blocking: kInProgress. `on_formed` is told ok when it is ready by
-  /// then, or why it failed, so that the caller can take its handle back.
+  /// then, or why it failed, so that the caller can take its handle back. The communicator has to
+  /// live for as long as `on_formed` does.
   Status AddForming(Communicator* communicator, std::function<void(const Status&)> on_formed);
 
   /// Makes the group's end fail: an error inside a group is told by the call and by the end.

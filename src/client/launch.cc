@@ -12,6 +12,7 @@
 #include "src/client/memory.h"
 #include "src/client/slice_copy.h"
 #include "src/client/staging.h"
+#include "src/client/turns.h"
 
 namespace harmonaize {
 namespace {
@@ -26,16 +27,21 @@ struct PreparedBuffer {
 
 struct PreparedOperation {
   const Operation* operation;
+  size_t queue;  // in Launch::queues_
   PreparedBuffer send;
   PreparedBuffer receive;
 };
 
-/// An ordered queue that this launch appends to: a host stream's, or a communicator's own.
+/// What a communicator's operations append to an ordered queue: a host stream's, which others may
+/// append to as well, or the communicator's own.
 struct QueueUse {
-  Communicator* communicator;  // of its own queue, or the last one to use the stream
+  Communicator* communicator;
   HostStream* stream;
   uint64_t position = 0;
   size_t last_descriptor = 0;
+  bool staged = false;  // some of its buffers are
+  /// kWaiting: a function further up is about to settle it. kSettled: nothing is left to do.
+  enum class State { kPosted, kWaiting, kSettled } state = State::kPosted;
 };
 
 class Launch {
@@ -43,7 +49,9 @@ class Launch {
   static Launch& OfThisThread();
 
   /// From where TryQuickly has left them, on communicators that are usable.
-  Status Run(std::span<const Operation> operations, const QuickAttempt& attempt) {
+  /// `group`: nullptr for a single operation.
+  Status Run(std::span<const Operation> operations, const QuickAttempt& attempt, InGroup* group) {
+    group_ = group;
     HZ_RETURN_IF_ERROR(inline_launch_.Run(operations, attempt, &offloaded_));
     return offloaded_.empty() ? Status::Ok() : Offload(offloaded_);
   }
@@ -54,8 +62,8 @@ class Launch {
     Status status = Prepare(operations);
     if (status.ok()) status = Post();
     if (status.ok() && slice_copy_) status = slice_copy_->Run();
-    if (status.ok()) status = Wait();
-    ReturnStaging(status.ok());
+    if (status.ok()) return Wait();
+    for (PreparedOperation& prepared : prepared_) Release(&prepared);
     return status;
   }
 
@@ -64,27 +72,25 @@ class Launch {
     queues_.clear();
     descriptors_.clear();
     staged_bytes_ = 0;
-    copy_out_ = false;
     copies_along_ = false;
     slice_copy_.reset();
   }
 
-  QueueUse* FindQueue(const Operation& operation) {
+  size_t QueueOf(const Operation& operation) {
     // The last operation's queue is nearly always this one's too.
-    for (auto queue = queues_.rbegin(); queue != queues_.rend(); ++queue) {
-      if (queue->communicator == operation.communicator && queue->stream == operation.stream) {
-        return &*queue;
+    for (size_t i = queues_.size(); i > 0; --i) {
+      const QueueUse& queue = queues_[i - 1];
+      if (queue.communicator == operation.communicator && queue.stream == operation.stream) {
+        return i - 1;
       }
     }
-    return nullptr;
+    queues_.push_back({operation.communicator, operation.stream});
+    return queues_.size() - 1;
   }
 
   Status Prepare(std::span<const Operation> operations) {
     for (const Operation& operation : operations) {
-      if (FindQueue(operation) == nullptr) {
-        queues_.push_back({operation.communicator, operation.stream});
-      }
-      prepared_.push_back({&operation, {}, {}});
+      prepared_.push_back({&operation, QueueOf(operation), {}, {}});
       PreparedOperation& prepared = prepared_.back();
       const Communicator& communicator = *operation.communicator;
       const BufferBlocks blocks =
@@ -92,6 +98,9 @@ class Launch {
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.send, &prepared.send.bytes));
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.receive, &prepared.receive.bytes));
       HZ_RETURN_IF_ERROR(LocateBoth(&prepared));
+      if (prepared.send.staging != nullptr || prepared.receive.staging != nullptr) {
+        queues_[prepared.queue].staged = true;
+      }
       copies_along_ = operations.size() == 1 && MayCopyAlong(operation);
       if (prepared.send.staging != nullptr && !copies_along_) {
         std::memcpy(prepared.send.staging, operation.send, prepared.send.bytes);
@@ -178,7 +187,10 @@ class Launch {
     // What is copied now must already be what the stream's earlier operations leave behind, and
     // what comes back can only be copied once the operation is done: so this one is not
     // asynchronous.
-    if (operation.stream != nullptr) HZ_RETURN_IF_ERROR(operation.stream->Drain());
+    if (operation.stream != nullptr) {
+      HZ_RETURN_IF_ERROR(operation.stream->Drain(
+          [&operation] { return operation.communicator->CheckNotAborted(); }));
+    }
     Result<std::byte*> staging = StagingPool::Get().Acquire(buffer->bytes);
     if (!staging.ok()) return staging.status();
     Result<BufferReference> found =
@@ -192,7 +204,6 @@ class Launch {
     buffer->staging = *staging;
     buffer->reference = *found;
     staged_bytes_ += buffer->bytes;
-    copy_out_ = true;
     return Status::Ok();
   }
 
@@ -207,17 +218,88 @@ class Launch {
     buffer->reference.offset += offset;
   }
 
+  Session& session() const { return queues_.front().communicator->session(); }
+
   Status Post() {
+    const bool at_once = session().room().Take(prepared_.size());
+    return at_once ? PostAtOnce() : PostWithLittleRoom();
+  }
+
+  /// Room has been taken for all of them.
+  Status PostAtOnce() {
+    std::vector<std::unique_lock<std::mutex>> orders;
+    const Status positions = TakePositions(&orders);
+    if (!positions.ok()) {
+      session().room().GiveBack(prepared_.size());
+      return positions;
+    }
+    DescribeAll();
+    return session().Submit(descriptors_);
+  }
+
+  /// One after the other, as there is room. Who must not wait posts all or nothing.
+  Status PostWithLittleRoom() {
+    const std::vector<Session::QueueShare> shares = SortByTurn();
+    HZ_RETURN_IF_ERROR(CheckLanes(shares));
+    const bool may_wait = std::all_of(queues_.begin(), queues_.end(), [](const QueueUse& queue) {
+      return queue.communicator->options().blocking;
+    });
+    if (!may_wait) return session().TakeRoomInWindows(shares) ? PostAtOnce() : NoRoom();
     std::vector<std::unique_lock<std::mutex>> orders;
     HZ_RETURN_IF_ERROR(TakePositions(&orders));
+    DescribeAll();
+    return session().SubmitInTurns(descriptors_, shares);
+  }
+
+  /// Puts the operations in the order of their turns; what each queue gets of them.
+  std::vector<Session::QueueShare> SortByTurn() {
+    std::vector<const Operation*> operations;
+    for (const PreparedOperation& prepared : prepared_) operations.push_back(prepared.operation);
+    const Turns turns = Turns::Of(operations);
+    std::vector<Session::QueueShare> shares;
+    std::vector<PreparedOperation> sorted;
+    for (const size_t place : turns.order) {
+      sorted.push_back(prepared_[place]);
+      const uint32_t stream = StreamOf(*sorted.back().operation);
+      auto share = std::find_if(shares.begin(), shares.end(),
+                                [stream](const auto& one) { return one.stream == stream; });
+      if (share == shares.end()) share = shares.insert(share, {.stream = stream});
+      ++share->operations;
+      if (turns.turns[place] == 0) ++share->lanes;
+    }
+    prepared_.swap(sorted);
+    return shares;
+  }
+
+  /// Operations of one lane can be posted one after the other; more than one lane at the same time.
+  Status CheckLanes(std::span<const Session::QueueShare> shares) const {
+    uint64_t lanes = 0;
+    for (const Session::QueueShare& share : shares) lanes += share.lanes;
+    const uint64_t limit = session().room().limit();
+    if (lanes <= limit) return Status::Ok();
+    return InvalidUsage(
+        "the group has {} operations that must be under way at the same time, and the provider "
+        "allows a process {} (quota.outstanding_operations): divide the group, or have fewer ranks "
+        "in a process",
+        lanes, limit);
+  }
+
+  Status NoRoom() const {
+    return InvalidUsage(
+        "{} operations of a group with a non-blocking communicator find no room among the {} that "
+        "the provider allows a process to have under way (quota.outstanding_operations): divide "
+        "the group, or call again when operations before it have ended",
+        prepared_.size(), session().room().limit());
+  }
+
+  void DescribeAll() {
     for (const PreparedOperation& prepared : prepared_) {
-      QueueUse* queue = FindQueue(*prepared.operation);
-      queue->last_descriptor = descriptors_.size();
-      descriptors_.push_back(Describe(prepared, *queue));
+      QueueUse& queue = queues_[prepared.queue];
+      queue.last_descriptor = descriptors_.size();
+      descriptors_.push_back(Describe(prepared, queue));
     }
     for (const QueueUse& queue : queues_) MarkLast(queue);
     if (copies_along_) PrepareSliceCopy(prepared_.front(), &descriptors_.front());
-    return queues_.front().communicator->session().Submit(descriptors_);
   }
 
   void PrepareSliceCopy(const PreparedOperation& prepared, OperationDescriptor* descriptor) {
@@ -247,9 +329,8 @@ class Launch {
     // One order for all threads, so that two launches on the same streams cannot deadlock.
     std::sort(streams.begin(), streams.end());
     streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
+    HZ_RETURN_IF_ERROR(LockWithRoom(streams, orders));
     for (HostStream* stream : streams) {
-      orders->emplace_back(stream->order());
-      HZ_RETURN_IF_ERROR(stream->AwaitRoom());
       const uint64_t position = stream->NextPosition();
       for (QueueUse& queue : queues_) {
         if (queue.stream != stream) continue;
@@ -261,6 +342,29 @@ class Launch {
       if (queue.stream == nullptr) queue.position = queue.communicator->NextOwnPosition();
     }
     return Status::Ok();
+  }
+
+  /// Nobody waits for room with a stream locked.
+  Status LockWithRoom(std::span<HostStream* const> streams,
+                      std::vector<std::unique_lock<std::mutex>>* orders) {
+    while (true) {
+      for (HostStream* stream : streams) orders->emplace_back(stream->order());
+      const auto full = std::find_if(streams.begin(), streams.end(),
+                                     [](HostStream* stream) { return !stream->HasRoom(); });
+      if (full == streams.end()) return Status::Ok();
+      orders->clear();
+      HZ_RETURN_IF_ERROR((*full)->AwaitRoom([this] { return CheckNoneAborted(); }));
+    }
+  }
+
+  Status CheckNoneAborted() const {
+    for (const QueueUse& queue : queues_) HZ_RETURN_IF_ERROR(queue.communicator->CheckNotAborted());
+    return Status::Ok();
+  }
+
+  static uint32_t StreamOf(const Operation& operation) {
+    return operation.stream != nullptr ? operation.stream->index()
+                                       : operation.communicator->member();
   }
 
   static OperationDescriptor Describe(const PreparedOperation& prepared, const QueueUse& queue) {
@@ -275,8 +379,7 @@ class Launch {
     descriptor.send = prepared.send.reference;
     descriptor.receive = prepared.receive.reference;
     descriptor.member = operation.communicator->member();
-    descriptor.stream =
-        operation.stream != nullptr ? operation.stream->index() : operation.communicator->member();
+    descriptor.stream = StreamOf(operation);
     descriptor.root = operation.root;
     descriptor.collective = operation.collective;
     descriptor.type = operation.type;
@@ -297,39 +400,107 @@ class Launch {
   }
 
   Status Wait() {
-    Status kept;
+    kept_ = Status::Ok();
+    for (QueueUse& queue : queues_) {
+      if (queue.state == QueueUse::State::kPosted) Settle(&queue);
+    }
+    return std::exchange(kept_, Status::Ok());
+  }
+
+  /// Sees what the queue has of this launch through to its end, as far as the caller waits for it.
+  void Settle(QueueUse* queue) {
+    queue->state = QueueUse::State::kWaiting;
+    const Status status = queue->stream != nullptr ? SettleOnStream(queue) : SettleOwn(queue);
+    queue->state = QueueUse::State::kSettled;
+    if (kept_.ok() || kept_.code() == Code::kInProgress) kept_ = status.ok() ? kept_ : status;
+  }
+
+  Status SettleOnStream(QueueUse* queue) {
+    if (!queue->staged) return Status::Ok();
+    const Status status = queue->stream->Drain([this, queue] {
+      LeaveAborted();
+      return queue->communicator->CheckNotAborted();
+    });
+    // It may be under way still.
+    if (!status.ok()) {
+      queue->communicator->KeepUntilLeft(TakeStaged(queue));
+    } else {
+      EndStaged(queue, true);
+    }
+    return status;
+  }
+
+  Status SettleOwn(QueueUse* queue) {
+    Communicator& communicator = *queue->communicator;
+    if (!communicator.options().blocking && !communicator.OwnPositionReached()) {
+      communicator.LeavePending(TakeStaged(queue));
+      return Status(Code::kInProgress, "the operation is under way");
+    }
+    const Status status = communicator.AwaitOwnPosition([this] { LeaveAborted(); });
+    EndStaged(queue, status.ok());
+    return status;
+  }
+
+  /// A group may wait for peers of one communicator while another thread aborts a second one. The
+  /// second one's operations have ended, and its abort waits for this thread to be out.
+  void LeaveAborted() {
+    if (group_ == nullptr) return;
     for (const QueueUse& queue : queues_) {
-      const Status status = WaitFor(queue);
-      if (kept.ok() || kept.code() == Code::kInProgress) kept = status.ok() ? kept : status;
+      Communicator* const communicator = queue.communicator;
+      if (communicator != nullptr && communicator->aborted()) LeaveUnlessWaiting(communicator);
     }
-    return kept;
   }
 
-  Status WaitFor(const QueueUse& queue) {
-    if (queue.stream != nullptr) {
-      return copy_out_ ? queue.stream->Drain() : Status::Ok();
+  void LeaveUnlessWaiting(Communicator* communicator) {
+    const auto is_waiting = [communicator](const QueueUse& queue) {
+      return queue.communicator == communicator && queue.state == QueueUse::State::kWaiting;
+    };
+    if (std::any_of(queues_.begin(), queues_.end(), is_waiting)) return;
+    for (QueueUse& queue : queues_) {
+      if (queue.communicator != communicator) continue;
+      if (queue.state == QueueUse::State::kPosted) Settle(&queue);
+      queue.communicator = nullptr;
     }
-    Communicator& communicator = *queue.communicator;
-    if (communicator.options().blocking || copy_out_) return communicator.AwaitOwnPosition();
-    if (communicator.OwnPositionReached()) return communicator.AwaitOwnPosition();
-    communicator.SetOperationPending(true);
-    return Status(Code::kInProgress, "the operation is under way");
+    group_->Leave(communicator);
   }
 
-  void ReturnStaging(bool completed) {
-    if (completed && slice_copy_) slice_copy_->CopyRest();
+  void EndStaged(const QueueUse* queue, bool succeeded) {
+    if (!queue->staged) return;
+    if (succeeded && slice_copy_) slice_copy_->CopyRest();
     for (PreparedOperation& prepared : prepared_) {
-      if (completed && prepared.receive.staging != nullptr && !slice_copy_) {
+      if (&queues_[prepared.queue] != queue) continue;
+      if (succeeded && prepared.receive.staging != nullptr && !slice_copy_) {
         std::memcpy(prepared.operation->receive, prepared.receive.staging, prepared.receive.bytes);
       }
-      Release(prepared.send);
-      Release(prepared.receive);
+      Release(&prepared);
     }
   }
 
-  static void Release(const PreparedBuffer& buffer) {
-    if (buffer.staging == nullptr || buffer.nested) return;
-    StagingPool::Get().Release(buffer.staging, buffer.bytes);
+  /// For somebody else to copy out, and to give back.
+  StagedResults TakeStaged(const QueueUse* queue) {
+    StagedResults results;
+    if (!queue->staged) return results;
+    for (PreparedOperation& prepared : prepared_) {
+      if (&queues_[prepared.queue] != queue) continue;
+      if (prepared.receive.staging != nullptr) {
+        results.AddResult(prepared.operation->receive, prepared.receive.staging,
+                          prepared.receive.bytes);
+      }
+      for (const PreparedBuffer* buffer : {&prepared.send, &prepared.receive}) {
+        if (IsBorrowed(*buffer)) results.AddBuffer(buffer->staging, buffer->bytes);
+      }
+    }
+    return results;
+  }
+
+  static bool IsBorrowed(const PreparedBuffer& buffer) {
+    return buffer.staging != nullptr && !buffer.nested;
+  }
+
+  static void Release(PreparedOperation* prepared) {
+    for (const PreparedBuffer* buffer : {&prepared->send, &prepared->receive}) {
+      if (IsBorrowed(*buffer)) StagingPool::Get().Release(buffer->staging, buffer->bytes);
+    }
   }
 
   // Kept from launch to launch, so that the steady state allocates nothing.
@@ -339,8 +510,9 @@ class Launch {
   std::vector<PreparedOperation> prepared_;
   std::vector<QueueUse> queues_;
   std::vector<OperationDescriptor> descriptors_;
+  Status kept_;               // of the queues that have been waited for
+  InGroup* group_ = nullptr;  // of the launch under way
   uint64_t staged_bytes_ = 0;
-  bool copy_out_ = false;
   bool copies_along_ = false;
   std::optional<SliceCopy> slice_copy_;  // of the one operation that copies along
 };
@@ -366,15 +538,15 @@ Status CheckStream(const Operation& operation) {
 }
 
 /// For operations whose communicators and streams have been checked.
-Status LaunchChecked(std::span<const Operation> operations) {
+Status LaunchChecked(std::span<const Operation> operations, InGroup* group) {
   const QuickAttempt attempt = TryQuickly(operations);
   if (attempt.state == QuickAttempt::State::kDone) return Status::Ok();
-  return Launch::OfThisThread().Run(operations, attempt);
+  return Launch::OfThisThread().Run(operations, attempt, group);
 }
 
 }  // namespace
 
-Status LaunchOperations(std::span<const Operation> operations) {
+Status LaunchOperations(std::span<const Operation> operations, InGroup* group) {
   const Communicator* checked = nullptr;
   for (const Operation& operation : operations) {
     if (operation.communicator != checked) {
@@ -383,12 +555,12 @@ Status LaunchOperations(std::span<const Operation> operations) {
     checked = operation.communicator;
     HZ_RETURN_IF_ERROR(CheckStream(operation));
   }
-  return LaunchChecked(operations);
+  return LaunchChecked(operations, group);
 }
 
 Status LaunchOperation(const Operation& operation) {
   HZ_RETURN_IF_ERROR(CheckStream(operation));
-  return LaunchChecked({&operation, 1});
+  return LaunchChecked({&operation, 1}, nullptr);
 }
 
 Result<double> EstimateOperations(std::span<const Operation> operations) {

@@ -10,8 +10,8 @@ namespace harmonaize {
 /// Hands operations that belong together to the daemon, and waits for those that have no host
 /// stream. The first failure; kInProgress when all went well so far but an operation of a
 /// non-blocking communicator is under way. When an operation cannot be posted, none is. The caller
-/// is inside (InOperation) all of the communicators.
-Status LaunchOperations(std::span<const Operation> operations);
+/// is inside all of the communicators by `group`, which is left early where one was aborted.
+Status LaunchOperations(std::span<const Operation> operations, InGroup* group);
 
 /// The same for a single operation whose communicator has just been found usable.
 Status LaunchOperation(const Operation& operation);

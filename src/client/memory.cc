@@ -3,10 +3,22 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "src/base/log.h"
 #include "src/client/region_pages.h"
 
 namespace harmonaize {
+namespace {
+
+/// Between two questions whether operations have ended that use memory which is being freed. At
+/// first as short as an operation of some MiB, then as long as a caller barely notices.
+constexpr std::chrono::microseconds kShortestPause(200);
+constexpr std::chrono::microseconds kLongestPause(20'000);
+
+}  // namespace
 
 RegionTable& RegionTable::Get() {
   // Never destroyed: memory may be freed by destructors that run after ours would.
@@ -45,9 +57,7 @@ Status RegionTable::Free(void* address) {
   if (session == nullptr || region->known_to.load() != session->number() || session->lost()) {
     return Status::Ok();
   }
-  UnregisterRegionRequest request;
-  request.region = region->id.load();
-  const Result<EmptyReply> reply = session->Call<EmptyReply>(request);
+  const Status withdrawn = Withdraw(*session, region->id.load());
   // Another rank may have it mapped for long; the memory goes now.
   const Mapping& mapping = region->mapping;
   if (region->descriptor.Intact()) {
@@ -56,9 +66,26 @@ Status RegionTable::Free(void* address) {
   } else {
     madvise(mapping.data(), mapping.size(), MADV_REMOVE);
   }
-  // A daemon that is gone has let go of the region as well.
-  if (!reply.ok() && reply.status().code() != Code::kRemoteError) return reply.status();
-  return Status::Ok();
+  return withdrawn;
+}
+
+// Asks again and again: an answer that waited for an operation would keep the socket from requests
+// that could end this operation, an abort among them.
+Status RegionTable::Withdraw(Session& session, uint32_t region) {
+  UnregisterRegionRequest request;
+  request.region = region;
+  auto pause = kShortestPause;
+  for (bool asked = false;; asked = true) {
+    const Result<UnregisterRegionReply> reply = session.Call<UnregisterRegionReply>(request);
+    if (reply.ok() && reply->gone != 0) return Status::Ok();
+    if (!reply.ok()) {
+      const bool gone_since = asked && reply.status().code() == Code::kInvalidArgument;
+      const bool daemon_is_gone = reply.status().code() == Code::kRemoteError;
+      return gone_since || daemon_is_gone ? Status::Ok() : reply.status();
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
 }
 
 std::shared_ptr<RegionTable::Region> RegionTable::Find(uintptr_t address, uint64_t bytes) {

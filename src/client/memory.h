@@ -57,6 +57,8 @@ class RegionTable {
   std::shared_ptr<Region> Find(uintptr_t address, uint64_t bytes);
   /// Where `address`, which lies in `region` (nullptr: in none), is to the daemon.
   static Result<BufferReference> LocateIn(Region* region, Session& session, const void* address);
+  /// Waits until the session's daemon has let go of the region. A daemon that is gone has, too.
+  static Status Withdraw(Session& session, uint32_t region);
   /// Makes a region known to the session, if it still can be.
   static Status Announce(Session& session, Region& region);
 

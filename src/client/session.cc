@@ -112,6 +112,8 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   if (!mapping.ok()) return mapping.status();
   mapping_ = std::move(*mapping);
   segment_ = reinterpret_cast<SessionSegment*>(mapping_.data());
+  room_.SetUp(hello_.most_operations, &segment_->retired);
+  posted_.assign(kStreamSlots, 0);
   doorbell_ = OwnDescriptor(std::move(message->descriptors[1]));
   // A child has no use for the parent's ring, and must not write into it.
   madvise(mapping_.data(), mapping_.size(), MADV_DONTFORK);
@@ -232,6 +234,11 @@ Status Session::Submit(std::span<const OperationDescriptor> descriptors) {
   }
   if (lost()) return Lost(Status::Ok());
   const std::lock_guard lock(submit_mutex_);
+  return Write(descriptors);
+}
+
+// Under submit_mutex_.
+Status Session::Write(std::span<const OperationDescriptor> descriptors) {
   SubmissionRing& ring = segment_->ring;
   uint32_t tail = ring.tail.load(std::memory_order_relaxed);
   uint32_t unpublished = 0;
@@ -242,6 +249,7 @@ Status Session::Submit(std::span<const OperationDescriptor> descriptors) {
       HZ_RETURN_IF_ERROR(AwaitRoom(tail));
     }
     ring.entries[tail % kRingEntries] = descriptor;
+    ++posted_[descriptor.stream];
     ++tail;
     ++unpublished;
   }
@@ -363,6 +371,17 @@ struct FormationWait {
   std::atomic<uint32_t>* word() const { return &slot->state; }
 };
 
+struct DepartureWait {
+  MemberSlot* slot;
+  uint32_t before;
+
+  bool Done() const { return slot->departures.load(std::memory_order_seq_cst) != before; }
+  void Begin() const { slot->waiters.fetch_add(1, std::memory_order_seq_cst); }
+  void End(uint32_t) const { slot->waiters.fetch_sub(1, std::memory_order_relaxed); }
+  uint32_t Announce() const { return before; }
+  std::atomic<uint32_t>* word() const { return &slot->departures; }
+};
+
 /// For room behind `tail` in the ring: half of it, so that a producer that is faster than the
 /// daemon sleeps once for hundreds of descriptors.
 struct RoomWait {
@@ -407,6 +426,11 @@ Status Session::WaitWhileForming(uint32_t member, const std::function<Status()>&
     HZ_RETURN_IF_ERROR(CheckAlive());
     return on_tick();
   });
+}
+
+Status Session::WaitForDeparture(uint32_t member, uint32_t departures) {
+  return SpinThenSleep(DepartureWait{&member_slot(member), departures}, segment_->header,
+                       [&] { return CheckAlive(); });
 }
 
 }  // namespace harmonaize

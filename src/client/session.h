@@ -12,6 +12,7 @@
 #include "src/base/own_descriptor.h"
 #include "src/base/status.h"
 #include "src/client/daemon_pulse.h"
+#include "src/client/operation_room.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
@@ -49,9 +50,25 @@ class Session {
     return DecodeReply<Reply>(message->bytes);
   }
 
-  /// Hands descriptors to the daemon in this order, all of them or (when the daemon is gone) none.
-  /// Blocks while the ring is full.
+  /// Room for operations at the daemon, which is to be taken before they are submitted.
+  OperationRoom& room() { return room_; }
+
+  /// What a group posts to one queue.
+  struct QueueShare {
+    uint32_t stream = 0;
+    uint64_t operations = 0;
+    uint64_t lanes = 0;  ///< How many of them have to be under way at the same time: Turns.
+  };
+  /// Takes room for all of a group without waiting, or for none of it.
+  bool TakeRoomInWindows(std::span<const QueueShare> queues);
+
+  /// Hands descriptors for which room has been taken to the daemon in this order, all of them or
+  /// (when the daemon is gone) none. Blocks while the ring is full.
   Status Submit(std::span<const OperationDescriptor> descriptors);
+  /// The same for descriptors that are in the order of their turns, and for which there is no room
+  /// yet: waits for it, more than once if need be. `queues` are all that they go to.
+  Status SubmitInTurns(std::span<const OperationDescriptor> descriptors,
+                       std::span<const QueueShare> queues);
 
   /// Waits until `stream` has completed `position`. `on_tick` is called now and then during a long
   /// wait (about ten times a second); a failure that it returns ends the wait.
@@ -61,6 +78,9 @@ class Session {
                          const std::function<Status()>& on_tick);
   /// Waits until the member is no longer kForming; `on_tick` as above.
   Status WaitWhileForming(uint32_t member, const std::function<Status()>& on_tick);
+
+  /// Waits until MemberSlot::departures of the member is no longer `departures`.
+  Status WaitForDeparture(uint32_t member, uint32_t departures);
 
   /// Tells the daemon, should it sleep, that the tenant has left word in the segment. The word is
   /// written before, sequentially consistent.
@@ -95,7 +115,12 @@ class Session {
   bool HasDescriptors() const;
   /// ok while it has; afterwards the session is lost.
   Status CheckDescriptors();
+  Status Write(std::span<const OperationDescriptor> descriptors);
   Status AwaitRoom(uint32_t tail);
+  uint64_t Window(const QueueShare& queue) const;
+  uint64_t UnderWay(uint32_t stream) const;
+  size_t TakeRoomForSome(std::span<const OperationDescriptor> descriptors,
+                         std::span<const QueueShare> queues);
   void RingDoorbell();
 
   template <typename Reply>
@@ -113,7 +138,9 @@ class Session {
   std::mutex control_mutex_;  // one request at a time
   ControlSocket socket_;
   FileIdentity socket_identity_;
-  std::mutex submit_mutex_;  // one producer at a time
+  std::mutex submit_mutex_;  // one producer at a time; guards posted_
+  OperationRoom room_;
+  std::vector<uint64_t> posted_;  // operations so far, by stream
   Mapping mapping_;
   SessionSegment* segment_ = nullptr;
   OwnDescriptor doorbell_;

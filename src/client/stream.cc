@@ -53,10 +53,8 @@ Status HostStream::Destroy(HostStream* stream) {
 }
 
 Status HostStream::Query() {
-  const std::lock_guard lock(order_);
   HZ_RETURN_IF_ERROR(session_->lost() ? session_->CheckAlive() : Status::Ok());
-  const StreamSlot& slot = session_->stream_slot(index_);
-  if (slot.completed.load(std::memory_order_acquire) < last_position_) {
+  if (!Idle()) {
     HZ_RETURN_IF_ERROR(session_->CheckAlive());
     return Status(Code::kInProgress, "operations are queued");
   }
@@ -64,35 +62,34 @@ Status HostStream::Query() {
 }
 
 bool HostStream::Idle() {
-  const std::lock_guard lock(order_);
-  return session_->stream_slot(index_).completed.load(std::memory_order_acquire) >= last_position_;
+  const uint64_t last = last_position_.load(std::memory_order_relaxed);
+  return session_->stream_slot(index_).completed.load(std::memory_order_acquire) >= last;
 }
 
-Status HostStream::Drain() {
-  uint64_t position;
-  {
-    const std::lock_guard lock(order_);
-    position = last_position_;
-  }
-  return session_->WaitForPosition(index_, position, NoTick);
+Status HostStream::Drain(const std::function<Status()>& on_tick) {
+  return session_->WaitForPosition(index_, last_position_.load(std::memory_order_relaxed), on_tick);
 }
 
 Status HostStream::Synchronize() {
-  HZ_RETURN_IF_ERROR(Drain());
-  const std::lock_guard lock(order_);
+  HZ_RETURN_IF_ERROR(Drain(NoTick));
   return TakeFailure();
 }
 
-Status HostStream::AwaitRoom() {
-  if (last_position_ < kQueueDepth) return Status::Ok();
-  const StreamSlot& slot = session_->stream_slot(index_);
-  const uint64_t completed = slot.completed.load(std::memory_order_acquire);
-  if (last_position_ - completed < kQueueDepth) return Status::Ok();
-  // Once there is no room, for much of it: or it would wait anew at every operation.
-  return session_->WaitForPosition(index_, last_position_ - kQueueDepth / 2, NoTick);
+bool HostStream::HasRoom() {
+  const uint64_t last = last_position_.load(std::memory_order_relaxed);
+  if (last < kQueueDepth) return true;
+  return last - session_->stream_slot(index_).completed.load(std::memory_order_acquire) <
+         kQueueDepth;
+}
+
+Status HostStream::AwaitRoom(const std::function<Status()>& on_tick) {
+  const uint64_t last = last_position_.load(std::memory_order_relaxed);
+  // For much of it: or it would wait anew at every operation.
+  return session_->WaitForPosition(index_, last - kQueueDepth / 2, on_tick);
 }
 
 Status HostStream::TakeFailure() {
+  const std::lock_guard lock(failure_mutex_);
   const StreamSlot& slot = session_->stream_slot(index_);
   const uint32_t count = slot.error_count.load(std::memory_order_acquire);
   if (count == failures_told_) return Status::Ok();

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -23,19 +25,22 @@ class HostStream {
   /// Query or Synchronize told of one.
   Status Query();
   Status Synchronize();
-  /// Waits for what is queued and leaves its failures to be told later.
-  Status Drain();
+  /// Waits for what is queued and leaves its failures to be told later. `on_tick` as in
+  /// Session::WaitForPosition.
+  Status Drain(const std::function<Status()>& on_tick);
 
   /// Whether everything that was queued is done.
   bool Idle();
 
   /// The next position; the caller submits operations for it before anybody else takes one, so hold
   /// `order` from here to the submission.
-  uint64_t NextPosition() { return ++last_position_; }
+  uint64_t NextPosition() { return last_position_.fetch_add(1, std::memory_order_relaxed) + 1; }
   std::mutex& order() { return order_; }
 
-  /// Blocks while more positions are queued than the daemon should hold for one stream.
-  Status AwaitRoom();
+  /// Whether fewer positions are queued than the daemon should hold for one stream.
+  bool HasRoom();
+  /// Waits for room. Not under `order`: what is queued may wait for who would then wait for that.
+  Status AwaitRoom(const std::function<Status()>& on_tick);
 
   uint32_t index() const { return index_; }
   Session& session() { return *session_; }
@@ -51,7 +56,8 @@ class HostStream {
   std::shared_ptr<Session> session_;
   uint32_t index_;
   std::mutex order_;
-  uint64_t last_position_;
+  std::atomic<uint64_t> last_position_;  // grows under order_
+  std::mutex failure_mutex_;             // guards the one below
   uint32_t failures_told_;
 };
 

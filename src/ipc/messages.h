@@ -71,6 +71,9 @@ struct HelloReply {
   uint32_t session = 0;
   uint32_t workers = 0;
   char daemon_version[32] = {};
+  /// The operations that the session may have posted and not yet seen retired (SessionSegment). The
+  /// daemon ends a session that posts more.
+  uint64_t most_operations = 0;
 };
 
 struct CreateIdRequest {
@@ -126,6 +129,7 @@ struct GrowRequest {
   char name[64] = {};
 };
 
+/// Replied at once; MemberSlot::departures tells when the daemon has let go of the rank's buffers.
 struct LeaveRequest {
   static constexpr MessageType kType = MessageType::kLeave;
   uint32_t member = kNoMember;
@@ -153,9 +157,14 @@ struct RegisterRegionReply {
   uint32_t region = 0;
   uint32_t shareable = 0;  ///< Whether other ranks may map it, see MapPeerRegionRequest.
 };
+/// Replied at once. A region that operations still use goes when they have ended; who wants to know
+/// asks again, until it is gone or not registered any more.
 struct UnregisterRegionRequest {
   static constexpr MessageType kType = MessageType::kUnregisterRegion;
   uint32_t region = 0;
+};
+struct UnregisterRegionReply {
+  uint32_t gone = 0;
 };
 
 struct OpenStreamRequest {

@@ -13,14 +13,15 @@ namespace harmonaize {
 // The memory that one tenant process and the daemon share for control. The daemon makes it, sealed
 // against shrinking, and hands it over at the start of the session:
 //
-//     SessionHeader | SubmissionRing | StreamSlot[kStreamSlots] | MemberSlot[kMaxMembers]
+//     SessionHeader | SubmissionRing | StreamSlot retired | StreamSlot[kStreamSlots] |
+//     MemberSlot[kMaxMembers]
 //
 // The tenant writes descriptors, the ring's tail, the waiter counts and what it has filled, and
 // nothing else; the daemon believes none of it. What the daemon writes here is for the tenant
 // alone: it never reads its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 9;
+inline constexpr uint32_t kProtocolVersion = 10;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.
@@ -102,6 +103,8 @@ struct alignas(64) StreamSlot {
   std::atomic<uint32_t> error_count;
   std::atomic<uint32_t> error_code;
   std::atomic<uint32_t> error_member;
+  /// Operations that have ended since the session began, those of the position under way included.
+  std::atomic<uint64_t> ended;
 };
 static_assert(sizeof(StreamSlot) == 64);
 
@@ -159,6 +162,8 @@ struct alignas(64) MemberSlot {
   std::atomic<uint32_t> across_hosts;
   /// Set when kReady: ranks 0 to this - 1 share a host, as do all further runs of so many ranks.
   std::atomic<int32_t> ranks_together;
+  /// How many ranks that had this slot have left for good; a futex word, for `waiters`.
+  std::atomic<uint32_t> departures;
   SliceProgress progress;
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Who is late, while the others wait; warnings.
@@ -187,6 +192,8 @@ struct SessionHeader {
 struct SessionSegment {
   alignas(64) SessionHeader header;
   alignas(64) SubmissionRing ring;
+  /// `completed` are the operations of all queues that have ended: HelloReply::most_operations.
+  StreamSlot retired;
   StreamSlot streams[kStreamSlots];
   MemberSlot members[kMaxMembers];
 };

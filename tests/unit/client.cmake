@@ -19,3 +19,6 @@ harmonaize_unit_test(client_rendezvous_test SOURCES client_rendezvous_test.cc
 
 harmonaize_unit_test(client_slice_copy_test SOURCES client_slice_copy_test.cc
                      LINKS harmonaize_client)
+
+harmonaize_unit_test(client_turns_test SOURCES client_turns_test.cc
+                     LINKS harmonaize_client)

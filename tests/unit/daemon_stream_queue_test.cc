@@ -54,6 +54,22 @@ TEST_F(StreamQueueTest, OperationsOfOnePositionRunSideBySide) {
   EXPECT_EQ(completed(), 1u);
 }
 
+// A rank that waits for room learns of each operation, whoever owns the slot by then.
+TEST_F(StreamQueueTest, EveryOperationThatEndsIsCounted) {
+  queue_.Arrive(At(1, false));
+  queue_.Arrive(At(1, true));
+  Finish();
+  EXPECT_EQ(completed(), 0u);
+  EXPECT_EQ(slot_.ended.load(), 1u);
+  Finish();
+  EXPECT_EQ(slot_.ended.load(), 2u);
+  queue_.Reset();
+  queue_.Arrive(At(1, true));
+  Finish();
+  EXPECT_EQ(completed(), 1u);
+  EXPECT_EQ(slot_.ended.load(), 3u);
+}
+
 TEST_F(StreamQueueTest, AWholePositionBecomesReadyAtOnce) {
   queue_.Arrive(At(1, true));
   queue_.Arrive(At(2, false));

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace harmonaize {
+
+/// Shared memory that stands for private buffers of operations under way: what is to be copied out
+/// of it when they have succeeded, and what is to be given back to the StagingPool when they have
+/// ended.
+class StagedResults {
+ public:
+  StagedResults() = default;
+  ~StagedResults() { GiveBack(); }
+  StagedResults(StagedResults&& other) noexcept { swap(other); }
+  StagedResults& operator=(StagedResults&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  void AddResult(void* to, const std::byte* from, uint64_t bytes) {
+    results_.push_back({to, from, bytes});
+  }
+  void AddBuffer(std::byte* buffer, uint64_t bytes) { buffers_.push_back({buffer, bytes}); }
+
+  void CopyOut();
+  void GiveBack();
+
+ private:
+  struct Result {
+    void* to;
+    const std::byte* from;
+    uint64_t bytes;
+  };
+  struct Buffer {
+    std::byte* buffer;
+    uint64_t bytes;
+  };
+  void swap(StagedResults& other) noexcept {
+    results_.swap(other.results_);
+    buffers_.swap(other.buffers_);
+  }
+
+  std::vector<Result> results_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace harmonaize
