@@ -7,6 +7,7 @@
 #include "daemon/state_directory.h"
 #include "daemon/worker_places.h"
 #include "src/base/toml_reader.h"
+#include "src/base/toml_text.h"
 #include "src/ipc/socket_path.h"
 #include "src/topology/host.h"
 
@@ -38,7 +39,7 @@ void ReadShares(TomlReader& reader, Config* config) {
 std::string SharesTemplate(const Config& config) {
   std::string text;
   for (const ShareConfig& share : config.shares) {
-    text += fmt::format("[[share]]\nuser = \"{}\"\nweight = {}\npriority = {}\n", share.user,
+    text += fmt::format("[[share]]\nuser = {}\nweight = {}\npriority = {}\n", TomlText(share.user),
                         share.weight, share.priority);
   }
   return text.empty() ? "# [[share]]\n# user = \"alice\"\n# weight = 4\n# priority = 0\n" : text;
@@ -110,11 +111,11 @@ std::string ConfigTemplate(const Config& config) {
       R"(# Configuration of harmonaized. Every key may be left out; what stands here is in force.
 
 [socket]
-path = "{}"
+path = {}
 mode = 0o{:o}                  # who may connect, and so become a tenant
 
 [state]
-path = "{}"                     # keeps what was measured of this host; a folder
+path = {}                     # keeps what was measured of this host; a folder
 
 [workers]
 count = {}                      # threads that reduce and copy; 0: as many as processors
@@ -131,18 +132,18 @@ heap_bytes = {}                 # the largest block on the heap; -1: by calibrat
 stream_bytes = {}               # and no larger than this on a host stream
 
 [cluster]                       # the daemons of other hosts
-address = "{}"                  # where they reach this one, as 10.0.0.1:7400; "": it stands alone
-key_file = "{}"                 # holds the secret that all daemons share, 32 bytes or more
+address = {}                  # where they reach this one, as 10.0.0.1:7400; "": it stands alone
+key_file = {}                 # holds the secret that all daemons share, 32 bytes or more
 allow_unauthenticated = {}      # for laboratories: do without a key
-fabric = "{}"                   # the fabric file (docs/fabric-file.md); "": one switch is assumed
-host = "{}"                     # this host's name in it; "": the one with this address
-controller = "{}"               # the host, or address, of the daemon that shares links out; "": none
-congestion_control = "{}"     # of data: auto (the kernel's, but no BBR on fast links), system, a name
+fabric = {}                   # the fabric file (docs/fabric-file.md); "": one switch is assumed
+host = {}                     # this host's name in it; "": the one with this address
+controller = {}               # the host, or address, of the daemon that shares links out; "": none
+congestion_control = {}     # of data: auto (the kernel's, but no BBR on fast links), system, a name
 dead_after_seconds = {}         # silence after which a daemon is taken for dead
 
 [plans]                         # how collectives between hosts are carried out
 policy = "{}"             # adaptive, static-ring (the given order, as NCCL does), fixed
-file = "{}"                     # the plan, for fixed (docs/planning.md)
+file = {}                     # the plan, for fixed (docs/planning.md)
 reproducible = {}               # only plans that reduce in the order of the ranks
 live = {}                       # follow what links carry while jobs run (docs/control-loop.md)
 least_gain = {}                 # for plans that are predicted to be so many times as fast
@@ -174,20 +175,21 @@ level = "{}"                    # error, warning, info, debug, trace
 # have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
 # has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
 {})",
-      config.socket_path, config.socket_mode, config.state_path, config.workers,
+      TomlText(config.socket_path), config.socket_mode, TomlText(config.state_path), config.workers,
       config.worker_placement, fmt::join(config.worker_cpus, ", "), config.engine_spin_us,
       config.inline_path.enabled, config.inline_path.registered_bytes,
-      config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
-      config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
-      config.cluster.host, config.cluster.controller, config.cluster.congestion_control,
-      config.cluster.dead_after_seconds, config.plans.policy, config.plans.file,
-      config.plans.reproducible, config.plans.live, config.plans.least_gain,
-      config.plans.switch_every_ms, config.costs.message_us, config.costs.handling_us,
-      config.costs.wire_gbps, config.costs.memory_gbps, config.costs.shared_processors,
-      config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
-      config.quota.sessions, config.quota.communicators, config.quota.regions,
-      config.quota.region_bytes, config.quota.outstanding_operations, config.log_level,
-      SharesTemplate(config));
+      config.inline_path.heap_bytes, config.inline_path.stream_bytes,
+      TomlText(config.cluster.address), TomlText(config.cluster.key_file),
+      config.cluster.allow_unauthenticated, TomlText(config.cluster.fabric),
+      TomlText(config.cluster.host), TomlText(config.cluster.controller),
+      TomlText(config.cluster.congestion_control), config.cluster.dead_after_seconds,
+      config.plans.policy, TomlText(config.plans.file), config.plans.reproducible,
+      config.plans.live, config.plans.least_gain, config.plans.switch_every_ms,
+      config.costs.message_us, config.costs.handling_us, config.costs.wire_gbps,
+      config.costs.memory_gbps, config.costs.shared_processors, config.costs.bucket_ms,
+      config.late_after_seconds, config.formation_timeout_seconds, config.quota.sessions,
+      config.quota.communicators, config.quota.regions, config.quota.region_bytes,
+      config.quota.outstanding_operations, config.log_level, SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon
