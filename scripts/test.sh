@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole test suite: checks of the tree, then build and tests for each preset.
 #
-#     scripts/test.sh                 release, asan, tsan and no-cuda, as CI runs them
+#     scripts/test.sh                 release, asan, tsan, fuzz-quick and no-cuda, as CI runs them
 #     scripts/test.sh --quick         release only
 #     scripts/test.sh --all           every test in every preset, and each source compiled by itself
 #     scripts/test.sh --preset NAME   only this preset; may be repeated
@@ -11,6 +11,7 @@
 #
 # release runs all tests in full. The other presets run those that find something there which release
 # cannot find (tests/rounds.cmake), and go through parts of what is large (tests/support/sanitized.h).
+# fuzz-quick gives each fuzz test inputs for ten seconds (scripts/fuzz.sh for longer).
 # While the tests of one preset run, the next is built, at a lower priority.
 #
 # Ends with what each phase took, the ten slowest tests, and the closing lines of ctest for each
@@ -47,7 +48,7 @@ while (($# > 0)); do
   shift
 done
 if ((${#presets[@]} == 0)); then
-  presets=(release asan tsan no-cuda)
+  presets=(release asan tsan fuzz-quick no-cuda)
   ((all == 0)) || presets+=(alone)
 fi
 
@@ -103,7 +104,10 @@ run_tests() {
   local preset=$1 runner=() selection=()
   [[ $preset == tsan ]] && runner=(without_address_randomization)
   has_round "$preset" && selection=(-R "$(<"build/$preset/round.txt")")
-  "${runner[@]}" ctest --preset "$preset" -j $((jobs + (jobs + 1) / 2)) "${selection[@]}"
+  local at_once=$((jobs + (jobs + 1) / 2))
+  # Fuzz tests never wait: more of them would only slow each other down.
+  [[ $preset == fuzz* ]] && runner=(nice -n 19) at_once=$jobs
+  "${runner[@]}" ctest --preset "$preset" -j "$at_once" "${selection[@]}"
 }
 
 # The tests that run beside the next build: their preset, process and beginning.
@@ -150,7 +154,7 @@ slowest_tests() {
 
 if ((install)); then
   if ((${#presets[@]} > 1)); then
-    check "packages" scripts/install-dependencies.sh --with-lint
+    check "packages" scripts/install-dependencies.sh --with-lint --with-fuzz
   else
     check "packages" scripts/install-dependencies.sh
   fi
@@ -167,6 +171,10 @@ tested=()
 for preset in "${presets[@]}"; do
   niceness=0
   [[ -z $testing ]] || niceness=19
+  if [[ $preset == fuzz* ]] && ! command -v clang++ >/dev/null; then
+    say "$preset: skipped, clang is not installed"
+    continue
+  fi
   if ! check "$preset: configure" cmake --preset "$preset" || ! check "$preset: build" build "$preset"; then
     closing+=("$preset:" "not built, not tested")
     continue
