@@ -37,7 +37,8 @@ inline void RequireClean(const std::string& text, std::string_view what) {
 /// Cuts a fuzzer's input into values, from its beginning to its end. Past the end all bytes are 0.
 class Input {
  public:
-  Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const std::byte*>(data), size) {}
+  Input(const uint8_t* data, size_t size) : Input(std::as_bytes(std::span(data, size))) {}
+  explicit Input(std::span<const std::byte> bytes) : rest_(bytes) {}
 
   bool empty() const { return rest_.empty(); }
   template <typename T>

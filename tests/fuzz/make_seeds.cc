@@ -22,6 +22,7 @@
 #include "src/ipc/unique_id.h"
 #include "src/transport/handshake.h"
 #include "src/transport/wire.h"
+#include "tests/fuzz/sample_messages.h"
 
 namespace harmonaize::fuzz {
 namespace {
@@ -98,84 +99,7 @@ void AddControlMessages(const Seeds& seeds) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Messages between daemons. What is not filled in here stays as it is by default.
-
-void Fill(ApplyMessage& apply) {
-  const UniqueId id = MakeNamedId("10.0.0.1:7400");
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(&id, 1));
-  for (const std::byte byte : bytes) apply.id.push_back(static_cast<uint8_t>(byte));
-  apply.ticket = 1;
-  apply.ranks = 2;
-  apply.excluded = {1};
-  apply.address = "127.0.0.1:1";
-}
-
-void Fill(FormedMessage& formed) {
-  formed.communicator = 1;
-  formed.addresses = {"127.0.0.1:1", "127.0.0.1:2"};
-  formed.fabric_hosts = {0, 1};
-  formed.host_of_rank = {0, 1};
-  formed.self = 1;
-  formed.home_host = 0;
-  formed.ranks = {{1, 1}};
-}
-
-void Fill(PlanMessage& plan) {
-  plan.algorithm = "ring";
-  plan.order = {0, 1};
-  plan.groups = {{0}, {1}};
-  plan.rates = {{0, 1e9}};
-}
-
-void Fill(ProposeMessage& proposal) {
-  Fill(proposal.current.emplace_back());
-  Fill(proposal.next.emplace_back());
-}
-
-void Fill(ProgressMessage& progress) {
-  progress.communicator = 1;
-  progress.requests = {{}};
-  progress.missing = {1};
-}
-
-void Fill(TrafficMessage& traffic) {
-  traffic.flows.push_back({.peer = 1, .jobs = {{}}});
-  traffic.nics = {{}};
-  traffic.homes = {1};
-  traffic.rhythms.push_back({.iteration_seconds = 0.5});
-}
-
-void Fill(SharesMessage& shares) {
-  shares.links = {{0, 1e9}};
-  shares.limits.push_back({.bytes_per_second = 1});
-  shares.jobs.push_back({1, {{0, 1e9}}});
-  shares.waits.push_back({1, 0.5});
-}
-
-void Fill(FabricMessage& fabric) {
-  fabric.text =
-      "[[host]]\nname = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1Gbit\"\n";
-}
-
-void Fill(ProbeOpenMessage& open) {
-  open.token.assign(sizeof(ProbeToken), 7);
-}
-
-template <typename Message>
-void Fill(Message& message) {
-  if constexpr (requires { message.ticket; }) message.ticket = 1;
-  if constexpr (requires { message.communicator; }) message.communicator = 1;
-  if constexpr (requires { message.probe; }) message.probe = 1;
-  if constexpr (requires { message.messages; }) message.messages = 2;
-  if constexpr (requires { message.tickets; }) message.tickets = {1};
-  if constexpr (requires { message.why; }) message.why = "why";
-  if constexpr (requires { message.targets; }) message.targets = {{.address = "127.0.0.1"}};
-  if constexpr (requires { message.nics; }) message.nics = {{"eth0", "127.0.0.1", 1}};
-  if constexpr (requires { message.samples; }) {
-    if constexpr (requires { message.counts; }) message.samples = {{0.5}};
-  }
-  if constexpr (requires { message.begun; }) message.begun = {{1, 2}};
-}
+// Messages between daemons
 
 template <size_t kKind = 0>
 void AddClusterMessages(const Seeds& seeds) {
@@ -334,7 +258,19 @@ void AddTenants(const Seeds& seeds) {
   seeds.Add("death", Seed(pair).Append(Posts(0, Collective::kAllReduce, 0)).Append({1, 6}));
 }
 
+// As cluster_peer_fuzzer takes them: what happens, then the numbers of it.
+void AddPeers(const Seeds& seeds) {
+  const Seed formed = {0, 1, 0, 7, 0, 0, 0};
+  for (size_t kind = 0; kind < std::variant_size_v<ClusterMessage>; ++kind) {
+    const int number = static_cast<int>(kind);
+    seeds.Add(fmt::format("kind{}", kind),
+              Seed(formed).Append({1, 0, 0, 0, 16}).Append({7, 0, number, 0}));
+  }
+  seeds.Add("lost", Seed(formed).Append({1, 0, 0, 0, 16, 2, 0}));
+}
+
 void Make(const std::filesystem::path& folder) {
+  AddPeers({folder, "cluster_peer"});
   AddTenants({folder, "tenant"});
   AddControlMessages({folder, "control_message"});
   AddClusterMessages({folder, "cluster_message"});
