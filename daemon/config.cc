@@ -10,6 +10,7 @@
 #include "daemon/tenant_identity.h"
 #include "daemon/worker_places.h"
 #include "src/base/toml_reader.h"
+#include "src/base/toml_text.h"
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/socket_path.h"
 #include "src/topology/host.h"
@@ -51,8 +52,8 @@ void ReadTenantSockets(TomlReader& reader, Config* config) {
     if (socket.path.empty()) reader.Reject(key + ".path", "says where the socket is to be");
     const auto [other, is_new] = names.emplace(NumberFromName(socket.name), socket.name);
     if (!is_new) {
-      reader.Reject(key + ".name", fmt::format("cannot be told from '{}'; choose another name",
-                                               other->second));
+      reader.Reject(key + ".name",
+                    fmt::format("cannot be told from '{}'; choose another name", other->second));
     }
     config->tenants.sockets.push_back(socket);
   }
@@ -61,8 +62,8 @@ void ReadTenantSockets(TomlReader& reader, Config* config) {
 std::string TenantSocketsTemplate(const Config& config) {
   std::string text;
   for (const TenantsConfig::Socket& socket : config.tenants.sockets) {
-    text += fmt::format("[[tenants.sockets]]\nname = \"{}\"\npath = \"{}\"\n", socket.name,
-                        socket.path);
+    text += fmt::format("[[tenants.sockets]]\nname = {}\npath = {}\n", TomlText(socket.name),
+                        TomlText(socket.path));
   }
   if (!text.empty()) return text;
   return "# [[tenants.sockets]]\n# name = \"team-a\"\n"
@@ -72,7 +73,7 @@ std::string TenantSocketsTemplate(const Config& config) {
 std::string SharesTemplate(const Config& config) {
   std::string text;
   for (const ShareConfig& share : config.shares) {
-    text += fmt::format("[[share]]\nuser = \"{}\"\nweight = {}\npriority = {}\n", share.user,
+    text += fmt::format("[[share]]\nuser = {}\nweight = {}\npriority = {}\n", TomlText(share.user),
                         share.weight, share.priority);
   }
   return text.empty() ? "# [[share]]\n# user = \"alice\"\n# weight = 4\n# priority = 0\n" : text;
@@ -158,18 +159,18 @@ std::string ConfigTemplate(const Config& config) {
       R"(# Configuration of harmonaized. Every key may be left out; what stands here is in force.
 
 [socket]
-path = "{}"
+path = {}
 mode = 0o{:o}                  # who may connect, and so become a tenant
 
 [operators]                     # who see all tenants, and may measure the network
-socket = "{}"                   # "": operator.sock, beside the tenants' socket
-group = "{}"                    # whose members may use it, beside the daemon's own user
+socket = {}                     # "": operator.sock, beside the tenants' socket
+group = {}                      # whose members may use it, beside the daemon's own user
 
 [tenants]
 identity = "{}"                 # uid; cgroup: also by container; socket: also by tenants.socket
 {}
 [state]
-path = "{}"                     # keeps what was measured of this host; a folder
+path = {}                     # keeps what was measured of this host; a folder
 
 [calibration]
 again = {}                    # while at rest, measure this host again if it was busy the first time
@@ -189,18 +190,18 @@ heap_bytes = {}                 # the largest block on the heap; -1: by calibrat
 stream_bytes = {}               # and no larger than this on a host stream
 
 [cluster]                       # the daemons of other hosts
-address = "{}"                  # where they reach this one, as 10.0.0.1:7400; "": it stands alone
-key_file = "{}"                 # holds the secret that all daemons share, 32 bytes or more
+address = {}                  # where they reach this one, as 10.0.0.1:7400; "": it stands alone
+key_file = {}                 # holds the secret that all daemons share, 32 bytes or more
 allow_unauthenticated = {}      # for laboratories: do without a key
-fabric = "{}"                   # the fabric file (docs/fabric-file.md); "": one switch is assumed
-host = "{}"                     # this host's name in it; "": the one with this address
-controller = "{}"               # the host, or address, of the daemon that shares links out; "": none
-congestion_control = "{}"     # of data: auto (the kernel's, but no BBR on fast links), system, a name
+fabric = {}                   # the fabric file (docs/fabric-file.md); "": one switch is assumed
+host = {}                     # this host's name in it; "": the one with this address
+controller = {}               # the host, or address, of the daemon that shares links out; "": none
+congestion_control = {}     # of data: auto (the kernel's, but no BBR on fast links), system, a name
 dead_after_seconds = {}         # silence after which a daemon is taken for dead
 
 [plans]                         # how collectives between hosts are carried out
 policy = "{}"             # adaptive, static-ring (the given order, as NCCL does), fixed
-file = "{}"                     # the plan, for fixed (docs/planning.md)
+file = {}                     # the plan, for fixed (docs/planning.md)
 reproducible = {}               # only plans that reduce in the order of the ranks
 live = {}                       # follow what links carry while jobs run (docs/control-loop.md)
 least_gain = {}                 # for plans that are predicted to be so many times as fast
@@ -236,21 +237,23 @@ level = "{}"                    # error, warning, info, debug, trace
 # have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
 # has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
 {})",
-      config.socket_path, config.socket_mode, config.operator_socket_path, config.operator_group,
-      config.tenants.identity, TenantSocketsTemplate(config), config.state_path, config.measure_again, config.workers,
-      config.worker_placement, fmt::join(config.worker_cpus, ", "), config.engine_spin_us,
-      config.inline_path.enabled, config.inline_path.registered_bytes,
-      config.inline_path.heap_bytes, config.inline_path.stream_bytes, config.cluster.address,
-      config.cluster.key_file, config.cluster.allow_unauthenticated, config.cluster.fabric,
-      config.cluster.host, config.cluster.controller, config.cluster.congestion_control,
-      config.cluster.dead_after_seconds, config.plans.policy, config.plans.file,
+      TomlText(config.socket_path), config.socket_mode, TomlText(config.operator_socket_path),
+      TomlText(config.operator_group), config.tenants.identity, TenantSocketsTemplate(config),
+      TomlText(config.state_path), config.measure_again, config.workers, config.worker_placement,
+      fmt::join(config.worker_cpus, ", "), config.engine_spin_us, config.inline_path.enabled,
+      config.inline_path.registered_bytes, config.inline_path.heap_bytes,
+      config.inline_path.stream_bytes, TomlText(config.cluster.address),
+      TomlText(config.cluster.key_file), config.cluster.allow_unauthenticated,
+      TomlText(config.cluster.fabric), TomlText(config.cluster.host),
+      TomlText(config.cluster.controller), TomlText(config.cluster.congestion_control),
+      config.cluster.dead_after_seconds, config.plans.policy, TomlText(config.plans.file),
       config.plans.reproducible, config.plans.live, config.plans.least_gain,
       config.plans.switch_every_ms, config.costs.message_us, config.costs.handling_us,
       config.costs.wire_gbps, config.costs.memory_gbps, config.costs.shared_processors,
       config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
       config.quota.connections, config.quota.sessions, config.quota.communicators,
-      config.quota.ranks, config.quota.unique_ids, config.quota.regions,
-      config.quota.region_bytes, config.quota.memory_bytes, config.quota.outstanding_operations, config.log_level,
+      config.quota.ranks, config.quota.unique_ids, config.quota.regions, config.quota.region_bytes,
+      config.quota.memory_bytes, config.quota.outstanding_operations, config.log_level,
       SharesTemplate(config));
 }
 

@@ -24,6 +24,8 @@ template <typename... Calls>
 struct Overloaded : Calls... {
   using Calls::operator()...;
 };
+template <typename... Calls>
+Overloaded(Calls...) -> Overloaded<Calls...>;
 
 }  // namespace
 

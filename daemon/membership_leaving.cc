@@ -13,8 +13,8 @@ namespace harmonaize::daemon {
 
 void Membership::FailFormation(Formation& formation, const Status& why) {
   // The formation goes next, so each of them has to be rid of it.
-  for (const auto& [place, applicant] : formation.taken()) {
-    GuardedAndLogged("a refusal", [&] { Refuse(applicant, why); });
+  for (const auto& taken : formation.taken()) {
+    GuardedAndLogged("a refusal", [&] { Refuse(taken.second, why); });
   }
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what Harmonaize is built from, on Debian 12. Does nothing, quickly, when all is there.
 #
-#     scripts/install-dependencies.sh [--with-peers] [--with-plots] [--with-lint]
+#     scripts/install-dependencies.sh [--with-peers] [--with-plots] [--with-lint] [--with-fuzz]
 #
 #     --with-peers   also what perf/compare measures against: Open MPI, MPICH and Gloo
 #     --with-plots   also what perf/compare/plot draws with: gnuplot
 #     --with-lint    also clang-format and clang-tidy
+#     --with-fuzz    also clang with libFuzzer, for scripts/fuzz.sh
 set -euo pipefail
 
 packages=(
@@ -20,8 +21,9 @@ for option in "$@"; do
     --with-peers) packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev libgloo-dev) ;;
     --with-plots) packages+=(gnuplot-nox) ;;
     --with-lint) packages+=(clang-format clang-tidy) ;;
+    --with-fuzz) packages+=(clang libclang-rt-14-dev) ;;
     *)
-      echo "$0: unknown option '$option'; there are --with-peers, --with-plots and --with-lint" >&2
+      echo "$0: unknown option '$option'; there are --with-peers, --with-plots, --with-lint and --with-fuzz" >&2
       exit 2
       ;;
   esac

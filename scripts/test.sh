@@ -3,7 +3,7 @@
 #
 #     scripts/test.sh                 release, asan, tsan and no-cuda, as CI runs them
 #     scripts/test.sh --quick         release only
-#     scripts/test.sh --all           every test in every preset, and each source compiled by itself
+#     scripts/test.sh --all           every test in every preset, fuzz-quick, and each source compiled by itself
 #     scripts/test.sh --preset NAME   only this preset; may be repeated
 #     scripts/test.sh --jobs N        compilers at a time (default: as many as cores), and half as
 #                                     many tests again, since many of them wait
@@ -11,6 +11,7 @@
 #
 # release runs all tests in full. The other presets run those that find something there which release
 # cannot find (tests/rounds.cmake), and go through parts of what is large (tests/support/sanitized.h).
+# fuzz-quick gives each fuzz test inputs for ten seconds (scripts/fuzz.sh for longer).
 # While the tests of one preset run, the next is built, at a lower priority.
 #
 # Ends with what each phase took, the ten slowest tests, and the closing lines of ctest for each
@@ -48,7 +49,7 @@ while (($# > 0)); do
 done
 if ((${#presets[@]} == 0)); then
   presets=(release asan tsan no-cuda)
-  ((all == 0)) || presets+=(alone)
+  ((all == 0)) || presets+=(fuzz-quick alone)
 fi
 
 # The presets' folders lie equally deep, so that what two of them compile alike is compiled once.
@@ -103,7 +104,10 @@ run_tests() {
   local preset=$1 runner=() selection=()
   [[ $preset == tsan ]] && runner=(without_address_randomization)
   has_round "$preset" && selection=(-R "$(<"build/$preset/round.txt")")
-  "${runner[@]}" ctest --preset "$preset" -j $((jobs + (jobs + 1) / 2)) "${selection[@]}"
+  local at_once=$((jobs + (jobs + 1) / 2))
+  # Fuzz tests never wait: more of them would only slow each other down.
+  [[ $preset == fuzz* ]] && runner=(nice -n 19) at_once=$jobs
+  "${runner[@]}" ctest --preset "$preset" -j "$at_once" "${selection[@]}"
 }
 
 # The tests that run beside the next build: their preset, process and beginning.
@@ -150,7 +154,7 @@ slowest_tests() {
 
 if ((install)); then
   if ((${#presets[@]} > 1)); then
-    check "packages" scripts/install-dependencies.sh --with-lint
+    check "packages" scripts/install-dependencies.sh --with-lint --with-fuzz
   else
     check "packages" scripts/install-dependencies.sh
   fi
@@ -168,6 +172,10 @@ tested=()
 for preset in "${presets[@]}"; do
   niceness=0
   [[ -z $testing ]] || niceness=19
+  if [[ $preset == fuzz* ]] && ! command -v clang++ >/dev/null; then
+    say "$preset: skipped, clang is not installed"
+    continue
+  fi
   if ! check "$preset: configure" cmake --preset "$preset" || ! check "$preset: build" build "$preset"; then
     closing+=("$preset:" "not built, not tested")
     continue

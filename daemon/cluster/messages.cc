@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -13,79 +14,114 @@
 #include "src/planner/planner.h"
 
 namespace harmonaize {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EdgeRate, edge, bytes_per_second)
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+inline constexpr bool kIsInteger = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+
+/// Reads a value of a message. The library would turn any number into any other, and a number that
+/// is too large for an integer has no defined meaning there. Throws where the value is of another
+/// kind, or out of the type's range.
+template <typename T>
+void ReadValue(const json& value, T* out) {
+  if constexpr (kIsInteger<T>) {
+    if (!value.is_number_integer()) throw std::out_of_range("an integer is needed");
+    const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<uint64_t>())
+                                                 : std::in_range<T>(value.get<int64_t>());
+    if (!fits) throw std::out_of_range("an integer is out of range");
+    *out = value.is_number_unsigned() ? static_cast<T>(value.get<uint64_t>())
+                                      : static_cast<T>(value.get<int64_t>());
+  } else {
+    value.get_to(*out);
+  }
+}
+
+template <typename T>
+void ReadValue(const json& value, std::vector<T>* out) {
+  if (!value.is_array()) throw std::out_of_range("a list is needed");
+  for (const json& one : value) ReadValue(one, &out->emplace_back());
+}
+
+}  // namespace
+
+#define HARMONAIZE_READ_FIELD(field) ReadValue(document.at(#field), &message.field);
+#define HARMONAIZE_WRITE_FIELD(field) document[#field] = message.field;
+/// How a structure is written to a document and read from it: all of these fields, by their names.
+#define HARMONAIZE_MESSAGE(Type, ...)                                              \
+  inline void to_json(json& document, const Type& message) {                       \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(HARMONAIZE_WRITE_FIELD, __VA_ARGS__)) \
+  }                                                                                \
+  inline void from_json(const json& document, Type& message) {                     \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(HARMONAIZE_READ_FIELD, __VA_ARGS__))  \
+  }
+
+HARMONAIZE_MESSAGE(EdgeRate, edge, bytes_per_second)
 }  // namespace harmonaize
 
 namespace harmonaize::daemon {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ApplyMessage, ticket, kind, id, communicator, round, ranks, rank,
-                                   takes_part, color, key, excluded, abort_parent, name, user,
-                                   address, host)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WithdrawMessage, ticket, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TicketedRank, ticket, rank)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FormedMessage, communicator, name, addresses, fabric_hosts,
-                                   host_of_rank, self, home_host, ranks, fabric)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedMessage, tickets, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FormingNoticeMessage, tickets, notice)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskGrowIdMessage, ticket, communicator, user)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GrowIdMessage, ticket, id, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskFabricMessage, fabric)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FabricMessage, fabric, text)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BrokenMessage, communicator, revoked, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftMessage, communicator, rank, sequence)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRequest, rank, collective, count, type, op, root)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressMessage, communicator, sequence, state, requests,
-                                   missing, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskProgressMessage, communicator, sequence)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerdictMessage, communicator, sequence, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LateMessage, communicator, sequence, notice, missing)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskPlanMessage, communicator, collective, root, size_class)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanMessage, communicator, collective, root, size_class,
-                                   algorithm, order, order_name, groups, groups_name, pieces,
-                                   slice_bytes, slices_at_once, paths, rates, predicted_seconds,
-                                   bound_seconds, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProposeMessage, communicator, round, current, next)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PromiseMessage, communicator, round, from, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettleMessage, communicator, round, commit, from)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficJob, user, communicator, weight, bytes_per_second,
-                                   sent_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue,
-                                   astray, jobs)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailShare, peer, rail, user, bytes_per_second)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRates, communicator, rates)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobWait, communicator, seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharesMessage, fabric, links, limits, jobs, waits)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficNic, nic, sent, received, queued_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficRhythm, user, communicator, bursts, burst_seconds,
-                                   pause_seconds, iteration_seconds, begun_seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficMessage, fabric, host, flows, nics, homes, rhythms)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BurstMessage, fabric, user, communicator, burst, ended)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BurstTurnMessage, fabric, communicator, burst)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRatesMessage, communicator, rates)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AskLinkProbeMessage, fabric, probe, from, to, rail)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbeMessage, probe, messages)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkProbedMessage, probe, bytes_per_second)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OfferMessage, communicator, from, to, number, count, type, code,
-                                   why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerMessage, communicator, from, to, number, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClosedMessage, communicator, collectives)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BegunCollective, sequence, digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BegunMessage, communicator, begun, asks)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgreedMessage, communicator, sequence)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeOpenMessage, probe, token)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeNic, device, address, port)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeReadyMessage, probe, host, nics, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeTarget, nic, address, port, token, transfer, connections)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeRoundTripsMessage, probe, step, samples, targets)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeConnectMessage, probe, step, targets)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeRunMessage, probe, step, set, delay, seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeCount, transfer, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeResultMessage, probe, step, samples, counts, code, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeEndMessage, probe, why)
+HARMONAIZE_MESSAGE(ApplyMessage, ticket, kind, id, communicator, round, ranks, rank, takes_part,
+                   color, key, excluded, abort_parent, name, user, address, host)
+HARMONAIZE_MESSAGE(WithdrawMessage, ticket, code, why)
+HARMONAIZE_MESSAGE(TicketedRank, ticket, rank)
+HARMONAIZE_MESSAGE(FormedMessage, communicator, name, addresses, fabric_hosts, host_of_rank, self,
+                   home_host, ranks, fabric)
+HARMONAIZE_MESSAGE(RefusedMessage, tickets, code, why)
+HARMONAIZE_MESSAGE(FormingNoticeMessage, tickets, notice)
+HARMONAIZE_MESSAGE(AskGrowIdMessage, ticket, communicator, user)
+HARMONAIZE_MESSAGE(GrowIdMessage, ticket, id, code, why)
+HARMONAIZE_MESSAGE(AskFabricMessage, fabric)
+HARMONAIZE_MESSAGE(FabricMessage, fabric, text)
+HARMONAIZE_MESSAGE(BrokenMessage, communicator, revoked, code, why)
+HARMONAIZE_MESSAGE(LeftMessage, communicator, rank, sequence)
+HARMONAIZE_MESSAGE(RankRequest, rank, collective, count, type, op, root)
+HARMONAIZE_MESSAGE(ProgressMessage, communicator, sequence, state, requests, missing, code, why)
+HARMONAIZE_MESSAGE(AskProgressMessage, communicator, sequence)
+HARMONAIZE_MESSAGE(VerdictMessage, communicator, sequence, code, why)
+HARMONAIZE_MESSAGE(LateMessage, communicator, sequence, notice, missing)
+HARMONAIZE_MESSAGE(AskPlanMessage, communicator, collective, root, size_class)
+HARMONAIZE_MESSAGE(PlanMessage, communicator, collective, root, size_class, algorithm, order,
+                   order_name, groups, groups_name, pieces, slice_bytes, slices_at_once, paths,
+                   rates, predicted_seconds, bound_seconds, why)
+HARMONAIZE_MESSAGE(ProposeMessage, communicator, round, current, next)
+HARMONAIZE_MESSAGE(PromiseMessage, communicator, round, from, code, why)
+HARMONAIZE_MESSAGE(SettleMessage, communicator, round, commit, from)
+HARMONAIZE_MESSAGE(TrafficJob, user, communicator, weight, bytes_per_second, sent_bytes)
+HARMONAIZE_MESSAGE(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue, astray, jobs)
+HARMONAIZE_MESSAGE(RailShare, peer, rail, user, bytes_per_second)
+HARMONAIZE_MESSAGE(JobRates, communicator, rates)
+HARMONAIZE_MESSAGE(JobWait, communicator, seconds)
+HARMONAIZE_MESSAGE(SharesMessage, fabric, links, limits, jobs, waits)
+HARMONAIZE_MESSAGE(TrafficNic, nic, sent, received, queued_bytes)
+HARMONAIZE_MESSAGE(TrafficRhythm, user, communicator, bursts, burst_seconds, pause_seconds,
+                   iteration_seconds, begun_seconds)
+HARMONAIZE_MESSAGE(TrafficMessage, fabric, host, flows, nics, homes, rhythms)
+HARMONAIZE_MESSAGE(BurstMessage, fabric, user, communicator, burst, ended)
+HARMONAIZE_MESSAGE(BurstTurnMessage, fabric, communicator, burst)
+HARMONAIZE_MESSAGE(LinkRatesMessage, communicator, rates)
+HARMONAIZE_MESSAGE(AskLinkProbeMessage, fabric, probe, from, to, rail)
+HARMONAIZE_MESSAGE(LinkProbeMessage, probe, messages)
+HARMONAIZE_MESSAGE(LinkProbedMessage, probe, bytes_per_second)
+HARMONAIZE_MESSAGE(OfferMessage, communicator, from, to, number, count, type, code, why)
+HARMONAIZE_MESSAGE(AnswerMessage, communicator, from, to, number, code, why)
+HARMONAIZE_MESSAGE(ClosedMessage, communicator, collectives)
+HARMONAIZE_MESSAGE(BegunCollective, sequence, digest)
+HARMONAIZE_MESSAGE(BegunMessage, communicator, begun, asks)
+HARMONAIZE_MESSAGE(AgreedMessage, communicator, sequence)
+HARMONAIZE_MESSAGE(ProbeOpenMessage, probe, token)
+HARMONAIZE_MESSAGE(ProbeNic, device, address, port)
+HARMONAIZE_MESSAGE(ProbeReadyMessage, probe, host, nics, code, why)
+HARMONAIZE_MESSAGE(ProbeTarget, nic, address, port, token, transfer, connections)
+HARMONAIZE_MESSAGE(ProbeRoundTripsMessage, probe, step, samples, targets)
+HARMONAIZE_MESSAGE(ProbeConnectMessage, probe, step, targets)
+HARMONAIZE_MESSAGE(ProbeRunMessage, probe, step, set, delay, seconds)
+HARMONAIZE_MESSAGE(ProbeCount, transfer, bytes)
+HARMONAIZE_MESSAGE(ProbeResultMessage, probe, step, samples, counts, code, why)
+HARMONAIZE_MESSAGE(ProbeEndMessage, probe, why)
 
 namespace {
-
-using nlohmann::json;
 
 /// Deeper than any message of ours. The reader calls itself for each level.
 constexpr int kMostLevels = 8;
@@ -382,7 +418,8 @@ Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes) {
       return RemoteError("a message that no daemon sends: it cannot be read");
     }
     json document = json::from_cbor(data, data + bytes.size());
-    const auto kind = document.at(0).get<size_t>();
+    size_t kind = 0;
+    ReadValue(document.at(0), &kind);
     // A fabric comes as a file of many lines, whose reader looks at the names in it.
     static const size_t kFabric = ClusterMessage(FabricMessage{}).index();
     if (kind != kFabric) CleanTexts(&document.at(1), kMostName);

@@ -28,7 +28,8 @@ Result<std::string> WithTomlDefaults(std::string_view text, std::string_view nam
   if (!missing.ok()) return missing.status();
   AddMissing(*missing, &*document);
   std::ostringstream written;
-  written << *document << '\n';
+  // Strings in double quotes alone: in single ones toml++ writes what they cannot hold.
+  written << toml::toml_formatter(*document, toml::format_flags::none) << '\n';
   return written.str();
 }
 

@@ -216,8 +216,7 @@ Status TomlReader::Finish() {
   const auto first = std::min_element(
       state_->problems.begin(), state_->problems.end(),
       [](const State::Problem& a, const State::Problem& b) { return a.where < b.where; });
-  return InvalidArgument("{}:{}:{}: {}", state_->name, first->where.line, first->where.column,
-                         first->what);
+  return TomlProblem(state_->name, first->where, first->what);
 }
 
 }  // namespace harmonaize

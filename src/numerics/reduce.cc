@@ -162,7 +162,8 @@ void CopyBatch(const std::byte* source, std::span<std::byte* const> destinations
   for (size_t begin = 0; begin < bytes; begin += kCopyPieceBytes) {
     const size_t piece = std::min(kCopyPieceBytes, bytes - begin);
     for (std::byte* const destination : destinations) {
-      std::memcpy(destination + begin, source + begin, piece);
+      // Not memcpy: whether buffers overlap is for a tenant to say.
+      std::memmove(destination + begin, source + begin, piece);
     }
   }
 }

@@ -56,9 +56,10 @@ struct ReduceArguments {
 void Reduce(const ReduceArguments& arguments);
 
 /// Copies `bytes` bytes from `source` to every destination; memory is asked for the source once. A
-/// destination equal to the source is skipped; any other must not overlap it, nor one another. No
-/// alignment is needed. `non_temporal` is as for Reduce when there are several destinations; a
-/// single one is left to the C library's copy. Thread-safe, never fails.
+/// destination equal to the source is skipped. One that overlaps the source, or another one, may
+/// hold anything afterwards; nothing else is touched. No alignment is needed. `non_temporal` is as
+/// for Reduce when there are several destinations; a single one is left to the C library's copy.
+/// Thread-safe, never fails.
 void CopyToMany(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
                 bool non_temporal);
 

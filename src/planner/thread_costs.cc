@@ -74,6 +74,8 @@ struct Ending {
   Call call;
   ~Ending() { call(); }
 };
+template <typename Call>
+Ending(Call) -> Ending<Call>;
 
 /// Client, engine and worker of one operation at a time.
 class Rehearsal {

@@ -114,10 +114,8 @@ Result<Packed> Pack(const Phase& phase, int64_t k, Stretch time) {
 /// Makes a Forest of packed trees.
 class ForestMaker {
  public:
-  ForestMaker(const CapacityGraph& fabric, const HostPlacement& placement, std::vector<int> edge_of,
-              std::vector<int> nodes)
+  ForestMaker(const CapacityGraph& fabric, std::vector<int> edge_of, std::vector<int> nodes)
       : fabric_(fabric),
-        placement_(placement),
         edge_of_(std::move(edge_of)),
         nodes_(std::move(nodes)),
         position_of_(static_cast<size_t>(fabric.nodes()), -1) {
@@ -184,7 +182,6 @@ class ForestMaker {
   }
 
   const CapacityGraph& fabric_;
-  const HostPlacement& placement_;
   std::vector<int> edge_of_;
   std::vector<int> nodes_;        // by position
   std::vector<int> position_of_;  // by node
@@ -204,7 +201,7 @@ class TreePlan {
     HZ_RETURN_IF_ERROR(CheckCapacityGraph(fabric_, placement_));
     PartialGraph part = WithoutOtherHosts(fabric_, placement_);
     const std::vector<int> nodes = NodesOfHosts(fabric_, placement_);
-    ForestMaker maker(fabric_, placement_, std::move(part.edge_of), nodes);
+    ForestMaker maker(fabric_, std::move(part.edge_of), nodes);
     const bool up = Reduces(problem_.collective);
     const bool down = problem_.collective != Collective::kReduce &&
                       problem_.collective != Collective::kReduceScatter;

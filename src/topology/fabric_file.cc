@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/clean_text.h"
 #include "src/base/names.h"
 #include "src/base/toml_reader.h"
 #include "src/topology/fabric_addresses.h"
@@ -20,6 +21,9 @@ namespace {
 
 constexpr int64_t kMostNics = 16;
 constexpr int64_t kMostParallelLinks = 64;
+/// The longest text of what is wrong with a fabric as a whole, in bytes: it quotes the file, which
+/// may be another host's.
+constexpr size_t kMostProblem = 1024;
 
 std::string Key(std::string_view list, size_t index, std::string_view name) {
   return fmt::format("{}[{}].{}", list, index, name);
@@ -303,7 +307,8 @@ Result<FabricFile> ParseFabricFile(std::string_view text, const std::string& nam
   Result<FabricFile> file =
       FabricReader(*reader, std::filesystem::path(name).stem().string()).Read();
   if (file.ok() || file.status().message().starts_with(name + ":")) return file;
-  return Status(file.status().code(), fmt::format("{}: {}", name, file.status().message()));
+  return Status(file.status().code(),
+                fmt::format("{}: {}", name, CleanText(file.status().message(), kMostProblem)));
 }
 
 Result<FabricFile> LoadFabricFile(const std::string& path) {

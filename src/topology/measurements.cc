@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/clean_text.h"
+
 namespace harmonaize {
 namespace {
 
@@ -17,6 +19,8 @@ using Json = nlohmann::json;
 constexpr int kMostConnections = 1024;
 constexpr double kLongestRoundTrip = 60;
 constexpr double kHighestRate = 1e15;
+/// The longest text of what is wrong, in bytes: it quotes a document, perhaps another host's.
+constexpr size_t kMostProblem = 1024;
 
 /// Reads a document strictly. The first thing wrong is kept; what is read after it is of no worth.
 class MeasurementsReader {
@@ -58,9 +62,9 @@ class MeasurementsReader {
   void CheckKeys(const Json& object, const std::string& at,
                  std::initializer_list<const char*> known) {
     if (!object.is_object()) return Wrong(at, "an object is needed here");
-    for (const auto& [key, value] : object.items()) {
-      if (std::none_of(known.begin(), known.end(), [&](const char* one) { return key == one; })) {
-        Wrong(Join(at, key), "this key is not known");
+    for (const auto& item : object.items()) {
+      if (std::find(known.begin(), known.end(), item.key()) == known.end()) {
+        Wrong(Join(at, item.key()), "this key is not known");
       }
     }
   }
@@ -255,12 +259,11 @@ Result<Measurements> ParseMeasurements(std::string_view text, const std::string&
   try {
     document = Json::parse(text);
   } catch (const Json::exception& error) {
-    return InvalidArgument("{}: not JSON: {}", name, error.what());
+    return InvalidArgument("{}: not JSON: {}", name, CleanText(error.what(), kMostProblem));
   }
   Result<Measurements> measurements = MeasurementsReader().Read(document);
   if (measurements.ok()) return measurements;
-  return Status(measurements.status().code(),
-                fmt::format("{}: {}", name, measurements.status().message()));
+  return InvalidArgument("{}: {}", name, CleanText(measurements.status().message(), kMostProblem));
 }
 
 }  // namespace harmonaize

@@ -34,6 +34,17 @@ TEST(WithTomlDefaults, KeysOfTheDocumentStay) {
   EXPECT_EQ(message, 5);
 }
 
+TEST(WithTomlDefaults, StringsWithAnyQuotesStay) {
+  const Result<std::string> text =
+      WithTomlDefaults("log = \"a'''b\\\\c\\\"\\t\"\n", "provider.toml", kDefaults);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  Result<TomlReader> reader = TomlReader::FromString(*text, "written");
+  ASSERT_TRUE(reader.ok()) << reader.status().message() << "\n" << *text;
+  std::string log;
+  reader->String("log", &log);
+  EXPECT_EQ(log, "a'''b\\c\"\t");
+}
+
 TEST(WithTomlDefaults, AnEmptyDocumentIsAllDefaults) {
   const Result<std::string> text = WithTomlDefaults("", "provider.toml", kDefaults);
   ASSERT_TRUE(text.ok());

@@ -228,7 +228,7 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
   const json huge = int64_t{1} << 31;
   const std::vector<OutOfRange> cases = {
       {0, "/1/kind", {-1, 5, 99}},
-      {0, "/1/ticket", {0}},
+      {0, "/1/ticket", {0, -1, 1.0, 1e300}},
       {0, "/1/takes_part", {false}},
       {0, "/1/ranks", {-1, 1 << 21}},
       {0, "/1/rank", {-1, 1 << 20, 1, 3}},  // 1 and 3 are excluded
@@ -241,7 +241,7 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
       {2, "/1/host_of_rank", {json::array(), json{0, 1, 2}, json{0, 1, -1}, json{0, 1, 1, 1}}},
       {2, "/1/ranks/0/rank", {-1, 3, 0, 2}},  // not there, another host's, twice
       {2, "/1/ranks/0/ticket", {0}},
-      {10, "/1/rank", {-1, 1 << 20}},
+      {10, "/1/rank", {-1, 1 << 20, int64_t{1} << 32, 1.0, 1e300}},
       {11, "/1/state", {-1, 4}},
       {11, "/1/requests/0/collective", {-1, 8, 9, 10}},  // 8 and 9: send and receive
       {11, "/1/requests/0/type", {-1, 12}},
@@ -309,6 +309,8 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
   unknown[0] = messages.size();
   EXPECT_FALSE(Decode(unknown).ok());
   unknown[0] = -1;
+  EXPECT_FALSE(Decode(unknown).ok());
+  unknown[0] = 1e300;
   EXPECT_FALSE(Decode(unknown).ok());
 }
 

@@ -114,5 +114,33 @@ TEST_F(ConfigTest, WhatItPrintsItReads) {
   EXPECT_EQ(again->socket_mode, config->socket_mode);
 }
 
+TEST_F(ConfigTest, WhatItPrintsOfAnyTextItReads) {
+  const Result<Config> config = Load(R"(
+[socket]
+path = "/run/a \\ \"b\" \t\u001b.sock"
+[cluster]
+fabric = 'C:\caf "e".toml'
+[[share]]
+user = "\"al\u00edce\""
+)");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->socket_path, "/run/a \\ \"b\" \t\x1b.sock");
+  const Result<Config> again = Load(ConfigTemplate(*config));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->socket_path, config->socket_path);
+  EXPECT_EQ(again->cluster.fabric, config->cluster.fabric);
+  EXPECT_EQ(again->shares[0].user, config->shares[0].user);
+}
+
+TEST_F(ConfigTest, WhatItQuotesOfADocumentIsClean) {
+  for (const char* text : {"\"\\u001b[2J\" = 1\n", "[log]\nlevel = \"\\u0007\"\n", "a = \x1b\n"}) {
+    const Result<Config> config = Load(text);
+    ASSERT_FALSE(config.ok());
+    EXPECT_EQ(config.status().message().find_first_of("\x1b\x07\n"), std::string::npos);
+  }
+  // A letter where a key might begin, beyond ASCII.
+  EXPECT_FALSE(Load("\xc3\xbb").ok());
+}
+
 }  // namespace
 }  // namespace harmonaize::daemon

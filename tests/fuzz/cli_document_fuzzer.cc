@@ -1,0 +1,51 @@
+// Documents that the command line shows, which come from a daemon, perhaps one of another version.
+
+#include <cstdint>
+#include <string>
+
+#include "cli/communicator_table.h"
+#include "cli/explain_table.h"
+#include "cli/json_view.h"
+#include "cli/link_table.h"
+#include "cli/status_table.h"
+#include "cli/top_view.h"
+#include "tests/fuzz/fuzzing.h"
+
+namespace harmonaize::fuzz {
+namespace {
+
+/// Requires that a table steers no terminal.
+void RequireShowable(const Result<std::string>& table) {
+  if (!table.ok()) return;
+  for (const char letter : *table) {
+    const auto byte = static_cast<unsigned char>(letter);
+    Require((byte >= 0x20 && byte != 0x7f) || letter == '\n', "a table without control characters");
+  }
+}
+
+void Run(std::string_view text) {
+  // Two documents, for what is shown between two looks; the first alone for the rest.
+  const size_t cut = std::min(text.find('\n'), text.size());
+  const std::string_view before = text.substr(0, cut);
+  const std::string_view after = text.substr(std::min(cut + 1, text.size()));
+  const bool readable = ParseDocument(before).ok();
+  for (const Result<std::string>& table : {StatusTable(before), ExplainTable(before),
+                                           CommunicatorTable(before), PlanHistoryTable(before)}) {
+    Require(table.ok() == readable, "whatever is a document is shown");
+    RequireShowable(table);
+  }
+  RequireShowable(LinkTable(before, after, 2));
+  RequireShowable(TopView(before, after, 2, 4));
+  static_cast<void>(SelectCollective(before, "AllReduce"));
+  const Result<std::string> indented = IndentJson(before);
+  Require(indented.ok() == readable, "whatever is a document is indented");
+  if (readable) RequireOk(ParseDocument(*indented).status(), "and stays one");
+}
+
+}  // namespace
+}  // namespace harmonaize::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  harmonaize::fuzz::Run(harmonaize::fuzz::TextOf(data, size));
+  return 0;
+}

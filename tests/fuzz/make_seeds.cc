@@ -1,0 +1,295 @@
+// Makes the seeds of fuzz tests whose inputs are binary: a small file for each kind of message.
+//
+//     make_seeds FOLDER      writes FOLDER/TARGET/NAME
+//
+// The build runs it, so that seeds speak the protocols of the sources beside it. Seeds that are
+// text, and inputs that once found something, stand in seeds/.
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/cluster/probe_hello.h"
+#include "src/ipc/messages.h"
+#include "src/ipc/unique_id.h"
+#include "src/transport/handshake.h"
+#include "src/transport/wire.h"
+#include "tests/fuzz/sample_messages.h"
+
+namespace harmonaize::fuzz {
+namespace {
+
+using namespace daemon;
+
+/// Bytes one after the other.
+class Seed {
+ public:
+  Seed() = default;
+  Seed(std::initializer_list<int> bytes) {
+    for (const int byte : bytes) bytes_ += static_cast<char>(byte);
+  }
+  template <typename T>
+  Seed& Put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return Bytes(std::as_bytes(std::span(&value, 1)));
+  }
+  Seed& Bytes(std::span<const std::byte> bytes) {
+    bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return *this;
+  }
+  Seed& Text(std::string_view text) {
+    bytes_ += text;
+    return *this;
+  }
+  Seed& Append(const Seed& other) { return Text(other.bytes_); }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+/// The folder of one target.
+class Seeds {
+ public:
+  Seeds(const std::filesystem::path& all, std::string_view target) : folder_(all / target) {
+    std::filesystem::create_directories(folder_);
+  }
+  void Add(std::string_view name, const Seed& seed) const {
+    std::ofstream(folder_ / name, std::ios::binary) << seed.bytes();
+  }
+
+ private:
+  const std::filesystem::path folder_;
+};
+
+// ---------------------------------------------------------------------------------------------
+// The control socket
+
+template <typename Body>
+void AddControl(const Seeds& seeds, std::string_view tail = {}) {
+  Body body;
+  if constexpr (requires { body.member; }) body.member = 0;
+  if constexpr (requires { body.name; }) SetFieldText(body.name, "training");
+  if constexpr (requires { body.id; }) body.id = MakeNamedId("10.0.0.1:7400");
+  const std::string name = fmt::format("request{}", static_cast<int>(Body::kType));
+  seeds.Add(name, Seed().Bytes(Encode(Body::kType, body, std::as_bytes(std::span(tail)))));
+}
+
+template <typename... Bodies>
+void AddControls(const Seeds& seeds) {
+  (AddControl<Bodies>(seeds), ...);
+}
+
+void AddControlMessages(const Seeds& seeds) {
+  AddControls<HelloRequest, CreateIdRequest, JoinRequest, SplitRequest, CreateGrowIdRequest,
+              GrowRequest, LeaveRequest, AbortRequest, RevokeRequest, RegisterRegionRequest,
+              UnregisterRegionRequest, OpenStreamRequest, CloseStreamRequest, EstimateRequest,
+              StatusRequest, AttachInlineRequest, MapPeerRegionRequest, ExplainRequest>(seeds);
+  AddControl<ShrinkRequest>(seeds, "\1\0\0\0");
+  AddControl<ProbeRequest>(seeds, "10.0.0.1:7400\n10.0.0.2\n");
+  seeds.Add("failure", Seed().Bytes(EncodeFailure(MessageType::kJoin, RemoteError("it is late"))));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Messages between daemons
+
+template <size_t kKind = 0>
+void AddClusterMessages(const Seeds& seeds) {
+  if constexpr (kKind < std::variant_size_v<ClusterMessage>) {
+    std::variant_alternative_t<kKind, ClusterMessage> message;
+    Fill(message);
+    const std::vector<std::byte> bytes = EncodeMessage(message);
+    if (!DecodeMessage(bytes).ok()) std::fprintf(stderr, "kind %zu cannot be decoded\n", kKind);
+    seeds.Add(fmt::format("kind{}", kKind), Seed().Bytes(bytes));
+    AddClusterMessages<kKind + 1>(seeds);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Ids, probes and the consent of hosts
+
+void AddUniqueIds(const Seeds& seeds) {
+  const Seed named = Seed().Put(MakeNamedId("10.0.0.1:7400"));
+  const auto add = [&](std::string_view name, const Seed& change, std::string_view address) {
+    seeds.Add(name, Seed(named).Append(change).Text(address));
+  };
+  add("ipv4", {0, 0}, "10.0.0.1:7400");
+  add("ipv6", {0, 0}, "[fd00::1]:7000");
+  add("device", {0, 0}, "[fe80::1%lo]:7000");
+  add("no_port", {0, 0}, "fd00::1");
+  add("changed", {0x21, 1}, "10.0.0.1");
+}
+
+void AddProbeHellos(const Seeds& seeds) {
+  ProbeHello hello{.set = 3, .transfer = 1};
+  hello.token.fill(7);
+  const Seed said = Seed().Bytes(EncodeProbeHello(hello));
+  const std::string_view addresses = "10.0.0.1:7400\n[fd00::1]:7400\n10.0.0.2\n";
+  seeds.Add("right", Seed(said).Put(hello.token).Text(addresses));
+  seeds.Add("wrong", Seed(said).Put(ProbeToken{}).Text(addresses));
+}
+
+void AddConsents(const Seeds& seeds) {
+  Seed all;
+  for (int sequence = 0; sequence < 3; ++sequence) {
+    for (int host = 0; host < 3; ++host) all.Append({2, sequence, 0, host, 1});
+  }
+  seeds.Add("agreed", all);
+  seeds.Add("disagreed", all.Append({2, 7, 0, 1, 1, 2, 7, 1, 2, 2, 2, 7, 2, 1, 1}));
+  seeds.Add("each", {0, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1, 1, 4, 1, 1, 1, 5, 1, 1, 1});
+}
+
+// ---------------------------------------------------------------------------------------------
+// Connections of daemons
+
+void AddHandshakes(const Seeds& seeds) {
+  using namespace transport;
+  const Seed whole = {0xff, 0, 0, 0, 0, 0, 0, 0, 0};
+  for (const Purpose purpose : {Purpose::kControl, Purpose::kRail, Purpose::kMove}) {
+    Greeting greeting{.purpose = purpose, .link = 77};
+    greeting.instance.fill(std::byte{3});
+    seeds.Add(fmt::format("purpose{}", static_cast<int>(purpose)),
+              Seed(whole).Bytes(EncodeGreeting(greeting)).Put(Proof{}));
+  }
+  seeds.Add("other", Seed(whole).Text("GET / HTTP/1.1\r\n\r\n"));
+  seeds.Add("changed", {0xff, 0x30, 1});
+}
+
+void AddControlFrames(const Seeds& seeds) {
+  using namespace transport;
+  Hello hello{.token = 5, .dead_after_ms = 2000, .movable = true, .rails = {}};
+  hello.rails.push_back({RailAnnouncement::Kind::kTcp, 24, "10.0.0.1:7401"});
+  hello.rails.push_back({RailAnnouncement::Kind::kUcx, 0, "worker"});
+  std::vector<std::byte> stream;
+  AppendFrame(FrameType::kHello, EncodeHello(hello), &stream);
+  AppendFrame(FrameType::kAdmit, {}, &stream);
+  AppendFrame(FrameType::kGoodbye, std::as_bytes(std::span("why", 3)), &stream);
+  seeds.Add("stream", Seed({0xff}).Bytes(stream));
+  seeds.Add("bytes", Seed({0}).Bytes(stream));
+}
+
+void AddRailFrames(const Seeds& seeds) {
+  // As rail_frame_fuzzer takes them: what to do, then the numbers of it.
+  const Seed small_receive = {0, 0, 1};
+  const Seed large_receive = {0, 0, 4};
+  const Seed large_send = {1, 0, 4};
+  const Seed eager = {4, 1, 0, 1, 1, 0, 0, 0, 1};
+  const Seed offer = {4, 2, 0, 4, 1, 0, 3, 0, 0};
+  seeds.Add("eager", Seed(small_receive).Append(eager).Append(eager));
+  Seed bulk = Seed(large_receive).Append(offer);
+  for (int place = 0; place < 4; ++place) bulk.Append({4, 4, 0, 4, 1, 1, 0, place, 1});
+  seeds.Add("bulk", bulk);
+  seeds.Add("clear", Seed(large_send).Append({4, 3, 0, 4, 1, 1, 0, 1, 0}));
+  seeds.Add("cancel", Seed(large_receive).Append(offer).Append({2, 0}));
+  seeds.Add("abandon", Seed(offer).Append({4, 6, 0, 4, 1, 0, 0, 0, 0}));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Tenants, as tenant_fuzzer takes them: which process, what it does, then the numbers of it.
+
+template <typename Body>
+Seed Asks(int process, const Body& body) {
+  const Seed head = {process, 0, static_cast<int>(Body::kType), 0, static_cast<int>(sizeof body)};
+  return Seed(head).Put(body);
+}
+
+Seed Joins(int process, int ranks, int rank) {
+  return {process, 1, 0, ranks, rank + 1};
+}
+Seed Registers(int process) {
+  return {process, 2, 0};
+}
+/// 16 elements of float32, from the beginning of its first region to the same place.
+Seed Posts(int process, Collective collective, int root) {
+  const int float32 = static_cast<int>(DataType::kFloat32);
+  return {process, 7, 0, static_cast<int>(collective), float32, 0, root, 16, 0, 0, 1, 0, 1, 1};
+}
+
+void AddTenants(const Seeds& seeds) {
+  const Seed alone = Seed(Joins(0, 1, 0)).Append(Registers(0));
+  seeds.Add("alone", Seed(alone).Append(Posts(0, Collective::kAllReduce, 0)));
+  Seed pair = Seed(Joins(0, 2, 0)).Append(Joins(1, 2, 1)).Append(Registers(0)).Append(Registers(1));
+  seeds.Add("late", Seed(pair).Append(Posts(0, Collective::kAllReduce, 0)));
+  for (int i = 0; i < kCollectiveCount; ++i) {
+    const auto one = static_cast<Collective>(i);
+    // A receive for a send.
+    const Collective other = one == Collective::kSend      ? Collective::kReceive
+                             : one == Collective::kReceive ? Collective::kSend
+                                                           : one;
+    const bool pairs = IsPointToPoint(one);
+    seeds.Add(fmt::format("pair{}", i),
+              Seed(pair).Append(Posts(0, one, pairs ? 1 : 0)).Append(Posts(1, other, 0)));
+  }
+  seeds.Add("split", Seed(pair)
+                         .Append(Asks(0, SplitRequest{.member = 4095, .has_color = 1}))
+                         .Append(Asks(0, SplitRequest{.member = 0, .has_color = 1}))
+                         .Append(Asks(1, SplitRequest{.member = 0, .has_color = 1})));
+  seeds.Add("shrink", Seed(pair).Append(Asks(0, ShrinkRequest{.member = 0})));
+  seeds.Add("grow", Seed(alone)
+                        .Append(Asks(0, CreateGrowIdRequest{.member = 0}))
+                        .Append(Asks(0, GrowRequest{.id = {}, .member = 0, .ranks = 2})));
+  seeds.Add("leave", Seed(pair)
+                         .Append(Asks(0, RevokeRequest{.member = 0}))
+                         .Append(Asks(0, AbortRequest{.member = 0}))
+                         .Append(Asks(0, LeaveRequest{.member = 0})));
+  seeds.Add("regions", Seed(pair)
+                           .Append(Asks(0, MapPeerRegionRequest{0, 1, 1}))
+                           .Append(Asks(0, UnregisterRegionRequest{1})));
+  seeds.Add("streams", Seed(alone)
+                           .Append(Asks(0, OpenStreamRequest{}))
+                           .Append(Asks(0, CloseStreamRequest{kMaxMembers})));
+  seeds.Add("documents", Seed(pair)
+                             .Append(Asks(0, StatusRequest{}))
+                             .Append(Asks(0, ExplainRequest{}))
+                             .Append(Asks(0, EstimateRequest{.count = 9, .member = 0}))
+                             .Append(Asks(0, CreateIdRequest{})));
+  // The tail of the ring, and of the inline path's segment whatever lies there.
+  seeds.Add("scribble", Seed(alone)
+                            .Append(Asks(0, AttachInlineRequest{.member = 0}))
+                            .Append({0, 4, 0x40, 1, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8}));
+  seeds.Add("death", Seed(pair).Append(Posts(0, Collective::kAllReduce, 0)).Append({1, 6}));
+}
+
+// As cluster_peer_fuzzer takes them: what happens, then the numbers of it.
+void AddPeers(const Seeds& seeds) {
+  const Seed formed = {0, 1, 0, 7, 0, 0, 0};
+  for (size_t kind = 0; kind < std::variant_size_v<ClusterMessage>; ++kind) {
+    const int number = static_cast<int>(kind);
+    seeds.Add(fmt::format("kind{}", kind),
+              Seed(formed).Append({1, 0, 0, 0, 16}).Append({7, 0, number, 0}));
+  }
+  seeds.Add("lost", Seed(formed).Append({1, 0, 0, 0, 16, 2, 0}));
+}
+
+void Make(const std::filesystem::path& folder) {
+  AddPeers({folder, "cluster_peer"});
+  AddTenants({folder, "tenant"});
+  AddControlMessages({folder, "control_message"});
+  AddClusterMessages({folder, "cluster_message"});
+  AddUniqueIds({folder, "unique_id"});
+  AddProbeHellos({folder, "probe_hello"});
+  AddConsents({folder, "consent"});
+  AddHandshakes({folder, "handshake"});
+  AddControlFrames({folder, "control_frame"});
+  AddRailFrames({folder, "rail_frame"});
+}
+
+}  // namespace
+}  // namespace harmonaize::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    return 2;
+  }
+  harmonaize::fuzz::Make(argv[1]);
+  return 0;
+}

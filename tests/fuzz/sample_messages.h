@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/cluster/probe_hello.h"
+#include "src/ipc/unique_id.h"
+
+namespace harmonaize::fuzz {
+
+using namespace daemon;
+
+// Makes of each kind of message between daemons one that can be decoded, with one or two entries in
+// its lists. What is not filled in here stays as it is by default.
+
+inline void Fill(ApplyMessage& apply) {
+  const UniqueId id = MakeNamedId("one");
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(&id, 1));
+  for (const std::byte byte : bytes) apply.id.push_back(static_cast<uint8_t>(byte));
+  apply.ticket = 1;
+  apply.ranks = 2;
+  apply.rank = 1;
+  apply.excluded = {0};
+  apply.user = 1000;
+  apply.address = "127.0.0.2:1";
+}
+
+inline void Fill(FormedMessage& formed) {
+  formed.communicator = 1;
+  formed.addresses = {"127.0.0.1:1", "127.0.0.1:2"};
+  formed.fabric_hosts = {0, 1};
+  formed.host_of_rank = {0, 1};
+  formed.self = 1;
+  formed.home_host = 0;
+  formed.ranks = {{1, 1}};
+}
+
+inline void Fill(PlanMessage& plan) {
+  plan.algorithm = "ring";
+  plan.order = {0, 1};
+  plan.groups = {{0}, {1}};
+  plan.rates = {{0, 1e9}};
+}
+
+inline void Fill(ProposeMessage& proposal) {
+  Fill(proposal.current.emplace_back());
+  Fill(proposal.next.emplace_back());
+}
+
+inline void Fill(ProgressMessage& progress) {
+  progress.communicator = 1;
+  progress.requests = {{}};
+  progress.missing = {1};
+}
+
+inline void Fill(TrafficMessage& traffic) {
+  traffic.flows.push_back({.peer = 1, .jobs = {{}}});
+  traffic.nics = {{}};
+  traffic.homes = {1};
+  traffic.rhythms.push_back({.iteration_seconds = 0.5});
+}
+
+inline void Fill(SharesMessage& shares) {
+  shares.links = {{0, 1e9}};
+  shares.limits.push_back({.bytes_per_second = 1});
+  shares.jobs.push_back({1, {{0, 1e9}}});
+  shares.waits.push_back({1, 0.5});
+}
+
+inline void Fill(FabricMessage& fabric) {
+  fabric.text =
+      "[[host]]\nname = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1Gbit\"\n";
+}
+
+inline void Fill(ProbeOpenMessage& open) {
+  open.token.assign(sizeof(ProbeToken), 7);
+}
+
+template <typename Message>
+inline void Fill(Message& message) {
+  if constexpr (requires { message.ticket; }) message.ticket = 1;
+  if constexpr (requires { message.communicator; }) message.communicator = 1;
+  if constexpr (requires { message.probe; }) message.probe = 1;
+  if constexpr (requires { message.messages; }) message.messages = 2;
+  if constexpr (requires { message.tickets; }) message.tickets = {1};
+  if constexpr (requires { message.why; }) message.why = "why";
+  if constexpr (requires { message.targets; }) message.targets = {{.address = "127.0.0.1"}};
+  if constexpr (requires { message.nics; }) message.nics = {{"eth0", "127.0.0.1", 1}};
+  if constexpr (requires { message.samples; }) {
+    if constexpr (requires { message.counts; }) message.samples = {{0.5}};
+  }
+  if constexpr (requires { message.begun; }) message.begun = {{1, 2}};
+}
+
+}  // namespace harmonaize::fuzz
