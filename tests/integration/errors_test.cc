@@ -236,12 +236,15 @@ TEST_F(ErrorsTest, AbortMayHitAThreadThatPosts) {
     ASSERT_NCCL(ncclCommInitAll(communicators, 2, devices));
     cudaStream_t stream;
     ASSERT_NCCL(hzStreamCreate(&stream));
-    std::vector<float> data(100000);
+    // Operations on other memory are done when their calls return.
+    constexpr size_t kCount = 100000;
+    void* data = nullptr;
+    ASSERT_NCCL(ncclMemAlloc(&data, kCount * sizeof(float)));
     std::atomic<int> posted{0};
     std::atomic<bool> aborting{false};
     std::thread poster([&] {
-      while (!aborting.load() && ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat, 0,
-                                               communicators[0], stream) == ncclSuccess) {
+      while (!aborting.load() && ncclBroadcast(data, data, kCount, ncclFloat, 0, communicators[0],
+                                               stream) == ncclSuccess) {
         ++posted;
       }
     });
@@ -257,6 +260,7 @@ TEST_F(ErrorsTest, AbortMayHitAThreadThatPosts) {
     EXPECT_NCCL(ncclCommAbort(communicators[1]));
     EXPECT_EQ(hzStreamSynchronize(stream), ncclRemoteError);
     EXPECT_NCCL(hzStreamDestroy(stream)) << "round " << round;
+    EXPECT_NCCL(ncclMemFree(data));
   }
 }
 
