@@ -43,8 +43,8 @@ struct InlineConfig {
 
 /// Who a tenant is.
 struct TenantsConfig {
-  /// "uid": a user of the host. "cgroup": a user, and in containers the container. "socket": whoever
-  /// comes by a socket of `sockets`, and else a user.
+  /// "uid": a user of the host. "cgroup": a user, and in containers the container. "socket":
+  /// whoever comes by a socket of `sockets`, and else a user.
   std::string identity = "uid";
   struct Socket {
     std::string name;  ///< The tenant's, alike at all hosts.

@@ -85,7 +85,7 @@ class Connection {
     SendOrCut(Encode(type, body), {});
   }
 
-  /// What the connection was given last, or nullptr.
+  /// What the connection was given by its last request, or nullptr.
   const std::shared_ptr<const Document>& document() const { return document_; }
   /// At most kDocumentPieceBytes of it.
   std::span<const std::byte> Piece(uint64_t offset) const;
@@ -94,6 +94,7 @@ class Connection {
   void BeginRequest() {
     answered_ = false;
     with_engine_ = true;
+    document_ = nullptr;
   }
   /// It has. False: the answer comes later, and then `on_answered` is called.
   bool EndRequest() {

@@ -46,8 +46,8 @@ class Engine final : private ClusterEvents {
   void Start();
   /// Ends all sessions, telling each tenant `why`, and the thread.
   void Stop(const std::string& why);
-  /// Runs `call` on the engine's thread. Any thread. What tenants cause in this way is bounded: by one
-  /// request and one loss for each connection.
+  /// Runs `call` on the engine's thread. Any thread. What tenants cause in this way is bounded: by
+  /// one request and one loss for each connection.
   void Post(std::function<void()> call) { loop_->Post(std::move(call)); }
 
   // All that follows belongs to the engine's thread.
@@ -183,7 +183,7 @@ class Engine final : private ClusterEvents {
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::string stopped_why_;  ///< Set before `stopping_`.
-  int64_t rounds_ = 0;  ///< That found something to do.
+  int64_t rounds_ = 0;       ///< That found something to do.
   /// True while the thread sleeps, or is about to: workers then wake it.
   std::atomic<bool> asleep_{false};
 

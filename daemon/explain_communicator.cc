@@ -179,7 +179,8 @@ Communicator* FindCommunicator(Engine& engine, const Reader& reader, const std::
 
 }  // namespace
 
-Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader, const std::string& which) {
+Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader,
+                                        const std::string& which) {
   const bool provider = reader.is_operator;
   Communicator* const communicator = FindCommunicator(engine, reader, which);
   if (communicator == nullptr) {

@@ -12,6 +12,7 @@ namespace harmonaize::daemon {
 /// predicted, chosen, and measured since. By its number or name in the status; of several with the
 /// name, the last. Hosts have their names for the provider, for tenants only numbers. Engine thread
 /// only. kInvalidArgument if the reader has no such communicator.
-Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader, const std::string& which);
+Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader,
+                                        const std::string& which);
 
 }  // namespace harmonaize::daemon

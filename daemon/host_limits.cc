@@ -16,8 +16,8 @@ namespace {
 /// Linux's own default of vm.max_map_count, for hosts that do not tell.
 constexpr int64_t kUsualMappings = 65530;
 
-/// Descriptors that one connection takes at most: its socket, its process's, its session's bell, and
-/// the session's memory while it is handed over.
+/// Descriptors that one connection takes at most: its socket, its process's, its session's bell,
+/// and the session's memory while it is handed over.
 constexpr int64_t kDescriptorsOfConnection = 4;
 
 /// Unique ids that the daemon keeps at most for all tenants: 400 bytes each, some 25 MiB.

@@ -37,11 +37,6 @@ constexpr uint64_t kLingerNanoseconds = 1'000'000'000;
 /// segment that the daemon writes, kernel objects.
 constexpr int64_t kSessionBytes = 512 << 10;
 
-/// How old a status may be that is given to one more reader, in multiples of the engine's time that
-/// it took: readers of one tenant get a twentieth of that time. Most take some microseconds, and
-/// milliseconds where there are many communicators.
-constexpr uint64_t kStatusIsFreshFactor = 20;
-
 /// The node on which the memory lies, by a few of its pages; -1 for several, and on hosts with one.
 int NodeOf(const Mapping& mapping) {
   static const bool kSeveralNodes = MemoryNodeCount() > 1;
@@ -224,11 +219,9 @@ void Reception::Read(Guest& guest) {
   const Result<MessageHeader> header = DecodeHeader(message->bytes);
   const MessageType type = header.ok() ? header->type : MessageType::kHello;
   const bool has_session = guest.session != 0;
-  const Status status =
-      !header.ok() ? header.status()
-      : has_session
-          ? Forward(guest, *header, std::move(*message))
-          : Caught([&] { return Greet(guest, *header, *message); });
+  const Status status = !header.ok()  ? header.status()
+                        : has_session ? Forward(guest, *header, std::move(*message))
+                                      : Caught([&] { return Greet(guest, *header, *message); });
   if (status.ok()) return;
   connection->ReplyFailure(has_session ? type : MessageType::kHello, status);
   if (has_session && header.ok()) return;
@@ -261,7 +254,6 @@ Status Reception::Greet(Guest& guest, const MessageHeader& header, const Control
   switch (header.type) {
     case MessageType::kDocument: return ReplyPiece(*connection, header, message);
     case MessageType::kStatus: {
-      if (ReplyKnownStatus(*connection)) return Status::Ok();
       Ask(guest, header.type, [connection](Engine& engine) { AnswerStatus(engine, *connection); });
       return Status::Ok();
     }
@@ -278,10 +270,8 @@ Status Reception::Greet(Guest& guest, const MessageHeader& header, const Control
       if (!request.ok()) return request.status();
       const auto* end = reinterpret_cast<const char*>(message.bytes.data() + message.bytes.size());
       Ask(guest, header.type,
-          [connection, request = *request,
-           addresses = std::string(end - header.tail_bytes, end)](Engine& engine) {
-            AnswerProbe(engine, connection, request, addresses);
-          });
+          [connection, request = *request, addresses = std::string(end - header.tail_bytes, end)](
+              Engine& engine) { AnswerProbe(engine, connection, request, addresses); });
       return Status::Ok();
     }
     case MessageType::kHello: {
@@ -322,8 +312,8 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
     FileDescriptor bell;
     Session::Holdings holdings;
   };
-  auto opening = std::make_shared<Opening>(Opening{
-      std::move(*segment), std::move(doorbell), {std::move(*place), std::move(*bytes)}});
+  auto opening = std::make_shared<Opening>(
+      Opening{std::move(*segment), std::move(doorbell), {std::move(*place), std::move(*bytes)}});
   Ask(guest, MessageType::kHello,
       [connection, opening, reply, program = CleanFieldText(hello.program)](Engine& engine) {
         auto* const header = reinterpret_cast<SessionHeader*>(opening->memory.mapping.data());
@@ -351,7 +341,6 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
 Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMessage message) {
   const std::shared_ptr<Connection>& connection = guest.connection;
   if (header.type == MessageType::kDocument) return ReplyPiece(*connection, header, message);
-  if (header.type == MessageType::kStatus && ReplyKnownStatus(*connection)) return Status::Ok();
   std::shared_ptr<RegionMemory> region;
   if (header.type == MessageType::kRegisterRegion) {
     Result<std::shared_ptr<RegionMemory>> mapped =
@@ -363,9 +352,8 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
   message.descriptors.clear();
   Ask(guest, header.type,
       [session = guest.session, connection,
-       shared = std::make_shared<ControlMessage>(std::move(message)), region](Engine& engine) {
-        AnswerRequest(engine, session, connection, *shared, region);
-      });
+       shared = std::make_shared<ControlMessage>(std::move(message)),
+       region](Engine& engine) { AnswerRequest(engine, session, connection, *shared, region); });
   return Status::Ok();
 }
 
@@ -381,12 +369,6 @@ Status Reception::ReplyPiece(Connection& connection, const MessageHeader& header
   connection.Reply(header.type, DocumentReply{document->text.size()}, {},
                    connection.Piece(request->offset));
   return Status::Ok();
-}
-
-bool Reception::ReplyKnownStatus(Connection& connection) {
-  if (status_ == nullptr || MonotonicNanoseconds() > status_fresh_until_ns_) return false;
-  connection.ReplyDocument(MessageType::kStatus, DocumentReply{status_->text.size()}, status_);
-  return true;
 }
 
 // Paid for before it is mapped, and until it has been unmapped. One descriptor a region is what no
@@ -446,6 +428,7 @@ void Reception::AskNext() {
   if (asking_ != nullptr || questions_.empty() || allowance_ns_ <= 0) return;
   asking_ = std::make_shared<Question>(std::move(questions_.front()));
   questions_.pop_front();
+  if (asking_->type == MessageType::kStatus) TakeStatusQuestions();
   bool posted = false;
   GuardedAndLogged("a tenant's request", [&] {
     posted = gate_->Post([self = shared_from_this(), question = asking_](Engine& engine) {
@@ -455,6 +438,7 @@ void Reception::AskNext() {
   if (posted) return;
   asking_->connection->Cut();
   asking_ = nullptr;
+  ShareStatus(nullptr);
 }
 
 // On the engine's thread. Nothing here may throw, or the reception would wait for ever.
@@ -476,12 +460,31 @@ void Reception::HaveAnswered(Question& question, Engine& engine) noexcept {
 void Reception::OnAsked() {
   const std::shared_ptr<Question> question = std::exchange(asking_, nullptr);
   allowance_ns_ -= static_cast<int64_t>(question->took_ns);
-  if (!question->answered) return;
-  if (question->type == MessageType::kStatus && question->connection->document() != nullptr) {
-    status_ = question->connection->document();
-    status_fresh_until_ns_ = MonotonicNanoseconds() + kStatusIsFreshFactor * question->took_ns;
+  // None was made where the asker has gone, or memory ran out: then the next one asks.
+  ShareStatus(question->answered ? question->connection->document() : nullptr);
+  if (question->answered) OnAnswered(question->connection);
+}
+
+// One status answers all that asked before it was begun, so that many readers cost the engine no
+// more than one, and nobody reads of a time before the question.
+void Reception::TakeStatusQuestions() {
+  const auto first = std::stable_partition(
+      questions_.begin(), questions_.end(),
+      [](const Question& question) { return question.type != MessageType::kStatus; });
+  std::move(first, questions_.end(), std::back_inserter(sharing_));
+  questions_.erase(first, questions_.end());
+}
+
+void Reception::ShareStatus(const std::shared_ptr<const Document>& status) {
+  for (Question& question : std::exchange(sharing_, {})) {
+    Connection& connection = *question.connection;
+    if (connection.gone()) continue;
+    if (status == nullptr) {
+      questions_.push_back(std::move(question));
+    } else {
+      connection.ReplyDocument(question.type, DocumentReply{status->text.size()}, status);
+    }
   }
-  OnAnswered(question->connection);
 }
 
 void Reception::OnAnswered(const std::shared_ptr<Connection>& connection) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "daemon/config.h"
 #include "daemon/connection.h"
@@ -34,8 +35,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
 
-  /// Takes over a connection. False, and nothing is taken, when the reception has closed, as it does
-  /// when its tenant has had nothing here for a while. Main thread.
+  /// Takes over a connection. False, and nothing is taken, when the reception has closed, as it
+  /// does when its tenant has had nothing here for a while. Main thread.
   bool Receive(std::unique_ptr<Connection>* connection);
 
   /// Drops all connections, and closes once nobody refers to what it looks after. Any thread.
@@ -46,9 +47,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
  private:
   struct Guest {
     std::shared_ptr<Connection> connection;
-    uint32_t session = 0;     ///< 0 until it has said hello.
-    bool has_asked = false;   ///< For anything.
-    bool answering = false;   ///< Its request is under way.
+    uint32_t session = 0;      ///< 0 until it has said hello.
+    bool has_asked = false;    ///< For anything.
+    bool answering = false;    ///< Its request is under way.
     uint64_t hello_by_ns = 0;  ///< When it is sent away if it has asked for nothing.
   };
   struct Question {
@@ -78,12 +79,13 @@ class Reception : public std::enable_shared_from_this<Reception> {
   Status Forward(Guest& guest, const MessageHeader& header, ControlMessage message);
   Status ReplyPiece(Connection& connection, const MessageHeader& header,
                     const ControlMessage& message);
-  bool ReplyKnownStatus(Connection& connection);
   Result<std::shared_ptr<RegionMemory>> MapRegion(Account& account, const MessageHeader& header,
                                                   ControlMessage& message);
 
   void Ask(Guest& guest, MessageType type, std::function<void(Engine&)> answer);
   void AskNext();
+  void TakeStatusQuestions();
+  void ShareStatus(const std::shared_ptr<const Document>& status);
   void HaveAnswered(Question& question, Engine& engine) noexcept;
   void OnAsked();
   void OnAnswered(const std::shared_ptr<Connection>& connection);
@@ -106,21 +108,20 @@ class Reception : public std::enable_shared_from_this<Reception> {
 
   std::mutex mutex_;
   std::deque<std::unique_ptr<Connection>> arrivals_;  // under mutex_
-  bool ended_ = false;            // under mutex_
-  Connection* unused_ = nullptr;  // under mutex_
-  RegionMemory* unused_regions_ = nullptr;  // under mutex_
+  bool ended_ = false;                                // under mutex_
+  Connection* unused_ = nullptr;                      // under mutex_
+  RegionMemory* unused_regions_ = nullptr;            // under mutex_
 
   // Of the thread.
-  bool named_ = false;  ///< The account has its name.
+  bool named_ = false;           ///< The account has its name.
   std::map<int, Guest> guests_;  // by socket
   std::deque<Question> questions_;
   std::shared_ptr<Question> asking_;  ///< The one that the engine has.
   /// What the engine may still spend on this tenant's requests, in nanoseconds; below 0 they wait.
   int64_t allowance_ns_ = 0;
   uint64_t allowance_at_ns_ = 0;
-  std::shared_ptr<const Document> status_;
-  uint64_t status_fresh_until_ns_ = 0;
-  uint64_t unused_since_ns_ = 0;  ///< 0: it is in use.
+  std::vector<Question> sharing_;  ///< Get the status that the engine makes now.
+  uint64_t unused_since_ns_ = 0;   ///< 0: it is in use.
 };
 
 }  // namespace harmonaize::daemon

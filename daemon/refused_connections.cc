@@ -51,8 +51,9 @@ void RefusedConnections::Refuse(ControlSocket socket, const Status& why) {
 }
 
 // A process that only waits has all our descriptors. We close ours, and it is killed: the last
-// references go with it. The kernel does not wait for a socket to linger when a process ends, and if
-// anything else keeps this one, it is no thread of ours. It keeps no descriptor of others meanwhile.
+// references go with it. The kernel does not wait for a socket to linger when a process ends, and
+// if anything else keeps this one, it is no thread of ours. It keeps no descriptor of others
+// meanwhile.
 void RefusedConnections::CloseWaiting() {
   std::erase_if(closers_, [](pid_t closer) { return waitpid(closer, nullptr, WNOHANG) != 0; });
   if (waiting_.empty()) return;
@@ -62,7 +63,8 @@ void RefusedConnections::CloseWaiting() {
   const pid_t closer = fork();
   if (closer == 0) KeepOnly(waiting_);
   if (closer < 0) {
-    return Log(LogLevel::kError, kLogInit, "{}", ErrnoError(errno, "cannot start a process").message());
+    return Log(LogLevel::kError, kLogInit, "{}",
+               ErrnoError(errno, "cannot start a process").message());
   }
   waiting_.clear();
   kill(closer, SIGKILL);

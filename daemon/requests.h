@@ -13,8 +13,8 @@
 namespace harmonaize::daemon {
 
 /// Answers one request of a session that has said hello, now or once the answer is known. `region`
-/// is what a RegisterRegionRequest brought, mapped and paid for. An exception ends this request alone,
-/// with an error reply, or this session. Engine thread only.
+/// is what a RegisterRegionRequest brought, mapped and paid for. An exception ends this request
+/// alone, with an error reply, or this session. Engine thread only.
 void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
                    const ControlMessage& message, std::shared_ptr<RegionMemory> region);
 

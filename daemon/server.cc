@@ -97,7 +97,8 @@ Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
   server->gate_ = std::make_shared<EngineGate>(server->engine_.get());
   for (const std::unique_ptr<Door>& door : server->doors_) {
     HZ_RETURN_IF_ERROR(server->loop_->Watch(
-        door->listener.get(), [self = server.get(), opened = door.get()] { self->Accept(*opened); }));
+        door->listener.get(),
+        [self = server.get(), opened = door.get()] { self->Accept(*opened); }));
   }
   return server;
 }
@@ -112,7 +113,8 @@ Status Server::OpenDoors() {
   if (config_.tenants.identity != "socket") return Status::Ok();
   for (const TenantsConfig::Socket& socket : config_.tenants.sockets) {
     // Who reaches it is decided by whose container it is mounted into.
-    HZ_RETURN_IF_ERROR(OpenDoor({.path = socket.path, .tenant = socket.name, .listener = {}}, 0666));
+    HZ_RETURN_IF_ERROR(
+        OpenDoor({.path = socket.path, .tenant = socket.name, .listener = {}}, 0666));
   }
   return Status::Ok();
 }
@@ -149,7 +151,8 @@ void Server::Run(const std::function<void()>& on_listening) {
   // With the sessions that it has, and what these keep of the receptions'.
   engine_.reset();
   if (CloseReceptions()) return;
-  Log(LogLevel::kWarning, kLogInit, "a tenant keeps a thread of the daemon's, which ends without it");
+  Log(LogLevel::kWarning, kLogInit,
+      "a tenant keeps a thread of the daemon's, which ends without it");
   RemoveSockets();
   std::_Exit(EXIT_SUCCESS);
 }

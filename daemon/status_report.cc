@@ -156,7 +156,8 @@ std::string StatusReport(Engine& engine, const Reader& reader) {
   }
   report["tenants"] = json::array();
   for (const auto& [number, tenant] : engine.tenants()) {
-    if (provider || number == reader.tenant) report["tenants"].push_back(Describe(engine, *tenant, now_ns));
+    if (provider || number == reader.tenant)
+      report["tenants"].push_back(Describe(engine, *tenant, now_ns));
   }
   return report.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -15,9 +15,8 @@ constexpr double kPriorityFactor = 1000;
 }  // namespace
 
 double WeightOf(uint32_t tenant, const std::vector<ShareConfig>& shares) {
-  const auto found = std::find_if(shares.begin(), shares.end(), [&](const ShareConfig& share) {
-    return share.tenant == tenant;
-  });
+  const auto found = std::find_if(shares.begin(), shares.end(),
+                                  [&](const ShareConfig& share) { return share.tenant == tenant; });
   if (found == shares.end()) return 1;
   return found->weight * std::pow(kPriorityFactor, static_cast<double>(found->priority));
 }

@@ -97,8 +97,7 @@ uint32_t NumberFromName(const std::string& name);
 /// The accounts of all tenants, by TenantIdentity::number. Thread safe.
 class Accounts {
  public:
-  explicit Accounts(const ResourceLimits& limits)
-      : host_(std::make_shared<HostHoldings>(limits)) {}
+  explicit Accounts(const ResourceLimits& limits) : host_(std::make_shared<HostHoldings>(limits)) {}
 
   /// Made at need, and then named so.
   std::shared_ptr<Account> Of(uint32_t tenant, const std::string& name);

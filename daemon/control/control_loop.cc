@@ -114,9 +114,9 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
     const uint64_t key = communicator->span()->roster().key;
     const std::optional<Rhythm::Beat> beat = communicator->span()->gate()->rhythm().Of(now_ns);
     if (!beat.has_value()) continue;
-    traffic.rhythms.push_back({communicator->tenant().identity.across_hosts, key,
-                               beat->bursts, beat->burst_seconds, beat->pause_seconds,
-                               beat->iteration_seconds, beat->begun_seconds});
+    traffic.rhythms.push_back({communicator->tenant().identity.across_hosts, key, beat->bursts,
+                               beat->burst_seconds, beat->pause_seconds, beat->iteration_seconds,
+                               beat->begun_seconds});
   }
   for (const RailFlow& flow : flows) {
     TrafficFlow& told = traffic.flows.emplace_back(

@@ -30,8 +30,7 @@ const char* RequestName(MessageType type) {
 }
 
 bool AnswerMayTakeLong(MessageType type) {
-  return type == MessageType::kLeave || type == MessageType::kUnregisterRegion ||
-         type == MessageType::kCreateGrowId || type == MessageType::kProbe;
+  return type == MessageType::kCreateGrowId || type == MessageType::kProbe;
 }
 
 std::vector<std::byte> EncodeFailure(MessageType type, const Status& status) {

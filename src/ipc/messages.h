@@ -48,7 +48,7 @@ enum class MessageType : uint16_t {
 
 /// What a request asks for, for people: "a place in a communicator".
 const char* RequestName(MessageType type);
-/// Whether the answer may take long although all is well: it waits for operations, or other hosts.
+/// Whether the answer may take long although all is well: it waits for other hosts.
 bool AnswerMayTakeLong(MessageType type);
 
 struct MessageHeader {

@@ -77,39 +77,35 @@ class FrontDoor : public ::testing::Test {
   }
 };
 
-/// A TCP connection that its close would wait for: it holds bytes that its peer does not take.
-FileDescriptor LingeringSocket(std::vector<FileDescriptor>* kept) {
-  FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+/// Sends a TCP connection along with a message, the last reference to it, for whose close the
+/// kernel waits: it lingers, and holds bytes that its peer does not take. Made by a child, because
+/// a process that ends is the only one that does not wait, should the daemon have let go of it
+/// before.
+void SendLingering(ControlSocket& socket, const std::vector<std::byte>& message,
+                   std::vector<FileDescriptor>* kept) {
+  FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(listen(listener.get(), 1), 0);
-  EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  FileDescriptor sender(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(connect(sender.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int sender = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const linger for_an_hour{1, 3600};
+    if (connect(sender, reinterpret_cast<sockaddr*>(&address), length) != 0) _exit(1);
+    setsockopt(sender, SOL_SOCKET, SO_LINGER, &for_an_hour, sizeof for_an_hour);
+    const std::vector<char> bytes(1 << 20);
+    while (send(sender, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) continue;
+    // A daemon that has hung up meanwhile takes nothing.
+    static_cast<void>(socket.Send(message, std::span(&sender, 1)));
+    _exit(0);
+  }
+  EXPECT_EQ(StatusOf(child), 0);
   kept->emplace_back(accept(listener.get(), nullptr, nullptr));
-  const linger forever{1, 3600};
-  EXPECT_EQ(setsockopt(sender.get(), SOL_SOCKET, SO_LINGER, &forever, sizeof forever), 0);
-  EXPECT_EQ(fcntl(sender.get(), F_SETFL, O_NONBLOCK), 0);
-  const std::vector<char> bytes(1 << 20);
-  while (write(sender.get(), bytes.data(), bytes.size()) > 0) continue;
-  // Closing one that does not block does not wait either.
-  EXPECT_EQ(fcntl(sender.get(), F_SETFL, 0), 0);
-  return sender;
-}
-
-/// Sends such a socket along with a message, and then gives up its own reference to it, so that the
-/// message holds the last one.
-void SendLingering(ControlSocket& socket, const std::vector<std::byte>& message,
-                   std::vector<FileDescriptor>* kept) {
-  FileDescriptor lingering = LingeringSocket(kept);
-  const int descriptors[] = {lingering.get()};
-  if (socket.Send(message, descriptors).ok()) return;
-  // The daemon has hung up already.
-  const linger no_time{1, 0};
-  setsockopt(lingering.get(), SOL_SOCKET, SO_LINGER, &no_time, sizeof no_time);
+  kept->push_back(std::move(listener));
 }
 
 TEST_F(FrontDoor, WaitsForNoDescriptorThatAStrangerSends) {

@@ -89,6 +89,7 @@ TEST(Rest, TurnsTenantsAwayWithoutDescriptors) {
     const std::string error = ncclGetLastError(nullptr);
     const bool told = error.find("out of file descriptors") != std::string::npos ||
                       error.find("Too many open files") != std::string::npos;
+    EXPECT_TRUE(told) << error;
     return told ? 0 : 3;
   });
   for (const int status : turned_away) EXPECT_EQ(status, 0);

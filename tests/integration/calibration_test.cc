@@ -26,8 +26,8 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-// The daemon measures again after 2, 6, 14, 30 and 60 s.
-constexpr auto kPatience = std::chrono::seconds(150);
+// The daemon measures again after 2, 6, 14 and 30 s.
+constexpr auto kPatience = std::chrono::seconds(45);
 
 json Explain(const DaemonProcess& daemon, int ranks) {
   const Result<std::string> text = FetchDaemonExplanation(daemon.socket_path(), ranks);
@@ -105,8 +105,11 @@ TEST(Calibration, OfABusyHostIsMeasuredAgainAtRest) {
     busy.reset();
     LoadMeter meter;
     if (!WaitUntilSure(daemon, &meter)) {
-      if (meter.load().heavy()) GTEST_SKIP() << "others keep this machine busy";
-      FAIL() << Explain(daemon, 3).at("calibration").dump(2);
+      const json unsure = Explain(daemon, 3).at("calibration");
+      if (meter.load().heavy() || unsure.at("load").at("heavy") == true) {
+        GTEST_SKIP() << "others keep this machine busy";
+      }
+      FAIL() << unsure.dump(2);
     }
     const json after = Explain(daemon, 3);
     EXPECT_EQ(after["calibration"]["again"]["wanted"], false);
