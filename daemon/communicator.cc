@@ -503,12 +503,10 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
   for (const PostedOperation* part : operation.parts) {
     const auto lost = [](const Region* region) { return region != nullptr && region->lost(); };
     if (!lost(part->send_region) && !lost(part->receive_region)) continue;
-    const std::string why = fmt::format(
-        "{} is lost: pages of its registered memory are gone (a hole was made in it, or the memory "
-        "failed)",
-        DescribeRank(part->member->rank));
+    const std::string why =
+        fmt::format("{} is lost: {}", DescribeRank(part->member->rank), kMemoryIsGone);
     Break(Status(Code::kRemoteError, why));
-    engine_->CutOffSoon(part->member->session->id(), "pages of its registered memory are gone");
+    engine_->CutOffSoon(part->member->session->id(), kMemoryIsGone);
   }
 }
 

@@ -1,6 +1,10 @@
 #include "daemon/engine.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
 #include "daemon/cluster/host_plan.h"
@@ -11,6 +15,7 @@
 #include "src/base/log.h"
 #include "src/base/pause.h"
 #include "src/executor/cut.h"
+#include "src/memory/fault_guard.h"
 #include "src/topology/host.h"
 
 namespace harmonaize::daemon {
@@ -71,6 +76,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.status();
   engine->loop_ = std::move(*loop);
+  HZ_RETURN_IF_ERROR(engine->WatchForLostMemory());
 
   Executor::Options options;
   options.workers = static_cast<int>(std::min<int64_t>(config.workers, kMaxWorkers));
@@ -104,6 +110,7 @@ Status Engine::JoinCluster() {
 
 Engine::~Engine() {
   if (thread_.joinable()) Stop("the daemon was stopped");
+  FaultGuard::TellLossesTo(-1);
   // Before the executions that it may still hold.
   executor_.reset();
 }
@@ -622,6 +629,22 @@ void Engine::CutOff(Session& session, const std::string& why) {
   session.connection().Cut();
   LoseSession(session.id(),
               fmt::format("(process {}) was cut off by the provider", session.process()));
+}
+
+Status Engine::WatchForLostMemory() {
+  lost_memory_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!lost_memory_.valid()) return ErrnoError(errno, "cannot make an event");
+  FaultGuard::TellLossesTo(lost_memory_.get());
+  return loop_->Watch(lost_memory_.get(), [this] { LookForLostMemory(); });
+}
+
+// At once, because operations under way go on meanwhile and fill memory of the daemon's own.
+void Engine::LookForLostMemory() {
+  uint64_t losses = 0;
+  if (read(lost_memory_.get(), &losses, sizeof losses) < 0) return;
+  for (const auto& [id, session] : sessions_) {
+    if (session->HasLostMemory()) CutOffSoon(id, kMemoryIsGone);
+  }
 }
 
 void Engine::CutOffSoon(uint32_t session, std::string why) {

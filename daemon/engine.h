@@ -24,6 +24,7 @@
 #include "daemon/recalibration.h"
 #include "daemon/session.h"
 #include "daemon/tenant.h"
+#include "src/base/file_descriptor.h"
 #include "src/base/pause.h"
 #include "src/base/status.h"
 #include "src/base/wait_estimate.h"
@@ -168,6 +169,8 @@ class Engine final : private ClusterEvents {
   void TickIfDue();
   void MakeHot(Session& session);
   void SweepSessions();
+  Status WatchForLostMemory();
+  void LookForLostMemory();
   void TellLoss(Session& session, const std::string& why);
   void SayGoodbye();
   void WakeFromWorker();
@@ -179,6 +182,7 @@ class Engine final : private ClusterEvents {
   const std::shared_ptr<Accounts> accounts_;
   const uint64_t started_ns_;
   std::unique_ptr<EventLoop> loop_;
+  FileDescriptor lost_memory_;  ///< An event: FaultGuard tells of pages that are gone.
   std::unique_ptr<Executor> executor_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};

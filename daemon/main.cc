@@ -15,6 +15,7 @@
 #include "daemon/version.h"
 #include "src/base/log.h"
 #include "src/memory/fault_guard.h"
+#include "src/memory/missing_pages.h"
 #include "src/topology/host.h"
 
 namespace harmonaize::daemon {
@@ -66,6 +67,12 @@ Status Serve(const Config& config) {
   RaiseDescriptorLimit();
   InstallLogSink(config.log_level);
   HZ_RETURN_IF_ERROR(FaultGuard::Install());
+  const Status refuses_missing_pages = MissingPages::Install();
+  if (!refuses_missing_pages.ok()) {
+    Log(LogLevel::kWarning, kLogInit,
+        "pages of registered memory that nobody has touched yet will count as this daemon's ({})",
+        refuses_missing_pages.message());
+  }
   Result<FileDescriptor> signals = CatchSignals();
   if (!signals.ok()) return signals.status();
   Result<std::unique_ptr<Server>> server = Server::Create(config);

@@ -15,6 +15,7 @@
 #include "src/base/log.h"
 #include "src/base/wait_estimate.h"
 #include "src/memory/memory_node.h"
+#include "src/memory/missing_pages.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -37,15 +38,19 @@ constexpr uint64_t kLingerNanoseconds = 1'000'000'000;
 /// segment that the daemon writes, kernel objects.
 constexpr int64_t kSessionBytes = 512 << 10;
 
-/// The node on which the memory lies, by a few of its pages; -1 for several, and on hosts with one.
+/// The node on which the memory lies, by a few of its pages, as far as these are there; -1 for
+/// several nodes, and on hosts with one.
 int NodeOf(const Mapping& mapping) {
   static const bool kSeveralNodes = MemoryNodeCount() > 1;
   if (!kSeveralNodes) return -1;
-  const int first = NodeOfPage(mapping.data());
-  for (const size_t quarter : {1, 2, 3, 4}) {
-    if (NodeOfPage(mapping.data() + (mapping.size() - 1) / 4 * quarter) != first) return -1;
+  int node = -1;
+  for (const size_t quarter : {0, 1, 2, 3, 4}) {
+    const int of_page = NodeOfPage(mapping.data() + (mapping.size() - 1) / 4 * quarter);
+    if (of_page < 0 || of_page == node) continue;
+    if (node >= 0) return -1;
+    node = of_page;
   }
-  return first;
+  return node;
 }
 
 }  // namespace
@@ -397,8 +402,9 @@ Result<std::shared_ptr<RegionMemory>> Reception::MapRegion(Account& account,
   madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE);
   memory->place = std::move(*place);
   memory->bytes = std::move(*bytes);
-  memory->guard = FaultGuard(mapping->data(), mapping->size());
   memory->mapping = std::move(*mapping);
+  memory->guard = FaultGuard(memory->mapping.data(), memory->mapping.size());
+  HZ_RETURN_IF_ERROR(MissingPages::Refuse(memory->mapping.data(), memory->mapping.size()));
   memory->node = NodeOf(memory->mapping);
   Result<Holding> descriptor = account.Take(Resource::kRegionDescriptors, 1);
   if (descriptor.ok()) {

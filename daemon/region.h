@@ -11,6 +11,11 @@
 
 namespace harmonaize::daemon {
 
+/// Why a session ends whose memory is not there any more.
+inline constexpr const char* kMemoryIsGone =
+    "pages of its registered memory are not there (a hole was made in it, they were never touched, "
+    "or the memory failed)";
+
 /// Memory of a tenant, as it was mapped. Its tenant's Reception makes it and destroys it.
 struct RegionMemory {
   RegionMemory() = default;

@@ -256,6 +256,11 @@ uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
   return id;
 }
 
+bool Session::HasLostMemory() const {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [](const auto& region) { return region.second->lost(); });
+}
+
 Region* Session::FindRegion(uint32_t id) {
   const auto found = regions_.find(id);
   return found == regions_.end() ? nullptr : found->second.get();

@@ -97,6 +97,8 @@ class Session {
 
   uint32_t AddRegion(std::shared_ptr<RegionMemory> memory);
   Region* FindRegion(uint32_t id);
+  /// Whether pages of one of its regions are gone.
+  bool HasLostMemory() const;
   /// Only when idle.
   void RemoveRegion(uint32_t id) { regions_.erase(id); }
 

@@ -29,8 +29,7 @@ RegionTable& RegionTable::Get() {
 Result<void*> RegionTable::Allocate(size_t bytes) {
   Result<RegionPages> pages = AllocateRegionPages(bytes == 0 ? 1 : bytes, WantedHugePages());
   if (!pages.ok()) return pages.status();
-  auto region = std::make_shared<Region>();
-  region->mapping = std::move(pages->memory.mapping);
+  auto region = std::make_shared<Region>(std::move(pages->memory.mapping));
   region->descriptor = OwnDescriptor(std::move(pages->memory.descriptor));
   void* address = region->mapping.data();
   Log(LogLevel::kInfo, kLogAllocation, "{} bytes of shared memory at {}: {}",
@@ -103,28 +102,30 @@ bool RegionTable::Contains(const void* address, uint64_t bytes) {
   return Find(reinterpret_cast<uintptr_t>(address), bytes) != nullptr;
 }
 
-Result<BufferReference> RegionTable::LocateIn(Region* region, Session& session,
-                                              const void* address) {
+Result<BufferReference> RegionTable::LocateIn(Region* region, Session& session, const void* address,
+                                              uint64_t bytes) {
   BufferReference reference;
   if (region == nullptr) return reference;
+  const uint64_t offset =
+      reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(region->mapping.data());
+  HZ_RETURN_IF_ERROR(region->populated.Populate(offset, bytes));
   if (region->known_to.load(std::memory_order_acquire) != session.number()) {
     HZ_RETURN_IF_ERROR(Announce(session, *region));
     if (region->known_to.load(std::memory_order_relaxed) != session.number()) return reference;
   }
   reference.region = region->id.load(std::memory_order_relaxed);
-  reference.offset =
-      reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(region->mapping.data());
+  reference.offset = offset;
   return reference;
 }
 
 Result<BufferReference> RegionTable::Locate(Session& session, const void* address, uint64_t bytes) {
-  return LocateIn(Find(reinterpret_cast<uintptr_t>(address), bytes).get(), session, address);
+  return LocateIn(Find(reinterpret_cast<uintptr_t>(address), bytes).get(), session, address, bytes);
 }
 
 Result<BufferReference> RegionTable::LocateShareable(Session& session, const void* address,
                                                      uint64_t bytes) {
   const std::shared_ptr<Region> region = Find(reinterpret_cast<uintptr_t>(address), bytes);
-  Result<BufferReference> reference = LocateIn(region.get(), session, address);
+  Result<BufferReference> reference = LocateIn(region.get(), session, address, bytes);
   // Known only once the region has been announced.
   if (reference.ok() && region != nullptr && !region->shareable.load(std::memory_order_relaxed)) {
     reference->region = kNoBuffer;

@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <shared_mutex>
+#include <utility>
 
 #include "src/base/own_descriptor.h"
 #include "src/base/status.h"
 #include "src/client/session.h"
 #include "src/ipc/session_segment.h"
+#include "src/memory/populated_chunks.h"
 #include "src/memory/shared_memory.h"
 
 namespace harmonaize {
@@ -30,7 +32,9 @@ class RegionTable {
 
   /// How the daemon finds [address, address + bytes) when it lies in one region, announcing the
   /// region first where needed. kNoBuffer in `region` when it lies in none, or in one that cannot
-  /// be announced any more because the program has closed the descriptor.
+  /// be announced any more because the program has closed the descriptor. Makes sure that the range
+  /// has all its pages: the daemon makes none, or it would be charged for them. Errors:
+  /// kSystemError where there is no memory for them, and those of a request to the daemon.
   Result<BufferReference> Locate(Session& session, const void* address, uint64_t bytes);
 
   /// The same for memory that other ranks can map: kNoBuffer for a region that they cannot.
@@ -45,7 +49,11 @@ class RegionTable {
 
  private:
   struct Region {
+    explicit Region(Mapping memory)
+        : mapping(std::move(memory)), populated(mapping.data(), mapping.size()) {}
+
     Mapping mapping;
+    PopulatedChunks populated;
     OwnDescriptor descriptor;
     std::mutex announcing;
     /// The number of the session that knows the region under `id`; 0 for none.
@@ -55,8 +63,9 @@ class RegionTable {
   };
 
   std::shared_ptr<Region> Find(uintptr_t address, uint64_t bytes);
-  /// Where `address`, which lies in `region` (nullptr: in none), is to the daemon.
-  static Result<BufferReference> LocateIn(Region* region, Session& session, const void* address);
+  /// Where `bytes` bytes at `address`, which lie in `region` (nullptr: in none), are to the daemon.
+  static Result<BufferReference> LocateIn(Region* region, Session& session, const void* address,
+                                          uint64_t bytes);
   /// Waits until the session's daemon has let go of the region. A daemon that is gone has, too.
   static Status Withdraw(Session& session, uint32_t region);
   /// Makes a region known to the session, if it still can be.

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "src/memory/populate_pages.h"
-
 namespace harmonaize {
 namespace {
 
@@ -31,21 +29,10 @@ Result<std::byte*> PeerMemory::Find(Session& session, uint32_t member, int rank,
     return InternalError("rank {} names {} bytes at {} of its region {}, which has {}", rank, bytes,
                          offset, region, found->mapping.size());
   }
-  MakePresent(*found, offset, bytes);
+  // Its owner uses these pages, so they are memory already, but for the ends of the range. Where
+  // the kernel has none for the ends, those that are used are there all the same.
+  static_cast<void>(found->populated.Populate(offset, bytes));
   return found->mapping.data() + offset;
-}
-
-// All pages of a chunk at once; where the kernel refuses, they fault one by one.
-// Its owner uses them, so they are memory already, but for the ends of the range.
-void PeerMemory::MakePresent(Region& region, uint64_t offset, uint64_t bytes) {
-  for (uint64_t chunk = offset / kChunkBytes; chunk * kChunkBytes < offset + bytes; ++chunk) {
-    if (region.present[chunk]) continue;
-    region.present[chunk] = true;
-    const uint64_t first = chunk * kChunkBytes;
-    const uint64_t bytes_left = region.mapping.size() - first;
-    static_cast<void>(PopulatePages(region.mapping.data() + first,
-                                    std::min(kChunkBytes, bytes_left), PageUse::kWrite));
-  }
 }
 
 void PeerMemory::Trim() {
@@ -70,8 +57,8 @@ Result<PeerMemory::Region*> PeerMemory::Map(Session& session, uint32_t member, i
   // Of the same user, who is trusted not to make holes in it.
   madvise(mapping->data(), mapping->size(), MADV_DONTFORK);
   madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE);
-  const uint64_t chunks = (mapping->size() + kChunkBytes - 1) / kChunkBytes;
-  regions_.push_back({rank, region, std::move(*mapping), std::vector<bool>(chunks, false)});
+  PopulatedChunks populated(mapping->data(), mapping->size());
+  regions_.push_back({rank, region, std::move(*mapping), std::move(populated)});
   return &regions_.back();
 }
 

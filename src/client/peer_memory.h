@@ -6,6 +6,7 @@
 
 #include "src/base/status.h"
 #include "src/client/session.h"
+#include "src/memory/populated_chunks.h"
 #include "src/memory/shared_memory.h"
 
 namespace harmonaize {
@@ -28,10 +29,8 @@ class PeerMemory {
     int rank;
     uint32_t region;
     Mapping mapping;
-    std::vector<bool> present;  // by chunk of kChunkBytes: its pages are in our page table
+    PopulatedChunks populated;
   };
-  static constexpr uint64_t kChunkBytes = uint64_t{2} << 20;
-  static void MakePresent(Region& region, uint64_t offset, uint64_t bytes);
   Result<Region*> Map(Session& session, uint32_t member, int rank, uint32_t region);
 
   /// The newest last. What a rank frees gives its pages back all the same, so an entry

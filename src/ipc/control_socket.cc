@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "src/ipc/socket_folder.h"
 
@@ -132,9 +133,13 @@ Result<ControlMessage> ControlSocket::Receive(int timeout_ms) {
   header.msg_control = control;
   header.msg_controllen = sizeof control;
   ssize_t received;
+  bool reset = false;
   do {
     received = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
-  } while (received < 0 && errno == EINTR);
+    // The kernel tells once that the other side closed without reading all that it was sent. What
+    // it had said before still waits.
+  } while (received < 0 &&
+           (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
   if (received < 0) return RemoteError("the control socket broke: {}", std::strerror(errno));
   message.descriptors = TakeDescriptors(&header);
   if (received == 0) return RemoteError("the other side closed the control socket");

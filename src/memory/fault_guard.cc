@@ -46,9 +46,20 @@ using Range = FaultGuard::Range;
 
 // Release by who adds a range, acquire by handlers.
 std::atomic<Range*> all_ranges{nullptr};
+// Release after a range's `lost`, acquire by who looks at the ranges then.
+std::atomic<uint64_t> losses{0};
+std::atomic<int> loss_event{-1};
 std::mutex mutex;
 Range* free_ranges = nullptr;  // under the mutex
 struct sigaction previous;
+
+void TellLoss() {
+  losses.fetch_add(1, std::memory_order_release);
+  const int event = loss_event.load(std::memory_order_relaxed);
+  const uint64_t one = 1;
+  // One that is full has been told.
+  if (event >= 0 && write(event, &one, sizeof one) < 0) return;
+}
 
 bool Replace(uintptr_t address) {
   for (Range* range = all_ranges.load(std::memory_order_acquire); range != nullptr;
@@ -63,6 +74,7 @@ bool Replace(uintptr_t address) {
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
     // Relaxed: it comes to others with the end of the work that faulted.
     if (replaced) range->lost.store(true, std::memory_order_relaxed);
+    if (replaced) TellLoss();
     return replaced;
   }
   return false;
@@ -105,6 +117,14 @@ FaultGuard::FaultGuard(std::byte* first, size_t bytes) {
 
 bool FaultGuard::lost() const {
   return range_ != nullptr && range_->lost.load(std::memory_order_relaxed);
+}
+
+uint64_t FaultGuard::Losses() {
+  return losses.load(std::memory_order_acquire);
+}
+
+void FaultGuard::TellLossesTo(int event) {
+  loss_event.store(event, std::memory_order_relaxed);
 }
 
 void FaultGuard::Reset() {

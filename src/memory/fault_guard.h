@@ -11,6 +11,7 @@ namespace harmonaize {
 
 /// Keeps this process alive when pages of a mapping cannot be had: an access to one raises SIGBUS,
 /// which would end the process. That happens to memory shared with somebody hostile, or unlucky:
+/// - it has a hole, and the kernel was told to fill none (MissingPages);
 /// - a huge page file has a hole punched into it, and the host's pool has no page left to fill it;
 /// - a memory module fails, and the kernel takes the page away.
 /// While a range is guarded, the first such access puts zeroed memory of this process in the place
@@ -44,6 +45,12 @@ class FaultGuard {
   /// Whether pages were missing. A thread sees its own faults, and those of whom it has
   /// synchronized with.
   bool lost() const;
+  /// How many ranges were lost so far, in the whole process. Who has seen a number sees lost() of
+  /// all that it counts. Thread safe.
+  static uint64_t Losses();
+  /// From now on a loss is told to this eventfd, too, for what is under way to be ended early:
+  /// until then work on the range fills memory of this process's own. -1: to none. Thread safe.
+  static void TellLossesTo(int event);
 
   void Reset();
 
@@ -52,5 +59,15 @@ class FaultGuard {
  private:
   Range* range_ = nullptr;
 };
+
+/// For a system call that has ended with EFAULT, because the kernel raises no SIGBUS then: whether
+/// `touch`, which reads the memory that the call was given, made a guard put other memory in its
+/// place. Then the call can be made again.
+template <typename Touch>
+bool FoundLoss(const Touch& touch) {
+  const uint64_t before = FaultGuard::Losses();
+  touch();
+  return FaultGuard::Losses() != before;
+}
 
 }  // namespace harmonaize

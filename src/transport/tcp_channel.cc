@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include "src/base/clock.h"
+#include "src/memory/fault_guard.h"
+#include "src/memory/missing_pages.h"
 
 namespace harmonaize::transport {
 namespace {
@@ -240,6 +242,7 @@ bool TcpChannel::WriteBatch() {
   message.msg_iovlen = static_cast<size_t>(count);
   const ssize_t sent = stream_.Write(message);
   if (sent < 0 && errno == EINTR) return true;
+  if (sent < 0 && errno == EFAULT && FoundLoss([this] { TouchBatch(); })) return true;
   if (sent < 0 && errno == EAGAIN) {
     WatchForRoom(true);
     return false;
@@ -260,6 +263,13 @@ bool TcpChannel::WriteBatch() {
   }
   OnBatchWritten();
   return true;
+}
+
+void TcpChannel::TouchBatch() const {
+  for (size_t i = 0; i < batch_size_; ++i) {
+    const Outgoing& frame = batch_[i];
+    if (frame.payload != nullptr) TouchPages(frame.payload, frame.header.payload);
+  }
 }
 
 void TcpChannel::OnBatchWritten() {

@@ -116,6 +116,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   size_t AddBulk(Request* send);
   bool WriteOwed();
   bool WriteBatch();
+  void TouchBatch() const;
   void StampBatch();
   void OnBatchWritten();
   void Detach(Request* request);

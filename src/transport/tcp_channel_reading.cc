@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "src/base/clock.h"
+#include "src/memory/fault_guard.h"
+#include "src/memory/missing_pages.h"
 #include "src/transport/tcp_channel.h"
 
 namespace harmonaize::transport {
@@ -52,6 +54,10 @@ bool TcpChannel::Receive() {
   const ssize_t got = stream_.Read(&message);
   if (got < 0 && errno == EINTR) return true;
   if (got < 0 && errno == EAGAIN) return false;
+  if (got < 0 && errno == EFAULT && direct &&
+      FoundLoss([this] { TouchPages(target_, payload_left_); })) {
+    return true;
+  }
   if (got <= 0) {
     // The other side may have left a connection that is drained.
     if (stream_.frozen()) return false;

@@ -142,6 +142,21 @@ TEST(ControlSocket, CarriesMessagesAndDescriptors) {
   EXPECT_EQ(a.Receive(0).status().code(), Code::kRemoteError);
 }
 
+// As a daemon does that turns a process away: it says why, and closes without reading the hello.
+TEST(ControlSocket, GivesTheLastWordsOfWhoHungUp) {
+  int pair[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+  ControlSocket a{FileDescriptor(pair[0])};
+  ControlSocket b{FileDescriptor(pair[1])};
+  ASSERT_TRUE(a.Send(Encode(HelloRequest::kType, HelloRequest{}), {}).ok());
+  ASSERT_TRUE(b.Send(Encode(CreateIdRequest::kType, CreateIdRequest{}), {}).ok());
+  b.Close();
+  const Result<ControlMessage> words = a.Receive(1000);
+  ASSERT_TRUE(words.ok()) << words.status().ToString();
+  EXPECT_EQ(DecodeHeader(words->bytes)->type, MessageType::kCreateId);
+  EXPECT_EQ(a.Receive(1000).status().code(), Code::kRemoteError);
+}
+
 TEST(ControlSocket, ASecondListenerIsRefusedAndADeadOnesPlaceIsTaken) {
   const std::string path = "/tmp/harmonaize-ipc-test-" + std::to_string(getpid()) + ".sock";
   {

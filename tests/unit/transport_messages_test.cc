@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "src/memory/fault_guard.h"
+#include "src/memory/missing_pages.h"
+#include "src/memory/shared_memory.h"
 #include "src/transport/ucx_library.h"
 #include "tests/support/transport_node.h"
 
@@ -419,6 +422,68 @@ TEST(SpreadMessages, OfOneTagKeepTheirOrderOnTheFirstConnection) {
     return std::ranges::all_of(outcomes, [](const auto& one) { return one.done; });
   }));
   EXPECT_TRUE(sent == received);
+}
+
+// Memory of tenants, of which pages are missing: it must cost nobody else the connection.
+class MessagesOfHoles : public Messages {
+ protected:
+  void SetUp() override {
+    Messages::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_TRUE(FaultGuard::Install().ok());
+    const Status refuses = MissingPages::Install();
+    if (!refuses.ok()) GTEST_SKIP() << refuses.ToString();
+    Result<SharedMemory> memory = CreateSharedMemory("tenant", kMiB);
+    ASSERT_TRUE(memory.ok());
+    memory_ = std::move(memory->mapping);
+    guard_ = FaultGuard(memory_.data(), kMiB);
+    ASSERT_TRUE(MissingPages::Refuse(memory_.data(), kMiB).ok());
+  }
+  void TearDown() override {
+    // The transports must not use what the guard is gone of.
+    a_.reset();
+    b_.reset();
+    guard_.Reset();
+  }
+
+  /// A message of another tenant goes on working.
+  void ExpectServing(uint64_t operation) {
+    const std::vector<std::byte> sent = Pattern(300'000, operation);
+    std::vector<std::byte> received(sent.size());
+    const auto receive = b_->Receive(b_->peer(), operation, received);
+    const auto send = a_->Send(a_->peer(), operation, sent);
+    ASSERT_TRUE(Pump([&] { return send->done && receive->done; }));
+    EXPECT_TRUE(receive->status.ok()) << receive->status.ToString();
+    EXPECT_TRUE(sent == received);
+  }
+
+  Mapping memory_;
+  FaultGuard guard_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Over, MessagesOfHoles, ::testing::Values("tcp", "eight"),
+                         [](const auto& over) { return over.param; });
+
+TEST_P(MessagesOfHoles, AreSent) {
+  for (const size_t bytes : {size_t{8}, kMiB}) {
+    std::vector<std::byte> received(bytes);
+    const auto receive = b_->Receive(b_->peer(), bytes, received);
+    const auto send = a_->Send(a_->peer(), bytes, std::span(memory_.data(), bytes));
+    ASSERT_TRUE(Pump([&] { return send->done && receive->done; }));
+    EXPECT_TRUE(receive->status.ok()) << receive->status.ToString();
+    EXPECT_TRUE(guard_.lost());
+    ExpectServing(bytes + 1);
+  }
+}
+
+TEST_P(MessagesOfHoles, AreReceived) {
+  const std::vector<std::byte> sent = Pattern(kMiB, 1);
+  const auto receive = b_->Receive(b_->peer(), 1, std::span(memory_.data(), kMiB));
+  const auto send = a_->Send(a_->peer(), 1, sent);
+  ASSERT_TRUE(Pump([&] { return send->done && receive->done; }));
+  EXPECT_TRUE(receive->status.ok()) << receive->status.ToString();
+  EXPECT_TRUE(guard_.lost());
+  ExpectServing(2);
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// Which chunks of a mapping have all their pages, in this process's page table and so in memory.
+/// Thread safe.
+class PopulatedChunks {
+ public:
+  /// What is populated in one go: a system call for 512 pages, and no more than a third of a
+  /// millisecond for who wanted one of them.
+  static constexpr size_t kChunkBytes = size_t{2} << 20;
+
+  /// Of a mapping of which nothing is known.
+  PopulatedChunks(std::byte* mapping, size_t bytes)
+      : mapping_(mapping), bytes_(bytes), chunks_((bytes + kChunkBytes - 1) / kChunkBytes) {}
+
+  /// Brings the pages of all chunks that [offset, offset + bytes) of the mapping touches. Errors:
+  /// kSystemError where the kernel has no memory for them.
+  Status Populate(size_t offset, size_t bytes);
+
+ private:
+  std::byte* mapping_;
+  size_t bytes_;
+  std::vector<std::atomic<bool>> chunks_;
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,150 @@
+// Registered memory of which pages are missing: the daemon must not make them, because they would
+// count as its own memory. A client of ours brings them itself.
+
+#include "src/memory/missing_pages.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/fault/hostile_session.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/rank_runner.h"
+
+namespace harmonaize::testing {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+/// A line of /proc/PID/status, in bytes.
+uint64_t MemoryOf(pid_t process, const std::string& field) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  std::string name;
+  while (file >> name) {
+    uint64_t kibibytes = 0;
+    if (name == field + ":" && file >> kibibytes) return kibibytes * 1024;
+    file.ignore(1 << 16, '\n');
+  }
+  ADD_FAILURE() << "no " << field << " of process " << process;
+  return 0;
+}
+
+class MissingPagesOfTenants : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // The kernel gives the daemon what it gives this process.
+    const Status refuses = MissingPages::Install();
+    if (!refuses.ok()) GTEST_SKIP() << refuses.ToString();
+  }
+
+  /// Shared memory that only this process has; registered as region `*region`.
+  SharedMemory Register(HostileSession& session, uint64_t bytes, uint32_t* region) {
+    Result<SharedMemory> memory = CreateSharedMemory("tenant", bytes);
+    EXPECT_TRUE(memory.ok());
+    RegisterRegionRequest request;
+    request.bytes = bytes;
+    const int descriptors[] = {memory->descriptor.get()};
+    const Status registered = session.Ask(request, descriptors);
+    EXPECT_TRUE(registered.ok()) << registered.ToString();
+    *region = session.LastReply<RegisterRegionReply>().region;
+    return std::move(*memory);
+  }
+
+  static OperationDescriptor AllReduce(uint32_t member, uint32_t region, uint64_t bytes) {
+    OperationDescriptor descriptor =
+        HostileSession::AllReduceOf(member, 0, {0, region}, {bytes / 2, region});
+    descriptor.count = bytes / 2 / sizeof(int32_t);
+    return descriptor;
+  }
+
+  void ExpectServing() {
+    RunAsThreads(2, [](int, ncclComm_t communicator) {
+      std::vector<float> data(500'000, 1.0f);
+      EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum,
+                                communicator, nullptr));
+      EXPECT_EQ(data.back(), 2.0f);
+    });
+  }
+
+  DaemonProcess daemon_;
+};
+
+TEST_F(MissingPagesOfTenants, AreNotMadeByTheDaemon) {
+  constexpr uint64_t kBytes = 1024 * kMiB;
+  for (const std::string way : {"never touched", "holes"}) {
+    SCOPED_TRACE(way);
+    HostileSession session(daemon_.socket_path());
+    uint32_t region = 0;
+    SharedMemory memory = Register(session, kBytes, &region);
+    const uint32_t member = session.JoinAlone(way);
+    ASSERT_TRUE(session.WaitUntilReady(member));
+    if (way == "holes") {
+      // The first pages are there, so that workers have begun when they find what is missing.
+      TouchPages(memory.mapping.data(), kMiB);
+      TouchPages(memory.mapping.data() + kBytes / 2, kMiB);
+    }
+    const uint64_t shared = MemoryOf(daemon_.pid(), "RssShmem");
+    const uint64_t own = MemoryOf(daemon_.pid(), "RssAnon");
+    session.Post(AllReduce(member, region, kBytes));
+    EXPECT_TRUE(session.WaitUntilCutOff());
+    EXPECT_NE(session.segment().header.goodbye.Get().find("registered memory"), std::string::npos);
+    // What takes the pages' place for a moment is a fraction of them.
+    EXPECT_LT(MemoryOf(daemon_.pid(), "RssShmem"), shared + kBytes / 8);
+    EXPECT_LT(MemoryOf(daemon_.pid(), "RssAnon"), own + kBytes / 4);
+    struct stat file {};
+    ASSERT_EQ(fstat(memory.descriptor.get(), &file), 0);
+    EXPECT_LT(512 * static_cast<uint64_t>(file.st_blocks), kBytes / 8);
+    ExpectServing();
+  }
+}
+
+TEST_F(MissingPagesOfTenants, HolesWhileOperationsRun) {
+  constexpr uint64_t kBytes = 64 * kMiB;
+  for (int round = 0; round < 10; ++round) {
+    HostileSession session(daemon_.socket_path());
+    uint32_t region = 0;
+    SharedMemory memory = Register(session, kBytes, &region);
+    TouchPages(memory.mapping.data(), kBytes);
+    const uint32_t member = session.JoinAlone("racing" + std::to_string(round));
+    ASSERT_TRUE(session.WaitUntilReady(member));
+    std::atomic<bool> stop{false};
+    std::thread puncher([&] {
+      for (uint64_t offset = 0; !stop.load(); offset = (offset + 7 * kMiB + 4096) % kBytes) {
+        fallocate(memory.descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(offset), 4096);
+      }
+    });
+    session.Post(AllReduce(member, region, kBytes));
+    EXPECT_TRUE(session.WaitUntilCutOff());
+    stop = true;
+    puncher.join();
+  }
+  ExpectServing();
+}
+
+TEST_F(MissingPagesOfTenants, AreBroughtByTheClient) {
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    constexpr size_t kElements = 5 * kMiB;
+    void* send = nullptr;
+    void* receive = nullptr;
+    ASSERT_NCCL(ncclMemAlloc(&send, kElements * sizeof(float)));
+    ASSERT_NCCL(ncclMemAlloc(&receive, kElements * sizeof(float)));
+    // Nobody has touched the buffers but for one number.
+    if (rank == 0) static_cast<float*>(send)[kElements / 2] = 1;
+    EXPECT_NCCL(ncclAllReduce(send, receive, kElements, ncclFloat, ncclSum, communicator, nullptr));
+    EXPECT_EQ(static_cast<float*>(receive)[kElements / 2], 1);
+    EXPECT_EQ(static_cast<float*>(receive)[kElements - 1], 0);
+    EXPECT_NCCL(ncclMemFree(send));
+    EXPECT_NCCL(ncclMemFree(receive));
+  });
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
