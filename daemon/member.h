@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "daemon/connection.h"
 #include "daemon/holdings.h"
@@ -35,6 +36,13 @@ struct Member {
   // What its tenant pays for it.
   Holding place;
   Holding memory;
+
+  /// Lets the other ranks of the communicator map a region of its session. kInvalidUsage when its
+  /// tenant has no memory left for that. Doing it twice is doing it once.
+  Status Offer(uint32_t region);
+  void TakeBackOffer(uint32_t region) { std::erase(offered_regions, region); }
+  bool Offers(uint32_t region) const;
+  std::vector<uint32_t> offered_regions;  ///< Sorted. By Offer.
 
   /// Sets the slot's state and wakes who waits for it.
   void SetState(MemberState state);

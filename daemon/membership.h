@@ -109,6 +109,8 @@ class Membership {
     Status why;
     std::set<int> told;  // ranks that know
     uint64_t ends_ns = 0;
+    Holding place;   // a unique id's
+    Holding memory;  // of `told`
   };
   struct IssuedId {
     uint32_t tenant = 0;  // TenantIdentity::across_hosts

@@ -17,8 +17,9 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Formations that failed by a disagreement and are remembered for ranks that come later.
-constexpr size_t kMostFailedMeetings = 1024;
+/// What a rank costs its tenant, in bytes, of which is remembered that it knows of a disagreement.
+/// A place in a set takes less.
+constexpr int64_t kToldRankBytes = 64;
 
 /// Who asks for a place, as the ranks may know: "process 812".
 std::string DescribeApplicant(const Applicant& applicant) {
@@ -88,7 +89,7 @@ Status Membership::TakePlace(const MeetingKey& key, size_t place, Applicant appl
 // that wait, the one that applies, and those that come later.
 Status Membership::CheckAgreement(const MeetingKey& key, const ApplyMessage& request,
                                   const Applicant& applicant) {
-  const Formation& formation = *meetings_.at(key).formation;
+  Formation& formation = *meetings_.at(key).formation;
   const auto place = static_cast<size_t>(request.rank);
   const bool agrees = formation.places() == static_cast<size_t>(request.ranks);
   if (agrees && !formation.taken(place)) return Status::Ok();
@@ -106,15 +107,22 @@ Status Membership::CheckAgreement(const MeetingKey& key, const ApplyMessage& req
         "every rank",
         request.rank, DescribeApplicant(formation.applicant(place)), DescribeApplicant(applicant));
   }
-  if (failed_meetings_.size() >= kMostFailedMeetings) {
-    failed_meetings_.erase(failed_meetings_.begin());
+  std::set<int> told(waiting.begin(), waiting.end());
+  told.insert(request.rank);
+  Account& account = *formation.tenant().account;
+  Result<Holding> remembered = account.Take(Resource::kUniqueIds, 1);
+  Result<Holding> memory =
+      account.Take(Resource::kMemory, kToldRankBytes * static_cast<int64_t>(told.size()));
+  // Without these, ranks that come later wait until their formation ends by its time.
+  if (remembered.ok() && memory.ok()) {
+    FailedMeeting& failed = failed_meetings_[key];
+    failed.why = why;
+    failed.told = std::move(told);
+    failed.ends_ns =
+        MonotonicNanoseconds() + static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
+    failed.place = std::move(*remembered);
+    failed.memory = std::move(*memory);
   }
-  FailedMeeting& failed = failed_meetings_[key];
-  failed.why = why;
-  failed.told = {waiting.begin(), waiting.end()};
-  failed.told.insert(request.rank);
-  failed.ends_ns =
-      MonotonicNanoseconds() + static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
   FailMeeting(key, why);
   return why;
 }
@@ -123,7 +131,9 @@ Status Membership::CheckNotFailed(const MeetingKey& key, int rank) {
   const auto found = failed_meetings_.find(key);
   if (found == failed_meetings_.end()) return Status::Ok();
   FailedMeeting& failed = found->second;
-  const bool knows = !failed.told.insert(rank).second;
+  const bool knows = failed.told.contains(rank);
+  // A rank that cannot be remembered is told again.
+  if (!knows && failed.memory.Add(kToldRankBytes).ok()) failed.told.insert(rank);
   // A rank that comes back by a name, or to the same parent, begins anew. A drawn id is spent.
   const bool anew = knows && key.kind != MeetingKey::Kind::kSecretId;
   if (!anew && MonotonicNanoseconds() < failed.ends_ns) return failed.why;

@@ -75,6 +75,7 @@ class Request {
       case MessageType::kEstimate: return Estimate();
       case MessageType::kStatus: return ReportStatus();
       case MessageType::kAttachInline: return AttachInline();
+      case MessageType::kOfferRegion: return OfferRegion();
       case MessageType::kMapPeerRegion: return MapPeerRegion();
       case MessageType::kExplain: return Explain();
       case MessageType::kProbe: break;  // the server knows it without a session
@@ -248,6 +249,18 @@ class Request {
     return Status::Ok();
   }
 
+  Status OfferRegion() {
+    const Result<OfferRegionRequest> request = Decode<OfferRegionRequest>();
+    if (!request.ok()) return request.status();
+    const Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
+    if (!communicator.ok()) return communicator.status();
+    if (session_.FindRegion(request->region) == nullptr) {
+      return InvalidArgument("region {} is not registered", request->region);
+    }
+    HZ_RETURN_IF_ERROR(session_.FindMember(request->member)->Offer(request->region));
+    return Reply(OfferRegionReply{});
+  }
+
   Status MapPeerRegion() {
     const Result<MapPeerRegionRequest> request = Decode<MapPeerRegionRequest>();
     if (!request.ok()) return request.status();
@@ -256,9 +269,10 @@ class Request {
     const bool exists = request->rank >= 0 && request->rank < (*communicator)->ranks();
     Member* const peer = exists ? (*communicator)->member(request->rank) : nullptr;
     Region* const region = peer == nullptr ? nullptr : peer->session->FindRegion(request->region);
-    if (region == nullptr || !region->shareable()) {
-      return RemoteError("rank {} has no region {} any more, or none that can be mapped",
-                         request->rank, request->region);
+    if (region == nullptr || !region->shareable() || !peer->Offers(request->region)) {
+      return RemoteError(
+          "rank {} has no region {} any more, or none that this communicator may map",
+          request->rank, request->region);
     }
     const int descriptors[] = {region->descriptor()};
     return Reply(MapPeerRegionReply{region->bytes()}, descriptors);

@@ -99,6 +99,7 @@ Result<PostedOperation*> Session::Admit(const OperationDescriptor& descriptor) {
   }
 
   if (free_operations_.empty()) {
+    HZ_RETURN_IF_ERROR(holdings_.memory.Add(sizeof(PostedOperation)));
     pool_.push_back(std::make_unique<PostedOperation>());
     free_operations_.push_back(pool_.back().get());
   }
@@ -254,6 +255,11 @@ uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
   const uint32_t id = next_region_++;
   regions_[id] = std::make_unique<Region>(id, std::move(memory));
   return id;
+}
+
+void Session::RemoveRegion(uint32_t id) {
+  for (Member* member : Members()) member->TakeBackOffer(id);
+  regions_.erase(id);
 }
 
 bool Session::HasLostMemory() const {

@@ -100,7 +100,7 @@ class Session {
   /// Whether pages of one of its regions are gone.
   bool HasLostMemory() const;
   /// Only when idle.
-  void RemoveRegion(uint32_t id) { regions_.erase(id); }
+  void RemoveRegion(uint32_t id);
 
   /// The tenant's process is gone, or was cut off.
   bool gone() const { return gone_; }
@@ -138,7 +138,7 @@ class Session {
   Mapping mapping_;
   SessionSegment* const segment_;
   FileDescriptor doorbell_;
-  const Holdings holdings_;
+  Holdings holdings_;
 
   uint32_t head_ = 0;
   bool ring_broken_ = false;

@@ -3,19 +3,25 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 
 #include "src/client/memory.h"
 #include "src/client/session.h"
+#include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
 
 namespace harmonaize {
 
 /// Remembers where the buffers used last lie among the registered regions: programs use the same
 /// ones again and again, and a look into the table costs as much as a small operation. For one
-/// session; not thread safe.
+/// session and one rank; not thread safe.
 class BufferLocator {
  public:
-  /// As RegionTable::LocateShareable; kNoBuffer also where that fails.
+  /// For the rank of this member.
+  explicit BufferLocator(uint32_t member) : member_(member) {}
+
+  /// As RegionTable::LocateShareable, and offers the region to the other ranks of the communicator
+  /// before they hear of it. kNoBuffer also where that fails.
   BufferReference Locate(Session& session, const void* address, uint64_t bytes) {
     const uint64_t generation = RegionTable::Get().generation();
     for (const Entry& entry : entries_) {
@@ -25,7 +31,8 @@ class BufferLocator {
     }
     const Result<BufferReference> found =
         RegionTable::Get().LocateShareable(session, address, bytes);
-    const BufferReference reference = found.ok() ? *found : BufferReference{};
+    const bool usable = found.ok() && Offer(session, found->region);
+    const BufferReference reference = usable ? *found : BufferReference{};
     entries_[next_++ % entries_.size()] = {address, bytes, generation, reference};
     return reference;
   }
@@ -37,6 +44,23 @@ class BufferLocator {
     uint64_t generation = 0;
     BufferReference reference;
   };
+  /// True for kNoBuffer, too. One that was unregistered meanwhile does no harm: numbers are given
+  /// once only.
+  bool Offer(Session& session, uint32_t region) {
+    if (region == kNoBuffer || offered_.contains(region)) return true;
+    OfferRegionRequest request;
+    request.member = member_;
+    request.region = region;
+    if (!session.Call<OfferRegionReply>(request).ok()) return false;
+    // A program that allocates and frees for ever is asked to offer again now and then.
+    constexpr size_t kMostRemembered = 4096;
+    if (offered_.size() >= kMostRemembered) offered_.clear();
+    offered_.insert(region);
+    return true;
+  }
+
+  const uint32_t member_;
+  std::set<uint32_t> offered_;  // regions
   std::array<Entry, 4> entries_ = {};
   size_t next_ = 0;
 };

@@ -92,16 +92,17 @@ Result<std::unique_ptr<InlinePath>> InlinePath::Attach(Session& session, uint32_
   Result<std::shared_ptr<Mapping>> mapping =
       MapSegment(session.number(), *reply, descriptors.front().get());
   if (!mapping.ok()) return mapping.status();
-  return std::unique_ptr<InlinePath>(new InlinePath(std::move(*mapping), rank, ranks));
+  return std::unique_ptr<InlinePath>(new InlinePath(std::move(*mapping), member, rank, ranks));
 }
 
-InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks)
+InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, uint32_t member, int rank, int ranks)
     : mapping_(std::move(mapping)),
       base_(mapping_->data()),
       layout_(ranks),
       rank_(rank),
       ranks_(ranks),
       inclination_(ReadInclination()),
+      locator_(member),
       sends_(static_cast<size_t>(ranks)),
       receives_(static_cast<size_t>(ranks)) {}
 

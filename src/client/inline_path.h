@@ -103,7 +103,7 @@ class InlinePath {
   }
 
  private:
-  InlinePath(std::shared_ptr<Mapping> mapping, int rank, int ranks);
+  InlinePath(std::shared_ptr<Mapping> mapping, uint32_t member, int rank, int ranks);
   void WakeSleepers();
   enum class Inclination;
   static Inclination ReadInclination();

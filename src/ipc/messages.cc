@@ -21,6 +21,7 @@ const char* RequestName(MessageType type) {
     case MessageType::kEstimate: return "an estimate";
     case MessageType::kStatus: return "its status";
     case MessageType::kAttachInline: return "the memory of the inline path";
+    case MessageType::kOfferRegion: return "that others may map its memory";
     case MessageType::kMapPeerRegion: return "another rank's memory";
     case MessageType::kExplain: return "an explanation";
     case MessageType::kProbe: return "a probe of the network";

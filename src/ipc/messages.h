@@ -40,6 +40,7 @@ enum class MessageType : uint16_t {
   kEstimate,
   kStatus,
   kAttachInline,
+  kOfferRegion,
   kMapPeerRegion,
   kExplain,
   kProbe,
@@ -205,7 +206,17 @@ struct AttachInlineReply {
   uint64_t bytes = 0;
 };
 
-/// For a region that another rank of the same communicator has registered; the reply carries its
+/// From now on the other ranks of the member's communicator may map one of this session's regions.
+struct OfferRegionRequest {
+  static constexpr MessageType kType = MessageType::kOfferRegion;
+  uint32_t member = kNoMember;
+  uint32_t region = 0;
+};
+struct OfferRegionReply {
+  uint32_t reserved = 0;
+};
+
+/// For a region that another rank of the same communicator has offered to it; the reply carries its
 /// descriptor.
 struct MapPeerRegionRequest {
   static constexpr MessageType kType = MessageType::kMapPeerRegion;

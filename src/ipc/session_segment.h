@@ -21,7 +21,7 @@ namespace harmonaize {
 // alone: it never reads its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 10;
+inline constexpr uint32_t kProtocolVersion = 11;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.

@@ -218,6 +218,38 @@ TEST_F(HostileClientTest, RegionsThatAreNone) {
   ExpectServing();
 }
 
+// Of a process that has ranks in two communicators, the other ranks of one may map what it offered
+// to that one.
+TEST_F(HostileClientTest, RegionsOfOtherCommunicatorsCannotBeMapped) {
+  HostileSession owner(daemon_.socket_path());
+  HostileSession peer(daemon_.socket_path());
+  const auto join_both = [&](const std::string& name) {
+    const uint32_t member = owner.Join(name, 2, 0);
+    const uint32_t peers = peer.Join(name, 2, 1);
+    EXPECT_TRUE(owner.WaitUntilReady(member) && peer.WaitUntilReady(peers));
+    return std::pair(member, peers);
+  };
+  const auto [shared, peers_shared] = join_both("shared");
+  const uint32_t alone = owner.JoinAlone("alone");
+  ASSERT_TRUE(owner.WaitUntilReady(alone));
+  const uint32_t region = owner.RegisterRegion(4096);
+  const uint32_t other = owner.RegisterRegion(4096);
+  const MapPeerRegionRequest map{.member = peers_shared, .rank = 0, .region = region};
+  EXPECT_EQ(peer.Ask(map).code(), Code::kRemoteError) << "nobody has offered it";
+  EXPECT_TRUE(owner.Ask(OfferRegionRequest{alone, region}).ok());
+  EXPECT_TRUE(owner.Ask(OfferRegionRequest{shared, other}).ok());
+  EXPECT_EQ(peer.Ask(map).code(), Code::kRemoteError) << "it was offered to others";
+  EXPECT_TRUE(owner.Ask(OfferRegionRequest{shared, region}).ok());
+  EXPECT_TRUE(owner.Ask(OfferRegionRequest{shared, region}).ok());
+  EXPECT_TRUE(peer.Ask(map).ok());
+  EXPECT_TRUE(owner.Ask(UnregisterRegionRequest{region}).ok());
+  EXPECT_EQ(peer.Ask(map).code(), Code::kRemoteError) << "it is gone";
+  // What is not one's own cannot be offered.
+  EXPECT_FALSE(owner.Ask(OfferRegionRequest{shared, region}).ok());
+  EXPECT_FALSE(owner.Ask(OfferRegionRequest{kMaxMembers - 1, other}).ok());
+  EXPECT_FALSE(owner.Ask(OfferRegionRequest{kNoMember, other}).ok());
+}
+
 TEST_F(HostileClientTest, ControlMessagesFromNowhere) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 200; ++round) {

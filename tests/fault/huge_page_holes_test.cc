@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "src/memory/missing_pages.h"
 #include "tests/fault/hostile_session.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
@@ -90,6 +91,7 @@ TEST_F(HugePageHolesTest, WithAnEmptyPool) {
 TEST_F(HugePageHolesTest, WithPagesToFillThem) {
   memory_.mapping.data()[bytes() - 1] = std::byte{1};
   MakeHoles();
+  TouchPages(memory_.mapping.data(), bytes());
   PostAllReduce(0);
   WaitForCompletion(1);
   EXPECT_EQ(stream().error_count.load(), 0u);

@@ -47,8 +47,9 @@ void Run(std::span<const std::byte> bytes) {
                AbortRequest, RevokeRequest, EmptyReply, RegisterRegionRequest, RegisterRegionReply,
                UnregisterRegionRequest, OpenStreamRequest, OpenStreamReply, CloseStreamRequest,
                EstimateRequest, EstimateReply, AttachInlineRequest, AttachInlineReply,
-               MapPeerRegionRequest, MapPeerRegionReply, StatusRequest, ExplainRequest,
-               DocumentReply, ProbeRequest, ProbeReply>(*header, bytes);
+               OfferRegionRequest, OfferRegionReply, MapPeerRegionRequest, MapPeerRegionReply,
+               StatusRequest, ExplainRequest, DocumentReply, ProbeRequest, ProbeReply>(*header,
+                                                                                       bytes);
   const Result<std::vector<int32_t>> numbers = DecodeNumbers(*header, bytes);
   Require(!numbers.ok() || numbers->size() * sizeof(int32_t) == header->tail_bytes,
           "the numbers are the tail");

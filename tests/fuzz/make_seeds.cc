@@ -92,7 +92,8 @@ void AddControlMessages(const Seeds& seeds) {
   AddControls<HelloRequest, CreateIdRequest, JoinRequest, SplitRequest, CreateGrowIdRequest,
               GrowRequest, LeaveRequest, AbortRequest, RevokeRequest, RegisterRegionRequest,
               UnregisterRegionRequest, OpenStreamRequest, CloseStreamRequest, EstimateRequest,
-              StatusRequest, AttachInlineRequest, MapPeerRegionRequest, ExplainRequest>(seeds);
+              StatusRequest, AttachInlineRequest, OfferRegionRequest, MapPeerRegionRequest,
+              ExplainRequest>(seeds);
   AddControl<ShrinkRequest>(seeds, "\1\0\0\0");
   AddControl<ProbeRequest>(seeds, "10.0.0.1:7400\n10.0.0.2\n");
   seeds.Add("failure", Seed().Bytes(EncodeFailure(MessageType::kJoin, RemoteError("it is late"))));
@@ -241,6 +242,7 @@ void AddTenants(const Seeds& seeds) {
                          .Append(Asks(0, AbortRequest{.member = 0}))
                          .Append(Asks(0, LeaveRequest{.member = 0})));
   seeds.Add("regions", Seed(pair)
+                           .Append(Asks(1, OfferRegionRequest{0, 1}))
                            .Append(Asks(0, MapPeerRegionRequest{0, 1, 1}))
                            .Append(Asks(0, UnregisterRegionRequest{1})));
   seeds.Add("streams", Seed(alone)

@@ -18,8 +18,8 @@
 namespace harmonaize {
 namespace {
 
-constexpr size_t kPage = 4096;
-constexpr size_t kBytes = 3 * PopulatedChunks::kChunkBytes;
+constexpr size_t kPageBytes = 4096;
+constexpr size_t kOwnedBytes = 3 * PopulatedChunks::kChunkBytes;
 
 class MissingPagesTest : public ::testing::Test {
  protected:
@@ -30,14 +30,14 @@ class MissingPagesTest : public ::testing::Test {
 
   void SetUp() override {
     if (!installed_.ok()) GTEST_SKIP() << installed_.ToString();
-    Result<SharedMemory> owned = CreateSharedMemory("owned", kBytes);
+    Result<SharedMemory> owned = CreateSharedMemory("owned", kOwnedBytes);
     ASSERT_TRUE(owned.ok());
     owner_ = std::move(*owned);
-    Result<Mapping> ours = MapForeign(owner_.descriptor.get(), kBytes);
+    Result<Mapping> ours = MapForeign(owner_.descriptor.get(), kOwnedBytes);
     ASSERT_TRUE(ours.ok());
     ours_ = std::move(*ours);
-    guard_ = FaultGuard(ours_.data(), kBytes);
-    ASSERT_TRUE(MissingPages::Refuse(ours_.data(), kBytes).ok());
+    guard_ = FaultGuard(ours_.data(), kOwnedBytes);
+    ASSERT_TRUE(MissingPages::Refuse(ours_.data(), kOwnedBytes).ok());
   }
   void TearDown() override { guard_.Reset(); }
 
@@ -49,7 +49,7 @@ class MissingPagesTest : public ::testing::Test {
   }
   void MakeHole(size_t page) {
     ASSERT_EQ(fallocate(owner_.descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        static_cast<off_t>(page * kPage), kPage),
+                        static_cast<off_t>(page * kPageBytes), kPageBytes),
               0);
   }
   int64_t FileBytes() {
@@ -65,27 +65,27 @@ class MissingPagesTest : public ::testing::Test {
 };
 
 TEST_F(MissingPagesTest, WhatItsOwnerHasTouchedIsThere) {
-  Owners(5 * kPage) = 7;
-  EXPECT_EQ(Ours(5 * kPage), 7);
-  Ours(5 * kPage + 1) = 8;
-  EXPECT_EQ(Owners(5 * kPage + 1), 8);
+  Owners(5 * kPageBytes) = 7;
+  EXPECT_EQ(Ours(5 * kPageBytes), 7);
+  Ours(5 * kPageBytes + 1) = 8;
+  EXPECT_EQ(Owners(5 * kPageBytes + 1), 8);
   EXPECT_FALSE(guard_.lost());
 }
 
 TEST_F(MissingPagesTest, AnAccessMakesNoPageOfTheOwners) {
   const uint64_t before = FaultGuard::Losses();
-  EXPECT_EQ(Ours(6 * kPage), 0);
+  EXPECT_EQ(Ours(6 * kPageBytes), 0);
   EXPECT_TRUE(guard_.lost());
   EXPECT_EQ(FaultGuard::Losses(), before + 1);
-  Ours(7 * kPage) = 1;
+  Ours(7 * kPageBytes) = 1;
   EXPECT_EQ(FileBytes(), 0);
 }
 
 TEST_F(MissingPagesTest, AHoleIsAsGoodAsNoPage) {
-  Owners(5 * kPage) = 7;
-  EXPECT_EQ(Ours(5 * kPage), 7);
+  Owners(5 * kPageBytes) = 7;
+  EXPECT_EQ(Ours(5 * kPageBytes), 7);
   MakeHole(5);
-  EXPECT_EQ(Ours(5 * kPage), 0);
+  EXPECT_EQ(Ours(5 * kPageBytes), 0);
   EXPECT_TRUE(guard_.lost());
 }
 
@@ -100,7 +100,7 @@ TEST_F(MissingPagesTest, SystemCallsFailUntilThePagesAreTouched) {
   EXPECT_TRUE(FoundLoss([&] { TouchPages(ours_.data() + 100, 8); }));
   EXPECT_TRUE(guard_.lost());
   EXPECT_EQ(write(to.get(), ours_.data() + 100, 8), 8);
-  EXPECT_FALSE(FoundLoss([&] { TouchPages(ours_.data(), kBytes); }));
+  EXPECT_FALSE(FoundLoss([&] { TouchPages(ours_.data(), kOwnedBytes); }));
 }
 
 TEST_F(MissingPagesTest, ALossIsToldToAnEvent) {
@@ -108,22 +108,22 @@ TEST_F(MissingPagesTest, ALossIsToldToAnEvent) {
   FaultGuard::TellLossesTo(event.get());
   Owners(0) = 1;
   uint64_t count = 0;
-  TouchPages(ours_.data(), kPage);
+  TouchPages(ours_.data(), kPageBytes);
   EXPECT_EQ(read(event.get(), &count, sizeof count), -1);
-  TouchPages(ours_.data(), 2 * kPage);
+  TouchPages(ours_.data(), 2 * kPageBytes);
   EXPECT_EQ(read(event.get(), &count, sizeof count), static_cast<ssize_t>(sizeof count));
   FaultGuard::TellLossesTo(-1);
 }
 
 TEST_F(MissingPagesTest, TheOwnerPopulatesWhatItLends) {
-  PopulatedChunks populated(owner_.mapping.data(), kBytes);
+  PopulatedChunks populated(owner_.mapping.data(), kOwnedBytes);
   ASSERT_TRUE(populated.Populate(PopulatedChunks::kChunkBytes - 1, 2).ok());
   EXPECT_EQ(FileBytes(), static_cast<int64_t>(2 * PopulatedChunks::kChunkBytes));
   TouchPages(ours_.data(), 2 * PopulatedChunks::kChunkBytes);
   EXPECT_FALSE(guard_.lost());
-  ASSERT_TRUE(populated.Populate(0, kBytes).ok());
-  EXPECT_EQ(FileBytes(), static_cast<int64_t>(kBytes));
-  ASSERT_TRUE(populated.Populate(kBytes, 0).ok());
+  ASSERT_TRUE(populated.Populate(0, kOwnedBytes).ok());
+  EXPECT_EQ(FileBytes(), static_cast<int64_t>(kOwnedBytes));
+  ASSERT_TRUE(populated.Populate(kOwnedBytes, 0).ok());
 }
 
 }  // namespace
