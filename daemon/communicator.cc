@@ -352,6 +352,9 @@ Result<InlineSegment*> Communicator::Inline() {
   const bool possible = config.enabled && span_ == nullptr && ranks() <= kMaxInlineRanks;
   if (inline_segment_ == nullptr && possible) {
     const InlineLimits limits = InlineLimitsFor(config, engine_->inline_choice(), ranks());
+    // What the daemon looks at, whoever has made the pages; the ranks make those behind it.
+    HZ_RETURN_IF_ERROR(
+        holdings_.memory.Add(static_cast<int64_t>(InlineLayout(ranks()).PairOffset(0, 0))));
     Result<std::unique_ptr<InlineSegment>> made =
         InlineSegment::Create(ranks(), limits, engine_->machine());
     if (!made.ok()) return made.status();

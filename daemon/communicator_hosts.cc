@@ -457,11 +457,21 @@ ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
   const uint64_t place = sequence - window_start_;
   const MatchedOperation* waiting = place < window_.size() ? window_[place] : nullptr;
   if (waiting != nullptr) describe(*waiting, ProgressMessage::kWaiting);
+  // Behind the communicator's own collectives a rank is where it should be: these tell for
+  // themselves whom they wait for.
+  const bool in_turn = place > 0 || std::any_of(in_flight_.begin(), in_flight_.end(),
+                                                [&](const MatchedOperation* operation) {
+                                                  return !operation->parts.front()->crosses_hosts;
+                                                });
   for (int rank = 0; rank < ranks(); ++rank) {
     if (IsRemote(rank) || HasLeft(rank)) continue;
     const PostedOperation* part =
         waiting == nullptr ? nullptr : waiting->parts[place_of_rank_[static_cast<size_t>(rank)]];
-    if (part == nullptr || !part->ready) progress.missing.push_back(rank);
+    if (part == nullptr) {
+      progress.missing.push_back(rank);
+    } else if (!part->ready && !in_turn) {
+      progress.queued.push_back(rank);
+    }
   }
   return progress;
 }

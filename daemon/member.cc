@@ -9,7 +9,7 @@ namespace harmonaize::daemon {
 void Member::SetState(MemberState state) {
   // Sequentially consistent against the tenant's increment of `waiters`: see StreamQueue::Publish.
   slot->state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);
-  if (slot->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAllShared(&slot->state);
+  if (slot->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeShared(&slot->state, kMostWoken);
 }
 
 void Member::Fail(Code code, std::string_view why) {
@@ -20,7 +20,8 @@ void Member::Fail(Code code, std::string_view why) {
 
 void Member::TellDeparture() {
   slot->departures.fetch_add(1, std::memory_order_seq_cst);
-  if (slot->waiters.load(std::memory_order_seq_cst) > 0) FutexWakeAllShared(&slot->departures);
+  if (slot->waiters.load(std::memory_order_seq_cst) > 0)
+    FutexWakeShared(&slot->departures, kMostWoken);
 }
 
 Status Member::Offer(uint32_t region) {

@@ -15,7 +15,8 @@ bool CopiesAlong(const PostedOperation& part) {
 // Sequentially consistent, as StreamQueue's: see MarkAwaited.
 void Tell(SliceProgress* progress, uint64_t count) {
   progress->carried.completed.store(count, std::memory_order_seq_cst);
-  if (TakeReachedMark(&progress->carried, count)) FutexWakeAllShared(&progress->carried.awaited);
+  if (TakeReachedMark(&progress->carried, count))
+    FutexWakeShared(&progress->carried.awaited, kMostWoken);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void Session::FreeTaken() {
   if (ring.producer_waiting.load(std::memory_order_seq_cst) == 0) return;
   if (ring.tail.load(std::memory_order_acquire) - head_ > kRingEntries / 2) return;
   if (ring.producer_waiting.exchange(0, std::memory_order_seq_cst) == 0) return;
-  FutexWakeAllShared(&ring.head);
+  FutexWakeShared(&ring.head, kMostWoken);
   ++wakes_;
 }
 
@@ -181,7 +181,7 @@ void Session::PublishRetired() {
   // Sequentially consistent: see MarkAwaited.
   retired.completed.store(operations_, std::memory_order_seq_cst);
   if (!TakeReachedMark(&retired, operations_)) return;
-  FutexWakeAllShared(&retired.awaited);
+  FutexWakeShared(&retired.awaited, kMostWoken);
   ++wakes_;
 }
 

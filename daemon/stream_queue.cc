@@ -50,7 +50,7 @@ void StreamQueue::Publish() {
 
 bool StreamQueue::WakeReached() {
   if (!TakeReachedMark(slot_, completed_)) return false;
-  FutexWakeAllShared(&slot_->awaited);
+  FutexWakeShared(&slot_->awaited, kMostWoken);
   return true;
 }
 

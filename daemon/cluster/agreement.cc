@@ -25,6 +25,18 @@ OperationDescriptor DescriptorOf(const RankRequest& request, uint64_t sequence) 
   return descriptor;
 }
 
+// "ranks 1, 4, and rank 2 whose stream is busy with earlier operations". Sorts both; one may be
+// empty.
+std::string DescribeLate(std::vector<int>* missing, std::vector<int>* queued) {
+  std::sort(missing->begin(), missing->end());
+  std::sort(queued->begin(), queued->end());
+  if (queued->empty()) return RankList(*missing);
+  const std::string busy =
+      fmt::format("{} whose {} busy with earlier operations", RankList(*queued),
+                  queued->size() == 1 ? "stream is" : "streams are");
+  return missing->empty() ? busy : fmt::format("{}, and {}", RankList(*missing), busy);
+}
+
 }  // namespace
 
 Agreement::Outcome Agreement::Take(int host, const ProgressMessage& progress, uint64_t now_ns) {
@@ -154,9 +166,11 @@ std::vector<Agreement::LateOperation> Agreement::Late(uint64_t now_ns, uint64_t 
     if (one.decided || age < late_after_ns || now_ns < one.next_report_ns) continue;
     std::string name = fmt::format("operation #{}", sequence);
     LateOperation operation{.sequence = sequence, .notice = "", .missing = {}, .ask = {}};
+    std::vector<int> queued;
     for (const auto& [host, progress] : one.by_host) {
       operation.missing.insert(operation.missing.end(), progress.missing.begin(),
                                progress.missing.end());
+      queued.insert(queued.end(), progress.queued.begin(), progress.queued.end());
       if (progress.state == ProgressMessage::kWaiting) operation.ask.push_back(host);
       if (progress.requests.empty()) continue;
       const RankRequest& request = progress.requests.front();
@@ -168,12 +182,13 @@ std::vector<Agreement::LateOperation> Agreement::Late(uint64_t now_ns, uint64_t 
       continue;
     }
     one.asked_who_is_late = false;
-    if (operation.missing.empty()) continue;
+    if (operation.missing.empty() && queued.empty()) continue;
     one.next_report_ns = now_ns + age;  // twice as long a wait until the next report
-    std::sort(operation.missing.begin(), operation.missing.end());
     operation.ask.clear();
-    operation.notice = fmt::format("{} has waited {:.1f} s for {}", name,
-                                   static_cast<double>(age) * 1e-9, RankList(operation.missing));
+    operation.notice =
+        fmt::format("{} has waited {:.1f} s for {}", name, static_cast<double>(age) * 1e-9,
+                    DescribeLate(&operation.missing, &queued));
+    operation.missing.insert(operation.missing.end(), queued.begin(), queued.end());
     late.push_back(std::move(operation));
   }
   return late;

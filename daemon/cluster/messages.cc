@@ -77,7 +77,8 @@ HARMONAIZE_MESSAGE(FabricMessage, fabric, text)
 HARMONAIZE_MESSAGE(BrokenMessage, communicator, revoked, code, why)
 HARMONAIZE_MESSAGE(LeftMessage, communicator, rank, sequence)
 HARMONAIZE_MESSAGE(RankRequest, rank, collective, count, type, op, root)
-HARMONAIZE_MESSAGE(ProgressMessage, communicator, sequence, state, requests, missing, code, why)
+HARMONAIZE_MESSAGE(ProgressMessage, communicator, sequence, state, requests, missing, queued, code,
+                   why)
 HARMONAIZE_MESSAGE(AskProgressMessage, communicator, sequence)
 HARMONAIZE_MESSAGE(VerdictMessage, communicator, sequence, code, why)
 HARMONAIZE_MESSAGE(LateMessage, communicator, sequence, notice, missing)
@@ -235,7 +236,7 @@ bool IsSound(const RankRequest& request) {
 
 bool IsSound(const ProgressMessage& progress) {
   return InRange(progress.state, ProgressMessage::kDone + 1) &&
-         AllBelow(progress.missing, kMostRanks) &&
+         AllBelow(progress.missing, kMostRanks) && AllBelow(progress.queued, kMostRanks) &&
          std::all_of(progress.requests.begin(), progress.requests.end(),
                      [](const RankRequest& request) { return IsSound(request); });
 }

@@ -27,7 +27,11 @@ void FutexWaitShared(const std::atomic<uint32_t>* word, uint32_t expected, uint6
 }
 
 void FutexWakeAllShared(const std::atomic<uint32_t>* word) {
-  Futex(word, FUTEX_WAKE, INT_MAX);
+  FutexWakeShared(word, INT_MAX);
+}
+
+void FutexWakeShared(const std::atomic<uint32_t>* word, int most) {
+  Futex(word, FUTEX_WAKE, static_cast<uint32_t>(most));
 }
 
 void FutexWaitPrivate(const std::atomic<uint32_t>* word, uint32_t expected) {

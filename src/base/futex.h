@@ -16,6 +16,8 @@ void FutexWaitShared(const std::atomic<uint32_t>* word, uint32_t expected, uint6
 
 /// Wakes all who sleep on `word`, in whatever process.
 void FutexWakeAllShared(const std::atomic<uint32_t>* word);
+/// Wakes at most `most` of them.
+void FutexWakeShared(const std::atomic<uint32_t>* word, int most);
 
 /// Sleeps while `word`, which only threads of this process know, holds `expected`.
 void FutexWaitPrivate(const std::atomic<uint32_t>* word, uint32_t expected);

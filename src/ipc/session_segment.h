@@ -34,6 +34,11 @@ inline constexpr uint32_t kMaxHostStreams = 1024;
 /// Every member has an ordered queue of its own at its member index; host streams follow.
 inline constexpr uint32_t kStreamSlots = kMaxMembers + kMaxHostStreams;
 
+/// Threads of a tenant that the daemon wakes at once. Waking takes it a microsecond or two for
+/// each, and a tenant can have ten thousands sleep on one word; the others look for themselves
+/// within a tenth of a second.
+inline constexpr int kMostWoken = 64;
+
 inline constexpr uint32_t kNoMember = ~0u;
 /// In BufferReference::region: there is no buffer, or no memory at the address `offset` of the
 /// tenant's, which is named to all ranks.
@@ -204,7 +209,7 @@ struct SessionSegment {
 //     waiters += 1                            completed = position
 //     word = MarkAwaited(position)            if (waiters > 0 and the mark is reached)
 //     while (completed < position)              awaited = 0
-//       sleep while awaited == word             wake all
+//       sleep while awaited == word             wake up to kMostWoken
 //       word = MarkAwaited(position)
 //     if (LeaveMark(word)) wake all
 //
@@ -220,7 +225,7 @@ uint32_t MarkAwaited(StreamSlot* slot, uint64_t position);
 /// `awaited`. Tenant.
 bool LeaveMark(StreamSlot* slot, uint32_t word);
 /// Whether somebody sleeps for a position up to `completed`; if so the mark is taken away and the
-/// caller has to wake all who sleep on `awaited`. Daemon; believes nothing: what a tenant writes
+/// caller has to wake those who sleep on `awaited`. Daemon; believes nothing: what a tenant writes
 /// here is to its own harm.
 bool TakeReachedMark(StreamSlot* slot, uint64_t completed);
 

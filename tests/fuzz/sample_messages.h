@@ -53,6 +53,7 @@ inline void Fill(ProgressMessage& progress) {
   progress.communicator = 1;
   progress.requests = {{}};
   progress.missing = {1};
+  progress.queued = {2};
 }
 
 inline void Fill(TrafficMessage& traffic) {

@@ -189,6 +189,28 @@ TEST_F(AgreementTest, LateRanksAreNamedOnceTheHostsWereAskedAnew) {
   EXPECT_FALSE(agreement_.Late(4'200'000'000, 200).empty());
 }
 
+TEST_F(AgreementTest, RanksThatHaveCalledAreToldFromThoseThatHaveNot) {
+  const auto notice = [&](std::vector<int> missing, std::vector<int> queued) {
+    Agreement agreement(2, [](int) { return false; });
+    ProgressMessage waiting = Waiting(std::move(missing));
+    waiting.queued = std::move(queued);
+    agreement.Take(0, Progress(State::kRunning, 0), 1);
+    agreement.Take(1, waiting, 1);
+    agreement.Late(300, 200);
+    agreement.Take(1, waiting, 1);
+    const auto late = agreement.Late(2'000'000'001, 200);
+    return late.empty() ? "" : late[0].notice;
+  };
+  EXPECT_EQ(notice({2}, {}), "AllReduce #3 has waited 2.0 s for rank 2");
+  EXPECT_EQ(
+      notice({}, {3}),
+      "AllReduce #3 has waited 2.0 s for rank 3 whose stream is busy with earlier operations");
+  EXPECT_EQ(notice({5, 2}, {4, 3}),
+            "AllReduce #3 has waited 2.0 s for ranks 2, 5, and ranks 3, 4 whose streams are busy "
+            "with earlier operations");
+  EXPECT_EQ(notice({}, {}), "");
+}
+
 TEST_F(AgreementTest, OfManyRanksSomeAreNamed) {
   ProgressMessage many = Progress(State::kFailed, 0);
   many.code = static_cast<int>(Code::kInvalidUsage);
