@@ -108,8 +108,9 @@ void Reception::Run() {
 }
 
 bool Reception::MayEnd() {
-  const bool used =
-      !guests_.empty() || asking_ != nullptr || dependents_.load(std::memory_order_acquire) > 0;
+  // A posted call may hold a reference to the reception, whose loop holds the call.
+  const bool used = !guests_.empty() || asking_ != nullptr || loop_->HasPosted() ||
+                    dependents_.load(std::memory_order_acquire) > 0;
   const uint64_t now_ns = MonotonicNanoseconds();
   if (used) unused_since_ns_ = 0;
   if (!used && unused_since_ns_ == 0) unused_since_ns_ = now_ns;
