@@ -100,7 +100,9 @@ TEST_F(MissingPagesOfTenants, AreNotMadeByTheDaemon) {
     EXPECT_LT(MemoryOf(daemon_.pid(), "RssShmem"), shared + kBytes / 8);
     const uint64_t own_now = MemoryOf(daemon_.pid(), "RssAnon");
     // Sanitizers keep up to several times as much of what is touched.
-    if (!kSanitized) EXPECT_LT(own_now, own + kBytes / 4);
+    if (!kSanitized) {
+      EXPECT_LT(own_now, own + kBytes / 4);
+    }
     struct stat file {};
     ASSERT_EQ(fstat(memory.descriptor.get(), &file), 0);
     EXPECT_LT(512 * static_cast<uint64_t>(file.st_blocks), kBytes / 8);
