@@ -1,12 +1,9 @@
 // What a stranger can do at the daemon's front door, and what a stopped daemon does to its clients:
 // as two users, with a real daemon between them.
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +15,9 @@
 #include <vector>
 
 #include "src/ipc/operator_socket.h"
-#include "tests/fault/hostile_session.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/hostile_session.h"
+#include "tests/support/lingering_socket.h"
 #include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
 
@@ -77,37 +75,6 @@ class FrontDoor : public ::testing::Test {
   }
 };
 
-/// Sends a TCP connection along with a message, the last reference to it, for whose close the
-/// kernel waits: it lingers, and holds bytes that its peer does not take. Made by a child, because
-/// a process that ends is the only one that does not wait, should the daemon have let go of it
-/// before.
-void SendLingering(ControlSocket& socket, const std::vector<std::byte>& message,
-                   std::vector<FileDescriptor>* kept) {
-  FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(listen(listener.get(), 1), 0);
-  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    const int sender = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const linger for_an_hour{1, 3600};
-    if (connect(sender, reinterpret_cast<sockaddr*>(&address), length) != 0) _exit(1);
-    setsockopt(sender, SOL_SOCKET, SO_LINGER, &for_an_hour, sizeof for_an_hour);
-    const std::vector<char> bytes(1 << 20);
-    while (send(sender, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) continue;
-    // A daemon that has hung up meanwhile takes nothing.
-    static_cast<void>(socket.Send(message, std::span(&sender, 1)));
-    _exit(0);
-  }
-  EXPECT_EQ(StatusOf(child), 0);
-  kept->emplace_back(accept(listener.get(), nullptr, nullptr));
-  kept->push_back(std::move(listener));
-}
-
 TEST_F(FrontDoor, WaitsForNoDescriptorThatAStrangerSends) {
   const DaemonProcess daemon;
   LetEverybodyIn(daemon);
@@ -122,9 +89,10 @@ TEST_F(FrontDoor, WaitsForNoDescriptorThatAStrangerSends) {
     for (int i = 0; i < 4; ++i) {
       Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
       ASSERT_TRUE(socket.ok());
-      SendLingering(*socket, Encode(StatusRequest::kType, StatusRequest{}), &kept);
+      ASSERT_TRUE(SendLingering(*socket, Encode(StatusRequest::kType, StatusRequest{}), &kept));
       sockets.push_back(std::move(*socket));
-      SendLingering(session.socket(), Encode(RegisterRegionRequest::kType, request), &kept);
+      ASSERT_TRUE(
+          SendLingering(session.socket(), Encode(RegisterRegionRequest::kType, request), &kept));
     }
   });
   for (int i = 0; i < 5; ++i) {
@@ -145,7 +113,7 @@ TEST_F(FrontDoor, WaitsForNoDescriptorOfConnectionsThatItRefuses) {
     for (int i = 0; i < 30; ++i) {
       Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
       ASSERT_TRUE(socket.ok());
-      SendLingering(*socket, status, &kept);
+      ASSERT_TRUE(SendLingering(*socket, status, &kept));
     }
   });
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(AnswersStatus(daemon));

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,9 @@ namespace {
 
 // Far longer than a start takes, for machines that are busy and builds with sanitizers.
 constexpr auto kPatience = std::chrono::seconds(60);
+
+/// How much of a log is shown, from its end, when a test has failed.
+constexpr size_t kShownOfLog = size_t{64} << 10;
 
 /// Whether the daemon answers: it listens a moment before it has all that it will hold.
 bool Answers(const std::string& socket_path) {
@@ -94,7 +98,10 @@ DaemonProcess::~DaemonProcess() {
     EXPECT_EQ(Stop(), 0) << "the daemon did not end cleanly";
     EXPECT_FALSE(std::filesystem::exists(socket_path_)) << "the daemon left its socket behind";
   }
-  if (::testing::Test::HasFailure()) std::fputs(Log().c_str(), stderr);
+  if (::testing::Test::HasFailure()) {
+    const std::string log = Log();
+    std::fputs(log.substr(log.size() - std::min(log.size(), kShownOfLog)).c_str(), stderr);
+  }
   std::filesystem::remove_all(folder_);
 }
 

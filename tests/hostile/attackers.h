@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "tests/hostile/field.h"
+
+namespace harmonaize::testing {
+
+/// How attackers go about it.
+struct AttackPlan {
+  std::string socket_path;
+  uint64_t seed = 1;
+  /// Attackers at a time. Each makes one attack after the other, every one as often as any other.
+  int attackers = 4;
+  /// The name of the only attack to make; "": all.
+  std::string only;
+};
+
+/// What a process and all that came of it have used.
+struct ProcessorTime {
+  double seconds = 0;
+};
+
+/// Attackers at work, as an unprivileged user, in a process number space of their own: when it
+/// ends, nobody of them is left.
+class Attackers {
+ public:
+  /// Starts them; they end by themselves after `seconds`. Which attacks each makes, and with what
+  /// draws, depends on the seed and on how many it has begun before.
+  Attackers(const AttackPlan& plan, Field* field, double seconds);
+  /// Waits for the end; what they have used of the processors' time.
+  ProcessorTime Wait();
+
+ private:
+  pid_t space_ = -1;
+};
+
+/// Why attackers cannot be had here; "" where they can.
+std::string WhyNoAttackers();
+
+/// As many processes of the attackers' user, which use so much time of the processors and do not
+/// talk to the daemon. Returns after `seconds`, with the time that they have really used.
+ProcessorTime BurnInstead(int processes, double seconds, ProcessorTime time);
+
+}  // namespace harmonaize::testing
