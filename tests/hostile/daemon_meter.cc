@@ -45,8 +45,9 @@ std::string DescribeDescriptors(const DaemonProcess& daemon) {
   const std::string folder = fmt::format("/proc/{}/fd", daemon.pid());
   for (const auto& entry : std::filesystem::directory_iterator(folder, ended)) {
     const std::string target = std::filesystem::read_symlink(entry.path(), ended).string();
-    // Of "socket:[4711]" the number tells nothing.
-    if (!ended) ++kinds[target.substr(0, target.find(":["))];
+    // Of "socket:[4711]" the number tells nothing; of "anon_inode:[eventfd]" the kind is wanted.
+    const bool numbered = target.starts_with("socket:[") || target.starts_with("pipe:[");
+    if (!ended) ++kinds[numbered ? target.substr(0, target.find(':')) : target];
   }
   std::string text;
   for (const auto& [kind, count] : kinds) {
