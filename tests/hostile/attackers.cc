@@ -34,9 +34,10 @@ double SecondsOf(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
-ProcessorTime AwaitWithChildren(pid_t process) {
+/// Waits for the child, for its status, and for what it and its own children have used.
+ProcessorTime AwaitWithChildren(pid_t process, int* status = nullptr) {
   rusage used{};
-  if (wait4(process, nullptr, 0, &used) != process) return {};
+  if (wait4(process, status, 0, &used) != process) return {};
   return {SecondsOf(used.ru_utime) + SecondsOf(used.ru_stime)};
 }
 
@@ -58,9 +59,10 @@ std::vector<size_t> ShuffledAttacks(const AttackPlan& plan, uint64_t attacker, u
   return order;
 }
 
-void MakeAttack(const Attacker::Aim& aim, size_t number, uint64_t seed) {
+RunTimes MakeAttack(const Attacker::Aim& aim, size_t number, uint64_t seed) {
   const Attack& attack = AllAttacks()[number];
   AttackTally& tally = aim.field->tallies[number];
+  const uint64_t begun = MonotonicNanoseconds();
   std::fflush(nullptr);
   const pid_t run = fork();
   if (run == 0) {
@@ -70,7 +72,7 @@ void MakeAttack(const Attacker::Aim& aim, size_t number, uint64_t seed) {
     _exit(0);
   }
   int status = 0;
-  waitpid(run, &status, 0);
+  const ProcessorTime used = AwaitWithChildren(run, &status);
   tally.runs.fetch_add(1);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
     tally.overdue.fetch_add(1);
@@ -78,6 +80,8 @@ void MakeAttack(const Attacker::Aim& aim, size_t number, uint64_t seed) {
     aim.field->findings.Note(
         fmt::format("the attack '{}' failed itself, with wait status {:#x}", attack.name, status));
   }
+  return {static_cast<float>(MonotonicNanoseconds() - begun) * 1e-9f,
+          static_cast<float>(used.seconds)};
 }
 
 int AttackForEver(const AttackPlan& plan, const Attacker::Aim& aim, uint64_t attacker) {
@@ -87,7 +91,8 @@ int AttackForEver(const AttackPlan& plan, const Attacker::Aim& aim, uint64_t att
     const uint64_t deal = turn / AllAttacks().size();
     const std::vector<size_t> order = ShuffledAttacks(plan, attacker, deal);
     if (order.empty()) return 1;
-    MakeAttack(aim, order[turn % order.size()], SeedOf(plan.seed, attacker, turn));
+    aim.field->logs[attacker].Add(
+        MakeAttack(aim, order[turn % order.size()], SeedOf(plan.seed, attacker, turn)));
   }
 }
 
@@ -169,14 +174,31 @@ double OwnProcessorSeconds() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
-/// Uses up `share` seconds of a processor, evenly over `seconds`.
-int Burn(double seconds, double share) {
-  const uint64_t begun = MonotonicNanoseconds();
-  while (true) {
-    const double passed = static_cast<double>(MonotonicNanoseconds() - begun) * 1e-9;
-    if (passed >= seconds) return 0;
-    if (OwnProcessorSeconds() >= share * passed / seconds) usleep(500);
+/// Uses up what each run has used, at once, and sleeps until the run would have ended.
+int Burn(std::span<const RunTimes> runs) {
+  uint64_t until = MonotonicNanoseconds();
+  double share = OwnProcessorSeconds();
+  for (const RunTimes& run : runs) {
+    until += static_cast<uint64_t>(static_cast<double>(run.seconds) * 1e9);
+    share += static_cast<double>(run.processor_seconds);
+    while (OwnProcessorSeconds() < share) continue;
+    const uint64_t now = MonotonicNanoseconds();
+    if (now < until) usleep(static_cast<useconds_t>((until - now) / 1000));
   }
+  return 0;
+}
+
+/// The runs of an attacker, and what it took beside them.
+std::vector<RunTimes> RunsWithRest(std::span<const RunTimes> runs, double seconds,
+                                   double processor_seconds) {
+  std::vector<RunTimes> all(runs.begin(), runs.end());
+  for (const RunTimes& run : runs) {
+    seconds -= static_cast<double>(run.seconds);
+    processor_seconds -= static_cast<double>(run.processor_seconds);
+  }
+  all.push_back({static_cast<float>(std::max(seconds, 0.0)),
+                 static_cast<float>(std::max(processor_seconds, 0.0))});
+  return all;
 }
 
 }  // namespace
@@ -189,17 +211,30 @@ std::string WhyNoAttackers() {
   return "";
 }
 
-Attackers::Attackers(const AttackPlan& plan, Field* field, double seconds)
-    : space_(StartInOwnSpace([&] { return LookAfterAttackers(plan, field, seconds); })) {}
+Attackers::Attackers(const AttackPlan& plan, Field* field, double seconds) {
+  for (RunLog& log : field->logs) log.Clear();
+  space_ = StartInOwnSpace([&] { return LookAfterAttackers(plan, field, seconds); });
+}
 
 ProcessorTime Attackers::Wait() {
   return AwaitWithChildren(space_);
 }
 
-ProcessorTime BurnInstead(int processes, double seconds, ProcessorTime time) {
+ProcessorTime BurnInstead(int processes, const Field& field, double seconds, ProcessorTime time) {
+  // What no run accounts for was cut off by the end of the phase: everybody has a part of it.
+  double rest = time.seconds;
+  std::vector<double> own(static_cast<size_t>(processes), 0);
+  for (size_t i = 0; i < own.size(); ++i) {
+    for (const RunTimes& run : field.logs[i].runs()) {
+      own[i] += static_cast<double>(run.processor_seconds);
+    }
+    rest -= own[i];
+  }
   std::vector<pid_t> burners;
-  for (int i = 0; i < processes; ++i) {
-    burners.push_back(StartAs(kBob, [&] { return Burn(seconds, time.seconds / processes); }));
+  for (size_t i = 0; i < own.size(); ++i) {
+    const std::vector<RunTimes> runs =
+        RunsWithRest(field.logs[i].runs(), seconds, own[i] + rest / processes);
+    burners.push_back(StartAs(kBob, [&] { return Burn(runs); }));
   }
   ProcessorTime used;
   for (const pid_t burner : burners) used.seconds += AwaitWithChildren(burner).seconds;

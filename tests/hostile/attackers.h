@@ -41,8 +41,9 @@ class Attackers {
 /// Why attackers cannot be had here; "" where they can.
 std::string WhyNoAttackers();
 
-/// As many processes of the attackers' user, which use so much time of the processors and do not
-/// talk to the daemon. Returns after `seconds`, with the time that they have really used.
-ProcessorTime BurnInstead(int processes, double seconds, ProcessorTime time);
+/// As many processes of the attackers' user as there were attackers. Each uses as much of the
+/// processors' time as one of them did in each of its runs, one after the other, and does not talk
+/// to the daemon; `time` is what all used. Returns after `seconds`, with what was really used.
+ProcessorTime BurnInstead(int processes, const Field& field, double seconds, ProcessorTime time);
 
 }  // namespace harmonaize::testing

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,11 +85,35 @@ class KnownIds {
   std::atomic<uint64_t> published_{0};
 };
 
+/// How long one attack went on, and what it used of the processors' time.
+struct RunTimes {
+  float seconds = 0;
+  float processor_seconds = 0;
+};
+
+/// What the attackers' runs of one phase took, one after the other, for others to do the same.
+class RunLog {
+ public:
+  void Add(RunTimes times) {
+    const uint32_t place = count_.load();
+    if (place >= runs_.size()) return;
+    runs_[place] = times;
+    count_.store(place + 1);
+  }
+  void Clear() { count_.store(0); }
+  std::span<const RunTimes> runs() const { return std::span(runs_).first(count_.load()); }
+
+ private:
+  std::array<RunTimes, 1024> runs_{};
+  std::atomic<uint32_t> count_{0};
+};
+
 /// The memory that all processes of a run share.
 struct Field {
   std::array<AttackTally, kMostAttacks> tallies;
   /// How many attacks each attacker has begun.
   std::array<std::atomic<uint64_t>, kMostAttackers> turns{};
+  std::array<RunLog, kMostAttackers> logs;
   Findings findings;
   KnownIds honest_ids;
 };
