@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "tests/support/lingering_socket.h"
 #include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -180,6 +182,92 @@ TEST_F(FrontDoor, AFloodOfRequestsStopsNeitherOthersNorTheEnd) {
     kill(flooder, SIGKILL);
     waitpid(flooder, nullptr, 0);
   }
+}
+
+// What a tenant's thread uses of the processors for connections and requests counts as the engine's
+// time for them does.
+TEST_F(FrontDoor, AFloodTakesAShareOfAProcessor) {
+  const DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  const std::map<pid_t, long> before = daemon.ThreadTicks();
+  std::vector<pid_t> flooders;
+  for (int i = 0; i < 4; ++i) {
+    flooders.push_back(StartAs(kBob, [&] {
+      Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+      if (!socket.ok()) return 1;
+      // Once it has a document, its pieces come from the tenant's thread alone.
+      bool sent = socket->Send(Encode(StatusRequest::kType, StatusRequest{})).ok();
+      while (sent && socket->Receive(kPatienceMs).ok()) {
+        sent = socket->Send(Encode(DocumentRequest::kType, DocumentRequest{})).ok();
+      }
+      return 1;
+    }));
+  }
+  constexpr int kSeconds = 4;
+  std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
+  long used = 0;
+  for (const auto& [thread, ticks] : daemon.ThreadTicks()) {
+    if (!before.contains(thread)) used += ticks;
+  }
+  for (const pid_t flooder : flooders) {
+    kill(flooder, SIGKILL);
+    waitpid(flooder, nullptr, 0);
+  }
+  EXPECT_GT(used, 0);
+  // A quarter, what it may use at once, and half as much again for what was begun.
+  const double seconds = static_cast<double>(used) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  EXPECT_LT(seconds, 1.5 * (0.25 * kSeconds + 0.25));
+}
+
+TEST_F(FrontDoor, ATenantThatHasGoneLeavesNoDescriptors) {
+  const DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  const HostileSession honest(daemon.socket_path());
+  std::this_thread::sleep_for(milliseconds(300));
+  const int before = daemon.OpenDescriptors();
+  {
+    const Stranger stranger([&] { static HostileSession session(daemon.socket_path()); });
+    EXPECT_GT(daemon.OpenDescriptors(), before);
+  }
+  // Its thread goes a second later, and all that is left of it when somebody else connects.
+  for (int i = 0; i < 300 && daemon.OpenDescriptors() > before; ++i) {
+    EXPECT_TRUE(AnswersStatus(daemon));
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  EXPECT_LE(daemon.OpenDescriptors(), before);
+}
+
+TEST_F(FrontDoor, ATenantThatHasGoneLeavesNoMemory) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizer keeps freed memory";
+  const DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  HostileSession honest(daemon.socket_path());
+  const long before = daemon.ResidentKilobytes();
+  constexpr long kMegabyte = 1024;
+  {
+    const Stranger stranger([&] {
+      // Operations for which the other rank never comes, up to the quota.
+      static HostileSession session(daemon.socket_path());
+      static HostileSession peer(daemon.socket_path());
+      const BufferReference buffer{0, session.RegisterRegion(4096)};
+      const uint32_t member = session.Join("greedy", 2, 0);
+      peer.Join("greedy", 2, 1);
+      ASSERT_TRUE(session.WaitUntilReady(member));
+      const SubmissionRing& ring = session.segment().ring;
+      for (uint64_t i = 0; i < 60'000; ++i) {
+        while (ring.tail.load() - ring.head.load() >= kRingEntries) usleep(100);
+        session.Post(HostileSession::AllReduceOf(member, i, buffer, buffer));
+      }
+      while (ring.tail.load() != ring.head.load()) usleep(100);
+    });
+    EXPECT_GT(daemon.ResidentKilobytes(), before + 40 * kMegabyte);
+    // Something that comes after it in memory, and stays.
+    EXPECT_TRUE(honest.WaitUntilReady(honest.JoinAlone("stays")));
+  }
+  for (int i = 0; i < 300 && daemon.ResidentKilobytes() > before + 24 * kMegabyte; ++i) {
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  EXPECT_LE(daemon.ResidentKilobytes(), before + 24 * kMegabyte);
 }
 
 TEST_F(FrontDoor, UniqueIdsOfOneTenantAreNotAnothers) {

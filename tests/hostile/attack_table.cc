@@ -22,6 +22,7 @@ constexpr Attack kAttacks[] = {
     {"flood: connections", "connections that say nothing", FloodConnections},
     {"flood: hellos", "sessions, and more of them", FloodHellos},
     {"flood: status", "status and explain over many connections at once", FloodStatus},
+    {"flood: documents", "pieces of a status, again and again", FloodDocuments},
     {"flood: unique ids", "unique ids that nobody uses", FloodUniqueIds},
     {"flood: grow ids", "ids for ranks that never come", FloodGrowIds},
     {"flood: regions", "as many regions as the daemon takes", FloodRegistrations},

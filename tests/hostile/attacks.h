@@ -33,6 +33,7 @@ void HandOverTheSocket(Attacker& attacker);
 void FloodConnections(Attacker& attacker);
 void FloodHellos(Attacker& attacker);
 void FloodStatus(Attacker& attacker);
+void FloodDocuments(Attacker& attacker);
 void FloodUniqueIds(Attacker& attacker);
 void FloodGrowIds(Attacker& attacker);
 void FloodRegistrations(Attacker& attacker);

@@ -73,6 +73,18 @@ void FloodStatus(Attacker& attacker) {
   }
 }
 
+// The engine has no part in it.
+void FloodDocuments(Attacker& attacker) {
+  std::optional<ControlSocket> socket = attacker.Connect();
+  if (!socket.has_value()) return;
+  bool sent = socket->Send(Encode(StatusRequest::kType, StatusRequest{})).ok();
+  while (sent && attacker.TimeLeft() && socket->Receive(HostileSession::kAnswerWithinMs).ok()) {
+    const DocumentRequest request{attacker.OneIn(4) ? attacker.Draw() : 0};
+    sent = socket->Send(Encode(DocumentRequest::kType, request)).ok();
+    attacker.CountBlows();
+  }
+}
+
 void FloodUniqueIds(Attacker& attacker) {
   std::optional<HostileSession> session = attacker.Greet();
   if (!session.has_value()) return;

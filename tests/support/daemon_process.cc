@@ -58,6 +58,18 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+/// The processor time, of the user and the system, that a stat file of /proc tells.
+long TicksIn(const std::string& stat) {
+  // The program's name stands in parentheses and may hold anything; fields are counted after it.
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string field;
+  for (int i = 3; i < 14; ++i) fields >> field;
+  long user = 0;
+  long system = 0;
+  fields >> user >> system;
+  return user + system;
+}
+
 }  // namespace
 
 DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) {
@@ -154,15 +166,18 @@ long DaemonProcess::ResidentKilobytes() const {
 }
 
 long DaemonProcess::ProcessorTicks() const {
-  const std::string stat = ReadFile("/proc/" + std::to_string(pid_) + "/stat");
-  // The program's name stands in parentheses and may hold anything; fields are counted after it.
-  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
-  std::string field;
-  for (int i = 3; i < 14; ++i) fields >> field;
-  long user = 0;
-  long system = 0;
-  fields >> user >> system;
-  return user + system;
+  return TicksIn(ReadFile("/proc/" + std::to_string(pid_) + "/stat"));
+}
+
+std::map<pid_t, long> DaemonProcess::ThreadTicks() const {
+  std::map<pid_t, long> ticks;
+  std::error_code ended;
+  const std::string folder = "/proc/" + std::to_string(pid_) + "/task";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ended)) {
+    const std::string stat = ReadFile(entry.path() / "stat");
+    if (!stat.empty()) ticks[std::stoi(entry.path().filename())] = TicksIn(stat);
+  }
+  return ticks;
 }
 
 }  // namespace harmonaize::testing
