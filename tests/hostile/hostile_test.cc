@@ -49,7 +49,7 @@ constexpr useconds_t kLookEvery = 200'000;
 /// What the daemon's memory may grow by between the end of the warm-up and the end, in KiB. malloc
 /// keeps what it was once given where a piece of it is still used, and which piece that is differs
 /// from time to time; what leaks grows with every blow, of which there are ten thousands a second.
-constexpr long kMostGrowthKilobytes = kSanitized ? 96 * 1024 : 24 * 1024;
+constexpr long kMostGrowthKilobytes = kSanitized ? 96 * 1024 : 8 * 1024;
 /// The same of its mappings: malloc's arenas for threads, and stacks that are kept for new ones.
 constexpr int kMostNewMappings = 64;
 /// Regions that the honest job has at most: what each of its ranks asks for, and what it copies
