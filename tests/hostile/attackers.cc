@@ -41,21 +41,18 @@ ProcessorTime AwaitWithChildren(pid_t process, int* status = nullptr) {
   return {SecondsOf(used.ru_utime) + SecondsOf(used.ru_stime)};
 }
 
-/// A seed of its own for each turn of each attacker.
-uint64_t SeedOf(uint64_t seed, uint64_t attacker, uint64_t turn) {
-  std::seed_seq sequence{seed, seed >> 32, attacker, turn, turn >> 32};
+/// A seed of its own for each turn.
+uint64_t SeedOf(uint64_t seed, uint64_t turn) {
+  std::seed_seq sequence{seed, seed >> 32, turn, turn >> 32};
   std::array<uint32_t, 2> words{};
   sequence.generate(words.begin(), words.end());
   return uint64_t{words[0]} << 32 | words[1];
 }
 
-/// The attacks in an order that the seed decides.
-std::vector<size_t> ShuffledAttacks(const AttackPlan& plan, uint64_t attacker, uint64_t deal) {
-  std::vector<size_t> order;
-  for (size_t i = 0; i < AllAttacks().size(); ++i) {
-    if (plan.only.empty() || plan.only == AllAttacks()[i].name) order.push_back(i);
-  }
-  std::shuffle(order.begin(), order.end(), std::mt19937_64(SeedOf(plan.seed, attacker, ~deal)));
+/// The attacks to make, in an order that the seed decides, another one each time they are dealt.
+std::vector<size_t> Deal(const AttackPlan& plan, uint64_t times_dealt) {
+  std::vector<size_t> order = AttacksOf(plan);
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(SeedOf(plan.seed, ~times_dealt)));
   return order;
 }
 
@@ -84,15 +81,14 @@ RunTimes MakeAttack(const Attacker::Aim& aim, size_t number, uint64_t seed) {
           static_cast<float>(used.seconds)};
 }
 
-int AttackForEver(const AttackPlan& plan, const Attacker::Aim& aim, uint64_t attacker) {
-  std::atomic<uint64_t>& turns = aim.field->turns[attacker];
+/// Attackers take turns from one deal, so each attack is made as often as any other, and what a
+/// turn is depends on the seed alone, whoever takes it.
+int AttackForEver(const AttackPlan& plan, const Attacker::Aim& aim, size_t attacker) {
+  const size_t attacks = AttacksOf(plan).size();
   while (true) {
-    const uint64_t turn = turns.fetch_add(1);
-    const uint64_t deal = turn / AllAttacks().size();
-    const std::vector<size_t> order = ShuffledAttacks(plan, attacker, deal);
-    if (order.empty()) return 1;
-    aim.field->logs[attacker].Add(
-        MakeAttack(aim, order[turn % order.size()], SeedOf(plan.seed, attacker, turn)));
+    const uint64_t turn = aim.field->turns.fetch_add(1);
+    const size_t number = Deal(plan, turn / attacks)[turn % attacks];
+    aim.field->logs[attacker].Add(MakeAttack(aim, number, SeedOf(plan.seed, turn)));
   }
 }
 
@@ -139,7 +135,7 @@ int LookAfterAttackers(const AttackPlan& plan, Field* field, double seconds) {
                           fmt::format("harmonaize-hostile-{:x}", MonotonicNanoseconds()), field};
   StartAs(kCarol, [&] { return BeAccomplice(aim.accomplice); });
   for (int i = 0; i < plan.attackers; ++i) {
-    StartAs(kBob, [&] { return AttackForEver(plan, aim, static_cast<uint64_t>(i)); });
+    StartAs(kBob, [&] { return AttackForEver(plan, aim, static_cast<size_t>(i)); });
   }
   while (MonotonicNanoseconds() < until) {
     while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
@@ -202,6 +198,14 @@ std::vector<RunTimes> RunsWithRest(std::span<const RunTimes> runs, double second
 }
 
 }  // namespace
+
+std::vector<size_t> AttacksOf(const AttackPlan& plan) {
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < AllAttacks().size(); ++i) {
+    if (plan.only.empty() || plan.only == AllAttacks()[i].name) numbers.push_back(i);
+  }
+  return numbers;
+}
 
 std::string WhyNoAttackers() {
   if (geteuid() != 0) return "only root can be several users";

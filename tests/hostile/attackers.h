@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/hostile/field.h"
 
@@ -19,6 +20,9 @@ struct AttackPlan {
   std::string only;
 };
 
+/// The numbers of the attacks to make, by AllAttacks; none where there is no attack of that name.
+std::vector<size_t> AttacksOf(const AttackPlan& plan);
+
 /// What a process and all that came of it have used.
 struct ProcessorTime {
   double seconds = 0;
@@ -28,8 +32,8 @@ struct ProcessorTime {
 /// ends, nobody of them is left.
 class Attackers {
  public:
-  /// Starts them; they end by themselves after `seconds`. Which attacks each makes, and with what
-  /// draws, depends on the seed and on how many it has begun before.
+  /// Starts them; they end by themselves after `seconds`. Which attacks they make, and with what
+  /// draws, depends on the seed and on how many were begun before (Field::turns).
   Attackers(const AttackPlan& plan, Field* field, double seconds);
   /// Waits for the end; what they have used of the processors' time.
   ProcessorTime Wait();

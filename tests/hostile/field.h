@@ -111,8 +111,8 @@ class RunLog {
 /// The memory that all processes of a run share.
 struct Field {
   std::array<AttackTally, kMostAttacks> tallies;
-  /// How many attacks each attacker has begun.
-  std::array<std::atomic<uint64_t>, kMostAttackers> turns{};
+  /// How many attacks have been begun, by all attackers together.
+  std::atomic<uint64_t> turns{0};
   std::array<RunLog, kMostAttackers> logs;
   Findings findings;
   KnownIds honest_ids;
