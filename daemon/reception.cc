@@ -1,10 +1,13 @@
 #include "daemon/reception.h"
 
+#include <malloc.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <span>
 
 #include "daemon/guarded.h"
@@ -24,11 +27,15 @@ namespace {
 /// once; whoever does not only holds descriptors.
 constexpr uint64_t kHelloWithinNanoseconds = 5'000'000'000;
 
-/// What part of the engine's time goes to one tenant's requests at most: a quarter. Operations are
-/// not requests, and a job makes most of its requests when it starts.
-constexpr int64_t kEngineShareDivisor = 4;
+/// What part of one processor's time goes to one tenant's connections and requests at most: a
+/// quarter, the engine's time for them included. Operations are not requests, and a job makes most
+/// of its requests when it starts.
+constexpr int64_t kShareDivisor = 4;
 /// How much of it a tenant that was quiet may use at once, in nanoseconds.
 constexpr int64_t kMostAllowanceNanoseconds = 250'000'000;
+/// How long a reception rests at most before it looks round again, in nanoseconds: it is waited for
+/// by the end of the daemon.
+constexpr int64_t kMostRestNanoseconds = 10'000'000;
 
 /// How long a reception stays after its tenant's last connection, so that what the tenant has used
 /// of its allowance is not forgotten: by then it is full again.
@@ -37,6 +44,23 @@ constexpr uint64_t kLingerNanoseconds = 1'000'000'000;
 /// What a session takes of the daemon's memory: tables of its members and streams, the parts of its
 /// segment that the daemon writes, kernel objects.
 constexpr int64_t kSessionBytes = 512 << 10;
+
+/// The processor's time that the calling thread has used.
+int64_t ThreadNanoseconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
+}
+
+/// How much free memory malloc may keep when a tenant has gone, in bytes: what other tenants'
+/// requests use up and give back all the time.
+constexpr size_t kMostFreeBytes = size_t{16} << 20;
+
+/// Gives the kernel back what a tenant that has gone made the daemon allocate. malloc does so by
+/// itself only at the end of its arenas, where something of another tenant may lie.
+void ReturnFreeMemory() {
+  if (mallinfo2().fordblks > kMostFreeBytes) malloc_trim(kMostFreeBytes);
+}
 
 /// The node on which the memory lies, by a few of its pages, as far as these are there; -1 for
 /// several nodes, and on hosts with one.
@@ -91,6 +115,8 @@ void Reception::Close() {
 
 void Reception::Run() {
   do {
+    RestIfSpent();
+    const int64_t begun_ns = ThreadNanoseconds();
     loop_->Wait(TimeoutMs());
     loop_->RunPosted();
     WelcomeArrivals();
@@ -102,9 +128,28 @@ void Reception::Run() {
       SendAwayTheSilent(MonotonicNanoseconds());
       AskNext();
     });
+    allowance_ns_ -= ThreadNanoseconds() - begun_ns;
     DestroyUnused();
   } while (!MayEnd());
+  ReturnFreeMemory();
   closed_.store(true, std::memory_order_release);
+}
+
+void Reception::Refill() {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const auto gained = static_cast<int64_t>(now_ns - allowance_at_ns_) / kShareDivisor;
+  allowance_ns_ = std::min(kMostAllowanceNanoseconds, allowance_ns_ + gained);
+  allowance_at_ns_ = now_ns;
+}
+
+// A flood of connections, and of what they say, is dealt with at the pace of the allowance, and
+// waits in the kernel meanwhile. Giving memory back does not count: it takes long where it was
+// much, and others want it.
+void Reception::RestIfSpent() {
+  Refill();
+  if (allowance_ns_ > 0) return;
+  const int64_t rest_ns = std::min(kMostRestNanoseconds, -allowance_ns_ * kShareDivisor);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(rest_ns));
 }
 
 bool Reception::MayEnd() {
@@ -426,10 +471,7 @@ void Reception::Ask(Guest& guest, MessageType type, std::function<void(Engine&)>
 }
 
 void Reception::AskNext() {
-  const uint64_t now_ns = MonotonicNanoseconds();
-  const auto gained = static_cast<int64_t>(now_ns - allowance_at_ns_) / kEngineShareDivisor;
-  allowance_ns_ = std::min(kMostAllowanceNanoseconds, allowance_ns_ + gained);
-  allowance_at_ns_ = now_ns;
+  Refill();
   // What nobody waits for any more is forgotten.
   while (!questions_.empty() && questions_.front().connection->gone()) questions_.pop_front();
   if (asking_ != nullptr || questions_.empty() || allowance_ns_ <= 0) return;

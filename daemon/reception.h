@@ -25,8 +25,9 @@ namespace harmonaize::daemon {
 /// opens sessions, maps and unmaps the tenant's memory, and passes requests to the engine. Whatever
 /// of the tenant's the kernel makes a thread wait for, it is this thread, and this tenant.
 ///
-/// The engine gets one request of a tenant at a time, and no more than a share of the engine's time
-/// goes to the requests of one tenant. A connection is read again once its request was answered.
+/// The engine gets one request of a tenant at a time, and no more than a share of a processor's
+/// time, the engine's included, goes to the connections and requests of one tenant. A connection is
+/// read again once its request was answered.
 class Reception : public std::enable_shared_from_this<Reception> {
  public:
   /// `workers` is what a hello is told.
@@ -65,6 +66,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
       : gate_(std::move(gate)), workers_(workers) {}
 
   void Run();
+  void Refill();
+  void RestIfSpent();
   int TimeoutMs() const;
   bool MayEnd();
   void WelcomeArrivals();
@@ -117,7 +120,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   std::map<int, Guest> guests_;  // by socket
   std::deque<Question> questions_;
   std::shared_ptr<Question> asking_;  ///< The one that the engine has.
-  /// What the engine may still spend on this tenant's requests, in nanoseconds; below 0 they wait.
+  /// What this thread and the engine may still spend on this tenant, in nanoseconds; below 0 it
+  /// waits.
   int64_t allowance_ns_ = 0;
   uint64_t allowance_at_ns_ = 0;
   std::vector<Question> sharing_;  ///< Get the status that the engine makes now.

@@ -180,6 +180,8 @@ void Server::ForgetClosed() {
 
 void Server::Accept(const Door& door) {
   for (int i = 0; i < kAcceptsPerTurn && AcceptOne(door); ++i) continue;
+  // Those of tenants that have gone hold descriptors.
+  ForgetClosed();
 }
 
 bool Server::AcceptOne(const Door& door) {

@@ -17,7 +17,8 @@ set(HARMONAIZE_ROUND_ASAN
     hosts_communicators_test
     hosts_failures_test huge_pages_test inline_steering_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test wake_ups_test worker_placement_test
-    front_door_test hostile_client_test huge_page_holes_test hosts_kill_test kill_test missing_pages_test rest_test squatter_test)
+    front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test kill_test
+    missing_pages_test rest_test squatter_test)
 
 # Threads: whatever has more than one, and shares memory between them.
 set(HARMONAIZE_ROUND_TSAN
@@ -55,7 +56,7 @@ if(NOT HARMONAIZE_ROUND)
 endif()
 
 set(known "")
-foreach(folder tests tests/unit tests/integration tests/fault .)
+foreach(folder tests tests/unit tests/integration tests/fault tests/hostile .)
   get_property(tests DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}" PROPERTY TESTS)
   list(APPEND known ${tests})
 endforeach()

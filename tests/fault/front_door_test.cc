@@ -1,27 +1,27 @@
 // What a stranger can do at the daemon's front door, and what a stopped daemon does to its clients:
 // as two users, with a real daemon between them.
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "src/ipc/operator_socket.h"
-#include "tests/fault/hostile_session.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/hostile_session.h"
+#include "tests/support/lingering_socket.h"
 #include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -77,37 +77,6 @@ class FrontDoor : public ::testing::Test {
   }
 };
 
-/// Sends a TCP connection along with a message, the last reference to it, for whose close the
-/// kernel waits: it lingers, and holds bytes that its peer does not take. Made by a child, because
-/// a process that ends is the only one that does not wait, should the daemon have let go of it
-/// before.
-void SendLingering(ControlSocket& socket, const std::vector<std::byte>& message,
-                   std::vector<FileDescriptor>* kept) {
-  FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(listen(listener.get(), 1), 0);
-  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    const int sender = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const linger for_an_hour{1, 3600};
-    if (connect(sender, reinterpret_cast<sockaddr*>(&address), length) != 0) _exit(1);
-    setsockopt(sender, SOL_SOCKET, SO_LINGER, &for_an_hour, sizeof for_an_hour);
-    const std::vector<char> bytes(1 << 20);
-    while (send(sender, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) continue;
-    // A daemon that has hung up meanwhile takes nothing.
-    static_cast<void>(socket.Send(message, std::span(&sender, 1)));
-    _exit(0);
-  }
-  EXPECT_EQ(StatusOf(child), 0);
-  kept->emplace_back(accept(listener.get(), nullptr, nullptr));
-  kept->push_back(std::move(listener));
-}
-
 TEST_F(FrontDoor, WaitsForNoDescriptorThatAStrangerSends) {
   const DaemonProcess daemon;
   LetEverybodyIn(daemon);
@@ -122,9 +91,10 @@ TEST_F(FrontDoor, WaitsForNoDescriptorThatAStrangerSends) {
     for (int i = 0; i < 4; ++i) {
       Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
       ASSERT_TRUE(socket.ok());
-      SendLingering(*socket, Encode(StatusRequest::kType, StatusRequest{}), &kept);
+      ASSERT_TRUE(SendLingering(*socket, Encode(StatusRequest::kType, StatusRequest{}), &kept));
       sockets.push_back(std::move(*socket));
-      SendLingering(session.socket(), Encode(RegisterRegionRequest::kType, request), &kept);
+      ASSERT_TRUE(
+          SendLingering(session.socket(), Encode(RegisterRegionRequest::kType, request), &kept));
     }
   });
   for (int i = 0; i < 5; ++i) {
@@ -145,7 +115,7 @@ TEST_F(FrontDoor, WaitsForNoDescriptorOfConnectionsThatItRefuses) {
     for (int i = 0; i < 30; ++i) {
       Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
       ASSERT_TRUE(socket.ok());
-      SendLingering(*socket, status, &kept);
+      ASSERT_TRUE(SendLingering(*socket, status, &kept));
     }
   });
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(AnswersStatus(daemon));
@@ -212,6 +182,92 @@ TEST_F(FrontDoor, AFloodOfRequestsStopsNeitherOthersNorTheEnd) {
     kill(flooder, SIGKILL);
     waitpid(flooder, nullptr, 0);
   }
+}
+
+// What a tenant's thread uses of the processors for connections and requests counts as the engine's
+// time for them does.
+TEST_F(FrontDoor, AFloodTakesAShareOfAProcessor) {
+  const DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  const std::map<pid_t, long> before = daemon.ThreadTicks();
+  std::vector<pid_t> flooders;
+  for (int i = 0; i < 4; ++i) {
+    flooders.push_back(StartAs(kBob, [&] {
+      Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+      if (!socket.ok()) return 1;
+      // Once it has a document, its pieces come from the tenant's thread alone.
+      bool sent = socket->Send(Encode(StatusRequest::kType, StatusRequest{})).ok();
+      while (sent && socket->Receive(kPatienceMs).ok()) {
+        sent = socket->Send(Encode(DocumentRequest::kType, DocumentRequest{})).ok();
+      }
+      return 1;
+    }));
+  }
+  constexpr int kSeconds = 4;
+  std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
+  long used = 0;
+  for (const auto& [thread, ticks] : daemon.ThreadTicks()) {
+    if (!before.contains(thread)) used += ticks;
+  }
+  for (const pid_t flooder : flooders) {
+    kill(flooder, SIGKILL);
+    waitpid(flooder, nullptr, 0);
+  }
+  EXPECT_GT(used, 0);
+  // A quarter, what it may use at once, and half as much again for what was begun.
+  const double seconds = static_cast<double>(used) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  EXPECT_LT(seconds, 1.5 * (0.25 * kSeconds + 0.25));
+}
+
+TEST_F(FrontDoor, ATenantThatHasGoneLeavesNoDescriptors) {
+  const DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  const HostileSession honest(daemon.socket_path());
+  std::this_thread::sleep_for(milliseconds(300));
+  const int before = daemon.OpenDescriptors();
+  {
+    const Stranger stranger([&] { static HostileSession session(daemon.socket_path()); });
+    EXPECT_GT(daemon.OpenDescriptors(), before);
+  }
+  // Its thread goes a second later, and all that is left of it when somebody else connects.
+  for (int i = 0; i < 300 && daemon.OpenDescriptors() > before; ++i) {
+    EXPECT_TRUE(AnswersStatus(daemon));
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  EXPECT_LE(daemon.OpenDescriptors(), before);
+}
+
+TEST_F(FrontDoor, ATenantThatHasGoneLeavesNoMemory) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizer keeps freed memory";
+  const DaemonProcess daemon;
+  LetEverybodyIn(daemon);
+  HostileSession honest(daemon.socket_path());
+  const long before = daemon.ResidentKilobytes();
+  constexpr long kMegabyte = 1024;
+  {
+    const Stranger stranger([&] {
+      // Operations for which the other rank never comes, up to the quota.
+      static HostileSession session(daemon.socket_path());
+      static HostileSession peer(daemon.socket_path());
+      const BufferReference buffer{0, session.RegisterRegion(4096)};
+      const uint32_t member = session.Join("greedy", 2, 0);
+      peer.Join("greedy", 2, 1);
+      ASSERT_TRUE(session.WaitUntilReady(member));
+      const SubmissionRing& ring = session.segment().ring;
+      for (uint64_t i = 0; i < 60'000; ++i) {
+        while (ring.tail.load() - ring.head.load() >= kRingEntries) usleep(100);
+        session.Post(HostileSession::AllReduceOf(member, i, buffer, buffer));
+      }
+      while (ring.tail.load() != ring.head.load()) usleep(100);
+    });
+    EXPECT_GT(daemon.ResidentKilobytes(), before + 40 * kMegabyte);
+    // Something that comes after it in memory, and stays.
+    EXPECT_TRUE(honest.WaitUntilReady(honest.JoinAlone("stays")));
+  }
+  for (int i = 0; i < 300 && daemon.ResidentKilobytes() > before + 24 * kMegabyte; ++i) {
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  EXPECT_LE(daemon.ResidentKilobytes(), before + 24 * kMegabyte);
 }
 
 TEST_F(FrontDoor, UniqueIdsOfOneTenantAreNotAnothers) {

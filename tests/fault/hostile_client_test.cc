@@ -5,11 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -20,36 +18,13 @@
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
 #include "src/memory/shared_memory.h"
-#include "tests/fault/hostile_session.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/hostile_names.h"
+#include "tests/support/hostile_session.h"
 #include "tests/support/rank_runner.h"
 
 namespace harmonaize::testing {
 namespace {
-
-/// Fills a text field with these bytes as they are: to the last one, where they are as many.
-template <size_t kBytes>
-void FillField(char (&field)[kBytes], std::string_view bytes) {
-  std::memset(field, 0, kBytes);
-  std::memcpy(field, bytes.data(), std::min(kBytes, bytes.size()));
-}
-
-/// Names that are no UTF-8, or would move a terminal's cursor, or have no end.
-std::vector<std::string> HostileNames() {
-  return {"\xff",
-          "\xc0\x80",
-          "\xed\xa0\x80",
-          "\xf4\x90\x80\x80",
-          "caf\xc3",
-          "\x1b[2Jgone",
-          "one\nharmonaized 2",
-          "tab\tcr\r",
-          "\xc2\x9b"
-          "31mred",
-          "\x7f",
-          std::string(64, '\xfe'),
-          std::string(62, 'a') + "\xe2\x82"};
-}
 
 void ExpectCleanTexts(const nlohmann::json& value) {
   if (value.is_string()) {

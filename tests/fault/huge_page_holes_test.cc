@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/memory/missing_pages.h"
-#include "tests/fault/hostile_session.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/hostile_session.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/reserved_huge_pages.h"
 

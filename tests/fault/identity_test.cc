@@ -16,8 +16,8 @@
 
 #include "cli/daemon_document.h"
 #include "src/ipc/operator_socket.h"
-#include "tests/fault/hostile_session.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/hostile_session.h"
 
 namespace harmonaize::testing {
 namespace {

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/fault/hostile_session.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/hostile_session.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/sanitized.h"
 

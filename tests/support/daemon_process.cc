@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,9 @@ namespace {
 
 // Far longer than a start takes, for machines that are busy and builds with sanitizers.
 constexpr auto kPatience = std::chrono::seconds(60);
+
+/// How much of a log is shown, from its end, when a test has failed.
+constexpr size_t kShownOfLog = size_t{64} << 10;
 
 /// Whether the daemon answers: it listens a moment before it has all that it will hold.
 bool Answers(const std::string& socket_path) {
@@ -52,6 +56,18 @@ const char* WithoutMeasuringAgain(const std::string& config) {
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// The processor time, of the user and the system, that a stat file of /proc tells.
+long TicksIn(const std::string& stat) {
+  // The program's name stands in parentheses and may hold anything; fields are counted after it.
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string field;
+  for (int i = 3; i < 14; ++i) fields >> field;
+  long user = 0;
+  long system = 0;
+  fields >> user >> system;
+  return user + system;
 }
 
 }  // namespace
@@ -94,7 +110,10 @@ DaemonProcess::~DaemonProcess() {
     EXPECT_EQ(Stop(), 0) << "the daemon did not end cleanly";
     EXPECT_FALSE(std::filesystem::exists(socket_path_)) << "the daemon left its socket behind";
   }
-  if (::testing::Test::HasFailure()) std::fputs(Log().c_str(), stderr);
+  if (::testing::Test::HasFailure()) {
+    const std::string log = Log();
+    std::fputs(log.substr(log.size() - std::min(log.size(), kShownOfLog)).c_str(), stderr);
+  }
   std::filesystem::remove_all(folder_);
 }
 
@@ -147,15 +166,18 @@ long DaemonProcess::ResidentKilobytes() const {
 }
 
 long DaemonProcess::ProcessorTicks() const {
-  const std::string stat = ReadFile("/proc/" + std::to_string(pid_) + "/stat");
-  // The program's name stands in parentheses and may hold anything; fields are counted after it.
-  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
-  std::string field;
-  for (int i = 3; i < 14; ++i) fields >> field;
-  long user = 0;
-  long system = 0;
-  fields >> user >> system;
-  return user + system;
+  return TicksIn(ReadFile("/proc/" + std::to_string(pid_) + "/stat"));
+}
+
+std::map<pid_t, long> DaemonProcess::ThreadTicks() const {
+  std::map<pid_t, long> ticks;
+  std::error_code ended;
+  const std::string folder = "/proc/" + std::to_string(pid_) + "/task";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ended)) {
+    const std::string stat = ReadFile(entry.path() / "stat");
+    if (!stat.empty()) ticks[std::stoi(entry.path().filename())] = TicksIn(stat);
+  }
+  return ticks;
 }
 
 }  // namespace harmonaize::testing

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <string>
 
 namespace harmonaize::testing {
@@ -37,6 +38,8 @@ class DaemonProcess {
   long ResidentKilobytes() const;
   /// Processor time used so far, in clock ticks.
   long ProcessorTicks() const;
+  /// The same of each thread that it has now, by the thread's number.
+  std::map<pid_t, long> ThreadTicks() const;
 
  private:
   std::string folder_;

@@ -12,6 +12,7 @@ namespace harmonaize::testing {
 // Users whom no host has. A test that runs as root can become them.
 inline constexpr uid_t kAlice = 64001;
 inline constexpr uid_t kBob = 64002;
+inline constexpr uid_t kCarol = 64003;
 
 /// Becomes this user, alone in the group of the same number. Ends the process where it cannot.
 void BecomeUser(uid_t user);

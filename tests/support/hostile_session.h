@@ -18,57 +18,62 @@ namespace harmonaize::testing {
 /// A session opened by hand, that can misuse everything a session has.
 class HostileSession {
  public:
-  explicit HostileSession(const std::string& socket_path, const HelloRequest& hello = {}) {
-    Open(socket_path, hello);
-  }
+  /// How long an answer is waited for, in milliseconds.
+  static constexpr int kAnswerWithinMs = 30000;
 
-  void Open(const std::string& socket_path, const HelloRequest& hello) {
-    Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
-    if (!socket.ok()) {
-      ADD_FAILURE() << socket.status().message();
-      return;
-    }
-    socket_ = std::move(*socket);
-    Send(Encode(HelloRequest::kType, hello));
-    Result<ControlMessage> reply = socket_.Receive(30000);
-    ASSERT_TRUE(reply.ok()) << reply.status().message();
-    ASSERT_EQ(reply->descriptors.size(), 2u);
-    Result<Mapping> mapping = MapForeign(reply->descriptors[0].get(), sizeof(SessionSegment));
-    ASSERT_TRUE(mapping.ok()) << mapping.status().message();
-    mapping_ = std::move(*mapping);
-    doorbell_ = std::move(reply->descriptors[1]);
+  /// A session whose failure to open is gtest's.
+  explicit HostileSession(const std::string& socket_path, const HelloRequest& hello = {}) {
+    const Status opened = Open(socket_path, hello);
+    EXPECT_TRUE(opened.ok()) << opened.message();
   }
+  /// A session that the daemon may refuse.
+  static Result<HostileSession> TryOpen(const std::string& socket_path,
+                                        const HelloRequest& hello = {}) {
+    HostileSession session;
+    HZ_RETURN_IF_ERROR(session.Open(socket_path, hello));
+    return session;
+  }
+  HostileSession(HostileSession&&) = default;
+  HostileSession& operator=(HostileSession&&) = default;
 
   void Send(const std::vector<std::byte>& bytes, std::span<const int> descriptors = {}) {
     static_cast<void>(socket_.Send(bytes, descriptors));
   }
   template <typename Request>
-  Status Ask(const Request& request, std::span<const int> descriptors = {}) {
-    Send(Encode(Request::kType, request), descriptors);
-    Result<ControlMessage> reply = socket_.Receive(30000);
+  Status Ask(const Request& request, std::span<const int> descriptors = {},
+             std::span<const std::byte> tail = {}) {
+    Send(Encode(Request::kType, request, tail), descriptors);
+    Result<ControlMessage> reply = socket_.Receive(kAnswerWithinMs);
     if (!reply.ok()) return reply.status();
     const Result<MessageHeader> header = DecodeHeader(reply->bytes);
     if (!header.ok()) return header.status();
-    last_reply_ = reply->bytes;
-    return DecodeFailure(*header, reply->bytes);
+    last_reply_ = std::move(*reply);
+    return DecodeFailure(*header, last_reply_.bytes);
   }
   template <typename Reply>
   Reply LastReply() const {
-    return *DecodeBody<Reply>(*DecodeHeader(last_reply_), last_reply_);
+    return *DecodeBody<Reply>(*DecodeHeader(last_reply_.bytes), last_reply_.bytes);
   }
+  /// The descriptors that came with it.
+  std::vector<FileDescriptor>& last_descriptors() { return last_reply_.descriptors; }
 
   ControlSocket& socket() { return socket_; }
   SessionSegment& segment() { return *reinterpret_cast<SessionSegment*>(mapping_.data()); }
   void Ring() {
     const uint64_t one = 1;
-    ASSERT_EQ(write(doorbell_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+    // Only a bell that was rung 2^64 - 2 times and never answered has no room.
+    static_cast<void>(!write(doorbell_.get(), &one, sizeof one));
   }
   void Post(const OperationDescriptor& descriptor) {
+    Queue(descriptor);
+    Ring();
+  }
+  /// Posts without waking the daemon.
+  void Queue(const OperationDescriptor& descriptor) {
     SubmissionRing& ring = segment().ring;
     const uint32_t tail = ring.tail.load();
     ring.entries[tail % kRingEntries] = descriptor;
     ring.tail.store(tail + 1);
-    Ring();
   }
   /// What an honest rank posts as its all-reduce number `sequence` of one element, from 0.
   static OperationDescriptor AllReduceOf(uint32_t member, uint64_t sequence,
@@ -95,11 +100,17 @@ class HostileSession {
   /// Joins a communicator of one rank.
   uint32_t JoinAlone(const std::string& name) { return Join(name, 1, 0); }
   uint32_t Join(const std::string& name, int ranks, int rank) {
+    const Result<uint32_t> member = TryJoin(MakeNamedId(name), ranks, rank);
+    EXPECT_TRUE(member.ok()) << member.status().message();
+    return member.ok() ? *member : kNoMember;
+  }
+  /// The member that stands for the rank.
+  Result<uint32_t> TryJoin(const UniqueId& id, int ranks, int rank) {
     JoinRequest join;
-    join.id = MakeNamedId(name);
+    join.id = id;
     join.ranks = ranks;
     join.rank = rank;
-    EXPECT_TRUE(Ask(join).ok());
+    HZ_RETURN_IF_ERROR(Ask(join));
     return LastReply<MemberReply>().member;
   }
   bool WaitUntilReady(uint32_t member) {
@@ -115,10 +126,15 @@ class HostileSession {
     Result<SharedMemory> memory = CreateSharedMemory("test", bytes);
     EXPECT_TRUE(memory.ok());
     if (!memory.ok()) return kNoBuffer;
+    const Result<uint32_t> region = TryRegister(memory->descriptor.get(), bytes);
+    EXPECT_TRUE(region.ok()) << region.status().message();
+    return region.ok() ? *region : kNoBuffer;
+  }
+  /// The number of the region that the descriptor's first `bytes` become.
+  Result<uint32_t> TryRegister(int descriptor, uint64_t bytes) {
     RegisterRegionRequest request;
     request.bytes = bytes;
-    const int descriptors[] = {memory->descriptor.get()};
-    EXPECT_TRUE(Ask(request, descriptors).ok());
+    HZ_RETURN_IF_ERROR(Ask(request, std::span(&descriptor, 1)));
     return LastReply<RegisterRegionReply>().region;
   }
   bool WaitUntilCutOff() {
@@ -130,10 +146,25 @@ class HostileSession {
   }
 
  private:
+  HostileSession() = default;
+
+  Status Open(const std::string& socket_path, const HelloRequest& hello) {
+    Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
+    if (!socket.ok()) return socket.status();
+    socket_ = std::move(*socket);
+    HZ_RETURN_IF_ERROR(Ask(hello));
+    if (last_reply_.descriptors.size() != 2) return InternalError("a hello without descriptors");
+    Result<Mapping> mapping = MapForeign(last_reply_.descriptors[0].get(), sizeof(SessionSegment));
+    if (!mapping.ok()) return mapping.status();
+    mapping_ = std::move(*mapping);
+    doorbell_ = std::move(last_reply_.descriptors[1]);
+    return Status::Ok();
+  }
+
   ControlSocket socket_;
   Mapping mapping_;
   FileDescriptor doorbell_;
-  std::vector<std::byte> last_reply_;
+  ControlMessage last_reply_;
 };
 
 }  // namespace harmonaize::testing

@@ -1,0 +1,80 @@
+#include <array>
+
+#include "tests/hostile/attacks.h"
+
+namespace harmonaize::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Forming and planning for 512 ranks takes a second by itself, and more beside others.
+constexpr milliseconds kForManyRanks{2500};
+
+constexpr Attack kAttacks[] = {
+    {"names", "names that are no text, in every message that has one", SendNamesThatAreNoText},
+    {"any bytes", "messages of any type and length, with any contents", SendAnyBytes},
+    {"too much", "messages that are too long, with more descriptors than may be", SendTooMuch},
+    {"half-closed", "connections of which one side is shut, before and after a question",
+     ShutOneSide},
+    {"unread answers", "questions whose answers nobody reads", ReadNoAnswers},
+    {"handed over", "a session's socket is given to another user's process", HandOverTheSocket},
+
+    {"flood: connections", "connections that say nothing", FloodConnections},
+    {"flood: hellos", "sessions, and more of them", FloodHellos},
+    {"flood: status", "status and explain over many connections at once", FloodStatus},
+    {"flood: documents", "pieces of a status, again and again", FloodDocuments},
+    {"flood: unique ids", "unique ids that nobody uses", FloodUniqueIds},
+    {"flood: grow ids", "ids for ranks that never come", FloodGrowIds},
+    {"flood: regions", "as many regions as the daemon takes", FloodRegistrations},
+    {"flood: probes", "probes of any addresses, for any time", FloodProbes},
+    {"flood: formations", "communicators that never form", FloodFormations},
+    {"flood: streams", "streams opened and closed", FloodStreams},
+    {"flood: operations", "operations for which a rank never comes, until the quota ends them",
+     FloodOperations},
+
+    {"any descriptors", "descriptors with any value in any field", PostAnyDescriptors},
+    {"nearly valid", "descriptors of which one field is wrong, among right ones",
+     PostNearlyValidDescriptors},
+    {"tails", "a ring whose tail makes no sense", SetNonsenseTails},
+    {"scribbled session", "another process writes all over the session while operations run",
+     ScribbleOverTheSession},
+    {"scribbled inline", "the same with the segment of the inline path",
+     ScribbleOverTheInlineSegment},
+    {"slices", "counts of slices that nobody asked for", FillSlicesThatNobodyAskedFor},
+
+    {"odd files", "pipes, sockets, folders, devices and unsealed files as memory",
+     RegisterOddFiles},
+    {"odd sizes", "memory announced with sizes that it does not have", RegisterOddSizes},
+    {"holes", "pages taken away while the daemon reduces them", PunchHoles},
+    {"resized", "memory that grows, is sealed or should shrink while it is used", ResizeAndSeal},
+    {"untouched", "operations on memory that its owner has never touched", LeaveMemoryUntouched},
+    {"userfault", "memory whose owner answers its page faults, or does not", GuardMemoryByFaults},
+    {"removed regions", "regions unregistered while operations use them", RemoveRegionsInUse},
+    {"lingering", "descriptors whose closing waits", SendLingeringDescriptors},
+
+    {"exec", "another program takes the process over in mid-operation", ExecInMidOperation},
+    {"fork", "several processes use one session", ForkInMidOperation},
+    {"killed rank", "a rank is killed in mid-operation", KillARank},
+    {"stopped rank", "a rank is stopped in mid-operation, and killed or let go on", StopARank},
+
+    {"numbers of others", "requests for members, regions and streams of any number",
+     NameNumbersOfOthers},
+    {"ids of others", "unique ids and names of the honest job", UseIdsOfOthers},
+    {"foreign regions", "regions of processes that share no communicator", MapForeignRegions},
+    {"disagreement", "ranks that disagree about their number, or come twice", DisagreeAboutRanks},
+    {"split, shrink, grow", "communicators made of others in any order, with wrong ranks",
+     SplitShrinkAndGrow},
+    {"abort", "aborts, revocations and departures in mid-operation", AbortInMidOperation},
+    {"512 ranks", "a communicator of as many ranks as a host may have, and its operations",
+     FormAsManyRanksAsMayBe, kForManyRanks},
+    {"513 ranks", "one rank more, at once and by growth", FormOneRankTooMany, kForManyRanks},
+};
+static_assert(std::size(kAttacks) <= kMostAttacks);
+
+}  // namespace
+
+std::span<const Attack> AllAttacks() {
+  return kAttacks;
+}
+
+}  // namespace harmonaize::testing

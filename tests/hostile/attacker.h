@@ -1,0 +1,160 @@
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/ipc/control_socket.h"
+#include "src/ipc/messages.h"
+#include "tests/hostile/field.h"
+#include "tests/support/hostile_session.h"
+
+namespace harmonaize::testing {
+
+/// What one run of an attack has at hand: the way to the daemon, chance, the time that is left, and
+/// the attack's tally. The run has a process of its own, of the attackers' user.
+class Attacker {
+ public:
+  struct Aim {
+    std::string socket_path;
+    /// The abstract socket at which another user's process takes descriptors over.
+    std::string accomplice;
+    Field* field = nullptr;
+  };
+
+  Attacker(const Aim& aim, size_t attack, uint64_t seed, std::chrono::milliseconds run_for)
+      : aim_(aim),
+        tally_(aim.field->tallies[attack]),
+        random_(seed),
+        until_(std::chrono::steady_clock::now() + run_for) {}
+
+  /// False once the run is to end.
+  bool TimeLeft() const { return std::chrono::steady_clock::now() < until_; }
+
+  // Chance. Draws depend on the seed alone.
+
+  uint64_t Draw() { return random_(); }
+  /// A number below `end` (> 0).
+  uint64_t DrawBelow(uint64_t end) { return random_() % end; }
+  bool OneIn(uint64_t chances) { return DrawBelow(chances) == 0; }
+  std::vector<std::byte> DrawBytes(size_t count);
+  /// A number of a member, region, rank or stream: often one that exists, else one beside a limit,
+  /// or any.
+  uint32_t DrawNumber();
+  template <typename Values>
+  const auto& DrawOf(const Values& values) {
+    return values[DrawBelow(std::size(values))];
+  }
+
+  // The daemon.
+
+  const std::string& socket_path() const { return aim_.socket_path; }
+  const std::string& accomplice() const { return aim_.accomplice; }
+  std::vector<UniqueId> HonestIds() const { return aim_.field->honest_ids.Read(); }
+  /// Nothing where the daemon does not let it in; it waits a moment then.
+  std::optional<ControlSocket> Connect();
+  std::optional<HostileSession> Greet(const HelloRequest& hello = {});
+  /// Whether the daemon said yes.
+  template <typename Request>
+  bool Ask(HostileSession& session, const Request& request, std::span<const int> descriptors = {},
+           std::span<const std::byte> tail = {}) {
+    return Count(session.Ask(request, descriptors, tail));
+  }
+  /// Counts a request's outcome. Whether it was a success.
+  bool Count(const Status& outcome);
+  /// Whether the daemon has ended the session, which is counted once.
+  bool WasCutOff(HostileSession& session);
+  void CountBlows(uint64_t blows = 1) { tally_.blows.fetch_add(blows); }
+
+  /// Notes that the attack had a success that it must not have.
+  void Report(std::string_view what) { aim_.field->findings.Note(what); }
+  /// Reports a document of the daemon's that is no JSON or tells of other tenants.
+  void InspectDocument(const std::string& document);
+
+ private:
+  const Aim& aim_;
+  AttackTally& tally_;
+  std::mt19937_64 random_;
+  const std::chrono::steady_clock::time_point until_;
+};
+
+/// A process that is killed when the object goes.
+class Helper {
+ public:
+  /// Runs `body` in a child.
+  explicit Helper(const std::function<void()>& body) : process_(fork()) {
+    if (process_ != 0) return;
+    body();
+    _exit(0);
+  }
+  ~Helper() { Kill(); }
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+
+  pid_t process() const { return process_; }
+  void Kill() {
+    if (process_ <= 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    process_ = -1;
+  }
+
+ private:
+  pid_t process_;
+};
+
+/// A communicator all of whose ranks are in one session, with memory, that knows how to go on
+/// honestly.
+class Gang {
+ public:
+  /// Nothing where the daemon refuses, or takes too long.
+  static std::optional<Gang> Form(Attacker& attacker, int ranks, uint64_t region_bytes);
+  /// The same in a session, with a region of that session's.
+  static std::optional<Gang> FormIn(Attacker& attacker, HostileSession session, int ranks,
+                                    uint32_t region, uint64_t region_bytes);
+
+  HostileSession& session() { return session_; }
+  int ranks() const { return static_cast<int>(members_.size()); }
+  uint32_t member(int rank) const { return members_[static_cast<size_t>(rank)].index; }
+  uint32_t region() const { return region_; }
+  uint64_t region_bytes() const { return region_bytes_; }
+
+  /// What the rank may post next. `count` is cut to what the region holds.
+  OperationDescriptor Next(int rank, Collective collective, uint64_t count, DataType type);
+  /// Has all ranks post such an operation.
+  void PostAll(Collective collective, uint64_t count, DataType type = DataType::kInt32);
+  /// Waits until all that the rank has posted by Next is done; false when time ran out or the
+  /// session was cut off.
+  bool AwaitAll(Attacker& attacker, int rank);
+
+ private:
+  struct Rank {
+    uint32_t index = kNoMember;
+    uint64_t sequence = 0;
+    uint64_t position = 0;
+  };
+
+  Gang(HostileSession session, uint32_t region, uint64_t region_bytes)
+      : session_(std::move(session)), region_(region), region_bytes_(region_bytes) {}
+
+  HostileSession session_;
+  std::vector<Rank> members_;
+  uint32_t region_;
+  uint64_t region_bytes_;
+};
+
+/// An id that nobody else comes by.
+UniqueId DrawId(Attacker& attacker);
+
+}  // namespace harmonaize::testing

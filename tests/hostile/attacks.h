@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <span>
+
+#include "tests/hostile/attacker.h"
+
+namespace harmonaize::testing {
+
+/// One way to turn the daemon against others.
+struct Attack {
+  const char* name;
+  /// What a run does, for people.
+  const char* what;
+  void (*run)(Attacker&);
+  /// How long a run goes on: long enough for a flood to fill what it floods, short enough that each
+  /// attack has several turns within the 20 s of CI.
+  std::chrono::milliseconds run_for{300};
+};
+
+/// All of them, by families.
+std::span<const Attack> AllAttacks();
+
+// The front door (door_attacks.cc).
+void SendNamesThatAreNoText(Attacker& attacker);
+void SendAnyBytes(Attacker& attacker);
+void SendTooMuch(Attacker& attacker);
+void ShutOneSide(Attacker& attacker);
+void ReadNoAnswers(Attacker& attacker);
+void HandOverTheSocket(Attacker& attacker);
+
+// Floods (flood_attacks.cc).
+void FloodConnections(Attacker& attacker);
+void FloodHellos(Attacker& attacker);
+void FloodStatus(Attacker& attacker);
+void FloodDocuments(Attacker& attacker);
+void FloodUniqueIds(Attacker& attacker);
+void FloodGrowIds(Attacker& attacker);
+void FloodRegistrations(Attacker& attacker);
+void FloodProbes(Attacker& attacker);
+void FloodFormations(Attacker& attacker);
+void FloodStreams(Attacker& attacker);
+void FloodOperations(Attacker& attacker);
+
+// The memory that tenant and daemon share for control (ring_attacks.cc).
+void PostAnyDescriptors(Attacker& attacker);
+void PostNearlyValidDescriptors(Attacker& attacker);
+void SetNonsenseTails(Attacker& attacker);
+void ScribbleOverTheSession(Attacker& attacker);
+void ScribbleOverTheInlineSegment(Attacker& attacker);
+void FillSlicesThatNobodyAskedFor(Attacker& attacker);
+
+// Registered memory (memory_attacks.cc).
+void RegisterOddFiles(Attacker& attacker);
+void RegisterOddSizes(Attacker& attacker);
+void PunchHoles(Attacker& attacker);
+void ResizeAndSeal(Attacker& attacker);
+void LeaveMemoryUntouched(Attacker& attacker);
+void GuardMemoryByFaults(Attacker& attacker);
+void RemoveRegionsInUse(Attacker& attacker);
+void SendLingeringDescriptors(Attacker& attacker);
+
+// What processes do in the midst of operations (process_attacks.cc).
+void ExecInMidOperation(Attacker& attacker);
+void ForkInMidOperation(Attacker& attacker);
+void KillARank(Attacker& attacker);
+void StopARank(Attacker& attacker);
+
+// Communicators (membership_attacks.cc).
+void NameNumbersOfOthers(Attacker& attacker);
+void UseIdsOfOthers(Attacker& attacker);
+void MapForeignRegions(Attacker& attacker);
+void DisagreeAboutRanks(Attacker& attacker);
+void SplitShrinkAndGrow(Attacker& attacker);
+void AbortInMidOperation(Attacker& attacker);
+void FormAsManyRanksAsMayBe(Attacker& attacker);
+void FormOneRankTooMany(Attacker& attacker);
+
+}  // namespace harmonaize::testing

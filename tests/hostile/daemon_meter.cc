@@ -1,0 +1,85 @@
+#include "tests/hostile/daemon_meter.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/daemon_document.h"
+#include "src/ipc/operator_socket.h"
+
+namespace harmonaize::testing {
+namespace {
+
+/// The number behind "name:" in one of the daemon's files in /proc; 0 where it is not there.
+long NumberAt(const DaemonProcess& daemon, const char* file, const std::string& name) {
+  std::ifstream lines(fmt::format("/proc/{}/{}", daemon.pid(), file));
+  for (std::string word; lines >> word;) {
+    long number = 0;
+    if (word == name + ":" && lines >> number) return number;
+  }
+  return 0;
+}
+
+}  // namespace
+
+DaemonSample Sample(const DaemonProcess& daemon) {
+  DaemonSample sample;
+  sample.resident_kilobytes = NumberAt(daemon, "smaps_rollup", "Rss");
+  sample.proportional_kilobytes = NumberAt(daemon, "smaps_rollup", "Pss");
+  sample.anonymous_kilobytes = NumberAt(daemon, "smaps_rollup", "Anonymous");
+  sample.descriptors = daemon.OpenDescriptors();
+  sample.threads = static_cast<int>(NumberAt(daemon, "status", "Threads"));
+  sample.mappings = daemon.Mappings();
+  sample.processor_seconds =
+      static_cast<double>(daemon.ProcessorTicks()) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return sample;
+}
+
+std::string DescribeDescriptors(const DaemonProcess& daemon) {
+  std::map<std::string, int> kinds;
+  std::error_code ended;
+  const std::string folder = fmt::format("/proc/{}/fd", daemon.pid());
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ended)) {
+    const std::string target = std::filesystem::read_symlink(entry.path(), ended).string();
+    // Of "socket:[4711]" the number tells nothing; of "anon_inode:[eventfd]" the kind is wanted.
+    const bool numbered = target.starts_with("socket:[") || target.starts_with("pipe:[");
+    if (!ended) ++kinds[numbered ? target.substr(0, target.find(':')) : target];
+  }
+  std::string text;
+  for (const auto& [kind, count] : kinds) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+  }
+  return text;
+}
+
+Result<Holdings> FetchHoldings(const DaemonProcess& daemon) {
+  const Result<std::string> status = FetchDaemonStatus(OperatorSocketPath(daemon.socket_path()));
+  if (!status.ok()) return status.status();
+  const nlohmann::json report = nlohmann::json::parse(*status, nullptr, false);
+  if (report.is_discarded()) return InternalError("the status is no JSON: {}", *status);
+  Holdings holdings;
+  for (const nlohmann::json& tenant : report.at("tenants")) {
+    for (const nlohmann::json& one : tenant.at("holds")) {
+      const auto held = one.at("held").get<int64_t>();
+      if (held == 0) continue;
+      holdings[tenant.at("uid").get<uid_t>()][one.at("resource").get<std::string>()] = held;
+    }
+  }
+  return holdings;
+}
+
+std::string Describe(const Holdings& holdings) {
+  std::string text;
+  for (const auto& [user, held] : holdings) {
+    text += fmt::format("{}uid {}:", text.empty() ? "" : "; ", user);
+    for (const auto& [resource, amount] : held) text += fmt::format(" {} {},", amount, resource);
+    text.pop_back();
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+}  // namespace harmonaize::testing
