@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "src/base/file_descriptor.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 
@@ -49,6 +50,11 @@ const char* WithoutMeasuringAgain(const std::string& config) {
                                                            : "";
 }
 
+std::string NewFolder() {
+  char name[] = "/tmp/harmonaize-test-XXXXXX";
+  return mkdtemp(name);
+}
+
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -56,9 +62,22 @@ std::string ReadFile(const std::string& path) {
 
 }  // namespace
 
-DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) {
-  char name[] = "/tmp/harmonaize-test-XXXXXX";
-  folder_ = mkdtemp(name);
+DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) : folder_(NewFolder()) {
+  const char* const wanted = std::getenv("HARMONAIZE_TEST_LOG");
+  const char* const level = wanted != nullptr ? wanted : keep_log ? "info" : "error";
+  FileDescriptor log;
+  if (keep_log) {
+    log = FileDescriptor(
+        open((folder_ + "/log").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600));
+  }
+  Start(config, log.get(), level);
+}
+
+DaemonProcess::DaemonProcess(const std::string& config, LogTo log) : folder_(NewFolder()) {
+  Start(config, log.descriptor, nullptr);
+}
+
+void DaemonProcess::Start(const std::string& config, int log, const char* level) {
   socket_path_ = folder_ + "/harmonaized.sock";
   const std::string config_path = folder_ + "/provider.toml";
   std::ofstream(config_path) << config << WithoutMeasuringAgain(config);
@@ -68,15 +87,14 @@ DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) {
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setenv("STATE_DIRECTORY", (folder_ + "/state").c_str(), 1);
-    const char* wanted = std::getenv("HARMONAIZE_TEST_LOG");
-    const char* level = wanted != nullptr ? wanted : keep_log ? "info" : "error";
-    if (keep_log) {
-      const int log = open((folder_ + "/log").c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
+    if (log >= 0) {
       dup2(log, STDERR_FILENO);
       dup2(log, STDOUT_FILENO);
     }
+    // A level of nullptr ends the list before it.
     execl(HARMONAIZED_PROGRAM, "harmonaized", "--socket", socket_path_.c_str(), "--config",
-          config_path.c_str(), "--log-level", level, static_cast<char*>(nullptr));
+          config_path.c_str(), level == nullptr ? nullptr : "--log-level", level,
+          static_cast<char*>(nullptr));
     _exit(127);
   }
   const auto deadline = std::chrono::steady_clock::now() + kPatience;

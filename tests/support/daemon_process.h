@@ -15,6 +15,11 @@ class DaemonProcess {
   /// not measure this host again. With `keep_log` what it logs, from level info on, is
   /// kept for Log() instead of being shown.
   explicit DaemonProcess(const std::string& config = "", bool keep_log = false);
+  /// What it logs, from the level of `config` on, goes to this descriptor of the test's.
+  struct LogTo {
+    int descriptor = -1;
+  };
+  DaemonProcess(const std::string& config, LogTo log);
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
@@ -39,6 +44,9 @@ class DaemonProcess {
   long ProcessorTicks() const;
 
  private:
+  /// `log` -1: standard error as it is. `level` nullptr: as `config` says.
+  void Start(const std::string& config, int log, const char* level);
+
   std::string folder_;
   std::string socket_path_;
   pid_t pid_ = -1;
