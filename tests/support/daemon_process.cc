@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,9 +51,27 @@ const char* WithoutMeasuringAgain(const std::string& config) {
                                                            : "";
 }
 
+struct Runner {
+  std::vector<std::string> words;
+  gid_t group = 0;
+} runner;
+
 std::string NewFolder() {
   char name[] = "/tmp/harmonaize-test-XXXXXX";
-  return mkdtemp(name);
+  const std::string folder = mkdtemp(name);
+  // For its members and their clients; the folder is still one that root made.
+  if (runner.group != 0) {
+    EXPECT_EQ(chown(folder.c_str(), 0, runner.group), 0);
+    EXPECT_EQ(chmod(folder.c_str(), 0775), 0);
+  }
+  return folder;
+}
+
+void Execute(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execv(arguments[0], arguments.data());
 }
 
 std::string ReadFile(const std::string& path) {
@@ -91,10 +110,11 @@ void DaemonProcess::Start(const std::string& config, int log, const char* level)
       dup2(log, STDERR_FILENO);
       dup2(log, STDOUT_FILENO);
     }
-    // A level of nullptr ends the list before it.
-    execl(HARMONAIZED_PROGRAM, "harmonaized", "--socket", socket_path_.c_str(), "--config",
-          config_path.c_str(), level == nullptr ? nullptr : "--log-level", level,
-          static_cast<char*>(nullptr));
+    std::vector<std::string> words = runner.words;
+    words.insert(words.end(),
+                 {HARMONAIZED_PROGRAM, "--socket", socket_path_, "--config", config_path});
+    if (level != nullptr) words.insert(words.end(), {"--log-level", level});
+    Execute(words);
     _exit(127);
   }
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -105,6 +125,14 @@ void DaemonProcess::Start(const std::string& config, int log, const char* level)
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+}
+
+void DaemonProcess::RunBy(std::vector<std::string> words, gid_t group) {
+  runner = {std::move(words), group};
+}
+
+gid_t DaemonProcess::group() {
+  return runner.group;
 }
 
 DaemonProcess::~DaemonProcess() {

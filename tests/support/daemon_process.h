@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 namespace harmonaize::testing {
 
@@ -23,6 +24,12 @@ class DaemonProcess {
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
+
+  /// From now on daemons are run by the program `words`, which gets theirs and its arguments, and
+  /// members of the group may write to their folders.
+  static void RunBy(std::vector<std::string> words, gid_t group);
+  /// The group of RunBy; root's without it.
+  static gid_t group();
 
   pid_t pid() const { return pid_; }
   const std::string& folder() const { return folder_; }
