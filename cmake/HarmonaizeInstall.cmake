@@ -30,10 +30,20 @@ install(FILES "${PROJECT_BINARY_DIR}/packaging/harmonaize.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
 # systemd looks in lib/, never in lib/<architecture>/.
-configure_file("${PROJECT_SOURCE_DIR}/daemon/harmonaized.service.in"
+configure_file("${PROJECT_SOURCE_DIR}/daemon/service/harmonaized.service.in"
                "${PROJECT_BINARY_DIR}/packaging/harmonaized.service" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/packaging/harmonaized.service"
         DESTINATION "lib/systemd/system")
+# The daemon's user, and the file that names it to clients; systemd-sysusers and systemd-tmpfiles make both.
+foreach(file sysusers.conf tmpfiles.conf move-connections.conf)
+  configure_file("${PROJECT_SOURCE_DIR}/daemon/service/${file}" "${PROJECT_BINARY_DIR}/packaging/${file}" COPYONLY)
+endforeach()
+install(FILES "${PROJECT_BINARY_DIR}/packaging/sysusers.conf"
+        DESTINATION "lib/sysusers.d" RENAME harmonaize.conf)
+install(FILES "${PROJECT_BINARY_DIR}/packaging/tmpfiles.conf"
+        DESTINATION "lib/tmpfiles.d" RENAME harmonaize.conf)
+install(FILES "${PROJECT_BINARY_DIR}/packaging/move-connections.conf"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/harmonaize")
 
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/guarded.h"
+#include "daemon/log_tenant.h"
 
 namespace harmonaize::daemon {
 
@@ -18,17 +19,21 @@ Background::~Background() {
   thread_.join();
 }
 
-void Background::Post(std::function<void()> call, uint32_t tenant) {
+void Background::Post(std::function<void()> posted, uint32_t tenant) {
+  auto call = [posted = std::move(posted), caller = LogFor::Current()] {
+    const LogFor log_for(caller);
+    GuardedAndLogged("work in the background", posted);
+  };
   {
     const std::lock_guard lock(mutex_);
     auto queue = std::find_if(queues_.begin(), queues_.end(),
                               [&](const Queue& one) { return one.tenant == tenant; });
     if (queue == queues_.end()) {
       Queue made{tenant, {}};
-      made.calls.push_back(std::move(call));
+      made.calls.emplace_back(std::move(call));
       queues_.push_back(std::move(made));
     } else {
-      queue->calls.push_back(std::move(call));
+      queue->calls.emplace_back(std::move(call));
     }
   }
   posted_.notify_one();
@@ -54,7 +59,7 @@ void Background::Run() {
     if (stopping_) return;
     const std::function<void()> call = TakeNext();
     lock.unlock();
-    GuardedAndLogged("work in the background", call);
+    call();
     lock.lock();
   }
 }

@@ -22,7 +22,8 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// `tenant` is whose turn the call takes, by TenantIdentity::number. Any thread.
+  /// `tenant` is whose turn the call takes, by TenantIdentity::number. What the call logs counts as
+  /// what the caller logs (LogFor). Any thread.
   void Post(std::function<void()> call, uint32_t tenant = kTheDaemonsOwn);
   static constexpr uint32_t kTheDaemonsOwn = UINT32_MAX;
 

@@ -94,6 +94,7 @@ class Communicator {
   void set_job(uint32_t job) { job_ = job; }
   const std::string& name() const { return name_; }
   Tenant& tenant() { return *tenant_; }
+  const Tenant& tenant() const { return *tenant_; }
   void Keep(CommunicatorHoldings holdings) { holdings_ = std::move(holdings); }
   int ranks() const { return static_cast<int>(members_.size()); }
   /// Whether it has, or had, any on this host.

@@ -7,6 +7,7 @@
 #include "daemon/cluster/span.h"
 #include "daemon/communicator.h"
 #include "daemon/engine.h"
+#include "daemon/log_tenant.h"
 #include "daemon/operation_text.h"
 #include "daemon/rank_list.h"
 #include "daemon/session.h"
@@ -121,6 +122,7 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
   }
   if (state_ != State::kReady) return Settle(operation, failure_);
   // The cause is elsewhere, and the home finds out: ranks that disagree, or a host that is lost.
+  const LogFor log_for(tenant_->identity);
   Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {} failed here: {}", id_, name_,
       NameOf(descriptor, operation->parts.front()->member->rank), ended.message());
   Hold(operation);
@@ -212,6 +214,7 @@ Status Communicator::EndTransfer(MatchedOperation* operation) {
   } else if (ended.ok()) {
     outcome = Judge(*operation, ended);
   } else {
+    const LogFor log_for(tenant_->identity);
     Log(LogLevel::kWarning, kLogPointToPoint, "communicator {} '{}': a transfer failed: {}", id_,
         name_, ended.message());
     outcome = RemoteError("the connection to rank {} was lost",
@@ -231,6 +234,7 @@ void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
 // What is said of the communicator
 
 void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  const LogFor log_for(tenant_->identity);
   const bool from_home = peer == span_->roster().home;
   const int host = peer == 0 ? span_->roster().self : span_->roster().HostOf(peer);
   if (const auto* broken = std::get_if<BrokenMessage>(&message)) OnBroken(*broken);

@@ -8,6 +8,7 @@
 #include "daemon/cluster/remote_pairs.h"
 #include "daemon/cluster/span.h"
 #include "daemon/communicator.h"
+#include "daemon/log_tenant.h"
 #include "daemon/operation_text.h"
 #include "daemon/rank_list.h"
 #include "daemon/session.h"
@@ -43,6 +44,7 @@ std::string WaitNotice(const PostedOperation& waits, uint64_t age_ns, const std:
 }  // namespace
 
 void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice) {
+  const LogFor log_for(tenant_->identity);
   Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, notice);
   for (PostedOperation* part : waiting) {
     if (part != nullptr) part->member->slot->notice.Set(notice);

@@ -132,7 +132,9 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
                  &config->quota.outstanding_operations);
   ReadShares(reader, config);
-  reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log_level);
+  reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log.level);
+  reader.Integer("log.tenant_burst", 1, 1'000'000, &config->log.tenant_burst);
+  reader.Number("log.tenant_lines_per_second", 0.01, 1e6, &config->log.tenant_lines_per_second);
   return reader.Finish();
 }
 
@@ -232,6 +234,8 @@ outstanding_operations = {}     # for each session
 
 [log]
 level = "{}"                    # error, warning, info, debug, trace
+tenant_burst = {}              # lines that one tenant may cause at once,
+tenant_lines_per_second = {}    # and in the long run; one line tells how many are left out
 
 # Tenants share connections between hosts alike, whatever they send. A table for each one that is to
 # have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
@@ -253,8 +257,8 @@ level = "{}"                    # error, warning, info, debug, trace
       config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
       config.quota.connections, config.quota.sessions, config.quota.communicators,
       config.quota.ranks, config.quota.unique_ids, config.quota.regions, config.quota.region_bytes,
-      config.quota.memory_bytes, config.quota.outstanding_operations, config.log_level,
-      SharesTemplate(config));
+      config.quota.memory_bytes, config.quota.outstanding_operations, config.log.level,
+      config.log.tenant_burst, config.log.tenant_lines_per_second, SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

@@ -101,6 +101,15 @@ struct PlansConfig {
   int64_t switch_every_ms = 0;
 };
 
+/// What is logged, and how much of it tenants may cause.
+struct LogConfig {
+  std::string level = "info";
+  /// Lines that one tenant may cause at once, and in each second in the long run. What exceeds that
+  /// is counted instead.
+  int64_t tenant_burst = 100;
+  double tenant_lines_per_second = 10;
+};
+
 /// The provider's configuration of one daemon; every value has a default that works.
 struct Config {
   std::string socket_path;
@@ -141,7 +150,7 @@ struct Config {
   Quota quota;
   /// Of tenants that are not named: 1.
   std::vector<ShareConfig> shares;
-  std::string log_level = "info";
+  LogConfig log;
 };
 
 /// The defaults, or what `path` says on top of them when it is not empty. kInvalidArgument with

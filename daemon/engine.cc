@@ -9,6 +9,7 @@
 
 #include "daemon/cluster/host_plan.h"
 #include "daemon/guarded.h"
+#include "daemon/log_tenant.h"
 #include "daemon/rank_feed.h"
 #include "daemon/worker_places.h"
 #include "src/base/clock.h"
@@ -301,6 +302,7 @@ bool Engine::PollRings() {
 }
 
 bool Engine::DrainRing(Session& session) {
+  const LogFor log_for(session.tenant().identity);
   OperationDescriptor descriptor;
   int taken = 0;
   while (taken < kDescriptorsPerTurn && session.TakeDescriptor(&descriptor)) {
@@ -601,6 +603,7 @@ void Engine::LoseSession(uint32_t id, const std::string& why) {
   dying_.push_back(nullptr);
   dying_.back() = std::move(found->second);
   Session& session = *dying_.back();
+  const LogFor log_for(session.tenant().identity);
   sessions_.erase(found);
   session.SetGone();
   loop_->Unwatch(session.doorbell());
@@ -615,6 +618,7 @@ void Engine::TellLoss(Session& session, const std::string& why) {
 }
 
 void Engine::GiveUpOn(const Communicator& communicator, const Status& exception) {
+  const LogFor log_for(communicator.tenant().identity);
   LogException("an operation", exception);
   for (int rank = 0; rank < communicator.ranks(); ++rank) {
     const Member* const member = communicator.member(rank);
@@ -623,6 +627,7 @@ void Engine::GiveUpOn(const Communicator& communicator, const Status& exception)
 }
 
 void Engine::CutOff(Session& session, const std::string& why) {
+  const LogFor log_for(session.tenant().identity);
   Log(LogLevel::kWarning, kLogInit, "session {} (process {}, {}) is cut off: {}", session.id(),
       session.process(), session.program(), why);
   session.SayGoodbye(fmt::format("it cut this process off: {}", why));
@@ -657,6 +662,7 @@ void Engine::SweepSessions() {
   if (dying_.empty()) return;
   for (auto session = dying_.begin(); session != dying_.end();) {
     if (!(*session)->loss_told) {
+      const LogFor log_for((*session)->tenant().identity);
       GuardedAndLogged("the end of a session", [&] { TellLoss(**session, "was lost"); });
     }
     if ((*session)->outstanding() > 0 || !(*session)->Members().empty()) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/log_tenant.h"
 #include "daemon/rank_list.h"
 #include "src/base/log.h"
 
@@ -53,6 +54,7 @@ std::string Formation::LateNotice(uint64_t now_ns, uint64_t late_after_ns) {
   next_report_ns_ = now_ns + age;
   const std::string notice = fmt::format("{} has waited {:.1f} s for {}", what_,
                                          static_cast<double>(age) * 1e-9, Missing());
+  const LogFor log_for(tenant_->identity);
   Log(LogLevel::kWarning, kLogInit, "'{}': {}", name_, notice);
   return notice;
 }

@@ -1,14 +1,34 @@
 #include "daemon/log_sink.h"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <fcntl.h>
+#include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "daemon/log_tenant.h"
+#include "daemon/log_writer.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
 namespace {
 
+using OneThreadsTerminal = spdlog::sinks::ansicolor_sink<spdlog::details::console_nullmutex>;
+
 constexpr const char* kLevelNames[] = {"error", "warning", "info", "debug", "trace"};
+
+/// How long a process that ends waits for whoever takes its log. A service that is stopped has that
+/// long besides what it does, and systemd's patience is 90 s.
+constexpr std::chrono::milliseconds kFlushWithin(2000);
+
+// Neither is ever destroyed: threads may log, and the writer may write, until the process is gone.
+LogWriter* writer = nullptr;
+spdlog::logger* logger = nullptr;
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -21,22 +41,45 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-void Write(LogLevel level, LogSubsystem, std::string_view line) {
-  // As an argument: what a tenant put into the text is not a format.
-  spdlog::log(ToSpdlog(level), "{}", fmt::string_view(line.data(), line.size()));
+void Add(LogLevel level, LogSubsystem, std::string_view line) {
+  writer->Add(level, line, LogFor::Tenant());
+}
+
+bool Flush() {
+  return writer->Flush(kFlushWithin);
+}
+
+/// On the writer's thread. spdlog adds the time at which the line was logged, and colours on
+/// terminals.
+void Write(const LogLine& line) {
+  logger->log(line.at, spdlog::source_loc{}, ToSpdlog(line.level), line.text);
+}
+
+/// A stream of the writer's own: while it stands still, nobody who ends the process meets the lock
+/// of `stderr` held. Where standard error is closed the log goes nowhere.
+FILE* OwnStandardError() {
+  const int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  return fd < 0 ? fopen("/dev/null", "we") : fdopen(fd, "w");
 }
 
 }  // namespace
 
-void InstallLogSink(const std::string& level) {
+Status InstallLogSink(const LogConfig& config) {
   int index = 0;
-  while (index < 4 && level != kLevelNames[index]) ++index;
+  while (index < 4 && config.level != kLevelNames[index]) ++index;
   const auto chosen = static_cast<LogLevel>(index);
-  spdlog::set_default_logger(spdlog::stderr_color_mt("harmonaized"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e harmonaized[%P] %^%l%$ %v");
-  spdlog::set_level(ToSpdlog(chosen));
-  spdlog::flush_on(spdlog::level::trace);
-  SetLog(chosen, kLogAll, &Write);
+  FILE* const file = OwnStandardError();
+  if (file == nullptr) return ErrnoError(errno, "cannot open standard error for the log");
+  logger = new spdlog::logger(
+      "harmonaized", std::make_shared<OneThreadsTerminal>(file, spdlog::color_mode::automatic));
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e harmonaized[%P] %^%l%$ %v");
+  logger->set_level(ToSpdlog(chosen));
+  logger->flush_on(spdlog::level::trace);
+  Result<LogWriter*> started = LogWriter::Start(config, &Write);
+  if (!started.ok()) return started.status();
+  writer = *started;
+  SetLog(chosen, kLogAll, &Add, &Flush);
+  return Status::Ok();
 }
 
 }  // namespace harmonaize::daemon

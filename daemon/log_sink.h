@@ -1,10 +1,12 @@
 #pragma once
 
-#include <string>
+#include "daemon/config.h"
+#include "src/base/status.h"
 
 namespace harmonaize::daemon {
 
-/// Sends the log to standard error through spdlog, from `level` ("error" ... "trace") up.
-void InstallLogSink(const std::string& level);
+/// Sends the log to standard error, from `config.level` up, by a thread of its own that it starts.
+/// FlushLog waits for it for two seconds at most. Call it once.
+Status InstallLogSink(const LogConfig& config);
 
 }  // namespace harmonaize::daemon

@@ -71,7 +71,9 @@ constexpr int kKeptOfArena = 1 << 20;
 Status Serve(const Config& config) {
   RaiseDescriptorLimit();
   mallopt(M_TRIM_THRESHOLD, kKeptOfArena);
-  InstallLogSink(config.log_level);
+  Result<FileDescriptor> signals = CatchSignals();
+  if (!signals.ok()) return signals.status();
+  HZ_RETURN_IF_ERROR(InstallLogSink(config.log));
   HZ_RETURN_IF_ERROR(FaultGuard::Install());
   const Status refuses_missing_pages = MissingPages::Install();
   if (!refuses_missing_pages.ok()) {
@@ -79,8 +81,6 @@ Status Serve(const Config& config) {
         "pages of registered memory that nobody has touched yet will count as this daemon's ({})",
         refuses_missing_pages.message());
   }
-  Result<FileDescriptor> signals = CatchSignals();
-  if (!signals.ok()) return signals.status();
   Result<std::unique_ptr<Server>> server = Server::Create(config);
   if (!server.ok()) return server.status();
   HZ_RETURN_IF_ERROR((*server)->loop().Watch(signals->get(), [&] {
@@ -99,6 +99,15 @@ Status Serve(const Config& config) {
   });
   sd_notify(0, "STOPPING=1");
   return Status::Ok();
+}
+
+/// The process's exit status, once the log says why it ends. Where nobody takes the log the process
+/// ends here, since whatever closes streams at its end would wait as well.
+int End(const Status& served) {
+  const int status = served.ok() ? 0 : 1;
+  if (!served.ok()) Log(LogLevel::kError, kLogInit, "{}", served.message());
+  if (!FlushLog()) _exit(status);
+  return status;
 }
 
 int Main(int argc, char** argv) {
@@ -126,15 +135,12 @@ int Main(int argc, char** argv) {
     return 2;
   }
   if (!socket_path.empty()) config->socket_path = socket_path;
-  if (!log_level.empty()) config->log_level = log_level;
+  if (!log_level.empty()) config->log.level = log_level;
   if (print_config) {
     std::fputs(ConfigTemplate(*config).c_str(), stdout);
     return 0;
   }
-  const Status status = Serve(*config);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "harmonaized: %s\n", status.message().c_str());
-  return 1;
+  return End(Serve(*config));
 }
 
 }  // namespace

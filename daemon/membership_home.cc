@@ -8,6 +8,7 @@
 #include "daemon/cluster/span.h"
 #include "daemon/engine.h"
 #include "daemon/guarded.h"
+#include "daemon/log_tenant.h"
 #include "daemon/membership.h"
 #include "daemon/membership_requests.h"
 #include "daemon/rank_list.h"
@@ -317,6 +318,7 @@ Status Membership::MakeCommunicator(Formation& formation, const std::vector<Appl
   const bool all_here =
       std::all_of(ranks.begin(), ranks.end(), [](const Applicant& rank) { return rank.peer == 0; });
   Tenant& tenant = formation.tenant();
+  const LogFor log_for(tenant.identity);
   std::optional<Roster> roster;
   if (!all_here) roster = MakeRoster(ranks);
   // A home of ranks that are all on one other host would have nothing to do.
@@ -365,6 +367,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->SetState(MemberState::kReady);
   }
   UniteJobs(communicator);
+  const LogFor log_for(tenant->identity);
   Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks on {} host{}",
       communicator->id(), name, tenant->name(), members.size(), hosts, hosts == 1 ? "" : "s");
   return communicator;

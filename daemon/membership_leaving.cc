@@ -5,6 +5,7 @@
 #include "daemon/cluster/span.h"
 #include "daemon/engine.h"
 #include "daemon/guarded.h"
+#include "daemon/log_tenant.h"
 #include "daemon/membership.h"
 #include "daemon/membership_requests.h"
 #include "src/base/log.h"
@@ -194,6 +195,7 @@ void Membership::Sweep() {
         departures_.begin(), departures_.end(),
         [&](const Departure& departure) { return departure.communicator == communicator.get(); });
     if (awaited) return false;
+    const LogFor log_for(communicator->tenant().identity);
     Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations",
         communicator->id(), communicator->name(), communicator->operations());
     if (const Span* const span = communicator->span()) {

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "daemon/guarded.h"
+#include "daemon/log_tenant.h"
 #include "daemon/requests.h"
 #include "daemon/tenant.h"
 #include "daemon/version.h"
@@ -80,8 +81,8 @@ int NodeOf(const Mapping& mapping) {
 }  // namespace
 
 Result<std::shared_ptr<Reception>> Reception::Open(std::shared_ptr<EngineGate> gate,
-                                                   int64_t workers) {
-  std::shared_ptr<Reception> reception(new Reception(std::move(gate), workers));
+                                                   TenantIdentity tenant, int64_t workers) {
+  std::shared_ptr<Reception> reception(new Reception(std::move(gate), std::move(tenant), workers));
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.status();
   reception->loop_ = std::move(*loop);
@@ -114,6 +115,7 @@ void Reception::Close() {
 // The thread
 
 void Reception::Run() {
+  const LogFor log_for(tenant_);
   do {
     RestIfSpent();
     const int64_t begun_ns = ThreadNanoseconds();
@@ -493,6 +495,7 @@ void Reception::AskNext() {
 // On the engine's thread. Nothing here may throw, or the reception would wait for ever.
 void Reception::HaveAnswered(Question& question, Engine& engine) noexcept {
   Connection& connection = *question.connection;
+  const LogFor log_for(tenant_);
   const uint64_t begun_ns = MonotonicNanoseconds();
   connection.BeginRequest();
   if (!connection.gone()) {

@@ -31,7 +31,8 @@ namespace harmonaize::daemon {
 class Reception : public std::enable_shared_from_this<Reception> {
  public:
   /// `workers` is what a hello is told.
-  static Result<std::shared_ptr<Reception>> Open(std::shared_ptr<EngineGate> gate, int64_t workers);
+  static Result<std::shared_ptr<Reception>> Open(std::shared_ptr<EngineGate> gate,
+                                                 TenantIdentity tenant, int64_t workers);
 
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
@@ -62,8 +63,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
     uint64_t took_ns = 0;   ///< Of the engine's time.
   };
 
-  Reception(std::shared_ptr<EngineGate> gate, int64_t workers)
-      : gate_(std::move(gate)), workers_(workers) {}
+  Reception(std::shared_ptr<EngineGate> gate, TenantIdentity tenant, int64_t workers)
+      : gate_(std::move(gate)), tenant_(std::move(tenant)), workers_(workers) {}
 
   void Run();
   void Refill();
@@ -101,6 +102,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void DestroyUnused();
 
   const std::shared_ptr<EngineGate> gate_;
+  const TenantIdentity tenant_;
   const int64_t workers_;
   std::unique_ptr<EventLoop> loop_;
   std::atomic<bool> closing_{false};

@@ -16,6 +16,7 @@
 #include "daemon/connection.h"
 #include "daemon/guarded.h"
 #include "daemon/host_limits.h"
+#include "daemon/log_tenant.h"
 #include "daemon/reception.h"
 #include "src/base/log.h"
 #include "src/ipc/socket_folder.h"
@@ -154,6 +155,7 @@ void Server::Run(const std::function<void()>& on_listening) {
   Log(LogLevel::kWarning, kLogInit,
       "a tenant keeps a thread of the daemon's, which ends without it");
   RemoveSockets();
+  static_cast<void>(FlushLog());
   std::_Exit(EXIT_SUCCESS);
 }
 
@@ -178,7 +180,11 @@ void Server::ForgetClosed() {
 // ---------------------------------------------------------------------------------------------
 // Connections
 
+// Until it is known who somebody is, all count as one in the log.
 void Server::Accept(const Door& door) {
+  static const TenantIdentity kNewcomers{
+      .number = UINT32_MAX, .across_hosts = UINT32_MAX, .user = 0, .name = "at the front door"};
+  const LogFor log_for(kNewcomers);
   for (int i = 0; i < kAcceptsPerTurn && AcceptOne(door); ++i) continue;
   // Those of tenants that have gone hold descriptors.
   ForgetClosed();
@@ -224,7 +230,8 @@ Status Server::HandOver(std::unique_ptr<Connection>* connection) {
     return InvalidUsage("this host's daemon serves {} tenants, which is as many as it may",
                         kMostReceptions);
   }
-  Result<std::shared_ptr<Reception>> opened = Reception::Open(gate_, config_.workers);
+  Result<std::shared_ptr<Reception>> opened =
+      Reception::Open(gate_, (*connection)->tenant(), config_.workers);
   if (!opened.ok()) return opened.status();
   receptions_[key] = *opened;
   (*opened)->Receive(connection);

@@ -17,7 +17,7 @@ set(HARMONAIZE_ROUND_ASAN
     hosts_communicators_test
     hosts_failures_test huge_pages_test inline_steering_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test wake_ups_test worker_placement_test
-    front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test kill_test
+    front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test kill_test log_test
     missing_pages_test rest_test squatter_test)
 
 # Threads: whatever has more than one, and shares memory between them.
@@ -30,7 +30,7 @@ set(HARMONAIZE_ROUND_TSAN
     daemon_test daemon_control_test
     planner_test calibration_test front_door_test
     aborts_test collectives_test hosts_test many_operations_test random_operations_test streams_test
-    hosts_kill_test missing_pages_test)
+    hosts_kill_test log_test missing_pages_test)
 
 # Of which CUDA's headers make other programs: the examples, the library's face, an installation.
 set(HARMONAIZE_ROUND_NO_CUDA

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/guarded.h"
+#include "daemon/log_tenant.h"
 #include "src/base/clean_text.h"
 #include "src/base/log.h"
 #include "src/base/names.h"
@@ -147,15 +148,16 @@ void Cluster::Reach(const std::string& address, ReachDone done) {
     Log(LogLevel::kError, kLogNet, "a daemon gave an address that is none: {}", address);
     return done(RemoteError("a host's address is wrong"));
   }
-  transport_->Connect(*parsed,
-                      [address, done = std::move(done)](const Result<transport::PeerId>& peer) {
-                        GuardedAndLogged("what waits for the link to another daemon", [&] {
-                          if (peer.ok()) return done(peer);
-                          Log(LogLevel::kWarning, kLogNet, "the daemon at {} cannot be reached: {}",
-                              address, peer.status().message());
-                          done(RemoteError("the daemon of another host cannot be reached"));
-                        });
-                      });
+  transport_->Connect(*parsed, [address, done = std::move(done),
+                                caller = LogFor::Current()](const Result<transport::PeerId>& peer) {
+    const LogFor log_for(caller);
+    GuardedAndLogged("what waits for the link to another daemon", [&] {
+      if (peer.ok()) return done(peer);
+      Log(LogLevel::kWarning, kLogNet, "the daemon at {} cannot be reached: {}", address,
+          peer.status().message());
+      done(RemoteError("the daemon of another host cannot be reached"));
+    });
+  });
   readable_ = true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "daemon/cluster/host_plan.h"
 #include "daemon/guarded.h"
+#include "daemon/log_tenant.h"
 #include "src/base/log.h"
 #include "src/planner/plan_file.h"
 #include "src/transport/tcp_channel.h"
@@ -247,14 +248,15 @@ void PlanDesk::Review(std::vector<PlanMessage> current, const EdgeRates& rates,
 
 template <typename Work, typename Done>
 void PlanDesk::InBackground(Work work, Done done) {
-  background_->Post(
-      [post = post_, desk = std::weak_ptr(alive_), work = std::move(work), done = std::move(done)] {
-        std::invoke_result_t<const Work&> made{};
-        GuardedAndLogged("planning", [&] { made = work(); });
-        post([desk, done, made = std::move(made)] {
-          if (desk.lock() != nullptr) done(made);
-        });
-      });
+  background_->Post([post = post_, desk = std::weak_ptr(alive_), work = std::move(work),
+                     done = std::move(done), caller = LogFor::Current()] {
+    std::invoke_result_t<const Work&> made{};
+    GuardedAndLogged("planning", [&] { made = work(); });
+    post([desk, done, made = std::move(made), caller] {
+      const LogFor log_for(caller);
+      if (desk.lock() != nullptr) done(made);
+    });
+  });
 }
 
 void PlanDesk::Decide(const PlanKey& key, const PlanMessage& plan) {

@@ -6,6 +6,7 @@
 #include "daemon/cluster/plans.h"
 #include "daemon/cluster/span.h"
 #include "daemon/communicator.h"
+#include "daemon/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
@@ -68,6 +69,7 @@ void PlanSwitching::TellAll(const std::optional<SwitchLeader::Settlement>& settl
                             const std::string& called_off) {
   if (!settlement.has_value()) return;
   PlanChange& change = history_.back();
+  const LogFor log_for(communicator_->tenant().identity);
   const bool commit = settlement->from.has_value();
   change.outcome = commit ? PlanChange::Outcome::kCommitted : PlanChange::Outcome::kCalledOff;
   change.from = settlement->from.value_or(0);

@@ -7,6 +7,7 @@
 #include "daemon/communicator.h"
 #include "daemon/engine.h"
 #include "daemon/guarded.h"
+#include "daemon/log_tenant.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -122,6 +123,7 @@ Status Plans::CheckFabric() const {
 }
 
 void Plans::FailPlan(const PlanKey& key, const Status& why) {
+  const LogFor log_for(communicator_->tenant().identity);
   Log(LogLevel::kError, kLogTuning, "communicator {} '{}': no plan for {}: {}", communicator_->id(),
       communicator_->name(), CollectiveName(static_cast<Collective>(std::get<0>(key))),
       why.message());
@@ -189,6 +191,7 @@ Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
   if (!found->second.failure.ok()) return found->second.failure;
   if (!first) return found->second.plan.get();
   if (const Status good = CheckFabric(); !good.ok()) {
+    const LogFor log_for(communicator_->tenant().identity);
     Log(LogLevel::kError, kLogTuning, "communicator {}: {}", communicator_->id(), good.message());
     found->second.failure = NoPlan();
     BreakSoon(NoPlan());  // the other side waits

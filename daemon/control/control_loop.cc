@@ -7,6 +7,7 @@
 #include "daemon/cluster/span.h"
 #include "daemon/communicator.h"
 #include "daemon/engine.h"
+#include "daemon/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -236,6 +237,7 @@ void ControlLoop::ReviewPlans(uint64_t now_ns) {
       continue;
     }
     const bool follows = controller_link_ != nullptr && controller_link_->follows();
+    const LogFor log_for(communicator->tenant().identity);
     const EdgeRates rates =
         follows ? controller_link_->RatesFor(span->roster().key) : links_->rates();
     span->plans().control()->OnRates(rates, *engine_->cluster()->fabric(), now_ns);

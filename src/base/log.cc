@@ -16,13 +16,20 @@ void WriteToStandardError(LogLevel, LogSubsystem, std::string_view line) {
 }
 
 std::atomic<LogSink> current_sink{&WriteToStandardError};
+std::atomic<LogFlush> current_flush{nullptr};
 
 }  // namespace
 
-void SetLog(LogLevel level, unsigned subsystem_mask, LogSink sink) {
+void SetLog(LogLevel level, unsigned subsystem_mask, LogSink sink, LogFlush flush) {
   log_settings::threshold.store(static_cast<int>(level), std::memory_order_relaxed);
   log_settings::enabled_subsystems.store(subsystem_mask, std::memory_order_relaxed);
   current_sink.store(sink == nullptr ? &WriteToStandardError : sink, std::memory_order_relaxed);
+  current_flush.store(flush, std::memory_order_relaxed);
+}
+
+bool FlushLog() {
+  const LogFlush flush = current_flush.load(std::memory_order_relaxed);
+  return flush == nullptr || flush();
 }
 
 void FormatLine(LogLevel level, LogSubsystem subsystem, fmt::string_view format,

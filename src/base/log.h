@@ -27,9 +27,18 @@ enum LogSubsystem : unsigned {
 /// Takes one finished line (no newline). Called from any thread; must not throw.
 using LogSink = void (*)(LogLevel level, LogSubsystem subsystem, std::string_view line);
 
-/// Decides what is formatted and who gets it. The daemon installs spdlog, the client NCCL_DEBUG;
-/// until then lines up to kWarning go to standard error. Call before other threads log.
-void SetLog(LogLevel level, unsigned subsystem_mask, LogSink sink);
+/// Waits until the lines that the sink took are written; false if it gave up. Called from any
+/// thread.
+using LogFlush = bool (*)();
+
+/// Decides what is formatted and who gets it. The daemon installs a writer of its own, the client
+/// NCCL_DEBUG; until then lines up to kWarning go to standard error. `flush` may be nullptr for a
+/// sink that writes at once. Call before other threads log.
+void SetLog(LogLevel level, unsigned subsystem_mask, LogSink sink, LogFlush flush = nullptr);
+
+/// Waits a while, at most, for lines that are not written yet; call it before the process ends.
+/// False if some are not: whatever takes the log stands still, and so would who else writes there.
+bool FlushLog();
 
 namespace log_settings {
 extern std::atomic<int> threshold;

@@ -18,7 +18,8 @@ prefix=$work/moved
 
 library_folder=$(dirname "$(find "$prefix" -name libnccl.so.2)")
 for file in bin/harmonaize bin/harmonaized include/nccl.h include/harmonaize.h \
-  lib/systemd/system/harmonaized.service; do
+  lib/systemd/system/harmonaized.service lib/sysusers.d/harmonaize.conf lib/tmpfiles.d/harmonaize.conf \
+  share/harmonaize/move-connections.conf; do
   [[ -e $prefix/$file ]] || { echo "not installed: $file"; exit 1; }
 done
 [[ -e $library_folder/libharmonaize-preload.so ]] || { echo "no preload library"; exit 1; }

@@ -28,6 +28,8 @@ class KeyFile {
     const int fd = mkstemp(path_);
     EXPECT_GE(fd, 0);
     EXPECT_EQ(write(fd, key.data(), key.size()), static_cast<ssize_t>(key.size()));
+    EXPECT_EQ(fchown(fd, 0, DaemonProcess::group()), 0);
+    EXPECT_EQ(fchmod(fd, 0640), 0);
     close(fd);
   }
   ~KeyFile() { std::filesystem::remove(path_); }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <sstream>
 #include <thread>
 
+#include "src/base/file_descriptor.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 
@@ -53,6 +55,29 @@ const char* WithoutMeasuringAgain(const std::string& config) {
                                                            : "";
 }
 
+struct Runner {
+  std::vector<std::string> words;
+  gid_t group = 0;
+} runner;
+
+std::string NewFolder() {
+  char name[] = "/tmp/harmonaize-test-XXXXXX";
+  const std::string folder = mkdtemp(name);
+  // For its members and their clients; the folder is still one that root made.
+  if (runner.group != 0) {
+    EXPECT_EQ(chown(folder.c_str(), 0, runner.group), 0);
+    EXPECT_EQ(chmod(folder.c_str(), 0775), 0);
+  }
+  return folder;
+}
+
+void Execute(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execv(arguments[0], arguments.data());
+}
+
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -72,9 +97,22 @@ long TicksIn(const std::string& stat) {
 
 }  // namespace
 
-DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) {
-  char name[] = "/tmp/harmonaize-test-XXXXXX";
-  folder_ = mkdtemp(name);
+DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) : folder_(NewFolder()) {
+  const char* const wanted = std::getenv("HARMONAIZE_TEST_LOG");
+  const char* const level = wanted != nullptr ? wanted : keep_log ? "info" : "error";
+  FileDescriptor log;
+  if (keep_log) {
+    log = FileDescriptor(
+        open((folder_ + "/log").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600));
+  }
+  Start(config, log.get(), level);
+}
+
+DaemonProcess::DaemonProcess(const std::string& config, LogTo log) : folder_(NewFolder()) {
+  Start(config, log.descriptor, nullptr);
+}
+
+void DaemonProcess::Start(const std::string& config, int log, const char* level) {
   socket_path_ = folder_ + "/harmonaized.sock";
   const std::string config_path = folder_ + "/provider.toml";
   std::ofstream(config_path) << config << WithoutMeasuringAgain(config);
@@ -84,15 +122,15 @@ DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) {
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setenv("STATE_DIRECTORY", (folder_ + "/state").c_str(), 1);
-    const char* wanted = std::getenv("HARMONAIZE_TEST_LOG");
-    const char* level = wanted != nullptr ? wanted : keep_log ? "info" : "error";
-    if (keep_log) {
-      const int log = open((folder_ + "/log").c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
+    if (log >= 0) {
       dup2(log, STDERR_FILENO);
       dup2(log, STDOUT_FILENO);
     }
-    execl(HARMONAIZED_PROGRAM, "harmonaized", "--socket", socket_path_.c_str(), "--config",
-          config_path.c_str(), "--log-level", level, static_cast<char*>(nullptr));
+    std::vector<std::string> words = runner.words;
+    words.insert(words.end(),
+                 {HARMONAIZED_PROGRAM, "--socket", socket_path_, "--config", config_path});
+    if (level != nullptr) words.insert(words.end(), {"--log-level", level});
+    Execute(words);
     _exit(127);
   }
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -103,6 +141,14 @@ DaemonProcess::DaemonProcess(const std::string& config, bool keep_log) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+}
+
+void DaemonProcess::RunBy(std::vector<std::string> words, gid_t group) {
+  runner = {std::move(words), group};
+}
+
+gid_t DaemonProcess::group() {
+  return runner.group;
 }
 
 DaemonProcess::~DaemonProcess() {

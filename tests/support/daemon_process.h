@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace harmonaize::testing {
 
@@ -16,9 +17,20 @@ class DaemonProcess {
   /// not measure this host again. With `keep_log` what it logs, from level info on, is
   /// kept for Log() instead of being shown.
   explicit DaemonProcess(const std::string& config = "", bool keep_log = false);
+  /// What it logs, from the level of `config` on, goes to this descriptor of the test's.
+  struct LogTo {
+    int descriptor = -1;
+  };
+  DaemonProcess(const std::string& config, LogTo log);
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
+
+  /// From now on daemons are run by the program `words`, which gets theirs and its arguments, and
+  /// members of the group may write to their folders.
+  static void RunBy(std::vector<std::string> words, gid_t group);
+  /// The group of RunBy; root's without it.
+  static gid_t group();
 
   pid_t pid() const { return pid_; }
   const std::string& folder() const { return folder_; }
@@ -42,6 +54,9 @@ class DaemonProcess {
   std::map<pid_t, long> ThreadTicks() const;
 
  private:
+  /// `log` -1: standard error as it is. `level` nullptr: as `config` says.
+  void Start(const std::string& config, int log, const char* level);
+
   std::string folder_;
   std::string socket_path_;
   pid_t pid_ = -1;

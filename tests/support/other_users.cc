@@ -93,9 +93,9 @@ void Furnish(const fs::path& host, const std::vector<std::string>& programs) {
 
 }  // namespace
 
-void BecomeUser(uid_t user) {
+void BecomeUser(uid_t user, const std::vector<gid_t>& groups) {
   if (user == 0) return;
-  if (setgroups(0, nullptr) == 0 && setresgid(user, user, user) == 0 &&
+  if (setgroups(groups.size(), groups.data()) == 0 && setresgid(user, user, user) == 0 &&
       setresuid(user, user, user) == 0) {
     return;
   }
@@ -103,9 +103,9 @@ void BecomeUser(uid_t user) {
   _exit(126);
 }
 
-pid_t StartAs(uid_t user, const std::function<int()>& body) {
+pid_t StartAs(uid_t user, const std::function<int()>& body, const std::vector<gid_t>& groups) {
   return Fork([&] {
-    BecomeUser(user);
+    BecomeUser(user, groups);
     // After that: who becomes another user loses it.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return body();
@@ -119,18 +119,19 @@ int StatusOf(pid_t child) {
 }
 
 Ran RunAs(uid_t user, const std::vector<std::string>& words,
-          const std::map<std::string, std::string>& environment) {
+          const std::map<std::string, std::string>& environment, const std::vector<gid_t>& groups) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return {};
   const FileDescriptor reading(ends[0]);
   FileDescriptor writing(ends[1]);
-  const pid_t child = StartAs(user, [&] {
+  const auto execute = [&] {
     dup2(writing.get(), STDOUT_FILENO);
     dup2(writing.get(), STDERR_FILENO);
     alarm(kPatience);
     Execute(words, environment);
     return 127;
-  });
+  };
+  const pid_t child = StartAs(user, execute, groups);
   writing.Reset();
   Ran ran;
   char text[4096];

@@ -14,12 +14,13 @@ inline constexpr uid_t kAlice = 64001;
 inline constexpr uid_t kBob = 64002;
 inline constexpr uid_t kCarol = 64003;
 
-/// Becomes this user, alone in the group of the same number. Ends the process where it cannot.
-void BecomeUser(uid_t user);
+/// Becomes this user, alone in the group of the same number and in `groups`. Ends the process where
+/// it cannot.
+void BecomeUser(uid_t user, const std::vector<gid_t>& groups = {});
 
 /// Forks a child that becomes the user, calls `body` and ends with the status it returns, or with 1
 /// where gtest has noted a failure in it. The child dies with this process.
-pid_t StartAs(uid_t user, const std::function<int()>& body);
+pid_t StartAs(uid_t user, const std::function<int()>& body, const std::vector<gid_t>& groups = {});
 
 /// Waits for the child, and returns its status as a shell tells it.
 int StatusOf(pid_t child);
@@ -33,7 +34,8 @@ struct Ran {
 /// Runs a program as the user, with nothing in its environment but PATH and `environment`. Ends it
 /// after half a minute.
 Ran RunAs(uid_t user, const std::vector<std::string>& words,
-          const std::map<std::string, std::string>& environment = {});
+          const std::map<std::string, std::string>& environment = {},
+          const std::vector<gid_t>& groups = {});
 
 /// The host as a test wants it: a process, and its children, with folders /tmp, /run and /etc of
 /// their own. /tmp/bin has the programs that are given.
