@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -245,14 +244,6 @@ void Act(Input* input, Process* process) {
   }
 }
 
-bool NothingLeft() {
-  bool nothing = Runner().held() == EngineRunner::Held{};
-  Runner().Do([&](Engine& engine) {
-    nothing = nothing && engine.sessions().empty() && engine.membership().communicators().empty();
-  });
-  return nothing;
-}
-
 void Run(Input input) {
   {
     Process process(&Runner(), kUser);
@@ -263,7 +254,7 @@ void Run(Input input) {
     }
   }
   for (const transport::PeerId peer : kPeers) Lose(peer);
-  while (!NothingLeft()) std::this_thread::yield();
+  Runner().AwaitHoldings({});
 }
 
 }  // namespace

@@ -5,11 +5,13 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
 #include <semaphore>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "daemon/connection.h"
@@ -19,6 +21,7 @@
 #include "daemon/host_limits.h"
 #include "daemon/reception.h"
 #include "daemon/tenant_identity.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/ipc/control_socket.h"
 #include "src/memory/fault_guard.h"
@@ -31,8 +34,13 @@ namespace harmonaize::fuzz {
 /// all inputs of a fuzzer, one after the other. Thread: the fuzzer's.
 class EngineRunner {
  public:
-  /// How much of each resource all tenants hold, by Resource.
-  using Held = std::array<int64_t, daemon::kResourceCount>;
+  /// What all tenants together hold of the daemon.
+  struct Holdings {
+    std::array<int64_t, daemon::kResourceCount> amounts{};  ///< By Resource.
+    size_t sessions = 0;
+    size_t communicators = 0;
+    bool operator==(const Holdings&) const = default;
+  };
 
   explicit EngineRunner(const daemon::Config& config) : workers_(config.workers) {
     SetLog(LogLevel::kError, kLogAll, [](LogLevel, LogSubsystem, std::string_view) {});
@@ -80,12 +88,30 @@ class EngineRunner {
     return tenants_end;
   }
 
-  Held held() const {
-    Held held{};
-    for (size_t i = 0; i < held.size(); ++i) {
-      held[i] = accounts_->host().held(static_cast<daemon::Resource>(i));
+  Holdings holdings() {
+    Holdings now;
+    Do([&](daemon::Engine& engine) {
+      now.sessions = engine.sessions().size();
+      now.communicators = engine.membership().communicators().size();
+    });
+    for (size_t i = 0; i < now.amounts.size(); ++i) {
+      now.amounts[i] = accounts_->host().held(static_cast<daemon::Resource>(i));
     }
-    return held;
+    return now;
+  }
+  /// Waits until tenants hold this much. That they hold something else after eight seconds is a
+  /// finding; libFuzzer's own limit is ten.
+  void AwaitHoldings(const Holdings& expected) {
+    const uint64_t deadline_ns = MonotonicNanoseconds() + 8'000'000'000;
+    Holdings now = holdings();
+    while (now != expected && MonotonicNanoseconds() < deadline_ns) {
+      std::this_thread::yield();
+      now = holdings();
+    }
+    if (now == expected) return;
+    Print("held", now);
+    Print("expected", expected);
+    Require(false, "nothing of the tenants is left");
   }
 
  private:
@@ -97,6 +123,15 @@ class EngineRunner {
     RequireOk(opened.status(), "a reception");
     reception = std::move(*opened);
     Require(reception->Receive(&connection), "a new reception is open");
+  }
+
+  static void Print(const char* what, const Holdings& holdings) {
+    for (size_t i = 0; i < holdings.amounts.size(); ++i) {
+      std::fprintf(stderr, "%s: %jd %s\n", what, intmax_t{holdings.amounts[i]},
+                   ResourceName(static_cast<daemon::Resource>(i)));
+    }
+    std::fprintf(stderr, "%s: %zu sessions and %zu communicators of the engine's\n", what,
+                 holdings.sessions, holdings.communicators);
   }
 
   const int64_t workers_;

@@ -240,6 +240,7 @@ void AddTenants(const Seeds& seeds) {
                         .Append({1, 14, 2, 2}));
   const Seed asks_for_id = Asks(0, CreateIdRequest{});
   seeds.Add("issued", Seed(asks_for_id).Append({0, 13, 2, 1, 1, 13, 2, 2}));
+  seeds.Add("issued-by-one-who-ends", Seed(asks_for_id).Append({1, 13, 2, 1, 0, 6, 1, 6}));
   seeds.Add("issued-to-others", Seed(asks_for_id).Append({2, 13, 1, 1, 1, 14, 2, 2}));
   seeds.Add("leave", Seed(pair)
                          .Append(Asks(0, RevokeRequest{.member = 0}))

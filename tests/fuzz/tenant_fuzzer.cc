@@ -61,7 +61,7 @@ class Neighbour {
     process_.RegisterRegion(1);
     Require(process_.has_session() && process_.MemberAt(0) != kNoMember, "a neighbour is let in");
     RequireServed();
-    held_ = Runner().held();
+    holdings_ = Runner().holdings();
   }
 
   void RequireServed() {
@@ -82,19 +82,12 @@ class Neighbour {
     Require(process_.answered(), "a neighbour's requests go well");
   }
 
-  /// Whether the daemon holds nothing but what the neighbour has.
-  bool IsAlone() const {
-    bool alone = Runner().held() == held_;
-    Runner().Do([&](Engine& engine) {
-      alone =
-          alone && engine.sessions().size() == 1 && engine.membership().communicators().size() == 1;
-    });
-    return alone;
-  }
+  /// Waits until the daemon holds nothing but what the neighbour has.
+  void AwaitToBeAlone() const { Runner().AwaitHoldings(holdings_); }
 
  private:
   Process process_;
-  EngineRunner::Held held_{};
+  EngineRunner::Holdings holdings_;
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -246,7 +239,7 @@ void Run(Input input) {
       tenants.Act(&input);
     }
   }
-  while (!neighbour->IsAlone()) std::this_thread::yield();
+  neighbour->AwaitToBeAlone();
   neighbour->RequireServed();
 }
 
