@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "daemon/engine.h"
 #include "daemon/host_limits.h"
