@@ -25,6 +25,7 @@
 #include "src/base/log.h"
 #include "src/ipc/control_socket.h"
 #include "src/memory/fault_guard.h"
+#include "src/memory/missing_pages.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {
@@ -45,6 +46,8 @@ class EngineRunner {
   explicit EngineRunner(const daemon::Config& config) : workers_(config.workers) {
     SetLog(LogLevel::kError, kLogAll, [](LogLevel, LogSubsystem, std::string_view) {});
     RequireOk(FaultGuard::Install(), "guards of memory");
+    // As in a daemon, where the kernel lets it.
+    static_cast<void>(MissingPages::Install());
     daemon::Calibration calibration;
     for (const HostCostField& field : kHostCostFields) calibration.costs.*field.value = 1000;
     calibration.fingerprint.processors = 2;

@@ -280,9 +280,13 @@ void AddTenants(const Seeds& seeds) {
   seeds.Add("read-by-a-stranger", Seed(pair).Append({2, 8, 1, 0, 2, 8, 1, 1}));
   // Regions of two pages, with a descriptor of each kind, with several, and with none.
   Seed descriptors(alone);
-  for (int kind = 0; kind < 7; ++kind) descriptors.Append({0, 9, 2, 0, 1, kind});
+  for (int kind = 0; kind < 8; ++kind) descriptors.Append({0, 9, 2, 0, 1, kind});
   descriptors.Append({0, 9, 2, 1, 1, 0, 0, 9, 0, 0, 1, 0, 0, 9, 2, 0, 0});
   seeds.Add("descriptors", descriptors.Append({0, 9, 1, 0, 4, 0, 1, 4, 6}));
+  // Memory of which no page is there yet.
+  seeds.Add(
+      "missing-pages",
+      Seed(Joins(0, 1, 0)).Append({0, 9, 2, 0, 1, 7}).Append(Posts(0, Collective::kAllReduce, 0)));
   // Answers that nobody reads.
   seeds.Add("flood", Seed(pair)
                          .Append({0, 11, 255, static_cast<int>(MessageType::kStatus), 0, 4})

@@ -95,7 +95,7 @@ class Neighbour {
 
 std::vector<std::byte> TakeRequest(Input* input) {
   MessageHeader header;
-  header.type = static_cast<MessageType>(input->TakeUpTo(22));
+  header.type = static_cast<MessageType>(input->TakeUpTo(23));
   header.tail_bytes = static_cast<uint32_t>(input->TakeUpTo(8));
   const std::span<const std::byte> body = input->TakeBytes(input->TakeUpTo(255));
   std::vector<std::byte> bytes(sizeof header);

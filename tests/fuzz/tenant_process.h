@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,9 +42,11 @@ inline void RequireCleanTexts(const nlohmann::json& value) {
 /// A descriptor that a tenant may send with a request. Kind 0 is memory as a client registers it,
 /// of `bytes` bytes; the others are what no client sends. kDescriptorKinds counts them.
 inline FileDescriptor MakeDescriptor(size_t kind, size_t bytes) {
-  const auto sealed = [](size_t size) {
+  const auto sealed = [](size_t size, bool has_pages = true) {
     Result<SharedMemory> memory = CreateSharedMemory("region", size);
     RequireOk(memory.status(), "memory");
+    // An access makes the pages.
+    if (has_pages) std::memset(memory->mapping.data(), 1, size);
     return std::move(memory->descriptor);
   };
   switch (kind) {
@@ -60,10 +63,11 @@ inline FileDescriptor MakeDescriptor(size_t kind, size_t bytes) {
     }
     case 4: return FileDescriptor(eventfd(1, EFD_CLOEXEC));
     case 5: return FileDescriptor(open("/dev/zero", O_RDWR | O_CLOEXEC));
-    default: return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    case 6: return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    default: return sealed(bytes, /*has_pages=*/false);
   }
 }
-inline constexpr size_t kDescriptorKinds = 7;
+inline constexpr size_t kDescriptorKinds = 8;
 
 /// A process of a tenant: a connection to the daemon, and a session once it has said hello. All
 /// that it sends goes through its tenant's reception.
