@@ -1,18 +1,15 @@
 #include "cli/json_view.h"
 
-#include <algorithm>
-
 #include "cli/human_units.h"
+#include "src/base/clean_text.h"
 
 namespace harmonaize {
 namespace {
 
 // What a stranger wrote must not steer the terminal.
-std::string Printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, '?');
-  return text;
+std::string Printable(const std::string& text) {
+  // Each byte may become one U+FFFD, of three bytes.
+  return CleanText(text, 3 * text.size());
 }
 
 }  // namespace

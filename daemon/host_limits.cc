@@ -27,7 +27,7 @@ constexpr int64_t kMostUniqueIds = 1 << 16;
 /// through all of them in some rounds, which takes 100 us for so many.
 constexpr int64_t kMostSessions = 1 << 14;
 constexpr int64_t kMostCommunicators = 1 << 16;
-constexpr int64_t kMostRanks = 1 << 18;
+constexpr int64_t kMostRanksOnHost = 1 << 18;
 
 /// The smallest memory limit of the control groups that this process is in; `most` without one.
 int64_t MemoryLimit(int64_t most) {
@@ -49,8 +49,8 @@ HostCapacity CapacityOfHost() {
   HostCapacity capacity;
   rlimit descriptors{};
   if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
-    constexpr rlim_t kMost = rlim_t{1} << 30;
-    capacity.descriptors = static_cast<int64_t>(std::min(descriptors.rlim_cur, kMost));
+    constexpr rlim_t kMostDescriptors = rlim_t{1} << 30;
+    capacity.descriptors = static_cast<int64_t>(std::min(descriptors.rlim_cur, kMostDescriptors));
   }
   capacity.mappings =
       static_cast<int64_t>(NumberIn("/proc/sys/vm/max_map_count").value_or(kUsualMappings));
@@ -78,7 +78,7 @@ ResourceLimits LimitsOfHost(const Config& config, const HostCapacity& capacity) 
   set(Resource::kRegionDescriptors, 0, capacity.descriptors / 4);
   set(Resource::kUniqueIds, quota.unique_ids, kMostUniqueIds);
   set(Resource::kCommunicators, quota.communicators, kMostCommunicators);
-  set(Resource::kRanks, quota.ranks, kMostRanks);
+  set(Resource::kRanks, quota.ranks, kMostRanksOnHost);
   set(Resource::kMemory, quota.memory_bytes, capacity.memory_bytes / 2);
   return limits;
 }

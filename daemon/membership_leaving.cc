@@ -34,6 +34,11 @@ void Membership::FailMeeting(const MeetingKey& key, const Status& why) {
   const auto found = meetings_.find(key);
   if (found == meetings_.end()) return;
   FailFormation(*found->second.formation, why);
+  // While ranks waited here, their id outlived the process that had asked for it.
+  if (const auto id = issued_.find(key.id); id != issued_.end()) {
+    const uint32_t asker = id->second.session;
+    if (asker != 0 && engine_->FindSession(asker) == nullptr) issued_.erase(id);
+  }
   meetings_.erase(found);
   engine_->DropWaiting(1);
 }

@@ -20,8 +20,8 @@ void ReplyDocument(Connection& connection, MessageType type, std::string text, c
   Result<Holding> memory =
       connection.account()->Take(Resource::kMemory, static_cast<int64_t>(text.size()));
   if (!memory.ok()) return connection.ReplyFailure(type, memory.status());
-  connection.ReplyDocument(type, reply,
-                           std::make_shared<const Document>(std::move(text), std::move(*memory)));
+  connection.ReplyDocument(
+      type, reply, std::make_shared<const Document>(Document{std::move(text), std::move(*memory)}));
 }
 void ReplyDocument(Connection& connection, MessageType type, std::string text) {
   const DocumentReply reply{text.size()};

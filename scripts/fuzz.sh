@@ -8,8 +8,8 @@
 #
 # Builds the target first (preset fuzz), which takes some minutes the first time. What leads to new
 # code is kept in build/fuzz/corpus/TARGET and is where the next run begins. A finding is written to
-# build/fuzz/findings/TARGET; the last lines tell where, and how to repeat it. At the lowest
-# priority, on one processor.
+# build/fuzz/findings/TARGET; the last lines tell where, and how to repeat it. Targets run one at a
+# time, at the lowest priority.
 #
 # Status 0: nothing was found. 1: something was. 2: it could not be tried.
 set -euo pipefail

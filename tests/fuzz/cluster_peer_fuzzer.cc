@@ -27,6 +27,7 @@
 namespace harmonaize::fuzz {
 namespace {
 
+using namespace daemon;
 using nlohmann::json;
 
 constexpr size_t kMostActions = 60;
@@ -70,6 +71,7 @@ EngineRunner& Runner() {
     config.workers = 1;
     config.worker_placement = "none";
     config.engine_spin_us = 0;
+    config.measure_again = false;
     config.late_after_seconds = 0.002;
     config.cluster.address = "127.0.0.1:0";
     config.cluster.allow_unauthenticated = true;
@@ -237,29 +239,22 @@ void Act(Input* input, Process* process) {
       if (what == 2) return AskAsMember(input, process, ShrinkRequest{});
       return AskAsMember(input, process, GrowRequest{.id = {}, .ranks = 3});
     }
-    case 6: return process->Ask(Encode(StatusRequest::kType, StatusRequest{}));
+    case 6: return process->ReadDocument(StatusRequest{});
     default: return Say(input);
   }
-}
-
-bool NothingLeft(Engine& engine) {
-  return engine.sessions().empty() && engine.membership().communicators().empty() &&
-         engine.TenantOf(kUser)->sessions == 0;
 }
 
 void Run(Input input) {
   {
     Process process(&Runner(), kUser);
+    process.SayHello();
     process.RegisterRegion(4);
     for (size_t actions = 0; actions < kMostActions && !input.empty(); ++actions) {
       Act(&input, &process);
     }
   }
   for (const transport::PeerId peer : kPeers) Lose(peer);
-  bool nothing_left = false;
-  while (!nothing_left) {
-    Runner().Do([&](Engine& engine) { nothing_left = NothingLeft(engine); });
-  }
+  Runner().AwaitHoldings({});
 }
 
 }  // namespace

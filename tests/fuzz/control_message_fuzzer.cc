@@ -48,8 +48,8 @@ void Run(std::span<const std::byte> bytes) {
                UnregisterRegionRequest, OpenStreamRequest, OpenStreamReply, CloseStreamRequest,
                EstimateRequest, EstimateReply, AttachInlineRequest, AttachInlineReply,
                OfferRegionRequest, OfferRegionReply, MapPeerRegionRequest, MapPeerRegionReply,
-               StatusRequest, ExplainRequest, DocumentReply, ProbeRequest, ProbeReply>(*header,
-                                                                                       bytes);
+               StatusRequest, ExplainRequest, DocumentReply, DocumentRequest, ProbeRequest,
+               ProbeReply>(*header, bytes);
   const Result<std::vector<int32_t>> numbers = DecodeNumbers(*header, bytes);
   Require(!numbers.ok() || numbers->size() * sizeof(int32_t) == header->tail_bytes,
           "the numbers are the tail");

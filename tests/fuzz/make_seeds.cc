@@ -93,7 +93,7 @@ void AddControlMessages(const Seeds& seeds) {
               GrowRequest, LeaveRequest, AbortRequest, RevokeRequest, RegisterRegionRequest,
               UnregisterRegionRequest, OpenStreamRequest, CloseStreamRequest, EstimateRequest,
               StatusRequest, AttachInlineRequest, OfferRegionRequest, MapPeerRegionRequest,
-              ExplainRequest>(seeds);
+              ExplainRequest, DocumentRequest>(seeds);
   AddControl<ShrinkRequest>(seeds, "\1\0\0\0");
   AddControl<ProbeRequest>(seeds, "10.0.0.1:7400\n10.0.0.2\n");
   seeds.Add("failure", Seed().Bytes(EncodeFailure(MessageType::kJoin, RemoteError("it is late"))));
@@ -236,7 +236,12 @@ void AddTenants(const Seeds& seeds) {
   seeds.Add("shrink", Seed(pair).Append(Asks(0, ShrinkRequest{.member = 0})));
   seeds.Add("grow", Seed(alone)
                         .Append(Asks(0, CreateGrowIdRequest{.member = 0}))
-                        .Append(Asks(0, GrowRequest{.id = {}, .member = 0, .ranks = 2})));
+                        .Append(Asks(0, GrowRequest{.id = {}, .member = 0, .ranks = 2}))
+                        .Append({1, 14, 2, 2}));
+  const Seed asks_for_id = Asks(0, CreateIdRequest{});
+  seeds.Add("issued", Seed(asks_for_id).Append({0, 13, 2, 1, 1, 13, 2, 2}));
+  seeds.Add("issued-by-one-who-ends", Seed(asks_for_id).Append({1, 13, 2, 1, 0, 6, 1, 6}));
+  seeds.Add("issued-to-others", Seed(asks_for_id).Append({2, 13, 1, 1, 1, 14, 2, 2}));
   seeds.Add("leave", Seed(pair)
                          .Append(Asks(0, RevokeRequest{.member = 0}))
                          .Append(Asks(0, AbortRequest{.member = 0}))
@@ -249,14 +254,44 @@ void AddTenants(const Seeds& seeds) {
                            .Append(Asks(0, OpenStreamRequest{}))
                            .Append(Asks(0, CloseStreamRequest{kMaxMembers})));
   seeds.Add("documents", Seed(pair)
+                             .Append({0, 10, 0, 1, 10, 1})
                              .Append(Asks(0, StatusRequest{}))
+                             .Append(Asks(0, DocumentRequest{.offset = 100}))
                              .Append(Asks(0, ExplainRequest{}))
                              .Append(Asks(0, EstimateRequest{.count = 9, .member = 0}))
                              .Append(Asks(0, CreateIdRequest{})));
+  // From the beginning of a region to a place 16 bytes behind.
+  Seed overlapping(alone);
+  for (const Collective one : {Collective::kAllGather, Collective::kBroadcast}) {
+    const int float32 = static_cast<int>(DataType::kFloat32);
+    overlapping.Append({0, 7, 0, static_cast<int>(one), float32, 0, 0, 16, 0, 0, 1, 1, 1, 1});
+  }
+  seeds.Add("overlapping-buffers", overlapping);
   // The tail of the ring, and of the inline path's segment whatever lies there.
   seeds.Add("scribble", Seed(alone)
                             .Append(Asks(0, AttachInlineRequest{.member = 0}))
                             .Append({0, 4, 0x40, 1, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8}));
+  Seed strangers;
+  for (const MessageType type :
+       {MessageType::kHello, MessageType::kStatus, MessageType::kProbe, MessageType::kDocument}) {
+    strangers.Append({0, 8, 0, static_cast<int>(type), 0, 8, 0, 0, 0, 0, 0, 0, 0, 0});
+  }
+  seeds.Add("strangers", strangers.Append({0, 8, 0, 1, 0, 64, 'h'}));
+  seeds.Add("read-by-a-stranger", Seed(pair).Append({2, 8, 1, 0, 2, 8, 1, 1}));
+  // Regions of two pages, with a descriptor of each kind, with several, and with none.
+  Seed descriptors(alone);
+  for (int kind = 0; kind < 8; ++kind) descriptors.Append({0, 9, 2, 0, 1, kind});
+  descriptors.Append({0, 9, 2, 1, 1, 0, 0, 9, 0, 0, 1, 0, 0, 9, 2, 0, 0});
+  seeds.Add("descriptors", descriptors.Append({0, 9, 1, 0, 4, 0, 1, 4, 6}));
+  // Memory of which no page is there yet.
+  seeds.Add(
+      "missing-pages",
+      Seed(Joins(0, 1, 0)).Append({0, 9, 2, 0, 1, 7}).Append(Posts(0, Collective::kAllReduce, 0)));
+  // Answers that nobody reads.
+  seeds.Add("flood", Seed(pair)
+                         .Append({0, 11, 255, static_cast<int>(MessageType::kStatus), 0, 4})
+                         .Append({0, 0, 0, 0, 1, 10, 0}));
+  seeds.Add("hung-up", Seed(pair).Append(Posts(0, Collective::kAllReduce, 0)).Append({0, 12}));
   seeds.Add("death", Seed(pair).Append(Posts(0, Collective::kAllReduce, 0)).Append({1, 6}));
 }
 

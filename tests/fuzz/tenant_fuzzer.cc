@@ -1,7 +1,8 @@
-// All that a tenant can do to a daemon, but connect to it: requests, descriptors in its ring, and
-// whatever it likes anywhere in the memory that it shares with the daemon. The engine is a real one
-// with its thread and a worker; the input is a programme of what some tenants do. In the end
-// nothing of them is left, and a neighbour is served as before.
+// All that a tenant can do to a daemon: connections with and without a hello, requests with
+// descriptors of any kind, descriptors in its ring, and whatever it likes anywhere in the memory
+// that it shares with the daemon. Receptions and the engine are real ones with their threads and a
+// worker; the input is a programme of what some tenants do. In the end nothing of them is left, and
+// a neighbour is served as before.
 
 #include <array>
 #include <cstdint>
@@ -20,7 +21,12 @@
 namespace harmonaize::fuzz {
 namespace {
 
+using namespace daemon;
+
 constexpr size_t kMostActions = 100;
+/// Requests that one action sends before it reads an answer; more than a socket takes.
+constexpr size_t kMostUnread = 255;
+constexpr uid_t kNeighbour = 2000;
 
 EngineRunner& Runner() {
   static EngineRunner* const kRunner = [] {
@@ -28,12 +34,18 @@ EngineRunner& Runner() {
     config.workers = 1;
     config.worker_placement = "none";
     config.engine_spin_us = 0;
+    config.measure_again = false;
     // So soon that ranks are late within an input.
     config.late_after_seconds = 0.002;
-    config.quota = {.sessions = 8,
-                    .communicators = 32,
-                    .regions = 32,
-                    .region_bytes = 64 * kPageBytes,
+    // So little that an input can reach each limit.
+    config.quota = {.connections = 16,
+                    .sessions = 8,
+                    .communicators = 16,
+                    .ranks = 32,
+                    .unique_ids = 4,
+                    .regions = 8,
+                    .region_bytes = 16 * kPageBytes,
+                    .memory_bytes = int64_t{4} << 20,
                     .outstanding_operations = 200};
     return new EngineRunner(config);
   }();
@@ -43,10 +55,15 @@ EngineRunner& Runner() {
 /// A tenant that does nothing wrong, and must not notice what others do.
 class Neighbour {
  public:
-  Neighbour() : process_(&Runner(), 2000) {
+  Neighbour() : process_(&Runner(), kNeighbour) {
+    process_.SayHello();
     process_.Join("neighbour", 1, 0);
     process_.RegisterRegion(1);
+    Require(process_.has_session() && process_.MemberAt(0) != kNoMember, "a neighbour is let in");
+    RequireServed();
+    holdings_ = Runner().holdings();
   }
+
   void RequireServed() {
     const uint32_t member = process_.MemberAt(0);
     OperationDescriptor descriptor = process_.NextOf(member);
@@ -58,37 +75,33 @@ class Neighbour {
     const StreamSlot& stream = process_.segment().streams[member];
     while (stream.completed.load() != descriptor.position) std::this_thread::yield();
     Require(stream.error_count.load() == 0, "a neighbour's operations go well");
+    EstimateRequest estimate;
+    estimate.member = member;
+    estimate.count = descriptor.count;
+    process_.Ask(Encode(EstimateRequest::kType, estimate));
+    Require(process_.answered(), "a neighbour's requests go well");
   }
+
+  /// Waits until the daemon holds nothing but what the neighbour has.
+  void AwaitToBeAlone() const { Runner().AwaitHoldings(holdings_); }
 
  private:
   Process process_;
+  EngineRunner::Holdings holdings_;
 };
-
-/// Whether the engine holds nothing but what the neighbour has.
-bool NothingLeft(Engine& engine) {
-  bool nothing = engine.sessions().size() == 1 && engine.membership().communicators().size() == 1;
-  for (const auto& [user, tenant] : engine.tenants()) {
-    const int64_t own = user == 2000 ? 1 : 0;
-    nothing = nothing && tenant->sessions == own && tenant->communicators == own &&
-              tenant->regions == own && tenant->region_descriptors == own &&
-              tenant->region_bytes == own * static_cast<int64_t>(kPageBytes);
-  }
-  return nothing;
-}
 
 // ---------------------------------------------------------------------------------------------
 // What an input says
 
-void AskAnything(Input* input, Process* process) {
+std::vector<std::byte> TakeRequest(Input* input) {
   MessageHeader header;
-  header.type = static_cast<MessageType>(input->TakeUpTo(21));
+  header.type = static_cast<MessageType>(input->TakeUpTo(23));
   header.tail_bytes = static_cast<uint32_t>(input->TakeUpTo(8));
   const std::span<const std::byte> body = input->TakeBytes(input->TakeUpTo(255));
   std::vector<std::byte> bytes(sizeof header);
   std::memcpy(bytes.data(), &header, sizeof header);
   bytes.insert(bytes.end(), body.begin(), body.end());
-  // Its region comes with the message, which RegisterRegion sees to.
-  if (header.type != MessageType::kRegisterRegion) process->Ask(std::move(bytes));
+  return bytes;
 }
 
 /// An operation whose fields are what they often are.
@@ -124,47 +137,109 @@ void ScribbleAnything(Input* input, Process* process) {
   const std::span<const std::byte> bytes = input->TakeBytes(input->TakeUpTo(63));
   if (bytes.empty()) return;
   process->Scribble(offset, bytes);
-  process->ScribbleInline(offset, bytes);
   process->Ring();
 }
 
-void Act(Input* input, std::unique_ptr<Process>* process) {
-  switch (input->TakeUpTo(7)) {
-    case 0: return AskAnything(input, process->get());
-    case 1: {
-      const std::string name = input->TakeUpTo(1) == 0 ? "one" : "two";
-      const auto ranks = static_cast<int>(input->TakeUpTo(4));
-      return (*process)->Join(name, ranks, static_cast<int>(input->TakeUpTo(4)) - 1);
-    }
-    case 2: return (*process)->RegisterRegion(input->TakeUpTo(3) + 1);
-    case 3: return PostAnything(input, process->get());
-    case 4: return ScribbleAnything(input, process->get());
-    case 5: {
-      const auto bytes = input->TakeBytes(input->TakeUpTo(255));
-      return (*process)->Ask({bytes.begin(), bytes.end()});
-    }
-    case 6: return process->reset();
-    default: return PostOften(input, process->get());
+/// Some descriptors, of any kind, with a request that may be about other memory than they are.
+void RegisterAnything(Input* input, Process* process) {
+  RegisterRegionRequest request;
+  request.bytes = input->TakeUpTo(3) * kPageBytes + input->TakeUpTo(1);
+  const size_t count = input->TakeUpTo(kMaxDescriptorsPerMessage);
+  std::vector<FileDescriptor> kept;
+  std::vector<int> sent;
+  for (size_t i = 0; i < count; ++i) {
+    kept.push_back(MakeDescriptor(input->TakeUpTo(kDescriptorKinds - 1), 2 * kPageBytes));
+    sent.push_back(kept.back().get());
   }
+  process->Ask(Encode(RegisterRegionRequest::kType, request), sent);
 }
+
+void ReadADocument(Input* input, Process* process) {
+  if (input->TakeUpTo(1) == 0) return process->ReadDocument(StatusRequest{});
+  ExplainRequest explain;
+  SetFieldText(explain.communicator, kHostileName);
+  process->ReadDocument(explain);
+}
+
+/// Somebody who says one thing, and hangs up.
+void SayWithoutHello(Input* input, uid_t user) {
+  Process stranger(&Runner(), user);
+  if (input->TakeUpTo(1) == 0) return stranger.Ask(TakeRequest(input));
+  ReadADocument(input, &stranger);
+}
+
+void SendMany(Input* input, Process* process) {
+  const size_t times = input->TakeUpTo(kMostUnread);
+  const std::vector<std::byte> request = TakeRequest(input);
+  for (size_t i = 0; i < times; ++i) process->Send(request);
+}
+
+/// Two processes of one user, and one of another.
+class Tenants {
+ public:
+  void Act(Input* input) {
+    const size_t place = input->TakeUpTo(processes_.size() - 1);
+    const uid_t user = place == 2 ? 1001 : 1000;
+    std::unique_ptr<Process>& process = processes_[place];
+    if (process == nullptr || !process->connected()) {
+      process = std::make_unique<Process>(&Runner(), user);
+      process->SayHello();
+    }
+    ActAs(input, user, &process);
+    if (process != nullptr && process->issued() != UniqueId{}) issued_ = process->issued();
+  }
+
+ private:
+  void ActAs(Input* input, uid_t user, std::unique_ptr<Process>* process) {
+    switch (input->TakeUpTo(14)) {
+      case 0: return (*process)->Ask(TakeRequest(input));
+      case 1: return JoinByName(input, process->get());
+      case 2: return (*process)->RegisterRegion(input->TakeUpTo(3) + 1);
+      case 3: return PostAnything(input, process->get());
+      case 4: return ScribbleAnything(input, process->get());
+      case 5: return (*process)->Ask(input->TakeBytes(input->TakeUpTo(255)));
+      case 6: return process->reset();
+      case 7: return PostOften(input, process->get());
+      case 8: return SayWithoutHello(input, user);
+      case 9: return RegisterAnything(input, process->get());
+      case 10: return ReadADocument(input, process->get());
+      case 11: return SendMany(input, process->get());
+      case 12: return (*process)->StopSending();
+      case 13: return JoinIssued(input, process->get());
+      default: return JoinGrowth(input, process->get());
+    }
+  }
+
+  static void JoinByName(Input* input, Process* process) {
+    const std::string name = input->TakeUpTo(1) == 0 ? "one" : "two";
+    const auto ranks = static_cast<int>(input->TakeUpTo(4));
+    process->Join(name, ranks, static_cast<int>(input->TakeUpTo(4)) - 1);
+  }
+  void JoinIssued(Input* input, Process* process) const {
+    const auto ranks = static_cast<int>(input->TakeUpTo(4));
+    process->Join(issued_, ranks, static_cast<int>(input->TakeUpTo(4)) - 1);
+  }
+  void JoinGrowth(Input* input, Process* process) const {
+    GrowRequest grow;
+    grow.id = issued_;
+    grow.ranks = static_cast<int>(input->TakeUpTo(4));
+    grow.rank = static_cast<int>(input->TakeUpTo(4)) - 1;
+    process->Ask(Encode(GrowRequest::kType, grow));
+  }
+
+  std::array<std::unique_ptr<Process>, 3> processes_;
+  UniqueId issued_;  ///< To one of them, last.
+};
 
 void Run(Input input) {
   static Neighbour* const neighbour = new Neighbour;
   {
-    // Two of one user, and one of another.
-    std::array<std::unique_ptr<Process>, 3> processes;
+    Tenants tenants;
     for (size_t actions = 0; actions < kMostActions && !input.empty(); ++actions) {
-      const size_t place = input.TakeUpTo(processes.size() - 1);
-      if (processes[place] == nullptr) {
-        processes[place] = std::make_unique<Process>(&Runner(), place == 2 ? 1001 : 1000);
-      }
-      Act(&input, &processes[place]);
+      tenants.Act(&input);
     }
   }
-  bool nothing_left = false;
-  while (!nothing_left) {
-    Runner().Do([&](Engine& engine) { nothing_left = NothingLeft(engine); });
-  }
+  neighbour->AwaitToBeAlone();
   neighbour->RequireServed();
 }
 

@@ -1,19 +1,23 @@
 #pragma once
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/requests.h"
+#include "daemon/connection.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
@@ -23,9 +27,10 @@
 
 namespace harmonaize::fuzz {
 
-using namespace daemon;
-
 inline constexpr size_t kPageBytes = 4096;
+
+/// A name that no log and no document may show as it is.
+inline constexpr std::string_view kHostileName = "job\x1b[2J\xff\n";
 
 inline void RequireCleanTexts(const nlohmann::json& value) {
   if (value.is_string()) RequireClean(value.get<std::string>(), "clean texts in documents");
@@ -34,84 +39,137 @@ inline void RequireCleanTexts(const nlohmann::json& value) {
   }
 }
 
-/// A process of a tenant, and its session.
+/// A descriptor that a tenant may send with a request. Kind 0 is memory as a client registers it,
+/// of `bytes` bytes; the others are what no client sends. kDescriptorKinds counts them.
+inline FileDescriptor MakeDescriptor(size_t kind, size_t bytes) {
+  const auto sealed = [](size_t size, bool has_pages = true) {
+    Result<SharedMemory> memory = CreateSharedMemory("region", size);
+    RequireOk(memory.status(), "memory");
+    // An access makes the pages.
+    if (has_pages) std::memset(memory->mapping.data(), 1, size);
+    return std::move(memory->descriptor);
+  };
+  switch (kind) {
+    case 0: return sealed(bytes);
+    case 1: {
+      FileDescriptor unsealed(memfd_create("region", MFD_CLOEXEC));
+      Require(ftruncate(unsealed.get(), static_cast<off_t>(bytes)) == 0, "memory without a seal");
+      return unsealed;
+    }
+    case 2: return sealed(1);
+    case 3: {
+      const std::string path = "/proc/self/fd/" + std::to_string(sealed(bytes).get());
+      return FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    }
+    case 4: return FileDescriptor(eventfd(1, EFD_CLOEXEC));
+    case 5: return FileDescriptor(open("/dev/zero", O_RDWR | O_CLOEXEC));
+    case 6: return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    default: return sealed(bytes, /*has_pages=*/false);
+  }
+}
+inline constexpr size_t kDescriptorKinds = 8;
+
+/// A process of a tenant: a connection to the daemon, and a session once it has said hello. All
+/// that it sends goes through its tenant's reception.
 class Process {
  public:
-  Process(EngineRunner* runner, uid_t user) : runner_(runner) {
-    static uint32_t last_session = 0;
-    session_ = ++last_session;
-    int pair[2] = {-1, -1};
-    Require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0,
-            "a connection");
-    socket_ = ControlSocket(FileDescriptor(pair[0]));
-    connection_ =
-        std::make_shared<Connection>(ControlSocket(FileDescriptor(pair[1])),
-                                     PeerCredentials{getpid(), user, user}, FileDescriptor());
-    Result<SharedMemory> memory = CreateSharedMemory("segment", sizeof(SessionSegment));
-    RequireOk(memory.status(), "a segment");
-    // Its own view, which stays when the session has ended.
-    Result<Mapping> view = MapForeign(memory->descriptor.get(), sizeof(SessionSegment));
-    RequireOk(view.status(), "a view of the segment");
-    view_ = std::move(*view);
-    FileDescriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    bell_ = FileDescriptor(dup(bell.get()));
-    runner_->Do([&](Engine& engine) {
-      added_ = engine
-                   .AddSession(std::make_unique<Session>(
-                       session_, connection_, "fuzz", engine.TenantOf(user),
-                       std::move(memory->mapping), std::move(bell)))
-                   .ok();
-    });
-  }
-  ~Process() {
-    runner_->Do([&](Engine& engine) { engine.LoseSession(session_, "died"); });
-  }
+  Process(EngineRunner* runner, uid_t user)
+      : socket_(runner->Connect(user)), connected_(socket_.valid()) {}
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  SessionSegment& segment() { return *reinterpret_cast<SessionSegment*>(view_.data()); }
+  /// False once the daemon has been seen to hang up.
+  bool connected() const { return connected_; }
   uint32_t MemberAt(size_t place) const {
     return members_.empty() ? kNoMember : members_[place % members_.size()];
   }
+  /// Whether the last request of Ask was answered, and not by a failure.
+  bool answered() const { return answer_.has_value(); }
+  /// The id that it was given last; one of zeros before.
+  const UniqueId& issued() const { return issued_; }
+  bool has_session() const { return view_.valid(); }
+  /// Requires: has_session().
+  SessionSegment& segment() { return *reinterpret_cast<SessionSegment*>(view_.data()); }
 
-  void Ask(std::vector<std::byte> bytes, RegionMemory region = {}) {
-    if (!added_) return;
-    const ControlMessage message{std::move(bytes), {}};
-    runner_->Do([&](Engine& engine) {
-      AnswerRequest(engine, session_, connection_, message, std::move(region));
-    });
-    ReadReplies();
+  // Requests.
+
+  /// Sends a request and does not wait for its answer. Nothing is sent when too many answers wait.
+  void Send(std::span<const std::byte> bytes, std::span<const int> descriptors = {}) {
+    if (connected_ && socket_.Send(bytes, descriptors).ok()) ++unanswered_;
+  }
+  /// Reads the answer of each request, or up to the end of the connection. A request that gets
+  /// neither is a finding: the fuzzer runs out of time.
+  void ReadAnswers() {
+    while (connected_ && unanswered_ > 0) {
+      Result<ControlMessage> answer = socket_.Receive(-1);
+      connected_ = answer.ok();
+      if (connected_) TakeAnswer(std::move(*answer));
+    }
+  }
+  void Ask(std::span<const std::byte> bytes, std::span<const int> descriptors = {}) {
+    ReadAnswers();
+    answer_.reset();
+    Send(bytes, descriptors);
+    ReadAnswers();
   }
 
-  void Join(const std::string& name, int ranks, int rank) {
+  void SayHello() {
+    HelloRequest hello;
+    SetFieldText(hello.program, kHostileName);
+    Ask(Encode(HelloRequest::kType, hello));
+  }
+  void Join(const std::string& name, int ranks, int rank) { Join(MakeNamedId(name), ranks, rank); }
+  void Join(const UniqueId& id, int ranks, int rank) {
     JoinRequest join;
-    join.id = MakeNamedId(name);
+    join.id = id;
     join.ranks = ranks;
     join.rank = rank;
+    SetFieldText(join.name, kHostileName);
     Ask(Encode(JoinRequest::kType, join));
   }
-
-  /// As the server's thread maps what a tenant registers.
-  void RegisterRegion(size_t pages) {
-    Result<SharedMemory> memory = CreateSharedMemory("region", pages * kPageBytes);
-    RequireOk(memory.status(), "a region");
-    Result<Mapping> mapping = MapForeign(memory->descriptor.get(), pages * kPageBytes);
-    RequireOk(mapping.status(), "a region that can be mapped");
-    FaultGuard guard(mapping->data(), mapping->size());
+  void RegisterRegion(uint64_t bytes, const FileDescriptor& memory) {
     RegisterRegionRequest request;
-    request.bytes = pages * kPageBytes;
-    Ask(Encode(RegisterRegionRequest::kType, request),
-        {std::move(memory->descriptor), std::move(*mapping), std::move(guard), -1});
+    request.bytes = bytes;
+    const int descriptors[] = {memory.get()};
+    Ask(Encode(RegisterRegionRequest::kType, request), descriptors);
+  }
+  /// As a client does.
+  void RegisterRegion(size_t pages) {
+    const size_t bytes = pages * kPageBytes;
+    RegisterRegion(bytes, MakeDescriptor(0, bytes));
+  }
+  /// Asks for a document, and reads it to its end.
+  template <typename Request>
+  void ReadDocument(const Request& request) {
+    Ask(Encode(Request::kType, request));
+    std::string text;
+    while (answer_.has_value()) {
+      const Result<DocumentReply> reply =
+          DecodeBody<DocumentReply>(answer_->header, answer_->bytes);
+      RequireOk(reply.status(), "an answer with a piece of a document");
+      text += TextOf(std::span(answer_->bytes).subspan(sizeof(MessageHeader) + sizeof *reply));
+      if (text.size() >= reply->bytes) return RequireDocument(text, reply->bytes);
+      const size_t before = text.size();
+      Ask(Encode(DocumentRequest::kType, DocumentRequest{before}));
+      Require(!answer_.has_value() || answer_->header.tail_bytes > 0, "a document goes on");
+    }
+  }
+  /// Closes one direction of the connection: all has been said.
+  void StopSending() {
+    shutdown(socket_.fd(), SHUT_WR);
+    connected_ = false;
   }
 
+  // What it shares with the daemon.
+
   void Post(const OperationDescriptor& descriptor) {
+    if (!has_session()) return;
     SubmissionRing& ring = segment().ring;
     const uint32_t tail = ring.tail.load();
     ring.entries[tail % kRingEntries] = descriptor;
     ring.tail.store(tail + 1);
     Ring();
   }
-
   /// What an honest rank posts next in its own queue.
   OperationDescriptor NextOf(uint32_t member) {
     OperationDescriptor descriptor;
@@ -129,49 +187,67 @@ class Process {
   }
 
   void Scribble(size_t offset, std::span<const std::byte> bytes) {
-    const size_t place = offset % (view_.size() - bytes.size());
-    std::memcpy(view_.data() + place, bytes.data(), bytes.size());
-  }
-  void ScribbleInline(size_t offset, std::span<const std::byte> bytes) {
-    if (inline_.size() <= bytes.size()) return;
-    std::memcpy(inline_.data() + offset % (inline_.size() - bytes.size()), bytes.data(),
-                bytes.size());
+    ScribbleOn(view_, offset, bytes);
+    ScribbleOn(inline_, offset, bytes);
   }
 
  private:
-  void ReadReplies() {
-    while (true) {
-      const Result<ControlMessage> reply = socket_.Receive(0);
-      if (!reply.ok()) return;
-      ReadReply(*reply);
-    }
+  struct Answer {
+    MessageHeader header;
+    std::vector<std::byte> bytes;
+  };
+
+  static void ScribbleOn(const Mapping& memory, size_t offset, std::span<const std::byte> bytes) {
+    if (memory.size() <= bytes.size()) return;
+    std::memcpy(memory.data() + offset % (memory.size() - bytes.size()), bytes.data(),
+                bytes.size());
   }
 
-  void ReadReply(const ControlMessage& reply) {
-    const Result<MessageHeader> header = DecodeHeader(reply.bytes);
-    RequireOk(header.status(), "a reply that can be read");
-    const Status failure = DecodeFailure(*header, reply.bytes);
+  static void RequireDocument(const std::string& text, uint64_t bytes) {
+    Require(text.size() == bytes, "a document is as long as it says");
+    const auto document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    Require(document.is_object(), "a document that can be read");
+    RequireCleanTexts(document);
+  }
+
+  void TakeAnswer(ControlMessage message) {
+    --unanswered_;
+    const Result<MessageHeader> header = DecodeHeader(message.bytes);
+    RequireOk(header.status(), "an answer that can be read");
+    const Status failure = DecodeFailure(*header, message.bytes);
     if (!failure.ok()) {
       Require(failure.code() > Code::kOk && failure.code() <= Code::kUnavailable, "a known code");
       Require(failure.code() != Code::kInternalError, "no exception");
       return RequireClean(failure.message(), "a clean reason");
     }
-    if (const auto member = DecodeBody<MemberReply>(*header, reply.bytes);
-        member.ok() && IsAboutMembers(header->type) && member->member < kMaxMembers) {
+    NoteWhatItBrings(*header, message);
+    answer_ = {*header, std::move(message.bytes)};
+  }
+
+  void NoteWhatItBrings(const MessageHeader& header, const ControlMessage& message) {
+    if (const auto member = DecodeBody<MemberReply>(header, message.bytes);
+        member.ok() && IsAboutMembers(header.type) && member->member < kMaxMembers) {
       members_.push_back(member->member);
       positions_[member->member] = 0;
       sequences_[member->member] = 0;
     }
-    if (reply.descriptors.empty()) return;
-    const int descriptor = reply.descriptors.front().get();
-    if (header->type == MessageType::kAttachInline) {
-      const auto attached = DecodeBody<AttachInlineReply>(*header, reply.bytes);
-      Result<Mapping> mapped = MapForeign(descriptor, attached->bytes);
-      RequireOk(mapped.status(), "the segment of the inline path");
-      inline_ = std::move(*mapped);
-    } else if (header->type == MessageType::kStatus || header->type == MessageType::kExplain) {
-      ReadDocument(descriptor, DecodeBody<DocumentReply>(*header, reply.bytes)->bytes);
+    if (const auto created = DecodeBody<CreateIdReply>(header, message.bytes); created.ok()) {
+      issued_ = created->id;
     }
+    if (header.type == MessageType::kHello) {
+      Require(message.descriptors.size() == 2, "a session's memory and its bell");
+      view_ = Map(message.descriptors[0], sizeof(SessionSegment));
+      bell_ = FileDescriptor(dup(message.descriptors[1].get()));
+    } else if (header.type == MessageType::kAttachInline && !message.descriptors.empty()) {
+      inline_ =
+          Map(message.descriptors[0], DecodeBody<AttachInlineReply>(header, message.bytes)->bytes);
+    }
+  }
+
+  static Mapping Map(const FileDescriptor& memory, uint64_t bytes) {
+    Result<Mapping> mapped = MapForeign(memory.get(), bytes);
+    RequireOk(mapped.status(), "memory of the daemon's that can be mapped");
+    return std::move(*mapped);
   }
 
   static bool IsAboutMembers(MessageType type) {
@@ -179,22 +255,14 @@ class Process {
            type == MessageType::kShrink || type == MessageType::kGrow;
   }
 
-  static void ReadDocument(int descriptor, uint64_t bytes) {
-    std::string text(bytes, '\0');
-    Require(pread(descriptor, text.data(), bytes, 0) == static_cast<ssize_t>(bytes), "a document");
-    const auto document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    Require(document.is_object(), "a document that can be read");
-    RequireCleanTexts(document);
-  }
-
-  EngineRunner* const runner_;
-  uint32_t session_ = 0;
-  bool added_ = false;
   ControlSocket socket_;
-  std::shared_ptr<Connection> connection_;
-  Mapping view_;
+  bool connected_;
+  int unanswered_ = 0;
+  std::optional<Answer> answer_;  ///< The last one that was no failure.
+  Mapping view_;                  // of the session's segment
   FileDescriptor bell_;
   Mapping inline_;
+  UniqueId issued_;
   std::vector<uint32_t> members_;
   std::array<uint64_t, kMaxMembers> positions_{};
   std::array<uint64_t, kMaxMembers> sequences_{};

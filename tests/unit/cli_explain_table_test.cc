@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/explain_table.h"
+#include "src/base/clean_text.h"
 
 namespace harmonaize {
 namespace {
@@ -106,6 +109,18 @@ TEST(ExplainTable, SurvivesWhatItDoesNotKnow) {
     EXPECT_FALSE(ExplainTable(document).ok()) << document;
     EXPECT_FALSE(SelectCollective(document, "AllReduce").ok()) << document;
   }
+}
+
+// What a stranger wrote must not steer the terminal, wherever the document has it.
+TEST(ExplainTable, KeepsControlCharactersFromTheTerminal) {
+  const Result<std::string> table = ExplainTable(R"({
+    "calibration": {"measured_at": "\u001b[2J", "fingerprint": {"processor": "\u009b2J"},
+                    "sure": false, "doubts": ["\u0007\u007f\n"], "state_path": "\u001b"},
+    "collectives": [{"name": "\u001bAllReduce"}]})");
+  ASSERT_TRUE(table.ok());
+  std::string lines = *table;
+  std::replace(lines.begin(), lines.end(), '\n', ' ');
+  EXPECT_EQ(lines, CleanText(lines, lines.size()));
 }
 
 TEST(SelectCollective, LeavesOutTheOthers) {

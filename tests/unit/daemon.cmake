@@ -4,7 +4,8 @@ harmonaize_unit_test(
           daemon_calibration_test.cc daemon_cluster_messages_test.cc daemon_config_test.cc
           daemon_consent_test.cc daemon_event_loop_test.cc daemon_formation_test.cc daemon_guarded_test.cc daemon_plan_switch_test.cc
           daemon_host_plan_test.cc
-          daemon_inline_limits_test.cc daemon_log_test.cc daemon_prediction_check_test.cc daemon_probe_test.cc daemon_rank_feed_test.cc
+          daemon_inline_limits_test.cc daemon_log_test.cc daemon_membership_test.cc daemon_prediction_check_test.cc
+          daemon_probe_test.cc daemon_rank_feed_test.cc
           daemon_recalibration_test.cc daemon_state_directory_test.cc daemon_stream_queue_test.cc
           daemon_job_activity_test.cc daemon_tenant_test.cc daemon_worker_places_test.cc
   LINKS harmonaize_daemon)

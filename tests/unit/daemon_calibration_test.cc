@@ -189,6 +189,19 @@ TEST_F(CalibrationTest, EveryDamageIsToldAndNoneIsFatal) {
   }
 }
 
+// A doubt may quote what is no UTF-8, which JSON cannot hold as it is.
+TEST_F(CalibrationTest, KeepsDoubtsOfAnyBytes) {
+  next_ = Unsure();
+  next_.evidence.doubts = {"\xff\x1b[2J \"odd\""};
+  ASSERT_TRUE(Get(folder_).ok());
+  const Result<Calibration> stored = Get(folder_);
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(measured_, 1);
+  EXPECT_FALSE(stored->sure());
+  ASSERT_EQ(stored->evidence.doubts.size(), 1u);
+  EXPECT_EQ(stored->evidence.doubts[0], "\xef\xbf\xbd\x1b[2J \"odd\"");
+}
+
 TEST_F(CalibrationTest, AFolderThatCannotBeWrittenIsNoError) {
   Write("a file, and no folder");
   EXPECT_TRUE(Get(path() + "/below").ok());

@@ -271,6 +271,27 @@ TEST(CopyToMany, CopiesToEveryDestinationButTheSource) {
   }
 }
 
+// A tenant says where its buffers lie. What overlaps may hold anything afterwards; all else stays.
+TEST(CopyToMany, TouchesNothingElseWhereBuffersOverlap) {
+  constexpr size_t kShift = 200;
+  for (const size_t bytes : {64, 1000, 10'007}) {
+    for (const bool backwards : {false, true}) {
+      for (const bool several : {false, true}) {
+        Buffer both(bytes + kShift, 9);
+        Buffer apart(bytes, 3);
+        std::byte* const source = both.data() + (backwards ? kShift : 0);
+        std::byte* const overlapping = both.data() + (backwards ? 0 : kShift);
+        for (size_t i = 0; i < bytes; ++i) source[i] = static_cast<std::byte>(i % 251);
+        std::vector<std::byte*> destinations{overlapping};
+        if (several) destinations.push_back(apart.data());
+        CopyToMany(source, destinations, bytes, several);
+        EXPECT_TRUE(both.MarginsIntact());
+        EXPECT_TRUE(apart.MarginsIntact());
+      }
+    }
+  }
+}
+
 TEST(ReduceTargets, CanBeForcedAndGivenBack) {
   ASSERT_FALSE(ReduceTargets().empty());
   EXPECT_EQ(ReduceTargets().back().name, "baseline");

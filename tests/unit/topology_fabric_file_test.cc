@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 
+#include "src/base/clean_text.h"
 #include "src/topology/fabric_file.h"
 
 namespace harmonaize {
@@ -193,6 +194,27 @@ rate = "1Gbit"
             std::string::npos);
   EXPECT_NE(LoadFabricFile("/nowhere/f.toml").status().message().find("cannot read"),
             std::string::npos);
+}
+
+// A fabric file may be another host's, and its errors reach logs and terminals.
+TEST(FabricFile, WhatItQuotesIsClean) {
+  const struct {
+    std::string line;
+    std::string instead;
+  } kCases[] = {
+      {"\"leaf\"", "\"le\\u001b[2Jaf\""},       // names a switch
+      {"to = \"leaf\"", "to = \"\\u009b2J\""},  // names nothing
+      {"1Gbit", "\\u00071Gbit"},
+      {"rate = ", "\"\\u001b\" = 1\nrate = "},
+      {"rate = ", "\x1b"},
+  };
+  for (const auto& one : kCases) {
+    std::string text = kSmall;
+    text.replace(text.find(one.line), one.line.size(), one.instead);
+    const std::string error = ErrorOf(text);
+    EXPECT_FALSE(error.empty()) << text;
+    EXPECT_EQ(error, CleanText(error, error.size()));
+  }
 }
 
 TEST(FabricFile, StatedNumberOfPathsWins) {

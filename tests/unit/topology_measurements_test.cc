@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "src/base/clean_text.h"
 #include "src/topology/fabric_file.h"
 #include "src/topology/measurements.h"
 
@@ -54,6 +55,18 @@ TEST(Measurements, ErrorsSayWhere) {
   begins(ErrorWith("\"connections\": 4", "\"connections\": 0.5"), "concurrent[0][0].connections");
   begins(ErrorWith("3e7", "-3e7"), "concurrent[0][0].bytes_per_second");
   begins(ErrorWith("\"connections\": 4,", ""), "concurrent[0][0].connections: this key is needed");
+}
+
+// Measurements may be another host's, and their errors reach logs and terminals.
+TEST(Measurements, WhatTheyQuoteIsClean) {
+  for (const char* instead : {"\"ho\\u001b[2Jsts\"", "\"ho\xff\"", "\"\x1b\"", "\xff"}) {
+    const std::string error = ErrorWith("\"hosts\"", instead);
+    EXPECT_TRUE(error.starts_with("m.json: ")) << error;
+    EXPECT_EQ(error, CleanText(error, error.size()));
+  }
+  const std::string error = ErrorWith("b:nic1", "b:\\u009bnic1");
+  EXPECT_TRUE(error.starts_with("m.json: round_trips[0].to: ")) << error;
+  EXPECT_EQ(error, CleanText(error, error.size()));
 }
 
 TEST(FabricWriter, WritesWhatReadsAsTheSameFabric) {
