@@ -336,6 +336,11 @@ class HostileRun {
     EXPECT_EQ(field_->findings.count(), 0u);
     ShowAttacks();
     if (::testing::Test::HasFailure()) return;
+    for (const Phase& phase : phases_) {
+      EXPECT_LE(phase.longest_round, kPatienceSeconds);
+      EXPECT_LE(phase.longest_visit, kPatienceSeconds);
+      EXPECT_LE(phase.longest_status, kPatienceSeconds);
+    }
     const long growth = LeastOfLast() - calm_.at(1).resident_kilobytes;
     std::printf("memory has grown by %ld KiB since the warm-up; %ld may be\n", growth,
                 kMostGrowthKilobytes);
@@ -366,7 +371,9 @@ class HostileRun {
     usleep(static_cast<useconds_t>(kLastAttackSeconds / 2 * 1e6));
     const double begun = Now();
     EXPECT_EQ(daemon_.Stop(), 0);
-    std::printf("the daemon ended %.2f s after SIGTERM, under attack\n", Now() - begun);
+    log_bytes_ = daemon_.Log().size();
+    std::printf("the daemon ended %.2f s after SIGTERM, under attack; its log has %zu KiB\n",
+                Now() - begun, log_bytes_ / 1024);
     attackers.Wait();
   }
 
@@ -418,11 +425,10 @@ class HostileRun {
     for (const Phase& phase : phases_) phases.push_back(ToJson(phase));
     nlohmann::json calm = nlohmann::json::array();
     for (const DaemonSample& sample : calm_) calm.push_back(ToJson(sample));
-    nlohmann::json document = {{"seed", options_.plan.seed},
-                               {"attackers", options_.plan.attackers},
-                               {"attacks", std::move(attacks)},
-                               {"phases", std::move(phases)},
-                               {"calm", std::move(calm)}};
+    nlohmann::json document = {
+        {"seed", options_.plan.seed},           {"log_bytes", log_bytes_},
+        {"attackers", options_.plan.attackers}, {"attacks", std::move(attacks)},
+        {"phases", std::move(phases)},          {"calm", std::move(calm)}};
     if (options_.measure_rate) {
       const Rates rates = RatesOverAll();
       document["rounds_per_second"] = {{"hostile", rates.hostile}, {"burners", rates.burners}};
@@ -441,6 +447,7 @@ class HostileRun {
   int64_t honest_regions_ = 0;
   std::vector<Phase> phases_;
   std::vector<DaemonSample> calm_;
+  size_t log_bytes_ = 0;
 };
 
 TEST(HostileTest, AnHonestJobBesideAttackers) {
