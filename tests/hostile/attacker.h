@@ -1,6 +1,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,12 +90,13 @@ class Attacker {
   const std::chrono::steady_clock::time_point until_;
 };
 
-/// A process that is killed when the object goes.
+/// A process that is killed when the object, or the run that made it, goes.
 class Helper {
  public:
   /// Runs `body` in a child.
   explicit Helper(const std::function<void()>& body) : process_(fork()) {
     if (process_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     body();
     _exit(0);
   }

@@ -59,6 +59,7 @@ std::vector<size_t> Deal(const AttackPlan& plan, uint64_t times_dealt) {
 RunTimes MakeAttack(const Attacker::Aim& aim, size_t number, uint64_t seed) {
   const Attack& attack = AllAttacks()[number];
   AttackTally& tally = aim.field->tallies[number];
+  tally.runs.fetch_add(1);
   const uint64_t begun = MonotonicNanoseconds();
   std::fflush(nullptr);
   const pid_t run = fork();
@@ -70,7 +71,6 @@ RunTimes MakeAttack(const Attacker::Aim& aim, size_t number, uint64_t seed) {
   }
   int status = 0;
   const ProcessorTime used = AwaitWithChildren(run, &status);
-  tally.runs.fetch_add(1);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
     tally.overdue.fetch_add(1);
   } else if (status != 0) {

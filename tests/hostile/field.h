@@ -22,6 +22,7 @@ inline constexpr size_t kMostFindings = 16;
 
 /// What one attack has done so far, by all attackers together.
 struct AttackTally {
+  /// Runs begun.
   std::atomic<uint64_t> runs{0};
   /// Messages sent, descriptors posted, places scribbled over, files registered.
   std::atomic<uint64_t> blows{0};

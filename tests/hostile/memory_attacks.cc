@@ -161,7 +161,9 @@ void RegisterOddSizes(Attacker& attacker) {
 
 void PunchHoles(Attacker& attacker) {
   while (attacker.TimeLeft()) {
-    const FileDescriptor memory = MakeMemory(kUsedBytes, 0, kShrinkSeal);
+    // On huge pages where the host has some to give.
+    const unsigned flags = attacker.OneIn(3) ? MFD_HUGETLB : 0;
+    const FileDescriptor memory = MakeMemory(kUsedBytes, flags, kShrinkSeal);
     std::optional<Gang> gang = FormOn(attacker, memory.get(), kUsedBytes);
     if (!gang.has_value()) continue;
     const Helper puncher([&] {
