@@ -437,7 +437,8 @@ class HostileRun {
   }
 
   Options options_;
-  DaemonProcess daemon_{"", /*keep_log=*/true};
+  // As long as ranks are waited for it is remembered that others of theirs have disagreed.
+  DaemonProcess daemon_{"[ranks]\nformation_timeout_seconds = 5\n", /*keep_log=*/true};
   SharedByProcesses<Field> field_;
   SharedByProcesses<ProcessorTime> burned_;
   std::optional<HonestJob> job_;
