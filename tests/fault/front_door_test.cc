@@ -140,6 +140,25 @@ TEST_F(FrontDoor, ATenantsConnectionsAreCountedAndNotAnothers) {
   EXPECT_TRUE(AnswersStatus(daemon));
 }
 
+// A client says hello before it reads, and may be slow to read.
+TEST_F(FrontDoor, WhoIsRefusedCanReadWhy) {
+  const DaemonProcess daemon("[quota]\nconnections = 1\n");
+  // Until nobody is there any more who asked whether the daemon answers.
+  std::this_thread::sleep_for(milliseconds(300));
+  const HostileSession first(daemon.socket_path());
+  for (int i = 0; i < 20; ++i) {
+    Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+    ASSERT_TRUE(socket.ok());
+    // The daemon may have refused it before.
+    static_cast<void>(socket->Send(Encode(HelloRequest::kType, HelloRequest{})));
+    std::this_thread::sleep_for(milliseconds(50));
+    const Result<ControlMessage> reply = socket->Receive(kPatienceMs);
+    ASSERT_TRUE(reply.ok()) << reply.status().message();
+    const Status why = DecodeFailure(*DecodeHeader(reply->bytes), reply->bytes);
+    EXPECT_NE(why.message().find("quota of 1"), std::string::npos) << why.message();
+  }
+}
+
 TEST_F(FrontDoor, WhoSaysNothingIsSentAway) {
   const DaemonProcess daemon;
   Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());

@@ -22,13 +22,13 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "src/base/clock.h"
 #include "tests/hostile/attackers.h"
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/daemon_meter.h"
 #include "tests/hostile/honest_job.h"
+#include "tests/hostile/run_record.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/other_users.h"
 #include "tests/support/sanitized.h"
@@ -83,20 +83,6 @@ double Now() {
   return static_cast<double>(MonotonicNanoseconds()) * 1e-9;
 }
 
-/// A time in which attackers, or burners, were at work.
-struct Phase {
-  bool hostile = false;
-  double seconds = 0;
-  double rounds = 0;
-  double rate() const { return rounds / seconds; }
-  ProcessorTime others;         ///< What attackers or burners used.
-  double daemon_processor = 0;  ///< Seconds of the processors' time that the daemon used.
-  double longest_round = 0;
-  double longest_visit = 0;
-  double longest_status = 0;
-  DaemonSample most;  ///< The most of each, while it went on.
-};
-
 void RaiseAll(DaemonSample* most, const DaemonSample& sample) {
   const auto raise = [](auto* known, auto value) { *known = std::max(*known, value); };
   raise(&most->resident_kilobytes, sample.resident_kilobytes);
@@ -105,27 +91,6 @@ void RaiseAll(DaemonSample* most, const DaemonSample& sample) {
   raise(&most->descriptors, sample.descriptors);
   raise(&most->threads, sample.threads);
   raise(&most->mappings, sample.mappings);
-}
-
-nlohmann::json ToJson(const DaemonSample& sample) {
-  return {{"resident_kilobytes", sample.resident_kilobytes},
-          {"proportional_kilobytes", sample.proportional_kilobytes},
-          {"anonymous_kilobytes", sample.anonymous_kilobytes},
-          {"descriptors", sample.descriptors},
-          {"threads", sample.threads},
-          {"mappings", sample.mappings}};
-}
-
-nlohmann::json ToJson(const Phase& phase) {
-  return {{"kind", phase.hostile ? "hostile" : "burners"},
-          {"seconds", phase.seconds},
-          {"rounds_per_second", phase.rate()},
-          {"processor_seconds_of_others", phase.others.seconds},
-          {"processor_seconds_of_daemon", phase.daemon_processor},
-          {"longest_round_seconds", phase.longest_round},
-          {"longest_visit_seconds", phase.longest_visit},
-          {"longest_status_seconds", phase.longest_status},
-          {"most", ToJson(phase.most)}};
 }
 
 /// A daemon, an honest job, and what happens to them.
@@ -137,26 +102,30 @@ class HostileRun {
   }
 
   void Run() {
-    job_.emplace(field_.operator->());
+    job_.emplace(&field());
     NoteBeginning();
     if (::testing::Test::HasFailure()) return;
 
     const double until = Now() + options_.seconds;
     const double warm_up = std::min(options_.phase_seconds, options_.seconds / 4);
-    AttackFor(warm_up);
-    CalmDown("after the warm-up");
-    phases_.clear();
+    static_cast<void>(AttackFor(warm_up));
+    record_.warm = CalmDown("after the warm-up");
     const double parts = options_.measure_rate ? 2 : 1;
-    while (GoingWell() && (until - Now() > options_.phase_seconds / 2 || !AllMade())) {
+    do {
       const double rest = std::max(until - Now(), options_.phase_seconds / 2);
-      AttackFor(std::min(options_.phase_seconds, rest / parts));
-      CalmDown("after attacks");
-      if (options_.measure_rate && GoingWell()) BurnFor(phases_.back());
-    }
+      record_.phases.push_back(AttackFor(std::min(options_.phase_seconds, rest / parts)));
+      record_.calm.push_back(CalmDown("after attacks"));
+      if (options_.measure_rate) record_.phases.push_back(BurnAs(record_.phases.back()));
+    } while (GoingWell() && (until - Now() > options_.phase_seconds / 2 || !AllMade()));
     Judge();
+    if (!options_.json_path.empty()) {
+      std::ofstream(options_.json_path) << record_.ToJson(options_.plan, field()) << "\n";
+    }
   }
 
  private:
+  Field& field() { return *field_.operator->(); }
+
   bool GoingWell() { return field_->findings.count() == 0 && DaemonLives(); }
 
   /// Whether each attack has had a turn, and the last ones their time.
@@ -201,43 +170,30 @@ class HostileRun {
     phase->longest_visit = job_->TakeLongestVisit();
   }
 
-  void AttackFor(double seconds) {
+  Phase AttackFor(double seconds) {
     Phase phase;
     phase.hostile = true;
-    Attackers attackers(options_.plan, field_.operator->(), seconds);
+    Attackers attackers(options_.plan, &field(), seconds);
     Watch(seconds, &phase);
     phase.others = attackers.Wait();
     Tell(phase);
-    phases_.push_back(phase);
+    return phase;
   }
 
-  /// As long as the hostile phase before, with as many processes that use as much time.
-  void BurnFor(const Phase& hostile) {
+  /// As long as a hostile phase, with as many processes that use as much time.
+  Phase BurnAs(const Phase& hostile) {
     Phase phase;
     const pid_t burners = fork();
     if (burners == 0) {
-      const ProcessorTime used = BurnInstead(options_.plan.attackers, *field_.operator->(),
-                                             hostile.seconds, hostile.others);
-      burned_->seconds = used.seconds;
+      burned_->seconds =
+          BurnInstead(options_.plan.attackers, field(), hostile.seconds, hostile.others).seconds;
       _exit(0);
     }
     Watch(hostile.seconds, &phase);
     waitpid(burners, nullptr, 0);
-    phase.others = *burned_.operator->();
+    phase.others.seconds = burned_->seconds;
     Tell(phase);
-    phases_.push_back(phase);
-  }
-
-  static void Tell(const Phase& phase) {
-    std::printf(
-        "%-8s %5.1f s: %6.1f rounds/s (longest %.2f s), visits up to %.2f s, status up to %.2f s; "
-        "others used %.1f s, the daemon %.1f s; at most %ld MiB, %d descriptors, %d threads, %d "
-        "mappings\n",
-        phase.hostile ? "hostile" : "burners", phase.seconds, phase.rate(), phase.longest_round,
-        phase.longest_visit, phase.longest_status, phase.others.seconds, phase.daemon_processor,
-        phase.most.resident_kilobytes / 1024, phase.most.descriptors, phase.most.threads,
-        phase.most.mappings);
-    std::fflush(stdout);
+    return phase;
   }
 
   void NoteBeginning() {
@@ -253,14 +209,12 @@ class HostileRun {
     honest_regions_ = TakeMemory(&honest_holdings_);
     baseline_ = Sample(daemon_);
     descriptors_before_ = DescribeDescriptors(daemon_);
-    job_->Resume();
-    Calm("at the beginning");
+    record_.beginning = Calm("at the beginning");
   }
 
-  /// Pauses the job, waits until the daemon holds no more than it had at the beginning, and notes
-  /// what it takes.
-  void CalmDown(const char* when) {
-    if (!GoingWell()) return;
+  /// Pauses the job, waits until the daemon holds no more than it had at the beginning, and says
+  /// what it takes then.
+  DaemonSample CalmDown(const char* when) {
     job_->Pause();
     const double until = Now() + kSettleWithinSeconds;
     std::string difference = Difference();
@@ -271,23 +225,17 @@ class HostileRun {
     if (!difference.empty()) Report(fmt::format("{}: {}", when, difference));
     // Operators' own thread goes as well, and with it what was freed last.
     usleep(kForgottenWithin);
-    job_->Resume();
-    Calm(when);
+    return Calm(when);
   }
 
-  void Calm(const char* when) {
-    job_->Pause();
+  /// Requires: the job pauses. It goes on then.
+  DaemonSample Calm(const char* when) {
     // With what operators' questions cost, as when what is left is compared.
     static_cast<void>(FetchHoldings(daemon_));
-    calm_.push_back(Sample(daemon_));
-    const DaemonSample& sample = calm_.back();
-    std::printf(
-        "calm %s: %ld KiB resident, %ld proportional, %ld anonymous; %d descriptors, %d threads, "
-        "%d mappings\n",
-        when, sample.resident_kilobytes, sample.proportional_kilobytes, sample.anonymous_kilobytes,
-        sample.descriptors, sample.threads, sample.mappings);
-    std::fflush(stdout);
+    const DaemonSample sample = Sample(daemon_);
+    TellCalm(when, sample);
     job_->Resume();
+    return sample;
   }
 
   /// What the daemon holds now that it did not hold at the beginning; "" where there is nothing.
@@ -334,106 +282,41 @@ class HostileRun {
     EXPECT_TRUE(DaemonLives());
     for (const std::string& finding : field_->findings.Texts()) ADD_FAILURE() << finding;
     EXPECT_EQ(field_->findings.count(), 0u);
-    ShowAttacks();
+    TellAttacks(options_.plan, field());
     if (::testing::Test::HasFailure()) return;
-    for (const Phase& phase : phases_) {
+    for (const Phase& phase : record_.phases) {
       EXPECT_LE(phase.longest_round, kPatienceSeconds);
       EXPECT_LE(phase.longest_visit, kPatienceSeconds);
       EXPECT_LE(phase.longest_status, kPatienceSeconds);
     }
-    const long growth = LeastOfLast() - calm_.at(1).resident_kilobytes;
+    const long growth = record_.LeastMemoryOfLast() - record_.warm.resident_kilobytes;
     std::printf("memory has grown by %ld KiB since the warm-up; %ld may be\n", growth,
                 kMostGrowthKilobytes);
     EXPECT_LE(growth, kMostGrowthKilobytes);
     if (options_.measure_rate) JudgeRate();
     EXPECT_TRUE(job_->Stop());
     EndUnderAttack();
-    if (!options_.json_path.empty())
-      std::ofstream(options_.json_path) << Document().dump(2) << "\n";
-  }
-
-  /// The least memory, in KiB, of the last few times that nobody attacked. Now and then malloc
-  /// keeps more for a while; what leaks stays.
-  long LeastOfLast() const {
-    constexpr ptrdiff_t kTimes = 3;
-    const auto attacked = calm_.begin() + 2;  // after the beginning and the warm-up
-    const auto first = std::max(attacked, calm_.end() - std::min<ptrdiff_t>(kTimes, calm_.size()));
-    return std::min_element(first, calm_.end(),
-                            [](const DaemonSample& a, const DaemonSample& b) {
-                              return a.resident_kilobytes < b.resident_kilobytes;
-                            })
-        ->resident_kilobytes;
   }
 
   /// SIGTERM is obeyed while attackers are at work.
   void EndUnderAttack() {
-    Attackers attackers(options_.plan, field_.operator->(), kLastAttackSeconds);
+    Attackers attackers(options_.plan, &field(), kLastAttackSeconds);
     usleep(static_cast<useconds_t>(kLastAttackSeconds / 2 * 1e6));
     const double begun = Now();
     EXPECT_EQ(daemon_.Stop(), 0);
-    log_bytes_ = daemon_.Log().size();
+    record_.log_bytes = daemon_.Log().size();
     std::printf("the daemon ended %.2f s after SIGTERM, under attack; its log has %zu KiB\n",
-                Now() - begun, log_bytes_ / 1024);
+                Now() - begun, record_.log_bytes / 1024);
     attackers.Wait();
   }
 
-  void ShowAttacks() {
-    std::printf("%-22s %6s %10s %10s %11s %7s %7s\n", "attack", "runs", "blows", "refused",
-                "turned away", "cut off", "overdue");
-    for (const size_t number : AttacksOf(options_.plan)) {
-      const AttackTally& tally = field_->tallies[number];
-      const Attack& attack = AllAttacks()[number];
-      std::printf("%-22s %6lu %10lu %10lu %11lu %7lu %7lu\n", attack.name, tally.runs.load(),
-                  tally.blows.load(), tally.refusals.load(), tally.turned_away.load(),
-                  tally.cut_off.load(), tally.overdue.load());
-    }
-  }
-
-  struct Rates {
-    double hostile = 0;
-    double burners = 0;
-  };
-  Rates RatesOverAll() const {
-    double rounds[2] = {};
-    double seconds[2] = {};
-    for (const Phase& phase : phases_) {
-      rounds[phase.hostile ? 0 : 1] += phase.rounds;
-      seconds[phase.hostile ? 0 : 1] += phase.seconds;
-    }
-    return {rounds[0] / seconds[0], rounds[1] / seconds[1]};
-  }
-
   void JudgeRate() {
-    const Rates rates = RatesOverAll();
+    const RunRecord::Rates rates = record_.rates();
     std::printf(
         "the honest job: %.1f rounds/s beside attackers, %.1f beside processes that burn as much "
         "time: %.2f of it\n",
         rates.hostile, rates.burners, rates.hostile / rates.burners);
     EXPECT_GE(rates.hostile, kLeastRate * rates.burners);
-  }
-
-  nlohmann::json Document() const {
-    nlohmann::json attacks = nlohmann::json::object();
-    for (const size_t number : AttacksOf(options_.plan)) {
-      const AttackTally& tally = field_->tallies[number];
-      attacks[AllAttacks()[number].name] = {
-          {"runs", tally.runs.load()},         {"blows", tally.blows.load()},
-          {"refusals", tally.refusals.load()}, {"turned_away", tally.turned_away.load()},
-          {"cut_off", tally.cut_off.load()},   {"overdue", tally.overdue.load()}};
-    }
-    nlohmann::json phases = nlohmann::json::array();
-    for (const Phase& phase : phases_) phases.push_back(ToJson(phase));
-    nlohmann::json calm = nlohmann::json::array();
-    for (const DaemonSample& sample : calm_) calm.push_back(ToJson(sample));
-    nlohmann::json document = {
-        {"seed", options_.plan.seed},           {"log_bytes", log_bytes_},
-        {"attackers", options_.plan.attackers}, {"attacks", std::move(attacks)},
-        {"phases", std::move(phases)},          {"calm", std::move(calm)}};
-    if (options_.measure_rate) {
-      const Rates rates = RatesOverAll();
-      document["rounds_per_second"] = {{"hostile", rates.hostile}, {"burners", rates.burners}};
-    }
-    return document;
   }
 
   Options options_;
@@ -446,9 +329,7 @@ class HostileRun {
   std::string descriptors_before_;
   Holdings honest_holdings_;  ///< Its memory apart.
   int64_t honest_regions_ = 0;
-  std::vector<Phase> phases_;
-  std::vector<DaemonSample> calm_;
-  size_t log_bytes_ = 0;
+  RunRecord record_;
 };
 
 TEST(HostileTest, AnHonestJobBesideAttackers) {
