@@ -521,7 +521,8 @@ bool Engine::AnythingToDo() {
 }
 
 int Engine::SleepTimeout() const {
-  const bool at_rest = waiting_ == 0 && executing_ == 0 && dying_.empty();
+  const bool at_rest =
+      waiting_ == 0 && executing_ == 0 && dying_.empty() && !membership_.remembers_failures();
   if (at_rest && !control_loop_.busy()) return -1;
   const uint64_t now = MonotonicNanoseconds();
   if (now >= next_tick_ns_) return 0;
@@ -538,7 +539,9 @@ void Engine::TickIfDue() {
     interval = std::min(interval, static_cast<double>(config_.plans.switch_every_ms) * 1e-3);
   }
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
-  if (waiting_ > 0 || !network_operations_.empty()) membership_.Tick(now);
+  if (waiting_ > 0 || !network_operations_.empty() || membership_.remembers_failures()) {
+    membership_.Tick(now);
+  }
   if (!network_operations_.empty() || control_loop_.busy()) control_loop_.Tick(now);
 }
 

@@ -62,8 +62,11 @@ class Membership {
 
   /// Clears away what has ended: departures that are complete, communicators without ranks.
   void Sweep();
-  /// Late notices and formations that waited too long.
+  /// Late notices, formations that waited too long, and disagreements that were remembered for long
+  /// enough.
   void Tick(uint64_t now_ns);
+  /// Whether Tick has to be called although nobody waits.
+  bool remembers_failures() const { return !failed_meetings_.empty(); }
 
   /// The communicator of a ready member of this session.
   Result<Communicator*> Find(Session& session, uint32_t member);
