@@ -73,6 +73,8 @@ EngineRunner& Runner() {
     config.engine_spin_us = 0;
     config.measure_again = false;
     config.late_after_seconds = 0.002;
+    // For so long what ranks disagreed about is remembered, at their tenant's expense.
+    config.formation_timeout_seconds = 0.02;
     config.cluster.address = "127.0.0.1:0";
     config.cluster.allow_unauthenticated = true;
     config.cluster.fabric = FabricPath();

@@ -238,6 +238,7 @@ void AddTenants(const Seeds& seeds) {
                         .Append(Asks(0, CreateGrowIdRequest{.member = 0}))
                         .Append(Asks(0, GrowRequest{.id = {}, .member = 0, .ranks = 2}))
                         .Append({1, 14, 2, 2}));
+  seeds.Add("disagreement", Seed(Joins(0, 2, 0)).Append(Joins(1, 3, 1)));
   const Seed asks_for_id = Asks(0, CreateIdRequest{});
   seeds.Add("issued", Seed(asks_for_id).Append({0, 13, 2, 1, 1, 13, 2, 2}));
   seeds.Add("issued-by-one-who-ends", Seed(asks_for_id).Append({1, 13, 2, 1, 0, 6, 1, 6}));

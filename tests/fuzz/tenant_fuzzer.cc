@@ -37,6 +37,8 @@ EngineRunner& Runner() {
     config.measure_again = false;
     // So soon that ranks are late within an input.
     config.late_after_seconds = 0.002;
+    // For so long what ranks disagreed about is remembered, at their tenant's expense.
+    config.formation_timeout_seconds = 0.02;
     // So little that an input can reach each limit.
     config.quota = {.connections = 16,
                     .sessions = 8,

@@ -1,4 +1,4 @@
-// Who belongs to which communicator, in an engine whose thread is this one.
+// Who belongs to which communicator. The engine's thread is the test's own, until it is started.
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -23,6 +23,7 @@ class MembershipTest : public ::testing::Test {
   MembershipTest() {
     Config config;
     config.workers = 1;
+    config.formation_timeout_seconds = 0.001;
     Calibration calibration;
     calibration.costs = TypicalCosts();
     calibration.fingerprint.processors = 2;
@@ -94,6 +95,17 @@ TEST_F(MembershipTest, AnIdThatRanksWaitWithOutlivesItsAskerAndGoesWithThem) {
   EXPECT_TRUE(Join(other, id, 3, 2));
   EXPECT_EQ(ids(), 1);
   engine_->LoseSession(waiting.id(), "ended");
+  EXPECT_EQ(ids(), 0);
+}
+
+// It is remembered for ranks that come later, and costs the tenant an id meanwhile.
+TEST_F(MembershipTest, ADisagreementIsForgottenThoughNobodyWaits) {
+  const UniqueId name = MakeNamedId("meeting");
+  Join(Enter(), name, 2, 0);
+  Join(Enter(), name, 3, 1);
+  EXPECT_EQ(ids(), 1);
+  engine_->Start();
+  for (int tries = 0; tries < 10'000 && ids() > 0; ++tries) usleep(1000);
   EXPECT_EQ(ids(), 0);
 }
 
