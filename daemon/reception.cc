@@ -104,9 +104,11 @@ void Reception::Run() {
   closed_.store(true, std::memory_order_release);
 }
 
+// What was posted may refer to a connection's remains, and these to the reception: left behind,
+// they would keep each other for ever.
 bool Reception::MayEnd() {
-  const bool used =
-      !guests_.empty() || asking_ != nullptr || dependents_.load(std::memory_order_acquire) > 0;
+  const bool used = !guests_.empty() || asking_ != nullptr ||
+                    dependents_.load(std::memory_order_acquire) > 0 || loop_->HasPosted();
   const uint64_t now_ns = MonotonicNanoseconds();
   if (used) unused_since_ns_ = 0;
   if (!used && unused_since_ns_ == 0) unused_since_ns_ = now_ns;
