@@ -18,7 +18,7 @@ set(HARMONAIZE_ROUND_ASAN
     hosts_failures_test huge_pages_test inline_steering_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test wake_ups_test worker_placement_test
     front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test kill_test log_test
-    missing_pages_test rest_test squatter_test)
+    missing_pages_test rest_test service_test squatter_test)
 
 # Threads: whatever has more than one, and shares memory between them.
 set(HARMONAIZE_ROUND_TSAN
