@@ -119,10 +119,12 @@ class EngineRunner {
 
  private:
   void HandOver(std::unique_ptr<daemon::Connection> connection) {
-    std::shared_ptr<daemon::Reception>& reception = receptions_[connection->tenant().number];
+    const daemon::TenantIdentity tenant = connection->tenant();
+    std::shared_ptr<daemon::Reception>& reception = receptions_[tenant.number];
     if (reception != nullptr && reception->Receive(&connection)) return;
     // The one before has closed, as it does when its tenant was away for a while.
-    Result<std::shared_ptr<daemon::Reception>> opened = daemon::Reception::Open(gate_, workers_);
+    Result<std::shared_ptr<daemon::Reception>> opened =
+        daemon::Reception::Open(gate_, tenant, workers_);
     RequireOk(opened.status(), "a reception");
     reception = std::move(*opened);
     Require(reception->Receive(&connection), "a new reception is open");
