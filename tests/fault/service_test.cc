@@ -11,11 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
-#include <map>
+#include <span>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -29,7 +31,6 @@
 #include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/reserved_huge_pages.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize::testing {
