@@ -58,7 +58,8 @@ std::vector<ClusterMessage> OneOfEach() {
       FabricMessage{5, "[[host]]"},
       BrokenMessage{77, true, 6, "why"},
       LeftMessage{77, 3, 12},
-      ProgressMessage{77, 12, ProgressMessage::kFailed, {{1, 2, 3, 4, 5, -1}}, {0, 7}, {9}, 3, "why"},
+      ProgressMessage{
+          77, 12, ProgressMessage::kFailed, {{1, 2, 3, 4, 5, -1}}, {0, 7}, {9}, 3, "why"},
       AskProgressMessage{77, 12},
       VerdictMessage{77, 12, 5, "why"},
       LateMessage{77, 12, "notice", {3}},
