@@ -60,7 +60,10 @@ constexpr size_t kMostFreeBytes = size_t{16} << 20;
 /// Gives the kernel back what a tenant that has gone made the daemon allocate. malloc does so by
 /// itself only at the end of its arenas, where something of another tenant may lie.
 void ReturnFreeMemory() {
+#if !defined(__SANITIZE_ADDRESS__)
+  // That sanitizer has an allocator of its own, and libc's is not ready for questions.
   if (mallinfo2().fordblks > kMostFreeBytes) malloc_trim(kMostFreeBytes);
+#endif
 }
 
 /// The node on which the memory lies, by a few of its pages, as far as these are there; -1 for

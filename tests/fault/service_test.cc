@@ -198,11 +198,15 @@ class ServiceTest : public ::testing::Test {
 
   /// On a host on which the service was installed with the commands of the operator guide.
   static void OnHost(const std::function<void()>& body) {
+    // Before the host is private: it has a /tmp of its own, and the build may lie below the other.
+    std::map<std::string, std::string> files;
+    for (const char* file :
+         {"harmonaized.service", "sysusers.conf", "tmpfiles.conf", "move-connections.conf"}) {
+      files[file] = ReadFile(fs::path(SERVICE_FOLDER) / file);
+      ASSERT_FALSE(files[file].empty()) << file;
+    }
     PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM, AS_SERVICE_PROGRAM}, [&] {
-      for (const char* file :
-           {"harmonaized.service", "sysusers.conf", "tmpfiles.conf", "move-connections.conf"}) {
-        fs::copy_file(fs::path(SERVICE_FOLDER) / file, fs::path("/tmp") / file);
-      }
+      for (const auto& [file, text] : files) std::ofstream(fs::path("/tmp") / file) << text;
       Command({"systemd-sysusers", "/tmp/sysusers.conf"});
       Command({"systemd-tmpfiles", "--create", "/tmp/tmpfiles.conf"});
       if (!HasFailure()) body();

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 
@@ -34,7 +35,13 @@ pid_t Fork(const std::function<int()>& body) {
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child != 0) return child;
-  const int status = body();
+  int status = 1;
+  try {
+    status = body();
+  } catch (const std::exception& exception) {
+    // Not gtest's to catch: the child would go on with other tests.
+    std::fprintf(stderr, "an exception ends a child: %s\n", exception.what());
+  }
   std::fflush(nullptr);
   _exit(::testing::Test::HasFailure() ? 1 : status);
 }
