@@ -11,8 +11,7 @@ namespace harmonaize::daemon {
 
 /// Closes connections that the front door does not let in. What a stranger has sent over one may
 /// hold descriptors, and the kernel may wait for a stranger when it closes these: for a socket that
-/// lingers, say. Such a connection is closed by the end of a process that does nothing else, once
-/// the stranger has read why, or has had a second for it.
+/// lingers, say. Such a connection is closed by the end of a process that does nothing else.
 class RefusedConnections {
  public:
   RefusedConnections() = default;
@@ -27,7 +26,7 @@ class RefusedConnections {
 
  private:
   std::vector<ControlSocket> waiting_;
-  std::vector<pid_t> closers_;  // processes that have not been waited for, the oldest first
+  std::vector<pid_t> closers_;  // processes that have not been waited for
 };
 
 }  // namespace harmonaize::daemon
