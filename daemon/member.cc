@@ -20,8 +20,9 @@ void Member::Fail(Code code, std::string_view why) {
 
 void Member::TellDeparture() {
   slot->departures.fetch_add(1, std::memory_order_seq_cst);
-  if (slot->waiters.load(std::memory_order_seq_cst) > 0)
+  if (slot->waiters.load(std::memory_order_seq_cst) > 0) {
     FutexWakeShared(&slot->departures, kMostWoken);
+  }
 }
 
 Status Member::Offer(uint32_t region) {

@@ -258,7 +258,9 @@ uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
 }
 
 void Session::RemoveRegion(uint32_t id) {
-  for (Member* member : Members()) member->TakeBackOffer(id);
+  for (const std::unique_ptr<Member>& member : members_) {
+    if (member != nullptr) member->TakeBackOffer(id);
+  }
   regions_.erase(id);
 }
 
