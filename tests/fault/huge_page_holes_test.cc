@@ -26,12 +26,9 @@ class HugePageHolesTest : public ::testing::Test {
     Result<SharedMemory> memory = CreateHugePageMemory("tenant", bytes());
     ASSERT_TRUE(memory.ok()) << memory.status().ToString();
     memory_ = std::move(*memory);
-    RegisterRegionRequest request;
-    request.bytes = bytes();
-    const int descriptors[] = {memory_.descriptor.get()};
-    const Status registered = session_.Ask(request, descriptors);
-    ASSERT_TRUE(registered.ok()) << registered.ToString();
-    region_ = session_.LastReply<RegisterRegionReply>().region;
+    const Result<uint32_t> region = session_.TryRegister(memory_.descriptor.get(), bytes());
+    ASSERT_TRUE(region.ok()) << region.status().ToString();
+    region_ = *region;
     member_ = session_.JoinAlone("holes");
   }
 
@@ -58,15 +55,6 @@ class HugePageHolesTest : public ::testing::Test {
     EXPECT_EQ(stream().completed.load(), position);
   }
 
-  void ExpectServing() {
-    RunAsThreads(2, [](int, ncclComm_t communicator) {
-      std::vector<float> data(500'000, 1.0f);
-      EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum,
-                                communicator, nullptr));
-      EXPECT_EQ(data.back(), 2.0f);
-    });
-  }
-
   DaemonProcess daemon_;
   ReservedHugePages pool_{kPages};
   HostileSession session_{daemon_.socket_path()};
@@ -85,7 +73,7 @@ TEST_F(HugePageHolesTest, WithAnEmptyPool) {
   PostAllReduce(1);
   EXPECT_TRUE(session_.WaitUntilCutOff());
   EXPECT_NE(session_.segment().header.goodbye.Get().find("memory"), std::string::npos);
-  ExpectServing();
+  ExpectServing(500'000);
 }
 
 TEST_F(HugePageHolesTest, WithPagesToFillThem) {
@@ -96,7 +84,7 @@ TEST_F(HugePageHolesTest, WithPagesToFillThem) {
   WaitForCompletion(1);
   EXPECT_EQ(stream().error_count.load(), 0u);
   EXPECT_EQ(memory_.mapping.data()[bytes() - 1], std::byte{0});
-  ExpectServing();
+  ExpectServing(500'000);
 }
 
 TEST_F(HugePageHolesTest, PagesThatAreOnlyPromised) {
@@ -104,11 +92,8 @@ TEST_F(HugePageHolesTest, PagesThatAreOnlyPromised) {
   const FileDescriptor empty(memfd_create("empty", MFD_HUGETLB | MFD_ALLOW_SEALING | MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(empty.get(), static_cast<off_t>(bytes())), 0);
   ASSERT_EQ(fcntl(empty.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  RegisterRegionRequest request;
-  request.bytes = bytes();
-  const int descriptors[] = {empty.get()};
-  EXPECT_EQ(session_.Ask(request, descriptors).code(), Code::kSystemError);
-  ExpectServing();
+  EXPECT_EQ(session_.TryRegister(empty.get(), bytes()).status().code(), Code::kSystemError);
+  ExpectServing(500'000);
 }
 
 }  // namespace

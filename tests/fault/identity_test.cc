@@ -22,15 +22,16 @@
 namespace harmonaize::testing {
 namespace {
 
+UniqueId NewId(HostileSession& session) {
+  EXPECT_TRUE(session.Ask(CreateIdRequest{}).ok());
+  return session.LastReply<CreateIdReply>().id;
+}
+
 /// Whether the ids that one makes are nobody's but its own.
 void ExpectStrangers(HostileSession& one, HostileSession& other) {
-  ASSERT_TRUE(one.Ask(CreateIdRequest{}).ok());
-  JoinRequest join;
-  join.id = one.LastReply<CreateIdReply>().id;
-  join.ranks = 1;
-  join.rank = 0;
-  EXPECT_FALSE(other.Ask(join).ok());
-  EXPECT_TRUE(one.Ask(join).ok());
+  const UniqueId id = NewId(one);
+  EXPECT_FALSE(other.TryJoin(id, 1, 0).ok());
+  EXPECT_TRUE(one.TryJoin(id, 1, 0).ok());
 }
 
 std::set<std::string> TenantsOf(const DaemonProcess& daemon) {
@@ -129,12 +130,7 @@ TEST(Identity, AContainerIsATenant) {
   ExpectStrangers(outside, in_one);
   ExpectStrangers(in_one, outside);
   // Processes of one container are one tenant.
-  ASSERT_TRUE(in_one.Ask(CreateIdRequest{}).ok());
-  JoinRequest join;
-  join.id = in_one.LastReply<CreateIdReply>().id;
-  join.ranks = 1;
-  join.rank = 0;
-  EXPECT_TRUE(again.Ask(join).ok());
+  EXPECT_TRUE(again.TryJoin(NewId(in_one), 1, 0).ok());
   EXPECT_EQ(TenantsOf(daemon).size(), 3u);
 }
 

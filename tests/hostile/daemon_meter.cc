@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -12,27 +11,14 @@
 #include "src/ipc/operator_socket.h"
 
 namespace harmonaize::testing {
-namespace {
-
-/// The number behind "name:" in one of the daemon's files in /proc; 0 where it is not there.
-long NumberAt(const DaemonProcess& daemon, const char* file, const std::string& name) {
-  std::ifstream lines(fmt::format("/proc/{}/{}", daemon.pid(), file));
-  for (std::string word; lines >> word;) {
-    long number = 0;
-    if (word == name + ":" && lines >> number) return number;
-  }
-  return 0;
-}
-
-}  // namespace
 
 DaemonSample Sample(const DaemonProcess& daemon) {
   DaemonSample sample;
-  sample.resident_kilobytes = NumberAt(daemon, "smaps_rollup", "Rss");
-  sample.proportional_kilobytes = NumberAt(daemon, "smaps_rollup", "Pss");
-  sample.anonymous_kilobytes = NumberAt(daemon, "smaps_rollup", "Anonymous");
+  sample.resident_kilobytes = daemon.NumberIn("smaps_rollup", "Rss");
+  sample.proportional_kilobytes = daemon.NumberIn("smaps_rollup", "Pss");
+  sample.anonymous_kilobytes = daemon.NumberIn("smaps_rollup", "Anonymous");
   sample.descriptors = daemon.OpenDescriptors();
-  sample.threads = static_cast<int>(NumberAt(daemon, "status", "Threads"));
+  sample.threads = static_cast<int>(daemon.NumberIn("status", "Threads"));
   sample.mappings = daemon.Mappings();
   sample.processor_seconds =
       static_cast<double>(daemon.ProcessorTicks()) / static_cast<double>(sysconf(_SC_CLK_TCK));

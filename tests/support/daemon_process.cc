@@ -198,15 +198,11 @@ int DaemonProcess::Mappings() const {
   return static_cast<int>(std::count(maps.begin(), maps.end(), '\n'));
 }
 
-long DaemonProcess::ResidentKilobytes() const {
-  std::istringstream status(ReadFile("/proc/" + std::to_string(pid_) + "/status"));
-  std::string word;
-  while (status >> word) {
-    if (word == "VmRSS:") {
-      long kilobytes = 0;
-      status >> kilobytes;
-      return kilobytes;
-    }
+long DaemonProcess::NumberIn(const std::string& file, const std::string& name) const {
+  std::istringstream words(ReadFile("/proc/" + std::to_string(pid_) + "/" + file));
+  for (std::string word; words >> word;) {
+    long number = 0;
+    if (word == name + ":" && words >> number) return number;
   }
   return -1;
 }

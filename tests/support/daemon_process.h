@@ -47,7 +47,9 @@ class DaemonProcess {
   /// Waits until it holds no more descriptors than this; false when that takes longer than 30 s.
   bool SettlesTo(int descriptors) const;
   int Mappings() const;
-  long ResidentKilobytes() const;
+  long ResidentKilobytes() const { return NumberIn("status", "VmRSS"); }
+  /// The number behind "NAME:" in one of its files in /proc; -1 where it is not there.
+  long NumberIn(const std::string& file, const std::string& name) const;
   /// Processor time used so far, in clock ticks.
   long ProcessorTicks() const;
   /// The same of each thread that it has now, by the thread's number.

@@ -46,6 +46,15 @@ std::vector<int> RunAsProcesses(int ranks, const std::function<int(int)>& body) 
   return statuses;
 }
 
+void ExpectServing(size_t elements) {
+  RunAsThreads(2, [elements](int, ncclComm_t communicator) {
+    std::vector<float> data(elements, 1.0f);
+    EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum,
+                              communicator, nullptr));
+    EXPECT_EQ(data.back(), 2.0f);
+  });
+}
+
 ncclResult_t JoinNamed(const std::string& name, int ranks, int rank, ncclComm_t* communicator) {
   // A bare word stands for a host of that name.
   const std::string id_name = name.find(':') == std::string::npos ? name + ":1" : name;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,6 +12,10 @@ namespace harmonaize::testing {
 /// Runs `body` for each rank at the same time, in a thread of its own, with a communicator of all
 /// of them; destroys the communicators afterwards. Failures are gtest's.
 void RunAsThreads(int ranks, const std::function<void(int rank, ncclComm_t communicator)>& body);
+
+/// Expects that an all-reduce of `elements` floats by two ranks, in ordinary memory, gives their
+/// sum.
+void ExpectServing(size_t elements);
 
 /// Runs `body` for each rank in a forked process of its own and waits for all. `body` returns the
 /// exit status; gtest failures inside it count as status 1. Gives the wait statuses by rank. Call
