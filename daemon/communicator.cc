@@ -352,7 +352,7 @@ Result<InlineSegment*> Communicator::Inline() {
   const bool possible = config.enabled && span_ == nullptr && ranks() <= kMaxInlineRanks;
   if (inline_segment_ == nullptr && possible) {
     const InlineLimits limits = InlineLimitsFor(config, engine_->inline_choice(), ranks());
-    // What the daemon looks at, whoever has made the pages; the ranks make those behind it.
+    // The tenant pays for the pages that the daemon looks at. The ranks make those behind them.
     HZ_RETURN_IF_ERROR(
         holdings_.memory.Add(static_cast<int64_t>(InlineLayout(ranks()).PairOffset(0, 0))));
     Result<std::unique_ptr<InlineSegment>> made =

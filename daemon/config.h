@@ -43,8 +43,8 @@ struct InlineConfig {
 
 /// Who a tenant is.
 struct TenantsConfig {
-  /// "uid": a user of the host. "cgroup": a user, and in containers the container. "socket":
-  /// whoever comes by a socket of `sockets`, and else a user.
+  /// "uid": a tenant is a user of the host. "cgroup": a container is a tenant of its own beside its
+  /// user. "socket": each socket of `sockets` has a tenant, and whoever comes by another is a user.
   std::string identity = "uid";
   struct Socket {
     std::string name;  ///< The tenant's, alike at all hosts.
@@ -101,7 +101,7 @@ struct PlansConfig {
   int64_t switch_every_ms = 0;
 };
 
-/// What is logged, and how much of it tenants may cause.
+/// Bounds what the daemon logs, and what of it a tenant may cause.
 struct LogConfig {
   std::string level = "info";
   /// Lines that one tenant may cause at once, and in each second in the long run. What exceeds that

@@ -85,7 +85,7 @@ class Connection {
     SendOrCut(Encode(type, body), {});
   }
 
-  /// What the connection was given by its last request, or nullptr.
+  /// The document that answered the connection's last request; nullptr where another answer did.
   const std::shared_ptr<const Document>& document() const { return document_; }
   /// At most kDocumentPieceBytes of it.
   std::span<const std::byte> Piece(uint64_t offset) const;

@@ -60,8 +60,9 @@ LogQueue::Source* LogQueue::SourceOf(const TenantIdentity* tenant, uint64_t now_
   return &tenants_.emplace(tenant->number, std::move(source)).first->second;
 }
 
-// Whoever has a full bucket and nothing here is as good as unknown. What remains is doubled before
-// the next look, so that newcomers pay for it in proportion.
+// A tenant with a full bucket and no line here can be forgotten: it would begin like that. The next
+// look comes when twice as many tenants are known as remain, so that looks cost each newcomer
+// little.
 void LogQueue::ForgetTheQuiet(uint64_t now_ns) {
   std::erase_if(tenants_, [&](const auto& tenant) {
     const Source& source = tenant.second;

@@ -23,11 +23,11 @@ struct LogLine {
 };
 
 /// The log's lines on their way from the threads that log to the one that writes, in their order.
-/// It holds a bounded number of them, so that a log that nobody reads costs no more than that.
+/// The number of lines is bounded, so a log that nobody reads costs a bounded amount of memory.
 ///
-/// What a tenant causes is limited twice: by a token bucket, and by a share of the queue, which is
-/// no more than the tenant leaves to the others. Half of the queue is the daemon's own. Lines that
-/// do not get in are counted, and one line says later how many are missing.
+/// Two limits hold for a tenant's lines: a token bucket, and a share of the queue. The share is no
+/// more than the tenant leaves to the others. Half of the queue is the daemon's own. Lines that do
+/// not get in are counted, and one line says later how many are missing.
 ///
 /// Not thread safe. Times are of the monotonic clock, in nanoseconds.
 class LogQueue {
@@ -58,7 +58,7 @@ class LogQueue {
   size_t tenants() const { return tenants_.size(); }
 
  private:
-  /// Who causes lines.
+  /// A tenant, or the daemon itself, with what the queue knows of its lines.
   struct Source {
     std::string name;    ///< "": the daemon itself.
     size_t waiting = 0;  ///< Its lines in the queue.

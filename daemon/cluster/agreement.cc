@@ -25,8 +25,8 @@ OperationDescriptor DescriptorOf(const RankRequest& request, uint64_t sequence) 
   return descriptor;
 }
 
-// "ranks 1, 4, and rank 2 whose stream is busy with earlier operations". Sorts both; one may be
-// empty.
+// Names the ranks that an operation waits for: "ranks 1, 4, and rank 2 whose stream is busy with
+// earlier operations". One of the lists may be empty. Both are sorted afterwards.
 std::string DescribeLate(std::vector<int>* missing, std::vector<int>* queued) {
   std::sort(missing->begin(), missing->end());
   std::sort(queued->begin(), queued->end());

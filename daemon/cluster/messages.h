@@ -132,7 +132,7 @@ struct ProgressMessage {
   int state = kWaiting;
   std::vector<RankRequest> requests{};  ///< One for the host where its ranks agree.
   std::vector<int> missing{};           ///< Ranks of the host that have not come.
-  std::vector<int> queued{};  ///< Those that have called, and whose stream has earlier operations.
+  std::vector<int> queued{};  ///< Ranks that have called; their streams have earlier operations.
   int code = 0;
   std::string why{};  ///< kFailed.
 };
