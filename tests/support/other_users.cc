@@ -91,8 +91,15 @@ void Furnish(const fs::path& host, const std::vector<std::string>& programs) {
   MakeFolder(host / "run", 0755);
   MakeFolder(host / "etc", 0755);
   CopyEtc(host / "etc");
-  for (const fs::path program : programs)
+  for (const fs::path program : programs) {
     Bind(program, host / "tmp/bin" / program.filename(), true);
+    // One that was built below /tmp stays where it is, too, for those who know it by that place.
+    const fs::path below_tmp = program.lexically_relative("/tmp");
+    if (below_tmp.empty() || *below_tmp.begin() == "..") continue;
+    const fs::path same_place = host / "tmp" / below_tmp;
+    fs::create_directories(same_place.parent_path());
+    Bind(program, same_place, true);
+  }
   Bind(host / "run", "/run", false);
   Bind(host / "etc", "/etc", false);
   Bind(host / "tmp", "/tmp", false);
