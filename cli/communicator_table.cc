@@ -118,22 +118,21 @@ std::string OutcomeText(const Json& change) {
 }  // namespace
 
 Result<std::string> PlanHistoryTable(std::string_view document) {
-  const Result<Json> json = ParseDocument(document);
-  if (!json.ok()) return json.status();
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
   std::string text;
-  PrintHead(*json, &text);
-  if (ListAt(*json, "hosts").empty()) return text;
-  if (At(*json, "home") != true) {
+  PrintHead(json, &text);
+  if (ListAt(json, "hosts").empty()) return text;
+  if (At(json, "home") != true) {
     return text + "The daemon of another host chooses its plans, and has their history.\n";
   }
-  const Json& congestion = At(*json, "congestion");
+  const Json& congestion = At(json, "congestion");
   const Json& slowdown = At(congestion, "slowdown");
   if (slowdown.is_number()) {
     text +=
         fmt::format("Congestion: {} ({:.2f} times as long as where links carry what is stated)\n",
                     TextAt(congestion, "level"), slowdown.get<double>());
   }
-  const Json& history = ListAt(*json, "history");
+  const Json& history = ListAt(json, "history");
   if (history.empty()) return text + "Its plans have not changed.\n";
   for (const Json& change : history) {
     text +=
@@ -153,18 +152,17 @@ Result<std::string> PlanHistoryTable(std::string_view document) {
 }
 
 Result<std::string> CommunicatorTable(std::string_view document) {
-  const Result<Json> json = ParseDocument(document);
-  if (!json.ok()) return json.status();
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
   std::string text;
-  PrintHead(*json, &text);
-  if (ListAt(*json, "hosts").empty()) return text;
-  const Json& plans = ListAt(*json, "plans");
+  PrintHead(json, &text);
+  if (ListAt(json, "hosts").empty()) return text;
+  const Json& plans = ListAt(json, "plans");
   if (plans.empty()) {
     return text + "It has carried out no collective between the hosts yet.\n";
   }
   PrintChoices(plans, &text);
   for (const Json& plan : plans) PrintCandidates(plan, &text);
-  if (At(*json, "home") == false) {
+  if (At(json, "home") == false) {
     text +=
         "\nThe daemon of another host chose the plans; it can tell what they were chosen from.\n";
   }

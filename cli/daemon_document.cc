@@ -23,13 +23,13 @@ constexpr uint64_t kMostBytes = 64 << 20;
 // The daemon at `socket`, or the one that is found where that is "". Who may use its operators'
 // socket is told more there.
 Result<ControlSocket> Connect(const std::string& socket) {
-  Result<DaemonConnection> daemon =
+  HZ_ASSIGN_OR_RETURN(
+      DaemonConnection daemon,
       ConnectToDaemon(socket.empty() ? ClientSocketPlaces()
-                                     : std::vector<SocketPlace>{{.path = socket, .named = true}});
-  if (!daemon.ok()) return daemon.status();
+                                     : std::vector<SocketPlace>{{.path = socket, .named = true}}));
   Result<DaemonConnection> as_operator =
-      FindDaemon({{.path = OperatorSocketPath(daemon->path), .named = true}});
-  return std::move(as_operator.ok() ? as_operator->socket : daemon->socket);
+      FindDaemon({{.path = OperatorSocketPath(daemon.path), .named = true}});
+  return std::move(as_operator.ok() ? as_operator->socket : daemon.socket);
 }
 
 // What the daemon says next, unless that is a refusal.
@@ -39,17 +39,15 @@ Result<ControlMessage> ReceiveAnswer(ControlSocket& connection, int within_ms) {
     return RemoteError("the daemon did not answer within {} s", within_ms / 1000);
   }
   if (!reply.ok()) return reply;
-  const Result<MessageHeader> header = DecodeHeader(reply->bytes);
-  if (!header.ok()) return header.status();
-  HZ_RETURN_IF_ERROR(DecodeFailure(*header, reply->bytes));
+  HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(reply->bytes));
+  HZ_RETURN_IF_ERROR(DecodeFailure(header, reply->bytes));
   return reply;
 }
 
 template <typename Body>
 Result<Body> BodyOf(const ControlMessage& reply) {
-  const Result<MessageHeader> header = DecodeHeader(reply.bytes);
-  if (!header.ok()) return header.status();
-  return DecodeBody<Body>(*header, reply.bytes);
+  HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(reply.bytes));
+  return DecodeBody<Body>(header, reply.bytes);
 }
 
 std::string_view TailOf(const ControlMessage& reply, size_t body_bytes) {
@@ -65,11 +63,10 @@ Result<std::string> ReadDocument(ControlSocket& connection, uint64_t bytes,
   while (text.size() < bytes) {
     HZ_RETURN_IF_ERROR(
         connection.Send(Encode(MessageType::kDocument, DocumentRequest{text.size()})));
-    const Result<ControlMessage> reply = ReceiveAnswer(connection, kAnswerWithinMs);
-    if (!reply.ok()) return reply.status();
-    const Result<DocumentReply> body = BodyOf<DocumentReply>(*reply);
+    HZ_ASSIGN_OR_RETURN(const ControlMessage reply, ReceiveAnswer(connection, kAnswerWithinMs));
+    const Result<DocumentReply> body = BodyOf<DocumentReply>(reply);
     if (!body.ok()) return body.status();
-    const std::string_view piece = TailOf(*reply, sizeof(DocumentReply));
+    const std::string_view piece = TailOf(reply, sizeof(DocumentReply));
     if (piece.empty()) break;
     text += piece;
   }
@@ -79,14 +76,11 @@ Result<std::string> ReadDocument(ControlSocket& connection, uint64_t bytes,
 
 template <typename Request>
 Result<std::string> FetchDocument(const std::string& socket, const Request& request) {
-  Result<ControlSocket> connection = Connect(socket);
-  if (!connection.ok()) return connection.status();
-  HZ_RETURN_IF_ERROR(connection->Send(Encode(Request::kType, request)));
-  const Result<ControlMessage> reply = ReceiveAnswer(*connection, kAnswerWithinMs);
-  if (!reply.ok()) return reply.status();
-  const Result<DocumentReply> body = BodyOf<DocumentReply>(*reply);
-  if (!body.ok()) return body.status();
-  return ReadDocument(*connection, body->bytes, TailOf(*reply, sizeof(DocumentReply)));
+  HZ_ASSIGN_OR_RETURN(ControlSocket connection, Connect(socket));
+  HZ_RETURN_IF_ERROR(connection.Send(Encode(Request::kType, request)));
+  HZ_ASSIGN_OR_RETURN(const ControlMessage reply, ReceiveAnswer(connection, kAnswerWithinMs));
+  HZ_ASSIGN_OR_RETURN(const DocumentReply body, BodyOf<DocumentReply>(reply));
+  return ReadDocument(connection, body.bytes, TailOf(reply, sizeof(DocumentReply)));
 }
 
 }  // namespace
@@ -119,19 +113,16 @@ Result<std::string> FetchProbe(const std::string& socket, const std::vector<std:
   if (sizeof(MessageHeader) + sizeof(ProbeRequest) + lines.size() > kMaxControlMessageBytes) {
     return InvalidArgument("{} addresses are too many for one probe", addresses.size());
   }
-  Result<ControlSocket> connection = Connect(socket);
-  if (!connection.ok()) return connection.status();
-  HZ_RETURN_IF_ERROR(connection->Send(
+  HZ_ASSIGN_OR_RETURN(ControlSocket connection, Connect(socket));
+  HZ_RETURN_IF_ERROR(connection.Send(
       Encode(MessageType::kProbe, ProbeRequest{seconds}, std::as_bytes(std::span(lines)))));
   for (;;) {
-    const Result<ControlMessage> reply = ReceiveAnswer(*connection, kProbeStepWithinMs);
-    if (!reply.ok()) return reply.status();
-    const Result<ProbeReply> body = BodyOf<ProbeReply>(*reply);
-    if (!body.ok()) return body.status();
-    if (body->bytes > 0) {
-      return ReadDocument(*connection, body->bytes, TailOf(*reply, sizeof(ProbeReply)));
+    HZ_ASSIGN_OR_RETURN(const ControlMessage reply, ReceiveAnswer(connection, kProbeStepWithinMs));
+    HZ_ASSIGN_OR_RETURN(const ProbeReply body, BodyOf<ProbeReply>(reply));
+    if (body.bytes > 0) {
+      return ReadDocument(connection, body.bytes, TailOf(reply, sizeof(ProbeReply)));
     }
-    progress(FieldText(body->progress));
+    progress(FieldText(body.progress));
   }
 }
 

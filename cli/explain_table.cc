@@ -146,24 +146,22 @@ void PrintPredictions(const Json& collective, std::string* text) {
 }  // namespace
 
 Result<std::string> ExplainTable(std::string_view document) {
-  const Result<Json> json = ParseDocument(document);
-  if (!json.ok()) return json.status();
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
   std::string text;
-  PrintHost(*json, &text);
-  PrintLimits(*json, &text);
-  for (const Json& collective : ListAt(*json, "collectives")) PrintPredictions(collective, &text);
+  PrintHost(json, &text);
+  PrintLimits(json, &text);
+  for (const Json& collective : ListAt(json, "collectives")) PrintPredictions(collective, &text);
   return text;
 }
 
 Result<std::string> SelectCollective(std::string_view document, std::string_view name) {
-  Result<Json> json = ParseDocument(document);
-  if (!json.ok()) return json.status();
+  HZ_ASSIGN_OR_RETURN(Json json, ParseDocument(document));
   Json selected = Json::array();
-  for (const Json& collective : ListAt(*json, "collectives")) {
+  for (const Json& collective : ListAt(json, "collectives")) {
     if (TextAt(collective, "name") == name) selected.push_back(collective);
   }
-  (*json)["collectives"] = std::move(selected);
-  return json->dump(-1, ' ', false, Json::error_handler_t::replace);
+  json["collectives"] = std::move(selected);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace harmonaize

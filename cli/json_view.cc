@@ -21,10 +21,9 @@ Result<Json> ParseDocument(std::string_view text) {
 }
 
 Result<std::string> IndentJson(std::string_view document) {
-  const Result<Json> json = ParseDocument(document);
-  if (!json.ok()) return json.status();
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
   // Replaces what is no UTF-8 instead of throwing.
-  return json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 const Json& At(const Json& object, const char* key) {

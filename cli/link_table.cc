@@ -73,20 +73,18 @@ void PrintFabricLinks(const Json& document, std::string* text) {
 }  // namespace
 
 Result<std::string> LinkTable(std::string_view before, std::string_view after, double seconds) {
-  const Result<Json> first = ParseDocument(before);
-  if (!first.ok()) return first.status();
-  const Result<Json> second = ParseDocument(after);
-  if (!second.ok()) return second.status();
-  if (!At(At(*second, "cluster"), "links").is_array()) {
+  HZ_ASSIGN_OR_RETURN(const Json first, ParseDocument(before));
+  HZ_ASSIGN_OR_RETURN(const Json second, ParseDocument(after));
+  if (!At(At(second, "cluster"), "links").is_array()) {
     return Unavailable(
         "this daemon tells of no links: it stands alone (cluster.address), or you are neither root "
         "nor the user who runs it");
   }
-  std::map<RailKey, Json> earlier = RailsOf(*first);
+  std::map<RailKey, Json> earlier = RailsOf(first);
   TextTable table({"peer", "rail", "sends", "receives", "busy", "round trip", "in queues", "resent",
                    "sent so far"},
                   2);
-  for (const auto& [key, rail] : RailsOf(*second)) {
+  for (const auto& [key, rail] : RailsOf(second)) {
     const Json& was = earlier[key];
     const bool astray = At(rail, "astray").is_boolean() && At(rail, "astray").get<bool>();
     table.Add(
@@ -99,9 +97,9 @@ Result<std::string> LinkTable(std::string_view before, std::string_view after, d
   std::string text;
   if (table.empty()) text = "no links with other daemons\n";
   if (!table.empty()) table.Print(&text);
-  PrintNics(*first, *second, seconds, &text);
-  PrintFabricLinks(*second, &text);
-  PrintController(*second, kMostJobs, &text);
+  PrintNics(first, second, seconds, &text);
+  PrintFabricLinks(second, &text);
+  PrintController(second, kMostJobs, &text);
   return text;
 }
 

@@ -57,26 +57,24 @@ Result<std::string> StepsOf(const PlanSetup& setup, const PlannedSize& size) {
   if (setup.planner->problem().host_of_rank.size() > kMostShownRanks) {
     return InvalidArgument("--show-steps shows schedules of {} ranks at most", kMostShownRanks);
   }
-  const OutlineResult outline = setup.planner->OutlineOf(size.plans[0]);
-  if (!outline.ok()) return outline.status();
-  return fmt::format("\n{}: {}", HumanBytes(size.bytes), Describe((*outline)->Write()));
+  HZ_ASSIGN_OR_RETURN(const auto outline, setup.planner->OutlineOf(size.plans[0]));
+  return fmt::format("\n{}: {}", HumanBytes(size.bytes), Describe(outline->Write()));
 }
 
 Result<std::string> Plan(const PlanOptions& options) {
-  const Result<PlanSetup> setup = SetUpPlan(options.request);
-  if (!setup.ok()) return setup.status();
-  PlanReport report{.model = setup->model.get(),
-                    .planner = setup->planner.get(),
-                    .options = setup->options,
+  HZ_ASSIGN_OR_RETURN(const PlanSetup setup, SetUpPlan(options.request));
+  PlanReport report{.model = setup.model.get(),
+                    .planner = setup.planner.get(),
+                    .options = setup.options,
                     .sizes = {}};
   if (options.all) report.most_plans = std::numeric_limits<size_t>::max();
-  for (const uint64_t bytes : setup->sizes) {
-    report.sizes.push_back(setup->planner->PlanFor(bytes));
+  for (const uint64_t bytes : setup.sizes) {
+    report.sizes.push_back(setup.planner->PlanFor(bytes));
   }
   if (options.json) return PlanJson(report);
   std::string text = PlanTable(report);
   for (size_t i = 0; options.show_steps && i < report.sizes.size(); ++i) {
-    const Result<std::string> steps = StepsOf(*setup, report.sizes[i]);
+    const Result<std::string> steps = StepsOf(setup, report.sizes[i]);
     if (!steps.ok()) return steps;
     text += *steps;
   }

@@ -21,15 +21,13 @@ namespace {
 constexpr int kMostRanksAHost = 1024;
 
 Result<Problem> MakeProblem(const FabricModel& model, const PlanRequest& request) {
-  const Result<Collective> collective = FindCollective(request.collective);
-  if (!collective.ok()) return collective.status();
-  Problem problem{.collective = *collective, .host_of_rank = {}};
+  HZ_ASSIGN_OR_RETURN(const Collective collective, FindCollective(request.collective));
+  Problem problem{.collective = collective, .host_of_rank = {}};
   if (IsPointToPoint(problem.collective)) {
     return InvalidArgument("{} is between two ranks; there is nothing to plan", request.collective);
   }
-  Result<std::vector<int>> hosts = HostsOfRanks(model, request.hosts, request.ranks_per_host);
-  if (!hosts.ok()) return hosts.status();
-  problem.host_of_rank = *std::move(hosts);
+  HZ_ASSIGN_OR_RETURN(problem.host_of_rank,
+                      HostsOfRanks(model, request.hosts, request.ranks_per_host));
   problem.root = HasRoot(problem.collective) ? request.root : -1;
   problem.in_place = !request.out_of_place;
   return problem;
@@ -43,9 +41,7 @@ Result<PlannerOptions> MakeOptions(const FabricModel& model, const PlanRequest& 
     return InvalidArgument("--policy fixed and --plan-file go together");
   }
   if (options.policy != PlanPolicy::kFixed) return options;
-  Result<PlanSpec> spec = LoadPlanFile(request.plan_file, model);
-  if (!spec.ok()) return spec.status();
-  options.fixed = *std::move(spec);
+  HZ_ASSIGN_OR_RETURN(options.fixed, LoadPlanFile(request.plan_file, model));
   return options;
 }
 
@@ -145,28 +141,22 @@ void AddPlanOptions(CLI::App& command, PlanRequest* request) {
 Result<PlanSetup> SetUpPlan(const PlanRequest& request) {
   PlanSetup setup;
   for (const std::string& text : request.sizes) {
-    const Result<uint64_t> bytes = ParseBytes(text);
-    if (!bytes.ok()) return bytes.status();
-    setup.sizes.push_back(*bytes);
+    HZ_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(text));
+    setup.sizes.push_back(bytes);
   }
   if (setup.sizes.empty()) setup.sizes = SizeClasses();
-  Result<FabricFile> file = LoadFabricFile(request.fabric);
-  if (!file.ok()) return file.status();
+  HZ_ASSIGN_OR_RETURN(FabricFile file, LoadFabricFile(request.fabric));
   for (const std::string& text : request.link_rates) {
-    const Result<StatedRates> stated = ParseStatedRates(file->fabric, text);
-    if (!stated.ok()) return stated.status();
-    file->fabric.links[static_cast<size_t>(stated->link)].bytes_per_second =
-        stated->bytes_per_second;
+    HZ_ASSIGN_OR_RETURN(const StatedRates stated, ParseStatedRates(file.fabric, text));
+    file.fabric.links[static_cast<size_t>(stated.link)].bytes_per_second = stated.bytes_per_second;
   }
-  setup.model = std::make_unique<FabricModel>(std::move(file->fabric));
-  Result<Problem> problem = MakeProblem(*setup.model, request);
-  if (!problem.ok()) return problem.status();
-  Result<PlannerOptions> options = MakeOptions(*setup.model, request);
-  if (!options.ok()) return options.status();
-  setup.options = *options;
-  Result<Planner> planner = Planner::Make(*setup.model, *std::move(problem), *std::move(options));
-  if (!planner.ok()) return planner.status();
-  setup.planner = std::make_unique<Planner>(*std::move(planner));
+  setup.model = std::make_unique<FabricModel>(std::move(file.fabric));
+  HZ_ASSIGN_OR_RETURN(Problem problem, MakeProblem(*setup.model, request));
+  HZ_ASSIGN_OR_RETURN(PlannerOptions options, MakeOptions(*setup.model, request));
+  setup.options = options;
+  HZ_ASSIGN_OR_RETURN(Planner planner,
+                      Planner::Make(*setup.model, std::move(problem), std::move(options)));
+  setup.planner = std::make_unique<Planner>(std::move(planner));
   return setup;
 }
 

@@ -97,15 +97,12 @@ Result<PrivateDaemon> PrivateDaemon::Start(const Options& options) {
   PrivateDaemon daemon;
   daemon.own_folder_ = options.folder;
   if (options.folder.empty()) {
-    Result<TemporaryFolder> folder = TemporaryFolder::Make();
-    if (!folder.ok()) return folder.status();
-    daemon.folder_ = std::move(*folder);
+    HZ_ASSIGN_OR_RETURN(daemon.folder_, TemporaryFolder::Make());
   }
   const std::string notify_path = daemon.folder() + "/notify";
   // A folder that stays may have that of an earlier daemon.
   ::unlink(notify_path.c_str());
-  Result<FileDescriptor> notify = MakeNotifySocket(notify_path);
-  if (!notify.ok()) return notify.status();
+  HZ_ASSIGN_OR_RETURN(FileDescriptor notify, MakeNotifySocket(notify_path));
 
   Environment environment = Environment::OfThisProcess();
   environment.Set("NOTIFY_SOCKET", notify_path);
@@ -123,11 +120,9 @@ Result<PrivateDaemon> PrivateDaemon::Start(const Options& options) {
   spec.signal_mask = options.signal_mask;
   // A daemon that is asked to end removes what it holds; the guard kills it when it does not.
   spec.parent_death_signal = SIGTERM;
-  Result<ChildProcess> process = ChildProcess::Start(spec);
-  if (!process.ok()) return process.status();
-  daemon.process_ = std::move(*process);
+  HZ_ASSIGN_OR_RETURN(daemon.process_, ChildProcess::Start(spec));
 
-  HZ_RETURN_IF_ERROR(daemon.WaitUntilReady(notify->get(), options));
+  HZ_RETURN_IF_ERROR(daemon.WaitUntilReady(notify.get(), options));
   return daemon;
 }
 

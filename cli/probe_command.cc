@@ -87,32 +87,27 @@ class Progress {
 Result<ProbeOutcome> Measure(const ProbeCommandOptions& options) {
   Progress progress;
   const auto start = std::chrono::steady_clock::now();
-  const Result<std::string> document =
-      FetchProbe(options.socket, options.addresses, options.seconds,
-                 [&](const std::string& what) { progress.Show(what); });
-  if (!document.ok()) return document.status();
+  HZ_ASSIGN_OR_RETURN(const std::string document,
+                      FetchProbe(options.socket, options.addresses, options.seconds,
+                                 [&](const std::string& what) { progress.Show(what); }));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  Result<Measurements> measured = ParseMeasurements(*document, "the daemon's answer");
-  if (!measured.ok()) return measured.status();
-  return ProbeOutcome{std::move(*measured), took.count(), {}};
+  HZ_ASSIGN_OR_RETURN(Measurements measured, ParseMeasurements(document, "the daemon's answer"));
+  return ProbeOutcome{std::move(measured), took.count(), {}};
 }
 
 Status Probe(const ProbeCommandOptions& options) {
-  Result<ProbeOutcome> outcome = Measure(options);
-  if (!outcome.ok()) return outcome.status();
+  HZ_ASSIGN_OR_RETURN(ProbeOutcome outcome, Measure(options));
   // First: if nothing can be inferred, it is what there is to look at.
   if (!options.measurements.empty()) {
     HZ_RETURN_IF_ERROR(
-        WriteTextFile(options.measurements, FormatMeasurements(outcome->measurements)));
+        WriteTextFile(options.measurements, FormatMeasurements(outcome.measurements)));
   }
-  Result<InferredFabric> inferred = InferFabric(outcome->measurements, "inferred");
-  if (!inferred.ok()) return inferred.status();
-  outcome->inferred = std::move(*inferred);
+  HZ_ASSIGN_OR_RETURN(outcome.inferred, InferFabric(outcome.measurements, "inferred"));
   const std::string report =
-      options.json ? InferenceJson(*outcome, nullptr) : InferenceText(*outcome, nullptr);
+      options.json ? InferenceJson(outcome, nullptr) : InferenceText(outcome, nullptr);
   std::fputs(report.c_str(), stdout);
   if (options.output.empty()) return Status::Ok();
-  return WriteInferredFabric(options.output, outcome->inferred);
+  return WriteInferredFabric(options.output, outcome.inferred);
 }
 
 int Show(const ProbeCommandOptions& options) {

@@ -24,11 +24,10 @@ Result<fs::path> OwnFolder() {
 }  // namespace
 
 Result<std::string> FindPreloadLibrary() {
-  Result<fs::path> folder = OwnFolder();
-  if (!folder.ok()) return folder.status();
+  HZ_ASSIGN_OR_RETURN(fs::path folder, OwnFolder());
   std::string tried;
   for (const char* place : {"lib", HARMONAIZE_LIBRARY_FOLDER}) {
-    const fs::path candidate = folder->parent_path() / place / kPreloadLibrary;
+    const fs::path candidate = folder.parent_path() / place / kPreloadLibrary;
     std::error_code ignored;
     if (fs::is_regular_file(candidate, ignored)) return candidate.string();
     if (tried.find(candidate.string()) == std::string::npos) tried += " " + candidate.string();
@@ -38,9 +37,8 @@ Result<std::string> FindPreloadLibrary() {
 }
 
 Result<std::string> FindDaemonProgram() {
-  Result<fs::path> folder = OwnFolder();
-  if (!folder.ok()) return folder.status();
-  const std::string candidate = (*folder / kDaemon).string();
+  HZ_ASSIGN_OR_RETURN(fs::path folder, OwnFolder());
+  const std::string candidate = (folder / kDaemon).string();
   if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   return Unavailable("cannot start a private daemon: there is no {}", candidate);
 }

@@ -89,9 +89,8 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 
 // The socket where a daemon listens now, or the reason why there is none.
 Result<std::string> FindListeningDaemon() {
-  const Result<DaemonConnection> daemon = FindDaemon(ClientSocketPlaces());
-  if (!daemon.ok()) return daemon.status();
-  return daemon->path;
+  HZ_ASSIGN_OR_RETURN(const DaemonConnection daemon, FindDaemon(ClientSocketPlaces()));
+  return daemon.path;
 }
 
 // What the job's daemon is: one that runs already, a private one, or none.
@@ -134,14 +133,13 @@ Result<DaemonChoice> ChooseDaemon(const RunOptions& options, LauncherSignals& si
   }
   const Result<std::string> program = FindDaemonProgram();
   if (!program.ok()) return Unavailable("{}; {}", why, program.status().message());
-  Result<PrivateDaemon> daemon = StartDaemon(*program, signals, ended_by);
-  if (!daemon.ok()) return daemon.status();
-  guard.WatchGroup(daemon->process().pid());
-  guard.WatchFolder(daemon->folder());
+  HZ_ASSIGN_OR_RETURN(PrivateDaemon daemon, StartDaemon(*program, signals, ended_by));
+  guard.WatchGroup(daemon.process().pid());
+  guard.WatchFolder(daemon.folder());
   Complain(fmt::format("{}: started a private daemon (pid {}) for this job", why,
-                       daemon->process().pid()));
-  choice.socket = daemon->socket_path();
-  choice.own = std::move(*daemon);
+                       daemon.process().pid()));
+  choice.socket = daemon.socket_path();
+  choice.own = std::move(daemon);
   return choice;
 }
 
@@ -162,22 +160,18 @@ JobOptions MakeJobOptions(const RunOptions& options) {
 Result<int> RunJob(const RunOptions& options) {
   JobOptions job_options = MakeJobOptions(options);
   if (!options.no_preload) {
-    Result<std::string> library = FindPreloadLibrary();
-    if (!library.ok()) return library.status();
-    job_options.preload_library = *library;
+    HZ_ASSIGN_OR_RETURN(job_options.preload_library, FindPreloadLibrary());
   }
-  Result<LauncherSignals> signals = LauncherSignals::Take();
-  if (!signals.ok()) return signals.status();
-  Result<JobGuard> guard = JobGuard::Start();
-  if (!guard.ok()) return guard.status();
+  HZ_ASSIGN_OR_RETURN(LauncherSignals signals, LauncherSignals::Take());
+  HZ_ASSIGN_OR_RETURN(JobGuard guard, JobGuard::Start());
   int ended_by = 0;
-  Result<DaemonChoice> daemon = ChooseDaemon(options, *signals, *guard, &ended_by);
+  Result<DaemonChoice> daemon = ChooseDaemon(options, signals, guard, &ended_by);
   if (daemon.status().code() == Code::kInProgress) return kSignalStatusBase + ended_by;
   if (!daemon.ok()) return daemon.status();
 
   job_options.socket = daemon->socket;
   PrivateDaemon* own = daemon->own ? &*daemon->own : nullptr;
-  Job job(std::move(job_options), *signals, *guard, own == nullptr ? nullptr : &own->process());
+  Job job(std::move(job_options), signals, guard, own == nullptr ? nullptr : &own->process());
   const int exit_status = job.Run();
   if (own != nullptr) {
     const Status stopped = own->Stop(std::chrono::seconds(5));

@@ -52,15 +52,14 @@ std::vector<std::string> WaitingNotes(const Json& communicator) {
 }  // namespace
 
 Result<std::string> StatusTable(std::string_view document) {
-  const Result<Json> json = ParseDocument(document);
-  if (!json.ok()) return json.status();
-  const Json& daemon = At(*json, "daemon");
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
+  const Json& daemon = At(json, "daemon");
   std::string text = fmt::format("harmonaized {}, pid {}, up {}, {} workers, listening at {}\n",
                                  TextAt(daemon, "version"), TextAt(daemon, "pid"),
                                  DurationAt(daemon, "uptime_seconds"), TextAt(daemon, "workers"),
                                  TextAt(daemon, "socket"));
 
-  const Json& cluster = At(*json, "cluster");
+  const Json& cluster = At(json, "cluster");
   if (cluster.is_object()) {
     text += fmt::format("other daemons reach it at {}; linked with {}\n",
                         TextAt(cluster, "address"), TextAt(cluster, "linked_daemons"));
@@ -71,7 +70,7 @@ Result<std::string> StatusTable(std::string_view document) {
   TextTable communicators({"communicator", "tenant", "state", "ranks", "hosts", "operations",
                            "bytes", "inline operations", "inline bytes"},
                           3);
-  for (const Json& tenant : ListAt(*json, "tenants")) {
+  for (const Json& tenant : ListAt(json, "tenants")) {
     const Json& own = ListAt(tenant, "communicators");
     tenants.Add({TenantName(tenant), TextAt(tenant, "sessions"), TextAt(tenant, "regions"),
                  BytesAt(tenant, "region_bytes"), std::to_string(own.size()),

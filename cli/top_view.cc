@@ -175,16 +175,14 @@ void PrintSlowLinks(const Json& after, size_t rows, std::string* text) {
 
 Result<std::string> TopView(std::string_view before, std::string_view after, double seconds,
                             size_t rows) {
-  const Result<Json> first = ParseDocument(before);
-  if (!first.ok()) return first.status();
-  const Result<Json> second = ParseDocument(after);
-  if (!second.ok()) return second.status();
-  std::string text = HeadOf(*first, *second, seconds);
-  PrintTenants(*first, *second, seconds, rows, &text);
-  PrintCommunicators(*first, *second, seconds, rows, &text);
-  PrintRails(*first, *second, seconds, rows, &text);
-  PrintSlowLinks(*second, rows, &text);
-  PrintController(*second, rows, &text);
+  HZ_ASSIGN_OR_RETURN(const Json first, ParseDocument(before));
+  HZ_ASSIGN_OR_RETURN(const Json second, ParseDocument(after));
+  std::string text = HeadOf(first, second, seconds);
+  PrintTenants(first, second, seconds, rows, &text);
+  PrintCommunicators(first, second, seconds, rows, &text);
+  PrintRails(first, second, seconds, rows, &text);
+  PrintSlowLinks(second, rows, &text);
+  PrintController(second, rows, &text);
   return text;
 }
 

@@ -149,10 +149,9 @@ Result<Calibration> ParseCalibration(std::string_view text) {
 Result<Calibration> MeasureNow(const Fingerprint& host, const Measurer& measure,
                                const GoOn& go_on) {
   const uint64_t start_ns = MonotonicNanoseconds();
-  Result<MeasuredCosts> measured = measure(go_on);
-  if (!measured.ok()) return measured.status();
-  Calibration calibration{.costs = measured->costs,
-                          .evidence = std::move(measured->evidence),
+  HZ_ASSIGN_OR_RETURN(MeasuredCosts measured, measure(go_on));
+  Calibration calibration{.costs = measured.costs,
+                          .evidence = std::move(measured.evidence),
                           .fingerprint = host,
                           .measured_at = Now()};
   Log(LogLevel::kInfo, kLogTuning, "measured this host in {} ms; {}",

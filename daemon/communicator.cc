@@ -62,13 +62,12 @@ Schedule MakeOneHostPlan(Collective collective, int root, bool exchanges, int ra
 }  // namespace
 
 Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) {
-  Result<Holding> place = account.Take(Resource::kCommunicators, 1);
-  if (!place.ok()) return place.status();
-  Result<Holding> memory =
+  HZ_ASSIGN_OR_RETURN(Holding place, account.Take(Resource::kCommunicators, 1));
+  HZ_ASSIGN_OR_RETURN(
+      Holding memory,
       account.Take(Resource::kMemory,
-                   kCommunicatorBytes + kRankOfCommunicatorBytes * static_cast<int64_t>(ranks));
-  if (!memory.ok()) return memory.status();
-  return CommunicatorHoldings{std::move(*place), std::move(*memory)};
+                   kCommunicatorBytes + kRankOfCommunicatorBytes * static_cast<int64_t>(ranks)));
+  return CommunicatorHoldings{std::move(place), std::move(memory)};
 }
 
 Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
@@ -355,10 +354,8 @@ Result<InlineSegment*> Communicator::Inline() {
     // The tenant pays for the pages that the daemon looks at. The ranks make those behind them.
     HZ_RETURN_IF_ERROR(
         holdings_.memory.Add(static_cast<int64_t>(InlineLayout(ranks()).PairOffset(0, 0))));
-    Result<std::unique_ptr<InlineSegment>> made =
-        InlineSegment::Create(ranks(), limits, engine_->machine());
-    if (!made.ok()) return made.status();
-    inline_segment_ = std::move(*made);
+    HZ_ASSIGN_OR_RETURN(inline_segment_,
+                        InlineSegment::Create(ranks(), limits, engine_->machine()));
     const bool all_here = std::find(members_.begin(), members_.end(), nullptr) == members_.end();
     if (state_ != State::kReady || !all_here) inline_segment_->Close();
   }

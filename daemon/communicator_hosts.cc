@@ -77,8 +77,7 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   binding.check = RequestDigest(descriptor);
   operation->feed.Assign(operation->parts);
   if (!operation->feed.empty()) binding.feed = &operation->feed;
-  const Status started = engine_->StartNetwork(operation, binding);
-  if (!started.ok()) return started;
+  HZ_RETURN_IF_ERROR(engine_->StartNetwork(operation, binding));
   NoteStarted(operation);
   if (HasRoot(descriptor.collective)) {
     span_->NoteBegun({operation->sequence, binding.check}, false);

@@ -143,9 +143,8 @@ Status Read(TomlReader& reader, Config* config) {
 Result<Config> LoadConfig(const std::string& path) {
   Config config;
   if (!path.empty()) {
-    Result<TomlReader> reader = TomlReader::FromFile(path);
-    if (!reader.ok()) return reader.status();
-    HZ_RETURN_IF_ERROR(Read(*reader, &config));
+    HZ_ASSIGN_OR_RETURN(TomlReader reader, TomlReader::FromFile(path));
+    HZ_RETURN_IF_ERROR(Read(reader, &config));
   }
   FillDefaults(&config);
   return config;

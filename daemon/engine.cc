@@ -74,9 +74,7 @@ Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Ac
 Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration calibration,
                                                std::shared_ptr<Accounts> accounts) {
   std::unique_ptr<Engine> engine(new Engine(config, std::move(calibration), std::move(accounts)));
-  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
-  if (!loop.ok()) return loop.status();
-  engine->loop_ = std::move(*loop);
+  HZ_ASSIGN_OR_RETURN(engine->loop_, EventLoop::Create());
   HZ_RETURN_IF_ERROR(engine->WatchForLostMemory());
 
   Executor::Options options;
@@ -90,17 +88,13 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
   options.processors = static_cast<int>(host.processors.size());
   options.wake_up_nanoseconds = static_cast<uint64_t>(engine->calibration_.costs.wake_up_ns);
   options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
-  Result<std::unique_ptr<Executor>> executor = Executor::Create(std::move(options));
-  if (!executor.ok()) return executor.status();
-  engine->executor_ = std::move(*executor);
+  HZ_ASSIGN_OR_RETURN(engine->executor_, Executor::Create(std::move(options)));
   if (!config.cluster.address.empty()) HZ_RETURN_IF_ERROR(engine->JoinCluster());
   return engine;
 }
 
 Status Engine::JoinCluster() {
-  Result<std::unique_ptr<Cluster>> cluster = Cluster::Create(config_.cluster, this);
-  if (!cluster.ok()) return cluster.status();
-  cluster_ = std::move(*cluster);
+  HZ_ASSIGN_OR_RETURN(cluster_, Cluster::Create(config_.cluster, this));
   if (cluster_->fabric() != nullptr) own_fabric_ = fabrics_.Add(cluster_->fabric()).digest;
   control_loop_.Begin();
   HZ_RETURN_IF_ERROR(loop_->Watch(cluster_->fd(), [this] { cluster_->OnReadable(); }));

@@ -75,9 +75,8 @@ void Account::GiveBack(Resource resource, int64_t amount) {
 }
 
 Status Holding::Add(int64_t amount) {
-  Result<Holding> more = account_->Take(resource_, amount);
-  if (!more.ok()) return more.status();
-  amount_ += std::exchange(more->amount_, 0);
+  HZ_ASSIGN_OR_RETURN(Holding more, account_->Take(resource_, amount));
+  amount_ += std::exchange(more.amount_, 0);
   return Status::Ok();
 }
 

@@ -9,10 +9,9 @@ namespace harmonaize::daemon {
 Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const InlineLimits& limits,
                                                              const Machine& machine) {
   // Of this only the pages that the ranks touch ever become memory.
-  Result<SharedMemory> memory =
-      CreateSharedMemory("harmonaize-inline", InlineLayout(ranks).bytes());
-  if (!memory.ok()) return memory.status();
-  std::unique_ptr<InlineSegment> segment(new InlineSegment(std::move(*memory), ranks));
+  HZ_ASSIGN_OR_RETURN(SharedMemory memory,
+                      CreateSharedMemory("harmonaize-inline", InlineLayout(ranks).bytes()));
+  std::unique_ptr<InlineSegment> segment(new InlineSegment(std::move(memory), ranks));
   InlineHeader& header = segment->header();
   header.last_level_cache_bytes = machine.last_level_bytes;
   header.crowded = static_cast<size_t>(ranks) > ThisHost().processors.size() ? 1 : 0;

@@ -76,9 +76,7 @@ Status InstallLogSink(const LogConfig& config) {
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e harmonaized[%P] %^%l%$ %v");
   logger->set_level(ToSpdlog(chosen));
   logger->flush_on(spdlog::level::trace);
-  Result<LogWriter*> started = LogWriter::Start(config, &Write);
-  if (!started.ok()) return started.status();
-  writer = *started;
+  HZ_ASSIGN_OR_RETURN(writer, LogWriter::Start(config, &Write));
   SetLog(chosen, kLogAll, &Add, &Flush);
   return Status::Ok();
 }

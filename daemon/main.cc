@@ -71,8 +71,7 @@ constexpr int kKeptOfArena = 1 << 20;
 Status Serve(const Config& config) {
   RaiseDescriptorLimit();
   mallopt(M_TRIM_THRESHOLD, kKeptOfArena);
-  Result<FileDescriptor> signals = CatchSignals();
-  if (!signals.ok()) return signals.status();
+  HZ_ASSIGN_OR_RETURN(FileDescriptor signals, CatchSignals());
   HZ_RETURN_IF_ERROR(InstallLogSink(config.log));
   HZ_RETURN_IF_ERROR(FaultGuard::Install());
   const Status refuses_missing_pages = MissingPages::Install();
@@ -81,15 +80,14 @@ Status Serve(const Config& config) {
         "pages of registered memory that nobody has touched yet will count as this daemon's ({})",
         refuses_missing_pages.message());
   }
-  Result<std::unique_ptr<Server>> server = Server::Create(config);
-  if (!server.ok()) return server.status();
-  HZ_RETURN_IF_ERROR((*server)->loop().Watch(signals->get(), [&] {
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Create(config));
+  HZ_RETURN_IF_ERROR(server->loop().Watch(signals.get(), [&] {
     signalfd_siginfo info;
-    if (read(signals->get(), &info, sizeof info) != sizeof info) return;
+    if (read(signals.get(), &info, sizeof info) != sizeof info) return;
     Log(LogLevel::kInfo, kLogInit, "signal {}: stopping", info.ssi_signo);
-    (*server)->Stop();
+    server->Stop();
   }));
-  (*server)->Run([&] {
+  server->Run([&] {
     Log(LogLevel::kInfo, kLogInit, "harmonaized {} listens at {} with {} workers", kVersion,
         config.socket_path, config.workers);
     const Host& host = ThisHost();

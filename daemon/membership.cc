@@ -38,10 +38,9 @@ Result<UniqueId> Membership::CreateId(Session& session) {
 Result<UniqueId> Membership::IssueId(Tenant* tenant, uint32_t session, uint64_t parent) {
   Result<UniqueId> id = MakeSecretId();
   if (!id.ok()) return id;
-  Result<Holding> place = tenant->account->Take(Resource::kUniqueIds, 1);
-  if (!place.ok()) return place.status();
+  HZ_ASSIGN_OR_RETURN(Holding place, tenant->account->Take(Resource::kUniqueIds, 1));
   if (engine_->cluster() != nullptr) HZ_RETURN_IF_ERROR(engine_->cluster()->Seal(&*id));
-  issued_[*id] = {tenant->identity.across_hosts, tenant, std::move(*place), session, parent};
+  issued_[*id] = {tenant->identity.across_hosts, tenant, std::move(place), session, parent};
   return id;
 }
 
@@ -97,9 +96,8 @@ Result<uint32_t> Membership::Join(Session& session, const UniqueId& id, int rank
 
 Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::optional<int> color,
                                    int key, const std::string& name) {
-  Result<Communicator*> parent = Find(session, index);
-  if (!parent.ok()) return parent.status();
-  if ((*parent)->state() == Communicator::State::kBroken) return (*parent)->failure();
+  HZ_ASSIGN_OR_RETURN(Communicator * parent, Find(session, index));
+  if (parent->state() == Communicator::State::kBroken) return parent->failure();
   Member* caller = session.FindMember(index);
   return ApplyFor(session,
                   {.kind = ApplyMessage::kSplit,
@@ -109,14 +107,13 @@ Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::option
                    .color = color.value_or(0),
                    .key = key,
                    .name = name},
-                  *parent);
+                  parent);
 }
 
 Result<uint32_t> Membership::Shrink(Session& session, uint32_t index, std::vector<int32_t> excluded,
                                     bool abort_parent, const std::string& name) {
-  Result<Communicator*> found = Find(session, index);
-  if (!found.ok()) return found.status();
-  Communicator& parent = **found;
+  HZ_ASSIGN_OR_RETURN(Communicator * found, Find(session, index));
+  Communicator& parent = *found;
   const int caller = session.FindMember(index)->rank;
   std::sort(excluded.begin(), excluded.end());
   excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
@@ -139,14 +136,13 @@ Result<uint32_t> Membership::Shrink(Session& session, uint32_t index, std::vecto
 
 Result<uint32_t> Membership::GrowFrom(Session& session, uint32_t index, int ranks,
                                       const std::string& name) {
-  Result<Communicator*> parent = Find(session, index);
-  if (!parent.ok()) return parent.status();
+  HZ_ASSIGN_OR_RETURN(Communicator * parent, Find(session, index));
   return ApplyFor(session,
                   {.kind = ApplyMessage::kGrow,
                    .ranks = ranks,
                    .rank = session.FindMember(index)->rank,
                    .name = name},
-                  *parent);
+                  parent);
 }
 
 Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
@@ -162,17 +158,16 @@ Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, in
 }
 
 Result<Member*> Membership::NewMember(Session& session) {
-  Result<Holding> place = session.tenant().account->Take(Resource::kRanks, 1);
-  if (!place.ok()) return place.status();
-  Result<Holding> memory = session.tenant().account->Take(Resource::kMemory, kRankBytes);
-  if (!memory.ok()) return memory.status();
+  HZ_ASSIGN_OR_RETURN(Holding place, session.tenant().account->Take(Resource::kRanks, 1));
+  HZ_ASSIGN_OR_RETURN(Holding memory,
+                      session.tenant().account->Take(Resource::kMemory, kRankBytes));
   Member* member = session.AddMember();
   if (member == nullptr) {
     return InvalidUsage("this process already holds {} communicators, which is as many as it may",
                         kMaxMembers);
   }
-  member->place = std::move(*place);
-  member->memory = std::move(*memory);
+  member->place = std::move(place);
+  member->memory = std::move(memory);
   return member;
 }
 
@@ -180,12 +175,11 @@ Result<Membership::Desk> Membership::DeskFor(const ApplyMessage& request,
                                              const Communicator* parent) const {
   if (engine_->cluster() == nullptr) return Desk{};
   if (parent != nullptr) return DeskOf(request, *parent);
-  const Result<UniqueId> id = IdOf(request);
-  if (!id.ok()) return id.status();
-  const Result<std::optional<transport::NetworkAddress>> home = engine_->cluster()->HomeOf(*id);
-  if (!home.ok()) return home.status();
-  if (!home->has_value()) return Desk{};
-  return Desk{.here = false, .address = (*home)->ToString()};
+  HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
+  HZ_ASSIGN_OR_RETURN(const std::optional<transport::NetworkAddress> home,
+                      engine_->cluster()->HomeOf(id));
+  if (!home.has_value()) return Desk{};
+  return Desk{.here = false, .address = home->ToString()};
 }
 
 // The home of the parent. Where that is lost, the ranks that remain can shrink at the daemon of the
@@ -210,9 +204,7 @@ Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
   request.user = session.tenant().identity.across_hosts;
   Member* member = nullptr;
   if (request.takes_part) {
-    Result<Member*> made = NewMember(session);
-    if (!made.ok()) return made.status();
-    member = *made;
+    HZ_ASSIGN_OR_RETURN(member, NewMember(session));
   }
   const uint32_t index = member == nullptr ? kNoMember : member->index;
   const Status status = ApplyAtDesk(std::move(request), member, parent);
@@ -222,11 +214,10 @@ Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
 }
 
 Status Membership::ApplyAtDesk(ApplyMessage request, Member* member, Communicator* parent) {
-  const Result<Desk> desk = DeskFor(request, parent);
-  if (!desk.ok()) return desk.status();
-  if (desk->here) return Apply(request, {.member = member}, parent);
+  HZ_ASSIGN_OR_RETURN(const Desk desk, DeskFor(request, parent));
+  if (desk.here) return Apply(request, {.member = member}, parent);
   if (parent != nullptr) request.communicator = parent->span()->roster().key;
-  ApplyElsewhere(std::move(request), member, *desk);
+  ApplyElsewhere(std::move(request), member, desk);
   return Status::Ok();
 }
 

@@ -258,25 +258,22 @@ Result<Membership::Meeting*> Membership::GrowthOf(Communicator& parent, const Ap
 
 Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
                                Communicator& parent) {
-  const Result<Meeting*> growth = GrowthOf(parent, request, applicant);
-  if (!growth.ok()) return growth.status();
+  HZ_RETURN_IF_ERROR(GrowthOf(parent, request, applicant).status());
   return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0},
                    static_cast<size_t>(request.rank), std::move(applicant));
 }
 
 Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant) {
-  const Result<UniqueId> id = IdOf(request);
-  if (!id.ok()) return id.status();
-  HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user, applicant));
-  Communicator* parent = FindById(issued_.at(*id).parent);
+  HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
+  HZ_RETURN_IF_ERROR(CheckIssued(id, request.user, applicant));
+  Communicator* parent = FindById(issued_.at(id).parent);
   if (parent == nullptr) {
     return InvalidUsage(
         "the unique id does not come from ncclCommGetUniqueId, or the communicator that it was "
         "made for is gone");
   }
   HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, parent->ranks()));
-  const Result<Meeting*> growth = GrowthOf(*parent, request, applicant);
-  if (!growth.ok()) return growth.status();
+  HZ_RETURN_IF_ERROR(GrowthOf(*parent, request, applicant).status());
   return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent->id(), 0},
                    static_cast<size_t>(request.rank), std::move(applicant));
 }
@@ -325,9 +322,7 @@ Status Membership::MakeCommunicator(Formation& formation, const std::vector<Appl
   const bool kept = all_here || roster->hosts() > 1;
   CommunicatorHoldings holdings;
   if (kept) {
-    Result<CommunicatorHoldings> paid = PayForCommunicator(*tenant.account, members.size());
-    if (!paid.ok()) return paid.status();
-    holdings = std::move(*paid);
+    HZ_ASSIGN_OR_RETURN(holdings, PayForCommunicator(*tenant.account, members.size()));
   }
   if (!all_here) TellFormed(*roster, ranks, formation.name());
   if (kept) {

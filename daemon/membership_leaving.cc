@@ -142,9 +142,8 @@ void Membership::Depart(Session& session, Member* member, std::function<void()> 
 }
 
 Status Membership::Revoke(Session& session, uint32_t index) {
-  Result<Communicator*> communicator = Find(session, index);
-  if (!communicator.ok()) return communicator.status();
-  (*communicator)
+  HZ_ASSIGN_OR_RETURN(Communicator * communicator, Find(session, index));
+  (communicator)
       ->Revoke(InvalidUsage("rank {} revoked the communicator: only destroy, split and shrink make "
                             "sense now",
                             session.FindMember(index)->rank));

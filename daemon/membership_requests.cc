@@ -38,8 +38,7 @@ Result<UniqueId> IdOf(const ApplyMessage& request) {
   UniqueId id;
   if (request.id.size() != sizeof id) return InvalidArgument("a unique id of the wrong size");
   std::memcpy(&id, request.id.data(), sizeof id);
-  const Status good = CheckUniqueId(id);
-  if (!good.ok()) return good;
+  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
   return id;
 }
 

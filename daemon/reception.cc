@@ -86,9 +86,7 @@ int NodeOf(const Mapping& mapping) {
 Result<std::shared_ptr<Reception>> Reception::Open(std::shared_ptr<EngineGate> gate,
                                                    TenantIdentity tenant, int64_t workers) {
   std::shared_ptr<Reception> reception(new Reception(std::move(gate), std::move(tenant), workers));
-  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
-  if (!loop.ok()) return loop.status();
-  reception->loop_ = std::move(*loop);
+  HZ_ASSIGN_OR_RETURN(reception->loop_, EventLoop::Create());
   reception->allowance_ns_ = kMostAllowanceNanoseconds;
   reception->allowance_at_ns_ = MonotonicNanoseconds();
   try {
@@ -331,9 +329,9 @@ Status Reception::Greet(Guest& guest, const MessageHeader& header, const Control
       return Status::Ok();
     }
     case MessageType::kHello: {
-      const Result<HelloRequest> hello = DecodeBody<HelloRequest>(header, message.bytes);
-      if (!hello.ok()) return hello.status();
-      return OpenSession(guest, *hello);
+      HZ_ASSIGN_OR_RETURN(const HelloRequest hello,
+                          DecodeBody<HelloRequest>(header, message.bytes));
+      return OpenSession(guest, hello);
     }
     default: return InvalidUsage("a session starts with a hello");
   }
@@ -344,13 +342,11 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
   if (connection->is_operator()) {
     return InvalidUsage("ranks come by the tenants' socket, not by the operators'");
   }
-  Result<Holding> place = connection->account()->Take(Resource::kSessions, 1);
-  if (!place.ok()) return place.status();
-  Result<Holding> bytes = connection->account()->Take(Resource::kMemory, kSessionBytes);
-  if (!bytes.ok()) return bytes.status();
-  Result<SharedMemory> segment = CreateSharedMemory("harmonaize-session", sizeof(SessionSegment));
-  if (!segment.ok()) return segment.status();
-  auto* layout = reinterpret_cast<SessionSegment*>(segment->mapping.data());
+  HZ_ASSIGN_OR_RETURN(Holding place, connection->account()->Take(Resource::kSessions, 1));
+  HZ_ASSIGN_OR_RETURN(Holding bytes, connection->account()->Take(Resource::kMemory, kSessionBytes));
+  HZ_ASSIGN_OR_RETURN(SharedMemory segment,
+                      CreateSharedMemory("harmonaize-session", sizeof(SessionSegment)));
+  auto* layout = reinterpret_cast<SessionSegment*>(segment.mapping.data());
   layout->header.magic = kSegmentMagic;
   layout->header.version = kProtocolVersion;
   layout->header.sleepers.store(kSleepersOnOneHost, std::memory_order_relaxed);
@@ -369,7 +365,7 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
     Session::Holdings holdings;
   };
   auto opening = std::make_shared<Opening>(
-      Opening{std::move(*segment), std::move(doorbell), {std::move(*place), std::move(*bytes)}});
+      Opening{std::move(segment), std::move(doorbell), {std::move(place), std::move(bytes)}});
   Ask(guest, MessageType::kHello,
       [connection, opening, reply, program = CleanFieldText(hello.program)](Engine& engine) {
         auto* const header = reinterpret_cast<SessionHeader*>(opening->memory.mapping.data());
@@ -399,10 +395,7 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
   if (header.type == MessageType::kDocument) return ReplyPiece(*connection, header, message);
   std::shared_ptr<RegionMemory> region;
   if (header.type == MessageType::kRegisterRegion) {
-    Result<std::shared_ptr<RegionMemory>> mapped =
-        MapRegion(*connection->account(), header, message);
-    if (!mapped.ok()) return mapped.status();
-    region = std::move(*mapped);
+    HZ_ASSIGN_OR_RETURN(region, MapRegion(*connection->account(), header, message));
   }
   // At once: the engine may be behind, and descriptors are what a daemon runs out of first.
   message.descriptors.clear();
@@ -415,15 +408,15 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
 
 Status Reception::ReplyPiece(Connection& connection, const MessageHeader& header,
                              const ControlMessage& message) {
-  const Result<DocumentRequest> request = DecodeBody<DocumentRequest>(header, message.bytes);
-  if (!request.ok()) return request.status();
+  HZ_ASSIGN_OR_RETURN(const DocumentRequest request,
+                      DecodeBody<DocumentRequest>(header, message.bytes));
   const std::shared_ptr<const Document>& document = connection.document();
-  if (document == nullptr || request->offset > document->text.size()) {
+  if (document == nullptr || request.offset > document->text.size()) {
     return InvalidUsage("this connection was given no document that goes on at byte {}",
-                        request->offset);
+                        request.offset);
   }
   connection.Reply(header.type, DocumentReply{document->text.size()}, {},
-                   connection.Piece(request->offset));
+                   connection.Piece(request.offset));
   return Status::Ok();
 }
 
@@ -433,27 +426,23 @@ Status Reception::ReplyPiece(Connection& connection, const MessageHeader& header
 Result<std::shared_ptr<RegionMemory>> Reception::MapRegion(Account& account,
                                                            const MessageHeader& header,
                                                            ControlMessage& message) {
-  const auto request = DecodeBody<RegisterRegionRequest>(header, message.bytes);
-  if (!request.ok()) return request.status();
+  HZ_ASSIGN_OR_RETURN(const auto request, DecodeBody<RegisterRegionRequest>(header, message.bytes));
   if (message.descriptors.size() != 1) {
     return InvalidArgument("a region comes with one descriptor");
   }
-  if (request->bytes > INT64_MAX) {
-    return InvalidArgument("a region of {} bytes", request->bytes);
+  if (request.bytes > INT64_MAX) {
+    return InvalidArgument("a region of {} bytes", request.bytes);
   }
   auto memory = std::make_unique<RegionMemory>();
-  Result<Holding> place = account.Take(Resource::kRegions, 1);
-  if (!place.ok()) return place.status();
-  Result<Holding> bytes =
-      account.Take(Resource::kRegisteredBytes, static_cast<int64_t>(request->bytes));
-  if (!bytes.ok()) return bytes.status();
-  Result<Mapping> mapping =
-      MapForeign(message.descriptors.front().get(), request->bytes, HugePageFiles::kAccept);
-  if (!mapping.ok()) return mapping.status();
-  madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE);
-  memory->place = std::move(*place);
-  memory->bytes = std::move(*bytes);
-  memory->mapping = std::move(*mapping);
+  HZ_ASSIGN_OR_RETURN(Holding place, account.Take(Resource::kRegions, 1));
+  HZ_ASSIGN_OR_RETURN(
+      Holding bytes, account.Take(Resource::kRegisteredBytes, static_cast<int64_t>(request.bytes)));
+  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapForeign(message.descriptors.front().get(), request.bytes,
+                                                  HugePageFiles::kAccept));
+  madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
+  memory->place = std::move(place);
+  memory->bytes = std::move(bytes);
+  memory->mapping = std::move(mapping);
   memory->guard = FaultGuard(memory->mapping.data(), memory->mapping.size());
   HZ_RETURN_IF_ERROR(MissingPages::Refuse(memory->mapping.data(), memory->mapping.size()));
   memory->node = NodeOf(memory->mapping);

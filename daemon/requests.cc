@@ -99,42 +99,36 @@ class Request {
     return Reply(MemberReply{*member});
   }
   Status CreateId() {
-    const Result<UniqueId> id = engine_.membership().CreateId(session_);
-    if (!id.ok()) return id.status();
-    return Reply(CreateIdReply{*id});
+    HZ_ASSIGN_OR_RETURN(const UniqueId id, engine_.membership().CreateId(session_));
+    return Reply(CreateIdReply{id});
   }
 
   Status Join() {
-    const Result<JoinRequest> request = Decode<JoinRequest>();
-    if (!request.ok()) return request.status();
-    return ReplyMember(engine_.membership().Join(session_, request->id, request->ranks,
-                                                 request->rank, CleanFieldText(request->name)));
+    HZ_ASSIGN_OR_RETURN(const JoinRequest request, Decode<JoinRequest>());
+    return ReplyMember(engine_.membership().Join(session_, request.id, request.ranks, request.rank,
+                                                 CleanFieldText(request.name)));
   }
 
   Status Split() {
-    const Result<SplitRequest> request = Decode<SplitRequest>();
-    if (!request.ok()) return request.status();
+    HZ_ASSIGN_OR_RETURN(const SplitRequest request, Decode<SplitRequest>());
     const std::optional<int> color =
-        request->has_color != 0 ? std::optional<int>(request->color) : std::nullopt;
-    return ReplyMember(engine_.membership().Split(session_, request->member, color, request->key,
-                                                  CleanFieldText(request->name)));
+        request.has_color != 0 ? std::optional<int>(request.color) : std::nullopt;
+    return ReplyMember(engine_.membership().Split(session_, request.member, color, request.key,
+                                                  CleanFieldText(request.name)));
   }
 
   Status Shrink() {
-    const Result<ShrinkRequest> request = Decode<ShrinkRequest>();
-    if (!request.ok()) return request.status();
-    Result<std::vector<int32_t>> excluded = DecodeNumbers(header_, message_.bytes);
-    if (!excluded.ok()) return excluded.status();
-    return ReplyMember(engine_.membership().Shrink(session_, request->member, std::move(*excluded),
-                                                   request->abort_parent != 0,
-                                                   CleanFieldText(request->name)));
+    HZ_ASSIGN_OR_RETURN(const ShrinkRequest request, Decode<ShrinkRequest>());
+    HZ_ASSIGN_OR_RETURN(std::vector<int32_t> excluded, DecodeNumbers(header_, message_.bytes));
+    return ReplyMember(engine_.membership().Shrink(session_, request.member, std::move(excluded),
+                                                   request.abort_parent != 0,
+                                                   CleanFieldText(request.name)));
   }
 
   Status CreateGrowId() {
-    const Result<CreateGrowIdRequest> request = Decode<CreateGrowIdRequest>();
-    if (!request.ok()) return request.status();
+    HZ_ASSIGN_OR_RETURN(const CreateGrowIdRequest request, Decode<CreateGrowIdRequest>());
     engine_.membership().CreateGrowId(
-        session_, request->member,
+        session_, request.member,
         [connection = connection_, type = header_.type](const Result<UniqueId>& id) {
           if (!id.ok()) return connection->ReplyFailure(type, id.status());
           connection->Reply(type, CreateIdReply{*id});
@@ -143,38 +137,34 @@ class Request {
   }
 
   Status Grow() {
-    const Result<GrowRequest> request = Decode<GrowRequest>();
-    if (!request.ok()) return request.status();
+    HZ_ASSIGN_OR_RETURN(const GrowRequest request, Decode<GrowRequest>());
     Membership& membership = engine_.membership();
-    const std::string name = CleanFieldText(request->name);
-    if (request->member != kNoMember) {
-      return ReplyMember(membership.GrowFrom(session_, request->member, request->ranks, name));
+    const std::string name = CleanFieldText(request.name);
+    if (request.member != kNoMember) {
+      return ReplyMember(membership.GrowFrom(session_, request.member, request.ranks, name));
     }
     return ReplyMember(
-        membership.JoinGrowth(session_, request->id, request->ranks, request->rank, name));
+        membership.JoinGrowth(session_, request.id, request.ranks, request.rank, name));
   }
 
   Status Leave() {
-    const Result<LeaveRequest> request = Decode<LeaveRequest>();
-    if (!request.ok()) return request.status();
+    HZ_ASSIGN_OR_RETURN(const LeaveRequest request, Decode<LeaveRequest>());
     if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
-    Member* const member = session_.FindMember(request->member);
-    HZ_RETURN_IF_ERROR(engine_.membership().Leave(session_, request->member,
+    Member* const member = session_.FindMember(request.member);
+    HZ_RETURN_IF_ERROR(engine_.membership().Leave(session_, request.member,
                                                   [member] { member->TellDeparture(); }));
     return Reply(EmptyReply{});
   }
 
   Status Abort() {
-    const Result<AbortRequest> request = Decode<AbortRequest>();
-    if (!request.ok()) return request.status();
-    HZ_RETURN_IF_ERROR(engine_.membership().Abort(session_, request->member));
+    HZ_ASSIGN_OR_RETURN(const AbortRequest request, Decode<AbortRequest>());
+    HZ_RETURN_IF_ERROR(engine_.membership().Abort(session_, request.member));
     return Reply(EmptyReply{});
   }
 
   Status Revoke() {
-    const Result<RevokeRequest> request = Decode<RevokeRequest>();
-    if (!request.ok()) return request.status();
-    HZ_RETURN_IF_ERROR(engine_.membership().Revoke(session_, request->member));
+    HZ_ASSIGN_OR_RETURN(const RevokeRequest request, Decode<RevokeRequest>());
+    HZ_RETURN_IF_ERROR(engine_.membership().Revoke(session_, request.member));
     return Reply(EmptyReply{});
   }
 
@@ -184,42 +174,38 @@ class Request {
   }
 
   Status UnregisterRegion() {
-    const Result<UnregisterRegionRequest> request = Decode<UnregisterRegionRequest>();
-    if (!request.ok()) return request.status();
+    HZ_ASSIGN_OR_RETURN(const UnregisterRegionRequest request, Decode<UnregisterRegionRequest>());
     // Operations that use it may still be in the ring.
     if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
-    HZ_RETURN_IF_ERROR(engine_.RemoveRegion(session_, request->region));
-    const bool gone = session_.FindRegion(request->region) == nullptr;
+    HZ_RETURN_IF_ERROR(engine_.RemoveRegion(session_, request.region));
+    const bool gone = session_.FindRegion(request.region) == nullptr;
     return Reply(UnregisterRegionReply{gone ? 1u : 0u});
   }
 
   Status OpenStream() {
-    const Result<Session::OpenedStream> opened = session_.OpenStream();
-    if (!opened.ok()) return opened.status();
-    return Reply(OpenStreamReply{opened->position, opened->stream, 0});
+    HZ_ASSIGN_OR_RETURN(const Session::OpenedStream opened, session_.OpenStream());
+    return Reply(OpenStreamReply{opened.position, opened.stream, 0});
   }
 
   Status CloseStream() {
-    const Result<CloseStreamRequest> request = Decode<CloseStreamRequest>();
-    if (!request.ok()) return request.status();
-    HZ_RETURN_IF_ERROR(session_.CloseStream(request->stream));
+    HZ_ASSIGN_OR_RETURN(const CloseStreamRequest request, Decode<CloseStreamRequest>());
+    HZ_RETURN_IF_ERROR(session_.CloseStream(request.stream));
     return Reply(EmptyReply{});
   }
 
   Status Estimate() {
-    const Result<EstimateRequest> request = Decode<EstimateRequest>();
-    if (!request.ok()) return request.status();
-    Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
-    if (!communicator.ok()) return communicator.status();
-    const int ranks = (*communicator)->ranks();
-    if (static_cast<int>(request->collective) >= kCollectiveCount ||
-        DataTypeSize(request->type) == 0 ||
-        (HasRoot(request->collective) && (request->root < 0 || request->root >= ranks))) {
+    HZ_ASSIGN_OR_RETURN(const EstimateRequest request, Decode<EstimateRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        engine_.membership().Find(session_, request.member));
+    const int ranks = communicator->ranks();
+    if (static_cast<int>(request.collective) >= kCollectiveCount ||
+        DataTypeSize(request.type) == 0 ||
+        (HasRoot(request.collective) && (request.root < 0 || request.root >= ranks))) {
       return InvalidArgument("an estimate for an operation that does not exist");
     }
-    const uint64_t block = request->count * DataTypeSize(request->type);
-    (*communicator)
-        ->WithPlan(request->collective, request->root, false,
+    const uint64_t block = request.count * DataTypeSize(request.type);
+    (communicator)
+        ->WithPlan(request.collective, request.root, false,
                    [engine = &engine_, connection = connection_, type = header_.type,
                     block](const Result<const Schedule*>& plan) {
                      if (!plan.ok()) return connection->ReplyFailure(type, plan.status());
@@ -231,48 +217,42 @@ class Request {
   }
 
   Status AttachInline() {
-    const Result<AttachInlineRequest> request = Decode<AttachInlineRequest>();
-    if (!request.ok()) return request.status();
-    Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
-    if (!communicator.ok()) return communicator.status();
-    const Result<InlineSegment*> segment = (*communicator)->Inline();
-    if (!segment.ok()) return segment.status();
-    if (*segment == nullptr) return Reply(AttachInlineReply{});
-    Member& member = *session_.FindMember(request->member);
+    HZ_ASSIGN_OR_RETURN(const AttachInlineRequest request, Decode<AttachInlineRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        engine_.membership().Find(session_, request.member));
+    HZ_ASSIGN_OR_RETURN(InlineSegment* const segment, communicator->Inline());
+    if (segment == nullptr) return Reply(AttachInlineReply{});
+    Member& member = *session_.FindMember(request.member);
     if (std::exchange(member.attached_inline, true)) {
-      return InvalidUsage("member {} has been given the segment already", request->member);
+      return InvalidUsage("member {} has been given the segment already", request.member);
     }
-    const int descriptors[] = {(*segment)->descriptor()};
-    HZ_RETURN_IF_ERROR(
-        Reply(AttachInlineReply{(*communicator)->id(), (*segment)->bytes()}, descriptors));
-    (*segment)->NoteAttached();
+    const int descriptors[] = {segment->descriptor()};
+    HZ_RETURN_IF_ERROR(Reply(AttachInlineReply{communicator->id(), segment->bytes()}, descriptors));
+    segment->NoteAttached();
     return Status::Ok();
   }
 
   Status OfferRegion() {
-    const Result<OfferRegionRequest> request = Decode<OfferRegionRequest>();
-    if (!request.ok()) return request.status();
-    const Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
-    if (!communicator.ok()) return communicator.status();
-    if (session_.FindRegion(request->region) == nullptr) {
-      return InvalidArgument("region {} is not registered", request->region);
+    HZ_ASSIGN_OR_RETURN(const OfferRegionRequest request, Decode<OfferRegionRequest>());
+    HZ_RETURN_IF_ERROR(engine_.membership().Find(session_, request.member).status());
+    if (session_.FindRegion(request.region) == nullptr) {
+      return InvalidArgument("region {} is not registered", request.region);
     }
-    HZ_RETURN_IF_ERROR(session_.FindMember(request->member)->Offer(request->region));
+    HZ_RETURN_IF_ERROR(session_.FindMember(request.member)->Offer(request.region));
     return Reply(OfferRegionReply{});
   }
 
   Status MapPeerRegion() {
-    const Result<MapPeerRegionRequest> request = Decode<MapPeerRegionRequest>();
-    if (!request.ok()) return request.status();
-    Result<Communicator*> communicator = engine_.membership().Find(session_, request->member);
-    if (!communicator.ok()) return communicator.status();
-    const bool exists = request->rank >= 0 && request->rank < (*communicator)->ranks();
-    Member* const peer = exists ? (*communicator)->member(request->rank) : nullptr;
-    Region* const region = peer == nullptr ? nullptr : peer->session->FindRegion(request->region);
-    if (region == nullptr || !region->shareable() || !peer->Offers(request->region)) {
+    HZ_ASSIGN_OR_RETURN(const MapPeerRegionRequest request, Decode<MapPeerRegionRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        engine_.membership().Find(session_, request.member));
+    const bool exists = request.rank >= 0 && request.rank < communicator->ranks();
+    Member* const peer = exists ? communicator->member(request.rank) : nullptr;
+    Region* const region = peer == nullptr ? nullptr : peer->session->FindRegion(request.region);
+    if (region == nullptr || !region->shareable() || !peer->Offers(request.region)) {
       return RemoteError(
-          "rank {} has no region {} any more, or none that this communicator may map",
-          request->rank, request->region);
+          "rank {} has no region {} any more, or none that this communicator may map", request.rank,
+          request.region);
     }
     const int descriptors[] = {region->descriptor()};
     return Reply(MapPeerRegionReply{region->bytes()}, descriptors);
@@ -284,9 +264,8 @@ class Request {
   }
 
   Status Explain() {
-    const Result<ExplainRequest> request = Decode<ExplainRequest>();
-    if (!request.ok()) return request.status();
-    AnswerExplain(engine_, *connection_, *request);
+    HZ_ASSIGN_OR_RETURN(const ExplainRequest request, Decode<ExplainRequest>());
+    AnswerExplain(engine_, *connection_, request);
     return Status::Ok();
   }
 

@@ -74,27 +74,21 @@ Server::Server(const Config& config) : config_(config), identifier_(config.tenan
 
 Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
   std::unique_ptr<Server> server(new Server(config));
-  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
-  if (!loop.ok()) return loop.status();
-  server->loop_ = std::move(*loop);
+  HZ_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
 
-  Result<FileDescriptor> lock = LockSocket(config.socket_path);
-  if (!lock.ok()) return lock.status();
-  server->lock_ = std::move(*lock);
+  HZ_ASSIGN_OR_RETURN(server->lock_, LockSocket(config.socket_path));
   HZ_RETURN_IF_ERROR(server->OpenDoors());
   server->spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
   const Fingerprint host = FingerprintOfHost();
-  Result<Calibration> calibration = LoadOrMeasure(config.state_path, host, [&](const GoOn& go_on) {
-    return MeasureHost(host.last_level_bytes, go_on);
-  });
-  if (!calibration.ok()) return calibration.status();
+  HZ_ASSIGN_OR_RETURN(Calibration calibration,
+                      LoadOrMeasure(config.state_path, host, [&](const GoOn& go_on) {
+                        return MeasureHost(host.last_level_bytes, go_on);
+                      }));
 
   server->accounts_ = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
-  Result<std::unique_ptr<Engine>> engine =
-      Engine::Create(config, std::move(*calibration), server->accounts_);
-  if (!engine.ok()) return engine.status();
-  server->engine_ = std::move(*engine);
+  HZ_ASSIGN_OR_RETURN(server->engine_,
+                      Engine::Create(config, std::move(calibration), server->accounts_));
   server->gate_ = std::make_shared<EngineGate>(server->engine_.get());
   for (const std::unique_ptr<Door>& door : server->doors_) {
     HZ_RETURN_IF_ERROR(server->loop_->Watch(
@@ -121,9 +115,7 @@ Status Server::OpenDoors() {
 }
 
 Status Server::OpenDoor(Door door, mode_t mode) {
-  Result<FileDescriptor> listener = ListenAt(door.path, mode);
-  if (!listener.ok()) return listener.status();
-  door.listener = std::move(*listener);
+  HZ_ASSIGN_OR_RETURN(door.listener, ListenAt(door.path, mode));
   doors_.push_back(std::make_unique<Door>(std::move(door)));
   return Status::Ok();
 }
@@ -204,17 +196,15 @@ bool Server::AcceptOne(const Door& door) {
 }
 
 Status Server::Admit(ControlSocket* socket, const Door& door) {
-  const Result<PeerCredentials> peer = socket->Peer();
-  if (!peer.ok()) return peer.status();
-  FileDescriptor process = socket->PeerProcess(peer->process);
-  Result<TenantIdentity> tenant = identifier_.Identify(*peer, process.get(), door.tenant);
-  if (!tenant.ok()) return tenant.status();
-  std::shared_ptr<Account> account = accounts_->Of(tenant->number, tenant->name);
-  Result<Holding> place = account->Take(Resource::kConnections, 1);
-  if (!place.ok()) return place.status();
+  HZ_ASSIGN_OR_RETURN(const PeerCredentials peer, socket->Peer());
+  FileDescriptor process = socket->PeerProcess(peer.process);
+  HZ_ASSIGN_OR_RETURN(TenantIdentity tenant,
+                      identifier_.Identify(peer, process.get(), door.tenant));
+  std::shared_ptr<Account> account = accounts_->Of(tenant.number, tenant.name);
+  HZ_ASSIGN_OR_RETURN(Holding place, account->Take(Resource::kConnections, 1));
   auto connection = std::make_unique<Connection>(
-      std::move(*socket), Connection::Peer{*peer, std::move(*tenant), door.for_operators},
-      std::move(process), std::move(account), std::move(*place));
+      std::move(*socket), Connection::Peer{peer, std::move(tenant), door.for_operators},
+      std::move(process), std::move(account), std::move(place));
   const Status handed_over = Caught([&] { return HandOver(&connection); });
   if (connection != nullptr) *socket = connection->TakeSocket();
   return handed_over;
@@ -230,11 +220,10 @@ Status Server::HandOver(std::unique_ptr<Connection>* connection) {
     return InvalidUsage("this host's daemon serves {} tenants, which is as many as it may",
                         kMostReceptions);
   }
-  Result<std::shared_ptr<Reception>> opened =
-      Reception::Open(gate_, (*connection)->tenant(), config_.workers);
-  if (!opened.ok()) return opened.status();
-  receptions_[key] = *opened;
-  (*opened)->Receive(connection);
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Reception> opened,
+                      Reception::Open(gate_, (*connection)->tenant(), config_.workers));
+  receptions_[key] = opened;
+  opened->Receive(connection);
   return Status::Ok();
 }
 

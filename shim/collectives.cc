@@ -67,10 +67,10 @@ Status ResolveOperator(int op, ncclComm_t comm, Operation* operation) {
     operation->op = static_cast<ReduceOperator>(op);
     return Status::Ok();
   }
-  const Result<uint64_t> scalar = comm->communicator->PreMulSumScalar(op, operation->type);
-  if (!scalar.ok()) return scalar.status();
+  HZ_ASSIGN_OR_RETURN(const uint64_t scalar,
+                      comm->communicator->PreMulSumScalar(op, operation->type));
   operation->op = ReduceOperator::kPreMulSum;
-  operation->scalar = *scalar;
+  operation->scalar = scalar;
   if (const auto deferred = comm->deferred_scalars.find(op);
       deferred != comm->deferred_scalars.end()) {
     operation->scalar = 0;

@@ -93,12 +93,11 @@ Status Join(const char* function, ncclComm_t* comm, int ranks, const ncclUniqueI
             const ncclConfig_t* config) {
   HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
   HZ_RETURN_IF_ERROR(CheckPlace(ranks, rank));
-  const Result<CommunicatorOptions> options = ParseConfig(config, DefaultOptions());
-  if (!options.ok()) return options.status();
+  HZ_ASSIGN_OR_RETURN(const CommunicatorOptions options, ParseConfig(config, DefaultOptions()));
   SetLogRank(rank);
-  ShowVersionOnce(rank, options->device);
+  ShowVersionOnce(rank, options.device);
   const UniqueId unique_id = FromNccl(id);
-  return Form(BirthById(function, unique_id), Communicator::Join(unique_id, ranks, rank, *options),
+  return Form(BirthById(function, unique_id), Communicator::Join(unique_id, ranks, rank, options),
               rank, ranks, comm);
 }
 
@@ -119,8 +118,7 @@ Status CheckDevices(int count, const int* devices) {
 Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
   HZ_RETURN_IF_ERROR(CheckPointer(comms, "comm"));
   HZ_RETURN_IF_ERROR(CheckDevices(count, devices));
-  const Result<UniqueId> id = Communicator::CreateUniqueId();
-  if (!id.ok()) return id.status();
+  HZ_ASSIGN_OR_RETURN(const UniqueId id, Communicator::CreateUniqueId());
   ShowVersionOnce(0, devices != nullptr ? devices[0] : 0);
   Group& group = Group::OfThisThread();
   group.Start();
@@ -128,7 +126,7 @@ Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
   for (int rank = 0; rank < count && status.ok(); ++rank) {
     CommunicatorOptions options = DefaultOptions();
     options.device = devices != nullptr ? devices[rank] : rank;
-    status = Form(BirthById("ncclCommInitAll", *id), Communicator::Join(*id, count, rank, options),
+    status = Form(BirthById("ncclCommInitAll", id), Communicator::Join(id, count, rank, options),
                   rank, count, &comms[rank]);
   }
   group.NoteFailure(status);
@@ -151,10 +149,9 @@ Status Split(ncclComm_t comm, int color, int key, ncclComm_t* out, const ncclCon
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return InvalidArgument("color is {}: neither 0 or more nor NCCL_SPLIT_NOCOLOR", color);
   }
-  const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
-  if (!options.ok()) return options.status();
+  HZ_ASSIGN_OR_RETURN(const CommunicatorOptions options, ParseConfig(config, parent.options()));
   return Form(BirthFrom("ncclCommSplit", comm, color, key),
-              parent.Split(color >= 0, color, key, *options), -1, -1, out);
+              parent.Split(color >= 0, color, key, options), -1, -1, out);
 }
 
 Status CheckExcluded(const Communicator& parent, std::span<const int> excluded) {
@@ -190,12 +187,11 @@ Status Shrink(ncclComm_t comm, std::span<const int> excluded, ncclComm_t* out,
     return InvalidArgument("shrinkFlags is {:#x}", flags);
   }
   HZ_RETURN_IF_ERROR(CheckExcluded(parent, excluded));
-  const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
-  if (!options.ok()) return options.status();
+  HZ_ASSIGN_OR_RETURN(const CommunicatorOptions options, ParseConfig(config, parent.options()));
   const int rank = RankWithout(excluded, parent.rank());
   const int ranks = parent.ranks() - static_cast<int>(excluded.size());
   return Form(BirthFrom("ncclCommShrink", comm, 0, rank),
-              parent.Shrink(excluded, flags == NCCL_SHRINK_ABORT, *options), rank, ranks, out);
+              parent.Shrink(excluded, flags == NCCL_SHRINK_ABORT, options), rank, ranks, out);
 }
 
 /// A rank that the parent has already.
@@ -209,9 +205,8 @@ Status GrowFrom(ncclComm_t comm, int ranks, int rank, ncclComm_t* out, const ncc
   if (ranks <= parent.ranks()) {
     return InvalidArgument("nRanks is {}, not more than the {} of comm", ranks, parent.ranks());
   }
-  const Result<CommunicatorOptions> options = ParseConfig(config, parent.options());
-  if (!options.ok()) return options.status();
-  return Form(BirthFrom("ncclCommGrow", comm, 0, parent.rank()), parent.GrowFrom(ranks, *options),
+  HZ_ASSIGN_OR_RETURN(const CommunicatorOptions options, ParseConfig(config, parent.options()));
+  return Form(BirthFrom("ncclCommGrow", comm, 0, parent.rank()), parent.GrowFrom(ranks, options),
               parent.rank(), ranks, out);
 }
 
@@ -221,13 +216,12 @@ Status JoinGrowth(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
   HZ_RETURN_IF_ERROR(CheckPointer(id, "uniqueId"));
   HZ_RETURN_IF_ERROR(CheckPlace(ranks, rank));
-  const Result<CommunicatorOptions> options = ParseConfig(config, DefaultOptions());
-  if (!options.ok()) return options.status();
+  HZ_ASSIGN_OR_RETURN(const CommunicatorOptions options, ParseConfig(config, DefaultOptions()));
   SetLogRank(rank);
-  ShowVersionOnce(rank, options->device);
+  ShowVersionOnce(rank, options.device);
   const UniqueId unique_id = FromNccl(*id);
   return Form(BirthById("ncclCommGrow", unique_id),
-              Communicator::JoinGrowth(unique_id, ranks, rank, *options), rank, ranks, out);
+              Communicator::JoinGrowth(unique_id, ranks, rank, options), rank, ranks, out);
 }
 
 /// A query of `comm` that stores one number.

@@ -85,11 +85,10 @@ Result<CommunicatorOptions> ParseConfig(const ncclConfig_t* config,
                                         const CommunicatorOptions& defaults) {
   CommunicatorOptions options = defaults;
   if (config == nullptr) return options;
-  const Result<ncclConfig_t> ours = Normalize(config);
-  if (!ours.ok()) return ours.status();
-  HZ_RETURN_IF_ERROR(Check(*ours));
-  if (ours->blocking != NCCL_CONFIG_UNDEF_INT) options.blocking = ours->blocking == 1;
-  if (ours->commName != NCCL_CONFIG_UNDEF_PTR) options.name = ours->commName;
+  HZ_ASSIGN_OR_RETURN(const ncclConfig_t ours, Normalize(config));
+  HZ_RETURN_IF_ERROR(Check(ours));
+  if (ours.blocking != NCCL_CONFIG_UNDEF_INT) options.blocking = ours.blocking == 1;
+  if (ours.commName != NCCL_CONFIG_UNDEF_PTR) options.name = ours.commName;
   return options;
 }
 

@@ -21,9 +21,8 @@ Status Simulate(ncclSimInfo_t* simulation) {
       (simulation->magic != kSimulationMagic || simulation->size < sizeof *simulation)) {
     return InvalidArgument("simInfo was not initialized with NCCL_SIM_INFO_INITIALIZER");
   }
-  const Result<double> seconds = Group::OfThisThread().SimulateEnd();
-  if (!seconds.ok()) return seconds.status();
-  if (simulation != nullptr) simulation->estimatedTime = static_cast<float>(*seconds * 1e6);
+  HZ_ASSIGN_OR_RETURN(const double seconds, Group::OfThisThread().SimulateEnd());
+  if (simulation != nullptr) simulation->estimatedTime = static_cast<float>(seconds * 1e6);
   return Status::Ok();
 }
 

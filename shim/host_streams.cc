@@ -26,9 +26,8 @@ Status Create(cudaStream_t* out) {
   HZ_RETURN_IF_ERROR(CheckPointer(out, "stream"));
   *out = nullptr;
   if (Forwarding()) return InvalidUsage("calls go to stock NCCL, which has no host streams");
-  const Result<HostStream*> stream = HostStream::Create();
-  if (!stream.ok()) return stream.status();
-  *out = reinterpret_cast<cudaStream_t>(*stream);
+  HZ_ASSIGN_OR_RETURN(HostStream* const stream, HostStream::Create());
+  *out = reinterpret_cast<cudaStream_t>(stream);
   return Status::Ok();
 }
 

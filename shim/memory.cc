@@ -23,9 +23,7 @@ Status Allocate(void** out, size_t bytes) {
   HZ_RETURN_IF_ERROR(CheckPointer(out, "ptr"));
   *out = nullptr;
   if (bytes == 0) return Status::Ok();
-  const Result<void*> memory = RegionTable::Get().Allocate(bytes);
-  if (!memory.ok()) return memory.status();
-  *out = *memory;
+  HZ_ASSIGN_OR_RETURN(*out, RegionTable::Get().Allocate(bytes));
   Log(LogLevel::kInfo, kLogAllocation, "ncclMemAlloc: {} bytes at {}", bytes, fmt::ptr(*out));
   return Status::Ok();
 }
@@ -61,9 +59,8 @@ Status RegisterWindow(ncclComm_t comm, const void* buffer, size_t bytes, ncclWin
     return InvalidArgument("buff {} is not aligned to {} bytes", fmt::ptr(buffer),
                            NCCL_WIN_REQUIRED_ALIGNMENT);
   }
-  const Result<Registration*> registration = Register(comm, buffer, bytes);
-  if (!registration.ok()) return registration.status();
-  *window = reinterpret_cast<ncclWindow_t>(*registration);
+  HZ_ASSIGN_OR_RETURN(Registration* const registration, Register(comm, buffer, bytes));
+  *window = reinterpret_cast<ncclWindow_t>(registration);
   return Status::Ok();
 }
 
@@ -92,9 +89,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void* buff, s
   HZ_FORWARD(ncclCommRegister, comm, buff, size, handle);
   return CallOn("ncclCommRegister", comm, [&](Communicator&) {
     HZ_RETURN_IF_ERROR(CheckPointer(handle, "handle"));
-    const Result<Registration*> registration = Register(comm, buff, size);
-    if (!registration.ok()) return registration.status();
-    *handle = *registration;
+    HZ_ASSIGN_OR_RETURN(*handle, Register(comm, buff, size));
     return Status::Ok();
   });
 }

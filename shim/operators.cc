@@ -23,10 +23,9 @@ Status CreatePreMulSum(ncclComm_t comm, ncclRedOp_t* op, const void* scalar, int
   const auto data_type = static_cast<DataType>(type);
   uint64_t bits = 0;
   if (residence == ncclScalarHostImmediate) std::memcpy(&bits, scalar, DataTypeSize(data_type));
-  const Result<int> made = comm->communicator->AddPreMulSum(data_type, bits);
-  if (!made.ok()) return made.status();
-  if (residence == ncclScalarDevice) comm->deferred_scalars[*made] = scalar;
-  *op = static_cast<ncclRedOp_t>(*made);
+  HZ_ASSIGN_OR_RETURN(const int made, comm->communicator->AddPreMulSum(data_type, bits));
+  if (residence == ncclScalarDevice) comm->deferred_scalars[made] = scalar;
+  *op = static_cast<ncclRedOp_t>(made);
   return Status::Ok();
 }
 

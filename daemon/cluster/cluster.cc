@@ -42,42 +42,36 @@ Result<transport::NetworkAddress> AddressOf(const ClusterConfig& config) {
 
 Result<std::unique_ptr<Cluster>> Cluster::Create(const ClusterConfig& config,
                                                  ClusterEvents* events) {
-  const Result<transport::ClusterKey> key = KeyOf(config);
-  if (!key.ok()) return key.status();
-  const Result<transport::NetworkAddress> address = AddressOf(config);
-  if (!address.ok()) return address.status();
-  std::unique_ptr<Cluster> cluster(new Cluster(events, *key));
-  HZ_RETURN_IF_ERROR(cluster->ReadFabric(config, *address));
+  HZ_ASSIGN_OR_RETURN(const transport::ClusterKey key, KeyOf(config));
+  HZ_ASSIGN_OR_RETURN(const transport::NetworkAddress address, AddressOf(config));
+  std::unique_ptr<Cluster> cluster(new Cluster(events, key));
+  HZ_RETURN_IF_ERROR(cluster->ReadFabric(config, address));
 
   transport::TransportOptions options;
-  options.key = *key;
+  options.key = key;
   options.allow_unauthenticated = config.allow_unauthenticated;
   options.congestion_control = config.congestion_control;
   options.dead_after_ns = static_cast<uint64_t>(config.dead_after_seconds * 1e9);
   if (cluster->fabric_ != nullptr) {
     const int host = cluster->fabric_->HostNamed(cluster->host_name_);
-    Result<std::vector<transport::RailOptions>> rails =
-        FabricRails(cluster->fabric_->fabric()).RailsOf(host);
-    if (!rails.ok()) return rails.status();
-    options.rails = std::move(*rails);
+    HZ_ASSIGN_OR_RETURN(options.rails, FabricRails(cluster->fabric_->fabric()).RailsOf(host));
   }
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::Create(std::move(options), cluster.get());
   if (!transport.ok()) return transport.status();
   cluster->transport_ = std::move(*transport);
-  const Result<transport::NetworkAddress> listening = cluster->transport_->Listen(*address);
-  if (!listening.ok()) return listening.status();
-  cluster->listening_ = *listening;
-  cluster->address_ = listening->ToString();
+  HZ_ASSIGN_OR_RETURN(const transport::NetworkAddress listening,
+                      cluster->transport_->Listen(address));
+  cluster->listening_ = listening;
+  cluster->address_ = listening.ToString();
   HZ_RETURN_IF_ERROR(cluster->FindController(config));
   return cluster;
 }
 
 Status Cluster::ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address) {
   if (config.fabric.empty()) return Status::Ok();
-  Result<FabricFile> file = LoadFabricFile(config.fabric);
-  if (!file.ok()) return file.status();
-  fabric_ = std::make_shared<const FabricModel>(std::move(file->fabric));
+  HZ_ASSIGN_OR_RETURN(FabricFile file, LoadFabricFile(config.fabric));
+  fabric_ = std::make_shared<const FabricModel>(std::move(file.fabric));
   host_name_ = config.host.empty() ? HostAt(*fabric_, address.HostText()) : config.host;
   if (fabric_->HostNamed(host_name_) >= 0) return Status::Ok();
   if (config.host.empty()) {

@@ -49,32 +49,27 @@ Result<PlanSpec> SpecOf(const PlanMessage& plan) {
 
 Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int host,
                               const PlanMessage& plan, const EdgeRates& now) {
-  const Result<PlanSpec> spec = SpecOf(plan);
-  if (!spec.ok()) return spec.status();
-  Result<std::shared_ptr<const FabricModel>> planned_for = models->With(plan.rates);
-  if (!planned_for.ok()) return planned_for.status();
-  const Result<std::shared_ptr<const FabricModel>> rated = models->With(now);
-  if (!rated.ok()) return rated.status();
+  HZ_ASSIGN_OR_RETURN(const PlanSpec spec, SpecOf(plan));
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<const FabricModel> planned_for, models->With(plan.rates));
+  HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> rated, models->With(now));
   PlannerOptions options;
   options.policy = PlanPolicy::kFixed;
-  options.fixed = *spec;
-  Result<Planner> made = Planner::Make(**planned_for, problem, options);
-  if (!made.ok()) return made.status();
-  const auto planner = std::make_shared<const Planner>(std::move(*made));
+  options.fixed = spec;
+  HZ_ASSIGN_OR_RETURN(Planner made, Planner::Make(*planned_for, problem, options));
+  const auto planner = std::make_shared<const Planner>(std::move(made));
   const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
-  const OutlineResult outline = planner->OutlineOf(planner->PlanFor(bytes).plans.front());
-  if (!outline.ok()) return outline.status();
-  const int position = (*outline)->placement().PositionOfHost(host);
+  HZ_ASSIGN_OR_RETURN(const auto outline,
+                      planner->OutlineOf(planner->PlanFor(bytes).plans.front()));
+  const int position = outline->placement().PositionOfHost(host);
   HostPart part;
-  part.program =
-      std::make_unique<NetworkProgram>((*outline)->Program(position), (*outline)->pieces());
+  part.program = std::make_unique<NetworkProgram>(outline->Program(position), outline->pieces());
   part.peers = PeersOf(*part.program);
-  part.one_connection = spec->paths == PathUse::kEcmp;
+  part.one_connection = spec.paths == PathUse::kEcmp;
   // The planner borrows its model.
-  part.deal = [planner, model = *planned_for, host](const FabricModel& other) {
+  part.deal = [planner, model = planned_for, host](const FabricModel& other) {
     return RailsFor(other, host, planner->LanesFrom(0, host, other));
   };
-  part.rails = part.deal(**rated);
+  part.rails = part.deal(*rated);
   part.dealt_for = now;
   part.slice = {plan.slice_bytes, plan.slices_at_once};
   return part;
@@ -82,8 +77,7 @@ Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int h
 
 Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool sends,
                               const EdgeRates& now) {
-  const Result<std::shared_ptr<const FabricModel>> rated = models->With(now);
-  if (!rated.ok()) return rated.status();
+  HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> rated, models->With(now));
   HostProgram program{.host = host};
   Step step{.kind = sends ? StepKind::kSend : StepKind::kReceive, .peer_host = peer};
   if (sends) {
@@ -98,7 +92,7 @@ Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool send
   part.deal = [host, peer](const FabricModel& other) {
     return RailsFor(other, host, {{peer, -1, other.Lanes(host, peer, PathUse::kWeighted)}});
   };
-  part.rails = part.deal(**rated);
+  part.rails = part.deal(*rated);
   part.dealt_for = now;
   part.slice = {kPairSliceBytes, kPairSlicesAtOnce};
   return part;

@@ -101,11 +101,9 @@ Result<std::shared_ptr<const PlanDesk::Shared::OnModel>> PlanDesk::Shared::Plann
     if (found != planners.end()) return found->second;
     now = rates;
   }
-  Result<std::shared_ptr<const FabricModel>> model = models->With(now);
-  if (!model.ok()) return model.status();
-  Result<Planner> made = MakePlanner(**model, ProblemOf(collective, root));
-  if (!made.ok()) return made.status();
-  auto planner = std::make_shared<const OnModel>(OnModel{now, *std::move(model), *std::move(made)});
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<const FabricModel> model, models->With(now));
+  HZ_ASSIGN_OR_RETURN(Planner made, MakePlanner(*model, ProblemOf(collective, root)));
+  auto planner = std::make_shared<const OnModel>(OnModel{now, std::move(model), std::move(made)});
   const std::lock_guard lock(mutex);
   if (rates == now) planners.emplace(key, planner);
   return std::shared_ptr<const OnModel>(std::move(planner));
@@ -131,9 +129,8 @@ PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) 
 Status PlanDesk::Shared::Choose(const AskPlanMessage& question, size_t turn,
                                 PlanMessage* chosen_plan) {
   PlanMessage& plan = *chosen_plan;
-  const auto made = PlannerFor(question.collective, question.root);
-  if (!made.ok()) return made.status();
-  const Planner& planner = (*made)->planner;
+  HZ_ASSIGN_OR_RETURN(const auto made, PlannerFor(question.collective, question.root));
+  const Planner& planner = made->planner;
   const PlannedSize planned =
       planner.PlanFor(SizeClasses()[static_cast<size_t>(question.size_class)]);
   const RankedPlan& chosen = planned.plans[turn % planned.plans.size()];
@@ -147,7 +144,7 @@ Status PlanDesk::Shared::Choose(const AskPlanMessage& question, size_t turn,
   plan.slice_bytes = chosen.slice.bytes;
   plan.slices_at_once = chosen.slice.at_once;
   plan.paths = static_cast<int>(spec.paths);
-  plan.rates = (*made)->rates;
+  plan.rates = made->rates;
   plan.predicted_seconds = chosen.prediction.seconds;
   plan.bound_seconds = planned.bound_seconds;
   Log(LogLevel::kInfo, kLogTuning,
@@ -162,35 +159,29 @@ Result<double> PlanDesk::Shared::StatedSeconds(const AskPlanMessage& question) {
   const PlanKey key = KeyOf(question);
   const auto known = stated_seconds.find(key);
   if (known != stated_seconds.end()) return known->second;
-  const Result<std::shared_ptr<const FabricModel>> model = models->With({});
-  if (!model.ok()) return model.status();
-  const Result<Planner> planner =
-      MakePlanner(**model, ProblemOf(question.collective, question.root));
-  if (!planner.ok()) return planner.status();
+  HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> model, models->With({}));
+  HZ_ASSIGN_OR_RETURN(const Planner planner,
+                      MakePlanner(*model, ProblemOf(question.collective, question.root)));
   const uint64_t bytes = SizeClasses()[static_cast<size_t>(question.size_class)];
-  const double seconds = planner->PlanFor(bytes).plans.front().prediction.seconds;
+  const double seconds = planner.PlanFor(bytes).plans.front().prediction.seconds;
   stated_seconds[key] = seconds;
   return seconds;
 }
 
 // At the rates of now, whatever the plan was made for.
 Result<double> PlanDesk::Shared::PredictNow(const PlanMessage& plan, const EdgeRates& now) const {
-  const Result<std::shared_ptr<const FabricModel>> before = models->With(plan.rates);
-  if (!before.ok()) return before.status();
-  const Result<std::shared_ptr<const FabricModel>> after = models->With(now);
-  if (!after.ok()) return after.status();
-  const Result<PlanSpec> spec = SpecOf(plan);
-  if (!spec.ok()) return spec.status();
+  HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> before, models->With(plan.rates));
+  HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> after, models->With(now));
+  HZ_ASSIGN_OR_RETURN(const PlanSpec spec, SpecOf(plan));
   const Problem problem = ProblemOf(plan.collective, plan.root);
-  const Result<Planner> planner = Planner::Make(
-      **before, problem, {.policy = PlanPolicy::kFixed, .fixed = *spec, .costs = costs});
-  if (!planner.ok()) return planner.status();
+  HZ_ASSIGN_OR_RETURN(const Planner planner,
+                      Planner::Make(*before, problem,
+                                    {.policy = PlanPolicy::kFixed, .fixed = spec, .costs = costs}));
   const RankedPlan ranked{
       .pieces = plan.pieces, .slice = {plan.slice_bytes, plan.slices_at_once}, .prediction = {}};
   const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
-  const Result<Prediction> prediction = planner->PredictOn(**after, ranked, bytes);
-  if (!prediction.ok()) return prediction.status();
-  return prediction->seconds;
+  HZ_ASSIGN_OR_RETURN(const Prediction prediction, planner.PredictOn(*after, ranked, bytes));
+  return prediction.seconds;
 }
 
 PlanDesk::PlanDesk(const Config& config, std::shared_ptr<RatedModels> models,

@@ -107,11 +107,10 @@ Status ProbeCoordinator::Probe() {
 Status ProbeCoordinator::Open() {
   std::vector<size_t> all;
   for (size_t daemon = 0; daemon < daemons_.size(); ++daemon) {
-    const Result<ProbeToken> token = DrawProbeToken();
-    if (!token.ok()) return token.status();
-    tokens_.push_back(*token);
+    HZ_ASSIGN_OR_RETURN(const ProbeToken token, DrawProbeToken());
+    tokens_.push_back(token);
     all.push_back(daemon);
-    calls_.send(daemon, ProbeOpenMessage{probe_, {token->begin(), token->end()}});
+    calls_.send(daemon, ProbeOpenMessage{probe_, {token.begin(), token.end()}});
   }
   const auto ready = WaitFor<ProbeReadyMessage>(all, 0, kOpenPatience);
   return ready.ok() ? TakeReady(*ready) : ready.status();
@@ -208,9 +207,8 @@ Status ProbeCoordinator::MeasureBatch(std::span<const std::pair<Endpoint, Endpoi
     busy.push_back(daemon);
   }
   const double patience = kAnswerPatience + static_cast<double>(longest) * samples * kSlowRoundTrip;
-  const auto answers = WaitFor<ProbeResultMessage>(busy, step, patience);
-  if (!answers.ok()) return answers.status();
-  for (const auto& [daemon, answer] : *answers) {
+  HZ_ASSIGN_OR_RETURN(const auto answers, WaitFor<ProbeResultMessage>(busy, step, patience));
+  for (const auto& [daemon, answer] : answers) {
     if (answer.samples.size() != asked[daemon].size()) {
       return RemoteError("{} answered something else than was asked", NameOf(daemon));
     }

@@ -26,10 +26,9 @@ Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_v
     const std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(lines.size(), line.size() + 1));
     if (line.empty()) continue;
-    Result<transport::NetworkAddress> address =
-        transport::NetworkAddress::Parse(line, kDefaultClusterPort);
-    if (!address.ok()) return address.status();
-    addresses.push_back(std::move(*address));
+    HZ_ASSIGN_OR_RETURN(transport::NetworkAddress address,
+                        transport::NetworkAddress::Parse(line, kDefaultClusterPort));
+    addresses.push_back(std::move(address));
   }
   return addresses;
 }

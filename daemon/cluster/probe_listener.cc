@@ -37,10 +37,9 @@ Result<std::unique_ptr<ProbeListener>> ProbeListener::Open(const std::vector<Pro
                                                            Calls calls) {
   std::unique_ptr<ProbeListener> opened(new ProbeListener(token, idle_limit, std::move(calls)));
   for (const ProbedNic& nic : nics) {
-    Result<TcpListener> listener = ListenOn(nic.address, kBacklog);
-    if (!listener.ok()) return listener.status();
-    opened->nics_.push_back({nic.device, nic.address, listener->port});
-    opened->listeners_.push_back(std::move(listener->fd));
+    HZ_ASSIGN_OR_RETURN(TcpListener listener, ListenOn(nic.address, kBacklog));
+    opened->nics_.push_back({nic.device, nic.address, listener.port});
+    opened->listeners_.push_back(std::move(listener.fd));
   }
   opened->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!opened->wake_.valid()) return ErrnoError(errno, "cannot make an eventfd");

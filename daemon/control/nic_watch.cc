@@ -25,9 +25,8 @@ double Rate(uint64_t before, uint64_t now, double seconds) {
 }  // namespace
 
 Result<std::unique_ptr<NicWatch>> NicWatch::Open(std::vector<std::string> devices) {
-  Result<std::unique_ptr<NicCounterReader>> reader = NicCounterReader::Open();
-  if (!reader.ok()) return reader.status();
-  return std::make_unique<NicWatch>(std::move(devices), std::move(*reader));
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<NicCounterReader> reader, NicCounterReader::Open());
+  return std::make_unique<NicWatch>(std::move(devices), std::move(reader));
 }
 
 void NicWatch::Look() {

@@ -41,58 +41,50 @@ struct DisturbOptions {
 };
 
 Status ChangeRate(const DisturbOptions& options, Laboratory& laboratory) {
-  const Result<int> link = laboratory.LinkNamed(options.link);
-  if (!link.ok()) return link.status();
-  const Link& changed = laboratory.fabric().links[static_cast<size_t>(*link)];
+  HZ_ASSIGN_OR_RETURN(const int link, laboratory.LinkNamed(options.link));
+  const Link& changed = laboratory.fabric().links[static_cast<size_t>(link)];
   std::array<double, 2> rates = changed.bytes_per_second;
   if (options.rate != "nominal") {
     const Result<double> forth = ParseLinkRate(options.rate);
     if (!forth.ok()) return forth.status();
-    const Result<double> back =
-        options.rate_back.empty() ? forth : ParseLinkRate(options.rate_back);
-    if (!back.ok()) return back.status();
-    rates = {*forth, *back};
+    HZ_ASSIGN_OR_RETURN(const double back,
+                        options.rate_back.empty() ? forth : ParseLinkRate(options.rate_back));
+    rates = {*forth, back};
   }
-  HZ_RETURN_IF_ERROR(laboratory.SetRate(*link, rates[0], rates[1]));
+  HZ_RETURN_IF_ERROR(laboratory.SetRate(link, rates[0], rates[1]));
   std::printf("link %s: %s, and %s back\n", changed.name.c_str(), FormatLinkRate(rates[0]).c_str(),
               FormatLinkRate(rates[1]).c_str());
   return Status::Ok();
 }
 
 Status ChangeState(const DisturbOptions& options, Laboratory& laboratory, bool down) {
-  const Result<int> link = laboratory.LinkNamed(options.link);
-  if (!link.ok()) return link.status();
-  HZ_RETURN_IF_ERROR(laboratory.SetDown(*link, down, !options.silent));
-  std::printf("link %s is %s\n", laboratory.fabric().links[static_cast<size_t>(*link)].name.c_str(),
+  HZ_ASSIGN_OR_RETURN(const int link, laboratory.LinkNamed(options.link));
+  HZ_RETURN_IF_ERROR(laboratory.SetDown(link, down, !options.silent));
+  std::printf("link %s is %s\n", laboratory.fabric().links[static_cast<size_t>(link)].name.c_str(),
               down ? "down" : "up");
   return Status::Ok();
 }
 
 Status BeginFlow(const DisturbOptions& options, Laboratory& laboratory) {
-  const Result<Endpoint> from = laboratory.EndpointNamed(options.from);
-  if (!from.ok()) return from.status();
-  const Result<Endpoint> to = laboratory.EndpointNamed(options.to);
-  if (!to.ok()) return to.status();
-  const Result<double> rate = ParseLinkRate(options.rate);
-  if (!rate.ok()) return rate.status();
-  const Way way{*from, *to, options.path};
+  HZ_ASSIGN_OR_RETURN(const Endpoint from, laboratory.EndpointNamed(options.from));
+  HZ_ASSIGN_OR_RETURN(const Endpoint to, laboratory.EndpointNamed(options.to));
+  HZ_ASSIGN_OR_RETURN(const double rate, ParseLinkRate(options.rate));
+  const Way way{from, to, options.path};
   HZ_RETURN_IF_ERROR(CheckWay(laboratory.fabric(), way));
-  Result<Connection> connection = Connect(laboratory, way, kConnectPatience);
-  if (!connection.ok()) return connection.status();
-  const std::string& host = laboratory.fabric().nodes[static_cast<size_t>(from->host)].name;
-  const Result<pid_t> pid =
-      StartFlow(NamespaceName(laboratory.name(), host), std::move(*connection), *rate);
-  if (!pid.ok()) return pid.status();
+  HZ_ASSIGN_OR_RETURN(Connection connection, Connect(laboratory, way, kConnectPatience));
+  const std::string& host = laboratory.fabric().nodes[static_cast<size_t>(from.host)].name;
+  HZ_ASSIGN_OR_RETURN(const pid_t pid, StartFlow(NamespaceName(laboratory.name(), host),
+                                                 std::move(connection), rate));
   std::vector<Flow>& flows = laboratory.state().flows;
   const int id = flows.empty() ? 1 : flows.back().id + 1;
-  flows.push_back({id, *pid, options.from, options.to, *rate});
+  flows.push_back({id, pid, options.from, options.to, rate});
   const Status saved = laboratory.SaveState();
   if (!saved.ok()) {
-    ::kill(*pid, SIGKILL);
+    ::kill(pid, SIGKILL);
     return saved;
   }
   std::printf("background flow %d: %s to %s at %s\n", id, options.from.c_str(), options.to.c_str(),
-              FormatLinkRate(*rate).c_str());
+              FormatLinkRate(rate).c_str());
   return Status::Ok();
 }
 

@@ -68,15 +68,14 @@ bool Pass(const FileDescriptor& from, const FileDescriptor& to) {
 }  // namespace
 
 Result<double> MeasureMessage() {
-  const Result<Ends> ends = ConnectOverLoopback();
-  if (!ends.ok()) return ends.status();
+  HZ_ASSIGN_OR_RETURN(const Ends ends, ConnectOverLoopback());
   std::vector<uint64_t> batches;
   const uint64_t begin = MonotonicNanoseconds();
   uint64_t now = begin;
   while (now < begin + kMeasuredNanoseconds) {
     const uint64_t batch = now;
     for (int i = 0; i < kMessagesABatch; ++i) {
-      if (!Pass(ends->one, ends->other) || !Pass(ends->other, ends->one)) {
+      if (!Pass(ends.one, ends.other) || !Pass(ends.other, ends.one)) {
         return ErrnoError(errno, "a message over loopback did not come");
       }
     }

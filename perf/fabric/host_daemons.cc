@@ -48,19 +48,18 @@ Result<std::string> HostDaemonConfig(const Laboratory& laboratory, int host,
       "[cluster]\naddress = \"{}\"\nallow_unauthenticated = true\n"
       "fabric = \"{}\"\nhost = \"{}\"\ncontroller = \"{}\"\n",
       laboratory.fabric().NicAt({host, 0}).address, fabric, NameOf(laboratory, host), controller);
-  const Result<std::string> config = WithTomlDefaults(text, "--daemon-config", defaults);
-  if (!config.ok()) return config.status();
+  HZ_ASSIGN_OR_RETURN(const std::string config,
+                      WithTomlDefaults(text, "--daemon-config", defaults));
   return fmt::format("# Written by 'fabric run' for {} of laboratory {}.\n{}",
-                     NameOf(laboratory, host), laboratory.name(), *config);
+                     NameOf(laboratory, host), laboratory.name(), config);
 }
 
 Result<std::string> DaemonFabric(const Laboratory& laboratory, const std::string& wanted) {
   if (wanted.empty()) return laboratory.folder().FabricFilePath();
   if (wanted == "none") return std::string();
-  const Result<FabricFile> file = LoadFabricFile(wanted);
-  if (!file.ok()) return file.status();
+  HZ_ASSIGN_OR_RETURN(const FabricFile file, LoadFabricFile(wanted));
   for (const int host : laboratory.fabric().Hosts()) {
-    if (file->fabric.FindNode(NameOf(laboratory, host)) >= 0) continue;
+    if (file.fabric.FindNode(NameOf(laboratory, host)) >= 0) continue;
     return InvalidArgument("{} has no host '{}', which laboratory {} has", wanted,
                            NameOf(laboratory, host), laboratory.name());
   }
@@ -90,10 +89,10 @@ Status HostDaemons::Start(const std::vector<int>& hosts, const Options& options)
 Status HostDaemons::StartOne(int host, const Options& options) {
   const std::string& name = NameOf(laboratory_, host);
   const std::string relative = "hosts/" + name + "/";
-  const Result<std::string> config =
-      HostDaemonConfig(laboratory_, host, options.config, options.fabric, options.controller);
-  if (!config.ok()) return config.status();
-  HZ_RETURN_IF_ERROR(laboratory_.folder().Write(relative + "provider.toml", *config));
+  HZ_ASSIGN_OR_RETURN(
+      const std::string config,
+      HostDaemonConfig(laboratory_, host, options.config, options.fabric, options.controller));
+  HZ_RETURN_IF_ERROR(laboratory_.folder().Write(relative + "provider.toml", config));
   Result<NamespaceEntry> entry = NamespaceEntry::Open(NamespaceName(laboratory_.name(), name));
   if (!entry.ok()) return entry.status();
   const std::string log_path = FolderOf(host) + "/" + kLog;

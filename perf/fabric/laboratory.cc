@@ -51,26 +51,23 @@ Status SetKernelParameters(const std::vector<std::pair<std::string, std::string>
 
 Result<Laboratory> Laboratory::Up(const std::string& path, const std::string& name,
                                   const std::function<bool()>& interrupted) {
-  Result<FabricFile> file = LoadFabricFile(path);
-  if (!file.ok()) return file.status();
-  const Result<std::string> text = ReadFile(path);
-  if (!text.ok()) return text.status();
-  if (!name.empty()) file->fabric.name = name;
-  if (!IsFabricName(file->fabric.name)) {
+  HZ_ASSIGN_OR_RETURN(FabricFile file, LoadFabricFile(path));
+  HZ_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  if (!name.empty()) file.fabric.name = name;
+  if (!IsFabricName(file.fabric.name)) {
     return InvalidArgument("'{}' cannot name a laboratory: letters, digits, '_' and '-'", name);
   }
   HZ_RETURN_IF_ERROR(CheckPrivileges());
-  Result<LaboratoryLock> lock = LaboratoryLock::Take(file->fabric.name);
-  if (!lock.ok()) return lock.status();
-  Laboratory laboratory(LaboratoryFolder(file->fabric.name), std::move(*lock));
-  laboratory.file_ = std::move(*file);
+  HZ_ASSIGN_OR_RETURN(LaboratoryLock lock, LaboratoryLock::Take(file.fabric.name));
+  Laboratory laboratory(LaboratoryFolder(file.fabric.name), std::move(lock));
+  laboratory.file_ = std::move(file);
   const Result<LaboratoryState> old = laboratory.folder_.Load();
   if (old.ok() && old->complete) {
     return InvalidUsage("laboratory '{0}' is up; 'fabric down --name {0}' ends it",
                         laboratory.name());
   }
   HZ_RETURN_IF_ERROR(Clean(laboratory.folder_, laboratory.lock_));
-  Status made = laboratory.folder_.Write("fabric.toml", *text);
+  Status made = laboratory.folder_.Write("fabric.toml", text);
   if (made.ok()) made = laboratory.Make(interrupted);
   if (made.ok()) return laboratory;
   const Status cleaned = Clean(laboratory.folder_, laboratory.lock_);
@@ -91,9 +88,7 @@ Status Laboratory::Make(const std::function<bool()>& interrupted) {
     HZ_RETURN_IF_ERROR(PrepareNode(static_cast<int>(node)));
   }
   if (interrupted()) return stopped;
-  const Result<double> message_seconds = MeasureMessage();
-  if (!message_seconds.ok()) return message_seconds.status();
-  state_.message_seconds = *message_seconds;
+  HZ_ASSIGN_OR_RETURN(state_.message_seconds, MeasureMessage());
   state_.complete = true;
   return folder_.Save(state_);
 }
@@ -127,28 +122,25 @@ Result<std::string> Laboratory::TheOnlyName() {
 }
 
 Result<Laboratory> Laboratory::Open(const std::string& name) {
-  const Result<std::string> chosen = name.empty() ? TheOnlyName() : Result<std::string>(name);
-  if (!chosen.ok()) return chosen.status();
+  HZ_ASSIGN_OR_RETURN(const std::string chosen,
+                      name.empty() ? TheOnlyName() : Result<std::string>(name));
   const std::vector<std::string> names = LaboratoryFolder::Names();
-  if (std::find(names.begin(), names.end(), *chosen) == names.end()) {
+  if (std::find(names.begin(), names.end(), chosen) == names.end()) {
     const std::vector<std::string_view> views(names.begin(), names.end());
-    return Unavailable("no laboratory '{}' is up{}", *chosen, DidYouMean(*chosen, views));
+    return Unavailable("no laboratory '{}' is up{}", chosen, DidYouMean(chosen, views));
   }
   HZ_RETURN_IF_ERROR(CheckPrivileges());
-  Result<LaboratoryLock> lock = LaboratoryLock::Take(*chosen);
-  if (!lock.ok()) return lock.status();
-  Laboratory laboratory(LaboratoryFolder(*chosen), std::move(*lock));
-  Result<LaboratoryState> state = laboratory.folder_.Load();
-  if (!state.ok()) return state.status();
-  if (!state->complete) {
+  HZ_ASSIGN_OR_RETURN(LaboratoryLock lock, LaboratoryLock::Take(chosen));
+  Laboratory laboratory(LaboratoryFolder(chosen), std::move(lock));
+  HZ_ASSIGN_OR_RETURN(LaboratoryState state, laboratory.folder_.Load());
+  if (!state.complete) {
     return InvalidUsage("laboratory '{0}' is half made; 'fabric down --name {0}' removes it",
-                        *chosen);
+                        chosen);
   }
-  Result<FabricFile> file = LoadFabricFile(laboratory.folder_.FabricFilePath());
-  if (!file.ok()) return file.status();
-  laboratory.state_ = std::move(*state);
-  laboratory.file_ = std::move(*file);
-  laboratory.file_.fabric.name = *chosen;
+  HZ_ASSIGN_OR_RETURN(FabricFile file, LoadFabricFile(laboratory.folder_.FabricFilePath()));
+  laboratory.state_ = std::move(state);
+  laboratory.file_ = std::move(file);
+  laboratory.file_.fabric.name = chosen;
   return laboratory;
 }
 
@@ -157,11 +149,10 @@ Result<bool> Laboratory::Down(const std::string& name) {
   const LaboratoryFolder folder(name);
   HZ_RETURN_IF_ERROR(CheckPrivileges());
   // Taken even when nothing seems to be there: an 'up' may be dying at this moment.
-  Result<LaboratoryLock> lock = LaboratoryLock::Take(name);
-  if (!lock.ok()) return lock.status();
+  HZ_ASSIGN_OR_RETURN(LaboratoryLock lock, LaboratoryLock::Take(name));
   const bool there = folder.Exists() || !NamespacesOf(name).empty();
-  HZ_RETURN_IF_ERROR(Clean(folder, *lock));
-  lock->RemoveFile();
+  HZ_RETURN_IF_ERROR(Clean(folder, lock));
+  lock.RemoveFile();
   return there;
 }
 
@@ -211,8 +202,7 @@ Result<std::string> Laboratory::NamespaceOf(const std::string& node) const {
 Result<Endpoint> Laboratory::EndpointNamed(const std::string& text) const {
   const size_t colon = text.find(':');
   const std::string host = text.substr(0, colon);
-  const Result<std::string> space = NamespaceOf(host);
-  if (!space.ok()) return space.status();
+  HZ_RETURN_IF_ERROR(NamespaceOf(host).status());
   const int node = fabric().FindNode(host);
   const std::vector<Nic>& nics = fabric().nodes[static_cast<size_t>(node)].nics;
   if (nics.empty()) return InvalidArgument("'{}' is a switch; traffic is between hosts", host);

@@ -31,11 +31,11 @@ Status Up(const LaboratoryOptions& options) {
     }
     return false;
   };
-  Result<Laboratory> laboratory = Laboratory::Up(options.file, options.name, interrupted);
-  if (!laboratory.ok()) return laboratory.status();
-  const Fabric& fabric = laboratory->fabric();
+  HZ_ASSIGN_OR_RETURN(Laboratory laboratory,
+                      Laboratory::Up(options.file, options.name, interrupted));
+  const Fabric& fabric = laboratory.fabric();
   std::printf("laboratory %s is up: %zu hosts, %zu switches, %zu links, %d explicit paths\n",
-              laboratory->name().c_str(), fabric.Hosts().size(),
+              laboratory.name().c_str(), fabric.Hosts().size(),
               fabric.nodes.size() - fabric.Hosts().size(), fabric.links.size(),
               fabric.explicit_paths);
   return Status::Ok();
@@ -51,19 +51,16 @@ Status Down(LaboratoryOptions options) {
     if (!only.ok()) return only.status();
     options.name = *only;
   }
-  const Result<bool> there = Laboratory::Down(options.name);
-  if (!there.ok()) return there.status();
-  std::printf("laboratory %s %s\n", options.name.c_str(), *there ? "is removed" : "was not up");
+  HZ_ASSIGN_OR_RETURN(const bool there, Laboratory::Down(options.name));
+  std::printf("laboratory %s %s\n", options.name.c_str(), there ? "is removed" : "was not up");
   return Status::Ok();
 }
 
 Status ShowStatus(const LaboratoryOptions& options) {
-  Result<Laboratory> laboratory = Laboratory::Open(options.name);
-  if (!laboratory.ok()) return laboratory.status();
-  const Result<std::string> text =
-      options.json ? StatusJson(*laboratory) : StatusTable(*laboratory);
-  if (!text.ok()) return text.status();
-  std::fputs(text->c_str(), stdout);
+  HZ_ASSIGN_OR_RETURN(Laboratory laboratory, Laboratory::Open(options.name));
+  HZ_ASSIGN_OR_RETURN(const std::string text,
+                      options.json ? StatusJson(laboratory) : StatusTable(laboratory));
+  std::fputs(text.c_str(), stdout);
   return Status::Ok();
 }
 

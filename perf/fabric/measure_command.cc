@@ -73,15 +73,12 @@ struct Measured {
 Result<Measured> MeasureOneWay(const Laboratory& laboratory, const Way& way,
                                const MeasureOptions& options) {
   HZ_RETURN_IF_ERROR(CheckWay(laboratory.fabric(), way));
-  Result<Connection> connection = Connect(laboratory, way, kConnectPatience);
-  if (!connection.ok()) return connection.status();
+  HZ_ASSIGN_OR_RETURN(Connection connection, Connect(laboratory, way, kConnectPatience));
   Amount amount{.bytes = {}, .seconds = options.seconds};
   if (options.bytes > 0) amount.bytes = options.bytes;
-  const Result<Transfer> transfer = Measure(*connection, amount);
-  if (!transfer.ok()) return transfer.status();
+  HZ_ASSIGN_OR_RETURN(const Transfer transfer, Measure(connection, amount));
   return Measured{laboratory.fabric().EndpointName(way.from),
-                  laboratory.fabric().EndpointName(way.to), NominalRate(laboratory, way),
-                  *transfer};
+                  laboratory.fabric().EndpointName(way.to), NominalRate(laboratory, way), transfer};
 }
 
 void PrintMeasured(const std::vector<Measured>& all, bool json) {
@@ -110,31 +107,26 @@ void PrintMeasured(const std::vector<Measured>& all, bool json) {
 }
 
 Status RunMeasure(const MeasureOptions& options) {
-  Result<Laboratory> laboratory = Laboratory::Open(options.name);
-  if (!laboratory.ok()) return laboratory.status();
-  laboratory->Unlock();
-  const Result<Endpoint> a = laboratory->EndpointNamed(options.a);
-  if (!a.ok()) return a.status();
-  const Result<Endpoint> b = laboratory->EndpointNamed(options.b);
-  if (!b.ok()) return b.status();
-  std::vector<Way> ways = {{*a, *b, options.path}};
-  if (!options.one_way) ways.push_back({*b, *a, options.path});
+  HZ_ASSIGN_OR_RETURN(Laboratory laboratory, Laboratory::Open(options.name));
+  laboratory.Unlock();
+  HZ_ASSIGN_OR_RETURN(const Endpoint a, laboratory.EndpointNamed(options.a));
+  HZ_ASSIGN_OR_RETURN(const Endpoint b, laboratory.EndpointNamed(options.b));
+  std::vector<Way> ways = {{a, b, options.path}};
+  if (!options.one_way) ways.push_back({b, a, options.path});
   std::vector<Measured> all;
   for (const Way& way : ways) {
-    Result<Measured> one = MeasureOneWay(*laboratory, way, options);
-    if (!one.ok()) return one.status();
-    all.push_back(std::move(*one));
+    HZ_ASSIGN_OR_RETURN(Measured one, MeasureOneWay(laboratory, way, options));
+    all.push_back(std::move(one));
   }
   PrintMeasured(all, options.json);
   return Status::Ok();
 }
 
 Status CheckAll(const MeasureOptions& options) {
-  Result<Laboratory> laboratory = Laboratory::Open(options.name);
-  if (!laboratory.ok()) return laboratory.status();
-  laboratory->Unlock();
-  const Fabric& fabric = laboratory->fabric();
-  const FabricRouting routing(fabric, laboratory->CurrentDisturbances().down);
+  HZ_ASSIGN_OR_RETURN(Laboratory laboratory, Laboratory::Open(options.name));
+  laboratory.Unlock();
+  const Fabric& fabric = laboratory.fabric();
+  const FabricRouting routing(fabric, laboratory.CurrentDisturbances().down);
   const FabricRouting whole(fabric);
   int connected = 0;
   std::vector<std::string> failures;
@@ -143,8 +135,7 @@ Status CheckAll(const MeasureOptions& options) {
       // Rails that are not joined have nothing to say to each other.
       if (whole.EqualCostRoutes(from, to, 1).empty()) continue;
       for (int path = -1; path < fabric.explicit_paths; ++path) {
-        const Result<Connection> connection =
-            Connect(*laboratory, {from, to, path}, kCheckPatience);
+        const Result<Connection> connection = Connect(laboratory, {from, to, path}, kCheckPatience);
         if (connection.ok()) {
           ++connected;
           continue;

@@ -42,9 +42,8 @@ Result<std::vector<int>> PlaceRanks(const Fabric& fabric, const std::vector<std:
                                     int ranks) {
   std::vector<Share> shares;
   for (const std::string& text : hosts) {
-    const Result<Share> share = ParseShare(fabric, text);
-    if (!share.ok()) return share.status();
-    shares.push_back(*share);
+    HZ_ASSIGN_OR_RETURN(const Share share, ParseShare(fabric, text));
+    shares.push_back(share);
   }
   if (shares.empty()) {
     for (const int host : fabric.Hosts()) shares.push_back({host, 0});

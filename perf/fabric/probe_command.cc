@@ -42,24 +42,21 @@ Result<ProbeOutcome> Measure(const Laboratory& laboratory, const ProbeRunOptions
 }
 
 Status RunProbe(const ProbeRunOptions& options) {
-  Result<Laboratory> laboratory = Laboratory::Open(options.name);
-  if (!laboratory.ok()) return laboratory.status();
-  laboratory->Unlock();
-  Result<ProbeOutcome> outcome = Measure(*laboratory, options);
-  if (!outcome.ok()) return outcome.status();
+  HZ_ASSIGN_OR_RETURN(Laboratory laboratory, Laboratory::Open(options.name));
+  laboratory.Unlock();
+  HZ_ASSIGN_OR_RETURN(ProbeOutcome outcome, Measure(laboratory, options));
   if (!options.measurements.empty()) {
     HZ_RETURN_IF_ERROR(
-        WriteTextFile(options.measurements, FormatMeasurements(outcome->measurements)));
+        WriteTextFile(options.measurements, FormatMeasurements(outcome.measurements)));
   }
-  Result<InferredFabric> inferred = InferFabric(outcome->measurements, laboratory->fabric().name);
-  if (!inferred.ok()) return inferred.status();
-  outcome->inferred = std::move(*inferred);
-  const Fabric* const file = &laboratory->fabric();
+  HZ_ASSIGN_OR_RETURN(outcome.inferred,
+                      InferFabric(outcome.measurements, laboratory.fabric().name));
+  const Fabric* const file = &laboratory.fabric();
   const std::string report =
-      options.json ? InferenceJson(*outcome, file) : InferenceText(*outcome, file);
+      options.json ? InferenceJson(outcome, file) : InferenceText(outcome, file);
   std::fputs(report.c_str(), stdout);
   if (options.output.empty()) return Status::Ok();
-  return WriteInferredFabric(options.output, outcome->inferred, laboratory->file().laboratory);
+  return WriteInferredFabric(options.output, outcome.inferred, laboratory.file().laboratory);
 }
 
 }  // namespace

@@ -78,9 +78,9 @@ class Load {
     for (size_t i = 0; i < set.size(); ++i) {
       const Way way{InFabric(laboratory, set[i].from), InFabric(laboratory, set[i].to), -1};
       for (int c = 0; c < set[i].connections; ++c) {
-        Result<Connection> connection = fabric::Connect(laboratory, way, kTransferPatience);
-        if (!connection.ok()) return connection.status();
-        connections_.push_back(std::move(*connection));
+        HZ_ASSIGN_OR_RETURN(Connection connection,
+                            fabric::Connect(laboratory, way, kTransferPatience));
+        connections_.push_back(std::move(connection));
         transfers_.push_back(i);
       }
     }

@@ -82,26 +82,22 @@ struct Stage {
 };
 
 Result<std::unique_ptr<Stage>> SetStage(const RunOptions& options) {
-  Result<Laboratory> laboratory = Laboratory::Open(options.name);
-  if (!laboratory.ok()) return laboratory.status();
+  HZ_ASSIGN_OR_RETURN(Laboratory laboratory, Laboratory::Open(options.name));
   // Others may disturb it meanwhile; that is what it is for.
-  laboratory->Unlock();
-  Result<std::vector<int>> hosts = PlaceRanks(laboratory->fabric(), options.hosts, options.ranks);
-  if (!hosts.ok()) return hosts.status();
-  Result<LauncherSignals> signals = LauncherSignals::Take();
-  if (!signals.ok()) return signals.status();
-  Result<JobGuard> guard = JobGuard::Start();
-  if (!guard.ok()) return guard.status();
+  laboratory.Unlock();
+  HZ_ASSIGN_OR_RETURN(std::vector<int> hosts,
+                      PlaceRanks(laboratory.fabric(), options.hosts, options.ranks));
+  HZ_ASSIGN_OR_RETURN(LauncherSignals signals, LauncherSignals::Take());
+  HZ_ASSIGN_OR_RETURN(JobGuard guard, JobGuard::Start());
   return std::unique_ptr<Stage>(
-      new Stage{std::move(*laboratory), std::move(*hosts), std::move(*signals), std::move(*guard)});
+      new Stage{std::move(laboratory), std::move(hosts), std::move(signals), std::move(guard)});
 }
 
 Status CheckController(const RunOptions& options, const Stage& stage) {
   if (options.controller.empty()) return Status::Ok();
-  const Result<std::vector<int>> host =
-      PlaceRanks(stage.laboratory.fabric(), {options.controller}, 1);
-  if (!host.ok()) return host.status();
-  if (std::find(stage.hosts.begin(), stage.hosts.end(), host->front()) != stage.hosts.end()) {
+  HZ_ASSIGN_OR_RETURN(const std::vector<int> host,
+                      PlaceRanks(stage.laboratory.fabric(), {options.controller}, 1));
+  if (std::find(stage.hosts.begin(), stage.hosts.end(), host.front()) != stage.hosts.end()) {
     return Status::Ok();
   }
   return InvalidArgument("--controller {}: no daemon is started there; add it to --hosts",
@@ -110,15 +106,13 @@ Status CheckController(const RunOptions& options, const Stage& stage) {
 
 /// kInProgress when a signal came meanwhile.
 Status StartDaemons(const RunOptions& options, Stage* stage) {
-  const Result<std::string> program = FindDaemonProgram();
-  if (!program.ok()) return program.status();
-  const Result<std::string> config = ReadConfig(options.daemon_config);
-  if (!config.ok()) return config.status();
-  const Result<std::string> fabric = DaemonFabric(stage->laboratory, options.daemon_fabric);
-  if (!fabric.ok()) return fabric.status();
+  HZ_ASSIGN_OR_RETURN(const std::string program, FindDaemonProgram());
+  HZ_ASSIGN_OR_RETURN(const std::string config, ReadConfig(options.daemon_config));
+  HZ_ASSIGN_OR_RETURN(const std::string fabric,
+                      DaemonFabric(stage->laboratory, options.daemon_fabric));
   HZ_RETURN_IF_ERROR(CheckController(options, *stage));
   return stage->daemons.Start(stage->hosts,
-                              {*program, *config, *fabric, options.controller, options.log_level});
+                              {program, config, fabric, options.controller, options.log_level});
 }
 
 std::vector<std::string> FabricVariables(const Laboratory& laboratory, const std::string& host) {
@@ -132,9 +126,9 @@ Result<std::vector<RankPlace>> MakePlaces(const Laboratory& laboratory,
   std::map<int, int> seen;
   for (const int host : hosts) {
     const std::string& name = laboratory.fabric().nodes[static_cast<size_t>(host)].name;
-    Result<NamespaceEntry> entry = NamespaceEntry::Open(NamespaceName(laboratory.name(), name));
-    if (!entry.ok()) return entry.status();
-    const auto shared = std::make_shared<NamespaceEntry>(std::move(*entry));
+    HZ_ASSIGN_OR_RETURN(NamespaceEntry entry,
+                        NamespaceEntry::Open(NamespaceName(laboratory.name(), name)));
+    const auto shared = std::make_shared<NamespaceEntry>(std::move(entry));
     RankPlace& place = places.emplace_back();
     place.local_rank = seen[host]++;
     place.local_world_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), host));
@@ -167,13 +161,9 @@ Result<JobOptions> DescribeJob(const RunOptions& options, std::vector<std::strin
   job.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
   job.assignments = options.assignments;
   if (!options.no_preload) {
-    Result<std::string> library = FindPreloadLibrary();
-    if (!library.ok()) return library.status();
-    job.preload_library = *library;
+    HZ_ASSIGN_OR_RETURN(job.preload_library, FindPreloadLibrary());
   }
-  Result<std::vector<RankPlace>> places = MakePlaces(stage.laboratory, stage.hosts, daemons);
-  if (!places.ok()) return places.status();
-  job.places = std::move(*places);
+  HZ_ASSIGN_OR_RETURN(job.places, MakePlaces(stage.laboratory, stage.hosts, daemons));
   HZ_RETURN_IF_ERROR(ChooseMaster(stage.laboratory, stage.hosts.front(), &job));
   return job;
 }
@@ -186,9 +176,8 @@ bool HasDaemons(const RunOptions& options) {
 /// status; a signal that comes before ends it with that signal's.
 Result<int> OnStage(const RunOptions& options,
                     const std::function<Result<int>(Stage& stage)>& act) {
-  const Result<std::unique_ptr<Stage>> set = SetStage(options);
-  if (!set.ok()) return set.status();
-  Stage& stage = **set;
+  HZ_ASSIGN_OR_RETURN(const std::unique_ptr<Stage> set, SetStage(options));
+  Stage& stage = *set;
   if (HasDaemons(options)) {
     const Status started = StartDaemons(options, &stage);
     if (started.code() == Code::kInProgress) return kSignalStatusBase + stage.daemons.ended_by();
@@ -199,10 +188,9 @@ Result<int> OnStage(const RunOptions& options,
 
 Result<int> RunJob(const RunOptions& options, const std::vector<std::string>& command,
                    Stage& stage) {
-  Result<JobOptions> job =
-      DescribeJob(options, command, stage, HasDaemons(options) ? &stage.daemons : nullptr);
-  if (!job.ok()) return job.status();
-  const int exit_status = Job(std::move(*job), stage.signals, stage.guard, nullptr).Run();
+  HZ_ASSIGN_OR_RETURN(JobOptions job, DescribeJob(options, command, stage,
+                                                  HasDaemons(options) ? &stage.daemons : nullptr));
+  const int exit_status = Job(std::move(job), stage.signals, stage.guard, nullptr).Run();
   if (const Status stopped = stage.daemons.Stop(); !stopped.ok()) Complain(stopped);
   return exit_status;
 }
@@ -218,14 +206,11 @@ Result<int> Serve(Stage& stage) {
 // Becomes the program; comes back only when that fails.
 Result<int> Exec(const std::string& name, const std::string& node,
                  const std::vector<std::string>& words) {
-  Result<Laboratory> laboratory = Laboratory::Open(name);
-  if (!laboratory.ok()) return laboratory.status();
-  const Result<std::string> space = laboratory->NamespaceOf(node);
-  if (!space.ok()) return space.status();
-  const Result<NamespaceEntry> entry = NamespaceEntry::Open(*space);
-  if (!entry.ok()) return entry.status();
-  if (!entry->Enter()) return ErrnoError(errno, "cannot enter " + *space);
-  for (const std::string& variable : FabricVariables(*laboratory, node)) {
+  HZ_ASSIGN_OR_RETURN(Laboratory laboratory, Laboratory::Open(name));
+  HZ_ASSIGN_OR_RETURN(const std::string space, laboratory.NamespaceOf(node));
+  HZ_ASSIGN_OR_RETURN(const NamespaceEntry entry, NamespaceEntry::Open(space));
+  if (!entry.Enter()) return ErrnoError(errno, "cannot enter " + space);
+  for (const std::string& variable : FabricVariables(laboratory, node)) {
     const size_t equals = variable.find('=');
     ::setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
   }

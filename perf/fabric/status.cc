@@ -19,11 +19,11 @@ using Json = nlohmann::json;
 
 // Bytes sent by each device of a namespace.
 Result<std::map<std::string, int64_t>> SentBytes(const std::string& space) {
-  const Result<std::string> text = RunTool({"ip", "-n", space, "-j", "-s", "link", "show"});
-  if (!text.ok()) return text.status();
+  HZ_ASSIGN_OR_RETURN(const std::string text,
+                      RunTool({"ip", "-n", space, "-j", "-s", "link", "show"}));
   std::map<std::string, int64_t> sent;
   try {
-    for (const Json& device : Json::parse(*text)) {
+    for (const Json& device : Json::parse(text)) {
       sent[device.at("ifname").get<std::string>()] =
           device.at("stats64").at("tx").at("bytes").get<int64_t>();
     }
@@ -50,10 +50,8 @@ Result<std::vector<LinkStatus>> LinksNow(const Laboratory& laboratory) {
   const Fabric& fabric = laboratory.fabric();
   std::vector<std::map<std::string, int64_t>> sent;
   for (const Node& node : fabric.nodes) {
-    Result<std::map<std::string, int64_t>> of_node =
-        SentBytes(NamespaceName(laboratory.name(), node.name));
-    if (!of_node.ok()) return of_node.status();
-    sent.push_back(std::move(*of_node));
+    HZ_ASSIGN_OR_RETURN(auto of_node, SentBytes(NamespaceName(laboratory.name(), node.name)));
+    sent.push_back(std::move(of_node));
   }
   const Disturbances disturbances = laboratory.CurrentDisturbances();
   const NetworkPlan plan(laboratory.name(), laboratory.file(), disturbances);
@@ -75,8 +73,7 @@ Result<std::vector<LinkStatus>> LinksNow(const Laboratory& laboratory) {
 }
 
 Result<std::string> StatusTable(Laboratory& laboratory) {
-  const Result<std::vector<LinkStatus>> links = LinksNow(laboratory);
-  if (!links.ok()) return links.status();
+  HZ_ASSIGN_OR_RETURN(const std::vector<LinkStatus> links, LinksNow(laboratory));
   const Fabric& fabric = laboratory.fabric();
   std::string text = fmt::format(
       "Laboratory {}: {} hosts, {} switches, {} links, {} explicit paths\n\n", laboratory.name(),
@@ -94,7 +91,7 @@ Result<std::string> StatusTable(Laboratory& laboratory) {
   hosts.Print(&text);
   text += "\n";
   TextTable table({"link", "from", "to", "state", "rate", "back", "sent", "sent back"}, 4);
-  for (const LinkStatus& now : *links) {
+  for (const LinkStatus& now : links) {
     const Link& link = fabric.links[static_cast<size_t>(now.link)];
     table.Add({link.name, EndName(fabric, link.ends[0]), EndName(fabric, link.ends[1]),
                now.up ? "up" : "DOWN", FormatLinkRate(now.bytes_per_second[0]),
@@ -110,8 +107,7 @@ Result<std::string> StatusTable(Laboratory& laboratory) {
 }
 
 Result<std::string> StatusJson(Laboratory& laboratory) {
-  const Result<std::vector<LinkStatus>> links = LinksNow(laboratory);
-  if (!links.ok()) return links.status();
+  HZ_ASSIGN_OR_RETURN(const std::vector<LinkStatus> links, LinksNow(laboratory));
   const Fabric& fabric = laboratory.fabric();
   Json nodes = Json::array();
   for (const Node& node : fabric.nodes) {
@@ -130,7 +126,7 @@ Result<std::string> StatusJson(Laboratory& laboratory) {
     if (node.rack >= 0) nodes.back()["rack"] = fabric.racks[static_cast<size_t>(node.rack)];
   }
   Json link_list = Json::array();
-  for (const LinkStatus& now : *links) {
+  for (const LinkStatus& now : links) {
     const Link& link = fabric.links[static_cast<size_t>(now.link)];
     link_list.push_back({{"name", link.name},
                          {"from", EndName(fabric, link.ends[0])},

@@ -132,9 +132,7 @@ Result<Connection> Connect(const Laboratory& laboratory, const Way& way,
   Connection connection;
   const auto deadline = Clock::now() + patience;
   HZ_RETURN_IF_ERROR(InNamespace(SpaceOf(laboratory, way.from), [&] {
-    Result<FileDescriptor> begun = BeginConnect(from, to, listener->port);
-    if (!begun.ok()) return begun.status();
-    connection.sender = std::move(*begun);
+    HZ_ASSIGN_OR_RETURN(connection.sender, BeginConnect(from, to, listener->port));
     return FinishConnect(connection.sender, from, to, deadline, StopFlag(false));
   }));
   pollfd ready{listener->fd.get(), POLLIN, 0};
@@ -165,15 +163,14 @@ Result<pid_t> StartFlow(const std::string& space, Connection connection, double 
       0) {
     return ErrnoError(errno, "cannot set the rate of a flow");
   }
-  const Result<NamespaceEntry> entry = NamespaceEntry::Open(space);
-  if (!entry.ok()) return entry.status();
+  HZ_ASSIGN_OR_RETURN(const NamespaceEntry entry, NamespaceEntry::Open(space));
   // Out of the way of the numbers that the flow gives them.
   const FileDescriptor sender(::fcntl(connection.sender.get(), F_DUPFD_CLOEXEC, 10));
   const FileDescriptor receiver(::fcntl(connection.receiver.get(), F_DUPFD_CLOEXEC, 10));
   if (!sender.valid() || !receiver.valid()) return ErrnoError(errno, "cannot duplicate a socket");
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoError(errno, "cannot fork");
-  if (pid == 0) CarryFlow(*entry, sender.get(), receiver.get());
+  if (pid == 0) CarryFlow(entry, sender.get(), receiver.get());
   return pid;
 }
 

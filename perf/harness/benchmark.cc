@@ -65,11 +65,11 @@ class Benchmark {
 };
 
 Status Benchmark::Connect() {
-  Result<Launch> launch = ReadLaunch([](const char* name) { return std::getenv(name); }, getppid());
-  if (!launch.ok()) return launch.status();
-  record_.launch = *launch;
-  if (launch->processes > kMostRanks / options_.ranks_per_process()) {
-    return InvalidArgument("{} processes x -t {} x -g {}: more than {} ranks", launch->processes,
+  HZ_ASSIGN_OR_RETURN(Launch launch,
+                      ReadLaunch([](const char* name) { return std::getenv(name); }, getppid()));
+  record_.launch = launch;
+  if (launch.processes > kMostRanks / options_.ranks_per_process()) {
+    return InvalidArgument("{} processes x -t {} x -g {}: more than {} ranks", launch.processes,
                            options_.threads, options_.ranks_per_thread, kMostRanks);
   }
   if (spec_.rooted && options_.root >= total_ranks()) {
@@ -77,9 +77,7 @@ Status Benchmark::Connect() {
                            total_ranks());
   }
   Bootstrap::Timeouts timeouts;
-  Result<std::unique_ptr<Bootstrap>> bootstrap = Bootstrap::Connect(*launch, timeouts);
-  if (!bootstrap.ok()) return bootstrap.status();
-  bootstrap_ = std::move(*bootstrap);
+  HZ_ASSIGN_OR_RETURN(bootstrap_, Bootstrap::Connect(launch, timeouts));
   team_ = std::make_unique<Team>(bootstrap_.get(), options_.threads);
   return Status::Ok();
 }
@@ -87,13 +85,12 @@ Status Benchmark::Connect() {
 Status Benchmark::ExchangeRankInfo() {
   const std::string mine =
       fmt::format("{} {} {}", getpid(), record_.launch.local_process, HostName());
-  Result<std::vector<std::string>> all = bootstrap_->AllGather(mine);
-  if (!all.ok()) return all.status();
-  for (size_t process = 0; process < all->size(); ++process) {
+  HZ_ASSIGN_OR_RETURN(std::vector<std::string> all, bootstrap_->AllGather(mine));
+  for (size_t process = 0; process < all.size(); ++process) {
     int pid = 0;
     int local = 0;
     char host[256] = "?";
-    std::sscanf((*all)[process].c_str(), "%d %d %255s", &pid, &local, host);
+    std::sscanf(all[process].c_str(), "%d %d %255s", &pid, &local, host);
     const int each = options_.ranks_per_process();
     for (int i = 0; i < each; ++i) {
       record_.ranks.push_back({static_cast<int>(process) * each + i, pid, local * each + i, host});
@@ -181,10 +178,9 @@ Status Benchmark::MeasureRow(Worker* worker, const Work& work, bool speaks) {
     in_row_ = true;
   }
   for (const bool in_place : {false, true}) {
-    Result<Measurement> measurement = worker->Measure(work, in_place);
-    if (!measurement.ok()) return measurement.status();
-    (in_place ? row.in_place : row.out_of_place) = *measurement;
-    if (speaks) PrintMeasurement(*measurement);
+    HZ_ASSIGN_OR_RETURN(Measurement measurement, worker->Measure(work, in_place));
+    (in_place ? row.in_place : row.out_of_place) = measurement;
+    if (speaks) PrintMeasurement(measurement);
   }
   if (!speaks) return Status::Ok();
   PrintRowEnd();

@@ -247,9 +247,7 @@ Result<std::vector<std::string>> Bootstrap::AllGather(std::string_view mine) {
     for (int process = 0; process < launch_.processes; ++process) {
       const auto index = static_cast<size_t>(process);
       if (process > 0) {
-        Result<std::string> message = Receive(process);
-        if (!message.ok()) return message.status();
-        all[index] = std::move(*message);
+        HZ_ASSIGN_OR_RETURN(all[index], Receive(process));
       }
       const auto length = static_cast<uint32_t>(all[index].size());
       packed.append(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -261,9 +259,8 @@ Result<std::vector<std::string>> Bootstrap::AllGather(std::string_view mine) {
     return all;
   }
   HZ_RETURN_IF_ERROR(Send(0, mine));
-  Result<std::string> packed = Receive(0);
-  if (!packed.ok()) return packed.status();
-  std::string_view rest = *packed;
+  HZ_ASSIGN_OR_RETURN(std::string packed, Receive(0));
+  std::string_view rest = packed;
   for (std::string& message : all) {
     uint32_t length = 0;
     if (rest.size() < sizeof(length)) return InternalError("process 0 sent a torn message");

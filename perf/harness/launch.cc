@@ -60,20 +60,19 @@ uint16_t DerivePort(const std::string& job) {
 Status ReadMeetingPoint(const Environment& environment, int parent, Launch* launch) {
   const char* address = environment("MASTER_ADDR");
   if (address != nullptr && *address != '\0') launch->address = address;
-  Result<std::optional<int>> port = ReadInteger(environment, "MASTER_PORT", 1, 65535);
-  if (!port.ok()) return port.status();
+  HZ_ASSIGN_OR_RETURN(std::optional<int> port, ReadInteger(environment, "MASTER_PORT", 1, 65535));
   const std::string job = JobName(environment, parent);
-  if (!port->has_value()) {
+  if (!port.has_value()) {
     launch->port = DerivePort(job);
     launch->job = job;
     return Status::Ok();
   }
-  launch->port = static_cast<uint16_t>(**port);
-  launch->job = "MASTER_PORT=" + std::to_string(**port);
+  launch->port = static_cast<uint16_t>(*port);
+  launch->job = "MASTER_PORT=" + std::to_string(*port);
   // torchrun's agent keeps MASTER_PORT for its own store.
   const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   if (agent != nullptr && std::strcmp(agent, "True") == 0) {
-    launch->port = static_cast<uint16_t>(**port == 65535 ? **port - 1 : **port + 1);
+    launch->port = static_cast<uint16_t>(*port == 65535 ? *port - 1 : *port + 1);
   }
   return Status::Ok();
 }
@@ -90,18 +89,18 @@ Result<Launch> ReadLaunch(const Environment& environment, int parent) {
   Launch launch;
   launch.source = "single process";
   for (const Launcher& launcher : kLaunchers) {
-    Result<std::optional<int>> size = ReadInteger(environment, launcher.size, 1, 1 << 20);
-    if (!size.ok()) return size.status();
-    if (!size->has_value()) continue;
-    Result<std::optional<int>> rank = ReadInteger(environment, launcher.rank, 0, **size - 1);
-    if (!rank.ok()) return rank.status();
-    if (!rank->has_value()) continue;
-    Result<std::optional<int>> local = ReadInteger(environment, launcher.local_rank, 0, 1 << 20);
-    if (!local.ok()) return local.status();
+    HZ_ASSIGN_OR_RETURN(std::optional<int> size,
+                        ReadInteger(environment, launcher.size, 1, 1 << 20));
+    if (!size.has_value()) continue;
+    HZ_ASSIGN_OR_RETURN(std::optional<int> rank,
+                        ReadInteger(environment, launcher.rank, 0, *size - 1));
+    if (!rank.has_value()) continue;
+    HZ_ASSIGN_OR_RETURN(std::optional<int> local,
+                        ReadInteger(environment, launcher.local_rank, 0, 1 << 20));
     launch.source = launcher.source;
-    launch.process = **rank;
-    launch.processes = **size;
-    launch.local_process = local->value_or(**rank);
+    launch.process = *rank;
+    launch.processes = *size;
+    launch.local_process = local.value_or(*rank);
     break;
   }
   if (launch.processes > 1) HZ_RETURN_IF_ERROR(ReadMeetingPoint(environment, parent, &launch));

@@ -21,16 +21,15 @@ double CombineTwo(double a, double b, Combine combine) {
 
 Result<double> Team::ReduceOverProcesses(double value, Combine combine) {
   const std::string_view mine(reinterpret_cast<const char*>(&value), sizeof(value));
-  Result<std::vector<std::string>> all = bootstrap_->AllGather(mine);
-  if (!all.ok()) return all.status();
+  HZ_ASSIGN_OR_RETURN(std::vector<std::string> all, bootstrap_->AllGather(mine));
   double total = 0;
-  for (size_t process = 0; process < all->size(); ++process) {
+  for (size_t process = 0; process < all.size(); ++process) {
     double theirs = 0;
-    if ((*all)[process].size() != sizeof(theirs)) return InternalError("processes are out of step");
-    std::memcpy(&theirs, (*all)[process].data(), sizeof(theirs));
+    if (all[process].size() != sizeof(theirs)) return InternalError("processes are out of step");
+    std::memcpy(&theirs, all[process].data(), sizeof(theirs));
     total = process == 0 ? theirs : CombineTwo(total, theirs, combine);
   }
-  if (combine == Combine::kAverage) total /= static_cast<double>(all->size()) * threads_;
+  if (combine == Combine::kAverage) total /= static_cast<double>(all.size()) * threads_;
   return total;
 }
 

@@ -263,23 +263,19 @@ Result<Measurement> Worker::Measure(const Work& work, bool in_place) {
   }
   FillBuffers(work, in_place, ++measurements_);
   HZ_RETURN_IF_ERROR(WarmUp(work, in_place));
-  Result<Times> times = TimeIterations(work, in_place);
-  if (!times.ok()) return times.status();
-  const double mine = options_.report_cpu_time ? times->enqueue_s : times->elapsed_s;
-  Result<double> seconds = team_.Reduce(thread_, mine, options_.average);
-  if (!seconds.ok()) return seconds.status();
+  HZ_ASSIGN_OR_RETURN(Times times, TimeIterations(work, in_place));
+  const double mine = options_.report_cpu_time ? times.enqueue_s : times.elapsed_s;
+  HZ_ASSIGN_OR_RETURN(double seconds, team_.Reduce(thread_, mine, options_.average));
 
   Measurement measurement;
-  measurement.time_us = *seconds * 1e6;
+  measurement.time_us = seconds * 1e6;
   // A zero-sized operation has no bandwidth, whatever its time.
   const auto bytes = static_cast<double>(work.larger_bytes());
-  measurement.algbw = *seconds > 0 ? bytes / *seconds * 1e-9 : 0;
+  measurement.algbw = seconds > 0 ? bytes / seconds * 1e-9 : 0;
   measurement.busbw = measurement.algbw * spec_.bus_factor(total_ranks_);
   measurement.checked = options_.checks > 0 && (!in_place || spec_.in_place_defined);
   for (int i = 0; measurement.checked && i < options_.checks && measurement.wrong == 0; ++i) {
-    Result<double> wrong = CheckOnce(work, in_place, ++measurements_);
-    if (!wrong.ok()) return wrong.status();
-    measurement.wrong = *wrong;
+    HZ_ASSIGN_OR_RETURN(measurement.wrong, CheckOnce(work, in_place, ++measurements_));
   }
   if (thread_ == 0) watchdog_.Disarm();
   return measurement;

@@ -29,15 +29,12 @@ struct Introduction {
 Result<std::unique_ptr<HostRunner>> HostRunner::Create(Bootstrap* bootstrap,
                                                        const FabricRails* rails, int host) {
   std::unique_ptr<HostRunner> runner(new HostRunner(bootstrap, rails, host));
-  Result<std::vector<transport::RailOptions>> options = rails->RailsOf(host);
-  if (!options.ok()) return options.status();
+  HZ_ASSIGN_OR_RETURN(std::vector<transport::RailOptions> options, rails->RailsOf(host));
   transport::TransportOptions transport_options;
   transport_options.allow_unauthenticated = true;  // in the laboratory
-  transport_options.rails = *options;
-  Result<std::unique_ptr<transport::Transport>> transport =
-      transport::Transport::Create(std::move(transport_options), runner.get());
-  if (!transport.ok()) return transport.status();
-  runner->transport_ = std::move(*transport);
+  transport_options.rails = options;
+  HZ_ASSIGN_OR_RETURN(runner->transport_,
+                      transport::Transport::Create(std::move(transport_options), runner.get()));
   runner->wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!runner->wake_.valid()) return ErrnoError(errno, "eventfd");
   const auto wake = [fd = runner->wake_.get()] {
@@ -45,10 +42,8 @@ Result<std::unique_ptr<HostRunner>> HostRunner::Create(Bootstrap* bootstrap,
     // It fails only when it is rung already.
     if (::write(fd, &one, sizeof one) < 0) return;
   };
-  Result<std::unique_ptr<Executor>> executor =
-      Executor::Create({.workers = 1, .processors = 1, .wake_owner = wake});
-  if (!executor.ok()) return executor.status();
-  runner->executor_ = std::move(*executor);
+  HZ_ASSIGN_OR_RETURN(runner->executor_,
+                      Executor::Create({.workers = 1, .processors = 1, .wake_owner = wake}));
   HZ_RETURN_IF_ERROR(runner->Connect());
   return runner;
 }
@@ -56,30 +51,28 @@ Result<std::unique_ptr<HostRunner>> HostRunner::Create(Bootstrap* bootstrap,
 HostRunner::~HostRunner() = default;
 
 Status HostRunner::Connect() {
-  Result<std::vector<transport::RailOptions>> options = rails_->RailsOf(host_);
-  if (!options.ok()) return options.status();
-  const Result<transport::NetworkAddress> listening = transport_->Listen(options->front().address);
-  if (!listening.ok()) return listening.status();
+  HZ_ASSIGN_OR_RETURN(std::vector<transport::RailOptions> options, rails_->RailsOf(host_));
+  HZ_ASSIGN_OR_RETURN(const transport::NetworkAddress listening,
+                      transport_->Listen(options.front().address));
   Introduction mine;
   mine.host = host_;
   mine.instance = transport_->instance();
-  const std::string text = listening->ToString();
+  const std::string text = listening.ToString();
   std::memcpy(mine.address, text.data(), std::min(text.size(), sizeof mine.address - 1));
-  const Result<std::vector<std::string>> all =
-      bootstrap_->AllGather({reinterpret_cast<const char*>(&mine), sizeof mine});
-  if (!all.ok()) return all.status();
+  HZ_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                      bootstrap_->AllGather({reinterpret_cast<const char*>(&mine), sizeof mine}));
 
   std::vector<Introduction> introductions;
-  for (const std::string& one : *all) {
+  for (const std::string& one : all) {
     std::memcpy(&introductions.emplace_back(), one.data(), sizeof(Introduction));
     hosts_.push_back(introductions.back().host);
   }
   Status failed;
   for (int process = 0; process < bootstrap_->process(); ++process) {
-    const Result<transport::NetworkAddress> address =
-        transport::NetworkAddress::Parse(introductions[static_cast<size_t>(process)].address);
-    if (!address.ok()) return address.status();
-    transport_->Connect(*address, [&failed](const Result<transport::PeerId>& peer) {
+    HZ_ASSIGN_OR_RETURN(
+        const transport::NetworkAddress address,
+        transport::NetworkAddress::Parse(introductions[static_cast<size_t>(process)].address));
+    transport_->Connect(address, [&failed](const Result<transport::PeerId>& peer) {
       if (!peer.ok()) failed = peer.status();
     });
   }

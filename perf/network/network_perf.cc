@@ -80,20 +80,16 @@ class Benchmark {
     HZ_RETURN_IF_ERROR(MakeProblem());
     std::vector<uint64_t> sizes;
     for (const std::string& text : options_.sizes) {
-      const Result<uint64_t> bytes = ParseBytes(text);
-      if (!bytes.ok()) return bytes.status();
-      sizes.push_back(*bytes);
+      HZ_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(text));
+      sizes.push_back(bytes);
     }
     if (!options_.slice.empty()) {
-      const Result<uint64_t> slice = ParseBytes(options_.slice);
-      if (!slice.ok()) return slice.status();
-      slice_bytes_ = *slice;
+      HZ_ASSIGN_OR_RETURN(slice_bytes_, ParseBytes(options_.slice));
     }
     std::vector<Planner> planners;
     for (const std::string& plan : options_.plans) {
-      Result<Planner> planner = PlannerFor(plan);
-      if (!planner.ok()) return planner.status();
-      planners.push_back(*std::move(planner));
+      HZ_ASSIGN_OR_RETURN(Planner planner, PlannerFor(plan));
+      planners.push_back(std::move(planner));
     }
     PrintHead();
     for (const uint64_t bytes : sizes) {
@@ -106,10 +102,9 @@ class Benchmark {
 
  private:
   Status MakeProblem() {
-    const Result<Collective> collective = FindCollective(options_.collective);
-    if (!collective.ok()) return collective.status();
-    problem_.collective = *collective;
-    problem_.root = HasRoot(*collective) ? 0 : -1;
+    HZ_ASSIGN_OR_RETURN(const Collective collective, FindCollective(options_.collective));
+    problem_.collective = collective;
+    problem_.root = HasRoot(collective) ? 0 : -1;
     for (int i = 0; i < options_.ranks * bootstrap_->processes(); ++i) {
       problem_.host_of_rank.push_back(
           runner_->hosts()[static_cast<size_t>(i % bootstrap_->processes())]);
@@ -156,16 +151,15 @@ class Benchmark {
       RankedPlan plan = planned.plans[i];
       if (slice_bytes_ > 0) plan.slice.bytes = slice_bytes_;
       if (options_.slices_at_once > 0) plan.slice.at_once = options_.slices_at_once;
-      const Result<double> seconds = Measure(planner, plan, count);
-      if (!seconds.ok()) return seconds.status();
+      HZ_ASSIGN_OR_RETURN(const double seconds, Measure(planner, plan, count));
       if (bootstrap_->process() != 0) continue;
       const PlanSpec& spec = planner.candidates()[plan.candidate].spec;
       // The planner's bound is of nominal rates.
       const double bound = planned.bound_seconds / options_.payload;
       std::printf("  %10llu  %-12s %10.3f %10.3f %8.1f %10.3f %9.2f  %s\n",
-                  static_cast<unsigned long long>(bytes), name.c_str(), *seconds * 1e3, bound * 1e3,
-                  100 * bound / *seconds, plan.prediction.seconds * 1e3,
-                  plan.prediction.seconds / *seconds, Describe(spec, plan).c_str());
+                  static_cast<unsigned long long>(bytes), name.c_str(), seconds * 1e3, bound * 1e3,
+                  100 * bound / seconds, plan.prediction.seconds * 1e3,
+                  plan.prediction.seconds / seconds, Describe(spec, plan).c_str());
       std::fflush(stdout);
     }
     return Status::Ok();
@@ -181,10 +175,9 @@ class Benchmark {
 
   /// The median of the iterations, in seconds for one operation.
   Result<double> Measure(const Planner& planner, const RankedPlan& plan, uint64_t count) {
-    const OutlineResult outline = planner.OutlineOf(plan);
-    if (!outline.ok()) return outline.status();
-    const NetworkProgram program((*outline)->Program((*outline)->placement().PositionOfHost(host_)),
-                                 (*outline)->pieces());
+    HZ_ASSIGN_OR_RETURN(const auto outline, planner.OutlineOf(plan));
+    const NetworkProgram program(outline->Program(outline->placement().PositionOfHost(host_)),
+                                 outline->pieces());
     RailTable rail_table(rails_, host_);
     for (const MessageLanes& one : planner.LanesFrom(plan.candidate, host_)) {
       rail_table.SetLanes(rails_, one.to_host, one.path, one.lanes);
@@ -208,10 +201,10 @@ class Benchmark {
       HZ_RETURN_IF_ERROR(bootstrap_->Barrier());
       times.push_back(static_cast<double>(MonotonicNanoseconds() - start) * 1e-9 / row);
     }
-    const Result<std::vector<std::string>> verdicts = bootstrap_->AllGather(right ? "y" : "n");
-    if (!verdicts.ok()) return verdicts.status();
-    for (const std::string& verdict : *verdicts) {
-      if (verdict != "y") return InternalError("{}: the result is wrong", (*outline)->name());
+    HZ_ASSIGN_OR_RETURN(const std::vector<std::string> verdicts,
+                        bootstrap_->AllGather(right ? "y" : "n"));
+    for (const std::string& verdict : verdicts) {
+      if (verdict != "y") return InternalError("{}: the result is wrong", outline->name());
     }
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];
@@ -237,9 +230,8 @@ class Benchmark {
 };
 
 Status Main(const NetworkOptions& options) {
-  Result<FabricFile> file = LoadFabricFile(options.fabric);
-  if (!file.ok()) return file.status();
-  const FabricModel model(std::move(file->fabric));
+  HZ_ASSIGN_OR_RETURN(FabricFile file, LoadFabricFile(options.fabric));
+  const FabricModel model(std::move(file.fabric));
   const FabricRails rails(model.fabric());
   const char* const name = std::getenv("HARMONAIZE_FABRIC_HOST");
   if (name == nullptr) {
@@ -247,13 +239,11 @@ Status Main(const NetworkOptions& options) {
   }
   const int host = model.HostNamed(name);
   if (host < 0) return InvalidArgument("{} has no host '{}'", options.fabric, name);
-  const Result<Launch> launch = ReadLaunch(std::getenv, getppid());
-  if (!launch.ok()) return launch.status();
-  Result<std::unique_ptr<Bootstrap>> bootstrap = Bootstrap::Connect(*launch, {});
-  if (!bootstrap.ok()) return bootstrap.status();
-  Result<std::unique_ptr<HostRunner>> runner = HostRunner::Create(bootstrap->get(), &rails, host);
-  if (!runner.ok()) return runner.status();
-  return Benchmark(options, bootstrap->get(), &model, &rails, runner->get()).Run();
+  HZ_ASSIGN_OR_RETURN(const Launch launch, ReadLaunch(std::getenv, getppid()));
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<Bootstrap> bootstrap, Bootstrap::Connect(launch, {}));
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<HostRunner> runner,
+                      HostRunner::Create(bootstrap.get(), &rails, host));
+  return Benchmark(options, bootstrap.get(), &model, &rails, runner.get()).Run();
 }
 
 }  // namespace

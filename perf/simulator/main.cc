@@ -45,44 +45,41 @@ struct Options {
 Result<double> MeanSeconds(const PlanSetup& setup, const RankedPlan& plan, uint64_t bytes,
                            int draws) {
   const Candidate& candidate = setup.planner->candidates()[plan.candidate];
-  const OutlineResult outline = setup.planner->OutlineInPieces(plan);
-  if (!outline.ok()) return outline.status();
+  HZ_ASSIGN_OR_RETURN(const auto outline, setup.planner->OutlineInPieces(plan));
   // One draw of the model: nothing was left to hashes.
   const bool hashed = candidate.footprint.draws.size() > 1;
   double sum = 0;
   const int runs = hashed ? draws : 1;
   for (int draw = 0; draw < runs; ++draw) {
     SimulationOptions options{.draw = static_cast<uint64_t>(draw), .costs = setup.options.costs};
-    const Result<Simulated> simulated =
-        Simulate(*setup.model, candidate, **outline, bytes, options);
-    if (!simulated.ok()) return simulated.status();
-    sum += simulated->seconds;
+    HZ_ASSIGN_OR_RETURN(const Simulated simulated,
+                        Simulate(*setup.model, candidate, *outline, bytes, options));
+    sum += simulated.seconds;
   }
   return sum / runs;
 }
 
 Result<std::string> Report(const Options& options) {
-  const Result<PlanSetup> setup = SetUpPlan(options.request);
-  if (!setup.ok()) return setup.status();
+  HZ_ASSIGN_OR_RETURN(const PlanSetup setup, SetUpPlan(options.request));
   TextTable table({"bytes", "plan", "predicted", "simulated", "predicted by simulated", "bound",
                    "simulated of bound"},
                   2);
   Json rows = Json::array();
-  for (const uint64_t bytes : setup->sizes) {
-    const PlannedSize size = setup->planner->PlanFor(bytes);
+  for (const uint64_t bytes : setup.sizes) {
+    const PlannedSize size = setup.planner->PlanFor(bytes);
     const size_t shown = std::min(size.plans.size(), static_cast<size_t>(options.top));
     for (size_t i = 0; i < shown; ++i) {
-      const Result<double> seconds = MeanSeconds(*setup, size.plans[i], bytes, options.draws);
-      if (!seconds.ok()) return seconds.status();
+      HZ_ASSIGN_OR_RETURN(const double seconds,
+                          MeanSeconds(setup, size.plans[i], bytes, options.draws));
       const double predicted = size.plans[i].prediction.seconds;
-      const std::string plan = DescribePlan(*setup->planner, size.plans[i]);
-      table.Add({HumanBytes(bytes), plan, HumanTime(predicted), HumanTime(*seconds),
-                 fmt::format("{:.3f}", predicted / *seconds), HumanTime(size.bound_seconds),
-                 fmt::format("{:.1f}%", 100 * size.bound_seconds / *seconds)});
+      const std::string plan = DescribePlan(*setup.planner, size.plans[i]);
+      table.Add({HumanBytes(bytes), plan, HumanTime(predicted), HumanTime(seconds),
+                 fmt::format("{:.3f}", predicted / seconds), HumanTime(size.bound_seconds),
+                 fmt::format("{:.1f}%", 100 * size.bound_seconds / seconds)});
       rows.push_back({{"bytes", bytes},
                       {"plan", plan},
                       {"predicted_seconds", predicted},
-                      {"simulated_seconds", *seconds},
+                      {"simulated_seconds", seconds},
                       {"bound_seconds", size.bound_seconds}});
     }
   }

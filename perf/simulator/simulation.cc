@@ -283,9 +283,8 @@ class Run {
 Result<Simulated> Simulate(const FabricModel& model, const Candidate& candidate,
                            const Outline& outline, uint64_t bytes,
                            const SimulationOptions& options) {
-  const Result<StepTable> table = MakeStepTable(outline, bytes);
-  if (!table.ok()) return table.status();
-  return Run(model, candidate, *table, options).ToTheEnd();
+  HZ_ASSIGN_OR_RETURN(const StepTable table, MakeStepTable(outline, bytes));
+  return Run(model, candidate, table, options).ToTheEnd();
 }
 
 }  // namespace harmonaize::simulator

@@ -124,3 +124,15 @@ class [[nodiscard]] Result {
       return hz_status;                                                   \
     }                                                                     \
   } while (false)
+
+/// Declares a variable with the value of the Result that the expression gives, or leaves the
+/// function with the Result's Status: HZ_ASSIGN_OR_RETURN(const int port, ParsePort(text)). A type
+/// with a comma is written as auto.
+#define HZ_ASSIGN_OR_RETURN(declaration, ...) \
+  HZ_ASSIGN_OR_RETURN_AS(HZ_JOIN_TOKENS(hz_result_, __LINE__), declaration, __VA_ARGS__)
+#define HZ_ASSIGN_OR_RETURN_AS(result, declaration, ...) \
+  auto result = (__VA_ARGS__);                           \
+  if (!result.ok()) return result.status();              \
+  declaration = std::move(result).value()
+#define HZ_JOIN_TOKENS(first, second) HZ_JOIN_TOKENS_EXPANDED(first, second)
+#define HZ_JOIN_TOKENS_EXPANDED(first, second) first##second

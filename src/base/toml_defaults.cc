@@ -22,14 +22,12 @@ void AddMissing(const toml::table& from, toml::table* into) {
 
 Result<std::string> WithTomlDefaults(std::string_view text, std::string_view name,
                                      std::string_view defaults) {
-  Result<toml::table> document = ParseToml(text, name);
-  if (!document.ok()) return document.status();
-  const Result<toml::table> missing = ParseToml(defaults, "defaults");
-  if (!missing.ok()) return missing.status();
-  AddMissing(*missing, &*document);
+  HZ_ASSIGN_OR_RETURN(toml::table document, ParseToml(text, name));
+  HZ_ASSIGN_OR_RETURN(const toml::table missing, ParseToml(defaults, "defaults"));
+  AddMissing(missing, &document);
   std::ostringstream written;
   // Strings in double quotes alone: in single ones toml++ writes what they cannot hold.
-  written << toml::toml_formatter(*document, toml::format_flags::none) << '\n';
+  written << toml::toml_formatter(document, toml::format_flags::none) << '\n';
   return written.str();
 }
 

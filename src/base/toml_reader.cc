@@ -83,9 +83,8 @@ Result<TomlReader> TomlReader::FromFile(const std::string& path) {
 }
 
 Result<TomlReader> TomlReader::FromString(std::string_view text, std::string name) {
-  Result<toml::table> root = ParseToml(text, name);
-  if (!root.ok()) return root.status();
-  return TomlReader(new State{std::move(name), std::move(*root), {}, {}});
+  HZ_ASSIGN_OR_RETURN(toml::table root, ParseToml(text, name));
+  return TomlReader(new State{std::move(name), std::move(root), {}, {}});
 }
 
 const toml::node* TomlReader::Find(std::string_view key) {

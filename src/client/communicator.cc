@@ -29,11 +29,9 @@ Result<UniqueId> Communicator::CreateUniqueId() {
     HZ_RETURN_IF_ERROR(CheckNamedId(name));
     return MakeNamedId(name);
   }
-  Result<std::shared_ptr<Session>> session = Session::Get();
-  if (!session.ok()) return session.status();
-  const Result<CreateIdReply> reply = (*session)->Call<CreateIdReply>(CreateIdRequest{});
-  if (!reply.ok()) return reply.status();
-  return reply->id;
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Session::Get());
+  HZ_ASSIGN_OR_RETURN(const CreateIdReply reply, session->Call<CreateIdReply>(CreateIdRequest{}));
+  return reply.id;
 }
 
 template <typename Request>
@@ -41,14 +39,12 @@ Result<std::unique_ptr<Communicator>> Communicator::Make(std::shared_ptr<Session
                                                          const Request& request,
                                                          const CommunicatorOptions& options,
                                                          std::span<const std::byte> tail) {
-  const Result<MemberReply> reply = session->template Call<MemberReply>(request, tail);
-  if (!reply.ok()) return reply.status();
-  if (reply->member == kNoMember) return std::unique_ptr<Communicator>();
-  if (reply->member >= kMaxMembers) {
-    return InternalError("the daemon answered with member {}", reply->member);
+  HZ_ASSIGN_OR_RETURN(const MemberReply reply, session->template Call<MemberReply>(request, tail));
+  if (reply.member == kNoMember) return std::unique_ptr<Communicator>();
+  if (reply.member >= kMaxMembers) {
+    return InternalError("the daemon answered with member {}", reply.member);
   }
-  return std::unique_ptr<Communicator>(
-      new Communicator(std::move(session), reply->member, options));
+  return std::unique_ptr<Communicator>(new Communicator(std::move(session), reply.member, options));
 }
 
 template <typename Request>
@@ -63,14 +59,13 @@ Result<std::unique_ptr<Communicator>> Communicator::MakeFromThis(const Request& 
 Result<std::unique_ptr<Communicator>> Communicator::Join(const UniqueId& id, int ranks, int rank,
                                                          const CommunicatorOptions& options) {
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
-  Result<std::shared_ptr<Session>> session = Session::Get();
-  if (!session.ok()) return session.status();
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Session::Get());
   JoinRequest request;
   request.id = id;
   request.ranks = ranks;
   request.rank = rank;
   SetFieldText(request.name, options.name);
-  return Make(std::move(*session), request, options);
+  return Make(std::move(session), request, options);
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::Split(bool has_color, int color, int key,
@@ -98,9 +93,8 @@ Result<std::unique_ptr<Communicator>> Communicator::Shrink(std::span<const int> 
 Result<UniqueId> Communicator::CreateGrowId() {
   CreateGrowIdRequest request;
   request.member = member_;
-  const Result<CreateIdReply> reply = session_->Call<CreateIdReply>(request);
-  if (!reply.ok()) return reply.status();
-  return reply->id;
+  HZ_ASSIGN_OR_RETURN(const CreateIdReply reply, session_->Call<CreateIdReply>(request));
+  return reply.id;
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::GrowFrom(int ranks,
@@ -116,14 +110,13 @@ Result<std::unique_ptr<Communicator>> Communicator::JoinGrowth(const UniqueId& i
                                                                int rank,
                                                                const CommunicatorOptions& options) {
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
-  Result<std::shared_ptr<Session>> session = Session::Get();
-  if (!session.ok()) return session.status();
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Session::Get());
   GrowRequest request;
   request.id = id;
   request.ranks = ranks;
   request.rank = rank;
   SetFieldText(request.name, options.name);
-  return Make(std::move(*session), request, options);
+  return Make(std::move(session), request, options);
 }
 
 Status Communicator::AwaitReady() {
@@ -139,9 +132,7 @@ Status Communicator::AwaitReady() {
   if (rank() >= 0) return Status::Ok();
   const int rank = slot().rank.load(std::memory_order_relaxed);
   const int ranks = slot().ranks.load(std::memory_order_relaxed);
-  Result<std::unique_ptr<InlinePath>> path = InlinePath::Attach(*session_, member_, rank, ranks);
-  if (!path.ok()) return path.status();
-  inline_path_ = std::move(*path);
+  HZ_ASSIGN_OR_RETURN(inline_path_, InlinePath::Attach(*session_, member_, rank, ranks));
   ranks_.store(ranks, std::memory_order_relaxed);
   // Release: who sees the rank sees the rest.
   rank_.store(rank, std::memory_order_release);

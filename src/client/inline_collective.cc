@@ -164,13 +164,12 @@ Status InlineOperation::FindPeerBuffers(const std::byte** send, std::byte** rece
         BlocksOf(operation_->collective, path_->ranks(), i, operation_->root);
     DirectBuffers buffers;
     std::memcpy(&buffers, rendezvous_.line_of(i).data, sizeof buffers);
-    const Result<std::byte*> from = find(buffers.send_region, buffers.send_offset, blocks.send);
-    if (!from.ok()) return from.status();
-    const Result<std::byte*> to =
-        find(buffers.receive_region, buffers.receive_offset, blocks.receive);
-    if (!to.ok()) return to.status();
-    send[i] = *from;
-    receive[i] = *to;
+    HZ_ASSIGN_OR_RETURN(std::byte* const from,
+                        find(buffers.send_region, buffers.send_offset, blocks.send));
+    HZ_ASSIGN_OR_RETURN(std::byte* const to,
+                        find(buffers.receive_region, buffers.receive_offset, blocks.receive));
+    send[i] = from;
+    receive[i] = to;
   }
   return Status::Ok();
 }

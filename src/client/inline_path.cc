@@ -65,9 +65,8 @@ Result<std::shared_ptr<Mapping>> MapSegment(uint64_t session, const AttachInline
   std::erase_if(segments.mappings, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<Mapping>& known = segments.mappings[{session, reply.communicator}];
   if (std::shared_ptr<Mapping> mapping = known.lock()) return mapping;
-  Result<Mapping> mapped = MapForeign(descriptor, reply.bytes);
-  if (!mapped.ok()) return mapped.status();
-  auto mapping = std::make_shared<Mapping>(std::move(*mapped));
+  HZ_ASSIGN_OR_RETURN(Mapping mapped, MapForeign(descriptor, reply.bytes));
+  auto mapping = std::make_shared<Mapping>(std::move(mapped));
   // A forked child makes communicators of its own.
   madvise(mapping->data(), mapping->size(), MADV_DONTFORK);
   known = mapping;
@@ -81,18 +80,16 @@ Result<std::unique_ptr<InlinePath>> InlinePath::Attach(Session& session, uint32_
   AttachInlineRequest request;
   request.member = member;
   std::vector<FileDescriptor> descriptors;
-  const Result<AttachInlineReply> reply =
-      session.Call<AttachInlineReply>(request, {}, {}, &descriptors);
-  if (!reply.ok()) return reply.status();
-  if (reply->bytes == 0) return std::unique_ptr<InlinePath>();
-  if (descriptors.size() != 1 || reply->bytes < InlineLayout(ranks).bytes()) {
+  HZ_ASSIGN_OR_RETURN(const AttachInlineReply reply,
+                      session.Call<AttachInlineReply>(request, {}, {}, &descriptors));
+  if (reply.bytes == 0) return std::unique_ptr<InlinePath>();
+  if (descriptors.size() != 1 || reply.bytes < InlineLayout(ranks).bytes()) {
     return InternalError("the daemon answered with a wrong segment for the inline path");
   }
   JoinAsymmetricFences();
-  Result<std::shared_ptr<Mapping>> mapping =
-      MapSegment(session.number(), *reply, descriptors.front().get());
-  if (!mapping.ok()) return mapping.status();
-  return std::unique_ptr<InlinePath>(new InlinePath(std::move(*mapping), member, rank, ranks));
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Mapping> mapping,
+                      MapSegment(session.number(), reply, descriptors.front().get()));
+  return std::unique_ptr<InlinePath>(new InlinePath(std::move(mapping), member, rank, ranks));
 }
 
 InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, uint32_t member, int rank, int ranks)

@@ -45,11 +45,11 @@ Status InlineOperation::ReceiveDirectly(uint64_t bytes) {
   DirectBuffers buffers;
   std::memcpy(&buffers, rendezvous_.line_of(0).data, sizeof buffers);
   path_->peer_memory().Trim();
-  const Result<std::byte*> from =
+  HZ_ASSIGN_OR_RETURN(
+      std::byte* const from,
       path_->peer_memory().Find(communicator.session(), communicator.member(), operation_->root,
-                                buffers.send_region, buffers.send_offset, bytes);
-  if (!from.ok()) return from.status();
-  std::memcpy(operation_->receive, *from, bytes);
+                                buffers.send_region, buffers.send_offset, bytes));
+  std::memcpy(operation_->receive, from, bytes);
   return Status::Ok();
 }
 

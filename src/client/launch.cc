@@ -151,10 +151,10 @@ class Launch {
                 const PreparedBuffer* other) {
     if (buffer->bytes == 0) return Status::Ok();
     Session& session = operation.communicator->session();
-    Result<BufferReference> found = RegionTable::Get().Locate(session, address, buffer->bytes);
-    if (!found.ok()) return found.status();
-    if (found->region != kNoBuffer) {
-      buffer->reference = *found;
+    HZ_ASSIGN_OR_RETURN(BufferReference found,
+                        RegionTable::Get().Locate(session, address, buffer->bytes));
+    if (found.region != kNoBuffer) {
+      buffer->reference = found;
       return Status::Ok();
     }
     if (IsDeviceMemory(address)) {
@@ -191,17 +191,16 @@ class Launch {
       HZ_RETURN_IF_ERROR(operation.stream->Drain(
           [&operation] { return operation.communicator->CheckNotAborted(); }));
     }
-    Result<std::byte*> staging = StagingPool::Get().Acquire(buffer->bytes);
-    if (!staging.ok()) return staging.status();
+    HZ_ASSIGN_OR_RETURN(std::byte * staging, StagingPool::Get().Acquire(buffer->bytes));
     Result<BufferReference> found =
-        RegionTable::Get().Locate(operation.communicator->session(), *staging, buffer->bytes);
+        RegionTable::Get().Locate(operation.communicator->session(), staging, buffer->bytes);
     if (!found.ok()) {
-      StagingPool::Get().Release(*staging, buffer->bytes);
+      StagingPool::Get().Release(staging, buffer->bytes);
       return found.status();
     }
     // One of a session before, whose descriptor the program has closed since: it is of no more use.
     if (found->region == kNoBuffer) return Stage(operation, buffer, other);
-    buffer->staging = *staging;
+    buffer->staging = staging;
     buffer->reference = *found;
     staged_bytes_ += buffer->bytes;
     return Status::Ok();
@@ -573,9 +572,9 @@ Result<double> EstimateOperations(std::span<const Operation> operations) {
     request.root = operation.root;
     request.collective = operation.collective;
     request.type = operation.type;
-    const Result<EstimateReply> reply = communicator.session().Call<EstimateReply>(request);
-    if (!reply.ok()) return reply.status();
-    seconds += reply->seconds;
+    HZ_ASSIGN_OR_RETURN(const EstimateReply reply,
+                        communicator.session().Call<EstimateReply>(request));
+    seconds += reply.seconds;
   }
   return seconds;
 }

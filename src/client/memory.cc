@@ -27,13 +27,13 @@ RegionTable& RegionTable::Get() {
 }
 
 Result<void*> RegionTable::Allocate(size_t bytes) {
-  Result<RegionPages> pages = AllocateRegionPages(bytes == 0 ? 1 : bytes, WantedHugePages());
-  if (!pages.ok()) return pages.status();
-  auto region = std::make_shared<Region>(std::move(pages->memory.mapping));
-  region->descriptor = OwnDescriptor(std::move(pages->memory.descriptor));
+  HZ_ASSIGN_OR_RETURN(RegionPages pages,
+                      AllocateRegionPages(bytes == 0 ? 1 : bytes, WantedHugePages()));
+  auto region = std::make_shared<Region>(std::move(pages.memory.mapping));
+  region->descriptor = OwnDescriptor(std::move(pages.memory.descriptor));
   void* address = region->mapping.data();
   Log(LogLevel::kInfo, kLogAllocation, "{} bytes of shared memory at {}: {}",
-      region->mapping.size(), address, pages->description);
+      region->mapping.size(), address, pages.description);
   const std::unique_lock lock(mutex_);
   regions_[reinterpret_cast<uintptr_t>(address)] = std::move(region);
   generation_.fetch_add(1, std::memory_order_release);
@@ -140,14 +140,13 @@ Status RegionTable::Announce(Session& session, Region& region) {
   RegisterRegionRequest request;
   request.bytes = region.mapping.size();
   const int descriptors[] = {region.descriptor.get()};
-  const Result<RegisterRegionReply> reply =
-      session.Call<RegisterRegionReply>(request, {}, descriptors);
-  if (!reply.ok()) return reply.status();
-  region.id.store(reply->region, std::memory_order_relaxed);
-  region.shareable.store(reply->shareable != 0, std::memory_order_relaxed);
+  HZ_ASSIGN_OR_RETURN(const RegisterRegionReply reply,
+                      session.Call<RegisterRegionReply>(request, {}, descriptors));
+  region.id.store(reply.region, std::memory_order_relaxed);
+  region.shareable.store(reply.shareable != 0, std::memory_order_relaxed);
   region.known_to.store(session.number(), std::memory_order_release);
   Log(LogLevel::kInfo, kLogAllocation, "registered {} bytes at {} as region {}", request.bytes,
-      static_cast<void*>(region.mapping.data()), reply->region);
+      static_cast<void*>(region.mapping.data()), reply.region);
   return Status::Ok();
 }
 

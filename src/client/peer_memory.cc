@@ -20,9 +20,7 @@ Result<std::byte*> PeerMemory::Find(Session& session, uint32_t member, int rank,
   if (known != regions_.end()) {
     found = &*known;
   } else {
-    Result<Region*> mapped = Map(session, member, rank, region);
-    if (!mapped.ok()) return mapped.status();
-    found = *mapped;
+    HZ_ASSIGN_OR_RETURN(found, Map(session, member, rank, region));
   }
   // The other rank wrote these; it is of the same user, but may be wrong.
   if (offset > found->mapping.size() || bytes > found->mapping.size() - offset) {
@@ -47,18 +45,16 @@ Result<PeerMemory::Region*> PeerMemory::Map(Session& session, uint32_t member, i
   request.rank = rank;
   request.region = region;
   std::vector<FileDescriptor> descriptors;
-  const Result<MapPeerRegionReply> reply =
-      session.Call<MapPeerRegionReply>(request, {}, {}, &descriptors);
-  if (!reply.ok()) return reply.status();
+  HZ_ASSIGN_OR_RETURN(const MapPeerRegionReply reply,
+                      session.Call<MapPeerRegionReply>(request, {}, {}, &descriptors));
   if (descriptors.size() != 1) return InternalError("the daemon sent no region to map");
-  Result<Mapping> mapping =
-      MapForeign(descriptors.front().get(), reply->bytes, HugePageFiles::kAccept);
-  if (!mapping.ok()) return mapping.status();
+  HZ_ASSIGN_OR_RETURN(Mapping mapping,
+                      MapForeign(descriptors.front().get(), reply.bytes, HugePageFiles::kAccept));
   // Of the same user, who is trusted not to make holes in it.
-  madvise(mapping->data(), mapping->size(), MADV_DONTFORK);
-  madvise(mapping->data(), mapping->size(), MADV_HUGEPAGE);
-  PopulatedChunks populated(mapping->data(), mapping->size());
-  regions_.push_back({rank, region, std::move(*mapping), std::move(populated)});
+  madvise(mapping.data(), mapping.size(), MADV_DONTFORK);
+  madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
+  PopulatedChunks populated(mapping.data(), mapping.size());
+  regions_.push_back({rank, region, std::move(mapping), std::move(populated)});
   return &regions_.back();
 }
 

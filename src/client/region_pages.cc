@@ -38,20 +38,19 @@ bool HostHasTransparentPages() {
 }
 
 Result<RegionPages> OnHugePages(uint64_t bytes, uint64_t page_bytes) {
-  Result<SharedMemory> memory = CreateHugePageMemory("harmonaize", bytes);
-  if (!memory.ok()) return memory.status();
-  return RegionPages{std::move(*memory),
+  HZ_ASSIGN_OR_RETURN(SharedMemory memory, CreateHugePageMemory("harmonaize", bytes));
+  return RegionPages{std::move(memory),
                      fmt::format("reserved huge pages of {} KiB", page_bytes / 1024)};
 }
 
 Result<RegionPages> OnOrdinaryPages(uint64_t bytes, bool transparent) {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   if (bytes > UINT64_MAX - page) return InvalidArgument("cannot allocate {} bytes", bytes);
-  Result<SharedMemory> memory = CreateSharedMemory("harmonaize", (bytes + page - 1) / page * page);
-  if (!memory.ok()) return memory.status();
-  const Mapping& mapping = memory->mapping;
+  HZ_ASSIGN_OR_RETURN(SharedMemory memory,
+                      CreateSharedMemory("harmonaize", (bytes + page - 1) / page * page));
+  const Mapping& mapping = memory.mapping;
   PreferNearMemory(mapping.data(), mapping.size());
-  RegionPages pages{std::move(*memory), fmt::format("pages of {} KiB", page / 1024)};
+  RegionPages pages{std::move(memory), fmt::format("pages of {} KiB", page / 1024)};
   if (transparent &&
       madvise(pages.memory.mapping.data(), pages.memory.mapping.size(), MADV_HUGEPAGE) == 0 &&
       HostHasTransparentPages()) {

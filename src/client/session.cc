@@ -82,10 +82,9 @@ Session::~Session() {
 }
 
 Result<std::shared_ptr<Session>> Session::Connect() {
-  Result<DaemonConnection> daemon = ConnectToDaemon(ClientSocketPlaces());
-  if (!daemon.ok()) return daemon.status();
+  HZ_ASSIGN_OR_RETURN(DaemonConnection daemon, ConnectToDaemon(ClientSocketPlaces()));
   std::shared_ptr<Session> session(new Session());
-  HZ_RETURN_IF_ERROR(session->Open(std::move(daemon->socket), daemon->path));
+  HZ_RETURN_IF_ERROR(session->Open(std::move(daemon.socket), daemon.path));
   return session;
 }
 
@@ -99,22 +98,18 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
 
   HelloRequest request;
   SetFieldText(request.program, ProgramName());
-  Result<ControlMessage> message = Exchange(Encode(HelloRequest::kType, request), {});
-  if (!message.ok()) return message.status();
-  Result<HelloReply> reply = DecodeReply<HelloReply>(message->bytes);
-  if (!reply.ok()) return reply.status();
-  if (message->descriptors.size() != 2) {
+  HZ_ASSIGN_OR_RETURN(ControlMessage message, Exchange(Encode(HelloRequest::kType, request), {}));
+  HZ_ASSIGN_OR_RETURN(HelloReply reply, DecodeReply<HelloReply>(message.bytes));
+  if (message.descriptors.size() != 2) {
     return InternalError("the daemon at {} sent {} descriptors, not 2", path,
-                         message->descriptors.size());
+                         message.descriptors.size());
   }
-  hello_ = *reply;
-  Result<Mapping> mapping = MapForeign(message->descriptors[0].get(), sizeof(SessionSegment));
-  if (!mapping.ok()) return mapping.status();
-  mapping_ = std::move(*mapping);
+  hello_ = reply;
+  HZ_ASSIGN_OR_RETURN(mapping_, MapForeign(message.descriptors[0].get(), sizeof(SessionSegment)));
   segment_ = reinterpret_cast<SessionSegment*>(mapping_.data());
   room_.SetUp(hello_.most_operations, &segment_->retired);
   posted_.assign(kStreamSlots, 0);
-  doorbell_ = OwnDescriptor(std::move(message->descriptors[1]));
+  doorbell_ = OwnDescriptor(std::move(message.descriptors[1]));
   // A child has no use for the parent's ring, and must not write into it.
   madvise(mapping_.data(), mapping_.size(), MADV_DONTFORK);
   Log(LogLevel::kInfo, kLogInit, "connected to harmonaized {} at {} (session {}, {} workers)",

@@ -44,10 +44,10 @@ class Session {
   Result<Reply> Call(const Request& request, std::span<const std::byte> tail = {},
                      std::span<const int> descriptors = {},
                      std::vector<FileDescriptor>* received = nullptr) {
-    Result<ControlMessage> message = Exchange(Encode(Request::kType, request, tail), descriptors);
-    if (!message.ok()) return message.status();
-    if (received != nullptr) *received = std::move(message->descriptors);
-    return DecodeReply<Reply>(message->bytes);
+    HZ_ASSIGN_OR_RETURN(ControlMessage message,
+                        Exchange(Encode(Request::kType, request, tail), descriptors));
+    if (received != nullptr) *received = std::move(message.descriptors);
+    return DecodeReply<Reply>(message.bytes);
   }
 
   /// Room for operations at the daemon, which is to be taken before they are submitted.
@@ -125,10 +125,9 @@ class Session {
 
   template <typename Reply>
   static Result<Reply> DecodeReply(std::span<const std::byte> bytes) {
-    Result<MessageHeader> header = DecodeHeader(bytes);
-    if (!header.ok()) return header.status();
-    HZ_RETURN_IF_ERROR(DecodeFailure(*header, bytes));
-    return DecodeBody<Reply>(*header, bytes);
+    HZ_ASSIGN_OR_RETURN(MessageHeader header, DecodeHeader(bytes));
+    HZ_RETURN_IF_ERROR(DecodeFailure(header, bytes));
+    return DecodeBody<Reply>(header, bytes);
   }
 
   // How often this process, or one it stems from, was forked since it connected first.

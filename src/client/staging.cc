@@ -33,9 +33,8 @@ Result<std::byte*> StagingPool::Acquire(uint64_t bytes) {
   std::vector<std::byte*>& free = free_[size];
   if (free.empty()) {
     const uint64_t slab = std::max(size, kSlabBytes);
-    Result<void*> memory = RegionTable::Get().Allocate(slab);
-    if (!memory.ok()) return memory.status();
-    auto* first = static_cast<std::byte*>(*memory);
+    HZ_ASSIGN_OR_RETURN(void* memory, RegionTable::Get().Allocate(slab));
+    auto* first = static_cast<std::byte*>(memory);
     for (uint64_t offset = 0; offset < slab; offset += size) free.push_back(first + offset);
   }
   std::byte* buffer = free.back();

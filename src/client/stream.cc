@@ -22,11 +22,10 @@ Status NoTick() {
 }  // namespace
 
 Result<HostStream*> HostStream::Create() {
-  Result<std::shared_ptr<Session>> session = Session::Get();
-  if (!session.ok()) return session.status();
-  const Result<OpenStreamReply> reply = (*session)->Call<OpenStreamReply>(OpenStreamRequest{});
-  if (!reply.ok()) return reply.status();
-  auto* stream = new HostStream(std::move(*session), reply->stream, reply->position);
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Session::Get());
+  HZ_ASSIGN_OR_RETURN(const OpenStreamReply reply,
+                      session->Call<OpenStreamReply>(OpenStreamRequest{}));
+  auto* stream = new HostStream(std::move(session), reply.stream, reply.position);
   const std::unique_lock lock(streams_mutex);
   LiveStreams().insert(stream);
   return stream;

@@ -165,9 +165,7 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.weight = binding.weight;
   shape.participants = std::min(machine.workers + (bound_.helpable ? 1 : 0), machine.processors);
   shape.shared = binding.shared;
-  Result<Cut> cut = CutWork(shape, machine);
-  if (!cut.ok()) return cut.status();
-  bound_.cut = *cut;
+  HZ_ASSIGN_OR_RETURN(bound_.cut, CutWork(shape, machine));
   bound_.program = binding.program;
   bound_.pieces = binding.pieces;
   bound_.type = binding.type;

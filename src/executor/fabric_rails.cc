@@ -9,11 +9,10 @@ namespace {
 
 // The length of a network's prefix is left out: daemons then pair rails by their numbers.
 Result<transport::RailOptions> RailAt(const std::string& device, const std::string& address) {
-  Result<transport::NetworkAddress> parsed = transport::NetworkAddress::Parse(address);
-  if (!parsed.ok()) return parsed.status();
+  HZ_ASSIGN_OR_RETURN(transport::NetworkAddress parsed, transport::NetworkAddress::Parse(address));
   transport::RailOptions rail;
   rail.device = device;
-  rail.address = *parsed;
+  rail.address = parsed;
   return rail;
 }
 
@@ -38,13 +37,13 @@ Result<std::vector<transport::RailOptions>> FabricRails::RailsOf(int host) const
   for (size_t rail = 0; rail < this->rails(); ++rail) {
     const Nic& nic = nics_[static_cast<size_t>(host)][rail % width_ % NicsOf(host)];
     const size_t path = rail / width_;  // from 1; 0: none
-    Result<transport::RailOptions> one =
-        path == 0 ? RailAt(nic.device, nic.address)
-                  : RailAt(nic.paths[path - 1].device, nic.paths[path - 1].address);
-    if (!one.ok()) return one.status();
-    one->bytes_per_second = RateOf(nic);
-    if (paths_ == 0) one->connections = transport::SpreadConnections(width_);
-    rails.push_back(*std::move(one));
+    HZ_ASSIGN_OR_RETURN(transport::RailOptions one,
+                        path == 0
+                            ? RailAt(nic.device, nic.address)
+                            : RailAt(nic.paths[path - 1].device, nic.paths[path - 1].address));
+    one.bytes_per_second = RateOf(nic);
+    if (paths_ == 0) one.connections = transport::SpreadConnections(width_);
+    rails.push_back(std::move(one));
   }
   return rails;
 }

@@ -67,11 +67,9 @@ std::vector<FileDescriptor> TakeDescriptors(msghdr* message) {
 }  // namespace
 
 Result<ControlSocket> ControlSocket::Connect(const std::string& path) {
-  Result<sockaddr_un> address = AddressOf(path);
-  if (!address.ok()) return address.status();
+  HZ_ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
   int error_number = 0;
-  Result<FileDescriptor> fd = ConnectTo(*address, &error_number);
-  if (!fd.ok()) return fd.status();
+  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ConnectTo(address, &error_number));
   if (error_number == EAGAIN) {
     return Unavailable(
         "the Harmonaize daemon at {} takes no connections, and so many wait that there is no room "
@@ -85,7 +83,7 @@ Result<ControlSocket> ControlSocket::Connect(const std::string& path) {
                                  : "no Harmonaize daemon listens",
                        path, std::strerror(error_number));
   }
-  return ControlSocket(std::move(*fd));
+  return ControlSocket(std::move(fd));
 }
 
 Status ControlSocket::Send(std::span<const std::byte> bytes, std::span<const int> descriptors) {
@@ -175,13 +173,11 @@ bool ControlSocket::PeerGone() const {
 }
 
 Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode) {
-  Result<sockaddr_un> address = AddressOf(path);
-  if (!address.ok()) return address.status();
+  HZ_ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
   HZ_RETURN_IF_ERROR(MakeSocketFolder(path));
 
   int error_number = 0;
-  Result<FileDescriptor> probe = ConnectTo(*address, &error_number);
-  if (!probe.ok()) return probe.status();
+  HZ_RETURN_IF_ERROR(ConnectTo(address, &error_number).status());
   if (error_number == 0) {
     return InvalidUsage(
         "a daemon is already listening at {}; stop it first, or give this one another socket with "
@@ -192,7 +188,7 @@ Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode) {
 
   FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return ErrnoError(errno, fmt::format("cannot bind the socket {}", path));
   }
   if (chmod(path.c_str(), socket_mode) != 0 || listen(fd.get(), SOMAXCONN) != 0) {

@@ -13,9 +13,8 @@ namespace harmonaize {
 namespace {
 
 Status Believe(const ControlSocket& socket, const SocketPlace& place) {
-  const Result<PeerCredentials> peer = socket.Peer();
-  if (!peer.ok()) return peer.status();
-  return CheckDaemonUser(peer->user, place, kDaemonUserFile, UserNumbers::OfThisProcess());
+  HZ_ASSIGN_OR_RETURN(const PeerCredentials peer, socket.Peer());
+  return CheckDaemonUser(peer.user, place, kDaemonUserFile, UserNumbers::OfThisProcess());
 }
 
 /// Connects to the daemon at a place. `distrusted` gets why what is there is not to be believed.

@@ -117,11 +117,9 @@ Result<std::optional<uid_t>> ReadDaemonUser(const std::string& path) {
   if (lstat(path.c_str(), &found) != 0 && errno == ENOENT) return std::optional<uid_t>();
   const Result<FileDescriptor> file = OpenOfRoot(path);
   if (!file.ok()) return file.status();
-  const Result<std::string> word = ReadWord(file.value().get(), path);
-  if (!word.ok()) return word.status();
-  const Result<uid_t> user = UserNamed(*word, path);
-  if (!user.ok()) return user.status();
-  return std::optional<uid_t>(*user);
+  HZ_ASSIGN_OR_RETURN(const std::string word, ReadWord(file.value().get(), path));
+  HZ_ASSIGN_OR_RETURN(const uid_t user, UserNamed(word, path));
+  return std::optional<uid_t>(user);
 }
 
 Status CheckDaemonUser(uid_t server, const SocketPlace& place, const std::string& daemon_user_file,

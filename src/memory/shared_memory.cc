@@ -106,9 +106,8 @@ Result<SharedMemory> Create(const char* name, uint64_t bytes, unsigned flags) {
   if (fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return ErrnoError(errno, "shared memory: F_ADD_SEALS");
   }
-  Result<Mapping> mapping = MapShared(descriptor.get(), bytes);
-  if (!mapping.ok()) return mapping.status();
-  return SharedMemory{std::move(descriptor), std::move(*mapping)};
+  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapShared(descriptor.get(), bytes));
+  return SharedMemory{std::move(descriptor), std::move(mapping)};
 }
 
 }  // namespace

@@ -150,10 +150,9 @@ LaneTable LanesOfRoutes(const FabricModel& model, const CapacityGraph& graph,
 Status CandidateMaker::Add(PlanSpec spec, const std::vector<PathUse>& uses) {
   AlgorithmOptions options{.pieces = 1, .order = spec.order.hosts, .groups = spec.groups};
   options.fabric = &planner_.graph_;
-  const OutlineResult outline = spec.algorithm->make(planner_.problem_, options);
-  if (!outline.ok()) return outline.status();
-  const LaneTable lanes = LanesOfRoutes(model_, planner_.graph_, **outline);
-  const Summary summary = (*outline)->Summarize();
+  HZ_ASSIGN_OR_RETURN(const auto outline, spec.algorithm->make(planner_.problem_, options));
+  const LaneTable lanes = LanesOfRoutes(model_, planner_.graph_, *outline);
+  const Summary summary = outline->Summarize();
   std::vector<PathUse> left = uses;
   for (size_t i = 0; i < left.size(); ++i) {
     Candidate candidate{.spec = spec, .lanes = lanes};

@@ -89,9 +89,8 @@ Result<MeasuredCosts> MeasureInRounds(const RoundMeans& means, const GoOn& go_on
   Result<HostLoad> load = means.look();
   while (true) {
     if (!load.ok()) return load.status();
-    const Result<HostCosts> round = means.measure([&] { return go_on(*load); });
-    if (!round.ok()) return round.status();
-    rounds.push_back(*round);
+    HZ_ASSIGN_OR_RETURN(const HostCosts round, means.measure([&] { return go_on(*load); }));
+    rounds.push_back(round);
     load = means.look();
     if (!load.ok()) return load.status();
     if (!go_on(*load)) return Status(Code::kInProgress, "the measurement was given up");

@@ -95,10 +95,10 @@ class MergedBounds {
       for (size_t node = 0; node < shares.size(); ++node) {
         merged_shares[static_cast<size_t>(classes[node])] += shares[node];
       }
-      const Result<CutBound> bound =
-          SpanningBound(merged, merged_shares, {classes[static_cast<size_t>(receiver)]});
-      if (!bound.ok()) return bound.status();
-      worst = std::max(worst, bound->time());
+      HZ_ASSIGN_OR_RETURN(
+          const CutBound bound,
+          SpanningBound(merged, merged_shares, {classes[static_cast<size_t>(receiver)]}));
+      worst = std::max(worst, bound.time());
     }
     return worst;
   }
@@ -264,9 +264,8 @@ Result<double> BoundSecondsPerByte(const FabricModel& model, const Problem& prob
   HZ_RETURN_IF_ERROR(CheckCapacityGraph(fabric, placement));
   if (placement.hosts() == 1) return 0.0;
   if (placement.hosts() <= most_exact) {
-    const Result<CutBound> bound = BoundOf(fabric, problem);
-    if (!bound.ok()) return bound.status();
-    return bound->time() / model.CapacityUnit();
+    HZ_ASSIGN_OR_RETURN(const CutBound bound, BoundOf(fabric, problem));
+    return bound.time() / model.CapacityUnit();
   }
   const Result<double> bound =
       MergedBound(model, WithoutOtherHosts(fabric, placement).graph, problem, placement);

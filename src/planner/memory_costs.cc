@@ -70,8 +70,8 @@ Result<Mapping> MapTouched(size_t bytes) {
 Status MeasureSlots(HostCosts* costs) {
   constexpr size_t kSlots = 4;
   constexpr size_t kBytes = kInlineSlotBytes;
-  Result<SharedMemory> slots = CreateSharedMemory("harmonaize-calibration", kSlots * kBytes);
-  if (!slots.ok()) return slots.status();
+  HZ_ASSIGN_OR_RETURN(SharedMemory slots,
+                      CreateSharedMemory("harmonaize-calibration", kSlots * kBytes));
   const std::vector<std::byte> sent(kBuffersBytes, std::byte{1});
   const std::vector<std::byte> own(kBuffersBytes, std::byte{1});
   std::vector<std::byte> received(kBuffersBytes);
@@ -80,7 +80,7 @@ Status MeasureSlots(HostCosts* costs) {
   uint64_t reduce = UINT64_MAX;
   size_t turn = 0;
   const uint64_t start = MonotonicNanoseconds();
-  const auto slot = [&] { return slots->mapping.data() + turn % kSlots * kBytes; };
+  const auto slot = [&] { return slots.mapping.data() + turn % kSlots * kBytes; };
   const auto at = [&] { return turn * kBytes % kBuffersBytes; };
   const auto publish = [&] { TimeBest(&copy, [&] { std::memcpy(slot(), &sent[at()], kBytes); }); };
   const auto take_in = [&] {
@@ -101,10 +101,9 @@ Status MeasureSlots(HostCosts* costs) {
 
 Status MeasureLargeBuffers(size_t last_level_bytes, HostCosts* costs) {
   const size_t total = std::clamp(2 * last_level_bytes, size_t{16} << 20, kMostLargeBytes);
-  Result<Mapping> memory = MapTouched(total);
-  if (!memory.ok()) return memory.status();
+  HZ_ASSIGN_OR_RETURN(Mapping memory, MapTouched(total));
   const size_t bytes = total / 3 / 4096 * 4096;
-  std::byte* const first = memory->data();
+  std::byte* const first = memory.data();
   uint64_t best = UINT64_MAX;
   for (int i = 0; i < kStreamTries; ++i) {
     TimeBest(&best, [&] { Sum(first, first + bytes, first + 2 * bytes, bytes, true); });

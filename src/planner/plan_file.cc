@@ -61,28 +61,27 @@ void CheckUsed(size_t groups, TomlReader* reader, const Algorithm& algorithm) {
 
 Result<PlanSpec> ParsePlanFile(std::string_view text, const std::string& name,
                                const FabricModel& model) {
-  Result<TomlReader> reader = TomlReader::FromString(text, name);
-  if (!reader.ok()) return reader.status();
+  HZ_ASSIGN_OR_RETURN(TomlReader reader, TomlReader::FromString(text, name));
   PlanSpec spec;
-  ReadAlgorithm(&*reader, &spec);
-  spec.order = {"operator's", ReadHosts("plan.order", model, &*reader)};
+  ReadAlgorithm(&reader, &spec);
+  spec.order = {"operator's", ReadHosts("plan.order", model, &reader)};
   int64_t pieces = 1;
-  reader->Integer("plan.pieces", 1, kMostPieces, &pieces);
+  reader.Integer("plan.pieces", 1, kMostPieces, &pieces);
   spec.pieces = static_cast<int>(pieces);
   std::string paths = "weighted";
-  reader->Choice("plan.paths", {"ecmp", "even", "weighted"}, &paths);
+  reader.Choice("plan.paths", {"ecmp", "even", "weighted"}, &paths);
   for (const PathUse use : {PathUse::kEcmp, PathUse::kEven, PathUse::kWeighted}) {
     if (PathUseName(use) == paths) spec.paths = use;
   }
-  const size_t groups = reader->Tables("group");
+  const size_t groups = reader.Tables("group");
   for (size_t i = 0; i < groups; ++i) {
-    spec.groups.push_back(ReadHosts(fmt::format("group[{}].hosts", i), model, &*reader));
+    spec.groups.push_back(ReadHosts(fmt::format("group[{}].hosts", i), model, &reader));
     if (!spec.groups.back().empty()) continue;
-    reader->Reject(fmt::format("group[{}].hosts", i), "a [[group]] needs 'hosts'");
+    reader.Reject(fmt::format("group[{}].hosts", i), "a [[group]] needs 'hosts'");
   }
   if (groups > 0) spec.groups_name = "operator's";
-  if (spec.algorithm != nullptr) CheckUsed(groups, &*reader, *spec.algorithm);
-  HZ_RETURN_IF_ERROR(reader->Finish());
+  if (spec.algorithm != nullptr) CheckUsed(groups, &reader, *spec.algorithm);
+  HZ_RETURN_IF_ERROR(reader.Finish());
   return spec;
 }
 

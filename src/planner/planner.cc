@@ -55,9 +55,7 @@ Result<Planner> Planner::Make(const FabricModel& model, Problem problem, Planner
     return InvalidArgument("a rank is on host {}; the fabric has {} hosts", host, model.hosts());
   }
   Planner planner(model, std::move(problem), std::move(options));
-  const Result<double> bound = BoundSecondsPerByte(model, planner.problem_);
-  if (!bound.ok()) return bound.status();
-  planner.bound_ = *bound;
+  HZ_ASSIGN_OR_RETURN(planner.bound_, BoundSecondsPerByte(model, planner.problem_));
   HZ_RETURN_IF_ERROR(CandidateMaker(model, planner.options_, &planner).Make());
   return planner;
 }
@@ -165,12 +163,11 @@ OutlineResult Planner::OutlineOfCandidate(size_t candidate) const {
 
 Result<Prediction> Planner::PredictOn(const FabricModel& other, const RankedPlan& plan,
                                       uint64_t bytes) const {
-  const OutlineResult outline = OutlineOfCandidate(plan.candidate);
-  if (!outline.ok()) return outline.status();
-  const LaneTable chosen = LanesOfRoutes(other, graph_, **outline);
+  HZ_ASSIGN_OR_RETURN(const auto outline, OutlineOfCandidate(plan.candidate));
+  const LaneTable chosen = LanesOfRoutes(other, graph_, *outline);
   const Candidate& candidate = candidates_[plan.candidate];
   LoadSpread spread(other, candidate.spec.paths, chosen.empty() ? nullptr : &chosen);
-  Footprint footprint = MakeFootprint(other, (*outline)->Summarize(), &spread, options_.costs);
+  Footprint footprint = MakeFootprint(other, outline->Summarize(), &spread, options_.costs);
   footprint.ranks = candidate.footprint.ranks;
   const int slices = Slices(BlockBytes(footprint, plan.pieces, bytes), plan.slice.bytes);
   return Predict(footprint, bytes, plan.pieces * slices, options_.costs);

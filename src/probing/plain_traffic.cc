@@ -26,11 +26,10 @@ Result<sockaddr_in> AddressOf(const std::string& dotted, uint16_t port) {
 }
 
 Result<FileDescriptor> BoundSocket(const std::string& dotted) {
-  const Result<sockaddr_in> address = AddressOf(dotted, 0);
-  if (!address.ok()) return address.status();
+  HZ_ASSIGN_OR_RETURN(const sockaddr_in address, AddressOf(dotted, 0));
   FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_in)) != 0) {
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(sockaddr_in)) != 0) {
     return ErrnoError(errno, "cannot bind " + dotted);
   }
   return fd;
@@ -64,24 +63,21 @@ bool MayGoOn(ssize_t moved) {
 }  // namespace
 
 Result<TcpListener> ListenOn(const std::string& address, int backlog) {
-  Result<FileDescriptor> fd = BoundSocket(address);
-  if (!fd.ok()) return fd.status();
+  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, BoundSocket(address));
   sockaddr_in bound{};
   socklen_t length = sizeof(bound);
-  if (::listen(fd->get(), backlog) != 0 ||
-      ::getsockname(fd->get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+  if (::listen(fd.get(), backlog) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
     return ErrnoError(errno, "cannot listen at " + address);
   }
-  return TcpListener{std::move(*fd), ntohs(bound.sin_port)};
+  return TcpListener{std::move(fd), ntohs(bound.sin_port)};
 }
 
 Result<FileDescriptor> BeginConnect(const std::string& from, const std::string& to, uint16_t port) {
-  const Result<sockaddr_in> address = AddressOf(to, port);
-  if (!address.ok()) return address.status();
+  HZ_ASSIGN_OR_RETURN(const sockaddr_in address, AddressOf(to, port));
   Result<FileDescriptor> fd = BoundSocket(from);
   if (!fd.ok()) return fd;
-  if (::connect(fd->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_in)) !=
-          0 &&
+  if (::connect(fd->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(sockaddr_in)) != 0 &&
       errno != EINPROGRESS) {
     return CannotConnect(errno, from, to);
   }

@@ -37,11 +37,10 @@ OutlineResult SharedTree(const Problem& problem, const Options& options) {
 
 OutlineResult RingAndBack(const Problem& problem, const Options& options) {
   const HostPlacement placement(problem.host_of_rank);
-  const Result<std::vector<int>> positions = placement.PositionsOf(options.order);
-  if (!positions.ok()) return positions.status();
+  HZ_ASSIGN_OR_RETURN(const std::vector<int> positions, placement.PositionsOf(options.order));
   Ring back;
-  for (size_t i = positions->size(); i-- > 0;) {
-    back.order.push_back(placement.HostAt((*positions)[i]));
+  for (size_t i = positions.size(); i-- > 0;) {
+    back.order.push_back(placement.HostAt(positions[i]));
   }
   return MakeRings(problem, {{options.order}, back}, options.pieces);
 }

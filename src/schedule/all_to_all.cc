@@ -364,10 +364,9 @@ OutlineResult MakeTwoLevelAllToAll(const Problem& problem,
     return InvalidArgument("a two-level all-to-all is not carried out in place; the direct one is");
   }
   const HostPlacement placement(problem.host_of_rank);
-  Result<std::vector<std::vector<int>>> positions = placement.PositionsOfGroups(groups);
-  if (!positions.ok()) return positions.status();
+  HZ_ASSIGN_OR_RETURN(std::vector<std::vector<int>> positions, placement.PositionsOfGroups(groups));
   return std::unique_ptr<Outline>(
-      std::make_unique<TwoLevelAllToAll>(problem, *std::move(positions), pieces));
+      std::make_unique<TwoLevelAllToAll>(problem, std::move(positions), pieces));
 }
 
 }  // namespace harmonaize

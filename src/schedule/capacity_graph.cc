@@ -105,11 +105,10 @@ Result<std::vector<double>> LoadOfEdges(const CapacityGraph& graph, const RouteT
 
 Result<double> BusiestEdgeTime(const CapacityGraph& graph, const RouteTable& routes,
                                const Summary& summary) {
-  const Result<std::vector<double>> carried = LoadOfEdges(graph, routes, summary);
-  if (!carried.ok()) return carried.status();
+  HZ_ASSIGN_OR_RETURN(const std::vector<double> carried, LoadOfEdges(graph, routes, summary));
   double longest = 0;
   for (size_t edge = 0; edge < graph.edges.size(); ++edge) {
-    longest = std::max(longest, (*carried)[edge] / static_cast<double>(graph.edges[edge].capacity));
+    longest = std::max(longest, carried[edge] / static_cast<double>(graph.edges[edge].capacity));
   }
   return longest;
 }

@@ -12,11 +12,10 @@ namespace {
 /// The passes of the proof; each counts on what those before it have proved.
 Result<SymbolicOutcome> Prove(const Schedule& schedule) {
   HZ_RETURN_IF_ERROR(Validate(schedule));
-  Result<StepGraph> graph = StepGraph::Build(schedule);
-  if (!graph.ok()) return graph.status();
+  HZ_ASSIGN_OR_RETURN(StepGraph graph, StepGraph::Build(schedule));
   const Storage storage(schedule);
-  HZ_RETURN_IF_ERROR(CheckRaces(storage, *graph));
-  return ExecuteSymbolically(schedule, storage, *graph);
+  HZ_RETURN_IF_ERROR(CheckRaces(storage, graph));
+  return ExecuteSymbolically(schedule, storage, graph);
 }
 
 }  // namespace

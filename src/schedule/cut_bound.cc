@@ -256,9 +256,8 @@ Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph,
     }
     double time = 0;
     for (const CapacityGraph* direction : {&graph, &reversed}) {
-      const Result<CutBound> bound = SpanningBound(*direction, shares, nodes);
-      if (!bound.ok()) return bound.status();
-      time += bound->time();
+      HZ_ASSIGN_OR_RETURN(const CutBound bound, SpanningBound(*direction, shares, nodes));
+      time += bound.time();
     }
     time /= static_cast<double>(std::count(roots.begin(), roots.end(), true));
     // More roots mean lower trees, so fewer have to be worth it.
@@ -283,10 +282,9 @@ Result<CutBound> BoundOf(const CapacityGraph& fabric, const Problem& problem) {
     shares[static_cast<size_t>(nodes[position])] = static_cast<int64_t>(ranks);
   }
   if (collective == Collective::kAllReduce) {
-    const Result<std::vector<bool>> roots = AllReduceRoots(graph, placement);
-    if (!roots.ok()) return roots.status();
+    HZ_ASSIGN_OR_RETURN(const std::vector<bool> roots, AllReduceRoots(graph, placement));
     for (size_t position = 0; position < nodes.size(); ++position) {
-      shares[static_cast<size_t>(nodes[position])] = (*roots)[position] ? 1 : 0;
+      shares[static_cast<size_t>(nodes[position])] = roots[position] ? 1 : 0;
     }
   }
   if (collective == Collective::kBroadcast || collective == Collective::kReduce) {
@@ -304,9 +302,8 @@ Result<CutBound> BoundOf(const CapacityGraph& fabric, const Problem& problem) {
     if (!bound.ok() || only_down) return bound;
     down = *std::move(bound);
   }
-  Result<CutBound> bound = SpanningBound(Reversed(graph), shares, nodes);
-  if (!bound.ok()) return bound.status();
-  CutBound up = *std::move(bound);
+  HZ_ASSIGN_OR_RETURN(CutBound bound, SpanningBound(Reversed(graph), shares, nodes));
+  CutBound up = std::move(bound);
   up.from_side.flip();  // of the graph as it is
   if (only_up) return up;
   if (collective != Collective::kAllReduce) {

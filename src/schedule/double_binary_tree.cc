@@ -43,16 +43,15 @@ OutlineResult MakeDoubleBinaryTree(const Problem& problem, const std::vector<int
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
   HZ_RETURN_IF_ERROR(CheckPieces(problem, int64_t{2} * pieces));
   const HostPlacement placement(problem.host_of_rank);
-  const Result<std::vector<int>> positions = placement.PositionsOf(order);
-  if (!positions.ok()) return positions.status();
+  HZ_ASSIGN_OR_RETURN(const std::vector<int> positions, placement.PositionsOf(order));
   if (problem.collective != Collective::kAllReduce &&
       problem.collective != Collective::kBroadcast && problem.collective != Collective::kReduce) {
     return NotCarriedOut("a double binary tree", problem.collective);
   }
-  const int root = problem.root < 0 ? (*positions)[0] : placement.PositionOfRank(problem.root);
-  const auto place = std::find(positions->begin(), positions->end(), root);
+  const int root = problem.root < 0 ? positions[0] : placement.PositionOfRank(problem.root);
+  const auto place = std::find(positions.begin(), positions.end(), root);
   const std::vector<int> from_root =
-      Rotated(*positions, static_cast<int>(place - positions->begin()));
+      Rotated(positions, static_cast<int>(place - positions.begin()));
   const int others = placement.hosts() - 1;
   Forest forest;
   forest.pieces = 2 * pieces;

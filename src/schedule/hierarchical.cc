@@ -12,10 +12,10 @@ namespace {
 class Groups {
  public:
   static Result<Groups> Make(const HostPlacement& placement, const Hierarchy& hierarchy) {
-    Result<std::vector<std::vector<int>>> members = placement.PositionsOfGroups(hierarchy.groups);
-    if (!members.ok()) return members.status();
+    HZ_ASSIGN_OR_RETURN(std::vector<std::vector<int>> members,
+                        placement.PositionsOfGroups(hierarchy.groups));
     Groups groups(hierarchy);
-    groups.members_ = *std::move(members);
+    groups.members_ = std::move(members);
     groups.place_.resize(static_cast<size_t>(placement.hosts()));
     for (int group = 0; group < groups.count(); ++group) {
       groups.largest_ = std::max(groups.largest_, groups.Size(group));
@@ -127,23 +127,22 @@ Forest Rooted(const Problem& problem, const HostPlacement& placement, const Grou
 OutlineResult MakeHierarchical(const Problem& problem, const Hierarchy& hierarchy, int pieces) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
   const HostPlacement placement(problem.host_of_rank);
-  const Result<Groups> groups = Groups::Make(placement, hierarchy);
-  if (!groups.ok()) return groups.status();
+  HZ_ASSIGN_OR_RETURN(const Groups groups, Groups::Make(placement, hierarchy));
   int64_t per_unit = pieces;
-  if (problem.collective == Collective::kAllReduce) per_unit *= groups->count();
+  if (problem.collective == Collective::kAllReduce) per_unit *= groups.count();
   if (problem.collective == Collective::kAllReduce || HasRoot(problem.collective)) {
-    per_unit *= groups->largest();
+    per_unit *= groups.largest();
   }
   HZ_RETURN_IF_ERROR(CheckPieces(problem, per_unit));
   const auto outline = [&](Forest forest) {
     return MakeForestOutline("hierarchical", problem, std::move(forest));
   };
   switch (problem.collective) {
-    case Collective::kAllReduce: return outline(AllReduce(*groups, pieces));
+    case Collective::kAllReduce: return outline(AllReduce(groups, pieces));
     case Collective::kAllGather:
-    case Collective::kReduceScatter: return outline(ByRank(problem, placement, *groups, pieces));
+    case Collective::kReduceScatter: return outline(ByRank(problem, placement, groups, pieces));
     case Collective::kBroadcast:
-    case Collective::kReduce: return outline(Rooted(problem, placement, *groups, pieces));
+    case Collective::kReduce: return outline(Rooted(problem, placement, groups, pieces));
     default: return NotCarriedOut("the hierarchical algorithm", problem.collective);
   }
 }

@@ -58,10 +58,9 @@ Result<std::vector<std::vector<int>>> HostPlacement::PositionsOfGroups(
     all.insert(all.end(), group.begin(), group.end());
   }
   if (all.empty()) return InvalidArgument("no groups of hosts are given");
-  const Result<std::vector<int>> positions = PositionsOf(all);
-  if (!positions.ok()) return positions.status();
+  HZ_ASSIGN_OR_RETURN(const std::vector<int> positions, PositionsOf(all));
   std::vector<std::vector<int>> result;
-  auto next = positions->begin();
+  auto next = positions.begin();
   for (const std::vector<int>& group : groups) {
     const auto end = next + static_cast<std::ptrdiff_t>(group.size());
     result.emplace_back(next, end);

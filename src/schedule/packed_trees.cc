@@ -100,9 +100,8 @@ Result<Packed> Pack(const Phase& phase, int64_t k, Stretch time) {
   for (int attempt = 0; attempt < kTries; ++attempt) {
     LogicalGraph logical = RemoveSwitches(InTrees(phase, k, time), demand);
     if (CanPack(logical, demand)) {
-      Result<std::vector<TreeBatch>> batches = PackTrees(logical, demand);
-      if (!batches.ok()) return batches.status();
-      return Packed{std::move(logical), *std::move(batches)};
+      HZ_ASSIGN_OR_RETURN(std::vector<TreeBatch> batches, PackTrees(logical, demand));
+      return Packed{std::move(logical), std::move(batches)};
     }
     time.excess += (Stretch::kUnit + time.excess) / 16;
   }
@@ -205,19 +204,17 @@ class TreePlan {
     const bool up = Reduces(problem_.collective);
     const bool down = problem_.collective != Collective::kReduce &&
                       problem_.collective != Collective::kReduceScatter;
-    const Result<std::vector<int64_t>> shares = Shares(part.graph, nodes);
-    if (!shares.ok()) return shares.status();
+    HZ_ASSIGN_OR_RETURN(const std::vector<int64_t> shares, Shares(part.graph, nodes));
     std::vector<Phase> phases;
-    if (up) phases.push_back({Reversed(part.graph), *shares, nodes});
-    if (down) phases.push_back({part.graph, *shares, nodes});
+    if (up) phases.push_back({Reversed(part.graph), shares, nodes});
+    if (down) phases.push_back({part.graph, shares, nodes});
     HZ_RETURN_IF_ERROR(ChooseTrees(phases));
     std::vector<std::vector<int>> up_trees;
     std::vector<std::vector<int>> down_trees;
     for (size_t phase = 0; phase < phases.size(); ++phase) {
-      Result<Packed> packed = Pack(phases[phase], trees_, times_[phase]);
-      if (!packed.ok()) return packed.status();
+      HZ_ASSIGN_OR_RETURN(Packed packed, Pack(phases[phase], trees_, times_[phase]));
       const bool is_up = up && phase == 0;
-      (is_up ? up_trees : down_trees) = maker.Add(*std::move(packed), is_up);
+      (is_up ? up_trees : down_trees) = maker.Add(std::move(packed), is_up);
     }
     HZ_RETURN_IF_ERROR(AddFlows(maker.forest, up_trees, down_trees));
     return MakeForestOutline("packed trees", problem_, std::move(maker.forest),
@@ -230,10 +227,9 @@ class TreePlan {
     std::vector<int64_t> shares(static_cast<size_t>(graph.nodes()), 0);
     std::vector<int> roots;  // positions
     if (problem_.collective == Collective::kAllReduce) {
-      const Result<std::vector<bool>> best = AllReduceRoots(graph, placement_);
-      if (!best.ok()) return best.status();
+      HZ_ASSIGN_OR_RETURN(const std::vector<bool> best, AllReduceRoots(graph, placement_));
       for (int position = 0; position < placement_.hosts(); ++position) {
-        if ((*best)[static_cast<size_t>(position)]) roots.push_back(position);
+        if (best[static_cast<size_t>(position)]) roots.push_back(position);
       }
       // No more of them than there may be trees, evenly spread.
       const auto candidates = roots;
@@ -263,11 +259,11 @@ class TreePlan {
     std::vector<CutBound> bounds;
     int64_t exact = 1;
     for (const Phase& phase : phases) {
-      Result<CutBound> bound = SpanningBound(phase.graph, phase.shares, phase.receivers);
-      if (!bound.ok()) return bound.status();
-      if (bound->demand > 0) exact = std::lcm(exact, ExactTrees(phase, *bound));
+      HZ_ASSIGN_OR_RETURN(CutBound bound,
+                          SpanningBound(phase.graph, phase.shares, phase.receivers));
+      if (bound.demand > 0) exact = std::lcm(exact, ExactTrees(phase, bound));
       exact = std::min(exact, most + 1);
-      bounds.push_back(*std::move(bound));
+      bounds.push_back(std::move(bound));
     }
     // Where the exact number is too large, a little fewer trees may suit the capacities better than
     // the most that may be.

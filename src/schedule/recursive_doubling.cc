@@ -181,10 +181,10 @@ OutlineResult MakeRecursiveDoubling(const Problem& problem, const std::vector<in
   if (problem.collective != Collective::kAllReduce) {
     return NotCarriedOut("recursive doubling", problem.collective);
   }
-  Result<std::vector<int>> positions = HostPlacement(problem.host_of_rank).PositionsOf(order);
-  if (!positions.ok()) return positions.status();
+  HZ_ASSIGN_OR_RETURN(std::vector<int> positions,
+                      HostPlacement(problem.host_of_rank).PositionsOf(order));
   return std::unique_ptr<Outline>(
-      std::make_unique<RecursiveDoubling>(problem, std::move(*positions), pieces));
+      std::make_unique<RecursiveDoubling>(problem, std::move(positions), pieces));
 }
 
 }  // namespace harmonaize

@@ -16,15 +16,14 @@ struct Way {
 };
 
 Result<Way> WayOf(const HostPlacement& placement, const Ring& ring) {
-  Result<std::vector<int>> order = placement.PositionsOf(ring.order);
-  if (!order.ok()) return order.status();
-  if (!ring.paths.empty() && ring.paths.size() != order->size()) {
+  HZ_ASSIGN_OR_RETURN(std::vector<int> order, placement.PositionsOf(ring.order));
+  if (!ring.paths.empty() && ring.paths.size() != order.size()) {
     return InvalidArgument(
         "a ring of {} hosts has {} paths; it needs one from each host to the "
         "next, or none",
-        order->size(), ring.paths.size());
+        order.size(), ring.paths.size());
   }
-  Way way{*std::move(order), ring.paths};
+  Way way{std::move(order), ring.paths};
   if (way.paths.empty()) way.paths.assign(way.order.size(), -1);
   return way;
 }
@@ -84,15 +83,14 @@ OutlineResult MakeRings(const Problem& problem, const std::vector<Ring>& rings, 
   forest.pieces = static_cast<int>(per_unit);
   int piece = 0;
   for (const Ring& ring : rings) {
-    const Result<Way> way = WayOf(placement, ring);
-    if (!way.ok()) return way.status();
+    HZ_ASSIGN_OR_RETURN(const Way way, WayOf(placement, ring));
     std::vector<int> towards;
     std::vector<int> away;
-    if (Reduces(problem.collective)) towards = AddTrees(*way, true, forest);
-    if (problem.collective != Collective::kReduceScatter) away = AddTrees(*way, false, forest);
+    if (Reduces(problem.collective)) towards = AddTrees(way, true, forest);
+    if (problem.collective != Collective::kReduceScatter) away = AddTrees(way, false, forest);
     if (all_reduce) {
       for (int i = 0; i < pieces; ++i) {
-        for (const int position : way->order) {
+        for (const int position : way.order) {
           const auto host = static_cast<size_t>(position);
           forest.flows.push_back({0, piece++, towards[host], away[host], 0});
         }

@@ -33,16 +33,15 @@ OutlineResult MakeSharedTree(const Problem& problem, TreeShape shape, const std:
     return NotCarriedOut("a shared tree", problem.collective);
   }
   const HostPlacement placement(problem.host_of_rank);
-  const Result<std::vector<int>> positions = placement.PositionsOf(order);
-  if (!positions.ok()) return positions.status();
-  const Tree tree = MakeTree(shape, *positions);
+  HZ_ASSIGN_OR_RETURN(const std::vector<int> positions, placement.PositionsOf(order));
+  const Tree tree = MakeTree(shape, positions);
   Forest forest;
   forest.pieces = pieces;
   forest.gathers_messages = true;
   for (int position = 0; position < placement.hosts(); ++position) {
     forest.trees.push_back(Rerooted(tree, position));
   }
-  std::vector<int> tree_of_host(positions->size());
+  std::vector<int> tree_of_host(positions.size());
   std::iota(tree_of_host.begin(), tree_of_host.end(), 0);
   forest.flows = FlowsByRank(problem, placement, pieces, tree_of_host);
   return MakeForestOutline("shared " + std::string(TreeShapeName(shape)), problem,

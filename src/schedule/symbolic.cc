@@ -102,9 +102,8 @@ class SymbolicExecution {
       operands.push_back(sent_[static_cast<size_t>(graph_.SenderOf(number))]);
     }
     for (const Block& source : step.sources) {
-      Result<int> value = Read(number, source);
-      if (!value.ok()) return value.status();
-      operands.push_back(*value);
+      HZ_ASSIGN_OR_RETURN(int value, Read(number, source));
+      operands.push_back(value);
     }
     if (step.kind == StepKind::kSend) {
       sent_[static_cast<size_t>(number)] = operands[0];
@@ -113,9 +112,8 @@ class SymbolicExecution {
         Write(number, step.destinations[i], operands[i]);
       }
     } else {
-      Result<int> value = Combine(number, operands);
-      if (!value.ok()) return value.status();
-      for (const Block& destination : step.destinations) Write(number, destination, *value);
+      HZ_ASSIGN_OR_RETURN(int value, Combine(number, operands));
+      for (const Block& destination : step.destinations) Write(number, destination, value);
     }
     return Status::Ok();
   }

@@ -8,8 +8,7 @@ OutlineResult MakeTreesToHosts(const Problem& problem, const std::vector<int>& o
                                const TreesToHosts& algorithm) {
   HZ_RETURN_IF_ERROR(CheckProblem(problem));
   const HostPlacement placement(problem.host_of_rank);
-  const Result<std::vector<int>> positions = placement.PositionsOf(order);
-  if (!positions.ok()) return positions.status();
+  HZ_ASSIGN_OR_RETURN(const std::vector<int> positions, placement.PositionsOf(order));
   const bool all_reduce = problem.collective == Collective::kAllReduce;
   if (!all_reduce && problem.collective != Collective::kAllGather &&
       problem.collective != Collective::kReduceScatter) {
@@ -20,10 +19,10 @@ OutlineResult MakeTreesToHosts(const Problem& problem, const std::vector<int>& o
   HZ_RETURN_IF_ERROR(CheckPieces(problem, per_unit));
   Forest forest;
   forest.pieces = static_cast<int>(per_unit);
-  std::vector<int> tree_of_host(positions->size());
+  std::vector<int> tree_of_host(positions.size());
   for (int root = 0; root < roots; ++root) {
-    tree_of_host[static_cast<size_t>((*positions)[static_cast<size_t>(root)])] = root;
-    forest.trees.push_back(algorithm.tree_to(*positions, root));
+    tree_of_host[static_cast<size_t>(positions[static_cast<size_t>(root)])] = root;
+    forest.trees.push_back(algorithm.tree_to(positions, root));
   }
   if (all_reduce) {
     for (int piece = 0; piece < forest.pieces; ++piece) {

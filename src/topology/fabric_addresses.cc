@@ -48,18 +48,17 @@ std::string PathDevice(std::string_view nic, size_t path) {
 }
 
 Status AssignAddresses(std::string_view network, Fabric* fabric) {
-  const Result<Network> range = ParseNetwork(network);
-  if (!range.ok()) return range.status();
+  HZ_ASSIGN_OR_RETURN(const Network range, ParseNetwork(network));
   const std::vector<Endpoint> endpoints = fabric->Endpoints();
   // The first and the last address of a block stay free, as is the custom.
   uint64_t block = kSmallestBlock;
   while (block < endpoints.size() + 2) block *= 2;
   const uint64_t blocks = 1 + static_cast<uint64_t>(fabric->explicit_paths);
-  if (block * blocks > range->size) {
+  if (block * blocks > range.size) {
     return InvalidArgument("network {} has too few addresses for {} blocks of {}", network, blocks,
                            block);
   }
-  uint64_t address = range->base;
+  uint64_t address = range.base;
   for (const Endpoint& endpoint : endpoints) {
     ++address;
     Nic& nic =

@@ -302,10 +302,9 @@ class FabricReader {
 }  // namespace
 
 Result<FabricFile> ParseFabricFile(std::string_view text, const std::string& name) {
-  Result<TomlReader> reader = TomlReader::FromString(text, name);
-  if (!reader.ok()) return reader.status();
+  HZ_ASSIGN_OR_RETURN(TomlReader reader, TomlReader::FromString(text, name));
   Result<FabricFile> file =
-      FabricReader(*reader, std::filesystem::path(name).stem().string()).Read();
+      FabricReader(reader, std::filesystem::path(name).stem().string()).Read();
   if (file.ok() || file.status().message().starts_with(name + ":")) return file;
   return Status(file.status().code(),
                 fmt::format("{}: {}", name, CleanText(file.status().message(), kMostProblem)));

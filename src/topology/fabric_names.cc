@@ -41,16 +41,13 @@ Result<StatedRates> ParseStatedRates(const Fabric& fabric, std::string_view text
   if (equals == std::string_view::npos) {
     return InvalidArgument("'{}' is not LINK=RATE, as leaf0-spine1=100Mbit", text);
   }
-  const Result<int> link = LinkNamed(fabric, text.substr(0, equals));
-  if (!link.ok()) return link.status();
+  HZ_ASSIGN_OR_RETURN(const int link, LinkNamed(fabric, text.substr(0, equals)));
   const std::string_view rates = text.substr(equals + 1);
   const size_t comma = rates.find(',');
-  const Result<double> forth = ParseLinkRate(rates.substr(0, comma));
-  if (!forth.ok()) return forth.status();
-  if (comma == std::string_view::npos) return StatedRates{*link, {*forth, *forth}};
-  const Result<double> back = ParseLinkRate(rates.substr(comma + 1));
-  if (!back.ok()) return back.status();
-  return StatedRates{*link, {*forth, *back}};
+  HZ_ASSIGN_OR_RETURN(const double forth, ParseLinkRate(rates.substr(0, comma)));
+  if (comma == std::string_view::npos) return StatedRates{link, {forth, forth}};
+  HZ_ASSIGN_OR_RETURN(const double back, ParseLinkRate(rates.substr(comma + 1)));
+  return StatedRates{link, {forth, back}};
 }
 
 }  // namespace harmonaize

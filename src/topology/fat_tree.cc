@@ -87,8 +87,7 @@ Result<std::string> FatTreeFile(const FatTree& tree) {
     }
   }
   for (const std::string& rate : {tree.host_rate, tree.uplink_rate}) {
-    const Result<double> parsed = ParseLinkRate(rate);
-    if (!parsed.ok()) return parsed.status();
+    HZ_RETURN_IF_ERROR(ParseLinkRate(rate).status());
   }
   return Writer(tree).Write();
 }

@@ -184,14 +184,13 @@ std::vector<int> Host::NodesWithProcessors() const {
 }
 
 Result<Host> DetectHost() {
-  Result<Topology> topology = NewTopology();
-  if (!topology.ok()) return topology.status();
+  HZ_ASSIGN_OR_RETURN(Topology topology, NewTopology());
   // The affinity, too: what a container or taskset leaves to the process. And finding out must not
   // move the threads of the process about.
-  hwloc_topology_set_flags(topology->get(), HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
-                                                HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING |
-                                                HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
-  return Load(topology->get());
+  hwloc_topology_set_flags(topology.get(), HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
+                                               HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING |
+                                               HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
+  return Load(topology.get());
 }
 
 const Host& ThisHost() {
@@ -206,21 +205,19 @@ const Host& ThisHost() {
 }
 
 Result<Host> HostFromSynthetic(const std::string& description) {
-  Result<Topology> topology = NewTopology();
-  if (!topology.ok()) return topology.status();
-  if (hwloc_topology_set_synthetic(topology->get(), description.c_str()) != 0) {
+  HZ_ASSIGN_OR_RETURN(Topology topology, NewTopology());
+  if (hwloc_topology_set_synthetic(topology.get(), description.c_str()) != 0) {
     return InvalidArgument("'{}' is no synthetic description of hwloc's", description);
   }
-  return Load(topology->get());
+  return Load(topology.get());
 }
 
 Result<Host> HostFromXml(const std::string& xml) {
-  Result<Topology> topology = NewTopology();
-  if (!topology.ok()) return topology.status();
+  HZ_ASSIGN_OR_RETURN(Topology topology, NewTopology());
   // hwloc counts the closing zero, and reads most of the text only when it loads.
   const int size = static_cast<int>(xml.size() + 1);
-  if (hwloc_topology_set_xmlbuffer(topology->get(), xml.c_str(), size) == 0) {
-    Result<Host> host = Load(topology->get());
+  if (hwloc_topology_set_xmlbuffer(topology.get(), xml.c_str(), size) == 0) {
+    Result<Host> host = Load(topology.get());
     if (host.ok()) return host;
   }
   return InvalidArgument("not a description of a host by hwloc (lstopo FILE.xml writes one)");

@@ -268,9 +268,8 @@ Status Links::AcceptRails(Link* link, const Frame& frame) {
 
 Status Links::OpenChannels(Link* link) {
   for (Link::Rail& rail : link->rails) {
-    Result<std::unique_ptr<Channel>> channel = OpenChannel(link, &rail);
-    if (!channel.ok()) return channel.status();
-    link->channels.push_back(std::move(*channel));
+    HZ_ASSIGN_OR_RETURN(std::unique_ptr<Channel> channel, OpenChannel(link, &rail));
+    link->channels.push_back(std::move(channel));
   }
   return Status::Ok();
 }

@@ -82,18 +82,17 @@ Status Links::OpenRails(const NetworkAddress& address) {
 
 Status Links::OpenRail(RailOptions* rail, RailAnnouncement* announcement) {
   if (rail->kind == RailOptions::Kind::kUcx) {
-    Result<std::unique_ptr<UcxRail>> opened = UcxRail::Create(poller_, board_, *rail);
-    if (!opened.ok()) return opened.status();
+    HZ_ASSIGN_OR_RETURN(std::unique_ptr<UcxRail> opened, UcxRail::Create(poller_, board_, *rail));
     announcement->kind = RailAnnouncement::Kind::kUcx;
-    announcement->address = (*opened)->address();
-    ucx_rails_.push_back(std::move(*opened));
+    announcement->address = opened->address();
+    ucx_rails_.push_back(std::move(opened));
     return Status::Ok();
   }
-  Result<NetworkAddress> bound = reception_.Listen(rail->address, RailSocketOptions(*rail));
-  if (!bound.ok()) return bound.status();
+  HZ_ASSIGN_OR_RETURN(NetworkAddress bound,
+                      reception_.Listen(rail->address, RailSocketOptions(*rail)));
   announcement->kind = RailAnnouncement::Kind::kTcp;
   announcement->prefix_bits = static_cast<uint8_t>(rail->prefix_bits);
-  announcement->address = bound->ToString();
+  announcement->address = bound.ToString();
   ucx_rails_.push_back(nullptr);
   return Status::Ok();
 }

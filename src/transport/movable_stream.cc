@@ -124,11 +124,10 @@ Result<std::vector<std::byte>> MovableStream::TakeBack() const {
 
 Status MovableStream::Freeze() {
   if (frozen_) return Status::Ok();
-  Result<std::vector<std::byte>> held = TakeBack();
-  if (!held.ok()) return held.status();
+  HZ_ASSIGN_OR_RETURN(std::vector<std::byte> held, TakeBack());
   // What both sides said before the stream went on over this connection is not of the stream.
-  const size_t of_stream = std::min<uint64_t>(held->size(), over_this_);
-  std::vector<std::byte> owed(held->end() - static_cast<ptrdiff_t>(of_stream), held->end());
+  const size_t of_stream = std::min<uint64_t>(held.size(), over_this_);
+  std::vector<std::byte> owed(held.end() - static_cast<ptrdiff_t>(of_stream), held.end());
   owed.insert(owed.end(), owed_.begin() + static_cast<ptrdiff_t>(owed_written_), owed_.end());
   owed_.swap(owed);
   owed_written_ = 0;

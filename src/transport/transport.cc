@@ -225,9 +225,8 @@ Result<std::unique_ptr<MemoryRegistration>> TransportCore::RegisterMemory(
   auto registrations = std::make_unique<RailRegistrations>();
   for (const auto& rail : links_.ucx_rails()) {
     if (rail == nullptr) continue;
-    Result<ucp_mem_h> mapped = rail->Map(memory);
-    if (!mapped.ok()) return mapped.status();
-    registrations->Add(rail.get(), *mapped);
+    HZ_ASSIGN_OR_RETURN(ucp_mem_h mapped, rail->Map(memory));
+    registrations->Add(rail.get(), mapped);
   }
   return std::unique_ptr<MemoryRegistration>(std::move(registrations));
 }
@@ -280,12 +279,11 @@ Result<std::unique_ptr<Transport>> Transport::Create(TransportOptions options,
   HZ_RETURN_IF_ERROR(CheckOptions(options));
   InstanceId instance;
   HZ_RETURN_IF_ERROR(FillRandom(instance));
-  Result<std::unique_ptr<Poller>> poller = Poller::Create();
-  if (!poller.ok()) return poller.status();
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<Poller> poller, Poller::Create());
   FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer.valid()) return ErrnoError(errno, "cannot make a timer");
   auto core = std::make_unique<TransportCore>(std::move(options), events, instance,
-                                              std::move(*poller), std::move(timer));
+                                              std::move(poller), std::move(timer));
   HZ_RETURN_IF_ERROR(core->WatchTimer());
   return std::unique_ptr<Transport>(std::move(core));
 }

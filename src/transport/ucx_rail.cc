@@ -155,9 +155,8 @@ void UcxRail::UcxChannel::PollClose() {
 
 Result<std::unique_ptr<UcxRail>> UcxRail::Create(Poller* poller, MessageBoard* board,
                                                  const RailOptions& options) {
-  Result<const UcxLibrary*> ucx = UcxLibrary::Load();
-  if (!ucx.ok()) return ucx.status();
-  std::unique_ptr<UcxRail> rail(new UcxRail(poller, board, *ucx));
+  HZ_ASSIGN_OR_RETURN(const UcxLibrary* ucx, UcxLibrary::Load());
+  std::unique_ptr<UcxRail> rail(new UcxRail(poller, board, ucx));
   HZ_RETURN_IF_ERROR(rail->Open(options));
   return rail;
 }

@@ -43,10 +43,10 @@ std::string DescribeDescriptors(const DaemonProcess& daemon) {
 }
 
 Result<Holdings> FetchHoldings(const DaemonProcess& daemon) {
-  const Result<std::string> status = FetchDaemonStatus(OperatorSocketPath(daemon.socket_path()));
-  if (!status.ok()) return status.status();
-  const nlohmann::json report = nlohmann::json::parse(*status, nullptr, false);
-  if (report.is_discarded()) return InternalError("the status is no JSON: {}", *status);
+  HZ_ASSIGN_OR_RETURN(const std::string status,
+                      FetchDaemonStatus(OperatorSocketPath(daemon.socket_path())));
+  const nlohmann::json report = nlohmann::json::parse(status, nullptr, false);
+  if (report.is_discarded()) return InternalError("the status is no JSON: {}", status);
   Holdings holdings;
   for (const nlohmann::json& tenant : report.at("tenants")) {
     for (const nlohmann::json& one : tenant.at("holds")) {

@@ -43,12 +43,11 @@ TEST(Collective, BlocksFollowNcclsBuffers) {
 
 Status ReadWorkers(const std::string& text, int64_t* count, std::string* level,
                    std::vector<int64_t>* cpus) {
-  Result<TomlReader> reader = TomlReader::FromString(text, "provider.toml");
-  if (!reader.ok()) return reader.status();
-  reader->Integer("workers.count", 0, 64, count);
-  reader->IntegerList("workers.cpus", 0, 7, cpus);
-  reader->Choice("log.level", {"info", "debug"}, level);
-  return reader->Finish();
+  HZ_ASSIGN_OR_RETURN(TomlReader reader, TomlReader::FromString(text, "provider.toml"));
+  reader.Integer("workers.count", 0, 64, count);
+  reader.IntegerList("workers.cpus", 0, 7, cpus);
+  reader.Choice("log.level", {"info", "debug"}, level);
+  return reader.Finish();
 }
 
 TEST(TomlReader, ReadsWhatIsThereAndLeavesTheRest) {

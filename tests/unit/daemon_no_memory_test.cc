@@ -106,13 +106,10 @@ class NoMemoryTest : public ::testing::Test {
   }
   template <typename Reply>
   Result<Reply> ReplyTo(const Guest& guest) {
-    const Result<ControlMessage> reply = NextMessage(guest);
-    if (!reply.ok()) return reply.status();
-    const Result<MessageHeader> header = DecodeHeader(reply->bytes);
-    if (!header.ok()) return header.status();
-    const Status failure = DecodeFailure(*header, reply->bytes);
-    if (!failure.ok()) return failure;
-    return DecodeBody<Reply>(*header, reply->bytes);
+    HZ_ASSIGN_OR_RETURN(const ControlMessage reply, NextMessage(guest));
+    HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(reply.bytes));
+    HZ_RETURN_IF_ERROR(DecodeFailure(header, reply.bytes));
+    return DecodeBody<Reply>(header, reply.bytes);
   }
   static Result<ControlMessage> NextMessage(const Guest& guest) {
     return const_cast<Guest&>(guest).own_end.Receive(10000);
