@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command_line.h"
-#include "cli/explain_command.h"
-#include "cli/plan_command.h"
-#include "cli/probe_command.h"
-#include "cli/run_command.h"
-#include "cli/status_command.h"
-#include "cli/top_command.h"
+#include "cli/explain/explain_command.h"
+#include "cli/plan/plan_command.h"
+#include "cli/probe/probe_command.h"
+#include "cli/run/run_command.h"
+#include "cli/status/status_command.h"
+#include "cli/top/top_command.h"
 
 namespace {
 

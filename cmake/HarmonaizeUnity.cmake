@@ -8,6 +8,11 @@ function(harmonaize_compile_alone target)
   if(TARGET ${target})
     get_target_property(folder ${target} SOURCE_DIR)
     list(TRANSFORM ARGN PREPEND "${folder}/")
+    foreach(source IN LISTS ARGN)
+      if(NOT EXISTS "${source}")
+        message(FATAL_ERROR "cmake/HarmonaizeUnity.cmake names ${source}, and there is no such file")
+      endif()
+    endforeach()
     set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target}
                                 PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
@@ -20,7 +25,7 @@ endif()
 
 # What replaces operator new must not be inlined into what calls it.
 foreach(test executor_allocation_test shim_no_memory_test transport_allocation_test)
-  harmonaize_compile_alone(${test} replaced_new.cc)
+  harmonaize_compile_alone(${test} ../replaced_new.cc)
 endforeach()
 
 # Without optimization clang spends most of its time on the templates that the sources of a unit share.
@@ -29,18 +34,15 @@ if(HARMONAIZE_BUILD_FUZZERS)
                         PROPERTIES UNITY_BUILD_BATCH_SIZE 36)
 endif()
 
-harmonaize_compile_alone(harmonaize_schedule forest.cc halving_doubling.cc packed_trees.cc)
-harmonaize_compile_alone(harmonaize_client inline_direct.cc session.cc)
-harmonaize_compile_alone(
-  harmonaize_daemon cluster/probe_nics.cc cluster/probe_work.cc control/controller.cc
-  control/link_state.cc)
-harmonaize_compile_alone(perf_loopback_nccl perf_loopback_nccl.cc)
-harmonaize_compile_alone(topology_test topology_routing_test.cc)
-harmonaize_compile_alone(memory_test memory_shared_test.cc)
-harmonaize_compile_alone(transport_test transport_send_queue_test.cc transport_sending_test.cc)
-harmonaize_compile_alone(executor_test executor_concurrency_test.cc executor_cut_test.cc
-                         executor_errors_test.cc executor_tenants_test.cc)
+harmonaize_compile_alone(harmonaize_schedule algorithms/forest.cc algorithms/halving_doubling.cc algorithms/packed_trees.cc)
+harmonaize_compile_alone(harmonaize_client inline/inline_direct.cc session/session.cc)
+harmonaize_compile_alone(harmonaize_daemon probing/probe_nics.cc probing/probe_work.cc sharing/controller.cc links/link_state.cc)
+harmonaize_compile_alone(perf_loopback_nccl loopback_nccl.cc)
+harmonaize_compile_alone(topology_test routing_test.cc)
+harmonaize_compile_alone(memory_test shared_test.cc)
+harmonaize_compile_alone(transport_test send_queue_test.cc sending_test.cc)
+harmonaize_compile_alone(executor_test concurrency_test.cc cut_test.cc errors_test.cc tenants_test.cc)
 harmonaize_compile_alone(one_host_tests wake_ups_test.cc)
 harmonaize_compile_alone(fault_tests kill_test.cc)
 harmonaize_compile_alone(several_hosts_tests plan_changes_test.cc)
-harmonaize_compile_alone(daemon_control_test daemon_link_state_test.cc)
+harmonaize_compile_alone(daemon_control_test links/link_state_test.cc)

@@ -12,10 +12,10 @@
 #include "src/base/collective.h"
 #include "src/base/log.h"
 #include "src/base/status.h"
-#include "src/client/communicator.h"
-#include "src/client/group.h"
-#include "src/client/operation.h"
-#include "src/client/stream.h"
+#include "src/client/operation/communicator.h"
+#include "src/client/operation/group.h"
+#include "src/client/operation/operation.h"
+#include "src/client/operation/stream.h"
 #include "src/numerics/types.h"
 
 namespace harmonaize::shim {

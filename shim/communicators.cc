@@ -13,8 +13,8 @@
 #include "shim/fallback.h"
 #include "shim/life_lines.h"
 #include "src/base/status.h"
-#include "src/client/communicator.h"
-#include "src/client/group.h"
+#include "src/client/operation/communicator.h"
+#include "src/client/operation/group.h"
 #include "src/ipc/unique_id.h"
 
 namespace harmonaize::shim {

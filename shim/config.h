@@ -2,7 +2,7 @@
 
 #include "include/nccl.h"
 #include "src/base/status.h"
-#include "src/client/communicator.h"
+#include "src/client/operation/communicator.h"
 
 namespace harmonaize::shim {
 

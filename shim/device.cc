@@ -7,7 +7,7 @@
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "src/base/status.h"
-#include "src/client/communicator.h"
+#include "src/client/operation/communicator.h"
 
 // As NCCL's device headers lay them out; the others are only passed by address.
 struct ncclTeam {

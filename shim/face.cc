@@ -7,7 +7,7 @@
 
 #include "shim/debug_log.h"
 #include "src/base/log.h"
-#include "src/client/group.h"
+#include "src/client/operation/group.h"
 
 namespace harmonaize::shim {
 namespace {

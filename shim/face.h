@@ -14,7 +14,7 @@
 #include "include/nccl.h"
 #include "shim/life_lines.h"
 #include "src/base/status.h"
-#include "src/client/communicator.h"
+#include "src/client/operation/communicator.h"
 
 /// \file
 /// What every call of the NCCL face has in common: how it is exported, how it becomes a result and

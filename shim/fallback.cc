@@ -14,7 +14,7 @@
 #include "src/base/log.h"
 #include "src/base/settings.h"
 #include "src/base/status.h"
-#include "src/client/session.h"
+#include "src/client/session/session.h"
 
 namespace harmonaize::shim {
 

@@ -1,6 +1,6 @@
 // Groups.
 
-#include "src/client/group.h"
+#include "src/client/operation/group.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "src/base/status.h"
-#include "src/client/stream.h"
+#include "src/client/operation/stream.h"
 
 namespace harmonaize::shim {
 namespace {

@@ -1,6 +1,6 @@
 // Memory that the daemon maps too, and the registration of other memory.
 
-#include "src/client/memory.h"
+#include "src/client/memory/memory.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "shim/fallback.h"
 #include "src/base/log.h"
 #include "src/base/status.h"
-#include "src/client/communicator.h"
+#include "src/client/operation/communicator.h"
 
 namespace harmonaize::shim {
 namespace {

@@ -6,7 +6,7 @@
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "src/base/status.h"
-#include "src/client/communicator.h"
+#include "src/client/operation/communicator.h"
 #include "src/numerics/types.h"
 
 namespace harmonaize::shim {

@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "daemon/guarded.h"
-#include "daemon/log_tenant.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
 #include "src/base/clean_text.h"
 #include "src/base/log.h"
 #include "src/base/names.h"
-#include "src/topology/fabric_file.h"
+#include "src/topology/fabric/fabric_file.h"
 
 namespace harmonaize::daemon {
 namespace {

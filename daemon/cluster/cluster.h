@@ -9,9 +9,9 @@
 
 #include "daemon/cluster/address_seal.h"
 #include "daemon/cluster/messages.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "src/base/status.h"
-#include "src/executor/fabric_rails.h"
+#include "src/executor/network/fabric_rails.h"
 #include "src/planner/fabric_model.h"
 #include "src/transport/transport.h"
 

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/cluster/consent.h"
+#include "daemon/multihost/consent.h"
 #include "src/base/status.h"
 #include "src/planner/rated_models.h"
 

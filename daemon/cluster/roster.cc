@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "daemon/rank_list.h"
+#include "daemon/tenant/rank_list.h"
 
 namespace harmonaize::daemon {
 

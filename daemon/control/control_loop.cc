@@ -4,10 +4,10 @@
 #include <set>
 #include <variant>
 
-#include "daemon/cluster/span.h"
-#include "daemon/communicator.h"
-#include "daemon/engine.h"
-#include "daemon/log_tenant.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/main/engine.h"
+#include "daemon/multihost/span.h"
+#include "daemon/runtime/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "daemon/cluster/messages.h"
-#include "daemon/control/controller.h"
-#include "daemon/control/controller_link.h"
-#include "daemon/control/link_prober.h"
-#include "daemon/control/link_state.h"
-#include "daemon/control/nic_watch.h"
-#include "daemon/control/traffic_meter.h"
+#include "daemon/links/link_prober.h"
+#include "daemon/links/link_state.h"
+#include "daemon/links/nic_watch.h"
+#include "daemon/links/traffic_meter.h"
+#include "daemon/sharing/controller.h"
+#include "daemon/sharing/controller_link.h"
 #include "src/transport/transport.h"
 
 namespace harmonaize::daemon {

@@ -20,7 +20,7 @@
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/traffic.h"
-#include "src/topology/link_rate.h"
+#include "src/topology/fabric/link_rate.h"
 
 namespace harmonaize::fabric {
 namespace {

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "perf/fabric/complain.h"
-#include "src/topology/fat_tree.h"
+#include "src/topology/fabric/fat_tree.h"
 
 namespace harmonaize::fabric {
 namespace {

@@ -15,7 +15,7 @@
 #include "perf/fabric/roles.h"
 #include "src/base/toml_defaults.h"
 #include "src/ipc/control_socket.h"
-#include "src/topology/fabric_file.h"
+#include "src/topology/fabric/fabric_file.h"
 
 namespace harmonaize::fabric {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/job_guard.h"
-#include "cli/launcher_signals.h"
-#include "cli/private_daemon.h"
+#include "cli/run/job_guard.h"
+#include "cli/run/launcher_signals.h"
+#include "cli/run/private_daemon.h"
 #include "perf/fabric/laboratory.h"
 #include "src/base/status.h"
 

@@ -15,7 +15,7 @@
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/tool.h"
 #include "src/base/names.h"
-#include "src/topology/fabric_names.h"
+#include "src/topology/fabric/fabric_names.h"
 
 namespace harmonaize::fabric {
 namespace {

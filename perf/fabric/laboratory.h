@@ -7,7 +7,7 @@
 #include "perf/fabric/laboratory_folder.h"
 #include "perf/fabric/network_plan.h"
 #include "src/base/status.h"
-#include "src/topology/fabric_file.h"
+#include "src/topology/fabric/fabric_file.h"
 
 namespace harmonaize::fabric {
 

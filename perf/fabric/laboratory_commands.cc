@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/launcher_signals.h"
+#include "cli/run/launcher_signals.h"
 #include "perf/fabric/complain.h"
 #include "perf/fabric/laboratory.h"
 #include "perf/fabric/name_option.h"

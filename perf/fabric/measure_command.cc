@@ -17,8 +17,8 @@
 #include "perf/fabric/laboratory.h"
 #include "perf/fabric/name_option.h"
 #include "perf/fabric/traffic.h"
-#include "src/topology/fabric_routing.h"
-#include "src/topology/link_rate.h"
+#include "src/topology/fabric/fabric_routing.h"
+#include "src/topology/fabric/link_rate.h"
 
 namespace harmonaize::fabric {
 namespace {

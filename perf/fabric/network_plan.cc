@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "perf/fabric/namespaces.h"
-#include "src/topology/fabric_routing.h"
+#include "src/topology/fabric/fabric_routing.h"
 
 namespace harmonaize::fabric {
 namespace {

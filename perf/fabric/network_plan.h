@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/topology/fabric_file.h"
+#include "src/topology/fabric/fabric_file.h"
 
 namespace harmonaize::fabric {
 

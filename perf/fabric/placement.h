@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/topology/fabric.h"
+#include "src/topology/fabric/fabric.h"
 
 namespace harmonaize::fabric {
 

@@ -8,12 +8,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/inference_report.h"
+#include "cli/probe/inference_report.h"
 #include "perf/fabric/complain.h"
 #include "perf/fabric/laboratory.h"
 #include "perf/fabric/name_option.h"
 #include "perf/fabric/probe_traffic.h"
-#include "src/topology/inference.h"
+#include "src/topology/inference/inference.h"
 
 namespace harmonaize::fabric {
 namespace {

@@ -3,7 +3,7 @@
 #include "perf/fabric/laboratory.h"
 #include "src/base/status.h"
 #include "src/probing/plain_traffic.h"
-#include "src/topology/inference.h"
+#include "src/topology/inference/inference.h"
 
 namespace harmonaize::fabric {
 

@@ -18,12 +18,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/environment.h"
-#include "cli/free_port.h"
-#include "cli/job.h"
-#include "cli/job_guard.h"
-#include "cli/launcher_signals.h"
-#include "cli/program_paths.h"
+#include "cli/run/environment.h"
+#include "cli/run/free_port.h"
+#include "cli/run/job.h"
+#include "cli/run/job_guard.h"
+#include "cli/run/launcher_signals.h"
+#include "cli/run/program_paths.h"
 #include "perf/fabric/complain.h"
 #include "perf/fabric/host_daemons.h"
 #include "perf/fabric/laboratory.h"

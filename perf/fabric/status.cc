@@ -10,7 +10,7 @@
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/tool.h"
-#include "src/topology/link_rate.h"
+#include "src/topology/fabric/link_rate.h"
 
 namespace harmonaize::fabric {
 namespace {

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <iterator>
 
-#include "cli/child_process.h"
-#include "cli/environment.h"
+#include "cli/run/child_process.h"
+#include "cli/run/environment.h"
 
 namespace harmonaize::fabric {
 namespace {

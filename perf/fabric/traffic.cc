@@ -17,7 +17,7 @@
 
 #include "perf/fabric/namespaces.h"
 #include "src/probing/plain_traffic.h"
-#include "src/topology/fabric_routing.h"
+#include "src/topology/fabric/fabric_routing.h"
 
 namespace harmonaize::fabric {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "perf/harness/bootstrap.h"
 #include "src/base/status.h"
-#include "src/executor/executor.h"
-#include "src/executor/fabric_rails.h"
-#include "src/executor/network_execution.h"
-#include "src/executor/rail_table.h"
-#include "src/executor/transport_port.h"
+#include "src/executor/host/executor.h"
+#include "src/executor/network/fabric_rails.h"
+#include "src/executor/network/network_execution.h"
+#include "src/executor/network/rail_table.h"
+#include "src/executor/network/transport_port.h"
 #include "src/transport/transport.h"
 
 namespace harmonaize::perf {

@@ -20,7 +20,7 @@
 #include "src/base/clock.h"
 #include "src/base/names.h"
 #include "src/planner/planner.h"
-#include "src/topology/fabric_file.h"
+#include "src/topology/fabric/fabric_file.h"
 
 namespace harmonaize::perf {
 namespace {
@@ -261,7 +261,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("-p,--plans,-a,--algorithms", options.plans,
-                 "Policies of the planner, or names of src/schedule/algorithms.cc")
+                 "Policies of the planner, or names of src/schedule/algorithms/algorithms.cc")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("-r,--ranks", options.ranks, "On each host")

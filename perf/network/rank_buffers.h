@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/memory/buffer.h"
-#include "src/schedule/outline.h"
+#include "src/schedule/ir/outline.h"
 
 namespace harmonaize::perf {
 

@@ -8,8 +8,8 @@
 
 #include "cli/command_line.h"
 #include "cli/human_units.h"
-#include "cli/plan_report.h"
-#include "cli/plan_setup.h"
+#include "cli/plan/plan_report.h"
+#include "cli/plan/plan_setup.h"
 #include "cli/text_table.h"
 #include "perf/simulator/simulation.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/schedule/outline.h"
+#include "src/schedule/ir/outline.h"
 
 namespace harmonaize::simulator {
 

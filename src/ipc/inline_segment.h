@@ -15,8 +15,8 @@ namespace harmonaize {
 //
 //     InlineHeader | InlineRank[ranks] | InlinePair[ranks * ranks] | collective slots | pair slots
 //
-// How the ranks use it is told in src/client/rendezvous.h (who takes part, and on which path) and
-// src/client/inline_operation.h (how the data moves).
+// How the ranks use it is told in src/client/inline/rendezvous.h (who takes part, and on which
+// path) and src/client/inline/inline_operation.h (how the data moves).
 
 /// More ranks than this in a communicator never take the inline path: each one would have to look
 /// at every other.

@@ -5,7 +5,7 @@
 
 #include "src/planner/edge_loads.h"
 #include "src/planner/fabric_model.h"
-#include "src/schedule/outline.h"
+#include "src/schedule/ir/outline.h"
 
 namespace harmonaize {
 

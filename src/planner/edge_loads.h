@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/planner/fabric_model.h"
-#include "src/schedule/summary.h"
+#include "src/schedule/ir/summary.h"
 
 namespace harmonaize {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "src/planner/fabric_model.h"
-#include "src/schedule/cut_bound.h"
-#include "src/schedule/outline.h"
+#include "src/schedule/bounds/cut_bound.h"
+#include "src/schedule/ir/outline.h"
 
 namespace harmonaize {
 

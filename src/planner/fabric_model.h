@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/schedule/capacity_graph.h"
-#include "src/schedule/host_placement.h"
-#include "src/topology/fabric.h"
-#include "src/topology/lane.h"
+#include "src/schedule/bounds/capacity_graph.h"
+#include "src/schedule/ir/host_placement.h"
+#include "src/topology/fabric/fabric.h"
+#include "src/topology/fabric/lane.h"
 
 namespace harmonaize {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/planner/fabric_model.h"
-#include "src/schedule/outline.h"
+#include "src/schedule/ir/outline.h"
 
 namespace harmonaize {
 

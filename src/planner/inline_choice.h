@@ -14,7 +14,7 @@ struct HostShape {
   /// Of the daemon.
   int workers = 1;
   size_t last_level_bytes = size_t{32} << 20;
-  /// Work, in bytes read and written, that is worth one more worker; see src/executor/cut.h.
+  /// Work, in bytes read and written, that is worth one more worker; see src/executor/host/cut.h.
   uint64_t share_bytes = uint64_t{256} << 10;
 };
 
@@ -37,10 +37,10 @@ struct BlockTraffic {
 BlockTraffic OffloadTraffic(Collective collective, int ranks);
 
 /// Predicts how long operations take on the inline path (the ranks do them on a shared segment,
-/// src/client/inline_operation.h; between registered buffers directly) and on the offload path (the
-/// daemon's workers do), and chooses.
-/// The model is a sum of what was measured: good for the place where the two cross, not to a tenth.
-/// It takes the host to be idle otherwise, and memory to serve every processor at once.
+/// src/client/inline/inline_operation.h; between registered buffers directly) and on the offload
+/// path (the daemon's workers do), and chooses. The model is a sum of what was measured: good for
+/// the place where the two cross, not to a tenth. It takes the host to be idle otherwise, and
+/// memory to serve every processor at once.
 class InlineChoice {
  public:
   /// The sizes of a block that are looked at: the powers of two from the first to the last.

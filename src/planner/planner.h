@@ -10,8 +10,8 @@
 #include "src/planner/cost_model.h"
 #include "src/planner/fabric_model.h"
 #include "src/planner/host_orders.h"
-#include "src/schedule/algorithms.h"
-#include "src/schedule/outline.h"
+#include "src/schedule/algorithms/algorithms.h"
+#include "src/schedule/ir/outline.h"
 
 namespace harmonaize {
 

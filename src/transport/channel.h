@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "src/transport/message_board.h"
-#include "src/transport/rail_limit.h"
-#include "src/transport/rail_traffic.h"
+#include "src/transport/link/message_board.h"
+#include "src/transport/link/rail_limit.h"
+#include "src/transport/link/rail_traffic.h"
 
 namespace harmonaize::transport {
 

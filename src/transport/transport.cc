@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <utility>
 
-#include "src/transport/congestion_control.h"
-#include "src/transport/links.h"
-#include "src/transport/message_board.h"
-#include "src/transport/poller.h"
+#include "src/transport/link/links.h"
+#include "src/transport/link/message_board.h"
+#include "src/transport/tcp/congestion_control.h"
+#include "src/transport/tcp/poller.h"
 
 namespace harmonaize::transport {
 namespace {

@@ -11,12 +11,12 @@
 #include "src/base/status.h"
 #include "src/transport/address.h"
 #include "src/transport/cluster_key.h"
-#include "src/transport/congestion_control.h"
-#include "src/transport/handshake.h"
+#include "src/transport/link/handshake.h"
+#include "src/transport/link/rail.h"
+#include "src/transport/link/rail_limit.h"
+#include "src/transport/link/rail_traffic.h"
 #include "src/transport/message.h"
-#include "src/transport/rail.h"
-#include "src/transport/rail_limit.h"
-#include "src/transport/rail_traffic.h"
+#include "src/transport/tcp/congestion_control.h"
 
 namespace harmonaize::transport {
 

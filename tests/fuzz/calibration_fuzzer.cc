@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/calibration.h"
+#include "daemon/host/calibration.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

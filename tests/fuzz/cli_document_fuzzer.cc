@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/communicator_table.h"
-#include "cli/explain_table.h"
+#include "cli/explain/explain_table.h"
 #include "cli/json_view.h"
-#include "cli/link_table.h"
-#include "cli/status_table.h"
-#include "cli/top_view.h"
+#include "cli/status/communicator_table.h"
+#include "cli/status/link_table.h"
+#include "cli/status/status_table.h"
+#include "cli/top/top_view.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

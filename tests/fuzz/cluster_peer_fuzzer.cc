@@ -18,7 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/cluster/span.h"
+#include "daemon/multihost/span.h"
 #include "tests/fuzz/engine_runner.h"
 #include "tests/fuzz/fuzzing.h"
 #include "tests/fuzz/sample_messages.h"

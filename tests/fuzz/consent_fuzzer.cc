@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "daemon/cluster/consent.h"
+#include "daemon/multihost/consent.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/transport/wire.h"
+#include "src/transport/tcp/wire.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "src/base/toml_defaults.h"
 #include "tests/fuzz/fuzzing.h"
 

@@ -14,13 +14,13 @@
 #include <thread>
 #include <utility>
 
-#include "daemon/connection.h"
-#include "daemon/engine.h"
-#include "daemon/engine_gate.h"
-#include "daemon/holdings.h"
-#include "daemon/host_limits.h"
-#include "daemon/reception.h"
-#include "daemon/tenant_identity.h"
+#include "daemon/access/engine_gate.h"
+#include "daemon/access/reception.h"
+#include "daemon/host/host_limits.h"
+#include "daemon/identity/tenant_identity.h"
+#include "daemon/main/engine.h"
+#include "daemon/tenant/connection.h"
+#include "daemon/tenant/holdings.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/ipc/control_socket.h"

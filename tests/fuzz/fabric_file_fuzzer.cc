@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/planner/fabric_model.h"
-#include "src/topology/fabric_file.h"
+#include "src/topology/fabric/fabric_file.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/transport/handshake.h"
+#include "src/transport/link/handshake.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

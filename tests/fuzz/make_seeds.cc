@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "daemon/cluster/messages.h"
-#include "daemon/cluster/probe_hello.h"
+#include "daemon/probing/probe_hello.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/unique_id.h"
-#include "src/transport/handshake.h"
-#include "src/transport/wire.h"
+#include "src/transport/link/handshake.h"
+#include "src/transport/tcp/wire.h"
 #include "tests/fuzz/sample_messages.h"
 
 namespace harmonaize::fuzz {

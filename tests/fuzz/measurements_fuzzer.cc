@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "src/topology/fabric_file.h"
-#include "src/topology/inference.h"
-#include "src/topology/measurements.h"
+#include "src/topology/fabric/fabric_file.h"
+#include "src/topology/inference/inference.h"
+#include "src/topology/inference/measurements.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/planner/plan_file.h"
-#include "src/topology/fabric_file.h"
+#include "src/topology/fabric/fabric_file.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "src/base/file_descriptor.h"
-#include "src/transport/message_board.h"
-#include "src/transport/poller.h"
-#include "src/transport/tcp_channel.h"
-#include "src/transport/tenant_mix.h"
+#include "src/transport/link/message_board.h"
+#include "src/transport/queue/tenant_mix.h"
+#include "src/transport/tcp/poller.h"
+#include "src/transport/tcp/tcp_channel.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

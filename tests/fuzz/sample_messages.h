@@ -5,7 +5,7 @@
 #include <span>
 
 #include "daemon/cluster/messages.h"
-#include "daemon/cluster/probe_hello.h"
+#include "daemon/probing/probe_hello.h"
 #include "src/ipc/unique_id.h"
 
 namespace harmonaize::fuzz {

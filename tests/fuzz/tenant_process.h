@@ -17,7 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/connection.h"
+#include "daemon/tenant/connection.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "src/numerics/float_formats.h"
-#include "src/schedule/algorithms.h"
+#include "src/schedule/algorithms/algorithms.h"
 #include "tests/support/cluster.h"
 #include "tests/support/nccl_case.h"
 #include "tests/support/random_programme.h"

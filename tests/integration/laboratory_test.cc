@@ -13,12 +13,12 @@
 #include <random>
 #include <thread>
 
-#include "cli/fabric_summary.h"
+#include "cli/plan/fabric_summary.h"
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/status.h"
 #include "perf/fabric/tool.h"
-#include "tests/unit/cli_launched.h"
+#include "tests/unit/cli/launched.h"
 
 namespace harmonaize::fabric {
 namespace {

@@ -17,10 +17,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
-#include "src/topology/fabric_file.h"
-#include "src/topology/measurements.h"
+#include "src/topology/fabric/fabric_file.h"
+#include "src/topology/inference/measurements.h"
 #include "tests/support/cluster.h"
-#include "tests/unit/cli_launched.h"
+#include "tests/unit/cli/launched.h"
 
 namespace harmonaize::testing {
 namespace {

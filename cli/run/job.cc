@@ -1,0 +1,371 @@
+#include "cli/run/job.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "cli/command_line.h"
+#include "cli/run/environment.h"
+#include "cli/run/free_port.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr const char* kRankColours[] = {"\033[36m", "\033[33m", "\033[35m",
+                                        "\033[32m", "\033[34m", "\033[31m"};
+constexpr char kDaemonColour[] = "\033[2m";
+constexpr char kPlain[] = "\033[0m";
+
+bool SameFile(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+int StartFailureStatus(const Status& status) {
+  if (status.code() == Code::kInvalidArgument) return kNotFoundStatus;
+  if (status.code() == Code::kInvalidUsage) return kCannotExecuteStatus;
+  return kLauncherFailedStatus;
+}
+
+std::string Seconds(std::chrono::milliseconds duration) {
+  return fmt::format("{:g} s", static_cast<double>(duration.count()) / 1000.0);
+}
+
+}  // namespace
+
+Job::Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon)
+    : options_(std::move(options)),
+      signals_(signals),
+      guard_(guard),
+      daemon_(daemon),
+      output_(STDOUT_FILENO),
+      error_(STDERR_FILENO),
+      one_output_(SameFile(STDOUT_FILENO, STDERR_FILENO)) {}
+
+int Job::Run() {
+  // Streams point into the ranks: neither may move.
+  ranks_.reserve(static_cast<size_t>(options_.ranks));
+  streams_.reserve(2 * static_cast<size_t>(options_.ranks) + 2);
+  if (daemon_ != nullptr) AddStreams(*daemon_, "harmonaized", kDaemonColour, true);
+  if (const int failure = StartRanks(); failure != 0) {
+    own_status_ = failure;
+    EnterPhase(Phase::kKilling, Clock::duration::zero());
+    SignalRanks(SIGKILL);
+  }
+  if (options_.timeout.count() > 0) job_deadline_ = Clock::now() + options_.timeout;
+  while (!AllEnded() || !AllClosed()) Step();
+  for (ChildProcess& rank : ranks_) rank.SignalGroup(SIGKILL);
+  FinishOutput();
+  for (ChildProcess& rank : ranks_) rank.Reap();
+  return ExitStatus();
+}
+
+int Job::StartRanks() {
+  const Result<uint16_t> port =
+      options_.master_port != 0 ? options_.master_port : FreePort(options_.master_address);
+  if (!port.ok()) {
+    Say(port.status().message());
+    return kLauncherFailedStatus;
+  }
+  const Environment base = Environment::OfThisProcess();
+  const size_t width = std::to_string(options_.ranks - 1).size();
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const RankPlace place = PlaceOf(rank);
+    RankVariables variables{.rank = rank,
+                            .world_size = options_.ranks,
+                            .local_rank = place.local_rank,
+                            .local_world_size = place.local_world_size,
+                            .master_address = options_.master_address,
+                            .master_port = *port,
+                            .socket = place.socket,
+                            .preload_library = options_.preload_library,
+                            .assignments = place.assignments};
+    variables.assignments.insert(variables.assignments.end(), options_.assignments.begin(),
+                                 options_.assignments.end());
+    ChildSpec spec;
+    spec.arguments = options_.command;
+    spec.environment = RankEnvironment(base, variables).Lines();
+    spec.prepare = place.prepare;
+    spec.signal_mask = signals_.previous_mask();
+    // A rank in a process group of its own may not read the terminal, but any other input is fine.
+    spec.keep_standard_input = rank == 0 && ::isatty(STDIN_FILENO) == 0;
+    Result<ChildProcess> child = ChildProcess::Start(spec);
+    if (!child.ok()) {
+      Say(fmt::format("rank {}: {}", rank, child.status().message()));
+      return StartFailureStatus(child.status());
+    }
+    ranks_.push_back(std::move(*child));
+    guard_.WatchGroup(ranks_.back().pid());
+    AddStreams(ranks_.back(), fmt::format("{:>{}}", rank, width),
+               kRankColours[static_cast<size_t>(rank) % std::size(kRankColours)], options_.prefix);
+  }
+  return 0;
+}
+
+RankPlace Job::PlaceOf(int rank) const {
+  if (!options_.places.empty()) return options_.places[static_cast<size_t>(rank)];
+  RankPlace here;
+  here.local_rank = rank;
+  here.local_world_size = options_.ranks;
+  here.socket = options_.socket;
+  return here;
+}
+
+void Job::AddStreams(ChildProcess& child, const std::string& name, const char* colour,
+                     bool prefix) {
+  const auto text = [&](bool coloured) {
+    if (!prefix) return std::string();
+    return coloured ? fmt::format("{}[{}]{} ", colour, name, kPlain) : fmt::format("[{}] ", name);
+  };
+  // A single rank without a prefix has the output for itself.
+  const bool whole_lines = prefix || options_.ranks > 1;
+  const bool is_daemon = &child == daemon_;
+  OutputQueue* error = one_output_ ? &output_ : &error_;
+  streams_.push_back(
+      {.fd = &child.standard_output(),
+       .lines = LineAssembler(text(is_daemon ? options_.colour_error : options_.colour_output),
+                              whole_lines),
+       .queue = is_daemon ? error : &output_});
+  streams_.push_back({.fd = &child.standard_error(),
+                      .lines = LineAssembler(text(options_.colour_error), whole_lines),
+                      .queue = error});
+}
+
+void Job::Step() {
+  std::vector<pollfd> events;
+  events.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
+  for (const OutputQueue* queue : {&output_, &error_}) {
+    // A negative descriptor is skipped by poll.
+    events.push_back({.fd = queue->Empty() ? -1 : queue->fd(), .events = POLLOUT, .revents = 0});
+  }
+  const size_t first_stream = events.size();
+  const size_t first_rank = first_stream + streams_.size();
+  const bool backlogged = Backlogged();
+  for (const Stream& stream : streams_) {
+    events.push_back({.fd = backlogged ? -1 : stream.fd->get(), .events = POLLIN, .revents = 0});
+  }
+  for (const ChildProcess& rank : ranks_) {
+    events.push_back({.fd = rank.ended() ? -1 : rank.pidfd(), .events = POLLIN, .revents = 0});
+  }
+  const bool watch_daemon = daemon_ != nullptr && !daemon_ended_;
+  events.push_back({.fd = watch_daemon ? daemon_->pidfd() : -1, .events = POLLIN, .revents = 0});
+
+  if (::poll(events.data(), events.size(), PollTimeout()) < 0) return;  // EINTR: look again
+  if (events[1].revents != 0) output_.Write();
+  if (events[2].revents != 0) error_.Write();
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (events[first_stream + i].revents != 0) ReadStream(streams_[i]);
+  }
+  if (events[0].revents != 0) TakeSignals();
+  if (std::any_of(events.begin() + static_cast<std::ptrdiff_t>(first_rank), events.end() - 1,
+                  [](const pollfd& event) { return event.revents != 0; })) {
+    TakeEnds();
+  }
+  if (events.back().revents != 0) NoteDaemonEnd();
+  NoteBrokenOutput();
+  PassDeadlines();
+}
+
+void Job::ReadStream(Stream& stream) {
+  char buffer[64 * 1024];
+  const ssize_t got = ::read(stream.fd->get(), buffer, sizeof(buffer));
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got <= 0) {
+    CloseStream(stream);
+    return;
+  }
+  std::string text;
+  stream.lines.Append(std::string_view(buffer, static_cast<size_t>(got)), &text);
+  stream.queue->Append(text);
+}
+
+void Job::CloseStream(Stream& stream) {
+  std::string text;
+  stream.lines.Finish(&text);
+  stream.queue->Append(text);
+  stream.fd->Reset();
+}
+
+void Job::TakeSignals() {
+  while (const std::optional<int> signal = signals_.Next()) {
+    if (!LauncherSignals::EndsJob(*signal)) {
+      SignalRanks(*signal);
+      continue;
+    }
+    const bool again = own_status_ > kSignalStatusBase;
+    own_status_ = kSignalStatusBase + *signal;
+    if (again) {
+      Say(fmt::format("SIG{} again: killing all ranks", ::sigabbrev_np(*signal)));
+      SignalRanks(SIGKILL);
+      EnterPhase(Phase::kKilling, Clock::duration::zero());
+    } else {
+      Say(fmt::format("SIG{}: passed on to all ranks", ::sigabbrev_np(*signal)));
+      SignalRanks(*signal);
+      EnterPhase(Phase::kTerminating, options_.grace);
+    }
+  }
+}
+
+void Job::TakeEnds() {
+  std::optional<int> first_failed;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].ended()) continue;
+    const std::optional<ChildEnd> end = ranks_[i].PollEnd();
+    if (!end) continue;
+    // What it leaves behind in its group ends with it.
+    ranks_[i].SignalGroup(SIGTERM);
+    // Of several that fail at once, one that was killed is the likelier cause.
+    const bool cause = !end->success() && (!first_failed || end->by_signal);
+    if (cause) first_failed = static_cast<int>(i);
+  }
+  if (first_failed && phase_ == Phase::kRunning) Fail(*first_failed);
+  if (AllEnded() && !drain_deadline_) drain_deadline_ = Clock::now() + options_.grace;
+}
+
+void Job::Fail(int rank) {
+  failed_rank_ = rank;
+  ChildProcess& child = ranks_[static_cast<size_t>(rank)];
+  Say(fmt::format("rank {} (pid {}) {}{}", rank, child.pid(), child.PollEnd()->ToString(),
+                  AllEnded() ? "" : "; ending the other ranks"));
+  EnterPhase(Phase::kNoticing, options_.error_wait);
+}
+
+void Job::NoteDaemonEnd() {
+  daemon_ended_ = true;
+  if (const std::optional<ChildEnd> end = daemon_->PollEnd()) {
+    Say(fmt::format("the private daemon (pid {}) {} while the job ran", daemon_->pid(),
+                    end->ToString()));
+  }
+}
+
+void Job::NoteBrokenOutput() {
+  // As in any pipeline: whoever writes for a reader that has gone ends.
+  if (phase_ != Phase::kRunning || !output_.Broken()) return;
+  own_status_ = kSignalStatusBase + SIGPIPE;
+  SignalRanks(SIGTERM);
+  EnterPhase(Phase::kTerminating, options_.grace);
+}
+
+void Job::PassDeadlines() {
+  const Clock::time_point now = Clock::now();
+  if (job_deadline_ && now >= *job_deadline_) {
+    job_deadline_.reset();
+    if (phase_ == Phase::kRunning && !AllEnded()) {
+      Say(fmt::format("the job did not end within {}: ending all ranks",
+                      Seconds(options_.timeout)));
+      own_status_ = kTimeoutStatus;
+      SignalRanks(SIGTERM);
+      EnterPhase(Phase::kTerminating, options_.grace);
+    }
+  }
+  if (phase_deadline_ && now >= *phase_deadline_) {
+    phase_deadline_.reset();
+    if (AllEnded()) return;
+    if (phase_ == Phase::kNoticing) {
+      SignalRanks(SIGTERM);
+      EnterPhase(Phase::kTerminating, options_.grace);
+    } else if (phase_ == Phase::kTerminating) {
+      Say(fmt::format("{} did not end within {}: killing", RunningRanks(),
+                      Seconds(options_.grace)));
+      SignalRanks(SIGKILL);
+      EnterPhase(Phase::kKilling, Clock::duration::zero());
+    }
+  }
+  if (drain_deadline_ && Backlogged()) {
+    // Nothing is read while our own reader is slow: that is not the ranks' fault.
+    drain_deadline_ = now + options_.grace;
+  } else if (drain_deadline_ && now >= *drain_deadline_) {
+    // Something that a rank left behind holds its output open and has had its SIGTERM.
+    drain_deadline_.reset();
+    SignalRanks(SIGKILL);
+    for (Stream& stream : streams_) {
+      if (stream.fd->valid()) CloseStream(stream);
+    }
+  }
+}
+
+void Job::EnterPhase(Phase phase, Clock::duration lasts) {
+  phase_ = phase;
+  phase_deadline_ = Clock::now() + lasts;
+}
+
+void Job::SignalRanks(int signal) {
+  for (const ChildProcess& rank : ranks_) rank.SignalGroup(signal);
+}
+
+void Job::Say(const std::string& sentence) {
+  (one_output_ ? output_ : error_).Append(fmt::format("{}: {}\n", options_.launcher, sentence));
+}
+
+std::string Job::RunningRanks() const {
+  std::string numbers;
+  int running = 0;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].ended()) continue;
+    numbers += fmt::format("{}{}", running == 0 ? "" : ", ", i);
+    ++running;
+  }
+  return fmt::format("rank{} {}", running == 1 ? "" : "s", numbers);
+}
+
+bool Job::AllEnded() const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const ChildProcess& rank) { return rank.ended(); });
+}
+
+bool Job::AllClosed() const {
+  // The daemon's streams stay open for as long as it lives.
+  const size_t first = daemon_ == nullptr ? 0 : 2;
+  return std::all_of(streams_.begin() + static_cast<std::ptrdiff_t>(first), streams_.end(),
+                     [](const Stream& stream) { return !stream.fd->valid(); });
+}
+
+bool Job::Backlogged() const {
+  return output_.Full() || error_.Full();
+}
+
+int Job::PollTimeout() const {
+  std::optional<Clock::time_point> next;
+  for (const auto& deadline : {phase_deadline_, job_deadline_, drain_deadline_}) {
+    if (deadline && (!next || *deadline < *next)) next = deadline;
+  }
+  if (!next) return -1;
+  // Rounded up, or the last fraction of a millisecond would be spent spinning.
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 3600 * 1000));
+}
+
+void Job::FinishOutput() {
+  while (!output_.Empty() || !error_.Empty()) {
+    pollfd events[] = {{.fd = output_.Empty() ? -1 : output_.fd(), .events = POLLOUT, .revents = 0},
+                       {.fd = error_.Empty() ? -1 : error_.fd(), .events = POLLOUT, .revents = 0},
+                       {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+    if (::poll(events, std::size(events), -1) < 0) continue;
+    if (events[0].revents != 0) output_.Write();
+    if (events[1].revents != 0) error_.Write();
+    // Whoever interrupts now does not want to wait for a slow reader.
+    while (const std::optional<int> signal = signals_.Next()) {
+      if (LauncherSignals::EndsJob(*signal)) return;
+    }
+  }
+}
+
+int Job::ExitStatus() {
+  if (failed_rank_) return ranks_[static_cast<size_t>(*failed_rank_)].PollEnd()->ShellStatus();
+  // Ranks that took a signal as a request and ended well have done what was asked.
+  const bool asked = own_status_ > kSignalStatusBase && own_status_ != kSignalStatusBase + SIGPIPE;
+  const bool all_well = std::all_of(ranks_.begin(), ranks_.end(), [](ChildProcess& rank) {
+    return rank.PollEnd() && rank.PollEnd()->success();
+  });
+  return asked && all_well ? 0 : own_status_;
+}
+
+}  // namespace harmonaize

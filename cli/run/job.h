@@ -1,0 +1,119 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run/child_process.h"
+#include "cli/run/job_guard.h"
+#include "cli/run/launcher_signals.h"
+#include "cli/run/line_assembler.h"
+#include "cli/run/output_queue.h"
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// Where one rank of a job runs, when that is not simply here.
+struct RankPlace {
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::string socket;                    ///< Its daemon's, or "" to leave HARMONAIZE_SOCKET alone.
+  std::vector<std::string> assignments;  ///< "NAME=value", beyond those of all ranks.
+  std::function<bool()> prepare{};       ///< As in ChildSpec.
+};
+
+struct JobOptions {
+  std::string launcher = "harmonaize";  ///< Whose sentences the job's own are.
+  int ranks = 1;
+  std::vector<RankPlace> places{};  ///< One for each rank; empty: all here.
+  std::string master_address = "127.0.0.1";
+  uint16_t master_port = 0;  ///< 0: one that is free here.
+  std::vector<std::string> command;
+  bool prefix = true;
+  bool colour_output = false;  ///< Whether standard output takes colours.
+  bool colour_error = false;   ///< Whether standard error does.
+  /// The whole job may take this long; 0 for ever.
+  std::chrono::milliseconds timeout{0};
+  /// How long the others may take, after one rank failed, to notice it and say so themselves.
+  std::chrono::milliseconds error_wait{1000};
+  /// Between SIGTERM and SIGKILL.
+  std::chrono::milliseconds grace{5000};
+  // What each rank is told.
+  std::string socket;
+  std::string preload_library;
+  std::vector<std::string> assignments;
+};
+
+/// One job: starts its ranks, relays what they write line by line, and sees to it that they end
+/// together. Single-threaded; one use.
+class Job {
+ public:
+  /// `signals` and `guard` are borrowed; `daemon`, borrowed too, is the private daemon whose output
+  /// the job relays, or null.
+  Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon);
+
+  /// Runs to the end and returns the job's exit status: 0 when every rank returned 0, else that of
+  /// the rank that failed first (128 + n after signal n), 124 after a timeout, 125 to 127 when a
+  /// rank could not be started.
+  int Run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Stream {
+    FileDescriptor* fd = nullptr;
+    LineAssembler lines;
+    OutputQueue* queue = nullptr;
+  };
+
+  /// What the job waits for. Each but the first has a deadline after which the next one begins.
+  enum class Phase { kRunning, kNoticing, kTerminating, kKilling };
+
+  int StartRanks();
+  RankPlace PlaceOf(int rank) const;
+  void AddStreams(ChildProcess& child, const std::string& name, const char* colour, bool prefix);
+  void Step();
+  void ReadStream(Stream& stream);
+  void CloseStream(Stream& stream);
+  void TakeSignals();
+  void TakeEnds();
+  void Fail(int rank);
+  void NoteDaemonEnd();
+  void NoteBrokenOutput();
+  void PassDeadlines();
+  void EnterPhase(Phase phase, Clock::duration lasts);
+  void SignalRanks(int signal);
+  void Say(const std::string& sentence);
+  std::string RunningRanks() const;
+  bool AllEnded() const;
+  bool AllClosed() const;
+  bool Backlogged() const;
+  int PollTimeout() const;
+  void FinishOutput();
+  int ExitStatus();
+
+  const JobOptions options_;
+  LauncherSignals& signals_;
+  JobGuard& guard_;
+  ChildProcess* daemon_;
+  bool daemon_ended_ = false;
+
+  OutputQueue output_;
+  OutputQueue error_;
+  bool one_output_;  // both are the same file: one queue, or lines would mix
+
+  std::vector<ChildProcess> ranks_;
+  std::vector<Stream> streams_;
+  Phase phase_ = Phase::kRunning;
+  std::optional<Clock::time_point> phase_deadline_;
+  std::optional<Clock::time_point> job_deadline_;
+  std::optional<Clock::time_point> drain_deadline_;
+  std::optional<int> failed_rank_;
+  int own_status_ = 0;  // when it is the launcher who ends the job: a timeout, a signal
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,259 @@
+#include "cli/run/run_command.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/run/environment.h"
+#include "cli/run/job.h"
+#include "cli/run/job_guard.h"
+#include "cli/run/private_daemon.h"
+#include "cli/run/program_paths.h"
+#include "src/ipc/daemon_search.h"
+#include "src/ipc/socket_path.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+constexpr char kRunDescription[] =
+    "Start N ranks of a program on this host and let the Harmonaize daemon execute their NCCL "
+    "collectives.";
+
+constexpr char kRunFooter[] =
+    R"(Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR (127.0.0.1) and
+MASTER_PORT (a free port), as torchrun sets them, LD_PRELOAD with libharmonaize-preload.so before
+what it had, and HARMONAIZE_SOCKET. Rank 0 has the launcher's standard input unless that is a
+terminal; the others read nothing.
+
+Which daemon: the one that listens at HARMONAIZE_SOCKET or, without that variable, at the system's
+socket, /run/harmonaize/harmonaized.sock, or else at the user's own. It must run as root, as this
+user, or as the user whom /etc/harmonaize/daemon-user names. Where there is none, --daemon=auto
+starts a private one that ends with the job.
+
+How a job ends: with its ranks. When one fails, the others have --error-wait seconds to notice and
+say what they saw; then they get SIGTERM and, --grace seconds later, SIGKILL, as does everything
+else in their process groups. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks; a
+second one kills them. SIGUSR1 and SIGUSR2 are passed on and change nothing else. Signals that the
+launcher was started to ignore, as by nohup, stay ignored.
+
+Exit status: that of the rank that failed first, 128+n when signal n killed it or ended the job; 0
+when all ranks returned 0; 2 for a wrong command line; 124 after --timeout; 125 when the launcher
+itself failed; 126 and 127 when the program cannot be executed or found.
+
+Examples:
+  harmonaize run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4 -c 1
+  harmonaize run -n 2 --env NCCL_DEBUG=INFO -- python3 train.py --epochs 1
+  harmonaize run -n 8 --daemon=private --timeout 600 -- ./my_nccl_program)";
+
+// CLI11 does not know that a program's command line follows.
+class RunHelp : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: harmonaize run [-n N] [options] [--] program [arguments...]\n";
+  }
+};
+
+struct RunOptions {
+  int ranks = 1;
+  bool prefix = false;
+  bool no_prefix = false;
+  bool no_preload = false;
+  std::string daemon = "auto";
+  std::vector<std::string> assignments;
+  double timeout = 0;
+  double grace = 5;
+  double error_wait = 1;
+  std::vector<std::string> command;
+};
+
+bool TakesColours(int fd) {
+  const char* never = std::getenv("NO_COLOR");
+  return ::isatty(fd) != 0 && (never == nullptr || *never == '\0');
+}
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  // Up, because a timeout of 0 is none at all.
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
+}
+
+// The socket where a daemon listens now, or the reason why there is none.
+Result<std::string> FindListeningDaemon() {
+  HZ_ASSIGN_OR_RETURN(const DaemonConnection daemon, FindDaemon(ClientSocketPlaces()));
+  return daemon.path;
+}
+
+// What the job's daemon is: one that runs already, a private one, or none.
+struct DaemonChoice {
+  std::string socket;
+  std::optional<PrivateDaemon> own;
+};
+
+// Starts a private daemon; `*ended_by` is the signal for which the wait was given up.
+Result<PrivateDaemon> StartDaemon(const std::string& program, LauncherSignals& signals,
+                                  int* ended_by) {
+  PrivateDaemon::Options options;
+  options.program = program;
+  options.signal_mask = signals.previous_mask();
+  options.cancel_fd = signals.fd();
+  options.cancelled = [&signals, ended_by] {
+    // The user's signals have no ranks yet to go to.
+    while (const std::optional<int> signal = signals.Next()) {
+      if (!LauncherSignals::EndsJob(*signal)) continue;
+      *ended_by = *signal;
+      return true;
+    }
+    return false;
+  };
+  return PrivateDaemon::Start(options);
+}
+
+Result<DaemonChoice> ChooseDaemon(const RunOptions& options, LauncherSignals& signals,
+                                  JobGuard& guard, int* ended_by) {
+  DaemonChoice choice;
+  if (options.daemon == "none") return choice;
+  std::string why = "--daemon=private";
+  if (options.daemon == "auto") {
+    Result<std::string> socket = FindListeningDaemon();
+    if (socket.ok()) {
+      choice.socket = *socket;
+      return choice;
+    }
+    why = socket.status().message();
+  }
+  const Result<std::string> program = FindDaemonProgram();
+  if (!program.ok()) return Unavailable("{}; {}", why, program.status().message());
+  HZ_ASSIGN_OR_RETURN(PrivateDaemon daemon, StartDaemon(*program, signals, ended_by));
+  guard.WatchGroup(daemon.process().pid());
+  guard.WatchFolder(daemon.folder());
+  Complain(fmt::format("{}: started a private daemon (pid {}) for this job", why,
+                       daemon.process().pid()));
+  choice.socket = daemon.socket_path();
+  choice.own = std::move(daemon);
+  return choice;
+}
+
+JobOptions MakeJobOptions(const RunOptions& options) {
+  JobOptions job;
+  job.ranks = options.ranks;
+  job.command = options.command;
+  job.prefix = options.prefix || (options.ranks > 1 && !options.no_prefix);
+  job.colour_output = TakesColours(STDOUT_FILENO);
+  job.colour_error = TakesColours(STDERR_FILENO);
+  job.timeout = Milliseconds(options.timeout);
+  job.error_wait = Milliseconds(options.error_wait);
+  job.grace = Milliseconds(options.grace);
+  job.assignments = options.assignments;
+  return job;
+}
+
+Result<int> RunJob(const RunOptions& options) {
+  JobOptions job_options = MakeJobOptions(options);
+  if (!options.no_preload) {
+    HZ_ASSIGN_OR_RETURN(job_options.preload_library, FindPreloadLibrary());
+  }
+  HZ_ASSIGN_OR_RETURN(LauncherSignals signals, LauncherSignals::Take());
+  HZ_ASSIGN_OR_RETURN(JobGuard guard, JobGuard::Start());
+  int ended_by = 0;
+  Result<DaemonChoice> daemon = ChooseDaemon(options, signals, guard, &ended_by);
+  if (daemon.status().code() == Code::kInProgress) return kSignalStatusBase + ended_by;
+  if (!daemon.ok()) return daemon.status();
+
+  job_options.socket = daemon->socket;
+  PrivateDaemon* own = daemon->own ? &*daemon->own : nullptr;
+  Job job(std::move(job_options), signals, guard, own == nullptr ? nullptr : &own->process());
+  const int exit_status = job.Run();
+  if (own != nullptr) {
+    const Status stopped = own->Stop(std::chrono::seconds(5));
+    if (!stopped.ok()) Complain(stopped.message());
+  }
+  return exit_status;
+}
+
+Status TakeCommand(const CommandLine& command_line, std::vector<std::string> words,
+                   RunOptions& options) {
+  if (!words.empty() && words[0].starts_with("-")) {
+    return InvalidUsage("unknown option '{}'; see 'harmonaize run --help'", words[0]);
+  }
+  // A "--" after the program's name is the program's own.
+  if (!words.empty() && command_line.dashes) words.push_back("--");
+  words.insert(words.end(), command_line.tail.begin(), command_line.tail.end());
+  if (words.empty()) return InvalidUsage("no program was given; see 'harmonaize run --help'");
+  options.command = std::move(words);
+  for (const std::string& assignment : options.assignments) {
+    HZ_RETURN_IF_ERROR(CheckAssignment(assignment));
+  }
+  return Status::Ok();
+}
+
+int Run(const CommandLine& command_line, std::vector<std::string> words, RunOptions& options) {
+  if (const Status status = TakeCommand(command_line, std::move(words), options); !status.ok()) {
+    Complain(status.message());
+    return kUsageStatus;
+  }
+  const Result<int> exit_status = RunJob(options);
+  if (exit_status.ok()) return *exit_status;
+  Complain(exit_status.status().message());
+  return kLauncherFailedStatus;
+}
+
+void AddOptions(CLI::App& run, RunOptions& options) {
+  run.add_option("-n,--ranks", options.ranks, "How many ranks to start, 1 to 1024 (default: 1)")
+      ->check(CLI::Range(1, kMostRanks))
+      ->type_name("N");
+  CLI::Option* prefix = run.add_flag("--prefix", options.prefix,
+                                     "Put [rank] before each line of output\n"
+                                     "(default: with more than one rank)");
+  run.add_flag("--no-prefix", options.no_prefix, "Lines as the ranks wrote them")->excludes(prefix);
+  run.add_flag("--no-preload", options.no_preload,
+               "Do not preload Harmonaize: for programs that\n"
+               "link libnccl.so.2 themselves");
+  run.add_option("--daemon", options.daemon,
+                 "auto: the daemon that listens, else a private one\n"
+                 "private: one for this job alone\n"
+                 "none: start none and leave HARMONAIZE_SOCKET alone\n"
+                 "(default: auto)")
+      ->check(CLI::IsMember({"auto", "private", "none"}))
+      ->type_name("WHICH");
+  run.add_option("--env", options.assignments, "A variable for every rank; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  run.add_option("--timeout", options.timeout, "End the job after so long (default: never)")
+      ->check(CLI::Range(0.0, 1e7))
+      ->type_name("SECONDS");
+  run.add_option("--grace", options.grace, "Between SIGTERM and SIGKILL (default: 5)")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->type_name("SECONDS");
+  run.add_option("--error-wait", options.error_wait,
+                 "For the others to report after one rank failed\n"
+                 "(default: 1)")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->type_name("SECONDS");
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, CommandLine& command_line) {
+  CLI::App* run = app.add_subcommand("run", kRunDescription);
+  auto options = std::make_shared<RunOptions>();
+  run->footer(kRunFooter);
+  run->formatter(std::make_shared<RunHelp>());
+  // The first word that is no option begins the program's own command line.
+  run->prefix_command();
+  AddOptions(*run, *options);
+  run->callback([run, options, &command_line] {
+    command_line.exit_status = Run(command_line, run->remaining(), *options);
+  });
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,172 @@
+#include "cli/status/communicator_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <vector>
+
+#include "cli/human_units.h"
+#include "cli/json_view.h"
+#include "cli/text_table.h"
+
+namespace harmonaize {
+namespace {
+
+/// "97%": how much of `whole` the time under `key` is.
+std::string ShareAt(const Json& whole, const char* whole_key, const Json& part, const char* key) {
+  const Json& all = At(whole, whole_key);
+  const Json& some = At(part, key);
+  if (!all.is_number() || !some.is_number() || all.get<double>() <= 0) return kUnknown;
+  return fmt::format("{:.0f}%", 100 * some.get<double>() / all.get<double>());
+}
+
+std::string Joined(const Json& list) {
+  std::string text;
+  for (const Json& one : list) {
+    text += (text.empty() ? "" : " ") + (one.is_string() ? one.get<std::string>() : one.dump());
+  }
+  return text;
+}
+
+std::string PlanText(const Json& plan) {
+  std::string text = TextAt(plan, "algorithm");
+  const Json& order = ListAt(plan, "hosts");
+  if (!order.empty() && order.size() <= 8) text += ", " + Joined(order);
+  if (!order.empty() && order.size() > 8) text += ", " + TextAt(plan, "order");
+  if (!ListAt(plan, "groups").empty()) text += ", by groups";
+  const Json& pieces = At(plan, "pieces");
+  if (pieces.is_number() && pieces.get<int>() > 1)
+    text += fmt::format(", {} pieces", pieces.get<int>());
+  return text + ", " + TextAt(plan, "paths") + " paths";
+}
+
+void PrintHead(const Json& document, std::string* text) {
+  const std::string name = TextAt(document, "name");
+  *text += fmt::format("communicator {}{}: {} ranks", TextAt(document, "communicator"),
+                       name.empty() || name == kUnknown ? "" : " '" + name + "'",
+                       TextAt(document, "ranks"));
+  const Json& hosts = ListAt(document, "hosts");
+  if (hosts.empty()) {
+    *text +=
+        " on this host, which carry small operations out themselves: 'harmonaize explain --ranks'\n"
+        "tells which, and the daemon's workers the others, in one pass over the memory.\n";
+    return;
+  }
+  *text += fmt::format(" on {} hosts\n", hosts.size());
+  TextTable table({"host", "ranks", ""}, 3);
+  for (const Json& host : hosts) {
+    table.Add({TextAt(host, "host"), Joined(ListAt(host, "ranks")),
+               At(host, "here") == true ? "this one" : ""});
+  }
+  table.Print(text);
+}
+
+void PrintChoices(const Json& plans, std::string* text) {
+  TextTable table({"collective", "about", "plan", "predicted", "of bound", "done", "mean size",
+                   "measured", "of predicted", "of bound"},
+                  3);
+  for (const Json& plan : plans) {
+    const Json& measured = At(plan, "measured");
+    table.Add({TextAt(plan, "collective"), BytesAt(plan, "bytes"), PlanText(plan),
+               TimeAt(plan, "predicted_seconds"),
+               ShareAt(plan, "predicted_seconds", plan, "bound_seconds"),
+               TextAt(measured, "operations"), BytesAt(measured, "bytes"),
+               TimeAt(measured, "seconds"),
+               ShareAt(measured, "predicted_seconds", measured, "seconds"),
+               ShareAt(measured, "seconds", measured, "bound_seconds")});
+  }
+  *text += "\n";
+  table.Print(text);
+}
+
+void PrintCandidates(const Json& plan, std::string* text) {
+  const Json& candidates = ListAt(plan, "candidates");
+  if (candidates.empty()) return;
+  *text += "\n";
+  TextTable table(
+      {fmt::format("{} of about {}", TextAt(plan, "collective"), BytesAt(plan, "bytes")),
+       "predicted"},
+      1);
+  for (const Json& candidate : candidates) {
+    table.Add({PlanText(candidate), TimeAt(candidate, "predicted_seconds")});
+  }
+  const Json& considered = At(plan, "considered");
+  if (considered.is_number_unsigned() && considered.get<size_t>() > candidates.size()) {
+    table.AddNote(fmt::format("... and {} more", considered.get<size_t>() - candidates.size()));
+  }
+  table.Print(text);
+}
+
+std::string ClockAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  if (!value.is_number()) return kUnknown;
+  const auto seconds = static_cast<std::time_t>(value.get<double>());
+  std::tm local{};
+  char text[32];
+  if (localtime_r(&seconds, &local) == nullptr) return kUnknown;
+  return {text, std::strftime(text, sizeof(text), "%F %T", &local)};
+}
+
+std::string OutcomeText(const Json& change) {
+  std::string text = TextAt(change, "outcome");
+  if (At(change, "from").is_number()) text += " from #" + TextAt(change, "from");
+  if (At(change, "called_off").is_string()) text += ": " + TextAt(change, "called_off");
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> PlanHistoryTable(std::string_view document) {
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
+  std::string text;
+  PrintHead(json, &text);
+  if (ListAt(json, "hosts").empty()) return text;
+  if (At(json, "home") != true) {
+    return text + "The daemon of another host chooses its plans, and has their history.\n";
+  }
+  const Json& congestion = At(json, "congestion");
+  const Json& slowdown = At(congestion, "slowdown");
+  if (slowdown.is_number()) {
+    text +=
+        fmt::format("Congestion: {} ({:.2f} times as long as where links carry what is stated)\n",
+                    TextAt(congestion, "level"), slowdown.get<double>());
+  }
+  const Json& history = ListAt(json, "history");
+  if (history.empty()) return text + "Its plans have not changed.\n";
+  for (const Json& change : history) {
+    text +=
+        fmt::format("\n{}  {}\n{}, {} after it was proposed\n", ClockAt(change, "unix_seconds"),
+                    TextAt(change, "reason"), OutcomeText(change), TimeAt(change, "took_seconds"));
+    TextTable table({"collective", "about", "", "plan", "predicted"}, 4);
+    const Json& before = ListAt(change, "before");
+    const Json& after = ListAt(change, "after");
+    for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+      table.Add({TextAt(before[i], "collective"), BytesAt(before[i], "bytes"), "before",
+                 PlanText(before[i]), TimeAt(before[i], "predicted_seconds")});
+      table.Add({"", "", "after", PlanText(after[i]), TimeAt(after[i], "predicted_seconds")});
+    }
+    table.Print(&text);
+  }
+  return text;
+}
+
+Result<std::string> CommunicatorTable(std::string_view document) {
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
+  std::string text;
+  PrintHead(json, &text);
+  if (ListAt(json, "hosts").empty()) return text;
+  const Json& plans = ListAt(json, "plans");
+  if (plans.empty()) {
+    return text + "It has carried out no collective between the hosts yet.\n";
+  }
+  PrintChoices(plans, &text);
+  for (const Json& plan : plans) PrintCandidates(plan, &text);
+  if (At(json, "home") == false) {
+    text +=
+        "\nThe daemon of another host chose the plans; it can tell what they were chosen from.\n";
+  }
+  return text;
+}
+
+}  // namespace harmonaize

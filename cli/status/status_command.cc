@@ -1,0 +1,84 @@
+#include "cli/status/status_command.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/daemon_document.h"
+#include "cli/json_view.h"
+#include "cli/status/link_table.h"
+#include "cli/status/status_table.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kStatusDescription[] =
+    "Show the host's daemon and what it serves: tenants, communicators, operations and bytes; or "
+    "its links with other daemons.";
+
+constexpr char kStatusFooter[] =
+    R"(A tenant sees itself; root, and the user who runs the daemon, see all tenants, and links.
+
+With --links each rail to another daemon has a row: what it sends and receives now (both looked at
+for --seconds), in which part of the time there was something to send, a round trip and what of it
+packets spend waiting in queues, and how many packets had to be sent again; and whether it goes
+another way now because its own carries nothing. At the home of a communicator the links of the
+fabric follow: what the file states, what plans count on, what was measured last, whether flows were
+held up by the link then, how sure that is and how old.
+
+Exit status: 0 when a daemon answered; 1 when none did, or it answered with something else.
+
+Examples:
+  harmonaize status
+  harmonaize status --json | jq .tenants
+  harmonaize status --links --seconds 2
+  harmonaize status --socket /run/harmonaize/harmonaized.sock)";
+
+struct StatusOptions {
+  std::string socket;
+  bool json = false;
+  bool links = false;
+  double seconds = 0.5;
+};
+
+Result<std::string> LinksStatus(const StatusOptions& options) {
+  const Result<std::string> before = FetchDaemonStatus(options.socket);
+  if (!before.ok()) return before;
+  const auto start = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
+  const Result<std::string> after = FetchDaemonStatus(options.socket);
+  if (!after.ok()) return after;
+  const std::chrono::duration<double> between = std::chrono::steady_clock::now() - start;
+  return LinkTable(*before, *after, between.count());
+}
+
+Result<std::string> DaemonsStatus(const StatusOptions& options) {
+  if (options.links) return LinksStatus(options);
+  const Result<std::string> document = FetchDaemonStatus(options.socket);
+  if (!document.ok()) return document;
+  return options.json ? IndentJson(*document) : StatusTable(*document);
+}
+
+}  // namespace
+
+void AddStatusCommand(CLI::App& app, CommandLine& command_line) {
+  CLI::App* status = app.add_subcommand("status", kStatusDescription);
+  auto options = std::make_shared<StatusOptions>();
+  status->footer(kStatusFooter);
+  CLI::Option* const json =
+      status->add_flag("--json", options->json, "Print what the daemon says as JSON");
+  CLI::Option* const links =
+      status->add_flag("--links", options->links, "Show the rails to other daemons")
+          ->excludes(json);
+  status->add_option("--seconds", options->seconds, "How long to look at them (default: 0.5)")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->needs(links);
+  AddSocketOption(status, &options->socket);
+  status->callback(
+      [options, &command_line] { command_line.exit_status = Print(DaemonsStatus(*options)); });
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,103 @@
+#include "cli/status/status_table.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/json_view.h"
+#include "cli/text_table.h"
+
+namespace harmonaize {
+namespace {
+
+std::string TenantName(const Json& tenant) {
+  const std::string name = TextAt(tenant, "name");
+  const std::string uid = TextAt(tenant, "uid");
+  return name == kUnknown ? "uid " + uid : fmt::format("{} ({})", name, uid);
+}
+
+std::string WaitingNote(const Json& waiting) {
+  std::string ranks;
+  const Json& missing = ListAt(waiting, "missing_ranks");
+  for (const Json& rank : missing) {
+    if (!rank.is_number_integer()) continue;
+    ranks += (ranks.empty() ? "" : ", ") + rank.dump();
+  }
+  return fmt::format("{} has waited {} for rank{} {}", TextAt(waiting, "operation"),
+                     DurationAt(waiting, "for_seconds"), missing.size() == 1 ? "" : "s",
+                     ranks.empty() ? kUnknown : ranks);
+}
+
+// What is on its way is no news, and what queues up behind a late rank is one piece of news.
+constexpr double kWorthTellingSeconds = 1;
+constexpr size_t kMostWaiting = 3;
+
+std::vector<std::string> WaitingNotes(const Json& communicator) {
+  std::vector<std::string> notes;
+  size_t untold = 0;
+  for (const Json& waiting : ListAt(communicator, "waiting")) {
+    const Json& seconds = At(waiting, "for_seconds");
+    if (!seconds.is_number() || seconds.get<double>() < kWorthTellingSeconds) continue;
+    if (notes.size() < kMostWaiting) {
+      notes.push_back(WaitingNote(waiting));
+    } else {
+      ++untold;
+    }
+  }
+  if (untold > 0) notes.push_back(fmt::format("{} more wait; --json has all", untold));
+  return notes;
+}
+
+}  // namespace
+
+Result<std::string> StatusTable(std::string_view document) {
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
+  const Json& daemon = At(json, "daemon");
+  std::string text = fmt::format("harmonaized {}, pid {}, up {}, {} workers, listening at {}\n",
+                                 TextAt(daemon, "version"), TextAt(daemon, "pid"),
+                                 DurationAt(daemon, "uptime_seconds"), TextAt(daemon, "workers"),
+                                 TextAt(daemon, "socket"));
+
+  const Json& cluster = At(json, "cluster");
+  if (cluster.is_object()) {
+    text += fmt::format("other daemons reach it at {}; linked with {}\n",
+                        TextAt(cluster, "address"), TextAt(cluster, "linked_daemons"));
+  }
+
+  TextTable tenants(
+      {"tenant", "sessions", "regions", "shared", "communicators", "operations", "bytes"}, 1);
+  TextTable communicators({"communicator", "tenant", "state", "ranks", "hosts", "operations",
+                           "bytes", "inline operations", "inline bytes"},
+                          3);
+  for (const Json& tenant : ListAt(json, "tenants")) {
+    const Json& own = ListAt(tenant, "communicators");
+    tenants.Add({TenantName(tenant), TextAt(tenant, "sessions"), TextAt(tenant, "regions"),
+                 BytesAt(tenant, "region_bytes"), std::to_string(own.size()),
+                 TextAt(tenant, "operations"), BytesAt(tenant, "bytes")});
+    for (const Json& communicator : own) {
+      communicators.Add({TextAt(communicator, "id"), TenantName(tenant),
+                         TextAt(communicator, "state"), TextAt(communicator, "ranks"),
+                         At(communicator, "hosts").is_null() ? "1" : TextAt(communicator, "hosts"),
+                         TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
+                         TextAt(communicator, "inline_operations"),
+                         BytesAt(communicator, "inline_bytes")});
+      for (std::string& note : WaitingNotes(communicator)) {
+        communicators.AddNote(std::move(note));
+      }
+      if (At(communicator, "failure").is_string()) {
+        communicators.AddNote(TextAt(communicator, "failure"));
+      }
+    }
+  }
+  if (tenants.empty()) return text + "\nno tenants\n";
+  text += "\n";
+  tenants.Print(&text);
+  if (!communicators.empty()) {
+    text += "\n";
+    communicators.Print(&text);
+  }
+  return text;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,591 @@
+#include "daemon/access/reception.h"
+
+#include <malloc.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <span>
+
+#include "daemon/access/requests.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/tenant.h"
+#include "daemon/version.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/wait_estimate.h"
+#include "src/memory/memory_node.h"
+#include "src/memory/missing_pages.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// How long a connection may be silent before it asks for the first time. A client says hello at
+/// once; whoever does not only holds descriptors.
+constexpr uint64_t kHelloWithinNanoseconds = 5'000'000'000;
+
+/// What part of one processor's time goes to one tenant's connections and requests at most: a
+/// quarter, the engine's time for them included. Operations are not requests, and a job makes most
+/// of its requests when it starts.
+constexpr int64_t kShareDivisor = 4;
+/// How much of it a tenant that was quiet may use at once, in nanoseconds.
+constexpr int64_t kMostAllowanceNanoseconds = 250'000'000;
+/// How long a reception rests at most before it looks round again, in nanoseconds: it is waited for
+/// by the end of the daemon.
+constexpr int64_t kMostRestNanoseconds = 10'000'000;
+
+/// How long a reception stays after its tenant's last connection, so that what the tenant has used
+/// of its allowance is not forgotten: by then it is full again.
+constexpr uint64_t kLingerNanoseconds = 1'000'000'000;
+
+/// What a session takes of the daemon's memory: tables of its members and streams, the parts of its
+/// segment that the daemon writes, kernel objects.
+constexpr int64_t kSessionBytes = 512 << 10;
+
+/// The processor's time that the calling thread has used.
+int64_t ThreadNanoseconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
+}
+
+/// How much free memory malloc may keep when a tenant has gone, in bytes: what other tenants'
+/// requests use up and give back all the time.
+constexpr size_t kMostFreeBytes = size_t{16} << 20;
+
+/// Gives the kernel back what a tenant that has gone made the daemon allocate. malloc does so by
+/// itself only at the end of its arenas, where something of another tenant may lie.
+void ReturnFreeMemory() {
+#if !defined(__SANITIZE_ADDRESS__)
+  // That sanitizer has an allocator of its own, and libc's is not ready for questions.
+  if (mallinfo2().fordblks > kMostFreeBytes) malloc_trim(kMostFreeBytes);
+#endif
+}
+
+/// The node on which the memory lies, by a few of its pages, as far as these are there; -1 for
+/// several nodes, and on hosts with one.
+int NodeOf(const Mapping& mapping) {
+  static const bool kSeveralNodes = MemoryNodeCount() > 1;
+  if (!kSeveralNodes) return -1;
+  int node = -1;
+  for (const size_t quarter : {0, 1, 2, 3, 4}) {
+    const int of_page = NodeOfPage(mapping.data() + (mapping.size() - 1) / 4 * quarter);
+    if (of_page < 0 || of_page == node) continue;
+    if (node >= 0) return -1;
+    node = of_page;
+  }
+  return node;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Reception>> Reception::Open(std::shared_ptr<EngineGate> gate,
+                                                   TenantIdentity tenant, int64_t workers) {
+  std::shared_ptr<Reception> reception(new Reception(std::move(gate), std::move(tenant), workers));
+  HZ_ASSIGN_OR_RETURN(reception->loop_, EventLoop::Create());
+  reception->allowance_ns_ = kMostAllowanceNanoseconds;
+  reception->allowance_at_ns_ = MonotonicNanoseconds();
+  try {
+    // Nobody waits for the thread: it may stand still for as long as its tenant likes.
+    std::thread([reception] { reception->Run(); }).detach();
+  } catch (const std::system_error& error) {
+    return SystemError("cannot start a thread: {}", error.what());
+  }
+  return reception;
+}
+
+bool Reception::Receive(std::unique_ptr<Connection>* connection) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return false;
+  arrivals_.push_back(nullptr);
+  arrivals_.back() = std::move(*connection);
+  loop_->Wake();
+  return true;
+}
+
+void Reception::Close() {
+  closing_.store(true, std::memory_order_relaxed);
+  loop_->Wake();
+}
+
+// ---------------------------------------------------------------------------------------------
+// The thread
+
+void Reception::Run() {
+  const LogFor log_for(tenant_);
+  do {
+    RestIfSpent();
+    const int64_t begun_ns = ThreadNanoseconds();
+    loop_->Wait(TimeoutMs());
+    loop_->RunPosted();
+    WelcomeArrivals();
+    if (answered_.exchange(false, std::memory_order_acquire)) OnAsked();
+    GuardedAndLogged("a tenant's reception", [this] {
+      while (closing_.load(std::memory_order_relaxed) && !guests_.empty()) {
+        Drop(guests_.begin()->second.connection, "lost its daemon");
+      }
+      SendAwayTheSilent(MonotonicNanoseconds());
+      AskNext();
+    });
+    allowance_ns_ -= ThreadNanoseconds() - begun_ns;
+    DestroyUnused();
+  } while (!MayEnd());
+  ReturnFreeMemory();
+  closed_.store(true, std::memory_order_release);
+}
+
+void Reception::Refill() {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const auto gained = static_cast<int64_t>(now_ns - allowance_at_ns_) / kShareDivisor;
+  allowance_ns_ = std::min(kMostAllowanceNanoseconds, allowance_ns_ + gained);
+  allowance_at_ns_ = now_ns;
+}
+
+// A flood of connections, and of what they say, is dealt with at the pace of the allowance, and
+// waits in the kernel meanwhile. Giving memory back does not count: it takes long where it was
+// much, and others want it.
+void Reception::RestIfSpent() {
+  Refill();
+  if (allowance_ns_ > 0) return;
+  const int64_t rest_ns = std::min(kMostRestNanoseconds, -allowance_ns_ * kShareDivisor);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(rest_ns));
+}
+
+bool Reception::MayEnd() {
+  // A posted call may hold a reference to the reception, whose loop holds the call.
+  const bool used = !guests_.empty() || asking_ != nullptr || loop_->HasPosted() ||
+                    dependents_.load(std::memory_order_acquire) > 0;
+  const uint64_t now_ns = MonotonicNanoseconds();
+  if (used) unused_since_ns_ = 0;
+  if (!used && unused_since_ns_ == 0) unused_since_ns_ = now_ns;
+  const bool closing = closing_.load(std::memory_order_relaxed);
+  if (used || (!closing && now_ns < unused_since_ns_ + kLingerNanoseconds)) return false;
+  const std::lock_guard lock(mutex_);
+  ended_ = arrivals_.empty();
+  return ended_;
+}
+
+int Reception::TimeoutMs() const {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  uint64_t until_ns = UINT64_MAX;
+  for (const auto& [fd, guest] : guests_) {
+    if (!guest.has_asked) until_ns = std::min(until_ns, guest.hello_by_ns);
+  }
+  if (unused_since_ns_ != 0) until_ns = std::min(until_ns, unused_since_ns_ + kLingerNanoseconds);
+  // By then the allowance is above 0 again.
+  if (asking_ == nullptr && !questions_.empty()) until_ns = std::min(until_ns, now_ns + 10'000'000);
+  if (until_ns == UINT64_MAX) return -1;
+  return until_ns <= now_ns ? 0 : static_cast<int>((until_ns - now_ns) / 1'000'000) + 1;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Connections
+
+void Reception::WelcomeArrivals() {
+  while (true) {
+    std::unique_ptr<Connection> arrived;
+    {
+      const std::lock_guard lock(mutex_);
+      if (arrivals_.empty()) return;
+      arrived = std::move(arrivals_.front());
+      arrivals_.pop_front();
+    }
+    GuardedAndLogged("a new connection", [&] { Welcome(std::move(arrived)); });
+  }
+}
+
+void Reception::Welcome(std::unique_ptr<Connection> arrived) {
+  const std::shared_ptr<Connection> connection = Share(std::move(arrived));
+  // The connection keeps the reception, by its deleter, and so may not be kept itself.
+  connection->SetOnAnswered([this, weak = std::weak_ptr(connection)] {
+    loop_->Post([this, weak] {
+      if (const auto answered = weak.lock()) OnAnswered(answered);
+    });
+  });
+  const TenantIdentity& tenant = connection->tenant();
+  // Here, since it may ask a server.
+  if (!std::exchange(named_, true) && tenant.number == tenant.user) {
+    connection->account()->SetName(UserName(tenant.user));
+  }
+  guests_[connection->fd()] = {.connection = connection,
+                               .hello_by_ns = MonotonicNanoseconds() + kHelloWithinNanoseconds};
+  const Status watched = Caught([&] { return WatchGuest(connection); });
+  if (watched.ok()) return;
+  Drop(connection, "could not be watched");
+}
+
+Status Reception::WatchGuest(const std::shared_ptr<Connection>& connection) {
+  HZ_RETURN_IF_ERROR(
+      loop_->Watch(connection->fd(), [this, connection] { OnReadable(connection); }));
+  if (connection->process_fd() < 0) return Status::Ok();
+  // A process may end while a forked child still holds its socket open.
+  return loop_->Watch(connection->process_fd(), [this, connection] {
+    Drop(connection, fmt::format("(process {}) died", connection->peer().process));
+  });
+}
+
+void Reception::SendAwayTheSilent(uint64_t now_ns) {
+  for (auto guest = guests_.begin(); guest != guests_.end();) {
+    const std::shared_ptr<Connection> connection = guest->second.connection;
+    const bool silent = !guest->second.has_asked && now_ns >= guest->second.hello_by_ns;
+    ++guest;
+    if (!silent) continue;
+    connection->ReplyFailure(MessageType::kHello,
+                             InvalidUsage("a connection says what it wants within {} s",
+                                          kHelloWithinNanoseconds / 1'000'000'000));
+    Drop(connection, "said nothing");
+  }
+}
+
+// The engine has seen nothing of a message at which this throws, but the tenant would wait for its
+// answer, so it is told and sent away.
+void Reception::OnReadable(const std::shared_ptr<Connection>& connection) {
+  const auto found = guests_.find(connection->fd());
+  if (found == guests_.end() || found->second.connection != connection) return;
+  const bool dealt_with = Guarded(
+      [&] { Read(found->second); },
+      [&](const Status& exception) {
+        LogException("a message of a tenant", exception);
+        connection->ReplyFailure(MessageType::kHello, exception);
+        Drop(connection,
+             fmt::format("(process {}) was cut off by the provider", connection->peer().process));
+      });
+  // Readable once more, then.
+  if (!dealt_with) connection->Cut();
+}
+
+void Reception::Read(Guest& guest) {
+  const std::shared_ptr<Connection> connection = guest.connection;
+  const auto drop = [&] {
+    Drop(connection,
+         fmt::format("(process {}) died or closed its connection", connection->peer().process));
+  };
+  // It is not being read, so it has hung up.
+  if (guest.answering) return drop();
+  Result<ControlMessage> message = connection->Receive();
+  if (message.status().code() == Code::kInProgress) return;
+  if (!message.ok()) return drop();
+  guest.has_asked = true;
+  const Result<MessageHeader> header = DecodeHeader(message->bytes);
+  const MessageType type = header.ok() ? header->type : MessageType::kHello;
+  const bool has_session = guest.session != 0;
+  const Status status = !header.ok()  ? header.status()
+                        : has_session ? Forward(guest, *header, std::move(*message))
+                                      : Caught([&] { return Greet(guest, *header, *message); });
+  if (status.ok()) return;
+  connection->ReplyFailure(has_session ? type : MessageType::kHello, status);
+  if (has_session && header.ok()) return;
+  Drop(connection, has_session ? fmt::format("(process {}) was cut off by the provider",
+                                             connection->peer().process)
+                               : "was not let in");
+}
+
+void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::string& why) {
+  const auto found = guests_.find(connection->fd());
+  if (found == guests_.end() || found->second.connection != connection) return;
+  const uint32_t session = found->second.session;
+  connection->SetGone();
+  // First what may throw: while it is watched, a connection that has ended is ready again.
+  if (session != 0) {
+    gate_->Post([session, why](Engine& engine) { engine.LoseSession(session, why); });
+  } else if (found->second.has_asked) {
+    gate_->Post([connection](Engine& engine) { ForgetAsker(engine, *connection); });
+  }
+  loop_->Unwatch(connection->fd());
+  if (connection->process_fd() >= 0) loop_->Unwatch(connection->process_fd());
+  guests_.erase(found);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Requests
+
+Status Reception::Greet(Guest& guest, const MessageHeader& header, const ControlMessage& message) {
+  const std::shared_ptr<Connection>& connection = guest.connection;
+  switch (header.type) {
+    case MessageType::kDocument: return ReplyPiece(*connection, header, message);
+    case MessageType::kStatus: {
+      Ask(guest, header.type, [connection](Engine& engine) { AnswerStatus(engine, *connection); });
+      return Status::Ok();
+    }
+    case MessageType::kExplain: {
+      const Result<ExplainRequest> request = DecodeBody<ExplainRequest>(header, message.bytes);
+      if (!request.ok()) return request.status();
+      Ask(guest, header.type, [connection, request = *request](Engine& engine) {
+        AnswerExplain(engine, *connection, request);
+      });
+      return Status::Ok();
+    }
+    case MessageType::kProbe: {
+      const Result<ProbeRequest> request = DecodeBody<ProbeRequest>(header, message.bytes);
+      if (!request.ok()) return request.status();
+      const auto* end = reinterpret_cast<const char*>(message.bytes.data() + message.bytes.size());
+      Ask(guest, header.type,
+          [connection, request = *request, addresses = std::string(end - header.tail_bytes, end)](
+              Engine& engine) { AnswerProbe(engine, connection, request, addresses); });
+      return Status::Ok();
+    }
+    case MessageType::kHello: {
+      HZ_ASSIGN_OR_RETURN(const HelloRequest hello,
+                          DecodeBody<HelloRequest>(header, message.bytes));
+      return OpenSession(guest, hello);
+    }
+    default: return InvalidUsage("a session starts with a hello");
+  }
+}
+
+Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
+  const std::shared_ptr<Connection>& connection = guest.connection;
+  if (connection->is_operator()) {
+    return InvalidUsage("ranks come by the tenants' socket, not by the operators'");
+  }
+  HZ_ASSIGN_OR_RETURN(Holding place, connection->account()->Take(Resource::kSessions, 1));
+  HZ_ASSIGN_OR_RETURN(Holding bytes, connection->account()->Take(Resource::kMemory, kSessionBytes));
+  HZ_ASSIGN_OR_RETURN(SharedMemory segment,
+                      CreateSharedMemory("harmonaize-session", sizeof(SessionSegment)));
+  auto* layout = reinterpret_cast<SessionSegment*>(segment.mapping.data());
+  layout->header.magic = kSegmentMagic;
+  layout->header.version = kProtocolVersion;
+  layout->header.sleepers.store(kSleepersOnOneHost, std::memory_order_relaxed);
+  FileDescriptor doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!doorbell.valid()) return ErrnoError(errno, "cannot make a doorbell");
+
+  HelloReply reply;
+  reply.session = gate_->NextSession();
+  reply.workers = static_cast<uint32_t>(workers_);
+  SetFieldText(reply.daemon_version, kVersion);
+  guest.session = reply.session;
+
+  struct Opening {
+    SharedMemory memory;
+    FileDescriptor bell;
+    Session::Holdings holdings;
+  };
+  auto opening = std::make_shared<Opening>(
+      Opening{std::move(segment), std::move(doorbell), {std::move(place), std::move(bytes)}});
+  Ask(guest, MessageType::kHello,
+      [connection, opening, reply, program = CleanFieldText(hello.program)](Engine& engine) {
+        auto* const header = reinterpret_cast<SessionHeader*>(opening->memory.mapping.data());
+        header->wake_up_ns =
+            static_cast<uint32_t>(std::min(engine.calibration().costs.wake_up_ns, 1e9));
+        // The session keeps the bell.
+        const int descriptors[] = {opening->memory.descriptor.get(), opening->bell.get()};
+        const Status added = engine.AddSession(std::make_unique<Session>(
+            reply.session, connection, program, engine.TenantOf(connection->tenant()),
+            std::move(opening->memory.mapping), std::move(opening->bell),
+            std::move(opening->holdings)));
+        if (!added.ok()) {
+          connection->ReplyFailure(MessageType::kHello, added);
+          connection->Cut();
+          return;
+        }
+        HelloReply answer = reply;
+        answer.most_operations =
+            static_cast<uint64_t>(engine.config().quota.outstanding_operations);
+        connection->Reply(MessageType::kHello, answer, descriptors);
+      });
+  return Status::Ok();
+}
+
+Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMessage message) {
+  const std::shared_ptr<Connection>& connection = guest.connection;
+  if (header.type == MessageType::kDocument) return ReplyPiece(*connection, header, message);
+  std::shared_ptr<RegionMemory> region;
+  if (header.type == MessageType::kRegisterRegion) {
+    HZ_ASSIGN_OR_RETURN(region, MapRegion(*connection->account(), header, message));
+  }
+  // At once: the engine may be behind, and descriptors are what a daemon runs out of first.
+  message.descriptors.clear();
+  Ask(guest, header.type,
+      [session = guest.session, connection,
+       shared = std::make_shared<ControlMessage>(std::move(message)),
+       region](Engine& engine) { AnswerRequest(engine, session, connection, *shared, region); });
+  return Status::Ok();
+}
+
+Status Reception::ReplyPiece(Connection& connection, const MessageHeader& header,
+                             const ControlMessage& message) {
+  HZ_ASSIGN_OR_RETURN(const DocumentRequest request,
+                      DecodeBody<DocumentRequest>(header, message.bytes));
+  const std::shared_ptr<const Document>& document = connection.document();
+  if (document == nullptr || request.offset > document->text.size()) {
+    return InvalidUsage("this connection was given no document that goes on at byte {}",
+                        request.offset);
+  }
+  connection.Reply(header.type, DocumentReply{document->text.size()}, {},
+                   connection.Piece(request.offset));
+  return Status::Ok();
+}
+
+// Paid for before it is mapped, and until it has been unmapped. One descriptor a region is what no
+// tenant may use up for all: beyond a tenant's share its regions work as well, but its ranks cannot
+// map each other's.
+Result<std::shared_ptr<RegionMemory>> Reception::MapRegion(Account& account,
+                                                           const MessageHeader& header,
+                                                           ControlMessage& message) {
+  HZ_ASSIGN_OR_RETURN(const auto request, DecodeBody<RegisterRegionRequest>(header, message.bytes));
+  if (message.descriptors.size() != 1) {
+    return InvalidArgument("a region comes with one descriptor");
+  }
+  if (request.bytes > INT64_MAX) {
+    return InvalidArgument("a region of {} bytes", request.bytes);
+  }
+  auto memory = std::make_unique<RegionMemory>();
+  HZ_ASSIGN_OR_RETURN(Holding place, account.Take(Resource::kRegions, 1));
+  HZ_ASSIGN_OR_RETURN(
+      Holding bytes, account.Take(Resource::kRegisteredBytes, static_cast<int64_t>(request.bytes)));
+  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapForeign(message.descriptors.front().get(), request.bytes,
+                                                  HugePageFiles::kAccept));
+  madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
+  memory->place = std::move(place);
+  memory->bytes = std::move(bytes);
+  memory->mapping = std::move(mapping);
+  memory->guard = FaultGuard(memory->mapping.data(), memory->mapping.size());
+  HZ_RETURN_IF_ERROR(MissingPages::Refuse(memory->mapping.data(), memory->mapping.size()));
+  memory->node = NodeOf(memory->mapping);
+  Result<Holding> descriptor = account.Take(Resource::kRegionDescriptors, 1);
+  if (descriptor.ok()) {
+    memory->descriptor_place = std::move(*descriptor);
+    memory->descriptor = std::move(message.descriptors.front());
+  }
+  return Share(std::move(memory));
+}
+
+// ---------------------------------------------------------------------------------------------
+// To the engine and back
+
+void Reception::Ask(Guest& guest, MessageType type, std::function<void(Engine&)> answer) {
+  questions_.push_back({guest.connection, type, std::move(answer)});
+  guest.answering = true;
+  loop_->SetReading(guest.connection->fd(), false);
+  AskNext();
+}
+
+void Reception::AskNext() {
+  Refill();
+  // What nobody waits for any more is forgotten.
+  while (!questions_.empty() && questions_.front().connection->gone()) questions_.pop_front();
+  if (asking_ != nullptr || questions_.empty() || allowance_ns_ <= 0) return;
+  asking_ = std::make_shared<Question>(std::move(questions_.front()));
+  questions_.pop_front();
+  if (asking_->type == MessageType::kStatus) TakeStatusQuestions();
+  bool posted = false;
+  GuardedAndLogged("a tenant's request", [&] {
+    posted = gate_->Post([self = shared_from_this(), question = asking_](Engine& engine) {
+      self->HaveAnswered(*question, engine);
+    });
+  });
+  if (posted) return;
+  asking_->connection->Cut();
+  asking_ = nullptr;
+  ShareStatus(nullptr);
+}
+
+// On the engine's thread. Nothing here may throw, or the reception would wait for ever.
+void Reception::HaveAnswered(Question& question, Engine& engine) noexcept {
+  Connection& connection = *question.connection;
+  const LogFor log_for(tenant_);
+  const uint64_t begun_ns = MonotonicNanoseconds();
+  connection.BeginRequest();
+  if (!connection.gone()) {
+    AnswerGuarded(connection, question.type, [&] { question.answer(engine); });
+  }
+  question.answer = nullptr;
+  question.answered = connection.EndRequest();
+  question.took_ns = MonotonicNanoseconds() - begun_ns;
+  // Release, with the acquire in Run: the reception sees what the question has become.
+  answered_.store(true, std::memory_order_release);
+  loop_->Wake();
+}
+
+void Reception::OnAsked() {
+  const std::shared_ptr<Question> question = std::exchange(asking_, nullptr);
+  allowance_ns_ -= static_cast<int64_t>(question->took_ns);
+  // None was made where the asker has gone, or memory ran out: then the next one asks.
+  ShareStatus(question->answered ? question->connection->document() : nullptr);
+  if (question->answered) OnAnswered(question->connection);
+}
+
+// One status answers all that asked before it was begun, so that many readers cost the engine no
+// more than one, and nobody reads of a time before the question.
+void Reception::TakeStatusQuestions() {
+  const auto first = std::stable_partition(
+      questions_.begin(), questions_.end(),
+      [](const Question& question) { return question.type != MessageType::kStatus; });
+  std::move(first, questions_.end(), std::back_inserter(sharing_));
+  questions_.erase(first, questions_.end());
+}
+
+void Reception::ShareStatus(const std::shared_ptr<const Document>& status) {
+  for (Question& question : std::exchange(sharing_, {})) {
+    Connection& connection = *question.connection;
+    if (connection.gone()) continue;
+    if (status == nullptr) {
+      questions_.push_back(std::move(question));
+    } else {
+      connection.ReplyDocument(question.type, DocumentReply{status->text.size()}, status);
+    }
+  }
+}
+
+void Reception::OnAnswered(const std::shared_ptr<Connection>& connection) {
+  const auto found = guests_.find(connection->fd());
+  if (found == guests_.end() || found->second.connection != connection) return;
+  found->second.answering = false;
+  loop_->SetReading(connection->fd(), true);
+}
+
+// ---------------------------------------------------------------------------------------------
+// What the engine holds of the tenant's comes back here to be destroyed
+
+// The deleter is called, too, if there is no memory for the pointer's own part.
+std::shared_ptr<Connection> Reception::Share(std::unique_ptr<Connection> connection) {
+  dependents_.fetch_add(1, std::memory_order_relaxed);
+  return {connection.release(),
+          [self = shared_from_this()](Connection* unused) { self->Retire(unused); }};
+}
+
+std::shared_ptr<RegionMemory> Reception::Share(std::unique_ptr<RegionMemory> memory) {
+  dependents_.fetch_add(1, std::memory_order_relaxed);
+  return {memory.release(),
+          [self = shared_from_this()](RegionMemory* unused) { self->Retire(unused); }};
+}
+
+void Reception::Retire(Connection* connection) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    connection->next_unused = std::exchange(unused_, connection);
+  }
+  loop_->Wake();
+}
+
+void Reception::Retire(RegionMemory* memory) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    memory->next_unused = std::exchange(unused_regions_, memory);
+  }
+  loop_->Wake();
+}
+
+void Reception::DestroyUnused() {
+  Connection* connections = nullptr;
+  RegionMemory* regions = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    connections = std::exchange(unused_, nullptr);
+    regions = std::exchange(unused_regions_, nullptr);
+  }
+  while (connections != nullptr) {
+    delete std::exchange(connections, connections->next_unused);
+    dependents_.fetch_sub(1, std::memory_order_release);
+  }
+  while (regions != nullptr) {
+    delete std::exchange(regions, regions->next_unused);
+    dependents_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace harmonaize::daemon

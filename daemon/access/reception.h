@@ -1,0 +1,133 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/access/engine_gate.h"
+#include "daemon/config/config.h"
+#include "daemon/main/engine.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/tenant/connection.h"
+#include "daemon/tenant/region.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// Deals with the connections of one tenant on a thread of its own: receives what the tenant sends,
+/// opens sessions, maps and unmaps the tenant's memory, and passes requests to the engine. Whatever
+/// of the tenant's the kernel makes a thread wait for, it is this thread, and this tenant.
+///
+/// The engine gets one request of a tenant at a time, and no more than a share of a processor's
+/// time, the engine's included, goes to the connections and requests of one tenant. A connection is
+/// read again once its request was answered.
+class Reception : public std::enable_shared_from_this<Reception> {
+ public:
+  /// `workers` is what a hello is told.
+  static Result<std::shared_ptr<Reception>> Open(std::shared_ptr<EngineGate> gate,
+                                                 TenantIdentity tenant, int64_t workers);
+
+  Reception(const Reception&) = delete;
+  Reception& operator=(const Reception&) = delete;
+
+  /// Takes over a connection. False, and nothing is taken, when the reception has closed, as it
+  /// does when its tenant has had nothing here for a while. Main thread.
+  bool Receive(std::unique_ptr<Connection>* connection);
+
+  /// Drops all connections, and closes once nobody refers to what it looks after. Any thread.
+  void Close();
+  /// Whether the thread has ended.
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+
+ private:
+  struct Guest {
+    std::shared_ptr<Connection> connection;
+    uint32_t session = 0;      ///< 0 until it has said hello.
+    bool has_asked = false;    ///< For anything.
+    bool answering = false;    ///< Its request is under way.
+    uint64_t hello_by_ns = 0;  ///< When it is sent away if it has asked for nothing.
+  };
+  struct Question {
+    std::shared_ptr<Connection> connection;
+    MessageType type;
+    std::function<void(Engine&)> answer;
+    // What became of it.
+    bool answered = false;  ///< Else the answer comes later.
+    uint64_t took_ns = 0;   ///< Of the engine's time.
+  };
+
+  Reception(std::shared_ptr<EngineGate> gate, TenantIdentity tenant, int64_t workers)
+      : gate_(std::move(gate)), tenant_(std::move(tenant)), workers_(workers) {}
+
+  void Run();
+  void Refill();
+  void RestIfSpent();
+  int TimeoutMs() const;
+  bool MayEnd();
+  void WelcomeArrivals();
+  void Welcome(std::unique_ptr<Connection> arrived);
+  Status WatchGuest(const std::shared_ptr<Connection>& connection);
+  void SendAwayTheSilent(uint64_t now_ns);
+
+  void OnReadable(const std::shared_ptr<Connection>& connection);
+  void Read(Guest& guest);
+  Status Greet(Guest& guest, const MessageHeader& header, const ControlMessage& message);
+  Status OpenSession(Guest& guest, const HelloRequest& hello);
+  Status Forward(Guest& guest, const MessageHeader& header, ControlMessage message);
+  Status ReplyPiece(Connection& connection, const MessageHeader& header,
+                    const ControlMessage& message);
+  Result<std::shared_ptr<RegionMemory>> MapRegion(Account& account, const MessageHeader& header,
+                                                  ControlMessage& message);
+
+  void Ask(Guest& guest, MessageType type, std::function<void(Engine&)> answer);
+  void AskNext();
+  void TakeStatusQuestions();
+  void ShareStatus(const std::shared_ptr<const Document>& status);
+  void HaveAnswered(Question& question, Engine& engine) noexcept;
+  void OnAsked();
+  void OnAnswered(const std::shared_ptr<Connection>& connection);
+  void Drop(const std::shared_ptr<Connection>& connection, const std::string& why);
+
+  std::shared_ptr<Connection> Share(std::unique_ptr<Connection> connection);
+  std::shared_ptr<RegionMemory> Share(std::unique_ptr<RegionMemory> memory);
+  void Retire(Connection* connection) noexcept;
+  void Retire(RegionMemory* memory) noexcept;
+  void DestroyUnused();
+
+  const std::shared_ptr<EngineGate> gate_;
+  const TenantIdentity tenant_;
+  const int64_t workers_;
+  std::unique_ptr<EventLoop> loop_;
+  std::atomic<bool> closing_{false};
+  std::atomic<bool> closed_{false};
+  std::atomic<bool> answered_{false};  ///< The engine is done with `asking_`.
+  /// Connections and regions that exist, here or with the engine.
+  std::atomic<int64_t> dependents_{0};
+
+  std::mutex mutex_;
+  std::deque<std::unique_ptr<Connection>> arrivals_;  // under mutex_
+  bool ended_ = false;                                // under mutex_
+  Connection* unused_ = nullptr;                      // under mutex_
+  RegionMemory* unused_regions_ = nullptr;            // under mutex_
+
+  // Of the thread.
+  bool named_ = false;           ///< The account has its name.
+  std::map<int, Guest> guests_;  // by socket
+  std::deque<Question> questions_;
+  std::shared_ptr<Question> asking_;  ///< The one that the engine has.
+  /// What this thread and the engine may still spend on this tenant, in nanoseconds; below 0 it
+  /// waits.
+  int64_t allowance_ns_ = 0;
+  uint64_t allowance_at_ns_ = 0;
+  std::vector<Question> sharing_;  ///< Get the status that the engine makes now.
+  uint64_t unused_since_ns_ = 0;   ///< 0: it is in use.
+};
+
+}  // namespace harmonaize::daemon

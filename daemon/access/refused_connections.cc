@@ -1,0 +1,74 @@
+#include "daemon/access/refused_connections.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "src/base/log.h"
+#include "src/ipc/messages.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Whether something lies in the socket that was not received, and may hold descriptors.
+bool HoldsMessages(const ControlSocket& socket) {
+  pollfd unread{socket.fd(), POLLIN, 0};
+  char byte = 0;
+  // The end of the stream is readable, too, so it has to be looked at. A look takes no descriptors.
+  return poll(&unread, 1, 0) > 0 && recv(socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/// What the process does: it closes all descriptors but these, and waits to be killed.
+[[noreturn]] void KeepOnly(const std::vector<ControlSocket>& sockets) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  unsigned next = 0;
+  for (const ControlSocket& socket : sockets) {
+    const auto kept = static_cast<unsigned>(socket.fd());
+    if (kept > next) close_range(next, kept - 1, 0);
+    next = kept + 1;
+  }
+  close_range(next, ~0u, 0);
+  while (true) pause();
+}
+
+}  // namespace
+
+RefusedConnections::~RefusedConnections() {
+  CloseWaiting();
+}
+
+void RefusedConnections::Refuse(ControlSocket socket, const Status& why) {
+  static_cast<void>(socket.Send(EncodeFailure(MessageType::kHello, why), {}));
+  // Nothing can come after this.
+  shutdown(socket.fd(), SHUT_RD);
+  if (HoldsMessages(socket)) waiting_.push_back(std::move(socket));
+}
+
+// A process that only waits has all our descriptors. We close ours, and it is killed: the last
+// references go with it. The kernel does not wait for a socket to linger when a process ends, and
+// if anything else keeps this one, it is no thread of ours. It keeps no descriptor of others
+// meanwhile.
+void RefusedConnections::CloseWaiting() {
+  std::erase_if(closers_, [](pid_t closer) { return waitpid(closer, nullptr, WNOHANG) != 0; });
+  if (waiting_.empty()) return;
+  std::sort(waiting_.begin(), waiting_.end(),
+            [](const ControlSocket& a, const ControlSocket& b) { return a.fd() < b.fd(); });
+  closers_.reserve(closers_.size() + 1);
+  const pid_t closer = fork();
+  if (closer == 0) KeepOnly(waiting_);
+  if (closer < 0) {
+    return Log(LogLevel::kError, kLogInit, "{}",
+               ErrnoError(errno, "cannot start a process").message());
+  }
+  waiting_.clear();
+  kill(closer, SIGKILL);
+  closers_.push_back(closer);
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,358 @@
+#include "daemon/access/requests.h"
+
+#include <optional>
+#include <utility>
+
+#include "daemon/reports/explain_communicator.h"
+#include "daemon/reports/explain_report.h"
+#include "daemon/reports/status_report.h"
+#include "daemon/runtime/guarded.h"
+#include "src/ipc/messages.h"
+#include "src/schedule/check/check.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Answers with the first piece of a text that no message could hold. `reply` says how long it is.
+/// The connection keeps the text until it is given another, and its tenant pays for that.
+template <typename Reply>
+void ReplyDocument(Connection& connection, MessageType type, std::string text, const Reply& reply) {
+  Result<Holding> memory =
+      connection.account()->Take(Resource::kMemory, static_cast<int64_t>(text.size()));
+  if (!memory.ok()) return connection.ReplyFailure(type, memory.status());
+  connection.ReplyDocument(
+      type, reply, std::make_shared<const Document>(Document{std::move(text), std::move(*memory)}));
+}
+void ReplyDocument(Connection& connection, MessageType type, std::string text) {
+  const DocumentReply reply{text.size()};
+  ReplyDocument(connection, type, std::move(text), reply);
+}
+
+Reader ReaderAt(const Connection& connection) {
+  return {connection.tenant().number, connection.is_operator()};
+}
+
+/// Whether such a request leaves engine and session as they were.
+bool OnlyReads(MessageType type) {
+  return type == MessageType::kStatus || type == MessageType::kExplain ||
+         type == MessageType::kEstimate || type == MessageType::kMapPeerRegion;
+}
+
+/// One request on its way to an answer.
+class Request {
+ public:
+  Request(Engine& engine, Session& session, const std::shared_ptr<Connection>& connection,
+          const MessageHeader& header, const ControlMessage& message,
+          std::shared_ptr<RegionMemory> region)
+      : engine_(engine),
+        session_(session),
+        connection_(connection),
+        header_(header),
+        message_(message),
+        region_(std::move(region)) {}
+
+  void Answer() {
+    const Status status = Dispatch();
+    if (!status.ok()) connection_->ReplyFailure(header_.type, status);
+  }
+
+ private:
+  Status Dispatch() {
+    switch (header_.type) {
+      case MessageType::kCreateId: return CreateId();
+      case MessageType::kJoin: return Join();
+      case MessageType::kSplit: return Split();
+      case MessageType::kShrink: return Shrink();
+      case MessageType::kCreateGrowId: return CreateGrowId();
+      case MessageType::kGrow: return Grow();
+      case MessageType::kLeave: return Leave();
+      case MessageType::kAbort: return Abort();
+      case MessageType::kRevoke: return Revoke();
+      case MessageType::kRegisterRegion: return RegisterRegion();
+      case MessageType::kUnregisterRegion: return UnregisterRegion();
+      case MessageType::kOpenStream: return OpenStream();
+      case MessageType::kCloseStream: return CloseStream();
+      case MessageType::kEstimate: return Estimate();
+      case MessageType::kStatus: return ReportStatus();
+      case MessageType::kAttachInline: return AttachInline();
+      case MessageType::kOfferRegion: return OfferRegion();
+      case MessageType::kMapPeerRegion: return MapPeerRegion();
+      case MessageType::kExplain: return Explain();
+      case MessageType::kProbe: break;  // the server knows it without a session
+      case MessageType::kHello: break;
+      case MessageType::kDocument: break;  // the reception answers it
+    }
+    return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
+  }
+
+  template <typename Body>
+  Result<Body> Decode() const {
+    return DecodeBody<Body>(header_, message_.bytes);
+  }
+  template <typename Body>
+  Status Reply(const Body& body, std::span<const int> descriptors = {}) {
+    connection_->Reply(header_.type, body, descriptors);
+    return Status::Ok();
+  }
+  Status ReplyMember(const Result<uint32_t>& member) {
+    if (!member.ok()) return member.status();
+    return Reply(MemberReply{*member});
+  }
+  Status CreateId() {
+    HZ_ASSIGN_OR_RETURN(const UniqueId id, engine_.membership().CreateId(session_));
+    return Reply(CreateIdReply{id});
+  }
+
+  Status Join() {
+    HZ_ASSIGN_OR_RETURN(const JoinRequest request, Decode<JoinRequest>());
+    return ReplyMember(engine_.membership().Join(session_, request.id, request.ranks, request.rank,
+                                                 CleanFieldText(request.name)));
+  }
+
+  Status Split() {
+    HZ_ASSIGN_OR_RETURN(const SplitRequest request, Decode<SplitRequest>());
+    const std::optional<int> color =
+        request.has_color != 0 ? std::optional<int>(request.color) : std::nullopt;
+    return ReplyMember(engine_.membership().Split(session_, request.member, color, request.key,
+                                                  CleanFieldText(request.name)));
+  }
+
+  Status Shrink() {
+    HZ_ASSIGN_OR_RETURN(const ShrinkRequest request, Decode<ShrinkRequest>());
+    HZ_ASSIGN_OR_RETURN(std::vector<int32_t> excluded, DecodeNumbers(header_, message_.bytes));
+    return ReplyMember(engine_.membership().Shrink(session_, request.member, std::move(excluded),
+                                                   request.abort_parent != 0,
+                                                   CleanFieldText(request.name)));
+  }
+
+  Status CreateGrowId() {
+    HZ_ASSIGN_OR_RETURN(const CreateGrowIdRequest request, Decode<CreateGrowIdRequest>());
+    engine_.membership().CreateGrowId(
+        session_, request.member,
+        [connection = connection_, type = header_.type](const Result<UniqueId>& id) {
+          if (!id.ok()) return connection->ReplyFailure(type, id.status());
+          connection->Reply(type, CreateIdReply{*id});
+        });
+    return Status::Ok();
+  }
+
+  Status Grow() {
+    HZ_ASSIGN_OR_RETURN(const GrowRequest request, Decode<GrowRequest>());
+    Membership& membership = engine_.membership();
+    const std::string name = CleanFieldText(request.name);
+    if (request.member != kNoMember) {
+      return ReplyMember(membership.GrowFrom(session_, request.member, request.ranks, name));
+    }
+    return ReplyMember(
+        membership.JoinGrowth(session_, request.id, request.ranks, request.rank, name));
+  }
+
+  Status Leave() {
+    HZ_ASSIGN_OR_RETURN(const LeaveRequest request, Decode<LeaveRequest>());
+    if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
+    Member* const member = session_.FindMember(request.member);
+    HZ_RETURN_IF_ERROR(engine_.membership().Leave(session_, request.member,
+                                                  [member] { member->TellDeparture(); }));
+    return Reply(EmptyReply{});
+  }
+
+  Status Abort() {
+    HZ_ASSIGN_OR_RETURN(const AbortRequest request, Decode<AbortRequest>());
+    HZ_RETURN_IF_ERROR(engine_.membership().Abort(session_, request.member));
+    return Reply(EmptyReply{});
+  }
+
+  Status Revoke() {
+    HZ_ASSIGN_OR_RETURN(const RevokeRequest request, Decode<RevokeRequest>());
+    HZ_RETURN_IF_ERROR(engine_.membership().Revoke(session_, request.member));
+    return Reply(EmptyReply{});
+  }
+
+  Status RegisterRegion() {
+    const uint32_t region = session_.AddRegion(std::move(region_));
+    return Reply(RegisterRegionReply{region, session_.FindRegion(region)->shareable() ? 1u : 0u});
+  }
+
+  Status UnregisterRegion() {
+    HZ_ASSIGN_OR_RETURN(const UnregisterRegionRequest request, Decode<UnregisterRegionRequest>());
+    // Operations that use it may still be in the ring.
+    if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
+    HZ_RETURN_IF_ERROR(engine_.RemoveRegion(session_, request.region));
+    const bool gone = session_.FindRegion(request.region) == nullptr;
+    return Reply(UnregisterRegionReply{gone ? 1u : 0u});
+  }
+
+  Status OpenStream() {
+    HZ_ASSIGN_OR_RETURN(const Session::OpenedStream opened, session_.OpenStream());
+    return Reply(OpenStreamReply{opened.position, opened.stream, 0});
+  }
+
+  Status CloseStream() {
+    HZ_ASSIGN_OR_RETURN(const CloseStreamRequest request, Decode<CloseStreamRequest>());
+    HZ_RETURN_IF_ERROR(session_.CloseStream(request.stream));
+    return Reply(EmptyReply{});
+  }
+
+  Status Estimate() {
+    HZ_ASSIGN_OR_RETURN(const EstimateRequest request, Decode<EstimateRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        engine_.membership().Find(session_, request.member));
+    const int ranks = communicator->ranks();
+    if (static_cast<int>(request.collective) >= kCollectiveCount ||
+        DataTypeSize(request.type) == 0 ||
+        (HasRoot(request.collective) && (request.root < 0 || request.root >= ranks))) {
+      return InvalidArgument("an estimate for an operation that does not exist");
+    }
+    const uint64_t block = request.count * DataTypeSize(request.type);
+    (communicator)
+        ->WithPlan(request.collective, request.root, false,
+                   [engine = &engine_, connection = connection_, type = header_.type,
+                    block](const Result<const Schedule*>& plan) {
+                     if (!plan.ok()) return connection->ReplyFailure(type, plan.status());
+                     const HostTraffic traffic = CountTraffic(**plan).hosts.front();
+                     connection->Reply(type, EstimateReply{engine->executor().EstimateSeconds(
+                                                 traffic.read * block, traffic.written * block)});
+                   });
+    return Status::Ok();
+  }
+
+  Status AttachInline() {
+    HZ_ASSIGN_OR_RETURN(const AttachInlineRequest request, Decode<AttachInlineRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        engine_.membership().Find(session_, request.member));
+    HZ_ASSIGN_OR_RETURN(InlineSegment* const segment, communicator->Inline());
+    if (segment == nullptr) return Reply(AttachInlineReply{});
+    Member& member = *session_.FindMember(request.member);
+    if (std::exchange(member.attached_inline, true)) {
+      return InvalidUsage("member {} has been given the segment already", request.member);
+    }
+    const int descriptors[] = {segment->descriptor()};
+    HZ_RETURN_IF_ERROR(Reply(AttachInlineReply{communicator->id(), segment->bytes()}, descriptors));
+    segment->NoteAttached();
+    return Status::Ok();
+  }
+
+  Status OfferRegion() {
+    HZ_ASSIGN_OR_RETURN(const OfferRegionRequest request, Decode<OfferRegionRequest>());
+    HZ_RETURN_IF_ERROR(engine_.membership().Find(session_, request.member).status());
+    if (session_.FindRegion(request.region) == nullptr) {
+      return InvalidArgument("region {} is not registered", request.region);
+    }
+    HZ_RETURN_IF_ERROR(session_.FindMember(request.member)->Offer(request.region));
+    return Reply(OfferRegionReply{});
+  }
+
+  Status MapPeerRegion() {
+    HZ_ASSIGN_OR_RETURN(const MapPeerRegionRequest request, Decode<MapPeerRegionRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        engine_.membership().Find(session_, request.member));
+    const bool exists = request.rank >= 0 && request.rank < communicator->ranks();
+    Member* const peer = exists ? communicator->member(request.rank) : nullptr;
+    Region* const region = peer == nullptr ? nullptr : peer->session->FindRegion(request.region);
+    if (region == nullptr || !region->shareable() || !peer->Offers(request.region)) {
+      return RemoteError(
+          "rank {} has no region {} any more, or none that this communicator may map", request.rank,
+          request.region);
+    }
+    const int descriptors[] = {region->descriptor()};
+    return Reply(MapPeerRegionReply{region->bytes()}, descriptors);
+  }
+
+  Status ReportStatus() {
+    AnswerStatus(engine_, *connection_);
+    return Status::Ok();
+  }
+
+  Status Explain() {
+    HZ_ASSIGN_OR_RETURN(const ExplainRequest request, Decode<ExplainRequest>());
+    AnswerExplain(engine_, *connection_, request);
+    return Status::Ok();
+  }
+
+  Engine& engine_;
+  Session& session_;
+  const std::shared_ptr<Connection> connection_;
+  const MessageHeader header_;
+  const ControlMessage& message_;
+  std::shared_ptr<RegionMemory> region_;
+};
+
+}  // namespace
+
+void AnswerGuarded(Connection& connection, MessageType type, const std::function<void()>& answer) {
+  const bool answered = Guarded(answer, [&](const Status& exception) {
+    LogException("a request without a session", exception);
+    connection.ReplyFailure(type, exception);
+  });
+  if (!answered) connection.Cut();
+}
+
+void AnswerStatus(Engine& engine, Connection& connection) {
+  ReplyDocument(connection, MessageType::kStatus, StatusReport(engine, ReaderAt(connection)));
+}
+
+void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request) {
+  const std::string communicator = CleanFieldText(request.communicator);
+  const Reader reader = ReaderAt(connection);
+  Result<std::string> report = communicator.empty()
+                                   ? ExplainReport(engine, reader, request.ranks)
+                                   : ExplainCommunicator(engine, reader, communicator);
+  if (!report.ok()) return connection.ReplyFailure(MessageType::kExplain, report.status());
+  ReplyDocument(connection, MessageType::kExplain, *std::move(report));
+}
+
+void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
+                 const ProbeRequest& request, const std::string& addresses) {
+  Result<std::vector<transport::NetworkAddress>> parsed = ParseProbeAddresses(addresses);
+  if (!parsed.ok()) return connection->ReplyFailure(MessageType::kProbe, parsed.status());
+  ProbeDesk::Calls calls;
+  calls.progress = [connection](const std::string& what) {
+    ProbeReply reply;
+    SetFieldText(reply.progress, what);
+    connection->Tell(MessageType::kProbe, reply);
+  };
+  calls.done = [connection](const Result<std::string>& measured) {
+    connection->probe = 0;
+    if (!measured.ok()) return connection->ReplyFailure(MessageType::kProbe, measured.status());
+    ReplyDocument(*connection, MessageType::kProbe, *measured, ProbeReply{measured->size(), {}});
+  };
+  if (connection->probe != 0) {
+    return connection->ReplyFailure(MessageType::kProbe,
+                                    InvalidUsage("this connection has asked for a probe already"));
+  }
+  const Result<uint64_t> probe = engine.probes().Lead(
+      {std::move(*parsed), request.seconds, connection->is_operator()}, std::move(calls));
+  if (!probe.ok()) return connection->ReplyFailure(MessageType::kProbe, probe.status());
+  connection->probe = *probe;
+}
+
+void ForgetAsker(Engine& engine, const Connection& connection) {
+  if (connection.probe != 0) engine.probes().Cancel(connection.probe);
+}
+
+void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
+                   const ControlMessage& message, std::shared_ptr<RegionMemory> region) {
+  Session* found = engine.FindSession(session);
+  if (found == nullptr) return;
+  const Result<MessageHeader> header = DecodeHeader(message.bytes);
+  if (!header.ok()) {
+    engine.CutOff(*found, header.status().message());
+    return;
+  }
+  const bool dealt_with = Guarded(
+      [&] { Request(engine, *found, connection, *header, message, std::move(region)).Answer(); },
+      [&](const Status& exception) {
+        LogException("a request", exception);
+        connection->ReplyFailure(header->type, exception);
+        if (OnlyReads(header->type)) return;
+        // It may have changed half of what it was to change: a rank without its place in what
+        // forms, say. What a lost session leaves behind is cleared away whatever state it was in,
+        // and its peers are told, so the session is ended. The reply is still read first.
+        Session* const left = engine.FindSession(session);
+        if (left != nullptr) engine.CutOff(*left, exception.message());
+      });
+  // The server's thread sees the end of the connection, and ends the session.
+  if (!dealt_with) connection->Cut();
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,243 @@
+#include "daemon/access/server.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "daemon/access/reception.h"
+#include "daemon/host/calibration.h"
+#include "daemon/host/host_limits.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/connection.h"
+#include "src/base/log.h"
+#include "src/ipc/socket_folder.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Holds the socket's place: two daemons that start at the same moment cannot both have it. The
+/// kernel lets go of it however the daemon ends.
+Result<FileDescriptor> LockSocket(const std::string& socket_path) {
+  const std::string path = socket_path + ".lock";
+  HZ_RETURN_IF_ERROR(MakeSocketFolder(socket_path));
+  FileDescriptor fd(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return ErrnoError(errno, fmt::format("cannot open {}", path));
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return InvalidUsage(
+        "a daemon is already running at {}; stop it first, or give this one another socket with "
+        "--socket",
+        socket_path);
+  }
+  return fd;
+}
+
+/// Connections that are accepted before the loop looks at anything else, a signal to stop among it.
+constexpr int kAcceptsPerTurn = 64;
+
+/// Tenants that are served at a time, each by a thread of its own.
+constexpr size_t kMostReceptions = 4096;
+
+/// How long a daemon that ends waits for the threads that deal with tenants. A tenant can make its
+/// own stand still; that one is left behind.
+constexpr std::chrono::milliseconds kReceptionsCloseWithin(2000);
+
+/// Lets the members of a group use the operators' socket, where the host has such a group and the
+/// daemon may give the socket to it.
+void LetGroupIn(const std::string& path, const std::string& group) {
+  if (group.empty()) return;
+  std::vector<char> buffer(64 * 1024);
+  struct group entry {};
+  struct group* found = nullptr;
+  if (getgrnam_r(group.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0) return;
+  if (found == nullptr) return;
+  if (chown(path.c_str(), static_cast<uid_t>(-1), found->gr_gid) == 0 &&
+      chmod(path.c_str(), 0660) == 0) {
+    return;
+  }
+  Log(LogLevel::kWarning, kLogInit,
+      "the group {} cannot be given the operators' socket {}: is the daemon's user a member?",
+      group, path);
+}
+
+}  // namespace
+
+Server::Server(const Config& config) : config_(config), identifier_(config.tenants) {}
+
+Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
+  std::unique_ptr<Server> server(new Server(config));
+  HZ_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
+
+  HZ_ASSIGN_OR_RETURN(server->lock_, LockSocket(config.socket_path));
+  HZ_RETURN_IF_ERROR(server->OpenDoors());
+  server->spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+
+  const Fingerprint host = FingerprintOfHost();
+  HZ_ASSIGN_OR_RETURN(Calibration calibration,
+                      LoadOrMeasure(config.state_path, host, [&](const GoOn& go_on) {
+                        return MeasureHost(host.last_level_bytes, go_on);
+                      }));
+
+  server->accounts_ = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
+  HZ_ASSIGN_OR_RETURN(server->engine_,
+                      Engine::Create(config, std::move(calibration), server->accounts_));
+  server->gate_ = std::make_shared<EngineGate>(server->engine_.get());
+  for (const std::unique_ptr<Door>& door : server->doors_) {
+    HZ_RETURN_IF_ERROR(server->loop_->Watch(
+        door->listener.get(),
+        [self = server.get(), opened = door.get()] { self->Accept(*opened); }));
+  }
+  return server;
+}
+
+Status Server::OpenDoors() {
+  HZ_RETURN_IF_ERROR(OpenDoor({.path = config_.socket_path, .tenant = "", .listener = {}},
+                              static_cast<mode_t>(config_.socket_mode)));
+  const std::string operators = OperatorSocketOf(config_);
+  HZ_RETURN_IF_ERROR(
+      OpenDoor({.path = operators, .tenant = "", .for_operators = true, .listener = {}}, 0600));
+  LetGroupIn(operators, config_.operator_group);
+  if (config_.tenants.identity != "socket") return Status::Ok();
+  for (const TenantsConfig::Socket& socket : config_.tenants.sockets) {
+    // Who reaches it is decided by whose container it is mounted into.
+    HZ_RETURN_IF_ERROR(
+        OpenDoor({.path = socket.path, .tenant = socket.name, .listener = {}}, 0666));
+  }
+  return Status::Ok();
+}
+
+Status Server::OpenDoor(Door door, mode_t mode) {
+  HZ_ASSIGN_OR_RETURN(door.listener, ListenAt(door.path, mode));
+  doors_.push_back(std::make_unique<Door>(std::move(door)));
+  return Status::Ok();
+}
+
+Server::~Server() {
+  RemoveSockets();
+}
+
+void Server::RemoveSockets() {
+  // Of a server that never came to own its sockets nothing must be taken away.
+  for (const std::unique_ptr<Door>& door : doors_) unlink(door->path.c_str());
+  if (!doors_.empty()) unlink((config_.socket_path + ".lock").c_str());
+}
+
+void Server::Run(const std::function<void()>& on_listening) {
+  engine_->Start();
+  on_listening();
+  while (!stopping_) {
+    loop_->Wait(-1);
+    loop_->RunPosted();
+    refused_.CloseWaiting();
+  }
+  for (const std::unique_ptr<Door>& door : doors_) loop_->Unwatch(door->listener.get());
+  gate_->Shut();
+  engine_->Stop("it was stopped by its operator");
+  // With the sessions that it has, and what these keep of the receptions'.
+  engine_.reset();
+  if (CloseReceptions()) return;
+  Log(LogLevel::kWarning, kLogInit,
+      "a tenant keeps a thread of the daemon's, which ends without it");
+  RemoveSockets();
+  static_cast<void>(FlushLog());
+  std::_Exit(EXIT_SUCCESS);
+}
+
+void Server::Stop() {
+  loop_->Post([this] { stopping_ = true; });
+}
+
+bool Server::CloseReceptions() {
+  for (const auto& [key, reception] : receptions_) reception->Close();
+  const auto deadline = std::chrono::steady_clock::now() + kReceptionsCloseWithin;
+  while (!receptions_.empty() && std::chrono::steady_clock::now() < deadline) {
+    ForgetClosed();
+    if (!receptions_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return receptions_.empty();
+}
+
+void Server::ForgetClosed() {
+  std::erase_if(receptions_, [](const auto& entry) { return entry.second->closed(); });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Connections
+
+// Until it is known who somebody is, all count as one in the log.
+void Server::Accept(const Door& door) {
+  static const TenantIdentity kNewcomers{
+      .number = UINT32_MAX, .across_hosts = UINT32_MAX, .user = 0, .name = "at the front door"};
+  const LogFor log_for(kNewcomers);
+  for (int i = 0; i < kAcceptsPerTurn && AcceptOne(door); ++i) continue;
+  // Those of tenants that have gone hold descriptors.
+  ForgetClosed();
+}
+
+bool Server::AcceptOne(const Door& door) {
+  FileDescriptor fd(accept4(door.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd.valid()) {
+    if (errno == EMFILE || errno == ENFILE) TurnAway(door);
+    return false;
+  }
+  ControlSocket socket(std::move(fd));
+  const Status admitted = Caught([&] { return Admit(&socket, door); });
+  // Whoever has ended meanwhile hears nothing.
+  if (!admitted.ok() && socket.valid()) refused_.Refuse(std::move(socket), admitted);
+  return true;
+}
+
+Status Server::Admit(ControlSocket* socket, const Door& door) {
+  HZ_ASSIGN_OR_RETURN(const PeerCredentials peer, socket->Peer());
+  FileDescriptor process = socket->PeerProcess(peer.process);
+  HZ_ASSIGN_OR_RETURN(TenantIdentity tenant,
+                      identifier_.Identify(peer, process.get(), door.tenant));
+  std::shared_ptr<Account> account = accounts_->Of(tenant.number, tenant.name);
+  HZ_ASSIGN_OR_RETURN(Holding place, account->Take(Resource::kConnections, 1));
+  auto connection = std::make_unique<Connection>(
+      std::move(*socket), Connection::Peer{peer, std::move(tenant), door.for_operators},
+      std::move(process), std::move(account), std::move(place));
+  const Status handed_over = Caught([&] { return HandOver(&connection); });
+  if (connection != nullptr) *socket = connection->TakeSocket();
+  return handed_over;
+}
+
+Status Server::HandOver(std::unique_ptr<Connection>* connection) {
+  const ReceptionKey key{(*connection)->tenant().number, (*connection)->is_operator()};
+  const auto known = receptions_.find(key);
+  if (known != receptions_.end() && known->second->Receive(connection)) return Status::Ok();
+  // The one before has closed.
+  ForgetClosed();
+  if (receptions_.size() >= kMostReceptions) {
+    return InvalidUsage("this host's daemon serves {} tenants, which is as many as it may",
+                        kMostReceptions);
+  }
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Reception> opened,
+                      Reception::Open(gate_, (*connection)->tenant(), config_.workers));
+  receptions_[key] = opened;
+  opened->Receive(connection);
+  return Status::Ok();
+}
+
+// Left in the queue, a connection for which there is no descriptor would wake the loop for ever.
+void Server::TurnAway(const Door& door) {
+  const Status why = SystemError(
+      "the daemon is out of file descriptors and turns this process away: its operator can raise "
+      "LimitNOFILE (systemd) or `ulimit -n`");
+  Log(LogLevel::kError, kLogInit, "{}", why.message());
+  spare_.Reset();
+  FileDescriptor fd(accept4(door.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd.valid()) refused_.Refuse(ControlSocket(std::move(fd)), why);
+  refused_.CloseWaiting();
+  spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+}  // namespace harmonaize::daemon

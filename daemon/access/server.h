@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/access/engine_gate.h"
+#include "daemon/access/refused_connections.h"
+#include "daemon/config/config.h"
+#include "daemon/identity/tenant_identity.h"
+#include "daemon/main/engine.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/tenant/holdings.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+class Connection;
+class Reception;
+
+/// The daemon's front door: accepts connections, sees whose they are, and hands each to its
+/// tenant's Reception. It lives on the main thread, and touches nothing that a tenant has sent, so
+/// no tenant can make it stand still.
+class Server {
+ public:
+  static Result<std::unique_ptr<Server>> Create(const Config& config);
+  ~Server();
+
+  /// Serves until Stop. `on_listening` is called once tenants can connect.
+  void Run(const std::function<void()>& on_listening);
+  /// Ends Run. Any thread.
+  void Stop();
+
+  EventLoop& loop() { return *loop_; }
+
+ private:
+  /// A socket at which the daemon listens.
+  struct Door {
+    std::string path;
+    std::string tenant;  ///< Whose it is; "": of all.
+    bool for_operators = false;
+    FileDescriptor listener;
+  };
+  struct ReceptionKey {
+    uint32_t tenant = 0;
+    bool for_operators = false;
+    auto operator<=>(const ReceptionKey&) const = default;
+  };
+
+  explicit Server(const Config& config);
+
+  Status OpenDoors();
+  Status OpenDoor(Door door, mode_t mode);
+  void Accept(const Door& door);
+  bool AcceptOne(const Door& door);
+  Status Admit(ControlSocket* socket, const Door& door);
+  Status HandOver(std::unique_ptr<Connection>* connection);
+  void TurnAway(const Door& door);
+  void ForgetClosed();
+  bool CloseReceptions();
+  void RemoveSockets();
+
+  const Config config_;
+  std::unique_ptr<EventLoop> loop_;
+  FileDescriptor lock_;
+  std::vector<std::unique_ptr<Door>> doors_;
+  FileDescriptor spare_;  // given up for a moment to turn somebody away
+  TenantIdentifier identifier_;
+  std::shared_ptr<Accounts> accounts_;
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<EngineGate> gate_;
+  std::map<ReceptionKey, std::shared_ptr<Reception>> receptions_;
+  RefusedConnections refused_;
+  bool stopping_ = false;
+};
+
+}  // namespace harmonaize::daemon

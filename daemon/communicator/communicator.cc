@@ -1,0 +1,571 @@
+#include "daemon/communicator/communicator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "daemon/main/engine.h"
+#include "daemon/multihost/remote_pairs.h"
+#include "daemon/multihost/span.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/tenant/operation_text.h"
+#include "daemon/tenant/session.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/schedule/algorithms/one_host.h"
+#include "src/schedule/check/check.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Of so many collectives in a row the first two are timed, for CheckPrediction. Reading the clock
+/// and predicting take a tenth of a microsecond, a twentieth of the smallest operations.
+constexpr uint64_t kCollectivesPerCheck = 64;
+
+/// What a communicator takes of the daemon's memory, in bytes: itself, and for each rank its places
+/// in lists.
+constexpr int64_t kCommunicatorBytes = 4096;
+constexpr int64_t kRankOfCommunicatorBytes = 64;
+
+/// What an operation's places for one rank take, in bytes: its part, buffers and scalar.
+constexpr int64_t kRankOfOperationBytes = 64;
+
+/// Up to so many ranks a host's schedule is made when it is first needed, on the engine's thread:
+/// an all-to-all among 64 takes half a millisecond.
+constexpr int kRanksPlannedAtOnce = 64;
+
+/// What a schedule on one host takes, in bytes, its lists' own blocks of memory included.
+int64_t BytesOf(const Schedule& schedule) {
+  constexpr size_t kBlockOfMemory = 16;
+  size_t bytes = 0;
+  for (const Step& step : schedule.programs.front().steps) {
+    bytes += sizeof step + 2 * kBlockOfMemory +
+             (step.sources.size() + step.destinations.size()) * sizeof(Block);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+Schedule MakeOneHostPlan(Collective collective, int root, bool exchanges, int ranks) {
+  const bool serves_in_place = exchanges || collective != Collective::kAllToAll;
+  Schedule schedule = OneHost(collective, ranks, root, serves_in_place);
+#ifndef NDEBUG
+  const Status proof = Check(schedule);
+  if (!proof.ok()) {
+    Log(LogLevel::kError, kLogTuning, "a schedule failed its proof: {}", proof.message());
+    std::abort();
+  }
+#endif
+  return schedule;
+}
+
+}  // namespace
+
+Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) {
+  HZ_ASSIGN_OR_RETURN(Holding place, account.Take(Resource::kCommunicators, 1));
+  HZ_ASSIGN_OR_RETURN(
+      Holding memory,
+      account.Take(Resource::kMemory,
+                   kCommunicatorBytes + kRankOfCommunicatorBytes * static_cast<int64_t>(ranks)));
+  return CommunicatorHoldings{std::move(place), std::move(memory)};
+}
+
+Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
+                           std::vector<Member*> members, std::optional<Roster> roster)
+    : engine_(engine),
+      id_(id),
+      name_(std::move(name)),
+      tenant_(tenant),
+      members_(std::move(members)),
+      left_after_(members_.size(), kStays) {
+  for (const Member* member : members_) {
+    place_of_rank_.push_back(local_ranks_);
+    if (member != nullptr) ++local_ranks_;
+  }
+  if (!roster.has_value()) return;
+  span_ = std::make_unique<Span>(engine, this, *std::move(roster));
+  remote_pairs_ = std::make_unique<RemotePairs>(this, span_.get());
+}
+
+Communicator::~Communicator() = default;
+
+// ---------------------------------------------------------------------------------------------
+// Matching
+
+void Communicator::Post(PostedOperation* part) {
+  if (state_ != State::kReady) {
+    part->outcome = failure_;
+  } else if (IsPointToPoint(part->descriptor.collective)) {
+    PostPair(part);
+  } else {
+    PostCollective(part);
+  }
+}
+
+void Communicator::PostCollective(PostedOperation* part) {
+  const uint64_t sequence = part->descriptor.sequence;
+  const auto absent = std::find_if(left_after_.begin(), left_after_.end(),
+                                   [&](uint64_t after) { return after <= sequence; });
+  if (absent != left_after_.end()) {
+    part->outcome = RemoteError("rank {} has left the communicator",
+                                static_cast<int>(absent - left_after_.begin()));
+    return;
+  }
+  while (sequence - window_start_ >= window_.size()) window_.push_back(nullptr);
+  MatchedOperation*& operation = window_[sequence - window_start_];
+  if (operation == nullptr) {
+    MatchedOperation* const made = NewOperation(local_ranks_);
+    if (made == nullptr) {
+      part->outcome = failure_;
+      return;
+    }
+    operation = made;
+    operation->sequence = sequence;
+    operation->first_arrival_ns = part->arrived_ns;
+    engine_->AddWaiting();
+    if (const auto early = early_verdicts_.find(sequence); early != early_verdicts_.end()) {
+      operation->verdict = early->second;
+      operation->told = true;
+      early_verdicts_.erase(early);
+    }
+  }
+  operation->parts[PlaceOf(*part)] = part;
+  ++operation->arrived;
+  part->matched = operation;
+}
+
+void Communicator::PostPair(PostedOperation* part) {
+  const bool sends = part->descriptor.collective == Collective::kSend;
+  const int self = part->member->rank;
+  const int peer = part->descriptor.root;
+  // A part without its buffer is matched all the same, so that its peer is told.
+  if (peer < 0 || peer >= ranks()) {
+    part->outcome = part->invalid;
+    return;
+  }
+  if (IsRemote(peer)) {
+    part->crosses_hosts = true;
+    engine_->AddWaiting();
+    return remote_pairs_->Post(part);
+  }
+  if (member(peer) == nullptr) {
+    part->outcome = RemoteError("rank {} has left the communicator", peer);
+    return;
+  }
+  const PairKey key = sends ? PairKey{self, peer} : PairKey{peer, self};
+  PairQueue& pair = pairs_[key];
+  (sends ? pair.sends : pair.receives).push_back(part);
+  engine_->AddWaiting();
+  if (pair.sends.empty() || pair.receives.empty()) return;
+
+  MatchedOperation* operation = NewOperation(2);
+  if (operation == nullptr) return;  // the communicator's end has reached both
+  engine_->DropWaiting(2);
+  operation->parts[0] = pair.sends.front();
+  operation->parts[1] = pair.receives.front();
+  pair.sends.pop_front();
+  pair.receives.pop_front();
+  pair.next_report_ns = 0;
+  // There are as many pairs as the square of the ranks.
+  if (pair.sends.empty() && pair.receives.empty()) pairs_.erase(key);
+  operation->arrived = 2;
+  operation->first_arrival_ns = part->arrived_ns;
+  for (PostedOperation* half : operation->parts) {
+    half->matched = operation;
+    operation->ready += half->ready ? 1 : 0;
+  }
+  // The half that came last is not ready yet, so OnReady launches.
+  matched_pairs_.push_back(operation);
+}
+
+void Communicator::OnReady(PostedOperation* part) {
+  part->ready = true;
+  if (part->ready_ns == 0) part->ready_ns = MonotonicNanoseconds();
+  if (!part->outcome.ok()) {
+    const Status outcome = part->outcome;
+    engine_->Finish(part, outcome);
+    return;
+  }
+  if (part->crosses_hosts) return remote_pairs_->OnReady(part);
+  MatchedOperation* operation = part->matched;
+  if (operation == nullptr) return;  // half of a pair, alone so far
+  ++operation->ready;
+  if (!IsPointToPoint(part->descriptor.collective)) {
+    LaunchReady();
+  } else if (operation->ready == 2) {
+    std::erase(matched_pairs_, operation);
+    Launch(operation);
+  }
+}
+
+// Collectives start in the order of their sequence numbers, on every rank the same.
+void Communicator::LaunchReady() {
+  const auto all = static_cast<int>(local_ranks_);
+  while (!window_.empty() && window_.front() != nullptr && window_.front()->arrived == all &&
+         window_.front()->ready == all) {
+    MatchedOperation* operation = window_.front();
+    // Until OnPlanReady.
+    if (span_ != nullptr && !engine_->control_loop().MayBegin(*this)) return;
+    if (span_ != nullptr && !Prepare(operation)) return;
+    // Until OnPlanMade.
+    if (span_ == nullptr && !PlanIsMade(*operation)) return;
+    window_.pop_front();
+    ++window_start_;
+    engine_->DropWaiting(1);
+    Launch(operation);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Execution
+
+void Communicator::Launch(MatchedOperation* operation) {
+  Status status = operation->verdict.ok() ? CheckAgreement(*operation) : operation->verdict;
+  if (!status.ok()) {
+    if (span_ != nullptr) NoteEnd(*operation, status);
+    FailMatched(operation, status);
+    return;
+  }
+  const bool crosses_hosts =
+      span_ != nullptr && !IsPointToPoint(operation->parts.front()->descriptor.collective);
+  WarnOfTypes(*operation);
+  if (operation->parts.front()->descriptor.count == 0) {
+    if (crosses_hosts) return EndHere(operation);
+    in_flight_.push_back(operation);
+    Complete(operation);
+    return;
+  }
+  if (crosses_hosts) {
+    status = StartNetwork(operation);
+    if (!status.ok()) {
+      NoteEnd(*operation, status);
+      FailMatched(operation, status);
+    }
+    return;
+  }
+  Bind(operation, &status);
+  if (!status.ok()) {
+    FailMatched(operation, status);
+    return;
+  }
+  in_flight_.push_back(operation);
+  engine_->Start(&operation->execution);
+}
+
+Status Communicator::CheckAgreement(const MatchedOperation& operation) const {
+  const PostedOperation& first = *operation.parts.front();
+  bool agree = true;
+  for (const PostedOperation* part : operation.parts) {
+    if (!part->invalid.ok()) {
+      return Status(part->invalid.code(),
+                    fmt::format("{}: {}", NameOf(part->descriptor, part->member->rank),
+                                part->invalid.message()));
+    }
+    agree = agree && Agree(first.descriptor, part->descriptor);
+  }
+  if (agree) return Status::Ok();
+  std::vector<std::string> requests;
+  for (const PostedOperation* part : operation.parts) {
+    requests.push_back(
+        fmt::format("rank {} asked for {}", part->member->rank, RequestOf(part->descriptor)));
+  }
+  return InvalidUsage("the ranks disagree about operation #{}: {}", operation.sequence,
+                      fmt::join(requests, "; "));
+}
+
+// A send and its receive may differ in type if they have equally many bytes; their processes are
+// warned.
+void Communicator::WarnOfTypes(const MatchedOperation& operation) {
+  const PostedOperation& send = *operation.parts.front();
+  const PostedOperation& receive = *operation.parts.back();
+  if (send.descriptor.type == receive.descriptor.type) return;
+  const std::string warning =
+      DifferentTypes(send.descriptor, send.member->rank, receive.descriptor, receive.member->rank);
+  for (PostedOperation* part : operation.parts) WarnOnce(part, warning);
+}
+
+void Communicator::WarnOnce(PostedOperation* part, const std::string& warning) {
+  if (std::exchange(part->member->session->told_of_types, true)) return;
+  Notify({part}, warning);
+}
+
+void Communicator::Bind(MatchedOperation* operation, Status* status) {
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  bool in_place = false;
+  operation->inputs.clear();
+  operation->outputs.clear();
+  operation->scalars.clear();
+  for (const PostedOperation* part : operation->parts) {
+    operation->inputs.push_back(part->send);
+    operation->outputs.push_back(part->receive);
+    operation->scalars.push_back(part->descriptor.scalar);
+    in_place = in_place || part->send.SamePlace(part->receive);
+  }
+  const Schedule* plan = nullptr;
+  WithPlan(descriptor.collective, descriptor.root, in_place,
+           [&](const Result<const Schedule*>& made) {
+             if (made.ok()) plan = *made;
+             *status = made.status();
+           });
+  if (!status->ok()) return;
+
+  Binding binding;
+  binding.program = &plan->programs.front();
+  binding.pieces = plan->pieces;
+  binding.type = descriptor.type;
+  binding.op = descriptor.op;
+  binding.count = descriptor.count;
+  binding.inputs = operation->inputs;
+  binding.outputs = operation->outputs;
+  binding.scalars = operation->scalars;
+  binding.divisor = static_cast<uint64_t>(ranks());
+  binding.tenant = tenant_->identity.number;
+  binding.weight = static_cast<float>(tenant_->weight);
+  binding.helpable = true;
+  binding.whole = true;
+  binding.shared = engine_->executor().shared();
+  binding.node = NodeOf(*operation);
+  operation->execution.cookie = operation;
+  operation->execution.on_finished = &OnExecuted;
+  *status = operation->execution.Bind(binding, engine_->machine());
+}
+
+// The node on which all registered buffers lie; -1 where they do not agree, or some are elsewhere.
+int Communicator::NodeOf(const MatchedOperation& operation) {
+  int node = -1;
+  for (const PostedOperation* part : operation.parts) {
+    const std::pair<const Buffer&, const Region*> buffers[] = {
+        {part->send, part->send_region}, {part->receive, part->receive_region}};
+    for (const auto& [buffer, region] : buffers) {
+      if (!buffer.is_mapped()) continue;  // not used
+      if (region->node() < 0) return -1;
+      if (node >= 0 && node != region->node()) return -1;
+      node = region->node();
+    }
+  }
+  return node;
+}
+
+Result<InlineSegment*> Communicator::Inline() {
+  const InlineConfig& config = engine_->config().inline_path;
+  const bool possible = config.enabled && span_ == nullptr && ranks() <= kMaxInlineRanks;
+  if (inline_segment_ == nullptr && possible) {
+    const InlineLimits limits = InlineLimitsFor(config, engine_->inline_choice(), ranks());
+    // The tenant pays for the pages that the daemon looks at. The ranks make those behind them.
+    HZ_RETURN_IF_ERROR(
+        holdings_.memory.Add(static_cast<int64_t>(InlineLayout(ranks()).PairOffset(0, 0))));
+    HZ_ASSIGN_OR_RETURN(inline_segment_,
+                        InlineSegment::Create(ranks(), limits, engine_->machine()));
+    const bool all_here = std::find(members_.begin(), members_.end(), nullptr) == members_.end();
+    if (state_ != State::kReady || !all_here) inline_segment_->Close();
+  }
+  return inline_segment_.get();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Plans on one host
+
+Communicator::PlanKey Communicator::PlanKeyOf(Collective collective, int root,
+                                              bool in_place) const {
+  const bool rooted = HasRoot(collective);
+  if (collective == Collective::kReceive) collective = Collective::kSend;
+  // One in-place rank makes an all-to-all exchange; every other schedule serves both ways.
+  const bool exchanges = in_place && collective == Collective::kAllToAll;
+  return {collective, rooted ? root : -1, exchanges};
+}
+
+Communicator::PlanKey Communicator::PlanKeyOf(const MatchedOperation& operation) const {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  const bool in_place =
+      std::any_of(operation.parts.begin(), operation.parts.end(),
+                  [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
+  return PlanKeyOf(descriptor.collective, descriptor.root, in_place);
+}
+
+Status Communicator::AddPlan(const PlanKey& key, Schedule schedule) {
+  HZ_RETURN_IF_ERROR(holdings_.memory.Add(BytesOf(schedule)));
+  plans_.emplace(key, std::move(schedule));
+  return Status::Ok();
+}
+
+void Communicator::WithPlan(Collective collective, int root, bool in_place,
+                            std::function<void(const Result<const Schedule*>&)> planned) {
+  const PlanKey key = PlanKeyOf(collective, root, in_place);
+  if (!plans_.contains(key) &&
+      (ranks() <= kRanksPlannedAtOnce || collective == Collective::kSend)) {
+    const auto& [wanted, wanted_root, exchanges] = key;
+    const Status added = AddPlan(key, MakeOneHostPlan(wanted, wanted_root, exchanges, ranks()));
+    if (!added.ok()) return planned(added);
+  }
+  if (const auto found = plans_.find(key); found != plans_.end()) return planned(&found->second);
+  auto& waiting = awaited_plans_[key];
+  waiting.push_back(std::move(planned));
+  if (waiting.size() > 1) return;
+  engine_->background().Post(
+      [engine = engine_, id = id_, key, count = ranks()] {
+        auto made = std::make_shared<Result<Schedule>>(Caught([&]() -> Result<Schedule> {
+          const auto& [wanted, wanted_root, exchanges] = key;
+          return MakeOneHostPlan(wanted, wanted_root, exchanges, count);
+        }));
+        engine->Post([engine, id, key, made] {
+          Communicator* const communicator = engine->membership().FindById(id);
+          if (communicator != nullptr) communicator->OnPlanMade(key, std::move(*made));
+        });
+      },
+      tenant_->identity.number);
+}
+
+void Communicator::OnPlanMade(const PlanKey& key, Result<Schedule> made) {
+  const Status added = made.ok() ? AddPlan(key, std::move(*made)) : made.status();
+  const auto waiting = std::move(awaited_plans_[key]);
+  awaited_plans_.erase(key);
+  const Result<const Schedule*> plan =
+      added.ok() ? Result<const Schedule*>(&plans_.at(key)) : Result<const Schedule*>(added);
+  for (const auto& planned : waiting) planned(plan);
+}
+
+// Whether the operation may be launched: otherwise LaunchReady is called again when it may.
+bool Communicator::PlanIsMade(const MatchedOperation& operation) {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  if (ranks() <= kRanksPlannedAtOnce || descriptor.count == 0) return true;
+  const PlanKey key = PlanKeyOf(operation);
+  if (plans_.contains(key)) return true;
+  if (!CheckAgreement(operation).ok()) return true;  // it needs none
+  if (awaited_plans_.contains(key)) return false;
+  const auto& [collective, root, exchanges] = key;
+  WithPlan(collective, root, exchanges, [this](const Result<const Schedule*>& plan) {
+    if (!plan.ok()) return Break(plan.status());
+    LaunchReady();
+  });
+  return false;
+}
+
+void Communicator::OnExecuted(Execution* execution) {
+  auto* const operation = static_cast<MatchedOperation*>(execution->cookie);
+  Communicator* const communicator = operation->communicator;
+  communicator->engine_->NoteExecuted();
+  Guarded(
+      [&] { communicator->Complete(operation); },
+      [&](const Status& exception) { communicator->engine_->GiveUpOn(*communicator, exception); });
+}
+
+void Communicator::Complete(MatchedOperation* operation) {
+  std::erase(in_flight_, operation);
+  const bool ran = operation->parts.front()->descriptor.count > 0;
+  Status outcome;
+  if (ran) outcome = Judge(*operation, operation->execution.status());
+  const bool checked = operation->sequence % kCollectivesPerCheck < 2;
+  if (checked && ran && outcome.ok()) CheckPrediction(*operation);
+  Settle(operation, outcome);
+}
+
+// The first of two collectives in a row is where the upper bound of the second begins.
+void Communicator::CheckPrediction(const MatchedOperation& operation) {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  if (IsPointToPoint(descriptor.collective)) return;
+  const uint64_t now = MonotonicNanoseconds();
+  if (operation.sequence % kCollectivesPerCheck == 0) {
+    checked_ns_ = now;
+    return;
+  }
+  if (checked_ns_ == 0 || operation.first_arrival_ns < checked_ns_) return;
+  uint64_t all_ready = operation.first_arrival_ns;
+  for (const PostedOperation* part : operation.parts) {
+    all_ready = std::max(all_ready, part->ready_ns);
+  }
+  engine_->CheckPrediction({.collective = descriptor.collective,
+                            .ranks = ranks(),
+                            .block_bytes = descriptor.count * DataTypeSize(descriptor.type)},
+                           static_cast<double>(now - all_ready) * 1e-9,
+                           static_cast<double>(now - checked_ns_) * 1e-9);
+}
+
+// What becomes of an operation that the executor or the network has ended.
+Status Communicator::Judge(const MatchedOperation& operation, const Status& end) {
+  LoseRanksWithoutMemory(operation);
+  if (end.ok()) return end;
+  const PostedOperation& first = *operation.parts.front();
+  return Status(end.code(),
+                fmt::format("{}: {}", NameOf(first.descriptor, first.member->rank), end.message()));
+}
+
+void Communicator::Settle(MatchedOperation* operation, Status outcome) {
+  if (state_ != State::kReady) outcome = failure_;
+  if (outcome.ok()) Count(*operation);
+  if (span_ != nullptr) NoteEnd(*operation, outcome);
+  for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
+  Recycle(operation);
+}
+
+// Whoever took pages of registered memory away, or had them fail: what the workers made of the
+// operation is worth nothing, and they will not come near that memory again.
+void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
+  for (const PostedOperation* part : operation.parts) {
+    const auto lost = [](const Region* region) { return region != nullptr && region->lost(); };
+    if (!lost(part->send_region) && !lost(part->receive_region)) continue;
+    const std::string why =
+        fmt::format("{} is lost: {}", DescribeRank(part->member->rank), kMemoryIsGone);
+    Break(Status(Code::kRemoteError, why));
+    engine_->CutOffSoon(part->member->session->id(), kMemoryIsGone);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Bookkeeping
+
+MatchedOperation* Communicator::NewOperation(size_t parts) {
+  if (free_operations_.empty()) {
+    const Status paid = holdings_.memory.Add(static_cast<int64_t>(sizeof(MatchedOperation)) +
+                                             kRankOfOperationBytes * static_cast<int64_t>(parts));
+    if (!paid.ok()) {
+      Break(paid);
+      return nullptr;
+    }
+    pool_.push_back(std::make_unique<MatchedOperation>());
+    free_operations_.push_back(pool_.back().get());
+  }
+  MatchedOperation* operation = free_operations_.back();
+  free_operations_.pop_back();
+  operation->communicator = this;
+  operation->sequence = 0;
+  operation->parts.assign(parts, nullptr);
+  operation->arrived = 0;
+  operation->ready = 0;
+  operation->next_report_ns = 0;
+  operation->plan = nullptr;
+  operation->network = nullptr;
+  operation->feed.Clear();
+  operation->started_ns = 0;
+  operation->reported = false;
+  operation->verdict = Status::Ok();
+  operation->told = false;
+  operation->done_here = false;
+  operation->late_ranks.clear();
+  return operation;
+}
+
+size_t Communicator::PlaceOf(const PostedOperation& part) const {
+  return place_of_rank_[static_cast<size_t>(part.member->rank)];
+}
+
+bool Communicator::IsRemote(int rank) const {
+  return span_ != nullptr && !span_->roster().IsLocal(rank);
+}
+
+void Communicator::Recycle(MatchedOperation* operation) {
+  free_operations_.push_back(operation);
+}
+
+void Communicator::Count(const MatchedOperation& operation) {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  const BufferBlocks blocks =
+      BlocksOf(descriptor.collective, ranks(), std::max(descriptor.root, 0), descriptor.root);
+  const uint64_t bytes =
+      std::max(blocks.send, blocks.receive) * descriptor.count * DataTypeSize(descriptor.type);
+  ++operations_;
+  bytes_ += bytes;
+  ++tenant_->operations;
+  tenant_->bytes += bytes;
+}
+
+}  // namespace harmonaize::daemon

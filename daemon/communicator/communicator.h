@@ -1,0 +1,295 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/cluster/roster.h"
+#include "daemon/communicator/inline_segment.h"
+#include "daemon/multihost/rank_feed.h"
+#include "daemon/tenant/holdings.h"
+#include "daemon/tenant/member.h"
+#include "daemon/tenant/posted_operation.h"
+#include "daemon/tenant/tenant.h"
+#include "src/executor/host/execution.h"
+#include "src/executor/network/network_execution.h"
+#include "src/schedule/ir/schedule.h"
+
+namespace harmonaize::daemon {
+
+class Engine;
+class HostPlan;
+class RemotePairs;
+class Span;
+
+/// The parts of one operation that belong together: one of every rank, or a send and its receive.
+struct MatchedOperation {
+  Communicator* communicator = nullptr;
+  uint64_t sequence = 0;
+  /// By rank, of those on this host; of a pair, sender then receiver, or the one that is here.
+  std::vector<PostedOperation*> parts;
+  int arrived = 0;
+  int ready = 0;
+  uint64_t first_arrival_ns = 0;
+  uint64_t next_report_ns = 0;  ///< When to report ranks that are missing, or their data.
+  /// What the executor is bound to, kept for reuse.
+  Execution execution;
+  std::vector<Buffer> inputs;
+  std::vector<Buffer> outputs;
+  std::vector<uint64_t> scalars;
+
+  // Of one that spans hosts.
+
+  HostPlan* plan = nullptr;
+  NetworkExecution* network = nullptr;
+  RankFeed feed;
+  uint64_t number = 0;  ///< Of the names of its messages.
+  uint64_t started_ns = 0;
+  uint32_t job = 0;             ///< JobActivity's.
+  bool reported = false;        ///< The home knows that it takes long.
+  Status verdict;               ///< How it ends whatever becomes of it here.
+  bool told = false;            ///< The verdict comes from elsewhere, so that all know of it.
+  bool done_here = false;       ///< Only the word that all have begun the same is missing.
+  std::vector<int> late_ranks;  ///< Of other hosts, by the home's last notice.
+};
+
+/// An operation that waits for ranks, for the operator and for late notices.
+struct WaitingOperation {
+  std::string operation;  ///< "AllReduce #12", "Send 0 -> 1".
+  double for_seconds = 0;
+  std::vector<int> missing_ranks;
+};
+
+/// What a tenant pays for a communicator.
+struct CommunicatorHoldings {
+  Holding place;
+  Holding memory;  ///< Grows with what the communicator keeps.
+};
+Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks);
+
+/// The daemon's side of a communicator: matches what its ranks post, launches what is complete, and
+/// ends what never will be. Engine thread only.
+class Communicator {
+ public:
+  enum class State { kReady, kRevoked, kBroken };
+
+  /// `members` by rank; nullptr for those on other hosts, which `roster` then tells about. Without
+  /// one all are here.
+  Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
+               std::vector<Member*> members, std::optional<Roster> roster = {});
+  ~Communicator();
+
+  uint64_t id() const { return id_; }
+  /// Session::job of those of its ranks that are on this host.
+  uint32_t job() const { return job_; }
+  void set_job(uint32_t job) { job_ = job; }
+  const std::string& name() const { return name_; }
+  Tenant& tenant() { return *tenant_; }
+  const Tenant& tenant() const { return *tenant_; }
+  void Keep(CommunicatorHoldings holdings) { holdings_ = std::move(holdings); }
+  int ranks() const { return static_cast<int>(members_.size()); }
+  /// Whether it has, or had, any on this host.
+  bool has_ranks_here() const { return local_ranks_ > 0; }
+  State state() const { return state_; }
+  const Status& failure() const { return failure_; }
+  /// The rank's member; nullptr once it has left, and for ranks of other hosts.
+  Member* member(int rank) const { return members_[static_cast<size_t>(rank)]; }
+
+  // Operations.
+
+  /// Takes in a part, before its stream was asked whether it is ready.
+  void Post(PostedOperation* part);
+  /// The part's stream has come this far.
+  void OnReady(PostedOperation* part);
+  /// What was given to the network has ended, see Engine::StartNetwork.
+  void OnNetworkDone(MatchedOperation* operation);
+
+  // Ranks that go, and communicators that end.
+
+  /// The rank leaves in peace: what waits for it ends with an error, the rest goes on.
+  void Leave(int rank);
+  /// Every operation of every rank ends with `why`; nothing can be posted any more.
+  void Break(const Status& why);
+  /// The same, but the ranks stay in good standing, to split or shrink.
+  void Revoke(const Status& why);
+
+  bool HasLeft(int rank) const { return left_after_[static_cast<size_t>(rank)] != kStays; }
+
+  // Between hosts (communicator_hosts.cc).
+
+  /// nullptr for a communicator of one host.
+  Span* span() { return span_.get(); }
+  const Span* span() const { return span_.get(); }
+  /// What the home, or at the home another host, says of this communicator.
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+  /// A daemon is lost, and with it the ranks it has.
+  void OnPeerLost(transport::PeerId peer);
+  /// A plan has come, or will not; or the time to begin again.
+  void OnPlanReady();
+  /// Tells the home where this host stands with a collective.
+  void TellProgress(uint64_t sequence);
+  void OnVerdict(uint64_t sequence, const Status& verdict);
+  /// All hosts have begun the same collectives up to this one, see Consent.
+  void OnAgreed(uint64_t sequence);
+  void OnLate(const LateMessage& late);
+
+  // For RemotePairs.
+
+  Result<MatchedOperation*> StartTransfer(PostedOperation* part, HostPlan* plan, uint64_t number);
+  void CancelTransfer(MatchedOperation* operation, const Status& why);
+  /// How it went; the operation goes back to the pool.
+  Status EndTransfer(MatchedOperation* operation);
+  void FinishPart(PostedOperation* part, const Status& outcome);
+  /// Puts a warning into the tenant's log, unless its process has been warned of this before.
+  void WarnOnce(PostedOperation* part, const std::string& warning);
+
+  /// Whether an operation is being executed now.
+  bool executing() const { return !in_flight_.empty(); }
+  /// Whether every rank has left, at the home those of other hosts too, and nothing is in flight:
+  /// it may be destroyed.
+  bool abandoned() const;
+
+  /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
+  void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
+  std::vector<WaitingOperation> Waiting(uint64_t now_ns) const;
+
+  uint64_t operations() const { return operations_; }
+  /// Collectives that were launched here, or ended before.
+  uint64_t collectives_begun() const { return window_start_; }
+  uint64_t bytes() const { return bytes_; }
+
+  /// The segment on which the ranks carry out small operations themselves, made at the first
+  /// request; nullptr where there is none.
+  Result<InlineSegment*> Inline();
+  const InlineSegment* inline_segment() const { return inline_segment_.get(); }
+
+  /// Calls `planned` with the schedule for a collective on this host, or why there is none: now, or
+  /// once it has been made. Among many ranks that is in the background.
+  void WithPlan(Collective collective, int root, bool in_place,
+                std::function<void(const Result<const Schedule*>&)> planned);
+
+ private:
+  struct PairQueue {
+    std::deque<PostedOperation*> sends;
+    std::deque<PostedOperation*> receives;
+    uint64_t next_report_ns = 0;
+  };
+  using PairKey = std::pair<int, int>;  // sender, receiver
+  static constexpr uint64_t kStays = UINT64_MAX;
+  using PlanKey = std::tuple<Collective, int, bool>;
+
+  PlanKey PlanKeyOf(Collective collective, int root, bool in_place) const;
+  PlanKey PlanKeyOf(const MatchedOperation& operation) const;
+  bool PlanIsMade(const MatchedOperation& operation);
+  Status AddPlan(const PlanKey& key, Schedule schedule);
+  void OnPlanMade(const PlanKey& key, Result<Schedule> made);
+  static void OnExecuted(Execution* execution);
+  void Complete(MatchedOperation* operation);
+  size_t PlaceOf(const PostedOperation& part) const;
+  void FailWindowFrom(uint64_t sequence, const Status& why);
+  void PostCollective(PostedOperation* part);
+  void PostPair(PostedOperation* part);
+  void LaunchReady();
+  void Launch(MatchedOperation* operation);
+  Status CheckAgreement(const MatchedOperation& operation) const;
+  void Bind(MatchedOperation* operation, Status* status);
+  void WarnOfTypes(const MatchedOperation& operation);
+  static int NodeOf(const MatchedOperation& operation);
+  void LoseRanksWithoutMemory(const MatchedOperation& operation);
+  Status Judge(const MatchedOperation& operation, const Status& end);
+  void CheckPrediction(const MatchedOperation& operation);
+  void Settle(MatchedOperation* operation, Status outcome);
+
+  // Of one that spans hosts.
+  bool IsRemote(int rank) const;
+  bool Prepare(MatchedOperation* operation);
+  Status StartNetwork(MatchedOperation* operation);
+  void NoteStarted(MatchedOperation* operation);
+  void EndNetwork(MatchedOperation* operation);
+  void EndHere(MatchedOperation* operation);
+  void Hold(MatchedOperation* operation);
+  MatchedOperation* TakeHeld(uint64_t sequence);
+  void OnRankLeft(int rank, uint64_t sequence);
+  void OnBroken(const BrokenMessage& broken);
+  void TellEnd(bool revoked, const Status& why);
+  void DropLeftovers(transport::PeerId peer, uint64_t collectives);
+  void DropClosed();
+  void EndFrom(uint64_t sequence, const Status& why);
+  void LoseHost(int host);
+  bool IsFrom(transport::PeerId peer, int there, int here);
+  uint64_t NeverBegunFrom() const;
+  ProgressMessage ProgressOf(uint64_t sequence) const;
+  void NoteEnd(const MatchedOperation& operation, const Status& outcome);
+  bool EndedWell(uint64_t sequence) const;
+  void TellSlow(uint64_t now_ns);
+
+  void FailMatched(MatchedOperation* operation, const Status& why);
+  void Decide(PostedOperation* part, const Status& outcome);
+  void FailEverything(const Status& why);
+  void FailPairsWith(int rank, const Status& why);
+
+  /// nullptr, and the communicator is broken, where the tenant may not make the daemon keep more.
+  MatchedOperation* NewOperation(size_t parts);
+  void Recycle(MatchedOperation* operation);
+  void Count(const MatchedOperation& operation);
+  std::string DescribeRank(int rank) const;
+  void ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns);
+  void ReportFilling(uint64_t now_ns, uint64_t late_after_ns);
+  void ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns);
+  void ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
+                      uint64_t late_after_ns);
+  void Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice);
+
+  Engine* const engine_;
+  const uint64_t id_;
+  uint32_t job_ = 0;
+  const std::string name_;
+  Tenant* const tenant_;
+  CommunicatorHoldings holdings_;
+  std::vector<Member*> members_;       // by rank
+  std::vector<uint64_t> left_after_;   // by rank: after so many collectives; kStays: it has not
+  std::vector<size_t> place_of_rank_;  // in MatchedOperation::parts
+  size_t local_ranks_ = 0;
+  State state_ = State::kReady;
+  Status failure_;
+
+  /// Collectives that are not launched, by sequence number from window_start_ on.
+  std::deque<MatchedOperation*> window_;
+  uint64_t window_start_ = 0;
+  std::map<PairKey, PairQueue> pairs_;
+  std::vector<MatchedOperation*> matched_pairs_;  // both here, not both ready
+  std::vector<MatchedOperation*> in_flight_;
+
+  std::vector<std::unique_ptr<MatchedOperation>> pool_;
+  std::vector<MatchedOperation*> free_operations_;
+  std::map<PlanKey, Schedule> plans_;
+  /// What waits for plans that are being made.
+  std::map<PlanKey, std::vector<std::function<void(const Result<const Schedule*>&)>>>
+      awaited_plans_;
+
+  std::unique_ptr<InlineSegment> inline_segment_;
+  uint64_t checked_ns_ = 0;  ///< When the last collective ended from which CheckPrediction counts.
+
+  // Of one that spans hosts.
+  std::unique_ptr<Span> span_;
+  std::unique_ptr<RemotePairs> remote_pairs_;
+  std::vector<MatchedOperation*> held_;           // ended here; the home will say how it ends
+  std::map<uint64_t, Status> early_verdicts_;     // by sequence, before any rank has come
+  std::set<uint64_t> wanted_;                     // sequences that the home asked about
+  std::deque<ProgressMessage> history_;           // of the last ones that have ended
+  std::map<transport::PeerId, uint64_t> closed_;  // what ClosedMessages have said
+
+  uint64_t operations_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace harmonaize::daemon

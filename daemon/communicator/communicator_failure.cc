@@ -1,0 +1,136 @@
+// How a communicator fails, as a whole or for what some of its ranks have posted.
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/main/engine.h"
+#include "daemon/multihost/remote_pairs.h"
+#include "daemon/multihost/span.h"
+#include "daemon/tenant/session.h"
+
+namespace harmonaize::daemon {
+
+void Communicator::Decide(PostedOperation* part, const Status& outcome) {
+  part->matched = nullptr;
+  if (part->ready) {
+    engine_->Finish(part, outcome);
+  } else {
+    part->outcome = outcome;  // told when its stream has come this far
+  }
+}
+
+void Communicator::FailMatched(MatchedOperation* operation, const Status& why) {
+  for (PostedOperation* part : operation->parts) {
+    if (part != nullptr) Decide(part, why);
+  }
+  Recycle(operation);
+}
+
+void Communicator::FailPairsWith(int rank, const Status& why) {
+  for (auto& [key, pair] : pairs_) {
+    if (rank >= 0 && key.first != rank && key.second != rank) continue;
+    for (std::deque<PostedOperation*>* half : {&pair.sends, &pair.receives}) {
+      engine_->DropWaiting(half->size());
+      for (PostedOperation* part : std::exchange(*half, {})) Decide(part, why);
+    }
+  }
+}
+
+void Communicator::FailEverything(const Status& why) {
+  // They were not begun: window_start_ stays.
+  for (MatchedOperation* operation : std::exchange(window_, {})) {
+    if (operation == nullptr) continue;
+    engine_->DropWaiting(1);
+    FailMatched(operation, why);
+  }
+  FailPairsWith(-1, why);
+  for (MatchedOperation* operation : std::exchange(matched_pairs_, {})) FailMatched(operation, why);
+  // What the workers hold ends soon, and OnExecuted then tells of the failure.
+  for (MatchedOperation* operation : in_flight_) {
+    if (operation->network == nullptr) {
+      engine_->Cancel(&operation->execution, why);
+    } else {
+      operation->network->Cancel(why);
+    }
+  }
+  if (span_ == nullptr) return;
+  engine_->DropWaiting(held_.size());
+  for (MatchedOperation* operation : std::exchange(held_, {})) FailMatched(operation, why);
+  remote_pairs_->FailAll(why);
+}
+
+// Collectives that it has not posted cannot be carried out any more. Those that it has are done,
+// but in a communicator that spans hosts maybe not at this one.
+void Communicator::FailWindowFrom(uint64_t sequence, const Status& why) {
+  while (!window_.empty() && window_start_ + window_.size() > sequence) {
+    MatchedOperation* const operation = window_.back();
+    window_.pop_back();
+    if (operation == nullptr) continue;
+    engine_->DropWaiting(1);
+    FailMatched(operation, why);
+  }
+}
+
+void Communicator::Leave(int rank) {
+  const auto place = static_cast<size_t>(rank);
+  // A rank that gave up before it was told that the communicator had formed has no member.
+  const uint64_t after = members_[place] == nullptr ? 0 : members_[place]->next_sequence;
+  left_after_[place] = after;
+  if (state_ == State::kReady) {
+    const Status why = RemoteError("{} has left the communicator", DescribeRank(rank));
+    FailWindowFrom(after, why);
+    FailPairsWith(rank, why);
+    if (span_ != nullptr) {
+      EndFrom(after, why);
+      remote_pairs_->OnOwnRankLeft(rank, why);
+    }
+  }
+  members_[place] = nullptr;
+  if (inline_segment_ != nullptr) inline_segment_->Close();
+  if (span_ == nullptr) return;
+  span_->TellBegun();
+  span_->plans().switching().OnRankLeft();
+  span_->TellLeft(LeftMessage{span_->roster().key, rank, after});
+}
+
+void Communicator::Break(const Status& why) {
+  if (state_ == State::kBroken) return;
+  state_ = State::kBroken;
+  failure_ = why;
+  // First, so that a rank whose operation fails finds its communicator failed.
+  for (Member* rank : members_) {
+    if (rank != nullptr) rank->Fail(why);
+  }
+  if (span_ != nullptr) TellEnd(false, why);
+  FailEverything(why);
+}
+
+void Communicator::Revoke(const Status& why) {
+  if (state_ != State::kReady) return;
+  state_ = State::kRevoked;
+  failure_ = why;
+  if (inline_segment_ != nullptr) inline_segment_->Close();
+  if (span_ != nullptr) TellEnd(true, why);
+  FailEverything(why);
+}
+
+bool Communicator::abandoned() const {
+  if (!in_flight_.empty()) return false;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const bool concerns_us = !IsRemote(rank) || span_->is_home();
+    if (concerns_us && !HasLeft(rank)) return false;
+  }
+  return true;
+}
+
+std::string Communicator::DescribeRank(int rank) const {
+  const Member* member = members_[static_cast<size_t>(rank)];
+  if (member == nullptr) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} (process {})", rank, member->session->process());
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,167 @@
+// Who keeps others waiting, and what waits.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/multihost/remote_pairs.h"
+#include "daemon/multihost/span.h"
+#include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/operation_text.h"
+#include "daemon/tenant/rank_list.h"
+#include "daemon/tenant/session.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+uint64_t AgeOf(uint64_t since_ns, uint64_t now_ns) {
+  return now_ns - std::min(now_ns, since_ns);
+}
+
+double AgeInSeconds(uint64_t since_ns, uint64_t now_ns) {
+  return static_cast<double>(AgeOf(since_ns, now_ns)) * 1e-9;
+}
+
+// Returns the part that has waited longest for the others, or nullptr if none waits. A part that is
+// queued behind earlier operations of its stream does not count: it waits for its stream.
+const PostedOperation* FirstReady(const MatchedOperation& operation) {
+  const PostedOperation* first = nullptr;
+  for (const PostedOperation* part : operation.parts) {
+    if (part == nullptr || !part->ready) continue;
+    if (first == nullptr || part->ready_ns < first->ready_ns) first = part;
+  }
+  return first;
+}
+
+std::string WaitNotice(const PostedOperation& waits, uint64_t age_ns, const std::string& what_for) {
+  return fmt::format("{} has waited {:.1f} s for {}", NameOf(waits.descriptor, waits.member->rank),
+                     static_cast<double>(age_ns) * 1e-9, what_for);
+}
+
+}  // namespace
+
+void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice) {
+  const LogFor log_for(tenant_->identity);
+  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, notice);
+  for (PostedOperation* part : waiting) {
+    if (part != nullptr) part->member->slot->notice.Set(notice);
+  }
+}
+
+void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  ReportLateCollective(now_ns, late_after_ns);
+  ReportLatePairs(now_ns, late_after_ns);
+  if (span_ == nullptr) return;
+  ReportFilling(now_ns, late_after_ns);
+  TellSlow(now_ns);
+  span_->ReportLate(now_ns, late_after_ns);
+  if (PlanControl* const control = span_->plans().control()) control->Tick(now_ns);
+  if (span_->gate()->waits()) LaunchReady();
+}
+
+void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {
+  if (window_.empty() || window_.front() == nullptr) return;
+  MatchedOperation& operation = *window_.front();
+  const PostedOperation* const witness = FirstReady(operation);
+  if (witness == nullptr) return;
+  const uint64_t age = AgeOf(witness->ready_ns, now_ns);
+  if (age < late_after_ns || now_ns < operation.next_report_ns) return;
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (IsRemote(rank)) continue;
+    const PostedOperation* part = operation.parts[place_of_rank_[static_cast<size_t>(rank)]];
+    if (part != nullptr && part->ready) continue;
+    missing.push_back(DescribeRank(rank));
+    if (part != nullptr) missing.back() += " whose stream is busy with earlier operations";
+  }
+  if (missing.empty()) return;              // all of this host are here
+  operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
+  Notify(operation.parts, WaitNotice(*witness, age, fmt::format("{}", fmt::join(missing, ", "))));
+}
+
+// Ranks that have posted a collective and do not get on with copying what they have for it. All
+// others wait, on all hosts, and the home tells them.
+void Communicator::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
+  if (state_ != State::kReady) return;
+  for (MatchedOperation* operation : in_flight_) {
+    if (operation->feed.empty()) continue;
+    const uint64_t age = AgeOf(operation->started_ns, now_ns);
+    if (age < late_after_ns || now_ns < operation->next_report_ns) continue;
+    const std::vector<int> filling = operation->feed.Filling();
+    if (filling.empty()) continue;
+    operation->next_report_ns = now_ns + age;
+    const std::string notice =
+        WaitNotice(*operation->parts.front(), age, "the data of " + RankList(filling));
+    span_->TellHome(LateMessage{span_->roster().key, operation->sequence, notice, filling});
+  }
+}
+
+void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {
+  for (auto& [key, pair] : pairs_) {
+    const bool sender_waits = !pair.sends.empty();
+    const auto& half = sender_waits ? pair.sends : pair.receives;
+    if (half.empty()) continue;
+    ReportLatePart(half.front(), &pair.next_report_ns, now_ns, late_after_ns);
+  }
+  if (remote_pairs_ == nullptr) return;
+  remote_pairs_->ForEachWaiting([&](PostedOperation* part) {
+    ReportLatePart(part, &part->next_report_ns, now_ns, late_after_ns);
+  });
+}
+
+void Communicator::ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
+                                  uint64_t late_after_ns) {
+  if (!part->ready) return;
+  const uint64_t age = AgeOf(part->ready_ns, now_ns);
+  if (age < late_after_ns || now_ns < *next_report_ns) return;
+  *next_report_ns = now_ns + age;
+  Notify({part}, WaitNotice(*part, age, DescribeRank(part->descriptor.root)));
+}
+
+std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
+  std::vector<WaitingOperation> waiting;
+  for (const MatchedOperation* operation : window_) {
+    const PostedOperation* const first = operation == nullptr ? nullptr : FirstReady(*operation);
+    if (first == nullptr) continue;
+    WaitingOperation entry;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      if (IsRemote(rank)) continue;
+      const PostedOperation* part = operation->parts[place_of_rank_[static_cast<size_t>(rank)]];
+      if (part != nullptr) entry.operation = NameOf(part->descriptor, rank);
+      if (part == nullptr || !part->ready) entry.missing_ranks.push_back(rank);
+    }
+    entry.for_seconds = AgeInSeconds(first->ready_ns, now_ns);
+    waiting.push_back(std::move(entry));
+  }
+  for (const auto& [key, pair] : pairs_) {
+    for (const auto* half : {&pair.sends, &pair.receives}) {
+      for (const PostedOperation* part : *half) {
+        if (!part->ready) continue;
+        waiting.push_back({NameOf(part->descriptor, part->member->rank),
+                           AgeInSeconds(part->ready_ns, now_ns),
+                           {part->descriptor.root}});
+      }
+    }
+  }
+  if (remote_pairs_ == nullptr) return waiting;
+  for (const std::vector<MatchedOperation*>* some : {&in_flight_, &held_}) {
+    for (const MatchedOperation* operation : *some) {
+      if (operation->late_ranks.empty()) continue;
+      const PostedOperation& first = *operation->parts.front();
+      waiting.push_back({NameOf(first.descriptor, first.member->rank),
+                         AgeInSeconds(operation->first_arrival_ns, now_ns), operation->late_ranks});
+    }
+  }
+  remote_pairs_->ForEachWaiting([&](const PostedOperation* part) {
+    if (!part->ready) return;
+    waiting.push_back({NameOf(part->descriptor, part->member->rank),
+                       AgeInSeconds(part->ready_ns, now_ns),
+                       {part->descriptor.root}});
+  });
+  return waiting;
+}
+
+}  // namespace harmonaize::daemon

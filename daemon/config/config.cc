@@ -1,0 +1,263 @@
+#include "daemon/config/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "daemon/config/state_directory.h"
+#include "daemon/host/worker_places.h"
+#include "daemon/identity/tenant_identity.h"
+#include "src/base/toml_reader.h"
+#include "src/base/toml_text.h"
+#include "src/ipc/operator_socket.h"
+#include "src/ipc/socket_path.h"
+#include "src/topology/host/host.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+void FillDefaults(Config* config) {
+  if (config->socket_path.empty()) config->socket_path = DefaultSocketPath();
+  if (config->workers == 0) config->workers = static_cast<int64_t>(ThisHost().processors.size());
+  if (config->state_path.empty()) config->state_path = DefaultStateDirectory();
+  if (config->quota.region_bytes == 0) {
+    config->quota.region_bytes =
+        static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  }
+}
+
+void ReadShares(TomlReader& reader, Config* config) {
+  for (size_t i = 0; i < reader.Tables("share"); ++i) {
+    ShareConfig share;
+    const std::string key = fmt::format("share[{}]", i);
+    reader.String(key + ".user", &share.user);
+    reader.Number(key + ".weight", 0.001, 1000, &share.weight);
+    reader.Integer(key + ".priority", 0, 3, &share.priority);
+    if (share.user.empty()) reader.Reject(key + ".user", "names the tenant, or its number");
+    share.tenant = TenantNamed(share.user, config->tenants);
+    config->shares.push_back(share);
+  }
+}
+
+void ReadTenantSockets(TomlReader& reader, Config* config) {
+  std::map<uint32_t, std::string> names;
+  for (size_t i = 0; i < reader.Tables("tenants.sockets"); ++i) {
+    TenantsConfig::Socket socket;
+    const std::string key = fmt::format("tenants.sockets[{}]", i);
+    reader.String(key + ".name", &socket.name);
+    reader.String(key + ".path", &socket.path);
+    if (socket.name.empty()) reader.Reject(key + ".name", "names the tenant");
+    if (socket.path.empty()) reader.Reject(key + ".path", "says where the socket is to be");
+    const auto [other, is_new] = names.emplace(NumberFromName(socket.name), socket.name);
+    if (!is_new) {
+      reader.Reject(key + ".name",
+                    fmt::format("cannot be told from '{}'; choose another name", other->second));
+    }
+    config->tenants.sockets.push_back(socket);
+  }
+}
+
+std::string TenantSocketsTemplate(const Config& config) {
+  std::string text;
+  for (const TenantsConfig::Socket& socket : config.tenants.sockets) {
+    text += fmt::format("[[tenants.sockets]]\nname = {}\npath = {}\n", TomlText(socket.name),
+                        TomlText(socket.path));
+  }
+  if (!text.empty()) return text;
+  return "# [[tenants.sockets]]\n# name = \"team-a\"\n"
+         "# path = \"/run/harmonaize/tenants/team-a.sock\"\n";
+}
+
+std::string SharesTemplate(const Config& config) {
+  std::string text;
+  for (const ShareConfig& share : config.shares) {
+    text += fmt::format("[[share]]\nuser = {}\nweight = {}\npriority = {}\n", TomlText(share.user),
+                        share.weight, share.priority);
+  }
+  return text.empty() ? "# [[share]]\n# user = \"alice\"\n# weight = 4\n# priority = 0\n" : text;
+}
+
+Status Read(TomlReader& reader, Config* config) {
+  constexpr int64_t kMany = int64_t{1} << 40;
+  reader.String("socket.path", &config->socket_path);
+  reader.Integer("socket.mode", 0, 0777, &config->socket_mode);
+  reader.String("operators.socket", &config->operator_socket_path);
+  reader.String("operators.group", &config->operator_group);
+  reader.Choice("tenants.identity", {"uid", "cgroup", "socket"}, &config->tenants.identity);
+  ReadTenantSockets(reader, config);
+  reader.Integer("workers.count", 0, 1024, &config->workers);
+  reader.Choice("workers.placement",
+                {kPlaceByHost, kPlaceFreely, kPlaceOnNodes, kPlaceOnProcessors},
+                &config->worker_placement);
+  reader.IntegerList("workers.cpus", 0, 4095, &config->worker_cpus);
+  reader.String("state.path", &config->state_path);
+  reader.Boolean("calibration.again", &config->measure_again);
+  reader.Boolean("inline.enabled", &config->inline_path.enabled);
+  reader.Integer("inline.registered_bytes", -1, kMany, &config->inline_path.registered_bytes);
+  reader.Integer("inline.heap_bytes", -1, kMany, &config->inline_path.heap_bytes);
+  reader.Integer("inline.stream_bytes", 0, kMany, &config->inline_path.stream_bytes);
+  reader.String("cluster.address", &config->cluster.address);
+  reader.String("cluster.key_file", &config->cluster.key_file);
+  reader.Boolean("cluster.allow_unauthenticated", &config->cluster.allow_unauthenticated);
+  reader.String("cluster.fabric", &config->cluster.fabric);
+  reader.String("cluster.host", &config->cluster.host);
+  reader.String("cluster.controller", &config->cluster.controller);
+  reader.String("cluster.congestion_control", &config->cluster.congestion_control);
+  reader.Number("cluster.dead_after_seconds", 0.1, 3600, &config->cluster.dead_after_seconds);
+  reader.Choice("plans.policy", {"adaptive", "static-ring", "fixed"}, &config->plans.policy);
+  reader.String("plans.file", &config->plans.file);
+  reader.Boolean("plans.reproducible", &config->plans.reproducible);
+  reader.Boolean("plans.live", &config->plans.live);
+  reader.Number("plans.least_gain", 1.01, 100, &config->plans.least_gain);
+  reader.Integer("plans.switch_every_ms", 0, 3'600'000, &config->plans.switch_every_ms);
+  reader.Number("costs.message_us", 0, 1e9, &config->costs.message_us);
+  reader.Number("costs.handling_us", 0, 1e9, &config->costs.handling_us);
+  reader.Number("costs.wire_gbps", 0, 1e9, &config->costs.wire_gbps);
+  reader.Number("costs.memory_gbps", 1e-3, 1e9, &config->costs.memory_gbps);
+  reader.Integer("costs.shared_processors", 0, 4096, &config->costs.shared_processors);
+  reader.Number("costs.bucket_ms", 0, 1e6, &config->costs.bucket_ms);
+  reader.Integer("engine.spin_microseconds", -1, 1'000'000, &config->engine_spin_us);
+  reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
+  reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
+  reader.Integer("quota.connections", 0, kMany, &config->quota.connections);
+  reader.Integer("quota.sessions", 0, kMany, &config->quota.sessions);
+  reader.Integer("quota.communicators", 0, kMany, &config->quota.communicators);
+  reader.Integer("quota.ranks", 0, kMany, &config->quota.ranks);
+  reader.Integer("quota.unique_ids", 0, kMany, &config->quota.unique_ids);
+  reader.Integer("quota.regions", 0, kMany, &config->quota.regions);
+  reader.Integer("quota.region_bytes", 0, int64_t{1} << 60, &config->quota.region_bytes);
+  reader.Integer("quota.memory_bytes", 0, int64_t{1} << 60, &config->quota.memory_bytes);
+  reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
+                 &config->quota.outstanding_operations);
+  ReadShares(reader, config);
+  reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log.level);
+  reader.Integer("log.tenant_burst", 1, 1'000'000, &config->log.tenant_burst);
+  reader.Number("log.tenant_lines_per_second", 0.01, 1e6, &config->log.tenant_lines_per_second);
+  return reader.Finish();
+}
+
+}  // namespace
+
+Result<Config> LoadConfig(const std::string& path) {
+  Config config;
+  if (!path.empty()) {
+    HZ_ASSIGN_OR_RETURN(TomlReader reader, TomlReader::FromFile(path));
+    HZ_RETURN_IF_ERROR(Read(reader, &config));
+  }
+  FillDefaults(&config);
+  return config;
+}
+
+std::string OperatorSocketOf(const Config& config) {
+  return config.operator_socket_path.empty() ? OperatorSocketPath(config.socket_path)
+                                             : config.operator_socket_path;
+}
+
+std::string ConfigTemplate(const Config& config) {
+  return fmt::format(
+      R"(# Configuration of harmonaized. Every key may be left out; what stands here is in force.
+
+[socket]
+path = {}
+mode = 0o{:o}                  # who may connect, and so become a tenant
+
+[operators]                     # who see all tenants, and may measure the network
+socket = {}                     # "": operator.sock, beside the tenants' socket
+group = {}                      # whose members may use it, beside the daemon's own user
+
+[tenants]
+identity = "{}"                 # uid; cgroup: also by container; socket: also by tenants.socket
+{}
+[state]
+path = {}                     # keeps what was measured of this host; a folder
+
+[calibration]
+again = {}                    # while at rest, measure this host again if it was busy the first time
+
+[workers]
+count = {}                      # threads that reduce and copy; 0: as many as processors
+placement = "{}"              # none, nodes or processors; auto: nodes, where there are several
+cpus = [{}]                      # processors to pin them to instead, in turn
+
+[engine]
+spin_microseconds = {}          # how long to look for work before sleeping; -1: as it pays
+
+[inline]                        # operations that the ranks of a host carry out themselves
+enabled = {}
+registered_bytes = {}           # the largest block, in registered memory; -1: by calibration
+heap_bytes = {}                 # the largest block on the heap; -1: by calibration
+stream_bytes = {}               # and no larger than this on a host stream
+
+[cluster]                       # the daemons of other hosts
+address = {}                  # where they reach this one, as 10.0.0.1:7400; "": it stands alone
+key_file = {}                 # holds the secret that all daemons share, 32 bytes or more
+allow_unauthenticated = {}      # for laboratories: do without a key
+fabric = {}                   # the fabric file (docs/fabric-file.md); "": one switch is assumed
+host = {}                     # this host's name in it; "": the one with this address
+controller = {}               # the host, or address, of the daemon that shares links out; "": none
+congestion_control = {}     # of data: auto (the kernel's, but no BBR on fast links), system, a name
+dead_after_seconds = {}         # silence after which a daemon is taken for dead
+
+[plans]                         # how collectives between hosts are carried out
+policy = "{}"             # adaptive, static-ring (the given order, as NCCL does), fixed
+file = {}                     # the plan, for fixed (docs/planning.md)
+reproducible = {}               # only plans that reduce in the order of the ranks
+live = {}                       # follow what links carry while jobs run (docs/control-loop.md)
+least_gain = {}                 # for plans that are predicted to be so many times as fast
+switch_every_ms = {}            # for tests: change to another plan so often; 0: never
+
+[costs]                         # of messages between hosts, for predictions
+message_us = {}                 # from a send that could start to a receive that is done
+handling_us = {}                # a host's own work for a message it sends, or gets
+wire_gbps = {}                  # GB/s that a processor sends or receives; 0: it touches no byte (RDMA)
+memory_gbps = {}                # what a host reads and writes
+shared_processors = {}          # they do the work of all hosts, as in a laboratory; 0: each has its own
+bucket_ms = {}                  # of its rate, what a link sends at once after a pause; switches: 0
+
+[ranks]
+late_after_seconds = {}         # report a rank that keeps others waiting this long
+formation_timeout_seconds = {}  # give up on a communicator that has not formed
+
+[quota]                         # for each tenant; 0: no more than is then left for all others
+connections = {}
+sessions = {}
+communicators = {}
+ranks = {}                      # of communicators, on this host
+unique_ids = {}                 # of communicators that have not formed
+regions = {}
+region_bytes = {}               # 0: as much as the host has
+memory_bytes = {}               # of the daemon's own memory
+outstanding_operations = {}     # for each session
+
+[log]
+level = "{}"                    # error, warning, info, debug, trace
+tenant_burst = {}              # lines that one tenant may cause at once,
+tenant_lines_per_second = {}    # and in the long run; one line tells how many are left out
+
+# Tenants share connections between hosts alike, whatever they send. A table for each one that is to
+# have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
+# has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
+{})",
+      TomlText(config.socket_path), config.socket_mode, TomlText(config.operator_socket_path),
+      TomlText(config.operator_group), config.tenants.identity, TenantSocketsTemplate(config),
+      TomlText(config.state_path), config.measure_again, config.workers, config.worker_placement,
+      fmt::join(config.worker_cpus, ", "), config.engine_spin_us, config.inline_path.enabled,
+      config.inline_path.registered_bytes, config.inline_path.heap_bytes,
+      config.inline_path.stream_bytes, TomlText(config.cluster.address),
+      TomlText(config.cluster.key_file), config.cluster.allow_unauthenticated,
+      TomlText(config.cluster.fabric), TomlText(config.cluster.host),
+      TomlText(config.cluster.controller), TomlText(config.cluster.congestion_control),
+      config.cluster.dead_after_seconds, config.plans.policy, TomlText(config.plans.file),
+      config.plans.reproducible, config.plans.live, config.plans.least_gain,
+      config.plans.switch_every_ms, config.costs.message_us, config.costs.handling_us,
+      config.costs.wire_gbps, config.costs.memory_gbps, config.costs.shared_processors,
+      config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
+      config.quota.connections, config.quota.sessions, config.quota.communicators,
+      config.quota.ranks, config.quota.unique_ids, config.quota.regions, config.quota.region_bytes,
+      config.quota.memory_bytes, config.quota.outstanding_operations, config.log.level,
+      config.log.tenant_burst, config.log.tenant_lines_per_second, SharesTemplate(config));
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,62 @@
+#include "daemon/formation/formation.h"
+
+#include <utility>
+
+#include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/rank_list.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+
+Formation::Formation(std::string what, std::string name, Tenant* tenant, size_t places,
+                     uint64_t now_ns)
+    : what_(std::move(what)),
+      name_(std::move(name)),
+      tenant_(tenant),
+      created_ns_(now_ns),
+      places_(places) {}
+
+Formation::~Formation() {
+  for (const auto& [place, applicant] : taken_) {
+    Member* const member = applicant.member;
+    if (member == nullptr || member->formation != this) continue;
+    member->formation = nullptr;
+    member->Fail(Code::kSystemError, "the daemon failed while the communicator formed");
+  }
+}
+
+void Formation::Excuse(size_t place) {
+  taken_[place] = {};
+}
+
+Status Formation::Take(size_t place, Applicant applicant) {
+  if (taken(place)) {
+    return InvalidUsage("{}: rank {} has already joined: every rank needs a number of its own",
+                        what_, place);
+  }
+  Applicant& taken = taken_[place];
+  if (applicant.member != nullptr) applicant.member->formation = this;
+  taken = std::move(applicant);
+  return Status::Ok();
+}
+
+std::string Formation::Missing() const {
+  std::vector<size_t> missing;
+  for (size_t place = 0; place < places_ && missing.size() < kMostNamedRanks; ++place) {
+    if (!taken(place)) missing.push_back(place);
+  }
+  return RankList(missing, places_ - taken_.size());
+}
+
+std::string Formation::LateNotice(uint64_t now_ns, uint64_t late_after_ns) {
+  const uint64_t age = age_ns(now_ns);
+  if (age < late_after_ns || now_ns < next_report_ns_) return "";
+  next_report_ns_ = now_ns + age;
+  const std::string notice = fmt::format("{} has waited {:.1f} s for {}", what_,
+                                         static_cast<double>(age) * 1e-9, Missing());
+  const LogFor log_for(tenant_->identity);
+  Log(LogLevel::kWarning, kLogInit, "'{}': {}", name_, notice);
+  return notice;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/tenant/member.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/status.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+/// A rank that takes part in what forms: one of this host's, or one that another daemon speaks for.
+/// Neither: a rank that takes part but gets no communicator.
+struct Applicant {
+  Member* member = nullptr;
+  transport::PeerId peer = 0;
+  uint64_t ticket = 0;       ///< With a peer: ApplyMessage::ticket.
+  std::string address = {};  ///< With a peer: where its daemon is reached.
+  std::string host = {};     ///< With a peer: its name in the fabric, where it was told.
+
+  bool gets_communicator() const { return member != nullptr || ticket != 0; }
+};
+
+/// Ranks that gather to become a communicator, or several: by a unique id, by a split, a shrink or
+/// a growth. Each place is for one rank; when all are taken the formation is complete. Engine
+/// thread only.
+class Formation {
+ public:
+  /// `what` names the call for people: "ncclCommInitRank", "ncclCommSplit".
+  Formation(std::string what, std::string name, Tenant* tenant, size_t places, uint64_t now_ns);
+
+  /// Fails the members that still wait here. There are some only after an exception.
+  ~Formation();
+  Formation(const Formation&) = delete;
+  Formation& operator=(const Formation&) = delete;
+
+  const std::string& name() const { return name_; }
+  const std::string& what() const { return what_; }
+  Tenant& tenant() { return *tenant_; }
+  size_t places() const { return places_; }
+
+  /// A rank that will not come, so nobody waits for it.
+  void Excuse(size_t place);
+  /// kInvalidUsage when the place is taken.
+  Status Take(size_t place, Applicant applicant);
+
+  bool taken(size_t place) const { return taken_.contains(place); }
+  /// Of a place that is taken; one that was excused or forgotten is an applicant who gets nothing.
+  const Applicant& applicant(size_t place) const { return taken_.at(place); }
+  /// Those that are, by place: a tenant may ask for many more than ever come.
+  const std::map<size_t, Applicant>& taken() const { return taken_; }
+  bool complete() const { return taken_.size() == places_; }
+
+  /// A rank that had come is gone and must not be told anything any more.
+  void Forget(size_t place) { taken_.at(place) = {}; }
+  /// The places whose ranks a predicate holds for.
+  template <typename Predicate>
+  std::vector<size_t> PlacesWhere(Predicate predicate) const {
+    std::vector<size_t> found;
+    for (const auto& [place, applicant] : taken_) {
+      if (predicate(applicant)) found.push_back(place);
+    }
+    return found;
+  }
+
+  /// What those who wait are to be told of whom they wait for, when that has lasted long enough
+  /// since they were told last; "" when it has not.
+  std::string LateNotice(uint64_t now_ns, uint64_t late_after_ns);
+  /// "ranks 2, 3".
+  std::string Missing() const;
+  uint64_t age_ns(uint64_t now_ns) const { return now_ns - created_ns_; }
+
+ private:
+  const std::string what_;
+  const std::string name_;
+  Tenant* const tenant_;
+  const uint64_t created_ns_;
+  uint64_t next_report_ns_ = 0;
+  const size_t places_;
+  std::map<size_t, Applicant> taken_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,282 @@
+#include "daemon/formation/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "daemon/formation/membership_requests.h"
+#include "daemon/main/engine.h"
+#include "daemon/multihost/span.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// What a rank takes of the daemon's memory, in bytes: its slot in the session's segment, its
+/// queue, its place in what forms.
+constexpr int64_t kRankBytes = 4096;
+
+std::vector<uint8_t> BytesOf(const UniqueId& id) {
+  std::vector<uint8_t> bytes(sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
+
+Status HomeIsLost() {
+  return RemoteError("the daemon that looked after the communicator does not answer any more");
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// Ids
+
+Result<UniqueId> Membership::CreateId(Session& session) {
+  return IssueId(&session.tenant(), session.id(), 0);
+}
+
+Result<UniqueId> Membership::IssueId(Tenant* tenant, uint32_t session, uint64_t parent) {
+  Result<UniqueId> id = MakeSecretId();
+  if (!id.ok()) return id;
+  HZ_ASSIGN_OR_RETURN(Holding place, tenant->account->Take(Resource::kUniqueIds, 1));
+  if (engine_->cluster() != nullptr) HZ_RETURN_IF_ERROR(engine_->cluster()->Seal(&*id));
+  issued_[*id] = {tenant->identity.across_hosts, tenant, std::move(place), session, parent};
+  return id;
+}
+
+Status Membership::CheckIssued(const UniqueId& id, uint32_t user,
+                               const Applicant& applicant) const {
+  const auto issued = issued_.find(id);
+  if (issued == issued_.end()) {
+    return InvalidArgument(
+        "the unique id is not known to the daemon that made it: it was restarted since, the "
+        "process "
+        "that asked for the id has ended, or the id has served already; or it comes from a host "
+        "that is in no cluster with this one. Call ncclGetUniqueId again and hand the new id to "
+        "all "
+        "ranks");
+  }
+  // On one host a tenant can be more than its user; other daemons know users alone.
+  const bool is_other = applicant.member != nullptr && issued->second.session != 0 &&
+                        &applicant.member->session->tenant() != issued->second.owner;
+  if (issued->second.tenant != user || is_other) {
+    return InvalidUsage("the unique id belongs to another user");
+  }
+  return Status::Ok();
+}
+
+void Membership::CreateGrowId(Session& session, uint32_t index,
+                              std::function<void(const Result<UniqueId>&)> done) {
+  Result<Communicator*> parent = Find(session, index);
+  if (!parent.ok()) return done(parent.status());
+  const Span* const span = (*parent)->span();
+  if (span == nullptr || span->is_home()) {
+    return done(IssueId(&session.tenant(), session.id(), (*parent)->id()));
+  }
+  if (!engine_->cluster()->Linked(span->roster().home)) return done(HomeIsLost());
+  const uint64_t ticket = next_ticket_++;
+  grow_id_calls_[ticket] = {span->roster().home, std::move(done)};
+  engine_->cluster()->Send(
+      span->roster().home,
+      AskGrowIdMessage{ticket, span->roster().key, session.tenant().identity.across_hosts});
+}
+
+// ---------------------------------------------------------------------------------------------
+// Applying
+
+Result<uint32_t> Membership::Join(Session& session, const UniqueId& id, int ranks, int rank,
+                                  const std::string& name) {
+  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
+  HZ_RETURN_IF_ERROR(CheckRanks(ranks, rank, 0));
+  return ApplyFor(
+      session,
+      {.kind = ApplyMessage::kJoin, .id = BytesOf(id), .ranks = ranks, .rank = rank, .name = name},
+      nullptr);
+}
+
+Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::optional<int> color,
+                                   int key, const std::string& name) {
+  HZ_ASSIGN_OR_RETURN(Communicator * parent, Find(session, index));
+  if (parent->state() == Communicator::State::kBroken) return parent->failure();
+  Member* caller = session.FindMember(index);
+  return ApplyFor(session,
+                  {.kind = ApplyMessage::kSplit,
+                   .round = caller->next_split++,
+                   .rank = caller->rank,
+                   .takes_part = color.has_value(),
+                   .color = color.value_or(0),
+                   .key = key,
+                   .name = name},
+                  parent);
+}
+
+Result<uint32_t> Membership::Shrink(Session& session, uint32_t index, std::vector<int32_t> excluded,
+                                    bool abort_parent, const std::string& name) {
+  HZ_ASSIGN_OR_RETURN(Communicator * found, Find(session, index));
+  Communicator& parent = *found;
+  const int caller = session.FindMember(index)->rank;
+  std::sort(excluded.begin(), excluded.end());
+  excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
+  for (const int32_t rank : excluded) {
+    if (rank < 0 || rank >= parent.ranks() || rank == caller) {
+      return InvalidArgument("ncclCommShrink cannot exclude rank {} of {} when rank {} calls it",
+                             rank, parent.ranks(), caller);
+    }
+  }
+  if (abort_parent) {
+    parent.Break(RemoteError("rank {} shrinks the communicator with NCCL_SHRINK_ABORT", caller));
+  }
+  return ApplyFor(session,
+                  {.kind = ApplyMessage::kShrink,
+                   .rank = caller,
+                   .excluded = std::move(excluded),
+                   .name = name},
+                  &parent);
+}
+
+Result<uint32_t> Membership::GrowFrom(Session& session, uint32_t index, int ranks,
+                                      const std::string& name) {
+  HZ_ASSIGN_OR_RETURN(Communicator * parent, Find(session, index));
+  return ApplyFor(session,
+                  {.kind = ApplyMessage::kGrow,
+                   .ranks = ranks,
+                   .rank = session.FindMember(index)->rank,
+                   .name = name},
+                  parent);
+}
+
+Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
+                                        const std::string& name) {
+  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
+  return ApplyFor(session,
+                  {.kind = ApplyMessage::kJoinGrowth,
+                   .id = BytesOf(id),
+                   .ranks = ranks,
+                   .rank = rank,
+                   .name = name},
+                  nullptr);
+}
+
+Result<Member*> Membership::NewMember(Session& session) {
+  HZ_ASSIGN_OR_RETURN(Holding place, session.tenant().account->Take(Resource::kRanks, 1));
+  HZ_ASSIGN_OR_RETURN(Holding memory,
+                      session.tenant().account->Take(Resource::kMemory, kRankBytes));
+  Member* member = session.AddMember();
+  if (member == nullptr) {
+    return InvalidUsage("this process already holds {} communicators, which is as many as it may",
+                        kMaxMembers);
+  }
+  member->place = std::move(place);
+  member->memory = std::move(memory);
+  return member;
+}
+
+Result<Membership::Desk> Membership::DeskFor(const ApplyMessage& request,
+                                             const Communicator* parent) const {
+  if (engine_->cluster() == nullptr) return Desk{};
+  if (parent != nullptr) return DeskOf(request, *parent);
+  HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
+  HZ_ASSIGN_OR_RETURN(const std::optional<transport::NetworkAddress> home,
+                      engine_->cluster()->HomeOf(id));
+  if (!home.has_value()) return Desk{};
+  return Desk{.here = false, .address = home->ToString()};
+}
+
+// The home of the parent. Where that is lost, the ranks that remain can shrink at the daemon of the
+// first of them: all that name the same ranks to leave out come to the same.
+Result<Membership::Desk> Membership::DeskOf(const ApplyMessage& request,
+                                            const Communicator& parent) const {
+  if (parent.span() == nullptr || parent.span()->is_home()) return Desk{};
+  const Roster& roster = parent.span()->roster();
+  if (engine_->cluster()->Linked(roster.home)) return Desk{.here = false, .peer = roster.home};
+  if (request.kind != ApplyMessage::kShrink) return HomeIsLost();
+  int first = 0;
+  while (std::binary_search(request.excluded.begin(), request.excluded.end(), first)) ++first;
+  const auto host = static_cast<size_t>(roster.host_of_rank[static_cast<size_t>(first)]);
+  if (static_cast<int>(host) == roster.self) return Desk{};
+  const transport::PeerId peer = roster.peers[host];
+  const bool linked = peer != 0 && engine_->cluster()->Linked(peer);
+  return Desk{.here = false, .peer = linked ? peer : 0, .address = roster.addresses[host]};
+}
+
+Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
+                                      Communicator* parent) {
+  request.user = session.tenant().identity.across_hosts;
+  Member* member = nullptr;
+  if (request.takes_part) {
+    HZ_ASSIGN_OR_RETURN(member, NewMember(session));
+  }
+  const uint32_t index = member == nullptr ? kNoMember : member->index;
+  const Status status = ApplyAtDesk(std::move(request), member, parent);
+  if (status.ok()) return index;
+  if (member != nullptr) session.RemoveMember(member);
+  return status;
+}
+
+Status Membership::ApplyAtDesk(ApplyMessage request, Member* member, Communicator* parent) {
+  HZ_ASSIGN_OR_RETURN(const Desk desk, DeskFor(request, parent));
+  if (desk.here) return Apply(request, {.member = member}, parent);
+  if (parent != nullptr) request.communicator = parent->span()->roster().key;
+  ApplyElsewhere(std::move(request), member, desk);
+  return Status::Ok();
+}
+
+void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Desk& desk) {
+  Cluster& cluster = *engine_->cluster();
+  request.address = cluster.address();
+  request.host = cluster.host_name();
+  if (member != nullptr) {
+    request.ticket = next_ticket_++;
+    tickets_.emplace(request.ticket, Ticket{member, desk.peer, request});
+    member->ticket = request.ticket;
+  }
+  if (desk.peer != 0) return cluster.Send(desk.peer, request);
+  cluster.Reach(desk.address, [this,
+                               number = request.ticket](const Result<transport::PeerId>& peer) {
+    const auto found = tickets_.find(number);
+    if (found == tickets_.end()) return;  // has given up meanwhile
+    if (!peer.ok()) {
+      const bool shrinks = found->second.request.kind == ApplyMessage::kShrink;
+      return OnRefused(
+          0, {{number},
+              static_cast<int>(Code::kRemoteError),
+              fmt::format("{}: the daemon {} cannot be reached; is its host up, and the "
+                          "daemon there?",
+                          WhatOf(found->second.request.kind),
+                          shrinks ? "of the first rank that remains" : "that made the unique id")});
+    }
+    found->second.peer = *peer;
+    engine_->cluster()->Send(*peer, found->second.request);
+  });
+}
+
+// The daemon at which the rank had applied is lost.
+void Membership::ApplyAnew(uint64_t number) {
+  const Ticket ticket = tickets_.extract(number).mapped();
+  ticket.member->ticket = 0;
+  Communicator* const parent = FindByKey(ticket.request.communicator);
+  const Status status = parent == nullptr ? RemoteError("the communicator is gone")
+                                          : ApplyAtDesk(ticket.request, ticket.member, parent);
+  if (!status.ok()) ticket.member->Fail(status);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Finding
+
+Result<Communicator*> Membership::Find(Session& session, uint32_t index) {
+  Member* member = session.FindMember(index);
+  if (member == nullptr || member->gone) {
+    return InvalidArgument("member {} is not a rank of this process", index);
+  }
+  if (member->communicator == nullptr) return InvalidUsage("the communicator is not ready");
+  return member->communicator;
+}
+
+Communicator* Membership::FindById(uint64_t id) {
+  for (const auto& communicator : communicators_) {
+    if (communicator->id() == id) return communicator.get();
+  }
+  return nullptr;
+}
+
+}  // namespace harmonaize::daemon

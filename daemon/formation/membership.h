@@ -1,0 +1,241 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/config/config.h"
+#include "daemon/formation/formation.h"
+#include "daemon/tenant/session.h"
+#include "src/base/status.h"
+#include "src/ipc/unique_id.h"
+#include "src/transport/address.h"
+
+namespace harmonaize::daemon {
+
+class Engine;
+
+/// Who belongs to which communicator: ranks join, split, shrink, grow, leave and die here. What
+/// forms has a *home*, the daemon that made the unique id, or that the parent was formed at; ranks
+/// of other hosts apply there by way of their own daemon. Engine thread only.
+class Membership {
+ public:
+  Membership(Engine* engine, const Config& config) : engine_(engine), config_(config) {}
+
+  /// An id that only ranks of the session's tenant may use.
+  Result<UniqueId> CreateId(Session& session);
+
+  // Each gives the member that stands for the caller in what forms; kNoMember for a rank that takes
+  // part and gets nothing. What another daemon finds wrong reaches the member later.
+  Result<uint32_t> Join(Session& session, const UniqueId& id, int ranks, int rank,
+                        const std::string& name);
+  Result<uint32_t> Split(Session& session, uint32_t member, std::optional<int> color, int key,
+                         const std::string& name);
+  Result<uint32_t> Shrink(Session& session, uint32_t member, std::vector<int32_t> excluded,
+                          bool abort_parent, const std::string& name);
+  Result<uint32_t> GrowFrom(Session& session, uint32_t member, int ranks, const std::string& name);
+  Result<uint32_t> JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
+                              const std::string& name);
+  /// `done` gets the id, at once or later.
+  void CreateGrowId(Session& session, uint32_t member,
+                    std::function<void(const Result<UniqueId>&)> done);
+
+  /// The rank takes the communicator down, and stays a member until it leaves.
+  Status Abort(Session& session, uint32_t member);
+  /// The rank leaves. `done` is called once no operation touches its buffers any more.
+  Status Leave(Session& session, uint32_t member, std::function<void()> done);
+  Status Revoke(Session& session, uint32_t member);
+
+  /// The session's process is gone: its ranks are lost.
+  void LoseSession(Session& session, const std::string& why);
+
+  /// Clears away what has ended: departures that are complete, communicators without ranks.
+  void Sweep();
+  /// Late notices, formations that waited too long, failures that are remembered long enough.
+  void Tick(uint64_t now_ns);
+  /// Whether Tick has something to forget, although nobody waits.
+  bool remembers_failures() const { return !failed_meetings_.empty(); }
+
+  /// The communicator of a ready member of this session.
+  Result<Communicator*> Find(Session& session, uint32_t member);
+  /// By Communicator::id(); nullptr once it is gone.
+  Communicator* FindById(uint64_t id);
+  /// By its number among all hosts (Roster::key).
+  Communicator* FindByKey(uint64_t key);
+  const std::list<std::unique_ptr<Communicator>>& communicators() const { return communicators_; }
+
+  // The cluster.
+
+  /// What another daemon says; `peer` 0: this one, as a home, to itself.
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+  /// An exception ended what the message was to do.
+  void GiveUpOn(transport::PeerId peer, const ClusterMessage& message, const Status& exception);
+  void OnPeerLost(transport::PeerId peer);
+  /// A rank of another host has left the communicator.
+  void OnRankLeft(Communicator& communicator, int rank);
+
+ private:
+  /// What makes two calls meet in one formation.
+  struct MeetingKey {
+    enum class Kind { kNamedId, kSecretId, kSplit, kShrink, kGrow } kind;
+    UniqueId id;          // of the first two
+    uint32_t tenant = 0;  // of a named id
+    uint64_t parent = 0;  // of the last three
+    uint64_t round = 0;   // of a split
+    auto operator<=>(const MeetingKey&) const = default;
+  };
+  struct SplitCall {
+    bool has_color = false;
+    int color = 0;
+    int key = 0;
+  };
+  struct Meeting {
+    std::unique_ptr<Formation> formation;
+    std::function<Status(Formation&)> conclude;
+    std::vector<int32_t> excluded;                        // of a shrink
+    std::shared_ptr<std::vector<SplitCall>> split_calls;  // of a split, by the parent's rank
+  };
+  /// Something that its ranks disagreed about, for those that come later.
+  struct FailedMeeting {
+    Status why;
+    std::set<int> told;  // ranks that know
+    uint64_t ends_ns = 0;
+    Holding place;   // a unique id's
+    Holding memory;  // of `told`
+  };
+  struct IssuedId {
+    uint32_t tenant = 0;  // TenantIdentity::across_hosts
+    Tenant* owner = nullptr;
+    Holding place;
+    uint32_t session = 0;  // that asked for it; 0: one of another host
+    uint64_t parent = 0;   // of a growth; 0 for a plain id
+  };
+  struct Departure {
+    Session* session;
+    Member* member;
+    Communicator* communicator;
+    std::function<void()> done;
+  };
+  /// An application at another daemon.
+  struct Ticket {
+    Member* member = nullptr;
+    transport::PeerId peer = 0;  // 0: is being reached
+    ApplyMessage request;
+  };
+  /// The daemon at which something forms.
+  struct Desk {
+    bool here = true;
+    transport::PeerId peer = 0;  // 0: to be reached by its address
+    std::string address = {};
+  };
+
+  // Applying.
+  Result<Member*> NewMember(Session& session);
+  Result<uint32_t> ApplyFor(Session& session, ApplyMessage request, Communicator* parent);
+  Result<Desk> DeskFor(const ApplyMessage& request, const Communicator* parent) const;
+  Result<Desk> DeskOf(const ApplyMessage& request, const Communicator& parent) const;
+  Status ApplyAtDesk(ApplyMessage request, Member* member, Communicator* parent);
+  void ApplyElsewhere(ApplyMessage request, Member* member, const Desk& desk);
+  void ApplyAnew(uint64_t ticket);
+  Status Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent);
+  Status ApplyToJoin(const ApplyMessage& request, Applicant applicant);
+  Status ApplyToSplit(const ApplyMessage& request, Applicant applicant, Communicator& parent);
+  Status ApplyToShrink(const ApplyMessage& request, Applicant applicant, Communicator& parent);
+  Status ApplyToGrow(const ApplyMessage& request, Applicant applicant, Communicator& parent);
+  Status ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant);
+  template <typename Make>
+  Meeting& MeetingAt(const MeetingKey& key, Make make);
+  Status TakePlace(const MeetingKey& key, size_t place, Applicant applicant);
+  Result<Meeting*> GrowthOf(Communicator& parent, const ApplyMessage& request,
+                            const Applicant& applicant);
+  Status CheckAgreement(const MeetingKey& key, const ApplyMessage& request,
+                        const Applicant& applicant);
+  Status CheckNotFailed(const MeetingKey& key, int rank);
+  Status CheckIssued(const UniqueId& id, uint32_t user, const Applicant& applicant) const;
+  Result<UniqueId> IssueId(Tenant* tenant, uint32_t session, uint64_t parent);
+
+  // Concluding.
+  Status ConcludeOne(Formation& formation);
+  Status ConcludeSplit(Formation& formation, const std::vector<SplitCall>& calls);
+  Status MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks);
+  Communicator* AddCommunicator(const std::string& name, Tenant* tenant,
+                                std::vector<Member*> members, std::optional<Roster> roster,
+                                CommunicatorHoldings holdings);
+  Status CheckTickets(transport::PeerId peer, const FormedMessage& formed) const;
+  void UniteJobs(Communicator* communicator);
+  Roster MakeRoster(const std::vector<Applicant>& ranks) const;
+  void PlaceOnFabric(const std::vector<Applicant>& host_speakers, Roster* roster) const;
+  void TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
+                  const std::string& name);
+
+  // Failing.
+  void Refuse(const Applicant& applicant, const Status& why);
+  void FailFormation(Formation& formation, const Status& why);
+  void FailMeeting(const MeetingKey& key, const Status& why);
+  void FailMeetingOf(const Formation* formation, const Status& why);
+  /// The member goes, and what it helped to form fails; `why` is given what forms and who is
+  /// missing.
+  void QuitForming(
+      Member* member,
+      const std::function<Status(const std::string& what, const std::string& missing)>& why);
+  /// Ends the formations that still wait for this rank of the parent.
+  void FailMeetingsWaitingFor(const Communicator& parent, int rank, const Status& why);
+  void Depart(Session& session, Member* member, std::function<void()> done);
+  void Notify(const Formation& formation, const std::string& notice);
+
+  // The cluster.
+  void NoteEnded(uint64_t key, uint64_t collectives);
+  void OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed);
+  void DeliverEarly(Communicator* communicator, uint64_t key);
+  void OnApply(transport::PeerId peer, const ApplyMessage& request);
+  void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
+  void OnFormed(transport::PeerId peer, const FormedMessage& formed);
+  void OnRefused(transport::PeerId peer, const RefusedMessage& refused);
+  void OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice);
+  void OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question);
+  void OnGrowId(transport::PeerId peer, const GrowIdMessage& answer);
+  void OnAskFabric(transport::PeerId peer, const AskFabricMessage& question);
+  void OnFabric(const FabricMessage& fabric);
+  void OnCommunicatorMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
+  void DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
+
+  Engine* const engine_;
+  const Config& config_;
+  std::list<std::unique_ptr<Communicator>> communicators_;
+  uint64_t next_communicator_ = 1;
+  std::map<MeetingKey, Meeting> meetings_;
+  std::map<MeetingKey, FailedMeeting> failed_meetings_;
+  std::map<UniqueId, IssuedId> issued_;
+  std::list<Departure> departures_;
+  bool sweep_needed_ = false;
+
+  uint64_t next_ticket_ = 1;
+  std::map<uint64_t, Ticket> tickets_;
+  struct GrowIdCall {
+    transport::PeerId peer = 0;
+    std::function<void(const Result<UniqueId>&)> done;
+  };
+  std::map<uint64_t, GrowIdCall> grow_id_calls_;  // by ticket
+  /// What others said about communicators before the home did.
+  struct EarlyMessage {
+    transport::PeerId peer;
+    uint64_t key;
+    ClusterMessage message;
+  };
+  std::deque<EarlyMessage> early_;
+  /// Communicators that have ended here, with how many collectives they had begun.
+  std::deque<std::pair<uint64_t, uint64_t>> ended_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,430 @@
+// The part of Membership that other daemons take part in.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "daemon/formation/membership.h"
+#include "daemon/main/engine.h"
+#include "daemon/multihost/span.h"
+#include "daemon/tenant/rank_list.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// What is kept of what others said too early, and of communicators that have ended.
+constexpr size_t kMostEarlyMessages = 4096;
+constexpr size_t kMostEnded = 1024;
+/// What a control message holds, less some for the rest of it.
+constexpr size_t kMostFabricText = transport::kMaxControlBytes - 1024;
+
+template <typename... Calls>
+struct Overloaded : Calls... {
+  using Calls::operator()...;
+};
+template <typename... Calls>
+Overloaded(Calls...) -> Overloaded<Calls...>;
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// At the home
+
+void Membership::OnApply(transport::PeerId peer, const ApplyMessage& request) {
+  Communicator* const parent =
+      request.communicator == 0 ? nullptr : FindByKey(request.communicator);
+  const Applicant applicant{
+      .peer = peer, .ticket = request.ticket, .address = request.address, .host = request.host};
+  const Status status = Apply(request, applicant, parent);
+  if (!status.ok()) Refuse(applicant, status);
+}
+
+void Membership::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw) {
+  for (auto& [key, meeting] : meetings_) {
+    Formation& formation = *meeting.formation;
+    const std::vector<size_t> places = formation.PlacesWhere([&](const Applicant& applicant) {
+      return applicant.peer == peer && applicant.ticket == withdraw.ticket;
+    });
+    if (places.empty()) continue;
+    formation.Forget(places.front());
+    const Status why = StatusOf(withdraw.code, withdraw.why);
+    return FailMeetingOf(&formation, why.ok() ? RemoteError("a rank gave up") : why);
+  }
+}
+
+Roster Membership::MakeRoster(const std::vector<Applicant>& ranks) const {
+  Roster roster;
+  std::vector<Applicant> speakers;  // by host, one of its ranks
+  for (const Applicant& rank : ranks) {
+    const auto known = std::find(roster.peers.begin(), roster.peers.end(), rank.peer);
+    const auto host = static_cast<int>(known - roster.peers.begin());
+    roster.host_of_rank.push_back(host);
+    if (known != roster.peers.end()) continue;
+    roster.peers.push_back(rank.peer);
+    roster.addresses.push_back(rank.peer == 0 ? engine_->cluster()->address() : rank.address);
+    speakers.push_back(rank);
+    if (rank.peer == 0) {
+      roster.self = host;
+      speakers.back().address = engine_->cluster()->address();
+      speakers.back().host = engine_->cluster()->host_name();
+    }
+  }
+  while (roster.key == 0) {
+    if (!transport::FillRandom(std::as_writable_bytes(std::span(&roster.key, 1))).ok()) break;
+  }
+  PlaceOnFabric(speakers, &roster);
+  return roster;
+}
+
+// By the provider's fabric, if all hosts are in it; else they are taken to hang at one switch.
+void Membership::PlaceOnFabric(const std::vector<Applicant>& speakers, Roster* roster) const {
+  const std::shared_ptr<const FabricModel>& provided = engine_->cluster()->fabric();
+  if (provided != nullptr) {
+    for (const Applicant& speaker : speakers) {
+      std::string name = speaker.host;
+      const auto address = transport::NetworkAddress::Parse(speaker.address);
+      if (name.empty() && address.ok()) name = HostAt(*provided, address->HostText());
+      const int host = provided->HostNamed(name);
+      const bool twice = std::find(roster->fabric_hosts.begin(), roster->fabric_hosts.end(),
+                                   host) != roster->fabric_hosts.end();
+      if (host < 0 || twice) {
+        Log(LogLevel::kWarning, kLogTuning,
+            "the daemon at {} is {} in the fabric file, so a communicator of {} hosts is planned "
+            "for one switch",
+            speaker.address, host < 0 ? "no host" : "a second one at a host", speakers.size());
+        break;
+      }
+      roster->fabric_hosts.push_back(host);
+    }
+    roster->fabric = engine_->own_fabric();
+    if (roster->fabric_hosts.size() == speakers.size()) return;
+  }
+  roster->fabric_hosts.clear();
+  for (size_t host = 0; host < speakers.size(); ++host) {
+    roster->fabric_hosts.push_back(static_cast<int>(host));
+  }
+  roster->fabric = engine_->fabrics().OneSwitch(static_cast<int>(speakers.size())).digest;
+}
+
+void Membership::TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
+                            const std::string& name) {
+  for (int host = 0; host < roster.hosts(); ++host) {
+    const transport::PeerId peer = roster.peers[static_cast<size_t>(host)];
+    if (peer == 0) continue;
+    FormedMessage formed{.communicator = roster.key,
+                         .name = name,
+                         .addresses = roster.addresses,
+                         .fabric_hosts = roster.fabric_hosts,
+                         .host_of_rank = roster.host_of_rank,
+                         .self = host,
+                         .home_host = roster.self,
+                         .fabric = roster.fabric};
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (ranks[rank].peer == peer) {
+        formed.ranks.push_back({ranks[rank].ticket, static_cast<int>(rank)});
+      }
+    }
+    engine_->cluster()->Send(peer, formed);
+  }
+}
+
+void Membership::Notify(const Formation& formation, const std::string& notice) {
+  for (const auto& [place, applicant] : formation.taken()) {
+    if (applicant.member != nullptr) {
+      applicant.member->slot->notice.Set(notice);
+    } else if (applicant.peer != 0) {
+      engine_->cluster()->Send(applicant.peer, FormingNoticeMessage{{applicant.ticket}, notice});
+    }
+  }
+}
+
+void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question) {
+  GrowIdMessage answer{.ticket = question.ticket};
+  const Communicator* const parent = FindByKey(question.communicator);
+  Result<UniqueId> id = InvalidUsage("the communicator is gone");
+  if (parent != nullptr) {
+    id = IssueId(engine_->TenantAcrossHosts(question.user), 0, parent->id());
+  }
+  if (id.ok()) {
+    answer.id.resize(sizeof(UniqueId));
+    std::memcpy(answer.id.data(), &*id, sizeof(UniqueId));
+  } else {
+    answer.code = static_cast<int>(id.status().code());
+    answer.why = id.status().message();
+  }
+  engine_->cluster()->Send(peer, answer);
+}
+
+void Membership::OnAskFabric(transport::PeerId peer, const AskFabricMessage& question) {
+  const KnownFabric* const known = engine_->fabrics().Find(question.fabric);
+  FabricMessage answer{question.fabric, ""};  // for one that is not known, or too long to tell
+  if (known != nullptr && known->text.size() <= kMostFabricText) answer.text = known->text;
+  engine_->cluster()->Send(peer, answer);
+}
+
+// ---------------------------------------------------------------------------------------------
+// At the others
+
+void Membership::OnFormed(transport::PeerId peer, const FormedMessage& formed) {
+  if (FindByKey(formed.communicator) != nullptr) {
+    return engine_->cluster()->transport().Disconnect(peer, "a communicator came twice");
+  }
+  if (const Status good = CheckTickets(peer, formed); !good.ok()) {
+    return engine_->cluster()->transport().Disconnect(peer, good.message());
+  }
+  std::vector<Member*> members(formed.host_of_rank.size(), nullptr);
+  Tenant* tenant = nullptr;
+  std::vector<int> given_up;
+  for (const TicketedRank& rank : formed.ranks) {
+    const auto ticket = tickets_.extract(rank.ticket);
+    if (ticket.empty()) {
+      given_up.push_back(rank.rank);
+      continue;
+    }
+    Member* const member = ticket.mapped().member;
+    members[static_cast<size_t>(rank.rank)] = member;
+    tenant = &member->session->tenant();
+  }
+  if (tenant == nullptr) return OnNobodyLeft(peer, formed);
+  std::optional<Roster> roster;
+  if (formed.addresses.size() > 1) {
+    roster = Roster{.key = formed.communicator,
+                    .home = peer,
+                    .self = formed.self,
+                    .host_of_rank = formed.host_of_rank,
+                    .addresses = formed.addresses,
+                    .fabric_hosts = formed.fabric_hosts,
+                    .peers = std::vector<transport::PeerId>(formed.addresses.size(), 0),
+                    .fabric = formed.fabric};
+    if (formed.home_host >= 0) roster->peers[static_cast<size_t>(formed.home_host)] = peer;
+  }
+  Result<CommunicatorHoldings> paid = PayForCommunicator(*tenant->account, members.size());
+  const Status charged = paid.status();
+  Communicator* const communicator =
+      AddCommunicator(formed.name, tenant, std::move(members), std::move(roster),
+                      paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
+  DeliverEarly(communicator, formed.communicator);
+  // Others know of it already, so it ends at once.
+  if (!charged.ok()) communicator->Break(charged);
+  for (const int rank : given_up) {
+    communicator->Break(RemoteError("rank {} gave up while the communicator formed", rank));
+    communicator->Leave(rank);
+  }
+}
+
+// A daemon speaks for what its own ranks applied for at it, and for one tenant at a time.
+Status Membership::CheckTickets(transport::PeerId peer, const FormedMessage& formed) const {
+  const Tenant* tenant = nullptr;
+  for (const TicketedRank& rank : formed.ranks) {
+    const auto ticket = tickets_.find(rank.ticket);
+    if (ticket == tickets_.end()) continue;
+    const Tenant* const owner = &ticket->second.member->session->tenant();
+    if (ticket->second.peer != peer || (tenant != nullptr && tenant != owner)) {
+      return InvalidArgument("a communicator with ranks that did not apply for it");
+    }
+    tenant = owner;
+  }
+  return Status::Ok();
+}
+
+// All ranks that this host was to have have given up meanwhile.
+void Membership::OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed) {
+  if (formed.addresses.size() == 1) return;  // nobody else knows of it
+  std::vector<int> ranks;
+  for (const TicketedRank& rank : formed.ranks) ranks.push_back(rank.rank);
+  const Status why = RemoteError("{} gave up while the communicator formed", RankList(ranks));
+  engine_->cluster()->Send(
+      peer, BrokenMessage{formed.communicator, false, static_cast<int>(why.code()), why.message()});
+  for (const int rank : ranks) {
+    engine_->cluster()->Send(peer, LeftMessage{formed.communicator, rank, 0});
+  }
+  NoteEnded(formed.communicator, 0);
+  for (const EarlyMessage& one : early_) {
+    if (one.key == formed.communicator) DropLate(one.peer, one.key, one.message);
+  }
+  std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == formed.communicator; });
+}
+
+void Membership::DeliverEarly(Communicator* communicator, uint64_t key) {
+  std::deque<EarlyMessage> early;
+  for (EarlyMessage& one : early_) {
+    if (one.key == key) early.push_back(std::move(one));
+  }
+  std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == key; });
+  for (const EarlyMessage& one : early) communicator->OnMessage(one.peer, one.message);
+}
+
+void Membership::OnRefused(transport::PeerId peer, const RefusedMessage& refused) {
+  const Status why = StatusOf(
+      refused.code == 0 ? static_cast<int>(Code::kRemoteError) : refused.code, refused.why);
+  for (const uint64_t number : refused.tickets) {
+    const auto ticket = tickets_.find(number);
+    if (ticket == tickets_.end() || ticket->second.peer != peer) continue;
+    Member* const member = ticket->second.member;
+    tickets_.erase(ticket);
+    member->ticket = 0;
+    member->Fail(why);
+  }
+}
+
+void Membership::OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice) {
+  for (const uint64_t number : notice.tickets) {
+    const auto ticket = tickets_.find(number);
+    if (ticket == tickets_.end() || ticket->second.peer != peer) continue;
+    ticket->second.member->slot->notice.Set(notice.notice);
+  }
+}
+
+void Membership::OnGrowId(transport::PeerId peer, const GrowIdMessage& answer) {
+  const auto call = grow_id_calls_.find(answer.ticket);
+  if (call == grow_id_calls_.end() || call->second.peer != peer) return;
+  const auto done = std::move(call->second.done);
+  grow_id_calls_.erase(call);
+  UniqueId id;
+  const Status status = StatusOf(answer.code, answer.why);
+  if (!status.ok()) return done(status);
+  if (answer.id.size() != sizeof id) return done(RemoteError("a unique id of the wrong size"));
+  std::memcpy(&id, answer.id.data(), sizeof id);
+  done(id);
+}
+
+void Membership::OnFabric(const FabricMessage& fabric) {
+  const Result<const KnownFabric*> added = engine_->fabrics().AddText(fabric.fabric, fabric.text);
+  if (!added.ok()) Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
+  for (const auto& communicator : communicators_) {
+    Span* const span = communicator->span();
+    if (span != nullptr && span->roster().fabric == fabric.fabric) {
+      span->plans().OnFabric(added.status());
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Communicators
+
+Communicator* Membership::FindByKey(uint64_t key) {
+  for (const auto& communicator : communicators_) {
+    if (communicator->span() != nullptr && communicator->span()->roster().key == key) {
+      return communicator.get();
+    }
+  }
+  return nullptr;
+}
+
+void Membership::NoteEnded(uint64_t key, uint64_t collectives) {
+  ended_.emplace_back(key, collectives);
+  if (ended_.size() > kMostEnded) ended_.pop_front();
+}
+
+void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
+                                       const ClusterMessage& message) {
+  if (Communicator* const communicator = FindByKey(key)) {
+    communicator->OnMessage(peer, message);
+    sweep_needed_ = true;  // the last rank may have left
+    return;
+  }
+  const auto ended =
+      std::find_if(ended_.begin(), ended_.end(), [&](const auto& one) { return one.first == key; });
+  if (ended != ended_.end()) return DropLate(peer, key, message);
+  early_.push_back({peer, key, message});
+  if (early_.size() > kMostEarlyMessages) early_.pop_front();
+}
+
+// The peer has sent, or offers to send, what nobody here will take.
+void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message) {
+  transport::Transport& transport = engine_->cluster()->transport();
+  if (const auto* offer = std::get_if<OfferMessage>(&message)) {
+    transport.Cancel(peer, Span::PairNumber(key, offer->from, offer->to, offer->number));
+    engine_->cluster()->Send(
+        peer, AnswerMessage{key, offer->from, offer->to, offer->number,
+                            static_cast<int>(Code::kRemoteError),
+                            fmt::format("rank {} has left the communicator", offer->to)});
+  }
+  const auto* closed = std::get_if<ClosedMessage>(&message);
+  if (closed == nullptr) return;
+  for (const auto& [ended, begun] : ended_) {
+    if (ended != key) continue;
+    Span::DropCollectives(&transport, peer, key, begun, closed->collectives);
+  }
+}
+
+void Membership::OnRankLeft(Communicator& communicator, int rank) {
+  FailMeetingsWaitingFor(communicator, rank,
+                         RemoteError("rank {} has left the communicator", rank));
+}
+
+void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  std::visit(Overloaded{
+                 [&](const ApplyMessage& one) { OnApply(peer, one); },
+                 [&](const WithdrawMessage& one) { OnWithdraw(peer, one); },
+                 [&](const FormedMessage& one) { OnFormed(peer, one); },
+                 [&](const RefusedMessage& one) { OnRefused(peer, one); },
+                 [&](const FormingNoticeMessage& one) { OnFormingNotice(peer, one); },
+                 [&](const AskGrowIdMessage& one) { OnAskGrowId(peer, one); },
+                 [&](const GrowIdMessage& one) { OnGrowId(peer, one); },
+                 [&](const AskFabricMessage& one) { OnAskFabric(peer, one); },
+                 [&](const FabricMessage& one) { OnFabric(one); },
+                 [&](const auto& one) {
+                   // What is about no communicator is not for here.
+                   if constexpr (requires { one.communicator; }) {
+                     OnCommunicatorMessage(peer, one.communicator, message);
+                   }
+                 },
+             },
+             message);
+}
+
+// A rank that applied is refused. A communicator may have changed by half of what the message was
+// to change: it ends here, and so at all hosts. Other tenants' go on, and the peer stays.
+void Membership::GiveUpOn(transport::PeerId peer, const ClusterMessage& message,
+                          const Status& exception) {
+  if (const auto* const apply = std::get_if<ApplyMessage>(&message)) {
+    return Refuse({.peer = peer, .ticket = apply->ticket}, exception);
+  }
+  const auto key_of = [](const auto& one) -> uint64_t {
+    if constexpr (requires { one.communicator; }) return one.communicator;
+    return 0;
+  };
+  Communicator* const communicator = FindByKey(std::visit(key_of, message));
+  if (communicator != nullptr) communicator->Break(exception);
+}
+
+void Membership::OnPeerLost(transport::PeerId peer) {
+  std::vector<uint64_t> refused;
+  std::vector<uint64_t> anew;
+  for (const auto& [number, ticket] : tickets_) {
+    const bool shrinks = ticket.request.kind == ApplyMessage::kShrink;
+    if (ticket.peer == peer) (shrinks ? anew : refused).push_back(number);
+  }
+  OnRefused(peer, {refused, static_cast<int>(Code::kRemoteError),
+                   "the daemon at which the communicator forms does not answer any more"});
+  std::vector<std::pair<const Formation*, Status>> failing;
+  for (auto& [key, meeting] : meetings_) {
+    const std::vector<size_t> places = meeting.formation->PlacesWhere(
+        [&](const Applicant& applicant) { return applicant.peer == peer; });
+    if (places.empty()) continue;
+    failing.emplace_back(meeting.formation.get(),
+                         RemoteError("rank {} is lost during {}: its host's daemon does not answer",
+                                     places.front(), meeting.formation->what()));
+    for (const size_t place : places) meeting.formation->Forget(place);
+  }
+  for (const auto& [formation, why] : failing) FailMeetingOf(formation, why);
+  std::vector<std::function<void(const Result<UniqueId>&)>> unanswered;
+  for (auto call = grow_id_calls_.begin(); call != grow_id_calls_.end();) {
+    if (call->second.peer == peer) unanswered.push_back(std::move(call->second.done));
+    call = call->second.peer == peer ? grow_id_calls_.erase(call) : std::next(call);
+  }
+  for (const auto& done : unanswered) {
+    done(RemoteError("the daemon that looks after the communicator does not answer any more"));
+  }
+  for (const auto& communicator : communicators_) {
+    if (communicator->span() != nullptr) communicator->OnPeerLost(peer);
+  }
+  for (const uint64_t number : anew) ApplyAnew(number);
+  std::erase_if(early_, [&](const EarlyMessage& one) { return one.peer == peer; });
+  sweep_needed_ = true;
+}
+
+}  // namespace harmonaize::daemon

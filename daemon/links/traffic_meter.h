@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "src/transport/link/rail_traffic.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+/// What a tenant's communicator has sent over one rail between two looks.
+struct JobRate {
+  uint32_t tenant = 0;
+  uint64_t communicator = 0;
+  double weight = 1;
+  double bytes_per_second = 0;
+  uint64_t sent_bytes = 0;  ///< In all; now and then counted anew.
+};
+
+/// What went over one rail between two looks, as this host sent it.
+struct RailFlow {
+  transport::PeerId peer = 0;
+  size_t rail = 0;
+  double bytes_per_second = 0;
+  double busy = 0;  ///< Part of the time, 0 to 1, in which there was something to send.
+  /// What comes the other way, from the peer, waits so long in queues; < 0: nothing came.
+  double arrival_queue_seconds = -1;
+  bool astray = false;  ///< The rail's own way carries nothing; so it is told although it may rest.
+  std::vector<JobRate> jobs{};  ///< Whose it was.
+};
+
+/// Makes flows of the counts that a transport keeps.
+class TrafficMeter {
+ public:
+  /// What has gone since the last look, over rails that were there then and had anything to send,
+  /// or to receive. What was not looked at for longer than `longest` seconds begins anew: a mean
+  /// over a long pause says nothing of now.
+  std::vector<RailFlow> Look(const std::vector<transport::LinkTraffic>& links, double now_seconds,
+                             double longest);
+
+ private:
+  struct Counts {
+    double at_seconds = 0;
+    uint64_t sent_bytes = 0;
+    double busy_seconds = 0;
+    std::vector<transport::JobTraffic> jobs{};
+  };
+  static std::vector<JobRate> RatesOf(const std::vector<transport::JobTraffic>& before,
+                                      const std::vector<transport::JobTraffic>& now,
+                                      double seconds);
+  std::map<std::pair<transport::PeerId, size_t>, Counts> counts_;  // of the last look
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,231 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/config/config.h"
+#include "daemon/control/control_loop.h"
+#include "daemon/formation/membership.h"
+#include "daemon/host/calibration.h"
+#include "daemon/host/prediction_check.h"
+#include "daemon/host/recalibration.h"
+#include "daemon/plans/fabrics.h"
+#include "daemon/probing/probe_desk.h"
+#include "daemon/runtime/background.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/sharing/job_activity.h"
+#include "daemon/tenant/session.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/file_descriptor.h"
+#include "src/base/pause.h"
+#include "src/base/status.h"
+#include "src/base/wait_estimate.h"
+#include "src/executor/host/executor.h"
+#include "src/planner/inline_choice.h"
+
+namespace harmonaize::daemon {
+
+/// The thread that carries operations from the tenants' rings to the executor and back. It owns all
+/// that tenants have here, so nothing of that is locked; the server thread hands it requests with
+/// Post. It looks at the rings of active sessions, and sleeps when there is nothing to do.
+class Engine final : private ClusterEvents {
+ public:
+  static Result<std::unique_ptr<Engine>> Create(const Config& config, Calibration calibration,
+                                                std::shared_ptr<Accounts> accounts);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void Start();
+  /// Ends all sessions, telling each tenant `why`, and the thread.
+  void Stop(const std::string& why);
+  /// Runs `call` on the engine's thread. Any thread. What tenants cause in this way is bounded: by
+  /// one request and one loss for each connection.
+  void Post(std::function<void()> call) { loop_->Post(std::move(call)); }
+
+  // All that follows belongs to the engine's thread.
+
+  Status AddSession(std::unique_ptr<Session> session);
+  /// nullptr once it is gone.
+  Session* FindSession(uint32_t id);
+  /// The process has ended or hung up; `why` completes "rank 3 ...".
+  void LoseSession(uint32_t id, const std::string& why);
+  /// Ends a session whose tenant did what no client does.
+  void CutOff(Session& session, const std::string& why);
+  /// The same, once what is under way now has been dealt with.
+  void CutOffSoon(uint32_t session, std::string why);
+  /// Ends, soon, the sessions of this communicator's ranks on this host. An exception interrupted
+  /// one of its operations, and the state of the operation's parts is unknown.
+  void GiveUpOn(const Communicator& communicator, const Status& exception);
+  /// The tenant's entry, made at need.
+  Tenant* TenantOf(const TenantIdentity& identity);
+  /// The same of a tenant that another daemon speaks for, by TenantIdentity::across_hosts.
+  Tenant* TenantAcrossHosts(uint32_t across_hosts);
+
+  /// Takes in all that the session has posted so far, before a request that must not overtake it.
+  /// False when it was cut off over that; the session is gone then.
+  bool TakeInPosted(Session& session);
+
+  /// Removes a region from the session: at once, or when no operation uses it any more.
+  Status RemoveRegion(Session& session, uint32_t region);
+
+  Membership& membership() { return membership_; }
+  const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }
+  const std::map<uint32_t, std::unique_ptr<Tenant>>& tenants() const { return tenants_; }
+  const Executor& executor() const { return *executor_; }
+  Executor& executor() { return *executor_; }
+  const Machine& machine() const { return executor_->machine(); }
+  const Calibration& calibration() const { return calibration_; }
+  /// Between the inline and the offload path, by this host's calibration.
+  InlineChoice inline_choice() const;
+  const Recalibration& recalibration() const { return recalibration_; }
+  const Config& config() const { return config_; }
+  uint64_t started_ns() const { return started_ns_; }
+  /// How often the thread has gone to sleep.
+  uint64_t sleeps() const { return sleeps_; }
+
+  /// nullptr where the configuration names no address: then this host stands alone.
+  Cluster* cluster() { return cluster_.get(); }
+  const Cluster* cluster() const { return cluster_.get(); }
+  Fabrics& fabrics() { return fabrics_; }
+  /// The digest of the provider's fabric, by which this daemon's rails are numbered; 0 without one.
+  uint64_t own_fabric() const { return own_fabric_; }
+  Background& background() { return background_; }
+  ProbeDesk& probes() { return probes_; }
+  const ControlLoop& control_loop() const { return control_loop_; }
+  ControlLoop& control_loop() { return control_loop_; }
+
+  // For communicators.
+
+  void Start(Execution* execution) {
+    ++executing_;
+    executor_->Start(execution);
+  }
+  void Cancel(Execution* execution, const Status& why) { executor_->Cancel(execution, why); }
+  /// One that Start has started was taken back.
+  void NoteExecuted() { --executing_; }
+  /// Carries out what the operation's plan and buffers say, with other hosts; `binding` has the
+  /// rest. Communicator::OnNetworkDone follows, unless there is an error.
+  Status StartNetwork(MatchedOperation* operation, NetworkBinding binding);
+  /// Completes a part: tells its tenant, moves its stream on, takes the part back.
+  void Finish(PostedOperation* part, const Status& outcome);
+  /// Communicator::ReportLate is called then, if something waits.
+  void TickBy(uint64_t at_ns) { next_tick_ns_ = std::min(next_tick_ns_, at_ns); }
+  /// Compares what an operation took at least and at most, in seconds, with what was predicted; see
+  /// PredictionCheck.
+  void CheckPrediction(HostOperation operation, double least, double most);
+  /// Counts what waits for a rank: while there is any, the engine looks for late ones.
+  void AddWaiting() { ++waiting_; }
+  void DropWaiting(size_t count) { waiting_ -= static_cast<int64_t>(count); }
+
+ private:
+  Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts);
+
+  /// A time in which there was nothing to do.
+  struct Idleness {
+    uint64_t since_ns = 0;  ///< 0: there is something to do.
+    uint64_t look_until_ns = 0;
+    int looks = 0;
+    bool slept = false;
+    WaitEstimate* estimate = nullptr;
+    std::optional<Pacer> pacer;
+  };
+
+  Status JoinCluster();
+  Activity ActivityNow() const;
+  Recalibration::Means MeansToMeasure();
+  /// Communicators that are made from now on go by it.
+  void UseCalibration(Calibration calibration);
+  /// Makes the calibration unsure.
+  void Doubt(const std::string& why);
+  void MeasureAgainIfUnsure();
+  void Run();
+  bool RunRound();
+  void StayIdle();
+  void BeginIdleness(uint64_t now_ns);
+  void EndIdleness();
+  void PublishCompleted();
+  void CoolDown();
+  void SetCrowded();
+  bool PollRings();
+  bool DrainRing(Session& session);
+  bool RunReady();
+  bool Help();
+  bool CollectFinished();
+  bool RunNetwork();
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message) override;
+  void OnPeerLost(transport::PeerId peer) override;
+  void Sleep();
+  bool AnythingToDo();
+  int SleepTimeout() const;
+  void TickIfDue();
+  void MakeHot(Session& session);
+  void SweepSessions();
+  Status WatchForLostMemory();
+  void LookForLostMemory();
+  void TellLoss(Session& session, const std::string& why);
+  void SayGoodbye();
+  void WakeFromWorker();
+
+  const Config config_;
+  JobActivity activity_;
+  Calibration calibration_;
+  PredictionCheck predictions_;
+  const std::shared_ptr<Accounts> accounts_;
+  const uint64_t started_ns_;
+  std::unique_ptr<EventLoop> loop_;
+  FileDescriptor lost_memory_;  ///< An event: FaultGuard tells of pages that are gone.
+  std::unique_ptr<Executor> executor_;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::string stopped_why_;  ///< Set before `stopping_`.
+  int64_t rounds_ = 0;       ///< That found something to do.
+  /// True while the thread sleeps, or is about to: workers then wake it.
+  std::atomic<bool> asleep_{false};
+
+  std::map<uint32_t, std::unique_ptr<Tenant>> tenants_;  // by TenantIdentity::number
+  std::map<uint32_t, std::unique_ptr<Session>> sessions_;
+  std::vector<std::unique_ptr<Session>> dying_;  // gone, with parts still in flight
+  std::vector<Session*> hot_;
+  Membership membership_;
+
+  std::unique_ptr<Cluster> cluster_;
+  Fabrics fabrics_;
+  uint64_t own_fabric_ = 0;
+  std::vector<MatchedOperation*> network_operations_;  // under way
+
+  // Queues that have come further than their tenants know.
+  struct Unpublished {
+    StreamQueue* queue;
+    Session* session;
+  };
+  std::vector<Unpublished> unpublished_;
+
+  std::vector<PostedOperation*> ready_;      // may start now
+  std::vector<PostedOperation*> ready_now_;  // the batch that is being started
+  int64_t executing_ = 0;
+  int64_t waiting_ = 0;
+  uint64_t next_tick_ns_ = 0;
+
+  Idleness idleness_;
+  WaitEstimate waits_for_tenants_;
+  WaitEstimate waits_for_workers_;
+  WaitEstimate waits_for_network_;
+  bool crowded_ = false;
+  uint64_t sleeps_ = 0;
+  ProbeDesk probes_{this};
+  ControlLoop control_loop_{this};
+  // Last: what these run posts to this engine.
+  Background background_;
+  Recalibration recalibration_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,149 @@
+#include <malloc.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "daemon/access/server.h"
+#include "daemon/config/config.h"
+#include "daemon/runtime/log_sink.h"
+#include "daemon/version.h"
+#include "src/base/log.h"
+#include "src/memory/fault_guard.h"
+#include "src/memory/missing_pages.h"
+#include "src/topology/host/host.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+constexpr const char* kDescription =
+    R"(The Harmonaize daemon: carries out the collectives of this host's NCCL programs.
+
+Without options it listens at the default socket ($HARMONAIZE_SOCKET where that is set;
+/run/harmonaize/harmonaized.sock for root; for others $XDG_RUNTIME_DIR/harmonaize/harmonaized.sock,
+or /tmp/harmonaize-UID/harmonaized.sock where that is unset) with one worker thread for each
+processor it may run on. It stays in the foreground, tells systemd when it is ready, and ends
+cleanly on SIGTERM or SIGINT.
+
+Clients believe a daemon that runs as root, as their own user, or as the user whom
+/etc/harmonaize/daemon-user names.)";
+
+constexpr const char* kExamples = R"(
+Examples:
+  harmonaized                                  serve this host
+  harmonaized --config /etc/harmonaize/provider.toml
+  harmonaized --print-config > provider.toml   write a configuration to start from
+  harmonaize status                            what it is doing
+)";
+
+/// SIGTERM and SIGINT become readable on a descriptor; call before any thread starts.
+Result<FileDescriptor> CatchSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0)
+    return ErrnoError(errno, "cannot block signals");
+  signal(SIGPIPE, SIG_IGN);
+  FileDescriptor fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.valid()) return ErrnoError(errno, "cannot watch for signals");
+  return fd;
+}
+
+/// A tenant process takes four descriptors: the usual soft limit would end at 250 of them.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// What malloc keeps at the end of each of its arenas, in bytes. By itself it learns to keep
+/// dozens of megabytes from the first large schedule that it is given back.
+constexpr int kKeptOfArena = 1 << 20;
+
+Status Serve(const Config& config) {
+  RaiseDescriptorLimit();
+  mallopt(M_TRIM_THRESHOLD, kKeptOfArena);
+  HZ_ASSIGN_OR_RETURN(FileDescriptor signals, CatchSignals());
+  HZ_RETURN_IF_ERROR(InstallLogSink(config.log));
+  HZ_RETURN_IF_ERROR(FaultGuard::Install());
+  const Status refuses_missing_pages = MissingPages::Install();
+  if (!refuses_missing_pages.ok()) {
+    Log(LogLevel::kWarning, kLogInit,
+        "pages of registered memory that nobody has touched yet will count as this daemon's ({})",
+        refuses_missing_pages.message());
+  }
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Create(config));
+  HZ_RETURN_IF_ERROR(server->loop().Watch(signals.get(), [&] {
+    signalfd_siginfo info;
+    if (read(signals.get(), &info, sizeof info) != sizeof info) return;
+    Log(LogLevel::kInfo, kLogInit, "signal {}: stopping", info.ssi_signo);
+    server->Stop();
+  }));
+  server->Run([&] {
+    Log(LogLevel::kInfo, kLogInit, "harmonaized {} listens at {} with {} workers", kVersion,
+        config.socket_path, config.workers);
+    const Host& host = ThisHost();
+    Log(LogLevel::kInfo, kLogInit, "on {} processors of {} cores, near {} memory nodes",
+        host.processors.size(), host.cores, host.NodesWithProcessors().size());
+    sd_notify(0, "READY=1");
+  });
+  sd_notify(0, "STOPPING=1");
+  return Status::Ok();
+}
+
+/// The process's exit status, once the log says why it ends. Where nobody takes the log the process
+/// ends here, since whatever closes streams at its end would wait as well.
+int End(const Status& served) {
+  const int status = served.ok() ? 0 : 1;
+  if (!served.ok()) Log(LogLevel::kError, kLogInit, "{}", served.message());
+  if (!FlushLog()) _exit(status);
+  return status;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(kDescription, "harmonaized");
+  app.footer(kExamples);
+  app.set_version_flag("--version", kVersion);
+  std::string config_path;
+  std::string socket_path;
+  std::string log_level;
+  bool print_config = false;
+  app.add_option("-c,--config", config_path, "Configuration file (TOML); see --print-config");
+  app.add_option("-s,--socket", socket_path, "Where to listen; overrides the configuration");
+  app.add_option("-l,--log-level", log_level, "error, warning, info, debug or trace")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}));
+  app.add_flag("--print-config", print_config, "Print the configuration in force, and end");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+
+  Result<Config> config = LoadConfig(config_path);
+  if (!config.ok()) {
+    std::fprintf(stderr, "harmonaized: %s\n", config.status().message().c_str());
+    return 2;
+  }
+  if (!socket_path.empty()) config->socket_path = socket_path;
+  if (!log_level.empty()) config->log.level = log_level;
+  if (print_config) {
+    std::fputs(ConfigTemplate(*config).c_str(), stdout);
+    return 0;
+  }
+  return End(Serve(*config));
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon
+
+int main(int argc, char** argv) {
+  return harmonaize::daemon::Main(argc, argv);
+}

@@ -1,0 +1,197 @@
+#include "daemon/multihost/agreement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/tenant/operation_text.h"
+#include "daemon/tenant/rank_list.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+constexpr size_t kMostCases = 1024;
+
+OperationDescriptor DescriptorOf(const RankRequest& request, uint64_t sequence) {
+  OperationDescriptor descriptor;
+  descriptor.sequence = sequence;
+  descriptor.collective = static_cast<Collective>(request.collective);
+  descriptor.count = request.count;
+  descriptor.type = static_cast<DataType>(request.type);
+  descriptor.op = static_cast<ReduceOperator>(request.op);
+  descriptor.root = request.root;
+  return descriptor;
+}
+
+// Names the ranks that an operation waits for: "ranks 1, 4, and rank 2 whose stream is busy with
+// earlier operations". One of the lists may be empty. Both are sorted afterwards.
+std::string DescribeLate(std::vector<int>* missing, std::vector<int>* queued) {
+  std::sort(missing->begin(), missing->end());
+  std::sort(queued->begin(), queued->end());
+  if (queued->empty()) return RankList(*missing);
+  const std::string busy =
+      fmt::format("{} whose {} busy with earlier operations", RankList(*queued),
+                  queued->size() == 1 ? "stream is" : "streams are");
+  return missing->empty() ? busy : fmt::format("{}, and {}", RankList(*missing), busy);
+}
+
+}  // namespace
+
+Agreement::Outcome Agreement::Take(int host, const ProgressMessage& progress, uint64_t now_ns) {
+  Outcome outcome;
+  if (progress.sequence >= end_) return outcome;
+  Case& one = cases_[progress.sequence];
+  if (one.begun_ns == 0) one.begun_ns = now_ns;
+  one.by_host[host] = progress;
+  if (!one.decided) outcome = Judge(progress.sequence, &one);
+  if (!std::exchange(one.asked, true) && !one.decided) {
+    outcome.ask.clear();
+    for (int other = 0; other < hosts_; ++other) {
+      if (other != host && !gone_(other)) outcome.ask.push_back(other);
+    }
+  }
+  if (All(one, [](int state) { return state == ProgressMessage::kDone; })) {
+    cases_.erase(progress.sequence);
+  }
+  // What was decided is kept for a while, so that who reports it late does not begin anew.
+  if (cases_.size() > kMostCases) cases_.erase(cases_.begin());
+  return outcome;
+}
+
+Agreement::Outcome Agreement::Judge(uint64_t sequence, Case* one) const {
+  Outcome outcome;
+  outcome.verdict = Disagreement(sequence, *one);
+  if (outcome.verdict.ok() && one->known_to_disagree && All(*one, [](int) { return true; })) {
+    outcome.verdict = InvalidUsage(
+        "the ranks disagree about operation #{}; what each asked for is not known any more",
+        sequence);
+  }
+  if (outcome.verdict.ok()) {
+    const Status failure = Failure(*one);
+    // A transport's failure may have its cause in ranks that disagree, or in a failure of another
+    // host, which ends its messages. So all are heard first, and those who were still at it again.
+    const bool transport = failure.code() == Code::kRemoteError;
+    if (!failure.ok() && !transport) outcome.verdict = failure;
+    if (transport && !std::exchange(one->failing, true)) {
+      std::erase_if(one->by_host, [&](const auto& entry) {
+        if (entry.second.state != ProgressMessage::kRunning) return false;
+        outcome.ask.push_back(entry.first);
+        return true;
+      });
+    }
+    const bool all_posted = All(*one, [](int state) { return state != ProgressMessage::kWaiting; });
+    if (transport && all_posted) outcome.breaks = failure;
+  }
+  one->decided = !outcome.verdict.ok() || !outcome.breaks.ok();
+  return outcome;
+}
+
+void Agreement::NoteDisagreement(uint64_t sequence) {
+  if (sequence < end_) cases_[sequence].known_to_disagree = true;
+}
+
+void Agreement::EndFrom(uint64_t sequence) {
+  end_ = std::min(end_, sequence);
+  cases_.erase(cases_.lower_bound(sequence), cases_.end());
+}
+
+std::vector<std::pair<uint64_t, Agreement::Outcome>> Agreement::LookAgain() {
+  std::vector<std::pair<uint64_t, Outcome>> outcomes;
+  for (auto& [sequence, one] : cases_) {
+    if (one.decided) continue;
+    Outcome outcome = Judge(sequence, &one);
+    if (one.decided || !outcome.ask.empty()) outcomes.emplace_back(sequence, std::move(outcome));
+  }
+  std::erase_if(cases_, [&](const auto& entry) {
+    return All(entry.second, [](int state) { return state == ProgressMessage::kDone; });
+  });
+  return outcomes;
+}
+
+size_t Agreement::open() const {
+  return static_cast<size_t>(std::count_if(
+      cases_.begin(), cases_.end(), [](const auto& entry) { return !entry.second.decided; }));
+}
+
+Status Agreement::Disagreement(uint64_t sequence, const Case& one) const {
+  std::vector<std::pair<int, OperationDescriptor>> requests;
+  for (const auto& [host, progress] : one.by_host) {
+    for (const RankRequest& request : progress.requests) {
+      requests.emplace_back(request.rank, DescriptorOf(request, sequence));
+    }
+  }
+  const bool agree = std::all_of(requests.begin(), requests.end(), [&](const auto& request) {
+    return Agree(requests.front().second, request.second);
+  });
+  if (agree) return Status::Ok();
+  std::sort(requests.begin(), requests.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> texts;
+  for (const auto& [rank, descriptor] : requests) {
+    if (texts.size() == kMostNamedRanks) break;
+    texts.push_back(fmt::format("rank {} asked for {}", rank, RequestOf(descriptor)));
+  }
+  return InvalidUsage("the ranks disagree about operation #{}: {}", sequence,
+                      fmt::join(texts, "; "));
+}
+
+// What a host has met by itself goes before what transports have.
+Status Agreement::Failure(const Case& one) const {
+  Status found;
+  for (const auto& [host, progress] : one.by_host) {
+    if (progress.state != ProgressMessage::kFailed) continue;
+    const Status failure = StatusOf(progress.code, progress.why);
+    if (!failure.ok() && failure.code() != Code::kRemoteError) return failure;
+    if (found.ok()) found = failure;
+  }
+  return found;
+}
+
+// Whether all hosts have been heard, but those that are gone, and it holds for the state of each.
+bool Agreement::All(const Case& one, const std::function<bool(int)>& holds) const {
+  for (int host = 0; host < hosts_; ++host) {
+    if (gone_(host)) continue;
+    const auto found = one.by_host.find(host);
+    if (found == one.by_host.end() || !holds(found->second.state)) return false;
+  }
+  return true;
+}
+
+std::vector<Agreement::LateOperation> Agreement::Late(uint64_t now_ns, uint64_t late_after_ns) {
+  std::vector<LateOperation> late;
+  for (auto& [sequence, one] : cases_) {
+    const uint64_t age = now_ns - std::min(now_ns, one.begun_ns);
+    if (one.decided || age < late_after_ns || now_ns < one.next_report_ns) continue;
+    std::string name = fmt::format("operation #{}", sequence);
+    LateOperation operation{.sequence = sequence, .notice = "", .missing = {}, .ask = {}};
+    std::vector<int> queued;
+    for (const auto& [host, progress] : one.by_host) {
+      operation.missing.insert(operation.missing.end(), progress.missing.begin(),
+                               progress.missing.end());
+      queued.insert(queued.end(), progress.queued.begin(), progress.queued.end());
+      if (progress.state == ProgressMessage::kWaiting) operation.ask.push_back(host);
+      if (progress.requests.empty()) continue;
+      const RankRequest& request = progress.requests.front();
+      name = NameOf(DescriptorOf(request, sequence), request.rank);
+    }
+    if (!std::exchange(one.asked_who_is_late, true)) {
+      operation.missing.clear();
+      late.push_back(std::move(operation));
+      continue;
+    }
+    one.asked_who_is_late = false;
+    if (operation.missing.empty() && queued.empty()) continue;
+    one.next_report_ns = now_ns + age;  // twice as long a wait until the next report
+    operation.ask.clear();
+    operation.notice =
+        fmt::format("{} has waited {:.1f} s for {}", name, static_cast<double>(age) * 1e-9,
+                    DescribeLate(&operation.missing, &queued));
+    operation.missing.insert(operation.missing.end(), queued.begin(), queued.end());
+    late.push_back(std::move(operation));
+  }
+  return late;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,70 @@
+#include "daemon/multihost/consent.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// A host has no more than this open; as many have to be remembered as how they ended, see
+/// Communicator::ProgressOf.
+constexpr size_t kMostOpen = 128;
+/// The home is told of so many together, the others between them included, and tells all when it
+/// knows of as many. Hosts of which none is far ahead then stay below kMostOpen; and of hosts that
+/// wait for one that has to stop there, each has told enough of what it has begun for that one to
+/// go on.
+constexpr size_t kTogether = 32;
+/// At the home, what crossed the news of another end stays behind; of that no more than this.
+constexpr size_t kMost = 4096;
+
+}  // namespace
+
+void AwaitedConsent::Begin(const BegunCollective& begun) {
+  open_.push_back(begun.sequence);
+  untold_.push_back(begun);
+}
+
+void AwaitedConsent::Agree(uint64_t sequence) {
+  while (!open_.empty() && open_.front() <= sequence) open_.pop_front();
+}
+
+void AwaitedConsent::Clear() {
+  open_.clear();
+  untold_.clear();
+}
+
+bool AwaitedConsent::may_end() const {
+  return open_.size() <= kMostOpen;
+}
+
+bool AwaitedConsent::due(uint64_t sequence) const {
+  return !untold_.empty() && sequence - untold_.front().sequence + 1 >= kTogether;
+}
+
+Consent::Outcome Consent::Take(int host, const BegunCollective& begun) {
+  Begun& known = begun_[begun.sequence];
+  const uint32_t first = known.digests.empty() ? begun.digest : known.digests.begin()->second;
+  known.digests[host] = begun.digest;
+  if (begun.digest != first || known.disagree) {
+    const bool told = std::exchange(known.disagree, true);
+    return told ? Outcome::kWaiting : Outcome::kDisagree;
+  }
+  if (known.digests.size() == static_cast<size_t>(hosts_)) {
+    begun_.erase(begun.sequence);
+    // Hosts begin in order: whatever came before has been told by all, too.
+    agreed_end_ = begun.sequence + 1;
+    return Outcome::kAll;
+  }
+  if (begun_.size() > kMost) begun_.erase(begun_.begin());
+  return Outcome::kWaiting;
+}
+
+std::vector<int> Consent::TakeListeners() {
+  std::vector<int> hosts;
+  for (int host = 0; host < hosts_; ++host) {
+    Listener& listener = listeners_[static_cast<size_t>(host)];
+    if (listener.asks >= agreed_end_ && agreed_end_ - listener.told < kTogether) continue;
+    listener = {.asks = UINT64_MAX, .told = agreed_end_};
+    hosts.push_back(host);
+  }
+  return hosts;
+}
+
+}  // namespace harmonaize::daemon

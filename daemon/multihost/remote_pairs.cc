@@ -1,0 +1,256 @@
+#include "daemon/multihost/remote_pairs.h"
+
+#include <utility>
+#include <vector>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/multihost/span.h"
+#include "daemon/tenant/operation_text.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+bool Sends(const PostedOperation& part) {
+  return part.descriptor.collective == Collective::kSend;
+}
+
+}  // namespace
+
+template <typename Predicate>
+std::vector<std::pair<RemotePairs::Pair, uint64_t>> RemotePairs::Where(Predicate predicate) const {
+  std::vector<std::pair<Pair, uint64_t>> found;
+  for (const auto& [pair, line] : lines_) {
+    for (const auto& [number, transfer] : line.transfers) {
+      if (predicate(transfer, pair)) found.emplace_back(pair, number);
+    }
+  }
+  return found;
+}
+
+void RemotePairs::Post(PostedOperation* part) {
+  const int self = part->member->rank;
+  const int peer = part->descriptor.root;
+  const Pair pair = Sends(*part) ? Pair(self, peer) : Pair(peer, self);
+  Line& line = lines_[pair];
+  part->pair_number = line.posted++;
+  Transfer& transfer = line.transfers[part->pair_number];
+  transfer.part = part;
+  const Result<HostPlan*> plan =
+      span_->plans().PairPlanFor(peer, Sends(*part));  // begins to reach it
+  if (!plan.ok()) transfer.failure = plan.status();
+  const bool never = communicator_->HasLeft(peer) && !transfer.offered;
+  if (never) {
+    transfer.failure = RemoteError("rank {} has left the communicator", peer);
+  }
+}
+
+void RemotePairs::OnReady(PostedOperation* part) {
+  const int self = part->member->rank;
+  const int peer = part->descriptor.root;
+  Advance(Sends(*part) ? Pair(self, peer) : Pair(peer, self), part->pair_number);
+}
+
+RemotePairs::Transfer* RemotePairs::Find(const Pair& pair, uint64_t number) {
+  const auto line = lines_.find(pair);
+  if (line == lines_.end()) return nullptr;
+  const auto found = line->second.transfers.find(number);
+  return found == line->second.transfers.end() ? nullptr : &found->second;
+}
+
+// Does what is next, once both are there: what the stream has come to, and what the peer has said.
+void RemotePairs::Advance(const Pair& pair, uint64_t number) {
+  Transfer* const transfer = Find(pair, number);
+  if (transfer == nullptr || transfer->part == nullptr || !transfer->part->ready) return;
+  if (transfer->running != nullptr) return;
+  if (!transfer->failure.ok()) return Finish(pair, number, transfer->failure);
+  const OperationDescriptor& descriptor = transfer->part->descriptor;
+  const bool sends = Sends(*transfer->part);
+  if (sends && !std::exchange(transfer->offered, true)) {
+    const Status invalid = transfer->part->invalid;
+    Offer(pair, number, descriptor, invalid);
+    if (!invalid.ok()) return Finish(pair, number, invalid);
+  }
+  if (!transfer->offered) return;
+  if (!sends && !std::exchange(transfer->answered, true)) {
+    const Status fits = CheckOffer(pair, *transfer);
+    Answer(pair, number, fits);
+    if (!fits.ok()) {
+      span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+      return Finish(pair, number, fits);
+    }
+  }
+  if (!transfer->transferred) return Start(pair, number, *transfer);
+  if (transfer->answered) Finish(pair, number, Status::Ok());
+}
+
+Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const {
+  if (!transfer.part->invalid.ok()) return transfer.part->invalid;
+  const OperationDescriptor& receive = transfer.part->descriptor;
+  const OfferMessage& offer = transfer.offer;
+  const bool known = offer.type >= 0 && offer.type < kDataTypeCount;
+  if (known) {
+    OperationDescriptor send;
+    send.collective = Collective::kSend;
+    send.count = offer.count;
+    send.type = static_cast<DataType>(offer.type);
+    if (Agree(send, receive)) {
+      if (send.type != receive.type) {
+        communicator_->WarnOnce(transfer.part,
+                                DifferentTypes(send, pair.first, receive, pair.second));
+      }
+      return Status::Ok();
+    }
+  }
+  return InvalidUsage(
+      "the ranks disagree about a send: rank {} sends {} x {}, rank {} receives {} x {}",
+      pair.first, offer.count, known ? DataTypeName(static_cast<DataType>(offer.type)) : "unknown",
+      pair.second, receive.count, DataTypeName(receive.type));
+}
+
+void RemotePairs::Offer(const Pair& pair, uint64_t number, const OperationDescriptor& send,
+                        const Status& status) {
+  span_->TellHostOf(pair.second, OfferMessage{span_->roster().key, pair.first, pair.second, number,
+                                              send.count, static_cast<int>(send.type),
+                                              static_cast<int>(status.code()), status.message()});
+}
+
+void RemotePairs::Answer(const Pair& pair, uint64_t number, const Status& status) {
+  span_->TellHostOf(pair.first, AnswerMessage{span_->roster().key, pair.first, pair.second, number,
+                                              static_cast<int>(status.code()), status.message()});
+}
+
+void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
+  if (transfer.part->descriptor.count == 0) {
+    transfer.transferred = true;
+    return Advance(pair, number);
+  }
+  const bool sends = Sends(*transfer.part);
+  const Result<HostPlan*> plan =
+      span_->plans().PairPlanFor(sends ? pair.second : pair.first, sends);
+  if (!plan.ok()) return Finish(pair, number, plan.status());
+  transfer.needs_plan = *plan == nullptr;
+  if (transfer.needs_plan) return;
+  const Result<MatchedOperation*> started = communicator_->StartTransfer(
+      transfer.part, *plan, span_->PairNumber(pair.first, pair.second, number));
+  if (!started.ok()) return Finish(pair, number, started.status());
+  transfer.running = *started;
+}
+
+void RemotePairs::OnPlanReady() {
+  std::vector<std::pair<Pair, uint64_t>> waiting;
+  for (const auto& [pair, line] : lines_) {
+    for (const auto& [number, transfer] : line.transfers) {
+      if (transfer.needs_plan) waiting.emplace_back(pair, number);
+    }
+  }
+  for (const auto& [pair, number] : waiting) Advance(pair, number);
+}
+
+void RemotePairs::OnOffer(const OfferMessage& offer) {
+  const Pair pair(offer.from, offer.to);
+  if (communicator_->HasLeft(offer.to)) {
+    span_->Forget(span_->PairNumber(offer.from, offer.to, offer.number));
+    return Answer(pair, offer.number, RemoteError("rank {} has left the communicator", offer.to));
+  }
+  Line& line = lines_[pair];
+  if (offer.number < line.posted && !line.transfers.contains(offer.number)) return;  // has ended
+  Transfer& transfer = line.transfers[offer.number];
+  if (const Status withdrawn = StatusOf(offer.code, offer.why); !withdrawn.ok()) {
+    transfer.failure = withdrawn;
+    if (transfer.running != nullptr) {
+      return communicator_->CancelTransfer(transfer.running, withdrawn);
+    }
+  }
+  transfer.offered = true;
+  transfer.offer = offer;
+  Advance(pair, offer.number);
+}
+
+void RemotePairs::OnAnswer(const AnswerMessage& answer) {
+  const Pair pair(answer.from, answer.to);
+  Transfer* const transfer = Find(pair, answer.number);
+  if (transfer == nullptr || transfer->part == nullptr || !transfer->offered) return;
+  transfer->answered = true;
+  if (transfer->failure.ok()) transfer->failure = StatusOf(answer.code, answer.why);
+  if (!transfer->failure.ok() && transfer->running != nullptr) {
+    return communicator_->CancelTransfer(transfer->running, transfer->failure);
+  }
+  Advance(pair, answer.number);
+}
+
+void RemotePairs::OnExecuted(MatchedOperation* operation) {
+  const auto found =
+      Where([&](const Transfer& transfer, const Pair&) { return transfer.running == operation; });
+  const auto [pair, number] = found.front();
+  Transfer& transfer = *Find(pair, number);
+  const OperationDescriptor& descriptor = transfer.part->descriptor;
+  // It may break the communicator: until it is back this one counts as running, and stays.
+  const Status ended = communicator_->EndTransfer(operation);
+  transfer.running = nullptr;
+  transfer.transferred = true;
+  if (transfer.failure.ok() && !ended.ok()) {
+    transfer.failure = ended;
+    // The other side may wait for what will never come.
+    if (descriptor.collective == Collective::kSend) {
+      Offer(pair, number, descriptor, ended);
+    } else {
+      Answer(pair, number, ended);
+    }
+  }
+  Advance(pair, number);
+}
+
+// By value: what is ended often holds it.
+void RemotePairs::Finish(const Pair& pair, uint64_t number, Status outcome) {
+  PostedOperation* const part = Find(pair, number)->part;
+  lines_.at(pair).transfers.erase(number);
+  communicator_->FinishPart(part, outcome);
+}
+
+void RemotePairs::OnPeerRankLeft(int rank, const Status& why) {
+  const auto failing = Where([&](const Transfer& transfer, const Pair& pair) {
+    return (pair.first == rank || pair.second == rank) && !transfer.offered;
+  });
+  for (const auto& [pair, number] : failing) {
+    Find(pair, number)->failure = why;
+    Advance(pair, number);
+  }
+}
+
+void RemotePairs::OnOwnRankLeft(int rank, const Status& why) {
+  const auto untaken = Where([&](const Transfer& transfer, const Pair& pair) {
+    return pair.second == rank && transfer.part == nullptr;
+  });
+  for (const auto& [pair, number] : untaken) {
+    span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+    lines_.at(pair).transfers.erase(number);
+    Answer(pair, number, why);
+  }
+}
+
+void RemotePairs::FailAll(const Status& why) {
+  for (const auto& [pair, number] : Where([](const Transfer&, const Pair&) { return true; })) {
+    Transfer* const transfer = Find(pair, number);
+    transfer->failure = why;
+    span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+    if (transfer->part == nullptr) {
+      lines_.at(pair).transfers.erase(number);
+    } else if (transfer->running != nullptr) {
+      communicator_->CancelTransfer(transfer->running, why);
+    } else {
+      Advance(pair, number);
+    }
+  }
+}
+
+void RemotePairs::ForEachWaiting(const std::function<void(PostedOperation*)>& call) const {
+  for (const auto& [pair, line] : lines_) {
+    for (const auto& [number, transfer] : line.transfers) {
+      if (transfer.part == nullptr) continue;
+      const bool waits = Sends(*transfer.part) ? !transfer.answered : !transfer.offered;
+      if (waits && transfer.part->ready) call(transfer.part);
+    }
+  }
+}
+
+}  // namespace harmonaize::daemon

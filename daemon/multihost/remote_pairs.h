@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/tenant/posted_operation.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+class Communicator;
+class Span;
+struct MatchedOperation;
+
+/// Sends and receives between ranks of different hosts. Both sides count those of a pair of ranks,
+/// so the n-th send meets the n-th receive. The sender's daemon offers each send and begins to
+/// transfer at once; the receiver's says when the receive is there, and whether it fits. A send is
+/// done when its data is handed over and it was answered, so that, as within a host, none ends
+/// before its receive was posted. Every offer is answered, also for a rank that has left, so who
+/// waits for an answer goes by it alone: news of a rank that left come by way of the home, and may
+/// overtake the rank's last answers. For the engine's thread.
+class RemotePairs {
+ public:
+  RemotePairs(Communicator* communicator, Span* span) : communicator_(communicator), span_(span) {}
+
+  /// Takes a send or a receive whose peer is on another host. A part whose buffer is not mapped
+  /// fails on both sides.
+  void Post(PostedOperation* part);
+  void OnReady(PostedOperation* part);
+  void OnOffer(const OfferMessage& offer);
+  void OnAnswer(const AnswerMessage& answer);
+  /// The network has done its part of one that was started.
+  void OnExecuted(MatchedOperation* operation);
+  /// The plans that some wait for may be there.
+  void OnPlanReady();
+
+  /// A rank of another host has left: ends what it has not offered, or was not offered, before.
+  void OnPeerRankLeft(int rank, const Status& why);
+  /// A rank of this host has left: answers what it was offered and has not taken.
+  void OnOwnRankLeft(int rank, const Status& why);
+  /// Ends all.
+  void FailAll(const Status& why);
+
+  /// Calls with each that waits for its peer.
+  void ForEachWaiting(const std::function<void(PostedOperation*)>& call) const;
+
+ private:
+  using Pair = std::pair<int, int>;  // sender, receiver
+  struct Transfer {
+    PostedOperation* part = nullptr;
+    bool offered = false;      // At the receiver: the offer is here. At the sender: it was made.
+    OfferMessage offer;        // At the receiver.
+    bool answered = false;     // At the receiver: sent; at the sender: got.
+    bool needs_plan = false;   // To be started once there is one.
+    bool transferred = false;  // The data has gone, or come.
+    MatchedOperation* running = nullptr;
+    Status failure;
+  };
+  struct Line {
+    uint64_t posted = 0;                     // sends, or receives, of this side so far
+    std::map<uint64_t, Transfer> transfers;  // by number; those that are not done
+  };
+
+  template <typename Predicate>
+  std::vector<std::pair<Pair, uint64_t>> Where(Predicate predicate) const;
+  Transfer* Find(const Pair& pair, uint64_t number);
+  void Offer(const Pair& pair, uint64_t number, const OperationDescriptor& send,
+             const Status& status);
+  void Advance(const Pair& pair, uint64_t number);
+  void Start(const Pair& pair, uint64_t number, Transfer& transfer);
+  Status CheckOffer(const Pair& pair, const Transfer& transfer) const;
+  void Answer(const Pair& pair, uint64_t number, const Status& status);
+  void Finish(const Pair& pair, uint64_t number, Status outcome);
+
+  Communicator* const communicator_;
+  Span* const span_;
+  std::map<Pair, Line> lines_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,255 @@
+#include "daemon/multihost/span.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/main/engine.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// The transport remembers as many operations that were cancelled.
+constexpr uint64_t kMostDropped = 4096;
+
+// SplitMix64 (Steele, Lea, Flood, 2014), one step: names of operations are spread over all numbers,
+// so that those of different communicators meet once in some billion years.
+uint64_t Mix(uint64_t value) {
+  value += 0x9e3779b97f4a7c15u;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+Span::Span(Engine* engine, Communicator* communicator, Roster roster)
+    : engine_(engine),
+      communicator_(communicator),
+      roster_(std::move(roster)),
+      plans_(engine, communicator, this) {
+  if (!is_home()) return;
+  agreement_ =
+      std::make_unique<Agreement>(roster_.hosts(), [this](int host) { return HasLeft(host); });
+  consent_ = std::make_unique<Consent>(roster_.hosts());
+}
+
+Span::~Span() {
+  engine_->DropWaiting(counted_cases_ + (untold_counted_ ? 1 : 0));
+}
+
+const KnownFabric* Span::fabric() const {
+  return engine_->fabrics().Find(roster_.fabric);
+}
+
+void Span::ReachHost(int host, std::function<void(const Status&)> done) {
+  const auto place = static_cast<size_t>(host);
+  if (roster_.peers[place] != 0) return done(Status::Ok());
+  const auto reached = [engine = engine_, id = communicator_->id(), place, host,
+                        done](const Result<transport::PeerId>& peer) {
+    Communicator* const communicator = engine->membership().FindById(id);
+    if (communicator == nullptr) return;
+    Roster& roster = communicator->span()->roster_;
+    if (!peer.ok()) {
+      return done(RemoteError("{}: their host's daemon cannot be reached", roster.RanksOf(host)));
+    }
+    roster.peers[place] = *peer;
+    done(Status::Ok());
+  };
+  engine_->cluster()->Reach(roster_.addresses[place], reached);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Names
+
+uint64_t Span::CollectiveNumber(uint64_t key, uint64_t sequence) {
+  return Mix(Mix(key) ^ sequence);
+}
+
+uint64_t Span::PairNumber(uint64_t key, int from, int to, uint64_t number) {
+  const uint64_t pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
+  return Mix(Mix(Mix(key + 1) ^ pair) ^ number);
+}
+
+void Span::DropCollectives(transport::Transport* transport, transport::PeerId peer, uint64_t key,
+                           uint64_t first, uint64_t begun) {
+  // The oldest are dropped, and of a number that cannot be not all are gone through.
+  for (uint64_t i = 0; i < kMostDropped && first + i < begun; ++i) {
+    transport->Cancel(peer, CollectiveNumber(key, first + i));
+  }
+}
+
+void Span::Forget(uint64_t number) {
+  for (const transport::PeerId peer : roster_.peers) {
+    if (peer != 0) engine_->cluster()->transport().Cancel(peer, number);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// What is said
+
+// What the home tells itself comes later, as it does to all others: never from within what it is
+// about to do.
+void Span::TellHome(const ClusterMessage& message) {
+  if (!is_home()) return engine_->cluster()->Send(roster_.home, message);
+  TellSelf(message);
+}
+
+void Span::TellSelf(const ClusterMessage& message) {
+  engine_->Post([engine = engine_, message] { engine->membership().OnMessage(0, message); });
+}
+
+void Span::TellLeft(const LeftMessage& left) {
+  if (is_home() || engine_->cluster()->Linked(roster_.home)) return TellHome(left);
+  TellReached(left);
+}
+
+void Span::TellHosts(const ClusterMessage& message, int except) {
+  for (int host = 0; host < roster_.hosts(); ++host) {
+    const transport::PeerId peer = roster_.peers[static_cast<size_t>(host)];
+    if (peer != 0 && host != except) engine_->cluster()->Send(peer, message);
+  }
+}
+
+void Span::TellHostOf(int rank, const ClusterMessage& message) {
+  const int host = roster_.host_of_rank[static_cast<size_t>(rank)];
+  ReachHost(host, [this, host, message](const Status& reached) {
+    if (!reached.ok()) return communicator_->Break(reached);
+    engine_->cluster()->Send(roster_.peers[static_cast<size_t>(host)], message);
+  });
+}
+
+void Span::TellReached(const ClusterMessage& message) {
+  TellHosts(message);
+}
+
+bool Span::HasLeft(int host) const {
+  for (int rank = 0; rank < communicator_->ranks(); ++rank) {
+    if (roster_.host_of_rank[static_cast<size_t>(rank)] == host && !communicator_->HasLeft(rank)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Span::OnProgress(int host, const ProgressMessage& progress) {
+  ActOn(progress.sequence, agreement_->Take(host, progress, MonotonicNanoseconds()));
+}
+
+void Span::EndFrom(uint64_t sequence) {
+  if (sequence == 0) awaited_consent_.Clear();
+  CountUntold();
+  if (!is_home()) return;
+  agreement_->EndFrom(sequence);
+  consent_->EndFrom(sequence);
+  CountOpenCases();
+  // Later: who calls is about to change what is looked at.
+  engine_->Post([engine = engine_, id = communicator_->id()] {
+    if (Communicator* const found = engine->membership().FindById(id)) found->span()->LookAgain();
+  });
+}
+
+void Span::NoteBegun(const BegunCollective& begun, bool asks) {
+  awaited_consent_.Begin(begun);
+  if (asks || awaited_consent_.due(begun.sequence)) return TellBegun(asks);
+  CountUntold();
+}
+
+void Span::NoteOther(uint64_t sequence) {
+  if (awaited_consent_.due(sequence)) TellBegun();
+}
+
+void Span::TellBegun(bool asks) {
+  if (awaited_consent_.anything_to_tell()) {
+    TellHome(BegunMessage{roster_.key, awaited_consent_.TakeUntold(), asks});
+  }
+  CountUntold();
+}
+
+void Span::OnBegun(int host, const BegunMessage& message) {
+  std::vector<uint64_t> disagreed;
+  for (const BegunCollective& one : message.begun) {
+    const Consent::Outcome outcome = consent_->Take(host, one);
+    if (outcome == Consent::Outcome::kDisagree) disagreed.push_back(one.sequence);
+  }
+  if (message.asks && !message.begun.empty()) consent_->Ask(host, message.begun.back().sequence);
+  const AgreedMessage agreed{roster_.key, consent_->agreed()};
+  for (const int listener : consent_->TakeListeners()) {
+    if (listener == roster_.self) {
+      communicator_->OnAgreed(agreed.sequence);
+    } else {
+      engine_->cluster()->Send(roster_.peers[static_cast<size_t>(listener)], agreed);
+    }
+  }
+  for (const uint64_t sequence : disagreed) {
+    // What each asks for, in words, is the agreement's to put together.
+    agreement_->NoteDisagreement(sequence);
+    std::vector<int> all;
+    for (int each = 0; each < roster_.hosts(); ++each) all.push_back(each);
+    ActOn(sequence, {.ask = std::move(all), .verdict = {}, .breaks = {}});
+  }
+}
+
+// While there is something to tell the engine has to come by, whether or not anybody waits.
+void Span::CountUntold() {
+  const bool untold = awaited_consent_.anything_to_tell();
+  if (untold == untold_counted_) return;
+  untold_counted_ = untold;
+  untold ? engine_->AddWaiting() : engine_->DropWaiting(1);
+}
+
+// A host may be gone for whose word others have waited.
+void Span::LookAgain() {
+  for (const auto& [sequence, outcome] : agreement_->LookAgain()) ActOn(sequence, outcome);
+  CountOpenCases();
+}
+
+// While anything is not decided the engine has to look for late ranks, whether or not one of this
+// host waits.
+void Span::CountOpenCases() {
+  const size_t open = agreement_->open();
+  for (; counted_cases_ < open; ++counted_cases_) engine_->AddWaiting();
+  engine_->DropWaiting(counted_cases_ - open);
+  counted_cases_ = open;
+}
+
+bool Span::NotePeer(int rank, transport::PeerId peer) {
+  transport::PeerId& known =
+      roster_.peers[static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)])];
+  if (known == 0) known = peer;
+  return known == peer;
+}
+
+void Span::ActOn(uint64_t sequence, const Agreement::Outcome& outcome) {
+  for (const int host : outcome.ask) {
+    const AskProgressMessage question{roster_.key, sequence};
+    if (host == roster_.self) {
+      communicator_->TellProgress(sequence);
+    } else {
+      engine_->cluster()->Send(roster_.peers[static_cast<size_t>(host)], question);
+    }
+  }
+  CountOpenCases();
+  if (!outcome.breaks.ok()) return communicator_->Break(outcome.breaks);
+  if (outcome.verdict.ok()) return;
+  consent_->Forget(sequence);
+  TellHosts(VerdictMessage{roster_.key, sequence, static_cast<int>(outcome.verdict.code()),
+                           outcome.verdict.message()});
+  communicator_->OnVerdict(sequence, outcome.verdict);
+}
+
+void Span::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  TellBegun();
+  if (!is_home()) return;
+  for (const Agreement::LateOperation& late : agreement_->Late(now_ns, late_after_ns)) {
+    ActOn(late.sequence, {.ask = late.ask, .verdict = {}, .breaks = {}});
+    if (late.notice.empty()) continue;
+    const LateMessage message{roster_.key, late.sequence, late.notice, late.missing};
+    TellHosts(message);
+    communicator_->OnLate(message);
+  }
+}
+
+}  // namespace harmonaize::daemon

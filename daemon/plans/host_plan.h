@@ -1,0 +1,89 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/messages.h"
+#include "src/executor/host/executor.h"
+#include "src/executor/network/network_execution.h"
+#include "src/executor/network/network_program.h"
+#include "src/executor/network/rail_table.h"
+#include "src/executor/network/transport_port.h"
+#include "src/planner/fabric_model.h"
+#include "src/planner/planner.h"
+#include "src/schedule/ir/outline.h"
+
+namespace harmonaize::daemon {
+
+/// What this host does in one plan, before anybody was reached. Hosts are the fabric's.
+struct HostPart {
+  std::unique_ptr<NetworkProgram> program;
+  std::vector<int> peers;  ///< Hosts that it exchanges messages with.
+  /// How its messages are to be dealt out over rails, by what links carry. Any thread;
+  /// milliseconds.
+  using Deal = std::function<std::unique_ptr<RailTable>(const FabricModel& rated)>;
+  Deal deal;
+  EdgeRates dealt_for;  ///< What `rails` was made for.
+  std::unique_ptr<RailTable> rails;
+  bool one_connection = false;  ///< Of each rail: PathUse::kEcmp.
+  SliceCut slice;
+};
+
+/// What a plan of the home's says to do. kInvalidArgument for an algorithm that is not known here.
+Result<PlanSpec> SpecOf(const PlanMessage& plan);
+/// This host's part of a collective by the home's plan, with its messages dealt out for `now`.
+/// Takes up to seconds; any thread. kInvalidArgument or kInternalError for a plan that cannot be
+/// made here.
+Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int host,
+                              const PlanMessage& plan, const EdgeRates& now);
+/// A send to another host, or a receive from it, of which rank 0 of the binding is this side.
+Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool sends,
+                              const EdgeRates& now);
+
+/// A plan that can be run: the part of this host, with the daemons of the others. For the engine's
+/// thread.
+class HostPlan {
+ public:
+  /// `peers` by the fabric's hosts. `own_rails`: whether the fabric is the one by which this
+  /// daemon's rails are numbered; else messages are dealt over all rails there are. `share`: whose
+  /// messages they are.
+  HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
+           transport::TenantShare share, Cluster* cluster, Executor* executor);
+
+  /// Messages that are begun from now on go by other rails: a sender's own affair, since they are
+  /// received by whatever rail they come. Also in the midst of an operation.
+  void Deal(const EdgeRates& rates, std::unique_ptr<RailTable> rails);
+  const HostPart::Deal& deal() const { return part_.deal; }
+  const EdgeRates& dealt_for() const { return part_.dealt_for; }
+  /// Gone with the plan.
+  std::weak_ptr<void> alive() const { return alive_; }
+
+  const NetworkProgram& program() const { return *part_.program; }
+  TransportPort& port() { return *port_; }
+  const SliceCut& slice() const { return part_.slice; }
+
+  /// One that is not under way; it belongs to this plan and is to be given back.
+  NetworkExecution* Take();
+  void GiveBack(NetworkExecution* execution) { free_.push_back(execution); }
+  /// Whether one is under way.
+  bool in_use() const { return free_.size() < all_.size(); }
+
+ private:
+  transport::RailChoice RailOf(const MessageName& name, size_t bytes);
+
+  HostPart part_;
+  std::shared_ptr<void> alive_;
+  const std::vector<transport::PeerId> peers_;
+  const bool own_rails_;
+  const transport::TenantShare share_;
+  Cluster* const cluster_;
+  Executor* const executor_;
+  std::unique_ptr<TransportPort> port_;
+  std::vector<std::unique_ptr<NetworkExecution>> all_;
+  std::vector<NetworkExecution*> free_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,140 @@
+#include "daemon/plans/plan_control.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "daemon/links/link_state.h"
+#include "daemon/plans/plans.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/wall_clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// What was used so long ago counts a third of what is used now.
+constexpr double kUseSeconds = 5;
+/// A gain has to be seen at two times, not twice at once.
+constexpr uint64_t kReviewEveryNs = 80'000'000;
+
+}  // namespace
+
+PlanControl::PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitching* switching,
+                         std::function<std::vector<PlanRecord>()> records,
+                         std::function<void(const EdgeRates&)> tell_rates)
+    : config_(config),
+      desk_(desk),
+      switching_(switching),
+      records_(std::move(records)),
+      tell_rates_(std::move(tell_rates)),
+      review_(config.least_gain) {}
+
+void PlanControl::OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns) {
+  const bool adaptive = FindPlanPolicy(config_.policy) == PlanPolicy::kAdaptive;
+  if (!adaptive) return;
+  // Messages are dealt out anew at once, which costs nothing and needs nobody's consent.
+  if (rates != told_rates_) {
+    told_rates_ = rates;
+    tell_rates_(told_rates_);
+  }
+  if (reviewing_ || switching_->under_way() || now_ns < next_review_ns_) return;
+  if (rates == reviewed_rates_ && !review_.pending()) return;
+  next_review_ns_ = now_ns + kReviewEveryNs;
+  Review(rates, fabric);
+}
+
+// Seconds of its operations, of late. One that has not ended any may be just about to.
+double PlanControl::WeightOf(const PlanRecord& record) {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  Use& use = uses_[KeyOf(record.plan)];
+  const double newly = record.seconds >= use.seconds ? record.seconds - use.seconds
+                                                     : record.seconds;  // another plan
+  const double passed = static_cast<double>(now_ns - use.at_ns) * 1e-9;
+  use.weight = use.weight * std::exp(-passed / kUseSeconds) + newly;
+  use.seconds = record.seconds;
+  use.at_ns = now_ns;
+  return record.operations == 0 ? std::max(use.weight, record.plan.predicted_seconds) : use.weight;
+}
+
+void PlanControl::Review(const EdgeRates& rates, const FabricModel& fabric) {
+  std::vector<PlanMessage> current;
+  for (const PlanRecord& record : records_()) current.push_back(record.plan);
+  if (current.empty()) return;
+  reviewing_ = true;
+  reviewed_rates_ = rates;
+  const auto done = [this, links = DescribeRates(fabric, rates)](
+                        const std::vector<PlanDesk::Reviewed>& reviewed) {
+    reviewing_ = false;
+    OnReviewed(reviewed, links);
+  };
+  desk_->Review(current, rates, done);
+}
+
+void PlanControl::OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed,
+                             const std::string& links) {
+  std::map<PlanKey, double> weights;
+  for (const PlanRecord& record : records_()) weights[KeyOf(record.plan)] = WeightOf(record);
+  NoteCongestion(reviewed, weights);
+  std::vector<PlanReview::Candidate> candidates;
+  for (const PlanDesk::Reviewed& one : reviewed) {
+    const PlanKey key = KeyOf(one.best);
+    candidates.push_back({key, one.current_seconds, one.best.predicted_seconds, weights[key]});
+  }
+  const double now_seconds = static_cast<double>(MonotonicNanoseconds()) * 1e-9;
+  const std::vector<PlanKey> keys = review_.Decide(candidates, now_seconds);
+  if (keys.empty()) return;
+  std::vector<PlanMessage> next;
+  double before = 0;
+  double after = 0;
+  for (const PlanDesk::Reviewed& one : reviewed) {
+    const PlanKey key = KeyOf(one.best);
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
+    next.push_back(one.best);
+    before += weights[key];
+    after += weights[key] * one.best.predicted_seconds / one.current_seconds;
+  }
+  const std::string reason =
+      fmt::format("{}: the new plans are predicted to take {:.0f}% of the time", links,
+                  before > 0 ? 100 * after / before : 100);
+  if (switching_->Propose(std::move(next), reason)) review_.NoteChange(now_seconds);
+}
+
+void PlanControl::NoteCongestion(const std::vector<PlanDesk::Reviewed>& reviewed,
+                                 std::map<PlanKey, double>& weights) {
+  double now = 0;
+  double stated = 0;
+  for (const PlanDesk::Reviewed& one : reviewed) {
+    // Of the time that operations of this kind take.
+    const double weight = weights[KeyOf(one.best)];
+    now += weight;
+    stated += weight * one.stated_seconds / one.best.predicted_seconds;
+  }
+  if (stated <= 0) return;
+  if (congestion_.Take(now / stated, UnixSeconds())) {
+    Log(LogLevel::kInfo, kLogTuning, "congestion is {} now: {:.2f} times as long",
+        CongestionName(congestion_.level()), now / stated);
+  }
+}
+
+void PlanControl::Tick(uint64_t now_ns) {
+  if (config_.switch_every_ms == 0 || now_ns < next_switch_ns_) return;
+  next_switch_ns_ = now_ns + static_cast<uint64_t>(config_.switch_every_ms) * 1'000'000;
+  if (!asking_ && !switching_->under_way()) ProposeOthers();
+}
+
+void PlanControl::ProposeOthers() {
+  std::vector<AskPlanMessage> questions;
+  for (const PlanRecord& record : records_()) {
+    const PlanMessage& plan = record.plan;
+    questions.push_back({plan.communicator, plan.collective, plan.root, plan.size_class});
+  }
+  if (questions.empty()) return;
+  asking_ = true;
+  desk_->AskForOthers(std::move(questions), ++turn_, [this](std::vector<PlanMessage> plans) {
+    asking_ = false;
+    switching_->Propose(std::move(plans), "the configuration asks for a change now and then");
+  });
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/config/config.h"
+#include "daemon/plans/congestion.h"
+#include "daemon/plans/plan_desk.h"
+#include "daemon/plans/plan_review.h"
+
+namespace harmonaize::daemon {
+
+class PlanSwitching;
+struct PlanRecord;
+
+/// At the home of a communicator: decides when its plans change, and to what. For the engine's
+/// thread.
+class PlanControl {
+ public:
+  /// `records` tells of the plans in use; `tell_rates` tells all hosts what links carry.
+  PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitching* switching,
+              std::function<std::vector<PlanRecord>()> records,
+              std::function<void(const EdgeRates&)> tell_rates);
+
+  /// What links have for this communicator, where not what the fabric states, may have changed.
+  void OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns);
+  /// Now and then: what the configuration wants changed.
+  void Tick(uint64_t now_ns);
+  /// How much of its speed the communicator loses now.
+  const Congestion& congestion() const { return congestion_; }
+
+ private:
+  void Review(const EdgeRates& rates, const FabricModel& fabric);
+  void OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed, const std::string& links);
+  double WeightOf(const PlanRecord& record);
+  void NoteCongestion(const std::vector<PlanDesk::Reviewed>& reviewed,
+                      std::map<PlanKey, double>& weights);
+  void ProposeOthers();
+
+  const PlansConfig config_;
+  PlanDesk* const desk_;
+  PlanSwitching* const switching_;
+  const std::function<std::vector<PlanRecord>()> records_;
+  const std::function<void(const EdgeRates&)> tell_rates_;
+
+  PlanReview review_;
+  Congestion congestion_;
+  EdgeRates told_rates_;
+  EdgeRates reviewed_rates_;
+  uint64_t next_review_ns_ = 0;
+  bool reviewing_ = false;
+  struct Use {
+    double seconds = 0;  // of operations, when it was last looked at
+    double weight = 0;   // of these, the older the less
+    uint64_t at_ns = 0;
+  };
+  std::map<PlanKey, Use> uses_;
+
+  uint64_t next_switch_ns_ = 0;
+  size_t turn_ = 0;
+  bool asking_ = false;
+};
+
+}  // namespace harmonaize::daemon

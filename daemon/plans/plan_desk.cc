@@ -1,0 +1,267 @@
+#include "daemon/plans/plan_desk.h"
+
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "daemon/plans/host_plan.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
+#include "src/base/log.h"
+#include "src/planner/plan_file.h"
+#include "src/transport/tcp/tcp_channel.h"
+
+namespace harmonaize::daemon {
+
+// Predictions count on what the transport does.
+static_assert(NetworkCosts{}.eager_bytes == transport::TcpChannel::kMaxEagerBytes);
+
+int SizeClassOf(uint64_t bytes) {
+  static const std::vector<uint64_t> kClasses = SizeClasses();
+  size_t nearest = 0;
+  // The ratio between neighbours is four, so twice as much is half way.
+  while (nearest + 1 < kClasses.size() && bytes > 2 * kClasses[nearest]) ++nearest;
+  return static_cast<int>(nearest);
+}
+
+struct PlanDesk::Shared {
+  PlansConfig config;
+  NetworkCosts costs;
+  std::shared_ptr<RatedModels> models;
+  std::vector<int> host_of_rank;
+
+  /// A planner borrows its model.
+  struct OnModel {
+    EdgeRates rates;
+    std::shared_ptr<const FabricModel> model;
+    Planner planner;
+  };
+  std::mutex mutex;
+  EdgeRates rates;                                                         // guarded by mutex
+  std::map<std::pair<int, int>, std::shared_ptr<const OnModel>> planners;  // for these; likewise
+
+  std::map<PlanKey, double> stated_seconds;  // the background thread's
+
+  Problem ProblemOf(int collective, int root) const;
+  Result<std::shared_ptr<const OnModel>> PlannerFor(int collective, int root);
+  Result<Planner> MakePlanner(const FabricModel& model, const Problem& problem) const;
+  /// The `turn`-th best, around and around. Throws nothing: somebody waits for an answer.
+  PlanMessage Plan(const AskPlanMessage& question, size_t turn);
+  Status Choose(const AskPlanMessage& question, size_t turn, PlanMessage* plan);
+  void SetRates(const EdgeRates& now);
+  /// Of the best plan where all is as the fabric states. For the background thread.
+  Result<double> StatedSeconds(const AskPlanMessage& question);
+  Result<double> PredictNow(const PlanMessage& plan, const EdgeRates& now) const;
+};
+
+Result<Planner> PlanDesk::Shared::MakePlanner(const FabricModel& model,
+                                              const Problem& problem) const {
+  PlannerOptions options{.reproducible = config.reproducible, .costs = costs};
+  options.policy = FindPlanPolicy(config.policy).value_or(PlanPolicy::kAdaptive);
+  Status why;
+  if (options.policy == PlanPolicy::kFixed) {
+    Result<PlanSpec> spec = LoadPlanFile(config.file, model);
+    if (spec.ok()) {
+      options.fixed = std::move(*spec);
+    } else {
+      why = spec.status();
+    }
+  }
+  if (why.ok()) {
+    Result<Planner> planner = Planner::Make(model, problem, options);
+    if (planner.ok()) return planner;
+    why = planner.status();
+  }
+  // A tenant has not written the configuration, and gets its operation all the same.
+  Log(LogLevel::kWarning, kLogTuning,
+      "the policy '{}' has no plan for {} of {} ranks, so it is planned adaptively: {}",
+      config.policy, CollectiveName(problem.collective), host_of_rank.size(), why.message());
+  options.policy = PlanPolicy::kAdaptive;
+  Result<Planner> planner = Planner::Make(model, problem, options);
+  if (planner.ok() || !options.reproducible) return planner;
+  options.reproducible = false;
+  return Planner::Make(model, problem, options);
+}
+
+// What some rank does in place, others may not: a plan has to serve both.
+Problem PlanDesk::Shared::ProblemOf(int collective, int root) const {
+  return {.collective = static_cast<Collective>(collective),
+          .host_of_rank = host_of_rank,
+          .root = root,
+          .in_place = true};
+}
+
+Result<std::shared_ptr<const PlanDesk::Shared::OnModel>> PlanDesk::Shared::PlannerFor(
+    int collective, int root) {
+  const std::pair key(collective, root);
+  EdgeRates now;
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = planners.find(key);
+    if (found != planners.end()) return found->second;
+    now = rates;
+  }
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<const FabricModel> model, models->With(now));
+  HZ_ASSIGN_OR_RETURN(Planner made, MakePlanner(*model, ProblemOf(collective, root)));
+  auto planner = std::make_shared<const OnModel>(OnModel{now, std::move(model), std::move(made)});
+  const std::lock_guard lock(mutex);
+  if (rates == now) planners.emplace(key, planner);
+  return std::shared_ptr<const OnModel>(std::move(planner));
+}
+
+void PlanDesk::Shared::SetRates(const EdgeRates& now) {
+  const std::lock_guard lock(mutex);
+  if (rates == now) return;
+  rates = now;
+  planners.clear();
+}
+
+PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) {
+  PlanMessage plan;
+  plan.communicator = question.communicator;
+  plan.collective = question.collective;
+  plan.root = question.root;
+  plan.size_class = question.size_class;
+  plan.why = Caught([&] { return Choose(question, turn, &plan); }).message();
+  return plan;
+}
+
+Status PlanDesk::Shared::Choose(const AskPlanMessage& question, size_t turn,
+                                PlanMessage* chosen_plan) {
+  PlanMessage& plan = *chosen_plan;
+  HZ_ASSIGN_OR_RETURN(const auto made, PlannerFor(question.collective, question.root));
+  const Planner& planner = made->planner;
+  const PlannedSize planned =
+      planner.PlanFor(SizeClasses()[static_cast<size_t>(question.size_class)]);
+  const RankedPlan& chosen = planned.plans[turn % planned.plans.size()];
+  const PlanSpec& spec = planner.candidates()[chosen.candidate].spec;
+  plan.algorithm = spec.algorithm->name;
+  plan.order = spec.order.hosts;
+  plan.order_name = spec.order.name;
+  plan.groups = spec.groups;
+  plan.groups_name = spec.groups_name;
+  plan.pieces = chosen.pieces;
+  plan.slice_bytes = chosen.slice.bytes;
+  plan.slices_at_once = chosen.slice.at_once;
+  plan.paths = static_cast<int>(spec.paths);
+  plan.rates = made->rates;
+  plan.predicted_seconds = chosen.prediction.seconds;
+  plan.bound_seconds = planned.bound_seconds;
+  Log(LogLevel::kInfo, kLogTuning,
+      "{} of {} bytes on {} hosts: {} {} {} in {} pieces, slices of {} bytes, {:.1f} us",
+      CollectiveName(static_cast<Collective>(question.collective)), planned.bytes,
+      HostPlacement(host_of_rank).hosts(), plan.algorithm, plan.order_name, PathUseName(spec.paths),
+      plan.pieces, plan.slice_bytes, plan.predicted_seconds * 1e6);
+  return Status::Ok();
+}
+
+Result<double> PlanDesk::Shared::StatedSeconds(const AskPlanMessage& question) {
+  const PlanKey key = KeyOf(question);
+  const auto known = stated_seconds.find(key);
+  if (known != stated_seconds.end()) return known->second;
+  HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> model, models->With({}));
+  HZ_ASSIGN_OR_RETURN(const Planner planner,
+                      MakePlanner(*model, ProblemOf(question.collective, question.root)));
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(question.size_class)];
+  const double seconds = planner.PlanFor(bytes).plans.front().prediction.seconds;
+  stated_seconds[key] = seconds;
+  return seconds;
+}
+
+// At the rates of now, whatever the plan was made for.
+Result<double> PlanDesk::Shared::PredictNow(const PlanMessage& plan, const EdgeRates& now) const {
+  HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> before, models->With(plan.rates));
+  HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> after, models->With(now));
+  HZ_ASSIGN_OR_RETURN(const PlanSpec spec, SpecOf(plan));
+  const Problem problem = ProblemOf(plan.collective, plan.root);
+  HZ_ASSIGN_OR_RETURN(const Planner planner,
+                      Planner::Make(*before, problem,
+                                    {.policy = PlanPolicy::kFixed, .fixed = spec, .costs = costs}));
+  const RankedPlan ranked{
+      .pieces = plan.pieces, .slice = {plan.slice_bytes, plan.slices_at_once}, .prediction = {}};
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
+  HZ_ASSIGN_OR_RETURN(const Prediction prediction, planner.PredictOn(*after, ranked, bytes));
+  return prediction.seconds;
+}
+
+PlanDesk::PlanDesk(const Config& config, std::shared_ptr<RatedModels> models,
+                   std::vector<int> host_of_rank, Background* background,
+                   std::function<void(std::function<void()>)> post)
+    : shared_(std::make_shared<Shared>()),
+      background_(background),
+      post_(std::move(post)),
+      alive_(std::make_shared<char>()) {
+  shared_->config = config.plans;
+  shared_->costs = config.costs.ToNetworkCosts();
+  shared_->models = std::move(models);
+  shared_->host_of_rank = std::move(host_of_rank);
+}
+
+PlanDesk::~PlanDesk() = default;
+
+void PlanDesk::Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done) {
+  const PlanKey key = KeyOf(question);
+  const auto [found, first] = decisions_.try_emplace(key);
+  if (found->second.made) return done(found->second.plan);
+  found->second.asking.push_back(std::move(done));
+  if (!first) return;
+  InBackground([shared = shared_, question] { return shared->Plan(question, 0); },
+               [this, key](const PlanMessage& plan) { Decide(key, plan); });
+}
+
+void PlanDesk::AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
+                            std::function<void(std::vector<PlanMessage>)> done) {
+  const auto plan_all = [shared = shared_, questions = std::move(questions), turn] {
+    std::vector<PlanMessage> plans;
+    for (const AskPlanMessage& question : questions) plans.push_back(shared->Plan(question, turn));
+    return plans;
+  };
+  InBackground(plan_all, std::move(done));
+}
+
+void PlanDesk::Review(std::vector<PlanMessage> current, const EdgeRates& rates,
+                      std::function<void(std::vector<Reviewed>)> done) {
+  shared_->SetRates(rates);
+  const auto review_all = [shared = shared_, current = std::move(current), rates] {
+    std::vector<Reviewed> all;
+    for (const PlanMessage& plan : current) {
+      const AskPlanMessage question{plan.communicator, plan.collective, plan.root, plan.size_class};
+      const Result<double> seconds = shared->PredictNow(plan, rates);
+      const Result<double> stated = shared->StatedSeconds(question);
+      if (!seconds.ok() || !stated.ok()) continue;
+      PlanMessage best = shared->Plan(question, 0);
+      if (best.why.empty()) all.push_back({*seconds, *stated, std::move(best)});
+    }
+    return all;
+  };
+  InBackground(review_all, std::move(done));
+}
+
+template <typename Work, typename Done>
+void PlanDesk::InBackground(Work work, Done done) {
+  background_->Post([post = post_, desk = std::weak_ptr(alive_), work = std::move(work),
+                     done = std::move(done), caller = LogFor::Current()] {
+    std::invoke_result_t<const Work&> made{};
+    GuardedAndLogged("planning", [&] { made = work(); });
+    post([desk, done, made = std::move(made), caller] {
+      const LogFor log_for(caller);
+      if (desk.lock() != nullptr) done(made);
+    });
+  });
+}
+
+void PlanDesk::Decide(const PlanKey& key, const PlanMessage& plan) {
+  Decision& decision = decisions_[key];
+  decision.made = true;
+  decision.plan = plan;
+  for (const auto& done : std::exchange(decision.asking, {})) done(plan);
+}
+
+std::shared_ptr<const Planner> PlanDesk::PlannerFor(Collective collective, int root) const {
+  const std::lock_guard lock(shared_->mutex);
+  const auto found = shared_->planners.find({static_cast<int>(collective), root});
+  if (found == shared_->planners.end()) return nullptr;
+  return std::shared_ptr<const Planner>(found->second, &found->second->planner);
+}
+
+}  // namespace harmonaize::daemon

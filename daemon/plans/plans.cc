@@ -1,0 +1,354 @@
+#include "daemon/plans/plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/main/engine.h"
+#include "daemon/multihost/span.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// For tenants, who are to learn nothing of the fabric that plans are made on.
+Status NoPlan() {
+  return InternalError("no plan could be made for this operation; the provider's log says why");
+}
+
+}  // namespace
+
+Plans::Plans(Engine* engine, Communicator* communicator, Span* span)
+    : engine_(engine),
+      communicator_(communicator),
+      span_(span),
+      switching_(communicator, span, this) {
+  if (!span_->is_home()) return;
+  desk_ = std::make_unique<PlanDesk>(
+      engine_->config(), span_->fabric()->rated, FabricHostOfRank(), &engine_->background(),
+      [engine](std::function<void()> call) { engine->Post(std::move(call)); });
+  control_ = std::make_unique<PlanControl>(
+      engine_->config().plans, desk_.get(), &switching_, [this] { return Records(); },
+      [this](const EdgeRates& rates) { TellRates(rates); });
+}
+
+PlanKey Plans::KeyFor(const OperationDescriptor& descriptor) {
+  const int root = HasRoot(descriptor.collective) ? descriptor.root : -1;
+  const int size_class = SizeClassOf(descriptor.count * DataTypeSize(descriptor.type));
+  return {static_cast<int>(descriptor.collective), root, size_class};
+}
+
+std::vector<int> Plans::FabricHostOfRank() const {
+  std::vector<int> hosts;
+  for (const int host : span_->roster().host_of_rank) {
+    hosts.push_back(span_->roster().fabric_hosts[static_cast<size_t>(host)]);
+  }
+  return hosts;
+}
+
+int Plans::HostOfFabricHost(int fabric_host) const {
+  const auto found = std::find(span_->roster().fabric_hosts.begin(),
+                               span_->roster().fabric_hosts.end(), fabric_host);
+  return static_cast<int>(found - span_->roster().fabric_hosts.begin());
+}
+
+Result<HostPlan*> Plans::PlanFor(const OperationDescriptor& descriptor) {
+  const PlanKey key = KeyFor(descriptor);
+  const auto [found, first] = plans_.try_emplace(key);
+  const PlanEntry& entry = found->second;
+  if (first) {
+    const auto [collective, root, size_class] = key;
+    span_->TellHome(AskPlanMessage{span_->roster().key, collective, root, size_class});
+  }
+  if (!switching_.MayBegin(key, descriptor.sequence)) return static_cast<HostPlan*>(nullptr);
+  const size_t version = VersionFor(entry.begin_at, descriptor.sequence);
+  if (version == 0 && !entry.failure.ok()) return entry.failure;
+  return entry.versions[version].plan.get();
+}
+
+void Plans::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
+  if (question.root >= communicator_->ranks()) {
+    return engine_->cluster()->transport().Disconnect(peer, "a plan for a root that is no rank");
+  }
+  desk_->Ask(question, [this, peer](const PlanMessage& plan) {
+    if (peer == 0) return OnPlan(plan);
+    engine_->cluster()->Send(peer, plan);
+  });
+}
+
+void Plans::OnPlan(const PlanMessage& plan) {
+  const auto found = plans_.find(KeyOf(plan));
+  if (found == plans_.end()) return;  // nobody asked
+  Version& first = found->second.versions.front();
+  if (!first.record.plan.algorithm.empty()) return;  // known from a proposal
+  first.record.plan = plan;
+  if (!plan.why.empty()) {
+    return FailPlan(found->first, Status(Code::kInternalError, plan.why));
+  }
+  if (span_->fabric() != nullptr) return MakeFirst(found->first);
+  await_fabric_.insert(found->first);
+  engine_->cluster()->Send(span_->roster().home, AskFabricMessage{span_->roster().fabric});
+}
+
+void Plans::Ensure(const PlanMessage& plan) {
+  plans_.try_emplace(KeyOf(plan));
+  OnPlan(plan);
+}
+
+void Plans::OnFabric(const Status& status) {
+  const std::set<PlanKey> waiting = std::exchange(await_fabric_, {});
+  const bool pairs_wait = !std::exchange(pairs_await_fabric_, {}).empty();
+  for (const PlanKey& key : waiting) {
+    if (status.ok()) {
+      MakeFirst(key);
+    } else {
+      FailPlan(key, status);
+    }
+  }
+  if (!pairs_wait) return;
+  if (!status.ok()) return BreakSoon(NoPlan());
+  communicator_->OnPlanReady();
+}
+
+// Whether the home has placed the hosts where there are some.
+Status Plans::CheckFabric() const {
+  for (const int host : span_->roster().fabric_hosts) {
+    if (host < span_->fabric()->model->hosts()) continue;
+    return InternalError("a host is number {} of a fabric of {}", host,
+                         span_->fabric()->model->hosts());
+  }
+  return Status::Ok();
+}
+
+void Plans::FailPlan(const PlanKey& key, const Status& why) {
+  const LogFor log_for(communicator_->tenant().identity);
+  Log(LogLevel::kError, kLogTuning, "communicator {} '{}': no plan for {}: {}", communicator_->id(),
+      communicator_->name(), CollectiveName(static_cast<Collective>(std::get<0>(key))),
+      why.message());
+  plans_.at(key).failure = NoPlan();
+  communicator_->OnPlanReady();
+}
+
+void Plans::BreakSoon(const Status& why) {
+  engine_->Post([engine = engine_, id = communicator_->id(), why] {
+    if (Communicator* const found = engine->membership().FindById(id)) found->Break(why);
+  });
+}
+
+void Plans::MakeFirst(const PlanKey& key) {
+  const auto done = [this, key](Result<std::unique_ptr<HostPlan>> made) {
+    if (made.status().code() == Code::kRemoteError) return communicator_->Break(made.status());
+    if (!made.ok()) return FailPlan(key, made.status());
+    plans_.at(key).versions.front().plan = std::move(*made);
+    communicator_->OnPlanReady();
+  };
+  Make(plans_.at(key).versions.front().record.plan, done);
+}
+
+void Plans::Make(const PlanMessage& plan,
+                 std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
+  // What follows comes later in any case: who asks is not ready to be told.
+  const auto fail = [&](const Status& why) {
+    engine_->Post([engine = engine_, id = communicator_->id(), done, why] {
+      if (engine->membership().FindById(id) != nullptr) done(why);
+    });
+  };
+  if (span_->fabric() == nullptr) return fail(InternalError("the fabric is not known yet"));
+  if (const Status good = CheckFabric(); !good.ok()) return fail(good);
+  Problem problem{.collective = static_cast<Collective>(plan.collective),
+                  .host_of_rank = FabricHostOfRank(),
+                  .root = plan.root,
+                  .in_place = true};
+  const int host = span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)];
+  engine_->background().Post(
+      [engine = engine_, id = communicator_->id(), plan, host, done,
+       models = span_->fabric()->rated, rates = rates_, problem = std::move(problem)] {
+        auto part = std::make_shared<Result<HostPart>>(
+            Caught([&] { return MakeHostPart(models.get(), problem, host, plan, rates); }));
+        engine->Post([engine, id, part, done] {
+          Communicator* const communicator = engine->membership().FindById(id);
+          if (communicator == nullptr) return;
+          if (!part->ok()) return done(part->status());
+          communicator->span()->plans().Finish(std::move(**part), done);
+        });
+      },
+      communicator_->tenant().identity.number);
+}
+
+Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
+  const int host = span_->roster().host_of_rank[static_cast<size_t>(rank)];
+  const std::pair key(host, sends);
+  if (span_->fabric() == nullptr) {
+    if (pairs_await_fabric_.empty()) {
+      engine_->cluster()->Send(span_->roster().home, AskFabricMessage{span_->roster().fabric});
+    }
+    pairs_await_fabric_.insert(key);
+    return static_cast<HostPlan*>(nullptr);
+  }
+  const auto [found, first] = pairs_.try_emplace(key);
+  if (!found->second.failure.ok()) return found->second.failure;
+  if (!first) return found->second.plan.get();
+  if (const Status good = CheckFabric(); !good.ok()) {
+    const LogFor log_for(communicator_->tenant().identity);
+    Log(LogLevel::kError, kLogTuning, "communicator {}: {}", communicator_->id(), good.message());
+    found->second.failure = NoPlan();
+    BreakSoon(NoPlan());  // the other side waits
+    return NoPlan();
+  }
+  Result<HostPart> part =
+      MakePairPart(span_->fabric()->rated.get(),
+                   span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)],
+                   span_->roster().fabric_hosts[static_cast<size_t>(host)], sends, rates_);
+  if (!part.ok()) {
+    found->second.failure = NoPlan();
+    BreakSoon(NoPlan());
+    return NoPlan();
+  }
+  // Not from within this call: who asks is not ready to be told.
+  auto shared = std::make_shared<HostPart>(std::move(*part));
+  engine_->Post([engine = engine_, id = communicator_->id(), key, shared] {
+    Communicator* const communicator = engine->membership().FindById(id);
+    if (communicator == nullptr) return;
+    Plans* const plans = &communicator->span()->plans();
+    plans->Finish(std::move(*shared), [plans, key](Result<std::unique_ptr<HostPlan>> made) {
+      if (made.status().code() == Code::kRemoteError) {
+        return plans->communicator_->Break(made.status());
+      }
+      PairEntry& entry = plans->pairs_.at(key);
+      if (made.ok()) {
+        entry.plan = std::move(*made);
+      } else {
+        entry.failure = made.status();
+      }
+      plans->communicator_->OnPlanReady();
+    });
+  });
+  return static_cast<HostPlan*>(nullptr);
+}
+
+// Reaches the daemons that a plan exchanges messages with.
+void Plans::Finish(HostPart part, std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
+  struct Reaching {
+    HostPart part;
+    std::function<void(Result<std::unique_ptr<HostPlan>>)> done;
+    size_t missing = 0;
+    Status failure;
+  };
+  auto reaching = std::make_shared<Reaching>();
+  reaching->part = std::move(part);
+  reaching->done = std::move(done);
+  const std::vector<int> peers = reaching->part.peers;
+  reaching->missing = peers.size() + 1;
+  const auto one_less = [this, reaching](const Status& status) {
+    if (!status.ok()) reaching->failure = status;
+    if (--reaching->missing > 0) return;
+    if (!reaching->failure.ok()) return reaching->done(reaching->failure);
+    const KnownFabric& known = *span_->fabric();
+    std::vector<transport::PeerId> by_fabric_host(static_cast<size_t>(known.model->hosts()), 0);
+    for (int host = 0; host < span_->roster().hosts(); ++host) {
+      const auto fabric_host =
+          static_cast<size_t>(span_->roster().fabric_hosts[static_cast<size_t>(host)]);
+      by_fabric_host[fabric_host] = span_->roster().peers[static_cast<size_t>(host)];
+    }
+    const bool own_rails = engine_->own_fabric() == span_->roster().fabric;
+    const Tenant& tenant = communicator_->tenant();
+    const transport::TenantShare share{tenant.identity.across_hosts,
+                                       static_cast<float>(tenant.weight), span_->roster().key};
+    auto plan =
+        std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host), own_rails,
+                                   share, engine_->cluster(), &engine_->executor());
+    DealAnew(plan.get());  // rates may have changed meanwhile
+    reaching->done(std::move(plan));
+  };
+  for (const int peer : peers) span_->ReachHost(HostOfFabricHost(peer), one_less);
+  one_less(Status::Ok());
+}
+
+// ---------------------------------------------------------------------------------------------
+// What links carry
+
+void Plans::TellRates(const EdgeRates& rates) {
+  const LinkRatesMessage message{span_->roster().key, rates};
+  span_->TellHosts(message);
+  span_->TellSelf(message);
+}
+
+void Plans::OnRates(const EdgeRates& rates) {
+  rates_ = rates;
+  for (const auto& [key, entry] : plans_) {
+    for (const Version& version : entry.versions) {
+      if (version.plan != nullptr) DealAnew(version.plan.get());
+    }
+  }
+  for (const auto& [key, pair] : pairs_) {
+    if (pair.plan != nullptr) DealAnew(pair.plan.get());
+  }
+}
+
+void Plans::DealAnew(HostPlan* plan) {
+  if (plan->dealt_for() == rates_) return;
+  engine_->background().Post(
+      [engine = engine_, plan, alive = plan->alive(), rates = rates_,
+       models = span_->fabric()->rated, deal = plan->deal()] {
+        const auto model = models->With(rates);
+        if (!model.ok()) return;  // another daemon tells of links that are not there
+        auto rails = std::make_shared<std::unique_ptr<RailTable>>(deal(**model));
+        engine->Post([plan, alive, rates, rails] {
+          if (alive.lock() != nullptr) plan->Deal(rates, std::move(*rails));
+        });
+      },
+      communicator_->tenant().identity.number);
+}
+
+void Plans::CountOperation(const OperationDescriptor& descriptor, double seconds) {
+  const auto found = plans_.find(KeyFor(descriptor));
+  if (found == plans_.end()) return;
+  PlanEntry& entry = found->second;
+  PlanRecord& record = entry.versions[VersionFor(entry.begin_at, descriptor.sequence)].record;
+  ++record.operations;
+  record.seconds += seconds;
+  record.bytes += descriptor.count * DataTypeSize(descriptor.type);
+}
+
+std::vector<PlanRecord> Plans::Records() const {
+  std::vector<PlanRecord> records;
+  for (const auto& [key, entry] : plans_) {
+    if (entry.versions.back().plan != nullptr) records.push_back(entry.versions.back().record);
+  }
+  return records;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Plans that change
+
+const PlanRecord* Plans::Newest(const PlanKey& key) const {
+  const auto found = plans_.find(key);
+  if (found == plans_.end()) return nullptr;
+  const PlanRecord& record = found->second.versions.back().record;
+  return record.plan.algorithm.empty() ? nullptr : &record;
+}
+
+void Plans::AddVersion(uint64_t from, const PlanMessage& plan, std::unique_ptr<HostPlan> made) {
+  PlanEntry& entry = plans_.at(KeyOf(plan));
+  entry.begin_at.push_back(from);
+  entry.versions.push_back({{.plan = plan}, std::move(made)});
+  DropOldVersions(&entry);
+}
+
+// Those that no collective begins by any more and none is under way by. The first, until it has
+// been made: who makes it is going to put it there.
+void Plans::DropOldVersions(PlanEntry* entry) {
+  const size_t oldest = VersionFor(entry->begin_at, communicator_->collectives_begun());
+  for (size_t version = oldest; version-- > 0;) {
+    const HostPlan* const plan = entry->versions[version].plan.get();
+    if (plan == nullptr || plan->in_use()) continue;
+    entry->versions.erase(entry->versions.begin() + static_cast<std::ptrdiff_t>(version));
+    entry->begin_at.erase(entry->begin_at.begin() + static_cast<std::ptrdiff_t>(version));
+  }
+  // Whatever is left is the first of all that are to come.
+  entry->begin_at.front() = 0;
+}
+
+}  // namespace harmonaize::daemon

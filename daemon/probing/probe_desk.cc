@@ -1,0 +1,330 @@
+#include "daemon/probing/probe_desk.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/main/engine.h"
+#include "daemon/probing/probe_nics.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// A coordinator that asks for nothing this long is gone, whatever its link says.
+constexpr std::chrono::seconds kIdleLimit(60);
+
+/// Stands for a daemon to which there is no link yet.
+constexpr transport::PeerId kUnreached = ~transport::PeerId{0};
+
+}  // namespace
+
+Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_view lines) {
+  std::vector<transport::NetworkAddress> addresses;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    if (line.empty()) continue;
+    HZ_ASSIGN_OR_RETURN(transport::NetworkAddress address,
+                        transport::NetworkAddress::Parse(line, kDefaultClusterPort));
+    addresses.push_back(std::move(address));
+  }
+  return addresses;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Leading
+
+Result<uint64_t> ProbeDesk::Lead(const Order& order, Calls calls) {
+  if (!order.by_operator) {
+    return InvalidUsage(
+        "only operators may probe the network: it is the provider's, and probing loads it. They "
+        "are who may use the daemon's operator socket ({})",
+        OperatorSocketOf(engine_->config()));
+  }
+  if (engine_->cluster() == nullptr) {
+    return InvalidUsage(
+        "this daemon knows of no other hosts: set cluster.address in its configuration");
+  }
+  if (led_) {
+    return InvalidUsage("this daemon leads a probe already: wait for its end, or interrupt it");
+  }
+  if (!(order.seconds >= kLeastProbeSeconds && order.seconds <= kMostProbeSeconds)) {
+    return InvalidArgument("a set of transfers runs {} to {} s, not {}", kLeastProbeSeconds,
+                           kMostProbeSeconds, order.seconds);
+  }
+  uint64_t probe = 0;
+  while (probe == 0) {
+    HZ_RETURN_IF_ERROR(transport::FillRandom(std::as_writable_bytes(std::span(&probe, 1))));
+  }
+  led_ = Led{.probe = probe, .seconds = order.seconds, .calls = std::move(calls)};
+  // Once whoever asked knows the number.
+  engine_->Post([this, probe, addresses = order.addresses] {
+    if (!led_ || led_->probe != probe) return;
+    if (addresses.empty()) AddLinked();
+    Reach(addresses);
+  });
+  return probe;
+}
+
+void ProbeDesk::AddLinked() {
+  AddDaemon(0, engine_->cluster()->address());
+  for (const auto& [peer, info] : engine_->cluster()->linked()) {
+    AddDaemon(peer, info.address.ToString());
+  }
+}
+
+void ProbeDesk::AddDaemon(transport::PeerId peer, const std::string& name) {
+  led_->peers.push_back(peer);
+  led_->names.push_back(name);
+}
+
+void ProbeDesk::Reach(const std::vector<transport::NetworkAddress>& addresses) {
+  const uint64_t probe = led_->probe;
+  for (const transport::NetworkAddress& address : addresses) {
+    AddDaemon(kUnreached, address.ToString());
+  }
+  led_->unreached = addresses.size() + 1;  // one that is met once all have been tried
+  for (size_t daemon = 0; daemon < led_->names.size(); ++daemon) {
+    if (led_->peers[daemon] != kUnreached) continue;
+    if (led_->names[daemon] == engine_->cluster()->address()) {
+      led_->peers[daemon] = 0;
+      --led_->unreached;
+      continue;
+    }
+    engine_->cluster()->Reach(led_->names[daemon],
+                              [this, probe, daemon](const Result<transport::PeerId>& peer) {
+                                OnReached(probe, daemon, peer);
+                              });
+  }
+  --led_->unreached;
+  BeginWhenReached();
+}
+
+void ProbeDesk::OnReached(uint64_t probe, size_t daemon, const Result<transport::PeerId>& peer) {
+  if (!led_ || led_->probe != probe) return;
+  --led_->unreached;
+  if (peer.ok()) {
+    led_->peers[daemon] = *peer;
+  } else if (led_->failure.ok()) {
+    led_->failure = Status(peer.status().code(),
+                           fmt::format("the daemon at {} cannot be reached: is it running, with "
+                                       "this cluster.address and the same key? This daemon's log "
+                                       "tells what went wrong",
+                                       led_->names[daemon]));
+  }
+  BeginWhenReached();
+}
+
+void ProbeDesk::BeginWhenReached() {
+  if (led_->unreached > 0 || led_->coordinator != nullptr) return;
+  if (led_->failure.ok()) ForgetDoubles();
+  if (led_->failure.ok() && led_->peers.size() < 2) {
+    led_->failure = InvalidArgument(
+        "a network is between two daemons or more, and here is one: give the addresses of all");
+  }
+  const uint64_t probe = led_->probe;
+  if (!led_->failure.ok()) return Finish(probe, led_->failure);
+  Log(LogLevel::kInfo, kLogNet, "leads a probe of the network between {} daemons",
+      led_->peers.size());
+  ProbeCoordinator::Calls calls;
+  calls.send = [this, peers = led_->peers](size_t daemon, ClusterMessage message) {
+    PostTo(peers[daemon], std::move(message));
+  };
+  calls.progress = [this, probe](const std::string& what) {
+    engine_->Post([this, probe, what] {
+      if (led_ && led_->probe == probe) led_->calls.progress(what);
+    });
+  };
+  calls.done = [this, probe](const Result<std::string>& measured) {
+    engine_->Post([this, probe, measured] { Finish(probe, measured); });
+  };
+  led_->coordinator =
+      std::make_unique<ProbeCoordinator>(probe, led_->names, led_->seconds, std::move(calls));
+}
+
+// Of several addresses of one daemon the first stands.
+void ProbeDesk::ForgetDoubles() {
+  for (size_t daemon = 0; daemon < led_->peers.size();) {
+    const auto end = led_->peers.begin() + static_cast<ptrdiff_t>(daemon);
+    if (std::find(led_->peers.begin(), end, *end) == end) {
+      ++daemon;
+      continue;
+    }
+    led_->peers.erase(end);
+    led_->names.erase(led_->names.begin() + static_cast<ptrdiff_t>(daemon));
+  }
+}
+
+void ProbeDesk::Finish(uint64_t probe, const Result<std::string>& measured) {
+  if (!led_ || led_->probe != probe) return;
+  if (!measured.ok()) {
+    Log(LogLevel::kWarning, kLogNet, "a probe of the network failed: {}",
+        measured.status().message());
+  }
+  const Calls calls = std::move(led_->calls);
+  led_.reset();
+  calls.done(measured);
+}
+
+void ProbeDesk::Cancel(uint64_t probe) {
+  if (!led_ || led_->probe != probe) return;
+  if (led_->coordinator == nullptr) return led_.reset();
+  led_->coordinator->Cancel(RemoteError("whoever asked for it does not wait any more"));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Between daemons
+
+void ProbeDesk::SendTo(transport::PeerId peer, ClusterMessage message) {
+  if (peer == 0) return OnMessage(0, message);
+  engine_->cluster()->Send(peer, message);
+}
+
+void ProbeDesk::PostTo(transport::PeerId peer, ClusterMessage message) {
+  engine_->Post([this, peer, message = std::move(message)] { SendTo(peer, message); });
+}
+
+void ProbeDesk::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  if (const auto* open = std::get_if<ProbeOpenMessage>(&message)) {
+    SendTo(peer, Join(peer, *open));
+  } else if (const auto* trips = std::get_if<ProbeRoundTripsMessage>(&message)) {
+    TakeTask(peer, *trips);
+  } else if (const auto* connect = std::get_if<ProbeConnectMessage>(&message)) {
+    TakeTask(peer, *connect);
+  } else if (const auto* run = std::get_if<ProbeRunMessage>(&message)) {
+    TakeTask(peer, *run);
+  } else if (const auto* ready = std::get_if<ProbeReadyMessage>(&message)) {
+    ToCoordinator(peer, ready->probe, message);
+  } else if (const auto* result = std::get_if<ProbeResultMessage>(&message)) {
+    ToCoordinator(peer, result->probe, message);
+  } else if (const auto* end = std::get_if<ProbeEndMessage>(&message)) {
+    OnEnd(peer, *end);
+  }
+}
+
+void ProbeDesk::ToCoordinator(transport::PeerId peer, uint64_t probe,
+                              const ClusterMessage& message) {
+  if (!led_ || led_->probe != probe || led_->coordinator == nullptr) return;
+  const auto found = std::find(led_->peers.begin(), led_->peers.end(), peer);
+  if (found == led_->peers.end()) return;
+  led_->coordinator->Deliver(static_cast<size_t>(found - led_->peers.begin()), message);
+}
+
+void ProbeDesk::OnPeerLost(transport::PeerId peer) {
+  if (joined_ && joined_->coordinator == peer) LeaveProbe();
+  if (!led_) return;
+  if (led_->coordinator == nullptr) {
+    const auto found = std::find(led_->peers.begin(), led_->peers.end(), peer);
+    if (found == led_->peers.end() || !led_->failure.ok()) return;
+    led_->failure = RemoteError("the daemon at {} was lost",
+                                led_->names[static_cast<size_t>(found - led_->peers.begin())]);
+    return;
+  }
+  ToCoordinator(peer, led_->probe,
+                ProbeEndMessage{led_->probe, "was lost: it died, or its network did"});
+}
+
+void ProbeDesk::Clear() {
+  led_.reset();
+  joined_.reset();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Taking part
+
+std::string ProbeDesk::NameOfLeader(transport::PeerId peer) const {
+  const auto linked = engine_->cluster()->linked().find(peer);
+  if (linked == engine_->cluster()->linked().end()) return "it itself";
+  return "the daemon of " + linked->second.address.HostText();
+}
+
+ProbeReadyMessage ProbeDesk::Join(transport::PeerId peer, const ProbeOpenMessage& open) {
+  ProbeReadyMessage ready{.probe = open.probe};
+  const auto refuse = [&](const Status& why) {
+    ready.code = static_cast<int>(why.code());
+    ready.why = why.message();
+    return ready;
+  };
+  if (joined_) {
+    return refuse(InvalidUsage("it takes part in a probe already, which {} leads: wait for its end",
+                               NameOfLeader(joined_->coordinator)));
+  }
+  const std::optional<ProbeToken> token = ProbeTokenFrom(open.token);
+  if (!token) return refuse(InvalidArgument("a token of the wrong length"));
+  const Result<std::vector<ProbedNic>> nics = NicsToProbe(*engine_->cluster());
+  if (!nics.ok()) return refuse(nics.status());
+  const auto report = [this, peer](ProbeResultMessage result) { PostTo(peer, std::move(result)); };
+  const auto expired = [this, probe = open.probe] {
+    engine_->Post([this, probe] {
+      if (!joined_ || joined_->probe != probe) return;
+      const transport::PeerId coordinator = joined_->coordinator;
+      LeaveProbe();
+      SendTo(coordinator, ProbeEndMessage{probe, "was asked for nothing too long, and left"});
+    });
+  };
+  Result<std::unique_ptr<ProbeListener>> listener =
+      ProbeListener::Open(*nics, *token, kIdleLimit, {report, expired});
+  if (!listener.ok()) return refuse(listener.status());
+  ready.host = HostNameToProbe(engine_->config().cluster);
+  ready.nics = (*listener)->nics();
+  joined_ = Joined{.probe = open.probe,
+                   .coordinator = peer,
+                   .nics = nics->size(),
+                   .listener = std::move(*listener),
+                   .work = std::make_unique<ProbeWork>(ready.nics, report)};
+  Log(LogLevel::kInfo, kLogNet, "takes part in a probe of the network with {} addresses",
+      ready.nics.size());
+  return ready;
+}
+
+template <typename Task, typename Begin>
+void ProbeDesk::TakeChecked(transport::PeerId peer, const Task& task, const Status& checked,
+                            Begin begin) {
+  if (!joined_ || joined_->probe != task.probe || joined_->coordinator != peer) {
+    return SendTo(peer, ProbeEndMessage{task.probe, "takes no part in it any more"});
+  }
+  if (!checked.ok()) {
+    return SendTo(peer, ProbeResultMessage{.probe = task.probe,
+                                           .step = task.step,
+                                           .code = static_cast<int>(checked.code()),
+                                           .why = "it refuses " + checked.message()});
+  }
+  joined_->listener->Touch();
+  begin();
+}
+
+void ProbeDesk::TakeTask(transport::PeerId peer, const ProbeRoundTripsMessage& task) {
+  const Status checked = CheckProbeTask(task, joined_ ? joined_->nics : 0);
+  TakeChecked(peer, task, checked, [&] { joined_->work->MeasureRoundTrips(task); });
+}
+
+void ProbeDesk::TakeTask(transport::PeerId peer, const ProbeConnectMessage& task) {
+  const Status checked = CheckProbeTask(task, joined_ ? joined_->nics : 0);
+  TakeChecked(peer, task, checked, [&] { joined_->work->Connect(task); });
+}
+
+void ProbeDesk::TakeTask(transport::PeerId peer, const ProbeRunMessage& task) {
+  TakeChecked(peer, task, CheckProbeTask(task), [&] {
+    joined_->listener->Count(task);
+    joined_->work->Send(task);
+  });
+}
+
+void ProbeDesk::OnEnd(transport::PeerId peer, const ProbeEndMessage& end) {
+  const bool from_coordinator =
+      joined_ && joined_->probe == end.probe && joined_->coordinator == peer;
+  if (from_coordinator) return LeaveProbe();
+  ToCoordinator(peer, end.probe, end);
+}
+
+// Its threads end soon, but not at once.
+void ProbeDesk::LeaveProbe() {
+  auto leaving = std::make_shared<Joined>(std::move(*joined_));
+  joined_.reset();
+  Log(LogLevel::kInfo, kLogNet, "the probe of the network is over");
+  engine_->background().Post([leaving = std::move(leaving)]() mutable { leaving.reset(); });
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/cluster/messages.h"
+#include "daemon/probing/probe_coordinator.h"
+#include "daemon/probing/probe_listener.h"
+#include "daemon/probing/probe_work.h"
+#include "src/transport/transport.h"
+
+namespace harmonaize::daemon {
+
+class Engine;
+
+/// Addresses of daemons, one a line; without a port, kDefaultClusterPort. kInvalidArgument names
+/// the one that is none.
+Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_view lines);
+
+/// The probes that this daemon leads, for its provider, and takes part in, for another daemon or
+/// itself: one of each at a time. What takes time is done by their own threads. Engine thread only.
+class ProbeDesk {
+ public:
+  explicit ProbeDesk(Engine* engine) : engine_(engine) {}
+  ~ProbeDesk() { Clear(); }
+  ProbeDesk(const ProbeDesk&) = delete;
+  ProbeDesk& operator=(const ProbeDesk&) = delete;
+
+  struct Order {
+    std::vector<transport::NetworkAddress> addresses;  ///< Empty: all that are linked, and this.
+    double seconds = 0;
+    bool by_operator = false;
+  };
+  struct Calls {
+    std::function<void(const std::string& what)> progress;
+    /// FormatMeasurements of all that was measured.
+    std::function<void(const Result<std::string>& measured)> done;
+  };
+  /// Leads a probe; calls back later, from the engine's thread. kInvalidUsage for who is no
+  /// operator, for a daemon that stands alone, and while another probe is led here.
+  /// The number stands for it in Cancel.
+  Result<uint64_t> Lead(const Order& order, Calls calls);
+  /// Whoever asked does not wait any more.
+  void Cancel(uint64_t probe);
+
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+  void OnPeerLost(transport::PeerId peer);
+  /// Ends all of it. What was to be called back is not.
+  void Clear();
+
+ private:
+  struct Led {
+    uint64_t probe = 0;
+    double seconds = 0;
+    Calls calls;
+    std::vector<transport::PeerId> peers{};  ///< By daemon; 0: this one.
+    std::vector<std::string> names{};
+    size_t unreached = 0;
+    Status failure{};
+    std::unique_ptr<ProbeCoordinator> coordinator{};
+  };
+  struct Joined {
+    uint64_t probe = 0;
+    transport::PeerId coordinator = 0;
+    size_t nics = 0;
+    std::unique_ptr<ProbeListener> listener{};
+    std::unique_ptr<ProbeWork> work{};
+  };
+
+  void Reach(const std::vector<transport::NetworkAddress>& addresses);
+  void AddLinked();
+  void AddDaemon(transport::PeerId peer, const std::string& name);
+  void OnReached(uint64_t probe, size_t daemon, const Result<transport::PeerId>& peer);
+  void ForgetDoubles();
+  void BeginWhenReached();
+  void Finish(uint64_t probe, const Result<std::string>& measured);
+  void SendTo(transport::PeerId peer, ClusterMessage message);
+  void PostTo(transport::PeerId peer, ClusterMessage message);
+
+  void ToCoordinator(transport::PeerId peer, uint64_t probe, const ClusterMessage& message);
+  std::string NameOfLeader(transport::PeerId peer) const;
+  ProbeReadyMessage Join(transport::PeerId peer, const ProbeOpenMessage& open);
+  void TakeTask(transport::PeerId peer, const ProbeRoundTripsMessage& task);
+  void TakeTask(transport::PeerId peer, const ProbeConnectMessage& task);
+  void TakeTask(transport::PeerId peer, const ProbeRunMessage& task);
+  template <typename Task, typename Begin>
+  void TakeChecked(transport::PeerId peer, const Task& task, const Status& checked, Begin begin);
+  void OnEnd(transport::PeerId peer, const ProbeEndMessage& end);
+  void LeaveProbe();
+
+  Engine* const engine_;
+  std::optional<Led> led_;
+  std::optional<Joined> joined_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,214 @@
+#include "daemon/reports/explain_communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/multihost/span.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using nlohmann::json;
+
+/// Of what was considered, the best so many are told.
+constexpr size_t kMostCandidates = 8;
+
+/// The names that a reader may see.
+class HostNames {
+ public:
+  HostNames(const Span& span, bool provider) : span_(span), provider_(provider) {}
+
+  std::string OfFabricHost(int fabric_host) const {
+    const KnownFabric* const fabric = span_.fabric();
+    if (provider_ && fabric != nullptr) return fabric->model->HostName(fabric_host);
+    const std::vector<int>& hosts = span_.roster().fabric_hosts;
+    const auto found = std::find(hosts.begin(), hosts.end(), fabric_host);
+    return std::to_string(found - hosts.begin());
+  }
+  json Of(const std::vector<int>& fabric_hosts) const {
+    json names = json::array();
+    for (const int host : fabric_hosts) names.push_back(OfFabricHost(host));
+    return names;
+  }
+
+ private:
+  const Span& span_;
+  const bool provider_;
+};
+
+json DescribeHosts(const Span& span, const HostNames& names) {
+  json hosts = json::array();
+  const Roster& roster = span.roster();
+  for (int host = 0; host < roster.hosts(); ++host) {
+    json ranks = json::array();
+    for (size_t rank = 0; rank < roster.host_of_rank.size(); ++rank) {
+      if (roster.host_of_rank[rank] == host) ranks.push_back(rank);
+    }
+    hosts.push_back({{"host", names.OfFabricHost(roster.fabric_hosts[static_cast<size_t>(host)])},
+                     {"ranks", std::move(ranks)},
+                     {"here", host == roster.self}});
+  }
+  return hosts;
+}
+
+json DescribeSpec(const Planner& planner, const RankedPlan& plan, const HostNames& names) {
+  const Candidate& candidate = planner.candidates()[plan.candidate];
+  json groups = json::array();
+  for (const std::vector<int>& group : candidate.spec.groups) groups.push_back(names.Of(group));
+  return {{"algorithm", candidate.spec.algorithm->name},
+          {"order", candidate.spec.order.name},
+          {"hosts", names.Of(candidate.spec.order.hosts)},
+          {"groups", std::move(groups)},
+          {"pieces", plan.pieces},
+          {"paths", candidate.lanes.empty() ? PathUseName(candidate.spec.paths) : "chosen"},
+          {"predicted_seconds", plan.prediction.seconds}};
+}
+
+/// What the home knows beyond the choice: the candidates, and a prediction for what was measured.
+void AddCandidates(const Planner& planner, uint64_t class_bytes, uint64_t mean_bytes,
+                   const HostNames& names, json* entry) {
+  const PlannedSize planned = planner.PlanFor(class_bytes);
+  json candidates = json::array();
+  for (const RankedPlan& plan : planned.plans) {
+    if (candidates.size() < kMostCandidates) {
+      candidates.push_back(DescribeSpec(planner, plan, names));
+    }
+  }
+  (*entry)["candidates"] = std::move(candidates);
+  (*entry)["considered"] = planned.plans.size();
+  json left_out = json::array();
+  for (const NotConsidered& one : planner.not_considered()) {
+    left_out.push_back({{"what", one.what}, {"why", one.why}});
+  }
+  (*entry)["not_considered"] = std::move(left_out);
+  if (mean_bytes == 0) return;
+  json& measured = (*entry)["measured"];
+  measured["predicted_seconds"] = planner.PredictAt(planned.plans.front(), mean_bytes).seconds;
+  measured["bound_seconds"] = planner.bound_seconds_per_byte() * static_cast<double>(mean_bytes);
+}
+
+json DescribeMessage(const PlanMessage& plan, const HostNames& names) {
+  json groups = json::array();
+  for (const std::vector<int>& group : plan.groups) groups.push_back(names.Of(group));
+  return {{"collective", CollectiveName(static_cast<Collective>(plan.collective))},
+          {"root", plan.root},
+          {"bytes", SizeClasses()[static_cast<size_t>(plan.size_class)]},
+          {"algorithm", plan.algorithm},
+          {"order", plan.order_name},
+          {"hosts", names.Of(plan.order)},
+          {"groups", std::move(groups)},
+          {"pieces", plan.pieces},
+          {"slice_bytes", plan.slice_bytes},
+          {"slices_at_once", plan.slices_at_once},
+          {"paths", PathUseName(static_cast<PathUse>(plan.paths))},
+          {"predicted_seconds", plan.predicted_seconds},
+          {"bound_seconds", plan.bound_seconds}};
+}
+
+json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& names) {
+  const PlanMessage& plan = record.plan;
+  const auto collective = static_cast<Collective>(plan.collective);
+  const uint64_t class_bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
+  json entry = DescribeMessage(plan, names);
+  entry["measured"] = {{"operations", record.operations}};
+  const uint64_t mean_bytes = record.operations == 0 ? 0 : record.bytes / record.operations;
+  if (record.operations > 0) {
+    entry["measured"]["bytes"] = mean_bytes;
+    entry["measured"]["seconds"] = record.seconds / static_cast<double>(record.operations);
+  }
+  if (span.plans().desk() == nullptr) return entry;
+  const auto planner = span.plans().desk()->PlannerFor(collective, plan.root);
+  if (planner != nullptr) AddCandidates(*planner, class_bytes, mean_bytes, names, &entry);
+  return entry;
+}
+
+json DescribeMessages(const std::vector<PlanMessage>& plans, const HostNames& names) {
+  json list = json::array();
+  for (const PlanMessage& plan : plans) list.push_back(DescribeMessage(plan, names));
+  return list;
+}
+
+const char* NameOf(PlanChange::Outcome outcome) {
+  switch (outcome) {
+    case PlanChange::Outcome::kCommitted: return "committed";
+    case PlanChange::Outcome::kCalledOff: return "called off";
+    default: return "under way";
+  }
+}
+
+json DescribeHistory(const Span& span, const HostNames& names) {
+  json history = json::array();
+  for (const PlanChange& change : span.plans().switching().history()) {
+    json entry = {{"unix_seconds", change.unix_seconds},
+                  {"reason", change.reason},
+                  {"outcome", NameOf(change.outcome)},
+                  {"took_seconds", change.took_seconds},
+                  {"before", DescribeMessages(change.before, names)},
+                  {"after", DescribeMessages(change.after, names)}};
+    if (change.outcome == PlanChange::Outcome::kCommitted) entry["from"] = change.from;
+    if (!change.called_off.empty()) entry["called_off"] = change.called_off;
+    history.push_back(std::move(entry));
+  }
+  return history;
+}
+
+json DescribeCongestion(const Congestion& congestion) {
+  json changes = json::array();
+  for (const Congestion::Change& change : congestion.changes()) {
+    changes.push_back({{"unix_seconds", change.unix_seconds},
+                       {"level", CongestionName(change.level)},
+                       {"slowdown", change.slowdown}});
+  }
+  return {{"level", CongestionName(congestion.level())},
+          {"slowdown", congestion.slowdown()},
+          {"changes", std::move(changes)}};
+}
+
+Communicator* FindCommunicator(Engine& engine, const Reader& reader, const std::string& which) {
+  Communicator* found = nullptr;
+  for (const auto& communicator : engine.membership().communicators()) {
+    if (!reader.is_operator && communicator->tenant().identity.number != reader.tenant) continue;
+    if (std::to_string(communicator->id()) == which) return communicator.get();
+    if (communicator->name() == which) found = communicator.get();
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader,
+                                        const std::string& which) {
+  const bool provider = reader.is_operator;
+  Communicator* const communicator = FindCommunicator(engine, reader, which);
+  if (communicator == nullptr) {
+    return InvalidArgument(
+        "there is no communicator '{}' here: 'harmonaize status' lists them by number", which);
+  }
+  json report = {{"communicator", communicator->id()},
+                 {"name", communicator->name()},
+                 {"ranks", communicator->ranks()}};
+  const Span* const span = communicator->span();
+  if (span != nullptr) {
+    const HostNames names(*span, provider);
+    report["hosts"] = DescribeHosts(*span, names);
+    report["home"] = span->is_home();
+    report["plans"] = json::array();
+    for (const PlanRecord& record : span->plans().Records()) {
+      report["plans"].push_back(DescribePlan(*span, record, names));
+    }
+    if (span->is_home()) {
+      report["policy"] = engine.config().plans.policy;
+      report["history"] = DescribeHistory(*span, names);
+      report["congestion"] = DescribeCongestion(span->plans().control()->congestion());
+    }
+    if (provider && span->fabric() != nullptr) {
+      report["fabric"] = span->fabric()->model->fabric().name;
+    }
+  }
+  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace harmonaize::daemon

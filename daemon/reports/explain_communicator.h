@@ -1,0 +1,18 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "daemon/main/engine.h"
+
+namespace harmonaize::daemon {
+
+/// A JSON document about how a communicator's collectives are carried out: what was considered,
+/// predicted, chosen, and measured since. By its number or name in the status; of several with the
+/// name, the last. Hosts have their names for the provider, for tenants only numbers. Engine thread
+/// only. kInvalidArgument if the reader has no such communicator.
+Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader,
+                                        const std::string& which);
+
+}  // namespace harmonaize::daemon

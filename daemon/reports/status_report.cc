@@ -1,0 +1,165 @@
+#include "daemon/reports/status_report.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/multihost/span.h"
+#include "daemon/reports/status_cluster.h"
+#include "daemon/version.h"
+#include "src/base/clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using nlohmann::json;
+
+const char* StateName(Communicator::State state) {
+  switch (state) {
+    case Communicator::State::kReady: return "ready";
+    case Communicator::State::kRevoked: return "revoked";
+    case Communicator::State::kBroken: return "broken";
+  }
+  return "unknown";
+}
+
+/// Between hosts: the plans in use, and, at the home, how they fare.
+void DescribeSpan(const Span& span, json* description) {
+  (*description)["hosts"] = span.roster().hosts();
+  (*description)["home"] = span.is_home();
+  json plans = json::array();
+  for (const PlanRecord& record : span.plans().Records()) {
+    plans.push_back(
+        {{"collective", CollectiveName(static_cast<Collective>(record.plan.collective))},
+         {"bytes", SizeClasses()[static_cast<size_t>(record.plan.size_class)]},
+         {"algorithm", record.plan.algorithm},
+         {"order", record.plan.order_name},
+         {"operations", record.operations}});
+  }
+  (*description)["plans"] = std::move(plans);
+  const PlanControl* const control = span.plans().control();
+  if (control == nullptr) return;
+  (*description)["congestion"] = CongestionName(control->congestion().level());
+  (*description)["plan_changes"] = span.plans().switching().history().size();
+}
+
+json Describe(const Communicator& communicator, uint64_t now_ns) {
+  json waiting = json::array();
+  for (const WaitingOperation& operation : communicator.Waiting(now_ns)) {
+    waiting.push_back({{"operation", operation.operation},
+                       {"for_seconds", operation.for_seconds},
+                       {"missing_ranks", operation.missing_ranks}});
+  }
+  json members = json::array();
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    const Member* member = communicator.member(rank);
+    if (member == nullptr) continue;
+    members.push_back({{"rank", rank},
+                       {"process", member->session->process()},
+                       {"program", member->session->program()},
+                       {"session", member->session->id()}});
+  }
+  // Of what its ranks do among themselves the daemon knows what they say.
+  const InlineSegment* const segment = communicator.inline_segment();
+  json description = {{"id", communicator.id()},
+                      {"job", communicator.job()},
+                      {"name", communicator.name()},
+                      {"ranks", communicator.ranks()},
+                      {"state", StateName(communicator.state())},
+                      {"operations", communicator.operations()},
+                      {"bytes", communicator.bytes()},
+                      {"inline_operations", segment == nullptr ? 0 : segment->operations()},
+                      {"inline_bytes", segment == nullptr ? 0 : segment->bytes_moved()},
+                      {"members", std::move(members)},
+                      {"waiting", std::move(waiting)}};
+  if (const Span* const span = communicator.span()) DescribeSpan(*span, &description);
+  if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
+  return description;
+}
+
+json DescribeProcesses(const Engine& engine, const Tenant& tenant) {
+  json processes = json::array();
+  for (const auto& [id, session] : engine.sessions()) {
+    if (&session->tenant() != &tenant) continue;
+    processes.push_back({{"session", id},
+                         {"process", session->process()},
+                         {"job", session->job()},
+                         {"program", session->program()},
+                         {"operations", session->operations()},
+                         {"doorbells", session->doorbells()},
+                         {"wakes", session->wakes()}});
+  }
+  return processes;
+}
+
+/// What the tenant holds of what all tenants share, and how much of it it may hold.
+json DescribeHoldings(const Account& account) {
+  json holdings = json::array();
+  for (size_t i = 0; i < kResourceCount; ++i) {
+    const auto resource = static_cast<Resource>(i);
+    holdings.push_back({{"resource", ResourceName(resource)},
+                        {"held", account.held(resource)},
+                        {"quota", account.host().limit(resource).for_each}});
+  }
+  return holdings;
+}
+
+json Describe(Engine& engine, Tenant& tenant, uint64_t now_ns) {
+  json communicators = json::array();
+  for (const auto& communicator : engine.membership().communicators()) {
+    if (&communicator->tenant() == &tenant)
+      communicators.push_back(Describe(*communicator, now_ns));
+  }
+  const Account& account = *tenant.account;
+  return {{"uid", tenant.identity.user},
+          {"name", tenant.name()},
+          {"sessions", account.held(Resource::kSessions)},
+          {"regions", account.held(Resource::kRegions)},
+          {"region_bytes", account.held(Resource::kRegisteredBytes)},
+          {"holds", DescribeHoldings(account)},
+          {"operations", tenant.operations},
+          {"bytes", tenant.bytes},
+          {"processes", DescribeProcesses(engine, tenant)},
+          {"communicators", std::move(communicators)}};
+}
+
+json DescribeWorkers(const Executor& executor) {
+  const ExecutorCounters counters = executor.Counters();
+  json workers = json::array();
+  for (const WorkerCounters& worker : counters.workers) {
+    workers.push_back({{"units", worker.units},
+                       {"bytes", worker.bytes},
+                       {"busy_seconds", static_cast<double>(worker.busy_nanoseconds) * 1e-9}});
+  }
+  return workers;
+}
+
+}  // namespace
+
+std::string StatusReport(Engine& engine, const Reader& reader) {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const bool provider = reader.is_operator;
+  json report;
+  report["daemon"] = {{"version", kVersion},
+                      {"pid", getpid()},
+                      {"uptime_seconds", static_cast<double>(now_ns - engine.started_ns()) * 1e-9},
+                      {"socket", engine.config().socket_path},
+                      {"workers", engine.machine().workers}};
+  if (provider && engine.cluster() != nullptr) report["cluster"] = ClusterStatus(engine, now_ns);
+  if (provider) {
+    report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
+    report["daemon"]["worker_wakes"] = engine.executor().Counters().worker_wakes;
+    report["daemon"]["sleeps"] = engine.sleeps();
+    if (engine.cluster() != nullptr) {
+      report["daemon"]["transport"] = TransportStatus(*engine.cluster());
+    }
+  }
+  report["tenants"] = json::array();
+  for (const auto& [number, tenant] : engine.tenants()) {
+    if (provider || number == reader.tenant)
+      report["tenants"].push_back(Describe(engine, *tenant, now_ns));
+  }
+  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace harmonaize::daemon

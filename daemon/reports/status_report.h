@@ -1,0 +1,16 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "daemon/main/engine.h"
+
+namespace harmonaize::daemon {
+
+/// What the daemon is doing, as JSON (docs/operator-guide.md lists the fields). The provider (root,
+/// or who runs the daemon) sees all tenants, anybody else only what is their own. Engine thread
+/// only.
+std::string StatusReport(Engine& engine, const Reader& reader);
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,290 @@
+#include "daemon/sharing/controller.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "src/base/clock.h"
+#include "src/planner/edge_loads.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// A host that has said nothing for so long sends nothing, ...
+constexpr double kRecentSeconds = 0.25;
+/// ... and is forgotten after this.
+constexpr double kForgottenSeconds = 2;
+/// What has not changed is told again after so long: who hears nothing goes its own way.
+constexpr double kRepeatSeconds = 0.4;
+/// Of ways among which routers choose, so many are looked at.
+constexpr size_t kMostWays = 64;
+/// What is left for plans is looked at so often.
+constexpr double kLeftSeconds = 0.3;
+/// For so long after a job has begun to use a link, or has been told that it has more or less of
+/// it, nobody else's plans are told anything new of that link: what each then does has to be seen
+/// first.
+constexpr double kSettleSeconds = 1;
+/// It rests for so many times as long as it has worked: a cluster may be large.
+constexpr double kPausesPerSpent = 20;
+/// Ways of so many rails are kept though nobody uses them any more.
+constexpr size_t kMostKept = 1 << 15;
+/// Limits that differ by less are the same.
+constexpr double kNoise = 0.03;
+
+bool Alike(double one, double other) {
+  return std::abs(one - other) <= kNoise * std::max(one, other);
+}
+
+bool Alike(const RailShare& one, const RailShare& other) {
+  return std::tie(one.peer, one.rail, one.user) == std::tie(other.peer, other.rail, other.user) &&
+         Alike(one.bytes_per_second, other.bytes_per_second);
+}
+
+bool Alike(const SharesMessage& one, const SharesMessage& other) {
+  return one.links == other.links &&
+         std::equal(one.limits.begin(), one.limits.end(), other.limits.begin(), other.limits.end(),
+                    [](const RailShare& a, const RailShare& b) { return Alike(a, b); }) &&
+         std::equal(one.jobs.begin(), one.jobs.end(), other.jobs.begin(), other.jobs.end(),
+                    [](const JobRates& a, const JobRates& b) {
+                      return a.communicator == b.communicator && a.rates == b.rates;
+                    }) &&
+         std::equal(
+             one.waits.begin(), one.waits.end(), other.waits.begin(), other.waits.end(),
+             [](const JobWait& a, const JobWait& b) { return a.communicator == b.communicator; });
+}
+
+}  // namespace
+
+void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, double now_seconds) {
+  if (traffic.host >= model_->hosts()) return;
+  Report& report = reports_[peer];
+  report.host = traffic.host;
+  report.at_seconds = now_seconds;
+  report.homes = traffic.homes;
+  report.flows.clear();
+  report.rhythms.clear();
+  for (const TrafficFlow& flow : traffic.flows) {
+    const FabricRail rail{traffic.host, flow.peer, flow.rail};
+    if (rail.from == rail.to || flow.astray || flow.jobs.empty()) continue;
+    const Edges edges = EdgesOf(rail);
+    if (edges->empty()) continue;
+    for (const TrafficJob& job : flow.jobs) {
+      const JobId id{job.user, job.communicator};
+      report.flows.push_back({rail, id, job.weight, edges, job.bytes_per_second});
+      NoteJob(id, rail, job.weight, now_seconds);
+      turns_.TakeSent(id, rail, edges, job, now_seconds);
+    }
+  }
+  for (const TrafficRhythm& rhythm : traffic.rhythms) {
+    turns_.TakeRhythm(rhythm, now_seconds);
+    report.rhythms.push_back({rhythm.user, rhythm.communicator});
+  }
+}
+
+// What it could use between two hosts are all rails between them.
+void Controller::NoteJob(const JobId& id, const FabricRail& rail, double weight,
+                         double now_seconds) {
+  Job& job = jobs_[id];
+  job.weight = weight;
+  job.seen_seconds = now_seconds;
+  if (!job.pairs.emplace(rail.from, rail.to).second) return;
+  for (size_t other = 0; other < rails_.rails(); ++other) {
+    const Edges edges = EdgesOf({rail.from, rail.to, other});
+    for (const CrossedEdge& crossed : *edges) {
+      job.edges.insert(crossed.edge);
+      Unsettle(crossed.edge, now_seconds);
+    }
+  }
+}
+
+void Controller::Unsettle(int edge, double now_seconds) {
+  const auto index = static_cast<size_t>(edge);
+  if (index >= unsettled_until_.size()) unsettled_until_.resize(index + 1);
+  unsettled_until_[index] = now_seconds + kSettleSeconds;
+}
+
+// None for a rail that there is not. Ways are kept, those of rails that somebody uses at least.
+Controller::Edges Controller::EdgesOf(const FabricRail& rail) {
+  const auto known = edges_.find(rail);
+  if (known != edges_.end()) return known->second;
+  auto edges = std::make_shared<std::vector<CrossedEdge>>();
+  const std::optional<Lane> lane = rails_.LaneOf(rail.from, rail.to, rail.rail);
+  if (!lane.has_value()) return edges;
+  const FabricModel::CertainRoute certain = model_->CertainRouteOf(rail.from, rail.to, *lane);
+  if (certain.whole) {
+    for (const int edge : certain.edges) edges->push_back({edge, 1});
+  } else {
+    std::map<int, double> parts;
+    for (const auto& [route, part] : SpreadRoutes(*model_, rail.from, rail.to, *lane, kMostWays)) {
+      for (const int edge : route) parts[edge] += part;
+    }
+    for (const auto& [edge, part] : parts) edges->push_back({edge, part});
+  }
+  if (edges_.size() >= kMostKept) {
+    std::erase_if(edges_, [](const auto& one) { return one.second.use_count() == 1; });
+  }
+  edges_.emplace(rail, edges);
+  return edges;
+}
+
+std::vector<BurstTurns::Turn> Controller::Forget(transport::PeerId peer, double now_seconds) {
+  reports_.erase(peer);
+  return turns_.Forget(peer, now_seconds);
+}
+
+std::optional<transport::PeerId> Controller::PeerAt(int fabric_host) const {
+  const auto found = std::find_if(reports_.begin(), reports_.end(),
+                                  [=](const auto& one) { return one.second.host == fabric_host; });
+  if (found == reports_.end()) return {};
+  return found->first;
+}
+
+std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(const LinkState& links,
+                                                                            double now_seconds) {
+  std::vector<std::pair<transport::PeerId, SharesMessage>> told;
+  if (now_seconds < next_settle_seconds_) return told;
+  const uint64_t begun_ns = MonotonicNanoseconds();
+  std::erase_if(reports_, [now_seconds](const auto& one) {
+    return now_seconds - one.second.at_seconds > kForgottenSeconds;
+  });
+  std::erase_if(jobs_, [now_seconds](const auto& one) {
+    return now_seconds - one.second.seen_seconds > kForgottenSeconds;
+  });
+  TakeShares(links, now_seconds);
+  const auto usable = [&](int edge) { return LinkShares::kUsable * CapacityOf(edge, links); };
+  turns_.Settle(usable, spent_seconds_, now_seconds);
+  TakeLeft(now_seconds);
+  std::map<int, std::vector<RailShare>> limits = LimitsByHost();
+  for (auto& [peer, report] : reports_) {
+    if (now_seconds - report.at_seconds > kRecentSeconds) continue;
+    SharesMessage message = SharesFor(report, links, limits[report.host]);
+    const bool fresh = report.told.has_value() && Alike(message, *report.told) &&
+                       now_seconds - report.told_seconds < kRepeatSeconds;
+    if (fresh) continue;
+    report.told = message;
+    report.told_seconds = now_seconds;
+    told.emplace_back(peer, std::move(message));
+  }
+  spent_seconds_ = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
+  next_settle_seconds_ =
+      now_seconds + std::max(0.9 * LinkState::kIntervalSeconds, kPausesPerSpent * spent_seconds_);
+  return told;
+}
+
+void Controller::TakeShares(const LinkState& links, double now_seconds) {
+  std::vector<JobFlow> flows;
+  for (const auto& [peer, report] : reports_) {
+    if (now_seconds - report.at_seconds > kRecentSeconds) continue;
+    flows.insert(flows.end(), report.flows.begin(), report.flows.end());
+  }
+  for (JobFlow& flow : flows) {
+    const std::optional<BurstTurns::Mean> mean = turns_.MeanOf(flow.job, flow.rail);
+    if (!mean.has_value()) continue;
+    flow.bytes_per_second = mean->bytes_per_second;
+    flow.sending = mean->sending;
+  }
+  shares_.Take(
+      flows, [&](int edge) { return CapacityOf(edge, links); }, now_seconds);
+}
+
+double Controller::CapacityOf(int edge, const LinkState& links) const {
+  const auto found =
+      std::lower_bound(links.rates().begin(), links.rates().end(), edge,
+                       [](const EdgeRate& one, int wanted) { return one.edge < wanted; });
+  const bool differs = found != links.rates().end() && found->edge == edge;
+  return differs ? found->bytes_per_second : model_->BytesPerSecond(edge);
+}
+
+// Tenants of whose jobs any is held back; the others of theirs on that rail along with it.
+std::map<int, std::vector<RailShare>> Controller::LimitsByHost() const {
+  std::map<int, std::vector<RailShare>> by_host;
+  const std::vector<JobLimit> limits = shares_.Limits();  // by rail and tenant
+  for (size_t i = 0; i < limits.size();) {
+    const JobLimit& first = limits[i];
+    RailShare share{first.rail.to, first.rail.rail, first.job.tenant, 0};
+    bool held_back = false;
+    for (; i < limits.size() && limits[i].rail == first.rail &&
+           limits[i].job.tenant == first.job.tenant;
+         ++i) {
+      share.bytes_per_second += limits[i].bytes_per_second;
+      held_back |= limits[i].held_back;
+    }
+    if (held_back) by_host[first.rail.from].push_back(share);
+  }
+  return by_host;
+}
+
+bool Controller::IsSettled(const std::set<int>& edges, double now_seconds) const {
+  return std::all_of(edges.begin(), edges.end(), [&](int edge) {
+    return unsettled_until_[static_cast<size_t>(edge)] <= now_seconds;
+  });
+}
+
+// Jobs go around each other one after the other: were all told at once what the others leave, all
+// would go to where nobody was. Who was told last waits longest.
+void Controller::TakeLeft(double now_seconds) {
+  std::vector<std::pair<double, JobId>> due;
+  for (const auto& [id, job] : jobs_) {
+    const bool is_due = now_seconds - job.left_seconds >= kLeftSeconds;
+    if (is_due) due.emplace_back(job.left_since_seconds, id);
+  }
+  std::sort(due.begin(), due.end());
+  for (const auto& [since_seconds, id] : due) {
+    Job& job = jobs_[id];
+    if (!IsSettled(job.edges, now_seconds)) continue;
+    job.left_seconds = now_seconds;
+    EdgeRates left = LeftFor(id, job);
+    if (left == job.left) continue;
+    job.left = std::move(left);
+    job.left_since_seconds = now_seconds;
+    for (const int edge : job.edges) Unsettle(edge, now_seconds);
+  }
+}
+
+EdgeRates Controller::LeftFor(const JobId& id, const Job& job) {
+  EdgeRates rates;
+  const std::vector<int> edges(job.edges.begin(), job.edges.end());
+  for (const auto& [edge, left] : shares_.AvailableTo(id, job.weight, edges)) {
+    rates.push_back({edge, left});
+  }
+  return rates;
+}
+
+SharesMessage Controller::SharesFor(const Report& report, const LinkState& links,
+                                    const std::vector<RailShare>& limits) {
+  SharesMessage message{.fabric = 0, .links = links.rates(), .limits = limits};
+  for (const uint64_t home : report.homes) {
+    for (const auto& [id, job] : jobs_) {
+      if (id.job == home && !job.left.empty()) message.jobs.push_back({home, job.left});
+    }
+  }
+  for (const JobId& id : report.rhythms) {
+    const double wait = turns_.LongestWait(id);
+    if (wait > 0) message.waits.push_back({id.job, wait});
+  }
+  return message;
+}
+
+std::vector<ControlledJob> Controller::Jobs() const {
+  std::map<JobId, ControlledJob> jobs;
+  for (const auto& [peer, report] : reports_) {
+    for (const JobFlow& flow : report.flows) {
+      ControlledJob& job = jobs[flow.job];
+      job.job = flow.job;
+      job.bytes_per_second += flow.bytes_per_second;
+      ++job.rails;
+    }
+  }
+  for (const JobLimit& limit : shares_.Limits()) {
+    const auto found = jobs.find(limit.job);
+    if (found != jobs.end() && limit.held_back) ++found->second.held_back;
+  }
+  std::vector<ControlledJob> list;
+  for (auto& [id, job] : jobs) {
+    job.waits = turns_.WaitsOf(id);
+    list.push_back(job);
+  }
+  return list;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,277 @@
+#include "daemon/tenant/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/communicator/communicator.h"
+#include "src/base/clock.h"
+#include "src/base/futex.h"
+#include "src/base/wait_estimate.h"
+
+namespace harmonaize::daemon {
+
+Session::Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program,
+                 Tenant* tenant, Mapping segment, FileDescriptor doorbell, Holdings holdings)
+    : id_(id),
+      connection_(std::move(connection)),
+      program_(std::move(program)),
+      tenant_(tenant),
+      mapping_(std::move(segment)),
+      segment_(reinterpret_cast<SessionSegment*>(mapping_.data())),
+      doorbell_(std::move(doorbell)),
+      holdings_(std::move(holdings)),
+      members_(kMaxMembers),
+      streams_(kStreamSlots),
+      host_stream_open_(kMaxHostStreams, false) {
+  free_members_.reserve(kMaxMembers);
+  for (uint32_t i = kMaxMembers; i > 0; --i) free_members_.push_back(i - 1);
+}
+
+Session::~Session() = default;
+
+bool Session::HasDescriptors() const {
+  return segment_->ring.tail.load(std::memory_order_seq_cst) != head_;
+}
+
+bool Session::TakeDescriptor(OperationDescriptor* descriptor) {
+  SubmissionRing& ring = segment_->ring;
+  const uint32_t tail = ring.tail.load(std::memory_order_acquire);
+  if (tail == head_) return false;
+  if (tail - head_ > kRingEntries) {
+    ring_broken_ = true;
+    return false;
+  }
+  *descriptor = ring.entries[head_ % kRingEntries];
+  ++head_;
+  return true;
+}
+
+void Session::FreeTaken() {
+  SubmissionRing& ring = segment_->ring;
+  // The tenant may overwrite the entries once it sees this. Sequentially consistent, as its flag
+  // and its look at the head are: either it sees that there is room, or we see that it sleeps.
+  ring.head.store(head_, std::memory_order_seq_cst);
+  if (ring.producer_waiting.load(std::memory_order_seq_cst) == 0) return;
+  if (ring.tail.load(std::memory_order_acquire) - head_ > kRingEntries / 2) return;
+  if (ring.producer_waiting.exchange(0, std::memory_order_seq_cst) == 0) return;
+  FutexWakeShared(&ring.head, kMostWoken);
+  ++wakes_;
+}
+
+void Session::SetCrowded(bool crowded) {
+  segment_->header.crowded.store(crowded ? 1 : 0, std::memory_order_relaxed);
+}
+
+void Session::NoteOtherHosts() {
+  across_hosts_ = true;
+  segment_->header.sleepers.store(kSleepersAcrossHosts, std::memory_order_relaxed);
+}
+
+void Session::SetConsumerWaiting(bool waiting) {
+  segment_->ring.consumer_waiting.store(waiting ? 1 : 0, std::memory_order_seq_cst);
+}
+
+Result<PostedOperation*> Session::Admit(const OperationDescriptor& descriptor) {
+  Member* member = FindMember(descriptor.member);
+  if (member == nullptr || member->communicator == nullptr || member->gone) {
+    return InvalidArgument("a descriptor for member {}, which is no rank that is ready",
+                           descriptor.member);
+  }
+  if (static_cast<int>(descriptor.collective) >= kCollectiveCount ||
+      static_cast<int>(descriptor.type) >= kDataTypeCount ||
+      static_cast<int>(descriptor.op) >= kReduceOperatorCount) {
+    return InvalidArgument("a descriptor with an unknown collective, type or operator");
+  }
+  const bool own_queue = descriptor.stream == descriptor.member;
+  const bool host_stream = descriptor.stream >= kMaxMembers && descriptor.stream < kStreamSlots &&
+                           host_stream_open_[descriptor.stream - kMaxMembers];
+  if (!own_queue && !host_stream) {
+    return InvalidArgument("a descriptor for stream {}, which is not open", descriptor.stream);
+  }
+  StreamQueue* stream = streams_[descriptor.stream].get();
+  if (!stream->Accepts(descriptor.position)) {
+    return InvalidArgument("a descriptor for position {} of stream {}, out of turn",
+                           descriptor.position, descriptor.stream);
+  }
+  if (!IsPointToPoint(descriptor.collective) && descriptor.sequence != member->next_sequence++) {
+    return InvalidArgument("a descriptor with sequence number {}, out of turn",
+                           descriptor.sequence);
+  }
+
+  if (free_operations_.empty()) {
+    HZ_RETURN_IF_ERROR(holdings_.memory.Add(sizeof(PostedOperation)));
+    pool_.push_back(std::make_unique<PostedOperation>());
+    free_operations_.push_back(pool_.back().get());
+  }
+  PostedOperation* operation = free_operations_.back();
+  free_operations_.pop_back();
+  operation->descriptor = descriptor;
+  operation->member = member;
+  operation->stream = stream;
+  operation->arrived_ns = MonotonicNanoseconds();
+  operation->invalid = FindBuffers(operation);
+  ++outstanding_;
+  ++member->outstanding;
+  return operation;
+}
+
+Status Session::FindBuffers(PostedOperation* operation) {
+  const OperationDescriptor& descriptor = operation->descriptor;
+  const int rank = operation->member->rank;
+  const int ranks = operation->member->communicator->ranks();
+  const bool needs_root = HasRoot(descriptor.collective) || IsPointToPoint(descriptor.collective);
+  if (needs_root && (descriptor.root < 0 || descriptor.root >= ranks)) {
+    return InvalidArgument("rank {} names rank {}, which is not in a communicator of {} ranks",
+                           rank, descriptor.root, ranks);
+  }
+  const BufferBlocks blocks = BlocksOf(descriptor.collective, ranks, rank, descriptor.root);
+  const uint64_t element = DataTypeSize(descriptor.type);
+  uint64_t block = 0;
+  uint64_t largest = 0;
+  if (__builtin_mul_overflow(descriptor.count, element, &block) ||
+      __builtin_mul_overflow(block, static_cast<uint64_t>(ranks), &largest)) {
+    return InvalidArgument("rank {}: {} elements are more than an address can count", rank,
+                           descriptor.count);
+  }
+  const Status send =
+      FindBuffer(descriptor.send, block * blocks.send, &operation->send, &operation->send_region);
+  if (!send.ok()) {
+    return InvalidArgument("the send buffer of rank {}: {}", rank, send.message());
+  }
+  const Status receive = FindBuffer(descriptor.receive, block * blocks.receive, &operation->receive,
+                                    &operation->receive_region);
+  if (receive.ok()) return receive;
+  return InvalidArgument("the receive buffer of rank {}: {}", rank, receive.message());
+}
+
+Status Session::FindBuffer(const BufferReference& reference, uint64_t bytes, Buffer* buffer,
+                           Region** region) {
+  *buffer = Buffer{};
+  if (bytes == 0) return Status::Ok();
+  if (reference.region == kNoBuffer) {
+    return InvalidArgument("its {} bytes at {:#x} are not mapped, or are protected", bytes,
+                           reference.offset);
+  }
+  Region* found = FindRegion(reference.region);
+  std::byte* address = found == nullptr ? nullptr : found->At(reference.offset, bytes);
+  if (address == nullptr) {
+    return InvalidArgument("{} bytes at offset {} do not lie in region {}", bytes, reference.offset,
+                           reference.region);
+  }
+  *buffer = Buffer{address};
+  *region = found;
+  found->AddUse();
+  return Status::Ok();
+}
+
+void Session::Retire(PostedOperation* operation) {
+  for (Region* region : {operation->send_region, operation->receive_region}) {
+    if (region != nullptr && region->DropUse()) region->TakeOnIdle()();
+  }
+  --outstanding_;
+  ++operations_;
+  --operation->member->outstanding;
+  *operation = PostedOperation{};
+  free_operations_.push_back(operation);
+}
+
+void Session::PublishRetired() {
+  if (std::exchange(published_operations_, operations_) == operations_) return;
+  StreamSlot& retired = segment_->retired;
+  // Sequentially consistent: see MarkAwaited.
+  retired.completed.store(operations_, std::memory_order_seq_cst);
+  if (!TakeReachedMark(&retired, operations_)) return;
+  FutexWakeShared(&retired.awaited, kMostWoken);
+  ++wakes_;
+}
+
+Member* Session::AddMember() {
+  if (free_members_.empty()) return nullptr;
+  const uint32_t index = free_members_.back();
+  free_members_.pop_back();
+  auto member = std::make_unique<Member>();
+  member->session = this;
+  member->index = index;
+  member->slot = &segment_->members[index];
+  member->slot->error.Set("");
+  member->slot->notice.Set("");
+  member->slot->state.store(static_cast<uint32_t>(MemberState::kForming),
+                            std::memory_order_release);
+  if (streams_[index] == nullptr) {
+    streams_[index] = std::make_unique<StreamQueue>(&segment_->streams[index]);
+  }
+  streams_[index]->Reset();
+  members_[index] = std::move(member);
+  return members_[index].get();
+}
+
+Member* Session::FindMember(uint32_t index) {
+  return index < kMaxMembers ? members_[index].get() : nullptr;
+}
+
+void Session::RemoveMember(Member* member) {
+  const uint32_t index = member->index;
+  member->slot->state.store(static_cast<uint32_t>(MemberState::kUnused), std::memory_order_release);
+  members_[index].reset();
+  free_members_.push_back(index);
+}
+
+std::vector<Member*> Session::Members() {
+  std::vector<Member*> all;
+  for (const std::unique_ptr<Member>& member : members_) {
+    if (member != nullptr) all.push_back(member.get());
+  }
+  return all;
+}
+
+Result<Session::OpenedStream> Session::OpenStream() {
+  const auto unused = std::find(host_stream_open_.begin(), host_stream_open_.end(), false);
+  if (unused == host_stream_open_.end()) {
+    return InvalidUsage("this process already has {} host streams, which is as many as it may",
+                        kMaxHostStreams);
+  }
+  const auto number = static_cast<uint32_t>(unused - host_stream_open_.begin());
+  const uint32_t slot = kMaxMembers + number;
+  host_stream_open_[number] = true;
+  if (streams_[slot] == nullptr) {
+    streams_[slot] = std::make_unique<StreamQueue>(&segment_->streams[slot]);
+  }
+  // Positions go on where the stream before left off: ranks remember up to where they used that
+  // one, and must find it done.
+  return OpenedStream{slot, streams_[slot]->completed()};
+}
+
+Status Session::CloseStream(uint32_t stream) {
+  if (stream < kMaxMembers || stream >= kStreamSlots || !host_stream_open_[stream - kMaxMembers]) {
+    return InvalidArgument("stream {} is not open", stream);
+  }
+  if (!streams_[stream]->idle()) return InvalidUsage("stream {} has operations queued", stream);
+  host_stream_open_[stream - kMaxMembers] = false;
+  return Status::Ok();
+}
+
+uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
+  // kNoBuffer is never reached: quotas end long before.
+  const uint32_t id = next_region_++;
+  regions_[id] = std::make_unique<Region>(id, std::move(memory));
+  return id;
+}
+
+void Session::RemoveRegion(uint32_t id) {
+  for (const std::unique_ptr<Member>& member : members_) {
+    if (member != nullptr) member->TakeBackOffer(id);
+  }
+  regions_.erase(id);
+}
+
+bool Session::HasLostMemory() const {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [](const auto& region) { return region.second->lost(); });
+}
+
+Region* Session::FindRegion(uint32_t id) {
+  const auto found = regions_.find(id);
+  return found == regions_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/tenant/connection.h"
+#include "daemon/tenant/member.h"
+#include "daemon/tenant/posted_operation.h"
+#include "daemon/tenant/region.h"
+#include "daemon/tenant/stream_queue.h"
+#include "daemon/tenant/tenant.h"
+#include "src/ipc/session_segment.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize::daemon {
+
+/// One tenant process: its segment, its queues, its regions and its ranks. Engine thread only.
+class Session {
+ public:
+  /// What its tenant pays for it.
+  struct Holdings {
+    Holding place;
+    Holding memory;
+  };
+
+  Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program, Tenant* tenant,
+          Mapping segment, FileDescriptor doorbell, Holdings holdings);
+  ~Session();
+
+  uint32_t id() const { return id_; }
+  /// Of which job it is: processes that have ranks in one communicator are of one job. A number of
+  /// one of its sessions.
+  uint32_t job() const { return job_; }
+  void set_job(uint32_t job) { job_ = job; }
+  pid_t process() const { return connection_->peer().process; }
+  const std::string& program() const { return program_; }
+  Tenant& tenant() { return *tenant_; }
+  Connection& connection() { return *connection_; }
+  int doorbell() const { return doorbell_.get(); }
+
+  // The submission ring.
+
+  /// The next descriptor, copied out of the tenant's reach, if there is one. False also when the
+  /// ring's tail is nonsense; `Broken` tells.
+  bool TakeDescriptor(OperationDescriptor* descriptor);
+  bool HasDescriptors() const;
+  /// Whether the tenant wrote something into the ring that no client writes.
+  bool ring_broken() const { return ring_broken_; }
+  /// The tenant may wonder whether we still work: see SessionHeader::sign.
+  void AnswerSign() {
+    SessionHeader& header = segment_->header;
+    header.answered_sign.store(header.sign.load(std::memory_order_relaxed),
+                               std::memory_order_relaxed);
+  }
+  /// Says that we are about to sleep (or not) on the doorbell. Look at the ring once more after
+  /// saying so.
+  void SetConsumerWaiting(bool waiting);
+  /// Tells the tenant that what was taken has left the ring, and wakes one that waits for room.
+  void FreeTaken();
+  /// Tells the tenant whether who waits should give way: see SessionHeader::crowded.
+  void SetCrowded(bool crowded);
+  /// A communicator of this session spans hosts.
+  void NoteOtherHosts();
+  bool across_hosts() const { return across_hosts_; }
+
+  // Operations.
+
+  /// A part for a descriptor that was taken, with its member, its queue and its buffers found. An
+  /// error means that no honest client could have written it.
+  Result<PostedOperation*> Admit(const OperationDescriptor& descriptor);
+  /// Gives a completed part back.
+  void Retire(PostedOperation* operation);
+  int64_t outstanding() const { return outstanding_; }
+  /// Tells the tenant how many parts have been given back, so that it may post others, and wakes
+  /// who waits for that. After the queues of these parts were published.
+  void PublishRetired();
+
+  // Ranks, queues and regions.
+
+  /// A member with a fresh slot; nullptr when the session has as many as fit.
+  Member* AddMember();
+  /// nullptr for an index that stands for no rank of this session.
+  Member* FindMember(uint32_t index);
+  void RemoveMember(Member* member);
+  std::vector<Member*> Members();
+  int ranks() const { return static_cast<int>(kMaxMembers - free_members_.size()); }
+
+  struct OpenedStream {
+    uint32_t stream = 0;
+    uint64_t position = 0;  ///< Operations begin after it.
+  };
+  Result<OpenedStream> OpenStream();
+  Status CloseStream(uint32_t stream);
+
+  uint32_t AddRegion(std::shared_ptr<RegionMemory> memory);
+  Region* FindRegion(uint32_t id);
+  /// Whether pages of one of its regions are gone.
+  bool HasLostMemory() const;
+  /// Only when idle.
+  void RemoveRegion(uint32_t id);
+
+  /// The tenant's process is gone, or was cut off.
+  bool gone() const { return gone_; }
+  void SetGone() { gone_ = true; }
+  /// The reason that the tenant reads when it finds the socket closed.
+  void SayGoodbye(std::string_view why) { segment_->header.goodbye.Set(why); }
+
+  /// Whether the peers of its ranks have been told that this session is gone.
+  bool loss_told = false;
+  /// Whether the tenant has been told that a send and its receive differ in type.
+  bool told_of_types = false;
+  /// Whether the engine looks at the ring in every round.
+  bool hot = false;
+  /// When it last found something there.
+  uint64_t active_ns = 0;
+
+  /// System calls that waiting cost: those that the daemon made for the tenant, and those that the
+  /// tenant says it made for the daemon.
+  uint64_t wakes() const { return wakes_; }
+  void CountWake() { ++wakes_; }
+  uint64_t doorbells() const { return segment_->ring.doorbells.load(std::memory_order_relaxed); }
+  /// Parts completed, the failed ones included.
+  uint64_t operations() const { return operations_; }
+
+ private:
+  Status FindBuffers(PostedOperation* operation);
+  Status FindBuffer(const BufferReference& reference, uint64_t bytes, Buffer* buffer,
+                    Region** region);
+
+  const uint32_t id_;
+  uint32_t job_ = id_;
+  const std::shared_ptr<Connection> connection_;
+  const std::string program_;
+  Tenant* const tenant_;
+  Mapping mapping_;
+  SessionSegment* const segment_;
+  FileDescriptor doorbell_;
+  Holdings holdings_;
+
+  uint32_t head_ = 0;
+  bool ring_broken_ = false;
+  bool gone_ = false;
+  bool across_hosts_ = false;
+  int64_t outstanding_ = 0;
+  uint64_t operations_ = 0;
+  uint64_t published_operations_ = 0;
+  uint64_t wakes_ = 0;
+
+  std::vector<std::unique_ptr<Member>> members_;  // by index
+  std::vector<uint32_t> free_members_;
+  std::vector<std::unique_ptr<StreamQueue>> streams_;  // by slot
+  std::vector<bool> host_stream_open_;
+  std::map<uint32_t, std::unique_ptr<Region>> regions_;
+  uint32_t next_region_ = 1;
+  std::vector<std::unique_ptr<PostedOperation>> pool_;  // all ever made
+  std::vector<PostedOperation*> free_operations_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,34 @@
+#include "daemon/tenant/tenant.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace harmonaize::daemon {
+namespace {
+
+/// A priority is a weight beside which others hardly count; whoever has none is not shut out.
+constexpr double kPriorityFactor = 1000;
+
+}  // namespace
+
+double WeightOf(uint32_t tenant, const std::vector<ShareConfig>& shares) {
+  const auto found = std::find_if(shares.begin(), shares.end(),
+                                  [&](const ShareConfig& share) { return share.tenant == tenant; });
+  if (found == shares.end()) return 1;
+  return found->weight * std::pow(kPriorityFactor, static_cast<double>(found->priority));
+}
+
+std::string UserName(uid_t user) {
+  std::vector<char> buffer(4096);
+  passwd entry{};
+  passwd* found = nullptr;
+  if (getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+    return found->pw_name;
+  }
+  return fmt::format("{}", user);
+}
+
+}  // namespace harmonaize::daemon

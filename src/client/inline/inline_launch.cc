@@ -1,0 +1,191 @@
+#include "src/client/inline/inline_launch.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "src/base/clock.h"
+#include "src/base/pause.h"
+#include "src/client/operation/communicator.h"
+#include "src/client/operation/stream.h"
+
+namespace harmonaize {
+namespace {
+
+/// Looks before a waiter gives way: about as long as it takes to wake a thread. With more ranks
+/// than processors the one that is waited for may need this very processor.
+constexpr int kSpins = 180;
+constexpr int kCrowdedSpins = 4;
+/// The first looks, without a pause between them: the others are often there already, or about to
+/// come.
+constexpr int kFirstSpins = 32;
+/// For this long a waiter only gives way to others, which costs a microsecond where somebody else
+/// can run and next to nothing where nobody can. Then it sleeps.
+constexpr uint64_t kYieldNanoseconds = 100'000;
+/// A sleeper looks after the daemon and the other ranks this often.
+constexpr uint64_t kTickNanoseconds = 20'000'000;
+
+/// When a wait goes to the daemon. A caller who waits anyway does not care which way; one who put
+/// the operation on a stream, or is not to be blocked at all, expects to be back at once.
+constexpr uint64_t kBlockingWaitNanoseconds = 20'000'000;
+constexpr uint64_t kAsynchronousWaitNanoseconds = 50'000;
+
+}  // namespace
+
+Status InlineLaunch::Run(std::span<const Operation> operations, const QuickAttempt& attempt,
+                         std::vector<Operation>* offloaded) {
+  offloaded->clear();
+  operations_.clear();
+  withdrawn_ = false;
+  withdraw_after_ns_ = kBlockingWaitNanoseconds;
+  crowded_ = false;
+  if (attempt.state == QuickAttempt::State::kPosted) {
+    ResumeAll(operations, attempt.done);
+  } else if (AllAdmitted(operations)) {
+    StartAll(operations);
+  } else {
+    for (const Operation& operation : operations) {
+      if (operation.communicator->inline_path() != nullptr) InlineOperation::Decline(operation);
+    }
+    offloaded->assign(operations.begin(), operations.end());
+    return Status::Ok();
+  }
+  HZ_RETURN_IF_ERROR(AwaitAll());
+  for (const InlineOperation& operation : operations_) {
+    if (operation.state() == InlineOperation::State::kOffload) {
+      offloaded->push_back(operation.operation());
+    }
+  }
+  return Status::Ok();
+}
+
+void InlineLaunch::StartAll(std::span<const Operation> operations) {
+  for (const Operation& operation : operations) {
+    operations_.emplace_back(operation);
+    operations_.back().Start();
+  }
+}
+
+// They are of one communicator, and their callers wait.
+void InlineLaunch::ResumeAll(std::span<const Operation> operations, uint32_t done) {
+  crowded_ = operations.front().communicator->inline_path()->crowded();
+  for (size_t i = 0; i < operations.size(); ++i) {
+    if ((done >> i & 1) != 0) continue;
+    operations_.emplace_back(operations[i]);
+    operations_.back().Resume();
+  }
+}
+
+bool InlineLaunch::Admits(const Operation& operation) {
+  InlinePath* const path = operation.communicator->inline_path();
+  if (path == nullptr || !path->Admits(operation)) return false;
+  // What the stream holds comes first.
+  if (operation.stream != nullptr && !operation.stream->Idle()) return false;
+  crowded_ = crowded_ || path->crowded();
+  if (operation.stream != nullptr || !operation.communicator->options().blocking) {
+    withdraw_after_ns_ = kAsynchronousWaitNanoseconds;
+  }
+  return true;
+}
+
+bool InlineLaunch::AllAdmitted(std::span<const Operation> operations) {
+  size_t admitted = 0;
+  for (const Operation& operation : operations) {
+    if (!Admits(operation)) break;
+    InlinePath::Sequence& sequence = InlineOperation::SequenceOf(operation);
+    // A second one of the same sequence would have to wait for the first.
+    if (sequence.taken) break;
+    sequence.taken = true;
+    ++admitted;
+  }
+  for (const Operation& operation : operations.first(admitted)) {
+    InlineOperation::SequenceOf(operation).taken = false;
+  }
+  return admitted == operations.size();
+}
+
+Status InlineLaunch::AwaitAll() {
+  progress_ = 0;
+  spins_ = 0;
+  waiting_since_ns_ = 0;
+  while (!AdvanceAll()) HZ_RETURN_IF_ERROR(Pause());
+  for (InlineOperation& operation : operations_) {
+    if (operation.state() == InlineOperation::State::kFailed) return GiveUp(operation);
+  }
+  return Status::Ok();
+}
+
+// The other ranks count on this one, which cannot go on: they must not wait for it.
+Status InlineLaunch::GiveUp(const InlineOperation& operation) {
+  Status failure = operation.failure();
+  static_cast<void>(operation.operation().communicator->Abandon());
+  return failure;
+}
+
+// Whether there is nothing left to wait for.
+bool InlineLaunch::AdvanceAll() {
+  bool waiting = false;
+  bool offloads = false;
+  for (InlineOperation& operation : operations_) {
+    const InlineOperation::State state = operation.Advance();
+    waiting = waiting || state == InlineOperation::State::kWaiting;
+    offloads = offloads || state == InlineOperation::State::kOffload;
+  }
+  if (!waiting) return true;
+  if (offloads && !withdrawn_) WithdrawAll();
+  return false;
+}
+
+void InlineLaunch::WithdrawAll() {
+  withdrawn_ = true;
+  for (InlineOperation& operation : operations_) operation.Withdraw();
+}
+
+Status InlineLaunch::Pause() {
+  if (++spins_ < (crowded_ ? kCrowdedSpins : kSpins)) {
+    if (spins_ > kFirstSpins) PauseBriefly();
+    return Status::Ok();
+  }
+  const uint64_t now = MonotonicNanoseconds();
+  if (const uint64_t progress = Progress(); waiting_since_ns_ == 0 || progress != progress_) {
+    progress_ = progress;
+    spins_ = 0;
+    waiting_since_ns_ = now;
+  }
+  const uint64_t waited = now - waiting_since_ns_;
+  if (waited > withdraw_after_ns_ && !withdrawn_) {
+    WithdrawAll();
+    return Status::Ok();
+  }
+  if (waited < kYieldNanoseconds) {
+    sched_yield();
+    return Status::Ok();
+  }
+  const auto waiting =
+      std::find_if(operations_.begin(), operations_.end(), [](const InlineOperation& operation) {
+        return operation.state() == InlineOperation::State::kWaiting;
+      });
+  if (waiting == operations_.end()) return Status::Ok();  // withdrawn a moment ago
+  HZ_RETURN_IF_ERROR(waiting->operation().communicator->CheckHealth());
+  SleepOn(*waiting);
+  return Status::Ok();
+}
+
+void InlineLaunch::SleepOn(InlineOperation& operation) {
+  InlinePath& path = operation.path();
+  const uint32_t announced = path.AnnounceSleep();
+  if (operation.Advance() != InlineOperation::State::kWaiting || Progress() != progress_) {
+    path.CancelSleep();
+    return;
+  }
+  // Of several that wait, the others' news do not wake us: look soon.
+  path.Sleep(announced, operations_.size() > 1 ? kTickNanoseconds / 20 : kTickNanoseconds);
+}
+
+uint64_t InlineLaunch::Progress() const {
+  uint64_t sum = 0;
+  for (const InlineOperation& operation : operations_) sum += operation.progress();
+  return sum;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/client/inline/inline_operation.h"
+#include "src/client/inline/inline_quick.h"
+#include "src/client/operation/operation.h"
+
+namespace harmonaize {
+
+/// Tries the inline path for operations that belong together. Kept by a thread from launch to
+/// launch, so that the steady state allocates nothing.
+class InlineLaunch {
+ public:
+  /// Carries out `operations`, each of which its communicator has found usable, from where
+  /// TryQuickly has left them. `offloaded` gets those that the ranks have agreed to leave to the
+  /// daemon, in order; all others are complete. An error when a communicator broke meanwhile.
+  ///
+  /// All of them go inline, or none is tried: an operation that waits for the daemon while others
+  /// wait for ranks could close a circle. And as soon as one has to go to the daemon the others
+  /// that are still undecided follow. Long waits are the daemon's, which knows how to report who is
+  /// late and what has died: this one withdraws after some milliseconds, and much sooner for a
+  /// caller who does not expect to wait.
+  Status Run(std::span<const Operation> operations, const QuickAttempt& attempt,
+             std::vector<Operation>* offloaded);
+
+ private:
+  bool Admits(const Operation& operation);
+  bool AllAdmitted(std::span<const Operation> operations);
+  void StartAll(std::span<const Operation> operations);
+  void ResumeAll(std::span<const Operation> operations, uint32_t done);
+  Status AwaitAll();
+  static Status GiveUp(const InlineOperation& operation);
+  bool AdvanceAll();
+  Status Pause();
+  void WithdrawAll();
+  void SleepOn(InlineOperation& operation);
+  uint64_t Progress() const;
+
+  std::vector<InlineOperation> operations_;
+  bool withdrawn_ = false;
+  bool crowded_ = false;
+  uint64_t withdraw_after_ns_ = 0;
+  // Of the wait under way.
+  uint64_t progress_ = 0;
+  int spins_ = 0;
+  uint64_t waiting_since_ns_ = 0;
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/client/inline/rendezvous.h"
+#include "src/client/memory/buffer_locator.h"
+#include "src/client/memory/buffer_probe.h"
+#include "src/client/memory/peer_memory.h"
+#include "src/client/session/session.h"
+#include "src/ipc/inline_segment.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize {
+
+struct Operation;
+
+/// One rank's place on the inline path of its communicator: the shared segment, and how far this
+/// rank has come. Used by the one thread that is inside the communicator.
+class InlinePath {
+ public:
+  /// nullptr where the daemon has none for this communicator. The ranks of a communicator that live
+  /// in one process share one mapping.
+  static Result<std::unique_ptr<InlinePath>> Attach(Session& session, uint32_t member, int rank,
+                                                    int ranks);
+
+  /// Whether this rank would carry out `operation` inline. Others may differ; see Rendezvous.
+  bool Admits(const Operation& operation);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  size_t last_level_cache_bytes() const { return header().last_level_cache_bytes; }
+  bool crowded() const { return header().crowded != 0; }
+
+  /// The tickets and slots of one sequence of operations that participants count alike.
+  struct Sequence {
+    uint64_t ticket = 1;  ///< Of the next operation.
+    uint64_t slot = 0;    ///< Lines used so far, by operations that went inline.
+    uint64_t ring = 0;    ///< Of a pair: slots of its ring used so far.
+    /// Part of the launch that is under way.
+    bool taken = false;
+  };
+  Sequence& collectives() { return collectives_; }
+  Sequence& sends(int peer) { return sends_[static_cast<size_t>(peer)]; }
+  Sequence& receives(int peer) { return receives_[static_cast<size_t>(peer)]; }
+
+  /// Where the ranks meet for the piece that uses slot number `slot` of the collectives.
+  Rendezvous CollectiveAt(uint64_t slot) const {
+    return Rendezvous(&header().decision, &rank_area(0).lines[slot % kInlineSlots],
+                      sizeof(InlineRank), ranks_, rank_);
+  }
+  /// The bytes that `rank` publishes in slot number `slot`.
+  std::byte* SlotOf(int rank, uint64_t slot) const {
+    return base_ + layout_.SlotOffset(rank, static_cast<int>(slot % kInlineSlots));
+  }
+
+  /// Where this rank meets the one that it sends to, or receives from, for operation number `turn`
+  /// of the pair. A rank may meet itself.
+  Rendezvous SendTo(int receiver, uint64_t turn) const {
+    return MeetIn(Pair(rank_, receiver), turn, true);
+  }
+  Rendezvous ReceiveFrom(int sender, uint64_t turn) const {
+    return MeetIn(Pair(sender, rank_), turn, false);
+  }
+  /// The same, of a pair that is at hand.
+  static Rendezvous MeetIn(InlinePair& pair, uint64_t turn, bool sends) {
+    return Rendezvous(&pair.decision, &pair.send[turn % 2], sizeof pair.send, 2, sends ? 0 : 1);
+  }
+  InlinePair& Pair(int sender, int receiver) const {
+    return *reinterpret_cast<InlinePair*>(base_ + layout_.PairOffset(sender, receiver));
+  }
+  std::byte* PairSlot(int sender, int receiver, uint64_t slot) const;
+
+  /// Wakes who sleeps on this communicator's segment. To be called after every word that another
+  /// rank may wait for.
+  void Notify() {
+    // Ordered after what the caller has just written by the sleeper's heavy fence: either we see
+    // that it sleeps, or it sees what we wrote. (Where the kernel has none, its sleep is short.)
+    if (header().sleepers.load(std::memory_order_relaxed) != 0) WakeSleepers();
+  }
+  /// Sleeping, in three steps: announce it, look once more at what is waited for, and sleep (at
+  /// most `nanoseconds`), if it has not come.
+  uint32_t AnnounceSleep();
+  void Sleep(uint32_t announced, uint64_t nanoseconds);
+  void CancelSleep();
+
+  /// Where this rank's buffers lie in memory that the others can map.
+  BufferReference Locate(Session& session, const void* address, uint64_t bytes) {
+    return locator_.Locate(session, address, bytes);
+  }
+  /// Other ranks' registered memory, for operations that go directly.
+  PeerMemory& peer_memory() { return peer_memory_; }
+
+  /// Counts an operation for the operator's statistics.
+  void Count(uint64_t bytes) {
+    InlineRank& own = rank_area(rank_);
+    // This rank is the only writer.
+    own.operations.store(own.operations.load(std::memory_order_relaxed) + 1,
+                         std::memory_order_relaxed);
+    own.bytes.store(own.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
+
+ private:
+  InlinePath(std::shared_ptr<Mapping> mapping, uint32_t member, int rank, int ranks);
+  void WakeSleepers();
+  enum class Inclination;
+  static Inclination ReadInclination();
+  bool SteeredInline(const Operation& operation, uint64_t bytes) const;
+  bool BuffersExist(const Operation& operation, uint64_t block_bytes);
+  InlineHeader& header() const { return *reinterpret_cast<InlineHeader*>(base_); }
+  InlineRank& rank_area(int rank) const {
+    return *reinterpret_cast<InlineRank*>(base_ + layout_.RankOffset(rank));
+  }
+
+  const std::shared_ptr<Mapping> mapping_;
+  std::byte* const base_;
+  const InlineLayout layout_;
+  const int rank_;
+  const int ranks_;
+  const Inclination inclination_;
+  BufferProbe probe_;
+  BufferLocator locator_;
+  PeerMemory peer_memory_;
+  Sequence collectives_;
+  std::vector<Sequence> sends_;     // by peer
+  std::vector<Sequence> receives_;  // by peer
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,61 @@
+#include "src/client/memory/peer_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace harmonaize {
+namespace {
+
+constexpr size_t kMostRegions = 256;
+
+}  // namespace
+
+Result<std::byte*> PeerMemory::Find(Session& session, uint32_t member, int rank, uint32_t region,
+                                    uint64_t offset, uint64_t bytes) {
+  const auto known = std::find_if(regions_.begin(), regions_.end(), [&](const Region& one) {
+    return one.rank == rank && one.region == region;
+  });
+  Region* found = nullptr;
+  if (known != regions_.end()) {
+    found = &*known;
+  } else {
+    HZ_ASSIGN_OR_RETURN(found, Map(session, member, rank, region));
+  }
+  // The other rank wrote these; it is of the same user, but may be wrong.
+  if (offset > found->mapping.size() || bytes > found->mapping.size() - offset) {
+    return InternalError("rank {} names {} bytes at {} of its region {}, which has {}", rank, bytes,
+                         offset, region, found->mapping.size());
+  }
+  // Its owner uses these pages, so they are memory already, but for the ends of the range. Where
+  // the kernel has none for the ends, those that are used are there all the same.
+  static_cast<void>(found->populated.Populate(offset, bytes));
+  return found->mapping.data() + offset;
+}
+
+void PeerMemory::Trim() {
+  if (regions_.size() <= kMostRegions) return;
+  regions_.erase(regions_.begin(), regions_.end() - static_cast<ptrdiff_t>(kMostRegions / 2));
+}
+
+Result<PeerMemory::Region*> PeerMemory::Map(Session& session, uint32_t member, int rank,
+                                            uint32_t region) {
+  MapPeerRegionRequest request;
+  request.member = member;
+  request.rank = rank;
+  request.region = region;
+  std::vector<FileDescriptor> descriptors;
+  HZ_ASSIGN_OR_RETURN(const MapPeerRegionReply reply,
+                      session.Call<MapPeerRegionReply>(request, {}, {}, &descriptors));
+  if (descriptors.size() != 1) return InternalError("the daemon sent no region to map");
+  HZ_ASSIGN_OR_RETURN(Mapping mapping,
+                      MapForeign(descriptors.front().get(), reply.bytes, HugePageFiles::kAccept));
+  // Of the same user, who is trusted not to make holes in it.
+  madvise(mapping.data(), mapping.size(), MADV_DONTFORK);
+  madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
+  PopulatedChunks populated(mapping.data(), mapping.size());
+  regions_.push_back({rank, region, std::move(mapping), std::move(populated)});
+  return &regions_.back();
+}
+
+}  // namespace harmonaize

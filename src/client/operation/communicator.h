@@ -1,0 +1,292 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/client/operation/staged_results.h"
+#include "src/client/operation/stream.h"
+#include "src/client/session/session.h"
+#include "src/ipc/unique_id.h"
+#include "src/numerics/types.h"
+
+namespace harmonaize {
+
+class InlinePath;
+
+/// What a rank may choose for its communicator.
+struct CommunicatorOptions {
+  bool blocking =
+      true;          ///< False: calls may return kInProgress; AsyncState tells when they are done.
+  std::string name;  ///< For logs and the operator.
+  int device = 0;    ///< The label that ncclCommCuDevice gives back.
+};
+
+/// One rank's handle on a communicator. Made kForming by Join, Split, Shrink or Grow; ready once
+/// all ranks are there. Used by one thread at a time, but for Abort, AsyncState and LastError,
+/// which any thread may call at any moment.
+class Communicator {
+ public:
+  /// What ncclGetUniqueId gives: the name in NCCL_COMM_ID, or a secret that the daemon draws.
+  static Result<UniqueId> CreateUniqueId();
+
+  static Result<std::unique_ptr<Communicator>> Join(const UniqueId& id, int ranks, int rank,
+                                                    const CommunicatorOptions& options);
+  /// nullptr for a rank that takes no part (`has_color` false); it must call nevertheless.
+  Result<std::unique_ptr<Communicator>> Split(bool has_color, int color, int key,
+                                              const CommunicatorOptions& options);
+  /// Called by the ranks that stay, with the same list.
+  Result<std::unique_ptr<Communicator>> Shrink(std::span<const int> excluded, bool abort_parent,
+                                               const CommunicatorOptions& options);
+  /// The id by which new ranks join a growth of this communicator.
+  Result<UniqueId> CreateGrowId();
+  /// A rank of the parent takes part with GrowFrom, a new one with JoinGrowth.
+  Result<std::unique_ptr<Communicator>> GrowFrom(int ranks, const CommunicatorOptions& options);
+  static Result<std::unique_ptr<Communicator>> JoinGrowth(const UniqueId& id, int ranks, int rank,
+                                                          const CommunicatorOptions& options);
+
+  /// Frees the handle. Call Leave or Abort first, or the daemon keeps the rank until the process
+  /// ends.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// Waits while the communicator forms; then ok, or why it failed. An abort of the communicator
+  /// that it is made from is a failure.
+  Status AwaitReady();
+  /// ok; kInProgress while it forms or a non-blocking call is under way; or the first failure. When
+  /// the operations under way have ended it brings their data to the caller's buffers.
+  Status AsyncState();
+  /// ok when operations may be posted; else what is in the way.
+  Status CheckUsable() { return Usable() ? Status::Ok() : CheckThoroughly(); }
+
+  /// The failure that has ended the communicator, if one has. Looks at the daemon's socket: a
+  /// system call.
+  Status CheckHealth();
+
+  /// Starts to flush; AsyncState is kInProgress until everything posted is done. Waits for it when
+  /// the communicator is blocking. kInvalidArgument the second time, and while a call on a
+  /// non-blocking communicator is in progress.
+  Status Finalize();
+  /// Waits for what is posted, then leaves. ok also where the daemon is gone.
+  Status Leave();
+  /// Ends every operation of every rank with an error that names this rank, and leaves. Does not
+  /// wait for peers; threads inside a call on this communicator have left it when this returns, but
+  /// for those inside Leave or Abort. The second of two leaves all to the first.
+  Status Abort();
+  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
+  /// kRemoteError once it has been aborted: for waits that the daemon does not end.
+  Status CheckNotAborted() const;
+  /// Ends every operation of every rank because this one cannot go on; the rank stays.
+  Status Abandon();
+  /// Ends every operation in flight; afterwards only Leave, Split and Shrink make sense.
+  Status Revoke();
+
+  /// Ranks in the communicator, and this one's number in it. Known once it is ready.
+  int ranks() const { return ranks_.load(std::memory_order_relaxed); }
+  int rank() const { return rank_.load(std::memory_order_acquire); }
+  /// MemberSlot::across_hosts.
+  bool across_hosts() const { return slot().across_hosts.load(std::memory_order_relaxed) != 0; }
+  /// MemberSlot::ranks_together, in [1, ranks()] whatever is there. Known once it is ready.
+  int ranks_together() const;
+  const CommunicatorOptions& options() const { return options_; }
+  uint32_t member() const { return member_; }
+  Session& session() { return *session_; }
+  /// nullptr where the daemon offers none.
+  InlinePath* inline_path() { return inline_path_.get(); }
+
+  /// The last failure's text, or "".
+  std::string LastError() const;
+  void SetLastError(std::string text);
+
+  /// A user-made operator (ncclRedOpCreatePreMulSum): number from kFirstUserOperator up.
+  static constexpr int kFirstUserOperator = 5;
+  Result<int> AddPreMulSum(DataType type, uint64_t scalar_bits);
+  Status RemovePreMulSum(int op);
+  /// The scalar of a user-made operator; an error for an unknown one or one made for another type.
+  Result<uint64_t> PreMulSumScalar(int op, DataType type) const;
+
+  // For the group that launches operations.
+
+  uint64_t NextSequence() { return next_sequence_++; }
+  uint64_t NextOwnPosition() { return ++own_position_; }
+  /// Waits until `slot`, of this session, has come to `position`.
+  Status AwaitPosition(StreamSlot* slot, uint64_t position) {
+    return session_->WaitForPosition(slot, position, [this] { return OnTick(); });
+  }
+  /// Waits until the own queue is done, and gives the failure of what was in it. `meanwhile` is
+  /// called now and then.
+  Status AwaitOwnPosition(const std::function<void()>& meanwhile = {});
+  /// Whether the own queue is done. No waiting.
+  bool OwnPositionReached();
+  /// Remembers that operations of this communicator were queued on a host stream.
+  void NoteStreamUse(uint32_t stream, uint64_t position);
+  /// Leaves what is in the own queue to AsyncState and the calls to come.
+  void LeavePending(StagedResults results);
+  /// Keeps the buffers of operations that may still be under way, until the rank has left.
+  void KeepUntilLeft(StagedResults results);
+
+ private:
+  friend class InUse;
+  friend class InOperation;
+  friend class InGroup;
+
+  struct StreamUse {
+    uint32_t stream;
+    uint64_t position;
+  };
+  struct PreMulSum {
+    bool live;
+    DataType type;
+    uint64_t scalar_bits;
+  };
+
+  Communicator(std::shared_ptr<Session> session, uint32_t member,
+               const CommunicatorOptions& options);
+  template <typename Request>
+  static Result<std::unique_ptr<Communicator>> Make(std::shared_ptr<Session> session,
+                                                    const Request& request,
+                                                    const CommunicatorOptions& options,
+                                                    std::span<const std::byte> tail = {});
+  template <typename Request>
+  Result<std::unique_ptr<Communicator>> MakeFromThis(const Request& request,
+                                                     const CommunicatorOptions& options,
+                                                     std::span<const std::byte> tail = {});
+  MemberSlot& slot() const { return session_->member_slot(member_); }
+  // All is well at a glance: every operation asks.
+  bool Usable() const {
+    return !session_->inherited() && !session_->lost() &&
+           slot().state.load(std::memory_order_acquire) ==
+               static_cast<uint32_t>(MemberState::kReady) &&
+           rank() >= 0 && !aborted_.load(std::memory_order_relaxed) &&
+           !operation_pending_.load(std::memory_order_acquire) &&
+           !finalized_.load(std::memory_order_acquire);
+  }
+  Status CheckThoroughly();
+  Status SettleOperation();
+  void NoteFirstFailure(const Status& failure);
+  Status RequestLeave();
+  Status SlotFailure() const;
+  Status TakeOperationFailure();
+  Status OnTick();
+  bool Quiescent();
+  Status AwaitQuiescent();
+
+  std::shared_ptr<Session> session_;
+  const uint32_t member_;
+  const CommunicatorOptions options_;
+  // Written by the thread that first sees the communicator ready, `rank_` last.
+  std::mutex ready_mutex_;
+  std::unique_ptr<InlinePath> inline_path_;
+  std::atomic<int> ranks_{0};
+  std::atomic<int> rank_{-1};
+
+  uint64_t next_sequence_ = 0;
+  uint64_t own_position_ = 0;
+  uint32_t failures_told_ = 0;
+  std::vector<StreamUse> streams_used_;
+  std::vector<PreMulSum> operators_;
+
+  std::atomic<bool> finalized_{false};   ///< Finalize was called.
+  std::atomic<bool> finalizing_{false};  ///< And a non-blocking communicator has work left.
+  std::atomic<bool> operation_pending_{false};
+  std::atomic<bool> aborted_{false};
+  /// The same for those that are made from this one, which may outlive it.
+  const std::shared_ptr<std::atomic<bool>> aborted_flag_ =
+      std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<const std::atomic<bool>> parent_aborted_;
+
+  std::mutex pending_mutex_;  // guards the three below; nobody waits for peers under it
+  uint64_t pending_position_ = 0;
+  StagedResults pending_results_;
+  std::vector<StagedResults> kept_results_;
+
+  std::mutex membership_mutex_;  // guards left_, and requests that name `member_`
+  bool left_ = false;            ///< `member_` may stand for another rank by now.
+
+  std::atomic<int> users_{0};         ///< Threads inside a call, see InUse.
+  std::atomic<bool> posting_{false};  ///< One is posting an operation, see InOperation.
+  std::atomic<uint32_t> notice_seen_{0};
+
+  mutable std::mutex failure_mutex_;  // guards the two below
+  Status first_failure_;
+  std::string last_error_;
+};
+
+/// While it lives, this thread is inside a call on the communicator: an Abort in another thread
+/// does not return before it has left, so nobody frees it under its feet.
+class InUse {
+ public:
+  explicit InUse(Communicator* communicator) : users_(communicator->users_) {
+    // Relaxed: one that enters only while Abort returns comes too late, in whatever order.
+    users_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // Release, with the acquire in Abort: what was done inside is done before it is freed.
+  ~InUse() { users_.fetch_sub(1, std::memory_order_release); }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+
+ private:
+  std::atomic<int>& users_;
+};
+
+/// While it lives, this thread posts operations on each of the communicators; to Abort the same as
+/// InUse, but without a locked instruction, because one thread at a time may post. The list has to
+/// stay as it is until then; a communicator may be in it more than once.
+class InOperation {
+ public:
+  explicit InOperation(std::span<Communicator* const> communicators)
+      : communicators_(communicators) {
+    for (Communicator* communicator : communicators_) {
+      communicator->posting_.store(true, std::memory_order_relaxed);
+    }
+  }
+  // Release, with the acquire in Abort.
+  ~InOperation() {
+    for (Communicator* communicator : communicators_) {
+      communicator->posting_.store(false, std::memory_order_release);
+    }
+  }
+  InOperation(const InOperation&) = delete;
+  InOperation& operator=(const InOperation&) = delete;
+
+ private:
+  const std::span<Communicator* const> communicators_;
+};
+
+/// The same for the communicators of a group, which may be left one by one. Empties the list.
+class InGroup {
+ public:
+  explicit InGroup(std::vector<Communicator*>* communicators) : communicators_(*communicators) {
+    for (Communicator* communicator : communicators_) {
+      communicator->posting_.store(true, std::memory_order_relaxed);
+    }
+  }
+  // Release, with the acquire in Abort.
+  ~InGroup() {
+    for (Communicator* communicator : communicators_) {
+      if (communicator != nullptr) communicator->posting_.store(false, std::memory_order_release);
+    }
+    communicators_.clear();
+  }
+  InGroup(const InGroup&) = delete;
+  InGroup& operator=(const InGroup&) = delete;
+
+  /// The thread does nothing more with this one, which may be gone from now on.
+  void Leave(Communicator* communicator) {
+    std::replace(communicators_.begin(), communicators_.end(), communicator,
+                 static_cast<Communicator*>(nullptr));
+    communicator->posting_.store(false, std::memory_order_release);
+  }
+
+ private:
+  std::vector<Communicator*>& communicators_;
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,582 @@
+#include "src/client/operation/launch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "src/client/inline/inline_launch.h"
+#include "src/client/inline/inline_quick.h"
+#include "src/client/inline/turns.h"
+#include "src/client/memory/buffer_probe.h"
+#include "src/client/memory/device_memory.h"
+#include "src/client/memory/memory.h"
+#include "src/client/operation/slice_copy.h"
+#include "src/client/operation/staging.h"
+
+namespace harmonaize {
+namespace {
+
+/// One buffer of one operation, as the daemon will find it.
+struct PreparedBuffer {
+  BufferReference reference;
+  std::byte* staging = nullptr;  // borrowed from the pool, when set
+  bool nested = false;           // in the staging of the operation's other buffer
+  uint64_t bytes = 0;
+};
+
+struct PreparedOperation {
+  const Operation* operation;
+  size_t queue;  // in Launch::queues_
+  PreparedBuffer send;
+  PreparedBuffer receive;
+};
+
+/// What a communicator's operations append to an ordered queue: a host stream's, which others may
+/// append to as well, or the communicator's own.
+struct QueueUse {
+  Communicator* communicator;
+  HostStream* stream;
+  uint64_t position = 0;
+  size_t last_descriptor = 0;
+  bool staged = false;  // some of its buffers are
+  /// kWaiting: a function further up is about to settle it. kSettled: nothing is left to do.
+  enum class State { kPosted, kWaiting, kSettled } state = State::kPosted;
+};
+
+class Launch {
+ public:
+  static Launch& OfThisThread();
+
+  /// From where TryQuickly has left them, on communicators that are usable.
+  /// `group`: nullptr for a single operation.
+  Status Run(std::span<const Operation> operations, const QuickAttempt& attempt, InGroup* group) {
+    group_ = group;
+    HZ_RETURN_IF_ERROR(inline_launch_.Run(operations, attempt, &offloaded_));
+    return offloaded_.empty() ? Status::Ok() : Offload(offloaded_);
+  }
+
+ private:
+  Status Offload(std::span<const Operation> operations) {
+    Clear();
+    Status status = Prepare(operations);
+    if (status.ok()) status = Post();
+    if (status.ok() && slice_copy_) status = slice_copy_->Run();
+    if (status.ok()) return Wait();
+    for (PreparedOperation& prepared : prepared_) Release(&prepared);
+    return status;
+  }
+
+  void Clear() {
+    prepared_.clear();
+    queues_.clear();
+    descriptors_.clear();
+    staged_bytes_ = 0;
+    copies_along_ = false;
+    slice_copy_.reset();
+  }
+
+  size_t QueueOf(const Operation& operation) {
+    // The last operation's queue is nearly always this one's too.
+    for (size_t i = queues_.size(); i > 0; --i) {
+      const QueueUse& queue = queues_[i - 1];
+      if (queue.communicator == operation.communicator && queue.stream == operation.stream) {
+        return i - 1;
+      }
+    }
+    queues_.push_back({operation.communicator, operation.stream});
+    return queues_.size() - 1;
+  }
+
+  Status Prepare(std::span<const Operation> operations) {
+    for (const Operation& operation : operations) {
+      prepared_.push_back({&operation, QueueOf(operation), {}, {}});
+      PreparedOperation& prepared = prepared_.back();
+      const Communicator& communicator = *operation.communicator;
+      const BufferBlocks blocks =
+          BlocksOf(operation.collective, communicator.ranks(), communicator.rank(), operation.root);
+      HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.send, &prepared.send.bytes));
+      HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.receive, &prepared.receive.bytes));
+      HZ_RETURN_IF_ERROR(LocateBoth(&prepared));
+      if (prepared.send.staging != nullptr || prepared.receive.staging != nullptr) {
+        queues_[prepared.queue].staged = true;
+      }
+      copies_along_ = operations.size() == 1 && MayCopyAlong(operation);
+      if (prepared.send.staging != nullptr && !copies_along_) {
+        std::memcpy(prepared.send.staging, operation.send, prepared.send.bytes);
+      }
+    }
+    return Status::Ok();
+  }
+
+  /// Of one that is large, between hosts, and waited for: what is staged is copied while the daemon
+  /// carries it.
+  bool MayCopyAlong(const Operation& operation) const {
+    return staged_bytes_ >= kCopyAlongBytes && operation.communicator->across_hosts() &&
+           !IsPointToPoint(operation.collective) && IsWaitedFor(operation);
+  }
+
+  static Status SizeOf(const Operation& operation, uint64_t blocks, uint64_t* bytes) {
+    const uint64_t element = DataTypeSize(operation.type);
+    if (__builtin_mul_overflow(operation.count, element, bytes) ||
+        __builtin_mul_overflow(*bytes, blocks, bytes) || *bytes > (uint64_t{1} << 62)) {
+      return InvalidArgument("{} of {} elements of {} needs more bytes than an address can count",
+                             CollectiveName(operation.collective), operation.count,
+                             DataTypeName(operation.type));
+    }
+    return Status::Ok();
+  }
+
+  /// What is staged is in place, where the collective allows it: that is half the memory, less to
+  /// go through caches, and the daemon need not copy what stays with the rank.
+  Status LocateBoth(PreparedOperation* prepared) {
+    const Operation& operation = *prepared->operation;
+    const bool send_is_larger = prepared->send.bytes > prepared->receive.bytes;
+    PreparedBuffer* const larger = send_is_larger ? &prepared->send : &prepared->receive;
+    PreparedBuffer* const smaller = send_is_larger ? &prepared->receive : &prepared->send;
+    const void* const of_larger = send_is_larger ? operation.send : operation.receive;
+    const void* const of_smaller = send_is_larger ? operation.receive : operation.send;
+    HZ_RETURN_IF_ERROR(Locate(operation, of_larger, larger, nullptr));
+    const bool nests = larger->staging != nullptr && MayBeInPlace(operation);
+    return Locate(operation, of_smaller, smaller, nests ? larger : nullptr);
+  }
+
+  /// An all-to-all that is in place has to exchange, which takes longer.
+  static bool MayBeInPlace(const Operation& operation) {
+    return operation.collective != Collective::kAllToAll || operation.send == operation.receive;
+  }
+
+  /// `other`: the operation's other buffer, when it is staged and this one may be in place there.
+  Status Locate(const Operation& operation, const void* address, PreparedBuffer* buffer,
+                const PreparedBuffer* other) {
+    if (buffer->bytes == 0) return Status::Ok();
+    Session& session = operation.communicator->session();
+    HZ_ASSIGN_OR_RETURN(BufferReference found,
+                        RegionTable::Get().Locate(session, address, buffer->bytes));
+    if (found.region != kNoBuffer) {
+      buffer->reference = found;
+      return Status::Ok();
+    }
+    if (IsDeviceMemory(address)) {
+      return InvalidArgument(
+          "{}: {} is GPU memory, which Harmonaize does not carry yet: pass host memory, or run the "
+          "program with stock NCCL (HARMONAIZE_FALLBACK=nccl where no daemon listens)",
+          CollectiveName(operation.collective), address);
+    }
+    if (IsThere(operation, address, buffer->bytes)) return Stage(operation, buffer, other);
+    // The daemon tells all ranks, which would wait for this one otherwise.
+    buffer->reference = {.offset = reinterpret_cast<uint64_t>(address)};
+    return Status::Ok();
+  }
+
+  /// The call returns when the operation is done.
+  static bool IsWaitedFor(const Operation& operation) {
+    return operation.stream == nullptr && operation.communicator->options().blocking;
+  }
+
+  bool IsThere(const Operation& operation, const void* address, uint64_t bytes) {
+    if (address == operation.receive) return probe_.Writable(operation.receive, bytes);
+    return probe_.Readable(address, bytes);
+  }
+
+  Status Stage(const Operation& operation, PreparedBuffer* buffer, const PreparedBuffer* other) {
+    if (other != nullptr) {
+      Nest(operation.communicator->rank(), *other, buffer);
+      return Status::Ok();
+    }
+    // What is copied now must already be what the stream's earlier operations leave behind, and
+    // what comes back can only be copied once the operation is done: so this one is not
+    // asynchronous.
+    if (operation.stream != nullptr) {
+      HZ_RETURN_IF_ERROR(operation.stream->Drain(
+          [&operation] { return operation.communicator->CheckNotAborted(); }));
+    }
+    HZ_ASSIGN_OR_RETURN(std::byte * staging, StagingPool::Get().Acquire(buffer->bytes));
+    Result<BufferReference> found =
+        RegionTable::Get().Locate(operation.communicator->session(), staging, buffer->bytes);
+    if (!found.ok()) {
+      StagingPool::Get().Release(staging, buffer->bytes);
+      return found.status();
+    }
+    // One of a session before, whose descriptor the program has closed since: it is of no more use.
+    if (found->region == kNoBuffer) return Stage(operation, buffer, other);
+    buffer->staging = staging;
+    buffer->reference = *found;
+    staged_bytes_ += buffer->bytes;
+    return Status::Ok();
+  }
+
+  /// As NCCL defines in place: where one buffer holds a block of each rank, the other is this
+  /// one's.
+  static void Nest(int rank, const PreparedBuffer& other, PreparedBuffer* buffer) {
+    const uint64_t offset =
+        other.bytes == buffer->bytes ? 0 : static_cast<uint64_t>(rank) * buffer->bytes;
+    buffer->nested = true;
+    buffer->staging = other.staging + offset;
+    buffer->reference = other.reference;
+    buffer->reference.offset += offset;
+  }
+
+  Session& session() const { return queues_.front().communicator->session(); }
+
+  Status Post() {
+    const bool at_once = session().room().Take(prepared_.size());
+    return at_once ? PostAtOnce() : PostWithLittleRoom();
+  }
+
+  /// Room has been taken for all of them.
+  Status PostAtOnce() {
+    std::vector<std::unique_lock<std::mutex>> orders;
+    const Status positions = TakePositions(&orders);
+    if (!positions.ok()) {
+      session().room().GiveBack(prepared_.size());
+      return positions;
+    }
+    DescribeAll();
+    return session().Submit(descriptors_);
+  }
+
+  /// One after the other, as there is room. Who must not wait posts all or nothing.
+  Status PostWithLittleRoom() {
+    const std::vector<Session::QueueShare> shares = SortByTurn();
+    HZ_RETURN_IF_ERROR(CheckLanes(shares));
+    const bool may_wait = std::all_of(queues_.begin(), queues_.end(), [](const QueueUse& queue) {
+      return queue.communicator->options().blocking;
+    });
+    if (!may_wait) return session().TakeRoomInWindows(shares) ? PostAtOnce() : NoRoom();
+    std::vector<std::unique_lock<std::mutex>> orders;
+    HZ_RETURN_IF_ERROR(TakePositions(&orders));
+    DescribeAll();
+    return session().SubmitInTurns(descriptors_, shares);
+  }
+
+  /// Puts the operations in the order of their turns; what each queue gets of them.
+  std::vector<Session::QueueShare> SortByTurn() {
+    std::vector<const Operation*> operations;
+    for (const PreparedOperation& prepared : prepared_) operations.push_back(prepared.operation);
+    const Turns turns = Turns::Of(operations);
+    std::vector<Session::QueueShare> shares;
+    std::vector<PreparedOperation> sorted;
+    for (const size_t place : turns.order) {
+      sorted.push_back(prepared_[place]);
+      const uint32_t stream = StreamOf(*sorted.back().operation);
+      auto share = std::find_if(shares.begin(), shares.end(),
+                                [stream](const auto& one) { return one.stream == stream; });
+      if (share == shares.end()) share = shares.insert(share, {.stream = stream});
+      ++share->operations;
+      if (turns.turns[place] == 0) ++share->lanes;
+    }
+    prepared_.swap(sorted);
+    return shares;
+  }
+
+  /// Operations of one lane can be posted one after the other; more than one lane at the same time.
+  Status CheckLanes(std::span<const Session::QueueShare> shares) const {
+    uint64_t lanes = 0;
+    for (const Session::QueueShare& share : shares) lanes += share.lanes;
+    const uint64_t limit = session().room().limit();
+    if (lanes <= limit) return Status::Ok();
+    return InvalidUsage(
+        "the group has {} operations that must be under way at the same time, and the provider "
+        "allows a process {} (quota.outstanding_operations): divide the group, or have fewer ranks "
+        "in a process",
+        lanes, limit);
+  }
+
+  Status NoRoom() const {
+    return InvalidUsage(
+        "{} operations of a group with a non-blocking communicator find no room among the {} that "
+        "the provider allows a process to have under way (quota.outstanding_operations): divide "
+        "the group, or call again when operations before it have ended",
+        prepared_.size(), session().room().limit());
+  }
+
+  void DescribeAll() {
+    for (const PreparedOperation& prepared : prepared_) {
+      QueueUse& queue = queues_[prepared.queue];
+      queue.last_descriptor = descriptors_.size();
+      descriptors_.push_back(Describe(prepared, queue));
+    }
+    for (const QueueUse& queue : queues_) MarkLast(queue);
+    if (copies_along_) PrepareSliceCopy(prepared_.front(), &descriptors_.front());
+  }
+
+  void PrepareSliceCopy(const PreparedOperation& prepared, OperationDescriptor* descriptor) {
+    const Operation& operation = *prepared.operation;
+    const uint64_t element = DataTypeSize(operation.type);
+    const uint64_t unit = operation.count * element;
+    const SlicedBuffer input{.from = static_cast<const std::byte*>(operation.send),
+                             .to = prepared.send.staging,
+                             .units = prepared.send.bytes / unit,
+                             .unit_bytes = unit};
+    // Only what is staged is copied.
+    std::byte* const own = static_cast<std::byte*>(operation.receive);
+    const SlicedBuffer output{.from = prepared.receive.staging,
+                              .to = prepared.receive.staging != nullptr ? own : nullptr,
+                              .units = prepared.receive.bytes / unit,
+                              .unit_bytes = unit};
+    descriptor->flags |= kCopiesAlong;
+    slice_copy_.emplace(operation.communicator, descriptor->sequence, element, input, output);
+  }
+
+  /// Several communicators may share a stream, and then they share its position too.
+  Status TakePositions(std::vector<std::unique_lock<std::mutex>>* orders) {
+    std::vector<HostStream*> streams;
+    for (const QueueUse& queue : queues_) {
+      if (queue.stream != nullptr) streams.push_back(queue.stream);
+    }
+    // One order for all threads, so that two launches on the same streams cannot deadlock.
+    std::sort(streams.begin(), streams.end());
+    streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
+    HZ_RETURN_IF_ERROR(LockWithRoom(streams, orders));
+    for (HostStream* stream : streams) {
+      const uint64_t position = stream->NextPosition();
+      for (QueueUse& queue : queues_) {
+        if (queue.stream != stream) continue;
+        queue.position = position;
+        queue.communicator->NoteStreamUse(stream->index(), position);
+      }
+    }
+    for (QueueUse& queue : queues_) {
+      if (queue.stream == nullptr) queue.position = queue.communicator->NextOwnPosition();
+    }
+    return Status::Ok();
+  }
+
+  /// Nobody waits for room with a stream locked.
+  Status LockWithRoom(std::span<HostStream* const> streams,
+                      std::vector<std::unique_lock<std::mutex>>* orders) {
+    while (true) {
+      for (HostStream* stream : streams) orders->emplace_back(stream->order());
+      const auto full = std::find_if(streams.begin(), streams.end(),
+                                     [](HostStream* stream) { return !stream->HasRoom(); });
+      if (full == streams.end()) return Status::Ok();
+      orders->clear();
+      HZ_RETURN_IF_ERROR((*full)->AwaitRoom([this] { return CheckNoneAborted(); }));
+    }
+  }
+
+  Status CheckNoneAborted() const {
+    for (const QueueUse& queue : queues_) HZ_RETURN_IF_ERROR(queue.communicator->CheckNotAborted());
+    return Status::Ok();
+  }
+
+  static uint32_t StreamOf(const Operation& operation) {
+    return operation.stream != nullptr ? operation.stream->index()
+                                       : operation.communicator->member();
+  }
+
+  static OperationDescriptor Describe(const PreparedOperation& prepared, const QueueUse& queue) {
+    const Operation& operation = *prepared.operation;
+    OperationDescriptor descriptor;
+    if (!IsPointToPoint(operation.collective)) {
+      descriptor.sequence = operation.communicator->NextSequence();
+    }
+    descriptor.count = operation.count;
+    descriptor.position = queue.position;
+    descriptor.scalar = operation.scalar;
+    descriptor.send = prepared.send.reference;
+    descriptor.receive = prepared.receive.reference;
+    descriptor.member = operation.communicator->member();
+    descriptor.stream = StreamOf(operation);
+    descriptor.root = operation.root;
+    descriptor.collective = operation.collective;
+    descriptor.type = operation.type;
+    descriptor.op = operation.op;
+    return descriptor;
+  }
+
+  /// Flags the last descriptor of the queue's position, which for a stream that several
+  /// communicators share is the last of all of theirs.
+  void MarkLast(const QueueUse& queue) {
+    size_t last = queue.last_descriptor;
+    if (queue.stream != nullptr) {
+      for (const QueueUse& other : queues_) {
+        if (other.stream == queue.stream) last = std::max(last, other.last_descriptor);
+      }
+    }
+    descriptors_[last].flags |= kLastOfPosition;
+  }
+
+  Status Wait() {
+    kept_ = Status::Ok();
+    for (QueueUse& queue : queues_) {
+      if (queue.state == QueueUse::State::kPosted) Settle(&queue);
+    }
+    return std::exchange(kept_, Status::Ok());
+  }
+
+  /// Sees what the queue has of this launch through to its end, as far as the caller waits for it.
+  void Settle(QueueUse* queue) {
+    queue->state = QueueUse::State::kWaiting;
+    const Status status = queue->stream != nullptr ? SettleOnStream(queue) : SettleOwn(queue);
+    queue->state = QueueUse::State::kSettled;
+    if (kept_.ok() || kept_.code() == Code::kInProgress) kept_ = status.ok() ? kept_ : status;
+  }
+
+  Status SettleOnStream(QueueUse* queue) {
+    if (!queue->staged) return Status::Ok();
+    const Status status = queue->stream->Drain([this, queue] {
+      LeaveAborted();
+      return queue->communicator->CheckNotAborted();
+    });
+    // It may be under way still.
+    if (!status.ok()) {
+      queue->communicator->KeepUntilLeft(TakeStaged(queue));
+    } else {
+      EndStaged(queue, true);
+    }
+    return status;
+  }
+
+  Status SettleOwn(QueueUse* queue) {
+    Communicator& communicator = *queue->communicator;
+    if (!communicator.options().blocking && !communicator.OwnPositionReached()) {
+      communicator.LeavePending(TakeStaged(queue));
+      return Status(Code::kInProgress, "the operation is under way");
+    }
+    const Status status = communicator.AwaitOwnPosition([this] { LeaveAborted(); });
+    EndStaged(queue, status.ok());
+    return status;
+  }
+
+  /// A group may wait for peers of one communicator while another thread aborts a second one. The
+  /// second one's operations have ended, and its abort waits for this thread to be out.
+  void LeaveAborted() {
+    if (group_ == nullptr) return;
+    for (const QueueUse& queue : queues_) {
+      Communicator* const communicator = queue.communicator;
+      if (communicator != nullptr && communicator->aborted()) LeaveUnlessWaiting(communicator);
+    }
+  }
+
+  void LeaveUnlessWaiting(Communicator* communicator) {
+    const auto is_waiting = [communicator](const QueueUse& queue) {
+      return queue.communicator == communicator && queue.state == QueueUse::State::kWaiting;
+    };
+    if (std::any_of(queues_.begin(), queues_.end(), is_waiting)) return;
+    for (QueueUse& queue : queues_) {
+      if (queue.communicator != communicator) continue;
+      if (queue.state == QueueUse::State::kPosted) Settle(&queue);
+      queue.communicator = nullptr;
+    }
+    group_->Leave(communicator);
+  }
+
+  void EndStaged(const QueueUse* queue, bool succeeded) {
+    if (!queue->staged) return;
+    if (succeeded && slice_copy_) slice_copy_->CopyRest();
+    for (PreparedOperation& prepared : prepared_) {
+      if (&queues_[prepared.queue] != queue) continue;
+      if (succeeded && prepared.receive.staging != nullptr && !slice_copy_) {
+        std::memcpy(prepared.operation->receive, prepared.receive.staging, prepared.receive.bytes);
+      }
+      Release(&prepared);
+    }
+  }
+
+  /// For somebody else to copy out, and to give back.
+  StagedResults TakeStaged(const QueueUse* queue) {
+    StagedResults results;
+    if (!queue->staged) return results;
+    for (PreparedOperation& prepared : prepared_) {
+      if (&queues_[prepared.queue] != queue) continue;
+      if (prepared.receive.staging != nullptr) {
+        results.AddResult(prepared.operation->receive, prepared.receive.staging,
+                          prepared.receive.bytes);
+      }
+      for (const PreparedBuffer* buffer : {&prepared.send, &prepared.receive}) {
+        if (IsBorrowed(*buffer)) results.AddBuffer(buffer->staging, buffer->bytes);
+      }
+    }
+    return results;
+  }
+
+  static bool IsBorrowed(const PreparedBuffer& buffer) {
+    return buffer.staging != nullptr && !buffer.nested;
+  }
+
+  static void Release(PreparedOperation* prepared) {
+    for (const PreparedBuffer* buffer : {&prepared->send, &prepared->receive}) {
+      if (IsBorrowed(*buffer)) StagingPool::Get().Release(buffer->staging, buffer->bytes);
+    }
+  }
+
+  // Kept from launch to launch, so that the steady state allocates nothing.
+  InlineLaunch inline_launch_;
+  BufferProbe probe_;
+  std::vector<Operation> offloaded_;
+  std::vector<PreparedOperation> prepared_;
+  std::vector<QueueUse> queues_;
+  std::vector<OperationDescriptor> descriptors_;
+  Status kept_;               // of the queues that have been waited for
+  InGroup* group_ = nullptr;  // of the launch under way
+  uint64_t staged_bytes_ = 0;
+  bool copies_along_ = false;
+  std::optional<SliceCopy> slice_copy_;  // of the one operation that copies along
+};
+
+Launch* MakeLaunchOfThread() {
+  thread_local Launch launch;
+  return &launch;
+}
+
+Launch& Launch::OfThisThread() {
+  thread_local Launch* launch = nullptr;
+  if (launch == nullptr) launch = MakeLaunchOfThread();
+  return *launch;
+}
+
+Status CheckStream(const Operation& operation) {
+  if (operation.stream == nullptr ||
+      &operation.stream->session() == &operation.communicator->session()) {
+    return Status::Ok();
+  }
+  return InvalidUsage(
+      "the host stream was made on a connection to the daemon that is lost; make a new one");
+}
+
+/// For operations whose communicators and streams have been checked.
+Status LaunchChecked(std::span<const Operation> operations, InGroup* group) {
+  const QuickAttempt attempt = TryQuickly(operations);
+  if (attempt.state == QuickAttempt::State::kDone) return Status::Ok();
+  return Launch::OfThisThread().Run(operations, attempt, group);
+}
+
+}  // namespace
+
+Status LaunchOperations(std::span<const Operation> operations, InGroup* group) {
+  const Communicator* checked = nullptr;
+  for (const Operation& operation : operations) {
+    if (operation.communicator != checked) {
+      HZ_RETURN_IF_ERROR(operation.communicator->CheckUsable());
+    }
+    checked = operation.communicator;
+    HZ_RETURN_IF_ERROR(CheckStream(operation));
+  }
+  return LaunchChecked(operations, group);
+}
+
+Status LaunchOperation(const Operation& operation) {
+  HZ_RETURN_IF_ERROR(CheckStream(operation));
+  return LaunchChecked({&operation, 1}, nullptr);
+}
+
+Result<double> EstimateOperations(std::span<const Operation> operations) {
+  double seconds = 0;
+  for (const Operation& operation : operations) {
+    Communicator& communicator = *operation.communicator;
+    EstimateRequest request;
+    request.count = operation.count;
+    request.member = communicator.member();
+    request.root = operation.root;
+    request.collective = operation.collective;
+    request.type = operation.type;
+    HZ_ASSIGN_OR_RETURN(const EstimateReply reply,
+                        communicator.session().Call<EstimateReply>(request));
+    seconds += reply.seconds;
+  }
+  return seconds;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,55 @@
+#include "src/client/operation/staging.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "src/client/memory/memory.h"
+
+namespace harmonaize {
+namespace {
+
+/// The smallest class, and how much is cut into buffers of a class at once: one region serves many
+/// small buffers, so that a process with many communicators does not hold thousands of regions.
+constexpr uint64_t kSmallestClass = 4096;
+constexpr uint64_t kSlabBytes = 1 << 20;
+
+/// A class above this goes back to the kernel at once: it was needed for one huge operation.
+constexpr uint64_t kLargestKept = 64 << 20;
+
+uint64_t ClassOf(uint64_t bytes) {
+  return std::bit_ceil(std::max(bytes, kSmallestClass));
+}
+
+}  // namespace
+
+StagingPool& StagingPool::Get() {
+  static StagingPool* const pool = new StagingPool();
+  return *pool;
+}
+
+Result<std::byte*> StagingPool::Acquire(uint64_t bytes) {
+  const uint64_t size = ClassOf(bytes);
+  const std::lock_guard lock(mutex_);
+  std::vector<std::byte*>& free = free_[size];
+  if (free.empty()) {
+    const uint64_t slab = std::max(size, kSlabBytes);
+    HZ_ASSIGN_OR_RETURN(void* memory, RegionTable::Get().Allocate(slab));
+    auto* first = static_cast<std::byte*>(memory);
+    for (uint64_t offset = 0; offset < slab; offset += size) free.push_back(first + offset);
+  }
+  std::byte* buffer = free.back();
+  free.pop_back();
+  return buffer;
+}
+
+void StagingPool::Release(std::byte* buffer, uint64_t bytes) {
+  const uint64_t size = ClassOf(bytes);
+  if (size > kLargestKept) {
+    static_cast<void>(RegionTable::Get().Free(buffer));
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  free_[size].push_back(buffer);
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,101 @@
+#include "src/client/operation/stream.h"
+
+#include <shared_mutex>
+#include <unordered_set>
+
+namespace harmonaize {
+namespace {
+
+/// Positions that one stream may have queued before its caller waits, as a CUDA launch queue does.
+constexpr uint64_t kQueueDepth = 1024;
+
+std::shared_mutex streams_mutex;
+std::unordered_set<const void*>& LiveStreams() {
+  static auto* const streams = new std::unordered_set<const void*>();
+  return *streams;
+}
+
+Status NoTick() {
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<HostStream*> HostStream::Create() {
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Session::Get());
+  HZ_ASSIGN_OR_RETURN(const OpenStreamReply reply,
+                      session->Call<OpenStreamReply>(OpenStreamRequest{}));
+  auto* stream = new HostStream(std::move(session), reply.stream, reply.position);
+  const std::unique_lock lock(streams_mutex);
+  LiveStreams().insert(stream);
+  return stream;
+}
+
+HostStream* HostStream::From(const void* handle) {
+  const std::shared_lock lock(streams_mutex);
+  if (!LiveStreams().contains(handle)) return nullptr;
+  return static_cast<HostStream*>(const_cast<void*>(handle));
+}
+
+Status HostStream::Destroy(HostStream* stream) {
+  Status status = stream->Synchronize();
+  {
+    const std::unique_lock lock(streams_mutex);
+    LiveStreams().erase(stream);
+  }
+  CloseStreamRequest request;
+  request.stream = stream->index_;
+  const Result<EmptyReply> reply = stream->session_->Call<EmptyReply>(request);
+  if (status.ok()) status = reply.status();
+  delete stream;
+  return status;
+}
+
+Status HostStream::Query() {
+  HZ_RETURN_IF_ERROR(session_->lost() ? session_->CheckAlive() : Status::Ok());
+  if (!Idle()) {
+    HZ_RETURN_IF_ERROR(session_->CheckAlive());
+    return Status(Code::kInProgress, "operations are queued");
+  }
+  return TakeFailure();
+}
+
+bool HostStream::Idle() {
+  const uint64_t last = last_position_.load(std::memory_order_relaxed);
+  return session_->stream_slot(index_).completed.load(std::memory_order_acquire) >= last;
+}
+
+Status HostStream::Drain(const std::function<Status()>& on_tick) {
+  return session_->WaitForPosition(index_, last_position_.load(std::memory_order_relaxed), on_tick);
+}
+
+Status HostStream::Synchronize() {
+  HZ_RETURN_IF_ERROR(Drain(NoTick));
+  return TakeFailure();
+}
+
+bool HostStream::HasRoom() {
+  const uint64_t last = last_position_.load(std::memory_order_relaxed);
+  if (last < kQueueDepth) return true;
+  return last - session_->stream_slot(index_).completed.load(std::memory_order_acquire) <
+         kQueueDepth;
+}
+
+Status HostStream::AwaitRoom(const std::function<Status()>& on_tick) {
+  const uint64_t last = last_position_.load(std::memory_order_relaxed);
+  // For much of it: or it would wait anew at every operation.
+  return session_->WaitForPosition(index_, last - kQueueDepth / 2, on_tick);
+}
+
+Status HostStream::TakeFailure() {
+  const std::lock_guard lock(failure_mutex_);
+  const StreamSlot& slot = session_->stream_slot(index_);
+  const uint32_t count = slot.error_count.load(std::memory_order_acquire);
+  if (count == failures_told_) return Status::Ok();
+  failures_told_ = count;
+  const auto code = static_cast<Code>(slot.error_code.load(std::memory_order_relaxed));
+  const uint32_t member = slot.error_member.load(std::memory_order_relaxed);
+  return Status(code, member < kMaxMembers ? session_->member_slot(member).error.Get() : "");
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "src/executor/host/execution.h"
+#include "src/executor/network/staging.h"
+
+namespace harmonaize {
+
+/// Carries out units in the thread that it belongs to. Buffers are used in place; what an exchange
+/// holds meanwhile, and scratch blocks, lie in the thread's staging area.
+class UnitRunner {
+ public:
+  /// `staging_bytes` is what most units will need; more is allocated when one does.
+  explicit UnitRunner(size_t staging_bytes) : staging_(staging_bytes) {}
+
+  /// Runs unit `unit` of `bound`, step by step until the end or `stopped`. Returns how many bytes
+  /// it has read and written.
+  uint64_t Run(const BoundProgram& bound, uint32_t unit, const std::atomic<bool>& stopped);
+
+ private:
+  void RunStep(const Step& step);
+  void RunReduce(const Step& step);
+  void RunCopy(const Step& step);
+  void RunExchange(const Step& step);
+
+  /// Where the slice of a block lies; of a scratch block, this thread's copy.
+  Buffer Resolve(const Block& block) const;
+  std::byte* Slot(int index) const;
+
+  StagingArea staging_;
+  // Of the unit and the step at hand.
+  const BoundProgram* bound_ = nullptr;
+  uint64_t moved_bytes_ = 0;
+  uint64_t first_element_ = 0;
+  size_t elements_ = 0;
+  size_t bytes_ = 0;
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+  std::vector<uint64_t> scalars_;
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,179 @@
+#include "src/executor/host/work_board.h"
+
+#include <bit>
+
+namespace harmonaize {
+namespace {
+
+constexpr uint64_t Pack(uint64_t first, uint64_t count) {
+  return first << 32 | count;
+}
+constexpr uint32_t First(uint64_t word) {
+  return static_cast<uint32_t>(word >> 32);
+}
+constexpr uint32_t Count(uint64_t word) {
+  return static_cast<uint32_t>(word);
+}
+
+}  // namespace
+
+bool WorkBoard::Post(Execution* execution) {
+  if (free_slots_ == 0) return false;
+  const int index = std::countr_zero(free_slots_);
+  const uint64_t bit = uint64_t{1} << index;
+  free_slots_ &= ~bit;
+  if (execution->bound_.helpable) helpable_slots_ |= bit;
+  // Relaxed: who finds the bit in active_ reads it from the operation below or a later one, and so
+  // sees this. The owner is the only one to write it.
+  const uint64_t left_to_owner = left_to_owner_.load(std::memory_order_relaxed);
+  const bool is_left = execution->bound_.helpable && execution->units() == 1;
+  left_to_owner_.store(is_left ? left_to_owner | bit : left_to_owner & ~bit,
+                       std::memory_order_relaxed);
+  NotePlace(bit, execution->bound_.node);
+  NoteTenant(bit, *execution);
+  execution->slot_ = index;
+  execution->pending_.store(execution->units(), std::memory_order_relaxed);
+  Slot& slot = slots_[static_cast<size_t>(index)];
+  slot.execution = execution;
+  // The bit before the units: whoever takes the last unit clears it, and even a thread that still
+  // goes by an old mask must not come to that before the bit is set, or it would stay set for ever.
+  // Sequentially consistent for the sake of Parking, where a bit without units does no harm.
+  active_.fetch_or(bit, std::memory_order_seq_cst);
+  // Release: who claims a unit (acquire) sees the slot, the binding and the pending count. Claims
+  // are read-modify-writes, so those after the first see it too.
+  slot.unclaimed.store(Pack(0, execution->units()), std::memory_order_release);
+  return true;
+}
+
+// Relaxed, all of it: who goes by an old mask takes a unit in another order.
+void WorkBoard::NotePlace(uint64_t bit, int node) {
+  const bool has_threads = node >= 0 && node < kMaxNodes && (nodes_ >> node & 1) != 0;
+  for (uint32_t left = nodes_; left != 0; left &= left - 1) {
+    const int other = std::countr_zero(left);
+    std::atomic<uint64_t>& away = away_from_[static_cast<size_t>(other)];
+    const uint64_t before = away.load(std::memory_order_relaxed);
+    const uint64_t after = has_threads && other != node ? before | bit : before & ~bit;
+    if (after != before) away.store(after, std::memory_order_relaxed);
+  }
+}
+
+// Relaxed, too, for the same reason: then it is another tenant's turn.
+void WorkBoard::NoteTenant(uint64_t bit, const Execution& execution) {
+  const auto place = static_cast<size_t>(execution.place_);
+  const uint64_t slots = slots_of_[place].load(std::memory_order_relaxed);
+  slots_of_[place].store(slots | bit, std::memory_order_relaxed);
+  if (slots != 0) return;
+  turns_.Begin(execution.place_);
+  places_.fetch_or(uint32_t{1} << place, std::memory_order_relaxed);
+}
+
+void WorkBoard::Retire(Execution* execution) {
+  const uint64_t bit = uint64_t{1} << execution->slot_;
+  const auto place = static_cast<size_t>(execution->place_);
+  const uint64_t slots = slots_of_[place].load(std::memory_order_relaxed) & ~bit;
+  slots_of_[place].store(slots, std::memory_order_relaxed);
+  if (slots == 0) places_.fetch_and(~(uint32_t{1} << place), std::memory_order_relaxed);
+  helpable_slots_ &= ~bit;
+  free_slots_ |= bit;
+  execution->slot_ = -1;
+}
+
+std::optional<WorkBoard::Unit> WorkBoard::Take(uint64_t slots, Cursor& cursor) {
+  // Relaxed: a stale mask costs a look in vain, or another round; a claim orders all that follows.
+  const uint64_t active = active_.load(std::memory_order_relaxed) & slots;
+  const uint32_t places = places_.load(std::memory_order_relaxed);
+  if (active == 0) return std::nullopt;
+  uint32_t waiting = 0;
+  for (uint32_t left = places; left != 0; left &= left - 1) {
+    const int place = std::countr_zero(left);
+    const uint64_t own = slots_of_[static_cast<size_t>(place)].load(std::memory_order_relaxed);
+    if ((own & active) != 0) waiting |= uint32_t{1} << place;
+  }
+  if (waiting != 0) {
+    const int place = turns_.Next(waiting);
+    const uint64_t own = slots_of_[static_cast<size_t>(place)].load(std::memory_order_relaxed);
+    std::optional<Unit> unit = TakeAmong(active & own, cursor);
+    if (unit) return unit;
+  }
+  return TakeAmong(active, cursor);  // others were faster, or the masks are old
+}
+
+std::optional<WorkBoard::Unit> WorkBoard::TakeAmong(uint64_t active, Cursor& cursor) {
+  uint64_t candidates = std::rotr(active, cursor.slot);
+  while (candidates != 0) {
+    const int slot = (cursor.slot + std::countr_zero(candidates)) % kSlots;
+    candidates &= candidates - 1;
+    if (std::optional<Unit> unit = TakeFrom(slot, cursor.from_the_end)) {
+      cursor.slot = (slot + 1) % kSlots;
+      return unit;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<WorkBoard::Unit> WorkBoard::TakeFrom(int index, bool from_the_end) {
+  Slot& slot = slots_[static_cast<size_t>(index)];
+  uint64_t word = slot.unclaimed.load(std::memory_order_relaxed);
+  while (Count(word) != 0) {
+    const uint32_t left = Count(word) - 1;
+    const uint32_t first = First(word);
+    const uint64_t next = from_the_end ? Pack(first, left) : Pack(first + 1, left);
+    // Acquire: see Post.
+    if (slot.unclaimed.compare_exchange_weak(word, next, std::memory_order_acquire,
+                                             std::memory_order_relaxed)) {
+      if (left == 0) ClearActive(index);
+      return Unit{slot.execution, from_the_end ? first + left : first, left,
+                  slot.execution->place_};
+    }
+  }
+  return std::nullopt;
+}
+
+bool WorkBoard::AnyWorkBeside(const Execution& execution) const {
+  // Sequentially consistent, see Executor::WakeForLeft. In this order, see Post.
+  const uint64_t active = active_.load(std::memory_order_seq_cst);
+  const uint64_t left_to_owner = left_to_owner_.load(std::memory_order_relaxed);
+  return (active & ~left_to_owner & ~(uint64_t{1} << execution.slot_)) != 0;
+}
+
+uint32_t WorkBoard::TakeRest(const Execution& execution) {
+  Slot& slot = slots_[static_cast<size_t>(execution.slot_)];
+  const uint32_t taken = Count(slot.unclaimed.exchange(0, std::memory_order_acquire));
+  if (taken != 0) ClearActive(execution.slot_);
+  return taken;
+}
+
+void WorkBoard::ClearActive(int slot) {
+  // Relaxed: ordered before the next Post to this slot by the completion of the unit just taken.
+  active_.fetch_and(~(uint64_t{1} << slot), std::memory_order_relaxed);
+}
+
+void FinishedList::Push(Execution* execution) {
+  Execution* head = pushed_.load(std::memory_order_relaxed);
+  do {
+    execution->next_ = head;
+    // Release: the owner sees all that was done to the execution.
+  } while (!pushed_.compare_exchange_weak(head, execution, std::memory_order_release,
+                                          std::memory_order_relaxed));
+}
+
+Execution* FinishedList::Pop() {
+  if (oldest_ == nullptr) {
+    // Looking before swapping leaves the line with its writers while there is nothing.
+    if (pushed_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+    // Acquire: pairs with the release of every Push, which all head one release sequence.
+    Execution* newest = pushed_.exchange(nullptr, std::memory_order_acquire);
+    while (newest != nullptr) {
+      Execution* older = newest->next_;
+      newest->next_ = oldest_;
+      oldest_ = newest;
+      newest = older;
+    }
+  }
+  Execution* execution = oldest_;
+  oldest_ = execution->next_;
+  execution->next_ = nullptr;
+  return execution;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,178 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/executor/host/execution.h"
+#include "src/executor/host/executor.h"
+#include "src/executor/network/message_port.h"
+#include "src/executor/network/network_program.h"
+#include "src/executor/network/slice_feed.h"
+#include "src/memory/buffer.h"
+
+namespace harmonaize {
+
+/// One operation of several hosts to carry out here. Buffers and scalars of ranks on other hosts
+/// are not looked at.
+struct NetworkBinding : Operands {
+  const NetworkProgram* program = nullptr;
+  uint64_t operation = 0;  ///< Of the names of its messages.
+  uint32_t check = 0;      ///< Of these, too.
+  /// How much of a block goes through the program at a time. Alike on all hosts.
+  uint64_t slice_elements = 0;
+  /// How many slices are under way at a time, each at another step: so reductions hide behind the
+  /// wire, and both directions of it are busy.
+  int slices_at_once = 4;
+  /// Where ranks copy along: must live until the operation is done. nullptr: all is there.
+  SliceFeed* feed = nullptr;
+};
+
+/// Carries out a host's program that sends and receives: slice by slice, a step as soon as those
+/// before it are done. Work on memory goes to the executor's threads, messages to the port. Made
+/// once and started again and again; what it has grown to is kept.
+///
+/// One thread, the owner of executor and port, calls everything:
+///
+///   execution.Start(binding);
+///   while (!execution.done()) {
+///     executor.Help(); port progress; execution.Feed()
+///     while (Execution* done = executor.TakeFinished()) NetworkExecution::OnExecuted(done);
+///   }
+///
+/// Averages are sums that are divided at the end, so sums of narrow floats can overflow where the
+/// average would not, and are rounded twice.
+class NetworkExecution final : private MessageListener {
+ public:
+  NetworkExecution(Executor* executor, MessagePort* port) : executor_(executor), port_(port) {}
+  /// Not while it is under way.
+  ~NetworkExecution() = default;
+  NetworkExecution(const NetworkExecution&) = delete;
+  NetworkExecution& operator=(const NetworkExecution&) = delete;
+
+  /// Errors: kInvalidArgument for a binding without slices; what work or messages have met comes
+  /// with status().
+  Status Start(const NetworkBinding& binding);
+
+  /// Whether slices could begin that SliceFeed had not filled before.
+  bool CanFeed() const { return status_.ok() && !idle_.empty() && next_slice_ < FilledSlices(); }
+  /// Begins them. Whether there were any.
+  bool Feed();
+
+  /// Hands back an execution that Executor::TakeFinished has returned: one of those that a
+  /// NetworkExecution has started, whose `on_finished` is this.
+  static void OnExecuted(Execution* execution);
+
+  /// Ends it early with `reason`, unless it has failed by itself. It is done once all that is under
+  /// way has come back.
+  void Cancel(Status reason);
+
+  /// Whether nothing is under way any more: the buffers are no longer touched.
+  bool done() const { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }
+  /// Once done: ok, or what went wrong first.
+  const Status& status() const { return status_; }
+
+ private:
+  /// Where a message comes to, or goes from.
+  struct Landing {
+    std::byte* at = nullptr;
+    bool pooled = false;  ///< A buffer of ours, and not a block.
+    bool early = false;   ///< Of a message received before the step's turn.
+    bool there = false;   ///< That message has come.
+  };
+  /// A slice that is under way.
+  struct Slice {
+    uint32_t place = 0;  ///< In running_.
+    uint32_t number = 0;
+    bool under_way = false;
+    size_t steps_left = 0;
+    size_t averages_left = 0;
+    std::vector<size_t> waits_for;  // by step: for how many others
+    std::vector<Landing> landings;  // by step
+    size_t next_early = 0;          // in NetworkProgram::early
+    std::unique_ptr<std::byte[]> scratch;
+    size_t scratch_bytes = 0;
+  };
+  using ReadyStep = std::pair<Slice*, int>;
+  /// What the executor does of a step.
+  struct Work {
+    Execution execution;
+    NetworkExecution* owner = nullptr;
+    Slice* slice = nullptr;
+    int step = kAveraging;
+    std::vector<Buffer> inputs;
+    std::vector<Buffer> outputs;
+    std::vector<uint64_t> scalars;
+    HostProgram scaling;  // in place of the step's work where inputs have to be scaled
+  };
+  static constexpr int kAveraging = -1;
+
+  void OnMessage(uint64_t token, const Status& status) override;
+
+  void Reset(const NetworkBinding& binding);
+  uint32_t FilledSlices() const;
+  void BeginSlices();
+  void BeginSlice(Slice& slice);
+  void EndSlice(Slice& slice);
+  uint32_t FirstUnderWay() const;
+  void MakeReady(Slice& slice, int step);
+  static bool Later(const ReadyStep& a, const ReadyStep& b);
+  void LaunchReady();
+  void Launch(Slice& slice, int step);
+  void FinishStep(Slice& slice, int step);
+  void ReceiveEarly();
+  void BeginSend(Slice& slice, int step);
+  void BeginReceive(Slice& slice, int step);
+  void AfterReceive(Slice& slice, int step);
+  void BeginWork(Slice& slice, int step);
+  void AddSources(Work& work);
+  void BeginAveraging(Slice& slice);
+  void RunWork(Work* work, const HostProgram* program, uint64_t elements, ReduceOperator op);
+  void FinishWork(Work* work);
+  void ReleaseLanding(Slice& slice, int step);
+  void Fail(Status status);
+
+  const NetworkStep& StepAt(int step) const {
+    return binding_.program->steps()[static_cast<size_t>(step)];
+  }
+  static uint64_t TokenOf(const Slice& slice, int step);
+  MessageName NameOf(const Slice& slice, const NetworkStep& step) const;
+  uint64_t ElementsOf(const Slice& slice, const Block& block) const;
+  uint64_t ElementsOf(const Slice& slice, const NetworkStep& step) const;
+  Buffer Resolve(const Slice& slice, const Block& block) const;
+  /// Whether what is read from there is a contribution that has to be scaled first.
+  bool Scales(const Block& block) const;
+  std::byte* TakeLanding();
+  Work* TakeWork();
+
+  Executor* const executor_;
+  MessagePort* const port_;
+
+  NetworkBinding binding_;
+  std::vector<Buffer> inputs_;
+  std::vector<Buffer> outputs_;
+  std::vector<uint64_t> scalars_;
+  size_t element_bytes_ = 1;
+  size_t slice_bytes_ = 0;
+  uint32_t next_slice_ = 0;
+  uint32_t slices_ = 0;
+  uint32_t slices_left_ = 0;
+  uint64_t outstanding_ = 0;  // works and messages
+  Status status_;
+
+  std::vector<std::unique_ptr<Slice>> running_;
+  std::vector<Slice*> idle_;      // places for further slices
+  std::vector<ReadyStep> ready_;  // a heap by Later
+  bool launching_ = false;
+  std::vector<std::unique_ptr<Work>> all_works_;
+  std::vector<Work*> free_works_;
+  std::vector<std::unique_ptr<std::byte[]>> all_landings_;
+  std::vector<std::byte*> free_landings_;
+  size_t landing_bytes_ = 0;
+  size_t early_landings_ = 0;  // that wait for a message, or for their step's turn
+};
+
+}  // namespace harmonaize

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/schedule/ir/schedule.h"
+
+namespace harmonaize {
+
+/// A step of a program that sends and receives, as it is carried out: a message, work on this
+/// host's memory, or both.
+struct NetworkStep : Step {
+  uint32_t message = 0;  ///< Its number among those of its direction and path.
+  std::vector<int> successors = {};
+  /// The work, as a program of one step over buffers of their own: source i is input 0 of rank i,
+  /// destination i output 0 of rank i. What was received comes before the sources; a send writes to
+  /// a buffer to send from.
+  HostProgram work = {};
+};
+
+/// Whether a step begins with a message from another host.
+constexpr bool Receives(StepKind kind) {
+  return kind == StepKind::kReceive || kind == StepKind::kReceiveReduce;
+}
+
+/// A host's program, made ready to be carried out again and again, with any buffers. Immutable.
+class NetworkProgram {
+ public:
+  /// `program` is one of a schedule that has passed Check, with so many pieces.
+  NetworkProgram(const HostProgram& program, int pieces);
+
+  const std::vector<NetworkStep>& steps() const { return steps_; }
+  /// The steps that wait for none.
+  const std::vector<int>& first() const { return first_; }
+  /// The steps whose message may come before those that they wait for are done, since it is read,
+  /// with other things, by the work that follows: kReceiveReduce.
+  const std::vector<int>& early() const { return early_; }
+  /// How many steps send.
+  uint64_t sends() const { return sends_; }
+  int pieces() const { return pieces_; }
+  int scratch_blocks() const { return scratch_blocks_; }
+
+  /// The blocks of outputs that are written, each once.
+  const std::vector<Block>& outputs() const { return outputs_; }
+
+ private:
+  void NumberMessages();
+  void CollectOutputs();
+
+  std::vector<NetworkStep> steps_;
+  std::vector<int> first_;
+  std::vector<int> early_;
+  uint64_t sends_ = 0;
+  int pieces_ = 1;
+  int scratch_blocks_ = 0;
+  std::vector<Block> outputs_;
+};
+
+}  // namespace harmonaize

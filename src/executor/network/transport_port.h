@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "src/executor/network/message_port.h"
+#include "src/transport/transport.h"
+
+namespace harmonaize {
+
+/// Carries the messages of one communicator's programs over the transport. For the thread that owns
+/// the transport.
+class TransportPort final : public MessagePort {
+ public:
+  /// The way of a message of so many bytes to `name.host`. Only the sender asks.
+  using ChooseRail = std::function<transport::RailChoice(const MessageName& name, size_t bytes)>;
+
+  /// `peers` by host; 0 for this one and for hosts without ranks. Both ends of a message have to
+  /// number the hosts alike.
+  TransportPort(transport::Transport* transport, std::vector<transport::PeerId> peers,
+                ChooseRail choose_rail);
+  /// Not while something is outstanding.
+  ~TransportPort() override = default;
+
+  void Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
+            MessageListener* listener, uint64_t token) override;
+  void Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
+               uint64_t token) override;
+  void Cancel(uint64_t operation) override;
+
+  /// Tells listeners of messages that could not even be begun. To be called beside
+  /// Transport::Progress; whether there was any.
+  bool DeliverFailures();
+
+ private:
+  /// A message under way.
+  struct Pending {
+    TransportPort* port = nullptr;
+    MessageListener* listener = nullptr;
+    uint64_t token = 0;
+    size_t bytes = 0;  ///< That have to come, or to go.
+  };
+  struct Failure {
+    MessageListener* listener;
+    uint64_t token;
+    Status status;
+  };
+
+  static void OnComplete(void* context, const Status& status, size_t bytes);
+  Pending* Take(MessageListener* listener, uint64_t token, size_t bytes);
+  void Fail(Pending* pending, Status status);
+
+  transport::Transport* const transport_;
+  const std::vector<transport::PeerId> peers_;
+  const ChooseRail choose_rail_;
+  std::vector<std::unique_ptr<Pending>> all_;
+  std::vector<Pending*> free_;
+  std::deque<Failure> failures_;
+};
+
+}  // namespace harmonaize

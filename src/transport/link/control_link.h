@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/file_descriptor.h"
+#include "src/transport/stream/movable_stream.h"
+#include "src/transport/tcp/poller.h"
+#include "src/transport/tcp/wire.h"
+
+namespace harmonaize::transport {
+
+/// The framed connection between two daemons that have proved the key to each other. Never blocks:
+/// what the other side does not take is kept, up to a limit. For the owner's thread.
+class ControlLink final : public Poller::Handler, public StreamUser {
+ public:
+  class Owner {
+   public:
+    virtual void OnFrame(ControlLink* link, const Frame& frame) = 0;
+    /// The connection is of no use any more. Once, and never from within Send.
+    virtual void OnBroken(ControlLink* link, const std::string& reason) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  /// What a peer that does not read may make us keep.
+  static constexpr size_t kMaxUnsentBytes = size_t{16} << 20;
+
+  ControlLink(Poller* poller, Owner* owner, FileDescriptor socket);
+  ~ControlLink() { Close(); }
+  ControlLink(const ControlLink&) = delete;
+  ControlLink& operator=(const ControlLink&) = delete;
+
+  Status Start();
+
+  /// Sends a frame, now or as soon as the socket takes it. A broken link takes and drops it.
+  void Send(FrameType type, std::span<const std::byte> payload = {});
+  void Send(FrameType type, const std::string& text);
+
+  /// Sends what is left, ignores what comes, and reports OnBroken when the other side has closed.
+  void CloseGently();
+  /// At once; nothing is called any more.
+  void Close();
+
+  /// Since the clock's start: when bytes last came, and when something was last sent.
+  uint64_t last_heard_ns() const { return last_heard_ns_; }
+  uint64_t last_sent_ns() const { return last_sent_ns_; }
+  /// Forgives the other side a time in which this process did not listen.
+  void Forgive(uint64_t nanoseconds) { last_heard_ns_ += nanoseconds; }
+  /// The peer has shown elsewhere that it is alive.
+  void NoteHeard(uint64_t now_ns) { last_heard_ns_ = now_ns; }
+
+  /// Whether OnBroken waits to be called, by ReportBreak.
+  bool HasNews() const { return !broken_.empty() && !reported_; }
+  void ReportBreak();
+
+  bool Stalled() override { return stream_.Stalled(); }
+  void Poke() override { Send(FrameType::kHeartbeat); }
+  Status Freeze() override;
+  uint64_t Drain() override;
+  Status Continue(FileDescriptor socket, uint64_t expected) override;
+
+  void OnReady(uint32_t events) override;
+
+ private:
+  void Flush();
+  size_t WriteUnsent();
+  void Read();
+  void HandOut();
+  void Break(std::string reason);
+
+  Poller* poller_;
+  Owner* owner_;
+  MovableStream stream_;
+  FrameReader reader_;
+  std::vector<std::byte> unsent_;
+  std::string broken_;  // why; empty while it works
+  bool reported_ = false;
+  bool closing_ = false;
+  bool waits_for_room_ = false;
+  uint64_t last_heard_ns_;
+  uint64_t last_sent_ns_;
+};
+
+}  // namespace harmonaize::transport

@@ -1,0 +1,197 @@
+#include "src/transport/link/message_board.h"
+
+#include <utility>
+
+namespace harmonaize::transport {
+namespace {
+
+constexpr size_t kFirstBuckets = 1024;
+// Operations that somebody cancelled while others were still sending for it: far more than can be
+// under way at once.
+constexpr size_t kCancelledRemembered = 4096;
+// A pooled arrival keeps at most this much memory.
+constexpr size_t kKeptArrivalBytes = size_t{64} << 10;
+
+// The finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
+uint64_t Mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+uint64_t Hash(PeerId peer, const MessageTag& tag) {
+  const uint64_t place = uint64_t{tag.step} << 32 | tag.part;
+  return Mix(tag.operation + Mix(place + 0x9e3779b97f4a7c15u * peer));
+}
+
+}  // namespace
+
+MessageBoard::MessageBoard()
+    : buckets_(std::make_unique<Bucket[]>(kFirstBuckets)), bucket_count_(kFirstBuckets) {}
+
+MessageBoard::~MessageBoard() = default;
+
+size_t MessageBoard::OperationHash::operator()(const OperationKey& key) const {
+  return Mix(key.operation + 0x9e3779b97f4a7c15u * key.peer);
+}
+
+MessageBoard::Bucket& MessageBoard::BucketOf(PeerId peer, const MessageTag& tag) const {
+  return buckets_[Hash(peer, tag) & (bucket_count_ - 1)];
+}
+
+Request* MessageBoard::NewRequest(bool is_send, PeerId peer, const MessageTag& tag, std::byte* data,
+                                  size_t size, Completion completion) {
+  Request* request = free_requests_.PopFront();
+  if (request == nullptr) {
+    request = &requests_.emplace_back();
+    request->index = static_cast<uint32_t>(requests_.size() - 1);
+  }
+  ++request->generation;
+  request->state = is_send ? Request::State::kQueued : Request::State::kPosted;
+  request->is_send = is_send;
+  request->first_connection = false;
+  request->peer = peer;
+  request->tag = tag;
+  request->data = data;
+  request->size = size;
+  request->total = is_send ? size : 0;
+  request->moved = 0;
+  request->channel = nullptr;
+  request->remote_slot = 0;
+  request->foreign = nullptr;
+  request->completion = completion;
+  ++under_way_;
+  return request;
+}
+
+Request* MessageBoard::Find(uint64_t slot) const {
+  const auto index = static_cast<uint32_t>(slot);
+  if (index >= requests_.size()) return nullptr;
+  const Request& request = requests_[index];
+  if (request.state == Request::State::kFree || request.slot() != slot) return nullptr;
+  return const_cast<Request*>(&request);
+}
+
+void MessageBoard::Post(Request* receive) {
+  GrowIfCrowded();
+  ++listed_;
+  BucketOf(receive->peer, receive->tag).posted.PushBack(receive);
+}
+
+Request* MessageBoard::TakePosted(PeerId peer, const MessageTag& tag) {
+  const IntrusiveList<Request>& posted = BucketOf(peer, tag).posted;
+  for (Request* one = posted.Front(); one != nullptr; one = posted.After(one)) {
+    if (one->peer != peer || one->tag != tag) continue;
+    one->Unlink();
+    --listed_;
+    one->state = Request::State::kMoving;
+    return one;
+  }
+  return nullptr;
+}
+
+Arrival* MessageBoard::NewArrival(PeerId peer, const MessageTag& tag, size_t total) {
+  Arrival* arrival = free_arrivals_.PopFront();
+  if (arrival == nullptr) arrival = &arrivals_.emplace_back();
+  arrival->peer = peer;
+  arrival->tag = tag;
+  arrival->total = total;
+  arrival->offered = false;
+  arrival->channel = nullptr;
+  arrival->remote_slot = 0;
+  arrival->foreign = nullptr;
+  return arrival;
+}
+
+void MessageBoard::AddArrival(Arrival* arrival) {
+  GrowIfCrowded();
+  ++listed_;
+  ++arrivals_waiting_;
+  arrival_bytes_ += arrival->data.size();
+  BucketOf(arrival->peer, arrival->tag).arrivals.PushBack(arrival);
+}
+
+void MessageBoard::Unlist(Arrival* arrival) {
+  arrival->Unlink();
+  --listed_;
+  --arrivals_waiting_;
+  arrival_bytes_ -= arrival->data.size();
+}
+
+Arrival* MessageBoard::TakeArrival(PeerId peer, const MessageTag& tag) {
+  const IntrusiveList<Arrival>& arrivals = BucketOf(peer, tag).arrivals;
+  for (Arrival* one = arrivals.Front(); one != nullptr; one = arrivals.After(one)) {
+    if (one->peer != peer || one->tag != tag) continue;
+    Unlist(one);
+    return one;
+  }
+  return nullptr;
+}
+
+Arrival* MessageBoard::TakeOffer(PeerId peer, const MessageTag& tag, uint64_t remote_slot) {
+  const IntrusiveList<Arrival>& arrivals = BucketOf(peer, tag).arrivals;
+  for (Arrival* one = arrivals.Front(); one != nullptr; one = arrivals.After(one)) {
+    if (!one->offered || one->peer != peer || one->tag != tag) continue;
+    if (one->remote_slot != remote_slot) continue;
+    Unlist(one);
+    return one;
+  }
+  return nullptr;
+}
+
+void MessageBoard::Free(Arrival* arrival) {
+  arrival->data.clear();
+  if (arrival->data.capacity() > kKeptArrivalBytes) arrival->data.shrink_to_fit();
+  free_arrivals_.PushBack(arrival);
+}
+
+void MessageBoard::Complete(Request* request, Status status) {
+  if (request->state == Request::State::kPosted && request->linked()) --listed_;
+  request->state = Request::State::kFree;  // Find knows it no more
+  request->status = std::move(status);
+  completed_.PushBack(request);
+}
+
+int MessageBoard::RunCompletions() {
+  // What completions post, and what that completes, waits for the next round.
+  IntrusiveList<Request> now;
+  while (Request* request = completed_.PopFront()) now.PushBack(request);
+  int count = 0;
+  while (Request* request = now.PopFront()) {
+    const Completion completion = request->completion;
+    const Status status = std::move(request->status);
+    request->status = Status::Ok();
+    const size_t moved = request->moved;
+    free_requests_.PushBack(request);
+    --under_way_;
+    ++count;
+    if (completion.call != nullptr) completion.call(completion.context, status, moved);
+  }
+  return count;
+}
+
+void MessageBoard::MarkCancelled(PeerId peer, uint64_t operation) {
+  if (!cancelled_.insert({peer, operation}).second) return;
+  cancelled_order_.push_back({peer, operation});
+  if (cancelled_order_.size() <= kCancelledRemembered) return;
+  cancelled_.erase(cancelled_order_.front());
+  cancelled_order_.pop_front();
+}
+
+void MessageBoard::GrowIfCrowded() {
+  if (listed_ < 2 * bucket_count_) return;
+  const std::unique_ptr<Bucket[]> old = std::move(buckets_);
+  const size_t old_count = bucket_count_;
+  bucket_count_ *= 4;
+  buckets_ = std::make_unique<Bucket[]>(bucket_count_);
+  for (size_t i = 0; i < old_count; ++i) {
+    while (Request* request = old[i].posted.PopFront()) {
+      BucketOf(request->peer, request->tag).posted.PushBack(request);
+    }
+    while (Arrival* arrival = old[i].arrivals.PopFront()) {
+      BucketOf(arrival->peer, arrival->tag).arrivals.PushBack(arrival);
+    }
+  }
+}
+
+}  // namespace harmonaize::transport

@@ -1,0 +1,334 @@
+#include "src/transport/link/reception.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::transport {
+namespace {
+
+// So that a flood of connections does not keep the thread from those that have proved themselves.
+constexpr int kAcceptsAtOnce = 16;
+
+void SetOption(int socket, int level, int name, int value) {
+  // What a kernel does not know of these costs speed or notice, not correctness.
+  setsockopt(socket, level, name, &value, sizeof value);
+}
+
+Status ConnectError(int error_number, const NetworkAddress& remote) {
+  return Unavailable("cannot connect to {}: {}", remote.ToString(), std::strerror(error_number));
+}
+
+bool IsNoWay(int error_number) {
+  return error_number == EHOSTUNREACH || error_number == ENETUNREACH || error_number == ETIMEDOUT;
+}
+
+}  // namespace
+
+void ApplySocketOptions(int socket, int family, const SocketOptions& options) {
+  SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  // What is lost of a connection that has little to say is sent again at equal distances: doubling
+  // them, a heartbeat that is lost four times would be three seconds late.
+  SetOption(socket, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1);
+  if (options.user_timeout_ms > 0) {
+    SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options.user_timeout_ms));
+  }
+  const std::string& algorithm = options.congestion_control;
+  if (!algorithm.empty()) {
+    setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, algorithm.data(),
+               static_cast<socklen_t>(algorithm.size()));
+  }
+  if (options.traffic_class >= 0) {
+    if (family == AF_INET) SetOption(socket, IPPROTO_IP, IP_TOS, options.traffic_class);
+    if (family == AF_INET6) SetOption(socket, IPPROTO_IPV6, IPV6_TCLASS, options.traffic_class);
+  }
+}
+
+class Reception::Listener final : public Poller::Handler {
+ public:
+  Listener(Reception* reception, FileDescriptor socket, const SocketOptions& options)
+      : reception_(reception), socket_(std::move(socket)), options_(options) {}
+  void OnReady(uint32_t) override { reception_->Accept(this); }
+  int fd() const { return socket_.get(); }
+  const SocketOptions& options() const { return options_; }
+
+ private:
+  Reception* reception_;
+  FileDescriptor socket_;
+  SocketOptions options_;
+};
+
+/// A connection in its handshake.
+class Reception::Pending final : public Poller::Handler {
+ public:
+  Pending(Reception* reception, FileDescriptor socket, const NetworkAddress& remote,
+          Handshake handshake, uint64_t cookie, uint64_t deadline_ns)
+      : reception_(reception),
+        socket_(std::move(socket)),
+        remote_(remote),
+        handshake_(std::move(handshake)),
+        cookie_(cookie),
+        deadline_ns_(deadline_ns),
+        connecting_(cookie != 0) {}
+
+  void OnReady(uint32_t events) override {
+    if (connecting_ && !FinishConnect()) return;
+    if (!Write()) return;
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !Read()) return;
+    if (handshake_.done() && unsent_.empty()) return reception_->Finish(this);
+    const uint32_t wanted = unsent_.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
+    reception_->poller_->Change(socket_.get(), wanted, this);
+  }
+
+  const NetworkAddress& remote() const { return remote_; }
+  uint64_t cookie() const { return cookie_; }
+  uint64_t deadline_ns() const { return deadline_ns_; }
+  int fd() const { return socket_.get(); }
+  void Close() { socket_.Reset(); }
+  bool connecting() const { return connecting_; }
+
+  ProvedConnection TakeProved() {
+    return ProvedConnection{std::move(socket_),  remote_, handshake_.role(), handshake_.ours(),
+                            handshake_.theirs(), cookie_};
+  }
+
+ private:
+  // Each returns whether the connection goes on.
+  bool FinishConnect() {
+    int error_number = 0;
+    socklen_t length = sizeof error_number;
+    getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
+    connecting_ = false;
+    if (error_number == 0) return true;
+    reception_->Drop(this, ConnectError(error_number, remote_), IsNoWay(error_number));
+    return false;
+  }
+
+  bool Write() {
+    const std::vector<std::byte> more = handshake_.TakeOutput();
+    unsent_.insert(unsent_.end(), more.begin(), more.end());
+    if (unsent_.empty()) return true;
+    const ssize_t sent = send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR || Lose(std::strerror(errno));
+    unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
+    return true;
+  }
+
+  bool Read() {
+    std::array<std::byte, kGreetingBytes> bytes;
+    while (handshake_.Wanted() > 0) {
+      const size_t wanted = std::min(handshake_.Wanted(), bytes.size());
+      const ssize_t got = recv(socket_.get(), bytes.data(), wanted, 0);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+      if (got < 0) return Lose(std::strerror(errno));
+      if (got == 0) return Lose("it closed the connection");
+      const Status status = handshake_.Consume(std::span(bytes).first(static_cast<size_t>(got)));
+      if (!status.ok()) {
+        reception_->Drop(this, RemoteError("{}: {}", remote_.ToString(), status.message()));
+        return false;
+      }
+      if (!Write()) return false;
+    }
+    return true;
+  }
+
+  bool Lose(const char* why) {
+    const bool at_proof = cookie_ != 0 && handshake_.awaits_proof();
+    reception_->Drop(
+        this, RemoteError("{}: {}{}", remote_.ToString(), why,
+                          at_proof ? " at the proof of the cluster key; most likely it has another "
+                                     "key than this daemon, or one of both has none"
+                                   : " before it had proved the cluster key"));
+    return false;
+  }
+
+  Reception* reception_;
+  FileDescriptor socket_;
+  NetworkAddress remote_;
+  Handshake handshake_;
+  std::vector<std::byte> unsent_;
+  uint64_t cookie_;
+  uint64_t deadline_ns_;
+  bool connecting_;
+};
+
+Reception::Reception(Poller* poller, Owner* owner, const ClusterKey* key,
+                     const InstanceId& instance, const ReceptionLimits& limits)
+    : poller_(poller), owner_(owner), key_(key), instance_(instance), limits_(limits) {}
+
+Reception::~Reception() {
+  for (const auto& listener : listeners_) poller_->Remove(listener->fd(), listener.get());
+  for (const auto& pending : pending_) poller_->Remove(pending->fd(), pending.get());
+}
+
+Result<NetworkAddress> Reception::Listen(const NetworkAddress& address,
+                                         const SocketOptions& options) {
+  const auto failure = [&address](const char* what) {
+    return ErrnoError(errno, fmt::format("cannot {} {}", what, address.ToString()));
+  };
+  FileDescriptor listening(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listening.valid()) return failure("make a socket for");
+  // A daemon that comes back takes its port again at once.
+  SetOption(listening.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.family() == AF_INET6) SetOption(listening.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  // Before the first connection: one that began with BBR keeps its timers for good.
+  ApplySocketOptions(listening.get(), address.family(), options);
+  if (bind(listening.get(), address.get(), address.length()) != 0) return failure("bind to");
+  if (listen(listening.get(), SOMAXCONN) != 0) return failure("listen at");
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (getsockname(listening.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    return failure("learn the port of");
+  }
+  auto listener = std::make_unique<Listener>(this, std::move(listening), options);
+  HZ_RETURN_IF_ERROR(poller_->Add(listener->fd(), EPOLLIN, listener.get()));
+  listeners_.push_back(std::move(listener));
+  return NetworkAddress::From(reinterpret_cast<const sockaddr*>(&bound));
+}
+
+void Reception::Connect(const NetworkAddress& remote, const SocketOptions& options,
+                        const Greeting& greeting, uint64_t cookie, uint64_t timeout_ns) {
+  const auto fail = [&](Status reason, bool no_way = false) {
+    failed_.push_back({cookie, std::move(reason), no_way});
+  };
+  FileDescriptor connecting(socket(remote.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!connecting.valid()) return fail(ErrnoError(errno, "cannot make a socket"));
+  ApplySocketOptions(connecting.get(), remote.family(), options);
+  if (!options.bind.empty()) {
+    SetOption(connecting.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    SetOption(connecting.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, options.bind.port() == 0);
+    if (bind(connecting.get(), options.bind.get(), options.bind.length()) != 0) {
+      return fail(ErrnoError(errno, fmt::format("cannot bind to {}", options.bind.ToString())));
+    }
+  }
+  if (connect(connecting.get(), remote.get(), remote.length()) != 0 && errno != EINPROGRESS) {
+    const int why = errno;
+    return fail(ConnectError(why, remote), IsNoWay(why));
+  }
+  auto pending = std::make_unique<Pending>(this, std::move(connecting), remote,
+                                           Handshake(Handshake::Role::kInitiator, key_, greeting),
+                                           cookie, MonotonicNanoseconds() + timeout_ns);
+  const Status watched = poller_->Add(pending->fd(), EPOLLOUT, pending.get());
+  if (!watched.ok()) return fail(watched);
+  pending_.push_back(std::move(pending));
+}
+
+void Reception::Forget(uint64_t cookie) {
+  std::erase_if(failed_, [cookie](const Failure& failure) { return failure.cookie == cookie; });
+  const auto found = std::ranges::find_if(
+      pending_, [cookie](const auto& pending) { return pending->cookie() == cookie; });
+  if (found == pending_.end()) return;
+  Pending* pending = found->get();
+  Remove(pending);
+  pending->Close();
+}
+
+void Reception::Accept(Listener* listener) {
+  gone_.clear();
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    sockaddr_storage from{};
+    socklen_t length = sizeof from;
+    FileDescriptor socket(accept4(listener->fd(), reinterpret_cast<sockaddr*>(&from), &length,
+                                  SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      // Out of descriptors: the oldest of those without a proof gives up its own. Later ones in
+      // this row get the same error when nobody waits.
+      if (i == 0 && (errno == EMFILE || errno == ENFILE)) MakeRoom(NetworkAddress());
+      return;
+    }
+    OnAccepted(std::move(socket), NetworkAddress::From(reinterpret_cast<const sockaddr*>(&from)),
+               listener->options());
+  }
+}
+
+void Reception::OnAccepted(FileDescriptor socket, const NetworkAddress& remote,
+                           const SocketOptions& options) {
+  ++counters_.accepted;
+  MakeRoom(remote);
+  ApplySocketOptions(socket.get(), remote.family(), options);
+  Greeting greeting;
+  greeting.instance = instance_;
+  auto pending = std::make_unique<Pending>(this, std::move(socket), remote,
+                                           Handshake(Handshake::Role::kAcceptor, key_, greeting), 0,
+                                           MonotonicNanoseconds() + limits_.proof_timeout_ns);
+  if (!poller_->Add(pending->fd(), EPOLLIN, pending.get()).ok()) return;
+  pending_.push_back(std::move(pending));
+}
+
+/// Before one from `remote` is let in. An empty address asks for one place, whoever's.
+void Reception::MakeRoom(const NetworkAddress& remote) {
+  Pending* oldest = nullptr;
+  Pending* oldest_of_address = nullptr;
+  size_t all = 0;
+  size_t of_address = 0;
+  for (const auto& pending : pending_) {
+    if (pending->cookie() != 0) continue;
+    ++all;
+    if (oldest == nullptr) oldest = pending.get();
+    if (!pending->remote().SameHost(remote)) continue;
+    ++of_address;
+    if (oldest_of_address == nullptr) oldest_of_address = pending.get();
+  }
+  Pending* leaves = of_address >= limits_.unproved_of_one_address ? oldest_of_address
+                    : all >= limits_.unproved || remote.empty()   ? oldest
+                                                                  : nullptr;
+  if (leaves == nullptr) return;
+  ++counters_.evicted;
+  Drop(leaves, RemoteError("{}: it held a connection open without a proof of the cluster key while "
+                           "others waited",
+                           leaves->remote().ToString()));
+}
+
+void Reception::Drop(Pending* pending, const Status& reason, bool no_way) {
+  if (pending->cookie() != 0) {
+    failed_.push_back({pending->cookie(), reason, no_way});
+  } else {
+    ++counters_.refused;
+    // Anybody can bring this about as often as he likes, so it is no warning.
+    Log(LogLevel::kDebug, kLogNet, "a connection was refused: {}", reason.message());
+  }
+  Remove(pending);
+  pending->Close();
+}
+
+void Reception::Remove(Pending* pending) {
+  poller_->Remove(pending->fd(), pending);
+  const auto found =
+      std::ranges::find_if(pending_, [pending](const auto& one) { return one.get() == pending; });
+  if (found == pending_.end()) return;
+  // It may be on the stack.
+  gone_.splice(gone_.end(), pending_, found);
+}
+
+void Reception::Finish(Pending* pending) {
+  Remove(pending);
+  owner_->OnProved(pending->TakeProved());
+}
+
+void Reception::Tick(uint64_t now_ns) {
+  for (auto next = pending_.begin(); next != pending_.end();) {
+    Pending* pending = (next++)->get();
+    if (pending->deadline_ns() > now_ns) continue;
+    Drop(pending,
+         Unavailable(
+             "{}: {} in time", pending->remote().ToString(),
+             pending->connecting() ? "it did not answer" : "it did not prove the cluster key"),
+         /*no_way=*/true);
+  }
+  gone_.clear();
+  std::vector<Failure> failed;
+  failed.swap(failed_);
+  for (const Failure& failure : failed) {
+    owner_->OnConnectFailed(failure.cookie, failure.reason, failure.no_way);
+  }
+}
+
+}  // namespace harmonaize::transport

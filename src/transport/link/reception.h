@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+#include "src/transport/address.h"
+#include "src/transport/link/handshake.h"
+#include "src/transport/tcp/poller.h"
+
+namespace harmonaize::transport {
+
+/// A connection whose other end has the cluster key.
+struct ProvedConnection {
+  FileDescriptor socket;
+  NetworkAddress remote;
+  Handshake::Role role = Handshake::Role::kAcceptor;
+  Greeting ours;
+  Greeting theirs;
+  uint64_t cookie = 0;  ///< As given to Connect; 0 for what was accepted.
+};
+
+struct ReceptionLimits {
+  uint64_t proof_timeout_ns = 2'000'000'000;
+  /// Accepted connections that have not proved the key, in all and from one address. The oldest
+  /// makes room: whoever holds connections open without proving anything loses them.
+  size_t unproved = 256;
+  size_t unproved_of_one_address = 32;
+};
+
+struct ReceptionCounters {
+  uint64_t accepted = 0;
+  uint64_t refused = 0;  ///< Accepted, but without the right proof in time.
+  uint64_t evicted = 0;  ///< Of those: to make room.
+};
+
+/// What a connection attempt asks of its socket.
+struct SocketOptions {
+  NetworkAddress bind;           ///< Empty: the kernel chooses.
+  int traffic_class = -1;        ///< IP_TOS, IPV6_TCLASS; negative: left alone.
+  unsigned user_timeout_ms = 0;  ///< TCP_USER_TIMEOUT; 0: left alone.
+  /// TCP_CONGESTION; empty: left alone. Connections that are accepted get it from their listener.
+  std::string congestion_control = {};
+};
+
+/// Sets what all of our sockets have: no delay of small segments, and `options`.
+void ApplySocketOptions(int socket, int family, const SocketOptions& options);
+
+/// The front door: listens, connects, and lets nobody in without a proof of the cluster key. Reads
+/// of an unproved connection no more than its handshake. For the owner's thread.
+class Reception {
+ public:
+  class Owner {
+   public:
+    virtual void OnProved(ProvedConnection connection) = 0;
+    /// A Connect that came to nothing. Never from within Connect. `no_way`: nobody answered there;
+    /// by another way somebody may.
+    virtual void OnConnectFailed(uint64_t cookie, const Status& reason, bool no_way) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  /// All pointers must outlive the reception.
+  Reception(Poller* poller, Owner* owner, const ClusterKey* key, const InstanceId& instance,
+            const ReceptionLimits& limits);
+  ~Reception();
+
+  /// Accepts connections at `address`; port 0 lets the kernel choose. The address with its port.
+  /// Errors: kSystemError, naming the address.
+  Result<NetworkAddress> Listen(const NetworkAddress& address, const SocketOptions& options);
+
+  /// Begins a connection; `greeting` says what for. OnProved or OnConnectFailed follows with
+  /// `cookie`, which is not 0, within `timeout_ns`.
+  void Connect(const NetworkAddress& remote, const SocketOptions& options, const Greeting& greeting,
+               uint64_t cookie, uint64_t timeout_ns);
+
+  /// Drops a Connect under way; nothing is called for it any more.
+  void Forget(uint64_t cookie);
+
+  /// Ends what took too long, and reports what failed at once. Every few hundred milliseconds, and
+  /// when HasNews.
+  void Tick(uint64_t now_ns);
+  bool HasNews() const { return !failed_.empty(); }
+  /// Whether there is anything for Tick to do, now or later.
+  bool busy() const { return !pending_.empty() || !gone_.empty() || HasNews(); }
+
+  const ReceptionCounters& counters() const { return counters_; }
+
+ private:
+  class Listener;
+  class Pending;
+  struct Failure {
+    uint64_t cookie;
+    Status reason;
+    bool no_way;
+  };
+
+  void Accept(Listener* listener);
+  void MakeRoom(const NetworkAddress& remote);
+  void OnAccepted(FileDescriptor socket, const NetworkAddress& remote,
+                  const SocketOptions& options);
+  void Drop(Pending* pending, const Status& reason, bool no_way = false);
+  void Finish(Pending* pending);
+  void Remove(Pending* pending);
+
+  Poller* poller_;
+  Owner* owner_;
+  const ClusterKey* key_;
+  InstanceId instance_;
+  ReceptionLimits limits_;
+  ReceptionCounters counters_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::list<std::unique_ptr<Pending>> pending_;  // the oldest first
+  std::list<std::unique_ptr<Pending>> gone_;     // freed at the next Tick or Accept
+  std::vector<Failure> failed_;
+};
+
+}  // namespace harmonaize::transport

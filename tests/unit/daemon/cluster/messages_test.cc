@@ -1,0 +1,373 @@
+// What daemons say to each other: every kind makes the way there, and whatever else comes is
+// refused.
+
+#include "daemon/cluster/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <climits>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "src/base/clean_text.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using nlohmann::json;
+
+/// One of each kind, every field different from what it is without a value.
+std::vector<ClusterMessage> OneOfEach() {
+  return {
+      ApplyMessage{.ticket = 9,
+                   .kind = ApplyMessage::kShrink,
+                   .id = {1, 2, 255},
+                   .communicator = UINT64_MAX,
+                   .round = 3,
+                   .ranks = 5,
+                   .rank = 4,
+                   .takes_part = true,
+                   .color = -7,
+                   .key = 8,
+                   .excluded = {1, 3},
+                   .abort_parent = true,
+                   .name = "a name",
+                   .user = 1000,
+                   .address = "10.0.0.1:7400",
+                   .host = "host0"},
+      WithdrawMessage{9, 6, "why"},
+      FormedMessage{.communicator = 77,
+                    .name = "a name",
+                    .addresses = {"a:1", "b:2"},
+                    .fabric_hosts = {4, 2},
+                    .host_of_rank = {0, 1, 1},
+                    .self = 1,
+                    .home_host = 0,
+                    .ranks = {{8, 1}, {9, 2}},
+                    .fabric = 5},
+      RefusedMessage{{1, 2}, 4, "why"},
+      FormingNoticeMessage{{1, 2}, "notice"},
+      AskGrowIdMessage{1, 77, 1000},
+      GrowIdMessage{1, {4, 5}, 0, ""},
+      AskFabricMessage{5},
+      FabricMessage{5, "[[host]]"},
+      BrokenMessage{77, true, 6, "why"},
+      LeftMessage{77, 3, 12},
+      ProgressMessage{
+          77, 12, ProgressMessage::kFailed, {{1, 2, 3, 4, 5, -1}}, {0, 7}, {9}, 3, "why"},
+      AskProgressMessage{77, 12},
+      VerdictMessage{77, 12, 5, "why"},
+      LateMessage{77, 12, "notice", {3}},
+      AskPlanMessage{77, 0, -1, 3},
+      PlanMessage{.communicator = 77,
+                  .collective = 2,
+                  .root = 1,
+                  .size_class = 4,
+                  .algorithm = "ring",
+                  .order = {1, 0},
+                  .order_name = "given",
+                  .groups = {{0}, {1}},
+                  .groups_name = "racks",
+                  .pieces = 8,
+                  .slice_bytes = 4096,
+                  .slices_at_once = 4,
+                  .paths = 2,
+                  .rates = {{3, 1e6}, {8, 2.5e6}},
+                  .predicted_seconds = 0.25,
+                  .bound_seconds = 0.125,
+                  .why = "not"},
+      OfferMessage{77, 1, 2, 3, 4, 5, 6, "why"},
+      AnswerMessage{77, 1, 2, 3, 4, "why"},
+      ClosedMessage{77, 12},
+      BegunMessage{77, {{12, 0xffffffffu}, {14, 0}}, true},
+      AgreedMessage{77, 12},
+      ProposeMessage{77,
+                     3,
+                     {{.communicator = 77, .algorithm = "ring", .order = {1, 0}}},
+                     {{.communicator = 77, .algorithm = "hierarchical", .groups = {{0}, {1}}}}},
+      PromiseMessage{77, 3, 12, 4, "why"},
+      SettleMessage{77, 3, true, 14},
+      ProbeOpenMessage{1, {2, 3}},
+      ProbeReadyMessage{1, "host0", {{"eth0", "10.0.0.1", 4000}}, 4, "why"},
+      ProbeRoundTripsMessage{1, 2, 3, {{0, "10.0.0.2", 4000, {5, 6}, 1, 2}}},
+      ProbeConnectMessage{1, 2, {{0, "10.0.0.2", 4000, {5, 6}, 1, 2}}},
+      ProbeRunMessage{1, 2, 3, 0.5, 0.25},
+      ProbeResultMessage{1, 2, {{1e-6}, {}}, {{1, 2000}}, 3, "why"},
+      ProbeEndMessage{1, "why"},
+      TrafficMessage{5,
+                     2,
+                     {{1, 3, 1e6, 0.5, 1e-3, true, {{1001, 77, 2.5, 1e6, 9}}}},
+                     {{1, 2e6, 3e6, 4e3}},
+                     {77},
+                     {{1001, 77, 8, 0.1, 0.2, 0.3, 0.05}}},
+      LinkRatesMessage{77, {{3, 1e6}}},
+      AskLinkProbeMessage{5, 9, 1, 2, 3},
+      LinkProbeMessage{9, 4},
+      LinkProbedMessage{9, 1e6},
+      SharesMessage{5, {{3, 1e6}}, {{1, 2, 1001, 3e6}}, {{77, {{8, 2e6}}}}, {{77, 0.5}}},
+      BurstMessage{5, 1001, 77, 8, true},
+      BurstTurnMessage{5, 77, 8},
+  };
+}
+
+json DocumentOf(const ClusterMessage& message) {
+  const std::vector<std::byte> bytes = EncodeMessage(message);
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  return json::from_cbor(data, data + bytes.size());
+}
+
+Result<ClusterMessage> Decode(const json& document) {
+  const std::vector<uint8_t> bytes = json::to_cbor(document);
+  return DecodeMessage(std::as_bytes(std::span(bytes)));
+}
+
+TEST(ClusterMessages, EveryKindMakesTheWayThere) {
+  const std::vector<ClusterMessage> messages = OneOfEach();
+  EXPECT_EQ(messages.size(), std::variant_size_v<ClusterMessage>);
+  for (size_t kind = 0; kind < messages.size(); ++kind) {
+    EXPECT_EQ(messages[kind].index(), kind);
+    const Result<ClusterMessage> decoded = DecodeMessage(EncodeMessage(messages[kind]));
+    ASSERT_TRUE(decoded.ok()) << kind << ": " << decoded.status().message();
+    EXPECT_EQ(decoded->index(), kind);
+    EXPECT_EQ(EncodeMessage(*decoded), EncodeMessage(messages[kind])) << "kind " << kind;
+  }
+}
+
+TEST(ClusterMessages, LongTextsAreCut) {
+  const std::string text(2 << 20, 'x');
+  EXPECT_LT(EncodeMessage(VerdictMessage{1, 2, 3, text}).size(), 5000u);
+  EXPECT_LT(EncodeMessage(FormingNoticeMessage{{1}, text}).size(), 5000u);
+}
+
+TEST(ClusterMessages, WhatIsCutShortOrMissesSomethingIsRefused) {
+  for (const ClusterMessage& message : OneOfEach()) {
+    const std::vector<std::byte> whole = EncodeMessage(message);
+    for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+      EXPECT_FALSE(DecodeMessage(std::span(whole).first(bytes)).ok());
+    }
+    const json document = DocumentOf(message);
+    for (const auto& [key, value] : document[1].items()) {
+      json without = document;
+      without[1].erase(key);
+      EXPECT_FALSE(Decode(without).ok()) << key;
+      for (const json& other :
+           {json("text"), json::array({json::array()}), json::object(), json(nullptr)}) {
+        json changed = document;
+        changed[1][key] = other;
+        if (other.type() != value.type()) {
+          EXPECT_FALSE(Decode(changed).ok()) << key;
+        }
+      }
+    }
+  }
+}
+
+/// In threads that end now and then: the address sanitizer does not get back the frames that an
+/// exception leaves before its thread ends, and grows slow without them.
+void Repeat(int rounds, const std::function<void()>& once) {
+  constexpr int kRoundsAThread = 500;
+  for (; rounds > 0; rounds -= kRoundsAThread) {
+    std::thread([&] {
+      for (int round = 0; round < std::min(rounds, kRoundsAThread); ++round) once();
+    }).join();
+  }
+}
+
+// Whatever comes: a message or an error. (The sanitizers see to what must not happen.)
+TEST(ClusterMessages, RandomBytesAndChangesAreSurvived) {
+  std::mt19937 random(20240607);
+  int accepted = 0;
+  Repeat(20000, [&] {
+    std::vector<std::byte> bytes(random() % 200);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    accepted += DecodeMessage(bytes).ok() ? 1 : 0;
+  });
+  EXPECT_LT(accepted, 20);
+  const std::vector<ClusterMessage> messages = OneOfEach();
+  Repeat(20000, [&] {
+    std::vector<std::byte> bytes = EncodeMessage(messages[random() % messages.size()]);
+    for (unsigned changes = 1 + random() % 4; changes > 0; --changes) {
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    }
+    const Result<ClusterMessage> decoded = DecodeMessage(bytes);
+    if (decoded.ok()) EncodeMessage(*decoded);
+  });
+}
+
+TEST(ClusterMessages, DeepNestsAreRefusedBeforeTheyAreFollowed) {
+  for (const unsigned char opening : {0x81, 0x9f, 0xa1, 0xbf}) {
+    std::vector<unsigned char> bytes(1 << 20, opening);
+    if (opening == 0xa1 || opening == 0xbf) {
+      for (size_t i = 1; i < bytes.size(); i += 3) {
+        bytes[i] = 0x61;  // a key of one letter, and again a map
+        if (i + 1 < bytes.size()) bytes[i + 1] = 'k';
+      }
+    }
+    EXPECT_FALSE(DecodeMessage(std::as_bytes(std::span(bytes))).ok());
+  }
+  // Lengths that are not there.
+  for (const unsigned char kind : {0x9b, 0xbb, 0x7b, 0x5b}) {
+    const unsigned char claim[] = {0x82, 0x00, kind, 0xff, 0xff, 0xff,
+                                   0xff, 0xff, 0xff, 0xff, 0xff};
+    EXPECT_FALSE(DecodeMessage(std::as_bytes(std::span(claim))).ok());
+  }
+}
+
+/// Each of these values in place of a field of the message of that kind.
+struct OutOfRange {
+  size_t kind;
+  const char* path;  // a JSON pointer
+  std::vector<json> values;
+};
+
+TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
+  const json huge = int64_t{1} << 31;
+  const std::vector<OutOfRange> cases = {
+      {0, "/1/kind", {-1, 5, 99}},
+      {0, "/1/ticket", {0, -1, 1.0, 1e300}},
+      {0, "/1/takes_part", {false}},
+      {0, "/1/ranks", {-1, 1 << 21}},
+      {0, "/1/rank", {-1, 1 << 20, 1, 3}},  // 1 and 3 are excluded
+      {0, "/1/excluded", {json{3, 1}, json{1, 1}, json{-1}, json{1 << 20}}},
+      {2, "/1/communicator", {0}},
+      {2, "/1/self", {-1, 2}},
+      {2, "/1/home_host", {-2, 2, 1}},  // 1 is the receiver
+      {2, "/1/addresses", {json::array(), json{"a"}, json{"a", "b", "c"}}},
+      {2, "/1/fabric_hosts", {json{1}, json{1, 1}, json{-1, 0}}},
+      {2, "/1/host_of_rank", {json::array(), json{0, 1, 2}, json{0, 1, -1}, json{0, 1, 1, 1}}},
+      {2, "/1/ranks/0/rank", {-1, 3, 0, 2}},  // not there, another host's, twice
+      {2, "/1/ranks/0/ticket", {0}},
+      {10, "/1/rank", {-1, 1 << 20, int64_t{1} << 32, 1.0, 1e300}},
+      {11, "/1/state", {-1, 4}},
+      {11, "/1/requests/0/collective", {-1, 8, 9, 10}},  // 8 and 9: send and receive
+      {11, "/1/requests/0/type", {-1, 12}},
+      {11, "/1/requests/0/op", {-1, 6}},
+      {11, "/1/requests/0/rank", {-1}},
+      {11, "/1/requests/0/root", {-2, 1 << 20}},
+      {11, "/1/missing/0", {-1}},
+      {14, "/1/missing/0", {-1}},
+      {15, "/1/collective", {-1, 8, 10}},
+      {15, "/1/size_class", {-1, 12, 1000000}},
+      {15, "/1/root", {-2, 1 << 20}},
+      {16, "/1/collective", {-1, 10}},
+      {16, "/1/size_class", {-1, 12}},
+      {16, "/1/paths", {-1, 3}},
+      {16, "/1/rates/0/edge", {-1, 8, 9}},  // in order, each once
+      {16, "/1/rates/0/bytes_per_second", {0, -1}},
+      {16, "/1/pieces", {0, -1, 1 << 20}},
+      {16, "/1/slice_bytes", {0}},
+      {16, "/1/slices_at_once", {0, -1, 1 << 20}},
+      {16, "/1/order/0", {-1}},
+      {16, "/1/groups/0/0", {-1}},
+      {17, "/1/from", {-1, 1 << 20}},
+      {17, "/1/to", {-1, 1 << 20}},
+      {17, "/1/type", {-1, 12}},
+      {18, "/1/from", {-1}},
+      {32, "/1/host", {-1, huge}},
+      {32, "/1/flows/0/peer", {-1, huge}},
+      {32, "/1/flows/0/bytes_per_second", {-1}},
+      {32, "/1/flows/0/busy", {-0.1, 1.1}},
+      {32, "/1/nics/0/nic", {-1, huge}},
+      {32, "/1/nics/0/sent", {-1}},
+      {32, "/1/nics/0/received", {-1}},
+      {32, "/1/flows/0/jobs/0/weight", {0, -1, 1e300}},
+      {32, "/1/flows/0/jobs/0/bytes_per_second", {-1}},
+      {32, "/1/rhythms/0/burst_seconds", {-1}},
+      {32, "/1/rhythms/0/pause_seconds", {-1}},
+      {32, "/1/rhythms/0/iteration_seconds", {0, -1}},
+      {32, "/1/rhythms/0/begun_seconds", {-1}},
+      {37, "/1/waits/0/seconds", {0, -1, 61}},
+      {33, "/1/rates/0/edge", {-1}},
+      {33, "/1/rates/0/bytes_per_second", {0}},
+      {34, "/1/probe", {0}},
+      {34, "/1/from", {-1}},
+      {34, "/1/to", {-1, huge}},
+      {35, "/1/probe", {0}},
+      {35, "/1/messages", {-1, 0, 1, 1025}},
+      {36, "/1/probe", {0}},
+      {36, "/1/bytes_per_second", {-1}},
+      {37, "/1/links/0/edge", {-1}},
+      {37, "/1/limits/0/peer", {-1, huge}},
+      {37, "/1/limits/0/bytes_per_second", {0, -1}},
+      {37, "/1/jobs/0/rates/0/bytes_per_second", {0, -1}},
+  };
+  const std::vector<ClusterMessage> messages = OneOfEach();
+  for (const OutOfRange& one : cases) {
+    const json good = DocumentOf(messages[one.kind]);
+    ASSERT_TRUE(Decode(good).ok());
+    for (const json& value : one.values) {
+      json document = good;
+      document.at(json::json_pointer(one.path)) = value;
+      EXPECT_FALSE(Decode(document).ok()) << "kind " << one.kind << one.path << " = " << value;
+    }
+  }
+  json unknown = DocumentOf(messages[0]);
+  unknown[0] = messages.size();
+  EXPECT_FALSE(Decode(unknown).ok());
+  unknown[0] = -1;
+  EXPECT_FALSE(Decode(unknown).ok());
+  unknown[0] = 1e300;
+  EXPECT_FALSE(Decode(unknown).ok());
+}
+
+// What a daemon names and says goes into logs, documents and tenants' errors.
+TEST(ClusterMessages, TextsAreCleaned) {
+  const std::string hostile = "\xff\x1b[2J\nrack\xc0\x80";
+  const std::string cleaned = CleanText(hostile, 255);
+  const auto decoded = [](const ClusterMessage& message) {
+    const Result<ClusterMessage> got = DecodeMessage(EncodeMessage(message));
+    EXPECT_TRUE(got.ok()) << got.status().message();
+    return got.ok() ? *got : message;
+  };
+  ApplyMessage apply = std::get<ApplyMessage>(OneOfEach()[0]);
+  apply.name = apply.host = apply.address = hostile;
+  const auto applied = std::get<ApplyMessage>(decoded(apply));
+  EXPECT_EQ(applied.name, cleaned);
+  EXPECT_EQ(applied.host, cleaned);
+  EXPECT_EQ(applied.address, cleaned);
+  EXPECT_EQ(applied.id, apply.id);
+  FormedMessage formed = std::get<FormedMessage>(OneOfEach()[2]);
+  formed.addresses[1] = hostile;
+  EXPECT_EQ(std::get<FormedMessage>(decoded(formed)).addresses[1], cleaned);
+  ProbeReadyMessage ready;
+  ready.nics.push_back({hostile, "10.0.0.1", 1});
+  EXPECT_EQ(std::get<ProbeReadyMessage>(decoded(ready)).nics[0].device, cleaned);
+  EXPECT_EQ(std::get<BrokenMessage>(decoded(BrokenMessage{77, true, 6, hostile})).why, cleaned);
+  // Reasons may be long, names not; a fabric's file stays as it is, or its digest would not fit.
+  const std::string longest(9000, 'n');
+  apply.name = longest;
+  EXPECT_EQ(std::get<ApplyMessage>(decoded(apply)).name.size(), 255u);
+  const auto broken = std::get<BrokenMessage>(decoded(BrokenMessage{77, true, 6, longest}));
+  EXPECT_EQ(broken.why.size(), 4096u);
+  const std::string file = "# a fabric\n\t[[host]]\n" + longest;
+  EXPECT_EQ(std::get<FabricMessage>(decoded(FabricMessage{5, file})).text, file);
+}
+
+TEST(ClusterMessages, LongReasonsAreCutBetweenCharacters) {
+  std::string euros;
+  for (int i = 0; i < 2000; ++i) euros += "\xe2\x82\xac";
+  const Result<ClusterMessage> decoded =
+      DecodeMessage(EncodeMessage(BrokenMessage{1, true, 6, euros}));
+  ASSERT_TRUE(decoded.ok());
+  const std::string& why = std::get<BrokenMessage>(*decoded).why;
+  EXPECT_LE(why.size(), 4096u);
+  EXPECT_EQ(why.substr(why.size() - 6), "\xe2\x82\xac...");
+}
+
+TEST(ClusterMessages, CodesOutOfRangeAreErrorsAllTheSame) {
+  EXPECT_TRUE(StatusOf(0, "text").ok());
+  EXPECT_EQ(StatusOf(static_cast<int>(Code::kInvalidUsage), "text").code(), Code::kInvalidUsage);
+  for (const int code : {-1, 99, INT_MAX, INT_MIN}) {
+    EXPECT_EQ(StatusOf(code, "text").code(), Code::kRemoteError);
+    EXPECT_EQ(StatusOf(code, "text").message(), "text");
+  }
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon

@@ -1,0 +1,113 @@
+// Who belongs to which communicator. The engine's thread is the test's own, until it is started.
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/host/host_limits.h"
+#include "daemon/main/engine.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+const TenantIdentity kTenant{1000, 1000, 1000, "uid 1000"};
+
+class MembershipTest : public ::testing::Test {
+ protected:
+  MembershipTest() {
+    Config config;
+    config.workers = 1;
+    config.formation_timeout_seconds = 0.001;
+    Calibration calibration;
+    calibration.costs = TypicalCosts();
+    calibration.fingerprint.processors = 2;
+    accounts_ = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
+    Result<std::unique_ptr<Engine>> made =
+        Engine::Create(config, std::move(calibration), accounts_);
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    engine_ = std::move(*made);
+  }
+
+  /// A session of a process of the tenant's.
+  Session& Enter() {
+    int pair[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    tenants_ends_.emplace_back(pair[0]);
+    auto connection = std::make_shared<Connection>(
+        ControlSocket(FileDescriptor(pair[1])),
+        Connection::Peer{{getpid(), getuid(), getgid()}, kTenant, false}, FileDescriptor(),
+        account(), Holding());
+    Result<SharedMemory> segment = CreateSharedMemory("test", sizeof(SessionSegment));
+    EXPECT_TRUE(segment.ok());
+    const uint32_t number = ++sessions_;
+    const Status added = engine_->AddSession(std::make_unique<Session>(
+        number, connection, "test", engine_->TenantOf(kTenant), std::move(segment->mapping),
+        FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), Session::Holdings{}));
+    EXPECT_TRUE(added.ok()) << added.message();
+    return *engine_->FindSession(number);
+  }
+  std::shared_ptr<Account> account() { return accounts_->Of(kTenant.number, kTenant.name); }
+  int64_t ids() { return account()->held(Resource::kUniqueIds); }
+  UniqueId IdFor(Session& session) {
+    const Result<UniqueId> id = engine_->membership().CreateId(session);
+    EXPECT_TRUE(id.ok());
+    return id.ok() ? *id : UniqueId();
+  }
+  bool Join(Session& session, const UniqueId& id, int ranks, int rank) {
+    return engine_->membership().Join(session, id, ranks, rank, "").ok();
+  }
+
+  std::shared_ptr<Accounts> accounts_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<FileDescriptor> tenants_ends_;
+  uint32_t sessions_ = 0;
+};
+
+TEST_F(MembershipTest, AnIdGoesWithTheProcessThatAskedForIt) {
+  Session& asker = Enter();
+  IdFor(asker);
+  EXPECT_EQ(ids(), 1);
+  engine_->LoseSession(asker.id(), "ended");
+  EXPECT_EQ(ids(), 0);
+}
+
+TEST_F(MembershipTest, AnIdServesOnce) {
+  Session& asker = Enter();
+  const UniqueId id = IdFor(asker);
+  EXPECT_TRUE(Join(asker, id, 1, 0));
+  EXPECT_EQ(ids(), 0);
+  EXPECT_FALSE(Join(asker, id, 1, 0));
+}
+
+TEST_F(MembershipTest, AnIdThatRanksWaitWithOutlivesItsAskerAndGoesWithThem) {
+  Session& asker = Enter();
+  Session& waiting = Enter();
+  Session& other = Enter();
+  const UniqueId id = IdFor(asker);
+  EXPECT_TRUE(Join(waiting, id, 3, 1));
+  engine_->LoseSession(asker.id(), "ended");
+  EXPECT_TRUE(Join(other, id, 3, 2));
+  EXPECT_EQ(ids(), 1);
+  engine_->LoseSession(waiting.id(), "ended");
+  EXPECT_EQ(ids(), 0);
+}
+
+// It is remembered for ranks that come later, and costs the tenant an id meanwhile.
+TEST_F(MembershipTest, ADisagreementIsForgottenThoughNobodyWaits) {
+  const UniqueId name = MakeNamedId("meeting");
+  Join(Enter(), name, 2, 0);
+  Join(Enter(), name, 3, 1);
+  EXPECT_EQ(ids(), 1);
+  engine_->Start();
+  for (int tries = 0; tries < 10'000 && ids() > 0; ++tries) usleep(1000);
+  EXPECT_EQ(ids(), 0);
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon

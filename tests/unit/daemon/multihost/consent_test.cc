@@ -1,0 +1,124 @@
+#include "daemon/multihost/consent.h"
+
+#include <gtest/gtest.h>
+
+namespace harmonaize::daemon {
+namespace {
+
+using Outcome = Consent::Outcome;
+
+TEST(Consent, AllHostsHaveToBeginTheSame) {
+  Consent consent(3);
+  EXPECT_EQ(consent.Take(2, {5, 77}), Outcome::kWaiting);
+  EXPECT_EQ(consent.Take(0, {5, 77}), Outcome::kWaiting);
+  EXPECT_EQ(consent.Take(0, {6, 78}), Outcome::kWaiting);  // one host may be ahead
+  EXPECT_EQ(consent.Take(1, {5, 77}), Outcome::kAll);
+  EXPECT_EQ(consent.Take(1, {6, 78}), Outcome::kWaiting);
+  EXPECT_EQ(consent.Take(2, {6, 78}), Outcome::kAll);
+}
+
+TEST(Consent, OneThatDiffersIsToldOnce) {
+  Consent consent(3);
+  EXPECT_EQ(consent.Take(0, {0, 1}), Outcome::kWaiting);
+  EXPECT_EQ(consent.Take(1, {0, 2}), Outcome::kDisagree);
+  EXPECT_EQ(consent.Take(2, {0, 1}), Outcome::kWaiting);
+  consent.Forget(0);
+  EXPECT_EQ(consent.Take(2, {0, 1}), Outcome::kWaiting);
+}
+
+TEST(Consent, WhatEndsOtherwiseIsForgotten) {
+  Consent consent(2);
+  for (uint64_t sequence = 0; sequence < 4; ++sequence) {
+    EXPECT_EQ(consent.Take(0, {sequence, 1}), Outcome::kWaiting);
+  }
+  consent.EndFrom(2);
+  EXPECT_EQ(consent.Take(1, {1, 1}), Outcome::kAll);
+  EXPECT_EQ(consent.Take(1, {2, 1}), Outcome::kWaiting);
+}
+
+TEST(Consent, WhoAsksIsToldWhenAllHaveComeAsFar) {
+  using Hosts = std::vector<int>;
+  Consent consent(2);
+  for (uint64_t sequence = 3; sequence < 6; ++sequence) consent.Take(0, {sequence, 1});
+  consent.Ask(0, 5);
+  EXPECT_EQ(consent.TakeListeners(), Hosts{});
+  consent.Take(1, {3, 1});
+  consent.Ask(1, 3);
+  EXPECT_EQ(consent.TakeListeners(), Hosts{1});
+  EXPECT_EQ(consent.agreed(), 3u);
+  consent.Take(1, {4, 1});
+  EXPECT_EQ(consent.TakeListeners(), Hosts{});
+  consent.Take(1, {5, 1});
+  EXPECT_EQ(consent.TakeListeners(), Hosts{0});
+  EXPECT_EQ(consent.agreed(), 5u);
+  EXPECT_EQ(consent.TakeListeners(), Hosts{});
+}
+
+TEST(Consent, AllAreToldNowAndThen) {
+  Consent consent(2);
+  size_t told = 0;
+  for (uint64_t sequence = 0; sequence < 1000; ++sequence) {
+    consent.Take(0, {sequence, 1});
+    consent.Take(1, {sequence, 1});
+    told += consent.TakeListeners().size();
+  }
+  EXPECT_GT(told, 10u);
+  EXPECT_LT(told, 200u);
+}
+
+TEST(Consent, WhatCameBeforeIsAgreedOn) {
+  Consent consent(2);
+  consent.Take(0, {3, 1});
+  consent.Take(0, {4, 1});
+  consent.Ask(0, 4);
+  // Ranks of host 1 were at something else at 3, which ended otherwise.
+  consent.Forget(3);
+  consent.Take(1, {4, 1});
+  EXPECT_EQ(consent.TakeListeners(), std::vector<int>{0});
+}
+
+// Each waits for what the others are ahead by, and none can be told of all: it goes on all the
+// same.
+TEST(Consent, HostsThatAreAtTheSameNeverStop) {
+  Consent consent(2);
+  AwaitedConsent awaited[2];
+  for (uint64_t sequence = 0; sequence < 10000; ++sequence) {
+    for (const int host : {0, 1}) {
+      awaited[host].Begin({sequence, 1});
+      ASSERT_TRUE(awaited[host].may_end()) << sequence;
+      if (!awaited[host].due(sequence)) continue;
+      for (const BegunCollective& one : awaited[host].TakeUntold()) consent.Take(host, one);
+      for (const int listener : consent.TakeListeners()) awaited[listener].Agree(consent.agreed());
+    }
+  }
+}
+
+TEST(AwaitedConsent, AHostMayBeAheadALittle) {
+  AwaitedConsent awaited;
+  EXPECT_FALSE(awaited.anything_to_tell());
+  uint64_t sequence = 0;
+  size_t told = 0;
+  while (awaited.may_end()) {
+    ASSERT_LT(sequence, 1000u);
+    awaited.Begin({sequence++, 7});
+    if (awaited.due(sequence - 1)) told += awaited.TakeUntold().size();
+  }
+  EXPECT_GT(sequence, 16u);
+  EXPECT_GT(told, 0u);  // the home's answer can come before the host has to stop
+  awaited.Agree(sequence - 2);
+  EXPECT_TRUE(awaited.may_end());
+  const std::vector<BegunCollective> rest = awaited.TakeUntold();
+  EXPECT_EQ(told + rest.size(), sequence);
+  EXPECT_FALSE(awaited.anything_to_tell());
+}
+
+TEST(AwaitedConsent, OneAmongManyOthersIsToldSoon) {
+  AwaitedConsent awaited;
+  EXPECT_FALSE(awaited.due(1000));
+  awaited.Begin({1000, 1});
+  EXPECT_FALSE(awaited.due(1001));
+  EXPECT_TRUE(awaited.due(1100));
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon

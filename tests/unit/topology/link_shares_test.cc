@@ -1,0 +1,207 @@
+// Jobs that meet on links without sharing connections: who is held back, and to what.
+
+#include "src/topology/estimates/link_shares.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+namespace harmonaize {
+namespace {
+
+constexpr double kInterval = 0.1;
+constexpr double kCapacity = 100e6;
+
+TEST(ShareOutTest, WhoWantsLittleLeavesTheRest) {
+  const std::vector<Claim> claims = {{10, 1}, {100, 1}, {100, 3}};
+  const std::vector<double> shares = ShareOut(claims, 90);
+  EXPECT_DOUBLE_EQ(shares[0], 10);
+  EXPECT_DOUBLE_EQ(shares[1], 20);
+  EXPECT_DOUBLE_EQ(shares[2], 60);
+}
+
+TEST(ShareOutTest, NobodyGetsMoreThanItWants) {
+  const std::vector<Claim> claims = {{10, 1}, {20, 5}};
+  const std::vector<double> shares = ShareOut(claims, 90);
+  EXPECT_DOUBLE_EQ(shares[0], 10);
+  EXPECT_DOUBLE_EQ(shares[1], 20);
+  EXPECT_TRUE(ShareOut({}, 90).empty());
+}
+
+/// Jobs whose flows share one edge as TCP does, each flow alike, but within their limits.
+class LinkSharesTest : public ::testing::Test {
+ protected:
+  /// A job of this tenant that sends over so many rails of its own, all of them over edge 0; and
+  /// what all of them would send together.
+  void Add(uint32_t tenant, uint64_t job, double weight, int flows, double wanted = 1e12) {
+    for (int i = 0; i < flows; ++i) {
+      const FabricRail rail{static_cast<int>(flows_.size()), 1000, 0};
+      flows_.push_back({rail, {tenant, job}, weight, edges_, 0});
+      wanted_[rail] = wanted / flows;
+    }
+  }
+  void Remove(uint32_t tenant) {
+    std::erase_if(flows_, [tenant](const JobFlow& flow) { return flow.job.tenant == tenant; });
+  }
+
+  void Run(int intervals) {
+    for (int i = 0; i < intervals; ++i) {
+      std::map<FabricRail, double> limits;
+      for (const JobLimit& limit : shares_.Limits()) {
+        if (limit.held_back) limits[limit.rail] = limit.bytes_per_second;
+      }
+      std::vector<Claim> claims;
+      for (const JobFlow& flow : flows_) {
+        const auto limit = limits.find(flow.rail);
+        const double most = limit == limits.end() ? 1e12 : limit->second;
+        claims.push_back({std::min(wanted_[flow.rail], most), 1});
+      }
+      const std::vector<double> rates = ShareOut(claims, kCapacity);
+      for (size_t f = 0; f < flows_.size(); ++f) flows_[f].bytes_per_second = rates[f];
+      now_ += kInterval;
+      shares_.Take(
+          flows_, [](int) { return kCapacity; }, now_);
+    }
+  }
+  double RateOf(uint32_t tenant, uint64_t job) const {
+    double rate = 0;
+    for (const JobFlow& flow : flows_) {
+      if (flow.job == JobId{tenant, job}) rate += flow.bytes_per_second;
+    }
+    return rate / kCapacity;
+  }
+  /// Of all jobs together, while these intervals pass.
+  double MeanOfAll(int intervals) {
+    double mean = 0;
+    for (int i = 0; i < intervals; ++i) {
+      Run(1);
+      for (const JobFlow& flow : flows_) mean += flow.bytes_per_second / kCapacity / intervals;
+    }
+    return mean;
+  }
+  bool HeldBack(uint32_t tenant) const {
+    const std::vector<JobLimit> limits = shares_.Limits();
+    return std::any_of(limits.begin(), limits.end(), [tenant](const JobLimit& limit) {
+      return limit.job.tenant == tenant && limit.held_back;
+    });
+  }
+
+  const std::map<int, double>& AvailableTo(const JobId& job) {
+    const int edge = 0;
+    return shares_.AvailableTo(job, 1, std::span(&edge, 1));
+  }
+
+  const std::shared_ptr<const std::vector<CrossedEdge>> edges_ =
+      std::make_shared<std::vector<CrossedEdge>>(1, CrossedEdge{0, 1});
+  LinkShares shares_;
+  std::vector<JobFlow> flows_;
+  std::map<FabricRail, double> wanted_;
+  double now_ = 0;
+};
+
+TEST_F(LinkSharesTest, AloneNobodyIsHeldBack) {
+  Add(1, 1, 1, 4);
+  Run(50);
+  EXPECT_TRUE(shares_.Limits().empty());
+  EXPECT_TRUE(AvailableTo({1, 1}).empty());
+}
+
+TEST_F(LinkSharesTest, ManyFlowsGetNoMoreThanOne) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 7);
+  Run(1);
+  EXPECT_LT(RateOf(1, 1), 0.13);
+  Run(30);
+  EXPECT_NEAR(RateOf(1, 1), 0.5, 0.03);
+  EXPECT_NEAR(RateOf(2, 1), 0.5, 0.03);
+  EXPECT_FALSE(HeldBack(1));
+}
+
+TEST_F(LinkSharesTest, TenantsShareByWeight) {
+  Add(1, 1, 1, 2);
+  Add(2, 1, 2, 2);
+  Add(3, 1, 4, 2);
+  Run(60);
+  EXPECT_NEAR(RateOf(1, 1), 1.0 / 7, 0.1 / 7);
+  EXPECT_NEAR(RateOf(2, 1), 2.0 / 7, 0.2 / 7);
+  EXPECT_NEAR(RateOf(3, 1), 4.0 / 7, 0.4 / 7);
+}
+
+TEST_F(LinkSharesTest, TheJobsOfATenantShareWhatItHas) {
+  Add(1, 1, 1, 1);
+  Add(1, 2, 1, 3);
+  Add(2, 1, 1, 2);
+  Run(60);
+  EXPECT_NEAR(RateOf(1, 1), 0.25, 0.03);
+  EXPECT_NEAR(RateOf(1, 2), 0.25, 0.03);
+  EXPECT_NEAR(RateOf(2, 1), 0.5, 0.05);
+}
+
+TEST_F(LinkSharesTest, WhatOneDoesNotWantIsTheOthers) {
+  Add(1, 1, 1, 1, 0.2 * kCapacity);
+  Add(2, 1, 1, 7);
+  // Now and then the other is held back to see whether it does want it.
+  Run(300);
+  EXPECT_GT(MeanOfAll(500), 0.9);
+  EXPECT_NEAR(RateOf(1, 1), 0.2, 0.01);
+  EXPECT_LT(AvailableTo({1, 1}).at(0), 0.6 * kCapacity);
+  EXPECT_GT(AvailableTo({2, 1}).at(0), 0.7 * kCapacity);
+  // One that is not there yet could have half of what the first leaves.
+  EXPECT_NEAR(AvailableTo({3, 1}).at(0), 0.37 * kCapacity, 0.02 * kCapacity);
+}
+
+TEST_F(LinkSharesTest, WhoIsLeftAloneIsLetGo) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 7);
+  Run(30);
+  EXPECT_TRUE(HeldBack(2));
+  Remove(1);
+  Run(20);
+  EXPECT_FALSE(HeldBack(2));
+  EXPECT_NEAR(RateOf(2, 1), 1, 0.01);
+}
+
+TEST_F(LinkSharesTest, FlowsThatTakeTurnsMaySendMoreEach) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 4);
+  // Of tenant 2's flows only one has anything to send at a time.
+  for (int i = 0; i < 200; ++i) {
+    const size_t turn = 1 + static_cast<size_t>(i) % 4;
+    for (size_t f = 1; f < 5; ++f) wanted_[flows_[f].rail] = f == turn ? 1e12 : 0;
+    // Four connections that begin at once are what makes it greedy.
+    if (i < 10)
+      for (size_t f = 1; f < 5; ++f) wanted_[flows_[f].rail] = 1e12;
+    Run(1);
+  }
+  double mean = 0;
+  for (int i = 0; i < 40; ++i) {
+    const size_t turn = 1 + static_cast<size_t>(i) % 4;
+    for (size_t f = 1; f < 5; ++f) wanted_[flows_[f].rail] = f == turn ? 1e12 : 0;
+    Run(1);
+    mean += RateOf(2, 1) / 40;
+  }
+  EXPECT_GT(mean, 0.4);
+}
+
+// One whose messages wait for each other takes less than the other leaves, whatever that is. What
+// it is granted has to be ahead of what it takes, or the two settle where they are.
+TEST_F(LinkSharesTest, WhoWaitsInTheOthersQueuesIsGivenRoom) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 3);
+  double other = 0.8;
+  double mean = 0;
+  for (int i = 0; i < 300; ++i) {
+    wanted_[flows_[0].rail] = 0.75 * (1 - other) * kCapacity;
+    Run(1);
+    other = RateOf(2, 1);
+    if (i >= 100) mean += RateOf(1, 1) / 200;
+  }
+  EXPECT_GT(mean, 0.37);
+}
+
+}  // namespace
+}  // namespace harmonaize

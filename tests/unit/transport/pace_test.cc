@@ -1,0 +1,85 @@
+// Who may write, where those who write to a rail are held to a rate together.
+
+#include "src/transport/queue/pace.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <memory>
+
+namespace harmonaize::transport {
+namespace {
+
+class Writer final : public Poller::Handler {
+ public:
+  void OnReady(uint32_t /*events*/) override {}
+  void OnLater() override { ++called; }
+  int called = 0;
+};
+
+class PaceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<Poller>> poller = Poller::Create();
+    ASSERT_TRUE(poller.ok());
+    poller_ = std::move(*poller);
+  }
+  std::unique_ptr<Pace> Make(double bytes_per_second) {
+    Result<std::unique_ptr<Pace>> pace = Pace::Create(poller_.get(), bytes_per_second);
+    EXPECT_TRUE(pace.ok());
+    return std::move(*pace);
+  }
+  void WaitAndServe() {
+    pollfd event{poller_->fd(), POLLIN, 0};
+    ASSERT_EQ(::poll(&event, 1, 10'000), 1);
+    poller_->Poll();
+    poller_->RunLater();
+  }
+
+  std::unique_ptr<Poller> poller_;
+  Writer writer_;
+};
+
+TEST_F(PaceTest, WhoHasWrittenTooMuchIsCalledLater) {
+  const std::unique_ptr<Pace> pace = Make(10e6);
+  while (!pace->Admit(&writer_)) WaitAndServe();
+  pace->Charge(64 << 10);
+  EXPECT_FALSE(pace->Admit(&writer_));
+  EXPECT_FALSE(pace->Admit(&writer_));  // waits once all the same
+  writer_.called = 0;
+  while (writer_.called == 0) WaitAndServe();
+  EXPECT_EQ(writer_.called, 1);
+  EXPECT_TRUE(pace->Admit(&writer_));
+}
+
+TEST_F(PaceTest, WhoIsForgottenIsNotCalled) {
+  const std::unique_ptr<Pace> pace = Make(1e9);
+  pace->Charge(1 << 20);
+  EXPECT_FALSE(pace->Admit(&writer_));
+  pace->Forget(&writer_);
+  WaitAndServe();
+  EXPECT_EQ(writer_.called, 0);
+}
+
+TEST_F(PaceTest, AllWhoWaitAreCalledWhenALimitIsLifted) {
+  Writer other;
+  TenantPaces paces(poller_.get());
+  EXPECT_TRUE(paces.empty());
+  paces.Set({{7, Pace::kLeastRate}, {8, 1e9}});
+  EXPECT_EQ(paces.Of(6), nullptr);
+  Pace* const slow = paces.Of(7);
+  slow->Charge(size_t{1} << 40);  // years
+  EXPECT_FALSE(slow->Admit(&writer_));
+  EXPECT_FALSE(slow->Admit(&other));
+  paces.Set({{7, 2 * Pace::kLeastRate}});
+  EXPECT_EQ(paces.Of(7), slow);  // it still owes
+  EXPECT_FALSE(slow->Admit(&other));
+  paces.Set({});
+  EXPECT_EQ(paces.Of(7), nullptr);
+  poller_->RunLater();
+  EXPECT_EQ(writer_.called, 1);
+  EXPECT_EQ(other.called, 1);
+}
+
+}  // namespace
+}  // namespace harmonaize::transport

@@ -1,0 +1,242 @@
+// Whose turn it is to send over a connection.
+
+#include "src/transport/queue/send_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "src/transport/queue/tenant_mix.h"
+
+namespace harmonaize::transport {
+namespace {
+
+class SendQueueTest : public ::testing::Test {
+ protected:
+  Request* Make(uint32_t tenant, float weight, size_t bytes, uint64_t operation = 0) {
+    Request* request = &requests_.emplace_back();
+    request->share = {tenant, weight};
+    request->tag.operation = operation == 0 ? tenant : operation;
+    request->size = bytes;
+    return request;
+  }
+  /// Sends one turn and refills it, so that its tenant always has as much to send.
+  void Turn(size_t frame) {
+    const SendQueue::Turn turn = queue_.Next();
+    ASSERT_NE(turn.send, nullptr);
+    const size_t bytes = turn.bulk ? frame : turn.send->size;
+    queue_.Charge(*turn.send, bytes);
+    sent_[turn.send->share.tenant] += bytes;
+    turn.bulk ? queue_.ReturnBulk(turn.send) : queue_.Push(turn.send);
+  }
+
+  std::deque<Request> requests_;
+  SendQueue queue_;
+  std::map<uint32_t, size_t> sent_;
+};
+
+TEST_F(SendQueueTest, OneTenantsSmallMessagesGoInOrderBeforeLargeOnes) {
+  Request* large = Make(7, 1, 1 << 20);
+  Request* first = Make(7, 1, 100);
+  Request* second = Make(7, 1, 100);
+  queue_.PushBulk(large);
+  queue_.Push(first);
+  queue_.Push(second);
+  EXPECT_EQ(queue_.Next().send, first);
+  EXPECT_EQ(queue_.Next().send, second);
+  const SendQueue::Turn turn = queue_.Next();
+  EXPECT_EQ(turn.send, large);
+  EXPECT_TRUE(turn.bulk);
+  EXPECT_EQ(queue_.Next().send, nullptr);
+}
+
+TEST_F(SendQueueTest, TenantsShareByWeightWhateverTheySend) {
+  // One has many small messages, one a few of all sizes, one several large ones.
+  for (int i = 0; i < 100; ++i) queue_.Push(Make(1, 1, 64));
+  for (size_t bytes = 1; bytes < 64 << 10; bytes *= 2) queue_.Push(Make(2, 2, bytes));
+  for (uint64_t operation = 1; operation < 6; ++operation) {
+    queue_.PushBulk(Make(3, 4, 1 << 30, operation));
+  }
+  for (int i = 0; i < 50'000; ++i) Turn(64 << 10);
+  const auto one = static_cast<double>(sent_[1]);
+  EXPECT_NEAR(static_cast<double>(sent_[2]) / one, 2, 0.1);
+  EXPECT_NEAR(static_cast<double>(sent_[3]) / one, 4, 0.2);
+}
+
+TEST_F(SendQueueTest, WhoCameBackGoesFirstUntilItHasCaughtUp) {
+  queue_.PushBulk(Make(1, 1, 1 << 30));
+  for (int i = 0; i < 100; ++i) Turn(64 << 10);
+  // Never seen before: nothing to its credit. It takes turns.
+  Request* rare = Make(2, 1, 64 << 10);
+  queue_.Push(rare);
+  sent_.clear();
+  for (int i = 0; i < 10; ++i) Turn(64 << 10);
+  EXPECT_EQ(sent_[1], sent_[2]);
+  // Back after a pause, it goes first, but for no longer than its credit lasts.
+  rare->Unlink();
+  for (int i = 0; i < 1000; ++i) Turn(64 << 10);
+  sent_.clear();
+  queue_.Push(rare);
+  while (sent_[1] == 0) Turn(64 << 10);
+  EXPECT_NEAR(static_cast<double>(sent_[2]), FairTurns<FairTurn>::kCredit, 128 << 10);
+}
+
+TEST_F(SendQueueTest, JobsOfATenantShareAlike) {
+  for (uint64_t job = 1; job <= 3; ++job) {
+    for (uint64_t i = 0; i < job; ++i) {
+      Request* request = Make(1, 1, 1 << 30, 10 * job + i);
+      request->share.job = job;
+      queue_.PushBulk(request);
+    }
+  }
+  std::map<uint64_t, int> turns;
+  for (int i = 0; i < 300; ++i) {
+    const SendQueue::Turn turn = queue_.Next();
+    queue_.Charge(*turn.send, 64 << 10);
+    ++turns[turn.send->share.job];
+    queue_.ReturnBulk(turn.send);
+  }
+  EXPECT_EQ(turns[1], 100);
+  EXPECT_EQ(turns[2], 100);
+}
+
+TEST_F(SendQueueTest, WhoIsNearerToItsEndGoesFirst) {
+  queue_.SetRate(1e9);
+  Request* far = Make(1, 1, 8 << 20);
+  Request* near = Make(2, 1, 8 << 20);
+  far->left = 8 << 20;
+  near->left = 4 << 20;
+  queue_.PushBulk(far);
+  queue_.PushBulk(near);
+  for (; near->left > 0; near->left -= 64 << 10) Turn(64 << 10);
+  EXPECT_EQ(sent_[1], 0u);
+  // Of those who are about as far, the same everywhere.
+  near->left = 7 << 20;
+  sent_.clear();
+  for (int i = 0; i < 10; ++i) Turn(64 << 10);
+  EXPECT_EQ(sent_[2], 0u);
+}
+
+TEST_F(SendQueueTest, NobodyGetsFurtherAheadThanTheLead) {
+  queue_.SetRate(40e6);
+  const double lead = 40e6 * SendQueue::kLeadSeconds;
+  for (const float weight : {1.0F, 4.0F}) {
+    Request* small = Make(1 + static_cast<uint32_t>(weight), weight, 1 << 20);
+    Request* large = Make(20 + static_cast<uint32_t>(weight), 1, 64 << 20);
+    small->left = 1 << 20;
+    large->left = 64 << 20;
+    queue_.PushBulk(small);
+    queue_.PushBulk(large);
+    sent_.clear();
+    for (int i = 0; i < 10'000; ++i) Turn(64 << 10);
+    const double ahead = static_cast<double>(sent_[small->share.tenant]) -
+                         weight * static_cast<double>(sent_[large->share.tenant]);
+    EXPECT_NEAR(ahead, lead, weight * (128 << 10)) << weight;
+    small->Unlink();
+    large->Unlink();
+  }
+}
+
+// Two jobs that each send a burst, pause, and send again, over a connection of a frame a tick.
+TEST_F(SendQueueTest, BurstsThatCollideSlideApart) {
+  constexpr int kBurst = 100;
+  constexpr int kPause = 150;
+  constexpr size_t kFrame = 64 << 10;
+  queue_.SetRate(kBurst * kFrame / SendQueue::kLeadSeconds);
+  struct Job {
+    Request* request;
+    int resumes = 0;
+    int bursts = 0;
+  };
+  std::vector<Job> jobs = {{Make(1, 1, kBurst * kFrame)}, {Make(2, 1, kBurst * kFrame)}};
+  for (int now = 0; now < 20 * (kBurst + kPause); ++now) {
+    for (Job& job : jobs) {
+      if (job.request->linked() || now < job.resumes) continue;
+      job.request->left = kBurst * kFrame;
+      queue_.PushBulk(job.request);
+    }
+    const SendQueue::Turn turn = queue_.Next();
+    if (turn.send == nullptr) continue;
+    queue_.Charge(*turn.send, kFrame);
+    turn.send->left -= kFrame;
+    if (turn.send->left > 0) {
+      queue_.ReturnBulk(turn.send);
+      continue;
+    }
+    Job& done = jobs[turn.send->share.tenant - 1];
+    done.resumes = now + 1 + kPause;
+    ++done.bursts;
+  }
+  // Alone each would have made 20; sharing all the time, 14.
+  EXPECT_GE(jobs[0].bursts, 19);
+  EXPECT_GE(jobs[1].bursts, 19);
+}
+
+TEST_F(SendQueueTest, RequestsMayLeave) {
+  Request* small = Make(1, 1, 64);
+  Request* large = Make(2, 1, 1 << 20);
+  queue_.Push(small);
+  queue_.PushBulk(large);
+  small->Unlink();
+  large->Unlink();
+  EXPECT_EQ(queue_.Next().send, nullptr);
+  queue_.Push(small);
+  EXPECT_EQ(queue_.Next().send, small);
+}
+
+TEST_F(SendQueueTest, ManyTenantsComeAndGo) {
+  for (uint32_t tenant = 1; tenant < 1000; ++tenant) {
+    Request* request = Make(tenant, 1, 1 << 20);
+    queue_.Push(request);
+    const SendQueue::Turn turn = queue_.Next();
+    EXPECT_EQ(turn.send, request);
+    queue_.Charge(*request, request->size);
+  }
+}
+
+/// Called when a tenant may go on.
+class Writer final : public Poller::Handler {
+ public:
+  void OnReady(uint32_t /*events*/) override {}
+};
+
+TEST_F(SendQueueTest, WhoIsHeldBackLetsTheOthersPass) {
+  Result<std::unique_ptr<Poller>> poller = Poller::Create();
+  ASSERT_TRUE(poller.ok());
+  Writer writer;
+  TenantPaces paces(poller->get());
+  queue_.Push(Make(1, 8, 64 << 10));
+  queue_.Push(Make(2, 1, 64 << 10));
+  paces.Set({{1, Pace::kLeastRate}});
+  queue_.SetPaces(paces, &writer);
+  paces.Of(1)->Charge(size_t{1} << 40);
+  for (int i = 0; i < 20; ++i) Turn(64 << 10);
+  EXPECT_EQ(sent_[1], 0u);
+  // Alone it waits all the same.
+  requests_[1].Unlink();
+  EXPECT_EQ(queue_.Next().send, nullptr);
+  paces.Set({});
+  queue_.SetPaces(paces, &writer);
+  Turn(64 << 10);
+  EXPECT_GT(sent_[1], 0u);
+}
+
+TEST(TenantMixTest, SharedWhileSeveralSend) {
+  TenantMix mix;
+  EXPECT_FALSE(mix.shared());
+  mix.Charge(1, 3 * TenantMix::kBytes);
+  EXPECT_FALSE(mix.shared());
+  mix.Charge(2, 1000);
+  EXPECT_TRUE(mix.shared());
+  mix.Charge(2, TenantMix::kBytes - 2000);
+  EXPECT_TRUE(mix.shared());
+  mix.Charge(1, 1000);
+  mix.Charge(1, TenantMix::kBytes);
+  EXPECT_FALSE(mix.shared());
+}
+
+}  // namespace
+}  // namespace harmonaize::transport
