@@ -48,9 +48,10 @@ class MissingPagesOfTenants : public ::testing::Test {
     return static_cast<uint64_t>(kibibytes) * 1024;
   }
 
-  static OperationDescriptor AllReduce(uint32_t member, uint32_t region, uint64_t bytes) {
+  static OperationDescriptor AllReduce(uint32_t member, uint32_t region, uint64_t bytes,
+                                       uint64_t sequence = 0) {
     OperationDescriptor descriptor =
-        HostileSession::AllReduceOf(member, 0, {0, region}, {bytes / 2, region});
+        HostileSession::AllReduceOf(member, sequence, {0, region}, {bytes / 2, region});
     descriptor.count = bytes / 2 / sizeof(int32_t);
     return descriptor;
   }
@@ -107,7 +108,10 @@ TEST_F(MissingPagesOfTenants, HolesWhileOperationsRun) {
                   static_cast<off_t>(offset), 4096);
       }
     });
-    session.Post(AllReduce(member, region, kBytes));
+    // The first may end before it meets a hole. Holes stay, so a later one meets some.
+    for (uint64_t sequence = 0; sequence < 16; ++sequence) {
+      session.Post(AllReduce(member, region, kBytes, sequence));
+    }
     EXPECT_TRUE(session.WaitUntilCutOff());
     stop = true;
     puncher.join();
