@@ -8,7 +8,7 @@
 #include <string>
 
 #include "daemon/cluster/address_seal.h"
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/config/config.h"
 #include "src/base/status.h"
 #include "src/executor/network/fabric_rails.h"

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
 #include "daemon/communicator/inline_segment.h"
 #include "daemon/multihost/rank_feed.h"

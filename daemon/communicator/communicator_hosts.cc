@@ -25,10 +25,10 @@ constexpr size_t kRemembered = 256;
 RankRequest RequestFrom(const PostedOperation& part) {
   const OperationDescriptor& descriptor = part.descriptor;
   return {.rank = part.member->rank,
-          .collective = static_cast<int>(descriptor.collective),
+          .collective = descriptor.collective,
           .count = descriptor.count,
-          .type = static_cast<int>(descriptor.type),
-          .op = static_cast<int>(descriptor.op),
+          .type = descriptor.type,
+          .op = descriptor.op,
           .root = descriptor.root};
 }
 
@@ -236,69 +236,68 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
   const LogFor log_for(tenant_->identity);
   const bool from_home = peer == span_->roster().home;
   const int host = peer == 0 ? span_->roster().self : span_->roster().HostOf(peer);
-  if (const auto* broken = std::get_if<BrokenMessage>(&message)) OnBroken(*broken);
-  if (const auto* closed = std::get_if<ClosedMessage>(&message)) {
+  if (const auto* broken = message.As<BrokenMessage>()) OnBroken(*broken);
+  if (const auto* closed = message.As<ClosedMessage>()) {
     return DropLeftovers(peer, closed->collectives);
   }
   if (state_ != State::kReady) {
     // Of those that have ended only who leaves matters, and what is still coming.
-    if (const auto* left = std::get_if<LeftMessage>(&message))
-      OnRankLeft(left->rank, left->sequence);
-    if (const auto* offer = std::get_if<OfferMessage>(&message)) {
+    if (const auto* left = message.As<LeftMessage>()) OnRankLeft(left->rank, left->sequence);
+    if (const auto* offer = message.As<OfferMessage>()) {
       engine_->cluster()->transport().Cancel(
           peer, span_->PairNumber(offer->from, offer->to, offer->number));
     }
     return;
   }
-  if (const auto* offer = std::get_if<OfferMessage>(&message)) {
+  if (const auto* offer = message.As<OfferMessage>()) {
     if (IsFrom(peer, offer->from, offer->to)) remote_pairs_->OnOffer(*offer);
     return;
   }
-  if (const auto* answer = std::get_if<AnswerMessage>(&message)) {
+  if (const auto* answer = message.As<AnswerMessage>()) {
     if (IsFrom(peer, answer->to, answer->from)) remote_pairs_->OnAnswer(*answer);
     return;
   }
-  if (const auto* left = std::get_if<LeftMessage>(&message)) {
+  if (const auto* left = message.As<LeftMessage>()) {
     if (span_->is_home()) span_->TellHosts(message, host);
     return OnRankLeft(left->rank, left->sequence);
   }
   if (span_->is_home() && host >= 0) {
-    if (const auto* progress = std::get_if<ProgressMessage>(&message)) {
+    if (const auto* progress = message.As<ProgressMessage>()) {
       return span_->OnProgress(host, *progress);
     }
-    if (const auto* begun = std::get_if<BegunMessage>(&message)) {
+    if (const auto* begun = message.As<BegunMessage>()) {
       return span_->OnBegun(host, *begun);
     }
-    if (const auto* late = std::get_if<LateMessage>(&message)) {
+    if (const auto* late = message.As<LateMessage>()) {
       span_->TellHosts(message);
       return OnLate(*late);
     }
-    if (const auto* promise = std::get_if<PromiseMessage>(&message)) {
+    if (const auto* promise = message.As<PromiseMessage>()) {
       return span_->plans().switching().OnPromise(host, *promise);
     }
-    if (const auto* question = std::get_if<AskPlanMessage>(&message)) {
+    if (const auto* question = message.As<AskPlanMessage>()) {
       return span_->plans().OnAskPlan(peer, *question);
     }
   }
   if (!from_home) return;
-  if (const auto* plan = std::get_if<PlanMessage>(&message)) return span_->plans().OnPlan(*plan);
-  if (const auto* proposal = std::get_if<ProposeMessage>(&message)) {
+  if (const auto* plan = message.As<PlanMessage>()) return span_->plans().OnPlan(plan->plan);
+  if (const auto* proposal = message.As<ProposeMessage>()) {
     return span_->plans().switching().OnPropose(*proposal);
   }
-  if (const auto* settlement = std::get_if<SettleMessage>(&message)) {
+  if (const auto* settlement = message.As<SettleMessage>()) {
     return span_->plans().switching().OnSettle(*settlement);
   }
-  if (const auto* links = std::get_if<LinkRatesMessage>(&message)) {
+  if (const auto* links = message.As<LinkRatesMessage>()) {
     return span_->plans().OnRates(links->rates);
   }
-  if (const auto* asked = std::get_if<AskProgressMessage>(&message)) {
+  if (const auto* asked = message.As<AskProgressMessage>()) {
     return TellProgress(asked->sequence);
   }
-  if (const auto* verdict = std::get_if<VerdictMessage>(&message)) {
-    return OnVerdict(verdict->sequence, StatusOf(verdict->code, verdict->why));
+  if (const auto* verdict = message.As<VerdictMessage>()) {
+    return OnVerdict(verdict->sequence, verdict->status);
   }
-  if (const auto* agreed = std::get_if<AgreedMessage>(&message)) return OnAgreed(agreed->sequence);
-  if (const auto* late = std::get_if<LateMessage>(&message)) OnLate(*late);
+  if (const auto* agreed = message.As<AgreedMessage>()) return OnAgreed(agreed->sequence);
+  if (const auto* late = message.As<LateMessage>()) OnLate(*late);
 }
 
 // Whether a message of a pair makes sense: from a rank there, to one here.
@@ -309,7 +308,7 @@ bool Communicator::IsFrom(transport::PeerId peer, int there, int here) {
 }
 
 void Communicator::OnBroken(const BrokenMessage& broken) {
-  const Status why = StatusOf(broken.code, broken.why);
+  const Status& why = broken.status;
   if (why.ok()) return;
   if (broken.revoked) {
     Revoke(why);
@@ -321,8 +320,7 @@ void Communicator::OnBroken(const BrokenMessage& broken) {
 // The home tells all; the others tell the home. Where that is lost those that were reached learn
 // the reason before they hear of ranks that leave for it.
 void Communicator::TellEnd(bool revoked, const Status& why) {
-  const BrokenMessage broken{span_->roster().key, revoked, static_cast<int>(why.code()),
-                             why.message()};
+  const BrokenMessage broken{span_->roster().key, revoked, why};
   if (span_->is_home()) {
     span_->TellHosts(broken);
   } else if (engine_->cluster()->Linked(span_->roster().home)) {
@@ -430,7 +428,7 @@ ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
   for (const ProgressMessage& ended : history_) {
     if (ended.sequence == sequence) return ended;
   }
-  const auto describe = [&](const MatchedOperation& operation, int state) {
+  const auto describe = [&](const MatchedOperation& operation, HostProgress state) {
     progress.state = state;
     for (const PostedOperation* part : operation.parts) {
       if (part != nullptr && progress.requests.empty()) {
@@ -441,25 +439,23 @@ ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
   for (const MatchedOperation* operation : in_flight_) {
     const bool this_one = operation->sequence == sequence && operation->network != nullptr &&
                           !operation->parts.front()->crosses_hosts;
-    if (this_one) describe(*operation, ProgressMessage::kRunning);
+    if (this_one) describe(*operation, HostProgress::kRunning);
   }
   for (const MatchedOperation* operation : held_) {
     if (operation->sequence != sequence) continue;
-    describe(*operation,
-             operation->done_here ? ProgressMessage::kRunning : ProgressMessage::kFailed);
+    describe(*operation, operation->done_here ? HostProgress::kRunning : HostProgress::kFailed);
     if (operation->done_here) continue;
-    progress.code = static_cast<int>(Code::kRemoteError);
-    progress.why = fmt::format("the ranks of another host cannot be reached during {}",
-                               NameOf(operation->parts.front()->descriptor, 0));
+    progress.status = RemoteError("the ranks of another host cannot be reached during {}",
+                                  NameOf(operation->parts.front()->descriptor, 0));
   }
-  if (progress.state != ProgressMessage::kWaiting) return progress;
+  if (progress.state != HostProgress::kWaiting) return progress;
   if (sequence < window_start_) {
-    progress.state = ProgressMessage::kDone;  // long ago
+    progress.state = HostProgress::kDone;  // long ago
     return progress;
   }
   const uint64_t place = sequence - window_start_;
   const MatchedOperation* waiting = place < window_.size() ? window_[place] : nullptr;
-  if (waiting != nullptr) describe(*waiting, ProgressMessage::kWaiting);
+  if (waiting != nullptr) describe(*waiting, HostProgress::kWaiting);
   // Behind the communicator's own collectives a rank is where it should be: these tell for
   // themselves whom they wait for.
   const bool in_turn = place > 0 || std::any_of(in_flight_.begin(), in_flight_.end(),
@@ -489,7 +485,7 @@ void Communicator::TellProgress(uint64_t sequence) {
     return;
   }
   const ProgressMessage progress = ProgressOf(sequence);
-  if (progress.state == ProgressMessage::kDone || progress.state == ProgressMessage::kFailed) {
+  if (progress.state == HostProgress::kDone || progress.state == HostProgress::kFailed) {
     wanted_.erase(sequence);
   } else {
     wanted_.insert(sequence);
@@ -500,7 +496,7 @@ void Communicator::TellProgress(uint64_t sequence) {
 // Whether ranks were told that a collective of some time ago went well.
 bool Communicator::EndedWell(uint64_t sequence) const {
   return std::none_of(history_.begin(), history_.end(), [&](const ProgressMessage& ended) {
-    return ended.sequence == sequence && ended.state == ProgressMessage::kFailed;
+    return ended.sequence == sequence && ended.state == HostProgress::kFailed;
   });
 }
 
@@ -509,7 +505,7 @@ void Communicator::NoteEnd(const MatchedOperation& operation, const Status& outc
   const PostedOperation& first = *operation.parts.front();
   if (IsPointToPoint(first.descriptor.collective)) return;
   ProgressMessage end{.communicator = span_->roster().key, .sequence = operation.sequence};
-  end.state = outcome.ok() ? ProgressMessage::kDone : ProgressMessage::kFailed;
+  end.state = outcome.ok() ? HostProgress::kDone : HostProgress::kFailed;
   end.requests.push_back(RequestFrom(first));
   const bool news = !outcome.ok() && !operation.told;
   if (news) {
@@ -520,8 +516,7 @@ void Communicator::NoteEnd(const MatchedOperation& operation, const Status& outc
       if (many && Agree(first.descriptor, part->descriptor)) continue;
       end.requests.push_back(RequestFrom(*part));
     }
-    end.code = static_cast<int>(outcome.code());
-    end.why = outcome.message();
+    end.status = outcome;
   }
   history_.push_back(std::move(end));
   if (history_.size() > kRemembered) history_.pop_front();

@@ -163,22 +163,22 @@ bool ControlLoop::IsController(transport::PeerId peer, uint64_t fabric) const {
 }
 
 void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
-  if (const auto* probe = std::get_if<LinkProbeMessage>(&message)) {
+  if (const auto* probe = message.As<LinkProbeMessage>()) {
     // Also where plans are left as they are: others may want to know.
     return prober_->OnProbe(peer, *probe, MonotonicNanoseconds());
   }
   if (self_ < 0) return;
-  if (const auto* traffic = std::get_if<TrafficMessage>(&message)) {
+  if (const auto* traffic = message.As<TrafficMessage>()) {
     OnTraffic(peer, *traffic);
-  } else if (const auto* shares = std::get_if<SharesMessage>(&message)) {
+  } else if (const auto* shares = message.As<SharesMessage>()) {
     OnShares(peer, *shares);
-  } else if (const auto* burst = std::get_if<BurstMessage>(&message)) {
+  } else if (const auto* burst = message.As<BurstMessage>()) {
     OnBurst(peer, *burst);
-  } else if (const auto* turn = std::get_if<BurstTurnMessage>(&message)) {
+  } else if (const auto* turn = message.As<BurstTurnMessage>()) {
     OnTurn(peer, *turn);
-  } else if (const auto* question = std::get_if<AskLinkProbeMessage>(&message)) {
+  } else if (const auto* question = message.As<AskLinkProbeMessage>()) {
     OnAskLinkProbe(peer, *question);
-  } else if (const auto* probed = std::get_if<LinkProbedMessage>(&message)) {
+  } else if (const auto* probed = message.As<LinkProbedMessage>()) {
     prober_->OnProbed(peer, *probed, MonotonicNanoseconds());
     OnProbed(probed->probe, probed->bytes_per_second);
   }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/links/link_prober.h"
 #include "daemon/links/link_state.h"
 #include "daemon/links/nic_watch.h"

@@ -90,7 +90,7 @@ Result<uint32_t> Membership::Join(Session& session, const UniqueId& id, int rank
   HZ_RETURN_IF_ERROR(CheckRanks(ranks, rank, 0));
   return ApplyFor(
       session,
-      {.kind = ApplyMessage::kJoin, .id = BytesOf(id), .ranks = ranks, .rank = rank, .name = name},
+      {.kind = FormationKind::kJoin, .id = BytesOf(id), .ranks = ranks, .rank = rank, .name = name},
       nullptr);
 }
 
@@ -100,7 +100,7 @@ Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::option
   if (parent->state() == Communicator::State::kBroken) return parent->failure();
   Member* caller = session.FindMember(index);
   return ApplyFor(session,
-                  {.kind = ApplyMessage::kSplit,
+                  {.kind = FormationKind::kSplit,
                    .round = caller->next_split++,
                    .rank = caller->rank,
                    .takes_part = color.has_value(),
@@ -127,7 +127,7 @@ Result<uint32_t> Membership::Shrink(Session& session, uint32_t index, std::vecto
     parent.Break(RemoteError("rank {} shrinks the communicator with NCCL_SHRINK_ABORT", caller));
   }
   return ApplyFor(session,
-                  {.kind = ApplyMessage::kShrink,
+                  {.kind = FormationKind::kShrink,
                    .rank = caller,
                    .excluded = std::move(excluded),
                    .name = name},
@@ -138,7 +138,7 @@ Result<uint32_t> Membership::GrowFrom(Session& session, uint32_t index, int rank
                                       const std::string& name) {
   HZ_ASSIGN_OR_RETURN(Communicator * parent, Find(session, index));
   return ApplyFor(session,
-                  {.kind = ApplyMessage::kGrow,
+                  {.kind = FormationKind::kGrow,
                    .ranks = ranks,
                    .rank = session.FindMember(index)->rank,
                    .name = name},
@@ -149,7 +149,7 @@ Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, in
                                         const std::string& name) {
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
   return ApplyFor(session,
-                  {.kind = ApplyMessage::kJoinGrowth,
+                  {.kind = FormationKind::kJoinGrowth,
                    .id = BytesOf(id),
                    .ranks = ranks,
                    .rank = rank,
@@ -189,7 +189,7 @@ Result<Membership::Desk> Membership::DeskOf(const ApplyMessage& request,
   if (parent.span() == nullptr || parent.span()->is_home()) return Desk{};
   const Roster& roster = parent.span()->roster();
   if (engine_->cluster()->Linked(roster.home)) return Desk{.here = false, .peer = roster.home};
-  if (request.kind != ApplyMessage::kShrink) return HomeIsLost();
+  if (request.kind != FormationKind::kShrink) return HomeIsLost();
   int first = 0;
   while (std::binary_search(request.excluded.begin(), request.excluded.end(), first)) ++first;
   const auto host = static_cast<size_t>(roster.host_of_rank[static_cast<size_t>(first)]);
@@ -236,11 +236,10 @@ void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Desk
     const auto found = tickets_.find(number);
     if (found == tickets_.end()) return;  // has given up meanwhile
     if (!peer.ok()) {
-      const bool shrinks = found->second.request.kind == ApplyMessage::kShrink;
+      const bool shrinks = found->second.request.kind == FormationKind::kShrink;
       return OnRefused(
           0, {{number},
-              static_cast<int>(Code::kRemoteError),
-              fmt::format("{}: the daemon {} cannot be reached; is its host up, and the "
+              RemoteError("{}: the daemon {} cannot be reached; is its host up, and the "
                           "daemon there?",
                           WhatOf(found->second.request.kind),
                           shrinks ? "of the first rank that remains" : "that made the unique id")});

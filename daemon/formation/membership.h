@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/config/config.h"
 #include "daemon/formation/formation.h"

@@ -49,7 +49,7 @@ void Membership::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withd
     });
     if (places.empty()) continue;
     formation.Forget(places.front());
-    const Status why = StatusOf(withdraw.code, withdraw.why);
+    const Status why = withdraw.status;
     return FailMeetingOf(&formation, why.ok() ? RemoteError("a rank gave up") : why);
   }
 }
@@ -151,8 +151,7 @@ void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& que
     answer.id.resize(sizeof(UniqueId));
     std::memcpy(answer.id.data(), &*id, sizeof(UniqueId));
   } else {
-    answer.code = static_cast<int>(id.status().code());
-    answer.why = id.status().message();
+    answer.status = id.status();
   }
   engine_->cluster()->Send(peer, answer);
 }
@@ -235,8 +234,7 @@ void Membership::OnNobodyLeft(transport::PeerId peer, const FormedMessage& forme
   std::vector<int> ranks;
   for (const TicketedRank& rank : formed.ranks) ranks.push_back(rank.rank);
   const Status why = RemoteError("{} gave up while the communicator formed", RankList(ranks));
-  engine_->cluster()->Send(
-      peer, BrokenMessage{formed.communicator, false, static_cast<int>(why.code()), why.message()});
+  engine_->cluster()->Send(peer, BrokenMessage{formed.communicator, false, why});
   for (const int rank : ranks) {
     engine_->cluster()->Send(peer, LeftMessage{formed.communicator, rank, 0});
   }
@@ -257,8 +255,7 @@ void Membership::DeliverEarly(Communicator* communicator, uint64_t key) {
 }
 
 void Membership::OnRefused(transport::PeerId peer, const RefusedMessage& refused) {
-  const Status why = StatusOf(
-      refused.code == 0 ? static_cast<int>(Code::kRemoteError) : refused.code, refused.why);
+  const Status why = refused.status.ok() ? RemoteError("the rank was refused") : refused.status;
   for (const uint64_t number : refused.tickets) {
     const auto ticket = tickets_.find(number);
     if (ticket == tickets_.end() || ticket->second.peer != peer) continue;
@@ -283,7 +280,7 @@ void Membership::OnGrowId(transport::PeerId peer, const GrowIdMessage& answer) {
   const auto done = std::move(call->second.done);
   grow_id_calls_.erase(call);
   UniqueId id;
-  const Status status = StatusOf(answer.code, answer.why);
+  const Status status = answer.status;
   if (!status.ok()) return done(status);
   if (answer.id.size() != sizeof id) return done(RemoteError("a unique id of the wrong size"));
   std::memcpy(&id, answer.id.data(), sizeof id);
@@ -335,14 +332,13 @@ void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
 // The peer has sent, or offers to send, what nobody here will take.
 void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message) {
   transport::Transport& transport = engine_->cluster()->transport();
-  if (const auto* offer = std::get_if<OfferMessage>(&message)) {
+  if (const auto* offer = message.As<OfferMessage>()) {
     transport.Cancel(peer, Span::PairNumber(key, offer->from, offer->to, offer->number));
     engine_->cluster()->Send(
         peer, AnswerMessage{key, offer->from, offer->to, offer->number,
-                            static_cast<int>(Code::kRemoteError),
-                            fmt::format("rank {} has left the communicator", offer->to)});
+                            RemoteError("rank {} has left the communicator", offer->to)});
   }
-  const auto* closed = std::get_if<ClosedMessage>(&message);
+  const auto* closed = message.As<ClosedMessage>();
   if (closed == nullptr) return;
   for (const auto& [ended, begun] : ended_) {
     if (ended != key) continue;
@@ -356,38 +352,37 @@ void Membership::OnRankLeft(Communicator& communicator, int rank) {
 }
 
 void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
-  std::visit(Overloaded{
-                 [&](const ApplyMessage& one) { OnApply(peer, one); },
-                 [&](const WithdrawMessage& one) { OnWithdraw(peer, one); },
-                 [&](const FormedMessage& one) { OnFormed(peer, one); },
-                 [&](const RefusedMessage& one) { OnRefused(peer, one); },
-                 [&](const FormingNoticeMessage& one) { OnFormingNotice(peer, one); },
-                 [&](const AskGrowIdMessage& one) { OnAskGrowId(peer, one); },
-                 [&](const GrowIdMessage& one) { OnGrowId(peer, one); },
-                 [&](const AskFabricMessage& one) { OnAskFabric(peer, one); },
-                 [&](const FabricMessage& one) { OnFabric(one); },
-                 [&](const auto& one) {
-                   // What is about no communicator is not for here.
-                   if constexpr (requires { one.communicator; }) {
-                     OnCommunicatorMessage(peer, one.communicator, message);
-                   }
-                 },
-             },
-             message);
+  message.Visit(Overloaded{
+      [&](const ApplyMessage& one) { OnApply(peer, one); },
+      [&](const WithdrawMessage& one) { OnWithdraw(peer, one); },
+      [&](const FormedMessage& one) { OnFormed(peer, one); },
+      [&](const RefusedMessage& one) { OnRefused(peer, one); },
+      [&](const FormingNoticeMessage& one) { OnFormingNotice(peer, one); },
+      [&](const AskGrowIdMessage& one) { OnAskGrowId(peer, one); },
+      [&](const GrowIdMessage& one) { OnGrowId(peer, one); },
+      [&](const AskFabricMessage& one) { OnAskFabric(peer, one); },
+      [&](const FabricMessage& one) { OnFabric(one); },
+      [&](const auto& one) {
+        // What is about no communicator is not for here.
+        if constexpr (requires { one.communicator; }) {
+          OnCommunicatorMessage(peer, one.communicator, message);
+        }
+      },
+  });
 }
 
 // A rank that applied is refused. A communicator may have changed by half of what the message was
 // to change: it ends here, and so at all hosts. Other tenants' go on, and the peer stays.
 void Membership::GiveUpOn(transport::PeerId peer, const ClusterMessage& message,
                           const Status& exception) {
-  if (const auto* const apply = std::get_if<ApplyMessage>(&message)) {
+  if (const auto* const apply = message.As<ApplyMessage>()) {
     return Refuse({.peer = peer, .ticket = apply->ticket}, exception);
   }
   const auto key_of = [](const auto& one) -> uint64_t {
     if constexpr (requires { one.communicator; }) return one.communicator;
     return 0;
   };
-  Communicator* const communicator = FindByKey(std::visit(key_of, message));
+  Communicator* const communicator = FindByKey(message.Visit(key_of));
   if (communicator != nullptr) communicator->Break(exception);
 }
 
@@ -395,11 +390,12 @@ void Membership::OnPeerLost(transport::PeerId peer) {
   std::vector<uint64_t> refused;
   std::vector<uint64_t> anew;
   for (const auto& [number, ticket] : tickets_) {
-    const bool shrinks = ticket.request.kind == ApplyMessage::kShrink;
+    const bool shrinks = ticket.request.kind == FormationKind::kShrink;
     if (ticket.peer == peer) (shrinks ? anew : refused).push_back(number);
   }
-  OnRefused(peer, {refused, static_cast<int>(Code::kRemoteError),
-                   "the daemon at which the communicator forms does not answer any more"});
+  OnRefused(peer,
+            {refused,
+             RemoteError("the daemon at which the communicator forms does not answer any more")});
   std::vector<std::pair<const Formation*, Status>> failing;
   for (auto& [key, meeting] : meetings_) {
     const std::vector<size_t> places = meeting.formation->PlacesWhere(

@@ -38,8 +38,8 @@ std::string DescribeApplicant(const Applicant& applicant) {
 
 Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent) {
   switch (request.kind) {
-    case ApplyMessage::kJoin: return ApplyToJoin(request, std::move(applicant));
-    case ApplyMessage::kJoinGrowth: return ApplyToJoinGrowth(request, std::move(applicant));
+    case FormationKind::kJoin: return ApplyToJoin(request, std::move(applicant));
+    case FormationKind::kJoinGrowth: return ApplyToJoinGrowth(request, std::move(applicant));
     default: break;
   }
   if (parent == nullptr) return InvalidUsage("the communicator is gone");
@@ -51,9 +51,9 @@ Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Commu
                            parent->ranks());
   }
   switch (request.kind) {
-    case ApplyMessage::kSplit: return ApplyToSplit(request, std::move(applicant), *parent);
-    case ApplyMessage::kShrink: return ApplyToShrink(request, std::move(applicant), *parent);
-    case ApplyMessage::kGrow: return ApplyToGrow(request, std::move(applicant), *parent);
+    case FormationKind::kSplit: return ApplyToSplit(request, std::move(applicant), *parent);
+    case FormationKind::kShrink: return ApplyToShrink(request, std::move(applicant), *parent);
+    case FormationKind::kGrow: return ApplyToGrow(request, std::move(applicant), *parent);
     default: return InvalidUsage("a rank applies for what does not exist");
   }
 }

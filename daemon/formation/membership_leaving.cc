@@ -24,9 +24,7 @@ void Membership::Refuse(const Applicant& applicant, const Status& why) {
     applicant.member->formation = nullptr;
     applicant.member->Fail(why);
   } else if (applicant.peer != 0) {
-    engine_->cluster()->Send(
-        applicant.peer,
-        RefusedMessage{{applicant.ticket}, static_cast<int>(why.code()), why.message()});
+    engine_->cluster()->Send(applicant.peer, RefusedMessage{{applicant.ticket}, why});
   }
 }
 
@@ -85,8 +83,7 @@ void Membership::QuitForming(
     const transport::PeerId home = found->second.peer;
     const uint64_t number = std::exchange(member->ticket, 0);
     tickets_.erase(found);
-    engine_->cluster()->Send(
-        home, WithdrawMessage{number, static_cast<int>(status.code()), status.message()});
+    engine_->cluster()->Send(home, WithdrawMessage{number, status});
   }
 }
 

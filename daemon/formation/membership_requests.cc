@@ -24,12 +24,12 @@ Status CheckRanksOnHost(size_t ranks) {
       ranks, kMaxRanksOnHost);
 }
 
-const char* WhatOf(int kind) {
+const char* WhatOf(FormationKind kind) {
   switch (kind) {
-    case ApplyMessage::kSplit: return "ncclCommSplit";
-    case ApplyMessage::kShrink: return "ncclCommShrink";
-    case ApplyMessage::kGrow:
-    case ApplyMessage::kJoinGrowth: return "ncclCommGrow";
+    case FormationKind::kSplit: return "ncclCommSplit";
+    case FormationKind::kShrink: return "ncclCommShrink";
+    case FormationKind::kGrow:
+    case FormationKind::kJoinGrowth: return "ncclCommGrow";
     default: return "ncclCommInitRank";
   }
 }

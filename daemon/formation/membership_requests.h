@@ -1,6 +1,6 @@
 #pragma once
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/formation.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
 
@@ -18,8 +18,8 @@ Status CheckRanksOnHost(size_t ranks);
 
 Status CheckRanks(int ranks, int rank, int first_rank);
 
-/// The call that makes a rank apply, by ApplyMessage::kind.
-const char* WhatOf(int kind);
+/// The call that makes a rank apply, by its kind.
+const char* WhatOf(FormationKind kind);
 
 /// Errors: kInvalidArgument for bytes that no daemon has given out as an id.
 Result<UniqueId> IdOf(const ApplyMessage& request);

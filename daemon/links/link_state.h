@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/link.h"
 #include "daemon/links/cut_links.h"
 #include "src/executor/network/fabric_rails.h"
 #include "src/planner/fabric_model.h"

@@ -17,10 +17,10 @@ constexpr size_t kMostCases = 1024;
 OperationDescriptor DescriptorOf(const RankRequest& request, uint64_t sequence) {
   OperationDescriptor descriptor;
   descriptor.sequence = sequence;
-  descriptor.collective = static_cast<Collective>(request.collective);
+  descriptor.collective = request.collective;
   descriptor.count = request.count;
-  descriptor.type = static_cast<DataType>(request.type);
-  descriptor.op = static_cast<ReduceOperator>(request.op);
+  descriptor.type = request.type;
+  descriptor.op = request.op;
   descriptor.root = request.root;
   return descriptor;
 }
@@ -52,7 +52,7 @@ Agreement::Outcome Agreement::Take(int host, const ProgressMessage& progress, ui
       if (other != host && !gone_(other)) outcome.ask.push_back(other);
     }
   }
-  if (All(one, [](int state) { return state == ProgressMessage::kDone; })) {
+  if (All(one, [](HostProgress state) { return state == HostProgress::kDone; })) {
     cases_.erase(progress.sequence);
   }
   // What was decided is kept for a while, so that who reports it late does not begin anew.
@@ -63,7 +63,8 @@ Agreement::Outcome Agreement::Take(int host, const ProgressMessage& progress, ui
 Agreement::Outcome Agreement::Judge(uint64_t sequence, Case* one) const {
   Outcome outcome;
   outcome.verdict = Disagreement(sequence, *one);
-  if (outcome.verdict.ok() && one->known_to_disagree && All(*one, [](int) { return true; })) {
+  if (outcome.verdict.ok() && one->known_to_disagree &&
+      All(*one, [](HostProgress) { return true; })) {
     outcome.verdict = InvalidUsage(
         "the ranks disagree about operation #{}; what each asked for is not known any more",
         sequence);
@@ -76,12 +77,13 @@ Agreement::Outcome Agreement::Judge(uint64_t sequence, Case* one) const {
     if (!failure.ok() && !transport) outcome.verdict = failure;
     if (transport && !std::exchange(one->failing, true)) {
       std::erase_if(one->by_host, [&](const auto& entry) {
-        if (entry.second.state != ProgressMessage::kRunning) return false;
+        if (entry.second.state != HostProgress::kRunning) return false;
         outcome.ask.push_back(entry.first);
         return true;
       });
     }
-    const bool all_posted = All(*one, [](int state) { return state != ProgressMessage::kWaiting; });
+    const bool all_posted =
+        All(*one, [](HostProgress state) { return state != HostProgress::kWaiting; });
     if (transport && all_posted) outcome.breaks = failure;
   }
   one->decided = !outcome.verdict.ok() || !outcome.breaks.ok();
@@ -105,7 +107,7 @@ std::vector<std::pair<uint64_t, Agreement::Outcome>> Agreement::LookAgain() {
     if (one.decided || !outcome.ask.empty()) outcomes.emplace_back(sequence, std::move(outcome));
   }
   std::erase_if(cases_, [&](const auto& entry) {
-    return All(entry.second, [](int state) { return state == ProgressMessage::kDone; });
+    return All(entry.second, [](HostProgress state) { return state == HostProgress::kDone; });
   });
   return outcomes;
 }
@@ -141,8 +143,8 @@ Status Agreement::Disagreement(uint64_t sequence, const Case& one) const {
 Status Agreement::Failure(const Case& one) const {
   Status found;
   for (const auto& [host, progress] : one.by_host) {
-    if (progress.state != ProgressMessage::kFailed) continue;
-    const Status failure = StatusOf(progress.code, progress.why);
+    if (progress.state != HostProgress::kFailed) continue;
+    const Status failure = progress.status;
     if (!failure.ok() && failure.code() != Code::kRemoteError) return failure;
     if (found.ok()) found = failure;
   }
@@ -150,7 +152,7 @@ Status Agreement::Failure(const Case& one) const {
 }
 
 // Whether all hosts have been heard, but those that are gone, and it holds for the state of each.
-bool Agreement::All(const Case& one, const std::function<bool(int)>& holds) const {
+bool Agreement::All(const Case& one, const std::function<bool(HostProgress)>& holds) const {
   for (int host = 0; host < hosts_; ++host) {
     if (gone_(host)) continue;
     const auto found = one.by_host.find(host);
@@ -171,7 +173,7 @@ std::vector<Agreement::LateOperation> Agreement::Late(uint64_t now_ns, uint64_t 
       operation.missing.insert(operation.missing.end(), progress.missing.begin(),
                                progress.missing.end());
       queued.insert(queued.end(), progress.queued.begin(), progress.queued.end());
-      if (progress.state == ProgressMessage::kWaiting) operation.ask.push_back(host);
+      if (progress.state == HostProgress::kWaiting) operation.ask.push_back(host);
       if (progress.requests.empty()) continue;
       const RankRequest& request = progress.requests.front();
       name = NameOf(DescriptorOf(request, sequence), request.rank);

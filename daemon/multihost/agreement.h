@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/outcome.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -71,7 +71,7 @@ class Agreement {
   Outcome Judge(uint64_t sequence, Case* one) const;
   Status Disagreement(uint64_t sequence, const Case& one) const;
   Status Failure(const Case& one) const;
-  bool All(const Case& one, const std::function<bool(int state)>& holds) const;
+  bool All(const Case& one, const std::function<bool(HostProgress)>& holds) const;
 
   const int hosts_;
   const std::function<bool(int)> gone_;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/cluster/messages/outcome.h"
+
 namespace harmonaize::daemon {
 
 // A host may be done with its part of a rooted collective before all others have begun theirs: a
@@ -14,12 +16,6 @@ namespace harmonaize::daemon {
 // end well. Hence each host tells the home what it has begun, many at a time, and goes on; it stops
 // when it is too far ahead of the home's word that all have begun the same. (Of the other
 // collectives no part can be done before all hosts have sent something.)
-
-/// A collective that a host has begun.
-struct BegunCollective {
-  uint64_t sequence = 0;
-  uint32_t digest = 0;  ///< RequestDigest.
-};
 
 /// At each host of a communicator: what it has begun without knowing that all have begun the same.
 class AwaitedConsent {

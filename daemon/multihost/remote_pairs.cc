@@ -87,36 +87,32 @@ Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const
   if (!transfer.part->invalid.ok()) return transfer.part->invalid;
   const OperationDescriptor& receive = transfer.part->descriptor;
   const OfferMessage& offer = transfer.offer;
-  const bool known = offer.type >= 0 && offer.type < kDataTypeCount;
-  if (known) {
-    OperationDescriptor send;
-    send.collective = Collective::kSend;
-    send.count = offer.count;
-    send.type = static_cast<DataType>(offer.type);
-    if (Agree(send, receive)) {
-      if (send.type != receive.type) {
-        communicator_->WarnOnce(transfer.part,
-                                DifferentTypes(send, pair.first, receive, pair.second));
-      }
-      return Status::Ok();
+  OperationDescriptor send;
+  send.collective = Collective::kSend;
+  send.count = offer.count;
+  send.type = offer.type;
+  if (Agree(send, receive)) {
+    if (send.type != receive.type) {
+      communicator_->WarnOnce(transfer.part,
+                              DifferentTypes(send, pair.first, receive, pair.second));
     }
+    return Status::Ok();
   }
   return InvalidUsage(
       "the ranks disagree about a send: rank {} sends {} x {}, rank {} receives {} x {}",
-      pair.first, offer.count, known ? DataTypeName(static_cast<DataType>(offer.type)) : "unknown",
-      pair.second, receive.count, DataTypeName(receive.type));
+      pair.first, offer.count, DataTypeName(offer.type), pair.second, receive.count,
+      DataTypeName(receive.type));
 }
 
 void RemotePairs::Offer(const Pair& pair, uint64_t number, const OperationDescriptor& send,
                         const Status& status) {
   span_->TellHostOf(pair.second, OfferMessage{span_->roster().key, pair.first, pair.second, number,
-                                              send.count, static_cast<int>(send.type),
-                                              static_cast<int>(status.code()), status.message()});
+                                              send.count, send.type, status});
 }
 
 void RemotePairs::Answer(const Pair& pair, uint64_t number, const Status& status) {
-  span_->TellHostOf(pair.first, AnswerMessage{span_->roster().key, pair.first, pair.second, number,
-                                              static_cast<int>(status.code()), status.message()});
+  span_->TellHostOf(pair.first,
+                    AnswerMessage{span_->roster().key, pair.first, pair.second, number, status});
 }
 
 void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
@@ -155,7 +151,7 @@ void RemotePairs::OnOffer(const OfferMessage& offer) {
   Line& line = lines_[pair];
   if (offer.number < line.posted && !line.transfers.contains(offer.number)) return;  // has ended
   Transfer& transfer = line.transfers[offer.number];
-  if (const Status withdrawn = StatusOf(offer.code, offer.why); !withdrawn.ok()) {
+  if (const Status withdrawn = offer.status; !withdrawn.ok()) {
     transfer.failure = withdrawn;
     if (transfer.running != nullptr) {
       return communicator_->CancelTransfer(transfer.running, withdrawn);
@@ -171,7 +167,7 @@ void RemotePairs::OnAnswer(const AnswerMessage& answer) {
   Transfer* const transfer = Find(pair, answer.number);
   if (transfer == nullptr || transfer->part == nullptr || !transfer->offered) return;
   transfer->answered = true;
-  if (transfer->failure.ok()) transfer->failure = StatusOf(answer.code, answer.why);
+  if (transfer->failure.ok()) transfer->failure = answer.status;
   if (!transfer->failure.ok() && transfer->running != nullptr) {
     return communicator_->CancelTransfer(transfer->running, transfer->failure);
   }

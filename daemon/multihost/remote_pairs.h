@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/pair.h"
 #include "daemon/tenant/posted_operation.h"
 #include "src/base/status.h"
 

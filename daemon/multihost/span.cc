@@ -235,8 +235,7 @@ void Span::ActOn(uint64_t sequence, const Agreement::Outcome& outcome) {
   if (!outcome.breaks.ok()) return communicator_->Break(outcome.breaks);
   if (outcome.verdict.ok()) return;
   consent_->Forget(sequence);
-  TellHosts(VerdictMessage{roster_.key, sequence, static_cast<int>(outcome.verdict.code()),
-                           outcome.verdict.message()});
+  TellHosts(VerdictMessage{roster_.key, sequence, outcome.verdict});
   communicator_->OnVerdict(sequence, outcome.verdict);
 }
 

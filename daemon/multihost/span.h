@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
 #include "daemon/multihost/agreement.h"
 #include "daemon/multihost/consent.h"

@@ -33,7 +33,7 @@ std::unique_ptr<RailTable> RailsFor(const FabricModel& model, int host,
 
 }  // namespace
 
-Result<PlanSpec> SpecOf(const PlanMessage& plan) {
+Result<PlanSpec> SpecOf(const CollectivePlan& plan) {
   PlanSpec spec;
   spec.algorithm = FindAlgorithm(plan.algorithm);
   if (spec.algorithm == nullptr) {
@@ -43,12 +43,12 @@ Result<PlanSpec> SpecOf(const PlanMessage& plan) {
   spec.groups = plan.groups;
   spec.groups_name = plan.groups_name;
   spec.pieces = plan.pieces;
-  spec.paths = static_cast<PathUse>(plan.paths);
+  spec.paths = plan.paths;
   return spec;
 }
 
 Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int host,
-                              const PlanMessage& plan, const EdgeRates& now) {
+                              const CollectivePlan& plan, const EdgeRates& now) {
   HZ_ASSIGN_OR_RETURN(const PlanSpec spec, SpecOf(plan));
   HZ_ASSIGN_OR_RETURN(std::shared_ptr<const FabricModel> planned_for, models->With(plan.rates));
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> rated, models->With(now));
@@ -57,7 +57,7 @@ Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int h
   options.fixed = spec;
   HZ_ASSIGN_OR_RETURN(Planner made, Planner::Make(*planned_for, problem, options));
   const auto planner = std::make_shared<const Planner>(std::move(made));
-  const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.key.size_class)];
   HZ_ASSIGN_OR_RETURN(const auto outline,
                       planner->OutlineOf(planner->PlanFor(bytes).plans.front()));
   const int position = outline->placement().PositionOfHost(host);

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/messages.h"
 #include "src/executor/host/executor.h"
 #include "src/executor/network/network_execution.h"
 #include "src/executor/network/network_program.h"
 #include "src/executor/network/rail_table.h"
 #include "src/executor/network/transport_port.h"
+#include "src/planner/collective_plan.h"
 #include "src/planner/fabric_model.h"
 #include "src/planner/planner.h"
 #include "src/schedule/ir/outline.h"
@@ -33,12 +33,12 @@ struct HostPart {
 };
 
 /// What a plan of the home's says to do. kInvalidArgument for an algorithm that is not known here.
-Result<PlanSpec> SpecOf(const PlanMessage& plan);
+Result<PlanSpec> SpecOf(const CollectivePlan& plan);
 /// This host's part of a collective by the home's plan, with its messages dealt out for `now`.
 /// Takes up to seconds; any thread. kInvalidArgument or kInternalError for a plan that cannot be
 /// made here.
 Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int host,
-                              const PlanMessage& plan, const EdgeRates& now);
+                              const CollectivePlan& plan, const EdgeRates& now);
 /// A send to another host, or a receive from it, of which rank 0 of the binding is this side.
 Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool sends,
                               const EdgeRates& now);

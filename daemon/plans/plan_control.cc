@@ -47,7 +47,7 @@ void PlanControl::OnRates(const EdgeRates& rates, const FabricModel& fabric, uin
 // Seconds of its operations, of late. One that has not ended any may be just about to.
 double PlanControl::WeightOf(const PlanRecord& record) {
   const uint64_t now_ns = MonotonicNanoseconds();
-  Use& use = uses_[KeyOf(record.plan)];
+  Use& use = uses_[record.plan.key];
   const double newly = record.seconds >= use.seconds ? record.seconds - use.seconds
                                                      : record.seconds;  // another plan
   const double passed = static_cast<double>(now_ns - use.at_ns) * 1e-9;
@@ -58,7 +58,7 @@ double PlanControl::WeightOf(const PlanRecord& record) {
 }
 
 void PlanControl::Review(const EdgeRates& rates, const FabricModel& fabric) {
-  std::vector<PlanMessage> current;
+  std::vector<CollectivePlan> current;
   for (const PlanRecord& record : records_()) current.push_back(record.plan);
   if (current.empty()) return;
   reviewing_ = true;
@@ -74,21 +74,21 @@ void PlanControl::Review(const EdgeRates& rates, const FabricModel& fabric) {
 void PlanControl::OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed,
                              const std::string& links) {
   std::map<PlanKey, double> weights;
-  for (const PlanRecord& record : records_()) weights[KeyOf(record.plan)] = WeightOf(record);
+  for (const PlanRecord& record : records_()) weights[record.plan.key] = WeightOf(record);
   NoteCongestion(reviewed, weights);
   std::vector<PlanReview::Candidate> candidates;
   for (const PlanDesk::Reviewed& one : reviewed) {
-    const PlanKey key = KeyOf(one.best);
+    const PlanKey key = one.best.key;
     candidates.push_back({key, one.current_seconds, one.best.predicted_seconds, weights[key]});
   }
   const double now_seconds = static_cast<double>(MonotonicNanoseconds()) * 1e-9;
   const std::vector<PlanKey> keys = review_.Decide(candidates, now_seconds);
   if (keys.empty()) return;
-  std::vector<PlanMessage> next;
+  std::vector<CollectivePlan> next;
   double before = 0;
   double after = 0;
   for (const PlanDesk::Reviewed& one : reviewed) {
-    const PlanKey key = KeyOf(one.best);
+    const PlanKey key = one.best.key;
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
     next.push_back(one.best);
     before += weights[key];
@@ -106,7 +106,7 @@ void PlanControl::NoteCongestion(const std::vector<PlanDesk::Reviewed>& reviewed
   double stated = 0;
   for (const PlanDesk::Reviewed& one : reviewed) {
     // Of the time that operations of this kind take.
-    const double weight = weights[KeyOf(one.best)];
+    const double weight = weights[one.best.key];
     now += weight;
     stated += weight * one.stated_seconds / one.best.predicted_seconds;
   }
@@ -124,14 +124,11 @@ void PlanControl::Tick(uint64_t now_ns) {
 }
 
 void PlanControl::ProposeOthers() {
-  std::vector<AskPlanMessage> questions;
-  for (const PlanRecord& record : records_()) {
-    const PlanMessage& plan = record.plan;
-    questions.push_back({plan.communicator, plan.collective, plan.root, plan.size_class});
-  }
-  if (questions.empty()) return;
+  std::vector<PlanKey> keys;
+  for (const PlanRecord& record : records_()) keys.push_back(record.plan.key);
+  if (keys.empty()) return;
   asking_ = true;
-  desk_->AskForOthers(std::move(questions), ++turn_, [this](std::vector<PlanMessage> plans) {
+  desk_->AskForOthers(std::move(keys), ++turn_, [this](std::vector<CollectivePlan> plans) {
     asking_ = false;
     switching_->Propose(std::move(plans), "the configuration asks for a change now and then");
   });

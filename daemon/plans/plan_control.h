@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
 #include "daemon/config/config.h"
 #include "daemon/plans/congestion.h"
 #include "daemon/plans/plan_desk.h"
 #include "daemon/plans/plan_review.h"
+#include "src/planner/collective_plan.h"
 
 namespace harmonaize::daemon {
 

@@ -37,21 +37,22 @@ struct PlanDesk::Shared {
     Planner planner;
   };
   std::mutex mutex;
-  EdgeRates rates;                                                         // guarded by mutex
-  std::map<std::pair<int, int>, std::shared_ptr<const OnModel>> planners;  // for these; likewise
+  EdgeRates rates;  // guarded by mutex
+  std::map<std::pair<Collective, int>, std::shared_ptr<const OnModel>>
+      planners;  // for these; likewise
 
   std::map<PlanKey, double> stated_seconds;  // the background thread's
 
-  Problem ProblemOf(int collective, int root) const;
-  Result<std::shared_ptr<const OnModel>> PlannerFor(int collective, int root);
+  Problem ProblemOf(Collective collective, int root) const;
+  Result<std::shared_ptr<const OnModel>> PlannerFor(Collective collective, int root);
   Result<Planner> MakePlanner(const FabricModel& model, const Problem& problem) const;
   /// The `turn`-th best, around and around. Throws nothing: somebody waits for an answer.
-  PlanMessage Plan(const AskPlanMessage& question, size_t turn);
-  Status Choose(const AskPlanMessage& question, size_t turn, PlanMessage* plan);
+  CollectivePlan Plan(const PlanKey& key, size_t turn);
+  Status Choose(const PlanKey& key, size_t turn, CollectivePlan* plan);
   void SetRates(const EdgeRates& now);
   /// Of the best plan where all is as the fabric states. For the background thread.
-  Result<double> StatedSeconds(const AskPlanMessage& question);
-  Result<double> PredictNow(const PlanMessage& plan, const EdgeRates& now) const;
+  Result<double> StatedSeconds(const PlanKey& key);
+  Result<double> PredictNow(const CollectivePlan& plan, const EdgeRates& now) const;
 };
 
 Result<Planner> PlanDesk::Shared::MakePlanner(const FabricModel& model,
@@ -84,15 +85,12 @@ Result<Planner> PlanDesk::Shared::MakePlanner(const FabricModel& model,
 }
 
 // What some rank does in place, others may not: a plan has to serve both.
-Problem PlanDesk::Shared::ProblemOf(int collective, int root) const {
-  return {.collective = static_cast<Collective>(collective),
-          .host_of_rank = host_of_rank,
-          .root = root,
-          .in_place = true};
+Problem PlanDesk::Shared::ProblemOf(Collective collective, int root) const {
+  return {.collective = collective, .host_of_rank = host_of_rank, .root = root, .in_place = true};
 }
 
 Result<std::shared_ptr<const PlanDesk::Shared::OnModel>> PlanDesk::Shared::PlannerFor(
-    int collective, int root) {
+    Collective collective, int root) {
   const std::pair key(collective, root);
   EdgeRates now;
   {
@@ -116,23 +114,17 @@ void PlanDesk::Shared::SetRates(const EdgeRates& now) {
   planners.clear();
 }
 
-PlanMessage PlanDesk::Shared::Plan(const AskPlanMessage& question, size_t turn) {
-  PlanMessage plan;
-  plan.communicator = question.communicator;
-  plan.collective = question.collective;
-  plan.root = question.root;
-  plan.size_class = question.size_class;
-  plan.why = Caught([&] { return Choose(question, turn, &plan); }).message();
+CollectivePlan PlanDesk::Shared::Plan(const PlanKey& key, size_t turn) {
+  CollectivePlan plan{.key = key};
+  plan.status = Caught([&] { return Choose(key, turn, &plan); });
   return plan;
 }
 
-Status PlanDesk::Shared::Choose(const AskPlanMessage& question, size_t turn,
-                                PlanMessage* chosen_plan) {
-  PlanMessage& plan = *chosen_plan;
-  HZ_ASSIGN_OR_RETURN(const auto made, PlannerFor(question.collective, question.root));
+Status PlanDesk::Shared::Choose(const PlanKey& key, size_t turn, CollectivePlan* chosen_plan) {
+  CollectivePlan& plan = *chosen_plan;
+  HZ_ASSIGN_OR_RETURN(const auto made, PlannerFor(key.collective, key.root));
   const Planner& planner = made->planner;
-  const PlannedSize planned =
-      planner.PlanFor(SizeClasses()[static_cast<size_t>(question.size_class)]);
+  const PlannedSize planned = planner.PlanFor(SizeClasses()[static_cast<size_t>(key.size_class)]);
   const RankedPlan& chosen = planned.plans[turn % planned.plans.size()];
   const PlanSpec& spec = planner.candidates()[chosen.candidate].spec;
   plan.algorithm = spec.algorithm->name;
@@ -143,43 +135,43 @@ Status PlanDesk::Shared::Choose(const AskPlanMessage& question, size_t turn,
   plan.pieces = chosen.pieces;
   plan.slice_bytes = chosen.slice.bytes;
   plan.slices_at_once = chosen.slice.at_once;
-  plan.paths = static_cast<int>(spec.paths);
+  plan.paths = spec.paths;
   plan.rates = made->rates;
   plan.predicted_seconds = chosen.prediction.seconds;
   plan.bound_seconds = planned.bound_seconds;
   Log(LogLevel::kInfo, kLogTuning,
       "{} of {} bytes on {} hosts: {} {} {} in {} pieces, slices of {} bytes, {:.1f} us",
-      CollectiveName(static_cast<Collective>(question.collective)), planned.bytes,
-      HostPlacement(host_of_rank).hosts(), plan.algorithm, plan.order_name, PathUseName(spec.paths),
-      plan.pieces, plan.slice_bytes, plan.predicted_seconds * 1e6);
+      CollectiveName(key.collective), planned.bytes, HostPlacement(host_of_rank).hosts(),
+      plan.algorithm, plan.order_name, PathUseName(spec.paths), plan.pieces, plan.slice_bytes,
+      plan.predicted_seconds * 1e6);
   return Status::Ok();
 }
 
-Result<double> PlanDesk::Shared::StatedSeconds(const AskPlanMessage& question) {
-  const PlanKey key = KeyOf(question);
+Result<double> PlanDesk::Shared::StatedSeconds(const PlanKey& key) {
   const auto known = stated_seconds.find(key);
   if (known != stated_seconds.end()) return known->second;
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> model, models->With({}));
   HZ_ASSIGN_OR_RETURN(const Planner planner,
-                      MakePlanner(*model, ProblemOf(question.collective, question.root)));
-  const uint64_t bytes = SizeClasses()[static_cast<size_t>(question.size_class)];
+                      MakePlanner(*model, ProblemOf(key.collective, key.root)));
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(key.size_class)];
   const double seconds = planner.PlanFor(bytes).plans.front().prediction.seconds;
   stated_seconds[key] = seconds;
   return seconds;
 }
 
 // At the rates of now, whatever the plan was made for.
-Result<double> PlanDesk::Shared::PredictNow(const PlanMessage& plan, const EdgeRates& now) const {
+Result<double> PlanDesk::Shared::PredictNow(const CollectivePlan& plan,
+                                            const EdgeRates& now) const {
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> before, models->With(plan.rates));
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> after, models->With(now));
   HZ_ASSIGN_OR_RETURN(const PlanSpec spec, SpecOf(plan));
-  const Problem problem = ProblemOf(plan.collective, plan.root);
+  const Problem problem = ProblemOf(plan.key.collective, plan.key.root);
   HZ_ASSIGN_OR_RETURN(const Planner planner,
                       Planner::Make(*before, problem,
                                     {.policy = PlanPolicy::kFixed, .fixed = spec, .costs = costs}));
   const RankedPlan ranked{
       .pieces = plan.pieces, .slice = {plan.slice_bytes, plan.slices_at_once}, .prediction = {}};
-  const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.key.size_class)];
   HZ_ASSIGN_OR_RETURN(const Prediction prediction, planner.PredictOn(*after, ranked, bytes));
   return prediction.seconds;
 }
@@ -199,38 +191,36 @@ PlanDesk::PlanDesk(const Config& config, std::shared_ptr<RatedModels> models,
 
 PlanDesk::~PlanDesk() = default;
 
-void PlanDesk::Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done) {
-  const PlanKey key = KeyOf(question);
+void PlanDesk::Ask(const PlanKey& key, std::function<void(const CollectivePlan&)> done) {
   const auto [found, first] = decisions_.try_emplace(key);
   if (found->second.made) return done(found->second.plan);
   found->second.asking.push_back(std::move(done));
   if (!first) return;
-  InBackground([shared = shared_, question] { return shared->Plan(question, 0); },
-               [this, key](const PlanMessage& plan) { Decide(key, plan); });
+  InBackground([shared = shared_, key] { return shared->Plan(key, 0); },
+               [this, key](const CollectivePlan& plan) { Decide(key, plan); });
 }
 
-void PlanDesk::AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
-                            std::function<void(std::vector<PlanMessage>)> done) {
-  const auto plan_all = [shared = shared_, questions = std::move(questions), turn] {
-    std::vector<PlanMessage> plans;
-    for (const AskPlanMessage& question : questions) plans.push_back(shared->Plan(question, turn));
+void PlanDesk::AskForOthers(std::vector<PlanKey> keys, size_t turn,
+                            std::function<void(std::vector<CollectivePlan>)> done) {
+  const auto plan_all = [shared = shared_, keys = std::move(keys), turn] {
+    std::vector<CollectivePlan> plans;
+    for (const PlanKey& key : keys) plans.push_back(shared->Plan(key, turn));
     return plans;
   };
   InBackground(plan_all, std::move(done));
 }
 
-void PlanDesk::Review(std::vector<PlanMessage> current, const EdgeRates& rates,
+void PlanDesk::Review(std::vector<CollectivePlan> current, const EdgeRates& rates,
                       std::function<void(std::vector<Reviewed>)> done) {
   shared_->SetRates(rates);
   const auto review_all = [shared = shared_, current = std::move(current), rates] {
     std::vector<Reviewed> all;
-    for (const PlanMessage& plan : current) {
-      const AskPlanMessage question{plan.communicator, plan.collective, plan.root, plan.size_class};
+    for (const CollectivePlan& plan : current) {
       const Result<double> seconds = shared->PredictNow(plan, rates);
-      const Result<double> stated = shared->StatedSeconds(question);
+      const Result<double> stated = shared->StatedSeconds(plan.key);
       if (!seconds.ok() || !stated.ok()) continue;
-      PlanMessage best = shared->Plan(question, 0);
-      if (best.why.empty()) all.push_back({*seconds, *stated, std::move(best)});
+      CollectivePlan best = shared->Plan(plan.key, 0);
+      if (best.status.ok()) all.push_back({*seconds, *stated, std::move(best)});
     }
     return all;
   };
@@ -250,7 +240,7 @@ void PlanDesk::InBackground(Work work, Done done) {
   });
 }
 
-void PlanDesk::Decide(const PlanKey& key, const PlanMessage& plan) {
+void PlanDesk::Decide(const PlanKey& key, const CollectivePlan& plan) {
   Decision& decision = decisions_[key];
   decision.made = true;
   decision.plan = plan;
@@ -259,7 +249,7 @@ void PlanDesk::Decide(const PlanKey& key, const PlanMessage& plan) {
 
 std::shared_ptr<const Planner> PlanDesk::PlannerFor(Collective collective, int root) const {
   const std::lock_guard lock(shared_->mutex);
-  const auto found = shared_->planners.find({static_cast<int>(collective), root});
+  const auto found = shared_->planners.find({collective, root});
   if (found == shared_->planners.end()) return nullptr;
   return std::shared_ptr<const Planner>(found->second, &found->second->planner);
 }

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
 #include "daemon/config/config.h"
 #include "daemon/runtime/background.h"
+#include "src/planner/collective_plan.h"
 #include "src/planner/planner.h"
 #include "src/planner/rated_models.h"
 
@@ -28,24 +28,24 @@ class PlanDesk {
            Background* background, std::function<void(std::function<void()>)> post);
   ~PlanDesk();
 
-  /// `done` gets the plan, at once or later; PlanMessage::why says that there is none.
-  void Ask(const AskPlanMessage& question, std::function<void(const PlanMessage&)> done);
+  /// `done` gets the plan, at once or later; a status that is not ok says that there is none.
+  void Ask(const PlanKey& key, std::function<void(const CollectivePlan&)> done);
 
   /// For the same questions, which have been answered with a plan: of all that was considered, the
   /// `turn`-th best of each, around and around, the best included. Later.
-  void AskForOthers(std::vector<AskPlanMessage> questions, size_t turn,
-                    std::function<void(std::vector<PlanMessage>)> done);
+  void AskForOthers(std::vector<PlanKey> keys, size_t turn,
+                    std::function<void(std::vector<CollectivePlan>)> done);
 
   /// A plan in use beside what is best now.
   struct Reviewed {
     double current_seconds = 0;  ///< Predicted for it at the rates of the review.
     /// Predicted for what would be best if all links carried what the fabric states.
     double stated_seconds = 0;
-    PlanMessage best;
+    CollectivePlan best;
   };
   /// From now on plans are made for these rates. `done` gets, later, what becomes of these plans,
   /// which are in use; those of which nothing can be said are left out.
-  void Review(std::vector<PlanMessage> current, const EdgeRates& rates,
+  void Review(std::vector<CollectivePlan> current, const EdgeRates& rates,
               std::function<void(std::vector<Reviewed>)> done);
 
   /// The planner of a collective, for people who want to see what it chose from; nullptr before it
@@ -55,13 +55,13 @@ class PlanDesk {
  private:
   struct Decision {
     bool made = false;
-    PlanMessage plan;
-    std::vector<std::function<void(const PlanMessage&)>> asking;
+    CollectivePlan plan;
+    std::vector<std::function<void(const CollectivePlan&)>> asking;
   };
   /// What the background thread works with; outlives the desk where need be.
   struct Shared;
 
-  void Decide(const PlanKey& key, const PlanMessage& plan);
+  void Decide(const PlanKey& key, const CollectivePlan& plan);
   /// `work`, in the background, makes what `done` gets; not if the desk is gone by then.
   template <typename Work, typename Done>
   void InBackground(Work work, Done done);

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "src/planner/collective_plan.h"
 
 namespace harmonaize::daemon {
 

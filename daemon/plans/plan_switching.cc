@@ -28,7 +28,7 @@ PlanSwitching::PlanSwitching(Communicator* communicator, Span* span, Plans* plan
 // ---------------------------------------------------------------------------------------------
 // At the home
 
-bool PlanSwitching::Propose(std::vector<PlanMessage> next, std::string reason) {
+bool PlanSwitching::Propose(std::vector<CollectivePlan> next, std::string reason) {
   for (int rank = 0; rank < communicator_->ranks(); ++rank) {
     if (communicator_->HasLeft(rank)) return false;
   }
@@ -37,8 +37,8 @@ bool PlanSwitching::Propose(std::vector<PlanMessage> next, std::string reason) {
     return false;
   }
   PlanChange change{.unix_seconds = UnixSeconds(), .reason = std::move(reason)};
-  for (const PlanMessage& plan : next) {
-    const PlanRecord* const current = plans_->Newest(KeyOf(plan));
+  for (const CollectivePlan& plan : next) {
+    const PlanRecord* const current = plans_->Newest(plan.key);
     if (current == nullptr) return false;
     change.before.push_back(current->plan);
   }
@@ -53,7 +53,7 @@ bool PlanSwitching::Propose(std::vector<PlanMessage> next, std::string reason) {
 }
 
 void PlanSwitching::OnPromise(int host, const PromiseMessage& promise) {
-  const Status status = StatusOf(promise.code, promise.why);
+  const Status status = promise.status;
   if (!status.ok()) {
     return TellAll(leader_.OnRefusal(promise.round),
                    fmt::format("{}: {}", span_->roster().RanksOf(host), status.message()));
@@ -75,10 +75,9 @@ void PlanSwitching::TellAll(const std::optional<SwitchLeader::Settlement>& settl
   change.from = settlement->from.value_or(0);
   change.called_off = called_off;
   change.took_seconds = static_cast<double>(MonotonicNanoseconds() - proposed_ns_) * 1e-9;
-  for (const PlanMessage& plan : change.after) {
-    const auto collective = static_cast<Collective>(plan.collective);
+  for (const CollectivePlan& plan : change.after) {
     Log(LogLevel::kInfo, kLogTuning, "communicator {} '{}': {} by {} {}: {}", communicator_->id(),
-        communicator_->name(), CollectiveName(collective), plan.algorithm,
+        communicator_->name(), CollectiveName(plan.key.collective), plan.algorithm,
         commit ? fmt::format("from #{} on", change.from) : "called off, " + called_off,
         change.reason);
   }
@@ -93,9 +92,9 @@ void PlanSwitching::TellAll(const std::optional<SwitchLeader::Settlement>& settl
 void PlanSwitching::OnPropose(const ProposeMessage& proposal) {
   follower_.Propose(proposal.round);
   ready_.clear();
-  for (const PlanMessage& plan : proposal.current) plans_->Ensure(plan);
-  for (const PlanMessage& plan : proposal.next) {
-    const PlanKey key = KeyOf(plan);
+  for (const CollectivePlan& plan : proposal.current) plans_->Ensure(plan);
+  for (const CollectivePlan& plan : proposal.next) {
+    const PlanKey key = plan.key;
     ready_[key].message = plan;
     // None is made before this returns.
     plans_->Make(plan, [this, round = proposal.round, key](Result<std::unique_ptr<HostPlan>> made) {
@@ -110,8 +109,7 @@ void PlanSwitching::OnMade(uint64_t round, const PlanKey& key,
   if (!made.ok()) {
     if (!follower_.Refuse(round)) return;
     const Status& why = made.status();
-    return span_->TellHome(
-        PromiseMessage{span_->roster().key, round, 0, static_cast<int>(why.code()), why.message()});
+    return span_->TellHome(PromiseMessage{span_->roster().key, round, 0, why});
   }
   ready_.at(key).plan = std::move(*made);
   const bool all = std::all_of(ready_.begin(), ready_.end(),
@@ -123,7 +121,7 @@ void PlanSwitching::Promise() {
   const uint64_t round = follower_.round();
   const auto from = follower_.Promise(round, communicator_->collectives_begun(), OperationsAhead());
   if (from.has_value()) {
-    span_->TellHome(PromiseMessage{span_->roster().key, round, *from, 0, ""});
+    span_->TellHome(PromiseMessage{span_->roster().key, round, *from, {}});
   }
 }
 

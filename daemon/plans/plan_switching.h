@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/planning.h"
 #include "daemon/plans/host_plan.h"
 #include "daemon/plans/plan_switch.h"
 
@@ -23,8 +23,8 @@ class Span;
 struct PlanChange {
   double unix_seconds = 0;  ///< When it was proposed.
   std::string reason;
-  std::vector<PlanMessage> before{};
-  std::vector<PlanMessage> after{};
+  std::vector<CollectivePlan> before{};
+  std::vector<CollectivePlan> after{};
   enum class Outcome { kUnderWay, kCommitted, kCalledOff };
   Outcome outcome = Outcome::kUnderWay;
   uint64_t from = 0;         ///< kCommitted: the first collective that goes by the new plans.
@@ -40,7 +40,7 @@ class PlanSwitching {
 
   /// At the home: these plans instead of those that are in use for the same. False: it cannot be
   /// now, since a change is under way or a rank has left.
-  bool Propose(std::vector<PlanMessage> next, std::string reason);
+  bool Propose(std::vector<CollectivePlan> next, std::string reason);
   bool under_way() const { return leader_.under_way(); }
   /// At the home: the last changes, the newest last.
   const std::deque<PlanChange>& history() const { return history_; }
@@ -70,7 +70,7 @@ class PlanSwitching {
 
   SwitchFollower follower_;
   struct Ready {
-    PlanMessage message;
+    CollectivePlan message;
     std::unique_ptr<HostPlan> plan;  ///< nullptr: not yet.
   };
   std::map<PlanKey, Ready> ready_;  // of the round that is under way here

@@ -37,7 +37,7 @@ Plans::Plans(Engine* engine, Communicator* communicator, Span* span)
 PlanKey Plans::KeyFor(const OperationDescriptor& descriptor) {
   const int root = HasRoot(descriptor.collective) ? descriptor.root : -1;
   const int size_class = SizeClassOf(descriptor.count * DataTypeSize(descriptor.type));
-  return {static_cast<int>(descriptor.collective), root, size_class};
+  return {descriptor.collective, root, size_class};
 }
 
 std::vector<int> Plans::FabricHostOfRank() const {
@@ -59,8 +59,7 @@ Result<HostPlan*> Plans::PlanFor(const OperationDescriptor& descriptor) {
   const auto [found, first] = plans_.try_emplace(key);
   const PlanEntry& entry = found->second;
   if (first) {
-    const auto [collective, root, size_class] = key;
-    span_->TellHome(AskPlanMessage{span_->roster().key, collective, root, size_class});
+    span_->TellHome(AskPlanMessage{span_->roster().key, key});
   }
   if (!switching_.MayBegin(key, descriptor.sequence)) return static_cast<HostPlan*>(nullptr);
   const size_t version = VersionFor(entry.begin_at, descriptor.sequence);
@@ -69,31 +68,29 @@ Result<HostPlan*> Plans::PlanFor(const OperationDescriptor& descriptor) {
 }
 
 void Plans::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
-  if (question.root >= communicator_->ranks()) {
+  if (question.key.root >= communicator_->ranks()) {
     return engine_->cluster()->transport().Disconnect(peer, "a plan for a root that is no rank");
   }
-  desk_->Ask(question, [this, peer](const PlanMessage& plan) {
+  desk_->Ask(question.key, [this, peer](const CollectivePlan& plan) {
     if (peer == 0) return OnPlan(plan);
-    engine_->cluster()->Send(peer, plan);
+    engine_->cluster()->Send(peer, PlanMessage{span_->roster().key, plan});
   });
 }
 
-void Plans::OnPlan(const PlanMessage& plan) {
-  const auto found = plans_.find(KeyOf(plan));
+void Plans::OnPlan(const CollectivePlan& plan) {
+  const auto found = plans_.find(plan.key);
   if (found == plans_.end()) return;  // nobody asked
   Version& first = found->second.versions.front();
   if (!first.record.plan.algorithm.empty()) return;  // known from a proposal
   first.record.plan = plan;
-  if (!plan.why.empty()) {
-    return FailPlan(found->first, Status(Code::kInternalError, plan.why));
-  }
+  if (!plan.status.ok()) return FailPlan(found->first, plan.status);
   if (span_->fabric() != nullptr) return MakeFirst(found->first);
   await_fabric_.insert(found->first);
   engine_->cluster()->Send(span_->roster().home, AskFabricMessage{span_->roster().fabric});
 }
 
-void Plans::Ensure(const PlanMessage& plan) {
-  plans_.try_emplace(KeyOf(plan));
+void Plans::Ensure(const CollectivePlan& plan) {
+  plans_.try_emplace(plan.key);
   OnPlan(plan);
 }
 
@@ -125,8 +122,7 @@ Status Plans::CheckFabric() const {
 void Plans::FailPlan(const PlanKey& key, const Status& why) {
   const LogFor log_for(communicator_->tenant().identity);
   Log(LogLevel::kError, kLogTuning, "communicator {} '{}': no plan for {}: {}", communicator_->id(),
-      communicator_->name(), CollectiveName(static_cast<Collective>(std::get<0>(key))),
-      why.message());
+      communicator_->name(), CollectiveName(key.collective), why.message());
   plans_.at(key).failure = NoPlan();
   communicator_->OnPlanReady();
 }
@@ -147,7 +143,7 @@ void Plans::MakeFirst(const PlanKey& key) {
   Make(plans_.at(key).versions.front().record.plan, done);
 }
 
-void Plans::Make(const PlanMessage& plan,
+void Plans::Make(const CollectivePlan& plan,
                  std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
   // What follows comes later in any case: who asks is not ready to be told.
   const auto fail = [&](const Status& why) {
@@ -157,9 +153,9 @@ void Plans::Make(const PlanMessage& plan,
   };
   if (span_->fabric() == nullptr) return fail(InternalError("the fabric is not known yet"));
   if (const Status good = CheckFabric(); !good.ok()) return fail(good);
-  Problem problem{.collective = static_cast<Collective>(plan.collective),
+  Problem problem{.collective = plan.key.collective,
                   .host_of_rank = FabricHostOfRank(),
-                  .root = plan.root,
+                  .root = plan.key.root,
                   .in_place = true};
   const int host = span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)];
   engine_->background().Post(
@@ -330,8 +326,8 @@ const PlanRecord* Plans::Newest(const PlanKey& key) const {
   return record.plan.algorithm.empty() ? nullptr : &record;
 }
 
-void Plans::AddVersion(uint64_t from, const PlanMessage& plan, std::unique_ptr<HostPlan> made) {
-  PlanEntry& entry = plans_.at(KeyOf(plan));
+void Plans::AddVersion(uint64_t from, const CollectivePlan& plan, std::unique_ptr<HostPlan> made) {
+  PlanEntry& entry = plans_.at(plan.key);
   entry.begin_at.push_back(from);
   entry.versions.push_back({{.plan = plan}, std::move(made)});
   DropOldVersions(&entry);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/planning.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/plans/host_plan.h"
 #include "daemon/plans/plan_control.h"
@@ -24,7 +24,7 @@ class Span;
 
 /// What was planned for one collective and size class, and how it went since.
 struct PlanRecord {
-  PlanMessage plan;
+  CollectivePlan plan;
   uint64_t operations = 0;  ///< Done by it.
   double seconds = 0;       ///< Of those, together.
   uint64_t bytes = 0;       ///< Of their units, together.
@@ -60,19 +60,20 @@ class Plans {
   /// What a key goes by, or will; nullptr if nobody asked, or there is none.
   const PlanRecord* Newest(const PlanKey& key) const;
   /// Here nobody may have asked yet for a plan that is in use elsewhere.
-  void Ensure(const PlanMessage& plan);
+  void Ensure(const CollectivePlan& plan);
   /// This host's part of a plan, later; nothing where the communicator is gone by then. Errors:
   /// kRemoteError where a daemon that it exchanges messages with cannot be reached, and others.
-  void Make(const PlanMessage& plan, std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
+  void Make(const CollectivePlan& plan,
+            std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
   /// Goes before what there is, for collectives from there on.
-  void AddVersion(uint64_t from, const PlanMessage& plan, std::unique_ptr<HostPlan> made);
+  void AddVersion(uint64_t from, const CollectivePlan& plan, std::unique_ptr<HostPlan> made);
   /// At the home: when they change; elsewhere nullptr.
   PlanControl* control() { return control_.get(); }
   const PlanControl* control() const { return control_.get(); }
 
   /// At the home.
   void OnAskPlan(transport::PeerId peer, const AskPlanMessage& question);
-  void OnPlan(const PlanMessage& plan);
+  void OnPlan(const CollectivePlan& plan);
   /// The fabric has come, or will not.
   void OnFabric(const Status& status);
 

@@ -299,17 +299,17 @@ Result<std::map<size_t, Message>> ProbeCoordinator::WaitFor(const std::vector<si
     }
     if (!taken.ok()) return taken.status();
     const auto& [daemon, message] = *taken;
-    if (const auto* end = std::get_if<ProbeEndMessage>(&message)) {
+    if (const auto* end = message.As<ProbeEndMessage>()) {
       return RemoteError("{} {}", NameOf(daemon), end->why);
     }
-    const auto* answer = std::get_if<Message>(&message);
+    const auto* answer = message.template As<Message>();
     if (answer == nullptr || std::find(from.begin(), from.end(), daemon) == from.end()) continue;
     if constexpr (requires { answer->step; }) {
       if (answer->step != step) continue;
     }
-    if (answer->code != 0) {
-      return Status(StatusOf(answer->code, "").code(),
-                    fmt::format("{}: {}", NameOf(daemon), answer->why));
+    if (!answer->status.ok()) {
+      return Status(answer->status.code(),
+                    fmt::format("{}: {}", NameOf(daemon), answer->status.message()));
     }
     answers.emplace(daemon, *answer);
   }

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/base/status.h"
 #include "src/probing/plain_traffic.h"

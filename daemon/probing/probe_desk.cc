@@ -187,19 +187,19 @@ void ProbeDesk::PostTo(transport::PeerId peer, ClusterMessage message) {
 }
 
 void ProbeDesk::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
-  if (const auto* open = std::get_if<ProbeOpenMessage>(&message)) {
+  if (const auto* open = message.As<ProbeOpenMessage>()) {
     SendTo(peer, Join(peer, *open));
-  } else if (const auto* trips = std::get_if<ProbeRoundTripsMessage>(&message)) {
+  } else if (const auto* trips = message.As<ProbeRoundTripsMessage>()) {
     TakeTask(peer, *trips);
-  } else if (const auto* connect = std::get_if<ProbeConnectMessage>(&message)) {
+  } else if (const auto* connect = message.As<ProbeConnectMessage>()) {
     TakeTask(peer, *connect);
-  } else if (const auto* run = std::get_if<ProbeRunMessage>(&message)) {
+  } else if (const auto* run = message.As<ProbeRunMessage>()) {
     TakeTask(peer, *run);
-  } else if (const auto* ready = std::get_if<ProbeReadyMessage>(&message)) {
+  } else if (const auto* ready = message.As<ProbeReadyMessage>()) {
     ToCoordinator(peer, ready->probe, message);
-  } else if (const auto* result = std::get_if<ProbeResultMessage>(&message)) {
+  } else if (const auto* result = message.As<ProbeResultMessage>()) {
     ToCoordinator(peer, result->probe, message);
-  } else if (const auto* end = std::get_if<ProbeEndMessage>(&message)) {
+  } else if (const auto* end = message.As<ProbeEndMessage>()) {
     OnEnd(peer, *end);
   }
 }
@@ -243,8 +243,7 @@ std::string ProbeDesk::NameOfLeader(transport::PeerId peer) const {
 ProbeReadyMessage ProbeDesk::Join(transport::PeerId peer, const ProbeOpenMessage& open) {
   ProbeReadyMessage ready{.probe = open.probe};
   const auto refuse = [&](const Status& why) {
-    ready.code = static_cast<int>(why.code());
-    ready.why = why.message();
+    ready.status = why;
     return ready;
   };
   if (joined_) {
@@ -286,10 +285,9 @@ void ProbeDesk::TakeChecked(transport::PeerId peer, const Task& task, const Stat
     return SendTo(peer, ProbeEndMessage{task.probe, "takes no part in it any more"});
   }
   if (!checked.ok()) {
-    return SendTo(peer, ProbeResultMessage{.probe = task.probe,
-                                           .step = task.step,
-                                           .code = static_cast<int>(checked.code()),
-                                           .why = "it refuses " + checked.message()});
+    const Status refusal(checked.code(), "it refuses " + checked.message());
+    return SendTo(peer,
+                  ProbeResultMessage{.probe = task.probe, .step = task.step, .status = refusal});
   }
   joined_->listener->Touch();
   begin();

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/probing/probe_coordinator.h"
 #include "daemon/probing/probe_listener.h"
 #include "daemon/probing/probe_work.h"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/probe.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"

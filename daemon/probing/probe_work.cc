@@ -112,10 +112,7 @@ void ProbeWork::Run() {
     const auto carry_out = [this](const auto& one) {
       Guarded([&] { CarryOut(one); },
               [&](const Status& why) {
-                report_({.probe = one.probe,
-                         .step = one.step,
-                         .code = static_cast<int>(why.code()),
-                         .why = why.message()});
+                report_({.probe = one.probe, .step = one.step, .status = why});
               });
     };
     std::visit(carry_out, task);
@@ -132,8 +129,7 @@ void ProbeWork::CarryOut(const ProbeRoundTripsMessage& task) {
   for (const Result<FileDescriptor>& socket : sockets) {
     reachable.push_back(socket.ok());
     if (socket.ok() || socket.status().code() == Code::kRemoteError) continue;
-    result.code = static_cast<int>(socket.status().code());
-    result.why = socket.status().message();
+    result.status = socket.status();
   }
   VisitProcessors processors;
   const int bursts = (task.samples + kBurst - 1) / kBurst;
@@ -165,8 +161,7 @@ void ProbeWork::CarryOut(const ProbeConnectMessage& task) {
     if (socket.ok()) {
       connections_.push_back(std::move(*socket));
     } else {
-      result.code = static_cast<int>(socket.status().code());
-      result.why = socket.status().message();
+      result.status = socket.status();
     }
   }
   if (!stop_) report_(std::move(result));

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/probe.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"

@@ -90,12 +90,12 @@ void AddCandidates(const Planner& planner, uint64_t class_bytes, uint64_t mean_b
   measured["bound_seconds"] = planner.bound_seconds_per_byte() * static_cast<double>(mean_bytes);
 }
 
-json DescribeMessage(const PlanMessage& plan, const HostNames& names) {
+json DescribeMessage(const CollectivePlan& plan, const HostNames& names) {
   json groups = json::array();
   for (const std::vector<int>& group : plan.groups) groups.push_back(names.Of(group));
-  return {{"collective", CollectiveName(static_cast<Collective>(plan.collective))},
-          {"root", plan.root},
-          {"bytes", SizeClasses()[static_cast<size_t>(plan.size_class)]},
+  return {{"collective", CollectiveName(plan.key.collective)},
+          {"root", plan.key.root},
+          {"bytes", SizeClasses()[static_cast<size_t>(plan.key.size_class)]},
           {"algorithm", plan.algorithm},
           {"order", plan.order_name},
           {"hosts", names.Of(plan.order)},
@@ -103,15 +103,15 @@ json DescribeMessage(const PlanMessage& plan, const HostNames& names) {
           {"pieces", plan.pieces},
           {"slice_bytes", plan.slice_bytes},
           {"slices_at_once", plan.slices_at_once},
-          {"paths", PathUseName(static_cast<PathUse>(plan.paths))},
+          {"paths", PathUseName(plan.paths)},
           {"predicted_seconds", plan.predicted_seconds},
           {"bound_seconds", plan.bound_seconds}};
 }
 
 json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& names) {
-  const PlanMessage& plan = record.plan;
-  const auto collective = static_cast<Collective>(plan.collective);
-  const uint64_t class_bytes = SizeClasses()[static_cast<size_t>(plan.size_class)];
+  const CollectivePlan& plan = record.plan;
+  const Collective collective = plan.key.collective;
+  const uint64_t class_bytes = SizeClasses()[static_cast<size_t>(plan.key.size_class)];
   json entry = DescribeMessage(plan, names);
   entry["measured"] = {{"operations", record.operations}};
   const uint64_t mean_bytes = record.operations == 0 ? 0 : record.bytes / record.operations;
@@ -120,14 +120,14 @@ json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& n
     entry["measured"]["seconds"] = record.seconds / static_cast<double>(record.operations);
   }
   if (span.plans().desk() == nullptr) return entry;
-  const auto planner = span.plans().desk()->PlannerFor(collective, plan.root);
+  const auto planner = span.plans().desk()->PlannerFor(collective, plan.key.root);
   if (planner != nullptr) AddCandidates(*planner, class_bytes, mean_bytes, names, &entry);
   return entry;
 }
 
-json DescribeMessages(const std::vector<PlanMessage>& plans, const HostNames& names) {
+json DescribeMessages(const std::vector<CollectivePlan>& plans, const HostNames& names) {
   json list = json::array();
-  for (const PlanMessage& plan : plans) list.push_back(DescribeMessage(plan, names));
+  for (const CollectivePlan& plan : plans) list.push_back(DescribeMessage(plan, names));
   return list;
 }
 

@@ -29,12 +29,11 @@ void DescribeSpan(const Span& span, json* description) {
   (*description)["home"] = span.is_home();
   json plans = json::array();
   for (const PlanRecord& record : span.plans().Records()) {
-    plans.push_back(
-        {{"collective", CollectiveName(static_cast<Collective>(record.plan.collective))},
-         {"bytes", SizeClasses()[static_cast<size_t>(record.plan.size_class)]},
-         {"algorithm", record.plan.algorithm},
-         {"order", record.plan.order_name},
-         {"operations", record.operations}});
+    plans.push_back({{"collective", CollectiveName(record.plan.key.collective)},
+                     {"bytes", SizeClasses()[static_cast<size_t>(record.plan.key.size_class)]},
+                     {"algorithm", record.plan.algorithm},
+                     {"order", record.plan.order_name},
+                     {"operations", record.operations}});
   }
   (*description)["plans"] = std::move(plans);
   const PlanControl* const control = span.plans().control();

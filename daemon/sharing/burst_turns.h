@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/link.h"
 #include "src/topology/estimates/link_shares.h"
 #include "src/topology/fabric/fabric_rail.h"
 #include "src/transport/message.h"

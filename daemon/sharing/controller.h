@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/link.h"
 #include "daemon/links/link_state.h"
 #include "daemon/sharing/burst_turns.h"
 #include "src/executor/network/fabric_rails.h"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/link.h"
 #include "src/transport/message.h"
 
 namespace harmonaize::daemon {

@@ -89,17 +89,18 @@ EngineRunner& Runner() {
 // ---------------------------------------------------------------------------------------------
 // Messages
 
-template <size_t kKind = 0>
-json SampleOf(size_t kind) {
-  if constexpr (kKind < std::variant_size_v<ClusterMessage>) {
-    if (kind != kKind) return SampleOf<kKind + 1>(kind);
-    std::variant_alternative_t<kKind, ClusterMessage> message;
-    Fill(message);
-    const std::vector<std::byte> bytes = EncodeMessage(message);
-    return json::from_cbor(TextOf(bytes));
-  } else {
-    return json();
-  }
+/// A message of each kind.
+const std::vector<json>& Samples() {
+  static const std::vector<json> kSamples = [] {
+    std::vector<json> samples;
+    ForEachKind([&](auto message) {
+      Fill(message);
+      const std::vector<std::byte> bytes = EncodeMessage(message);
+      samples.push_back(json::from_cbor(TextOf(bytes)));
+    });
+    return samples;
+  }();
+  return kSamples;
 }
 
 json OtherInteger(uint8_t choice) {
@@ -149,35 +150,30 @@ void PointAtWhatIsThere(Engine& engine, ClusterMessage* message) {
     }
     return number;
   };
-  std::visit(
-      [&](auto& body) {
-        if constexpr (requires { body.communicator; })
-          body.communicator = key_of(body.communicator);
-        if constexpr (requires { body.fabric; }) {
-          if (body.fabric == 0) body.fabric = engine.own_fabric();
-        }
-        if constexpr (requires {
-                        body.jobs;
-                        body.waits;
-                      }) {
-          for (auto& job : body.jobs) job.communicator = key_of(job.communicator);
-          for (auto& wait : body.waits) wait.communicator = key_of(wait.communicator);
-        }
-      },
-      *message);
+  message->Visit([&](auto& body) {
+    if constexpr (requires { body.communicator; }) body.communicator = key_of(body.communicator);
+    if constexpr (requires { body.fabric; }) {
+      if (body.fabric == 0) body.fabric = engine.own_fabric();
+    }
+    if constexpr (requires {
+                    body.jobs;
+                    body.waits;
+                  }) {
+      for (auto& job : body.jobs) job.communicator = key_of(job.communicator);
+      for (auto& wait : body.waits) wait.communicator = key_of(wait.communicator);
+    }
+  });
 }
 
 bool ConnectsElsewhere(const ClusterMessage& message) {
-  return std::holds_alternative<ProbeOpenMessage>(message) ||
-         std::holds_alternative<ProbeRoundTripsMessage>(message) ||
-         std::holds_alternative<ProbeConnectMessage>(message) ||
-         std::holds_alternative<ProbeRunMessage>(message);
+  const MessageKind kind = message.kind();
+  return kind == MessageKind::kProbeOpen || kind == MessageKind::kProbeRoundTrips ||
+         kind == MessageKind::kProbeConnect || kind == MessageKind::kProbeRun;
 }
 
 void Say(Input* input) {
   const transport::PeerId peer = kPeers[input->TakeUpTo(std::size(kPeers) - 1)];
-  const size_t kind = input->TakeUpTo(std::variant_size_v<ClusterMessage> - 1);
-  json document = SampleOf(kind);
+  json document = Samples()[input->TakeUpTo(Samples().size() - 1)];
   Input changes(input->TakeBytes(input->TakeUpTo(63)));
   Vary(&changes, &document[1]);
   const std::vector<uint8_t> bytes = json::to_cbor(document);

@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/unique_id.h"
@@ -102,16 +102,14 @@ void AddControlMessages(const Seeds& seeds) {
 // ---------------------------------------------------------------------------------------------
 // Messages between daemons
 
-template <size_t kKind = 0>
 void AddClusterMessages(const Seeds& seeds) {
-  if constexpr (kKind < std::variant_size_v<ClusterMessage>) {
-    std::variant_alternative_t<kKind, ClusterMessage> message;
+  ForEachKind([&](auto message) {
     Fill(message);
+    const auto kind = static_cast<int>(message.kKind);
     const std::vector<std::byte> bytes = EncodeMessage(message);
-    if (!DecodeMessage(bytes).ok()) std::fprintf(stderr, "kind %zu cannot be decoded\n", kKind);
-    seeds.Add(fmt::format("kind{}", kKind), Seed().Bytes(bytes));
-    AddClusterMessages<kKind + 1>(seeds);
-  }
+    if (!DecodeMessage(bytes).ok()) std::fprintf(stderr, "kind %d cannot be decoded\n", kind);
+    seeds.Add(fmt::format("kind{}", kind), Seed().Bytes(bytes));
+  });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -299,11 +297,11 @@ void AddTenants(const Seeds& seeds) {
 // As cluster_peer_fuzzer takes them: what happens, then the numbers of it.
 void AddPeers(const Seeds& seeds) {
   const Seed formed = {0, 1, 0, 7, 0, 0, 0};
-  for (size_t kind = 0; kind < std::variant_size_v<ClusterMessage>; ++kind) {
-    const int number = static_cast<int>(kind);
-    seeds.Add(fmt::format("kind{}", kind),
-              Seed(formed).Append({1, 0, 0, 0, 16}).Append({7, 0, number, 0}));
-  }
+  int number = 0;
+  ForEachKind([&](const auto& message) {
+    seeds.Add(fmt::format("kind{}", static_cast<int>(message.kKind)),
+              Seed(formed).Append({1, 0, 0, 0, 16}).Append({7, 0, number++, 0}));
+  });
   seeds.Add("lost", Seed(formed).Append({1, 0, 0, 0, 16, 2, 0}));
 }
 

@@ -3,14 +3,33 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <variant>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/formation.h"
+#include "daemon/cluster/messages/link.h"
+#include "daemon/cluster/messages/outcome.h"
+#include "daemon/cluster/messages/planning.h"
+#include "daemon/cluster/messages/probe.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/ipc/unique_id.h"
 
 namespace harmonaize::fuzz {
 
 using namespace daemon;
+
+/// Calls with an empty message of each kind, in the order of the variants.
+template <size_t kSubject = 0, size_t kKind = 0, typename Call>
+void ForEachKind(Call&& call) {
+  if constexpr (kSubject < std::variant_size_v<ClusterMessage::Subjects>) {
+    using Subject = std::variant_alternative_t<kSubject, ClusterMessage::Subjects>;
+    if constexpr (kKind < std::variant_size_v<Subject>) {
+      call(std::variant_alternative_t<kKind, Subject>{});
+      ForEachKind<kSubject, kKind + 1>(call);
+    } else {
+      ForEachKind<kSubject + 1>(call);
+    }
+  }
+}
 
 // Makes of each kind of message between daemons one that can be decoded, with one or two entries in
 // its lists. What is not filled in here stays as it is by default.
@@ -37,11 +56,16 @@ inline void Fill(FormedMessage& formed) {
   formed.ranks = {{1, 1}};
 }
 
-inline void Fill(PlanMessage& plan) {
+inline void Fill(CollectivePlan& plan) {
   plan.algorithm = "ring";
   plan.order = {0, 1};
   plan.groups = {{0}, {1}};
   plan.rates = {{0, 1e9}};
+}
+
+inline void Fill(PlanMessage& message) {
+  message.communicator = 1;
+  Fill(message.plan);
 }
 
 inline void Fill(ProposeMessage& proposal) {
@@ -87,6 +111,7 @@ inline void Fill(Message& message) {
   if constexpr (requires { message.messages; }) message.messages = 2;
   if constexpr (requires { message.tickets; }) message.tickets = {1};
   if constexpr (requires { message.why; }) message.why = "why";
+  if constexpr (requires { message.status; }) message.status = RemoteError("why");
   if constexpr (requires { message.targets; }) message.targets = {{.address = "127.0.0.1"}};
   if constexpr (requires { message.nics; }) message.nics = {{"eth0", "127.0.0.1", 1}};
   if constexpr (requires { message.samples; }) {

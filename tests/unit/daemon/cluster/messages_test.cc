@@ -1,20 +1,20 @@
 // What daemons say to each other: every kind makes the way there, and whatever else comes is
 // refused.
 
-#include "daemon/cluster/messages.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <climits>
 #include <functional>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/cluster/messages/message.h"
 #include "src/base/clean_text.h"
 
 namespace harmonaize::daemon {
@@ -22,11 +22,13 @@ namespace {
 
 using nlohmann::json;
 
+const Status kWhy = InvalidUsage("why");
+
 /// One of each kind, every field different from what it is without a value.
 std::vector<ClusterMessage> OneOfEach() {
   return {
       ApplyMessage{.ticket = 9,
-                   .kind = ApplyMessage::kShrink,
+                   .kind = FormationKind::kShrink,
                    .id = {1, 2, 255},
                    .communicator = UINT64_MAX,
                    .round = 3,
@@ -41,7 +43,7 @@ std::vector<ClusterMessage> OneOfEach() {
                    .user = 1000,
                    .address = "10.0.0.1:7400",
                    .host = "host0"},
-      WithdrawMessage{9, 6, "why"},
+      WithdrawMessage{9, kWhy},
       FormedMessage{.communicator = 77,
                     .name = "a name",
                     .addresses = {"a:1", "b:2"},
@@ -51,54 +53,58 @@ std::vector<ClusterMessage> OneOfEach() {
                     .home_host = 0,
                     .ranks = {{8, 1}, {9, 2}},
                     .fabric = 5},
-      RefusedMessage{{1, 2}, 4, "why"},
+      RefusedMessage{{1, 2}, kWhy},
       FormingNoticeMessage{{1, 2}, "notice"},
       AskGrowIdMessage{1, 77, 1000},
-      GrowIdMessage{1, {4, 5}, 0, ""},
+      GrowIdMessage{1, {4, 5}, {}},
       AskFabricMessage{5},
       FabricMessage{5, "[[host]]"},
-      BrokenMessage{77, true, 6, "why"},
+      BrokenMessage{77, true, kWhy},
       LeftMessage{77, 3, 12},
       ProgressMessage{
-          77, 12, ProgressMessage::kFailed, {{1, 2, 3, 4, 5, -1}}, {0, 7}, {9}, 3, "why"},
+          77,
+          12,
+          HostProgress::kFailed,
+          {{1, Collective::kBroadcast, 3, DataType::kInt64, ReduceOperator::kPreMulSum, -1}},
+          {0, 7},
+          {9},
+          kWhy},
       AskProgressMessage{77, 12},
-      VerdictMessage{77, 12, 5, "why"},
+      VerdictMessage{77, 12, kWhy},
       LateMessage{77, 12, "notice", {3}},
-      AskPlanMessage{77, 0, -1, 3},
-      PlanMessage{.communicator = 77,
-                  .collective = 2,
-                  .root = 1,
-                  .size_class = 4,
-                  .algorithm = "ring",
-                  .order = {1, 0},
-                  .order_name = "given",
-                  .groups = {{0}, {1}},
-                  .groups_name = "racks",
-                  .pieces = 8,
-                  .slice_bytes = 4096,
-                  .slices_at_once = 4,
-                  .paths = 2,
-                  .rates = {{3, 1e6}, {8, 2.5e6}},
-                  .predicted_seconds = 0.25,
-                  .bound_seconds = 0.125,
-                  .why = "not"},
-      OfferMessage{77, 1, 2, 3, 4, 5, 6, "why"},
-      AnswerMessage{77, 1, 2, 3, 4, "why"},
+      AskPlanMessage{77, {Collective::kAllReduce, -1, 3}},
+      PlanMessage{77,
+                  {.key = {Collective::kBroadcast, 1, 4},
+                   .algorithm = "ring",
+                   .order = {1, 0},
+                   .order_name = "given",
+                   .groups = {{0}, {1}},
+                   .groups_name = "racks",
+                   .pieces = 8,
+                   .slice_bytes = 4096,
+                   .slices_at_once = 4,
+                   .paths = PathUse::kWeighted,
+                   .rates = {{3, 1e6}, {8, 2.5e6}},
+                   .predicted_seconds = 0.25,
+                   .bound_seconds = 0.125,
+                   .status = kWhy}},
+      OfferMessage{77, 1, 2, 3, 4, DataType::kUint64, kWhy},
+      AnswerMessage{77, 1, 2, 3, kWhy},
       ClosedMessage{77, 12},
       BegunMessage{77, {{12, 0xffffffffu}, {14, 0}}, true},
       AgreedMessage{77, 12},
       ProposeMessage{77,
                      3,
-                     {{.communicator = 77, .algorithm = "ring", .order = {1, 0}}},
-                     {{.communicator = 77, .algorithm = "hierarchical", .groups = {{0}, {1}}}}},
-      PromiseMessage{77, 3, 12, 4, "why"},
+                     {{.algorithm = "ring", .order = {1, 0}}},
+                     {{.algorithm = "hierarchical", .groups = {{0}, {1}}}}},
+      PromiseMessage{77, 3, 12, kWhy},
       SettleMessage{77, 3, true, 14},
       ProbeOpenMessage{1, {2, 3}},
-      ProbeReadyMessage{1, "host0", {{"eth0", "10.0.0.1", 4000}}, 4, "why"},
+      ProbeReadyMessage{1, "host0", {{"eth0", "10.0.0.1", 4000}}, kWhy},
       ProbeRoundTripsMessage{1, 2, 3, {{0, "10.0.0.2", 4000, {5, 6}, 1, 2}}},
       ProbeConnectMessage{1, 2, {{0, "10.0.0.2", 4000, {5, 6}, 1, 2}}},
       ProbeRunMessage{1, 2, 3, 0.5, 0.25},
-      ProbeResultMessage{1, 2, {{1e-6}, {}}, {{1, 2000}}, 3, "why"},
+      ProbeResultMessage{1, 2, {{1e-6}, {}}, {{1, 2000}}, kWhy},
       ProbeEndMessage{1, "why"},
       TrafficMessage{5,
                      2,
@@ -116,6 +122,17 @@ std::vector<ClusterMessage> OneOfEach() {
   };
 }
 
+/// The number of alternatives of all variants in a variant.
+template <typename Subjects, size_t kSubject = 0>
+constexpr size_t CountKinds() {
+  if constexpr (kSubject == std::variant_size_v<Subjects>) {
+    return 0;
+  } else {
+    return std::variant_size_v<std::variant_alternative_t<kSubject, Subjects>> +
+           CountKinds<Subjects, kSubject + 1>();
+  }
+}
+
 json DocumentOf(const ClusterMessage& message) {
   const std::vector<std::byte> bytes = EncodeMessage(message);
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
@@ -129,19 +146,21 @@ Result<ClusterMessage> Decode(const json& document) {
 
 TEST(ClusterMessages, EveryKindMakesTheWayThere) {
   const std::vector<ClusterMessage> messages = OneOfEach();
-  EXPECT_EQ(messages.size(), std::variant_size_v<ClusterMessage>);
-  for (size_t kind = 0; kind < messages.size(); ++kind) {
-    EXPECT_EQ(messages[kind].index(), kind);
-    const Result<ClusterMessage> decoded = DecodeMessage(EncodeMessage(messages[kind]));
+  std::set<MessageKind> kinds;
+  for (const ClusterMessage& message : messages) {
+    const auto kind = static_cast<int>(message.kind());
+    EXPECT_TRUE(kinds.insert(message.kind()).second) << kind;
+    const Result<ClusterMessage> decoded = DecodeMessage(EncodeMessage(message));
     ASSERT_TRUE(decoded.ok()) << kind << ": " << decoded.status().message();
-    EXPECT_EQ(decoded->index(), kind);
-    EXPECT_EQ(EncodeMessage(*decoded), EncodeMessage(messages[kind])) << "kind " << kind;
+    EXPECT_EQ(decoded->kind(), message.kind());
+    EXPECT_EQ(EncodeMessage(*decoded), EncodeMessage(message)) << "kind " << kind;
   }
+  EXPECT_EQ(kinds.size(), CountKinds<ClusterMessage::Subjects>());
 }
 
 TEST(ClusterMessages, LongTextsAreCut) {
   const std::string text(2 << 20, 'x');
-  EXPECT_LT(EncodeMessage(VerdictMessage{1, 2, 3, text}).size(), 5000u);
+  EXPECT_LT(EncodeMessage(VerdictMessage{1, 2, RemoteError("{}", text)}).size(), 5000u);
   EXPECT_LT(EncodeMessage(FormingNoticeMessage{{1}, text}).size(), 5000u);
 }
 
@@ -221,7 +240,7 @@ TEST(ClusterMessages, DeepNestsAreRefusedBeforeTheyAreFollowed) {
 
 /// Each of these values in place of a field of the message of that kind.
 struct OutOfRange {
-  size_t kind;
+  MessageKind kind;
   const char* path;  // a JSON pointer
   std::vector<json> values;
 };
@@ -229,87 +248,95 @@ struct OutOfRange {
 TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
   const json huge = int64_t{1} << 31;
   const std::vector<OutOfRange> cases = {
-      {0, "/1/kind", {-1, 5, 99}},
-      {0, "/1/ticket", {0, -1, 1.0, 1e300}},
-      {0, "/1/takes_part", {false}},
-      {0, "/1/ranks", {-1, 1 << 21}},
-      {0, "/1/rank", {-1, 1 << 20, 1, 3}},  // 1 and 3 are excluded
-      {0, "/1/excluded", {json{3, 1}, json{1, 1}, json{-1}, json{1 << 20}}},
-      {2, "/1/communicator", {0}},
-      {2, "/1/self", {-1, 2}},
-      {2, "/1/home_host", {-2, 2, 1}},  // 1 is the receiver
-      {2, "/1/addresses", {json::array(), json{"a"}, json{"a", "b", "c"}}},
-      {2, "/1/fabric_hosts", {json{1}, json{1, 1}, json{-1, 0}}},
-      {2, "/1/host_of_rank", {json::array(), json{0, 1, 2}, json{0, 1, -1}, json{0, 1, 1, 1}}},
-      {2, "/1/ranks/0/rank", {-1, 3, 0, 2}},  // not there, another host's, twice
-      {2, "/1/ranks/0/ticket", {0}},
-      {10, "/1/rank", {-1, 1 << 20, int64_t{1} << 32, 1.0, 1e300}},
-      {11, "/1/state", {-1, 4}},
-      {11, "/1/requests/0/collective", {-1, 8, 9, 10}},  // 8 and 9: send and receive
-      {11, "/1/requests/0/type", {-1, 12}},
-      {11, "/1/requests/0/op", {-1, 6}},
-      {11, "/1/requests/0/rank", {-1}},
-      {11, "/1/requests/0/root", {-2, 1 << 20}},
-      {11, "/1/missing/0", {-1}},
-      {14, "/1/missing/0", {-1}},
-      {15, "/1/collective", {-1, 8, 10}},
-      {15, "/1/size_class", {-1, 12, 1000000}},
-      {15, "/1/root", {-2, 1 << 20}},
-      {16, "/1/collective", {-1, 10}},
-      {16, "/1/size_class", {-1, 12}},
-      {16, "/1/paths", {-1, 3}},
-      {16, "/1/rates/0/edge", {-1, 8, 9}},  // in order, each once
-      {16, "/1/rates/0/bytes_per_second", {0, -1}},
-      {16, "/1/pieces", {0, -1, 1 << 20}},
-      {16, "/1/slice_bytes", {0}},
-      {16, "/1/slices_at_once", {0, -1, 1 << 20}},
-      {16, "/1/order/0", {-1}},
-      {16, "/1/groups/0/0", {-1}},
-      {17, "/1/from", {-1, 1 << 20}},
-      {17, "/1/to", {-1, 1 << 20}},
-      {17, "/1/type", {-1, 12}},
-      {18, "/1/from", {-1}},
-      {32, "/1/host", {-1, huge}},
-      {32, "/1/flows/0/peer", {-1, huge}},
-      {32, "/1/flows/0/bytes_per_second", {-1}},
-      {32, "/1/flows/0/busy", {-0.1, 1.1}},
-      {32, "/1/nics/0/nic", {-1, huge}},
-      {32, "/1/nics/0/sent", {-1}},
-      {32, "/1/nics/0/received", {-1}},
-      {32, "/1/flows/0/jobs/0/weight", {0, -1, 1e300}},
-      {32, "/1/flows/0/jobs/0/bytes_per_second", {-1}},
-      {32, "/1/rhythms/0/burst_seconds", {-1}},
-      {32, "/1/rhythms/0/pause_seconds", {-1}},
-      {32, "/1/rhythms/0/iteration_seconds", {0, -1}},
-      {32, "/1/rhythms/0/begun_seconds", {-1}},
-      {37, "/1/waits/0/seconds", {0, -1, 61}},
-      {33, "/1/rates/0/edge", {-1}},
-      {33, "/1/rates/0/bytes_per_second", {0}},
-      {34, "/1/probe", {0}},
-      {34, "/1/from", {-1}},
-      {34, "/1/to", {-1, huge}},
-      {35, "/1/probe", {0}},
-      {35, "/1/messages", {-1, 0, 1, 1025}},
-      {36, "/1/probe", {0}},
-      {36, "/1/bytes_per_second", {-1}},
-      {37, "/1/links/0/edge", {-1}},
-      {37, "/1/limits/0/peer", {-1, huge}},
-      {37, "/1/limits/0/bytes_per_second", {0, -1}},
-      {37, "/1/jobs/0/rates/0/bytes_per_second", {0, -1}},
+      {MessageKind::kApply, "/1/kind", {-1, 5, 99}},
+      {MessageKind::kApply, "/1/ticket", {0, -1, 1.0, 1e300}},
+      {MessageKind::kApply, "/1/takes_part", {false}},
+      {MessageKind::kApply, "/1/ranks", {-1, 1 << 21}},
+      {MessageKind::kApply, "/1/rank", {-1, 1 << 20, 1, 3}},  // 1 and 3 are excluded
+      {MessageKind::kApply, "/1/excluded", {json{3, 1}, json{1, 1}, json{-1}, json{1 << 20}}},
+      {MessageKind::kFormed, "/1/communicator", {0}},
+      {MessageKind::kFormed, "/1/self", {-1, 2}},
+      {MessageKind::kFormed, "/1/home_host", {-2, 2, 1}},  // 1 is the receiver
+      {MessageKind::kFormed, "/1/addresses", {json::array(), json{"a"}, json{"a", "b", "c"}}},
+      {MessageKind::kFormed, "/1/fabric_hosts", {json{1}, json{1, 1}, json{-1, 0}}},
+      {MessageKind::kFormed,
+       "/1/host_of_rank",
+       {json::array(), json{0, 1, 2}, json{0, 1, -1}, json{0, 1, 1, 1}}},
+      {MessageKind::kFormed, "/1/ranks/0/rank", {-1, 3, 0, 2}},  // not there, another host's, twice
+      {MessageKind::kFormed, "/1/ranks/0/ticket", {0}},
+      {MessageKind::kLeft, "/1/rank", {-1, 1 << 20, int64_t{1} << 32, 1.0, 1e300}},
+      {MessageKind::kProgress, "/1/state", {-1, 4}},
+      {MessageKind::kProgress,
+       "/1/requests/0/collective",
+       {-1, 8, 9, 10}},  // 8 and 9: send and receive
+      {MessageKind::kProgress, "/1/requests/0/type", {-1, 12}},
+      {MessageKind::kProgress, "/1/requests/0/op", {-1, 6}},
+      {MessageKind::kProgress, "/1/requests/0/rank", {-1}},
+      {MessageKind::kProgress, "/1/requests/0/root", {-2, 1 << 20}},
+      {MessageKind::kProgress, "/1/missing/0", {-1}},
+      {MessageKind::kLate, "/1/missing/0", {-1}},
+      {MessageKind::kAskPlan, "/1/key/collective", {-1, 8, 10}},
+      {MessageKind::kAskPlan, "/1/key/size_class", {-1, 12, 1000000}},
+      {MessageKind::kAskPlan, "/1/key/root", {-2, 1 << 20}},
+      {MessageKind::kPlan, "/1/plan/key/collective", {-1, 10}},
+      {MessageKind::kPlan, "/1/plan/key/size_class", {-1, 12}},
+      {MessageKind::kPlan, "/1/plan/paths", {-1, 3}},
+      {MessageKind::kPlan, "/1/plan/rates/0/edge", {-1, 8, 9}},  // in order, each once
+      {MessageKind::kPlan, "/1/plan/rates/0/bytes_per_second", {0, -1}},
+      {MessageKind::kPlan, "/1/plan/pieces", {0, -1, 1 << 20}},
+      {MessageKind::kPlan, "/1/plan/slice_bytes", {0}},
+      {MessageKind::kPlan, "/1/plan/slices_at_once", {0, -1, 1 << 20}},
+      {MessageKind::kPlan, "/1/plan/order/0", {-1}},
+      {MessageKind::kPlan, "/1/plan/groups/0/0", {-1}},
+      {MessageKind::kOffer, "/1/from", {-1, 1 << 20}},
+      {MessageKind::kOffer, "/1/to", {-1, 1 << 20}},
+      {MessageKind::kOffer, "/1/type", {-1, 12}},
+      {MessageKind::kAnswer, "/1/from", {-1}},
+      {MessageKind::kTraffic, "/1/host", {-1, huge}},
+      {MessageKind::kTraffic, "/1/flows/0/peer", {-1, huge}},
+      {MessageKind::kTraffic, "/1/flows/0/bytes_per_second", {-1}},
+      {MessageKind::kTraffic, "/1/flows/0/busy", {-0.1, 1.1}},
+      {MessageKind::kTraffic, "/1/nics/0/nic", {-1, huge}},
+      {MessageKind::kTraffic, "/1/nics/0/sent", {-1}},
+      {MessageKind::kTraffic, "/1/nics/0/received", {-1}},
+      {MessageKind::kTraffic, "/1/flows/0/jobs/0/weight", {0, -1, 1e300}},
+      {MessageKind::kTraffic, "/1/flows/0/jobs/0/bytes_per_second", {-1}},
+      {MessageKind::kTraffic, "/1/rhythms/0/burst_seconds", {-1}},
+      {MessageKind::kTraffic, "/1/rhythms/0/pause_seconds", {-1}},
+      {MessageKind::kTraffic, "/1/rhythms/0/iteration_seconds", {0, -1}},
+      {MessageKind::kTraffic, "/1/rhythms/0/begun_seconds", {-1}},
+      {MessageKind::kShares, "/1/waits/0/seconds", {0, -1, 61}},
+      {MessageKind::kLinkRates, "/1/rates/0/edge", {-1}},
+      {MessageKind::kLinkRates, "/1/rates/0/bytes_per_second", {0}},
+      {MessageKind::kAskLinkProbe, "/1/probe", {0}},
+      {MessageKind::kAskLinkProbe, "/1/from", {-1}},
+      {MessageKind::kAskLinkProbe, "/1/to", {-1, huge}},
+      {MessageKind::kLinkProbe, "/1/probe", {0}},
+      {MessageKind::kLinkProbe, "/1/messages", {-1, 0, 1, 1025}},
+      {MessageKind::kLinkProbed, "/1/probe", {0}},
+      {MessageKind::kLinkProbed, "/1/bytes_per_second", {-1}},
+      {MessageKind::kShares, "/1/links/0/edge", {-1}},
+      {MessageKind::kShares, "/1/limits/0/peer", {-1, huge}},
+      {MessageKind::kShares, "/1/limits/0/bytes_per_second", {0, -1}},
+      {MessageKind::kShares, "/1/jobs/0/rates/0/bytes_per_second", {0, -1}},
   };
   const std::vector<ClusterMessage> messages = OneOfEach();
   for (const OutOfRange& one : cases) {
-    const json good = DocumentOf(messages[one.kind]);
+    const auto message =
+        std::find_if(messages.begin(), messages.end(),
+                     [&](const ClusterMessage& candidate) { return candidate.kind() == one.kind; });
+    const json good = DocumentOf(*message);
     ASSERT_TRUE(Decode(good).ok());
     for (const json& value : one.values) {
       json document = good;
       document.at(json::json_pointer(one.path)) = value;
-      EXPECT_FALSE(Decode(document).ok()) << "kind " << one.kind << one.path << " = " << value;
+      EXPECT_FALSE(Decode(document).ok()) << "kind " << good[0] << one.path << " = " << value;
     }
   }
   json unknown = DocumentOf(messages[0]);
-  unknown[0] = messages.size();
-  EXPECT_FALSE(Decode(unknown).ok());
+  unknown[0] = 999;
+  EXPECT_EQ(Decode(unknown).status().message(),
+            "malformed cluster message: kind 999, unknown kind");
   unknown[0] = -1;
   EXPECT_FALSE(Decode(unknown).ok());
   unknown[0] = 1e300;
@@ -325,48 +352,67 @@ TEST(ClusterMessages, TextsAreCleaned) {
     EXPECT_TRUE(got.ok()) << got.status().message();
     return got.ok() ? *got : message;
   };
-  ApplyMessage apply = std::get<ApplyMessage>(OneOfEach()[0]);
+  ApplyMessage apply = *OneOfEach()[0].As<ApplyMessage>();
   apply.name = apply.host = apply.address = hostile;
-  const auto applied = std::get<ApplyMessage>(decoded(apply));
+  const ApplyMessage applied = *decoded(apply).As<ApplyMessage>();
   EXPECT_EQ(applied.name, cleaned);
   EXPECT_EQ(applied.host, cleaned);
   EXPECT_EQ(applied.address, cleaned);
   EXPECT_EQ(applied.id, apply.id);
-  FormedMessage formed = std::get<FormedMessage>(OneOfEach()[2]);
+  FormedMessage formed = *OneOfEach()[2].As<FormedMessage>();
   formed.addresses[1] = hostile;
-  EXPECT_EQ(std::get<FormedMessage>(decoded(formed)).addresses[1], cleaned);
+  EXPECT_EQ(decoded(formed).As<FormedMessage>()->addresses[1], cleaned);
   ProbeReadyMessage ready;
   ready.nics.push_back({hostile, "10.0.0.1", 1});
-  EXPECT_EQ(std::get<ProbeReadyMessage>(decoded(ready)).nics[0].device, cleaned);
-  EXPECT_EQ(std::get<BrokenMessage>(decoded(BrokenMessage{77, true, 6, hostile})).why, cleaned);
+  EXPECT_EQ(decoded(ready).As<ProbeReadyMessage>()->nics[0].device, cleaned);
+  EXPECT_EQ(decoded(BrokenMessage{77, true, RemoteError("{}", hostile)})
+                .As<BrokenMessage>()
+                ->status.message(),
+            cleaned);
   // Reasons may be long, names not; a fabric's file stays as it is, or its digest would not fit.
   const std::string longest(9000, 'n');
   apply.name = longest;
-  EXPECT_EQ(std::get<ApplyMessage>(decoded(apply)).name.size(), 255u);
-  const auto broken = std::get<BrokenMessage>(decoded(BrokenMessage{77, true, 6, longest}));
-  EXPECT_EQ(broken.why.size(), 4096u);
+  EXPECT_EQ(decoded(apply).As<ApplyMessage>()->name.size(), 255u);
+  const BrokenMessage broken =
+      *decoded(BrokenMessage{77, true, RemoteError("{}", longest)}).As<BrokenMessage>();
+  EXPECT_EQ(broken.status.message().size(), 4096u);
   const std::string file = "# a fabric\n\t[[host]]\n" + longest;
-  EXPECT_EQ(std::get<FabricMessage>(decoded(FabricMessage{5, file})).text, file);
+  EXPECT_EQ(decoded(FabricMessage{5, file}).As<FabricMessage>()->text, file);
 }
 
 TEST(ClusterMessages, LongReasonsAreCutBetweenCharacters) {
   std::string euros;
   for (int i = 0; i < 2000; ++i) euros += "\xe2\x82\xac";
   const Result<ClusterMessage> decoded =
-      DecodeMessage(EncodeMessage(BrokenMessage{1, true, 6, euros}));
+      DecodeMessage(EncodeMessage(BrokenMessage{1, true, RemoteError("{}", euros)}));
   ASSERT_TRUE(decoded.ok());
-  const std::string& why = std::get<BrokenMessage>(*decoded).why;
+  const std::string& why = decoded->As<BrokenMessage>()->status.message();
   EXPECT_LE(why.size(), 4096u);
   EXPECT_EQ(why.substr(why.size() - 6), "\xe2\x82\xac...");
 }
 
 TEST(ClusterMessages, CodesOutOfRangeAreErrorsAllTheSame) {
-  EXPECT_TRUE(StatusOf(0, "text").ok());
-  EXPECT_EQ(StatusOf(static_cast<int>(Code::kInvalidUsage), "text").code(), Code::kInvalidUsage);
+  json document = DocumentOf(BrokenMessage{77, true, InvalidUsage("text")});
   for (const int code : {-1, 99, INT_MAX, INT_MIN}) {
-    EXPECT_EQ(StatusOf(code, "text").code(), Code::kRemoteError);
-    EXPECT_EQ(StatusOf(code, "text").message(), "text");
+    document[1]["status"]["code"] = code;
+    const Result<ClusterMessage> decoded = Decode(document);
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(decoded->As<BrokenMessage>()->status.code(), Code::kRemoteError);
+    EXPECT_EQ(decoded->As<BrokenMessage>()->status.message(), "text");
   }
+}
+
+TEST(ClusterMessages, WhatIsWrongIsNamed) {
+  json document = DocumentOf(LeftMessage{77, 3, 12});
+  document[1].erase("rank");
+  EXPECT_EQ(Decode(document).status().message(),
+            "malformed cluster message: kind 201, field 'rank' is missing");
+  document[1]["rank"] = "text";
+  EXPECT_EQ(Decode(document).status().message(),
+            "malformed cluster message: kind 201, field 'rank' is wrong");
+  document[1]["rank"] = -1;
+  EXPECT_EQ(Decode(document).status().message(),
+            "malformed cluster message: kind 201, a field is out of range");
 }
 
 }  // namespace

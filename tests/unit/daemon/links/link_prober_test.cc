@@ -27,10 +27,10 @@ class LinkProberTest : public ::testing::Test {
   void Take(LinkProber* prober, testing::TransportNode& node, const ClusterMessage& message) {
     const uint64_t now = MonotonicNanoseconds();
     if (deaf_) return;
-    if (const auto* one = std::get_if<LinkProbeMessage>(&message)) {
+    if (const auto* one = message.As<LinkProbeMessage>()) {
       prober->OnProbe(node.peer(), *one, now);
     }
-    if (const auto* one = std::get_if<LinkProbedMessage>(&message)) {
+    if (const auto* one = message.As<LinkProbedMessage>()) {
       prober->OnProbed(node.peer(), *one, now);
     }
   }

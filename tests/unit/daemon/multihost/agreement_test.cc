@@ -10,16 +10,15 @@
 namespace harmonaize::daemon {
 namespace {
 
-using State = ProgressMessage::State;
+using State = HostProgress;
 
 RankRequest Request(int rank, uint64_t count = 8, int root = -1) {
-  return {
-      .rank = rank,
-      .collective = static_cast<int>(root < 0 ? Collective::kAllReduce : Collective::kBroadcast),
-      .count = count,
-      .type = static_cast<int>(DataType::kFloat32),
-      .op = static_cast<int>(ReduceOperator::kSum),
-      .root = root};
+  return {.rank = rank,
+          .collective = root < 0 ? Collective::kAllReduce : Collective::kBroadcast,
+          .count = count,
+          .type = DataType::kFloat32,
+          .op = ReduceOperator::kSum,
+          .root = root};
 }
 
 ProgressMessage Progress(State state, int rank, uint64_t count = 8, int root = -1) {
@@ -30,8 +29,7 @@ ProgressMessage Waiting(std::vector<int> missing) {
 }
 ProgressMessage Failed(int rank, Code code, const std::string& why) {
   ProgressMessage progress = Progress(State::kFailed, rank);
-  progress.code = static_cast<int>(code);
-  progress.why = why;
+  progress.status = Status(code, why);
   return progress;
 }
 
@@ -214,7 +212,7 @@ TEST_F(AgreementTest, RanksThatHaveCalledAreToldFromThoseThatHaveNot) {
 
 TEST_F(AgreementTest, OfManyRanksSomeAreNamed) {
   ProgressMessage many = Progress(State::kFailed, 0);
-  many.code = static_cast<int>(Code::kInvalidUsage);
+  many.status = InvalidUsage("they disagree");
   for (int rank = 1; rank < 10000; ++rank) {
     many.requests.push_back(Request(rank, static_cast<uint64_t>(rank)));
   }

@@ -18,15 +18,12 @@ class HostPlanTest : public ::testing::Test {
                          .host_of_rank = {0, 1, 2, 2},
                          .root = -1,
                          .in_place = true};
-  PlanMessage plan_{.communicator = 1,
-                    .collective = static_cast<int>(Collective::kAllReduce),
-                    .root = -1,
-                    .size_class = 2,
-                    .algorithm = "ring",
-                    .order = {0, 1, 2},
-                    .order_name = "given",
-                    .pieces = 2,
-                    .paths = 0};
+  CollectivePlan plan_{.key = {Collective::kAllReduce, -1, 2},
+                       .algorithm = "ring",
+                       .order = {0, 1, 2},
+                       .order_name = "given",
+                       .pieces = 2,
+                       .paths = PathUse::kEcmp};
 
   Status Make() { return MakeHostPart(&models_, problem_, 1, plan_, {}).status(); }
 };

@@ -13,7 +13,7 @@ using Candidate = PlanReview::Candidate;
 
 TEST(PlanReview, AGainHasToHold) {
   PlanReview review(1.1);
-  const PlanKey key{0, -1, 9};
+  const PlanKey key{Collective::kAllReduce, -1, 9};
   EXPECT_TRUE(review.Decide({{key, 1.0, 0.5}}, 1).empty());
   EXPECT_TRUE(review.pending());
   EXPECT_TRUE(review.Decide({{key, 1.0, 1.0}}, 1.1).empty());
@@ -25,7 +25,7 @@ TEST(PlanReview, AGainHasToHold) {
 TEST(PlanReview, SmallGainsAreNotWorthIt) {
   PlanReview review(1.1);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_TRUE(review.Decide({{{0, -1, 9}, 1.0, 0.95}}, i).empty());
+    EXPECT_TRUE(review.Decide({{{Collective::kAllReduce, -1, 9}, 1.0, 0.95}}, i).empty());
   }
   EXPECT_FALSE(review.pending());
 }
@@ -33,9 +33,9 @@ TEST(PlanReview, SmallGainsAreNotWorthIt) {
 // What takes most of the time decides; the others come along if they gain anything.
 TEST(PlanReview, WeighsByTime) {
   PlanReview review(1.1);
-  const PlanKey large{0, -1, 9};
-  const PlanKey small{1, -1, 2};
-  const PlanKey same{2, -1, 2};
+  const PlanKey large{Collective::kAllReduce, -1, 9};
+  const PlanKey small{Collective::kReduce, -1, 2};
+  const PlanKey same{Collective::kBroadcast, -1, 2};
   const std::vector<Candidate> hardly = {{large, 1.0, 1.0, 0.95}, {small, 1.0, 0.1, 0.05}};
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(review.Decide(hardly, i).empty());
   const std::vector<Candidate> much = {
@@ -47,7 +47,7 @@ TEST(PlanReview, WeighsByTime) {
 TEST(PlanReview, OfWhatIsNotUsedNothingChanges) {
   PlanReview review(1.1);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(review.Decide({{{0, -1, 9}, 1.0, 0.5, 0.0}}, i).empty());
+    EXPECT_TRUE(review.Decide({{{Collective::kAllReduce, -1, 9}, 1.0, 0.5, 0.0}}, i).empty());
     EXPECT_TRUE(review.Decide({}, i).empty());
   }
 }
@@ -59,7 +59,7 @@ TEST(PlanReview, SwingsAreFollowedEverMoreRarely) {
   for (int i = 0; i < 600; ++i) {
     const double now = i * 0.1;
     const bool gains = (i / 5) % 2 == 0;
-    if (!review.Decide({{{0, -1, 9}, 1.0, gains ? 0.5 : 1.0}}, now).empty()) {
+    if (!review.Decide({{{Collective::kAllReduce, -1, 9}, 1.0, gains ? 0.5 : 1.0}}, now).empty()) {
       ++changes;
       review.NoteChange(now);
     }
@@ -67,12 +67,12 @@ TEST(PlanReview, SwingsAreFollowedEverMoreRarely) {
   EXPECT_GE(changes, 3);
   EXPECT_LE(changes, 8);
   // And after a long calm at once again.
-  review.Decide({{{0, -1, 9}, 1.0, 0.5}}, 1000);
-  EXPECT_FALSE(review.Decide({{{0, -1, 9}, 1.0, 0.5}}, 1000.1).empty());
+  review.Decide({{{Collective::kAllReduce, -1, 9}, 1.0, 0.5}}, 1000);
+  EXPECT_FALSE(review.Decide({{{Collective::kAllReduce, -1, 9}, 1.0, 0.5}}, 1000.1).empty());
   review.NoteChange(1000.1);
-  review.Decide({{{0, -1, 9}, 1.0, 0.5}}, 1000.2);
-  EXPECT_TRUE(review.Decide({{{0, -1, 9}, 1.0, 0.5}}, 1000.3).empty());
-  EXPECT_FALSE(review.Decide({{{0, -1, 9}, 1.0, 0.5}}, 1000.9).empty());
+  review.Decide({{{Collective::kAllReduce, -1, 9}, 1.0, 0.5}}, 1000.2);
+  EXPECT_TRUE(review.Decide({{{Collective::kAllReduce, -1, 9}, 1.0, 0.5}}, 1000.3).empty());
+  EXPECT_FALSE(review.Decide({{{Collective::kAllReduce, -1, 9}, 1.0, 0.5}}, 1000.9).empty());
 }
 
 }  // namespace

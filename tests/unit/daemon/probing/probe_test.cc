@@ -194,7 +194,7 @@ TEST_F(ProbeListenerTest, SendsBackAndCounts) {
   work.Connect({.probe = 1, .step = 2, .targets = {target}});
   const auto connected = counted_.Take();
   ASSERT_TRUE(connected);
-  EXPECT_EQ(connected->code, 0) << connected->why;
+  EXPECT_TRUE(connected->status.ok()) << connected->status.message();
   const ProbeRunMessage run{.probe = 1, .step = 3, .set = 2, .delay = 0.02, .seconds = 0.2};
   listener_->Count(run);
   work.Send(run);
@@ -224,7 +224,7 @@ class ProbeCoordinatorTest : public ::testing::Test {
     answer_ = std::move(answer);
     ProbeCoordinator::Calls calls;
     calls.send = [this](size_t daemon, ClusterMessage message) {
-      if (std::holds_alternative<ProbeEndMessage>(message)) ended_.Set(daemon);
+      if (message.As<ProbeEndMessage>() != nullptr) ended_.Set(daemon);
       std::optional<ClusterMessage> said = answer_(daemon, message);
       // As from the network: by another thread, and the coordinator may not be there yet.
       if (said) said_.Set({daemon, std::move(*said)});
@@ -253,16 +253,16 @@ class ProbeCoordinatorTest : public ::testing::Test {
   }
   /// The whole way of a network where all is well.
   static std::optional<ClusterMessage> AllIsWell(size_t daemon, const ClusterMessage& message) {
-    if (std::holds_alternative<ProbeOpenMessage>(message)) return Ready(daemon);
-    if (const auto* trips = std::get_if<ProbeRoundTripsMessage>(&message)) {
+    if (message.As<ProbeOpenMessage>() != nullptr) return Ready(daemon);
+    if (const auto* trips = message.As<ProbeRoundTripsMessage>()) {
       ProbeResultMessage result{.probe = 1, .step = trips->step};
       result.samples.resize(trips->targets.size(), std::vector<double>(20, 1e-5));
       return result;
     }
-    if (const auto* connect = std::get_if<ProbeConnectMessage>(&message)) {
+    if (const auto* connect = message.As<ProbeConnectMessage>()) {
       return ProbeResultMessage{.probe = 1, .step = connect->step};
     }
-    if (const auto* run = std::get_if<ProbeRunMessage>(&message)) {
+    if (const auto* run = message.As<ProbeRunMessage>()) {
       return ProbeResultMessage{.probe = 1, .step = run->step};
     }
     return std::nullopt;
@@ -295,10 +295,9 @@ TEST_F(ProbeCoordinatorTest, ComesToTheEnd) {
 
 TEST_F(ProbeCoordinatorTest, NamesWhoRefuses) {
   Lead([](size_t daemon, const ClusterMessage& message) -> std::optional<ClusterMessage> {
-    if (!std::holds_alternative<ProbeOpenMessage>(message)) return std::nullopt;
+    if (message.As<ProbeOpenMessage>() == nullptr) return std::nullopt;
     if (daemon == 0) return Ready(0);
-    return ProbeReadyMessage{
-        .probe = 1, .code = static_cast<int>(Code::kInvalidUsage), .why = "it is busy"};
+    return ProbeReadyMessage{.probe = 1, .status = InvalidUsage("it is busy")};
   });
   const auto done = done_.Take();
   ASSERT_TRUE(done);
@@ -309,7 +308,7 @@ TEST_F(ProbeCoordinatorTest, NamesWhoRefuses) {
 
 TEST_F(ProbeCoordinatorTest, NamesWhoIsLost) {
   Lead([](size_t daemon, const ClusterMessage& message) -> std::optional<ClusterMessage> {
-    if (std::holds_alternative<ProbeRunMessage>(message) && daemon == 1) {
+    if (message.As<ProbeRunMessage>() != nullptr && daemon == 1) {
       return ProbeEndMessage{1, "was lost"};
     }
     return AllIsWell(daemon, message);
@@ -321,7 +320,7 @@ TEST_F(ProbeCoordinatorTest, NamesWhoIsLost) {
 
 TEST_F(ProbeCoordinatorTest, WhatMakesNoSenseEndsIt) {
   Lead([](size_t daemon, const ClusterMessage& message) -> std::optional<ClusterMessage> {
-    const auto* run = std::get_if<ProbeRunMessage>(&message);
+    const auto* run = message.As<ProbeRunMessage>();
     if (run == nullptr) return AllIsWell(daemon, message);
     return ProbeResultMessage{.probe = 1, .step = run->step, .counts = {{1 << 20, -5}}};
   });

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/cluster/messages.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/links/link_state.h"
 #include "daemon/sharing/controller.h"
 #include "src/planner/fabric_model.h"
@@ -73,8 +73,8 @@ void BM_ControllerInterval(benchmark::State& state) {
     transport::PeerId peer = 0;
     for (const std::vector<std::byte>& message : messages) {
       const Result<ClusterMessage> traffic = DecodeMessage(message);
-      links.Take(std::get<TrafficMessage>(*traffic), now_seconds);
-      controller.Take(++peer, std::get<TrafficMessage>(*traffic), now_seconds);
+      links.Take(*traffic->As<TrafficMessage>(), now_seconds);
+      controller.Take(++peer, *traffic->As<TrafficMessage>(), now_seconds);
     }
     links.Settle(now_seconds);
     for (const auto& [to, shares] : controller.Settle(links, now_seconds)) {

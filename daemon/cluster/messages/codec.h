@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "daemon/cluster/messages/formation.h"
+#include "daemon/cluster/messages/link.h"
+#include "daemon/cluster/messages/outcome.h"
+#include "daemon/cluster/messages/pair.h"
+#include "daemon/cluster/messages/planning.h"
+#include "daemon/cluster/messages/probe.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+// Each reads the message of a kind from a document of its fields. Errors: kInvalidArgument where
+// the kind is not among the variant's; kRemoteError names the field that is missing or wrong.
+
+Status Read(uint64_t kind, const nlohmann::json& document, FormationMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, OutcomeMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, PlanningMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, PairMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, LinkMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, ProbeMessage* message);
+
+// Each writes the fields of a message.
+
+nlohmann::json Write(const FormationMessage& message);
+nlohmann::json Write(const OutcomeMessage& message);
+nlohmann::json Write(const PlanningMessage& message);
+nlohmann::json Write(const PairMessage& message);
+nlohmann::json Write(const LinkMessage& message);
+nlohmann::json Write(const ProbeMessage& message);
+
+}  // namespace harmonaize::daemon

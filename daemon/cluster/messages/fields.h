@@ -1,0 +1,230 @@
+#pragma once
+
+// How the structures of messages are written as JSON documents and read from them. For the sources
+// in this folder.
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "src/base/collective.h"
+#include "src/base/status.h"
+#include "src/numerics/types.h"
+#include "src/planner/rated_models.h"
+
+/// Says which fields of a structure are sent, by their names: VisitFields(visitor, message) calls
+/// visitor("name", message.name) for each. In the structure's namespace.
+#define HARMONAIZE_VISIT_FIELD(field) visitor(#field, message.field);
+#define HARMONAIZE_FIELDS(Type, ...)                                               \
+  template <typename Visitor, typename Message>                                    \
+  requires std::same_as<std::remove_const_t<Message>, Type>                        \
+  void VisitFields(Visitor& visitor, Message& message) {                           \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(HARMONAIZE_VISIT_FIELD, __VA_ARGS__)) \
+  }
+
+namespace harmonaize {
+HARMONAIZE_FIELDS(EdgeRate, edge, bytes_per_second)
+}  // namespace harmonaize
+
+namespace harmonaize::daemon::fields {
+
+using Json = nlohmann::json;
+
+/// The number of values of an enumeration, which are counted from 0. Specialized for each that is
+/// in a message.
+template <typename Enum>
+inline constexpr int kValueCount = 0;
+template <>
+inline constexpr int kValueCount<Collective> = kCollectiveCount;
+template <>
+inline constexpr int kValueCount<DataType> = kDataTypeCount;
+template <>
+inline constexpr int kValueCount<ReduceOperator> = kReduceOperatorCount;
+
+/// Ranks of one communicator: a rank is below this.
+inline constexpr int kMostRanks = 1 << 20;
+
+inline bool InRange(int64_t value, int64_t end) {
+  return value >= 0 && value < end;
+}
+
+inline bool AllBelow(const std::vector<int>& values, int end) {
+  return std::all_of(values.begin(), values.end(), [end](int one) { return InRange(one, end); });
+}
+
+inline bool AllDifferent(std::vector<int> values) {
+  std::sort(values.begin(), values.end());
+  return std::adjacent_find(values.begin(), values.end()) == values.end();
+}
+
+inline bool IsAmount(double value) {
+  return std::isfinite(value) && value >= 0;
+}
+
+/// Whether all elements of a list are sound by its IsSound.
+template <typename Element>
+bool AllSound(const std::vector<Element>& list) {
+  return std::all_of(list.begin(), list.end(), [](const Element& one) { return IsSound(one); });
+}
+
+/// Edges rise, and each carries something.
+inline bool AreSoundRates(const EdgeRates& rates) {
+  const bool each = std::all_of(rates.begin(), rates.end(), [](const EdgeRate& one) {
+    return one.edge >= 0 && IsAmount(one.bytes_per_second) && one.bytes_per_second > 0;
+  });
+  const auto not_before = [](const EdgeRate& a, const EdgeRate& b) { return a.edge >= b.edge; };
+  return each && std::adjacent_find(rates.begin(), rates.end(), not_before) == rates.end();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Writing
+
+class Writer;
+
+template <typename T>
+Json Write(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<int>(value);
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+    return value;
+  } else {
+    Json document = Json::object();
+    Writer writer(&document);
+    VisitFields(writer, value);
+    return document;
+  }
+}
+template <typename T>
+Json Write(const std::vector<T>& list) {
+  Json document = Json::array();
+  for (const T& one : list) document.push_back(Write(one));
+  return document;
+}
+Json Write(const Status& status);
+
+class Writer {
+ public:
+  explicit Writer(Json* document) : document_(document) {}
+  template <typename T>
+  void operator()(const char* name, const T& value) {
+    (*document_)[name] = Write(value);
+  }
+
+ private:
+  Json* const document_;
+};
+
+// ---------------------------------------------------------------------------------------------
+// Reading
+
+/// Reads the fields of one structure. After the first that is missing or wrong, `problem` names it
+/// and nothing more is read.
+class Reader {
+ public:
+  explicit Reader(const Json& document) : document_(document) {}
+
+  template <typename T>
+  void operator()(const char* name, T& value) {
+    if (!problem_.empty()) return;
+    const auto found = document_.find(name);
+    if (found == document_.end()) {
+      problem_ = std::string("field '") + name + "' is missing";
+    } else if (!Read(*found, &value)) {
+      problem_ = std::string("field '") + name + "' is wrong";
+    }
+  }
+  /// "" where all is well.
+  const std::string& problem() const { return problem_; }
+
+  /// Whether the value is of the type's kind and in its range: a number never becomes another one.
+  template <typename T>
+  static bool Read(const Json& value, T* out) {
+    if constexpr (std::is_enum_v<T>) {
+      static_assert(kValueCount<T> > 0);
+      int number = 0;
+      if (!Read(value, &number) || !InRange(number, kValueCount<T>)) return false;
+      *out = static_cast<T>(number);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (!value.is_boolean()) return false;
+      *out = value.get<bool>();
+    } else if constexpr (std::is_integral_v<T>) {
+      if (!value.is_number_integer()) return false;
+      const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<uint64_t>())
+                                                   : std::in_range<T>(value.get<int64_t>());
+      if (!fits) return false;
+      *out = value.is_number_unsigned() ? static_cast<T>(value.get<uint64_t>())
+                                        : static_cast<T>(value.get<int64_t>());
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (!value.is_number()) return false;
+      *out = value.get<T>();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!value.is_string()) return false;
+      *out = value.get_ref<const std::string&>();
+    } else {
+      if (!value.is_object()) return false;
+      Reader reader(value);
+      VisitFields(reader, *out);
+      return reader.problem().empty();
+    }
+    return true;
+  }
+  template <typename T>
+  static bool Read(const Json& value, std::vector<T>* out) {
+    if (!value.is_array()) return false;
+    out->clear();
+    for (const Json& one : value) {
+      if (!Read(one, &out->emplace_back())) return false;
+    }
+    return true;
+  }
+  static bool Read(const Json& value, Status* out);
+
+ private:
+  const Json& document_;
+  std::string problem_;
+};
+
+/// Reads a message of one kind, and sees by its IsSound, where it has one, that all numbers that
+/// count or name something can do so and that lists fit each other. Errors: kRemoteError names the
+/// field that is missing or wrong.
+template <typename Message>
+Status ReadMessage(const Json& document, Message* message) {
+  if (!document.is_object()) return RemoteError("it is no list of fields");
+  Reader reader(document);
+  VisitFields(reader, *message);
+  if (!reader.problem().empty()) return RemoteError("{}", reader.problem());
+  if constexpr (requires { IsSound(*message); }) {
+    if (!IsSound(*message)) return RemoteError("a field is out of range");
+  }
+  return Status::Ok();
+}
+
+/// Reads that alternative of a variant of messages which is of this kind. Errors: as ReadMessage;
+/// kInvalidArgument where none is of this kind.
+template <size_t kIndex = 0, typename Variant>
+Status ReadOneOf(uint64_t kind, const Json& document, Variant* message) {
+  if constexpr (kIndex < std::variant_size_v<Variant>) {
+    if (kind != static_cast<uint64_t>(std::variant_alternative_t<kIndex, Variant>::kKind)) {
+      return ReadOneOf<kIndex + 1>(kind, document, message);
+    }
+    return ReadMessage(document, &message->template emplace<kIndex>());
+  } else {
+    return InvalidArgument("unknown kind");
+  }
+}
+
+template <typename Variant>
+Json WriteOneOf(const Variant& message) {
+  return std::visit([](const auto& one) { return Write(one); }, message);
+}
+
+}  // namespace harmonaize::daemon::fields

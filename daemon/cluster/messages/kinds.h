@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+
+namespace harmonaize::daemon {
+
+/// The kind of a message between daemons, as it is sent. Kinds are only added: a number keeps its
+/// meaning for as long as daemons speak this protocol (transport::kProtocolVersion), and that of a
+/// kind that is no longer sent is not given to another.
+enum class MessageKind : uint16_t {
+  // messages/formation.h
+  kApply = 100,
+  kWithdraw = 101,
+  kFormed = 102,
+  kRefused = 103,
+  kFormingNotice = 104,
+  kAskGrowId = 105,
+  kGrowId = 106,
+
+  // messages/outcome.h
+  kBroken = 200,
+  kLeft = 201,
+  kProgress = 202,
+  kAskProgress = 203,
+  kVerdict = 204,
+  kLate = 205,
+  kBegun = 206,
+  kAgreed = 207,
+  kClosed = 208,
+
+  // messages/planning.h
+  kAskPlan = 300,
+  kPlan = 301,
+  kPropose = 302,
+  kPromise = 303,
+  kSettle = 304,
+  kLinkRates = 305,
+  kAskFabric = 306,
+  kFabric = 307,
+
+  // messages/pair.h
+  kOffer = 400,
+  kAnswer = 401,
+
+  // messages/link.h
+  kTraffic = 500,
+  kShares = 501,
+  kBurst = 502,
+  kBurstTurn = 503,
+  kAskLinkProbe = 504,
+  kLinkProbe = 505,
+  kLinkProbed = 506,
+
+  // messages/probe.h
+  kProbeOpen = 600,
+  kProbeReady = 601,
+  kProbeRoundTrips = 602,
+  kProbeConnect = 603,
+  kProbeRun = 604,
+  kProbeResult = 605,
+  kProbeEnd = 606,
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/cluster/messages/kinds.h"
+#include "src/planner/rated_models.h"
+
+namespace harmonaize::daemon {
+
+// What links carry, and how jobs share them (docs/control-loop.md).
+
+/// What a tenant's communicator has sent over one rail lately.
+struct TrafficJob {
+  uint32_t user = 0;
+  uint64_t communicator = 0;
+  double weight = 1;  ///< The tenant's.
+  double bytes_per_second = 0;
+  uint64_t sent_bytes = 0;  ///< In all; now and then counted anew.
+};
+
+/// What a host has sent to another over one rail lately, and how what came from there fared.
+struct TrafficFlow {
+  int peer = 0;  ///< A host of the fabric.
+  uint64_t rail = 0;
+  double bytes_per_second = 0;  ///< Sent.
+  double busy = 0;              ///< Part of the time in which there was something to send.
+  double arrival_queue = -1;    ///< Of what came, seconds in queues; < 0: not known.
+  bool astray = false;          ///< It went another way than the rail's own, if any.
+  std::vector<TrafficJob> jobs{};
+};
+
+/// What a NIC of the host carries, whoever's it is.
+struct TrafficNic {
+  int nic = 0;      ///< Of the host in the fabric.
+  double sent = 0;  ///< Bytes a second.
+  double received = 0;
+  double queued_bytes = -1;  ///< That waited to be sent; < 0: not known.
+};
+
+/// A communicator that computes and sends by turns, as the host of its rank 0 sees it; see
+/// Rhythm::Beat.
+struct TrafficRhythm {
+  uint32_t user = 0;
+  uint64_t communicator = 0;
+  uint64_t bursts = 0;
+  double burst_seconds = 0;
+  double pause_seconds = 0;
+  double iteration_seconds = 0;
+  double begun_seconds = 0;
+};
+
+/// To the homes of the communicators that were active here, and to the controller: all that this
+/// host has sent and got.
+struct TrafficMessage {
+  static constexpr MessageKind kKind = MessageKind::kTraffic;
+  uint64_t fabric = 0;
+  int host = 0;  ///< The sender, in the fabric.
+  std::vector<TrafficFlow> flows{};
+  std::vector<TrafficNic> nics{};
+  std::vector<uint64_t>
+      homes{};  ///< Communicators that were active, of which the sender is the home.
+  std::vector<TrafficRhythm> rhythms{};
+};
+
+/// What a tenant may send over one rail of the receiver, while others need its links.
+struct RailShare {
+  int peer = 0;  ///< A host of the fabric.
+  uint64_t rail = 0;
+  uint32_t user = 0;
+  double bytes_per_second = 0;  ///< Above 0.
+};
+
+/// What a communicator can have of these edges, beside what others send over them.
+struct JobRates {
+  uint64_t communicator = 0;
+  EdgeRates rates{};
+};
+
+/// A communicator whose bursts collide with others': each waits for its turn, but no longer.
+struct JobWait {
+  static constexpr double kLongestSeconds = 60;
+
+  uint64_t communicator = 0;
+  double seconds = 0;  ///< Above 0, and kLongestSeconds at most.
+};
+
+/// From the controller, to who tells it of traffic: again and again, though nothing has changed.
+struct SharesMessage {
+  static constexpr MessageKind kKind = MessageKind::kShares;
+  uint64_t fabric = 0;
+  EdgeRates links{};                ///< What edges carry now, where not as the fabric states.
+  std::vector<RailShare> limits{};  ///< All others may send what they can.
+  std::vector<JobRates> jobs{};     ///< Of which the receiver is the home.
+  std::vector<JobWait> waits{};     ///< Of those whose rhythm the receiver has told.
+};
+
+/// From who has a JobWait for a communicator, to the controller: a burst of it is ready to begin,
+/// or that one has ended.
+struct BurstMessage {
+  static constexpr MessageKind kKind = MessageKind::kBurst;
+  uint64_t fabric = 0;
+  uint32_t user = 0;
+  uint64_t communicator = 0;
+  uint64_t burst = 0;  ///< Its number.
+  bool ended = false;
+};
+
+/// The controller's answer: it may begin.
+struct BurstTurnMessage {
+  static constexpr MessageKind kKind = MessageKind::kBurstTurn;
+  uint64_t fabric = 0;
+  uint64_t communicator = 0;
+  uint64_t burst = 0;
+};
+
+/// From a home to the host `from`: see what one of your rails carries now.
+struct AskLinkProbeMessage {
+  static constexpr MessageKind kKind = MessageKind::kAskLinkProbe;
+  uint64_t fabric = 0;
+  uint64_t probe = 0;  ///< Drawn by the home; not 0.
+  int from = 0;        ///< Hosts of the fabric.
+  int to = 0;
+  uint64_t rail = 0;
+};
+
+/// To the host that gets the data, so many messages: it is to tell how fast they came.
+struct LinkProbeMessage {
+  static constexpr MessageKind kKind = MessageKind::kLinkProbe;
+  uint64_t probe = 0;
+  int messages = 0;
+};
+
+/// What came, back to the host that sent it, and from there to the home.
+struct LinkProbedMessage {
+  static constexpr MessageKind kKind = MessageKind::kLinkProbed;
+  uint64_t probe = 0;
+  double bytes_per_second = 0;
+};
+
+using LinkMessage = std::variant<TrafficMessage, SharesMessage, BurstMessage, BurstTurnMessage,
+                                 AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage>;
+
+}  // namespace harmonaize::daemon

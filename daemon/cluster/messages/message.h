@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "daemon/cluster/messages/formation.h"
+#include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/link.h"
+#include "daemon/cluster/messages/outcome.h"
+#include "daemon/cluster/messages/pair.h"
+#include "daemon/cluster/messages/planning.h"
+#include "daemon/cluster/messages/probe.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+// What daemons of different hosts say to each other, beside the data: CBOR (RFC 8949) over the
+// control link of the transport, which has proved the cluster key. A daemon believes what another
+// says about its own ranks, and no message of any shape makes it crash.
+//
+// A communicator that spans hosts has a *home*, the daemon at which it was formed. All that
+// concerns all of its hosts goes through the home: who takes part, how operations are carried out,
+// whether the ranks agree, who is late, and how it ends. `communicator` is its key, drawn by its
+// home and alike at all hosts; hosts are numbered by the roster that FormedMessage brings.
+
+/// Whether a message is an alternative of a variant of messages.
+template <typename Message, typename Variant>
+inline constexpr bool kIsAlternativeOf = false;
+template <typename Message, typename... Alternatives>
+inline constexpr bool kIsAlternativeOf<Message, std::variant<Alternatives...>> =
+    (std::is_same_v<Message, Alternatives> || ...);
+
+/// A message of any subject.
+class ClusterMessage {
+ public:
+  using Subjects = std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage,
+                                LinkMessage, ProbeMessage>;
+
+  ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
+  /// Of a structure of one of the subjects.
+  template <typename Message>
+  requires(requires { std::remove_cvref_t<Message>::kKind; }) ClusterMessage(Message&& message)
+      : subjects_(std::in_place_type<SubjectOf<std::remove_cvref_t<Message>>>,
+                  std::forward<Message>(message)) {}
+
+  const Subjects& subjects() const { return subjects_; }
+  /// Calls the visitor with the structure.
+  template <typename Visitor>
+  decltype(auto) Visit(Visitor&& visitor) const {
+    return std::visit(
+        [&](const auto& subject) -> decltype(auto) { return std::visit(visitor, subject); },
+        subjects_);
+  }
+  template <typename Visitor>
+  decltype(auto) Visit(Visitor&& visitor) {
+    return std::visit([&](auto& subject) -> decltype(auto) { return std::visit(visitor, subject); },
+                      subjects_);
+  }
+  MessageKind kind() const {
+    return Visit([](const auto& message) { return std::remove_cvref_t<decltype(message)>::kKind; });
+  }
+  /// The structure; nullptr where the message is of another kind.
+  template <typename Message>
+  const Message* As() const {
+    const auto* const subject = std::get_if<SubjectOf<Message>>(&subjects_);
+    return subject == nullptr ? nullptr : std::get_if<Message>(subject);
+  }
+
+ private:
+  template <typename Message>
+  using SubjectOf = std::conditional_t<
+      kIsAlternativeOf<Message, FormationMessage>, FormationMessage,
+      std::conditional_t<
+          kIsAlternativeOf<Message, OutcomeMessage>, OutcomeMessage,
+          std::conditional_t<
+              kIsAlternativeOf<Message, PlanningMessage>, PlanningMessage,
+              std::conditional_t<kIsAlternativeOf<Message, PairMessage>, PairMessage,
+                                 std::conditional_t<kIsAlternativeOf<Message, LinkMessage>,
+                                                    LinkMessage, ProbeMessage>>>>>;
+
+  Subjects subjects_;
+};
+
+/// Texts for people are cut where they are longer than a screen.
+std::vector<std::byte> EncodeMessage(const ClusterMessage& message);
+/// What comes is a message in which every enumeration has one of its values, every number that
+/// counts or names something can be one, and lists fit each other. Whether there is such a rank,
+/// host or communicator is for the receiver to see. Errors: kRemoteError for anything else, with
+/// the kind and the field that is missing or wrong.
+Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes);
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,30 @@
+#include "daemon/cluster/messages/pair.h"
+
+#include "daemon/cluster/messages/codec.h"
+#include "daemon/cluster/messages/fields.h"
+
+namespace harmonaize::daemon {
+
+using fields::InRange;
+using fields::kMostRanks;
+
+HARMONAIZE_FIELDS(OfferMessage, communicator, from, to, number, count, type, status)
+HARMONAIZE_FIELDS(AnswerMessage, communicator, from, to, number, status)
+
+static bool IsSound(const OfferMessage& offer) {
+  return InRange(offer.from, kMostRanks) && InRange(offer.to, kMostRanks);
+}
+
+static bool IsSound(const AnswerMessage& answer) {
+  return InRange(answer.from, kMostRanks) && InRange(answer.to, kMostRanks);
+}
+
+Status Read(uint64_t kind, const nlohmann::json& document, PairMessage* message) {
+  return fields::ReadOneOf(kind, document, message);
+}
+
+nlohmann::json Write(const PairMessage& message) {
+  return fields::WriteOneOf(message);
+}
+
+}  // namespace harmonaize::daemon

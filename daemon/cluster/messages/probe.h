@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/cluster/messages/kinds.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+// A probe: one daemon, the coordinator, has others measure the network among themselves. `probe` is
+// its number, drawn by the coordinator.
+
+/// Take part: listen at your NICs' addresses until ProbeEndMessage. Who connects there has to show
+/// the token. Answered by ProbeReadyMessage.
+struct ProbeOpenMessage {
+  static constexpr MessageKind kKind = MessageKind::kProbeOpen;
+  uint64_t probe = 0;
+  std::vector<uint8_t> token{};
+};
+
+struct ProbeNic {
+  std::string device{};
+  std::string address{};  ///< IPv4.
+  int port = 0;           ///< Listened at.
+};
+
+struct ProbeReadyMessage {
+  static constexpr MessageKind kKind = MessageKind::kProbeReady;
+  uint64_t probe = 0;
+  std::string host{};
+  std::vector<ProbeNic> nics{};
+  Status status{};
+};
+
+/// Where to connect to, and from where.
+struct ProbeTarget {
+  int nic = 0;  ///< The receiver's own.
+  std::string address{};
+  int port = 0;
+  std::vector<uint8_t> token{};
+  int transfer = 0;  ///< Its number in the set; round trips have none.
+  int connections = 1;
+};
+
+/// Measure round trips to these, one after the other. Answered by ProbeResultMessage with samples.
+struct ProbeRoundTripsMessage {
+  static constexpr MessageKind kKind = MessageKind::kProbeRoundTrips;
+  uint64_t probe = 0;
+  uint64_t step = 0;  ///< Each of the coordinator's questions has another.
+  int samples = 0;
+  std::vector<ProbeTarget> targets{};
+};
+
+/// Bring these connections about. Answered by ProbeResultMessage.
+struct ProbeConnectMessage {
+  static constexpr MessageKind kKind = MessageKind::kProbeConnect;
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  std::vector<ProbeTarget> targets{};
+};
+
+/// Send over the connections that you brought about at step `set`, and receive over those that
+/// others brought about to you at it, both from `delay` seconds on and for `seconds`. Then all of
+/// them are closed. Answered by ProbeResultMessage with counts.
+struct ProbeRunMessage {
+  static constexpr MessageKind kKind = MessageKind::kProbeRun;
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  uint64_t set = 0;
+  double delay = 0;
+  double seconds = 0;
+};
+
+struct ProbeCount {
+  int transfer = 0;
+  int64_t bytes = 0;  ///< That arrived in the second half of the time.
+};
+
+struct ProbeResultMessage {
+  static constexpr MessageKind kKind = MessageKind::kProbeResult;
+  uint64_t probe = 0;
+  uint64_t step = 0;
+  std::vector<std::vector<double>> samples{};  ///< By target, in seconds; none: not reachable.
+  std::vector<ProbeCount> counts{};
+  Status status{};
+};
+
+/// From the coordinator: it is over. From another: I take part no more.
+struct ProbeEndMessage {
+  static constexpr MessageKind kKind = MessageKind::kProbeEnd;
+  uint64_t probe = 0;
+  std::string why{};
+};
+
+using ProbeMessage =
+    std::variant<ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
+                 ProbeRunMessage, ProbeResultMessage, ProbeEndMessage>;
+
+}  // namespace harmonaize::daemon
