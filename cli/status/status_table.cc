@@ -45,7 +45,12 @@ std::vector<std::string> WaitingNotes(const Json& communicator) {
       ++untold;
     }
   }
-  if (untold > 0) notes.push_back(fmt::format("{} more wait; --json has all", untold));
+  const Json& not_listed = At(communicator, "waiting_not_listed");
+  const size_t more = not_listed.is_number_unsigned() ? not_listed.get<size_t>() : 0;
+  if (untold + more > 0) {
+    notes.push_back(fmt::format("{} more wait; --json has {}", untold + more,
+                                more > 0 ? "the first of them" : "all"));
+  }
   return notes;
 }
 

@@ -14,7 +14,8 @@ namespace harmonaize {
 ///                   "communicators": [{"id", "ranks", "operations", "bytes", "inline_operations",
 ///                                      "inline_bytes", "state", "failure",
 ///                                      "waiting": [{"operation", "for_seconds",
-///                                                   "missing_ranks": [..]}]}]}]}
+///                                                   "missing_ranks": [..]}],
+///                                      "waiting_not_listed"}]}]}
 ///
 /// Operations show when they have waited for a second, the first few of a communicator. What is
 /// missing from the document is shown as "-", and what is not known is left out, so that a

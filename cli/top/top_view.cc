@@ -81,6 +81,13 @@ std::string HeadOf(const Json& before, const Json& after, double seconds) {
   return text + "\n";
 }
 
+/// How many operations of a communicator wait for ranks.
+std::string WaitingCount(const Json& communicator) {
+  const Json& not_listed = At(communicator, "waiting_not_listed");
+  const size_t more = not_listed.is_number_unsigned() ? not_listed.get<size_t>() : 0;
+  return std::to_string(ListAt(communicator, "waiting").size() + more);
+}
+
 /// The plan that most operations went by.
 std::string MainPlan(const Json& communicator) {
   const Json* main = nullptr;
@@ -130,7 +137,7 @@ void PrintCommunicators(const Json& before, const Json& after, double seconds, s
            At(one, "hosts").is_null() ? "1" : TextAt(one, "hosts"),
            PerSecond(Growth(was, one, "operations"), seconds), RateOf(was, one, "bytes", seconds),
            PerSecond(Growth(was, one, "inline_operations"), seconds),
-           RateOf(was, one, "inline_bytes", seconds), std::to_string(ListAt(one, "waiting").size()),
+           RateOf(was, one, "inline_bytes", seconds), WaitingCount(one),
            TextAt(one, "plan_changes")});
     }
   }

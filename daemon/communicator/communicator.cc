@@ -175,7 +175,7 @@ void Communicator::PostPair(PostedOperation* part) {
     operation->ready += half->ready ? 1 : 0;
   }
   // The half that came last is not ready yet, so OnReady launches.
-  matched_pairs_.push_back(operation);
+  matched_pairs_.Add(operation);
 }
 
 void Communicator::OnReady(PostedOperation* part) {
@@ -193,7 +193,7 @@ void Communicator::OnReady(PostedOperation* part) {
   if (!IsPointToPoint(part->descriptor.collective)) {
     LaunchReady();
   } else if (operation->ready == 2) {
-    std::erase(matched_pairs_, operation);
+    matched_pairs_.Remove(operation);
     Launch(operation);
   }
 }
@@ -231,7 +231,7 @@ void Communicator::Launch(MatchedOperation* operation) {
   WarnOfTypes(*operation);
   if (operation->parts.front()->descriptor.count == 0) {
     if (crosses_hosts) return EndHere(operation);
-    in_flight_.push_back(operation);
+    in_flight_.Add(operation);
     Complete(operation);
     return;
   }
@@ -248,7 +248,7 @@ void Communicator::Launch(MatchedOperation* operation) {
     FailMatched(operation, status);
     return;
   }
-  in_flight_.push_back(operation);
+  in_flight_.Add(operation);
   engine_->Start(&operation->execution);
 }
 
@@ -450,7 +450,7 @@ void Communicator::OnExecuted(Execution* execution) {
 }
 
 void Communicator::Complete(MatchedOperation* operation) {
-  std::erase(in_flight_, operation);
+  in_flight_.Remove(operation);
   const bool ran = operation->parts.front()->descriptor.count > 0;
   Status outcome;
   if (ran) outcome = Judge(*operation, operation->execution.status());

@@ -15,6 +15,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
 #include "daemon/communicator/inline_segment.h"
+#include "daemon/communicator/operation_set.h"
 #include "daemon/multihost/rank_feed.h"
 #include "daemon/tenant/holdings.h"
 #include "daemon/tenant/member.h"
@@ -39,6 +40,7 @@ struct MatchedOperation {
   std::vector<PostedOperation*> parts;
   int arrived = 0;
   int ready = 0;
+  size_t place_in_set = 0;  ///< OperationSet's.
   uint64_t first_arrival_ns = 0;
   uint64_t next_report_ns = 0;  ///< When to report ranks that are missing, or their data.
   /// What the executor is bound to, kept for reuse.
@@ -67,6 +69,15 @@ struct WaitingOperation {
   std::string operation;  ///< "AllReduce #12", "Send 0 -> 1".
   double for_seconds = 0;
   std::vector<int> missing_ranks;
+};
+/// What waits in a communicator: the first few, as a tenant may have tens of thousands.
+struct WaitingOperations {
+  static constexpr size_t kMostListed = 16;
+  /// The most missing ranks that are listed of one operation.
+  static constexpr size_t kMostRanks = 64;
+
+  std::vector<WaitingOperation> listed;
+  size_t not_listed = 0;
 };
 
 /// What a tenant pays for a communicator.
@@ -160,7 +171,7 @@ class Communicator {
 
   /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
-  std::vector<WaitingOperation> Waiting(uint64_t now_ns) const;
+  WaitingOperations Waiting(uint64_t now_ns) const;
 
   uint64_t operations() const { return operations_; }
   /// Collectives that were launched here, or ended before.
@@ -231,6 +242,12 @@ class Communicator {
   void NoteEnd(const MatchedOperation& operation, const Status& outcome);
   bool EndedWell(uint64_t sequence) const;
   void TellSlow(uint64_t now_ns);
+  /// Calls with each operation that was launched and has not ended for its ranks.
+  template <typename Call>
+  void ForEachBegun(Call&& call) const {
+    for (MatchedOperation* operation : in_flight_) call(operation);
+    for (MatchedOperation* operation : held_) call(operation);
+  }
 
   void FailMatched(MatchedOperation* operation, const Status& why);
   void Decide(PostedOperation* part, const Status& outcome);
@@ -242,6 +259,8 @@ class Communicator {
   void Recycle(MatchedOperation* operation);
   void Count(const MatchedOperation& operation);
   std::string DescribeRank(int rank) const;
+  WaitingOperation Describe(const MatchedOperation& operation, const PostedOperation& first_ready,
+                            uint64_t now_ns) const;
   void ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns);
   void ReportFilling(uint64_t now_ns, uint64_t late_after_ns);
   void ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns);
@@ -266,8 +285,8 @@ class Communicator {
   std::deque<MatchedOperation*> window_;
   uint64_t window_start_ = 0;
   std::map<PairKey, PairQueue> pairs_;
-  std::vector<MatchedOperation*> matched_pairs_;  // both here, not both ready
-  std::vector<MatchedOperation*> in_flight_;
+  OperationSet<MatchedOperation> matched_pairs_;  // both here, not both ready
+  OperationSet<MatchedOperation> in_flight_;
 
   std::vector<std::unique_ptr<MatchedOperation>> pool_;
   std::vector<MatchedOperation*> free_operations_;

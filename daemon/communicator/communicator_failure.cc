@@ -38,6 +38,9 @@ void Communicator::FailPairsWith(int rank, const Status& why) {
       for (PostedOperation* part : std::exchange(*half, {})) Decide(part, why);
     }
   }
+  std::erase_if(pairs_, [](const auto& entry) {
+    return entry.second.sends.empty() && entry.second.receives.empty();
+  });
 }
 
 void Communicator::FailEverything(const Status& why) {
@@ -48,7 +51,7 @@ void Communicator::FailEverything(const Status& why) {
     FailMatched(operation, why);
   }
   FailPairsWith(-1, why);
-  for (MatchedOperation* operation : std::exchange(matched_pairs_, {})) FailMatched(operation, why);
+  for (MatchedOperation* operation : matched_pairs_.TakeAll()) FailMatched(operation, why);
   // What the workers hold ends soon, and OnExecuted then tells of the failure.
   for (MatchedOperation* operation : in_flight_) {
     if (operation->network == nullptr) {

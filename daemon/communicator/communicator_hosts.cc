@@ -89,13 +89,13 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
 }
 
 void Communicator::NoteStarted(MatchedOperation* operation) {
-  in_flight_.push_back(operation);
+  in_flight_.Add(operation);
   span_->gate()->Begin(operation->started_ns);
 }
 
 // The network lets go of it.
 void Communicator::EndNetwork(MatchedOperation* operation) {
-  std::erase(in_flight_, operation);
+  in_flight_.Remove(operation);
   span_->gate()->End(MonotonicNanoseconds());
   engine_->control_loop().NoteEnd(*this);
   operation->plan->GiveBack(operation->network);
@@ -526,16 +526,14 @@ void Communicator::NoteEnd(const MatchedOperation& operation, const Status& outc
 
 void Communicator::TellSlow(uint64_t now_ns) {
   if (state_ != State::kReady) return;
-  for (const std::vector<MatchedOperation*>* some : {&in_flight_, &held_}) {
-    for (MatchedOperation* operation : *some) {
-      const bool collective = !IsPointToPoint(operation->parts.front()->descriptor.collective);
-      const bool slow =
-          collective && !operation->reported && now_ns > operation->started_ns + kSlowNanoseconds;
-      if (!slow) continue;
-      operation->reported = true;
-      TellProgress(operation->sequence);
-    }
-  }
+  ForEachBegun([&](MatchedOperation* operation) {
+    const bool collective = !IsPointToPoint(operation->parts.front()->descriptor.collective);
+    const bool slow =
+        collective && !operation->reported && now_ns > operation->started_ns + kSlowNanoseconds;
+    if (!slow) return;
+    operation->reported = true;
+    TellProgress(operation->sequence);
+  });
 }
 
 void Communicator::OnVerdict(uint64_t sequence, const Status& verdict) {
@@ -569,14 +567,15 @@ void Communicator::OnVerdict(uint64_t sequence, const Status& verdict) {
 }
 
 void Communicator::OnLate(const LateMessage& late) {
-  for (const std::vector<MatchedOperation*>* some : {&in_flight_, &held_}) {
-    for (MatchedOperation* operation : *some) {
-      const bool collective = !IsPointToPoint(operation->parts.front()->descriptor.collective);
-      if (!collective || operation->sequence != late.sequence) continue;
-      operation->late_ranks = late.missing;
-      return Notify(operation->parts, late.notice);
-    }
-  }
+  bool found = false;
+  ForEachBegun([&](MatchedOperation* operation) {
+    const bool collective = !IsPointToPoint(operation->parts.front()->descriptor.collective);
+    if (found || !collective || operation->sequence != late.sequence) return;
+    found = true;
+    operation->late_ranks = late.missing;
+    Notify(operation->parts, late.notice);
+  });
+  if (found) return;
   Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, late.notice);
 }
 

@@ -121,47 +121,55 @@ void Communicator::ReportLatePart(PostedOperation* part, uint64_t* next_report_n
   Notify({part}, WaitNotice(*part, age, DescribeRank(part->descriptor.root)));
 }
 
-std::vector<WaitingOperation> Communicator::Waiting(uint64_t now_ns) const {
-  std::vector<WaitingOperation> waiting;
+WaitingOperations Communicator::Waiting(uint64_t now_ns) const {
+  WaitingOperations waiting;
+  // Counts one that waits; true if it is to be listed.
+  const auto lists = [&waiting] {
+    if (waiting.listed.size() < WaitingOperations::kMostListed) return true;
+    ++waiting.not_listed;
+    return false;
+  };
+  const auto add_part = [&](const PostedOperation* part) {
+    if (!part->ready || !lists()) return;
+    waiting.listed.push_back({NameOf(part->descriptor, part->member->rank),
+                              AgeInSeconds(part->ready_ns, now_ns),
+                              {part->descriptor.root}});
+  };
   for (const MatchedOperation* operation : window_) {
     const PostedOperation* const first = operation == nullptr ? nullptr : FirstReady(*operation);
-    if (first == nullptr) continue;
-    WaitingOperation entry;
-    for (int rank = 0; rank < ranks(); ++rank) {
-      if (IsRemote(rank)) continue;
-      const PostedOperation* part = operation->parts[place_of_rank_[static_cast<size_t>(rank)]];
-      if (part != nullptr) entry.operation = NameOf(part->descriptor, rank);
-      if (part == nullptr || !part->ready) entry.missing_ranks.push_back(rank);
-    }
-    entry.for_seconds = AgeInSeconds(first->ready_ns, now_ns);
-    waiting.push_back(std::move(entry));
+    if (first != nullptr && lists()) waiting.listed.push_back(Describe(*operation, *first, now_ns));
   }
   for (const auto& [key, pair] : pairs_) {
-    for (const auto* half : {&pair.sends, &pair.receives}) {
-      for (const PostedOperation* part : *half) {
-        if (!part->ready) continue;
-        waiting.push_back({NameOf(part->descriptor, part->member->rank),
-                           AgeInSeconds(part->ready_ns, now_ns),
-                           {part->descriptor.root}});
-      }
-    }
+    for (const PostedOperation* part : pair.sends) add_part(part);
+    for (const PostedOperation* part : pair.receives) add_part(part);
   }
   if (remote_pairs_ == nullptr) return waiting;
-  for (const std::vector<MatchedOperation*>* some : {&in_flight_, &held_}) {
-    for (const MatchedOperation* operation : *some) {
-      if (operation->late_ranks.empty()) continue;
-      const PostedOperation& first = *operation->parts.front();
-      waiting.push_back({NameOf(first.descriptor, first.member->rank),
-                         AgeInSeconds(operation->first_arrival_ns, now_ns), operation->late_ranks});
+  ForEachBegun([&](const MatchedOperation* operation) {
+    if (operation->late_ranks.empty() || !lists()) return;
+    const PostedOperation& first = *operation->parts.front();
+    waiting.listed.push_back({NameOf(first.descriptor, first.member->rank),
+                              AgeInSeconds(operation->first_arrival_ns, now_ns),
+                              operation->late_ranks});
+  });
+  remote_pairs_->ForEachWaiting(add_part);
+  return waiting;
+}
+
+// A collective that waits for ranks of this host, and which these are.
+WaitingOperation Communicator::Describe(const MatchedOperation& operation,
+                                        const PostedOperation& first_ready, uint64_t now_ns) const {
+  WaitingOperation entry{.operation = NameOf(first_ready.descriptor, first_ready.member->rank),
+                         .for_seconds = AgeInSeconds(first_ready.ready_ns, now_ns),
+                         .missing_ranks = {}};
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (IsRemote(rank)) continue;
+    const PostedOperation* part = operation.parts[place_of_rank_[static_cast<size_t>(rank)]];
+    const bool missing = part == nullptr || !part->ready;
+    if (missing && entry.missing_ranks.size() < WaitingOperations::kMostRanks) {
+      entry.missing_ranks.push_back(rank);
     }
   }
-  remote_pairs_->ForEachWaiting([&](const PostedOperation* part) {
-    if (!part->ready) return;
-    waiting.push_back({NameOf(part->descriptor, part->member->rank),
-                       AgeInSeconds(part->ready_ns, now_ns),
-                       {part->descriptor.root}});
-  });
-  return waiting;
+  return entry;
 }
 
 }  // namespace harmonaize::daemon

@@ -25,9 +25,16 @@ namespace {
 /// Descriptors taken from one ring before the next ring has its turn.
 constexpr int kDescriptorsPerTurn = 64;
 
-/// Rounds of the loop between looks at sleeping sessions' doorbells while there is work: a look is
-/// a system call, a round as little as a few cache misses.
-constexpr int kRoundsPerDoorbellCheck = 64;
+/// Descriptors taken from the rings of one tenant before the next tenant has its turn.
+constexpr int kDescriptorsPerTenant = 256;
+/// Rings of one tenant that are looked at before the next tenant has its turn.
+constexpr size_t kRingsPerTenant = 64;
+
+/// How long the engine goes without a look at sleeping sessions' doorbells while there is work, in
+/// nanoseconds: a look is a system call, a round as little as a few cache misses.
+constexpr uint64_t kDoorbellNanoseconds = 100'000;
+/// Rounds between looks at the clock for that. No round takes longer than some of these budgets.
+constexpr int kRoundsPerClock = 4;
 /// The same while it looks for work: by then every look may be a system call.
 constexpr int kLooksPerDoorbellCheck = 16;
 /// Looks for which the engine keeps its processor although others want it. Each is a round of all
@@ -49,6 +56,13 @@ constexpr std::chrono::milliseconds kPauseAfterException(1);
 /// For how long at most the engine deals with requests before it looks at operations again, beyond
 /// one request, in nanoseconds. It is what a middling operation takes.
 constexpr uint64_t kPostedNanoseconds = 100'000;
+
+/// For how long at most the engine starts operations that are ready before it looks round, beyond a
+/// turn of each tenant, in nanoseconds. The same for those that have been carried out.
+constexpr uint64_t kReadyNanoseconds = 100'000;
+constexpr uint64_t kFinishedNanoseconds = 100'000;
+/// Operations that have been carried out between looks at the clock.
+constexpr int kFinishedPerClock = 32;
 
 // While jobs share connections each keeps so many times as many slices under way: a plan is made
 // for an empty network, and who has nothing to send when its turn comes gets less than its share.
@@ -217,7 +231,10 @@ void Engine::Run() {
         [this] {
           if (!RunRound()) return StayIdle();
           EndIdleness();
-          if (++rounds_ % kRoundsPerDoorbellCheck != 0) return;
+          if (++rounds_ % kRoundsPerClock != 0) return;
+          const uint64_t now = MonotonicNanoseconds();
+          if (now < doorbells_ns_ + kDoorbellNanoseconds) return;
+          doorbells_ns_ = now;
           loop_->Wait(0);
           TickIfDue();
         },
@@ -282,20 +299,29 @@ void Engine::EndIdleness() {
   idleness_.since_ns = 0;
 }
 
+// By index: a session that is cut off leaves the lists.
 bool Engine::PollRings() {
   bool progress = false;
-  // By index: a session that is cut off leaves the list.
-  for (size_t i = 0; i < hot_.size(); ++i) {
-    Session& session = *hot_[i];
-    const bool dealt_with =
-        Guarded([&] { progress |= DrainRing(session); },
-                [&](const Status& exception) { CutOff(session, exception.message()); });
-    if (!dealt_with) session.connection().Cut();
-  }
+  for (size_t i = 0; i < hot_tenants_.size(); ++i) progress |= PollRingsOf(*hot_tenants_[i]);
   return progress;
 }
 
-bool Engine::DrainRing(Session& session) {
+bool Engine::PollRingsOf(Tenant& tenant) {
+  HotSessions& hot = tenant.hot;
+  int taken = 0;
+  const size_t rings = std::min(hot.sessions.size(), kRingsPerTenant);
+  for (size_t i = 0; i < rings && taken < kDescriptorsPerTenant && !hot.sessions.empty(); ++i) {
+    Session& session = *hot.sessions[hot.next++ % hot.sessions.size()];
+    const bool dealt_with =
+        Guarded([&] { taken += DrainRing(session); },
+                [&](const Status& exception) { CutOff(session, exception.message()); });
+    if (!dealt_with) session.connection().Cut();
+  }
+  return taken > 0;
+}
+
+// Returns how many descriptors were taken.
+int Engine::DrainRing(Session& session) {
   const LogFor log_for(session.tenant().identity);
   OperationDescriptor descriptor;
   int taken = 0;
@@ -307,45 +333,48 @@ bool Engine::DrainRing(Session& session) {
       CutOff(session, fmt::format("more than {} operations in flight, which is the provider's "
                                   "quota for one process",
                                   config_.quota.outstanding_operations));
-      return true;
+      return taken;
     }
     Result<PostedOperation*> part = session.Admit(descriptor);
     if (!part.ok()) {
       CutOff(session, part.status().message());
-      return true;
+      return taken;
     }
     session.active_ns = (*part)->arrived_ns;
     (*part)->member->communicator->Post(*part);
     if (!(*part)->stream->Arrive(*part)) continue;
     (*part)->ready_ns = (*part)->arrived_ns;
-    ready_.push_back(*part);
+    ReadyParts::ListOf(session.tenant())->push_back(*part);
+    ready_.Note(session.tenant());
   }
   if (taken > 0) session.FreeTaken();
   if (session.ring_broken()) CutOff(session, "a submission ring whose tail makes no sense");
-  return taken > 0;
+  return taken;
 }
 
 bool Engine::TakeInPosted(Session& session) {
   const uint32_t id = session.id();
   while (FindSession(id) != nullptr) {
-    if (!DrainRing(session)) break;
+    if (DrainRing(session) == 0) break;
   }
   return FindSession(id) != nullptr;
 }
 
+// In turns, not by recursion: a stream may hold thousands of tiny operations.
 bool Engine::RunReady() {
   if (ready_.empty()) return false;
-  // In rounds, not by recursion: a stream may hold thousands of tiny operations.
-  while (!ready_.empty()) {
-    ready_now_.swap(ready_);
-    for (PostedOperation* part : ready_now_) {
+  uint64_t until = 0;
+  while (true) {
+    ready_.TakeTurn([this](PostedOperation* part) {
       Communicator* const communicator = part->member->communicator;
       Guarded([&] { communicator->OnReady(part); },
               [&](const Status& exception) { GiveUpOn(*communicator, exception); });
-    }
-    ready_now_.clear();
+    });
+    if (ready_.empty()) return true;
+    const uint64_t now = MonotonicNanoseconds();
+    if (until == 0) until = now + kReadyNanoseconds;
+    if (now >= until) return true;
   }
-  return true;
 }
 
 // A round of everything costs more than a small unit, and an operation may have many. But where
@@ -361,12 +390,16 @@ bool Engine::Help() {
 }
 
 bool Engine::CollectFinished() {
-  bool progress = false;
+  int collected = 0;
+  uint64_t until = 0;
   while (Execution* execution = executor_->TakeFinished()) {
     GuardedAndLogged("the end of an execution", [&] { execution->on_finished(execution); });
-    progress = true;
+    if (++collected % kFinishedPerClock != 0) continue;
+    const uint64_t now = MonotonicNanoseconds();
+    if (until == 0) until = now + kFinishedNanoseconds;
+    if (now >= until) break;
   }
-  return progress;
+  return collected > 0;
 }
 
 bool Engine::RunNetwork() {
@@ -451,7 +484,10 @@ void Engine::Finish(PostedOperation* part, const Status& outcome) {
     part->stream->NoteFailure(outcome.code(), part->member->index);
   }
   EndSliceProgress(*part);
-  if (part->stream->Finish(&ready_)) unpublished_.push_back({part->stream, &session});
+  if (part->stream->Finish(ReadyParts::ListOf(session.tenant()))) {
+    unpublished_.push_back({part->stream, &session});
+  }
+  ready_.Note(session.tenant());
   session.Retire(part);
 }
 
@@ -489,10 +525,11 @@ void Engine::Sleep() {
 // Sends home who has been quiet. They must ring from now on: hence the flag first, then the look.
 void Engine::CoolDown() {
   const uint64_t now = MonotonicNanoseconds();
-  std::erase_if(hot_, [now](Session* session) {
+  std::erase_if(hot_, [this, now](Session* session) {
     if (now < session->active_ns + kCoolNanoseconds) return false;
     session->SetConsumerWaiting(true);
     session->hot = session->HasDescriptors();
+    if (!session->hot) LetCool(*session);
     return !session->hot;
   });
   SetCrowded();
@@ -582,10 +619,20 @@ Status Engine::AddSession(std::unique_ptr<Session> session) {
 void Engine::MakeHot(Session& session) {
   if (session.hot) return;
   hot_.push_back(&session);
+  std::vector<Session*>& of_tenant = session.tenant().hot.sessions;
+  if (of_tenant.empty()) hot_tenants_.push_back(&session.tenant());
+  of_tenant.push_back(&session);
   session.hot = true;
   session.active_ns = MonotonicNanoseconds();
   session.SetConsumerWaiting(false);
   SetCrowded();
+}
+
+// Its tenant's rings are looked at without this one.
+void Engine::LetCool(Session& session) {
+  std::vector<Session*>& of_tenant = session.tenant().hot.sessions;
+  std::erase(of_tenant, &session);
+  if (of_tenant.empty()) std::erase(hot_tenants_, &session.tenant());
 }
 
 Session* Engine::FindSession(uint32_t id) {
@@ -605,6 +652,7 @@ void Engine::LoseSession(uint32_t id, const std::string& why) {
   session.SetGone();
   loop_->Unwatch(session.doorbell());
   std::erase(hot_, &session);
+  LetCool(session);
   TellLoss(session, why);
   Log(LogLevel::kDebug, kLogInit, "session {} of process {} ended", id, session.process());
 }

@@ -22,6 +22,7 @@
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/sharing/job_activity.h"
+#include "daemon/tenant/ready_parts.h"
 #include "daemon/tenant/session.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/file_descriptor.h"
@@ -156,7 +157,8 @@ class Engine final : private ClusterEvents {
   void CoolDown();
   void SetCrowded();
   bool PollRings();
-  bool DrainRing(Session& session);
+  bool PollRingsOf(Tenant& tenant);
+  int DrainRing(Session& session);
   bool RunReady();
   bool Help();
   bool CollectFinished();
@@ -168,6 +170,7 @@ class Engine final : private ClusterEvents {
   int SleepTimeout() const;
   void TickIfDue();
   void MakeHot(Session& session);
+  void LetCool(Session& session);
   void SweepSessions();
   Status WatchForLostMemory();
   void LookForLostMemory();
@@ -186,8 +189,9 @@ class Engine final : private ClusterEvents {
   std::unique_ptr<Executor> executor_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
-  std::string stopped_why_;  ///< Set before `stopping_`.
-  int64_t rounds_ = 0;       ///< That found something to do.
+  std::string stopped_why_;    ///< Set before `stopping_`.
+  int64_t rounds_ = 0;         ///< That found something to do.
+  uint64_t doorbells_ns_ = 0;  ///< When sleeping sessions' doorbells were looked at last.
   /// True while the thread sleeps, or is about to: workers then wake it.
   std::atomic<bool> asleep_{false};
 
@@ -195,6 +199,7 @@ class Engine final : private ClusterEvents {
   std::map<uint32_t, std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<Session>> dying_;  // gone, with parts still in flight
   std::vector<Session*> hot_;
+  std::vector<Tenant*> hot_tenants_;  // those of hot_
   Membership membership_;
 
   std::unique_ptr<Cluster> cluster_;
@@ -209,8 +214,7 @@ class Engine final : private ClusterEvents {
   };
   std::vector<Unpublished> unpublished_;
 
-  std::vector<PostedOperation*> ready_;      // may start now
-  std::vector<PostedOperation*> ready_now_;  // the batch that is being started
+  ReadyParts ready_;
   int64_t executing_ = 0;
   int64_t waiting_ = 0;
   uint64_t next_tick_ns_ = 0;

@@ -44,7 +44,8 @@ void DescribeSpan(const Span& span, json* description) {
 
 json Describe(const Communicator& communicator, uint64_t now_ns) {
   json waiting = json::array();
-  for (const WaitingOperation& operation : communicator.Waiting(now_ns)) {
+  const WaitingOperations all_waiting = communicator.Waiting(now_ns);
+  for (const WaitingOperation& operation : all_waiting.listed) {
     waiting.push_back({{"operation", operation.operation},
                        {"for_seconds", operation.for_seconds},
                        {"missing_ranks", operation.missing_ranks}});
@@ -70,7 +71,8 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                       {"inline_operations", segment == nullptr ? 0 : segment->operations()},
                       {"inline_bytes", segment == nullptr ? 0 : segment->bytes_moved()},
                       {"members", std::move(members)},
-                      {"waiting", std::move(waiting)}};
+                      {"waiting", std::move(waiting)},
+                      {"waiting_not_listed", all_waiting.not_listed}};
   if (const Span* const span = communicator.span()) DescribeSpan(*span, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   return description;

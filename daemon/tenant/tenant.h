@@ -4,11 +4,28 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/tenant/holdings.h"
 
 namespace harmonaize::daemon {
+
+struct PostedOperation;
+class Session;
+
+/// Parts of one tenant, see ReadyParts.
+struct ReadyList {
+  std::vector<PostedOperation*> parts;
+  size_t first = 0;     ///< Those before it have been taken.
+  bool listed = false;  ///< ReadyParts knows of the tenant.
+};
+
+/// Sessions of one tenant whose rings the engine looks at, in turns.
+struct HotSessions {
+  std::vector<Session*> sessions;
+  size_t next = 0;  ///< The one that comes next, modulo their number.
+};
 
 /// A tenant as the engine knows it. Engine thread only.
 struct Tenant {
@@ -20,6 +37,9 @@ struct Tenant {
   double weight = 1;  ///< Its share of what others want too, with its priority: Config::shares.
   uint64_t operations = 0;  ///< Completed, counted once a communicator.
   uint64_t bytes = 0;       ///< Of those operations, as nccl-tests counts the size.
+
+  ReadyList ready;
+  HotSessions hot;
 
   std::string name() const { return account->name(); }
 };

@@ -121,10 +121,11 @@ class Execution {
 
   BoundProgram bound_;
   Status status_;
-  Phase phase_ = Phase::kIdle;  // Of the owner.
-  int place_ = 0;               // Its tenant's: TenantPlaces. Of the owner.
-  int slot_ = -1;               // Written by the owner; read, too, by who holds a unit.
-  Execution* next_ = nullptr;   // In one list at a time: waiting or finished.
+  Phase phase_ = Phase::kIdle;     // Of the owner.
+  int place_ = 0;                  // Its tenant's: TenantPlaces. Of the owner.
+  int slot_ = -1;                  // Written by the owner; read, too, by who holds a unit.
+  Execution* next_ = nullptr;      // In one list at a time: waiting or finished.
+  Execution* previous_ = nullptr;  // In the list of those that wait.
   std::atomic<bool> stopped_{false};
   // Units that have not ended; who takes it to zero hands the execution back.
   alignas(64) std::atomic<uint32_t> pending_{0};

@@ -5,6 +5,7 @@ namespace harmonaize {
 void WaitingList::Push(Execution* execution) {
   OfTenant& tenant = OfPlace(*execution);
   execution->next_ = nullptr;
+  execution->previous_ = tenant.first == nullptr ? nullptr : tenant.last;
   (tenant.first == nullptr ? tenant.first : tenant.last->next_) = execution;
   tenant.last = execution;
 }
@@ -22,18 +23,16 @@ Execution* WaitingList::TakeNext() {
   if (next == nullptr) return nullptr;
   Execution* const execution = next->first;
   next->first = execution->next_;
+  if (next->first != nullptr) next->first->previous_ = nullptr;
   return execution;
 }
 
 void WaitingList::Remove(Execution* execution) {
   OfTenant& tenant = OfPlace(*execution);
-  Execution* previous = nullptr;
-  for (Execution* e = tenant.first; e != nullptr; previous = e, e = e->next_) {
-    if (e != execution) continue;
-    (previous == nullptr ? tenant.first : previous->next_) = e->next_;
-    if (tenant.last == e) tenant.last = previous;
-    return;
-  }
+  Execution* const previous = execution->previous_;
+  Execution* const next = execution->next_;
+  (previous == nullptr ? tenant.first : previous->next_) = next;
+  (next == nullptr ? tenant.last : next->previous_) = previous;
 }
 
 }  // namespace harmonaize

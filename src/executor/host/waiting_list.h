@@ -14,6 +14,7 @@ class WaitingList {
   /// Of the tenants that wait the one who has the fewest slots by its weight: what it has started
   /// first, taken out. Null when none waits.
   Execution* TakeNext();
+  /// Takes an execution out in constant time. Requires: it waits here.
   void Remove(Execution* execution);
 
   /// It has got a slot, and given it back.
