@@ -42,6 +42,10 @@ constexpr int64_t kMostRestNanoseconds = 10'000'000;
 /// of its allowance is not forgotten: by then it is full again.
 constexpr uint64_t kLingerNanoseconds = 1'000'000'000;
 
+/// How often a reception looks whether its tenant has read the last answers of connections that
+/// have ended, in nanoseconds.
+constexpr uint64_t kUnreadEveryNanoseconds = 50'000'000;
+
 /// What a session takes of the daemon's memory: tables of its members and streams, the parts of its
 /// segment that the daemon writes, kernel objects.
 constexpr int64_t kSessionBytes = 512 << 10;
@@ -129,6 +133,7 @@ void Reception::Run() {
         Drop(guests_.begin()->second.connection, "lost its daemon");
       }
       SendAwayTheSilent(MonotonicNanoseconds());
+      LetGoOfWhatWasRead(MonotonicNanoseconds());
       AskNext();
     });
     allowance_ns_ -= ThreadNanoseconds() - begun_ns;
@@ -142,6 +147,7 @@ void Reception::Refill() {
   const uint64_t now_ns = MonotonicNanoseconds();
   const auto gained = static_cast<int64_t>(now_ns - allowance_at_ns_) / kShareDivisor;
   allowance_ns_ = std::min(kMostAllowanceNanoseconds, allowance_ns_ + gained);
+  allowance_ns_ -= engine_ns_.exchange(0, std::memory_order_relaxed);
   allowance_at_ns_ = now_ns;
 }
 
@@ -175,6 +181,7 @@ int Reception::TimeoutMs() const {
   for (const auto& [fd, guest] : guests_) {
     if (!guest.has_asked) until_ns = std::min(until_ns, guest.hello_by_ns);
   }
+  if (!unread_.empty()) until_ns = std::min(until_ns, next_look_at_unread_ns_);
   if (unused_since_ns_ != 0) until_ns = std::min(until_ns, unused_since_ns_ + kLingerNanoseconds);
   // By then the allowance is above 0 again.
   if (asking_ == nullptr && !questions_.empty()) until_ns = std::min(until_ns, now_ns + 10'000'000);
@@ -266,6 +273,12 @@ void Reception::Read(Guest& guest) {
   };
   // It is not being read, so it has hung up.
   if (guest.answering) return drop();
+  // Answers that nobody reads fill the kernel's memory, and hold descriptors, at the daemon's cost.
+  if (guest.has_asked && connection->HasUnread()) {
+    return Drop(connection, fmt::format("(process {}) was cut off by the provider: it asks on "
+                                        "without reading what it was answered",
+                                        connection->peer().process));
+  }
   Result<ControlMessage> message = connection->Receive();
   if (message.status().code() == Code::kInProgress) return;
   if (!message.ok()) return drop();
@@ -291,13 +304,30 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   connection->SetGone();
   // First what may throw: while it is watched, a connection that has ended is ready again.
   if (session != 0) {
-    gate_->Post([session, why](Engine& engine) { engine.LoseSession(session, why); });
+    gate_->Post([self = shared_from_this(), session, why](Engine& engine) {
+      const uint64_t begun_ns = MonotonicNanoseconds();
+      engine.LoseSession(session, why);
+      self->engine_ns_.fetch_add(static_cast<int64_t>(MonotonicNanoseconds() - begun_ns),
+                                 std::memory_order_relaxed);
+    });
   } else if (found->second.has_asked) {
     gate_->Post([connection](Engine& engine) { ForgetAsker(engine, *connection); });
   }
   loop_->Unwatch(connection->fd());
   if (connection->process_fd() >= 0) loop_->Unwatch(connection->process_fd());
+  // It counts as the tenant's for as long as the kernel keeps something of it for the tenant.
+  if (connection->HasUnread()) {
+    connection->Cut();
+    unread_.push_back(connection);
+  }
   guests_.erase(found);
+}
+
+void Reception::LetGoOfWhatWasRead(uint64_t now_ns) {
+  if (closing_.load(std::memory_order_relaxed)) unread_.clear();
+  if (unread_.empty() || now_ns < next_look_at_unread_ns_) return;
+  next_look_at_unread_ns_ = now_ns + kUnreadEveryNanoseconds;
+  std::erase_if(unread_, [](const std::shared_ptr<Connection>& one) { return !one->HasUnread(); });
 }
 
 // ---------------------------------------------------------------------------------------------

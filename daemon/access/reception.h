@@ -75,6 +75,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void Welcome(std::unique_ptr<Connection> arrived);
   Status WatchGuest(const std::shared_ptr<Connection>& connection);
   void SendAwayTheSilent(uint64_t now_ns);
+  void LetGoOfWhatWasRead(uint64_t now_ns);
 
   void OnReadable(const std::shared_ptr<Connection>& connection);
   void Read(Guest& guest);
@@ -108,6 +109,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
   std::atomic<bool> closing_{false};
   std::atomic<bool> closed_{false};
   std::atomic<bool> answered_{false};  ///< The engine is done with `asking_`.
+  /// The engine's time, in nanoseconds, that the tenant has used otherwise than by questions, and
+  /// that `allowance_ns_` does not show yet.
+  std::atomic<int64_t> engine_ns_{0};
   /// Connections and regions that exist, here or with the engine.
   std::atomic<int64_t> dependents_{0};
 
@@ -127,7 +131,10 @@ class Reception : public std::enable_shared_from_this<Reception> {
   int64_t allowance_ns_ = 0;
   uint64_t allowance_at_ns_ = 0;
   std::vector<Question> sharing_;  ///< Get the status that the engine makes now.
-  uint64_t unused_since_ns_ = 0;   ///< 0: it is in use.
+  /// Connections that have ended, and whose tenant has not read all that it was sent.
+  std::vector<std::shared_ptr<Connection>> unread_;
+  uint64_t next_look_at_unread_ns_ = 0;
+  uint64_t unused_since_ns_ = 0;  ///< 0: it is in use.
 };
 
 }  // namespace harmonaize::daemon

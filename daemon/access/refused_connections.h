@@ -19,12 +19,25 @@ class RefusedConnections {
   RefusedConnections(const RefusedConnections&) = delete;
   RefusedConnections& operator=(const RefusedConnections&) = delete;
 
-  /// Tells the other side why, and closes the connection, now or soon.
+  /// Tells the other side why, and closes the connection, now or soon. What nobody reads lies in
+  /// the kernel's memory at the daemon's cost, so a user who leaves many such words unread is told
+  /// no more.
   void Refuse(ControlSocket socket, const Status& why);
-  /// Closes those that wait; call now and then.
+  /// Closes those that wait, when it is time; call after `TimeoutMs` at the latest.
   void CloseWaiting();
+  /// For how long CloseWaiting has nothing to do; -1: until Refuse is called.
+  int TimeoutMs() const;
 
  private:
+  void Part(ControlSocket socket);
+  void LetGoOfWhatWasRead();
+
+  struct Told {
+    ControlSocket socket;
+    uid_t user = 0;
+  };
+  std::vector<Told> told_;  // have not read why
+  uint64_t next_ns_ = 0;    // when CloseWaiting has something to do
   std::vector<ControlSocket> waiting_;
   std::vector<pid_t> closers_;  // processes that have not been waited for
 };

@@ -134,7 +134,7 @@ void Server::Run(const std::function<void()>& on_listening) {
   engine_->Start();
   on_listening();
   while (!stopping_) {
-    loop_->Wait(-1);
+    loop_->Wait(refused_.TimeoutMs());
     loop_->RunPosted();
     refused_.CloseWaiting();
   }

@@ -163,11 +163,16 @@ class Communicator {
   /// Puts a warning into the tenant's log, unless its process has been warned of this before.
   void WarnOnce(PostedOperation* part, const std::string& warning);
 
+  /// Ranks that have left, and of which something may still be in flight.
+  int departing = 0;
+  /// CommunicatorRegistry's.
+  bool may_have_ended = false;
+
   /// Whether an operation is being executed now.
   bool executing() const { return !in_flight_.empty(); }
-  /// Whether every rank has left, at the home those of other hosts too, and nothing is in flight:
-  /// it may be destroyed.
-  bool abandoned() const;
+  /// Whether every rank has left, at the home those of other hosts too: once nothing is executed
+  /// any more it may be destroyed.
+  bool all_left() const;
 
   /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);

@@ -121,8 +121,7 @@ void Communicator::Revoke(const Status& why) {
   FailEverything(why);
 }
 
-bool Communicator::abandoned() const {
-  if (!in_flight_.empty()) return false;
+bool Communicator::all_left() const {
   for (int rank = 0; rank < ranks(); ++rank) {
     const bool concerns_us = !IsRemote(rank) || span_->is_home();
     if (concerns_us && !HasLeft(rank)) return false;

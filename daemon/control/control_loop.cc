@@ -85,7 +85,7 @@ bool ControlLoop::IsActive(Communicator& communicator, uint64_t now_ns) {
 ControlLoop::Active ControlLoop::FindActive(uint64_t now_ns) {
   Active active;
   std::map<uint64_t, uint64_t> still_there;
-  for (const auto& communicator : engine_->membership().communicators()) {
+  for (const auto& [id, communicator] : engine_->membership().communicators()) {
     const Span* const span = communicator->span();
     if (span == nullptr || span->roster().fabric != engine_->own_fabric()) continue;
     const bool is_active = IsActive(*communicator, now_ns);
@@ -231,7 +231,7 @@ void ControlLoop::OnShares(transport::PeerId peer, const SharesMessage& shares) 
 }
 
 void ControlLoop::ReviewPlans(uint64_t now_ns) {
-  for (const auto& communicator : engine_->membership().communicators()) {
+  for (const auto& [id, communicator] : engine_->membership().communicators()) {
     Span* const span = communicator->span();
     if (span == nullptr || !span->is_home() || span->roster().fabric != engine_->own_fabric()) {
       continue;

@@ -8,9 +8,10 @@
 
 namespace harmonaize::daemon {
 
-Formation::Formation(std::string what, std::string name, Tenant* tenant, size_t places,
-                     uint64_t now_ns)
-    : what_(std::move(what)),
+Formation::Formation(const FormationKey& key, std::string what, std::string name, Tenant* tenant,
+                     size_t places, uint64_t now_ns)
+    : key_(key),
+      what_(std::move(what)),
       name_(std::move(name)),
       tenant_(tenant),
       created_ns_(now_ns),
@@ -35,7 +36,10 @@ Status Formation::Take(size_t place, Applicant applicant) {
                         what_, place);
   }
   Applicant& taken = taken_[place];
-  if (applicant.member != nullptr) applicant.member->formation = this;
+  if (applicant.member != nullptr) {
+    applicant.member->formation = this;
+    applicant.member->place_in_formation = place;
+  }
   taken = std::move(applicant);
   return Status::Ok();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -8,6 +9,7 @@
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/status.h"
+#include "src/ipc/unique_id.h"
 #include "src/transport/message.h"
 
 namespace harmonaize::daemon {
@@ -24,19 +26,31 @@ struct Applicant {
   bool gets_communicator() const { return member != nullptr || ticket != 0; }
 };
 
+/// What makes the calls of several ranks meet in one formation.
+struct FormationKey {
+  enum class Kind { kNamedId, kSecretId, kSplit, kShrink, kGrow } kind;
+  UniqueId id{};        ///< Of the first two.
+  uint32_t tenant = 0;  ///< Of a named id.
+  uint64_t parent = 0;  ///< Of the last three: Communicator::id().
+  uint64_t round = 0;   ///< Of a split.
+  auto operator<=>(const FormationKey&) const = default;
+};
+
 /// Ranks that gather to become a communicator, or several: by a unique id, by a split, a shrink or
 /// a growth. Each place is for one rank; when all are taken the formation is complete. Engine
 /// thread only.
 class Formation {
  public:
   /// `what` names the call for people: "ncclCommInitRank", "ncclCommSplit".
-  Formation(std::string what, std::string name, Tenant* tenant, size_t places, uint64_t now_ns);
+  Formation(const FormationKey& key, std::string what, std::string name, Tenant* tenant,
+            size_t places, uint64_t now_ns);
 
   /// Fails the members that still wait here. There are some only after an exception.
   ~Formation();
   Formation(const Formation&) = delete;
   Formation& operator=(const Formation&) = delete;
 
+  const FormationKey& key() const { return key_; }
   const std::string& name() const { return name_; }
   const std::string& what() const { return what_; }
   Tenant& tenant() { return *tenant_; }
@@ -74,6 +88,7 @@ class Formation {
   uint64_t age_ns(uint64_t now_ns) const { return now_ns - created_ns_; }
 
  private:
+  const FormationKey key_;
   const std::string what_;
   const std::string name_;
   Tenant* const tenant_;

@@ -40,14 +40,14 @@ Result<UniqueId> Membership::IssueId(Tenant* tenant, uint32_t session, uint64_t 
   if (!id.ok()) return id;
   HZ_ASSIGN_OR_RETURN(Holding place, tenant->account->Take(Resource::kUniqueIds, 1));
   if (engine_->cluster() != nullptr) HZ_RETURN_IF_ERROR(engine_->cluster()->Seal(&*id));
-  issued_[*id] = {tenant->identity.across_hosts, tenant, std::move(place), session, parent};
+  issued_.Add(*id, {tenant->identity.across_hosts, tenant, std::move(place), session, parent});
   return id;
 }
 
 Status Membership::CheckIssued(const UniqueId& id, uint32_t user,
                                const Applicant& applicant) const {
-  const auto issued = issued_.find(id);
-  if (issued == issued_.end()) {
+  const IssuedId* const issued = issued_.Find(id);
+  if (issued == nullptr) {
     return InvalidArgument(
         "the unique id is not known to the daemon that made it: it was restarted since, the "
         "process "
@@ -57,9 +57,9 @@ Status Membership::CheckIssued(const UniqueId& id, uint32_t user,
         "ranks");
   }
   // On one host a tenant can be more than its user; other daemons know users alone.
-  const bool is_other = applicant.member != nullptr && issued->second.session != 0 &&
-                        &applicant.member->session->tenant() != issued->second.owner;
-  if (issued->second.tenant != user || is_other) {
+  const bool is_other = applicant.member != nullptr && issued->session != 0 &&
+                        &applicant.member->session->tenant() != issued->owner;
+  if (issued->tenant != user || is_other) {
     return InvalidUsage("the unique id belongs to another user");
   }
   return Status::Ok();
@@ -269,13 +269,6 @@ Result<Communicator*> Membership::Find(Session& session, uint32_t index) {
   }
   if (member->communicator == nullptr) return InvalidUsage("the communicator is not ready");
   return member->communicator;
-}
-
-Communicator* Membership::FindById(uint64_t id) {
-  for (const auto& communicator : communicators_) {
-    if (communicator->id() == id) return communicator.get();
-  }
-  return nullptr;
 }
 
 }  // namespace harmonaize::daemon

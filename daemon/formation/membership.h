@@ -16,7 +16,10 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/config/config.h"
+#include "daemon/formation/communicator_registry.h"
 #include "daemon/formation/formation.h"
+#include "daemon/formation/issued_ids.h"
+#include "daemon/formation/pending_formations.h"
 #include "daemon/tenant/session.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
@@ -65,15 +68,15 @@ class Membership {
   /// Late notices, formations that waited too long, failures that are remembered long enough.
   void Tick(uint64_t now_ns);
   /// Whether Tick has something to forget, although nobody waits.
-  bool remembers_failures() const { return !failed_meetings_.empty(); }
+  bool remembers_failures() const { return !failed_formations_.empty(); }
 
   /// The communicator of a ready member of this session.
   Result<Communicator*> Find(Session& session, uint32_t member);
   /// By Communicator::id(); nullptr once it is gone.
-  Communicator* FindById(uint64_t id);
+  Communicator* FindById(uint64_t id) const { return communicators_.FindById(id); }
   /// By its number among all hosts (Roster::key).
-  Communicator* FindByKey(uint64_t key);
-  const std::list<std::unique_ptr<Communicator>>& communicators() const { return communicators_; }
+  Communicator* FindByKey(uint64_t key) const { return communicators_.FindByKey(key); }
+  const CommunicatorRegistry::Communicators& communicators() const { return communicators_.all(); }
 
   // The cluster.
 
@@ -86,40 +89,13 @@ class Membership {
   void OnRankLeft(Communicator& communicator, int rank);
 
  private:
-  /// What makes two calls meet in one formation.
-  struct MeetingKey {
-    enum class Kind { kNamedId, kSecretId, kSplit, kShrink, kGrow } kind;
-    UniqueId id;          // of the first two
-    uint32_t tenant = 0;  // of a named id
-    uint64_t parent = 0;  // of the last three
-    uint64_t round = 0;   // of a split
-    auto operator<=>(const MeetingKey&) const = default;
-  };
-  struct SplitCall {
-    bool has_color = false;
-    int color = 0;
-    int key = 0;
-  };
-  struct Meeting {
-    std::unique_ptr<Formation> formation;
-    std::function<Status(Formation&)> conclude;
-    std::vector<int32_t> excluded;                        // of a shrink
-    std::shared_ptr<std::vector<SplitCall>> split_calls;  // of a split, by the parent's rank
-  };
   /// Something that its ranks disagreed about, for those that come later.
-  struct FailedMeeting {
+  struct FailedFormation {
     Status why;
     std::set<int> told;  // ranks that know
     uint64_t ends_ns = 0;
     Holding place;   // a unique id's
     Holding memory;  // of `told`
-  };
-  struct IssuedId {
-    uint32_t tenant = 0;  // TenantIdentity::across_hosts
-    Tenant* owner = nullptr;
-    Holding place;
-    uint32_t session = 0;  // that asked for it; 0: one of another host
-    uint64_t parent = 0;   // of a growth; 0 for a plain id
   };
   struct Departure {
     Session* session;
@@ -155,13 +131,13 @@ class Membership {
   Status ApplyToGrow(const ApplyMessage& request, Applicant applicant, Communicator& parent);
   Status ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant);
   template <typename Make>
-  Meeting& MeetingAt(const MeetingKey& key, Make make);
-  Status TakePlace(const MeetingKey& key, size_t place, Applicant applicant);
-  Result<Meeting*> GrowthOf(Communicator& parent, const ApplyMessage& request,
-                            const Applicant& applicant);
-  Status CheckAgreement(const MeetingKey& key, const ApplyMessage& request,
+  Result<PendingFormation*> PendingAt(const FormationKey& key, Make make);
+  Status TakePlace(const FormationKey& key, size_t place, Applicant applicant);
+  Result<PendingFormation*> GrowthOf(Communicator& parent, const ApplyMessage& request,
+                                     const Applicant& applicant);
+  Status CheckAgreement(const FormationKey& key, const ApplyMessage& request,
                         const Applicant& applicant);
-  Status CheckNotFailed(const MeetingKey& key, int rank);
+  Status CheckNotFailed(const FormationKey& key, int rank);
   Status CheckIssued(const UniqueId& id, uint32_t user, const Applicant& applicant) const;
   Result<UniqueId> IssueId(Tenant* tenant, uint32_t session, uint64_t parent);
 
@@ -182,16 +158,16 @@ class Membership {
   // Failing.
   void Refuse(const Applicant& applicant, const Status& why);
   void FailFormation(Formation& formation, const Status& why);
-  void FailMeeting(const MeetingKey& key, const Status& why);
-  void FailMeetingOf(const Formation* formation, const Status& why);
+  void FailPending(const FormationKey& key, const Status& why);
   /// The member goes, and what it helped to form fails; `why` is given what forms and who is
   /// missing.
   void QuitForming(
       Member* member,
       const std::function<Status(const std::string& what, const std::string& missing)>& why);
   /// Ends the formations that still wait for this rank of the parent.
-  void FailMeetingsWaitingFor(const Communicator& parent, int rank, const Status& why);
+  void FailFormationsWaitingFor(const Communicator& parent, int rank, const Status& why);
   void Depart(Session& session, Member* member, std::function<void()> done);
+  bool MayEndLater(Communicator& communicator);
   void Notify(const Formation& formation, const std::string& notice);
 
   // The cluster.
@@ -212,13 +188,11 @@ class Membership {
 
   Engine* const engine_;
   const Config& config_;
-  std::list<std::unique_ptr<Communicator>> communicators_;
-  uint64_t next_communicator_ = 1;
-  std::map<MeetingKey, Meeting> meetings_;
-  std::map<MeetingKey, FailedMeeting> failed_meetings_;
-  std::map<UniqueId, IssuedId> issued_;
+  CommunicatorRegistry communicators_;
+  PendingFormations pending_;
+  std::map<FormationKey, FailedFormation> failed_formations_;
+  IssuedIds issued_;
   std::list<Departure> departures_;
-  bool sweep_needed_ = false;
 
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Ticket> tickets_;

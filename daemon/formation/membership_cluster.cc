@@ -42,16 +42,13 @@ void Membership::OnApply(transport::PeerId peer, const ApplyMessage& request) {
 }
 
 void Membership::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw) {
-  for (auto& [key, meeting] : meetings_) {
-    Formation& formation = *meeting.formation;
-    const std::vector<size_t> places = formation.PlacesWhere([&](const Applicant& applicant) {
-      return applicant.peer == peer && applicant.ticket == withdraw.ticket;
-    });
-    if (places.empty()) continue;
-    formation.Forget(places.front());
-    const Status why = withdraw.status;
-    return FailMeetingOf(&formation, why.ok() ? RemoteError("a rank gave up") : why);
-  }
+  PendingFormation* const pending = pending_.FindByTicket(peer, withdraw.ticket);
+  if (pending == nullptr) return;
+  const FormationKey key = pending->formation->key();
+  const std::vector<size_t> places = pending->formation->PlacesWhere(
+      [&](const Applicant& one) { return one.peer == peer && one.ticket == withdraw.ticket; });
+  if (!places.empty()) pending->formation->Forget(places.front());
+  FailPending(key, withdraw.status.ok() ? RemoteError("a rank gave up") : withdraw.status);
 }
 
 Roster Membership::MakeRoster(const std::vector<Applicant>& ranks) const {
@@ -290,7 +287,7 @@ void Membership::OnGrowId(transport::PeerId peer, const GrowIdMessage& answer) {
 void Membership::OnFabric(const FabricMessage& fabric) {
   const Result<const KnownFabric*> added = engine_->fabrics().AddText(fabric.fabric, fabric.text);
   if (!added.ok()) Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
-  for (const auto& communicator : communicators_) {
+  for (const auto& [id, communicator] : communicators_.all()) {
     Span* const span = communicator->span();
     if (span != nullptr && span->roster().fabric == fabric.fabric) {
       span->plans().OnFabric(added.status());
@@ -301,15 +298,6 @@ void Membership::OnFabric(const FabricMessage& fabric) {
 // ---------------------------------------------------------------------------------------------
 // Communicators
 
-Communicator* Membership::FindByKey(uint64_t key) {
-  for (const auto& communicator : communicators_) {
-    if (communicator->span() != nullptr && communicator->span()->roster().key == key) {
-      return communicator.get();
-    }
-  }
-  return nullptr;
-}
-
 void Membership::NoteEnded(uint64_t key, uint64_t collectives) {
   ended_.emplace_back(key, collectives);
   if (ended_.size() > kMostEnded) ended_.pop_front();
@@ -318,8 +306,8 @@ void Membership::NoteEnded(uint64_t key, uint64_t collectives) {
 void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
                                        const ClusterMessage& message) {
   if (Communicator* const communicator = FindByKey(key)) {
+    communicators_.NoteMayHaveEnded(*communicator);  // the last rank may leave
     communicator->OnMessage(peer, message);
-    sweep_needed_ = true;  // the last rank may have left
     return;
   }
   const auto ended =
@@ -347,8 +335,8 @@ void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMes
 }
 
 void Membership::OnRankLeft(Communicator& communicator, int rank) {
-  FailMeetingsWaitingFor(communicator, rank,
-                         RemoteError("rank {} has left the communicator", rank));
+  FailFormationsWaitingFor(communicator, rank,
+                           RemoteError("rank {} has left the communicator", rank));
 }
 
 void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
@@ -396,17 +384,17 @@ void Membership::OnPeerLost(transport::PeerId peer) {
   OnRefused(peer,
             {refused,
              RemoteError("the daemon at which the communicator forms does not answer any more")});
-  std::vector<std::pair<const Formation*, Status>> failing;
-  for (auto& [key, meeting] : meetings_) {
-    const std::vector<size_t> places = meeting.formation->PlacesWhere(
+  std::vector<std::pair<FormationKey, Status>> failing;
+  for (auto& [key, pending] : pending_.all()) {
+    const std::vector<size_t> places = pending.formation->PlacesWhere(
         [&](const Applicant& applicant) { return applicant.peer == peer; });
     if (places.empty()) continue;
-    failing.emplace_back(meeting.formation.get(),
+    failing.emplace_back(key,
                          RemoteError("rank {} is lost during {}: its host's daemon does not answer",
-                                     places.front(), meeting.formation->what()));
-    for (const size_t place : places) meeting.formation->Forget(place);
+                                     places.front(), pending.formation->what()));
+    for (const size_t place : places) pending.formation->Forget(place);
   }
-  for (const auto& [formation, why] : failing) FailMeetingOf(formation, why);
+  for (const auto& [key, why] : failing) FailPending(key, why);
   std::vector<std::function<void(const Result<UniqueId>&)>> unanswered;
   for (auto call = grow_id_calls_.begin(); call != grow_id_calls_.end();) {
     if (call->second.peer == peer) unanswered.push_back(std::move(call->second.done));
@@ -415,12 +403,13 @@ void Membership::OnPeerLost(transport::PeerId peer) {
   for (const auto& done : unanswered) {
     done(RemoteError("the daemon that looks after the communicator does not answer any more"));
   }
-  for (const auto& communicator : communicators_) {
-    if (communicator->span() != nullptr) communicator->OnPeerLost(peer);
+  for (const auto& [id, communicator] : communicators_.all()) {
+    if (communicator->span() == nullptr) continue;
+    communicator->OnPeerLost(peer);
+    communicators_.NoteMayHaveEnded(*communicator);
   }
   for (const uint64_t number : anew) ApplyAnew(number);
   std::erase_if(early_, [&](const EarlyMessage& one) { return one.peer == peer; });
-  sweep_needed_ = true;
 }
 
 }  // namespace harmonaize::daemon

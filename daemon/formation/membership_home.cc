@@ -22,6 +22,9 @@ namespace {
 /// A place in a set takes less.
 constexpr int64_t kToldRankBytes = 64;
 
+/// What something that forms costs its tenant, in bytes, beside its ranks.
+constexpr int64_t kFormationBytes = 1024;
+
 /// Who asks for a place, as the ranks may know: "process 812".
 std::string DescribeApplicant(const Applicant& applicant) {
   if (applicant.member != nullptr) {
@@ -58,26 +61,34 @@ Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Commu
   }
 }
 
-/// The meeting of this key, which `make` makes for who comes first. It is there as a whole or,
-/// where that throws, not at all.
+/// What forms by this key; for who comes first `make` makes it. It is there as a whole or, where
+/// that throws or its tenant cannot pay for it, not at all.
 template <typename Make>
-Membership::Meeting& Membership::MeetingAt(const MeetingKey& key, Make make) {
-  const auto found = meetings_.find(key);
-  if (found != meetings_.end()) return found->second;
-  Meeting made;
+Result<PendingFormation*> Membership::PendingAt(const FormationKey& key, Make make) {
+  if (PendingFormation* const found = pending_.Find(key)) return found;
+  PendingFormation made;
   make(made);
-  Meeting& meeting = meetings_.emplace(key, std::move(made)).first->second;
+  Account& account = *made.formation->tenant().account;
+  // A drawn id has been paid for when it was given out.
+  if (key.kind != FormationKey::Kind::kSecretId) {
+    HZ_ASSIGN_OR_RETURN(made.place, account.Take(Resource::kUniqueIds, 1));
+  }
+  const size_t calls = made.split_calls == nullptr ? 0 : made.split_calls->size();
+  const auto bytes = kFormationBytes + static_cast<int64_t>(calls * sizeof(SplitCall));
+  HZ_ASSIGN_OR_RETURN(made.memory, account.Take(Resource::kMemory, bytes));
+  PendingFormation& pending = pending_.Add(key, std::move(made));
   engine_->AddWaiting();
-  return meeting;
+  return &pending;
 }
 
-Status Membership::TakePlace(const MeetingKey& key, size_t place, Applicant applicant) {
-  Meeting& meeting = meetings_.at(key);
-  Formation& formation = *meeting.formation;
+Status Membership::TakePlace(const FormationKey& key, size_t place, Applicant applicant) {
+  Formation& formation = *pending_.Find(key)->formation;
+  const transport::PeerId peer = applicant.peer;
+  const uint64_t ticket = applicant.ticket;
   HZ_RETURN_IF_ERROR(formation.Take(place, std::move(applicant)));
+  if (peer != 0) pending_.NoteTicket(peer, ticket, key);
   if (formation.complete()) {
-    const Meeting concluded = std::move(meeting);
-    meetings_.erase(key);
+    const PendingFormation concluded = pending_.Take(key);
     engine_->DropWaiting(1);
     // The formation goes, so an exception must not leave anybody with it.
     const Status status = Caught([&] { return concluded.conclude(*concluded.formation); });
@@ -88,9 +99,9 @@ Status Membership::TakePlace(const MeetingKey& key, size_t place, Applicant appl
 
 // What the ranks of a formation must agree on. Where they do not it fails for all of them: those
 // that wait, the one that applies, and those that come later.
-Status Membership::CheckAgreement(const MeetingKey& key, const ApplyMessage& request,
+Status Membership::CheckAgreement(const FormationKey& key, const ApplyMessage& request,
                                   const Applicant& applicant) {
-  Formation& formation = *meetings_.at(key).formation;
+  Formation& formation = *pending_.Find(key)->formation;
   const auto place = static_cast<size_t>(request.rank);
   const bool agrees = formation.places() == static_cast<size_t>(request.ranks);
   if (agrees && !formation.taken(place)) return Status::Ok();
@@ -116,7 +127,7 @@ Status Membership::CheckAgreement(const MeetingKey& key, const ApplyMessage& req
       account.Take(Resource::kMemory, kToldRankBytes * static_cast<int64_t>(told.size()));
   // Without these, ranks that come later wait until their formation ends by its time.
   if (remembered.ok() && memory.ok()) {
-    FailedMeeting& failed = failed_meetings_[key];
+    FailedFormation& failed = failed_formations_[key];
     failed.why = why;
     failed.told = std::move(told);
     failed.ends_ns =
@@ -124,21 +135,21 @@ Status Membership::CheckAgreement(const MeetingKey& key, const ApplyMessage& req
     failed.place = std::move(*remembered);
     failed.memory = std::move(*memory);
   }
-  FailMeeting(key, why);
+  FailPending(key, why);
   return why;
 }
 
-Status Membership::CheckNotFailed(const MeetingKey& key, int rank) {
-  const auto found = failed_meetings_.find(key);
-  if (found == failed_meetings_.end()) return Status::Ok();
-  FailedMeeting& failed = found->second;
+Status Membership::CheckNotFailed(const FormationKey& key, int rank) {
+  const auto found = failed_formations_.find(key);
+  if (found == failed_formations_.end()) return Status::Ok();
+  FailedFormation& failed = found->second;
   const bool knows = failed.told.contains(rank);
   // A rank that cannot be remembered is told again.
   if (!knows && failed.memory.Add(kToldRankBytes).ok()) failed.told.insert(rank);
   // A rank that comes back by a name, or to the same parent, begins anew. A drawn id is spent.
-  const bool anew = knows && key.kind != MeetingKey::Kind::kSecretId;
+  const bool anew = knows && key.kind != FormationKey::Kind::kSecretId;
   if (!anew && MonotonicNanoseconds() < failed.ends_ns) return failed.why;
-  failed_meetings_.erase(found);
+  failed_formations_.erase(found);
   return Status::Ok();
 }
 
@@ -149,26 +160,27 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   if (engine_->cluster() == nullptr) {
     HZ_RETURN_IF_ERROR(CheckRanksOnHost(static_cast<size_t>(request.ranks)));
   }
-  MeetingKey key{MeetingKey::Kind::kSecretId, *id};
+  FormationKey key{FormationKey::Kind::kSecretId, *id};
   if (id->kind == UniqueId::Kind::kNamed) {
-    key.kind = MeetingKey::Kind::kNamedId;
+    key.kind = FormationKey::Kind::kNamedId;
     const Member* const member = applicant.member;
     key.tenant = member == nullptr ? request.user : member->session->tenant().identity.number;
   } else {
     HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user, applicant));
   }
   HZ_RETURN_IF_ERROR(CheckNotFailed(key, request.rank));
-  MeetingAt(key, [&](Meeting& made) {
+  const auto made_join = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
-        "ncclCommInitRank", request.name,
+        key, "ncclCommInitRank", request.name,
         applicant.member == nullptr ? engine_->TenantAcrossHosts(request.user)
                                     : &applicant.member->session->tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
     made.conclude = [this, id = *id](Formation& formation) {
-      issued_.erase(id);  // an id serves once
+      issued_.Erase(id);  // an id serves once
       return ConcludeOne(formation);
     };
   });
+  HZ_RETURN_IF_ERROR(made_join.status());
   HZ_RETURN_IF_ERROR(CheckAgreement(key, request, applicant));
   return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
@@ -176,19 +188,19 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
 Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant,
                                 Communicator& parent) {
   if (parent.state() == Communicator::State::kBroken) return parent.failure();
-  const MeetingKey key{MeetingKey::Kind::kSplit, {}, 0, parent.id(), request.round};
+  const FormationKey key{FormationKey::Kind::kSplit, {}, 0, parent.id(), request.round};
   const auto places = static_cast<size_t>(parent.ranks());
-  const auto begun = meetings_.find(key);
+  const PendingFormation* const begun = pending_.Find(key);
   for (size_t rank = 0; rank < places; ++rank) {
     // A rank that gets nothing may have called, and left, already.
-    const bool called = begun != meetings_.end() && begun->second.formation->taken(rank);
+    const bool called = begun != nullptr && begun->formation->taken(rank);
     if (!called && parent.HasLeft(static_cast<int>(rank))) {
       return RemoteError("rank {} has left the communicator, so it cannot be split", rank);
     }
   }
-  Meeting& meeting = MeetingAt(key, [&](Meeting& made) {
+  const auto split = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
-        "ncclCommSplit", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        key, "ncclCommSplit", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
         places, MonotonicNanoseconds());
     auto calls = std::make_shared<std::vector<SplitCall>>(places);
     made.split_calls = calls;
@@ -196,8 +208,9 @@ Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant
       return ConcludeSplit(formation, *calls);
     };
   });
+  HZ_RETURN_IF_ERROR(split.status());
   const auto place = static_cast<size_t>(request.rank);
-  (*meeting.split_calls)[place] = {request.takes_part, request.color, request.key};
+  (*(*split)->split_calls)[place] = {request.takes_part, request.color, request.key};
   if (!request.takes_part) applicant = {};
   return TakePlace(key, place, std::move(applicant));
 }
@@ -215,58 +228,60 @@ Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applican
                          rank);
     }
   }
-  const MeetingKey key{MeetingKey::Kind::kShrink, {}, 0, parent.id(), 0};
-  Meeting& meeting = MeetingAt(key, [&](Meeting& made) {
+  const FormationKey key{FormationKey::Kind::kShrink, {}, 0, parent.id(), 0};
+  const auto shrink = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
-        "ncclCommShrink", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
-        static_cast<size_t>(parent.ranks()), MonotonicNanoseconds());
+        key, "ncclCommShrink", request.name.empty() ? parent.name() : request.name,
+        &parent.tenant(), static_cast<size_t>(parent.ranks()), MonotonicNanoseconds());
     made.excluded = excluded;
     for (const int rank : excluded) made.formation->Excuse(static_cast<size_t>(rank));
     made.conclude = [this](Formation& formation) { return ConcludeOne(formation); };
   });
-  if (meeting.excluded != excluded) {
+  HZ_RETURN_IF_ERROR(shrink.status());
+  if ((*shrink)->excluded != excluded) {
     const Status why =
         InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
-                     request.rank, RankList(excluded), RankList(meeting.excluded));
-    FailMeeting(key, why);
+                     request.rank, RankList(excluded), RankList((*shrink)->excluded));
+    FailPending(key, why);
     return why;
   }
   return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
 
-Result<Membership::Meeting*> Membership::GrowthOf(Communicator& parent, const ApplyMessage& request,
-                                                  const Applicant& applicant) {
+Result<PendingFormation*> Membership::GrowthOf(Communicator& parent, const ApplyMessage& request,
+                                               const Applicant& applicant) {
   if (parent.state() != Communicator::State::kReady) return parent.failure();
   if (request.ranks <= parent.ranks() || request.ranks > kMaxRanks) {
     return InvalidArgument("ncclCommGrow to {} ranks: it must be more than the {} there are",
                            request.ranks, parent.ranks());
   }
-  const MeetingKey key{MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0};
+  const FormationKey key{FormationKey::Kind::kGrow, {}, 0, parent.id(), 0};
   HZ_RETURN_IF_ERROR(CheckNotFailed(key, request.rank));
-  Meeting& meeting = MeetingAt(key, [&](Meeting& made) {
+  const auto growth = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
-        "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
+        key, "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
     made.conclude = [this, id = parent.id()](Formation& formation) {
-      std::erase_if(issued_, [id](const auto& issued) { return issued.second.parent == id; });
+      issued_.EraseOfParent(id);
       return ConcludeOne(formation);
     };
   });
+  HZ_RETURN_IF_ERROR(growth.status());
   HZ_RETURN_IF_ERROR(CheckAgreement(key, request, applicant));
-  return &meeting;
+  return *growth;
 }
 
 Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
                                Communicator& parent) {
   HZ_RETURN_IF_ERROR(GrowthOf(parent, request, applicant).status());
-  return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent.id(), 0},
+  return TakePlace({FormationKey::Kind::kGrow, {}, 0, parent.id(), 0},
                    static_cast<size_t>(request.rank), std::move(applicant));
 }
 
 Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant) {
   HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
   HZ_RETURN_IF_ERROR(CheckIssued(id, request.user, applicant));
-  Communicator* parent = FindById(issued_.at(id).parent);
+  Communicator* parent = FindById(issued_.Find(id)->parent);
   if (parent == nullptr) {
     return InvalidUsage(
         "the unique id does not come from ncclCommGetUniqueId, or the communicator that it was "
@@ -274,7 +289,7 @@ Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant appl
   }
   HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, parent->ranks()));
   HZ_RETURN_IF_ERROR(GrowthOf(*parent, request, applicant).status());
-  return TakePlace({MeetingKey::Kind::kGrow, {}, 0, parent->id(), 0},
+  return TakePlace({FormationKey::Kind::kGrow, {}, 0, parent->id(), 0},
                    static_cast<size_t>(request.rank), std::move(applicant));
 }
 
@@ -336,10 +351,9 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
                                           std::vector<Member*> members,
                                           std::optional<Roster> roster,
                                           CommunicatorHoldings holdings) {
-  communicators_.push_back(std::make_unique<Communicator>(engine_, next_communicator_++, name,
-                                                          tenant, members, std::move(roster)));
-  communicators_.back()->Keep(std::move(holdings));
-  Communicator* communicator = communicators_.back().get();
+  Communicator* const communicator = communicators_.Add(std::make_unique<Communicator>(
+      engine_, communicators_.NextId(), name, tenant, members, std::move(roster)));
+  communicator->Keep(std::move(holdings));
   const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
   const int together = communicator->span() == nullptr
                            ? static_cast<int>(members.size())
@@ -382,7 +396,7 @@ void Membership::UniteJobs(Communicator* communicator) {
   for (const auto& [id, session] : engine_->sessions()) {
     if (jobs.contains(session->job())) session->set_job(job);
   }
-  for (const auto& other : communicators_) {
+  for (const auto& [id, other] : communicators_.all()) {
     if (jobs.contains(other->job())) other->set_job(job);
   }
 }

@@ -28,35 +28,21 @@ void Membership::Refuse(const Applicant& applicant, const Status& why) {
   }
 }
 
-void Membership::FailMeeting(const MeetingKey& key, const Status& why) {
-  const auto found = meetings_.find(key);
-  if (found == meetings_.end()) return;
-  FailFormation(*found->second.formation, why);
+void Membership::FailPending(const FormationKey& key, const Status& why) {
+  if (!pending_.contains(key)) return;
+  FailFormation(*pending_.Find(key)->formation, why);
   // While ranks waited here, their id outlived the process that had asked for it.
-  if (const auto id = issued_.find(key.id); id != issued_.end()) {
-    const uint32_t asker = id->second.session;
-    if (asker != 0 && engine_->FindSession(asker) == nullptr) issued_.erase(id);
+  if (const IssuedId* const id = issued_.Find(key.id)) {
+    if (id->session != 0 && engine_->FindSession(id->session) == nullptr) issued_.Erase(key.id);
   }
-  meetings_.erase(found);
+  pending_.Take(key);
   engine_->DropWaiting(1);
 }
 
-void Membership::FailMeetingOf(const Formation* formation, const Status& why) {
-  for (const auto& [key, meeting] : meetings_) {
-    if (meeting.formation.get() != formation) continue;
-    FailMeeting(key, why);
-    return;
+void Membership::FailFormationsWaitingFor(const Communicator& parent, int rank, const Status& why) {
+  for (const FormationKey& key : pending_.OfParent(parent.id())) {
+    if (!pending_.Find(key)->formation->taken(static_cast<size_t>(rank))) FailPending(key, why);
   }
-}
-
-void Membership::FailMeetingsWaitingFor(const Communicator& parent, int rank, const Status& why) {
-  std::vector<MeetingKey> failing;
-  for (const auto& [key, meeting] : meetings_) {
-    if (key.parent == parent.id() && !meeting.formation->taken(static_cast<size_t>(rank))) {
-      failing.push_back(key);
-    }
-  }
-  for (const MeetingKey& key : failing) FailMeeting(key, why);
 }
 
 void Membership::QuitForming(
@@ -65,11 +51,10 @@ void Membership::QuitForming(
   // First what may throw: who is called again after an exception finds all as it was.
   if (Formation* const formation = member->formation) {
     const Status status = why(formation->what(), formation->Missing());
-    const std::vector<size_t> places = formation->PlacesWhere(
-        [&](const Applicant& applicant) { return applicant.member == member; });
+    const FormationKey key = formation->key();
     member->formation = nullptr;
-    for (const size_t place : places) formation->Forget(place);
-    FailMeetingOf(formation, status);
+    formation->Forget(member->place_in_formation);
+    FailPending(key, status);
   }
   if (member->ticket != 0) {
     const auto found = tickets_.find(member->ticket);
@@ -104,7 +89,7 @@ Status Membership::Abort(Session& session, uint32_t index) {
   if (member->communicator != nullptr) {
     const Status why = RemoteError("rank {} (process {}) aborted the communicator", member->rank,
                                    session.process());
-    FailMeetingsWaitingFor(*member->communicator, member->rank, why);
+    FailFormationsWaitingFor(*member->communicator, member->rank, why);
     member->communicator->Break(why);
   }
   return Status::Ok();
@@ -122,7 +107,7 @@ Status Membership::Leave(Session& session, uint32_t index, std::function<void()>
     Communicator& communicator = *member->communicator;
     const Status why = RemoteError("rank {} (process {}) has left the communicator", member->rank,
                                    session.process());
-    FailMeetingsWaitingFor(communicator, member->rank, why);
+    FailFormationsWaitingFor(communicator, member->rank, why);
     // An honest client has seen everything complete before it leaves; with a part still posted the
     // rank's buffers are in use, and only an end of everything gives them back.
     if (member->outstanding > 0) communicator.Break(why);
@@ -135,7 +120,7 @@ Status Membership::Leave(Session& session, uint32_t index, std::function<void()>
 void Membership::Depart(Session& session, Member* member, std::function<void()> done) {
   departures_.push_back({&session, member, member->communicator, std::move(done)});
   member->gone = true;
-  sweep_needed_ = true;
+  if (member->communicator != nullptr) ++member->communicator->departing;
 }
 
 Status Membership::Revoke(Session& session, uint32_t index) {
@@ -150,11 +135,9 @@ Status Membership::Revoke(Session& session, uint32_t index) {
 void Membership::LoseSession(Session& session, const std::string& why) {
   for (Member* member : session.Members()) {
     if (member->gone) continue;
-    if (const Formation* const formation = member->formation) {
-      const std::vector<size_t> places = formation->PlacesWhere(
-          [&](const Applicant& applicant) { return applicant.member == member; });
+    if (member->formation != nullptr) {
       QuitForming(member, [&](const std::string& what, const std::string&) {
-        return RemoteError("rank {} {} during {}", places.front(), why, what);
+        return RemoteError("rank {} {} during {}", member->place_in_formation, why, what);
       });
     }
     QuitForming(member, [&](const std::string& what, const std::string&) {
@@ -162,70 +145,73 @@ void Membership::LoseSession(Session& session, const std::string& why) {
     });
     if (member->communicator != nullptr) {
       const Status lost = RemoteError("rank {} {}", member->rank, why);
-      FailMeetingsWaitingFor(*member->communicator, member->rank, lost);
+      FailFormationsWaitingFor(*member->communicator, member->rank, lost);
       member->communicator->Break(lost);
       member->communicator->Leave(member->rank);
     }
     Depart(session, member, [] {});
   }
   // Ids that nobody has used yet die with the process that asked for them.
-  std::erase_if(issued_, [&](const auto& issued) {
-    return issued.second.session == session.id() &&
-           !meetings_.contains({MeetingKey::Kind::kSecretId, issued.first});
+  issued_.EraseOfSession(session.id(), [this](const UniqueId& id) {
+    return pending_.contains({FormationKey::Kind::kSecretId, id});
   });
 }
 
 void Membership::Sweep() {
-  if (!sweep_needed_) return;
-  sweep_needed_ = false;
   for (auto departure = departures_.begin(); departure != departures_.end();) {
     const bool executing =
         departure->communicator != nullptr && departure->communicator->executing();
     if (!executing && departure->done != nullptr) std::exchange(departure->done, nullptr)();
     if (executing || departure->member->outstanding > 0) {
-      sweep_needed_ = true;
       ++departure;
       continue;
+    }
+    if (departure->communicator != nullptr) {
+      --departure->communicator->departing;
+      communicators_.NoteMayHaveEnded(*departure->communicator);
     }
     departure->session->RemoveMember(departure->member);
     departure = departures_.erase(departure);
   }
-  std::erase_if(communicators_, [this](const std::unique_ptr<Communicator>& communicator) {
-    if (!communicator->abandoned()) return false;
-    const bool awaited = std::any_of(
-        departures_.begin(), departures_.end(),
-        [&](const Departure& departure) { return departure.communicator == communicator.get(); });
-    if (awaited) return false;
-    const LogFor log_for(communicator->tenant().identity);
-    Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations",
-        communicator->id(), communicator->name(), communicator->operations());
-    if (const Span* const span = communicator->span()) {
-      NoteEnded(span->roster().key, communicator->collectives_begun());
-    }
-    // Ids for a growth that nobody has begun.
-    std::erase_if(issued_, [id = communicator->id()](const auto& issued) {
-      return issued.second.parent == id;
-    });
-    return true;
-  });
+  communicators_.LookAtNoted([this](Communicator& noted) { return MayEndLater(noted); });
+}
+
+// Ends a communicator that has no ranks any more. Returns whether to look at it again.
+bool Membership::MayEndLater(Communicator& communicator) {
+  // The last of those that depart has it looked at again.
+  if (communicator.departing > 0 || !communicator.all_left()) return false;
+  if (communicator.executing()) return true;
+  const uint64_t id = communicator.id();
+  const LogFor log_for(communicator.tenant().identity);
+  Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations", id,
+      communicator.name(), communicator.operations());
+  if (const Span* const span = communicator.span()) {
+    NoteEnded(span->roster().key, communicator.collectives_begun());
+  }
+  // Ids for a growth that nobody has begun.
+  issued_.EraseOfParent(id);
+  communicators_.Erase(id);
+  return false;
 }
 
 void Membership::Tick(uint64_t now_ns) {
   const auto late_after = static_cast<uint64_t>(config_.late_after_seconds * 1e9);
   const auto timeout = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
-  for (const auto& communicator : communicators_) communicator->ReportLate(now_ns, late_after);
-  std::vector<std::pair<MeetingKey, Status>> failing;
-  for (auto& [key, meeting] : meetings_) {
-    const std::string notice = meeting.formation->LateNotice(now_ns, late_after);
-    if (!notice.empty()) Notify(*meeting.formation, notice);
-    if (meeting.formation->age_ns(now_ns) > timeout) {
+  for (const auto& [id, communicator] : communicators_.all()) {
+    communicator->ReportLate(now_ns, late_after);
+  }
+  std::vector<std::pair<FormationKey, Status>> failing;
+  for (auto& [key, pending] : pending_.all()) {
+    const std::string notice = pending.formation->LateNotice(now_ns, late_after);
+    if (!notice.empty()) Notify(*pending.formation, notice);
+    if (pending.formation->age_ns(now_ns) > timeout) {
       failing.emplace_back(
-          key, RemoteError("{} has waited {:.0f} s in vain for {}", meeting.formation->what(),
-                           config_.formation_timeout_seconds, meeting.formation->Missing()));
+          key, RemoteError("{} has waited {:.0f} s in vain for {}", pending.formation->what(),
+                           config_.formation_timeout_seconds, pending.formation->Missing()));
     }
   }
-  for (const auto& [key, why] : failing) FailMeeting(key, why);
-  std::erase_if(failed_meetings_, [&](const auto& one) { return one.second.ends_ns <= now_ns; });
+  for (const auto& [key, why] : failing) FailPending(key, why);
+  std::erase_if(failed_formations_, [&](const auto& one) { return one.second.ends_ns <= now_ns; });
 }
 
 }  // namespace harmonaize::daemon

@@ -141,7 +141,7 @@ Activity Engine::ActivityNow() const {
   }
   // The ranks count these themselves. One that lies has this host measured later, or while it is
   // busy, which the measurement notices.
-  for (const auto& communicator : membership_.communicators()) {
+  for (const auto& [id, communicator] : membership_.communicators()) {
     const InlineSegment* const segment = communicator->inline_segment();
     if (segment != nullptr) now.operations += segment->operations();
   }

@@ -169,7 +169,7 @@ json DescribeCongestion(const Congestion& congestion) {
 
 Communicator* FindCommunicator(Engine& engine, const Reader& reader, const std::string& which) {
   Communicator* found = nullptr;
-  for (const auto& communicator : engine.membership().communicators()) {
+  for (const auto& [id, communicator] : engine.membership().communicators()) {
     if (!reader.is_operator && communicator->tenant().identity.number != reader.tenant) continue;
     if (std::to_string(communicator->id()) == which) return communicator.get();
     if (communicator->name() == which) found = communicator.get();

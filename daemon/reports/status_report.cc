@@ -107,7 +107,7 @@ json DescribeHoldings(const Account& account) {
 
 json Describe(Engine& engine, Tenant& tenant, uint64_t now_ns) {
   json communicators = json::array();
-  for (const auto& communicator : engine.membership().communicators()) {
+  for (const auto& [id, communicator] : engine.membership().communicators()) {
     if (&communicator->tenant() == &tenant)
       communicators.push_back(Describe(*communicator, now_ns));
   }

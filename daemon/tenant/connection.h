@@ -106,6 +106,9 @@ class Connection {
   /// Of the engine's thread: the probe that was asked for over it and has not ended; 0: none.
   uint64_t probe = 0;
 
+  /// Whether the tenant has not read all that it was sent.
+  bool HasUnread() const { return socket_.HasUnread(); }
+
   /// Nobody waits for answers any more. Any thread.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   void SetGone() { gone_.store(true, std::memory_order_relaxed); }

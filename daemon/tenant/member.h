@@ -25,6 +25,7 @@ struct Member {
   int rank = -1;
 
   Formation* formation = nullptr;  ///< While it forms here.
+  size_t place_in_formation = 0;   ///< Its place there.
   uint64_t ticket = 0;             ///< While it forms at another daemon: ApplyMessage::ticket.
   Communicator* communicator = nullptr;  ///< Once it has formed, until it has left.
 

@@ -37,6 +37,18 @@ Lead LeadOf(uint8_t byte) {
   return {};
 }
 
+/// The characters of three bytes that are not seen, and change how others are shown or where a line
+/// ends: zero width (U+200B to 200F, U+2060 to 2064, U+FEFF), line and paragraph separators and
+/// directions (U+2028 to 202E, U+2066 to 206F).
+bool IsUnseen(std::string_view character) {
+  if (character == "\xef\xbb\xbf") return true;
+  if (!character.starts_with("\xe2\x80") && !character.starts_with("\xe2\x81")) return false;
+  const uint8_t last = ByteAt(character, 2);
+  if (ByteAt(character, 1) == 0x80)
+    return (last >= 0x8b && last <= 0x8f) || (last >= 0xa8 && last <= 0xae);
+  return last >= 0xa0 && last <= 0xaf;
+}
+
 /// One character; or, of what is no UTF-8, as much as could have begun one.
 Piece FirstPiece(std::string_view text) {
   const uint8_t first = ByteAt(text, 0);
@@ -50,7 +62,10 @@ Piece FirstPiece(std::string_view text) {
     }
   }
   const bool c1_control = first == 0xc2 && lead.following == 1 && ByteAt(text, 1) < 0xa0;
-  return {1 + lead.following, lead.following > 0 && !c1_control};
+  const bool unseen = lead.following == 2 && IsUnseen(text.substr(0, 3));
+  // U+061C, which marks Arabic letters, is the only such character of two bytes.
+  const bool mark = first == 0xd8 && ByteAt(text, 1) == 0x9c;
+  return {1 + lead.following, lead.following > 0 && !c1_control && !unseen && !mark};
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "src/ipc/control_socket.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -165,6 +167,11 @@ FileDescriptor ControlSocket::PeerProcess(pid_t number) const {
   }
   if (errno != ENOPROTOOPT) return {};
   return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, number, 0)));
+}
+
+bool ControlSocket::HasUnread() const {
+  int bytes = 0;
+  return ioctl(fd_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 bool ControlSocket::PeerGone() const {

@@ -56,6 +56,11 @@ class ControlSocket {
   /// nothing else may rest on it.
   FileDescriptor PeerProcess(pid_t number) const;
 
+  /// Whether something was sent that the other side has not received. It lies in the kernel's
+  /// memory, at the sender's cost, for as long as the other side keeps its end. False once that is
+  /// closed.
+  bool HasUnread() const;
+
   /// Whether the other side has hung up. Does not block.
   bool PeerGone() const;
 

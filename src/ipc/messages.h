@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -314,10 +315,13 @@ std::string FieldText(const char (&field)[kBytes]) {
   return std::string(field, strnlen(field, kBytes));
 }
 
-/// The same of a field that a stranger filled, fit for people's eyes and for JSON.
+/// The same of a field that a stranger filled, fit for people's eyes and for JSON. Lines of the log
+/// have names between quotation marks ('), so a name has none.
 template <size_t kBytes>
 std::string CleanFieldText(const char (&field)[kBytes]) {
-  return CleanText(FieldText(field), kBytes - 1);
+  std::string text = CleanText(FieldText(field), kBytes - 1);
+  std::replace(text.begin(), text.end(), '\'', '`');
+  return text;
 }
 
 /// Stores text into a field, cut to fit, always ended.

@@ -144,7 +144,7 @@ void Vary(Input* input, json* value) {
 void PointAtWhatIsThere(Engine& engine, ClusterMessage* message) {
   const auto key_of = [&](uint64_t number) {
     uint64_t place = 0;
-    for (const auto& communicator : engine.membership().communicators()) {
+    for (const auto& [id, communicator] : engine.membership().communicators()) {
       const Span* const span = communicator->span();
       if (span != nullptr && ++place == number) return span->roster().key;
     }

@@ -48,6 +48,20 @@ TEST(CleanText, ControlCharactersAreReplaced) {
   EXPECT_EQ(CleanText("a\0b"s, kLong), "a" + kReplaced + "b");
 }
 
+// With these a name could make an operator see another line than the one that stands in a log.
+TEST(CleanText, UnseenCharactersAreReplaced) {
+  for (const std::string unseen :
+       {"\xe2\x80\x8b", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xae", "\xe2\x81\xa0",
+        "\xe2\x81\xa6", "\xe2\x81\xaf", "\xef\xbb\xbf", "\xd8\x9c"}) {
+    EXPECT_EQ(CleanText("a" + unseen + "b", kLong), "a" + kReplaced + "b");
+  }
+  // Their neighbours are letters and signs.
+  for (const std::string seen : {"\xe2\x80\x8a", "\xe2\x80\x90", "\xe2\x80\xa7", "\xe2\x80\xaf",
+                                 "\xe2\x81\x9f", "\xe2\x81\xb0", "\xef\xbb\xbe", "\xd8\x9b"}) {
+    EXPECT_EQ(CleanText(seen, kLong), seen);
+  }
+}
+
 TEST(CleanText, WhatIsNoUtf8IsReplaced) {
   struct Case {
     std::string text;

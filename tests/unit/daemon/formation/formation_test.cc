@@ -13,7 +13,7 @@ Applicant From(transport::PeerId peer, uint64_t ticket) {
 
 TEST(Formation, IsCompleteWhenAllPlacesAreTaken) {
   Tenant tenant({1000, 1000, 1000, "uid 1000"}, nullptr);
-  Formation formation("ncclCommInitRank", "name", &tenant, 3, 0);
+  Formation formation({}, "ncclCommInitRank", "name", &tenant, 3, 0);
   EXPECT_TRUE(formation.Take(1, From(1, 10)).ok());
   EXPECT_EQ(formation.Missing(), "ranks 0, 2");
   EXPECT_EQ(formation.Take(1, From(2, 11)).code(), Code::kInvalidUsage);
@@ -33,7 +33,7 @@ TEST(Formation, IsCompleteWhenAllPlacesAreTaken) {
 // A tenant may ask for a communicator of a million ranks.
 TEST(Formation, OfManyMissingRanksSomeAreNamed) {
   Tenant tenant({1000, 1000, 1000, "uid 1000"}, nullptr);
-  Formation formation("ncclCommInitRank", "name", &tenant, 1 << 20, 0);
+  Formation formation({}, "ncclCommInitRank", "name", &tenant, 1 << 20, 0);
   EXPECT_TRUE(formation.Take(0, From(1, 10)).ok());
   const std::string missing = formation.Missing();
   EXPECT_LT(missing.size(), 300u);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "daemon/tenant/holdings.h"
+#include "daemon/tenant/tenant.h"
+#include "src/ipc/unique_id.h"
+
+namespace harmonaize::daemon {
+
+/// A unique id that this daemon has given out, and that no communicator has used up.
+struct IssuedId {
+  uint32_t tenant = 0;      ///< TenantIdentity::across_hosts.
+  Tenant* owner = nullptr;  ///< The tenant, who alone may use it.
+  Holding place;            ///< What the tenant pays for it.
+  uint32_t session = 0;     ///< The session that asked for it; 0: one of another host.
+  uint64_t parent = 0;      ///< The communicator that grows by it; 0: a plain id.
+};
+
+/// The unique ids that this daemon has given out. They are found by the session and by the
+/// communicator that they belong to, too: a tenant may have thousands. Thread: engine.
+class IssuedIds {
+ public:
+  void Add(const UniqueId& id, IssuedId issued);
+  /// nullptr for an id that was not given out, or has gone.
+  const IssuedId* Find(const UniqueId& id) const;
+  void Erase(const UniqueId& id);
+  /// Erases those that the session has asked for, except where `keep` holds.
+  void EraseOfSession(uint32_t session, const std::function<bool(const UniqueId&)>& keep);
+  /// Erases those by which the communicator was to grow.
+  void EraseOfParent(uint64_t parent);
+
+ private:
+  std::map<UniqueId, IssuedId> ids_;
+  std::map<uint32_t, std::set<UniqueId>> of_session_;
+  std::map<uint64_t, std::set<UniqueId>> of_parent_;
+};
+
+}  // namespace harmonaize::daemon
