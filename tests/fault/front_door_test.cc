@@ -302,6 +302,82 @@ TEST_F(FrontDoor, UniqueIdsOfOneTenantAreNotAnothers) {
   EXPECT_TRUE(honest.Ask(CreateIdRequest{}).ok());
 }
 
+// A rank that gets nothing from a split makes the daemon remember that it has called.
+TEST_F(FrontDoor, WhatFormsCountsAsItsTenants) {
+  const DaemonProcess daemon("[quota]\nunique_ids = 100\n");
+  LetEverybodyIn(daemon);
+  const Stranger stranger([&] {
+    static HostileSession session(daemon.socket_path());
+    const uint32_t member = session.Join("split", 2, 0);
+    session.Join("split", 2, 1);
+    ASSERT_TRUE(session.WaitUntilReady(member));
+    SplitRequest split;
+    split.member = member;
+    split.has_color = 0;
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(session.Ask(split).ok());
+    Status refused = session.Ask(split);
+    EXPECT_NE(refused.message().find("quota of 100"), std::string::npos) << refused.message();
+    refused = session.TryJoin(MakeNamedId("alone"), 2, 0).status();
+    EXPECT_NE(refused.message().find("quota of 100"), std::string::npos) << refused.message();
+  });
+  HostileSession honest(daemon.socket_path());
+  EXPECT_TRUE(honest.TryJoin(MakeNamedId("alone"), 2, 0).ok());
+}
+
+// What nobody reads lies in the kernel's memory, at the daemon's cost.
+TEST_F(FrontDoor, WhoAsksOnWithoutReadingIsCutOff) {
+  const DaemonProcess daemon;
+  Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+  ASSERT_TRUE(socket.ok());
+  const std::vector<std::byte> question = Encode(StatusRequest::kType, StatusRequest{});
+  ASSERT_TRUE(socket->Send(question).ok());
+  for (int i = 0; i < 2000 && !socket->PeerGone(); ++i) {
+    static_cast<void>(socket->Send(question));
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(socket->PeerGone());
+  // The answers that were sent can still be read: one, as none was sent while it was unread.
+  EXPECT_TRUE(socket->Receive(kPatienceMs).ok());
+  EXPECT_EQ(socket->Receive(kPatienceMs).status().code(), Code::kRemoteError);
+}
+
+TEST_F(FrontDoor, AConnectionCountsUntilItsLastAnswerIsReadOrGone) {
+  const DaemonProcess daemon("[quota]\nconnections = 8\n");
+  LetEverybodyIn(daemon);
+  const Stranger stranger([&] {
+    static std::vector<ControlSocket> sockets;
+    const std::vector<std::byte> question = Encode(StatusRequest::kType, StatusRequest{});
+    for (int i = 0; i < 8; ++i) {
+      Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+      ASSERT_TRUE(socket.ok());
+      while (!socket->PeerGone()) {
+        static_cast<void>(socket->Send(question));
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+      sockets.push_back(std::move(*socket));
+    }
+    // All eight have been cut off, and none was read.
+    const Status refused = HostileSession::TryOpen(daemon.socket_path()).status();
+    EXPECT_NE(refused.message().find("quota of 8"), std::string::npos) << refused.message();
+    EXPECT_TRUE(sockets.front().Receive(kPatienceMs).ok());
+    sockets.pop_back();
+    const auto deadline = steady_clock::now() + milliseconds(kPatienceMs);
+    int let_in = 0;
+    std::vector<HostileSession> sessions;
+    while (let_in < 2 && steady_clock::now() < deadline) {
+      Result<HostileSession> session = HostileSession::TryOpen(daemon.socket_path());
+      if (session.ok()) {
+        ++let_in;
+        sessions.push_back(std::move(*session));
+      }
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    EXPECT_EQ(let_in, 2);
+    EXPECT_FALSE(HostileSession::TryOpen(daemon.socket_path()).ok());
+  });
+  EXPECT_TRUE(AnswersStatus(daemon));
+}
+
 TEST_F(FrontDoor, OnTheTenantsSocketRootIsATenantLikeAnyOther) {
   const DaemonProcess daemon;
   LetEverybodyIn(daemon);

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
+#include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -235,6 +238,28 @@ TEST_F(Tenants, HaveMoreOfThemByAWeight) {
 TEST_F(Tenants, DoNotWaitBehindAllThatAnotherHasStarted) {
   // Of 300 the board holds 64.
   EXPECT_LE(FewestBeforeTheModestOne(300, size_t{64} << 10, 100), 100);
+}
+
+// Wherever they stand in the line: its ends, and neighbours.
+TEST_F(Tenants, ExecutionsThatWaitCanBeCancelledInAnyOrder) {
+  constexpr size_t kCopies = 300;
+  std::vector<std::unique_ptr<Copy>> copies;
+  for (size_t i = 0; i < kCopies; ++i) {
+    copies.push_back(std::make_unique<Copy>(4096, kGreedy, 1, executor_->machine()));
+  }
+  for (const auto& copy : copies) executor_->Start(&copy->execution);
+  std::vector<size_t> order(kCopies);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::shuffle(order.begin(), order.end(), std::mt19937(7));
+  order.resize(kCopies / 2);
+  order.push_back(kCopies - 1);
+  for (const size_t i : order) executor_->Cancel(&copies[i]->execution, RemoteError("cancelled"));
+  std::set<const Execution*> ended;
+  for (size_t i = 0; i < kCopies; ++i) EXPECT_TRUE(ended.insert(executor_.Wait()).second);
+  size_t failed = 0;
+  for (const auto& copy : copies) failed += copy->execution.status().ok() ? 0 : 1;
+  EXPECT_GT(failed, 0u);
+  EXPECT_LE(failed, order.size());
 }
 
 }  // namespace
