@@ -235,6 +235,7 @@ void Engine::Run() {
           const uint64_t now = MonotonicNanoseconds();
           if (now < doorbells_ns_ + kDoorbellNanoseconds) return;
           doorbells_ns_ = now;
+          SetCrowded();
           loop_->Wait(0);
           TickIfDue();
         },
@@ -625,7 +626,6 @@ void Engine::MakeHot(Session& session) {
   session.hot = true;
   session.active_ns = MonotonicNanoseconds();
   session.SetConsumerWaiting(false);
-  SetCrowded();
 }
 
 // Its tenant's rings are looked at without this one.
@@ -710,7 +710,7 @@ void Engine::SweepSessions() {
       const LogFor log_for((*session)->tenant().identity);
       GuardedAndLogged("the end of a session", [&] { TellLoss(**session, "was lost"); });
     }
-    if ((*session)->outstanding() > 0 || !(*session)->Members().empty()) {
+    if ((*session)->outstanding() > 0 || (*session)->ranks() > 0) {
       ++session;
       continue;
     }

@@ -188,8 +188,12 @@ void Session::PublishRetired() {
 Member* Session::AddMember() {
   if (free_members_.empty()) return nullptr;
   const uint32_t index = free_members_.back();
-  free_members_.pop_back();
+  // First what may throw: then the index is still free.
   auto member = std::make_unique<Member>();
+  if (streams_[index] == nullptr) {
+    streams_[index] = std::make_unique<StreamQueue>(&segment_->streams[index]);
+  }
+  free_members_.pop_back();
   member->session = this;
   member->index = index;
   member->slot = &segment_->members[index];
@@ -197,9 +201,6 @@ Member* Session::AddMember() {
   member->slot->notice.Set("");
   member->slot->state.store(static_cast<uint32_t>(MemberState::kForming),
                             std::memory_order_release);
-  if (streams_[index] == nullptr) {
-    streams_[index] = std::make_unique<StreamQueue>(&segment_->streams[index]);
-  }
   streams_[index]->Reset();
   members_[index] = std::move(member);
   return members_[index].get();

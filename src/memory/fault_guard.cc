@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <mutex>
 
 namespace harmonaize {
@@ -53,6 +54,11 @@ std::mutex mutex;
 Range* free_ranges = nullptr;  // under the mutex
 struct sigaction previous;
 
+/// The memory around a fault that is replaced at once, in bytes: the kernel takes 50 ms for each
+/// GiB that is mapped there. It is a whole number of the largest huge pages that are mapped
+/// (kLargestForeignPage), as the kernel cuts a mapping of these nowhere else.
+constexpr uintptr_t kPieceBytes = uintptr_t{64} << 20;
+
 void TellLoss() {
   losses.fetch_add(1, std::memory_order_release);
   const int event = loss_event.load(std::memory_order_relaxed);
@@ -65,12 +71,15 @@ bool Replace(uintptr_t address) {
   for (Range* range = all_ranges.load(std::memory_order_acquire); range != nullptr;
        range = range->next) {
     if (!range->Covers(address)) continue;
-    // In one step, so that other threads that use the range find the old memory or the new. The
-    // whole range, because the kernel cuts no mapping of huge pages elsewhere than between them.
-    // And straight to the kernel: what others have put before mmap was not made for handlers.
+    const uintptr_t first = range->first.load(std::memory_order_relaxed);
+    const uintptr_t piece = address / kPieceBytes * kPieceBytes;
+    const uintptr_t from = std::max(first, piece);
+    const uintptr_t end =
+        std::min(first + range->bytes.load(std::memory_order_relaxed), piece + kPieceBytes);
+    // In one step, so that other threads that use the range find the old memory or the new. And
+    // straight to the kernel: what others have put before mmap was not made for handlers.
     const bool replaced =
-        syscall(SYS_mmap, range->first.load(std::memory_order_relaxed),
-                range->bytes.load(std::memory_order_relaxed), PROT_READ | PROT_WRITE,
+        syscall(SYS_mmap, from, end - from, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
     // Relaxed: it comes to others with the end of the work that faulted.
     if (replaced) range->lost.store(true, std::memory_order_relaxed);

@@ -14,8 +14,8 @@ namespace harmonaize {
 /// - it has a hole, and the kernel was told to fill none (MissingPages);
 /// - a huge page file has a hole punched into it, and the host's pool has no page left to fill it;
 /// - a memory module fails, and the kernel takes the page away.
-/// While a range is guarded, the first such access puts zeroed memory of this process in the place
-/// of the whole range, the access goes on with that, and lost() tells. Whoever works on the memory
+/// While a range is guarded, such an access puts zeroed memory of this process in the place of what
+/// lies around it, the access goes on with that, and lost() tells. Whoever works on the memory
 /// looks at lost() afterwards and throws away what came of it.
 ///
 /// The object is handed from thread to thread with the mapping. It must go before the range is
