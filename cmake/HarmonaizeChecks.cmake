@@ -33,6 +33,10 @@ if(HARMONAIZE_BUILD_TESTS)
                    --self-test)
   add_test(NAME check_includes
            COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-includes.py")
+  add_test(NAME check_docs_self_test
+           COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-docs.py" --self-test)
+  add_test(NAME check_docs
+           COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-docs.py")
   add_test(NAME check_environment_self_test
            COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-environment.py"
                    --self-test)

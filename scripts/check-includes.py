@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Holds the order of the project's layers: includes go down only, and a source includes its own
-header first, so that compiling it shows that the header stands alone.
+header first, so that compiling it shows that the header stands alone. Two headers of one namespace
+do not define types of the same name: a program that sees both would not know which it gets.
 
     scripts/check-includes.py              checks the tree this script belongs to
     scripts/check-includes.py --root DIR   checks another tree
@@ -31,11 +32,44 @@ BELOW_CLIENT = [module for module in LIBRARY if module != "src/client"]
 NOT_FOR_TENANTS = ["src/topology", "src/transport", "src/probing"]
 TENANT_SIDE = [module for module in LIBRARY if module not in NOT_FOR_TENANTS]
 
+# The daemon's rooms, lowest first, as the library's modules.
+DAEMON_LAYERS = [
+    ["daemon/config", "daemon/host", "daemon/identity"],
+    ["daemon/runtime"],
+    ["daemon/tenant"],
+    ["daemon/cluster"],
+    ["daemon/plans", "daemon/links", "daemon/sharing"],
+    ["daemon/communicator"],
+    ["daemon/multihost"],
+    ["daemon/formation"],
+    ["daemon/control"],
+    ["daemon/probing"],
+    ["daemon/reports", "daemon/access"],
+    ["daemon/main"],
+]
+DAEMON = [module for layer in DAEMON_LAYERS for module in layer]
+
+# What still sees more than its place allows. Lines go from here, and none is added.
+NOT_YET = {
+    "daemon/config": ["daemon/host", "daemon/identity"],
+    "daemon/host": ["daemon/config", "daemon/runtime", "daemon/tenant"],
+    "daemon/identity": ["daemon/config", "daemon/tenant"],
+    "daemon/plans": ["daemon/links", "daemon/communicator", "daemon/multihost", "daemon/main"],
+    "daemon/sharing": ["daemon/links"],
+    "daemon/tenant": ["daemon/communicator"],
+    "daemon/communicator": ["daemon/multihost", "daemon/main"],
+    "daemon/multihost": ["daemon/main"],
+    "daemon/formation": ["daemon/main"],
+    "daemon/control": ["daemon/main"],
+    "daemon/probing": ["daemon/main"],
+    "daemon/reports": ["daemon/main"],
+    "daemon/access": ["daemon/reports", "daemon/main"],
+}
+
 # What stands on the library sees of it what is listed here, and itself.
 TOPS = {
     # The public headers stand alone: a user gets nothing else.
     "include": [],
-    "daemon": BELOW_CLIENT,
     # Tenants run it, but do not load it: it may bring hwloc along. Daemons alone talk to daemons.
     "cli": [module for module in LIBRARY if module != "src/transport"],
     "shim": TENANT_SIDE + ["include"],
@@ -49,7 +83,7 @@ TOPS = {
     "perf/simulator": ["cli", "src/base", "src/planner", "src/schedule", "src/topology"],
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
-    "tests": LIBRARY + ["include", "daemon", "cli", "shim", "plugins", "perf",
+    "tests": LIBRARY + DAEMON + ["include", "daemon", "cli", "shim", "plugins", "perf",
                         "perf/fabric", "perf/network", "perf/simulator", "examples"],
 }
 
@@ -79,6 +113,13 @@ def may_see():
         below = below + layer
     for top, allowed in TOPS.items():
         seen[top] = allowed + [top]
+    # What the build makes lies in daemon/ itself.
+    below = BELOW_CLIENT + ["daemon"]
+    for layer in DAEMON_LAYERS:
+        for module in layer:
+            seen[module] = below + [module] + NOT_YET.get(module, [])
+        below = below + layer
+    seen["daemon"] = BELOW_CLIENT + ["daemon"]
     return seen
 
 
@@ -89,6 +130,8 @@ def module_of(path):
         return None
     if parts[0] == "src":
         return "/".join(parts[:2]) if len(parts) > 2 else None
+    if parts[0] == "daemon":
+        return "/".join(parts[:2]) if len(parts) > 2 else "daemon"
     if "/".join(parts[:2]) in TOPS and len(parts) > 2:
         return "/".join(parts[:2])
     return parts[0] if parts[0] in TOPS else None
@@ -142,8 +185,10 @@ def explain(module, target, seen):
         reason = "includes go down only"
         if any(module in layer and target in layer for layer in LAYERS):
             reason = "siblings do not see each other"
-    elif module == "daemon" and target == "src/client":
+    elif module.startswith("daemon") and target == "src/client":
         reason = "daemon and client share src/ipc and what is below it, and no more"
+    elif module.startswith("daemon") and target.startswith("daemon"):
+        reason = "the daemon's rooms see those below them"
     elif module.startswith("src/"):
         reason = "nothing in src/ knows who calls it"
     else:
@@ -156,6 +201,21 @@ def lacks_guard(file, folder, text):
     if file.suffix not in {".h", ".hpp"} or folder == "include" or file.stem.endswith("-inl"):
         return False
     return "#pragma once" not in text
+
+
+# A type that a header defines for all, not within another type or a function: it begins its line.
+TYPE = re.compile(r"^(?:class|struct|union|enum class) (?:\[\[nodiscard\]\] )?(\w+)(?: final)?"
+                  r"(?:\s*:[^:;{][^;{]*)?\s*\{", re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
+
+
+def types_in(text):
+    """The types that a header defines, with their namespace."""
+    text = BLOCK_COMMENT.sub("", text)
+    spaces = list(NAMESPACE.finditer(text))
+    for match in TYPE.finditer(text):
+        before = [space.group(1) for space in spaces if space.start() < match.start()]
+        yield (before[-1] if before else "", match.group(1))
 
 
 def own_header_late(root, path, includes):
@@ -174,8 +234,9 @@ def check(root):
     seen = may_see()
     wrong = []
     files = 0
+    defined = {}
     # A module within another's folder is found there.
-    for folder in ["src"] + [top for top in TOPS if "/" not in top]:
+    for folder in ["src", "daemon"] + [top for top in TOPS if "/" not in top]:
         for file in sorted((root / folder).rglob("*")):
             if file.suffix not in SOURCES or not file.is_file():
                 continue
@@ -188,6 +249,11 @@ def check(root):
             text = file.read_text(errors="replace")
             if lacks_guard(file, folder, text):
                 wrong.append(f"{path}:1: lacks #pragma once")
+            if file.suffix == ".h" and folder in {"src", "daemon", "cli", "shim"}:
+                for name in types_in(text):
+                    if name in defined:
+                        wrong.append(f"{path}:1: defines {'::'.join(name)}, as {defined[name]} does")
+                    defined.setdefault(name, path)
             includes = list(includes_in(text))
             if folder != "tests" and (late := own_header_late(root, file.relative_to(root), includes)):
                 wrong.append(f"{path}:{late[0]}: includes something before its own {late[1]}")
@@ -249,6 +315,21 @@ SELF_TESTS = [
     ({"daemon/a.cc": '#include "src/transport/b.h"\n', "src/transport/b.h": ""}, None),
     ({"tests/unit/a.cc": '#include "daemon/b.h"\n', "daemon/b.h": ""}, None),
     ({"daemon/a.cc": '#include "tests/b.h"\n', "tests/b.h": ""}, "stands beside"),
+    ({"daemon/formation/a.cc": '#include "daemon/communicator/b.h"\n', "daemon/communicator/b.h": ""},
+     None),
+    ({"daemon/cluster/a.cc": '#include "daemon/formation/b.h"\n', "daemon/formation/b.h": ""},
+     "see those below them"),
+    ({"daemon/links/a.cc": '#include "daemon/sharing/b.h"\n', "daemon/sharing/b.h": ""},
+     "see those below them"),
+    ({"daemon/unheard/a.cc": ""}, "no module"),
+    ({"src/base/a.h": "#pragma once\nnamespace h {\nstruct A {\n};\n}\n",
+      "src/ipc/b.h": "#pragma once\nnamespace h {\nclass A final : public B {\n};\n}\n"},
+     "src/ipc/b.h:1: defines h::A, as src/base/a.h does"),
+    ({"src/base/a.h": "#pragma once\nnamespace h {\nstruct A {\n};\n}\n",
+      "src/ipc/b.h": "#pragma once\nnamespace g {\nstruct A {\n};\n}\n"}, None),
+    ({"src/base/a.h": "#pragma once\nnamespace h {\nstruct A {\n};\n}\n",
+      "src/ipc/b.h": "#pragma once\nnamespace h {\nclass A;\nclass B {\n  struct A {\n  };\n};\n}\n"},
+     None),
 ]
 
 

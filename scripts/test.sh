@@ -167,6 +167,7 @@ else
   say "format: skipped, clang-format is not installed"
 fi
 check "includes" python3 scripts/check-includes.py || true
+check "documents" python3 scripts/check-docs.py || true
 check "environment" python3 scripts/check-environment.py || true
 
 tested=()

@@ -19,14 +19,14 @@ constexpr uint64_t kTakenAtOnce = uint64_t{256} << 10;
 constexpr uint64_t kTakenShare = 16;
 
 /// How many slices are so many bytes of a buffer.
-uint64_t SlicesIn(uint64_t bytes, const SlicedBuffer& buffer, const SliceCut& cut) {
+uint64_t SlicesIn(uint64_t bytes, const SlicedBuffer& buffer, const SliceSizes& cut) {
   const uint64_t slice = std::max<uint64_t>(buffer.bytes() / std::max<uint64_t>(cut.slices, 1), 1);
   return std::max<uint64_t>(bytes / slice, 1);
 }
 
 }  // namespace
 
-void SlicedBuffer::Copy(const SliceCut& cut, uint64_t first, uint64_t last) const {
+void SlicedBuffer::Copy(const SliceSizes& cut, uint64_t first, uint64_t last) const {
   if (to == nullptr) return;
   for (uint64_t unit = 0; unit < units; ++unit) {
     for (uint64_t piece = 0; piece < unit_bytes; piece += cut.piece_bytes) {

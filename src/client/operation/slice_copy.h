@@ -13,7 +13,7 @@ class Communicator;
 inline constexpr uint64_t kCopyAlongBytes = uint64_t{512} << 10;
 
 /// How an operation is cut, in bytes: SliceProgress.
-struct SliceCut {
+struct SliceSizes {
   uint64_t piece_bytes = 0;
   uint64_t slice_bytes = 0;
   uint64_t slices = 0;
@@ -28,7 +28,7 @@ struct SlicedBuffer {
 
   uint64_t bytes() const { return to == nullptr ? 0 : units * unit_bytes; }
   /// Slices [first, last).
-  void Copy(const SliceCut& cut, uint64_t first, uint64_t last) const;
+  void Copy(const SliceSizes& cut, uint64_t first, uint64_t last) const;
 };
 
 /// What a rank copies of one collective between its own buffers and shared memory, while the daemon
@@ -61,7 +61,7 @@ class SliceCopy {
   const uint64_t element_bytes_;
   const SlicedBuffer input_;
   const SlicedBuffer output_;
-  SliceCut cut_;
+  SliceSizes cut_;
   uint64_t carried_ = 0;
   uint64_t copied_ = 0;
 };

@@ -27,7 +27,7 @@ struct Buffers {
 TEST(SlicedBuffer, SlicesAreOfEveryPieceOfEveryUnit) {
   // Two units of 100 bytes, in pieces of 40, 40 and 20, these in slices of 16, 16 and 8.
   Buffers buffers(200);
-  const SliceCut cut{.piece_bytes = 40, .slice_bytes = 16, .slices = 3};
+  const SliceSizes cut{.piece_bytes = 40, .slice_bytes = 16, .slices = 3};
   buffers.Sliced(2).Copy(cut, 1, 2);
   for (uint64_t i = 0; i < 200; ++i) {
     const uint64_t in_piece = i % 100 % 40;
@@ -41,7 +41,7 @@ TEST(SlicedBuffer, AllSlicesAreTheWholeBuffer) {
     for (const uint64_t pieces : {1, 3, 8}) {
       for (const uint64_t slice : {1, 5, 100, 5000}) {
         const uint64_t piece = (unit + pieces - 1) / pieces;
-        const SliceCut cut{
+        const SliceSizes cut{
             .piece_bytes = piece, .slice_bytes = slice, .slices = (piece + slice - 1) / slice};
         Buffers buffers(3 * unit);
         for (uint64_t i = 0; i < cut.slices; ++i) buffers.Sliced(3).Copy(cut, i, i + 1);
