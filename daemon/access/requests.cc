@@ -305,7 +305,7 @@ void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
                  const ProbeRequest& request, const std::string& addresses) {
   Result<std::vector<transport::NetworkAddress>> parsed = ParseProbeAddresses(addresses);
   if (!parsed.ok()) return connection->ReplyFailure(MessageType::kProbe, parsed.status());
-  ProbeDesk::Calls calls;
+  ProbeService::Calls calls;
   calls.progress = [connection](const std::string& what) {
     ProbeReply reply;
     SetFieldText(reply.progress, what);

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "daemon/main/engine.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/multihost/remote_pairs.h"
-#include "daemon/multihost/span.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/session.h"
@@ -83,8 +83,8 @@ Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant
     if (member != nullptr) ++local_ranks_;
   }
   if (!roster.has_value()) return;
-  span_ = std::make_unique<Span>(engine, this, *std::move(roster));
-  remote_pairs_ = std::make_unique<RemotePairs>(this, span_.get());
+  host_group_ = std::make_unique<HostGroup>(engine, this, *std::move(roster));
+  remote_pairs_ = std::make_unique<RemotePairs>(this, host_group_.get());
 }
 
 Communicator::~Communicator() = default;
@@ -205,10 +205,10 @@ void Communicator::LaunchReady() {
          window_.front()->ready == all) {
     MatchedOperation* operation = window_.front();
     // Until OnPlanReady.
-    if (span_ != nullptr && !engine_->control_loop().MayBegin(*this)) return;
-    if (span_ != nullptr && !Prepare(operation)) return;
+    if (host_group_ != nullptr && !engine_->control_loop().MayBegin(*this)) return;
+    if (host_group_ != nullptr && !Prepare(operation)) return;
     // Until OnPlanMade.
-    if (span_ == nullptr && !PlanIsMade(*operation)) return;
+    if (host_group_ == nullptr && !PlanIsMade(*operation)) return;
     window_.pop_front();
     ++window_start_;
     engine_->DropWaiting(1);
@@ -222,12 +222,12 @@ void Communicator::LaunchReady() {
 void Communicator::Launch(MatchedOperation* operation) {
   Status status = operation->verdict.ok() ? CheckAgreement(*operation) : operation->verdict;
   if (!status.ok()) {
-    if (span_ != nullptr) NoteEnd(*operation, status);
+    if (host_group_ != nullptr) NoteEnd(*operation, status);
     FailMatched(operation, status);
     return;
   }
   const bool crosses_hosts =
-      span_ != nullptr && !IsPointToPoint(operation->parts.front()->descriptor.collective);
+      host_group_ != nullptr && !IsPointToPoint(operation->parts.front()->descriptor.collective);
   WarnOfTypes(*operation);
   if (operation->parts.front()->descriptor.count == 0) {
     if (crosses_hosts) return EndHere(operation);
@@ -348,7 +348,7 @@ int Communicator::NodeOf(const MatchedOperation& operation) {
 
 Result<InlineSegment*> Communicator::Inline() {
   const InlineConfig& config = engine_->config().inline_path;
-  const bool possible = config.enabled && span_ == nullptr && ranks() <= kMaxInlineRanks;
+  const bool possible = config.enabled && host_group_ == nullptr && ranks() <= kMaxInlineRanks;
   if (inline_segment_ == nullptr && possible) {
     const InlineLimits limits = InlineLimitsFor(config, engine_->inline_choice(), ranks());
     // The tenant pays for the pages that the daemon looks at. The ranks make those behind them.
@@ -363,7 +363,7 @@ Result<InlineSegment*> Communicator::Inline() {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Plans on one host
+// PlanTable on one host
 
 Communicator::PlanKey Communicator::PlanKeyOf(Collective collective, int root,
                                               bool in_place) const {
@@ -492,7 +492,7 @@ Status Communicator::Judge(const MatchedOperation& operation, const Status& end)
 void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
-  if (span_ != nullptr) NoteEnd(*operation, outcome);
+  if (host_group_ != nullptr) NoteEnd(*operation, outcome);
   for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
   Recycle(operation);
 }
@@ -549,7 +549,7 @@ size_t Communicator::PlaceOf(const PostedOperation& part) const {
 }
 
 bool Communicator::IsRemote(int rank) const {
-  return span_ != nullptr && !span_->roster().IsLocal(rank);
+  return host_group_ != nullptr && !host_group_->roster().IsLocal(rank);
 }
 
 void Communicator::Recycle(MatchedOperation* operation) {

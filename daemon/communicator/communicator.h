@@ -30,7 +30,7 @@ namespace harmonaize::daemon {
 class Engine;
 class HostPlan;
 class RemotePairs;
-class Span;
+class HostGroup;
 
 /// The parts of one operation that belong together: one of every rank, or a send and its receive.
 struct MatchedOperation {
@@ -138,8 +138,8 @@ class Communicator {
   // Between hosts (communicator_hosts.cc).
 
   /// nullptr for a communicator of one host.
-  Span* span() { return span_.get(); }
-  const Span* span() const { return span_.get(); }
+  HostGroup* host_group() { return host_group_.get(); }
+  const HostGroup* host_group() const { return host_group_.get(); }
   /// What the home, or at the home another host, says of this communicator.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   /// A daemon is lost, and with it the ranks it has.
@@ -149,7 +149,7 @@ class Communicator {
   /// Tells the home where this host stands with a collective.
   void TellProgress(uint64_t sequence);
   void OnVerdict(uint64_t sequence, const Status& verdict);
-  /// All hosts have begun the same collectives up to this one, see Consent.
+  /// All hosts have begun the same collectives up to this one, see StartConfirmations.
   void OnAgreed(uint64_t sequence);
   void OnLate(const LateMessage& late);
 
@@ -304,7 +304,7 @@ class Communicator {
   uint64_t checked_ns_ = 0;  ///< When the last collective ended from which CheckPrediction counts.
 
   // Of one that spans hosts.
-  std::unique_ptr<Span> span_;
+  std::unique_ptr<HostGroup> host_group_;
   std::unique_ptr<RemotePairs> remote_pairs_;
   std::vector<MatchedOperation*> held_;           // ended here; the home will say how it ends
   std::map<uint64_t, Status> early_verdicts_;     // by sequence, before any rank has come

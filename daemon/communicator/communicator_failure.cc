@@ -8,8 +8,8 @@
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/main/engine.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/multihost/remote_pairs.h"
-#include "daemon/multihost/span.h"
 #include "daemon/tenant/session.h"
 
 namespace harmonaize::daemon {
@@ -60,7 +60,7 @@ void Communicator::FailEverything(const Status& why) {
       operation->network->Cancel(why);
     }
   }
-  if (span_ == nullptr) return;
+  if (host_group_ == nullptr) return;
   engine_->DropWaiting(held_.size());
   for (MatchedOperation* operation : std::exchange(held_, {})) FailMatched(operation, why);
   remote_pairs_->FailAll(why);
@@ -87,17 +87,17 @@ void Communicator::Leave(int rank) {
     const Status why = RemoteError("{} has left the communicator", DescribeRank(rank));
     FailWindowFrom(after, why);
     FailPairsWith(rank, why);
-    if (span_ != nullptr) {
+    if (host_group_ != nullptr) {
       EndFrom(after, why);
       remote_pairs_->OnOwnRankLeft(rank, why);
     }
   }
   members_[place] = nullptr;
   if (inline_segment_ != nullptr) inline_segment_->Close();
-  if (span_ == nullptr) return;
-  span_->TellBegun();
-  span_->plans().switching().OnRankLeft();
-  span_->TellLeft(LeftMessage{span_->roster().key, rank, after});
+  if (host_group_ == nullptr) return;
+  host_group_->TellBegun();
+  host_group_->plans().switching().OnRankLeft();
+  host_group_->TellLeft(LeftMessage{host_group_->roster().key, rank, after});
 }
 
 void Communicator::Break(const Status& why) {
@@ -108,7 +108,7 @@ void Communicator::Break(const Status& why) {
   for (Member* rank : members_) {
     if (rank != nullptr) rank->Fail(why);
   }
-  if (span_ != nullptr) TellEnd(false, why);
+  if (host_group_ != nullptr) TellEnd(false, why);
   FailEverything(why);
 }
 
@@ -117,13 +117,13 @@ void Communicator::Revoke(const Status& why) {
   state_ = State::kRevoked;
   failure_ = why;
   if (inline_segment_ != nullptr) inline_segment_->Close();
-  if (span_ != nullptr) TellEnd(true, why);
+  if (host_group_ != nullptr) TellEnd(true, why);
   FailEverything(why);
 }
 
 bool Communicator::all_left() const {
   for (int rank = 0; rank < ranks(); ++rank) {
-    const bool concerns_us = !IsRemote(rank) || span_->is_home();
+    const bool concerns_us = !IsRemote(rank) || host_group_->is_home();
     if (concerns_us && !HasLeft(rank)) return false;
   }
   return true;

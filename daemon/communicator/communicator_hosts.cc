@@ -5,8 +5,8 @@
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/main/engine.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/multihost/remote_pairs.h"
-#include "daemon/multihost/span.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/rank_list.h"
@@ -42,7 +42,7 @@ bool Communicator::Prepare(MatchedOperation* operation) {
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
   if (!operation->verdict.ok() || descriptor.count == 0) return true;
   if (!CheckAgreement(*operation).ok()) return true;
-  Result<HostPlan*> plan = span_->plans().PlanFor(descriptor);
+  Result<HostPlan*> plan = host_group_->plans().PlanFor(descriptor);
   if (!plan.ok()) {
     operation->verdict = plan.status();
     return true;
@@ -68,7 +68,7 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
     operation->outputs[rank] = part->receive;
     operation->scalars[rank] = part->descriptor.scalar;
   }
-  operation->number = span_->CollectiveNumber(operation->sequence);
+  operation->number = host_group_->CollectiveNumber(operation->sequence);
   NetworkBinding binding;
   binding.type = descriptor.type;
   binding.op = descriptor.op;
@@ -80,9 +80,9 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   HZ_RETURN_IF_ERROR(engine_->StartNetwork(operation, binding));
   NoteStarted(operation);
   if (HasRoot(descriptor.collective)) {
-    span_->NoteBegun({operation->sequence, binding.check}, false);
+    host_group_->NoteBegun({operation->sequence, binding.check}, false);
   } else {
-    span_->NoteOther(operation->sequence);
+    host_group_->NoteOther(operation->sequence);
   }
   if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
   return Status::Ok();
@@ -90,13 +90,13 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
 
 void Communicator::NoteStarted(MatchedOperation* operation) {
   in_flight_.Add(operation);
-  span_->gate()->Begin(operation->started_ns);
+  host_group_->gate()->Begin(operation->started_ns);
 }
 
 // The network lets go of it.
 void Communicator::EndNetwork(MatchedOperation* operation) {
   in_flight_.Remove(operation);
-  span_->gate()->End(MonotonicNanoseconds());
+  host_group_->gate()->End(MonotonicNanoseconds());
   engine_->control_loop().NoteEnd(*this);
   operation->plan->GiveBack(operation->network);
 }
@@ -113,9 +113,9 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
   }
   if (ended.ok()) {
     const uint64_t took = MonotonicNanoseconds() - operation->started_ns;
-    span_->plans().CountOperation(descriptor, static_cast<double>(took) * 1e-9);
+    host_group_->plans().CountOperation(descriptor, static_cast<double>(took) * 1e-9);
     const Status outcome = Judge(*operation, ended);
-    const bool waits = HasRoot(descriptor.collective) && !span_->MayEnd();
+    const bool waits = HasRoot(descriptor.collective) && !host_group_->MayEnd();
     if (waits && outcome.ok() && state_ == State::kReady) return EndHere(operation);
     return Settle(operation, outcome);
   }
@@ -155,15 +155,15 @@ void Communicator::EndHere(MatchedOperation* operation) {
   if (descriptor.count > 0) return;
   // What began it has ended it.
   operation->started_ns = MonotonicNanoseconds();
-  span_->NoteBegun({operation->sequence, RequestDigest(descriptor)}, true);
+  host_group_->NoteBegun({operation->sequence, RequestDigest(descriptor)}, true);
   if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
 }
 
 void Communicator::OnAgreed(uint64_t sequence) {
-  span_->OnAgreed(sequence);
+  host_group_->OnAgreed(sequence);
   std::vector<MatchedOperation*> done;
   std::erase_if(held_, [&](MatchedOperation* operation) {
-    const bool may_end = operation->parts.front()->descriptor.count > 0 && span_->MayEnd();
+    const bool may_end = operation->parts.front()->descriptor.count > 0 && host_group_->MayEnd();
     if (!operation->done_here || (operation->sequence > sequence && !may_end)) return false;
     done.push_back(operation);
     return true;
@@ -234,8 +234,8 @@ void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
 
 void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   const LogFor log_for(tenant_->identity);
-  const bool from_home = peer == span_->roster().home;
-  const int host = peer == 0 ? span_->roster().self : span_->roster().HostOf(peer);
+  const bool from_home = peer == host_group_->roster().home;
+  const int host = peer == 0 ? host_group_->roster().self : host_group_->roster().HostOf(peer);
   if (const auto* broken = message.As<BrokenMessage>()) OnBroken(*broken);
   if (const auto* closed = message.As<ClosedMessage>()) {
     return DropLeftovers(peer, closed->collectives);
@@ -245,7 +245,7 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
     if (const auto* left = message.As<LeftMessage>()) OnRankLeft(left->rank, left->sequence);
     if (const auto* offer = message.As<OfferMessage>()) {
       engine_->cluster()->transport().Cancel(
-          peer, span_->PairNumber(offer->from, offer->to, offer->number));
+          peer, host_group_->PairNumber(offer->from, offer->to, offer->number));
     }
     return;
   }
@@ -258,37 +258,37 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
     return;
   }
   if (const auto* left = message.As<LeftMessage>()) {
-    if (span_->is_home()) span_->TellHosts(message, host);
+    if (host_group_->is_home()) host_group_->TellHosts(message, host);
     return OnRankLeft(left->rank, left->sequence);
   }
-  if (span_->is_home() && host >= 0) {
+  if (host_group_->is_home() && host >= 0) {
     if (const auto* progress = message.As<ProgressMessage>()) {
-      return span_->OnProgress(host, *progress);
+      return host_group_->OnProgress(host, *progress);
     }
     if (const auto* begun = message.As<BegunMessage>()) {
-      return span_->OnBegun(host, *begun);
+      return host_group_->OnBegun(host, *begun);
     }
     if (const auto* late = message.As<LateMessage>()) {
-      span_->TellHosts(message);
+      host_group_->TellHosts(message);
       return OnLate(*late);
     }
     if (const auto* promise = message.As<PromiseMessage>()) {
-      return span_->plans().switching().OnPromise(host, *promise);
+      return host_group_->plans().switching().OnPromise(host, *promise);
     }
     if (const auto* question = message.As<AskPlanMessage>()) {
-      return span_->plans().OnAskPlan(peer, *question);
+      return host_group_->plans().OnAskPlan(peer, *question);
     }
   }
   if (!from_home) return;
-  if (const auto* plan = message.As<PlanMessage>()) return span_->plans().OnPlan(plan->plan);
+  if (const auto* plan = message.As<PlanMessage>()) return host_group_->plans().OnPlan(plan->plan);
   if (const auto* proposal = message.As<ProposeMessage>()) {
-    return span_->plans().switching().OnPropose(*proposal);
+    return host_group_->plans().switching().OnPropose(*proposal);
   }
   if (const auto* settlement = message.As<SettleMessage>()) {
-    return span_->plans().switching().OnSettle(*settlement);
+    return host_group_->plans().switching().OnSettle(*settlement);
   }
   if (const auto* links = message.As<LinkRatesMessage>()) {
-    return span_->plans().OnRates(links->rates);
+    return host_group_->plans().OnRates(links->rates);
   }
   if (const auto* asked = message.As<AskProgressMessage>()) {
     return TellProgress(asked->sequence);
@@ -304,7 +304,7 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
 bool Communicator::IsFrom(transport::PeerId peer, int there, int here) {
   const bool exist = there >= 0 && there < ranks() && here >= 0 && here < ranks();
   if (!exist || !IsRemote(there) || IsRemote(here)) return false;
-  return span_->NotePeer(there, peer);
+  return host_group_->NotePeer(there, peer);
 }
 
 void Communicator::OnBroken(const BrokenMessage& broken) {
@@ -320,16 +320,16 @@ void Communicator::OnBroken(const BrokenMessage& broken) {
 // The home tells all; the others tell the home. Where that is lost those that were reached learn
 // the reason before they hear of ranks that leave for it.
 void Communicator::TellEnd(bool revoked, const Status& why) {
-  const BrokenMessage broken{span_->roster().key, revoked, why};
-  if (span_->is_home()) {
-    span_->TellHosts(broken);
-  } else if (engine_->cluster()->Linked(span_->roster().home)) {
-    span_->TellHome(broken);
+  const BrokenMessage broken{host_group_->roster().key, revoked, why};
+  if (host_group_->is_home()) {
+    host_group_->TellHosts(broken);
+  } else if (engine_->cluster()->Linked(host_group_->roster().home)) {
+    host_group_->TellHome(broken);
   } else {
-    span_->TellReached(broken);
+    host_group_->TellReached(broken);
   }
-  span_->EndFrom(0);
-  span_->TellReached(ClosedMessage{span_->roster().key, window_start_});
+  host_group_->EndFrom(0);
+  host_group_->TellReached(ClosedMessage{host_group_->roster().key, window_start_});
   DropClosed();
 }
 
@@ -352,14 +352,14 @@ void Communicator::DropClosed() {
   if (first == kStays || local_ranks_ == 0) return;
   transport::Transport& transport = engine_->cluster()->transport();
   for (const auto& [peer, collectives] : std::exchange(closed_, {})) {
-    Span::DropCollectives(&transport, peer, span_->roster().key, first, collectives);
+    HostGroup::DropCollectives(&transport, peer, host_group_->roster().key, first, collectives);
   }
 }
 
 void Communicator::OnRankLeft(int rank, uint64_t sequence) {
   if (rank < 0 || rank >= ranks() || !IsRemote(rank) || HasLeft(rank)) return;
   left_after_[static_cast<size_t>(rank)] = sequence;
-  span_->plans().switching().OnRankLeft();
+  host_group_->plans().switching().OnRankLeft();
   engine_->membership().OnRankLeft(*this, rank);
   if (state_ != State::kReady) return;
   const Status why = RemoteError("rank {} has left the communicator", rank);
@@ -391,15 +391,15 @@ void Communicator::EndFrom(uint64_t sequence, const Status& why) {
   }
   wanted_.erase(wanted_.lower_bound(sequence), wanted_.end());
   early_verdicts_.erase(early_verdicts_.lower_bound(sequence), early_verdicts_.end());
-  span_->EndFrom(sequence);
+  host_group_->EndFrom(sequence);
   if (window_start_ > sequence) {
-    span_->TellReached(ClosedMessage{span_->roster().key, window_start_});
+    host_group_->TellReached(ClosedMessage{host_group_->roster().key, window_start_});
   }
   DropClosed();
 }
 
 void Communicator::OnPeerLost(transport::PeerId peer) {
-  const Roster& roster = span_->roster();
+  const Roster& roster = host_group_->roster();
   const int host = roster.HostOf(peer);
   if (host >= 0) LoseHost(host);
   if (peer == roster.home) {
@@ -410,7 +410,8 @@ void Communicator::OnPeerLost(transport::PeerId peer) {
 void Communicator::LoseHost(int host) {
   std::vector<int> lost;
   for (int rank = 0; rank < ranks(); ++rank) {
-    if (span_->roster().host_of_rank[static_cast<size_t>(rank)] != host || HasLeft(rank)) continue;
+    if (host_group_->roster().host_of_rank[static_cast<size_t>(rank)] != host || HasLeft(rank))
+      continue;
     lost.push_back(rank);
   }
   for (const int rank : lost) left_after_[static_cast<size_t>(rank)] = window_start_;
@@ -421,10 +422,10 @@ void Communicator::LoseHost(int host) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Agreement
+// OutcomeArbiter
 
 ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
-  ProgressMessage progress{.communicator = span_->roster().key, .sequence = sequence};
+  ProgressMessage progress{.communicator = host_group_->roster().key, .sequence = sequence};
   for (const ProgressMessage& ended : history_) {
     if (ended.sequence == sequence) return ended;
   }
@@ -490,7 +491,7 @@ void Communicator::TellProgress(uint64_t sequence) {
   } else {
     wanted_.insert(sequence);
   }
-  span_->TellHome(progress);
+  host_group_->TellHome(progress);
 }
 
 // Whether ranks were told that a collective of some time ago went well.
@@ -504,7 +505,7 @@ bool Communicator::EndedWell(uint64_t sequence) const {
 void Communicator::NoteEnd(const MatchedOperation& operation, const Status& outcome) {
   const PostedOperation& first = *operation.parts.front();
   if (IsPointToPoint(first.descriptor.collective)) return;
-  ProgressMessage end{.communicator = span_->roster().key, .sequence = operation.sequence};
+  ProgressMessage end{.communicator = host_group_->roster().key, .sequence = operation.sequence};
   end.state = outcome.ok() ? HostProgress::kDone : HostProgress::kFailed;
   end.requests.push_back(RequestFrom(first));
   const bool news = !outcome.ok() && !operation.told;
@@ -538,7 +539,7 @@ void Communicator::TellSlow(uint64_t now_ns) {
 
 void Communicator::OnVerdict(uint64_t sequence, const Status& verdict) {
   if (state_ != State::kReady || verdict.ok()) return;
-  span_->Forget(span_->CollectiveNumber(sequence));
+  host_group_->Forget(host_group_->CollectiveNumber(sequence));
   for (MatchedOperation* operation : in_flight_) {
     const bool this_one = operation->sequence == sequence && operation->network != nullptr &&
                           !operation->parts.front()->crosses_hosts;

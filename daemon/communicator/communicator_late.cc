@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "daemon/communicator/communicator.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/multihost/remote_pairs.h"
-#include "daemon/multihost/span.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/rank_list.h"
@@ -54,12 +54,12 @@ void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const st
 void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   ReportLateCollective(now_ns, late_after_ns);
   ReportLatePairs(now_ns, late_after_ns);
-  if (span_ == nullptr) return;
+  if (host_group_ == nullptr) return;
   ReportFilling(now_ns, late_after_ns);
   TellSlow(now_ns);
-  span_->ReportLate(now_ns, late_after_ns);
-  if (PlanControl* const control = span_->plans().control()) control->Tick(now_ns);
-  if (span_->gate()->waits()) LaunchReady();
+  host_group_->ReportLate(now_ns, late_after_ns);
+  if (PlanControl* const control = host_group_->plans().control()) control->Tick(now_ns);
+  if (host_group_->gate()->waits()) LaunchReady();
 }
 
 void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {
@@ -95,7 +95,8 @@ void Communicator::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
     operation->next_report_ns = now_ns + age;
     const std::string notice =
         WaitNotice(*operation->parts.front(), age, "the data of " + RankList(filling));
-    span_->TellHome(LateMessage{span_->roster().key, operation->sequence, notice, filling});
+    host_group_->TellHome(
+        LateMessage{host_group_->roster().key, operation->sequence, notice, filling});
   }
 }
 

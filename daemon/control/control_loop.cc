@@ -6,7 +6,7 @@
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/main/engine.h"
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -86,19 +86,19 @@ ControlLoop::Active ControlLoop::FindActive(uint64_t now_ns) {
   Active active;
   std::map<uint64_t, uint64_t> still_there;
   for (const auto& [id, communicator] : engine_->membership().communicators()) {
-    const Span* const span = communicator->span();
-    if (span == nullptr || span->roster().fabric != engine_->own_fabric()) continue;
+    const HostGroup* const group = communicator->host_group();
+    if (group == nullptr || group->roster().fabric != engine_->own_fabric()) continue;
     const bool is_active = IsActive(*communicator, now_ns);
     still_there.insert(*begun_.find(communicator->id()));
     if (!is_active) continue;
-    const Roster& roster = span->roster();
+    const Roster& roster = group->roster();
     for (size_t host = 0; host < roster.peers.size(); ++host) {
       if (roster.peers[host] != 0) active.hosts[roster.peers[host]] = roster.fabric_hosts[host];
     }
     const bool known =
         std::find(active.homes.begin(), active.homes.end(), roster.home) != active.homes.end();
     if (!known) active.homes.push_back(roster.home);
-    if (span->is_home()) active.own.push_back(roster.key);
+    if (group->is_home()) active.own.push_back(roster.key);
     if (roster.IsLocal(0)) active.led.push_back(communicator.get());
   }
   begun_ = std::move(still_there);
@@ -112,8 +112,9 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
       meter_.Look(engine_->cluster()->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
   TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_, .homes = active.own};
   for (Communicator* const communicator : active.led) {
-    const uint64_t key = communicator->span()->roster().key;
-    const std::optional<Rhythm::Beat> beat = communicator->span()->gate()->rhythm().Of(now_ns);
+    const uint64_t key = communicator->host_group()->roster().key;
+    const std::optional<Rhythm::Beat> beat =
+        communicator->host_group()->gate()->rhythm().Of(now_ns);
     if (!beat.has_value()) continue;
     traffic.rhythms.push_back({communicator->tenant().identity.across_hosts, key, beat->bursts,
                                beat->burst_seconds, beat->pause_seconds, beat->iteration_seconds,
@@ -232,15 +233,15 @@ void ControlLoop::OnShares(transport::PeerId peer, const SharesMessage& shares) 
 
 void ControlLoop::ReviewPlans(uint64_t now_ns) {
   for (const auto& [id, communicator] : engine_->membership().communicators()) {
-    Span* const span = communicator->span();
-    if (span == nullptr || !span->is_home() || span->roster().fabric != engine_->own_fabric()) {
+    HostGroup* const group = communicator->host_group();
+    if (group == nullptr || !group->is_home() || group->roster().fabric != engine_->own_fabric()) {
       continue;
     }
     const bool follows = controller_link_ != nullptr && controller_link_->follows();
     const LogFor log_for(communicator->tenant().identity);
     const EdgeRates rates =
-        follows ? controller_link_->RatesFor(span->roster().key) : links_->rates();
-    span->plans().control()->OnRates(rates, *engine_->cluster()->fabric(), now_ns);
+        follows ? controller_link_->RatesFor(group->roster().key) : links_->rates();
+    group->plans().control()->OnRates(rates, *engine_->cluster()->fabric(), now_ns);
   }
 }
 
@@ -248,9 +249,9 @@ void ControlLoop::ReviewPlans(uint64_t now_ns) {
 // Turns of bursts
 
 bool ControlLoop::MayBegin(Communicator& communicator) {
-  if (controller_link_ == nullptr || !communicator.span()->roster().IsLocal(0)) return true;
-  TurnGate* const gate = communicator.span()->gate();
-  const double wait = controller_link_->LongestWait(communicator.span()->roster().key);
+  if (controller_link_ == nullptr || !communicator.host_group()->roster().IsLocal(0)) return true;
+  TurnGate* const gate = communicator.host_group()->gate();
+  const double wait = controller_link_->LongestWait(communicator.host_group()->roster().key);
   TurnGate::Answer answer = gate->MayBegin(MonotonicNanoseconds(), wait);
   if (answer == TurnGate::Answer::kAsk) {
     TellBurst(communicator, false);
@@ -261,13 +262,13 @@ bool ControlLoop::MayBegin(Communicator& communicator) {
 }
 
 void ControlLoop::NoteEnd(Communicator& communicator) {
-  if (communicator.span()->gate()->TakeEnded()) TellBurst(communicator, true);
+  if (communicator.host_group()->gate()->TakeEnded()) TellBurst(communicator, true);
 }
 
 void ControlLoop::TellBurst(Communicator& communicator, bool ended) {
   const BurstMessage burst{engine_->own_fabric(), communicator.tenant().identity.across_hosts,
-                           communicator.span()->roster().key, communicator.span()->gate()->burst(),
-                           ended};
+                           communicator.host_group()->roster().key,
+                           communicator.host_group()->gate()->burst(), ended};
   Tell(controller_link_->peer(), burst);  // 0 and no controller here: nobody is to be asked now
 }
 
@@ -287,7 +288,7 @@ void ControlLoop::TellTurns(const std::vector<BurstTurns::Turn>& turns) {
 void ControlLoop::OnTurn(transport::PeerId peer, const BurstTurnMessage& turn) {
   if (!IsController(peer, turn.fabric)) return;
   Communicator* const communicator = engine_->membership().FindByKey(turn.communicator);
-  if (communicator == nullptr || !communicator->span()->gate()->Grant(turn.burst)) return;
+  if (communicator == nullptr || !communicator->host_group()->gate()->Grant(turn.burst)) return;
   // Later: it, or another, may be in the middle of asking, or of ending an operation.
   engine_->Post([this, key = turn.communicator] {
     if (Communicator* const ready = engine_->membership().FindByKey(key)) ready->OnPlanReady();

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 
 namespace harmonaize::daemon {
 
@@ -19,7 +19,7 @@ Communicator* CommunicatorRegistry::FindByKey(uint64_t key) const {
 Communicator* CommunicatorRegistry::Add(std::unique_ptr<Communicator> communicator) {
   Communicator* const added = communicator.get();
   noted_.reserve(communicators_.size() + 1);
-  if (added->span() != nullptr) by_key_.emplace(added->span()->roster().key, added);
+  if (added->host_group() != nullptr) by_key_.emplace(added->host_group()->roster().key, added);
   communicators_.emplace(added->id(), std::move(communicator));
   return added;
 }
@@ -27,7 +27,8 @@ Communicator* CommunicatorRegistry::Add(std::unique_ptr<Communicator> communicat
 void CommunicatorRegistry::Erase(uint64_t id) {
   const auto found = communicators_.find(id);
   if (found == communicators_.end()) return;
-  if (const Span* const span = found->second->span()) by_key_.erase(span->roster().key);
+  if (const HostGroup* const group = found->second->host_group())
+    by_key_.erase(group->roster().key);
   communicators_.erase(found);
 }
 

@@ -7,7 +7,7 @@
 
 #include "daemon/formation/membership_requests.h"
 #include "daemon/main/engine.h"
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -69,16 +69,16 @@ void Membership::CreateGrowId(Session& session, uint32_t index,
                               std::function<void(const Result<UniqueId>&)> done) {
   Result<Communicator*> parent = Find(session, index);
   if (!parent.ok()) return done(parent.status());
-  const Span* const span = (*parent)->span();
-  if (span == nullptr || span->is_home()) {
+  const HostGroup* const group = (*parent)->host_group();
+  if (group == nullptr || group->is_home()) {
     return done(IssueId(&session.tenant(), session.id(), (*parent)->id()));
   }
-  if (!engine_->cluster()->Linked(span->roster().home)) return done(HomeIsLost());
+  if (!engine_->cluster()->Linked(group->roster().home)) return done(HomeIsLost());
   const uint64_t ticket = next_ticket_++;
-  grow_id_calls_[ticket] = {span->roster().home, std::move(done)};
+  grow_id_calls_[ticket] = {group->roster().home, std::move(done)};
   engine_->cluster()->Send(
-      span->roster().home,
-      AskGrowIdMessage{ticket, span->roster().key, session.tenant().identity.across_hosts});
+      group->roster().home,
+      AskGrowIdMessage{ticket, group->roster().key, session.tenant().identity.across_hosts});
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -171,32 +171,33 @@ Result<Member*> Membership::NewMember(Session& session) {
   return member;
 }
 
-Result<Membership::Desk> Membership::DeskFor(const ApplyMessage& request,
-                                             const Communicator* parent) const {
-  if (engine_->cluster() == nullptr) return Desk{};
-  if (parent != nullptr) return DeskOf(request, *parent);
+Result<Membership::FormationHome> Membership::HomeFor(const ApplyMessage& request,
+                                                      const Communicator* parent) const {
+  if (engine_->cluster() == nullptr) return FormationHome{};
+  if (parent != nullptr) return HomeOfParent(request, *parent);
   HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
   HZ_ASSIGN_OR_RETURN(const std::optional<transport::NetworkAddress> home,
                       engine_->cluster()->HomeOf(id));
-  if (!home.has_value()) return Desk{};
-  return Desk{.here = false, .address = home->ToString()};
+  if (!home.has_value()) return FormationHome{};
+  return FormationHome{.here = false, .address = home->ToString()};
 }
 
 // The home of the parent. Where that is lost, the ranks that remain can shrink at the daemon of the
 // first of them: all that name the same ranks to leave out come to the same.
-Result<Membership::Desk> Membership::DeskOf(const ApplyMessage& request,
-                                            const Communicator& parent) const {
-  if (parent.span() == nullptr || parent.span()->is_home()) return Desk{};
-  const Roster& roster = parent.span()->roster();
-  if (engine_->cluster()->Linked(roster.home)) return Desk{.here = false, .peer = roster.home};
+Result<Membership::FormationHome> Membership::HomeOfParent(const ApplyMessage& request,
+                                                           const Communicator& parent) const {
+  if (parent.host_group() == nullptr || parent.host_group()->is_home()) return FormationHome{};
+  const Roster& roster = parent.host_group()->roster();
+  if (engine_->cluster()->Linked(roster.home))
+    return FormationHome{.here = false, .peer = roster.home};
   if (request.kind != FormationKind::kShrink) return HomeIsLost();
   int first = 0;
   while (std::binary_search(request.excluded.begin(), request.excluded.end(), first)) ++first;
   const auto host = static_cast<size_t>(roster.host_of_rank[static_cast<size_t>(first)]);
-  if (static_cast<int>(host) == roster.self) return Desk{};
+  if (static_cast<int>(host) == roster.self) return FormationHome{};
   const transport::PeerId peer = roster.peers[host];
   const bool linked = peer != 0 && engine_->cluster()->Linked(peer);
-  return Desk{.here = false, .peer = linked ? peer : 0, .address = roster.addresses[host]};
+  return FormationHome{.here = false, .peer = linked ? peer : 0, .address = roster.addresses[host]};
 }
 
 Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
@@ -207,31 +208,31 @@ Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
     HZ_ASSIGN_OR_RETURN(member, NewMember(session));
   }
   const uint32_t index = member == nullptr ? kNoMember : member->index;
-  const Status status = ApplyAtDesk(std::move(request), member, parent);
+  const Status status = ApplyAtHome(std::move(request), member, parent);
   if (status.ok()) return index;
   if (member != nullptr) session.RemoveMember(member);
   return status;
 }
 
-Status Membership::ApplyAtDesk(ApplyMessage request, Member* member, Communicator* parent) {
-  HZ_ASSIGN_OR_RETURN(const Desk desk, DeskFor(request, parent));
-  if (desk.here) return Apply(request, {.member = member}, parent);
-  if (parent != nullptr) request.communicator = parent->span()->roster().key;
-  ApplyElsewhere(std::move(request), member, desk);
+Status Membership::ApplyAtHome(ApplyMessage request, Member* member, Communicator* parent) {
+  HZ_ASSIGN_OR_RETURN(const FormationHome home, HomeFor(request, parent));
+  if (home.here) return Apply(request, {.member = member}, parent);
+  if (parent != nullptr) request.communicator = parent->host_group()->roster().key;
+  ApplyElsewhere(std::move(request), member, home);
   return Status::Ok();
 }
 
-void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Desk& desk) {
+void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const FormationHome& home) {
   Cluster& cluster = *engine_->cluster();
   request.address = cluster.address();
   request.host = cluster.host_name();
   if (member != nullptr) {
     request.ticket = next_ticket_++;
-    tickets_.emplace(request.ticket, Ticket{member, desk.peer, request});
+    tickets_.emplace(request.ticket, Ticket{member, home.peer, request});
     member->ticket = request.ticket;
   }
-  if (desk.peer != 0) return cluster.Send(desk.peer, request);
-  cluster.Reach(desk.address, [this,
+  if (home.peer != 0) return cluster.Send(home.peer, request);
+  cluster.Reach(home.address, [this,
                                number = request.ticket](const Result<transport::PeerId>& peer) {
     const auto found = tickets_.find(number);
     if (found == tickets_.end()) return;  // has given up meanwhile
@@ -255,7 +256,7 @@ void Membership::ApplyAnew(uint64_t number) {
   ticket.member->ticket = 0;
   Communicator* const parent = FindByKey(ticket.request.communicator);
   const Status status = parent == nullptr ? RemoteError("the communicator is gone")
-                                          : ApplyAtDesk(ticket.request, ticket.member, parent);
+                                          : ApplyAtHome(ticket.request, ticket.member, parent);
   if (!status.ok()) ticket.member->Fail(status);
 }
 

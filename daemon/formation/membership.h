@@ -110,7 +110,7 @@ class Membership {
     ApplyMessage request;
   };
   /// The daemon at which something forms.
-  struct Desk {
+  struct FormationHome {
     bool here = true;
     transport::PeerId peer = 0;  // 0: to be reached by its address
     std::string address = {};
@@ -119,10 +119,10 @@ class Membership {
   // Applying.
   Result<Member*> NewMember(Session& session);
   Result<uint32_t> ApplyFor(Session& session, ApplyMessage request, Communicator* parent);
-  Result<Desk> DeskFor(const ApplyMessage& request, const Communicator* parent) const;
-  Result<Desk> DeskOf(const ApplyMessage& request, const Communicator& parent) const;
-  Status ApplyAtDesk(ApplyMessage request, Member* member, Communicator* parent);
-  void ApplyElsewhere(ApplyMessage request, Member* member, const Desk& desk);
+  Result<FormationHome> HomeFor(const ApplyMessage& request, const Communicator* parent) const;
+  Result<FormationHome> HomeOfParent(const ApplyMessage& request, const Communicator& parent) const;
+  Status ApplyAtHome(ApplyMessage request, Member* member, Communicator* parent);
+  void ApplyElsewhere(ApplyMessage request, Member* member, const FormationHome& home);
   void ApplyAnew(uint64_t ticket);
   Status Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent);
   Status ApplyToJoin(const ApplyMessage& request, Applicant applicant);

@@ -6,7 +6,7 @@
 
 #include "daemon/formation/membership.h"
 #include "daemon/main/engine.h"
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/tenant/rank_list.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -288,9 +288,9 @@ void Membership::OnFabric(const FabricMessage& fabric) {
   const Result<const KnownFabric*> added = engine_->fabrics().AddText(fabric.fabric, fabric.text);
   if (!added.ok()) Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
   for (const auto& [id, communicator] : communicators_.all()) {
-    Span* const span = communicator->span();
-    if (span != nullptr && span->roster().fabric == fabric.fabric) {
-      span->plans().OnFabric(added.status());
+    HostGroup* const group = communicator->host_group();
+    if (group != nullptr && group->roster().fabric == fabric.fabric) {
+      group->plans().OnFabric(added.status());
     }
   }
 }
@@ -321,7 +321,7 @@ void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
 void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message) {
   transport::Transport& transport = engine_->cluster()->transport();
   if (const auto* offer = message.As<OfferMessage>()) {
-    transport.Cancel(peer, Span::PairNumber(key, offer->from, offer->to, offer->number));
+    transport.Cancel(peer, HostGroup::PairNumber(key, offer->from, offer->to, offer->number));
     engine_->cluster()->Send(
         peer, AnswerMessage{key, offer->from, offer->to, offer->number,
                             RemoteError("rank {} has left the communicator", offer->to)});
@@ -330,7 +330,7 @@ void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMes
   if (closed == nullptr) return;
   for (const auto& [ended, begun] : ended_) {
     if (ended != key) continue;
-    Span::DropCollectives(&transport, peer, key, begun, closed->collectives);
+    HostGroup::DropCollectives(&transport, peer, key, begun, closed->collectives);
   }
 }
 
@@ -404,7 +404,7 @@ void Membership::OnPeerLost(transport::PeerId peer) {
     done(RemoteError("the daemon that looks after the communicator does not answer any more"));
   }
   for (const auto& [id, communicator] : communicators_.all()) {
-    if (communicator->span() == nullptr) continue;
+    if (communicator->host_group() == nullptr) continue;
     communicator->OnPeerLost(peer);
     communicators_.NoteMayHaveEnded(*communicator);
   }

@@ -8,7 +8,7 @@
 #include "daemon/formation/membership.h"
 #include "daemon/formation/membership_requests.h"
 #include "daemon/main/engine.h"
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/rank_list.h"
@@ -354,10 +354,11 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
   Communicator* const communicator = communicators_.Add(std::make_unique<Communicator>(
       engine_, communicators_.NextId(), name, tenant, members, std::move(roster)));
   communicator->Keep(std::move(holdings));
-  const int hosts = communicator->span() == nullptr ? 1 : communicator->span()->roster().hosts();
-  const int together = communicator->span() == nullptr
+  const int hosts =
+      communicator->host_group() == nullptr ? 1 : communicator->host_group()->roster().hosts();
+  const int together = communicator->host_group() == nullptr
                            ? static_cast<int>(members.size())
-                           : communicator->span()->roster().RanksTogether();
+                           : communicator->host_group()->roster().RanksTogether();
   for (size_t rank = 0; rank < members.size(); ++rank) {
     Member* member = members[rank];
     if (member == nullptr) continue;
@@ -372,7 +373,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     // What the slot's last owner left behind counted another one's operations.
     member->slot->progress.carried.completed.store(0, std::memory_order_relaxed);
     member->slot->progress.filled.store(0, std::memory_order_relaxed);
-    if (communicator->span() != nullptr) member->session->NoteOtherHosts();
+    if (communicator->host_group() != nullptr) member->session->NoteOtherHosts();
     member->SetState(MemberState::kReady);
   }
   UniteJobs(communicator);

@@ -5,7 +5,7 @@
 #include "daemon/formation/membership.h"
 #include "daemon/formation/membership_requests.h"
 #include "daemon/main/engine.h"
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/log.h"
@@ -185,8 +185,8 @@ bool Membership::MayEndLater(Communicator& communicator) {
   const LogFor log_for(communicator.tenant().identity);
   Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations", id,
       communicator.name(), communicator.operations());
-  if (const Span* const span = communicator.span()) {
-    NoteEnded(span->roster().key, communicator.collectives_begun());
+  if (const HostGroup* const group = communicator.host_group()) {
+    NoteEnded(group->roster().key, communicator.collectives_begun());
   }
   // Ids for a growth that nobody has begun.
   issued_.EraseOfParent(id);

@@ -18,7 +18,7 @@
 #include "daemon/host/prediction_check.h"
 #include "daemon/host/recalibration.h"
 #include "daemon/plans/fabrics.h"
-#include "daemon/probing/probe_desk.h"
+#include "daemon/probing/probe_service.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/sharing/job_activity.h"
@@ -100,7 +100,7 @@ class Engine final : private ClusterEvents {
   /// The digest of the provider's fabric, by which this daemon's rails are numbered; 0 without one.
   uint64_t own_fabric() const { return own_fabric_; }
   Background& background() { return background_; }
-  ProbeDesk& probes() { return probes_; }
+  ProbeService& probes() { return probes_; }
   const ControlLoop& control_loop() const { return control_loop_; }
   ControlLoop& control_loop() { return control_loop_; }
 
@@ -225,7 +225,7 @@ class Engine final : private ClusterEvents {
   WaitEstimate waits_for_network_;
   bool crowded_ = false;
   uint64_t sleeps_ = 0;
-  ProbeDesk probes_{this};
+  ProbeService probes_{this};
   ControlLoop control_loop_{this};
   // Last: what these run posts to this engine.
   Background background_;

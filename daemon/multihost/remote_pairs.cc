@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "daemon/communicator/communicator.h"
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/tenant/operation_text.h"
 
 namespace harmonaize::daemon {
@@ -36,7 +36,7 @@ void RemotePairs::Post(PostedOperation* part) {
   Transfer& transfer = line.transfers[part->pair_number];
   transfer.part = part;
   const Result<HostPlan*> plan =
-      span_->plans().PairPlanFor(peer, Sends(*part));  // begins to reach it
+      host_group_->plans().PairPlanFor(peer, Sends(*part));  // begins to reach it
   if (!plan.ok()) transfer.failure = plan.status();
   const bool never = communicator_->HasLeft(peer) && !transfer.offered;
   if (never) {
@@ -75,7 +75,7 @@ void RemotePairs::Advance(const Pair& pair, uint64_t number) {
     const Status fits = CheckOffer(pair, *transfer);
     Answer(pair, number, fits);
     if (!fits.ok()) {
-      span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+      host_group_->Forget(host_group_->PairNumber(pair.first, pair.second, number));
       return Finish(pair, number, fits);
     }
   }
@@ -106,13 +106,14 @@ Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const
 
 void RemotePairs::Offer(const Pair& pair, uint64_t number, const OperationDescriptor& send,
                         const Status& status) {
-  span_->TellHostOf(pair.second, OfferMessage{span_->roster().key, pair.first, pair.second, number,
-                                              send.count, send.type, status});
+  host_group_->TellHostOf(pair.second,
+                          OfferMessage{host_group_->roster().key, pair.first, pair.second, number,
+                                       send.count, send.type, status});
 }
 
 void RemotePairs::Answer(const Pair& pair, uint64_t number, const Status& status) {
-  span_->TellHostOf(pair.first,
-                    AnswerMessage{span_->roster().key, pair.first, pair.second, number, status});
+  host_group_->TellHostOf(pair.first, AnswerMessage{host_group_->roster().key, pair.first,
+                                                    pair.second, number, status});
 }
 
 void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
@@ -122,12 +123,12 @@ void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
   }
   const bool sends = Sends(*transfer.part);
   const Result<HostPlan*> plan =
-      span_->plans().PairPlanFor(sends ? pair.second : pair.first, sends);
+      host_group_->plans().PairPlanFor(sends ? pair.second : pair.first, sends);
   if (!plan.ok()) return Finish(pair, number, plan.status());
   transfer.needs_plan = *plan == nullptr;
   if (transfer.needs_plan) return;
   const Result<MatchedOperation*> started = communicator_->StartTransfer(
-      transfer.part, *plan, span_->PairNumber(pair.first, pair.second, number));
+      transfer.part, *plan, host_group_->PairNumber(pair.first, pair.second, number));
   if (!started.ok()) return Finish(pair, number, started.status());
   transfer.running = *started;
 }
@@ -145,7 +146,7 @@ void RemotePairs::OnPlanReady() {
 void RemotePairs::OnOffer(const OfferMessage& offer) {
   const Pair pair(offer.from, offer.to);
   if (communicator_->HasLeft(offer.to)) {
-    span_->Forget(span_->PairNumber(offer.from, offer.to, offer.number));
+    host_group_->Forget(host_group_->PairNumber(offer.from, offer.to, offer.number));
     return Answer(pair, offer.number, RemoteError("rank {} has left the communicator", offer.to));
   }
   Line& line = lines_[pair];
@@ -218,7 +219,7 @@ void RemotePairs::OnOwnRankLeft(int rank, const Status& why) {
     return pair.second == rank && transfer.part == nullptr;
   });
   for (const auto& [pair, number] : untaken) {
-    span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+    host_group_->Forget(host_group_->PairNumber(pair.first, pair.second, number));
     lines_.at(pair).transfers.erase(number);
     Answer(pair, number, why);
   }
@@ -228,7 +229,7 @@ void RemotePairs::FailAll(const Status& why) {
   for (const auto& [pair, number] : Where([](const Transfer&, const Pair&) { return true; })) {
     Transfer* const transfer = Find(pair, number);
     transfer->failure = why;
-    span_->Forget(span_->PairNumber(pair.first, pair.second, number));
+    host_group_->Forget(host_group_->PairNumber(pair.first, pair.second, number));
     if (transfer->part == nullptr) {
       lines_.at(pair).transfers.erase(number);
     } else if (transfer->running != nullptr) {

@@ -14,7 +14,7 @@
 namespace harmonaize::daemon {
 
 class Communicator;
-class Span;
+class HostGroup;
 struct MatchedOperation;
 
 /// Sends and receives between ranks of different hosts. Both sides count those of a pair of ranks,
@@ -26,7 +26,8 @@ struct MatchedOperation;
 /// overtake the rank's last answers. For the engine's thread.
 class RemotePairs {
  public:
-  RemotePairs(Communicator* communicator, Span* span) : communicator_(communicator), span_(span) {}
+  RemotePairs(Communicator* communicator, HostGroup* group)
+      : communicator_(communicator), host_group_(group) {}
 
   /// Takes a send or a receive whose peer is on another host. A part whose buffer is not mapped
   /// fails on both sides.
@@ -78,7 +79,7 @@ class RemotePairs {
   void Finish(const Pair& pair, uint64_t number, Status outcome);
 
   Communicator* const communicator_;
-  Span* const span_;
+  HostGroup* const host_group_;
   std::map<Pair, Line> lines_;
 };
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemon/links/link_state.h"
-#include "daemon/plans/plans.h"
+#include "daemon/plans/plan_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
@@ -20,11 +20,11 @@ constexpr uint64_t kReviewEveryNs = 80'000'000;
 
 }  // namespace
 
-PlanControl::PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitching* switching,
-                         std::function<std::vector<PlanRecord>()> records,
+PlanControl::PlanControl(const PlansConfig& config, HomePlanner* home_planner,
+                         PlanSwitching* switching, std::function<std::vector<PlanRecord>()> records,
                          std::function<void(const EdgeRates&)> tell_rates)
     : config_(config),
-      desk_(desk),
+      home_planner_(home_planner),
       switching_(switching),
       records_(std::move(records)),
       tell_rates_(std::move(tell_rates)),
@@ -64,20 +64,20 @@ void PlanControl::Review(const EdgeRates& rates, const FabricModel& fabric) {
   reviewing_ = true;
   reviewed_rates_ = rates;
   const auto done = [this, links = DescribeRates(fabric, rates)](
-                        const std::vector<PlanDesk::Reviewed>& reviewed) {
+                        const std::vector<HomePlanner::Reviewed>& reviewed) {
     reviewing_ = false;
     OnReviewed(reviewed, links);
   };
-  desk_->Review(current, rates, done);
+  home_planner_->Review(current, rates, done);
 }
 
-void PlanControl::OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed,
+void PlanControl::OnReviewed(const std::vector<HomePlanner::Reviewed>& reviewed,
                              const std::string& links) {
   std::map<PlanKey, double> weights;
   for (const PlanRecord& record : records_()) weights[record.plan.key] = WeightOf(record);
   NoteCongestion(reviewed, weights);
   std::vector<PlanReview::Candidate> candidates;
-  for (const PlanDesk::Reviewed& one : reviewed) {
+  for (const HomePlanner::Reviewed& one : reviewed) {
     const PlanKey key = one.best.key;
     candidates.push_back({key, one.current_seconds, one.best.predicted_seconds, weights[key]});
   }
@@ -87,7 +87,7 @@ void PlanControl::OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed,
   std::vector<CollectivePlan> next;
   double before = 0;
   double after = 0;
-  for (const PlanDesk::Reviewed& one : reviewed) {
+  for (const HomePlanner::Reviewed& one : reviewed) {
     const PlanKey key = one.best.key;
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
     next.push_back(one.best);
@@ -100,11 +100,11 @@ void PlanControl::OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed,
   if (switching_->Propose(std::move(next), reason)) review_.NoteChange(now_seconds);
 }
 
-void PlanControl::NoteCongestion(const std::vector<PlanDesk::Reviewed>& reviewed,
+void PlanControl::NoteCongestion(const std::vector<HomePlanner::Reviewed>& reviewed,
                                  std::map<PlanKey, double>& weights) {
   double now = 0;
   double stated = 0;
-  for (const PlanDesk::Reviewed& one : reviewed) {
+  for (const HomePlanner::Reviewed& one : reviewed) {
     // Of the time that operations of this kind take.
     const double weight = weights[one.best.key];
     now += weight;
@@ -128,7 +128,7 @@ void PlanControl::ProposeOthers() {
   for (const PlanRecord& record : records_()) keys.push_back(record.plan.key);
   if (keys.empty()) return;
   asking_ = true;
-  desk_->AskForOthers(std::move(keys), ++turn_, [this](std::vector<CollectivePlan> plans) {
+  home_planner_->AskForOthers(std::move(keys), ++turn_, [this](std::vector<CollectivePlan> plans) {
     asking_ = false;
     switching_->Propose(std::move(plans), "the configuration asks for a change now and then");
   });

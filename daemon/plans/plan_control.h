@@ -9,7 +9,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/plans/congestion.h"
-#include "daemon/plans/plan_desk.h"
+#include "daemon/plans/home_planner.h"
 #include "daemon/plans/plan_review.h"
 #include "src/planner/collective_plan.h"
 
@@ -23,7 +23,7 @@ struct PlanRecord;
 class PlanControl {
  public:
   /// `records` tells of the plans in use; `tell_rates` tells all hosts what links carry.
-  PlanControl(const PlansConfig& config, PlanDesk* desk, PlanSwitching* switching,
+  PlanControl(const PlansConfig& config, HomePlanner* home_planner, PlanSwitching* switching,
               std::function<std::vector<PlanRecord>()> records,
               std::function<void(const EdgeRates&)> tell_rates);
 
@@ -36,14 +36,14 @@ class PlanControl {
 
  private:
   void Review(const EdgeRates& rates, const FabricModel& fabric);
-  void OnReviewed(const std::vector<PlanDesk::Reviewed>& reviewed, const std::string& links);
+  void OnReviewed(const std::vector<HomePlanner::Reviewed>& reviewed, const std::string& links);
   double WeightOf(const PlanRecord& record);
-  void NoteCongestion(const std::vector<PlanDesk::Reviewed>& reviewed,
+  void NoteCongestion(const std::vector<HomePlanner::Reviewed>& reviewed,
                       std::map<PlanKey, double>& weights);
   void ProposeOthers();
 
   const PlansConfig config_;
-  PlanDesk* const desk_;
+  HomePlanner* const home_planner_;
   PlanSwitching* const switching_;
   const std::function<std::vector<PlanRecord>()> records_;
   const std::function<void(const EdgeRates&)> tell_rates_;

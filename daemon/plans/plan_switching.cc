@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
-#include "daemon/multihost/span.h"
-#include "daemon/plans/plans.h"
+#include "daemon/multihost/host_group.h"
+#include "daemon/plans/plan_table.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -22,8 +22,11 @@ constexpr size_t kRememberedChanges = 64;
 
 }  // namespace
 
-PlanSwitching::PlanSwitching(Communicator* communicator, Span* span, Plans* plans)
-    : communicator_(communicator), span_(span), plans_(plans), leader_(span->roster().hosts()) {}
+PlanSwitching::PlanSwitching(Communicator* communicator, HostGroup* group, PlanTable* plans)
+    : communicator_(communicator),
+      host_group_(group),
+      plans_(plans),
+      leader_(group->roster().hosts()) {}
 
 // ---------------------------------------------------------------------------------------------
 // At the home
@@ -44,11 +47,12 @@ bool PlanSwitching::Propose(std::vector<CollectivePlan> next, std::string reason
   }
   change.after = std::move(next);
   proposed_ns_ = MonotonicNanoseconds();
-  const ProposeMessage proposal{span_->roster().key, leader_.Begin(), change.before, change.after};
+  const ProposeMessage proposal{host_group_->roster().key, leader_.Begin(), change.before,
+                                change.after};
   history_.push_back(std::move(change));
   if (history_.size() > kRememberedChanges) history_.pop_front();
-  span_->TellHosts(proposal);
-  span_->TellSelf(proposal);
+  host_group_->TellHosts(proposal);
+  host_group_->TellSelf(proposal);
   return true;
 }
 
@@ -56,7 +60,7 @@ void PlanSwitching::OnPromise(int host, const PromiseMessage& promise) {
   const Status status = promise.status;
   if (!status.ok()) {
     return TellAll(leader_.OnRefusal(promise.round),
-                   fmt::format("{}: {}", span_->roster().RanksOf(host), status.message()));
+                   fmt::format("{}: {}", host_group_->roster().RanksOf(host), status.message()));
   }
   TellAll(leader_.OnPromise(host, promise.round, promise.from), "");
 }
@@ -81,9 +85,9 @@ void PlanSwitching::TellAll(const std::optional<SwitchLeader::Settlement>& settl
         commit ? fmt::format("from #{} on", change.from) : "called off, " + called_off,
         change.reason);
   }
-  const SettleMessage message{span_->roster().key, settlement->round, commit, change.from};
-  span_->TellHosts(message);
-  span_->TellSelf(message);
+  const SettleMessage message{host_group_->roster().key, settlement->round, commit, change.from};
+  host_group_->TellHosts(message);
+  host_group_->TellSelf(message);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ void PlanSwitching::OnMade(uint64_t round, const PlanKey& key,
   if (!made.ok()) {
     if (!follower_.Refuse(round)) return;
     const Status& why = made.status();
-    return span_->TellHome(PromiseMessage{span_->roster().key, round, 0, why});
+    return host_group_->TellHome(PromiseMessage{host_group_->roster().key, round, 0, why});
   }
   ready_.at(key).plan = std::move(*made);
   const bool all = std::all_of(ready_.begin(), ready_.end(),
@@ -121,7 +125,7 @@ void PlanSwitching::Promise() {
   const uint64_t round = follower_.round();
   const auto from = follower_.Promise(round, communicator_->collectives_begun(), OperationsAhead());
   if (from.has_value()) {
-    span_->TellHome(PromiseMessage{span_->roster().key, round, *from, {}});
+    host_group_->TellHome(PromiseMessage{host_group_->roster().key, round, *from, {}});
   }
 }
 

@@ -16,8 +16,8 @@
 namespace harmonaize::daemon {
 
 class Communicator;
-class Plans;
-class Span;
+class PlanTable;
+class HostGroup;
 
 /// A change of plans, for people.
 struct PlanChange {
@@ -36,7 +36,7 @@ struct PlanChange {
 /// For the engine's thread.
 class PlanSwitching {
  public:
-  PlanSwitching(Communicator* communicator, Span* span, Plans* plans);
+  PlanSwitching(Communicator* communicator, HostGroup* group, PlanTable* plans);
 
   /// At the home: these plans instead of those that are in use for the same. False: it cannot be
   /// now, since a change is under way or a rank has left.
@@ -65,8 +65,8 @@ class PlanSwitching {
                const std::string& called_off);
 
   Communicator* const communicator_;
-  Span* const span_;
-  Plans* const plans_;
+  HostGroup* const host_group_;
+  PlanTable* const plans_;
 
   SwitchFollower follower_;
   struct Ready {

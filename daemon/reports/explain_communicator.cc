@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -19,12 +19,12 @@ constexpr size_t kMostCandidates = 8;
 /// The names that a reader may see.
 class HostNames {
  public:
-  HostNames(const Span& span, bool provider) : span_(span), provider_(provider) {}
+  HostNames(const HostGroup& group, bool provider) : host_group_(group), provider_(provider) {}
 
   std::string OfFabricHost(int fabric_host) const {
-    const KnownFabric* const fabric = span_.fabric();
+    const KnownFabric* const fabric = host_group_.fabric();
     if (provider_ && fabric != nullptr) return fabric->model->HostName(fabric_host);
-    const std::vector<int>& hosts = span_.roster().fabric_hosts;
+    const std::vector<int>& hosts = host_group_.roster().fabric_hosts;
     const auto found = std::find(hosts.begin(), hosts.end(), fabric_host);
     return std::to_string(found - hosts.begin());
   }
@@ -35,13 +35,13 @@ class HostNames {
   }
 
  private:
-  const Span& span_;
+  const HostGroup& host_group_;
   const bool provider_;
 };
 
-json DescribeHosts(const Span& span, const HostNames& names) {
+json DescribeHosts(const HostGroup& group, const HostNames& names) {
   json hosts = json::array();
-  const Roster& roster = span.roster();
+  const Roster& roster = group.roster();
   for (int host = 0; host < roster.hosts(); ++host) {
     json ranks = json::array();
     for (size_t rank = 0; rank < roster.host_of_rank.size(); ++rank) {
@@ -108,7 +108,7 @@ json DescribeMessage(const CollectivePlan& plan, const HostNames& names) {
           {"bound_seconds", plan.bound_seconds}};
 }
 
-json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& names) {
+json DescribePlan(const HostGroup& group, const PlanRecord& record, const HostNames& names) {
   const CollectivePlan& plan = record.plan;
   const Collective collective = plan.key.collective;
   const uint64_t class_bytes = SizeClasses()[static_cast<size_t>(plan.key.size_class)];
@@ -119,8 +119,8 @@ json DescribePlan(const Span& span, const PlanRecord& record, const HostNames& n
     entry["measured"]["bytes"] = mean_bytes;
     entry["measured"]["seconds"] = record.seconds / static_cast<double>(record.operations);
   }
-  if (span.plans().desk() == nullptr) return entry;
-  const auto planner = span.plans().desk()->PlannerFor(collective, plan.key.root);
+  if (group.plans().home_planner() == nullptr) return entry;
+  const auto planner = group.plans().home_planner()->PlannerFor(collective, plan.key.root);
   if (planner != nullptr) AddCandidates(*planner, class_bytes, mean_bytes, names, &entry);
   return entry;
 }
@@ -139,9 +139,9 @@ const char* NameOf(PlanChange::Outcome outcome) {
   }
 }
 
-json DescribeHistory(const Span& span, const HostNames& names) {
+json DescribeHistory(const HostGroup& group, const HostNames& names) {
   json history = json::array();
-  for (const PlanChange& change : span.plans().switching().history()) {
+  for (const PlanChange& change : group.plans().switching().history()) {
     json entry = {{"unix_seconds", change.unix_seconds},
                   {"reason", change.reason},
                   {"outcome", NameOf(change.outcome)},
@@ -190,22 +190,22 @@ Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader,
   json report = {{"communicator", communicator->id()},
                  {"name", communicator->name()},
                  {"ranks", communicator->ranks()}};
-  const Span* const span = communicator->span();
-  if (span != nullptr) {
-    const HostNames names(*span, provider);
-    report["hosts"] = DescribeHosts(*span, names);
-    report["home"] = span->is_home();
+  const HostGroup* const group = communicator->host_group();
+  if (group != nullptr) {
+    const HostNames names(*group, provider);
+    report["hosts"] = DescribeHosts(*group, names);
+    report["home"] = group->is_home();
     report["plans"] = json::array();
-    for (const PlanRecord& record : span->plans().Records()) {
-      report["plans"].push_back(DescribePlan(*span, record, names));
+    for (const PlanRecord& record : group->plans().Records()) {
+      report["plans"].push_back(DescribePlan(*group, record, names));
     }
-    if (span->is_home()) {
+    if (group->is_home()) {
       report["policy"] = engine.config().plans.policy;
-      report["history"] = DescribeHistory(*span, names);
-      report["congestion"] = DescribeCongestion(span->plans().control()->congestion());
+      report["history"] = DescribeHistory(*group, names);
+      report["congestion"] = DescribeCongestion(group->plans().control()->congestion());
     }
-    if (provider && span->fabric() != nullptr) {
-      report["fabric"] = span->fabric()->model->fabric().name;
+    if (provider && group->fabric() != nullptr) {
+      report["fabric"] = group->fabric()->model->fabric().name;
     }
   }
   return report.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/reports/status_cluster.h"
 #include "daemon/version.h"
 #include "src/base/clock.h"
@@ -24,11 +24,11 @@ const char* StateName(Communicator::State state) {
 }
 
 /// Between hosts: the plans in use, and, at the home, how they fare.
-void DescribeSpan(const Span& span, json* description) {
-  (*description)["hosts"] = span.roster().hosts();
-  (*description)["home"] = span.is_home();
+void DescribeSpan(const HostGroup& group, json* description) {
+  (*description)["hosts"] = group.roster().hosts();
+  (*description)["home"] = group.is_home();
   json plans = json::array();
-  for (const PlanRecord& record : span.plans().Records()) {
+  for (const PlanRecord& record : group.plans().Records()) {
     plans.push_back({{"collective", CollectiveName(record.plan.key.collective)},
                      {"bytes", SizeClasses()[static_cast<size_t>(record.plan.key.size_class)]},
                      {"algorithm", record.plan.algorithm},
@@ -36,10 +36,10 @@ void DescribeSpan(const Span& span, json* description) {
                      {"operations", record.operations}});
   }
   (*description)["plans"] = std::move(plans);
-  const PlanControl* const control = span.plans().control();
+  const PlanControl* const control = group.plans().control();
   if (control == nullptr) return;
   (*description)["congestion"] = CongestionName(control->congestion().level());
-  (*description)["plan_changes"] = span.plans().switching().history().size();
+  (*description)["plan_changes"] = group.plans().switching().history().size();
 }
 
 json Describe(const Communicator& communicator, uint64_t now_ns) {
@@ -73,7 +73,7 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                       {"members", std::move(members)},
                       {"waiting", std::move(waiting)},
                       {"waiting_not_listed", all_waiting.not_listed}};
-  if (const Span* const span = communicator.span()) DescribeSpan(*span, &description);
+  if (const HostGroup* const group = communicator.host_group()) DescribeSpan(*group, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   return description;
 }

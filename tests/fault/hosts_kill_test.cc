@@ -43,7 +43,7 @@ constexpr double kPromisedSeconds = kSanitized ? 30 : 3;
 // For a rank that dies before it has asked to join.
 constexpr const char* kRanksConfig = kSanitized ? "[ranks]\nformation_timeout_seconds = 5\n"
                                                 : "[ranks]\nformation_timeout_seconds = 1.5\n";
-// Plans change all the while.
+// PlanTable change all the while.
 constexpr const char* kChangingPlans = "[plans]\nswitch_every_ms = 50\n";
 constexpr int kDefaultRounds = kSanitized ? 12 : 40;
 

@@ -250,7 +250,7 @@ TEST_F(LogTest, IsNotFilledByOneTenant) {
   EXPECT_EQ(daemon.Stop(), 0);
   const std::string log = daemon.Log();
   const auto took = std::chrono::duration<double>(steady_clock::now() - begun).count();
-  ExpectHolds(log, "'alice's own' of user");
+  ExpectHolds(log, "'alice`s own' of user");
   ExpectHolds(log, "signal 15: stopping");
   int64_t lines = 0;
   int64_t left_out = 0;

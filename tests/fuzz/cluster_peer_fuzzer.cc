@@ -18,7 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 #include "tests/fuzz/engine_runner.h"
 #include "tests/fuzz/fuzzing.h"
 #include "tests/fuzz/sample_messages.h"
@@ -145,8 +145,8 @@ void PointAtWhatIsThere(Engine& engine, ClusterMessage* message) {
   const auto key_of = [&](uint64_t number) {
     uint64_t place = 0;
     for (const auto& [id, communicator] : engine.membership().communicators()) {
-      const Span* const span = communicator->span();
-      if (span != nullptr && ++place == number) return span->roster().key;
+      const HostGroup* const group = communicator->host_group();
+      if (group != nullptr && ++place == number) return group->roster().key;
     }
     return number;
   };

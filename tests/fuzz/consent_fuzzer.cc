@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "daemon/multihost/consent.h"
+#include "daemon/multihost/start_confirmation.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {
@@ -18,11 +18,11 @@ constexpr int kHosts = 3;
 /// What each host has told of a collective since it was last forgotten or settled.
 using Told = std::map<uint64_t, std::map<int, uint32_t>>;
 
-void Tell(Input* input, uint64_t sequence, Consent* consent, Told* told) {
+void Tell(Input* input, uint64_t sequence, StartConfirmations* consent, Told* told) {
   const auto host = static_cast<int>(input->TakeUpTo(kHosts - 1));
   const uint32_t digest = input->Take<uint8_t>() % 3;
   (*told)[sequence][host] = digest;
-  if (consent->Take(host, {sequence, digest}) != Consent::Outcome::kAll) return;
+  if (consent->Take(host, {sequence, digest}) != StartConfirmations::Outcome::kAll) return;
   const std::map<int, uint32_t>& by_host = (*told)[sequence];
   Require(by_host.size() == kHosts, "all have told when all agree");
   for (const auto& one : by_host) Require(one.second == digest, "all have told the same");
@@ -31,9 +31,9 @@ void Tell(Input* input, uint64_t sequence, Consent* consent, Told* told) {
 }
 
 void Run(Input input) {
-  Consent consent(kHosts);
+  StartConfirmations consent(kHosts);
   Told told;
-  AwaitedConsent awaited;
+  UnconfirmedStarts awaited;
   while (!input.empty()) {
     const size_t what = input.TakeUpTo(6);
     const uint64_t sequence = what == 6 ? input.Take<uint64_t>() : uint64_t{input.Take<uint8_t>()};

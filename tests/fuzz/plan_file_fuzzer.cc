@@ -1,4 +1,4 @@
-// Plans that an operator states.
+// PlanTable that an operator states.
 
 #include <cstdint>
 #include <set>

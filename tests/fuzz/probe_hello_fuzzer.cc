@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/probing/probe_desk.h"
 #include "daemon/probing/probe_hello.h"
+#include "daemon/probing/probe_service.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {

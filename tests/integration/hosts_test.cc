@@ -84,7 +84,7 @@ void RunCase(const Case& c, unsigned ways, int rank, ncclComm_t communicator) {
 constexpr size_t kLarge = kSanitized ? 40009 : 300007;
 constexpr size_t kLargeForced = kSanitized ? 9001 : 70001;
 // Of the combinations of collective, type and operator.
-constexpr unsigned kEveryNth = kSanitized ? 5 : 1;
+constexpr unsigned kEveryNth = kSanitized ? 7 : 1;
 constexpr int kRandomOperations = kSanitized ? 150 : 600;
 
 // ---------------------------------------------------------------------------------------------

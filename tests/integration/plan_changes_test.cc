@@ -1,4 +1,4 @@
-// Plans that change while operations go on: all results are right, and no rank notices.
+// PlanTable that change while operations go on: all results are right, and no rank notices.
 
 #include <gtest/gtest.h>
 

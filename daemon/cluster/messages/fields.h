@@ -88,7 +88,23 @@ inline bool AreSoundRates(const EdgeRates& rates) {
 // ---------------------------------------------------------------------------------------------
 // Writing
 
-class Writer;
+template <typename T>
+Json Write(const T& value);
+template <typename T>
+Json Write(const std::vector<T>& list);
+Json Write(const Status& status);
+
+class Writer {
+ public:
+  explicit Writer(Json* document) : document_(document) {}
+  template <typename T>
+  void operator()(const char* name, const T& value) {
+    (*document_)[name] = Write(value);
+  }
+
+ private:
+  Json* const document_;
+};
 
 template <typename T>
 Json Write(const T& value) {
@@ -109,19 +125,6 @@ Json Write(const std::vector<T>& list) {
   for (const T& one : list) document.push_back(Write(one));
   return document;
 }
-Json Write(const Status& status);
-
-class Writer {
- public:
-  explicit Writer(Json* document) : document_(document) {}
-  template <typename T>
-  void operator()(const char* name, const T& value) {
-    (*document_)[name] = Write(value);
-  }
-
- private:
-  Json* const document_;
-};
 
 // ---------------------------------------------------------------------------------------------
 // Reading

@@ -94,7 +94,7 @@ struct BegunCollective {
   uint32_t digest = 0;  ///< RequestDigest.
 };
 /// To the home: all ranks of this host are at these collectives, of which this host's part may be
-/// done before others have begun theirs, see Consent.
+/// done before others have begun theirs, see StartConfirmations.
 struct BegunMessage {
   static constexpr MessageKind kKind = MessageKind::kBegun;
   uint64_t communicator = 0;

@@ -29,8 +29,8 @@ struct PlanMessage {
 };
 
 /// The home asks a host to make the plans of `next` ready, which are to replace those of `current`
-/// from some collective on (plan_switch.h). Plans in the same place have the same key. Answered by
-/// PromiseMessage.
+/// from some collective on (plan_switch.h). PlanTable in the same place have the same key. Answered
+/// by PromiseMessage.
 struct ProposeMessage {
   static constexpr MessageKind kKind = MessageKind::kPropose;
   uint64_t communicator = 0;

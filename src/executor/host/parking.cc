@@ -7,7 +7,7 @@
 namespace harmonaize {
 
 void Parking::Sleep(int worker) {
-  const std::atomic<uint32_t>& signal = beds_[static_cast<size_t>(worker)].signal;
+  const std::atomic<uint32_t>& signal = spots_[static_cast<size_t>(worker)].signal;
   while (signal.load(std::memory_order_acquire) == 0) FutexWaitPrivate(&signal, 0);
 }
 
@@ -19,7 +19,7 @@ int Parking::Wake(int count) {
     const int worker = std::countr_zero(parked);
     const uint64_t bit = uint64_t{1} << worker;
     if ((parked_.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;
-    std::atomic<uint32_t>& signal = beds_[static_cast<size_t>(worker)].signal;
+    std::atomic<uint32_t>& signal = spots_[static_cast<size_t>(worker)].signal;
     // Release, with the acquire in Sleep: the woken worker sees all that its waker did.
     signal.store(1, std::memory_order_release);
     FutexWakeOnePrivate(&signal);

@@ -31,7 +31,7 @@ class Parking {
   bool Park(int worker, HasWork has_work) {
     const uint64_t bit = uint64_t{1} << worker;
     // Only who takes our bit writes the signal, and the bit is not set yet.
-    beds_[static_cast<size_t>(worker)].signal.store(0, std::memory_order_relaxed);
+    spots_[static_cast<size_t>(worker)].signal.store(0, std::memory_order_relaxed);
     parked_.fetch_or(bit, std::memory_order_seq_cst);
     // Somebody may have taken the bit in the meantime: then a signal is due and has to be waited
     // for, or it would come in the middle of the next sleep.
@@ -48,7 +48,7 @@ class Parking {
   int parked() const { return std::popcount(parked_.load(std::memory_order_seq_cst)); }
 
  private:
-  struct alignas(64) Bed {
+  struct alignas(64) Spot {
     std::atomic<uint32_t> signal{0};
   };
 
@@ -57,7 +57,7 @@ class Parking {
   alignas(64) std::atomic<uint64_t> parked_{0};
   alignas(64) std::atomic<int> searching_{0};
   std::atomic<uint64_t> wakes_{0};
-  std::array<Bed, kMaxWorkers> beds_;
+  std::array<Spot, kMaxWorkers> spots_;
 };
 
 }  // namespace harmonaize

@@ -1,11 +1,11 @@
-// Plans as other daemons may send them: what cannot be carried out is refused, not tried.
+// PlanTable as other daemons may send them: what cannot be carried out is refused, not tried.
 
 #include "daemon/plans/host_plan.h"
 
 #include <gtest/gtest.h>
 
 #include "daemon/plans/fabrics.h"
-#include "daemon/plans/plan_desk.h"
+#include "daemon/plans/home_planner.h"
 
 namespace harmonaize::daemon {
 namespace {

@@ -29,7 +29,7 @@ struct Message {
 
 struct Host {
   SwitchFollower follower;
-  std::vector<uint64_t> begin_at = {0};  // of the versions, as Plans has them
+  std::vector<uint64_t> begin_at = {0};  // of the versions, as PlanTable has them
   std::vector<uint64_t> round_of_version = {0};
   std::vector<uint64_t> begun_by;  // the round of the version, by operation
   uint64_t ahead = 0;

@@ -13,11 +13,11 @@
 #include <thread>
 
 #include "daemon/probing/probe_coordinator.h"
-#include "daemon/probing/probe_desk.h"
 #include "daemon/probing/probe_hello.h"
 #include "daemon/probing/probe_listener.h"
 #include "daemon/probing/probe_nics.h"
 #include "daemon/probing/probe_processors.h"
+#include "daemon/probing/probe_service.h"
 #include "daemon/probing/probe_work.h"
 #include "src/topology/fabric/fabric.h"
 

@@ -21,12 +21,13 @@ int SizeClassOf(uint64_t bytes);
 /// At the home of one communicator: decides by which plan each collective is carried out. Planning
 /// takes milliseconds, for large clusters a second, so it happens in the background. For the
 /// engine's thread.
-class PlanDesk {
+class HomePlanner {
  public:
   /// `post` runs a call on the engine's thread. `host_of_rank` in numbers of the fabric's hosts.
-  PlanDesk(const Config& config, std::shared_ptr<RatedModels> models, std::vector<int> host_of_rank,
-           Background* background, std::function<void(std::function<void()>)> post);
-  ~PlanDesk();
+  HomePlanner(const Config& config, std::shared_ptr<RatedModels> models,
+              std::vector<int> host_of_rank, Background* background,
+              std::function<void(std::function<void()>)> post);
+  ~HomePlanner();
 
   /// `done` gets the plan, at once or later; a status that is not ok says that there is none.
   void Ask(const PlanKey& key, std::function<void(const CollectivePlan&)> done);
@@ -58,18 +59,18 @@ class PlanDesk {
     CollectivePlan plan;
     std::vector<std::function<void(const CollectivePlan&)>> asking;
   };
-  /// What the background thread works with; outlives the desk where need be.
+  /// What the background thread works with; outlives the planner where need be.
   struct Shared;
 
   void Decide(const PlanKey& key, const CollectivePlan& plan);
-  /// `work`, in the background, makes what `done` gets; not if the desk is gone by then.
+  /// `work`, in the background, makes what `done` gets; not if the planner is gone by then.
   template <typename Work, typename Done>
   void InBackground(Work work, Done done);
 
   const std::shared_ptr<Shared> shared_;
   Background* const background_;
   const std::function<void(std::function<void()>)> post_;
-  /// Gone with the desk, so that what comes back late finds nobody.
+  /// Gone with the planner, so that what comes back late finds nobody.
   std::shared_ptr<void> alive_;
   std::map<PlanKey, Decision> decisions_;
 };

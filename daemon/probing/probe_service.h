@@ -25,12 +25,12 @@ Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_v
 
 /// The probes that this daemon leads, for its provider, and takes part in, for another daemon or
 /// itself: one of each at a time. What takes time is done by their own threads. Engine thread only.
-class ProbeDesk {
+class ProbeService {
  public:
-  explicit ProbeDesk(Engine* engine) : engine_(engine) {}
-  ~ProbeDesk() { Clear(); }
-  ProbeDesk(const ProbeDesk&) = delete;
-  ProbeDesk& operator=(const ProbeDesk&) = delete;
+  explicit ProbeService(Engine* engine) : engine_(engine) {}
+  ~ProbeService() { Clear(); }
+  ProbeService(const ProbeService&) = delete;
+  ProbeService& operator=(const ProbeService&) = delete;
 
   struct Order {
     std::vector<transport::NetworkAddress> addresses;  ///< Empty: all that are linked, and this.

@@ -10,9 +10,9 @@
 
 #include "daemon/cluster/messages/planning.h"
 #include "daemon/plans/fabrics.h"
+#include "daemon/plans/home_planner.h"
 #include "daemon/plans/host_plan.h"
 #include "daemon/plans/plan_control.h"
-#include "daemon/plans/plan_desk.h"
 #include "daemon/plans/plan_switching.h"
 #include "src/ipc/session_segment.h"
 
@@ -20,7 +20,7 @@ namespace harmonaize::daemon {
 
 class Communicator;
 class Engine;
-class Span;
+class HostGroup;
 
 /// What was planned for one collective and size class, and how it went since.
 struct PlanRecord {
@@ -33,10 +33,10 @@ struct PlanRecord {
 /// How the operations of a communicator that spans hosts are carried out at this one: asks the
 /// home, makes this host's part, and reaches the daemons that it exchanges messages with. For the
 /// engine's thread.
-class Plans {
+class PlanTable {
  public:
   /// Part of `span`, which is being made.
-  Plans(Engine* engine, Communicator* communicator, Span* span);
+  PlanTable(Engine* engine, Communicator* communicator, HostGroup* group);
 
   /// How a collective is carried out here; nullptr while that is being found out or about to
   /// change, and then Communicator::OnPlanReady follows. Error: there is no plan.
@@ -48,12 +48,12 @@ class Plans {
   /// In use now.
   std::vector<PlanRecord> Records() const;
   /// At the home: what was chosen from; elsewhere nullptr.
-  const PlanDesk* desk() const { return desk_.get(); }
+  const HomePlanner* home_planner() const { return home_planner_.get(); }
 
   /// What links carry now, by the home: messages of all plans are dealt out by that.
   void OnRates(const EdgeRates& rates);
 
-  // Plans that change.
+  // PlanTable that change.
 
   PlanSwitching& switching() { return switching_; }
   const PlanSwitching& switching() const { return switching_; }
@@ -106,13 +106,13 @@ class Plans {
 
   Engine* const engine_;
   Communicator* const communicator_;
-  Span* const span_;
+  HostGroup* const host_group_;
   EdgeRates rates_;  // of links that carry something else than the fabric states
   std::map<PlanKey, PlanEntry> plans_;
   std::set<PlanKey> await_fabric_;
   std::map<std::pair<int, bool>, PairEntry> pairs_;  // by host, sends
   std::set<std::pair<int, bool>> pairs_await_fabric_;
-  std::unique_ptr<PlanDesk> desk_;
+  std::unique_ptr<HomePlanner> home_planner_;
   PlanSwitching switching_;
   std::unique_ptr<PlanControl> control_;
 };

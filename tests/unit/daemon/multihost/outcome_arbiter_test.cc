@@ -1,4 +1,4 @@
-#include "daemon/multihost/agreement.h"
+#include "daemon/multihost/outcome_arbiter.h"
 
 #include <gtest/gtest.h>
 
@@ -33,89 +33,89 @@ ProgressMessage Failed(int rank, Code code, const std::string& why) {
   return progress;
 }
 
-class AgreementTest : public ::testing::Test {
+class OutcomeArbiterTest : public ::testing::Test {
  protected:
   std::set<int> gone_;
-  Agreement agreement_{3, [this](int host) { return gone_.contains(host); }};
+  OutcomeArbiter arbiter_{3, [this](int host) { return gone_.contains(host); }};
 
-  Agreement::Outcome Take(int host, const ProgressMessage& progress) {
-    return agreement_.Take(host, progress, 1);
+  OutcomeArbiter::Outcome Take(int host, const ProgressMessage& progress) {
+    return arbiter_.Take(host, progress, 1);
   }
 };
 
-TEST_F(AgreementTest, TheFirstReportMakesItAskTheOthersOnce) {
-  Agreement::Outcome outcome = Take(1, Progress(State::kRunning, 1));
+TEST_F(OutcomeArbiterTest, TheFirstReportMakesItAskTheOthersOnce) {
+  OutcomeArbiter::Outcome outcome = Take(1, Progress(State::kRunning, 1));
   EXPECT_EQ(outcome.ask, (std::vector<int>{0, 2}));
   EXPECT_TRUE(outcome.verdict.ok() && outcome.breaks.ok());
-  EXPECT_EQ(agreement_.open(), 1u);
+  EXPECT_EQ(arbiter_.open(), 1u);
   EXPECT_TRUE(Take(0, Progress(State::kRunning, 0)).ask.empty());
   EXPECT_TRUE(Take(1, Progress(State::kDone, 1)).ask.empty());
   EXPECT_TRUE(Take(0, Progress(State::kDone, 0)).ask.empty());
   EXPECT_TRUE(Take(2, Progress(State::kDone, 2)).ask.empty());
-  EXPECT_EQ(agreement_.open(), 0u);
+  EXPECT_EQ(arbiter_.open(), 0u);
 }
 
-TEST_F(AgreementTest, RanksThatDisagreedLongAgoFailAllTheSame) {
+TEST_F(OutcomeArbiterTest, RanksThatDisagreedLongAgoFailAllTheSame) {
   const ProgressMessage forgotten{.sequence = 3, .state = State::kDone};
-  agreement_.NoteDisagreement(3);
+  arbiter_.NoteDisagreement(3);
   EXPECT_TRUE(Take(0, forgotten).verdict.ok());
   EXPECT_TRUE(Take(2, forgotten).verdict.ok());
-  EXPECT_EQ(agreement_.open(), 1u);
+  EXPECT_EQ(arbiter_.open(), 1u);
   EXPECT_EQ(Take(1, forgotten).verdict.code(), Code::kInvalidUsage);
-  EXPECT_EQ(agreement_.open(), 0u);
+  EXPECT_EQ(arbiter_.open(), 0u);
   // Where somebody remembers, all are told what it was.
-  agreement_.NoteDisagreement(3);
+  arbiter_.NoteDisagreement(3);
   Take(0, Progress(State::kDone, 0, 8, 0));
   const Status verdict = Take(1, Progress(State::kDone, 1, 8, 1)).verdict;
   EXPECT_NE(verdict.message().find("root 1"), std::string::npos) << verdict.message();
 }
 
-TEST_F(AgreementTest, HostsThatAreGoneAreNotAskedAndNotWaitedFor) {
+TEST_F(OutcomeArbiterTest, HostsThatAreGoneAreNotAskedAndNotWaitedFor) {
   gone_ = {2};
   EXPECT_EQ(Take(1, Progress(State::kRunning, 1)).ask, (std::vector<int>{0}));
   Take(0, Progress(State::kDone, 0));
   Take(1, Progress(State::kDone, 1));
-  EXPECT_EQ(agreement_.open(), 0u);
+  EXPECT_EQ(arbiter_.open(), 0u);
 }
 
-TEST_F(AgreementTest, RanksThatDisagreeAreNamedInOrder) {
+TEST_F(OutcomeArbiterTest, RanksThatDisagreeAreNamedInOrder) {
   Take(2, Progress(State::kRunning, 5));
-  const Agreement::Outcome outcome = Take(0, Progress(State::kRunning, 1, 7));
+  const OutcomeArbiter::Outcome outcome = Take(0, Progress(State::kRunning, 1, 7));
   EXPECT_EQ(outcome.verdict.code(), Code::kInvalidUsage);
   EXPECT_EQ(outcome.verdict.message(),
             "the ranks disagree about operation #3: rank 1 asked for AllReduce(7 x float32, sum); "
             "rank 5 asked for AllReduce(8 x float32, sum)");
-  EXPECT_EQ(agreement_.open(), 0u);
+  EXPECT_EQ(arbiter_.open(), 0u);
   // Once.
   EXPECT_TRUE(Take(1, Progress(State::kRunning, 3, 9)).verdict.ok());
 }
 
-TEST_F(AgreementTest, AHostThatIsDoneMayDisagreeToo) {
+TEST_F(OutcomeArbiterTest, AHostThatIsDoneMayDisagreeToo) {
   Take(2, Progress(State::kRunning, 5, 8, 0));
   EXPECT_FALSE(Take(0, Progress(State::kDone, 1, 8, 1)).verdict.ok());
 }
 
-TEST_F(AgreementTest, AHostWhoseRanksWaitMayDisagreeToo) {
+TEST_F(OutcomeArbiterTest, AHostWhoseRanksWaitMayDisagreeToo) {
   Take(2, Progress(State::kRunning, 5));
   ProgressMessage waiting = Waiting({0});
   waiting.requests = {Request(1, 9)};
   EXPECT_FALSE(Take(0, waiting).verdict.ok());
 }
 
-TEST_F(AgreementTest, WhatAHostHasMetByItselfIsTheVerdictAtOnce) {
-  const Agreement::Outcome outcome =
+TEST_F(OutcomeArbiterTest, WhatAHostHasMetByItselfIsTheVerdictAtOnce) {
+  const OutcomeArbiter::Outcome outcome =
       Take(1, Failed(1, Code::kInvalidArgument, "the send buffer of rank 1"));
   EXPECT_EQ(outcome.verdict.code(), Code::kInvalidArgument);
   EXPECT_EQ(outcome.verdict.message(), "the send buffer of rank 1");
 }
 
-TEST_F(AgreementTest, ATransportsFailureBreaksWhenAllWereHeardAndAgree) {
+TEST_F(OutcomeArbiterTest, ATransportsFailureBreaksWhenAllWereHeardAndAgree) {
   EXPECT_TRUE(Take(1, Failed(1, Code::kRemoteError, "lost")).breaks.ok());
   EXPECT_TRUE(Take(0, Progress(State::kRunning, 0)).breaks.ok());
   EXPECT_EQ(Take(2, Progress(State::kDone, 2)).breaks.message(), "lost");
 }
 
-TEST_F(AgreementTest, ATransportsFailureWaitsForRanksThatHaveNotCome) {
+TEST_F(OutcomeArbiterTest, ATransportsFailureWaitsForRanksThatHaveNotCome) {
   Take(1, Failed(1, Code::kRemoteError, "lost"));
   Take(0, Waiting({0}));
   EXPECT_TRUE(Take(2, Progress(State::kRunning, 2)).breaks.ok());
@@ -124,73 +124,73 @@ TEST_F(AgreementTest, ATransportsFailureWaitsForRanksThatHaveNotCome) {
 
 // Host 0 ran when it was asked; then it met a bad buffer, which ended its messages with host 1.
 // What host 1 tells of that comes first.
-TEST_F(AgreementTest, WhoRanWhenATransportFailedIsAskedAnew) {
+TEST_F(OutcomeArbiterTest, WhoRanWhenATransportFailedIsAskedAnew) {
   Take(2, Progress(State::kRunning, 2));
   Take(0, Progress(State::kRunning, 0));
-  const Agreement::Outcome outcome = Take(1, Failed(1, Code::kRemoteError, "lost"));
+  const OutcomeArbiter::Outcome outcome = Take(1, Failed(1, Code::kRemoteError, "lost"));
   EXPECT_TRUE(outcome.breaks.ok());
   EXPECT_EQ(outcome.ask, (std::vector<int>{0, 2}));
   EXPECT_TRUE(Take(2, Progress(State::kRunning, 2)).breaks.ok());
-  const Agreement::Outcome end = Take(0, Failed(0, Code::kInvalidArgument, "a bad buffer"));
+  const OutcomeArbiter::Outcome end = Take(0, Failed(0, Code::kInvalidArgument, "a bad buffer"));
   EXPECT_TRUE(end.breaks.ok());
   EXPECT_EQ(end.verdict.message(), "a bad buffer");
 }
 
-TEST_F(AgreementTest, WhatAHostHasMetGoesBeforeWhatTransportsHave) {
+TEST_F(OutcomeArbiterTest, WhatAHostHasMetGoesBeforeWhatTransportsHave) {
   Take(0, Failed(0, Code::kRemoteError, "lost"));
-  const Agreement::Outcome end = Take(1, Failed(1, Code::kInvalidArgument, "a bad buffer"));
+  const OutcomeArbiter::Outcome end = Take(1, Failed(1, Code::kInvalidArgument, "a bad buffer"));
   EXPECT_EQ(end.verdict.message(), "a bad buffer");
 }
 
-TEST_F(AgreementTest, AHostThatLeavesMayHaveBeenTheLastToBeHeard) {
+TEST_F(OutcomeArbiterTest, AHostThatLeavesMayHaveBeenTheLastToBeHeard) {
   Take(1, Failed(1, Code::kRemoteError, "lost"));
   Take(0, Progress(State::kRunning, 0));
-  EXPECT_TRUE(agreement_.LookAgain().empty());
+  EXPECT_TRUE(arbiter_.LookAgain().empty());
   gone_ = {2};
-  const auto outcomes = agreement_.LookAgain();
+  const auto outcomes = arbiter_.LookAgain();
   ASSERT_EQ(outcomes.size(), 1u);
   EXPECT_EQ(outcomes[0].first, 3u);
   EXPECT_EQ(outcomes[0].second.breaks.message(), "lost");
-  EXPECT_TRUE(agreement_.LookAgain().empty());
+  EXPECT_TRUE(arbiter_.LookAgain().empty());
 }
 
-TEST_F(AgreementTest, WhatEndsSinceARankLeftIsForgotten) {
+TEST_F(OutcomeArbiterTest, WhatEndsSinceARankLeftIsForgotten) {
   Take(1, Progress(State::kRunning, 1));
-  agreement_.EndFrom(3);
-  EXPECT_EQ(agreement_.open(), 0u);
+  arbiter_.EndFrom(3);
+  EXPECT_EQ(arbiter_.open(), 0u);
   EXPECT_TRUE(Take(0, Failed(0, Code::kRemoteError, "lost")).ask.empty());
-  EXPECT_EQ(agreement_.open(), 0u);
-  EXPECT_TRUE(agreement_.Late(1'000'000'000, 1).empty());
+  EXPECT_EQ(arbiter_.open(), 0u);
+  EXPECT_TRUE(arbiter_.Late(1'000'000'000, 1).empty());
   ProgressMessage before = Progress(State::kRunning, 1);
   before.sequence = 2;
   EXPECT_FALSE(Take(0, before).ask.empty());
 }
 
-TEST_F(AgreementTest, LateRanksAreNamedOnceTheHostsWereAskedAnew) {
+TEST_F(OutcomeArbiterTest, LateRanksAreNamedOnceTheHostsWereAskedAnew) {
   Take(1, Progress(State::kRunning, 1));
   Take(0, Waiting({0, 4}));
   Take(2, Waiting({2}));
-  EXPECT_TRUE(agreement_.Late(100, 200).empty());
-  auto late = agreement_.Late(300, 200);
+  EXPECT_TRUE(arbiter_.Late(100, 200).empty());
+  auto late = arbiter_.Late(300, 200);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].notice, "");
   EXPECT_EQ(late[0].ask, (std::vector<int>{0, 2}));
   // Rank 4 and rank 2 have come meanwhile.
   Take(0, Waiting({0}));
   Take(2, Progress(State::kRunning, 2));
-  late = agreement_.Late(2'000'000'001, 200);
+  late = arbiter_.Late(2'000'000'001, 200);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].notice, "AllReduce #3 has waited 2.0 s for rank 0");
   EXPECT_EQ(late[0].missing, (std::vector<int>{0}));
   // Not again before it has waited twice as long.
-  EXPECT_TRUE(agreement_.Late(3'000'000'000, 200).empty());
-  EXPECT_FALSE(agreement_.Late(4'100'000'000, 200).empty());
-  EXPECT_FALSE(agreement_.Late(4'200'000'000, 200).empty());
+  EXPECT_TRUE(arbiter_.Late(3'000'000'000, 200).empty());
+  EXPECT_FALSE(arbiter_.Late(4'100'000'000, 200).empty());
+  EXPECT_FALSE(arbiter_.Late(4'200'000'000, 200).empty());
 }
 
-TEST_F(AgreementTest, RanksThatHaveCalledAreToldFromThoseThatHaveNot) {
+TEST_F(OutcomeArbiterTest, RanksThatHaveCalledAreToldFromThoseThatHaveNot) {
   const auto notice = [&](std::vector<int> missing, std::vector<int> queued) {
-    Agreement agreement(2, [](int) { return false; });
+    OutcomeArbiter agreement(2, [](int) { return false; });
     ProgressMessage waiting = Waiting(std::move(missing));
     waiting.queued = std::move(queued);
     agreement.Take(0, Progress(State::kRunning, 0), 1);
@@ -210,7 +210,7 @@ TEST_F(AgreementTest, RanksThatHaveCalledAreToldFromThoseThatHaveNot) {
   EXPECT_EQ(notice({}, {}), "");
 }
 
-TEST_F(AgreementTest, OfManyRanksSomeAreNamed) {
+TEST_F(OutcomeArbiterTest, OfManyRanksSomeAreNamed) {
   ProgressMessage many = Progress(State::kFailed, 0);
   many.status = InvalidUsage("they disagree");
   for (int rank = 1; rank < 10000; ++rank) {
@@ -219,13 +219,13 @@ TEST_F(AgreementTest, OfManyRanksSomeAreNamed) {
   EXPECT_LT(Take(0, many).verdict.message().size(), 4096u);
 }
 
-TEST_F(AgreementTest, ManyCasesDoNotPileUp) {
+TEST_F(OutcomeArbiterTest, ManyCasesDoNotPileUp) {
   for (uint64_t sequence = 0; sequence < 5000; ++sequence) {
     ProgressMessage progress = Progress(State::kRunning, 0);
     progress.sequence = sequence;
     Take(0, progress);
   }
-  EXPECT_LE(agreement_.open(), 1024u);
+  EXPECT_LE(arbiter_.open(), 1024u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "daemon/probing/probe_desk.h"
+#include "daemon/probing/probe_service.h"
 
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_v
 // ---------------------------------------------------------------------------------------------
 // Leading
 
-Result<uint64_t> ProbeDesk::Lead(const Order& order, Calls calls) {
+Result<uint64_t> ProbeService::Lead(const Order& order, Calls calls) {
   if (!order.by_operator) {
     return InvalidUsage(
         "only operators may probe the network: it is the provider's, and probing loads it. They "
@@ -68,19 +68,19 @@ Result<uint64_t> ProbeDesk::Lead(const Order& order, Calls calls) {
   return probe;
 }
 
-void ProbeDesk::AddLinked() {
+void ProbeService::AddLinked() {
   AddDaemon(0, engine_->cluster()->address());
   for (const auto& [peer, info] : engine_->cluster()->linked()) {
     AddDaemon(peer, info.address.ToString());
   }
 }
 
-void ProbeDesk::AddDaemon(transport::PeerId peer, const std::string& name) {
+void ProbeService::AddDaemon(transport::PeerId peer, const std::string& name) {
   led_->peers.push_back(peer);
   led_->names.push_back(name);
 }
 
-void ProbeDesk::Reach(const std::vector<transport::NetworkAddress>& addresses) {
+void ProbeService::Reach(const std::vector<transport::NetworkAddress>& addresses) {
   const uint64_t probe = led_->probe;
   for (const transport::NetworkAddress& address : addresses) {
     AddDaemon(kUnreached, address.ToString());
@@ -102,7 +102,7 @@ void ProbeDesk::Reach(const std::vector<transport::NetworkAddress>& addresses) {
   BeginWhenReached();
 }
 
-void ProbeDesk::OnReached(uint64_t probe, size_t daemon, const Result<transport::PeerId>& peer) {
+void ProbeService::OnReached(uint64_t probe, size_t daemon, const Result<transport::PeerId>& peer) {
   if (!led_ || led_->probe != probe) return;
   --led_->unreached;
   if (peer.ok()) {
@@ -117,7 +117,7 @@ void ProbeDesk::OnReached(uint64_t probe, size_t daemon, const Result<transport:
   BeginWhenReached();
 }
 
-void ProbeDesk::BeginWhenReached() {
+void ProbeService::BeginWhenReached() {
   if (led_->unreached > 0 || led_->coordinator != nullptr) return;
   if (led_->failure.ok()) ForgetDoubles();
   if (led_->failure.ok() && led_->peers.size() < 2) {
@@ -145,7 +145,7 @@ void ProbeDesk::BeginWhenReached() {
 }
 
 // Of several addresses of one daemon the first stands.
-void ProbeDesk::ForgetDoubles() {
+void ProbeService::ForgetDoubles() {
   for (size_t daemon = 0; daemon < led_->peers.size();) {
     const auto end = led_->peers.begin() + static_cast<ptrdiff_t>(daemon);
     if (std::find(led_->peers.begin(), end, *end) == end) {
@@ -157,7 +157,7 @@ void ProbeDesk::ForgetDoubles() {
   }
 }
 
-void ProbeDesk::Finish(uint64_t probe, const Result<std::string>& measured) {
+void ProbeService::Finish(uint64_t probe, const Result<std::string>& measured) {
   if (!led_ || led_->probe != probe) return;
   if (!measured.ok()) {
     Log(LogLevel::kWarning, kLogNet, "a probe of the network failed: {}",
@@ -168,7 +168,7 @@ void ProbeDesk::Finish(uint64_t probe, const Result<std::string>& measured) {
   calls.done(measured);
 }
 
-void ProbeDesk::Cancel(uint64_t probe) {
+void ProbeService::Cancel(uint64_t probe) {
   if (!led_ || led_->probe != probe) return;
   if (led_->coordinator == nullptr) return led_.reset();
   led_->coordinator->Cancel(RemoteError("whoever asked for it does not wait any more"));
@@ -177,16 +177,16 @@ void ProbeDesk::Cancel(uint64_t probe) {
 // ---------------------------------------------------------------------------------------------
 // Between daemons
 
-void ProbeDesk::SendTo(transport::PeerId peer, ClusterMessage message) {
+void ProbeService::SendTo(transport::PeerId peer, ClusterMessage message) {
   if (peer == 0) return OnMessage(0, message);
   engine_->cluster()->Send(peer, message);
 }
 
-void ProbeDesk::PostTo(transport::PeerId peer, ClusterMessage message) {
+void ProbeService::PostTo(transport::PeerId peer, ClusterMessage message) {
   engine_->Post([this, peer, message = std::move(message)] { SendTo(peer, message); });
 }
 
-void ProbeDesk::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+void ProbeService::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* open = message.As<ProbeOpenMessage>()) {
     SendTo(peer, Join(peer, *open));
   } else if (const auto* trips = message.As<ProbeRoundTripsMessage>()) {
@@ -204,15 +204,15 @@ void ProbeDesk::OnMessage(transport::PeerId peer, const ClusterMessage& message)
   }
 }
 
-void ProbeDesk::ToCoordinator(transport::PeerId peer, uint64_t probe,
-                              const ClusterMessage& message) {
+void ProbeService::ToCoordinator(transport::PeerId peer, uint64_t probe,
+                                 const ClusterMessage& message) {
   if (!led_ || led_->probe != probe || led_->coordinator == nullptr) return;
   const auto found = std::find(led_->peers.begin(), led_->peers.end(), peer);
   if (found == led_->peers.end()) return;
   led_->coordinator->Deliver(static_cast<size_t>(found - led_->peers.begin()), message);
 }
 
-void ProbeDesk::OnPeerLost(transport::PeerId peer) {
+void ProbeService::OnPeerLost(transport::PeerId peer) {
   if (joined_ && joined_->coordinator == peer) LeaveProbe();
   if (!led_) return;
   if (led_->coordinator == nullptr) {
@@ -226,7 +226,7 @@ void ProbeDesk::OnPeerLost(transport::PeerId peer) {
                 ProbeEndMessage{led_->probe, "was lost: it died, or its network did"});
 }
 
-void ProbeDesk::Clear() {
+void ProbeService::Clear() {
   led_.reset();
   joined_.reset();
 }
@@ -234,13 +234,13 @@ void ProbeDesk::Clear() {
 // ---------------------------------------------------------------------------------------------
 // Taking part
 
-std::string ProbeDesk::NameOfLeader(transport::PeerId peer) const {
+std::string ProbeService::NameOfLeader(transport::PeerId peer) const {
   const auto linked = engine_->cluster()->linked().find(peer);
   if (linked == engine_->cluster()->linked().end()) return "it itself";
   return "the daemon of " + linked->second.address.HostText();
 }
 
-ProbeReadyMessage ProbeDesk::Join(transport::PeerId peer, const ProbeOpenMessage& open) {
+ProbeReadyMessage ProbeService::Join(transport::PeerId peer, const ProbeOpenMessage& open) {
   ProbeReadyMessage ready{.probe = open.probe};
   const auto refuse = [&](const Status& why) {
     ready.status = why;
@@ -279,8 +279,8 @@ ProbeReadyMessage ProbeDesk::Join(transport::PeerId peer, const ProbeOpenMessage
 }
 
 template <typename Task, typename Begin>
-void ProbeDesk::TakeChecked(transport::PeerId peer, const Task& task, const Status& checked,
-                            Begin begin) {
+void ProbeService::TakeChecked(transport::PeerId peer, const Task& task, const Status& checked,
+                               Begin begin) {
   if (!joined_ || joined_->probe != task.probe || joined_->coordinator != peer) {
     return SendTo(peer, ProbeEndMessage{task.probe, "takes no part in it any more"});
   }
@@ -293,24 +293,24 @@ void ProbeDesk::TakeChecked(transport::PeerId peer, const Task& task, const Stat
   begin();
 }
 
-void ProbeDesk::TakeTask(transport::PeerId peer, const ProbeRoundTripsMessage& task) {
+void ProbeService::TakeTask(transport::PeerId peer, const ProbeRoundTripsMessage& task) {
   const Status checked = CheckProbeTask(task, joined_ ? joined_->nics : 0);
   TakeChecked(peer, task, checked, [&] { joined_->work->MeasureRoundTrips(task); });
 }
 
-void ProbeDesk::TakeTask(transport::PeerId peer, const ProbeConnectMessage& task) {
+void ProbeService::TakeTask(transport::PeerId peer, const ProbeConnectMessage& task) {
   const Status checked = CheckProbeTask(task, joined_ ? joined_->nics : 0);
   TakeChecked(peer, task, checked, [&] { joined_->work->Connect(task); });
 }
 
-void ProbeDesk::TakeTask(transport::PeerId peer, const ProbeRunMessage& task) {
+void ProbeService::TakeTask(transport::PeerId peer, const ProbeRunMessage& task) {
   TakeChecked(peer, task, CheckProbeTask(task), [&] {
     joined_->listener->Count(task);
     joined_->work->Send(task);
   });
 }
 
-void ProbeDesk::OnEnd(transport::PeerId peer, const ProbeEndMessage& end) {
+void ProbeService::OnEnd(transport::PeerId peer, const ProbeEndMessage& end) {
   const bool from_coordinator =
       joined_ && joined_->probe == end.probe && joined_->coordinator == peer;
   if (from_coordinator) return LeaveProbe();
@@ -318,7 +318,7 @@ void ProbeDesk::OnEnd(transport::PeerId peer, const ProbeEndMessage& end) {
 }
 
 // Its threads end soon, but not at once.
-void ProbeDesk::LeaveProbe() {
+void ProbeService::LeaveProbe() {
   auto leaving = std::make_shared<Joined>(std::move(*joined_));
   joined_.reset();
   Log(LogLevel::kInfo, kLogNet, "the probe of the network is over");

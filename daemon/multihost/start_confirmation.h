@@ -18,7 +18,7 @@ namespace harmonaize::daemon {
 // collectives no part can be done before all hosts have sent something.)
 
 /// At each host of a communicator: what it has begun without knowing that all have begun the same.
-class AwaitedConsent {
+class UnconfirmedStarts {
  public:
   /// In the order of their sequence numbers.
   void Begin(const BegunCollective& begun);
@@ -42,9 +42,9 @@ class AwaitedConsent {
 };
 
 /// At the home of a communicator: who has begun which collective.
-class Consent {
+class StartConfirmations {
  public:
-  explicit Consent(int hosts) : hosts_(hosts), listeners_(static_cast<size_t>(hosts)) {}
+  explicit StartConfirmations(int hosts) : hosts_(hosts), listeners_(static_cast<size_t>(hosts)) {}
 
   enum class Outcome { kWaiting, kAll, kDisagree };
   /// kAll and kDisagree come once for a collective.

@@ -1,11 +1,11 @@
-#include "daemon/plans/plans.h"
+#include "daemon/plans/plan_table.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/main/engine.h"
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/log.h"
@@ -20,46 +20,46 @@ Status NoPlan() {
 
 }  // namespace
 
-Plans::Plans(Engine* engine, Communicator* communicator, Span* span)
+PlanTable::PlanTable(Engine* engine, Communicator* communicator, HostGroup* group)
     : engine_(engine),
       communicator_(communicator),
-      span_(span),
-      switching_(communicator, span, this) {
-  if (!span_->is_home()) return;
-  desk_ = std::make_unique<PlanDesk>(
-      engine_->config(), span_->fabric()->rated, FabricHostOfRank(), &engine_->background(),
+      host_group_(group),
+      switching_(communicator, group, this) {
+  if (!host_group_->is_home()) return;
+  home_planner_ = std::make_unique<HomePlanner>(
+      engine_->config(), host_group_->fabric()->rated, FabricHostOfRank(), &engine_->background(),
       [engine](std::function<void()> call) { engine->Post(std::move(call)); });
   control_ = std::make_unique<PlanControl>(
-      engine_->config().plans, desk_.get(), &switching_, [this] { return Records(); },
+      engine_->config().plans, home_planner_.get(), &switching_, [this] { return Records(); },
       [this](const EdgeRates& rates) { TellRates(rates); });
 }
 
-PlanKey Plans::KeyFor(const OperationDescriptor& descriptor) {
+PlanKey PlanTable::KeyFor(const OperationDescriptor& descriptor) {
   const int root = HasRoot(descriptor.collective) ? descriptor.root : -1;
   const int size_class = SizeClassOf(descriptor.count * DataTypeSize(descriptor.type));
   return {descriptor.collective, root, size_class};
 }
 
-std::vector<int> Plans::FabricHostOfRank() const {
+std::vector<int> PlanTable::FabricHostOfRank() const {
   std::vector<int> hosts;
-  for (const int host : span_->roster().host_of_rank) {
-    hosts.push_back(span_->roster().fabric_hosts[static_cast<size_t>(host)]);
+  for (const int host : host_group_->roster().host_of_rank) {
+    hosts.push_back(host_group_->roster().fabric_hosts[static_cast<size_t>(host)]);
   }
   return hosts;
 }
 
-int Plans::HostOfFabricHost(int fabric_host) const {
-  const auto found = std::find(span_->roster().fabric_hosts.begin(),
-                               span_->roster().fabric_hosts.end(), fabric_host);
-  return static_cast<int>(found - span_->roster().fabric_hosts.begin());
+int PlanTable::HostOfFabricHost(int fabric_host) const {
+  const auto found = std::find(host_group_->roster().fabric_hosts.begin(),
+                               host_group_->roster().fabric_hosts.end(), fabric_host);
+  return static_cast<int>(found - host_group_->roster().fabric_hosts.begin());
 }
 
-Result<HostPlan*> Plans::PlanFor(const OperationDescriptor& descriptor) {
+Result<HostPlan*> PlanTable::PlanFor(const OperationDescriptor& descriptor) {
   const PlanKey key = KeyFor(descriptor);
   const auto [found, first] = plans_.try_emplace(key);
   const PlanEntry& entry = found->second;
   if (first) {
-    span_->TellHome(AskPlanMessage{span_->roster().key, key});
+    host_group_->TellHome(AskPlanMessage{host_group_->roster().key, key});
   }
   if (!switching_.MayBegin(key, descriptor.sequence)) return static_cast<HostPlan*>(nullptr);
   const size_t version = VersionFor(entry.begin_at, descriptor.sequence);
@@ -67,34 +67,35 @@ Result<HostPlan*> Plans::PlanFor(const OperationDescriptor& descriptor) {
   return entry.versions[version].plan.get();
 }
 
-void Plans::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
+void PlanTable::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
   if (question.key.root >= communicator_->ranks()) {
     return engine_->cluster()->transport().Disconnect(peer, "a plan for a root that is no rank");
   }
-  desk_->Ask(question.key, [this, peer](const CollectivePlan& plan) {
+  home_planner_->Ask(question.key, [this, peer](const CollectivePlan& plan) {
     if (peer == 0) return OnPlan(plan);
-    engine_->cluster()->Send(peer, PlanMessage{span_->roster().key, plan});
+    engine_->cluster()->Send(peer, PlanMessage{host_group_->roster().key, plan});
   });
 }
 
-void Plans::OnPlan(const CollectivePlan& plan) {
+void PlanTable::OnPlan(const CollectivePlan& plan) {
   const auto found = plans_.find(plan.key);
   if (found == plans_.end()) return;  // nobody asked
   Version& first = found->second.versions.front();
   if (!first.record.plan.algorithm.empty()) return;  // known from a proposal
   first.record.plan = plan;
   if (!plan.status.ok()) return FailPlan(found->first, plan.status);
-  if (span_->fabric() != nullptr) return MakeFirst(found->first);
+  if (host_group_->fabric() != nullptr) return MakeFirst(found->first);
   await_fabric_.insert(found->first);
-  engine_->cluster()->Send(span_->roster().home, AskFabricMessage{span_->roster().fabric});
+  engine_->cluster()->Send(host_group_->roster().home,
+                           AskFabricMessage{host_group_->roster().fabric});
 }
 
-void Plans::Ensure(const CollectivePlan& plan) {
+void PlanTable::Ensure(const CollectivePlan& plan) {
   plans_.try_emplace(plan.key);
   OnPlan(plan);
 }
 
-void Plans::OnFabric(const Status& status) {
+void PlanTable::OnFabric(const Status& status) {
   const std::set<PlanKey> waiting = std::exchange(await_fabric_, {});
   const bool pairs_wait = !std::exchange(pairs_await_fabric_, {}).empty();
   for (const PlanKey& key : waiting) {
@@ -110,16 +111,16 @@ void Plans::OnFabric(const Status& status) {
 }
 
 // Whether the home has placed the hosts where there are some.
-Status Plans::CheckFabric() const {
-  for (const int host : span_->roster().fabric_hosts) {
-    if (host < span_->fabric()->model->hosts()) continue;
+Status PlanTable::CheckFabric() const {
+  for (const int host : host_group_->roster().fabric_hosts) {
+    if (host < host_group_->fabric()->model->hosts()) continue;
     return InternalError("a host is number {} of a fabric of {}", host,
-                         span_->fabric()->model->hosts());
+                         host_group_->fabric()->model->hosts());
   }
   return Status::Ok();
 }
 
-void Plans::FailPlan(const PlanKey& key, const Status& why) {
+void PlanTable::FailPlan(const PlanKey& key, const Status& why) {
   const LogFor log_for(communicator_->tenant().identity);
   Log(LogLevel::kError, kLogTuning, "communicator {} '{}': no plan for {}: {}", communicator_->id(),
       communicator_->name(), CollectiveName(key.collective), why.message());
@@ -127,13 +128,13 @@ void Plans::FailPlan(const PlanKey& key, const Status& why) {
   communicator_->OnPlanReady();
 }
 
-void Plans::BreakSoon(const Status& why) {
+void PlanTable::BreakSoon(const Status& why) {
   engine_->Post([engine = engine_, id = communicator_->id(), why] {
     if (Communicator* const found = engine->membership().FindById(id)) found->Break(why);
   });
 }
 
-void Plans::MakeFirst(const PlanKey& key) {
+void PlanTable::MakeFirst(const PlanKey& key) {
   const auto done = [this, key](Result<std::unique_ptr<HostPlan>> made) {
     if (made.status().code() == Code::kRemoteError) return communicator_->Break(made.status());
     if (!made.ok()) return FailPlan(key, made.status());
@@ -143,42 +144,44 @@ void Plans::MakeFirst(const PlanKey& key) {
   Make(plans_.at(key).versions.front().record.plan, done);
 }
 
-void Plans::Make(const CollectivePlan& plan,
-                 std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
+void PlanTable::Make(const CollectivePlan& plan,
+                     std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
   // What follows comes later in any case: who asks is not ready to be told.
   const auto fail = [&](const Status& why) {
     engine_->Post([engine = engine_, id = communicator_->id(), done, why] {
       if (engine->membership().FindById(id) != nullptr) done(why);
     });
   };
-  if (span_->fabric() == nullptr) return fail(InternalError("the fabric is not known yet"));
+  if (host_group_->fabric() == nullptr) return fail(InternalError("the fabric is not known yet"));
   if (const Status good = CheckFabric(); !good.ok()) return fail(good);
   Problem problem{.collective = plan.key.collective,
                   .host_of_rank = FabricHostOfRank(),
                   .root = plan.key.root,
                   .in_place = true};
-  const int host = span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)];
+  const int host =
+      host_group_->roster().fabric_hosts[static_cast<size_t>(host_group_->roster().self)];
   engine_->background().Post(
       [engine = engine_, id = communicator_->id(), plan, host, done,
-       models = span_->fabric()->rated, rates = rates_, problem = std::move(problem)] {
+       models = host_group_->fabric()->rated, rates = rates_, problem = std::move(problem)] {
         auto part = std::make_shared<Result<HostPart>>(
             Caught([&] { return MakeHostPart(models.get(), problem, host, plan, rates); }));
         engine->Post([engine, id, part, done] {
           Communicator* const communicator = engine->membership().FindById(id);
           if (communicator == nullptr) return;
           if (!part->ok()) return done(part->status());
-          communicator->span()->plans().Finish(std::move(**part), done);
+          communicator->host_group()->plans().Finish(std::move(**part), done);
         });
       },
       communicator_->tenant().identity.number);
 }
 
-Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
-  const int host = span_->roster().host_of_rank[static_cast<size_t>(rank)];
+Result<HostPlan*> PlanTable::PairPlanFor(int rank, bool sends) {
+  const int host = host_group_->roster().host_of_rank[static_cast<size_t>(rank)];
   const std::pair key(host, sends);
-  if (span_->fabric() == nullptr) {
+  if (host_group_->fabric() == nullptr) {
     if (pairs_await_fabric_.empty()) {
-      engine_->cluster()->Send(span_->roster().home, AskFabricMessage{span_->roster().fabric});
+      engine_->cluster()->Send(host_group_->roster().home,
+                               AskFabricMessage{host_group_->roster().fabric});
     }
     pairs_await_fabric_.insert(key);
     return static_cast<HostPlan*>(nullptr);
@@ -193,10 +196,10 @@ Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
     BreakSoon(NoPlan());  // the other side waits
     return NoPlan();
   }
-  Result<HostPart> part =
-      MakePairPart(span_->fabric()->rated.get(),
-                   span_->roster().fabric_hosts[static_cast<size_t>(span_->roster().self)],
-                   span_->roster().fabric_hosts[static_cast<size_t>(host)], sends, rates_);
+  Result<HostPart> part = MakePairPart(
+      host_group_->fabric()->rated.get(),
+      host_group_->roster().fabric_hosts[static_cast<size_t>(host_group_->roster().self)],
+      host_group_->roster().fabric_hosts[static_cast<size_t>(host)], sends, rates_);
   if (!part.ok()) {
     found->second.failure = NoPlan();
     BreakSoon(NoPlan());
@@ -207,7 +210,7 @@ Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
   engine_->Post([engine = engine_, id = communicator_->id(), key, shared] {
     Communicator* const communicator = engine->membership().FindById(id);
     if (communicator == nullptr) return;
-    Plans* const plans = &communicator->span()->plans();
+    PlanTable* const plans = &communicator->host_group()->plans();
     plans->Finish(std::move(*shared), [plans, key](Result<std::unique_ptr<HostPlan>> made) {
       if (made.status().code() == Code::kRemoteError) {
         return plans->communicator_->Break(made.status());
@@ -225,7 +228,7 @@ Result<HostPlan*> Plans::PairPlanFor(int rank, bool sends) {
 }
 
 // Reaches the daemons that a plan exchanges messages with.
-void Plans::Finish(HostPart part, std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
+void PlanTable::Finish(HostPart part, std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
   struct Reaching {
     HostPart part;
     std::function<void(Result<std::unique_ptr<HostPlan>>)> done;
@@ -241,37 +244,37 @@ void Plans::Finish(HostPart part, std::function<void(Result<std::unique_ptr<Host
     if (!status.ok()) reaching->failure = status;
     if (--reaching->missing > 0) return;
     if (!reaching->failure.ok()) return reaching->done(reaching->failure);
-    const KnownFabric& known = *span_->fabric();
+    const KnownFabric& known = *host_group_->fabric();
     std::vector<transport::PeerId> by_fabric_host(static_cast<size_t>(known.model->hosts()), 0);
-    for (int host = 0; host < span_->roster().hosts(); ++host) {
+    for (int host = 0; host < host_group_->roster().hosts(); ++host) {
       const auto fabric_host =
-          static_cast<size_t>(span_->roster().fabric_hosts[static_cast<size_t>(host)]);
-      by_fabric_host[fabric_host] = span_->roster().peers[static_cast<size_t>(host)];
+          static_cast<size_t>(host_group_->roster().fabric_hosts[static_cast<size_t>(host)]);
+      by_fabric_host[fabric_host] = host_group_->roster().peers[static_cast<size_t>(host)];
     }
-    const bool own_rails = engine_->own_fabric() == span_->roster().fabric;
+    const bool own_rails = engine_->own_fabric() == host_group_->roster().fabric;
     const Tenant& tenant = communicator_->tenant();
-    const transport::TenantShare share{tenant.identity.across_hosts,
-                                       static_cast<float>(tenant.weight), span_->roster().key};
+    const transport::TenantShare share{
+        tenant.identity.across_hosts, static_cast<float>(tenant.weight), host_group_->roster().key};
     auto plan =
         std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host), own_rails,
                                    share, engine_->cluster(), &engine_->executor());
     DealAnew(plan.get());  // rates may have changed meanwhile
     reaching->done(std::move(plan));
   };
-  for (const int peer : peers) span_->ReachHost(HostOfFabricHost(peer), one_less);
+  for (const int peer : peers) host_group_->ReachHost(HostOfFabricHost(peer), one_less);
   one_less(Status::Ok());
 }
 
 // ---------------------------------------------------------------------------------------------
 // What links carry
 
-void Plans::TellRates(const EdgeRates& rates) {
-  const LinkRatesMessage message{span_->roster().key, rates};
-  span_->TellHosts(message);
-  span_->TellSelf(message);
+void PlanTable::TellRates(const EdgeRates& rates) {
+  const LinkRatesMessage message{host_group_->roster().key, rates};
+  host_group_->TellHosts(message);
+  host_group_->TellSelf(message);
 }
 
-void Plans::OnRates(const EdgeRates& rates) {
+void PlanTable::OnRates(const EdgeRates& rates) {
   rates_ = rates;
   for (const auto& [key, entry] : plans_) {
     for (const Version& version : entry.versions) {
@@ -283,11 +286,11 @@ void Plans::OnRates(const EdgeRates& rates) {
   }
 }
 
-void Plans::DealAnew(HostPlan* plan) {
+void PlanTable::DealAnew(HostPlan* plan) {
   if (plan->dealt_for() == rates_) return;
   engine_->background().Post(
       [engine = engine_, plan, alive = plan->alive(), rates = rates_,
-       models = span_->fabric()->rated, deal = plan->deal()] {
+       models = host_group_->fabric()->rated, deal = plan->deal()] {
         const auto model = models->With(rates);
         if (!model.ok()) return;  // another daemon tells of links that are not there
         auto rails = std::make_shared<std::unique_ptr<RailTable>>(deal(**model));
@@ -298,7 +301,7 @@ void Plans::DealAnew(HostPlan* plan) {
       communicator_->tenant().identity.number);
 }
 
-void Plans::CountOperation(const OperationDescriptor& descriptor, double seconds) {
+void PlanTable::CountOperation(const OperationDescriptor& descriptor, double seconds) {
   const auto found = plans_.find(KeyFor(descriptor));
   if (found == plans_.end()) return;
   PlanEntry& entry = found->second;
@@ -308,7 +311,7 @@ void Plans::CountOperation(const OperationDescriptor& descriptor, double seconds
   record.bytes += descriptor.count * DataTypeSize(descriptor.type);
 }
 
-std::vector<PlanRecord> Plans::Records() const {
+std::vector<PlanRecord> PlanTable::Records() const {
   std::vector<PlanRecord> records;
   for (const auto& [key, entry] : plans_) {
     if (entry.versions.back().plan != nullptr) records.push_back(entry.versions.back().record);
@@ -317,16 +320,17 @@ std::vector<PlanRecord> Plans::Records() const {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Plans that change
+// PlanTable that change
 
-const PlanRecord* Plans::Newest(const PlanKey& key) const {
+const PlanRecord* PlanTable::Newest(const PlanKey& key) const {
   const auto found = plans_.find(key);
   if (found == plans_.end()) return nullptr;
   const PlanRecord& record = found->second.versions.back().record;
   return record.plan.algorithm.empty() ? nullptr : &record;
 }
 
-void Plans::AddVersion(uint64_t from, const CollectivePlan& plan, std::unique_ptr<HostPlan> made) {
+void PlanTable::AddVersion(uint64_t from, const CollectivePlan& plan,
+                           std::unique_ptr<HostPlan> made) {
   PlanEntry& entry = plans_.at(plan.key);
   entry.begin_at.push_back(from);
   entry.versions.push_back({{.plan = plan}, std::move(made)});
@@ -335,7 +339,7 @@ void Plans::AddVersion(uint64_t from, const CollectivePlan& plan, std::unique_pt
 
 // Those that no collective begins by any more and none is under way by. The first, until it has
 // been made: who makes it is going to put it there.
-void Plans::DropOldVersions(PlanEntry* entry) {
+void PlanTable::DropOldVersions(PlanEntry* entry) {
   const size_t oldest = VersionFor(entry->begin_at, communicator_->collectives_begun());
   for (size_t version = oldest; version-- > 0;) {
     const HostPlan* const plan = entry->versions[version].plan.get();

@@ -9,10 +9,10 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
-#include "daemon/multihost/agreement.h"
-#include "daemon/multihost/consent.h"
+#include "daemon/multihost/outcome_arbiter.h"
+#include "daemon/multihost/start_confirmation.h"
 #include "daemon/plans/fabrics.h"
-#include "daemon/plans/plans.h"
+#include "daemon/plans/plan_table.h"
 #include "daemon/sharing/turn_gate.h"
 
 namespace harmonaize::daemon {
@@ -22,16 +22,16 @@ class Engine;
 
 /// What a communicator that spans hosts needs beyond one that does not: who is where, the plans,
 /// and the ways to its home and to other hosts. For the engine's thread.
-class Span {
+class HostGroup {
  public:
-  Span(Engine* engine, Communicator* communicator, Roster roster);
-  ~Span();
+  HostGroup(Engine* engine, Communicator* communicator, Roster roster);
+  ~HostGroup();
 
   const Roster& roster() const { return roster_; }
   bool is_home() const { return roster_.home == 0; }
 
-  Plans& plans() { return plans_; }
-  const Plans& plans() const { return plans_; }
+  PlanTable& plans() { return plans_; }
+  const PlanTable& plans() const { return plans_; }
   /// Through which its operations on this host go.
   TurnGate* gate() { return &gate_; }
   /// nullptr until it has come from the home.
@@ -66,18 +66,18 @@ class Span {
   void TellReached(const ClusterMessage& message);
   /// At the home: takes in what a host says of a collective.
   void OnProgress(int host, const ProgressMessage& progress);
-  /// This host has begun a collective, see AwaitedConsent. `asks`: Communicator::OnAgreed follows
-  /// as soon as all have; else when much has been begun.
+  /// This host has begun a collective, see UnconfirmedStarts. `asks`: Communicator::OnAgreed
+  /// follows as soon as all have; else when much has been begun.
   void NoteBegun(const BegunCollective& begun, bool asks);
   /// This host begins a collective that nobody has to agree on.
   void NoteOther(uint64_t sequence);
   /// Whether a collective that was noted may be called done here. Else it may at some later
   /// Communicator::OnAgreed.
-  bool MayEnd() const { return awaited_consent_.may_end(); }
+  bool MayEnd() const { return unconfirmed_starts_.may_end(); }
   /// Tells the home what it has not been told.
   void TellBegun(bool asks = false);
   /// The home's word.
-  void OnAgreed(uint64_t sequence) { awaited_consent_.Agree(sequence); }
+  void OnAgreed(uint64_t sequence) { unconfirmed_starts_.Agree(sequence); }
   /// At the home: what a host has begun.
   void OnBegun(int host, const BegunMessage& message);
   /// At the home: what is late.
@@ -95,7 +95,7 @@ class Span {
 
  private:
   bool HasLeft(int host) const;
-  void ActOn(uint64_t sequence, const Agreement::Outcome& outcome);
+  void ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome);
   void LookAgain();
   void CountOpenCases();
   void CountUntold();
@@ -103,11 +103,11 @@ class Span {
   Engine* const engine_;
   Communicator* const communicator_;
   Roster roster_;
-  Plans plans_;
+  PlanTable plans_;
   TurnGate gate_;
-  std::unique_ptr<Agreement> agreement_;
-  std::unique_ptr<Consent> consent_;
-  AwaitedConsent awaited_consent_;
+  std::unique_ptr<OutcomeArbiter> arbiter_;
+  std::unique_ptr<StartConfirmations> confirmations_;
+  UnconfirmedStarts unconfirmed_starts_;
   size_t counted_cases_ = 0;     // for which the engine looks for late ranks
   bool untold_counted_ = false;  // the engine looks here for what is to be told
 };

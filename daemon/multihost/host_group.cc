@@ -1,4 +1,4 @@
-#include "daemon/multihost/span.h"
+#include "daemon/multihost/host_group.h"
 
 #include <algorithm>
 #include <utility>
@@ -25,33 +25,33 @@ uint64_t Mix(uint64_t value) {
 
 }  // namespace
 
-Span::Span(Engine* engine, Communicator* communicator, Roster roster)
+HostGroup::HostGroup(Engine* engine, Communicator* communicator, Roster roster)
     : engine_(engine),
       communicator_(communicator),
       roster_(std::move(roster)),
       plans_(engine, communicator, this) {
   if (!is_home()) return;
-  agreement_ =
-      std::make_unique<Agreement>(roster_.hosts(), [this](int host) { return HasLeft(host); });
-  consent_ = std::make_unique<Consent>(roster_.hosts());
+  arbiter_ =
+      std::make_unique<OutcomeArbiter>(roster_.hosts(), [this](int host) { return HasLeft(host); });
+  confirmations_ = std::make_unique<StartConfirmations>(roster_.hosts());
 }
 
-Span::~Span() {
+HostGroup::~HostGroup() {
   engine_->DropWaiting(counted_cases_ + (untold_counted_ ? 1 : 0));
 }
 
-const KnownFabric* Span::fabric() const {
+const KnownFabric* HostGroup::fabric() const {
   return engine_->fabrics().Find(roster_.fabric);
 }
 
-void Span::ReachHost(int host, std::function<void(const Status&)> done) {
+void HostGroup::ReachHost(int host, std::function<void(const Status&)> done) {
   const auto place = static_cast<size_t>(host);
   if (roster_.peers[place] != 0) return done(Status::Ok());
   const auto reached = [engine = engine_, id = communicator_->id(), place, host,
                         done](const Result<transport::PeerId>& peer) {
     Communicator* const communicator = engine->membership().FindById(id);
     if (communicator == nullptr) return;
-    Roster& roster = communicator->span()->roster_;
+    Roster& roster = communicator->host_group()->roster_;
     if (!peer.ok()) {
       return done(RemoteError("{}: their host's daemon cannot be reached", roster.RanksOf(host)));
     }
@@ -64,24 +64,24 @@ void Span::ReachHost(int host, std::function<void(const Status&)> done) {
 // ---------------------------------------------------------------------------------------------
 // Names
 
-uint64_t Span::CollectiveNumber(uint64_t key, uint64_t sequence) {
+uint64_t HostGroup::CollectiveNumber(uint64_t key, uint64_t sequence) {
   return Mix(Mix(key) ^ sequence);
 }
 
-uint64_t Span::PairNumber(uint64_t key, int from, int to, uint64_t number) {
+uint64_t HostGroup::PairNumber(uint64_t key, int from, int to, uint64_t number) {
   const uint64_t pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
   return Mix(Mix(Mix(key + 1) ^ pair) ^ number);
 }
 
-void Span::DropCollectives(transport::Transport* transport, transport::PeerId peer, uint64_t key,
-                           uint64_t first, uint64_t begun) {
+void HostGroup::DropCollectives(transport::Transport* transport, transport::PeerId peer,
+                                uint64_t key, uint64_t first, uint64_t begun) {
   // The oldest are dropped, and of a number that cannot be not all are gone through.
   for (uint64_t i = 0; i < kMostDropped && first + i < begun; ++i) {
     transport->Cancel(peer, CollectiveNumber(key, first + i));
   }
 }
 
-void Span::Forget(uint64_t number) {
+void HostGroup::Forget(uint64_t number) {
   for (const transport::PeerId peer : roster_.peers) {
     if (peer != 0) engine_->cluster()->transport().Cancel(peer, number);
   }
@@ -92,28 +92,28 @@ void Span::Forget(uint64_t number) {
 
 // What the home tells itself comes later, as it does to all others: never from within what it is
 // about to do.
-void Span::TellHome(const ClusterMessage& message) {
+void HostGroup::TellHome(const ClusterMessage& message) {
   if (!is_home()) return engine_->cluster()->Send(roster_.home, message);
   TellSelf(message);
 }
 
-void Span::TellSelf(const ClusterMessage& message) {
+void HostGroup::TellSelf(const ClusterMessage& message) {
   engine_->Post([engine = engine_, message] { engine->membership().OnMessage(0, message); });
 }
 
-void Span::TellLeft(const LeftMessage& left) {
+void HostGroup::TellLeft(const LeftMessage& left) {
   if (is_home() || engine_->cluster()->Linked(roster_.home)) return TellHome(left);
   TellReached(left);
 }
 
-void Span::TellHosts(const ClusterMessage& message, int except) {
+void HostGroup::TellHosts(const ClusterMessage& message, int except) {
   for (int host = 0; host < roster_.hosts(); ++host) {
     const transport::PeerId peer = roster_.peers[static_cast<size_t>(host)];
     if (peer != 0 && host != except) engine_->cluster()->Send(peer, message);
   }
 }
 
-void Span::TellHostOf(int rank, const ClusterMessage& message) {
+void HostGroup::TellHostOf(int rank, const ClusterMessage& message) {
   const int host = roster_.host_of_rank[static_cast<size_t>(rank)];
   ReachHost(host, [this, host, message](const Status& reached) {
     if (!reached.ok()) return communicator_->Break(reached);
@@ -121,11 +121,11 @@ void Span::TellHostOf(int rank, const ClusterMessage& message) {
   });
 }
 
-void Span::TellReached(const ClusterMessage& message) {
+void HostGroup::TellReached(const ClusterMessage& message) {
   TellHosts(message);
 }
 
-bool Span::HasLeft(int host) const {
+bool HostGroup::HasLeft(int host) const {
   for (int rank = 0; rank < communicator_->ranks(); ++rank) {
     if (roster_.host_of_rank[static_cast<size_t>(rank)] == host && !communicator_->HasLeft(rank)) {
       return false;
@@ -134,49 +134,51 @@ bool Span::HasLeft(int host) const {
   return true;
 }
 
-void Span::OnProgress(int host, const ProgressMessage& progress) {
-  ActOn(progress.sequence, agreement_->Take(host, progress, MonotonicNanoseconds()));
+void HostGroup::OnProgress(int host, const ProgressMessage& progress) {
+  ActOn(progress.sequence, arbiter_->Take(host, progress, MonotonicNanoseconds()));
 }
 
-void Span::EndFrom(uint64_t sequence) {
-  if (sequence == 0) awaited_consent_.Clear();
+void HostGroup::EndFrom(uint64_t sequence) {
+  if (sequence == 0) unconfirmed_starts_.Clear();
   CountUntold();
   if (!is_home()) return;
-  agreement_->EndFrom(sequence);
-  consent_->EndFrom(sequence);
+  arbiter_->EndFrom(sequence);
+  confirmations_->EndFrom(sequence);
   CountOpenCases();
   // Later: who calls is about to change what is looked at.
   engine_->Post([engine = engine_, id = communicator_->id()] {
-    if (Communicator* const found = engine->membership().FindById(id)) found->span()->LookAgain();
+    if (Communicator* const found = engine->membership().FindById(id))
+      found->host_group()->LookAgain();
   });
 }
 
-void Span::NoteBegun(const BegunCollective& begun, bool asks) {
-  awaited_consent_.Begin(begun);
-  if (asks || awaited_consent_.due(begun.sequence)) return TellBegun(asks);
+void HostGroup::NoteBegun(const BegunCollective& begun, bool asks) {
+  unconfirmed_starts_.Begin(begun);
+  if (asks || unconfirmed_starts_.due(begun.sequence)) return TellBegun(asks);
   CountUntold();
 }
 
-void Span::NoteOther(uint64_t sequence) {
-  if (awaited_consent_.due(sequence)) TellBegun();
+void HostGroup::NoteOther(uint64_t sequence) {
+  if (unconfirmed_starts_.due(sequence)) TellBegun();
 }
 
-void Span::TellBegun(bool asks) {
-  if (awaited_consent_.anything_to_tell()) {
-    TellHome(BegunMessage{roster_.key, awaited_consent_.TakeUntold(), asks});
+void HostGroup::TellBegun(bool asks) {
+  if (unconfirmed_starts_.anything_to_tell()) {
+    TellHome(BegunMessage{roster_.key, unconfirmed_starts_.TakeUntold(), asks});
   }
   CountUntold();
 }
 
-void Span::OnBegun(int host, const BegunMessage& message) {
+void HostGroup::OnBegun(int host, const BegunMessage& message) {
   std::vector<uint64_t> disagreed;
   for (const BegunCollective& one : message.begun) {
-    const Consent::Outcome outcome = consent_->Take(host, one);
-    if (outcome == Consent::Outcome::kDisagree) disagreed.push_back(one.sequence);
+    const StartConfirmations::Outcome outcome = confirmations_->Take(host, one);
+    if (outcome == StartConfirmations::Outcome::kDisagree) disagreed.push_back(one.sequence);
   }
-  if (message.asks && !message.begun.empty()) consent_->Ask(host, message.begun.back().sequence);
-  const AgreedMessage agreed{roster_.key, consent_->agreed()};
-  for (const int listener : consent_->TakeListeners()) {
+  if (message.asks && !message.begun.empty())
+    confirmations_->Ask(host, message.begun.back().sequence);
+  const AgreedMessage agreed{roster_.key, confirmations_->agreed()};
+  for (const int listener : confirmations_->TakeListeners()) {
     if (listener == roster_.self) {
       communicator_->OnAgreed(agreed.sequence);
     } else {
@@ -185,7 +187,7 @@ void Span::OnBegun(int host, const BegunMessage& message) {
   }
   for (const uint64_t sequence : disagreed) {
     // What each asks for, in words, is the agreement's to put together.
-    agreement_->NoteDisagreement(sequence);
+    arbiter_->NoteDisagreement(sequence);
     std::vector<int> all;
     for (int each = 0; each < roster_.hosts(); ++each) all.push_back(each);
     ActOn(sequence, {.ask = std::move(all), .verdict = {}, .breaks = {}});
@@ -193,36 +195,36 @@ void Span::OnBegun(int host, const BegunMessage& message) {
 }
 
 // While there is something to tell the engine has to come by, whether or not anybody waits.
-void Span::CountUntold() {
-  const bool untold = awaited_consent_.anything_to_tell();
+void HostGroup::CountUntold() {
+  const bool untold = unconfirmed_starts_.anything_to_tell();
   if (untold == untold_counted_) return;
   untold_counted_ = untold;
   untold ? engine_->AddWaiting() : engine_->DropWaiting(1);
 }
 
 // A host may be gone for whose word others have waited.
-void Span::LookAgain() {
-  for (const auto& [sequence, outcome] : agreement_->LookAgain()) ActOn(sequence, outcome);
+void HostGroup::LookAgain() {
+  for (const auto& [sequence, outcome] : arbiter_->LookAgain()) ActOn(sequence, outcome);
   CountOpenCases();
 }
 
 // While anything is not decided the engine has to look for late ranks, whether or not one of this
 // host waits.
-void Span::CountOpenCases() {
-  const size_t open = agreement_->open();
+void HostGroup::CountOpenCases() {
+  const size_t open = arbiter_->open();
   for (; counted_cases_ < open; ++counted_cases_) engine_->AddWaiting();
   engine_->DropWaiting(counted_cases_ - open);
   counted_cases_ = open;
 }
 
-bool Span::NotePeer(int rank, transport::PeerId peer) {
+bool HostGroup::NotePeer(int rank, transport::PeerId peer) {
   transport::PeerId& known =
       roster_.peers[static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)])];
   if (known == 0) known = peer;
   return known == peer;
 }
 
-void Span::ActOn(uint64_t sequence, const Agreement::Outcome& outcome) {
+void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome) {
   for (const int host : outcome.ask) {
     const AskProgressMessage question{roster_.key, sequence};
     if (host == roster_.self) {
@@ -234,15 +236,15 @@ void Span::ActOn(uint64_t sequence, const Agreement::Outcome& outcome) {
   CountOpenCases();
   if (!outcome.breaks.ok()) return communicator_->Break(outcome.breaks);
   if (outcome.verdict.ok()) return;
-  consent_->Forget(sequence);
+  confirmations_->Forget(sequence);
   TellHosts(VerdictMessage{roster_.key, sequence, outcome.verdict});
   communicator_->OnVerdict(sequence, outcome.verdict);
 }
 
-void Span::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+void HostGroup::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   TellBegun();
   if (!is_home()) return;
-  for (const Agreement::LateOperation& late : agreement_->Late(now_ns, late_after_ns)) {
+  for (const OutcomeArbiter::LateOperation& late : arbiter_->Late(now_ns, late_after_ns)) {
     ActOn(late.sequence, {.ask = late.ask, .verdict = {}, .breaks = {}});
     if (late.notice.empty()) continue;
     const LateMessage message{roster_.key, late.sequence, late.notice, late.missing};

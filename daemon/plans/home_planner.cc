@@ -1,4 +1,4 @@
-#include "daemon/plans/plan_desk.h"
+#include "daemon/plans/home_planner.h"
 
 #include <mutex>
 #include <type_traits>
@@ -24,7 +24,7 @@ int SizeClassOf(uint64_t bytes) {
   return static_cast<int>(nearest);
 }
 
-struct PlanDesk::Shared {
+struct HomePlanner::Shared {
   PlansConfig config;
   NetworkCosts costs;
   std::shared_ptr<RatedModels> models;
@@ -55,8 +55,8 @@ struct PlanDesk::Shared {
   Result<double> PredictNow(const CollectivePlan& plan, const EdgeRates& now) const;
 };
 
-Result<Planner> PlanDesk::Shared::MakePlanner(const FabricModel& model,
-                                              const Problem& problem) const {
+Result<Planner> HomePlanner::Shared::MakePlanner(const FabricModel& model,
+                                                 const Problem& problem) const {
   PlannerOptions options{.reproducible = config.reproducible, .costs = costs};
   options.policy = FindPlanPolicy(config.policy).value_or(PlanPolicy::kAdaptive);
   Status why;
@@ -85,11 +85,11 @@ Result<Planner> PlanDesk::Shared::MakePlanner(const FabricModel& model,
 }
 
 // What some rank does in place, others may not: a plan has to serve both.
-Problem PlanDesk::Shared::ProblemOf(Collective collective, int root) const {
+Problem HomePlanner::Shared::ProblemOf(Collective collective, int root) const {
   return {.collective = collective, .host_of_rank = host_of_rank, .root = root, .in_place = true};
 }
 
-Result<std::shared_ptr<const PlanDesk::Shared::OnModel>> PlanDesk::Shared::PlannerFor(
+Result<std::shared_ptr<const HomePlanner::Shared::OnModel>> HomePlanner::Shared::PlannerFor(
     Collective collective, int root) {
   const std::pair key(collective, root);
   EdgeRates now;
@@ -107,20 +107,20 @@ Result<std::shared_ptr<const PlanDesk::Shared::OnModel>> PlanDesk::Shared::Plann
   return std::shared_ptr<const OnModel>(std::move(planner));
 }
 
-void PlanDesk::Shared::SetRates(const EdgeRates& now) {
+void HomePlanner::Shared::SetRates(const EdgeRates& now) {
   const std::lock_guard lock(mutex);
   if (rates == now) return;
   rates = now;
   planners.clear();
 }
 
-CollectivePlan PlanDesk::Shared::Plan(const PlanKey& key, size_t turn) {
+CollectivePlan HomePlanner::Shared::Plan(const PlanKey& key, size_t turn) {
   CollectivePlan plan{.key = key};
   plan.status = Caught([&] { return Choose(key, turn, &plan); });
   return plan;
 }
 
-Status PlanDesk::Shared::Choose(const PlanKey& key, size_t turn, CollectivePlan* chosen_plan) {
+Status HomePlanner::Shared::Choose(const PlanKey& key, size_t turn, CollectivePlan* chosen_plan) {
   CollectivePlan& plan = *chosen_plan;
   HZ_ASSIGN_OR_RETURN(const auto made, PlannerFor(key.collective, key.root));
   const Planner& planner = made->planner;
@@ -147,7 +147,7 @@ Status PlanDesk::Shared::Choose(const PlanKey& key, size_t turn, CollectivePlan*
   return Status::Ok();
 }
 
-Result<double> PlanDesk::Shared::StatedSeconds(const PlanKey& key) {
+Result<double> HomePlanner::Shared::StatedSeconds(const PlanKey& key) {
   const auto known = stated_seconds.find(key);
   if (known != stated_seconds.end()) return known->second;
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> model, models->With({}));
@@ -160,8 +160,8 @@ Result<double> PlanDesk::Shared::StatedSeconds(const PlanKey& key) {
 }
 
 // At the rates of now, whatever the plan was made for.
-Result<double> PlanDesk::Shared::PredictNow(const CollectivePlan& plan,
-                                            const EdgeRates& now) const {
+Result<double> HomePlanner::Shared::PredictNow(const CollectivePlan& plan,
+                                               const EdgeRates& now) const {
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> before, models->With(plan.rates));
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> after, models->With(now));
   HZ_ASSIGN_OR_RETURN(const PlanSpec spec, SpecOf(plan));
@@ -176,9 +176,9 @@ Result<double> PlanDesk::Shared::PredictNow(const CollectivePlan& plan,
   return prediction.seconds;
 }
 
-PlanDesk::PlanDesk(const Config& config, std::shared_ptr<RatedModels> models,
-                   std::vector<int> host_of_rank, Background* background,
-                   std::function<void(std::function<void()>)> post)
+HomePlanner::HomePlanner(const Config& config, std::shared_ptr<RatedModels> models,
+                         std::vector<int> host_of_rank, Background* background,
+                         std::function<void(std::function<void()>)> post)
     : shared_(std::make_shared<Shared>()),
       background_(background),
       post_(std::move(post)),
@@ -189,9 +189,9 @@ PlanDesk::PlanDesk(const Config& config, std::shared_ptr<RatedModels> models,
   shared_->host_of_rank = std::move(host_of_rank);
 }
 
-PlanDesk::~PlanDesk() = default;
+HomePlanner::~HomePlanner() = default;
 
-void PlanDesk::Ask(const PlanKey& key, std::function<void(const CollectivePlan&)> done) {
+void HomePlanner::Ask(const PlanKey& key, std::function<void(const CollectivePlan&)> done) {
   const auto [found, first] = decisions_.try_emplace(key);
   if (found->second.made) return done(found->second.plan);
   found->second.asking.push_back(std::move(done));
@@ -200,8 +200,8 @@ void PlanDesk::Ask(const PlanKey& key, std::function<void(const CollectivePlan&)
                [this, key](const CollectivePlan& plan) { Decide(key, plan); });
 }
 
-void PlanDesk::AskForOthers(std::vector<PlanKey> keys, size_t turn,
-                            std::function<void(std::vector<CollectivePlan>)> done) {
+void HomePlanner::AskForOthers(std::vector<PlanKey> keys, size_t turn,
+                               std::function<void(std::vector<CollectivePlan>)> done) {
   const auto plan_all = [shared = shared_, keys = std::move(keys), turn] {
     std::vector<CollectivePlan> plans;
     for (const PlanKey& key : keys) plans.push_back(shared->Plan(key, turn));
@@ -210,8 +210,8 @@ void PlanDesk::AskForOthers(std::vector<PlanKey> keys, size_t turn,
   InBackground(plan_all, std::move(done));
 }
 
-void PlanDesk::Review(std::vector<CollectivePlan> current, const EdgeRates& rates,
-                      std::function<void(std::vector<Reviewed>)> done) {
+void HomePlanner::Review(std::vector<CollectivePlan> current, const EdgeRates& rates,
+                         std::function<void(std::vector<Reviewed>)> done) {
   shared_->SetRates(rates);
   const auto review_all = [shared = shared_, current = std::move(current), rates] {
     std::vector<Reviewed> all;
@@ -228,26 +228,26 @@ void PlanDesk::Review(std::vector<CollectivePlan> current, const EdgeRates& rate
 }
 
 template <typename Work, typename Done>
-void PlanDesk::InBackground(Work work, Done done) {
-  background_->Post([post = post_, desk = std::weak_ptr(alive_), work = std::move(work),
+void HomePlanner::InBackground(Work work, Done done) {
+  background_->Post([post = post_, planner = std::weak_ptr(alive_), work = std::move(work),
                      done = std::move(done), caller = LogFor::Current()] {
     std::invoke_result_t<const Work&> made{};
     GuardedAndLogged("planning", [&] { made = work(); });
-    post([desk, done, made = std::move(made), caller] {
+    post([planner, done, made = std::move(made), caller] {
       const LogFor log_for(caller);
-      if (desk.lock() != nullptr) done(made);
+      if (planner.lock() != nullptr) done(made);
     });
   });
 }
 
-void PlanDesk::Decide(const PlanKey& key, const CollectivePlan& plan) {
+void HomePlanner::Decide(const PlanKey& key, const CollectivePlan& plan) {
   Decision& decision = decisions_[key];
   decision.made = true;
   decision.plan = plan;
   for (const auto& done : std::exchange(decision.asking, {})) done(plan);
 }
 
-std::shared_ptr<const Planner> PlanDesk::PlannerFor(Collective collective, int root) const {
+std::shared_ptr<const Planner> HomePlanner::PlannerFor(Collective collective, int root) const {
   const std::lock_guard lock(shared_->mutex);
   const auto found = shared_->planners.find({collective, root});
   if (found == shared_->planners.end()) return nullptr;

@@ -1,4 +1,4 @@
-#include "daemon/multihost/consent.h"
+#include "daemon/multihost/start_confirmation.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -16,29 +16,29 @@ constexpr size_t kMost = 4096;
 
 }  // namespace
 
-void AwaitedConsent::Begin(const BegunCollective& begun) {
+void UnconfirmedStarts::Begin(const BegunCollective& begun) {
   open_.push_back(begun.sequence);
   untold_.push_back(begun);
 }
 
-void AwaitedConsent::Agree(uint64_t sequence) {
+void UnconfirmedStarts::Agree(uint64_t sequence) {
   while (!open_.empty() && open_.front() <= sequence) open_.pop_front();
 }
 
-void AwaitedConsent::Clear() {
+void UnconfirmedStarts::Clear() {
   open_.clear();
   untold_.clear();
 }
 
-bool AwaitedConsent::may_end() const {
+bool UnconfirmedStarts::may_end() const {
   return open_.size() <= kMostOpen;
 }
 
-bool AwaitedConsent::due(uint64_t sequence) const {
+bool UnconfirmedStarts::due(uint64_t sequence) const {
   return !untold_.empty() && sequence - untold_.front().sequence + 1 >= kTogether;
 }
 
-Consent::Outcome Consent::Take(int host, const BegunCollective& begun) {
+StartConfirmations::Outcome StartConfirmations::Take(int host, const BegunCollective& begun) {
   Begun& known = begun_[begun.sequence];
   const uint32_t first = known.digests.empty() ? begun.digest : known.digests.begin()->second;
   known.digests[host] = begun.digest;
@@ -56,7 +56,7 @@ Consent::Outcome Consent::Take(int host, const BegunCollective& begun) {
   return Outcome::kWaiting;
 }
 
-std::vector<int> Consent::TakeListeners() {
+std::vector<int> StartConfirmations::TakeListeners() {
   std::vector<int> hosts;
   for (int host = 0; host < hosts_; ++host) {
     Listener& listener = listeners_[static_cast<size_t>(host)];

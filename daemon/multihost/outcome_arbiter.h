@@ -15,10 +15,10 @@ namespace harmonaize::daemon {
 /// At the home of a communicator: puts together what its hosts say about collectives that take long
 /// or went wrong, finds out whether the ranks agree and who is late, and decides how such an
 /// operation ends. A plain state machine: it sends nothing itself.
-class Agreement {
+class OutcomeArbiter {
  public:
   /// `gone(host)`: all ranks of the host have left, so it has done whatever it took part in.
-  Agreement(int hosts, std::function<bool(int host)> gone)
+  OutcomeArbiter(int hosts, std::function<bool(int host)> gone)
       : hosts_(hosts), gone_(std::move(gone)) {}
 
   struct Outcome {
@@ -31,8 +31,8 @@ class Agreement {
   };
   Outcome Take(int host, const ProgressMessage& progress, uint64_t now_ns);
 
-  /// The ranks are known to disagree about a collective (Consent). So it fails when all hosts have
-  /// been heard, also where none remembers what its ranks asked for.
+  /// The ranks are known to disagree about a collective (StartConfirmations). So it fails when all
+  /// hosts have been heard, also where none remembers what its ranks asked for.
   void NoteDisagreement(uint64_t sequence);
 
   /// Collectives from there on end at all hosts without a verdict, since a rank has left: they are

@@ -1,4 +1,4 @@
-#include "daemon/multihost/agreement.h"
+#include "daemon/multihost/outcome_arbiter.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,7 +39,8 @@ std::string DescribeLate(std::vector<int>* missing, std::vector<int>* queued) {
 
 }  // namespace
 
-Agreement::Outcome Agreement::Take(int host, const ProgressMessage& progress, uint64_t now_ns) {
+OutcomeArbiter::Outcome OutcomeArbiter::Take(int host, const ProgressMessage& progress,
+                                             uint64_t now_ns) {
   Outcome outcome;
   if (progress.sequence >= end_) return outcome;
   Case& one = cases_[progress.sequence];
@@ -60,7 +61,7 @@ Agreement::Outcome Agreement::Take(int host, const ProgressMessage& progress, ui
   return outcome;
 }
 
-Agreement::Outcome Agreement::Judge(uint64_t sequence, Case* one) const {
+OutcomeArbiter::Outcome OutcomeArbiter::Judge(uint64_t sequence, Case* one) const {
   Outcome outcome;
   outcome.verdict = Disagreement(sequence, *one);
   if (outcome.verdict.ok() && one->known_to_disagree &&
@@ -90,16 +91,16 @@ Agreement::Outcome Agreement::Judge(uint64_t sequence, Case* one) const {
   return outcome;
 }
 
-void Agreement::NoteDisagreement(uint64_t sequence) {
+void OutcomeArbiter::NoteDisagreement(uint64_t sequence) {
   if (sequence < end_) cases_[sequence].known_to_disagree = true;
 }
 
-void Agreement::EndFrom(uint64_t sequence) {
+void OutcomeArbiter::EndFrom(uint64_t sequence) {
   end_ = std::min(end_, sequence);
   cases_.erase(cases_.lower_bound(sequence), cases_.end());
 }
 
-std::vector<std::pair<uint64_t, Agreement::Outcome>> Agreement::LookAgain() {
+std::vector<std::pair<uint64_t, OutcomeArbiter::Outcome>> OutcomeArbiter::LookAgain() {
   std::vector<std::pair<uint64_t, Outcome>> outcomes;
   for (auto& [sequence, one] : cases_) {
     if (one.decided) continue;
@@ -112,12 +113,12 @@ std::vector<std::pair<uint64_t, Agreement::Outcome>> Agreement::LookAgain() {
   return outcomes;
 }
 
-size_t Agreement::open() const {
+size_t OutcomeArbiter::open() const {
   return static_cast<size_t>(std::count_if(
       cases_.begin(), cases_.end(), [](const auto& entry) { return !entry.second.decided; }));
 }
 
-Status Agreement::Disagreement(uint64_t sequence, const Case& one) const {
+Status OutcomeArbiter::Disagreement(uint64_t sequence, const Case& one) const {
   std::vector<std::pair<int, OperationDescriptor>> requests;
   for (const auto& [host, progress] : one.by_host) {
     for (const RankRequest& request : progress.requests) {
@@ -140,7 +141,7 @@ Status Agreement::Disagreement(uint64_t sequence, const Case& one) const {
 }
 
 // What a host has met by itself goes before what transports have.
-Status Agreement::Failure(const Case& one) const {
+Status OutcomeArbiter::Failure(const Case& one) const {
   Status found;
   for (const auto& [host, progress] : one.by_host) {
     if (progress.state != HostProgress::kFailed) continue;
@@ -152,7 +153,7 @@ Status Agreement::Failure(const Case& one) const {
 }
 
 // Whether all hosts have been heard, but those that are gone, and it holds for the state of each.
-bool Agreement::All(const Case& one, const std::function<bool(HostProgress)>& holds) const {
+bool OutcomeArbiter::All(const Case& one, const std::function<bool(HostProgress)>& holds) const {
   for (int host = 0; host < hosts_; ++host) {
     if (gone_(host)) continue;
     const auto found = one.by_host.find(host);
@@ -161,7 +162,8 @@ bool Agreement::All(const Case& one, const std::function<bool(HostProgress)>& ho
   return true;
 }
 
-std::vector<Agreement::LateOperation> Agreement::Late(uint64_t now_ns, uint64_t late_after_ns) {
+std::vector<OutcomeArbiter::LateOperation> OutcomeArbiter::Late(uint64_t now_ns,
+                                                                uint64_t late_after_ns) {
   std::vector<LateOperation> late;
   for (auto& [sequence, one] : cases_) {
     const uint64_t age = now_ns - std::min(now_ns, one.begun_ns);

@@ -1,14 +1,14 @@
-#include "daemon/multihost/consent.h"
+#include "daemon/multihost/start_confirmation.h"
 
 #include <gtest/gtest.h>
 
 namespace harmonaize::daemon {
 namespace {
 
-using Outcome = Consent::Outcome;
+using Outcome = StartConfirmations::Outcome;
 
-TEST(Consent, AllHostsHaveToBeginTheSame) {
-  Consent consent(3);
+TEST(StartConfirmations, AllHostsHaveToBeginTheSame) {
+  StartConfirmations consent(3);
   EXPECT_EQ(consent.Take(2, {5, 77}), Outcome::kWaiting);
   EXPECT_EQ(consent.Take(0, {5, 77}), Outcome::kWaiting);
   EXPECT_EQ(consent.Take(0, {6, 78}), Outcome::kWaiting);  // one host may be ahead
@@ -17,8 +17,8 @@ TEST(Consent, AllHostsHaveToBeginTheSame) {
   EXPECT_EQ(consent.Take(2, {6, 78}), Outcome::kAll);
 }
 
-TEST(Consent, OneThatDiffersIsToldOnce) {
-  Consent consent(3);
+TEST(StartConfirmations, OneThatDiffersIsToldOnce) {
+  StartConfirmations consent(3);
   EXPECT_EQ(consent.Take(0, {0, 1}), Outcome::kWaiting);
   EXPECT_EQ(consent.Take(1, {0, 2}), Outcome::kDisagree);
   EXPECT_EQ(consent.Take(2, {0, 1}), Outcome::kWaiting);
@@ -26,8 +26,8 @@ TEST(Consent, OneThatDiffersIsToldOnce) {
   EXPECT_EQ(consent.Take(2, {0, 1}), Outcome::kWaiting);
 }
 
-TEST(Consent, WhatEndsOtherwiseIsForgotten) {
-  Consent consent(2);
+TEST(StartConfirmations, WhatEndsOtherwiseIsForgotten) {
+  StartConfirmations consent(2);
   for (uint64_t sequence = 0; sequence < 4; ++sequence) {
     EXPECT_EQ(consent.Take(0, {sequence, 1}), Outcome::kWaiting);
   }
@@ -36,9 +36,9 @@ TEST(Consent, WhatEndsOtherwiseIsForgotten) {
   EXPECT_EQ(consent.Take(1, {2, 1}), Outcome::kWaiting);
 }
 
-TEST(Consent, WhoAsksIsToldWhenAllHaveComeAsFar) {
+TEST(StartConfirmations, WhoAsksIsToldWhenAllHaveComeAsFar) {
   using Hosts = std::vector<int>;
-  Consent consent(2);
+  StartConfirmations consent(2);
   for (uint64_t sequence = 3; sequence < 6; ++sequence) consent.Take(0, {sequence, 1});
   consent.Ask(0, 5);
   EXPECT_EQ(consent.TakeListeners(), Hosts{});
@@ -54,8 +54,8 @@ TEST(Consent, WhoAsksIsToldWhenAllHaveComeAsFar) {
   EXPECT_EQ(consent.TakeListeners(), Hosts{});
 }
 
-TEST(Consent, AllAreToldNowAndThen) {
-  Consent consent(2);
+TEST(StartConfirmations, AllAreToldNowAndThen) {
+  StartConfirmations consent(2);
   size_t told = 0;
   for (uint64_t sequence = 0; sequence < 1000; ++sequence) {
     consent.Take(0, {sequence, 1});
@@ -66,8 +66,8 @@ TEST(Consent, AllAreToldNowAndThen) {
   EXPECT_LT(told, 200u);
 }
 
-TEST(Consent, WhatCameBeforeIsAgreedOn) {
-  Consent consent(2);
+TEST(StartConfirmations, WhatCameBeforeIsAgreedOn) {
+  StartConfirmations consent(2);
   consent.Take(0, {3, 1});
   consent.Take(0, {4, 1});
   consent.Ask(0, 4);
@@ -79,9 +79,9 @@ TEST(Consent, WhatCameBeforeIsAgreedOn) {
 
 // Each waits for what the others are ahead by, and none can be told of all: it goes on all the
 // same.
-TEST(Consent, HostsThatAreAtTheSameNeverStop) {
-  Consent consent(2);
-  AwaitedConsent awaited[2];
+TEST(StartConfirmations, HostsThatAreAtTheSameNeverStop) {
+  StartConfirmations consent(2);
+  UnconfirmedStarts awaited[2];
   for (uint64_t sequence = 0; sequence < 10000; ++sequence) {
     for (const int host : {0, 1}) {
       awaited[host].Begin({sequence, 1});
@@ -93,8 +93,8 @@ TEST(Consent, HostsThatAreAtTheSameNeverStop) {
   }
 }
 
-TEST(AwaitedConsent, AHostMayBeAheadALittle) {
-  AwaitedConsent awaited;
+TEST(UnconfirmedStarts, AHostMayBeAheadALittle) {
+  UnconfirmedStarts awaited;
   EXPECT_FALSE(awaited.anything_to_tell());
   uint64_t sequence = 0;
   size_t told = 0;
@@ -112,8 +112,8 @@ TEST(AwaitedConsent, AHostMayBeAheadALittle) {
   EXPECT_FALSE(awaited.anything_to_tell());
 }
 
-TEST(AwaitedConsent, OneAmongManyOthersIsToldSoon) {
-  AwaitedConsent awaited;
+TEST(UnconfirmedStarts, OneAmongManyOthersIsToldSoon) {
+  UnconfirmedStarts awaited;
   EXPECT_FALSE(awaited.due(1000));
   awaited.Begin({1000, 1});
   EXPECT_FALSE(awaited.due(1001));
