@@ -132,8 +132,9 @@ void Reception::Run() {
       while (closing_.load(std::memory_order_relaxed) && !guests_.empty()) {
         Drop(guests_.begin()->second.connection, "lost its daemon");
       }
-      SendAwayTheSilent(MonotonicNanoseconds());
-      LetGoOfWhatWasRead(MonotonicNanoseconds());
+      const uint64_t now_ns = MonotonicNanoseconds();
+      SendAwayTheSilent(now_ns);
+      LetGoOfWhatWasRead(now_ns);
       AskNext();
     });
     allowance_ns_ -= ThreadNanoseconds() - begun_ns;
@@ -273,7 +274,7 @@ void Reception::Read(Guest& guest) {
   };
   // It is not being read, so it has hung up.
   if (guest.answering) return drop();
-  // Answers that nobody reads fill the kernel's memory, and hold descriptors, at the daemon's cost.
+  // An unread answer takes memory and descriptors of the kernel, which count as the daemon's.
   if (guest.has_asked && connection->HasUnread()) {
     return Drop(connection, fmt::format("(process {}) was cut off by the provider: it asks on "
                                         "without reading what it was answered",
@@ -303,6 +304,7 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   const uint32_t session = found->second.session;
   connection->SetGone();
   // First what may throw: while it is watched, a connection that has ended is ready again.
+  unread_.reserve(unread_.size() + 1);
   if (session != 0) {
     gate_->Post([self = shared_from_this(), session, why](Engine& engine) {
       const uint64_t begun_ns = MonotonicNanoseconds();

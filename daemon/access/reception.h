@@ -131,7 +131,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   int64_t allowance_ns_ = 0;
   uint64_t allowance_at_ns_ = 0;
   std::vector<Question> sharing_;  ///< Get the status that the engine makes now.
-  /// Connections that have ended, and whose tenant has not read all that it was sent.
+  /// Ended connections whose tenant has not read all that it was sent.
   std::vector<std::shared_ptr<Connection>> unread_;
   uint64_t next_look_at_unread_ns_ = 0;
   uint64_t unused_since_ns_ = 0;  ///< 0: it is in use.

@@ -1,6 +1,5 @@
 #include "daemon/access/refused_connections.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -23,19 +22,11 @@ constexpr size_t kMostTold = 2048;
 constexpr int64_t kMostToldOfAUser = 256;
 
 /// How often connections are closed, in nanoseconds, unless so many wait: a process is made for
-/// those that hold messages, which takes milliseconds when the daemon has much memory mapped.
+/// them, which takes milliseconds when the daemon has much memory mapped.
 constexpr uint64_t kEveryNanoseconds = 100'000'000;
 constexpr size_t kMostWaiting = 1024;
 
-/// Whether something lies in the socket that was not received, and may hold descriptors.
-bool HoldsMessages(const ControlSocket& socket) {
-  pollfd unread{socket.fd(), POLLIN, 0};
-  char byte = 0;
-  // The end of the stream is readable, too, so it has to be looked at. A look takes no descriptors.
-  return poll(&unread, 1, 0) > 0 && recv(socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-/// What the process does: it closes all descriptors but these, and waits to be killed.
+/// Runs in the closing process: keeps these descriptors alone, and waits to be killed.
 [[noreturn]] void KeepOnly(const std::vector<ControlSocket>& sockets) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   unsigned next = 0;
@@ -51,7 +42,12 @@ bool HoldsMessages(const ControlSocket& socket) {
 }  // namespace
 
 RefusedConnections::~RefusedConnections() {
-  for (Told& told : told_) Part(std::move(told.socket));
+  CloseAll();
+}
+
+void RefusedConnections::CloseAll() {
+  for (Told& told : told_) waiting_.push_back(std::move(told.socket));
+  told_.clear();
   next_ns_ = 0;
   CloseWaiting();
 }
@@ -63,14 +59,14 @@ void RefusedConnections::Refuse(ControlSocket socket, const Status& why) {
                                     [user](const Told& told) { return told.user == user; });
   const bool tells = told_.size() < kMostTold && unread < kMostToldOfAUser;
   if (tells) static_cast<void>(socket.Send(EncodeFailure(MessageType::kHello, why), {}));
-  // Nothing can come after this.
+  // Nothing can come after this. What has come may hold descriptors, and nothing tells for sure
+  // that it does not: a message may be empty, and an error may hide one.
   shutdown(socket.fd(), SHUT_RD);
-  if (!tells || !socket.HasUnread()) return Part(std::move(socket));
-  told_.push_back({std::move(socket), user});
-}
-
-void RefusedConnections::Part(ControlSocket socket) {
-  if (HoldsMessages(socket)) waiting_.push_back(std::move(socket));
+  if (tells && socket.HasUnread()) {
+    told_.push_back({std::move(socket), user});
+  } else {
+    waiting_.push_back(std::move(socket));
+  }
 }
 
 void RefusedConnections::LetGoOfWhatWasRead() {
@@ -79,7 +75,7 @@ void RefusedConnections::LetGoOfWhatWasRead() {
       ++i;
       continue;
     }
-    Part(std::move(told_[i].socket));
+    waiting_.push_back(std::move(told_[i].socket));
     told_[i] = std::move(told_.back());
     told_.pop_back();
   }

@@ -11,7 +11,7 @@ namespace harmonaize::daemon {
 
 /// Closes connections that the front door does not let in. What a stranger has sent over one may
 /// hold descriptors, and the kernel may wait for a stranger when it closes these: for a socket that
-/// lingers, say. Such a connection is closed by the end of a process that does nothing else.
+/// lingers, say. So they are closed by the end of a process that does nothing else.
 class RefusedConnections {
  public:
   RefusedConnections() = default;
@@ -19,17 +19,18 @@ class RefusedConnections {
   RefusedConnections(const RefusedConnections&) = delete;
   RefusedConnections& operator=(const RefusedConnections&) = delete;
 
-  /// Tells the other side why, and closes the connection, now or soon. What nobody reads lies in
-  /// the kernel's memory at the daemon's cost, so a user who leaves many such words unread is told
-  /// no more.
+  /// Tells the other side why, and closes the connection, now or soon. An unread reason takes
+  /// memory of the kernel that counts as the daemon's. So a user who leaves many unread is told
+  /// none.
   void Refuse(ControlSocket socket, const Status& why);
   /// Closes those that wait, when it is time; call after `TimeoutMs` at the latest.
   void CloseWaiting();
+  /// Closes all at once, also those whose other side has not read why: it can still.
+  void CloseAll();
   /// For how long CloseWaiting has nothing to do; -1: until Refuse is called.
   int TimeoutMs() const;
 
  private:
-  void Part(ControlSocket socket);
   void LetGoOfWhatWasRead();
 
   struct Told {

@@ -236,7 +236,8 @@ void Server::TurnAway(const Door& door) {
   spare_.Reset();
   FileDescriptor fd(accept4(door.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd.valid()) refused_.Refuse(ControlSocket(std::move(fd)), why);
-  refused_.CloseWaiting();
+  // The descriptors that these hold are wanted.
+  refused_.CloseAll();
   spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 

@@ -121,6 +121,42 @@ TEST_F(FrontDoor, WaitsForNoDescriptorOfConnectionsThatItRefuses) {
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(AnswersStatus(daemon));
 }
 
+// An empty message holds descriptors, too; and who hangs up without reading why leaves an error in
+// the daemon's socket, before what it has sent. The daemon is stopped until all have sent.
+TEST_F(FrontDoor, WaitsForNoDescriptorOfRefusedConnectionsWhateverTheyLookLike) {
+  for (const std::vector<std::byte>& message :
+       {Encode(StatusRequest::kType, StatusRequest{}), std::vector<std::byte>{}}) {
+    SCOPED_TRACE(message.size());
+    const DaemonProcess daemon("[quota]\nconnections = 8\n");
+    LetEverybodyIn(daemon);
+    std::vector<FileDescriptor> kept;
+    int sent[2];
+    ASSERT_EQ(pipe2(sent, O_CLOEXEC), 0);
+    ASSERT_EQ(kill(daemon.pid(), SIGSTOP), 0);
+    std::thread resumer([&] {
+      char byte = 0;
+      EXPECT_EQ(read(sent[0], &byte, 1), 1);
+      EXPECT_EQ(kill(daemon.pid(), SIGCONT), 0);
+    });
+    const Stranger stranger([&] {
+      std::vector<ControlSocket> sockets;
+      for (int i = 0; i < 30; ++i) {
+        Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
+        ASSERT_TRUE(socket.ok());
+        ASSERT_TRUE(SendLingering(*socket, message, &kept));
+        sockets.push_back(std::move(*socket));
+      }
+      EXPECT_EQ(write(sent[1], "!", 1), 1);
+      // The daemon has told why, and does not close at once.
+      std::this_thread::sleep_for(milliseconds(100));
+    });
+    resumer.join();
+    // By then it closes them.
+    std::this_thread::sleep_for(milliseconds(300));
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(AnswersStatus(daemon));
+  }
+}
+
 TEST_F(FrontDoor, ATenantsConnectionsAreCountedAndNotAnothers) {
   const DaemonProcess daemon("[quota]\nconnections = 8\n");
   LetEverybodyIn(daemon);
