@@ -7,12 +7,11 @@ with one of the project's folders, and the targets of links, with their headings
     scripts/check-docs.py --self-test  checks the checker on small trees
 """
 
-import argparse
 import itertools
-import pathlib
 import re
 import sys
-import tempfile
+
+import tree_checker
 
 FOLDERS = ["src", "daemon", "cli", "shim", "tests", "perf", "scripts", "docs", "examples", "include", "cmake"]
 # A header may be named without its ending. A name in capitals stands for many.
@@ -89,37 +88,6 @@ SELF_TESTS = [
 ]
 
 
-def self_test():
-    failures = 0
-    for number, (tree, expected) in enumerate(SELF_TESTS, 1):
-        with tempfile.TemporaryDirectory() as folder:
-            root = pathlib.Path(folder)
-            for path, text in tree.items():
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).write_text(text)
-            wrong, _ = check(root)
-        good = not wrong if expected is None else len(wrong) == 1 and expected in wrong[0]
-        if not good:
-            failures += 1
-            print(f"self-test {number}: expected {expected!r}, got {wrong}")
-    print(f"{len(SELF_TESTS) - failures} of {len(SELF_TESTS)} self-tests passed")
-    return failures
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    here = pathlib.Path(__file__).resolve().parent.parent
-    parser.add_argument("--root", type=pathlib.Path, default=here)
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        return 1 if self_test() else 0
-    wrong, documents = check(arguments.root.resolve())
-    for line in wrong:
-        print(line)
-    print(f"{documents} documents, {len(wrong)} wrong names")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tree_checker.main(__doc__.splitlines()[0], check,
+                               lambda: tree_checker.run_self_tests(SELF_TESTS, check), "names"))

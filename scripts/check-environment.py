@@ -7,11 +7,12 @@ setuid program must not steer it through variables.
     scripts/check-environment.py --self-test  checks the checker on small trees
 """
 
-import argparse
 import pathlib
 import re
 import sys
 import tempfile
+
+import tree_checker
 
 FOLDERS = ["src", "shim"]
 SOURCES = {".h", ".c", ".cc", ".inc", ".cu", ".cuh"}
@@ -65,20 +66,6 @@ def self_test():
     return failures
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    here = pathlib.Path(__file__).resolve().parent.parent
-    parser.add_argument("--root", type=pathlib.Path, default=here)
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        return 1 if self_test() else 0
-    wrong, files = wrong_lines(arguments.root.resolve())
-    for line in wrong:
-        print(line)
-    print(f"{files} files, {len(wrong)} wrong reads of the environment")
-    return 1 if wrong or not files else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tree_checker.main(__doc__.splitlines()[0], wrong_lines, self_test,
+                               "reads of the environment"))

@@ -8,11 +8,11 @@ do not define types of the same name: a program that sees both would not know wh
     scripts/check-includes.py --self-test  checks the checker on small bad trees
 """
 
-import argparse
 import pathlib
 import re
 import sys
-import tempfile
+
+import tree_checker
 
 # The library's modules, lowest first. Modules of one line are siblings and do not see each other.
 LAYERS = [
@@ -333,38 +333,16 @@ SELF_TESTS = [
 ]
 
 
+def with_guards(tree):
+    """A header without a text stands for one that holds nothing wrong."""
+    return {path: "#pragma once\n" if path.endswith(".h") and not text else text
+            for path, text in tree.items()}
+
+
 def self_test():
-    failures = 0
-    for number, (tree, expected) in enumerate(SELF_TESTS, 1):
-        with tempfile.TemporaryDirectory() as folder:
-            root = pathlib.Path(folder)
-            for path, text in tree.items():
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                pragma = "#pragma once\n" if path.endswith(".h") and not text else ""
-                (root / path).write_text(pragma + text)
-            wrong, _ = check(root)
-        good = not wrong if expected is None else len(wrong) == 1 and expected in wrong[0]
-        if not good:
-            failures += 1
-            print(f"self-test {number}: expected {expected!r}, got {wrong}")
-    print(f"{len(SELF_TESTS) - failures} of {len(SELF_TESTS)} self-tests passed")
-    return failures
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    here = pathlib.Path(__file__).resolve().parent.parent
-    parser.add_argument("--root", type=pathlib.Path, default=here)
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        return 1 if self_test() else 0
-    wrong, files = check(arguments.root.resolve())
-    for line in wrong:
-        print(line)
-    print(f"{files} files, {len(wrong)} wrong includes")
-    return 1 if wrong else 0
+    return tree_checker.run_self_tests([(with_guards(tree), expected) for tree, expected in SELF_TESTS],
+                                       check)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tree_checker.main(__doc__.splitlines()[0], check, self_test, "includes"))
