@@ -363,7 +363,7 @@ Result<InlineSegment*> Communicator::Inline() {
 }
 
 // ---------------------------------------------------------------------------------------------
-// PlanTable on one host
+// Plans on one host
 
 Communicator::PlanKey Communicator::PlanKeyOf(Collective collective, int root,
                                               bool in_place) const {

@@ -422,7 +422,7 @@ void Communicator::LoseHost(int host) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// OutcomeArbiter
+// Agreement
 
 ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
   ProgressMessage progress{.communicator = host_group_->roster().key, .sequence = sequence};

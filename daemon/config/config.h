@@ -94,7 +94,7 @@ struct PlansConfig {
   bool reproducible = false;
   /// Whether plans of running jobs follow what links carry, where there is a fabric file.
   bool live = true;
-  /// PlanTable in use give way to others that are predicted to be so many times as fast.
+  /// Plans in use give way to others that are predicted to be so many times as fast.
   double least_gain = 1.08;
   /// For tests: so often, in milliseconds, the plans in use give way to others that were
   /// considered, whatever they are predicted to take. 0: never.

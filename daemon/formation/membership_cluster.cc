@@ -47,7 +47,8 @@ void Membership::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withd
   const FormationKey key = pending->formation->key();
   const std::vector<size_t> places = pending->formation->PlacesWhere(
       [&](const Applicant& one) { return one.peer == peer && one.ticket == withdraw.ticket; });
-  if (!places.empty()) pending->formation->Forget(places.front());
+  if (places.empty()) return;
+  pending->formation->Forget(places.front());
   FailPending(key, withdraw.status.ok() ? RemoteError("a rank gave up") : withdraw.status);
 }
 

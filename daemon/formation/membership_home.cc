@@ -83,10 +83,9 @@ Result<PendingFormation*> Membership::PendingAt(const FormationKey& key, Make ma
 
 Status Membership::TakePlace(const FormationKey& key, size_t place, Applicant applicant) {
   Formation& formation = *pending_.Find(key)->formation;
-  const transport::PeerId peer = applicant.peer;
-  const uint64_t ticket = applicant.ticket;
+  // Before the rank is there, and may be withdrawn.
+  if (applicant.peer != 0) pending_.NoteTicket(applicant.peer, applicant.ticket, key);
   HZ_RETURN_IF_ERROR(formation.Take(place, std::move(applicant)));
-  if (peer != 0) pending_.NoteTicket(peer, ticket, key);
   if (formation.complete()) {
     const PendingFormation concluded = pending_.Take(key);
     engine_->DropWaiting(1);

@@ -19,14 +19,19 @@ PendingFormation PendingFormations::Take(const FormationKey& key) {
   const auto found = pending_.find(key);
   PendingFormation taken = std::move(found->second);
   pending_.erase(found);
-  for (const auto& [place, applicant] : taken.formation->taken()) {
-    if (applicant.peer != 0) of_ticket_.erase({applicant.peer, applicant.ticket});
-  }
+  // Not by the ranks that are there now: some of them may have been forgotten.
+  for (const auto& ticket : taken.tickets) of_ticket_.erase(ticket);
   const auto of_parent = of_parent_.find(key.parent);
   if (of_parent == of_parent_.end()) return taken;
   of_parent->second.erase(key);
   if (of_parent->second.empty()) of_parent_.erase(of_parent);
   return taken;
+}
+
+void PendingFormations::NoteTicket(transport::PeerId peer, uint64_t ticket,
+                                   const FormationKey& key) {
+  Find(key)->tickets.emplace_back(peer, ticket);
+  of_ticket_[{peer, ticket}] = key;
 }
 
 PendingFormation* PendingFormations::FindByTicket(transport::PeerId peer, uint64_t ticket) {

@@ -28,6 +28,8 @@ struct PendingFormation {
   std::function<Status(Formation&)> conclude;
   std::vector<int32_t> excluded{};                        ///< A shrink's.
   std::shared_ptr<std::vector<SplitCall>> split_calls{};  ///< A split's, by the parent's rank.
+  /// The ranks of other hosts that have come, by their daemon and their ticket.
+  std::vector<std::pair<transport::PeerId, uint64_t>> tickets{};
   // What the tenant pays for it.
   Holding place{};
   Holding memory{};
@@ -44,10 +46,8 @@ class PendingFormations {
   PendingFormation Take(const FormationKey& key);
   std::map<FormationKey, PendingFormation>& all() { return pending_; }
   const std::map<FormationKey, PendingFormation>& all() const { return pending_; }
-  /// Notes that a rank of another host waits in what forms by this key.
-  void NoteTicket(transport::PeerId peer, uint64_t ticket, const FormationKey& key) {
-    of_ticket_[{peer, ticket}] = key;
-  }
+  /// Notes that a rank of another host waits in what forms by this key. Requires: it forms.
+  void NoteTicket(transport::PeerId peer, uint64_t ticket, const FormationKey& key);
   /// Where the rank of another host waits; nullptr if it does not.
   PendingFormation* FindByTicket(transport::PeerId peer, uint64_t ticket);
   /// The keys of what forms from this communicator.

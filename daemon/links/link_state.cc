@@ -28,7 +28,7 @@ constexpr double kLongPauseSeconds = 2;
 constexpr double kLongestPauseSeconds = 32;
 /// A promise that has been kept for so long was true.
 constexpr double kKeptSeconds = 5;
-/// PlanTable name so many edges at most: the slowest.
+/// Plans name so many edges at most: the slowest.
 constexpr size_t kMostRates = 256;
 
 double Rounded(double share) {

@@ -345,8 +345,7 @@ int Engine::DrainRing(Session& session) {
     (*part)->member->communicator->Post(*part);
     if (!(*part)->stream->Arrive(*part)) continue;
     (*part)->ready_ns = (*part)->arrived_ns;
-    ReadyParts::ListOf(session.tenant())->push_back(*part);
-    ready_.Note(session.tenant());
+    ready_.Add(session.tenant(), *part);
   }
   if (taken > 0) session.FreeTaken();
   if (session.ring_broken()) CutOff(session, "a submission ring whose tail makes no sense");

@@ -320,7 +320,7 @@ std::vector<PlanRecord> PlanTable::Records() const {
 }
 
 // ---------------------------------------------------------------------------------------------
-// PlanTable that change
+// Plans that change
 
 const PlanRecord* PlanTable::Newest(const PlanKey& key) const {
   const auto found = plans_.find(key);

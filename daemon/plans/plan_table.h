@@ -53,7 +53,7 @@ class PlanTable {
   /// What links carry now, by the home: messages of all plans are dealt out by that.
   void OnRates(const EdgeRates& rates);
 
-  // PlanTable that change.
+  // Plans that change.
 
   PlanSwitching& switching() { return switching_; }
   const PlanSwitching& switching() const { return switching_; }

@@ -15,6 +15,10 @@ class ReadyParts {
  public:
   /// The list that a tenant's parts are appended to. Note follows.
   static std::vector<PostedOperation*>* ListOf(Tenant& tenant) { return &tenant.ready.parts; }
+  void Add(Tenant& tenant, PostedOperation* part) {
+    ListOf(tenant)->push_back(part);
+    Note(tenant);
+  }
   /// To be called when something may have been appended to the tenant's list.
   void Note(Tenant& tenant) {
     if (tenant.ready.parts.empty() || tenant.ready.listed) return;

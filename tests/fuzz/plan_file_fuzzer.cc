@@ -1,4 +1,4 @@
-// PlanTable that an operator states.
+// Plans that an operator states.
 
 #include <cstdint>
 #include <set>

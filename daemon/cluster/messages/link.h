@@ -10,18 +10,18 @@
 
 namespace harmonaize::daemon {
 
-// What links carry, and how jobs share them (docs/control-loop.md).
+// These messages tell what links carry, and share the links out among jobs (docs/control-loop.md).
 
-/// What a tenant's communicator has sent over one rail lately.
+/// The recent traffic of one communicator over one rail.
 struct TrafficJob {
   uint32_t user = 0;
   uint64_t communicator = 0;
   double weight = 1;  ///< The tenant's.
   double bytes_per_second = 0;
-  uint64_t sent_bytes = 0;  ///< In all; now and then counted anew.
+  uint64_t sent_bytes = 0;  ///< The total. Its count begins anew now and then.
 };
 
-/// What a host has sent to another over one rail lately, and how what came from there fared.
+/// The recent traffic of one host to another over one rail, and how the traffic back fared.
 struct TrafficFlow {
   int peer = 0;  ///< A host of the fabric.
   uint64_t rail = 0;
@@ -32,7 +32,7 @@ struct TrafficFlow {
   std::vector<TrafficJob> jobs{};
 };
 
-/// What a NIC of the host carries, whoever's it is.
+/// The load of one NIC of the host, by all programs together.
 struct TrafficNic {
   int nic = 0;      ///< Of the host in the fabric.
   double sent = 0;  ///< Bytes a second.
@@ -65,7 +65,7 @@ struct TrafficMessage {
   std::vector<TrafficRhythm> rhythms{};
 };
 
-/// What a tenant may send over one rail of the receiver, while others need its links.
+/// The rate at which a tenant may send over one rail of the receiver while others need its links.
 struct RailShare {
   int peer = 0;  ///< A host of the fabric.
   uint64_t rail = 0;
@@ -73,7 +73,7 @@ struct RailShare {
   double bytes_per_second = 0;  ///< Above 0.
 };
 
-/// What a communicator can have of these edges, beside what others send over them.
+/// The rates that a communicator can have on these edges beside the traffic of others.
 struct JobRates {
   uint64_t communicator = 0;
   EdgeRates rates{};
@@ -133,7 +133,7 @@ struct LinkProbeMessage {
   int messages = 0;
 };
 
-/// What came, back to the host that sent it, and from there to the home.
+/// The receiver tells the sender how fast a probe came; the sender tells the home.
 struct LinkProbedMessage {
   static constexpr MessageKind kKind = MessageKind::kLinkProbed;
   uint64_t probe = 0;

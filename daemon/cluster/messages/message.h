@@ -35,6 +35,18 @@ template <typename Message, typename... Alternatives>
 inline constexpr bool kIsAlternativeOf<Message, std::variant<Alternatives...>> =
     (std::is_same_v<Message, Alternatives> || ...);
 
+/// `type` is the variant, of several, that a message is an alternative of.
+template <typename Message, typename Subjects>
+struct SubjectAmong;
+template <typename Message, typename... Subjects>
+struct SubjectAmong<Message, std::variant<Subjects...>> {
+  template <typename Subject>
+  struct Holds : std::bool_constant<kIsAlternativeOf<Message, Subject>> {
+    using type = Subject;
+  };
+  using type = typename std::disjunction<Holds<Subjects>...>::type;
+};
+
 /// A message of any subject.
 class ClusterMessage {
  public:
@@ -73,15 +85,7 @@ class ClusterMessage {
 
  private:
   template <typename Message>
-  using SubjectOf = std::conditional_t<
-      kIsAlternativeOf<Message, FormationMessage>, FormationMessage,
-      std::conditional_t<
-          kIsAlternativeOf<Message, OutcomeMessage>, OutcomeMessage,
-          std::conditional_t<
-              kIsAlternativeOf<Message, PlanningMessage>, PlanningMessage,
-              std::conditional_t<kIsAlternativeOf<Message, PairMessage>, PairMessage,
-                                 std::conditional_t<kIsAlternativeOf<Message, LinkMessage>,
-                                                    LinkMessage, ProbeMessage>>>>>;
+  using SubjectOf = typename SubjectAmong<Message, Subjects>::type;
 
   Subjects subjects_;
 };

@@ -29,7 +29,7 @@ struct PlanMessage {
 };
 
 /// The home asks a host to make the plans of `next` ready, which are to replace those of `current`
-/// from some collective on (plan_switch.h). PlanTable in the same place have the same key. Answered
+/// from some collective on (plan_switch.h). Plans in the same place have the same key. Answered
 /// by PromiseMessage.
 struct ProposeMessage {
   static constexpr MessageKind kKind = MessageKind::kPropose;
