@@ -1,6 +1,5 @@
 #include "daemon/access/reception.h"
 
-#include <malloc.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -11,6 +10,7 @@
 #include <span>
 
 #include "daemon/access/requests.h"
+#include "daemon/runtime/free_memory.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/tenant.h"
@@ -55,19 +55,6 @@ int64_t ThreadNanoseconds() {
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
-}
-
-/// How much free memory malloc may keep when a tenant has gone, in bytes: what other tenants'
-/// requests use up and give back all the time.
-constexpr size_t kMostFreeBytes = size_t{16} << 20;
-
-/// Gives the kernel back what a tenant that has gone made the daemon allocate. malloc does so by
-/// itself only at the end of its arenas, where something of another tenant may lie.
-void ReturnFreeMemory() {
-#if !defined(__SANITIZE_ADDRESS__)
-  // That sanitizer has an allocator of its own, and libc's is not ready for questions.
-  if (mallinfo2().fordblks > kMostFreeBytes) malloc_trim(kMostFreeBytes);
-#endif
 }
 
 /// The node on which the memory lies, by a few of its pages, as far as these are there; -1 for
@@ -320,6 +307,7 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   // It counts as the tenant's for as long as the kernel keeps something of it for the tenant.
   if (connection->HasUnread()) {
     connection->Cut();
+    if (!found->second.answering) connection->ForgetDocument();
     unread_.push_back(connection);
   }
   guests_.erase(found);

@@ -202,9 +202,10 @@ Status Server::Admit(ControlSocket* socket, const Door& door) {
                       identifier_.Identify(peer, process.get(), door.tenant));
   std::shared_ptr<Account> account = accounts_->Of(tenant.number, tenant.name);
   HZ_ASSIGN_OR_RETURN(Holding place, account->Take(Resource::kConnections, 1));
+  HZ_ASSIGN_OR_RETURN(Holding memory, account->Take(Resource::kMemory, kConnectionBytes));
   auto connection = std::make_unique<Connection>(
       std::move(*socket), Connection::Peer{peer, std::move(tenant), door.for_operators},
-      std::move(process), std::move(account), std::move(place));
+      std::move(process), std::move(account), std::move(place), std::move(memory));
   const Status handed_over = Caught([&] { return HandOver(&connection); });
   if (connection != nullptr) *socket = connection->TakeSocket();
   return handed_over;

@@ -8,6 +8,7 @@
 #include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/multihost/remote_pairs.h"
+#include "daemon/runtime/free_memory.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/session.h"
@@ -44,6 +45,18 @@ int64_t BytesOf(const Schedule& schedule) {
              (step.sources.size() + step.destinations.size()) * sizeof(Block);
   }
   return static_cast<int64_t>(bytes);
+}
+
+/// Destroys what the background thread has made where it was made: a large schedule is half a
+/// million blocks of memory, which take the engine milliseconds, and whose arena is returned to the
+/// kernel by its own thread alone.
+void DestroyInBackground(Background& background, std::shared_ptr<void> made, uint32_t tenant) {
+  background.Post(
+      [held = std::move(made)]() mutable {
+        held.reset();
+        ReturnEndOfOwnArena();
+      },
+      tenant);
 }
 
 Schedule MakeOneHostPlan(Collective collective, int root, bool exchanges, int ranks) {
@@ -402,17 +415,26 @@ void Communicator::WithPlan(Collective collective, int root, bool in_place,
   waiting.push_back(std::move(planned));
   if (waiting.size() > 1) return;
   engine_->background().Post(
-      [engine = engine_, id = id_, key, count = ranks()] {
+      [engine = engine_, id = id_, key, count = ranks(), tenant = tenant_->identity.number] {
         auto made = std::make_shared<Result<Schedule>>(Caught([&]() -> Result<Schedule> {
           const auto& [wanted, wanted_root, exchanges] = key;
           return MakeOneHostPlan(wanted, wanted_root, exchanges, count);
         }));
-        engine->Post([engine, id, key, made] {
+        engine->Post([engine, id, key, tenant, made]() mutable {
           Communicator* const communicator = engine->membership().FindById(id);
-          if (communicator != nullptr) communicator->OnPlanMade(key, std::move(*made));
+          if (communicator != nullptr) return communicator->OnPlanMade(key, std::move(*made));
+          DestroyInBackground(engine->background(), std::move(made), tenant);
         });
       },
       tenant_->identity.number);
+}
+
+void Communicator::DropPlans() {
+  if (ranks() <= kRanksPlannedAtOnce || plans_.empty()) return;
+  DestroyInBackground(engine_->background(),
+                      std::make_shared<std::map<PlanKey, Schedule>>(std::move(plans_)),
+                      tenant_->identity.number);
+  plans_.clear();
 }
 
 void Communicator::OnPlanMade(const PlanKey& key, Result<Schedule> made) {

@@ -188,6 +188,8 @@ class Communicator {
   Result<InlineSegment*> Inline();
   const InlineSegment* inline_segment() const { return inline_segment_.get(); }
 
+  /// Gives large schedules away, to be destroyed elsewhere. Requires: it is about to be destroyed.
+  void DropPlans();
   /// Calls `planned` with the schedule for a collective on this host, or why there is none: now, or
   /// once it has been made. Among many ranks that is in the background.
   void WithPlan(Collective collective, int root, bool in_place,

@@ -190,6 +190,7 @@ bool Membership::MayEndLater(Communicator& communicator) {
   }
   // Ids for a growth that nobody has begun.
   issued_.EraseOfParent(id);
+  communicator.DropPlans();
   communicators_.Erase(id);
   return false;
 }

@@ -27,6 +27,10 @@ struct Document {
 /// A piece of a document, in bytes: well below what a message may hold.
 inline constexpr size_t kDocumentPieceBytes = 32 * 1024;
 
+/// What a connection is charged of the daemon's memory, in bytes: the kernel keeps an answer at the
+/// daemon's cost until it is read, which is a piece of a document at most, in pages.
+inline constexpr int64_t kConnectionBytes = 48 << 10;
+
 /// The control socket of one tenant process, or of an operator's. Its tenant's Reception receives
 /// from it, and the engine's thread answers on it, one request at a time.
 ///
@@ -43,12 +47,13 @@ class Connection {
   };
 
   Connection(ControlSocket socket, Peer peer, FileDescriptor process,
-             std::shared_ptr<Account> account, Holding place)
+             std::shared_ptr<Account> account, Holding place, Holding memory = {})
       : socket_(std::move(socket)),
         peer_(std::move(peer)),
         process_(std::move(process)),
         account_(std::move(account)),
-        place_(std::move(place)) {}
+        place_(std::move(place)),
+        memory_(std::move(memory)) {}
 
   const PeerCredentials& peer() const { return peer_.credentials; }
   const TenantIdentity& tenant() const { return peer_.tenant; }
@@ -106,6 +111,8 @@ class Connection {
   /// Of the engine's thread: the probe that was asked for over it and has not ended; 0: none.
   uint64_t probe = 0;
 
+  /// Nobody asks for more of the document. Not while a request is with the engine.
+  void ForgetDocument() { document_ = nullptr; }
   /// Whether the tenant has not read all that it was sent.
   bool HasUnread() const { return socket_.HasUnread(); }
 
@@ -138,6 +145,7 @@ class Connection {
   FileDescriptor process_;
   const std::shared_ptr<Account> account_;
   Holding place_;
+  Holding memory_;
   std::atomic<bool> gone_{false};
   std::shared_ptr<const Document> document_;
   // Of the engine's thread while a request is with the engine.
