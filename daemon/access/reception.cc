@@ -274,7 +274,8 @@ void Reception::Read(Guest& guest) {
   const Result<MessageHeader> header = DecodeHeader(message->bytes);
   const MessageType type = header.ok() ? header->type : MessageType::kHello;
   const bool has_session = guest.session != 0;
-  const Status status = !header.ok()  ? header.status()
+  const Status status = !header.ok()                        ? header.status()
+                        : !message->descriptors_status.ok() ? message->descriptors_status
                         : has_session ? Forward(guest, *header, std::move(*message))
                                       : Caught([&] { return Greet(guest, *header, *message); });
   if (status.ok()) return;
@@ -351,22 +352,26 @@ Status Reception::Greet(Guest& guest, const MessageHeader& header, const Control
     case MessageType::kHello: {
       HZ_ASSIGN_OR_RETURN(const HelloRequest hello,
                           DecodeBody<HelloRequest>(header, message.bytes));
-      return OpenSession(guest, hello);
+      return OpenSession(guest, hello, message);
     }
     default: return InvalidUsage("a session starts with a hello");
   }
 }
 
-Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
+Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
+                              const ControlMessage& message) {
   const std::shared_ptr<Connection>& connection = guest.connection;
   if (connection->is_operator()) {
     return InvalidUsage("ranks come by the tenants' socket, not by the operators'");
   }
+  if (message.descriptors.size() != 1) {
+    return InvalidArgument("a hello comes with one descriptor, of the memory of its session");
+  }
   HZ_ASSIGN_OR_RETURN(Holding place, connection->account()->Take(Resource::kSessions, 1));
   HZ_ASSIGN_OR_RETURN(Holding bytes, connection->account()->Take(Resource::kMemory, kSessionBytes));
-  HZ_ASSIGN_OR_RETURN(SharedMemory segment,
-                      CreateSharedMemory("harmonaize-session", sizeof(SessionSegment)));
-  auto* layout = reinterpret_cast<SessionSegment*>(segment.mapping.data());
+  HZ_ASSIGN_OR_RETURN(Mapping segment,
+                      MapAndSeal(message.descriptors.front().get(), sizeof(SessionSegment)));
+  auto* layout = reinterpret_cast<SessionSegment*>(segment.data());
   layout->header.magic = kSegmentMagic;
   layout->header.version = kProtocolVersion;
   layout->header.sleepers.store(kSleepersOnOneHost, std::memory_order_relaxed);
@@ -380,7 +385,7 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
   guest.session = reply.session;
 
   struct Opening {
-    SharedMemory memory;
+    Mapping segment;
     FileDescriptor bell;
     Session::Holdings holdings;
   };
@@ -388,15 +393,14 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello) {
       Opening{std::move(segment), std::move(doorbell), {std::move(place), std::move(bytes)}});
   Ask(guest, MessageType::kHello,
       [connection, opening, reply, program = CleanFieldText(hello.program)](Engine& engine) {
-        auto* const header = reinterpret_cast<SessionHeader*>(opening->memory.mapping.data());
+        auto* const header = reinterpret_cast<SessionHeader*>(opening->segment.data());
         header->wake_up_ns =
             static_cast<uint32_t>(std::min(engine.calibration().costs.wake_up_ns, 1e9));
         // The session keeps the bell.
-        const int descriptors[] = {opening->memory.descriptor.get(), opening->bell.get()};
+        const int descriptors[] = {opening->bell.get()};
         const Status added = engine.AddSession(std::make_unique<Session>(
             reply.session, connection, program, engine.TenantOf(connection->tenant()),
-            std::move(opening->memory.mapping), std::move(opening->bell),
-            std::move(opening->holdings)));
+            std::move(opening->segment), std::move(opening->bell), std::move(opening->holdings)));
         if (!added.ok()) {
           connection->ReplyFailure(MessageType::kHello, added);
           connection->Cut();
@@ -457,7 +461,7 @@ Result<std::shared_ptr<RegionMemory>> Reception::MapRegion(Account& account,
   HZ_ASSIGN_OR_RETURN(Holding place, account.Take(Resource::kRegions, 1));
   HZ_ASSIGN_OR_RETURN(
       Holding bytes, account.Take(Resource::kRegisteredBytes, static_cast<int64_t>(request.bytes)));
-  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapForeign(message.descriptors.front().get(), request.bytes,
+  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapAndSeal(message.descriptors.front().get(), request.bytes,
                                                   HugePageFiles::kAccept));
   madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
   memory->place = std::move(place);

@@ -80,7 +80,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void OnReadable(const std::shared_ptr<Connection>& connection);
   void Read(Guest& guest);
   Status Greet(Guest& guest, const MessageHeader& header, const ControlMessage& message);
-  Status OpenSession(Guest& guest, const HelloRequest& hello);
+  Status OpenSession(Guest& guest, const HelloRequest& hello, const ControlMessage& message);
   Status Forward(Guest& guest, const MessageHeader& header, ControlMessage message);
   Status ReplyPiece(Connection& connection, const MessageHeader& header,
                     const ControlMessage& message);

@@ -226,9 +226,10 @@ class Request {
     if (std::exchange(member.attached_inline, true)) {
       return InvalidUsage("member {} has been given the segment already", request.member);
     }
+    segment->Attach(member.rank, &member.slot->inline_path);
     const int descriptors[] = {segment->descriptor()};
     HZ_RETURN_IF_ERROR(Reply(AttachInlineReply{communicator->id(), segment->bytes()}, descriptors));
-    segment->NoteAttached();
+    segment->NoteHanded();
     return Status::Ok();
   }
 

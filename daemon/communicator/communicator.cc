@@ -364,9 +364,6 @@ Result<InlineSegment*> Communicator::Inline() {
   const bool possible = config.enabled && host_group_ == nullptr && ranks() <= kMaxInlineRanks;
   if (inline_segment_ == nullptr && possible) {
     const InlineLimits limits = InlineLimitsFor(config, engine_->inline_choice(), ranks());
-    // The tenant pays for the pages that the daemon looks at. The ranks make those behind them.
-    HZ_RETURN_IF_ERROR(
-        holdings_.memory.Add(static_cast<int64_t>(InlineLayout(ranks()).PairOffset(0, 0))));
     HZ_ASSIGN_OR_RETURN(inline_segment_,
                         InlineSegment::Create(ranks(), limits, engine_->machine()));
     const bool all_here = std::find(members_.begin(), members_.end(), nullptr) == members_.end();

@@ -187,6 +187,10 @@ class Communicator {
   /// request; nullptr where there is none.
   Result<InlineSegment*> Inline();
   const InlineSegment* inline_segment() const { return inline_segment_.get(); }
+  /// A rank has given up a region that others may have mapped.
+  void TellRegionGone(int rank, uint32_t region) {
+    if (inline_segment_ != nullptr) inline_segment_->TellGone(rank, region);
+  }
 
   /// Gives large schedules away, to be destroyed elsewhere. Requires: it is about to be destroyed.
   void DropPlans();

@@ -93,7 +93,10 @@ void Communicator::Leave(int rank) {
     }
   }
   members_[place] = nullptr;
-  if (inline_segment_ != nullptr) inline_segment_->Close();
+  if (inline_segment_ != nullptr) {
+    inline_segment_->Close();
+    inline_segment_->Detach(rank);
+  }
   if (host_group_ == nullptr) return;
   host_group_->TellBegun();
   host_group_->plans().switching().OnRankLeft();

@@ -1,53 +1,83 @@
 #include "daemon/communicator/inline_segment.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "src/memory/shared_memory.h"
 #include "src/topology/host/host.h"
 
 namespace harmonaize::daemon {
 
 Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const InlineLimits& limits,
                                                              const Machine& machine) {
-  // Of this only the pages that the ranks touch ever become memory.
+  // Of this only the pages that the ranks touch ever become memory. The daemon touches none, and
+  // does not keep it mapped.
   HZ_ASSIGN_OR_RETURN(SharedMemory memory,
                       CreateSharedMemory("harmonaize-inline", InlineLayout(ranks).bytes()));
-  std::unique_ptr<InlineSegment> segment(new InlineSegment(std::move(memory), ranks));
-  InlineHeader& header = segment->header();
-  header.last_level_cache_bytes = machine.last_level_bytes;
-  header.crowded = static_cast<size_t>(ranks) > ThisHost().processors.size() ? 1 : 0;
-  segment->Steer(limits);
-  header.steering.open.store(1, std::memory_order_relaxed);
-  return segment;
+  return std::unique_ptr<InlineSegment>(
+      new InlineSegment(std::move(memory.descriptor), ranks, limits, machine));
 }
 
-void InlineSegment::Steer(const InlineLimits& limits) {
-  InlineSteering& steering = header().steering;
+InlineSegment::InlineSegment(FileDescriptor descriptor, int ranks, const InlineLimits& limits,
+                             const Machine& machine)
+    : descriptor_(std::move(descriptor)),
+      limits_(limits),
+      last_level_bytes_(machine.last_level_bytes),
+      crowded_(static_cast<size_t>(ranks) > ThisHost().processors.size()),
+      slots_(static_cast<size_t>(ranks)) {}
+
+void InlineSegment::Attach(int rank, InlineSlot* slot) {
+  slot->last_level_cache_bytes = last_level_bytes_;
+  slot->crowded = crowded_ ? 1 : 0;
   for (size_t collective = 0; collective < kCollectiveCount; ++collective) {
-    // What moves is bytes: a type's share of the work is lost in what memory costs.
-    for (size_t type = 0; type < kDataTypeCount; ++type) {
-      steering.registered[collective][type].store(limits.registered[collective],
-                                                  std::memory_order_relaxed);
-      steering.heap[collective][type].store(limits.heap[collective], std::memory_order_relaxed);
-    }
+    slot->registered[collective] = limits_.registered[collective];
+    slot->heap[collective] = limits_.heap[collective];
   }
-  steering.stream.store(limits.stream, std::memory_order_relaxed);
+  slot->stream = limits_.stream;
+  // Relaxed: the rank reads the slot after the answer that hands it the segment.
+  slot->gone.store(0, std::memory_order_relaxed);
+  slot->operations.store(0, std::memory_order_relaxed);
+  slot->bytes.store(0, std::memory_order_relaxed);
+  slot->open.store(open_ ? 1 : 0, std::memory_order_relaxed);
+  slots_[static_cast<size_t>(rank)] = slot;
+}
+
+void InlineSegment::Detach(int rank) {
+  slots_[static_cast<size_t>(rank)] = nullptr;
 }
 
 void InlineSegment::Close() {
-  header().steering.open.store(0, std::memory_order_relaxed);
+  open_ = false;
+  for (InlineSlot* const slot : slots_) {
+    if (slot != nullptr) slot->open.store(0, std::memory_order_relaxed);
+  }
+}
+
+void InlineSegment::TellGone(int rank, uint32_t region) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    InlineSlot* const slot = slots_[i];
+    if (slot == nullptr || i == static_cast<size_t>(rank)) continue;
+    // Release, with the rank's acquire: a rank that reads this entry sees at least this count.
+    const uint32_t number = slot->gone.load(std::memory_order_relaxed);
+    slot->gone_regions[number % kGoneRegions].store(GoneRegion(rank, region),
+                                                    std::memory_order_release);
+    slot->gone.store(number + 1, std::memory_order_release);
+  }
 }
 
 uint64_t InlineSegment::operations() const {
   uint64_t most = 0;
-  for (int i = 0; i < ranks_; ++i) {
-    most = std::max(most, rank(i).operations.load(std::memory_order_relaxed));
+  for (const InlineSlot* const slot : slots_) {
+    if (slot != nullptr) most = std::max(most, slot->operations.load(std::memory_order_relaxed));
   }
   return most;
 }
 
 uint64_t InlineSegment::bytes_moved() const {
   uint64_t sum = 0;
-  for (int i = 0; i < ranks_; ++i) sum += rank(i).bytes.load(std::memory_order_relaxed);
+  for (const InlineSlot* const slot : slots_) {
+    if (slot != nullptr) sum += slot->bytes.load(std::memory_order_relaxed);
+  }
   return sum;
 }
 

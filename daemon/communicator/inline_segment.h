@@ -2,51 +2,60 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "daemon/host/inline_limits.h"
+#include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 #include "src/executor/host/machine.h"
 #include "src/ipc/inline_segment.h"
-#include "src/memory/shared_memory.h"
+#include "src/ipc/inline_slot.h"
 
 namespace harmonaize::daemon {
 
-/// The daemon's end of a communicator's inline path: it makes the segment, steers by it, and reads
-/// what the ranks have done. The ranks can write all of it, so nothing is decided by what it says.
+/// The daemon's end of a communicator's inline path: it makes the ranks' segment, steers by their
+/// slots, and reads there what the ranks have done. The ranks can write all of it, so nothing is
+/// decided by what it says. Thread: engine.
 class InlineSegment {
  public:
   static Result<std::unique_ptr<InlineSegment>> Create(int ranks, const InlineLimits& limits,
                                                        const Machine& machine);
 
-  /// Lets operations go inline up to these sizes from now on.
-  void Steer(const InlineLimits& limits);
+  /// Tells a rank in its slot what goes inline. The slot stays where it is until Detach. To be done
+  /// before the rank is handed the segment.
+  void Attach(int rank, InlineSlot* slot);
+  /// The rank has left.
+  void Detach(int rank);
 
   /// Sends everything to the daemon from now on: a rank has left, or the communicator was revoked.
   void Close();
+  /// Tells the other ranks that a rank has given a region up that it had offered to them.
+  void TellGone(int rank, uint32_t region);
 
   /// What the ranks say they have done, by the rank that says most.
   uint64_t operations() const;
-  /// Of all ranks together.
+  /// Of all ranks together, but those that have left.
   uint64_t bytes_moved() const;
 
-  /// To hand to a rank; then NoteAttached. Kept until each rank has been given it once.
-  int descriptor() const { return memory_.descriptor.get(); }
-  void NoteAttached() {
-    if (++attached_ == ranks_) memory_.descriptor.Reset();
+  /// To hand to a rank; then NoteHanded. Kept until each rank has been given it once.
+  int descriptor() const { return descriptor_.get(); }
+  void NoteHanded() {
+    if (++handed_ == slots_.size()) descriptor_.Reset();
   }
-  size_t bytes() const { return memory_.mapping.size(); }
+  size_t bytes() const { return InlineLayout(static_cast<int>(slots_.size())).bytes(); }
 
  private:
-  InlineSegment(SharedMemory memory, int ranks) : memory_(std::move(memory)), ranks_(ranks) {}
-  InlineHeader& header() const { return *reinterpret_cast<InlineHeader*>(memory_.mapping.data()); }
-  const InlineRank& rank(int rank) const {
-    return *reinterpret_cast<const InlineRank*>(memory_.mapping.data() +
-                                                InlineLayout(ranks_).RankOffset(rank));
-  }
+  InlineSegment(FileDescriptor descriptor, int ranks, const InlineLimits& limits,
+                const Machine& machine);
 
-  SharedMemory memory_;
-  const int ranks_;
-  int attached_ = 0;
+  FileDescriptor descriptor_;
+  const InlineLimits limits_;
+  const uint64_t last_level_bytes_;
+  const bool crowded_;
+  bool open_ = true;
+  size_t handed_ = 0;
+  std::vector<InlineSlot*>
+      slots_;  ///< By rank; nullptr for one that has not attached, or has left.
 };
 
 }  // namespace harmonaize::daemon

@@ -41,7 +41,8 @@ struct Member {
   /// Lets the other ranks of the communicator map a region of its session. kInvalidUsage when its
   /// tenant has no memory left for that. Doing it twice is doing it once.
   Status Offer(uint32_t region);
-  void TakeBackOffer(uint32_t region) { std::erase(offered_regions, region); }
+  /// Whether it had offered it.
+  bool TakeBackOffer(uint32_t region) { return std::erase(offered_regions, region) > 0; }
   bool Offers(uint32_t region) const;
   std::vector<uint32_t> offered_regions;  ///< Sorted. By Offer.
 

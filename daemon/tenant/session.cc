@@ -260,7 +260,9 @@ uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
 
 void Session::RemoveRegion(uint32_t id) {
   for (const std::unique_ptr<Member>& member : members_) {
-    if (member != nullptr) member->TakeBackOffer(id);
+    if (member == nullptr || !member->TakeBackOffer(id) || member->communicator == nullptr)
+      continue;
+    member->communicator->TellRegionGone(member->rank, id);
   }
   regions_.erase(id);
 }

@@ -143,8 +143,14 @@ Result<ControlMessage> ControlSocket::Receive(int timeout_ms) {
   if (received < 0) return RemoteError("the control socket broke: {}", std::strerror(errno));
   message.descriptors = TakeDescriptors(&header);
   if (received == 0) return RemoteError("the other side closed the control socket");
-  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  if ((header.msg_flags & MSG_TRUNC) != 0) {
     return RemoteError("a control message was longer than the protocol allows");
+  }
+  if ((header.msg_flags & MSG_CTRUNC) != 0) {
+    message.descriptors_status = SystemError(
+        "a control message came without all of its descriptors: its receiver is out of file "
+        "descriptors (Too many open files; `ulimit -n`, LimitNOFILE), or it had more than {}",
+        kMaxDescriptorsPerMessage);
   }
   message.bytes.resize(static_cast<size_t>(received));
   return message;

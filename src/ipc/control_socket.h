@@ -23,6 +23,9 @@ struct PeerCredentials {
 struct ControlMessage {
   std::vector<std::byte> bytes;
   std::vector<FileDescriptor> descriptors;
+  /// kSystemError where not all descriptors came along: this process is out of them, or the other
+  /// side sent too many.
+  Status descriptors_status = {};
 };
 
 /// The longest message either side sends; a longer one is a protocol violation.

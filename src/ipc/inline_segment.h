@@ -10,8 +10,9 @@
 namespace harmonaize {
 
 // The memory on which the ranks of one communicator carry out small operations by themselves: the
-// inline path. The daemon makes it, steers by it, and reads it for telemetry; the ranks, which are
-// all of one tenant, do the rest. Nothing that the daemon does depends on what it reads here.
+// inline path. The daemon makes it and hands it to the ranks, which are all of one tenant. It never
+// touches it: a rank could keep it waiting at any page, by making a hole there. What daemon and
+// ranks tell each other is in each rank's InlineSlot (src/ipc/inline_slot.h).
 //
 //     InlineHeader | InlineRank[ranks] | InlinePair[ranks * ranks] | collective slots | pair slots
 //
@@ -50,14 +51,12 @@ constexpr uint64_t LeastDirectBytes(Collective collective) {
 inline constexpr size_t kInlineLineBytes = 96;
 
 /// In InlineLine::data of an operation that goes directly from buffer to buffer: where the rank's
-/// are, in its registered memory. kNoBuffer for one that it does not use.
-struct DirectBuffers {
-  uint64_t send_offset;
-  uint64_t receive_offset;
-  uint32_t send_region;
-  uint32_t receive_region;
+/// send buffer is, in its registered memory. kNoBuffer for a rank that sends nothing.
+struct DirectBuffer {
+  uint64_t offset;
+  uint32_t region;
 };
-static_assert(sizeof(DirectBuffers) <= kInlineLineBytes);
+static_assert(sizeof(DirectBuffer) <= kInlineLineBytes);
 
 /// Where one rank says that it takes part in an operation, and with what. Written by that rank
 /// alone, `ready` last.
@@ -81,9 +80,6 @@ enum InlineSend : uint64_t {
 /// What a rank writes for all others.
 struct alignas(128) InlineRank {
   InlineLine lines[kInlineSlots];
-  // For the operator's eyes: what this rank has done on the inline path.
-  std::atomic<uint64_t> operations;
-  std::atomic<uint64_t> bytes;
 };
 
 /// Sends from one rank to another.
@@ -95,24 +91,7 @@ struct alignas(128) InlinePair {
   alignas(128) std::atomic<uint64_t> drained;  ///< Slots that the receiver has emptied, ever.
 };
 
-/// Up to how many bytes (of one block: count times the type's size) an operation goes inline. The
-/// daemon may change it at any time: what one operation does is agreed by its ranks.
-struct InlineSteering {
-  /// 0: nothing goes inline, not even an operation without data.
-  std::atomic<uint32_t> open;
-  /// With every buffer of the rank in registered memory, and otherwise.
-  std::atomic<uint64_t> registered[kCollectiveCount][kDataTypeCount];
-  std::atomic<uint64_t> heap[kCollectiveCount][kDataTypeCount];
-  /// The most for an operation on a host stream, whose caller expects not to wait for the data.
-  std::atomic<uint64_t> stream;
-};
-
 struct InlineHeader {
-  /// Operations whose data exceed it write past the caches.
-  uint64_t last_level_cache_bytes;
-  /// More ranks than processors: who waits had better give way at once.
-  uint32_t crowded;
-  alignas(128) InlineSteering steering;
   /// On which path the last contested collective went: its ticket << 2 | InlineDecision.
   alignas(128) std::atomic<uint64_t> decision;
   /// Ranks that sleep on `events`, which grows whenever there may be news for them.

@@ -63,12 +63,13 @@ struct MessageHeader {
   uint32_t tail_bytes = 0;
 };
 
-/// Opens the session.
+/// Opens the session. Carries the memfd of the session segment, as MapAndSeal wants it: zeroes, and
+/// memory of no other session.
 struct HelloRequest {
   static constexpr MessageType kType = MessageType::kHello;
   char program[64] = {};  ///< For the operator's eyes.
 };
-/// Carries two descriptors: the session segment and the doorbell (an eventfd).
+/// Carries the doorbell's descriptor (an eventfd).
 struct HelloReply {
   uint32_t session = 0;
   uint32_t workers = 0;
@@ -150,7 +151,8 @@ struct EmptyReply {
   uint32_t reserved = 0;
 };
 
-/// Carries the region's memfd.
+/// Carries the region's memfd, as MapAndSeal wants it: from then on nobody else can map it
+/// writable, so it becomes a region once.
 struct RegisterRegionRequest {
   static constexpr MessageType kType = MessageType::kRegisterRegion;
   uint64_t bytes = 0;

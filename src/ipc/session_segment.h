@@ -5,13 +5,15 @@
 #include <cstdint>
 
 #include "src/base/collective.h"
+#include "src/ipc/inline_slot.h"
 #include "src/ipc/shared_text.h"
 #include "src/numerics/types.h"
 
 namespace harmonaize {
 
-// The memory that one tenant process and the daemon share for control. The daemon makes it, sealed
-// against shrinking, and hands it over at the start of the session:
+// The memory that one tenant process and the daemon share for control. The tenant makes it, sealed
+// against shrinking, and its hello brings it along; the daemon seals it against new writers once it
+// has mapped it, and with that against holes (MapAndSeal):
 //
 //     SessionHeader | SubmissionRing | StreamSlot retired | StreamSlot[kStreamSlots] |
 //     MemberSlot[kMaxMembers]
@@ -21,7 +23,7 @@ namespace harmonaize {
 // alone: it never reads its own words back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 11;
+inline constexpr uint32_t kProtocolVersion = 12;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
 /// 128 KiB of memory a session.
@@ -170,6 +172,7 @@ struct alignas(64) MemberSlot {
   /// How many ranks that had this slot have left for good; a futex word, for `waiters`.
   std::atomic<uint32_t> departures;
   SliceProgress progress;
+  InlineSlot inline_path;
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Who is late, while the others wait; warnings.
 };

@@ -4,7 +4,6 @@
 #include <cerrno>
 
 #include "src/memory/missing_pages.h"
-#include "src/memory/populate_pages.h"
 
 namespace harmonaize {
 
@@ -14,13 +13,13 @@ Status PopulatedChunks::Populate(size_t offset, size_t bytes) {
     if (chunks_[chunk].load(std::memory_order_acquire)) continue;
     const size_t first = chunk * kChunkBytes;
     const size_t chunk_bytes = std::min(kChunkBytes, bytes_ - first);
-    if (!PopulatePages(mapping_ + first, chunk_bytes, PageUse::kWrite)) {
-      // Kernels before Linux 5.14 do not know the request.
+    if (!PopulatePages(mapping_ + first, chunk_bytes, use_)) {
+      // Kernels before Linux 5.14 do not know the request. What is only read comes as it is used.
       if (errno != EINVAL) {
         return ErrnoError(
             errno, fmt::format("no memory for {} bytes of a registered buffer", chunk_bytes));
       }
-      TouchPages(mapping_ + first, chunk_bytes);
+      if (use_ == PageUse::kWrite) TouchPages(mapping_ + first, chunk_bytes);
     }
     chunks_[chunk].store(true, std::memory_order_release);
   }

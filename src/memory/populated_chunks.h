@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/memory/populate_pages.h"
 
 namespace harmonaize {
 
@@ -17,9 +18,12 @@ class PopulatedChunks {
   /// millisecond for who wanted one of them.
   static constexpr size_t kChunkBytes = size_t{2} << 20;
 
-  /// Of a mapping of which nothing is known.
-  PopulatedChunks(std::byte* mapping, size_t bytes)
-      : mapping_(mapping), bytes_(bytes), chunks_((bytes + kChunkBytes - 1) / kChunkBytes) {}
+  /// Of a mapping of which nothing is known, and which will be used so.
+  PopulatedChunks(std::byte* mapping, size_t bytes, PageUse use)
+      : mapping_(mapping),
+        bytes_(bytes),
+        use_(use),
+        chunks_((bytes + kChunkBytes - 1) / kChunkBytes) {}
 
   /// Brings the pages of all chunks that [offset, offset + bytes) of the mapping touches. Errors:
   /// kSystemError where the kernel has no memory for them.
@@ -28,6 +32,7 @@ class PopulatedChunks {
  private:
   std::byte* mapping_;
   size_t bytes_;
+  PageUse use_;
   std::vector<std::atomic<bool>> chunks_;
 };
 

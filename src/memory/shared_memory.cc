@@ -16,8 +16,9 @@
 namespace harmonaize {
 namespace {
 
-Result<Mapping> MapShared(int descriptor, uint64_t bytes) {
-  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+Result<Mapping> MapShared(int descriptor, uint64_t bytes, Access access) {
+  const int protection = access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* address = mmap(nullptr, bytes, protection, MAP_SHARED, descriptor, 0);
   if (address == MAP_FAILED) {
     return ErrnoError(errno, fmt::format("cannot map {} bytes of shared memory", bytes));
   }
@@ -68,7 +69,10 @@ Status CheckFileSystem(int descriptor, uint64_t expected_size, HugePageFiles hug
   return Status::Ok();
 }
 
-Status CheckSeals(int descriptor) {
+/// Of F_SEAL_WRITE and F_SEAL_FUTURE_WRITE the kernel lets nobody map the memory writable any more.
+constexpr int kSealsOfWriters = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+
+Status CheckSeals(int descriptor, Access access) {
   const int seals = fcntl(descriptor, F_GET_SEALS);
   if (seals < 0) {
     return InvalidArgument("shared memory: the descriptor has no seals ({})",
@@ -77,7 +81,7 @@ Status CheckSeals(int descriptor) {
   if ((seals & F_SEAL_SHRINK) == 0) {
     return InvalidArgument("shared memory: not sealed against shrinking (F_SEAL_SHRINK)");
   }
-  if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0) {
+  if (access == Access::kReadAndWrite && (seals & kSealsOfWriters) != 0) {
     return InvalidArgument("shared memory: sealed against writing");
   }
   return Status::Ok();
@@ -103,10 +107,10 @@ Result<SharedMemory> Create(const char* name, uint64_t bytes, unsigned flags) {
   if (ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) {
     return ErrnoError(errno, fmt::format("shared memory: cannot make it {} bytes long", bytes));
   }
-  if (fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+  if (fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return ErrnoError(errno, "shared memory: F_ADD_SEALS");
   }
-  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapShared(descriptor.get(), bytes));
+  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapShared(descriptor.get(), bytes, Access::kReadAndWrite));
   return SharedMemory{std::move(descriptor), std::move(mapping)};
 }
 
@@ -148,15 +152,33 @@ Result<SharedMemory> CreateHugePageMemory(const char* name, uint64_t bytes) {
   return memory;
 }
 
-Result<Mapping> MapForeign(int descriptor, uint64_t expected_size, HugePageFiles huge_pages) {
+Result<Mapping> MapForeign(int descriptor, uint64_t expected_size, HugePageFiles huge_pages,
+                           Access access) {
   if (!IsPossibleSize(expected_size)) {
     return InvalidArgument("shared memory: {} bytes is no possible size", expected_size);
   }
   HZ_RETURN_IF_ERROR(CheckFileSystem(descriptor, expected_size, huge_pages));
   // The seal first, then the size: in the other order it could shrink in between.
-  HZ_RETURN_IF_ERROR(CheckSeals(descriptor));
+  HZ_RETURN_IF_ERROR(CheckSeals(descriptor, access));
   HZ_RETURN_IF_ERROR(CheckSize(descriptor, expected_size));
-  return MapShared(descriptor, expected_size);
+  return MapShared(descriptor, expected_size, access);
+}
+
+Result<Mapping> MapAndSeal(int descriptor, uint64_t expected_size, HugePageFiles huge_pages) {
+  HZ_ASSIGN_OR_RETURN(Mapping mapping,
+                      MapForeign(descriptor, expected_size, huge_pages, Access::kReadAndWrite));
+  // Takes the lock of the file that whoever makes a hole in it holds, so no hole is under way
+  // afterwards.
+  if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
+    return InvalidArgument("shared memory: cannot be sealed against holes ({})",
+                           ErrnoError(errno, "F_SEAL_FUTURE_WRITE").message());
+  }
+  return mapping;
+}
+
+bool IsSealedAgainstWriters(int descriptor) {
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  return seals >= 0 && (seals & kSealsOfWriters) != 0;
 }
 
 }  // namespace harmonaize

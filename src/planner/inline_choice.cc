@@ -11,8 +11,6 @@ namespace {
 /// How much faster offload has to be for the choice to fall on it.
 constexpr double kMargin = 1.1;
 
-/// About what a worker does at once; each private block of it is a system call.
-
 /// Ranks that take part.
 int Participants(const HostOperation& operation) {
   return IsPointToPoint(operation.collective) ? 2 : operation.ranks;
@@ -51,18 +49,25 @@ double TrafficBytes(const HostOperation& operation) {
          static_cast<double>(operation.block_bytes);
 }
 
-/// Read and written by each rank, or by the receiver of a pair, when buffers can be reached
-/// directly.
+/// Read and written by each rank, by the root where it alone works, or by the receiver of a pair,
+/// when buffers can be reached directly.
 double DirectBytes(const HostOperation& operation) {
   const double ranks = operation.ranks;
   const auto block = static_cast<double>(operation.block_bytes);
   switch (operation.collective) {
-    case Collective::kReduce: return (ranks + 1) / ranks * block;
+    case Collective::kAllReduce:
+    case Collective::kReduce:
     case Collective::kReduceScatter: return (ranks + 1) * block;
     case Collective::kAllGather:
+    case Collective::kGather:
     case Collective::kAllToAll: return 2 * ranks * block;
     default: return 2 * block;
   }
+}
+
+/// Whether only the root has something to do.
+bool RootWorksAlone(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kGather;
 }
 
 }  // namespace
@@ -139,7 +144,9 @@ double InlineChoice::InlineSeconds(const HostOperation& operation) const {
 // They meet twice: when all buffers are known, and when all ranks are done with them.
 double InlineChoice::DirectSeconds(const HostOperation& operation) const {
   const int ranks = Participants(operation);
-  const double turns = IsPointToPoint(operation.collective) ? 1 : Turns(ranks);
+  const bool one_works =
+      IsPointToPoint(operation.collective) || RootWorksAlone(operation.collective);
+  const double turns = one_works ? 1 : Turns(ranks);
   return 2 * InlineLatency(ranks) + turns * MappedSeconds(operation, DirectBytes(operation));
 }
 

@@ -1,11 +1,13 @@
 // A tenant that writes whatever it likes, wherever it can: the daemon ends that tenant's session
 // and goes on serving the others.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -51,6 +53,26 @@ void UseName(HostileSession& session, const std::string& name, int round) {
   shrink.member = member;
   FillField(shrink.name, name);
   EXPECT_TRUE(session.Ask(shrink).ok());
+}
+
+/// Looks at all memory files that a process has mapped shared: how many are sealed so that nobody
+/// can make holes in them. All are to be, but those that the process keeps to itself.
+int SealedMappings(pid_t process) {
+  const std::string folder = "/proc/" + std::to_string(process);
+  std::ifstream maps(folder + "/maps");
+  int sealed = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(" rw-s ") == std::string::npos || line.find("/memfd:") == std::string::npos) {
+      continue;
+    }
+    const std::string file = folder + "/map_files/" + line.substr(0, line.find(' '));
+    const FileDescriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_TRUE(descriptor.valid()) << line;
+    const bool is_sealed = IsSealedAgainstWriters(descriptor.get());
+    EXPECT_TRUE(is_sealed) << line;
+    sealed += is_sealed ? 1 : 0;
+  }
+  return sealed;
 }
 
 class HostileClientTest : public ::testing::Test {
@@ -233,6 +255,50 @@ TEST_F(HostileClientTest, ControlMessagesFromNowhere) {
     }
   }
   ExpectServing(5000);
+}
+
+TEST_F(HostileClientTest, SessionsOnNoMemory) {
+  const Result<SharedMemory> memory = CreateSharedMemory("session", sizeof(SessionSegment));
+  const Result<SharedMemory> small = CreateSharedMemory("small", sizeof(SessionSegment) - 1);
+  const FileDescriptor unsealed(memfd_create("unsealed", MFD_CLOEXEC));
+  ASSERT_TRUE(memory.ok() && small.ok());
+  ASSERT_EQ(ftruncate(unsealed.get(), sizeof(SessionSegment)), 0);
+  const int whole = memory->descriptor.get();
+  const auto greet = [&](const std::vector<int>& descriptors) {
+    Result<ControlSocket> socket = ControlSocket::Connect(daemon_.socket_path());
+    EXPECT_TRUE(socket.ok());
+    EXPECT_TRUE(socket->Send(Encode(HelloRequest::kType, HelloRequest{}), descriptors).ok());
+    const Result<ControlMessage> answer = socket->Receive(HostileSession::kAnswerWithinMs);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    return DecodeFailure(*DecodeHeader(answer->bytes), answer->bytes).message();
+  };
+  EXPECT_NE(greet({}).find("one descriptor"), std::string::npos);
+  EXPECT_NE(greet({whole, whole}).find("one descriptor"), std::string::npos);
+  EXPECT_NE(greet({unsealed.get()}).find("F_SEAL_SHRINK"), std::string::npos);
+  EXPECT_NE(greet({small->descriptor.get()}).find("were announced"), std::string::npos);
+  EXPECT_EQ(greet({whole}), "");
+  EXPECT_NE(greet({whole}).find("sealed against writing"), std::string::npos) << "it is another's";
+  ExpectServing(5000);
+}
+
+// While the kernel makes a hole in a file, whoever touches it waits, the daemon's threads, too.
+TEST_F(HostileClientTest, NoTenantCanMakeHolesInWhatTheDaemonHasMapped) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root sees the files that a process has mapped";
+  RunAsThreads(2, [&](int rank, ncclComm_t communicator) {
+    constexpr size_t kElements = 1 << 20;
+    void* buffer = nullptr;
+    ASSERT_NCCL(ncclMemAlloc(&buffer, 2 * kElements * sizeof(float)));
+    float* const result = static_cast<float*>(buffer) + kElements;
+    // Some go inline, from rank to rank, and some by the daemon.
+    for (const size_t elements : {size_t{2}, size_t{4096}, kElements}) {
+      EXPECT_NCCL(
+          ncclAllReduce(buffer, result, elements, ncclFloat, ncclSum, communicator, nullptr));
+    }
+    if (rank == 0) {
+      EXPECT_GE(SealedMappings(daemon_.pid()), 2) << "of a session, and of this rank's buffer";
+    }
+    EXPECT_NCCL(ncclMemFree(buffer));
+  });
 }
 
 TEST_F(HostileClientTest, NamesThatAreNoText) {

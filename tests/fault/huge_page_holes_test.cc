@@ -1,5 +1,5 @@
-// Registered memory on huge pages whose owner makes holes in it, while the host has no pages left:
-// any access of the daemon raises SIGBUS. It must be the owner's loss alone.
+// Registered memory on huge pages of which some are missing, while the host has no pages left: any
+// access of the daemon raises SIGBUS. It must be the owner's loss alone.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -26,18 +26,19 @@ class HugePageHolesTest : public ::testing::Test {
     Result<SharedMemory> memory = CreateHugePageMemory("tenant", bytes());
     ASSERT_TRUE(memory.ok()) << memory.status().ToString();
     memory_ = std::move(*memory);
-    const Result<uint32_t> region = session_.TryRegister(memory_.descriptor.get(), bytes());
-    ASSERT_TRUE(region.ok()) << region.status().ToString();
-    region_ = *region;
     member_ = session_.JoinAlone("holes");
   }
 
   uint64_t bytes() const { return kPages * pool_.page_bytes(); }
 
-  void MakeHoles() {
-    ASSERT_EQ(fallocate(memory_.descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                        static_cast<off_t>(bytes())),
-              0);
+  void Register() {
+    const Result<uint32_t> region = session_.TryRegister(memory_.descriptor.get(), bytes());
+    ASSERT_TRUE(region.ok()) << region.status().ToString();
+    region_ = *region;
+  }
+  bool MakeHoles() {
+    return fallocate(memory_.descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                     static_cast<off_t>(bytes())) == 0;
   }
 
   /// An all-reduce of a rank alone, from the first half of the region to the second.
@@ -63,22 +64,20 @@ class HugePageHolesTest : public ::testing::Test {
   uint32_t member_ = 0;
 };
 
-TEST_F(HugePageHolesTest, WithAnEmptyPool) {
+TEST_F(HugePageHolesTest, CannotBeMadeInRegisteredMemory) {
+  Register();
+  EXPECT_FALSE(MakeHoles());
   pool_.Exhaust();
   PostAllReduce(0);
   WaitForCompletion(1);
-  EXPECT_EQ(stream().error_count.load(), 0u) << "without holes nothing is missing";
-  MakeHoles();
-  pool_.Exhaust();
-  PostAllReduce(1);
-  EXPECT_TRUE(session_.WaitUntilCutOff());
-  EXPECT_NE(session_.segment().header.goodbye.Get().find("memory"), std::string::npos);
+  EXPECT_EQ(stream().error_count.load(), 0u);
   ExpectServing(500'000);
 }
 
-TEST_F(HugePageHolesTest, WithPagesToFillThem) {
+TEST_F(HugePageHolesTest, FromBeforeWithPagesToFillThem) {
   memory_.mapping.data()[bytes() - 1] = std::byte{1};
-  MakeHoles();
+  ASSERT_TRUE(MakeHoles());
+  Register();
   TouchPages(memory_.mapping.data(), bytes());
   PostAllReduce(0);
   WaitForCompletion(1);

@@ -114,9 +114,13 @@ class Process {
   }
 
   void SayHello() {
+    Result<SharedMemory> memory = CreateSharedMemory("session", sizeof(SessionSegment));
+    RequireOk(memory.status(), "memory for a session");
     HelloRequest hello;
     SetFieldText(hello.program, kHostileName);
-    Ask(Encode(HelloRequest::kType, hello));
+    const int descriptors[] = {memory->descriptor.get()};
+    Ask(Encode(HelloRequest::kType, hello), descriptors);
+    if (answered()) view_ = std::move(memory->mapping);
   }
   void Join(const std::string& name, int ranks, int rank) { Join(MakeNamedId(name), ranks, rank); }
   void Join(const UniqueId& id, int ranks, int rank) {
@@ -235,9 +239,8 @@ class Process {
       issued_ = created->id;
     }
     if (header.type == MessageType::kHello) {
-      Require(message.descriptors.size() == 2, "a session's memory and its bell");
-      view_ = Map(message.descriptors[0], sizeof(SessionSegment));
-      bell_ = FileDescriptor(dup(message.descriptors[1].get()));
+      Require(message.descriptors.size() == 1, "a session's bell");
+      bell_ = FileDescriptor(dup(message.descriptors[0].get()));
     } else if (header.type == MessageType::kAttachInline && !message.descriptors.empty()) {
       inline_ =
           Map(message.descriptors[0], DecodeBody<AttachInlineReply>(header, message.bytes)->bytes);
@@ -245,7 +248,8 @@ class Process {
   }
 
   static Mapping Map(const FileDescriptor& memory, uint64_t bytes) {
-    Result<Mapping> mapped = MapForeign(memory.get(), bytes);
+    Result<Mapping> mapped =
+        MapForeign(memory.get(), bytes, HugePageFiles::kRefuse, Access::kReadAndWrite);
     RequireOk(mapped.status(), "memory of the daemon's that can be mapped");
     return std::move(*mapped);
   }

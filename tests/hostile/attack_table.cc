@@ -44,8 +44,10 @@ constexpr Attack kAttacks[] = {
 
     {"odd files", "pipes, sockets, folders, devices and unsealed files as memory",
      RegisterOddFiles},
+    {"odd hellos", "the same as the memory of a session, none, and one for two sessions",
+     GreetWithOddFiles},
     {"odd sizes", "memory announced with sizes that it does not have", RegisterOddSizes},
-    {"holes", "pages taken away while the daemon reduces them", PunchHoles},
+    {"holes", "pages taken away before the daemon reduces them, and meanwhile", PunchHoles},
     {"resized", "memory that grows, is sealed or should shrink while it is used", ResizeAndSeal},
     {"untouched", "operations on memory that its owner has never touched", LeaveMemoryUntouched},
     {"userfault", "memory whose owner answers its page faults, or does not", GuardMemoryByFaults},

@@ -52,6 +52,7 @@ void FillSlicesThatNobodyAskedFor(Attacker& attacker);
 
 // Registered memory (memory_attacks.cc).
 void RegisterOddFiles(Attacker& attacker);
+void GreetWithOddFiles(Attacker& attacker);
 void RegisterOddSizes(Attacker& attacker);
 void PunchHoles(Attacker& attacker);
 void ResizeAndSeal(Attacker& attacker);

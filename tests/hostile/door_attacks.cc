@@ -10,6 +10,7 @@
 
 #include "cli/daemon_document.h"
 #include "src/base/file_descriptor.h"
+#include "src/memory/shared_memory.h"
 #include "tests/hostile/attacks.h"
 #include "tests/support/hostile_names.h"
 
@@ -152,7 +153,9 @@ void ShutOneSide(Attacker& attacker) {
     const std::vector<std::byte> words =
         greets ? Encode(HelloRequest::kType, HelloRequest{}) : DrawQuestion(attacker);
     if (attacker.OneIn(3)) shutdown(socket->fd(), side);
-    static_cast<void>(socket->Send(words));
+    const Result<SharedMemory> memory = CreateSharedMemory("half-closed", sizeof(SessionSegment));
+    const int descriptor = memory.ok() ? memory->descriptor.get() : STDERR_FILENO;
+    static_cast<void>(socket->Send(words, std::span(&descriptor, greets ? 1 : 0)));
     shutdown(socket->fd(), side);
     static_cast<void>(socket->Send(DrawQuestion(attacker)));
     attacker.CountBlows(2);

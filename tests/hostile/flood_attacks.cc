@@ -106,10 +106,11 @@ void FloodGrowIds(Attacker& attacker) {
 
 void FloodRegistrations(Attacker& attacker) {
   std::optional<HostileSession> session = attacker.Greet();
-  const Result<SharedMemory> memory = CreateSharedMemory("flood", 1 << 16);
-  if (!session.has_value() || !memory.ok()) return;
+  if (!session.has_value()) return;
   while (attacker.TimeLeft() && !attacker.WasCutOff(*session)) {
     const uint64_t bytes = (attacker.DrawBelow(16) + 1) * 4096;
+    const Result<SharedMemory> memory = CreateSharedMemory("flood", 1 << 16);
+    if (!memory.ok()) continue;
     const Result<uint32_t> region = session->TryRegister(memory->descriptor.get(), bytes);
     attacker.Count(region.status());
     if (attacker.OneIn(8)) {

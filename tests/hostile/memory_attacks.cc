@@ -39,6 +39,10 @@ FileDescriptor MakeMemory(uint64_t bytes, unsigned flags, int seals) {
   return memory;
 }
 
+bool MakeHole(int descriptor, off_t offset, off_t bytes) {
+  return fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes) == 0;
+}
+
 FileDescriptor MakeTemporary(const char* folder) {
   std::string name = std::string(folder) + "/hostile-XXXXXX";
   FileDescriptor file(mkstemp(name.data()));
@@ -74,6 +78,7 @@ const std::vector<std::function<FileDescriptor()>>& OddFiles() {
       [] { return MakeMemory(1 << 20, 0, F_SEAL_GROW); },
       [] { return MakeMemory(1 << 20, 0, kShrinkSeal | F_SEAL_WRITE); },
       [] { return MakeMemory(1 << 20, 0, kShrinkSeal | F_SEAL_FUTURE_WRITE); },
+      [] { return MakeMemory(1 << 20, 0, kShrinkSeal | F_SEAL_SEAL); },
       [] { return MakeMemory(0, 0, kShrinkSeal); },
       [] { return MakeMemory(1 << 19, 0, kShrinkSeal); },
       [] { return MakeTemporary("/tmp"); },
@@ -139,6 +144,35 @@ void RegisterOddFiles(Attacker& attacker) {
   }
 }
 
+// Files of all kinds as the memory of a session, none, and several.
+void GreetWithOddFiles(Attacker& attacker) {
+  const FileDescriptor used = MakeMemory(sizeof(SessionSegment), 0, kShrinkSeal);
+  while (attacker.TimeLeft()) {
+    std::optional<ControlSocket> socket = attacker.Connect();
+    if (!socket.has_value()) continue;
+    std::vector<FileDescriptor> files;
+    const size_t count = attacker.OneIn(4) ? attacker.DrawBelow(4) : 1;
+    for (size_t i = 0; i < count; ++i) {
+      files.push_back(OddFiles()[attacker.DrawBelow(OddFiles().size())]());
+    }
+    std::vector<int> descriptors;
+    for (const FileDescriptor& file : files) {
+      if (file.valid()) descriptors.push_back(file.get());
+    }
+    // The same memory for two sessions; the first of them may have it.
+    const bool twice = attacker.OneIn(8);
+    if (twice) descriptors = {used.get()};
+    static_cast<void>(socket->Send(Encode(HelloRequest::kType, HelloRequest{}), descriptors));
+    const Result<ControlMessage> answer = socket->Receive(1000);
+    attacker.CountBlows();
+    if (twice || !answer.ok()) continue;
+    const Result<MessageHeader> header = DecodeHeader(answer->bytes);
+    if (header.ok() && DecodeFailure(*header, answer->bytes).ok()) {
+      attacker.Report("the daemon took one of OddFiles for the memory of a session");
+    }
+  }
+}
+
 void RegisterOddSizes(Attacker& attacker) {
   constexpr std::array<uint64_t, 10> kSizes = {
       0,         1,          kPage - 1,         kPage + 1,      uint64_t{1} << 40,
@@ -146,10 +180,10 @@ void RegisterOddSizes(Attacker& attacker) {
   while (attacker.TimeLeft()) {
     std::optional<HostileSession> session = attacker.Greet();
     if (!session.has_value()) continue;
-    // 256 GiB that cost nothing, unless somebody touches them.
-    const FileDescriptor memory = MakeMemory(uint64_t{1} << 38, 0, kShrinkSeal);
-    const FileDescriptor huge = MakeMemory(uint64_t{1} << 30, MFD_HUGETLB, kShrinkSeal);
     for (int i = 0; i < 20 && attacker.TimeLeft(); ++i) {
+      // 256 GiB that cost nothing, unless somebody touches them.
+      const FileDescriptor memory = MakeMemory(uint64_t{1} << 38, 0, kShrinkSeal);
+      const FileDescriptor huge = MakeMemory(uint64_t{1} << 30, MFD_HUGETLB, kShrinkSeal);
       const int descriptor = huge.valid() && attacker.OneIn(3) ? huge.get() : memory.get();
       const uint64_t bytes =
           attacker.OneIn(3) ? attacker.Draw() >> attacker.DrawBelow(60) : attacker.DrawOf(kSizes);
@@ -164,15 +198,18 @@ void PunchHoles(Attacker& attacker) {
     // On huge pages where the host has some to give.
     const unsigned flags = attacker.OneIn(3) ? MFD_HUGETLB : 0;
     const FileDescriptor memory = MakeMemory(kUsedBytes, flags, kShrinkSeal);
-    std::optional<Gang> gang = FormOn(attacker, memory.get(), kUsedBytes);
-    if (!gang.has_value()) continue;
+    // From before the daemon has it: afterwards the kernel makes no more.
     const Helper puncher([&] {
       while (true) {
         const auto offset = static_cast<off_t>(attacker.DrawBelow(kUsedBytes / kPage) * kPage);
-        fallocate(memory.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
-                  static_cast<off_t>(kPage * (1 + attacker.DrawBelow(64))));
+        MakeHole(memory.get(), offset, static_cast<off_t>(kPage * (1 + attacker.DrawBelow(64))));
       }
     });
+    std::optional<Gang> gang = FormOn(attacker, memory.get(), kUsedBytes);
+    if (!gang.has_value()) continue;
+    if (MakeHole(memory.get(), 0, kPage)) attacker.Report("a hole in memory of the daemon's");
+    const int segment = gang->session().segment_descriptor();
+    if (MakeHole(segment, 0, kPage)) attacker.Report("a hole in the memory of a session");
     WorkOn(attacker, *gang);
   }
 }

@@ -58,6 +58,8 @@ class HostileSession {
   std::vector<FileDescriptor>& last_descriptors() { return last_reply_.descriptors; }
 
   ControlSocket& socket() { return socket_; }
+  /// The memfd of the segment.
+  int segment_descriptor() const { return memory_.get(); }
   SessionSegment& segment() { return *reinterpret_cast<SessionSegment*>(mapping_.data()); }
   void Ring() {
     const uint64_t one = 1;
@@ -152,17 +154,19 @@ class HostileSession {
     Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
     if (!socket.ok()) return socket.status();
     socket_ = std::move(*socket);
-    HZ_RETURN_IF_ERROR(Ask(hello));
-    if (last_reply_.descriptors.size() != 2) return InternalError("a hello without descriptors");
-    Result<Mapping> mapping = MapForeign(last_reply_.descriptors[0].get(), sizeof(SessionSegment));
-    if (!mapping.ok()) return mapping.status();
-    mapping_ = std::move(*mapping);
-    doorbell_ = std::move(last_reply_.descriptors[1]);
+    HZ_ASSIGN_OR_RETURN(SharedMemory memory, CreateSharedMemory("session", sizeof(SessionSegment)));
+    const int descriptors[] = {memory.descriptor.get()};
+    HZ_RETURN_IF_ERROR(Ask(hello, descriptors));
+    if (last_reply_.descriptors.size() != 1) return InternalError("a hello without a doorbell");
+    mapping_ = std::move(memory.mapping);
+    memory_ = std::move(memory.descriptor);
+    doorbell_ = std::move(last_reply_.descriptors[0]);
     return Status::Ok();
   }
 
   ControlSocket socket_;
   Mapping mapping_;
+  FileDescriptor memory_;  // what is mapped
   FileDescriptor doorbell_;
   ControlMessage last_reply_;
 };

@@ -23,8 +23,8 @@ constexpr uint64_t kDirectCall = uint64_t{1} << 63;
 // Through slots
 
 void InlineOperation::StartCollective() {
-  if (LocateDirectBuffers()) {
-    pieces_ = 2;  // the buffers, and that the share is done
+  if (LocateDirectBuffer()) {
+    pieces_ = 2;  // where the buffers are, and that the results are made
     published_ = 1;
     return;
   }
@@ -89,32 +89,24 @@ void InlineOperation::TakeIn(uint64_t piece) {
 // ---------------------------------------------------------------------------------------------
 // Directly
 
-// Whether all buffers of this rank can be reached by the others; then the line tells where they
-// are.
-bool InlineOperation::LocateDirectBuffers() {
+// Whether the others can reach what this rank sends; then the line tells where it is.
+bool InlineOperation::LocateDirectBuffer() {
   const uint64_t block = operation_->count * DataTypeSize(operation_->type);
   if (block < LeastDirectBytes(operation_->collective) || !GoesDirectly(*operation_)) return false;
   const BufferBlocks blocks =
       BlocksOf(operation_->collective, path_->ranks(), path_->rank(), operation_->root);
-  DirectBuffers buffers{0, 0, kNoBuffer, kNoBuffer};
-  const auto locate = [&](const void* address, uint64_t bytes, uint64_t* offset, uint32_t* region) {
-    if (bytes == 0) return true;
+  DirectBuffer buffer{0, kNoBuffer};
+  if (blocks.send > 0) {
     const BufferReference found =
-        path_->Locate(operation_->communicator->session(), address, bytes);
-    *offset = found.offset;
-    *region = found.region;
-    return found.region != kNoBuffer;
-  };
-  if (!locate(operation_->send, blocks.send * block, &buffers.send_offset, &buffers.send_region) ||
-      !locate(operation_->receive, blocks.receive * block, &buffers.receive_offset,
-              &buffers.receive_region)) {
-    return false;
+        path_->Locate(operation_->communicator->session(), operation_->send, blocks.send * block);
+    if (found.region == kNoBuffer) return false;
+    buffer = {found.offset, found.region};
   }
   InlineLine& line = rendezvous_.own_line();
   // All must do the same, or leave it to the daemon.
   line.call.store(line.call.load(std::memory_order_relaxed) | kDirectCall,
                   std::memory_order_relaxed);
-  std::memcpy(line.data, &buffers, sizeof buffers);
+  std::memcpy(line.data, &buffer, sizeof buffer);
   direct_ = true;
   non_temporal_ = 4 * block > path_->last_level_cache_bytes();
   return true;
@@ -122,7 +114,7 @@ bool InlineOperation::LocateDirectBuffers() {
 
 void InlineOperation::AdvanceDirectly() {
   if (taken_ == 0) {
-    if (Status status = DoShare(); !status.ok()) return Fail(std::move(status));
+    if (Status status = MakeResult(); !status.ok()) return Fail(std::move(status));
     ++taken_;
     path_->CollectiveAt(sequence_->slot + 1).Post(sequence_->ticket + 1);
     path_->Notify();
@@ -131,20 +123,22 @@ void InlineOperation::AdvanceDirectly() {
   Finish();
 }
 
-Status InlineOperation::DoShare() {
+Status InlineOperation::MakeResult() {
+  const BufferBlocks own =
+      BlocksOf(operation_->collective, path_->ranks(), path_->rank(), operation_->root);
+  if (own.receive == 0) return Status::Ok();
   std::array<const std::byte*, kMaxInlineRanks> send = {};
-  std::array<std::byte*, kMaxInlineRanks> receive = {};
   std::array<uint64_t, kMaxInlineRanks> scalars;
-  HZ_RETURN_IF_ERROR(FindPeerBuffers(send.data(), receive.data()));
+  HZ_RETURN_IF_ERROR(FindPeerBuffers(send.data()));
   for (int i = 0; i < path_->ranks(); ++i) {
     scalars[static_cast<size_t>(i)] = rendezvous_.line_of(i).scalar;
   }
-  DoDirectShare(*operation_, path_->rank(), path_->ranks(), send.data(), receive.data(),
-                scalars.data(), non_temporal_);
+  MakeResultDirectly(*operation_, path_->rank(), path_->ranks(), send.data(), scalars.data(),
+                     non_temporal_);
   return Status::Ok();
 }
 
-Status InlineOperation::FindPeerBuffers(const std::byte** send, std::byte** receive) {
+Status InlineOperation::FindPeerBuffers(const std::byte** send) {
   Communicator& communicator = *operation_->communicator;
   PeerMemory& memory = path_->peer_memory();
   memory.Trim();
@@ -152,24 +146,15 @@ Status InlineOperation::FindPeerBuffers(const std::byte** send, std::byte** rece
   for (int i = 0; i < path_->ranks(); ++i) {
     if (i == path_->rank()) {
       send[i] = static_cast<const std::byte*>(operation_->send);
-      receive[i] = static_cast<std::byte*>(operation_->receive);
       continue;
     }
-    const auto find = [&](uint32_t region, uint64_t offset, uint64_t blocks) -> Result<std::byte*> {
-      if (blocks == 0) return nullptr;
-      return memory.Find(communicator.session(), communicator.member(), i, region, offset,
-                         blocks * block);
-    };
     const BufferBlocks blocks =
         BlocksOf(operation_->collective, path_->ranks(), i, operation_->root);
-    DirectBuffers buffers;
-    std::memcpy(&buffers, rendezvous_.line_of(i).data, sizeof buffers);
-    HZ_ASSIGN_OR_RETURN(std::byte* const from,
-                        find(buffers.send_region, buffers.send_offset, blocks.send));
-    HZ_ASSIGN_OR_RETURN(std::byte* const to,
-                        find(buffers.receive_region, buffers.receive_offset, blocks.receive));
-    send[i] = from;
-    receive[i] = to;
+    if (blocks.send == 0) continue;
+    DirectBuffer buffer;
+    std::memcpy(&buffer, rendezvous_.line_of(i).data, sizeof buffer);
+    HZ_ASSIGN_OR_RETURN(send[i], memory.Find(communicator.session(), communicator.member(), i,
+                                             buffer.region, buffer.offset, blocks.send * block));
   }
   return Status::Ok();
 }

@@ -6,15 +6,15 @@
 
 namespace harmonaize {
 
-/// Whether a collective can go directly between the registered buffers of its ranks, without a copy
-/// on the way. An all-to-all in place cannot: a rank would overwrite what others have yet to read.
+/// Whether a collective can go directly between the ranks' buffers, without a copy on the way: not
+/// where a rank would overwrite what others have yet to read, as an all-reduce or an all-to-all in
+/// place does.
 bool GoesDirectly(const Operation& operation);
 
-/// This rank's share of the work, when all ranks' buffers lie in this process's reach. A reduction
-/// to one buffer or to all is cut evenly, each rank writing its elements of every result; of the
-/// rest each rank makes the blocks that it receives, or, where only the root receives, writes its
-/// own. `send` and `receive` are by rank, nullptr for a buffer that the rank does not use.
-void DoDirectShare(const Operation& operation, int rank, int ranks, const std::byte* const* send,
-                   std::byte* const* receive, const uint64_t* scalars, bool non_temporal);
+/// Makes this rank's result from the send buffers of all, by rank: nullptr for a rank that sends
+/// nothing. `scalars` are those of kPreMulSum, by rank. Requires: the rank receives something. It
+/// writes to its own memory alone: nobody else may map a rank's memory to write to it.
+void MakeResultDirectly(const Operation& operation, int rank, int ranks,
+                        const std::byte* const* send, const uint64_t* scalars, bool non_temporal);
 
 }  // namespace harmonaize

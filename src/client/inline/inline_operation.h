@@ -54,9 +54,9 @@ inline void TakeInSlots(const Operation& operation, const InlinePath& path, cons
 /// pieces ahead, so no rank ever overwrites a slot that another still reads, and no rank says when
 /// it has finished reading. A send fills a ring that its receiver drains.
 ///
-/// Larger operations whose buffers all lie in registered memory go directly: the ranks say where
-/// their buffers are, each does its share of the work right between them, and all wait until all
-/// have done theirs.
+/// Larger operations whose send buffers lie in registered memory go directly: the ranks say where
+/// these are, each makes its result from them, and all wait until all have done so. See
+/// GoesDirectly.
 class InlineOperation {
  public:
   enum class State {
@@ -102,10 +102,10 @@ class InlineOperation {
   InlinePiece PieceAt(uint64_t piece) const;
   void Publish(uint64_t piece);
   void TakeIn(uint64_t piece);
-  bool LocateDirectBuffers();
+  bool LocateDirectBuffer();
   void AdvanceDirectly();
-  Status DoShare();
-  Status FindPeerBuffers(const std::byte** send, std::byte** receive);
+  Status MakeResult();
+  Status FindPeerBuffers(const std::byte** send);
 
   // inline_transfer.cc
   void StartSend();

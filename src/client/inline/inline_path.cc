@@ -65,7 +65,8 @@ Result<std::shared_ptr<Mapping>> MapSegment(uint64_t session, const AttachInline
   std::erase_if(segments.mappings, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<Mapping>& known = segments.mappings[{session, reply.communicator}];
   if (std::shared_ptr<Mapping> mapping = known.lock()) return mapping;
-  HZ_ASSIGN_OR_RETURN(Mapping mapped, MapForeign(descriptor, reply.bytes));
+  HZ_ASSIGN_OR_RETURN(Mapping mapped, MapForeign(descriptor, reply.bytes, HugePageFiles::kRefuse,
+                                                 Access::kReadAndWrite));
   auto mapping = std::make_shared<Mapping>(std::move(mapped));
   // A forked child makes communicators of its own.
   madvise(mapping->data(), mapping->size(), MADV_DONTFORK);
@@ -89,12 +90,15 @@ Result<std::unique_ptr<InlinePath>> InlinePath::Attach(Session& session, uint32_
   JoinAsymmetricFences();
   HZ_ASSIGN_OR_RETURN(std::shared_ptr<Mapping> mapping,
                       MapSegment(session.number(), reply, descriptors.front().get()));
-  return std::unique_ptr<InlinePath>(new InlinePath(std::move(mapping), member, rank, ranks));
+  return std::unique_ptr<InlinePath>(new InlinePath(
+      std::move(mapping), session.member_slot(member).inline_path, member, rank, ranks));
 }
 
-InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, uint32_t member, int rank, int ranks)
+InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, InlineSlot& slot, uint32_t member,
+                       int rank, int ranks)
     : mapping_(std::move(mapping)),
       base_(mapping_->data()),
+      slot_(slot),
       layout_(ranks),
       rank_(rank),
       ranks_(ranks),
@@ -104,6 +108,9 @@ InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, uint32_t member, int ra
       receives_(static_cast<size_t>(ranks)) {}
 
 bool InlinePath::Admits(const Operation& operation) {
+  // Acquire: the regions that it counts are there.
+  const uint32_t gone = slot_.gone.load(std::memory_order_acquire);
+  if (gone != gone_seen_) ForgetGoneRegions(gone);
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(operation.count, DataTypeSize(operation.type), &bytes) ||
       !SteeredInline(operation, bytes)) {
@@ -113,21 +120,29 @@ bool InlinePath::Admits(const Operation& operation) {
   return BuffersExist(operation, bytes);
 }
 
+void InlinePath::ForgetGoneRegions(uint32_t gone) {
+  for (uint32_t i = 0; i < gone - gone_seen_ && i < kGoneRegions; ++i) {
+    const uint32_t number = gone_seen_ + i;
+    // Acquire: should the daemon have written a later number there, its count is seen below.
+    peer_memory_.Forget(slot_.gone_regions[number % kGoneRegions].load(std::memory_order_acquire));
+  }
+  if (slot_.gone.load(std::memory_order_relaxed) - gone_seen_ >= kGoneRegions) {
+    peer_memory_.ForgetAll();
+  }
+  gone_seen_ = gone;
+}
+
 // Relaxed throughout: whatever is read here is only this rank's wish.
 bool InlinePath::SteeredInline(const Operation& operation, uint64_t bytes) const {
   if (inclination_ != Inclination::kSteered &&
       (inclination_ == Inclination::kNever || TossCoin())) {
     return false;
   }
-  const InlineSteering& steering = header().steering;
-  if (steering.open.load(std::memory_order_relaxed) == 0) return false;
-  if (operation.stream != nullptr && bytes > steering.stream.load(std::memory_order_relaxed)) {
-    return false;
-  }
+  if (slot_.open.load(std::memory_order_relaxed) == 0) return false;
+  if (operation.stream != nullptr && bytes > slot_.stream) return false;
   const auto collective = static_cast<size_t>(operation.collective);
-  const auto type = static_cast<size_t>(operation.type);
-  const uint64_t registered = steering.registered[collective][type].load(std::memory_order_relaxed);
-  const uint64_t heap = steering.heap[collective][type].load(std::memory_order_relaxed);
+  const uint64_t registered = slot_.registered[collective];
+  const uint64_t heap = slot_.heap[collective];
   if (bytes <= std::min(registered, heap)) return true;
   if (bytes > std::max(registered, heap)) return false;
   const auto in_region = [](const void* buffer) {

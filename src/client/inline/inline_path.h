@@ -17,8 +17,9 @@ namespace harmonaize {
 
 struct Operation;
 
-/// One rank's place on the inline path of its communicator: the shared segment, and how far this
-/// rank has come. Used by the one thread that is inside the communicator.
+/// One rank's place on the inline path of its communicator: the segment that it shares with the
+/// other ranks, its slot, which it shares with the daemon, and how far it has come. Used by the one
+/// thread that is inside the communicator.
 class InlinePath {
  public:
   /// nullptr where the daemon has none for this communicator. The ranks of a communicator that live
@@ -26,13 +27,14 @@ class InlinePath {
   static Result<std::unique_ptr<InlinePath>> Attach(Session& session, uint32_t member, int rank,
                                                     int ranks);
 
-  /// Whether this rank would carry out `operation` inline. Others may differ; see Rendezvous.
+  /// Whether this rank would carry out `operation` inline. Others may differ; see Rendezvous. Lets
+  /// go of what other ranks have freed. Requires: nothing that peer_memory gave is in use.
   bool Admits(const Operation& operation);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  size_t last_level_cache_bytes() const { return header().last_level_cache_bytes; }
-  bool crowded() const { return header().crowded != 0; }
+  size_t last_level_cache_bytes() const { return slot_.last_level_cache_bytes; }
+  bool crowded() const { return slot_.crowded != 0; }
 
   /// The tickets and slots of one sequence of operations that participants count alike.
   struct Sequence {
@@ -95,20 +97,22 @@ class InlinePath {
 
   /// Counts an operation for the operator's statistics.
   void Count(uint64_t bytes) {
-    InlineRank& own = rank_area(rank_);
     // This rank is the only writer.
-    own.operations.store(own.operations.load(std::memory_order_relaxed) + 1,
-                         std::memory_order_relaxed);
-    own.bytes.store(own.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+    slot_.operations.store(slot_.operations.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
+    slot_.bytes.store(slot_.bytes.load(std::memory_order_relaxed) + bytes,
+                      std::memory_order_relaxed);
   }
 
  private:
-  InlinePath(std::shared_ptr<Mapping> mapping, uint32_t member, int rank, int ranks);
+  InlinePath(std::shared_ptr<Mapping> mapping, InlineSlot& slot, uint32_t member, int rank,
+             int ranks);
   void WakeSleepers();
   enum class Inclination;
   static Inclination ReadInclination();
   bool SteeredInline(const Operation& operation, uint64_t bytes) const;
   bool BuffersExist(const Operation& operation, uint64_t block_bytes);
+  void ForgetGoneRegions(uint32_t gone);
   InlineHeader& header() const { return *reinterpret_cast<InlineHeader*>(base_); }
   InlineRank& rank_area(int rank) const {
     return *reinterpret_cast<InlineRank*>(base_ + layout_.RankOffset(rank));
@@ -116,6 +120,7 @@ class InlinePath {
 
   const std::shared_ptr<Mapping> mapping_;
   std::byte* const base_;
+  InlineSlot& slot_;
   const InlineLayout layout_;
   const int rank_;
   const int ranks_;
@@ -123,6 +128,7 @@ class InlinePath {
   BufferProbe probe_;
   BufferLocator locator_;
   PeerMemory peer_memory_;
+  uint32_t gone_seen_ = 0;  ///< Up to which count of InlineSlot::gone its regions are forgotten.
   Sequence collectives_;
   std::vector<Sequence> sends_;     // by peer
   std::vector<Sequence> receives_;  // by peer

@@ -31,9 +31,9 @@ bool InlineOperation::LocateSend(uint64_t bytes) {
   const BufferReference found =
       path_->Locate(operation_->communicator->session(), operation_->send, bytes);
   if (found.region == kNoBuffer) return false;
-  const DirectBuffers buffers{found.offset, 0, found.region, kNoBuffer};
+  const DirectBuffer buffer{found.offset, found.region};
   InlineLine& line = rendezvous_.own_line();
-  std::memcpy(line.data, &buffers, sizeof buffers);
+  std::memcpy(line.data, &buffer, sizeof buffer);
   line.scalar = kSendDirectly;
   direct_ = true;
   pieces_ = 1;
@@ -42,13 +42,13 @@ bool InlineOperation::LocateSend(uint64_t bytes) {
 
 Status InlineOperation::ReceiveDirectly(uint64_t bytes) {
   Communicator& communicator = *operation_->communicator;
-  DirectBuffers buffers;
-  std::memcpy(&buffers, rendezvous_.line_of(0).data, sizeof buffers);
+  DirectBuffer buffer;
+  std::memcpy(&buffer, rendezvous_.line_of(0).data, sizeof buffer);
   path_->peer_memory().Trim();
   HZ_ASSIGN_OR_RETURN(
-      std::byte* const from,
+      const std::byte* const from,
       path_->peer_memory().Find(communicator.session(), communicator.member(), operation_->root,
-                                buffers.send_region, buffers.send_offset, bytes));
+                                buffer.region, buffer.offset, bytes));
   std::memcpy(operation_->receive, from, bytes);
   return Status::Ok();
 }

@@ -1,9 +1,7 @@
 #include "src/client/memory/memory.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -17,6 +15,17 @@ namespace {
 /// first as short as an operation of some MiB, then as long as a caller barely notices.
 constexpr std::chrono::microseconds kShortestPause(200);
 constexpr std::chrono::microseconds kLongestPause(20'000);
+
+/// Once a process, for the first such memory that is used.
+void TellOfOldMemory(const Mapping& mapping) {
+  static std::atomic<bool> told{false};
+  if (told.exchange(true, std::memory_order_relaxed)) return;
+  Log(LogLevel::kInfo, kLogAllocation,
+      "the {} bytes at {} were registered with a daemon by another session (before a fork, or with "
+      "a daemon that is gone), which can be done once: from now on they are copied, as heap is. "
+      "Memory that is allocated anew is not",
+      mapping.size(), static_cast<void*>(mapping.data()));
+}
 
 }  // namespace
 
@@ -56,16 +65,8 @@ Status RegionTable::Free(void* address) {
   if (session == nullptr || region->known_to.load() != session->number() || session->lost()) {
     return Status::Ok();
   }
-  const Status withdrawn = Withdraw(*session, region->id.load());
-  // Another rank may have it mapped for long; the memory goes now.
-  const Mapping& mapping = region->mapping;
-  if (region->descriptor.Intact()) {
-    fallocate(region->descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-              static_cast<off_t>(mapping.size()));
-  } else {
-    madvise(mapping.data(), mapping.size(), MADV_REMOVE);
-  }
-  return withdrawn;
+  // Ranks that have it mapped let go of it with their next operation: see InlineSlot::gone.
+  return Withdraw(*session, region->id.load());
 }
 
 // Asks again and again: an answer that waited for an operation would keep the socket from requests
@@ -137,6 +138,10 @@ Status RegionTable::Announce(Session& session, Region& region) {
   const std::lock_guard lock(region.announcing);
   if (region.known_to.load(std::memory_order_acquire) == session.number()) return Status::Ok();
   if (!region.descriptor.Intact()) return Status::Ok();
+  if (IsSealedAgainstWriters(region.descriptor.get())) {
+    TellOfOldMemory(region.mapping);
+    return Status::Ok();
+  }
   RegisterRegionRequest request;
   request.bytes = region.mapping.size();
   const int descriptors[] = {region.descriptor.get()};

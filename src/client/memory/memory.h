@@ -32,8 +32,9 @@ class RegionTable {
 
   /// How the daemon finds [address, address + bytes) when it lies in one region, announcing the
   /// region first where needed. kNoBuffer in `region` when it lies in none, or in one that cannot
-  /// be announced any more because the program has closed the descriptor. Makes sure that the range
-  /// has all its pages: the daemon makes none, or it would be charged for them. Errors:
+  /// be announced any more: the program has closed the descriptor, or the region is known to the
+  /// daemon of another session, such as that of the process that forked this one. Makes sure that
+  /// the range has all its pages: the daemon makes none, or it would be charged for them. Errors:
   /// kSystemError where there is no memory for them, and those of a request to the daemon.
   Result<BufferReference> Locate(Session& session, const void* address, uint64_t bytes);
 
@@ -50,7 +51,7 @@ class RegionTable {
  private:
   struct Region {
     explicit Region(Mapping memory)
-        : mapping(std::move(memory)), populated(mapping.data(), mapping.size()) {}
+        : mapping(std::move(memory)), populated(mapping.data(), mapping.size(), PageUse::kWrite) {}
 
     Mapping mapping;
     PopulatedChunks populated;
@@ -68,7 +69,7 @@ class RegionTable {
                                           uint64_t bytes);
   /// Waits until the session's daemon has let go of the region. A daemon that is gone has, too.
   static Status Withdraw(Session& session, uint32_t region);
-  /// Makes a region known to the session, if it still can be.
+  /// Makes a region known to the session, if it still can be: to one session ever.
   static Status Announce(Session& session, Region& region);
 
   std::atomic<uint64_t> generation_{0};

@@ -11,8 +11,8 @@ constexpr size_t kMostRegions = 256;
 
 }  // namespace
 
-Result<std::byte*> PeerMemory::Find(Session& session, uint32_t member, int rank, uint32_t region,
-                                    uint64_t offset, uint64_t bytes) {
+Result<const std::byte*> PeerMemory::Find(Session& session, uint32_t member, int rank,
+                                          uint32_t region, uint64_t offset, uint64_t bytes) {
   const auto known = std::find_if(regions_.begin(), regions_.end(), [&](const Region& one) {
     return one.rank == rank && one.region == region;
   });
@@ -33,6 +33,11 @@ Result<std::byte*> PeerMemory::Find(Session& session, uint32_t member, int rank,
   return found->mapping.data() + offset;
 }
 
+void PeerMemory::Forget(uint64_t gone) {
+  std::erase_if(regions_,
+                [&](const Region& one) { return GoneRegion(one.rank, one.region) == gone; });
+}
+
 void PeerMemory::Trim() {
   if (regions_.size() <= kMostRegions) return;
   regions_.erase(regions_.begin(), regions_.end() - static_cast<ptrdiff_t>(kMostRegions / 2));
@@ -48,12 +53,11 @@ Result<PeerMemory::Region*> PeerMemory::Map(Session& session, uint32_t member, i
   HZ_ASSIGN_OR_RETURN(const MapPeerRegionReply reply,
                       session.Call<MapPeerRegionReply>(request, {}, {}, &descriptors));
   if (descriptors.size() != 1) return InternalError("the daemon sent no region to map");
-  HZ_ASSIGN_OR_RETURN(Mapping mapping,
-                      MapForeign(descriptors.front().get(), reply.bytes, HugePageFiles::kAccept));
-  // Of the same user, who is trusted not to make holes in it.
+  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapForeign(descriptors.front().get(), reply.bytes,
+                                                  HugePageFiles::kAccept, Access::kRead));
   madvise(mapping.data(), mapping.size(), MADV_DONTFORK);
   madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
-  PopulatedChunks populated(mapping.data(), mapping.size());
+  PopulatedChunks populated(mapping.data(), mapping.size(), PageUse::kRead);
   regions_.push_back({rank, region, std::move(mapping), std::move(populated)});
   return &regions_.back();
 }

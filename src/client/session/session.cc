@@ -96,22 +96,26 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   socket_identity_ = FileIdentity::Of(socket_.fd());
   fork_generation_ = forks_.load(std::memory_order_relaxed);
 
+  HZ_ASSIGN_OR_RETURN(SharedMemory memory,
+                      CreateSharedMemory("harmonaize-session", sizeof(SessionSegment)));
+  // A child has no use for the parent's ring, and must not write into it.
+  madvise(memory.mapping.data(), memory.mapping.size(), MADV_DONTFORK);
   HelloRequest request;
   SetFieldText(request.program, ProgramName());
-  HZ_ASSIGN_OR_RETURN(ControlMessage message, Exchange(Encode(HelloRequest::kType, request), {}));
+  const int descriptors[] = {memory.descriptor.get()};
+  HZ_ASSIGN_OR_RETURN(ControlMessage message,
+                      Exchange(Encode(HelloRequest::kType, request), descriptors));
   HZ_ASSIGN_OR_RETURN(HelloReply reply, DecodeReply<HelloReply>(message.bytes));
-  if (message.descriptors.size() != 2) {
-    return InternalError("the daemon at {} sent {} descriptors, not 2", path,
+  if (message.descriptors.size() != 1) {
+    return InternalError("the daemon at {} sent {} descriptors, not 1", path,
                          message.descriptors.size());
   }
   hello_ = reply;
-  HZ_ASSIGN_OR_RETURN(mapping_, MapForeign(message.descriptors[0].get(), sizeof(SessionSegment)));
+  mapping_ = std::move(memory.mapping);
   segment_ = reinterpret_cast<SessionSegment*>(mapping_.data());
   room_.SetUp(hello_.most_operations, &segment_->retired);
   posted_.assign(kStreamSlots, 0);
-  doorbell_ = OwnDescriptor(std::move(message.descriptors[1]));
-  // A child has no use for the parent's ring, and must not write into it.
-  madvise(mapping_.data(), mapping_.size(), MADV_DONTFORK);
+  doorbell_ = OwnDescriptor(std::move(message.descriptors[0]));
   Log(LogLevel::kInfo, kLogInit, "connected to harmonaized {} at {} (session {}, {} workers)",
       FieldText(hello_.daemon_version), path, hello_.session, hello_.workers);
   return Status::Ok();
@@ -136,6 +140,7 @@ Result<ControlMessage> Session::Exchange(const std::vector<std::byte>& request,
   if (!sent.ok() && !reply.ok()) return Lost(sent);
   if (lost()) return reply;
   if (!reply.ok()) return Lost(reply.status());
+  HZ_RETURN_IF_ERROR(reply->descriptors_status);
   return reply;
 }
 

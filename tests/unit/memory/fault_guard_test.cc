@@ -123,14 +123,16 @@ TEST_F(FaultGuardTest, WithoutAGuardTheProcessEnds) {
   EXPECT_EQ(StatusOfChild([&] { memory.at(kBytes - 1) = 1; }), 0);
 }
 
-// What the guard is for: a tenant's hole in a huge page file, and a pool with nothing to fill it.
+// What the guard is for: a page of a huge page file that is not there, and a pool with nothing to
+// fill it.
 TEST_F(FaultGuardTest, HolesInHugePages) {
   testing::ReservedHugePages pool(4);
   if (!pool.available()) GTEST_SKIP() << "this host has no huge pages to give";
   const uint64_t bytes = 3 * pool.page_bytes();
   Result<SharedMemory> tenant = CreateHugePageMemory("tenant", bytes);
   ASSERT_TRUE(tenant.ok()) << tenant.status().ToString();
-  Result<Mapping> ours = MapForeign(tenant->descriptor.get(), bytes, HugePageFiles::kAccept);
+  Result<Mapping> ours =
+      MapForeign(tenant->descriptor.get(), bytes, HugePageFiles::kAccept, Access::kReadAndWrite);
   ASSERT_TRUE(ours.ok()) << ours.status().ToString();
   tenant->mapping.data()[0] = std::byte{1};
   tenant->mapping.data()[bytes - 1] = std::byte{3};
@@ -139,7 +141,6 @@ TEST_F(FaultGuardTest, HolesInHugePages) {
   // Nothing can happen to pages that are there.
   pool.Exhaust();
   EXPECT_EQ(data[bytes - 1], 3);
-  // The seals do not keep the tenant from this.
   ASSERT_EQ(fallocate(tenant->descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(pool.page_bytes()), static_cast<off_t>(pool.page_bytes())),
             0);

@@ -34,7 +34,9 @@ class MissingPagesTest : public ::testing::Test {
     Result<SharedMemory> owned = CreateSharedMemory("owned", kOwnedBytes);
     ASSERT_TRUE(owned.ok());
     owner_ = std::move(*owned);
-    Result<Mapping> ours = MapForeign(owner_.descriptor.get(), kOwnedBytes);
+    // Not sealed, so that pages can still go.
+    Result<Mapping> ours = MapForeign(owner_.descriptor.get(), kOwnedBytes, HugePageFiles::kRefuse,
+                                      Access::kReadAndWrite);
     ASSERT_TRUE(ours.ok());
     ours_ = std::move(*ours);
     guard_ = FaultGuard(ours_.data(), kOwnedBytes);
@@ -117,7 +119,7 @@ TEST_F(MissingPagesTest, ALossIsToldToAnEvent) {
 }
 
 TEST_F(MissingPagesTest, TheOwnerPopulatesWhatItLends) {
-  PopulatedChunks populated(owner_.mapping.data(), kOwnedBytes);
+  PopulatedChunks populated(owner_.mapping.data(), kOwnedBytes, PageUse::kWrite);
   ASSERT_TRUE(populated.Populate(PopulatedChunks::kChunkBytes - 1, 2).ok());
   EXPECT_EQ(FileBytes(), static_cast<int64_t>(2 * PopulatedChunks::kChunkBytes));
   TouchPages(ours_.data(), 2 * PopulatedChunks::kChunkBytes);

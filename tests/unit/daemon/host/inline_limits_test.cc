@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/communicator/inline_segment.h"
-#include "src/memory/shared_memory.h"
-
 namespace harmonaize::daemon {
 namespace {
 
@@ -36,35 +33,6 @@ TEST(InlineLimits, AreTheConfigurationsWhereItSays) {
     EXPECT_EQ(limits.heap[i], 0u);
   }
   EXPECT_EQ(limits.stream, 7u);
-}
-
-TEST(InlineSegment, SteersEachCollectiveAndKindOfMemory) {
-  InlineLimits limits;
-  for (size_t i = 0; i < kCollectiveCount; ++i) {
-    limits.registered[i] = 100 + i;
-    limits.heap[i] = 200 + i;
-  }
-  limits.stream = 300;
-  const auto segment = InlineSegment::Create(3, limits, Machine{});
-  ASSERT_TRUE(segment.ok()) << segment.status().message();
-  const Result<Mapping> seen = MapForeign((*segment)->descriptor(), (*segment)->bytes());
-  ASSERT_TRUE(seen.ok()) << seen.status().message();
-  const InlineSteering& steering = reinterpret_cast<const InlineHeader*>(seen->data())->steering;
-  const auto expect = [&](uint64_t more) {
-    for (size_t i = 0; i < kCollectiveCount; ++i) {
-      for (size_t type = 0; type < kDataTypeCount; ++type) {
-        EXPECT_EQ(steering.registered[i][type].load(), 100 + i + more);
-        EXPECT_EQ(steering.heap[i][type].load(), 200 + i + more);
-      }
-    }
-    EXPECT_EQ(steering.stream.load(), 300 + more);
-  };
-  expect(0);
-  for (uint64_t& limit : limits.registered) ++limit;
-  for (uint64_t& limit : limits.heap) ++limit;
-  ++limits.stream;
-  (*segment)->Steer(limits);
-  expect(1);
 }
 
 }  // namespace
