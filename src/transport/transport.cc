@@ -259,7 +259,7 @@ void TransportCore::SetTimer() {
 
 TransportCounters TransportCore::counters() const {
   TransportCounters counters;
-  const ReceptionCounters& reception = links_.reception_counters();
+  const ReceptionCounters reception = links_.reception_counters();
   counters.connections_accepted = reception.accepted;
   counters.connections_refused = reception.refused;
   counters.connections_evicted = reception.evicted;

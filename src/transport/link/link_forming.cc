@@ -27,6 +27,7 @@ std::vector<std::byte> EncodeReady(const std::vector<Link::Rail>& rails) {
 }  // namespace
 
 void Links::OnProved(ProvedConnection connection) {
+  if (!connection.Answer()) return;
   if (connection.ours.purpose == Purpose::kRail) return OnRailProved(std::move(connection));
   if (connection.ours.purpose == Purpose::kMove) return OnMoveProved(std::move(connection));
   OnControlProved(std::move(connection));

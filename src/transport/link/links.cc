@@ -25,6 +25,10 @@ double Seconds(uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
 }
 
+ReceptionLimits LimitsOf(const TransportOptions& options) {
+  return {options.proof_timeout_ns, options.unproved_limit, options.unproved_limit_per_address};
+}
+
 std::string Text(const Frame& frame) {
   return std::string(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
 }
@@ -39,9 +43,8 @@ Links::Links(Poller* poller, MessageBoard* board, const TransportOptions* option
       system_congestion_control_(SystemCongestionControl()),
       events_(events),
       instance_(instance),
-      reception_(poller, this, &options->key, instance,
-                 ReceptionLimits{options->proof_timeout_ns, options->unproved_limit,
-                                 options->unproved_limit_per_address}),
+      reception_(poller, this, &options->key, instance, LimitsOf(*options)),
+      front_door_(poller, this, &options->key, instance, LimitsOf(*options)),
       rails_(options->rails) {}
 
 Links::~Links() {
@@ -89,7 +92,7 @@ Status Links::OpenRail(RailOptions* rail, RailAnnouncement* announcement) {
     return Status::Ok();
   }
   HZ_ASSIGN_OR_RETURN(NetworkAddress bound,
-                      reception_.Listen(rail->address, RailSocketOptions(*rail)));
+                      front_door_.Listen(rail->address, RailSocketOptions(*rail)));
   announcement->kind = RailAnnouncement::Kind::kTcp;
   announcement->prefix_bits = static_cast<uint8_t>(rail->prefix_bits);
   announcement->address = bound.ToString();
@@ -116,7 +119,7 @@ SocketOptions Links::ControlSocketOptions() const {
 
 Result<NetworkAddress> Links::Listen(const NetworkAddress& address) {
   HZ_RETURN_IF_ERROR(OpenRails(address));
-  return reception_.Listen(address, ControlSocketOptions());
+  return front_door_.Listen(address, ControlSocketOptions());
 }
 
 // ---- Attempts to connect ----

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/transport/link/control_link.h"
+#include "src/transport/link/front_door.h"
 #include "src/transport/link/message_board.h"
 #include "src/transport/link/reception.h"
 #include "src/transport/stream/stream_moves.h"
@@ -67,7 +68,8 @@ struct Link {
 /// Forms links and watches over them. Two daemons that connect to each other at once make two
 /// connections; the one of the smaller instance id, the *arbiter*, keeps the first that it sees
 /// and refuses others, so there is no case to agree on. For the owner's thread.
-class Links final : public Reception::Owner,
+class Links final : public FrontDoor::Owner,
+                    public Reception::Owner,
                     public ControlLink::Owner,
                     public Channel::Owner,
                     public StreamMoves::Owner {
@@ -95,7 +97,7 @@ class Links final : public Reception::Owner,
   uint64_t TickPeriod() const;
 
   const std::vector<std::unique_ptr<UcxRail>>& ucx_rails() const { return ucx_rails_; }
-  const ReceptionCounters& reception_counters() const { return reception_.counters(); }
+  ReceptionCounters reception_counters() const { return front_door_.counters(); }
 
   void OnProved(ProvedConnection connection) override;
   void OnConnectFailed(uint64_t cookie, const Status& reason, bool no_way) override;
@@ -175,7 +177,8 @@ class Links final : public Reception::Owner,
   const std::string system_congestion_control_;
   TransportEvents* events_;
   InstanceId instance_;
-  Reception reception_;
+  Reception reception_;   ///< For what this daemon connects to.
+  FrontDoor front_door_;  ///< For who connects to it.
   bool rails_open_ = false;
   std::vector<RailOptions> rails_;
   std::vector<RailAnnouncement> announcements_;

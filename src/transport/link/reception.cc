@@ -52,6 +52,13 @@ void ApplySocketOptions(int socket, int family, const SocketOptions& options) {
   }
 }
 
+bool ProvedConnection::Answer() {
+  if (answer.empty()) return true;
+  // Little, and the first that goes there but for a greeting, so there is room for it.
+  const ssize_t sent = send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+  return sent == static_cast<ssize_t>(answer.size());
+}
+
 class Reception::Listener final : public Poller::Handler {
  public:
   Listener(Reception* reception, FileDescriptor socket, const SocketOptions& options)
@@ -83,7 +90,7 @@ class Reception::Pending final : public Poller::Handler {
     if (connecting_ && !FinishConnect()) return;
     if (!Write()) return;
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !Read()) return;
-    if (handshake_.done() && unsent_.empty()) return reception_->Finish(this);
+    if (handshake_.done() && (accepted() || unsent_.empty())) return reception_->Finish(this);
     const uint32_t wanted = unsent_.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
     reception_->poller_->Change(socket_.get(), wanted, this);
   }
@@ -97,10 +104,12 @@ class Reception::Pending final : public Poller::Handler {
 
   ProvedConnection TakeProved() {
     return ProvedConnection{std::move(socket_),  remote_, handshake_.role(), handshake_.ours(),
-                            handshake_.theirs(), cookie_};
+                            handshake_.theirs(), cookie_, std::move(unsent_)};
   }
 
  private:
+  bool accepted() const { return handshake_.role() == Handshake::Role::kAcceptor; }
+
   // Each returns whether the connection goes on.
   bool FinishConnect() {
     int error_number = 0;
@@ -115,7 +124,8 @@ class Reception::Pending final : public Poller::Handler {
   bool Write() {
     const std::vector<std::byte> more = handshake_.TakeOutput();
     unsent_.insert(unsent_.end(), more.begin(), more.end());
-    if (unsent_.empty()) return true;
+    // The last words of the one that accepts are the owner's.
+    if (unsent_.empty() || (accepted() && handshake_.done())) return true;
     const ssize_t sent = send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN || errno == EINTR || Lose(std::strerror(errno));
     unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
@@ -251,7 +261,7 @@ void Reception::Accept(Listener* listener) {
 
 void Reception::OnAccepted(FileDescriptor socket, const NetworkAddress& remote,
                            const SocketOptions& options) {
-  ++counters_.accepted;
+  accepted_.fetch_add(1, std::memory_order_relaxed);
   MakeRoom(remote);
   ApplySocketOptions(socket.get(), remote.family(), options);
   Greeting greeting;
@@ -281,7 +291,7 @@ void Reception::MakeRoom(const NetworkAddress& remote) {
                     : all >= limits_.unproved || remote.empty()   ? oldest
                                                                   : nullptr;
   if (leaves == nullptr) return;
-  ++counters_.evicted;
+  evicted_.fetch_add(1, std::memory_order_relaxed);
   Drop(leaves, RemoteError("{}: it held a connection open without a proof of the cluster key while "
                            "others waited",
                            leaves->remote().ToString()));
@@ -291,7 +301,7 @@ void Reception::Drop(Pending* pending, const Status& reason, bool no_way) {
   if (pending->cookie() != 0) {
     failed_.push_back({pending->cookie(), reason, no_way});
   } else {
-    ++counters_.refused;
+    refused_.fetch_add(1, std::memory_order_relaxed);
     // Anybody can bring this about as often as he likes, so it is no warning.
     Log(LogLevel::kDebug, kLogNet, "a connection was refused: {}", reason.message());
   }

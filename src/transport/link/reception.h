@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -22,6 +23,13 @@ struct ProvedConnection {
   Greeting ours;
   Greeting theirs;
   uint64_t cookie = 0;  ///< As given to Connect; 0 for what was accepted.
+  /// Of what was accepted: our own proof, which tells the other side that it is let in. What it
+  /// says over other connections comes after that, so it is sent by the thread that is to know
+  /// first.
+  std::vector<std::byte> answer{};
+
+  /// Sends it; false when the connection is lost.
+  bool Answer();
 };
 
 struct ReceptionLimits {
@@ -50,8 +58,9 @@ struct SocketOptions {
 /// Sets what all of our sockets have: no delay of small segments, and `options`.
 void ApplySocketOptions(int socket, int family, const SocketOptions& options);
 
-/// The front door: listens, connects, and lets nobody in without a proof of the cluster key. Reads
-/// of an unproved connection no more than its handshake. For the owner's thread.
+/// Listens, connects, and lets nobody in without a proof of the cluster key. Reads of an unproved
+/// connection no more than its handshake. For the owner's thread: what a daemon connects to is the
+/// engine's, what it accepts has a thread of its own (FrontDoor).
 class Reception {
  public:
   class Owner {
@@ -89,7 +98,12 @@ class Reception {
   /// Whether there is anything for Tick to do, now or later.
   bool busy() const { return !pending_.empty() || !gone_.empty() || HasNews(); }
 
-  const ReceptionCounters& counters() const { return counters_; }
+  /// Any thread.
+  ReceptionCounters counters() const {
+    return {.accepted = accepted_.load(std::memory_order_relaxed),
+            .refused = refused_.load(std::memory_order_relaxed),
+            .evicted = evicted_.load(std::memory_order_relaxed)};
+  }
 
  private:
   class Listener;
@@ -113,7 +127,9 @@ class Reception {
   const ClusterKey* key_;
   InstanceId instance_;
   ReceptionLimits limits_;
-  ReceptionCounters counters_;
+  std::atomic<uint64_t> accepted_{0};
+  std::atomic<uint64_t> refused_{0};
+  std::atomic<uint64_t> evicted_{0};
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::list<std::unique_ptr<Pending>> pending_;  // the oldest first
   std::list<std::unique_ptr<Pending>> gone_;     // freed at the next Tick or Accept

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -158,6 +159,23 @@ TEST(Strangers, WhoSayNothingAreSentAwayInTime) {
   half.Say(transport::EncodeGreeting(StrangersGreeting()));
   EXPECT_TRUE(SleepUntil(
       {&node}, [&] { return silent.Ended() && half.Ended(); }, 2));
+}
+
+// The daemon's own thread has other things to do.
+TEST(Strangers, AreNotWaitedFor) {
+  TransportOptions options = LoopbackOptions();
+  options.proof_timeout_ns = 200'000'000;
+  TransportNode node(options);
+  Stranger greets(node.address);
+  greets.Say(transport::EncodeGreeting(StrangersGreeting()));
+  const auto wait = [](const auto& done) {
+    for (int i = 0; i < 5000 && !done(); ++i) usleep(1000);
+    return done();
+  };
+  EXPECT_TRUE(wait([&] { return greets.Ended() || !greets.heard().empty(); }));
+  EXPECT_EQ(greets.heard().size(), transport::kGreetingBytes);
+  EXPECT_TRUE(wait([&] { return greets.Ended(); }));
+  EXPECT_EQ(node->counters().connections_refused, 1u);
 }
 
 TEST(Strangers, InCrowdsDoNotKeepDaemonsOut) {

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+#include "src/transport/link/reception.h"
+#include "src/transport/tcp/poller.h"
+
+namespace harmonaize::transport {
+
+/// Where connections are accepted: by a thread of its own, for everybody on the network can make
+/// them, and thousands a second. The owner's thread sees those that have proved the cluster key,
+/// and no others.
+class FrontDoor final : public Poller::Handler, private Reception::Owner {
+ public:
+  class Owner {
+   public:
+    virtual void OnProved(ProvedConnection connection) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  /// The owner is called from `poller`, on its thread. All pointers must outlive the door.
+  FrontDoor(Poller* poller, Owner* owner, const ClusterKey* key, const InstanceId& instance,
+            const ReceptionLimits& limits);
+  ~FrontDoor();
+  FrontDoor(const FrontDoor&) = delete;
+  FrontDoor& operator=(const FrontDoor&) = delete;
+
+  /// As Reception::Listen. The first call starts the thread.
+  Result<NetworkAddress> Listen(const NetworkAddress& address, const SocketOptions& options);
+
+  /// For the owner's thread.
+  ReceptionCounters counters() const;
+
+  void OnReady(uint32_t events) override;
+
+ private:
+  Status Start();
+  void Run();
+  void WaitForEvents();
+  void ServeOnce();
+  void HandOver();
+  // Of the door's own thread.
+  void OnProved(ProvedConnection connection) override;
+  void OnConnectFailed(uint64_t, const Status&, bool) override {}
+
+  Poller* const owners_poller_;
+  Owner* const owner_;
+  const ClusterKey* const key_;
+  const InstanceId instance_;
+  const ReceptionLimits limits_;
+
+  /// Guards what the thread works with: Listen comes from the owner's.
+  std::mutex mutex_;
+  std::unique_ptr<Poller> poller_;
+  std::unique_ptr<Reception> reception_;
+  std::vector<ProvedConnection> just_proved_;
+  bool has_unproved_ = false;  ///< After the last look, for the thread alone.
+  uint64_t next_tick_ns_ = 0;
+
+  std::mutex proved_mutex_;
+  std::vector<ProvedConnection> proved_;  ///< For the owner.
+  FileDescriptor news_;                   ///< An eventfd: something is in `proved_`.
+
+  FileDescriptor stop_;  ///< An eventfd.
+  std::thread thread_;
+};
+
+}  // namespace harmonaize::transport
