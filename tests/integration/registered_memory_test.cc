@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -20,12 +21,19 @@ constexpr size_t kElements = size_t{64} << 10;
 /// As much as goes directly from rank to rank, where all can be told to go inline.
 constexpr const char* kInline = "[inline]\nregistered_bytes = 262144\nheap_bytes = 262144\n";
 
-/// How many times memory that ncclMemAlloc gave is mapped in this process.
+/// A size that nothing else in this process has.
+constexpr size_t kBytes = kElements * sizeof(float) + 12345;
+
+/// How many times memory of kBytes that ncclMemAlloc gave is mapped in this process.
 int MappingsOfRegisteredMemory() {
   std::ifstream maps("/proc/self/maps");
   int found = 0;
   for (std::string line; std::getline(maps, line);) {
-    found += line.find("/memfd:harmonaize (deleted)") != std::string::npos ? 1 : 0;
+    if (line.find("/memfd:harmonaize (deleted)") == std::string::npos) continue;
+    char* end = nullptr;
+    const uint64_t first = std::strtoull(line.c_str(), &end, 16);
+    const uint64_t last = std::strtoull(end + 1, nullptr, 16);
+    found += last - first == (kBytes + 4095) / 4096 * 4096 ? 1 : 0;
   }
   return found;
 }
@@ -61,7 +69,7 @@ TEST(RegisteredMemory, LeavesTheOtherRanksWhenItIsFreed) {
     for (const int buffers : {1, 3, 40}) {
       std::vector<float*> memory(static_cast<size_t>(buffers));
       for (float*& one : memory) {
-        ASSERT_NCCL(ncclMemAlloc(reinterpret_cast<void**>(&one), kElements * sizeof(float)));
+        ASSERT_NCCL(ncclMemAlloc(reinterpret_cast<void**>(&one), kBytes));
         for (size_t i = 0; i < kElements; ++i) one[i] = 1;
         EXPECT_NCCL(ncclAllReduce(one, result.data(), kElements, ncclFloat, ncclSum, communicator,
                                   nullptr));

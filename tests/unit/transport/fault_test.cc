@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -52,7 +53,8 @@ TransportOptions Quick() {
   _exit(0);
 }
 
-/// Another host, as a process.
+/// Another host, as a process. To be made before a transport of this process: ThreadSanitizer
+/// allows no threads in a process that was forked from one with several.
 class OtherHost {
  public:
   explicit OtherHost(const TransportOptions& options) {
@@ -96,8 +98,8 @@ double SecondsUntilLoss(TransportNode* node, double patience) {
 }
 
 TEST(DeadHost, KilledIsNoticedAtOnce) {
-  TransportNode node;
   OtherHost other(LoopbackOptions());
+  TransportNode node;
   ASSERT_TRUE(ConnectTo(&node, other.address()));
   std::vector<std::byte> buffer(size_t{1} << 20);
   const auto receive = node.Receive(node.peer(), 0, buffer);
@@ -108,8 +110,8 @@ TEST(DeadHost, KilledIsNoticedAtOnce) {
 }
 
 TEST(DeadHost, FrozenIsNoticedWithinThreeSecondsByDefault) {
-  TransportNode node;
   OtherHost other(LoopbackOptions());
+  TransportNode node;
   ASSERT_TRUE(ConnectTo(&node, other.address()));
   PumpFor({&node}, 0.1);
   std::vector<std::byte> buffer(size_t{1} << 20);
@@ -123,8 +125,8 @@ TEST(DeadHost, FrozenIsNoticedWithinThreeSecondsByDefault) {
 }
 
 TEST(DeadHost, FrozenWithMessagesUnderWayIsNoticed) {
-  TransportNode node(Quick());
   OtherHost other(Quick());
+  TransportNode node(Quick());
   ASSERT_TRUE(ConnectTo(&node, other.address()));
   other.Kill(SIGSTOP);
   std::vector<std::byte> sent(size_t{1} << 20);
@@ -139,15 +141,15 @@ TEST(DeadHost, FrozenWithMessagesUnderWayIsNoticed) {
 
 TEST(DeadHost, ALiveOneIsNotTakenForDead) {
   // Idle for many times the limit; and this daemon itself held up for longer than the limit.
-  TransportNode node(Quick());
   OtherHost other(Quick());
+  TransportOptions patient = LoopbackOptions();
+  patient.dead_after_ns = 3'000'000'000;
+  OtherHost third(patient);
+  TransportNode node(Quick());
   ASSERT_TRUE(ConnectTo(&node, other.address()));
   SleepUntil(
       {&node}, [] { return false; }, 2.0);
   EXPECT_TRUE(node.losses.empty());
-  TransportOptions patient = LoopbackOptions();
-  patient.dead_after_ns = 3'000'000'000;
-  OtherHost third(patient);
   ASSERT_TRUE(ConnectTo(&node, third.address()));
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   const auto to_third = node.peer();
@@ -165,13 +167,16 @@ size_t OpenDescriptors() {
 }
 
 TEST(DeadHost, ManyTimesLeavesNothingBehind) {
+  constexpr int kRounds = 25;
+  std::vector<std::unique_ptr<OtherHost>> others(kRounds);
+  for (auto& other : others) other = std::make_unique<OtherHost>(Quick());
   TransportNode node(Quick());
   std::mt19937 random(17);
   std::vector<std::byte> sent = Pattern(size_t{1} << 20, 1);
   size_t descriptors = 0;
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     {
-      OtherHost other(Quick());
+      OtherHost& other = *others[static_cast<size_t>(round)];
       ASSERT_TRUE(ConnectTo(&node, other.address()));
       // It dies at some moment in an exchange of many messages.
       const uint64_t end = MonotonicNanoseconds() + random() % 20'000'000;
