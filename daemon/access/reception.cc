@@ -399,7 +399,7 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
         // The session keeps the bell.
         const int descriptors[] = {opening->bell.get()};
         const Status added = engine.AddSession(std::make_unique<Session>(
-            reply.session, connection, program, engine.TenantOf(connection->tenant()),
+            reply.session, connection, program, engine.tenants().Of(connection->tenant()),
             std::move(opening->segment), std::move(opening->bell), std::move(opening->holdings)));
         if (!added.ok()) {
           connection->ReplyFailure(MessageType::kHello, added);

@@ -135,7 +135,7 @@ void Communicator::PostCollective(PostedOperation* part) {
     operation = made;
     operation->sequence = sequence;
     operation->first_arrival_ns = part->arrived_ns;
-    engine_->AddWaiting();
+    operation->waiting = WaitingHold(engine_->waiting());
     if (const auto early = early_verdicts_.find(sequence); early != early_verdicts_.end()) {
       operation->verdict = early->second;
       operation->told = true;
@@ -158,7 +158,7 @@ void Communicator::PostPair(PostedOperation* part) {
   }
   if (IsRemote(peer)) {
     part->crosses_hosts = true;
-    engine_->AddWaiting();
+    part->waiting = WaitingHold(engine_->waiting());
     return remote_pairs_->Post(part);
   }
   if (member(peer) == nullptr) {
@@ -168,12 +168,11 @@ void Communicator::PostPair(PostedOperation* part) {
   const PairKey key = sends ? PairKey{self, peer} : PairKey{peer, self};
   PairQueue& pair = pairs_[key];
   (sends ? pair.sends : pair.receives).push_back(part);
-  engine_->AddWaiting();
+  part->waiting = WaitingHold(engine_->waiting());
   if (pair.sends.empty() || pair.receives.empty()) return;
 
   MatchedOperation* operation = NewOperation(2);
   if (operation == nullptr) return;  // the communicator's end has reached both
-  engine_->DropWaiting(2);
   operation->parts[0] = pair.sends.front();
   operation->parts[1] = pair.receives.front();
   pair.sends.pop_front();
@@ -185,6 +184,7 @@ void Communicator::PostPair(PostedOperation* part) {
   operation->first_arrival_ns = part->arrived_ns;
   for (PostedOperation* half : operation->parts) {
     half->matched = operation;
+    half->waiting.Reset();
     operation->ready += half->ready ? 1 : 0;
   }
   // The half that came last is not ready yet, so OnReady launches.
@@ -224,7 +224,7 @@ void Communicator::LaunchReady() {
     if (host_group_ == nullptr && !PlanIsMade(*operation)) return;
     window_.pop_front();
     ++window_start_;
-    engine_->DropWaiting(1);
+    operation->waiting.Reset();
     Launch(operation);
   }
 }
@@ -572,6 +572,7 @@ bool Communicator::IsRemote(int rank) const {
 }
 
 void Communicator::Recycle(MatchedOperation* operation) {
+  operation->waiting.Reset();
   free_operations_.push_back(operation);
 }
 

@@ -17,6 +17,7 @@
 #include "daemon/communicator/inline_segment.h"
 #include "daemon/communicator/operation_set.h"
 #include "daemon/multihost/rank_feed.h"
+#include "daemon/runtime/waiting_count.h"
 #include "daemon/tenant/holdings.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/posted_operation.h"
@@ -41,6 +42,8 @@ struct MatchedOperation {
   int arrived = 0;
   int ready = 0;
   size_t place_in_set = 0;  ///< OperationSet's.
+  /// While ranks are missing, or the home's word how it ends.
+  WaitingHold waiting;
   uint64_t first_arrival_ns = 0;
   uint64_t next_report_ns = 0;  ///< When to report ranks that are missing, or their data.
   /// What the executor is bound to, kept for reuse.
@@ -121,7 +124,7 @@ class Communicator {
   void Post(PostedOperation* part);
   /// The part's stream has come this far.
   void OnReady(PostedOperation* part);
-  /// What was given to the network has ended, see Engine::StartNetwork.
+  /// What was given to the network has ended, see NetworkOperations::Start.
   void OnNetworkDone(MatchedOperation* operation);
 
   // Ranks that go, and communicators that end.

@@ -16,6 +16,7 @@ namespace harmonaize::daemon {
 
 void Communicator::Decide(PostedOperation* part, const Status& outcome) {
   part->matched = nullptr;
+  part->waiting.Reset();
   if (part->ready) {
     engine_->Finish(part, outcome);
   } else {
@@ -34,7 +35,6 @@ void Communicator::FailPairsWith(int rank, const Status& why) {
   for (auto& [key, pair] : pairs_) {
     if (rank >= 0 && key.first != rank && key.second != rank) continue;
     for (std::deque<PostedOperation*>* half : {&pair.sends, &pair.receives}) {
-      engine_->DropWaiting(half->size());
       for (PostedOperation* part : std::exchange(*half, {})) Decide(part, why);
     }
   }
@@ -47,7 +47,6 @@ void Communicator::FailEverything(const Status& why) {
   // They were not begun: window_start_ stays.
   for (MatchedOperation* operation : std::exchange(window_, {})) {
     if (operation == nullptr) continue;
-    engine_->DropWaiting(1);
     FailMatched(operation, why);
   }
   FailPairsWith(-1, why);
@@ -61,7 +60,6 @@ void Communicator::FailEverything(const Status& why) {
     }
   }
   if (host_group_ == nullptr) return;
-  engine_->DropWaiting(held_.size());
   for (MatchedOperation* operation : std::exchange(held_, {})) FailMatched(operation, why);
   remote_pairs_->FailAll(why);
 }
@@ -73,7 +71,6 @@ void Communicator::FailWindowFrom(uint64_t sequence, const Status& why) {
     MatchedOperation* const operation = window_.back();
     window_.pop_back();
     if (operation == nullptr) continue;
-    engine_->DropWaiting(1);
     FailMatched(operation, why);
   }
 }

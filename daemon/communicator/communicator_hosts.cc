@@ -77,7 +77,7 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   binding.check = RequestDigest(descriptor);
   operation->feed.Assign(operation->parts);
   if (!operation->feed.empty()) binding.feed = &operation->feed;
-  HZ_RETURN_IF_ERROR(engine_->StartNetwork(operation, binding));
+  HZ_RETURN_IF_ERROR(engine_->network_operations().Start(operation, binding));
   NoteStarted(operation);
   if (HasRoot(descriptor.collective)) {
     host_group_->NoteBegun({operation->sequence, binding.check}, false);
@@ -131,7 +131,7 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
 // Until the home says how it ends; the engine then looks for late ranks.
 void Communicator::Hold(MatchedOperation* operation) {
   held_.push_back(operation);
-  engine_->AddWaiting();
+  operation->waiting = WaitingHold(engine_->waiting());
 }
 
 // The one that is held, no longer; nullptr if it is not.
@@ -142,7 +142,6 @@ MatchedOperation* Communicator::TakeHeld(uint64_t sequence) {
   if (held == held_.end()) return nullptr;
   MatchedOperation* const operation = *held;
   held_.erase(held);
-  engine_->DropWaiting(1);
   return operation;
 }
 
@@ -168,7 +167,6 @@ void Communicator::OnAgreed(uint64_t sequence) {
     done.push_back(operation);
     return true;
   });
-  engine_->DropWaiting(done.size());
   for (MatchedOperation* operation : done) Settle(operation, Status::Ok());
 }
 
@@ -189,7 +187,7 @@ Result<MatchedOperation*> Communicator::StartTransfer(PostedOperation* part, Hos
   // In bytes: both sides must cut it alike, and may differ in type.
   binding.type = DataType::kInt8;
   binding.count = BytesOf(part->descriptor);
-  const Status started = engine_->StartNetwork(operation, binding);
+  const Status started = engine_->network_operations().Start(operation, binding);
   if (!started.ok()) {
     Recycle(operation);
     return started;
@@ -225,7 +223,6 @@ Status Communicator::EndTransfer(MatchedOperation* operation) {
 }
 
 void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
-  engine_->DropWaiting(1);
   engine_->Finish(part, state_ == State::kReady ? outcome : failure_);
 }
 
@@ -385,7 +382,6 @@ void Communicator::EndFrom(uint64_t sequence, const Status& why) {
       held_.push_back(operation);
       continue;
     }
-    engine_->DropWaiting(1);
     operation->told = true;
     Settle(operation, why);
   }

@@ -143,7 +143,7 @@ void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& que
   const Communicator* const parent = FindByKey(question.communicator);
   Result<UniqueId> id = InvalidUsage("the communicator is gone");
   if (parent != nullptr) {
-    id = IssueId(engine_->TenantAcrossHosts(question.user), 0, parent->id());
+    id = IssueId(engine_->tenants().AcrossHosts(question.user), 0, parent->id());
   }
   if (id.ok()) {
     answer.id.resize(sizeof(UniqueId));

@@ -76,8 +76,8 @@ Result<PendingFormation*> Membership::PendingAt(const FormationKey& key, Make ma
   const size_t calls = made.split_calls == nullptr ? 0 : made.split_calls->size();
   const auto bytes = kFormationBytes + static_cast<int64_t>(calls * sizeof(SplitCall));
   HZ_ASSIGN_OR_RETURN(made.memory, account.Take(Resource::kMemory, bytes));
+  made.waiting = WaitingHold(engine_->waiting());
   PendingFormation& pending = pending_.Add(key, std::move(made));
-  engine_->AddWaiting();
   return &pending;
 }
 
@@ -88,7 +88,6 @@ Status Membership::TakePlace(const FormationKey& key, size_t place, Applicant ap
   HZ_RETURN_IF_ERROR(formation.Take(place, std::move(applicant)));
   if (formation.complete()) {
     const PendingFormation concluded = pending_.Take(key);
-    engine_->DropWaiting(1);
     // The formation goes, so an exception must not leave anybody with it.
     const Status status = Caught([&] { return concluded.conclude(*concluded.formation); });
     if (!status.ok()) FailFormation(*concluded.formation, status);
@@ -171,7 +170,7 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   const auto made_join = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
         key, "ncclCommInitRank", request.name,
-        applicant.member == nullptr ? engine_->TenantAcrossHosts(request.user)
+        applicant.member == nullptr ? engine_->tenants().AcrossHosts(request.user)
                                     : &applicant.member->session->tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
     made.conclude = [this, id = *id](Formation& formation) {

@@ -36,7 +36,6 @@ void Membership::FailPending(const FormationKey& key, const Status& why) {
     if (id->session != 0 && engine_->FindSession(id->session) == nullptr) issued_.Erase(key.id);
   }
   pending_.Take(key);
-  engine_->DropWaiting(1);
 }
 
 void Membership::FailFormationsWaitingFor(const Communicator& parent, int rank, const Status& why) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/formation/formation.h"
+#include "daemon/runtime/waiting_count.h"
 #include "daemon/tenant/holdings.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"
@@ -33,6 +34,7 @@ struct PendingFormation {
   // What the tenant pays for it.
   Holding place{};
   Holding memory{};
+  WaitingHold waiting{};
 };
 
 /// All that forms at this daemon. Thread: engine.

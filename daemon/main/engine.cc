@@ -9,12 +9,10 @@
 
 #include "daemon/host/worker_places.h"
 #include "daemon/multihost/rank_feed.h"
-#include "daemon/plans/host_plan.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
-#include "src/base/pause.h"
 #include "src/executor/host/cut.h"
 #include "src/memory/fault_guard.h"
 #include "src/topology/host/host.h"
@@ -37,17 +35,9 @@ constexpr uint64_t kDoorbellNanoseconds = 100'000;
 constexpr int kRoundsPerClock = 4;
 /// The same while it looks for work: by then every look may be a system call.
 constexpr int kLooksPerDoorbellCheck = 16;
-/// Looks for which the engine keeps its processor although others want it. Each is a round of all
-/// that could have happened, a system call among it, and so not one of Pacer's.
-constexpr int kCrowdedLooks = 1;
-
 /// For how long at most the engine does what workers could do before it looks round, beyond one
 /// unit.
 constexpr uint64_t kHelpNanoseconds = 20'000;
-
-/// A session in whose ring there was nothing for this long has to ring when it comes again. Until
-/// then every sleep of the engine costs two stores more, and every round a look.
-constexpr uint64_t kCoolNanoseconds = 10'000'000;
 
 /// How long the engine pauses after a round that threw: one that throws again and again must not
 /// fill the log.
@@ -64,26 +54,14 @@ constexpr uint64_t kFinishedNanoseconds = 100'000;
 /// Operations that have been carried out between looks at the clock.
 constexpr int kFinishedPerClock = 32;
 
-// While jobs share connections each keeps so many times as many slices under way: a plan is made
-// for an empty network, and who has nothing to send when its turn comes gets less than its share.
-// But no more than caches hold: without that two hosts got through half as much.
-constexpr int kSlicesWhenShared = 4;
-constexpr uint64_t kSharedSliceBytes = uint64_t{512} << 10;
-
-int SlicesWhenShared(const SliceCut& slice) {
-  const auto fit = static_cast<int>(kSharedSliceBytes / std::max<uint64_t>(slice.bytes, 1));
-  return std::clamp(fit, slice.at_once, slice.at_once * kSlicesWhenShared);
-}
-
 }  // namespace
 
 Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts)
     : config_(config),
-      calibration_(std::move(calibration)),
-      accounts_(std::move(accounts)),
       started_ns_(MonotonicNanoseconds()),
+      tenants_(std::move(accounts), config_.shares),
       membership_(this, config_),
-      recalibration_(MeansToMeasure()) {}
+      tuning_(std::move(calibration), MeansToTune()) {}
 
 Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration calibration,
                                                std::shared_ptr<Accounts> accounts) {
@@ -100,7 +78,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
   options.cache_bytes = host.core_cache_bytes;
   options.last_level_bytes = host.last_level_cache_bytes;
   options.processors = static_cast<int>(host.processors.size());
-  options.wake_up_nanoseconds = static_cast<uint64_t>(engine->calibration_.costs.wake_up_ns);
+  options.wake_up_nanoseconds = static_cast<uint64_t>(engine->calibration().costs.wake_up_ns);
   options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
   HZ_ASSIGN_OR_RETURN(engine->executor_, Executor::Create(std::move(options)));
   if (!config.cluster.address.empty()) HZ_RETURN_IF_ERROR(engine->JoinCluster());
@@ -124,18 +102,11 @@ Engine::~Engine() {
   executor_.reset();
 }
 
-InlineChoice Engine::inline_choice() const {
-  return {calibration_.costs,
-          {.processors = static_cast<int>(calibration_.fingerprint.processors),
-           .workers = machine().workers,
-           .last_level_bytes = machine().last_level_bytes,
-           .share_bytes = kSmallestShareBytes}};
-}
-
 Activity Engine::ActivityNow() const {
   Activity now;
-  now.busy = executing_ > 0 || waiting_ > 0 || !network_operations_.empty() || control_loop_.busy();
-  for (const auto& [id, session] : sessions_) {
+  now.busy =
+      executing_ > 0 || waiting_.any() || !network_operations_.empty() || control_loop_.busy();
+  for (const auto& [id, session] : sessions_.all()) {
     now.busy = now.busy || session->outstanding() > 0;
     now.operations += session->operations();
   }
@@ -148,61 +119,23 @@ Activity Engine::ActivityNow() const {
   return now;
 }
 
-Recalibration::Means Engine::MeansToMeasure() {
-  return {.host = calibration_.fingerprint,
-          .folder = config_.state_path,
-          .measure = [bytes = calibration_.fingerprint.last_level_bytes](
-                         const GoOn& go_on) { return MeasureHost(bytes, go_on); },
+HostTuning::Means Engine::MeansToTune() {
+  return {.folder = config_.state_path,
+          .measure_again = config_.measure_again,
           .ask =
               [this](std::function<void(const Activity&)> answer) {
                 Post([this, answer = std::move(answer)] { answer(ActivityNow()); });
               },
-          .use =
-              [this](Calibration calibration) {
-                Post([this, calibration = std::move(calibration)] { UseCalibration(calibration); });
+          .post = [this](std::function<void()> call) { Post(std::move(call)); },
+          .write = [this](std::function<void()> call) { background_.Post(std::move(call)); },
+          .on_use =
+              [this](const Calibration& calibration) {
+                executor_->SetWakeUp(static_cast<uint64_t>(calibration.costs.wake_up_ns));
               }};
 }
 
-void Engine::UseCalibration(Calibration calibration) {
-  calibration_ = std::move(calibration);
-  predictions_.Reset();
-  executor_->SetWakeUp(static_cast<uint64_t>(calibration_.costs.wake_up_ns));
-}
-
-void Engine::CheckPrediction(HostOperation operation, double least, double most) {
-  const InlineChoice choice = inline_choice();
-  operation.registered = true;
-  PredictionCheck::Bounds predicted;
-  predicted.least = choice.OffloadSeconds(operation);
-  operation.registered = false;
-  predicted.most = choice.OffloadSeconds(operation);
-  const PredictionCheck::Verdict verdict = predictions_.Note(predicted, {least, most});
-  if (verdict == PredictionCheck::Verdict::kNone || !calibration_.sure()) return;
-  // The operation is not to suffer from an exception.
-  GuardedAndLogged("a doubt about the calibration", [&] {
-    Doubt(verdict == PredictionCheck::Verdict::kQuick
-              ? "many operations took less than a tenth of what was predicted"
-              : "many operations took more than three times what was predicted");
-  });
-}
-
-void Engine::Doubt(const std::string& why) {
-  Log(LogLevel::kInfo, kLogTuning, "the calibration of this host is doubtful: {}", why);
-  calibration_.evidence.doubts.push_back(why);
-  background_.Post([folder = config_.state_path, calibration = calibration_] {
-    KeepCalibration(folder, calibration);
-  });
-  MeasureAgainIfUnsure();
-}
-
-void Engine::MeasureAgainIfUnsure() {
-  if (!config_.measure_again || calibration_.sure()) return;
-  Log(LogLevel::kInfo, kLogTuning, "this host will be measured again while it is at rest");
-  GuardedAndLogged("measuring this host again", [&] { recalibration_.Begin(); });
-}
-
 void Engine::Start() {
-  MeasureAgainIfUnsure();
+  tuning_.MeasureAgainIfUnsure();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -216,7 +149,7 @@ void Engine::Stop(const std::string& why) {
 }
 
 void Engine::SayGoodbye() {
-  for (const auto& [id, session] : sessions_) {
+  for (const auto& [id, session] : sessions_.all()) {
     session->SayGoodbye(stopped_why_);
     session->connection().Cut();
   }
@@ -230,12 +163,12 @@ void Engine::Run() {
     Guarded(
         [this] {
           if (!RunRound()) return StayIdle();
-          EndIdleness();
+          idle_wait_.End();
           if (++rounds_ % kRoundsPerClock != 0) return;
           const uint64_t now = MonotonicNanoseconds();
           if (now < doorbells_ns_ + kDoorbellNanoseconds) return;
           doorbells_ns_ = now;
-          SetCrowded();
+          UpdateCrowded();
           loop_->Wait(0);
           TickIfDue();
         },
@@ -265,45 +198,30 @@ bool Engine::RunRound() {
 // Looks on for as long as that pays, then sleeps.
 void Engine::StayIdle() {
   const uint64_t now = MonotonicNanoseconds();
-  if (idleness_.since_ns == 0) BeginIdleness(now);
-  if (now < idleness_.look_until_ns) {
-    idleness_.pacer->Pause(now);
-    // A session that has been quiet for long is heard by its doorbell alone.
-    if (++idleness_.looks % kLooksPerDoorbellCheck == 0) {
-      loop_->Wait(0);
-      TickIfDue();
-    }
-    return;
-  }
-  idleness_.slept = true;
-  Sleep();
+  if (!idle_wait_.begun()) idle_wait_.Begin(now, WhatIsAwaited());
+  if (!idle_wait_.Look(now)) return Sleep();
+  // A session that has been quiet for long is heard by its doorbell alone.
+  if (idle_wait_.looks() % kLooksPerDoorbellCheck != 0) return;
+  loop_->Wait(0);
+  TickIfDue();
 }
 
-void Engine::BeginIdleness(uint64_t now_ns) {
+IdleWait::Circumstances Engine::WhatIsAwaited() const {
   // The workers are done after a while; when a tenant comes again nobody knows.
-  WaitEstimate* estimate = executing_ > 0 ? &waits_for_workers_ : &waits_for_tenants_;
-  if (!network_operations_.empty()) estimate = &waits_for_network_;
-  const bool across_hosts = std::any_of(
-      hot_.begin(), hot_.end(), [](const Session* session) { return session->across_hosts(); });
-  uint64_t look_ns = estimate->BeginWait(static_cast<uint64_t>(calibration_.costs.wake_up_ns),
-                                         across_hosts ? kSleepersAcrossHosts : kSleepersOnOneHost);
-  if (config_.engine_spin_us >= 0) look_ns = static_cast<uint64_t>(config_.engine_spin_us) * 1000;
-  idleness_ = {.since_ns = now_ns,
-               .look_until_ns = now_ns + look_ns,
-               .estimate = estimate,
-               .pacer = Pacer(crowded_, kCrowdedLooks)};
-}
-
-void Engine::EndIdleness() {
-  if (idleness_.since_ns == 0) return;
-  idleness_.estimate->EndWait(MonotonicNanoseconds() - idleness_.since_ns, idleness_.slept);
-  idleness_.since_ns = 0;
+  IdleWait::For awaited = executing_ > 0 ? IdleWait::For::kWorkers : IdleWait::For::kTenants;
+  if (!network_operations_.empty()) awaited = IdleWait::For::kNetwork;
+  return {.awaited = awaited,
+          .wake_up_ns = static_cast<uint64_t>(calibration().costs.wake_up_ns),
+          .sleepers = sessions_.AnyAcrossHosts() ? kSleepersAcrossHosts : kSleepersOnOneHost,
+          .look_us = config_.engine_spin_us,
+          .crowded = crowded_};
 }
 
 // By index: a session that is cut off leaves the lists.
 bool Engine::PollRings() {
   bool progress = false;
-  for (size_t i = 0; i < hot_tenants_.size(); ++i) progress |= PollRingsOf(*hot_tenants_[i]);
+  const std::vector<Tenant*>& tenants = sessions_.hot_tenants();
+  for (size_t i = 0; i < tenants.size(); ++i) progress |= PollRingsOf(*tenants[i]);
   return progress;
 }
 
@@ -404,58 +322,8 @@ bool Engine::CollectFinished() {
 
 bool Engine::RunNetwork() {
   if (cluster_ == nullptr) return false;
-  bool progress = cluster_->Progress(!network_operations_.empty());
-  for (const MatchedOperation* operation : network_operations_) {
-    Guarded(
-        [&] {
-          progress |= operation->plan->port().DeliverFailures();
-          progress |= operation->network->Feed();
-        },
-        [&](const Status& exception) { GiveUpOn(*operation->communicator, exception); });
-  }
-  // By index: what ends may begin and end others.
-  for (size_t i = 0; i < network_operations_.size();) {
-    MatchedOperation* const operation = network_operations_[i];
-    if (!operation->network->done()) {
-      ++i;
-      continue;
-    }
-    network_operations_[i] = network_operations_.back();
-    network_operations_.pop_back();
-    --executing_;
-    activity_.End(operation->job, MonotonicNanoseconds());
-    Communicator* const communicator = operation->communicator;
-    Guarded([&] { communicator->OnNetworkDone(operation); },
-            [&](const Status& exception) { GiveUpOn(*communicator, exception); });
-    progress = true;
-  }
-  return progress;
-}
-
-Status Engine::StartNetwork(MatchedOperation* operation, NetworkBinding binding) {
-  binding.program = &operation->plan->program();
-  binding.inputs = operation->inputs;
-  binding.outputs = operation->outputs;
-  binding.scalars = operation->scalars;
-  binding.operation = operation->number;
-  binding.tenant = operation->communicator->tenant().identity.across_hosts;
-  binding.weight = static_cast<float>(operation->communicator->tenant().weight);
-  const SliceCut& slice = operation->plan->slice();
-  binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
-  operation->network = operation->plan->Take();
-  operation->started_ns = MonotonicNanoseconds();
-  operation->job = operation->communicator->job();
-  const bool shared = activity_.Start(operation->job, operation->started_ns);
-  binding.slices_at_once = shared ? SlicesWhenShared(slice) : slice.at_once;
-  const Status started = operation->network->Start(binding);
-  if (!started.ok()) {
-    activity_.End(operation->job, operation->started_ns);
-    operation->plan->GiveBack(std::exchange(operation->network, nullptr));
-    return started;
-  }
-  ++executing_;
-  network_operations_.push_back(operation);
-  return Status::Ok();
+  const bool progress = cluster_->Progress(!network_operations_.empty());
+  return network_operations_.Run() || progress;
 }
 
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
@@ -510,52 +378,32 @@ void Engine::PublishCompleted() {
 // Whoever has been active of late is listened to again from the moment the engine is awake, so that
 // only the first of several ranks that come at the same time has to ring.
 void Engine::Sleep() {
-  CoolDown();
-  for (Session* session : hot_) session->SetConsumerWaiting(true);
+  sessions_.CoolDown(MonotonicNanoseconds());
+  UpdateCrowded();
+  sessions_.SetConsumerWaiting(true);
   asleep_.store(true, std::memory_order_seq_cst);
   if (!AnythingToDo()) {
     ++sleeps_;
     loop_->Wait(SleepTimeout());
   }
   asleep_.store(false, std::memory_order_relaxed);
-  for (Session* session : hot_) session->SetConsumerWaiting(false);
+  sessions_.SetConsumerWaiting(false);
   TickIfDue();
 }
 
-// Sends home who has been quiet. They must ring from now on: hence the flag first, then the look.
-void Engine::CoolDown() {
-  const uint64_t now = MonotonicNanoseconds();
-  std::erase_if(hot_, [this, now](Session* session) {
-    if (now < session->active_ns + kCoolNanoseconds) return false;
-    session->SetConsumerWaiting(true);
-    session->hot = session->HasDescriptors();
-    if (!session->hot) LetCool(*session);
-    return !session->hot;
-  });
-  SetCrowded();
-}
-
-void Engine::SetCrowded() {
-  int threads = 1;  // this one
-  for (const Session* session : hot_) threads += session->ranks();
-  const bool crowded = threads > static_cast<int>(calibration_.fingerprint.processors);
-  for (Session* session : hot_) session->SetCrowded(crowded);
-  crowded_ = crowded;
+void Engine::UpdateCrowded() {
+  crowded_ = sessions_.UpdateCrowded(calibration().fingerprint.processors);
 }
 
 bool Engine::AnythingToDo() {
   return stopping_.load(std::memory_order_relaxed) || loop_->HasPosted() || !ready_.empty() ||
          CollectFinished() || (cluster_ != nullptr && !cluster_->Arm()) ||
-         std::any_of(
-             network_operations_.begin(), network_operations_.end(),
-             [](const MatchedOperation* operation) { return operation->network->CanFeed(); }) ||
-         std::any_of(hot_.begin(), hot_.end(),
-                     [](Session* session) { return session->HasDescriptors(); });
+         network_operations_.CanFeed() || sessions_.AnyHasDescriptors();
 }
 
 int Engine::SleepTimeout() const {
-  const bool at_rest =
-      waiting_ == 0 && executing_ == 0 && dying_.empty() && !membership_.remembers_failures();
+  const bool at_rest = !waiting_.any() && executing_ == 0 && network_operations_.empty() &&
+                       !sessions_.any_gone() && !membership_.remembers_failures();
   if (at_rest && !control_loop_.busy()) return -1;
   const uint64_t now = MonotonicNanoseconds();
   if (now >= next_tick_ns_) return 0;
@@ -572,7 +420,7 @@ void Engine::TickIfDue() {
     interval = std::min(interval, static_cast<double>(config_.plans.switch_every_ms) * 1e-3);
   }
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
-  if (waiting_ > 0 || !network_operations_.empty() || membership_.remembers_failures()) {
+  if (waiting_.any() || !network_operations_.empty() || membership_.remembers_failures()) {
     membership_.Tick(now);
   }
   if (!network_operations_.empty() || control_loop_.busy()) control_loop_.Tick(now);
@@ -588,72 +436,29 @@ void Engine::WakeFromWorker() {
 // ---------------------------------------------------------------------------------------------
 // Sessions and regions
 
-Tenant* Engine::TenantOf(const TenantIdentity& identity) {
-  const auto found = tenants_.find(identity.number);
-  if (found != tenants_.end()) return found->second.get();
-  auto tenant = std::make_unique<Tenant>(identity, accounts_->Of(identity.number, identity.name));
-  tenant->weight = WeightOf(identity.across_hosts, config_.shares);
-  return tenants_.emplace(identity.number, std::move(tenant)).first->second.get();
-}
-
-Tenant* Engine::TenantAcrossHosts(uint32_t across_hosts) {
-  return TenantOf({across_hosts, across_hosts, across_hosts, fmt::format("uid {}", across_hosts)});
-}
-
 Status Engine::AddSession(std::unique_ptr<Session> session) {
   Session* const added = session.get();
   // Nothing may throw between the bell's handler and the session's place.
-  std::map<uint32_t, std::unique_ptr<Session>> entry;
+  SessionTable::Sessions entry;
   entry.emplace(added->id(), std::move(session));
   HZ_RETURN_IF_ERROR(loop_->WatchBell(added->doorbell(), [this, added] {
     added->AnswerSign();
-    MakeHot(*added);
+    sessions_.MakeHot(*added);
   }));
-  sessions_.merge(entry);
+  sessions_.Add(&entry);
   added->SetConsumerWaiting(true);
   Log(LogLevel::kDebug, kLogInit, "session {}: process {} ({}) of user {}", added->id(),
       added->process(), added->program(), added->tenant().name());
   return Status::Ok();
 }
 
-void Engine::MakeHot(Session& session) {
-  if (session.hot) return;
-  hot_.push_back(&session);
-  std::vector<Session*>& of_tenant = session.tenant().hot.sessions;
-  if (of_tenant.empty()) hot_tenants_.push_back(&session.tenant());
-  of_tenant.push_back(&session);
-  session.hot = true;
-  session.active_ns = MonotonicNanoseconds();
-  session.SetConsumerWaiting(false);
-}
-
-// Its tenant's rings are looked at without this one.
-void Engine::LetCool(Session& session) {
-  std::vector<Session*>& of_tenant = session.tenant().hot.sessions;
-  std::erase(of_tenant, &session);
-  if (of_tenant.empty()) std::erase(hot_tenants_, &session.tenant());
-}
-
-Session* Engine::FindSession(uint32_t id) {
-  const auto found = sessions_.find(id);
-  return found == sessions_.end() ? nullptr : found->second.get();
-}
-
 void Engine::LoseSession(uint32_t id, const std::string& why) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return;
-  // Its ranks are known to others: it must come to its place whatever throws.
-  dying_.push_back(nullptr);
-  dying_.back() = std::move(found->second);
-  Session& session = *dying_.back();
-  const LogFor log_for(session.tenant().identity);
-  sessions_.erase(found);
-  session.SetGone();
-  loop_->Unwatch(session.doorbell());
-  std::erase(hot_, &session);
-  LetCool(session);
-  TellLoss(session, why);
-  Log(LogLevel::kDebug, kLogInit, "session {} of process {} ended", id, session.process());
+  Session* const session = sessions_.MarkGone(id);
+  if (session == nullptr) return;
+  const LogFor log_for(session->tenant().identity);
+  loop_->Unwatch(session->doorbell());
+  TellLoss(*session, why);
+  Log(LogLevel::kDebug, kLogInit, "session {} of process {} ended", id, session->process());
 }
 
 void Engine::TellLoss(Session& session, const std::string& why) {
@@ -691,7 +496,7 @@ Status Engine::WatchForLostMemory() {
 void Engine::LookForLostMemory() {
   uint64_t losses = 0;
   if (read(lost_memory_.get(), &losses, sizeof losses) < 0) return;
-  for (const auto& [id, session] : sessions_) {
+  for (const auto& [id, session] : sessions_.all()) {
     if (session->HasLostMemory()) CutOffSoon(id, kMemoryIsGone);
   }
 }
@@ -703,18 +508,11 @@ void Engine::CutOffSoon(uint32_t session, std::string why) {
 }
 
 void Engine::SweepSessions() {
-  if (dying_.empty()) return;
-  for (auto session = dying_.begin(); session != dying_.end();) {
-    if (!(*session)->loss_told) {
-      const LogFor log_for((*session)->tenant().identity);
-      GuardedAndLogged("the end of a session", [&] { TellLoss(**session, "was lost"); });
-    }
-    if ((*session)->outstanding() > 0 || (*session)->ranks() > 0) {
-      ++session;
-      continue;
-    }
-    session = dying_.erase(session);
-  }
+  if (!sessions_.any_gone()) return;
+  sessions_.Sweep([this](Session& session) {
+    const LogFor log_for(session.tenant().identity);
+    GuardedAndLogged("the end of a session", [&] { TellLoss(session, "was lost"); });
+  });
 }
 
 Status Engine::RemoveRegion(Session& session, uint32_t id) {

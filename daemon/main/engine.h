@@ -3,9 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,23 +12,20 @@
 #include "daemon/config/config.h"
 #include "daemon/control/control_loop.h"
 #include "daemon/formation/membership.h"
-#include "daemon/host/calibration.h"
-#include "daemon/host/prediction_check.h"
-#include "daemon/host/recalibration.h"
+#include "daemon/host/host_tuning.h"
+#include "daemon/multihost/network_operations.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/probing/probe_service.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
-#include "daemon/sharing/job_activity.h"
+#include "daemon/runtime/idle_wait.h"
+#include "daemon/runtime/waiting_count.h"
 #include "daemon/tenant/ready_parts.h"
-#include "daemon/tenant/session.h"
-#include "daemon/tenant/tenant.h"
+#include "daemon/tenant/session_table.h"
+#include "daemon/tenant/tenant_table.h"
 #include "src/base/file_descriptor.h"
-#include "src/base/pause.h"
 #include "src/base/status.h"
-#include "src/base/wait_estimate.h"
 #include "src/executor/host/executor.h"
-#include "src/planner/inline_choice.h"
 
 namespace harmonaize::daemon {
 
@@ -56,7 +51,7 @@ class Engine final : private ClusterEvents {
 
   Status AddSession(std::unique_ptr<Session> session);
   /// nullptr once it is gone.
-  Session* FindSession(uint32_t id);
+  Session* FindSession(uint32_t id) { return sessions_.Find(id); }
   /// The process has ended or hung up; `why` completes "rank 3 ...".
   void LoseSession(uint32_t id, const std::string& why);
   /// Ends a session whose tenant did what no client does.
@@ -66,10 +61,6 @@ class Engine final : private ClusterEvents {
   /// Ends, soon, the sessions of this communicator's ranks on this host. An exception interrupted
   /// one of its operations, and the state of the operation's parts is unknown.
   void GiveUpOn(const Communicator& communicator, const Status& exception);
-  /// The tenant's entry, made at need.
-  Tenant* TenantOf(const TenantIdentity& identity);
-  /// The same of a tenant that another daemon speaks for, by TenantIdentity::across_hosts.
-  Tenant* TenantAcrossHosts(uint32_t across_hosts);
 
   /// Takes in all that the session has posted so far, before a request that must not overtake it.
   /// False when it was cut off over that; the session is gone then.
@@ -79,15 +70,16 @@ class Engine final : private ClusterEvents {
   Status RemoveRegion(Session& session, uint32_t region);
 
   Membership& membership() { return membership_; }
-  const std::map<uint32_t, std::unique_ptr<Session>>& sessions() const { return sessions_; }
-  const std::map<uint32_t, std::unique_ptr<Tenant>>& tenants() const { return tenants_; }
+  const SessionTable::Sessions& sessions() const { return sessions_.all(); }
+  const TenantTable& tenants() const { return tenants_; }
+  TenantTable& tenants() { return tenants_; }
   const Executor& executor() const { return *executor_; }
   Executor& executor() { return *executor_; }
   const Machine& machine() const { return executor_->machine(); }
-  const Calibration& calibration() const { return calibration_; }
+  const HostTuning& tuning() const { return tuning_; }
+  const Calibration& calibration() const { return tuning_.calibration(); }
   /// Between the inline and the offload path, by this host's calibration.
-  InlineChoice inline_choice() const;
-  const Recalibration& recalibration() const { return recalibration_; }
+  InlineChoice inline_choice() const { return tuning_.Choice(machine()); }
   const Config& config() const { return config_; }
   uint64_t started_ns() const { return started_ns_; }
   /// How often the thread has gone to sleep.
@@ -113,49 +105,30 @@ class Engine final : private ClusterEvents {
   void Cancel(Execution* execution, const Status& why) { executor_->Cancel(execution, why); }
   /// One that Start has started was taken back.
   void NoteExecuted() { --executing_; }
-  /// Carries out what the operation's plan and buffers say, with other hosts; `binding` has the
-  /// rest. Communicator::OnNetworkDone follows, unless there is an error.
-  Status StartNetwork(MatchedOperation* operation, NetworkBinding binding);
+  NetworkOperations& network_operations() { return network_operations_; }
   /// Completes a part: tells its tenant, moves its stream on, takes the part back.
   void Finish(PostedOperation* part, const Status& outcome);
   /// Communicator::ReportLate is called then, if something waits.
   void TickBy(uint64_t at_ns) { next_tick_ns_ = std::min(next_tick_ns_, at_ns); }
-  /// Compares what an operation took at least and at most, in seconds, with what was predicted; see
-  /// PredictionCheck.
-  void CheckPrediction(HostOperation operation, double least, double most);
-  /// Counts what waits for a rank: while there is any, the engine looks for late ones.
-  void AddWaiting() { ++waiting_; }
-  void DropWaiting(size_t count) { waiting_ -= static_cast<int64_t>(count); }
+  /// As HostTuning's.
+  void CheckPrediction(const HostOperation& operation, double least, double most) {
+    tuning_.CheckPrediction(operation, least, most, machine());
+  }
+  /// What waits for a rank: while there is any, the engine looks for late ones.
+  WaitingCount& waiting() { return waiting_; }
 
  private:
   Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts);
 
-  /// A time in which there was nothing to do.
-  struct Idleness {
-    uint64_t since_ns = 0;  ///< 0: there is something to do.
-    uint64_t look_until_ns = 0;
-    int looks = 0;
-    bool slept = false;
-    WaitEstimate* estimate = nullptr;
-    std::optional<Pacer> pacer;
-  };
-
   Status JoinCluster();
   Activity ActivityNow() const;
-  Recalibration::Means MeansToMeasure();
-  /// Communicators that are made from now on go by it.
-  void UseCalibration(Calibration calibration);
-  /// Makes the calibration unsure.
-  void Doubt(const std::string& why);
-  void MeasureAgainIfUnsure();
+  HostTuning::Means MeansToTune();
   void Run();
   bool RunRound();
   void StayIdle();
-  void BeginIdleness(uint64_t now_ns);
-  void EndIdleness();
+  IdleWait::Circumstances WhatIsAwaited() const;
   void PublishCompleted();
-  void CoolDown();
-  void SetCrowded();
+  void UpdateCrowded();
   bool PollRings();
   bool PollRingsOf(Tenant& tenant);
   int DrainRing(Session& session);
@@ -169,8 +142,6 @@ class Engine final : private ClusterEvents {
   bool AnythingToDo();
   int SleepTimeout() const;
   void TickIfDue();
-  void MakeHot(Session& session);
-  void LetCool(Session& session);
   void SweepSessions();
   Status WatchForLostMemory();
   void LookForLostMemory();
@@ -179,10 +150,6 @@ class Engine final : private ClusterEvents {
   void WakeFromWorker();
 
   const Config config_;
-  JobActivity activity_;
-  Calibration calibration_;
-  PredictionCheck predictions_;
-  const std::shared_ptr<Accounts> accounts_;
   const uint64_t started_ns_;
   std::unique_ptr<EventLoop> loop_;
   FileDescriptor lost_memory_;  ///< An event: FaultGuard tells of pages that are gone.
@@ -195,17 +162,18 @@ class Engine final : private ClusterEvents {
   /// True while the thread sleeps, or is about to: workers then wake it.
   std::atomic<bool> asleep_{false};
 
-  std::map<uint32_t, std::unique_ptr<Tenant>> tenants_;  // by TenantIdentity::number
-  std::map<uint32_t, std::unique_ptr<Session>> sessions_;
-  std::vector<std::unique_ptr<Session>> dying_;  // gone, with parts still in flight
-  std::vector<Session*> hot_;
-  std::vector<Tenant*> hot_tenants_;  // those of hot_
+  WaitingCount waiting_;  ///< Before all that may wait.
+  TenantTable tenants_;
+  SessionTable sessions_;
   Membership membership_;
 
   std::unique_ptr<Cluster> cluster_;
   Fabrics fabrics_;
   uint64_t own_fabric_ = 0;
-  std::vector<MatchedOperation*> network_operations_;  // under way
+  NetworkOperations network_operations_{
+      [this](const Communicator& communicator, const Status& exception) {
+        GiveUpOn(communicator, exception);
+      }};
 
   // Queues that have come further than their tenants know.
   struct Unpublished {
@@ -216,20 +184,16 @@ class Engine final : private ClusterEvents {
 
   ReadyParts ready_;
   int64_t executing_ = 0;
-  int64_t waiting_ = 0;
   uint64_t next_tick_ns_ = 0;
 
-  Idleness idleness_;
-  WaitEstimate waits_for_tenants_;
-  WaitEstimate waits_for_workers_;
-  WaitEstimate waits_for_network_;
+  IdleWait idle_wait_;
   bool crowded_ = false;
   uint64_t sleeps_ = 0;
   ProbeService probes_{this};
   ControlLoop control_loop_{this};
   // Last: what these run posts to this engine.
   Background background_;
-  Recalibration recalibration_;
+  HostTuning tuning_;
 };
 
 }  // namespace harmonaize::daemon

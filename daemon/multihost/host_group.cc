@@ -36,9 +36,7 @@ HostGroup::HostGroup(Engine* engine, Communicator* communicator, Roster roster)
   confirmations_ = std::make_unique<StartConfirmations>(roster_.hosts());
 }
 
-HostGroup::~HostGroup() {
-  engine_->DropWaiting(counted_cases_ + (untold_counted_ ? 1 : 0));
-}
+HostGroup::~HostGroup() = default;
 
 const KnownFabric* HostGroup::fabric() const {
   return engine_->fabrics().Find(roster_.fabric);
@@ -196,10 +194,8 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
 
 // While there is something to tell the engine has to come by, whether or not anybody waits.
 void HostGroup::CountUntold() {
-  const bool untold = unconfirmed_starts_.anything_to_tell();
-  if (untold == untold_counted_) return;
-  untold_counted_ = untold;
-  untold ? engine_->AddWaiting() : engine_->DropWaiting(1);
+  untold_ =
+      unconfirmed_starts_.anything_to_tell() ? WaitingHold(engine_->waiting()) : WaitingHold();
 }
 
 // A host may be gone for whose word others have waited.
@@ -211,10 +207,7 @@ void HostGroup::LookAgain() {
 // While anything is not decided the engine has to look for late ranks, whether or not one of this
 // host waits.
 void HostGroup::CountOpenCases() {
-  const size_t open = arbiter_->open();
-  for (; counted_cases_ < open; ++counted_cases_) engine_->AddWaiting();
-  engine_->DropWaiting(counted_cases_ - open);
-  counted_cases_ = open;
+  undecided_ = arbiter_->open() > 0 ? WaitingHold(engine_->waiting()) : WaitingHold();
 }
 
 bool HostGroup::NotePeer(int rank, transport::PeerId peer) {

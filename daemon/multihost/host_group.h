@@ -13,6 +13,7 @@
 #include "daemon/multihost/start_confirmation.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/plans/plan_table.h"
+#include "daemon/runtime/waiting_count.h"
 #include "daemon/sharing/turn_gate.h"
 
 namespace harmonaize::daemon {
@@ -108,8 +109,8 @@ class HostGroup {
   std::unique_ptr<OutcomeArbiter> arbiter_;
   std::unique_ptr<StartConfirmations> confirmations_;
   UnconfirmedStarts unconfirmed_starts_;
-  size_t counted_cases_ = 0;     // for which the engine looks for late ranks
-  bool untold_counted_ = false;  // the engine looks here for what is to be told
+  WaitingHold undecided_;  ///< While an operation's outcome is not decided.
+  WaitingHold untold_;     ///< While there is something to tell.
 };
 
 }  // namespace harmonaize::daemon

@@ -39,7 +39,7 @@ json DescribeInline(const InlineConfig& config, bool possible) {
 
 /// Whether, and when, an unsure calibration will be replaced.
 json DescribeAgain(const Engine& engine) {
-  const Recalibration::State state = engine.recalibration().state();
+  const Recalibration::State state = engine.tuning().state();
   json again = {
       {"allowed", engine.config().measure_again}, {"wanted", state.wanted}, {"tries", state.tries}};
   if (state.wanted) again["next_in_seconds"] = state.next_in_seconds;

@@ -156,7 +156,7 @@ std::string StatusReport(Engine& engine, const Reader& reader) {
     }
   }
   report["tenants"] = json::array();
-  for (const auto& [number, tenant] : engine.tenants()) {
+  for (const auto& [number, tenant] : engine.tenants().all()) {
     if (provider || number == reader.tenant)
       report["tenants"].push_back(Describe(engine, *tenant, now_ns));
   }

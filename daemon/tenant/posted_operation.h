@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "daemon/runtime/waiting_count.h"
 #include "src/base/status.h"
 #include "src/ipc/session_segment.h"
 #include "src/memory/buffer.h"
@@ -36,6 +37,7 @@ struct PostedOperation {
   bool crosses_hosts = false;
   uint64_t next_report_ns = 0;  ///< When to report that its peer is late, if it crosses hosts.
 
+  WaitingHold waiting;                  ///< While it is alone, or its peer is on another host.
   MatchedOperation* matched = nullptr;  ///< Once its partners are known.
   bool ready = false;                   ///< The stream has come this far.
   uint64_t ready_ns = 0;  ///< When the stream came this far; the part waits for others since then.

@@ -79,7 +79,7 @@ class NoMemoryTest : public ::testing::Test {
     Status added;
     OnEngine([&] {
       added = engine_->AddSession(std::make_unique<Session>(
-          guest.session, guest.daemon_end, "test", engine_->TenantOf(kTenant),
+          guest.session, guest.daemon_end, "test", engine_->tenants().Of(kTenant),
           std::move(segment->mapping), FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
           std::move(holdings)));
     });
@@ -188,7 +188,7 @@ class NoMemoryTest : public ::testing::Test {
       usleep(1000);
       OnEngine([&] {
         communicators = engine_->membership().communicators().size();
-        sessions = engine_->TenantOf(kTenant)->account->held(Resource::kSessions);
+        sessions = engine_->tenants().Of(kTenant)->account->held(Resource::kSessions);
       });
     }
     EXPECT_EQ(communicators, 0u);

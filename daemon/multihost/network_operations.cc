@@ -1,0 +1,96 @@
+#include "daemon/multihost/network_operations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/multihost/rank_feed.h"
+#include "daemon/plans/host_plan.h"
+#include "daemon/runtime/guarded.h"
+#include "src/base/clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// While jobs share connections each keeps up to so many times as many slices under way: a plan is
+/// made for an empty network, and a job that has nothing to send when its turn comes gets less than
+/// its share.
+constexpr int kSlicesWhenShared = 4;
+
+/// What these slices may hold together, in bytes: no more than caches do. Without that two hosts
+/// got through half as much.
+constexpr uint64_t kSharedSliceBytes = uint64_t{512} << 10;
+
+int SlicesWhenShared(const SliceCut& slice) {
+  const auto fit = static_cast<int>(kSharedSliceBytes / std::max<uint64_t>(slice.bytes, 1));
+  return std::clamp(fit, slice.at_once, slice.at_once * kSlicesWhenShared);
+}
+
+}  // namespace
+
+Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding binding) {
+  binding.program = &operation->plan->program();
+  binding.inputs = operation->inputs;
+  binding.outputs = operation->outputs;
+  binding.scalars = operation->scalars;
+  binding.operation = operation->number;
+  binding.tenant = operation->communicator->tenant().identity.across_hosts;
+  binding.weight = static_cast<float>(operation->communicator->tenant().weight);
+  const SliceCut& slice = operation->plan->slice();
+  binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
+  operation->network = operation->plan->Take();
+  operation->started_ns = MonotonicNanoseconds();
+  operation->job = operation->communicator->job();
+  const bool shared = activity_.Start(operation->job, operation->started_ns);
+  binding.slices_at_once = shared ? SlicesWhenShared(slice) : slice.at_once;
+  const Status started = operation->network->Start(binding);
+  if (!started.ok()) {
+    activity_.End(operation->job, operation->started_ns);
+    operation->plan->GiveBack(std::exchange(operation->network, nullptr));
+    return started;
+  }
+  under_way_.push_back(operation);
+  return Status::Ok();
+}
+
+bool NetworkOperations::Run() {
+  bool progress = false;
+  for (MatchedOperation* operation : under_way_) Feed(operation, &progress);
+  // By index: what ends may begin and end others.
+  for (size_t i = 0; i < under_way_.size();) {
+    MatchedOperation* const operation = under_way_[i];
+    if (!operation->network->done()) {
+      ++i;
+      continue;
+    }
+    under_way_[i] = under_way_.back();
+    under_way_.pop_back();
+    End(operation);
+    progress = true;
+  }
+  return progress;
+}
+
+void NetworkOperations::Feed(MatchedOperation* operation, bool* progress) {
+  Guarded(
+      [&] {
+        *progress |= operation->plan->port().DeliverFailures();
+        *progress |= operation->network->Feed();
+      },
+      [&](const Status& exception) { give_up_(*operation->communicator, exception); });
+}
+
+void NetworkOperations::End(MatchedOperation* operation) {
+  activity_.End(operation->job, MonotonicNanoseconds());
+  Communicator* const communicator = operation->communicator;
+  Guarded([&] { communicator->OnNetworkDone(operation); },
+          [&](const Status& exception) { give_up_(*communicator, exception); });
+}
+
+bool NetworkOperations::CanFeed() const {
+  return std::any_of(under_way_.begin(), under_way_.end(), [](const MatchedOperation* operation) {
+    return operation->network->CanFeed();
+  });
+}
+
+}  // namespace harmonaize::daemon
