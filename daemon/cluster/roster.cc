@@ -31,7 +31,7 @@ std::string Roster::RanksOf(int host) const {
 
 int Roster::HostOf(transport::PeerId peer) const {
   const auto found = std::find(peers.begin(), peers.end(), peer);
-  return peer == 0 || found == peers.end() ? -1 : static_cast<int>(found - peers.begin());
+  return peer == kThisDaemon || found == peers.end() ? -1 : static_cast<int>(found - peers.begin());
 }
 
 }  // namespace harmonaize::daemon

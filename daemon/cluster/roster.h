@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cluster/this_daemon.h"
 #include "src/planner/fabric_model.h"
 #include "src/transport/message.h"
 
@@ -12,13 +13,13 @@ namespace harmonaize::daemon {
 
 /// Who is where in a communicator that spans hosts. Hosts are numbered here by their place in it.
 struct Roster {
-  uint64_t key = 0;            ///< The communicator's, alike at all hosts.
-  transport::PeerId home = 0;  ///< The daemon that formed it; 0: this one.
-  int self = -1;               ///< This host; -1: the home, without ranks.
+  uint64_t key = 0;                      ///< The communicator's, alike at all hosts.
+  transport::PeerId home = kThisDaemon;  ///< The daemon that formed it.
+  int self = -1;                         ///< This host; -1: the home, without ranks.
   std::vector<int> host_of_rank = {};
   std::vector<std::string> addresses = {};  ///< By host: where its daemon is reached.
   std::vector<int> fabric_hosts = {};       ///< By host: its number in the fabric.
-  /// By host: the daemon; 0 for this host, and for one that was not needed so far.
+  /// By host: the daemon; kThisDaemon also for one that was not needed so far.
   std::vector<transport::PeerId> peers = {};
   uint64_t fabric = 0;  ///< FabricDigest.
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
@@ -232,7 +233,8 @@ void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
 void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   const LogFor log_for(tenant_->identity);
   const bool from_home = peer == host_group_->roster().home;
-  const int host = peer == 0 ? host_group_->roster().self : host_group_->roster().HostOf(peer);
+  const int host =
+      peer == kThisDaemon ? host_group_->roster().self : host_group_->roster().HostOf(peer);
   if (const auto* broken = message.As<BrokenMessage>()) OnBroken(*broken);
   if (const auto* closed = message.As<ClosedMessage>()) {
     return DropLeftovers(peer, closed->collectives);

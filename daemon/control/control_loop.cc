@@ -4,6 +4,7 @@
 #include <set>
 #include <variant>
 
+#include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
@@ -142,9 +143,11 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
   host_of_peer_ = active.hosts;
   const TrafficMessage traffic = LookAtTraffic(active, now_ns);
   std::set<transport::PeerId> told(active.homes.begin(), active.homes.end());
-  if (controller_ != nullptr) told.insert(0);
-  if (controller_ == nullptr && controller_link_ != nullptr) {
-    told.erase(controller_link_->peer());
+  const std::optional<transport::PeerId> controller = ControllersPeer();
+  if (controller == kThisDaemon) {
+    told.insert(kThisDaemon);
+  } else if (controller_link_ != nullptr) {
+    if (controller.has_value()) told.erase(*controller);
     controller_link_->Tell(traffic, now_ns);
   }
   for (const transport::PeerId peer : told) Tell(peer, traffic);
@@ -154,13 +157,17 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
 // A home
 
 void ControlLoop::Tell(transport::PeerId peer, const ClusterMessage& message) {
-  if (peer == 0) return OnMessage(0, message);
+  if (peer == kThisDaemon) return OnMessage(kThisDaemon, message);
   engine_->cluster()->Send(peer, message);
 }
 
+std::optional<transport::PeerId> ControlLoop::ControllersPeer() const {
+  if (controller_ != nullptr) return kThisDaemon;
+  return controller_link_ == nullptr ? std::nullopt : controller_link_->peer();
+}
+
 bool ControlLoop::IsController(transport::PeerId peer, uint64_t fabric) const {
-  return controller_link_ != nullptr && fabric == engine_->own_fabric() &&
-         peer == controller_link_->peer();  // 0 where the controller is this daemon
+  return fabric == engine_->own_fabric() && peer == ControllersPeer();
 }
 
 void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
@@ -198,7 +205,7 @@ void ControlLoop::OnTraffic(transport::PeerId peer, const TrafficMessage& traffi
     }
   }
   const uint64_t now_ns = MonotonicNanoseconds();
-  if (peer != 0) told_ns_ = now_ns;
+  if (peer != kThisDaemon) told_ns_ = now_ns;
   if (links_ == nullptr) links_ = std::make_unique<LinkState>(engine_->cluster()->fabric());
   links_->Take(traffic, Seconds(now_ns));
   if (links_->Settle(Seconds(now_ns))) LogLinks(now_ns);
@@ -269,7 +276,8 @@ void ControlLoop::TellBurst(Communicator& communicator, bool ended) {
   const BurstMessage burst{engine_->own_fabric(), communicator.tenant().identity.across_hosts,
                            communicator.host_group()->roster().key,
                            communicator.host_group()->gate()->burst(), ended};
-  Tell(controller_link_->peer(), burst);  // 0 and no controller here: nobody is to be asked now
+  // Without a controller nobody is to be asked now.
+  if (const auto controller = ControllersPeer()) Tell(*controller, burst);
 }
 
 void ControlLoop::OnBurst(transport::PeerId peer, const BurstMessage& burst) {
@@ -341,7 +349,7 @@ void ControlLoop::OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessa
   }
   prober_->Send(*receiver, question.rail, stated, question.probe, MonotonicNanoseconds(),
                 [this, peer, probe = question.probe](double bytes_per_second) {
-                  if (peer == 0) return OnProbed(probe, bytes_per_second);
+                  if (peer == kThisDaemon) return OnProbed(probe, bytes_per_second);
                   engine_->cluster()->Send(peer, LinkProbedMessage{probe, bytes_per_second});
                 });
 }

@@ -81,6 +81,8 @@ class ControlLoop {
   void TellTraffic(const Active& active, uint64_t now_ns);
   /// Peer 0 is this daemon.
   void Tell(transport::PeerId peer, const ClusterMessage& message);
+  /// None while it is not linked, or where there is none.
+  std::optional<transport::PeerId> ControllersPeer() const;
   bool IsController(transport::PeerId peer, uint64_t fabric) const;
   void OnTraffic(transport::PeerId peer, const TrafficMessage& traffic);
   void ShareOut(uint64_t now_ns);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cluster/this_daemon.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/status.h"
@@ -18,7 +19,7 @@ namespace harmonaize::daemon {
 /// Neither: a rank that takes part but gets no communicator.
 struct Applicant {
   Member* member = nullptr;
-  transport::PeerId peer = 0;
+  transport::PeerId peer = kThisDaemon;
   uint64_t ticket = 0;       ///< With a peer: ApplyMessage::ticket.
   std::string address = {};  ///< With a peer: where its daemon is reached.
   std::string host = {};     ///< With a peer: its name in the fabric, where it was told.

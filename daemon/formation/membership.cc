@@ -196,8 +196,9 @@ Result<Membership::FormationHome> Membership::HomeOfParent(const ApplyMessage& r
   const auto host = static_cast<size_t>(roster.host_of_rank[static_cast<size_t>(first)]);
   if (static_cast<int>(host) == roster.self) return FormationHome{};
   const transport::PeerId peer = roster.peers[host];
-  const bool linked = peer != 0 && engine_->cluster()->Linked(peer);
-  return FormationHome{.here = false, .peer = linked ? peer : 0, .address = roster.addresses[host]};
+  FormationHome home{.here = false, .address = roster.addresses[host]};
+  if (peer != kThisDaemon && engine_->cluster()->Linked(peer)) home.peer = peer;
+  return home;
 }
 
 Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
@@ -231,7 +232,7 @@ void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Form
     tickets_.emplace(request.ticket, Ticket{member, home.peer, request});
     member->ticket = request.ticket;
   }
-  if (home.peer != 0) return cluster.Send(home.peer, request);
+  if (home.peer.has_value()) return cluster.Send(*home.peer, request);
   cluster.Reach(home.address, [this,
                                number = request.ticket](const Result<transport::PeerId>& peer) {
     const auto found = tickets_.find(number);
@@ -239,11 +240,12 @@ void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Form
     if (!peer.ok()) {
       const bool shrinks = found->second.request.kind == FormationKind::kShrink;
       return OnRefused(
-          0, {{number},
-              RemoteError("{}: the daemon {} cannot be reached; is its host up, and the "
-                          "daemon there?",
-                          WhatOf(found->second.request.kind),
-                          shrinks ? "of the first rank that remains" : "that made the unique id")});
+          std::nullopt,
+          {{number},
+           RemoteError("{}: the daemon {} cannot be reached; is its host up, and the "
+                       "daemon there?",
+                       WhatOf(found->second.request.kind),
+                       shrinks ? "of the first rank that remains" : "that made the unique id")});
     }
     found->second.peer = *peer;
     engine_->cluster()->Send(*peer, found->second.request);

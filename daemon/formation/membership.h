@@ -106,13 +106,13 @@ class Membership {
   /// An application at another daemon.
   struct Ticket {
     Member* member = nullptr;
-    transport::PeerId peer = 0;  // 0: is being reached
+    std::optional<transport::PeerId> peer = {};  ///< None while it is being reached.
     ApplyMessage request;
   };
   /// The daemon at which something forms.
   struct FormationHome {
     bool here = true;
-    transport::PeerId peer = 0;  // 0: to be reached by its address
+    std::optional<transport::PeerId> peer = {};  ///< None: to be reached by its address.
     std::string address = {};
   };
 
@@ -177,7 +177,8 @@ class Membership {
   void OnApply(transport::PeerId peer, const ApplyMessage& request);
   void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
   void OnFormed(transport::PeerId peer, const FormedMessage& formed);
-  void OnRefused(transport::PeerId peer, const RefusedMessage& refused);
+  /// By the daemon that was asked; none: it could not be reached.
+  void OnRefused(std::optional<transport::PeerId> peer, const RefusedMessage& refused);
   void OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice);
   void OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question);
   void OnGrowId(transport::PeerId peer, const GrowIdMessage& answer);
@@ -197,7 +198,7 @@ class Membership {
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Ticket> tickets_;
   struct GrowIdCall {
-    transport::PeerId peer = 0;
+    transport::PeerId peer;
     std::function<void(const Result<UniqueId>&)> done;
   };
   std::map<uint64_t, GrowIdCall> grow_id_calls_;  // by ticket

@@ -61,9 +61,10 @@ Roster Membership::MakeRoster(const std::vector<Applicant>& ranks) const {
     roster.host_of_rank.push_back(host);
     if (known != roster.peers.end()) continue;
     roster.peers.push_back(rank.peer);
-    roster.addresses.push_back(rank.peer == 0 ? engine_->cluster()->address() : rank.address);
+    roster.addresses.push_back(rank.peer == kThisDaemon ? engine_->cluster()->address()
+                                                        : rank.address);
     speakers.push_back(rank);
-    if (rank.peer == 0) {
+    if (rank.peer == kThisDaemon) {
       roster.self = host;
       speakers.back().address = engine_->cluster()->address();
       speakers.back().host = engine_->cluster()->host_name();
@@ -110,7 +111,7 @@ void Membership::TellFormed(const Roster& roster, const std::vector<Applicant>& 
                             const std::string& name) {
   for (int host = 0; host < roster.hosts(); ++host) {
     const transport::PeerId peer = roster.peers[static_cast<size_t>(host)];
-    if (peer == 0) continue;
+    if (peer == kThisDaemon) continue;
     FormedMessage formed{.communicator = roster.key,
                          .name = name,
                          .addresses = roster.addresses,
@@ -132,7 +133,7 @@ void Membership::Notify(const Formation& formation, const std::string& notice) {
   for (const auto& [place, applicant] : formation.taken()) {
     if (applicant.member != nullptr) {
       applicant.member->slot->notice.Set(notice);
-    } else if (applicant.peer != 0) {
+    } else if (applicant.peer != kThisDaemon) {
       engine_->cluster()->Send(applicant.peer, FormingNoticeMessage{{applicant.ticket}, notice});
     }
   }
@@ -252,7 +253,7 @@ void Membership::DeliverEarly(Communicator* communicator, uint64_t key) {
   for (const EarlyMessage& one : early) communicator->OnMessage(one.peer, one.message);
 }
 
-void Membership::OnRefused(transport::PeerId peer, const RefusedMessage& refused) {
+void Membership::OnRefused(std::optional<transport::PeerId> peer, const RefusedMessage& refused) {
   const Status why = refused.status.ok() ? RemoteError("the rank was refused") : refused.status;
   for (const uint64_t number : refused.tickets) {
     const auto ticket = tickets_.find(number);

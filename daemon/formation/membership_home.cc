@@ -31,7 +31,7 @@ std::string DescribeApplicant(const Applicant& applicant) {
     return fmt::format("process {}", applicant.member->session->process());
   }
   // Tenants are not told which host, or where it is.
-  return applicant.peer == 0 ? "a process that is gone" : "a process on another host";
+  return applicant.peer == kThisDaemon ? "a process that is gone" : "a process on another host";
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ Result<PendingFormation*> Membership::PendingAt(const FormationKey& key, Make ma
 Status Membership::TakePlace(const FormationKey& key, size_t place, Applicant applicant) {
   Formation& formation = *pending_.Find(key)->formation;
   // Before the rank is there, and may be withdrawn.
-  if (applicant.peer != 0) pending_.NoteTicket(applicant.peer, applicant.ticket, key);
+  if (applicant.peer != kThisDaemon) pending_.NoteTicket(applicant.peer, applicant.ticket, key);
   HZ_RETURN_IF_ERROR(formation.Take(place, std::move(applicant)));
   if (formation.complete()) {
     const PendingFormation concluded = pending_.Take(key);
@@ -325,8 +325,8 @@ Status Membership::MakeCommunicator(Formation& formation, const std::vector<Appl
   for (const auto& [host, count] : ranks_of_host) HZ_RETURN_IF_ERROR(CheckRanksOnHost(count));
   std::vector<Member*> members;
   for (const Applicant& rank : ranks) members.push_back(rank.member);
-  const bool all_here =
-      std::all_of(ranks.begin(), ranks.end(), [](const Applicant& rank) { return rank.peer == 0; });
+  const bool all_here = std::all_of(ranks.begin(), ranks.end(),
+                                    [](const Applicant& rank) { return rank.peer == kThisDaemon; });
   Tenant& tenant = formation.tenant();
   const LogFor log_for(tenant.identity);
   std::optional<Roster> roster;

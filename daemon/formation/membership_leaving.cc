@@ -23,7 +23,7 @@ void Membership::Refuse(const Applicant& applicant, const Status& why) {
   if (applicant.member != nullptr) {
     applicant.member->formation = nullptr;
     applicant.member->Fail(why);
-  } else if (applicant.peer != 0) {
+  } else if (applicant.peer != kThisDaemon) {
     engine_->cluster()->Send(applicant.peer, RefusedMessage{{applicant.ticket}, why});
   }
 }
@@ -57,14 +57,14 @@ void Membership::QuitForming(
   }
   if (member->ticket != 0) {
     const auto found = tickets_.find(member->ticket);
-    if (found == tickets_.end() || found->second.peer == 0) {  // not even asked yet
+    if (found == tickets_.end() || !found->second.peer.has_value()) {  // not even asked yet
       if (found != tickets_.end()) tickets_.erase(found);
       member->ticket = 0;
       return;
     }
     // Where it has formed already, OnFormed finds that the rank is gone.
     const Status status = why(WhatOf(found->second.request.kind), "the other ranks");
-    const transport::PeerId home = found->second.peer;
+    const transport::PeerId home = *found->second.peer;
     const uint64_t number = std::exchange(member->ticket, 0);
     tickets_.erase(found);
     engine_->cluster()->Send(home, WithdrawMessage{number, status});

@@ -81,7 +81,7 @@ void HostGroup::DropCollectives(transport::Transport* transport, transport::Peer
 
 void HostGroup::Forget(uint64_t number) {
   for (const transport::PeerId peer : roster_.peers) {
-    if (peer != 0) engine_->cluster()->transport().Cancel(peer, number);
+    if (peer != kThisDaemon) engine_->cluster()->transport().Cancel(peer, number);
   }
 }
 
@@ -96,7 +96,8 @@ void HostGroup::TellHome(const ClusterMessage& message) {
 }
 
 void HostGroup::TellSelf(const ClusterMessage& message) {
-  engine_->Post([engine = engine_, message] { engine->membership().OnMessage(0, message); });
+  engine_->Post(
+      [engine = engine_, message] { engine->membership().OnMessage(kThisDaemon, message); });
 }
 
 void HostGroup::TellLeft(const LeftMessage& left) {
@@ -107,7 +108,7 @@ void HostGroup::TellLeft(const LeftMessage& left) {
 void HostGroup::TellHosts(const ClusterMessage& message, int except) {
   for (int host = 0; host < roster_.hosts(); ++host) {
     const transport::PeerId peer = roster_.peers[static_cast<size_t>(host)];
-    if (peer != 0 && host != except) engine_->cluster()->Send(peer, message);
+    if (peer != kThisDaemon && host != except) engine_->cluster()->Send(peer, message);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
+#include "daemon/cluster/this_daemon.h"
 #include "daemon/multihost/outcome_arbiter.h"
 #include "daemon/multihost/start_confirmation.h"
 #include "daemon/plans/fabrics.h"
@@ -29,7 +30,7 @@ class HostGroup {
   ~HostGroup();
 
   const Roster& roster() const { return roster_; }
-  bool is_home() const { return roster_.home == 0; }
+  bool is_home() const { return roster_.home == kThisDaemon; }
 
   PlanTable& plans() { return plans_; }
   const PlanTable& plans() const { return plans_; }

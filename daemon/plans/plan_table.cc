@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
@@ -72,7 +73,7 @@ void PlanTable::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question
     return engine_->cluster()->transport().Disconnect(peer, "a plan for a root that is no rank");
   }
   home_planner_->Ask(question.key, [this, peer](const CollectivePlan& plan) {
-    if (peer == 0) return OnPlan(plan);
+    if (peer == kThisDaemon) return OnPlan(plan);
     engine_->cluster()->Send(peer, PlanMessage{host_group_->roster().key, plan});
   });
 }

@@ -178,7 +178,7 @@ void ProbeService::Cancel(uint64_t probe) {
 // Between daemons
 
 void ProbeService::SendTo(transport::PeerId peer, ClusterMessage message) {
-  if (peer == 0) return OnMessage(0, message);
+  if (peer == kThisDaemon) return OnMessage(kThisDaemon, message);
   engine_->cluster()->Send(peer, message);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/message.h"
+#include "daemon/cluster/this_daemon.h"
 #include "daemon/probing/probe_coordinator.h"
 #include "daemon/probing/probe_listener.h"
 #include "daemon/probing/probe_work.h"
@@ -59,7 +60,7 @@ class ProbeService {
     uint64_t probe = 0;
     double seconds = 0;
     Calls calls;
-    std::vector<transport::PeerId> peers{};  ///< By daemon; 0: this one.
+    std::vector<transport::PeerId> peers{};  ///< By daemon.
     std::vector<std::string> names{};
     size_t unreached = 0;
     Status failure{};
@@ -67,7 +68,7 @@ class ProbeService {
   };
   struct Joined {
     uint64_t probe = 0;
-    transport::PeerId coordinator = 0;
+    transport::PeerId coordinator = kThisDaemon;
     size_t nics = 0;
     std::unique_ptr<ProbeListener> listener{};
     std::unique_ptr<ProbeWork> work{};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/link.h"
+#include "daemon/cluster/this_daemon.h"
 #include "src/topology/estimates/link_shares.h"
 #include "src/topology/fabric/fabric_rail.h"
 #include "src/transport/message.h"
@@ -45,7 +46,7 @@ class BurstTurns {
   double LongestWait(const JobId& id) const;
   /// A job whose burst may begin, and who is to be told.
   struct Turn {
-    transport::PeerId leader = 0;
+    transport::PeerId leader = kThisDaemon;
     uint64_t communicator = 0;
     uint64_t burst = 0;
   };
@@ -87,7 +88,7 @@ class BurstTurns {
     std::set<JobId> neighbours{};   // with which it collides; all are in jobs_
 
     State state = State::kComputes;
-    transport::PeerId leader = 0;
+    transport::PeerId leader = kThisDaemon;
     uint64_t burst = 0;
     double since_seconds = 0;  // of waiting, or of sending
     uint64_t waits = 0;

@@ -19,7 +19,7 @@ void ControllerLink::Tell(const TrafficMessage& traffic, uint64_t now_ns) {
   // After a pause it has its time to answer.
   if (follows() && now_ns > told_ns_ + kHoldsNs / 2) heard_ns_ = now_ns;
   told_ns_ = now_ns;
-  if (peer_ != 0) return cluster_->Send(peer_, traffic);
+  if (peer_.has_value()) return cluster_->Send(*peer_, traffic);
   Reach(now_ns);
 }
 
@@ -86,7 +86,7 @@ void ControllerLink::Lapse() {
 }
 
 void ControllerLink::OnPeerLost(transport::PeerId peer) {
-  if (peer == peer_) peer_ = 0;
+  if (peer == peer_) peer_.reset();
   std::erase_if(limited_, [peer](const Rail& rail) { return rail.first == peer; });
 }
 

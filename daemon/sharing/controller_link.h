@@ -27,8 +27,8 @@ class ControllerLink {
       : cluster_(cluster), address_(std::move(address)) {}
 
   const std::string& address() const { return address_; }
-  /// 0 while it is not linked, and where it is this daemon.
-  transport::PeerId peer() const { return peer_; }
+  /// None while it is not linked, and where it is this daemon.
+  std::optional<transport::PeerId> peer() const { return peer_; }
 
   /// Finds the controller first, where it is not linked; what cannot be told is left out.
   void Tell(const TrafficMessage& traffic, uint64_t now_ns);
@@ -57,7 +57,7 @@ class ControllerLink {
 
   Cluster* const cluster_;
   const std::string address_;
-  transport::PeerId peer_ = 0;
+  std::optional<transport::PeerId> peer_;
   bool reaching_ = false;
   uint64_t next_try_ns_ = 0;
   uint64_t pause_ns_ = 0;
