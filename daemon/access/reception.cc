@@ -1,14 +1,12 @@
 #include "daemon/access/reception.h"
 
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <span>
 
+#include "daemon/access/region_mapping.h"
 #include "daemon/access/requests.h"
 #include "daemon/runtime/free_memory.h"
 #include "daemon/runtime/guarded.h"
@@ -18,8 +16,6 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wait_estimate.h"
-#include "src/memory/memory_node.h"
-#include "src/memory/missing_pages.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -27,16 +23,6 @@ namespace {
 /// How long a connection may be silent before it asks for the first time. A client says hello at
 /// once; whoever does not only holds descriptors.
 constexpr uint64_t kHelloWithinNanoseconds = 5'000'000'000;
-
-/// What part of one processor's time goes to one tenant's connections and requests at most: a
-/// quarter, the engine's time for them included. Operations are not requests, and a job makes most
-/// of its requests when it starts.
-constexpr int64_t kShareDivisor = 4;
-/// How much of it a tenant that was quiet may use at once, in nanoseconds.
-constexpr int64_t kMostAllowanceNanoseconds = 250'000'000;
-/// How long a reception rests at most before it looks round again, in nanoseconds: it is waited for
-/// by the end of the daemon.
-constexpr int64_t kMostRestNanoseconds = 10'000'000;
 
 /// How long a reception stays after its tenant's last connection, so that what the tenant has used
 /// of its allowance is not forgotten: by then it is full again.
@@ -50,36 +36,12 @@ constexpr uint64_t kUnreadEveryNanoseconds = 50'000'000;
 /// segment that the daemon writes, kernel objects.
 constexpr int64_t kSessionBytes = 512 << 10;
 
-/// The processor's time that the calling thread has used.
-int64_t ThreadNanoseconds() {
-  timespec used{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
-}
-
-/// The node on which the memory lies, by a few of its pages, as far as these are there; -1 for
-/// several nodes, and on hosts with one.
-int NodeOf(const Mapping& mapping) {
-  static const bool kSeveralNodes = MemoryNodeCount() > 1;
-  if (!kSeveralNodes) return -1;
-  int node = -1;
-  for (const size_t quarter : {0, 1, 2, 3, 4}) {
-    const int of_page = NodeOfPage(mapping.data() + (mapping.size() - 1) / 4 * quarter);
-    if (of_page < 0 || of_page == node) continue;
-    if (node >= 0) return -1;
-    node = of_page;
-  }
-  return node;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Reception>> Reception::Open(std::shared_ptr<EngineGate> gate,
                                                    TenantIdentity tenant, int64_t workers) {
   std::shared_ptr<Reception> reception(new Reception(std::move(gate), std::move(tenant), workers));
   HZ_ASSIGN_OR_RETURN(reception->loop_, EventLoop::Create());
-  reception->allowance_ns_ = kMostAllowanceNanoseconds;
-  reception->allowance_at_ns_ = MonotonicNanoseconds();
   try {
     // Nobody waits for the thread: it may stand still for as long as its tenant likes.
     std::thread([reception] { reception->Run(); }).detach();
@@ -109,7 +71,7 @@ void Reception::Close() {
 void Reception::Run() {
   const LogFor log_for(tenant_);
   do {
-    RestIfSpent();
+    allowance_.RestIfSpent();
     const int64_t begun_ns = ThreadNanoseconds();
     loop_->Wait(TimeoutMs());
     loop_->RunPosted();
@@ -124,29 +86,12 @@ void Reception::Run() {
       LetGoOfWhatWasRead(now_ns);
       AskNext();
     });
-    allowance_ns_ -= ThreadNanoseconds() - begun_ns;
+    // Giving memory back does not count: it takes long where it was much, and others want it.
+    allowance_.Spend(ThreadNanoseconds() - begun_ns);
     DestroyUnused();
   } while (!MayEnd());
   ReturnFreeMemory();
   closed_.store(true, std::memory_order_release);
-}
-
-void Reception::Refill() {
-  const uint64_t now_ns = MonotonicNanoseconds();
-  const auto gained = static_cast<int64_t>(now_ns - allowance_at_ns_) / kShareDivisor;
-  allowance_ns_ = std::min(kMostAllowanceNanoseconds, allowance_ns_ + gained);
-  allowance_ns_ -= engine_ns_.exchange(0, std::memory_order_relaxed);
-  allowance_at_ns_ = now_ns;
-}
-
-// A flood of connections, and of what they say, is dealt with at the pace of the allowance, and
-// waits in the kernel meanwhile. Giving memory back does not count: it takes long where it was
-// much, and others want it.
-void Reception::RestIfSpent() {
-  Refill();
-  if (allowance_ns_ > 0) return;
-  const int64_t rest_ns = std::min(kMostRestNanoseconds, -allowance_ns_ * kShareDivisor);
-  std::this_thread::sleep_for(std::chrono::nanoseconds(rest_ns));
 }
 
 bool Reception::MayEnd() {
@@ -297,8 +242,7 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
     gate_->Post([self = shared_from_this(), session, why](Engine& engine) {
       const uint64_t begun_ns = MonotonicNanoseconds();
       engine.LoseSession(session, why);
-      self->engine_ns_.fetch_add(static_cast<int64_t>(MonotonicNanoseconds() - begun_ns),
-                                 std::memory_order_relaxed);
+      self->allowance_.SpendElsewhere(static_cast<int64_t>(MonotonicNanoseconds() - begun_ns));
     });
   } else if (found->second.has_asked) {
     gate_->Post([connection](Engine& engine) { ForgetAsker(engine, *connection); });
@@ -419,7 +363,9 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
   if (header.type == MessageType::kDocument) return ReplyPiece(*connection, header, message);
   std::shared_ptr<RegionMemory> region;
   if (header.type == MessageType::kRegisterRegion) {
-    HZ_ASSIGN_OR_RETURN(region, MapRegion(*connection->account(), header, message));
+    HZ_ASSIGN_OR_RETURN(std::unique_ptr<RegionMemory> mapped,
+                        MapRegion(*connection->account(), header, message));
+    region = Share(std::move(mapped));
   }
   // At once: the engine may be behind, and descriptors are what a daemon runs out of first.
   message.descriptors.clear();
@@ -444,40 +390,6 @@ Status Reception::ReplyPiece(Connection& connection, const MessageHeader& header
   return Status::Ok();
 }
 
-// Paid for before it is mapped, and until it has been unmapped. One descriptor a region is what no
-// tenant may use up for all: beyond a tenant's share its regions work as well, but its ranks cannot
-// map each other's.
-Result<std::shared_ptr<RegionMemory>> Reception::MapRegion(Account& account,
-                                                           const MessageHeader& header,
-                                                           ControlMessage& message) {
-  HZ_ASSIGN_OR_RETURN(const auto request, DecodeBody<RegisterRegionRequest>(header, message.bytes));
-  if (message.descriptors.size() != 1) {
-    return InvalidArgument("a region comes with one descriptor");
-  }
-  if (request.bytes > INT64_MAX) {
-    return InvalidArgument("a region of {} bytes", request.bytes);
-  }
-  auto memory = std::make_unique<RegionMemory>();
-  HZ_ASSIGN_OR_RETURN(Holding place, account.Take(Resource::kRegions, 1));
-  HZ_ASSIGN_OR_RETURN(
-      Holding bytes, account.Take(Resource::kRegisteredBytes, static_cast<int64_t>(request.bytes)));
-  HZ_ASSIGN_OR_RETURN(Mapping mapping, MapAndSeal(message.descriptors.front().get(), request.bytes,
-                                                  HugePageFiles::kAccept));
-  madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
-  memory->place = std::move(place);
-  memory->bytes = std::move(bytes);
-  memory->mapping = std::move(mapping);
-  memory->guard = FaultGuard(memory->mapping.data(), memory->mapping.size());
-  HZ_RETURN_IF_ERROR(MissingPages::Refuse(memory->mapping.data(), memory->mapping.size()));
-  memory->node = NodeOf(memory->mapping);
-  Result<Holding> descriptor = account.Take(Resource::kRegionDescriptors, 1);
-  if (descriptor.ok()) {
-    memory->descriptor_place = std::move(*descriptor);
-    memory->descriptor = std::move(message.descriptors.front());
-  }
-  return Share(std::move(memory));
-}
-
 // ---------------------------------------------------------------------------------------------
 // To the engine and back
 
@@ -489,10 +401,9 @@ void Reception::Ask(Guest& guest, MessageType type, std::function<void(Engine&)>
 }
 
 void Reception::AskNext() {
-  Refill();
   // What nobody waits for any more is forgotten.
   while (!questions_.empty() && questions_.front().connection->gone()) questions_.pop_front();
-  if (asking_ != nullptr || questions_.empty() || allowance_ns_ <= 0) return;
+  if (asking_ != nullptr || questions_.empty() || allowance_.spent()) return;
   asking_ = std::make_shared<Question>(std::move(questions_.front()));
   questions_.pop_front();
   if (asking_->type == MessageType::kStatus) TakeStatusQuestions();
@@ -527,7 +438,7 @@ void Reception::HaveAnswered(Question& question, Engine& engine) noexcept {
 
 void Reception::OnAsked() {
   const std::shared_ptr<Question> question = std::exchange(asking_, nullptr);
-  allowance_ns_ -= static_cast<int64_t>(question->took_ns);
+  allowance_.Spend(static_cast<int64_t>(question->took_ns));
   // None was made where the asker has gone, or memory ran out: then the next one asks.
   ShareStatus(question->answered ? question->connection->document() : nullptr);
   if (question->answered) OnAnswered(question->connection);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/access/allowance.h"
 #include "daemon/access/engine_gate.h"
 #include "daemon/config/config.h"
 #include "daemon/main/engine.h"
@@ -67,8 +68,6 @@ class Reception : public std::enable_shared_from_this<Reception> {
       : gate_(std::move(gate)), tenant_(std::move(tenant)), workers_(workers) {}
 
   void Run();
-  void Refill();
-  void RestIfSpent();
   int TimeoutMs() const;
   bool MayEnd();
   void WelcomeArrivals();
@@ -84,8 +83,6 @@ class Reception : public std::enable_shared_from_this<Reception> {
   Status Forward(Guest& guest, const MessageHeader& header, ControlMessage message);
   Status ReplyPiece(Connection& connection, const MessageHeader& header,
                     const ControlMessage& message);
-  Result<std::shared_ptr<RegionMemory>> MapRegion(Account& account, const MessageHeader& header,
-                                                  ControlMessage& message);
 
   void Ask(Guest& guest, MessageType type, std::function<void(Engine&)> answer);
   void AskNext();
@@ -109,9 +106,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   std::atomic<bool> closing_{false};
   std::atomic<bool> closed_{false};
   std::atomic<bool> answered_{false};  ///< The engine is done with `asking_`.
-  /// The engine's time, in nanoseconds, that the tenant has used otherwise than by questions, and
-  /// that `allowance_ns_` does not show yet.
-  std::atomic<int64_t> engine_ns_{0};
+  Allowance allowance_;                ///< What this thread and the engine may spend on the tenant.
   /// Connections and regions that exist, here or with the engine.
   std::atomic<int64_t> dependents_{0};
 
@@ -126,11 +121,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   std::map<int, Guest> guests_;  // by socket
   std::deque<Question> questions_;
   std::shared_ptr<Question> asking_;  ///< The one that the engine has.
-  /// What this thread and the engine may still spend on this tenant, in nanoseconds; below 0 it
-  /// waits.
-  int64_t allowance_ns_ = 0;
-  uint64_t allowance_at_ns_ = 0;
-  std::vector<Question> sharing_;  ///< Get the status that the engine makes now.
+  std::vector<Question> sharing_;     ///< Get the status that the engine makes now.
   /// Ended connections whose tenant has not read all that it was sent.
   std::vector<std::shared_ptr<Connection>> unread_;
   uint64_t next_look_at_unread_ns_ = 0;

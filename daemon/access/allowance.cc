@@ -1,0 +1,53 @@
+#include "daemon/access/allowance.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "src/base/clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// What part of one processor's time a tenant gets: one in so many.
+constexpr int64_t kShareDivisor = 4;
+
+/// How much of it a tenant that was quiet may use at once, in nanoseconds.
+constexpr int64_t kMostNanoseconds = 250'000'000;
+
+/// How long a rest takes at most, in nanoseconds: the thread is waited for by the end of the
+/// daemon.
+constexpr int64_t kMostRestNanoseconds = 10'000'000;
+
+}  // namespace
+
+Allowance::Allowance() : left_ns_(kMostNanoseconds), refilled_at_ns_(MonotonicNanoseconds()) {}
+
+void Allowance::Refill() {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const auto gained = static_cast<int64_t>(now_ns - refilled_at_ns_) / kShareDivisor;
+  left_ns_ = std::min(kMostNanoseconds, left_ns_ + gained);
+  left_ns_ -= elsewhere_ns_.exchange(0, std::memory_order_relaxed);
+  refilled_at_ns_ = now_ns;
+}
+
+bool Allowance::spent() {
+  Refill();
+  return left_ns_ <= 0;
+}
+
+void Allowance::RestIfSpent() {
+  if (!spent()) return;
+  const int64_t rest_ns = std::min(kMostRestNanoseconds, -left_ns_ * kShareDivisor);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(rest_ns));
+}
+
+int64_t ThreadNanoseconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
+}
+
+}  // namespace harmonaize::daemon
