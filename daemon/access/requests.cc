@@ -204,15 +204,16 @@ class Request {
       return InvalidArgument("an estimate for an operation that does not exist");
     }
     const uint64_t block = request.count * DataTypeSize(request.type);
-    (communicator)
-        ->WithPlan(request.collective, request.root, false,
-                   [engine = &engine_, connection = connection_, type = header_.type,
-                    block](const Result<const Schedule*>& plan) {
-                     if (!plan.ok()) return connection->ReplyFailure(type, plan.status());
-                     const HostTraffic traffic = CountTraffic(**plan).hosts.front();
-                     connection->Reply(type, EstimateReply{engine->executor().EstimateSeconds(
-                                                 traffic.read * block, traffic.written * block)});
-                   });
+    communicator->plans().With(request.collective, request.root, false,
+                               [engine = &engine_, connection = connection_, type = header_.type,
+                                block](const Result<const Schedule*>& plan) {
+                                 if (!plan.ok())
+                                   return connection->ReplyFailure(type, plan.status());
+                                 const HostTraffic traffic = CountTraffic(**plan).hosts.front();
+                                 connection->Reply(
+                                     type, EstimateReply{engine->executor().EstimateSeconds(
+                                               traffic.read * block, traffic.written * block)});
+                               });
     return Status::Ok();
   }
 

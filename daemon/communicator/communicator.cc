@@ -8,14 +8,11 @@
 #include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/multihost/remote_pairs.h"
-#include "daemon/runtime/free_memory.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/session.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
-#include "src/schedule/algorithms/one_host.h"
-#include "src/schedule/check/check.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -29,48 +26,15 @@ constexpr uint64_t kCollectivesPerCheck = 64;
 constexpr int64_t kCommunicatorBytes = 4096;
 constexpr int64_t kRankOfCommunicatorBytes = 64;
 
+/// Whether a rank of it has its result where its data was.
+bool IsInPlace(const MatchedOperation& operation) {
+  return std::any_of(
+      operation.parts.begin(), operation.parts.end(),
+      [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
+}
+
 /// What an operation's places for one rank take, in bytes: its part, buffers and scalar.
 constexpr int64_t kRankOfOperationBytes = 64;
-
-/// Up to so many ranks a host's schedule is made when it is first needed, on the engine's thread:
-/// an all-to-all among 64 takes half a millisecond.
-constexpr int kRanksPlannedAtOnce = 64;
-
-/// What a schedule on one host takes, in bytes, its lists' own blocks of memory included.
-int64_t BytesOf(const Schedule& schedule) {
-  constexpr size_t kBlockOfMemory = 16;
-  size_t bytes = 0;
-  for (const Step& step : schedule.programs.front().steps) {
-    bytes += sizeof step + 2 * kBlockOfMemory +
-             (step.sources.size() + step.destinations.size()) * sizeof(Block);
-  }
-  return static_cast<int64_t>(bytes);
-}
-
-/// Destroys what the background thread has made where it was made: a large schedule is half a
-/// million blocks of memory, which take the engine milliseconds, and whose arena is returned to the
-/// kernel by its own thread alone.
-void DestroyInBackground(Background& background, std::shared_ptr<void> made, uint32_t tenant) {
-  background.Post(
-      [held = std::move(made)]() mutable {
-        held.reset();
-        ReturnEndOfOwnArena();
-      },
-      tenant);
-}
-
-Schedule MakeOneHostPlan(Collective collective, int root, bool exchanges, int ranks) {
-  const bool serves_in_place = exchanges || collective != Collective::kAllToAll;
-  Schedule schedule = OneHost(collective, ranks, root, serves_in_place);
-#ifndef NDEBUG
-  const Status proof = Check(schedule);
-  if (!proof.ok()) {
-    Log(LogLevel::kError, kLogTuning, "a schedule failed its proof: {}", proof.message());
-    std::abort();
-  }
-#endif
-  return schedule;
-}
 
 }  // namespace
 
@@ -90,7 +54,14 @@ Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant
       name_(std::move(name)),
       tenant_(tenant),
       members_(std::move(members)),
-      left_after_(members_.size(), kStays) {
+      left_after_(members_.size(), kStays),
+      plans_(std::make_shared<OneHostPlans>(
+          ranks(),
+          OneHostPlans::Means{
+              .background = &engine->background(),
+              .tenant = tenant->identity.number,
+              .post = [engine](std::function<void()> call) { engine->Post(std::move(call)); },
+              .pay = [this](int64_t bytes) { return holdings_.memory.Add(bytes); }})) {
   for (const Member* member : members_) {
     place_of_rank_.push_back(local_ranks_);
     if (member != nullptr) ++local_ranks_;
@@ -304,7 +275,6 @@ void Communicator::WarnOnce(PostedOperation* part, const std::string& warning) {
 
 void Communicator::Bind(MatchedOperation* operation, Status* status) {
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
-  bool in_place = false;
   operation->inputs.clear();
   operation->outputs.clear();
   operation->scalars.clear();
@@ -312,14 +282,13 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
     operation->inputs.push_back(part->send);
     operation->outputs.push_back(part->receive);
     operation->scalars.push_back(part->descriptor.scalar);
-    in_place = in_place || part->send.SamePlace(part->receive);
   }
   const Schedule* plan = nullptr;
-  WithPlan(descriptor.collective, descriptor.root, in_place,
-           [&](const Result<const Schedule*>& made) {
-             if (made.ok()) plan = *made;
-             *status = made.status();
-           });
+  plans_->With(descriptor.collective, descriptor.root, IsInPlace(*operation),
+               [&](const Result<const Schedule*>& made) {
+                 if (made.ok()) plan = *made;
+                 *status = made.status();
+               });
   if (!status->ok()) return;
 
   Binding binding;
@@ -372,87 +341,16 @@ Result<InlineSegment*> Communicator::Inline() {
   return inline_segment_.get();
 }
 
-// ---------------------------------------------------------------------------------------------
-// Plans on one host
-
-Communicator::PlanKey Communicator::PlanKeyOf(Collective collective, int root,
-                                              bool in_place) const {
-  const bool rooted = HasRoot(collective);
-  if (collective == Collective::kReceive) collective = Collective::kSend;
-  // One in-place rank makes an all-to-all exchange; every other schedule serves both ways.
-  const bool exchanges = in_place && collective == Collective::kAllToAll;
-  return {collective, rooted ? root : -1, exchanges};
-}
-
-Communicator::PlanKey Communicator::PlanKeyOf(const MatchedOperation& operation) const {
-  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
-  const bool in_place =
-      std::any_of(operation.parts.begin(), operation.parts.end(),
-                  [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
-  return PlanKeyOf(descriptor.collective, descriptor.root, in_place);
-}
-
-Status Communicator::AddPlan(const PlanKey& key, Schedule schedule) {
-  HZ_RETURN_IF_ERROR(holdings_.memory.Add(BytesOf(schedule)));
-  plans_.emplace(key, std::move(schedule));
-  return Status::Ok();
-}
-
-void Communicator::WithPlan(Collective collective, int root, bool in_place,
-                            std::function<void(const Result<const Schedule*>&)> planned) {
-  const PlanKey key = PlanKeyOf(collective, root, in_place);
-  if (!plans_.contains(key) &&
-      (ranks() <= kRanksPlannedAtOnce || collective == Collective::kSend)) {
-    const auto& [wanted, wanted_root, exchanges] = key;
-    const Status added = AddPlan(key, MakeOneHostPlan(wanted, wanted_root, exchanges, ranks()));
-    if (!added.ok()) return planned(added);
-  }
-  if (const auto found = plans_.find(key); found != plans_.end()) return planned(&found->second);
-  auto& waiting = awaited_plans_[key];
-  waiting.push_back(std::move(planned));
-  if (waiting.size() > 1) return;
-  engine_->background().Post(
-      [engine = engine_, id = id_, key, count = ranks(), tenant = tenant_->identity.number] {
-        auto made = std::make_shared<Result<Schedule>>(Caught([&]() -> Result<Schedule> {
-          const auto& [wanted, wanted_root, exchanges] = key;
-          return MakeOneHostPlan(wanted, wanted_root, exchanges, count);
-        }));
-        engine->Post([engine, id, key, tenant, made]() mutable {
-          Communicator* const communicator = engine->membership().FindById(id);
-          if (communicator != nullptr) return communicator->OnPlanMade(key, std::move(*made));
-          DestroyInBackground(engine->background(), std::move(made), tenant);
-        });
-      },
-      tenant_->identity.number);
-}
-
-void Communicator::DropPlans() {
-  if (ranks() <= kRanksPlannedAtOnce || plans_.empty()) return;
-  DestroyInBackground(engine_->background(),
-                      std::make_shared<std::map<PlanKey, Schedule>>(std::move(plans_)),
-                      tenant_->identity.number);
-  plans_.clear();
-}
-
-void Communicator::OnPlanMade(const PlanKey& key, Result<Schedule> made) {
-  const Status added = made.ok() ? AddPlan(key, std::move(*made)) : made.status();
-  const auto waiting = std::move(awaited_plans_[key]);
-  awaited_plans_.erase(key);
-  const Result<const Schedule*> plan =
-      added.ok() ? Result<const Schedule*>(&plans_.at(key)) : Result<const Schedule*>(added);
-  for (const auto& planned : waiting) planned(plan);
-}
-
 // Whether the operation may be launched: otherwise LaunchReady is called again when it may.
 bool Communicator::PlanIsMade(const MatchedOperation& operation) {
   const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
-  if (ranks() <= kRanksPlannedAtOnce || descriptor.count == 0) return true;
-  const PlanKey key = PlanKeyOf(operation);
-  if (plans_.contains(key)) return true;
+  if (!plans_->made_in_background() || descriptor.count == 0) return true;
+  const Collective collective = descriptor.collective;
+  const bool in_place = IsInPlace(operation);
+  if (plans_->IsMade(collective, descriptor.root, in_place)) return true;
   if (!CheckAgreement(operation).ok()) return true;  // it needs none
-  if (awaited_plans_.contains(key)) return false;
-  const auto& [collective, root, exchanges] = key;
-  WithPlan(collective, root, exchanges, [this](const Result<const Schedule*>& plan) {
+  if (plans_->IsBeingMade(collective, descriptor.root, in_place)) return false;
+  plans_->With(collective, descriptor.root, in_place, [this](const Result<const Schedule*>& plan) {
     if (!plan.ok()) return Break(plan.status());
     LaunchReady();
   });

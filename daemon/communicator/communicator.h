@@ -15,6 +15,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
 #include "daemon/communicator/inline_segment.h"
+#include "daemon/communicator/one_host_plans.h"
 #include "daemon/communicator/operation_set.h"
 #include "daemon/multihost/rank_feed.h"
 #include "daemon/runtime/waiting_count.h"
@@ -195,12 +196,7 @@ class Communicator {
     if (inline_segment_ != nullptr) inline_segment_->TellGone(rank, region);
   }
 
-  /// Gives large schedules away, to be destroyed elsewhere. Requires: it is about to be destroyed.
-  void DropPlans();
-  /// Calls `planned` with the schedule for a collective on this host, or why there is none: now, or
-  /// once it has been made. Among many ranks that is in the background.
-  void WithPlan(Collective collective, int root, bool in_place,
-                std::function<void(const Result<const Schedule*>&)> planned);
+  OneHostPlans& plans() { return *plans_; }
 
  private:
   struct PairQueue {
@@ -210,13 +206,8 @@ class Communicator {
   };
   using PairKey = std::pair<int, int>;  // sender, receiver
   static constexpr uint64_t kStays = UINT64_MAX;
-  using PlanKey = std::tuple<Collective, int, bool>;
 
-  PlanKey PlanKeyOf(Collective collective, int root, bool in_place) const;
-  PlanKey PlanKeyOf(const MatchedOperation& operation) const;
   bool PlanIsMade(const MatchedOperation& operation);
-  Status AddPlan(const PlanKey& key, Schedule schedule);
-  void OnPlanMade(const PlanKey& key, Result<Schedule> made);
   static void OnExecuted(Execution* execution);
   void Complete(MatchedOperation* operation);
   size_t PlaceOf(const PostedOperation& part) const;
@@ -304,11 +295,7 @@ class Communicator {
 
   std::vector<std::unique_ptr<MatchedOperation>> pool_;
   std::vector<MatchedOperation*> free_operations_;
-  std::map<PlanKey, Schedule> plans_;
-  /// What waits for plans that are being made.
-  std::map<PlanKey, std::vector<std::function<void(const Result<const Schedule*>&)>>>
-      awaited_plans_;
-
+  const std::shared_ptr<OneHostPlans> plans_;
   std::unique_ptr<InlineSegment> inline_segment_;
   uint64_t checked_ns_ = 0;  ///< When the last collective ended from which CheckPrediction counts.
 

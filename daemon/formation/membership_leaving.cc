@@ -189,7 +189,7 @@ bool Membership::MayEndLater(Communicator& communicator) {
   }
   // Ids for a growth that nobody has begun.
   issued_.EraseOfParent(id);
-  communicator.DropPlans();
+  communicator.plans().Drop();
   communicators_.Erase(id);
   return false;
 }
