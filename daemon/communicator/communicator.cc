@@ -33,9 +33,6 @@ bool IsInPlace(const MatchedOperation& operation) {
       [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
 }
 
-/// What an operation's places for one rank take, in bytes: its part, buffers and scalar.
-constexpr int64_t kRankOfOperationBytes = 64;
-
 }  // namespace
 
 Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) {
@@ -55,6 +52,7 @@ Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant
       tenant_(tenant),
       members_(std::move(members)),
       left_after_(members_.size(), kStays),
+      pool_(this, [this](int64_t bytes) { return holdings_.memory.Add(bytes); }),
       plans_(std::make_shared<OneHostPlans>(
           ranks(),
           OneHostPlans::Means{
@@ -95,8 +93,7 @@ void Communicator::PostCollective(PostedOperation* part) {
                                 static_cast<int>(absent - left_after_.begin()));
     return;
   }
-  while (sequence - window_start_ >= window_.size()) window_.push_back(nullptr);
-  MatchedOperation*& operation = window_[sequence - window_start_];
+  MatchedOperation*& operation = window_.At(sequence);
   if (operation == nullptr) {
     MatchedOperation* const made = NewOperation(local_ranks_);
     if (made == nullptr) {
@@ -119,8 +116,6 @@ void Communicator::PostCollective(PostedOperation* part) {
 }
 
 void Communicator::PostPair(PostedOperation* part) {
-  const bool sends = part->descriptor.collective == Collective::kSend;
-  const int self = part->member->rank;
   const int peer = part->descriptor.root;
   // A part without its buffer is matched all the same, so that its peer is told.
   if (peer < 0 || peer >= ranks()) {
@@ -136,21 +131,14 @@ void Communicator::PostPair(PostedOperation* part) {
     part->outcome = RemoteError("rank {} has left the communicator", peer);
     return;
   }
-  const PairKey key = sends ? PairKey{self, peer} : PairKey{peer, self};
-  PairQueue& pair = pairs_[key];
-  (sends ? pair.sends : pair.receives).push_back(part);
   part->waiting = WaitingHold(engine_->waiting());
-  if (pair.sends.empty() || pair.receives.empty()) return;
+  const std::optional<PairMatcher::Match> match = pairs_.Add(part);
+  if (!match.has_value()) return;
 
   MatchedOperation* operation = NewOperation(2);
-  if (operation == nullptr) return;  // the communicator's end has reached both
-  operation->parts[0] = pair.sends.front();
-  operation->parts[1] = pair.receives.front();
-  pair.sends.pop_front();
-  pair.receives.pop_front();
-  pair.next_report_ns = 0;
-  // There are as many pairs as the square of the ranks.
-  if (pair.sends.empty() && pair.receives.empty()) pairs_.erase(key);
+  if (operation == nullptr) return DecideAll({match->send, match->receive}, failure_);
+  operation->parts[0] = match->send;
+  operation->parts[1] = match->receive;
   operation->arrived = 2;
   operation->first_arrival_ns = part->arrived_ns;
   for (PostedOperation* half : operation->parts) {
@@ -185,7 +173,7 @@ void Communicator::OnReady(PostedOperation* part) {
 // Collectives start in the order of their sequence numbers, on every rank the same.
 void Communicator::LaunchReady() {
   const auto all = static_cast<int>(local_ranks_);
-  while (!window_.empty() && window_.front() != nullptr && window_.front()->arrived == all &&
+  while (window_.front() != nullptr && window_.front()->arrived == all &&
          window_.front()->ready == all) {
     MatchedOperation* operation = window_.front();
     // Until OnPlanReady.
@@ -193,8 +181,7 @@ void Communicator::LaunchReady() {
     if (host_group_ != nullptr && !Prepare(operation)) return;
     // Until OnPlanMade.
     if (host_group_ == nullptr && !PlanIsMade(*operation)) return;
-    window_.pop_front();
-    ++window_start_;
+    window_.PopFront();
     operation->waiting.Reset();
     Launch(operation);
   }
@@ -411,7 +398,7 @@ void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (outcome.ok()) Count(*operation);
   if (host_group_ != nullptr) NoteEnd(*operation, outcome);
   for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
-  Recycle(operation);
+  pool_.GiveBack(operation);
 }
 
 // Whoever took pages of registered memory away, or had them fail: what the workers made of the
@@ -431,34 +418,10 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
 // Bookkeeping
 
 MatchedOperation* Communicator::NewOperation(size_t parts) {
-  if (free_operations_.empty()) {
-    const Status paid = holdings_.memory.Add(static_cast<int64_t>(sizeof(MatchedOperation)) +
-                                             kRankOfOperationBytes * static_cast<int64_t>(parts));
-    if (!paid.ok()) {
-      Break(paid);
-      return nullptr;
-    }
-    pool_.push_back(std::make_unique<MatchedOperation>());
-    free_operations_.push_back(pool_.back().get());
-  }
-  MatchedOperation* operation = free_operations_.back();
-  free_operations_.pop_back();
-  operation->communicator = this;
-  operation->sequence = 0;
-  operation->parts.assign(parts, nullptr);
-  operation->arrived = 0;
-  operation->ready = 0;
-  operation->next_report_ns = 0;
-  operation->plan = nullptr;
-  operation->network = nullptr;
-  operation->feed.Clear();
-  operation->started_ns = 0;
-  operation->reported = false;
-  operation->verdict = Status::Ok();
-  operation->told = false;
-  operation->done_here = false;
-  operation->late_ranks.clear();
-  return operation;
+  Result<MatchedOperation*> operation = pool_.Take(parts);
+  if (operation.ok()) return *operation;
+  Break(operation.status());
+  return nullptr;
 }
 
 size_t Communicator::PlaceOf(const PostedOperation& part) const {
@@ -467,11 +430,6 @@ size_t Communicator::PlaceOf(const PostedOperation& part) const {
 
 bool Communicator::IsRemote(int rank) const {
   return host_group_ != nullptr && !host_group_->roster().IsLocal(rank);
-}
-
-void Communicator::Recycle(MatchedOperation* operation) {
-  operation->waiting.Reset();
-  free_operations_.push_back(operation);
 }
 
 void Communicator::Count(const MatchedOperation& operation) {

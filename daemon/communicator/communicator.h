@@ -14,59 +14,24 @@
 
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
+#include "daemon/communicator/collective_window.h"
 #include "daemon/communicator/inline_segment.h"
+#include "daemon/communicator/matched_operation.h"
 #include "daemon/communicator/one_host_plans.h"
+#include "daemon/communicator/operation_pool.h"
 #include "daemon/communicator/operation_set.h"
-#include "daemon/multihost/rank_feed.h"
-#include "daemon/runtime/waiting_count.h"
+#include "daemon/communicator/pair_matcher.h"
 #include "daemon/tenant/holdings.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/posted_operation.h"
 #include "daemon/tenant/tenant.h"
-#include "src/executor/host/execution.h"
-#include "src/executor/network/network_execution.h"
 #include "src/schedule/ir/schedule.h"
 
 namespace harmonaize::daemon {
 
 class Engine;
-class HostPlan;
 class RemotePairs;
 class HostGroup;
-
-/// The parts of one operation that belong together: one of every rank, or a send and its receive.
-struct MatchedOperation {
-  Communicator* communicator = nullptr;
-  uint64_t sequence = 0;
-  /// By rank, of those on this host; of a pair, sender then receiver, or the one that is here.
-  std::vector<PostedOperation*> parts;
-  int arrived = 0;
-  int ready = 0;
-  size_t place_in_set = 0;  ///< OperationSet's.
-  /// While ranks are missing, or the home's word how it ends.
-  WaitingHold waiting;
-  uint64_t first_arrival_ns = 0;
-  uint64_t next_report_ns = 0;  ///< When to report ranks that are missing, or their data.
-  /// What the executor is bound to, kept for reuse.
-  Execution execution;
-  std::vector<Buffer> inputs;
-  std::vector<Buffer> outputs;
-  std::vector<uint64_t> scalars;
-
-  // Of one that spans hosts.
-
-  HostPlan* plan = nullptr;
-  NetworkExecution* network = nullptr;
-  RankFeed feed;
-  uint64_t number = 0;  ///< Of the names of its messages.
-  uint64_t started_ns = 0;
-  uint32_t job = 0;             ///< JobActivity's.
-  bool reported = false;        ///< The home knows that it takes long.
-  Status verdict;               ///< How it ends whatever becomes of it here.
-  bool told = false;            ///< The verdict comes from elsewhere, so that all know of it.
-  bool done_here = false;       ///< Only the word that all have begun the same is missing.
-  std::vector<int> late_ranks;  ///< Of other hosts, by the home's last notice.
-};
 
 /// An operation that waits for ranks, for the operator and for late notices.
 struct WaitingOperation {
@@ -184,7 +149,7 @@ class Communicator {
 
   uint64_t operations() const { return operations_; }
   /// Collectives that were launched here, or ended before.
-  uint64_t collectives_begun() const { return window_start_; }
+  uint64_t collectives_begun() const { return window_.start(); }
   uint64_t bytes() const { return bytes_; }
 
   /// The segment on which the ranks carry out small operations themselves, made at the first
@@ -199,12 +164,6 @@ class Communicator {
   OneHostPlans& plans() { return *plans_; }
 
  private:
-  struct PairQueue {
-    std::deque<PostedOperation*> sends;
-    std::deque<PostedOperation*> receives;
-    uint64_t next_report_ns = 0;
-  };
-  using PairKey = std::pair<int, int>;  // sender, receiver
   static constexpr uint64_t kStays = UINT64_MAX;
 
   bool PlanIsMade(const MatchedOperation& operation);
@@ -257,11 +216,10 @@ class Communicator {
   void FailMatched(MatchedOperation* operation, const Status& why);
   void Decide(PostedOperation* part, const Status& outcome);
   void FailEverything(const Status& why);
-  void FailPairsWith(int rank, const Status& why);
+  void DecideAll(const std::vector<PostedOperation*>& parts, const Status& outcome);
 
   /// nullptr, and the communicator is broken, where the tenant may not make the daemon keep more.
   MatchedOperation* NewOperation(size_t parts);
-  void Recycle(MatchedOperation* operation);
   void Count(const MatchedOperation& operation);
   std::string DescribeRank(int rank) const;
   WaitingOperation Describe(const MatchedOperation& operation, const PostedOperation& first_ready,
@@ -286,15 +244,12 @@ class Communicator {
   State state_ = State::kReady;
   Status failure_;
 
-  /// Collectives that are not launched, by sequence number from window_start_ on.
-  std::deque<MatchedOperation*> window_;
-  uint64_t window_start_ = 0;
-  std::map<PairKey, PairQueue> pairs_;
+  CollectiveWindow window_;
+  PairMatcher pairs_;
   OperationSet<MatchedOperation> matched_pairs_;  // both here, not both ready
   OperationSet<MatchedOperation> in_flight_;
 
-  std::vector<std::unique_ptr<MatchedOperation>> pool_;
-  std::vector<MatchedOperation*> free_operations_;
+  OperationPool pool_;
   const std::shared_ptr<OneHostPlans> plans_;
   std::unique_ptr<InlineSegment> inline_segment_;
   uint64_t checked_ns_ = 0;  ///< When the last collective ended from which CheckPrediction counts.

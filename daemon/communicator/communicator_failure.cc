@@ -28,28 +28,16 @@ void Communicator::FailMatched(MatchedOperation* operation, const Status& why) {
   for (PostedOperation* part : operation->parts) {
     if (part != nullptr) Decide(part, why);
   }
-  Recycle(operation);
+  pool_.GiveBack(operation);
 }
 
-void Communicator::FailPairsWith(int rank, const Status& why) {
-  for (auto& [key, pair] : pairs_) {
-    if (rank >= 0 && key.first != rank && key.second != rank) continue;
-    for (std::deque<PostedOperation*>* half : {&pair.sends, &pair.receives}) {
-      for (PostedOperation* part : std::exchange(*half, {})) Decide(part, why);
-    }
-  }
-  std::erase_if(pairs_, [](const auto& entry) {
-    return entry.second.sends.empty() && entry.second.receives.empty();
-  });
+void Communicator::DecideAll(const std::vector<PostedOperation*>& parts, const Status& outcome) {
+  for (PostedOperation* part : parts) Decide(part, outcome);
 }
 
 void Communicator::FailEverything(const Status& why) {
-  // They were not begun: window_start_ stays.
-  for (MatchedOperation* operation : std::exchange(window_, {})) {
-    if (operation == nullptr) continue;
-    FailMatched(operation, why);
-  }
-  FailPairsWith(-1, why);
+  FailWindowFrom(0, why);
+  DecideAll(pairs_.TakeAll(), why);
   for (MatchedOperation* operation : matched_pairs_.TakeAll()) FailMatched(operation, why);
   // What the workers hold ends soon, and OnExecuted then tells of the failure.
   for (MatchedOperation* operation : in_flight_) {
@@ -67,12 +55,7 @@ void Communicator::FailEverything(const Status& why) {
 // Collectives that it has not posted cannot be carried out any more. Those that it has are done,
 // but in a communicator that spans hosts maybe not at this one.
 void Communicator::FailWindowFrom(uint64_t sequence, const Status& why) {
-  while (!window_.empty() && window_start_ + window_.size() > sequence) {
-    MatchedOperation* const operation = window_.back();
-    window_.pop_back();
-    if (operation == nullptr) continue;
-    FailMatched(operation, why);
-  }
+  for (MatchedOperation* operation : window_.TakeFrom(sequence)) FailMatched(operation, why);
 }
 
 void Communicator::Leave(int rank) {
@@ -83,7 +66,7 @@ void Communicator::Leave(int rank) {
   if (state_ == State::kReady) {
     const Status why = RemoteError("{} has left the communicator", DescribeRank(rank));
     FailWindowFrom(after, why);
-    FailPairsWith(rank, why);
+    DecideAll(pairs_.TakeWith(rank), why);
     if (host_group_ != nullptr) {
       EndFrom(after, why);
       remote_pairs_->OnOwnRankLeft(rank, why);

@@ -190,7 +190,7 @@ Result<MatchedOperation*> Communicator::StartTransfer(PostedOperation* part, Hos
   binding.count = BytesOf(part->descriptor);
   const Status started = engine_->network_operations().Start(operation, binding);
   if (!started.ok()) {
-    Recycle(operation);
+    pool_.GiveBack(operation);
     return started;
   }
   NoteStarted(operation);
@@ -219,7 +219,7 @@ Status Communicator::EndTransfer(MatchedOperation* operation) {
                           operation->parts.front()->descriptor.root);
   }
   if (outcome.ok() && state_ == State::kReady) Count(*operation);
-  Recycle(operation);
+  pool_.GiveBack(operation);
   return outcome;
 }
 
@@ -328,15 +328,15 @@ void Communicator::TellEnd(bool revoked, const Status& why) {
     host_group_->TellReached(broken);
   }
   host_group_->EndFrom(0);
-  host_group_->TellReached(ClosedMessage{host_group_->roster().key, window_start_});
+  host_group_->TellReached(ClosedMessage{host_group_->roster().key, window_.start()});
   DropClosed();
 }
 
 // From which collective on none is begun here any more.
 uint64_t Communicator::NeverBegunFrom() const {
-  if (state_ != State::kReady) return window_start_;
+  if (state_ != State::kReady) return window_.start();
   const uint64_t left = *std::min_element(left_after_.begin(), left_after_.end());
-  return left == kStays ? kStays : std::max(left, window_start_);
+  return left == kStays ? kStays : std::max(left, window_.start());
 }
 
 // The peer has begun collectives that are not begun here any more, or will soon not be: the news of
@@ -390,8 +390,8 @@ void Communicator::EndFrom(uint64_t sequence, const Status& why) {
   wanted_.erase(wanted_.lower_bound(sequence), wanted_.end());
   early_verdicts_.erase(early_verdicts_.lower_bound(sequence), early_verdicts_.end());
   host_group_->EndFrom(sequence);
-  if (window_start_ > sequence) {
-    host_group_->TellReached(ClosedMessage{host_group_->roster().key, window_start_});
+  if (window_.start() > sequence) {
+    host_group_->TellReached(ClosedMessage{host_group_->roster().key, window_.start()});
   }
   DropClosed();
 }
@@ -412,7 +412,7 @@ void Communicator::LoseHost(int host) {
       continue;
     lost.push_back(rank);
   }
-  for (const int rank : lost) left_after_[static_cast<size_t>(rank)] = window_start_;
+  for (const int rank : lost) left_after_[static_cast<size_t>(rank)] = window_.start();
   if (lost.empty()) return;
   Break(RemoteError("{} {} lost: their host's daemon does not answer", RankList(lost),
                     lost.size() == 1 ? "is" : "are"));
@@ -448,19 +448,19 @@ ProgressMessage Communicator::ProgressOf(uint64_t sequence) const {
                                   NameOf(operation->parts.front()->descriptor, 0));
   }
   if (progress.state != HostProgress::kWaiting) return progress;
-  if (sequence < window_start_) {
+  if (sequence < window_.start()) {
     progress.state = HostProgress::kDone;  // long ago
     return progress;
   }
-  const uint64_t place = sequence - window_start_;
-  const MatchedOperation* waiting = place < window_.size() ? window_[place] : nullptr;
+  const MatchedOperation* const waiting = window_.Find(sequence);
   if (waiting != nullptr) describe(*waiting, HostProgress::kWaiting);
   // Behind the communicator's own collectives a rank is where it should be: these tell for
   // themselves whom they wait for.
-  const bool in_turn = place > 0 || std::any_of(in_flight_.begin(), in_flight_.end(),
-                                                [&](const MatchedOperation* operation) {
-                                                  return !operation->parts.front()->crosses_hosts;
-                                                });
+  const bool in_turn =
+      sequence > window_.start() ||
+      std::any_of(in_flight_.begin(), in_flight_.end(), [&](const MatchedOperation* operation) {
+        return !operation->parts.front()->crosses_hosts;
+      });
   for (int rank = 0; rank < ranks(); ++rank) {
     if (IsRemote(rank) || HasLeft(rank)) continue;
     const PostedOperation* part =
@@ -550,16 +550,15 @@ void Communicator::OnVerdict(uint64_t sequence, const Status& verdict) {
     held->told = true;
     return Settle(held, verdict);
   }
-  if (sequence < window_start_) {
+  if (sequence < window_.start()) {
     // Ranks were told that all went well. Of what was done at another host that is true; not where
     // they have not been at the same.
     if (verdict.code() == Code::kInvalidUsage && EndedWell(sequence)) Revoke(verdict);
     return;
   }
-  const uint64_t place = sequence - window_start_;
-  if (place < window_.size() && window_[place] != nullptr) {
-    window_[place]->verdict = verdict;
-    window_[place]->told = true;
+  if (MatchedOperation* const waiting = window_.Find(sequence)) {
+    waiting->verdict = verdict;
+    waiting->told = true;
     return LaunchReady();
   }
   early_verdicts_[sequence] = verdict;

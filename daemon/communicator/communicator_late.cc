@@ -63,7 +63,7 @@ void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
 }
 
 void Communicator::ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns) {
-  if (window_.empty() || window_.front() == nullptr) return;
+  if (window_.front() == nullptr) return;
   MatchedOperation& operation = *window_.front();
   const PostedOperation* const witness = FirstReady(operation);
   if (witness == nullptr) return;
@@ -101,12 +101,9 @@ void Communicator::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
 }
 
 void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {
-  for (auto& [key, pair] : pairs_) {
-    const bool sender_waits = !pair.sends.empty();
-    const auto& half = sender_waits ? pair.sends : pair.receives;
-    if (half.empty()) continue;
-    ReportLatePart(half.front(), &pair.next_report_ns, now_ns, late_after_ns);
-  }
+  pairs_.ForEachFirst([&](PostedOperation* part, uint64_t* next_report_ns) {
+    ReportLatePart(part, next_report_ns, now_ns, late_after_ns);
+  });
   if (remote_pairs_ == nullptr) return;
   remote_pairs_->ForEachWaiting([&](PostedOperation* part) {
     ReportLatePart(part, &part->next_report_ns, now_ns, late_after_ns);
@@ -136,14 +133,11 @@ WaitingOperations Communicator::Waiting(uint64_t now_ns) const {
                               AgeInSeconds(part->ready_ns, now_ns),
                               {part->descriptor.root}});
   };
-  for (const MatchedOperation* operation : window_) {
-    const PostedOperation* const first = operation == nullptr ? nullptr : FirstReady(*operation);
-    if (first != nullptr && lists()) waiting.listed.push_back(Describe(*operation, *first, now_ns));
-  }
-  for (const auto& [key, pair] : pairs_) {
-    for (const PostedOperation* part : pair.sends) add_part(part);
-    for (const PostedOperation* part : pair.receives) add_part(part);
-  }
+  window_.ForEach([&](const MatchedOperation& operation) {
+    const PostedOperation* const first = FirstReady(operation);
+    if (first != nullptr && lists()) waiting.listed.push_back(Describe(operation, *first, now_ns));
+  });
+  pairs_.ForEach(add_part);
   if (remote_pairs_ == nullptr) return waiting;
   ForEachBegun([&](const MatchedOperation* operation) {
     if (operation->late_ranks.empty() || !lists()) return;

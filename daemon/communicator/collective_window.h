@@ -1,0 +1,62 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace harmonaize::daemon {
+
+struct MatchedOperation;
+
+/// The collectives of a communicator that some rank has posted and that have not begun, by their
+/// sequence numbers. They begin in order. Thread: engine.
+class CollectiveWindow {
+ public:
+  /// The sequence number of the one that begins next; those before have begun.
+  uint64_t start() const { return start_; }
+  /// The one that begins next; nullptr if no rank has posted it.
+  MatchedOperation* front() const { return window_.empty() ? nullptr : window_.front(); }
+  /// Requires: front() is there.
+  void PopFront() {
+    window_.pop_front();
+    ++start_;
+  }
+  /// nullptr if no rank has posted it, or if it has begun.
+  MatchedOperation* Find(uint64_t sequence) const {
+    const uint64_t place = sequence - start_;
+    return sequence >= start_ && place < window_.size() ? window_[place] : nullptr;
+  }
+  /// The place of one that has not begun.
+  MatchedOperation*& At(uint64_t sequence) {
+    while (sequence - start_ >= window_.size()) window_.push_back(nullptr);
+    return window_[sequence - start_];
+  }
+  /// Removes those from this sequence number on, and returns them in order. They have not begun, so
+  /// the start stays.
+  std::vector<MatchedOperation*> TakeFrom(uint64_t sequence) {
+    const uint64_t first =
+        std::min<uint64_t>(sequence - std::min(sequence, start_), window_.size());
+    std::vector<MatchedOperation*> taken(window_.begin() + static_cast<ptrdiff_t>(first),
+                                         window_.end());
+    window_.resize(first);
+    std::erase(taken, nullptr);
+    return taken;
+  }
+
+  /// Calls with each that is there, in order.
+  template <typename Call>
+  void ForEach(Call&& call) const {
+    for (const MatchedOperation* operation : window_) {
+      if (operation != nullptr) call(*operation);
+    }
+  }
+
+ private:
+  std::deque<MatchedOperation*> window_;
+  uint64_t start_ = 0;
+};
+
+}  // namespace harmonaize::daemon

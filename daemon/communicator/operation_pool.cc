@@ -1,0 +1,45 @@
+#include "daemon/communicator/operation_pool.h"
+
+#include <cstdint>
+
+namespace harmonaize::daemon {
+namespace {
+
+/// What an operation's places for one rank take, in bytes: its part, buffers and scalar.
+constexpr int64_t kRankOfOperationBytes = 64;
+
+}  // namespace
+
+Result<MatchedOperation*> OperationPool::Take(size_t parts) {
+  if (free_.empty()) {
+    HZ_RETURN_IF_ERROR(pay_(static_cast<int64_t>(sizeof(MatchedOperation)) +
+                            kRankOfOperationBytes * static_cast<int64_t>(parts)));
+    all_.push_back(std::make_unique<MatchedOperation>());
+    free_.push_back(all_.back().get());
+  }
+  MatchedOperation* operation = free_.back();
+  free_.pop_back();
+  operation->communicator = communicator_;
+  operation->sequence = 0;
+  operation->parts.assign(parts, nullptr);
+  operation->arrived = 0;
+  operation->ready = 0;
+  operation->next_report_ns = 0;
+  operation->plan = nullptr;
+  operation->network = nullptr;
+  operation->feed.Clear();
+  operation->started_ns = 0;
+  operation->reported = false;
+  operation->verdict = Status::Ok();
+  operation->told = false;
+  operation->done_here = false;
+  operation->late_ranks.clear();
+  return operation;
+}
+
+void OperationPool::GiveBack(MatchedOperation* operation) {
+  operation->waiting.Reset();
+  free_.push_back(operation);
+}
+
+}  // namespace harmonaize::daemon

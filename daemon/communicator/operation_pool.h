@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "daemon/communicator/matched_operation.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// Keeps the operations of a communicator that have ended, so that the steady state allocates
+/// nothing. Thread: engine.
+class OperationPool {
+ public:
+  /// `pay` has the tenant pay for so many bytes more.
+  OperationPool(Communicator* communicator, std::function<Status(int64_t bytes)> pay)
+      : communicator_(communicator), pay_(std::move(pay)) {}
+
+  /// An operation of so many parts, none of which is there. Errors: those of `pay`.
+  Result<MatchedOperation*> Take(size_t parts);
+  void GiveBack(MatchedOperation* operation);
+
+ private:
+  Communicator* const communicator_;
+  const std::function<Status(int64_t bytes)> pay_;
+  std::vector<std::unique_ptr<MatchedOperation>> all_;
+  std::vector<MatchedOperation*> free_;
+};
+
+}  // namespace harmonaize::daemon
