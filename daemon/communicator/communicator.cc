@@ -47,6 +47,7 @@ Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) 
 Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
                            std::vector<Member*> members, std::optional<Roster> roster)
     : engine_(engine),
+      observers_(engine->observers()),
       id_(id),
       name_(std::move(name)),
       tenant_(tenant),
@@ -183,6 +184,9 @@ void Communicator::LaunchReady() {
     if (host_group_ == nullptr && !PlanIsMade(*operation)) return;
     window_.PopFront();
     operation->waiting.Reset();
+    if (operation->next_report_ns != 0) {
+      observers_.Tell(&CommunicatorObserver::OnRecovered, *this);
+    }
     Launch(operation);
   }
 }

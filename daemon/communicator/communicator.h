@@ -15,6 +15,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
 #include "daemon/communicator/collective_window.h"
+#include "daemon/communicator/communicator_observer.h"
 #include "daemon/communicator/inline_segment.h"
 #include "daemon/communicator/matched_operation.h"
 #include "daemon/communicator/one_host_plans.h"
@@ -162,6 +163,8 @@ class Communicator {
   }
 
   OneHostPlans& plans() { return *plans_; }
+  /// Who wants to hear what becomes of it.
+  const CommunicatorObservers& observers() const { return observers_; }
 
  private:
   static constexpr uint64_t kStays = UINT64_MAX;
@@ -232,6 +235,7 @@ class Communicator {
   void Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice);
 
   Engine* const engine_;
+  const CommunicatorObservers& observers_;
   const uint64_t id_;
   uint32_t job_ = 0;
   const std::string name_;

@@ -93,6 +93,7 @@ void Communicator::Break(const Status& why) {
   }
   if (host_group_ != nullptr) TellEnd(false, why);
   FailEverything(why);
+  observers_.Tell(&CommunicatorObserver::OnBroken, *this, why);
 }
 
 void Communicator::Revoke(const Status& why) {
@@ -102,6 +103,7 @@ void Communicator::Revoke(const Status& why) {
   if (inline_segment_ != nullptr) inline_segment_->Close();
   if (host_group_ != nullptr) TellEnd(true, why);
   FailEverything(why);
+  observers_.Tell(&CommunicatorObserver::OnBroken, *this, why);
 }
 
 bool Communicator::all_left() const {

@@ -573,8 +573,7 @@ void Communicator::OnLate(const LateMessage& late) {
     operation->late_ranks = late.missing;
     Notify(operation->parts, late.notice);
   });
-  if (found) return;
-  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, late.notice);
+  if (!found) observers_.Tell(&CommunicatorObserver::OnLate, *this, late.notice);
 }
 
 }  // namespace harmonaize::daemon

@@ -44,8 +44,7 @@ std::string WaitNotice(const PostedOperation& waits, uint64_t age_ns, const std:
 }  // namespace
 
 void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice) {
-  const LogFor log_for(tenant_->identity);
-  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", id_, name_, notice);
+  observers_.Tell(&CommunicatorObserver::OnLate, *this, notice);
   for (PostedOperation* part : waiting) {
     if (part != nullptr) part->member->slot->notice.Set(notice);
   }

@@ -375,9 +375,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->SetState(MemberState::kReady);
   }
   UniteJobs(communicator);
-  const LogFor log_for(tenant->identity);
-  Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks on {} host{}",
-      communicator->id(), name, tenant->name(), members.size(), hosts, hosts == 1 ? "" : "s");
+  engine_->observers().Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
   return communicator;
 }
 

@@ -181,9 +181,7 @@ bool Membership::MayEndLater(Communicator& communicator) {
   if (communicator.departing > 0 || !communicator.all_left()) return false;
   if (communicator.executing()) return true;
   const uint64_t id = communicator.id();
-  const LogFor log_for(communicator.tenant().identity);
-  Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations", id,
-      communicator.name(), communicator.operations());
+  engine_->observers().Tell(&CommunicatorObserver::OnEnded, communicator);
   if (const HostGroup* const group = communicator.host_group()) {
     NoteEnded(group->roster().key, communicator.collectives_begun());
   }

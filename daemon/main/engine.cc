@@ -61,7 +61,9 @@ Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Ac
       started_ns_(MonotonicNanoseconds()),
       tenants_(std::move(accounts), config_.shares),
       membership_(this, config_),
-      tuning_(std::move(calibration), MeansToTune()) {}
+      tuning_(std::move(calibration), MeansToTune()) {
+  observers_.Add(&communicator_log_);
+}
 
 Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration calibration,
                                                std::shared_ptr<Accounts> accounts) {

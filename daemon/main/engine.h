@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator_log.h"
+#include "daemon/communicator/communicator_observer.h"
 #include "daemon/config/config.h"
 #include "daemon/control/control_loop.h"
 #include "daemon/formation/membership.h"
@@ -106,6 +108,8 @@ class Engine final : private ClusterEvents {
   /// One that Start has started was taken back.
   void NoteExecuted() { --executing_; }
   NetworkOperations& network_operations() { return network_operations_; }
+  /// Who wants to hear what becomes of communicators.
+  CommunicatorObservers& observers() { return observers_; }
   /// Completes a part: tells its tenant, moves its stream on, takes the part back.
   void Finish(PostedOperation* part, const Status& outcome);
   /// Communicator::ReportLate is called then, if something waits.
@@ -162,6 +166,8 @@ class Engine final : private ClusterEvents {
   /// True while the thread sleeps, or is about to: workers then wake it.
   std::atomic<bool> asleep_{false};
 
+  CommunicatorLog communicator_log_;
+  CommunicatorObservers observers_;
   WaitingCount waiting_;  ///< Before all that may wait.
   TenantTable tenants_;
   SessionTable sessions_;

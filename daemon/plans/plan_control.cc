@@ -22,12 +22,14 @@ constexpr uint64_t kReviewEveryNs = 80'000'000;
 
 PlanControl::PlanControl(const PlansConfig& config, HomePlanner* home_planner,
                          PlanSwitching* switching, std::function<std::vector<PlanRecord>()> records,
-                         std::function<void(const EdgeRates&)> tell_rates)
+                         std::function<void(const EdgeRates&)> tell_rates,
+                         std::function<void(CongestionLevel, double)> on_congestion)
     : config_(config),
       home_planner_(home_planner),
       switching_(switching),
       records_(std::move(records)),
       tell_rates_(std::move(tell_rates)),
+      on_congestion_(std::move(on_congestion)),
       review_(config.least_gain) {}
 
 void PlanControl::OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns) {
@@ -112,8 +114,7 @@ void PlanControl::NoteCongestion(const std::vector<HomePlanner::Reviewed>& revie
   }
   if (stated <= 0) return;
   if (congestion_.Take(now / stated, UnixSeconds())) {
-    Log(LogLevel::kInfo, kLogTuning, "congestion is {} now: {:.2f} times as long",
-        CongestionName(congestion_.level()), now / stated);
+    on_congestion_(congestion_.level(), now / stated);
   }
 }
 

@@ -22,10 +22,12 @@ struct PlanRecord;
 /// thread.
 class PlanControl {
  public:
-  /// `records` tells of the plans in use; `tell_rates` tells all hosts what links carry.
+  /// `records` tells of the plans in use; `tell_rates` tells all hosts what links carry;
+  /// `on_congestion` hears of another level, and how many times as long operations take.
   PlanControl(const PlansConfig& config, HomePlanner* home_planner, PlanSwitching* switching,
               std::function<std::vector<PlanRecord>()> records,
-              std::function<void(const EdgeRates&)> tell_rates);
+              std::function<void(const EdgeRates&)> tell_rates,
+              std::function<void(CongestionLevel, double)> on_congestion);
 
   /// What links have for this communicator, where not what the fabric states, may have changed.
   void OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns);
@@ -47,6 +49,7 @@ class PlanControl {
   PlanSwitching* const switching_;
   const std::function<std::vector<PlanRecord>()> records_;
   const std::function<void(const EdgeRates&)> tell_rates_;
+  const std::function<void(CongestionLevel, double)> on_congestion_;
 
   PlanReview review_;
   Congestion congestion_;

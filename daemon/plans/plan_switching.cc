@@ -80,10 +80,10 @@ void PlanSwitching::TellAll(const std::optional<SwitchLeader::Settlement>& settl
   change.called_off = called_off;
   change.took_seconds = static_cast<double>(MonotonicNanoseconds() - proposed_ns_) * 1e-9;
   for (const CollectivePlan& plan : change.after) {
-    Log(LogLevel::kInfo, kLogTuning, "communicator {} '{}': {} by {} {}: {}", communicator_->id(),
-        communicator_->name(), CollectiveName(plan.key.collective), plan.algorithm,
-        commit ? fmt::format("from #{} on", change.from) : "called off, " + called_off,
-        change.reason);
+    const std::string from =
+        commit ? fmt::format("from #{} on", change.from) : "called off, " + called_off;
+    communicator_->observers().Tell(&CommunicatorObserver::OnPlanChanged, *communicator_, plan,
+                                    from, change.reason);
   }
   const SettleMessage message{host_group_->roster().key, settlement->round, commit, change.from};
   host_group_->TellHosts(message);

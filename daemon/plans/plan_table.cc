@@ -32,7 +32,11 @@ PlanTable::PlanTable(Engine* engine, Communicator* communicator, HostGroup* grou
       [engine](std::function<void()> call) { engine->Post(std::move(call)); });
   control_ = std::make_unique<PlanControl>(
       engine_->config().plans, home_planner_.get(), &switching_, [this] { return Records(); },
-      [this](const EdgeRates& rates) { TellRates(rates); });
+      [this](const EdgeRates& rates) { TellRates(rates); },
+      [this](CongestionLevel level, double times) {
+        communicator_->observers().Tell(&CommunicatorObserver::OnCongestionChanged, *communicator_,
+                                        level, times);
+      });
 }
 
 PlanKey PlanTable::KeyFor(const OperationDescriptor& descriptor) {

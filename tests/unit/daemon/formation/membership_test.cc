@@ -1,11 +1,13 @@
 // Who belongs to which communicator. The engine's thread is the test's own, until it is started.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -107,6 +109,43 @@ TEST_F(MembershipTest, ADisagreementIsForgottenThoughNobodyWaits) {
   engine_->Start();
   for (int tries = 0; tries < 10'000 && ids() > 0; ++tries) usleep(1000);
   EXPECT_EQ(ids(), 0);
+}
+
+/// Keeps what it hears, as text.
+class Recorder final : public CommunicatorObserver {
+ public:
+  void OnFormed(const Communicator& communicator, int hosts) override {
+    heard.push_back(fmt::format("formed: {} ranks on {}", communicator.ranks(), hosts));
+  }
+  void OnBroken(const Communicator&, const Status& why) override {
+    heard.push_back("broken: " + why.message());
+  }
+  void OnEnded(const Communicator& communicator) override {
+    heard.push_back(fmt::format("ended: {} operations", communicator.operations()));
+  }
+
+  std::vector<std::string> heard;
+};
+
+TEST_F(MembershipTest, ObserversHearWhatBecomesOfACommunicator) {
+  Recorder first;
+  Recorder second;
+  engine_->observers().Add(&first);
+  engine_->observers().Add(&second);
+  Session& stays = Enter();
+  Session& goes = Enter();
+  const UniqueId name = MakeNamedId("heard of");
+  EXPECT_TRUE(Join(stays, name, 2, 0));
+  EXPECT_TRUE(first.heard.empty());
+  EXPECT_TRUE(Join(goes, name, 2, 1));
+  engine_->LoseSession(goes.id(), "died");
+  engine_->membership().Sweep();
+  EXPECT_EQ(first.heard, (std::vector<std::string>{"formed: 2 ranks on 1", "broken: rank 1 died"}));
+  engine_->LoseSession(stays.id(), "died");
+  engine_->membership().Sweep();
+  ASSERT_EQ(first.heard.size(), 3u);
+  EXPECT_EQ(first.heard.back(), "ended: 0 operations");
+  EXPECT_EQ(second.heard, first.heard);
 }
 
 }  // namespace

@@ -1,0 +1,43 @@
+#include "daemon/communicator/communicator_log.h"
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/runtime/log_tenant.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+
+void CommunicatorLog::OnFormed(const Communicator& communicator, int hosts) {
+  const LogFor log_for(communicator.tenant().identity);
+  Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' of user {}: {} ranks on {} host{}",
+      communicator.id(), communicator.name(), communicator.tenant().name(), communicator.ranks(),
+      hosts, hosts == 1 ? "" : "s");
+}
+
+void CommunicatorLog::OnLate(const Communicator& communicator, const std::string& notice) {
+  const LogFor log_for(communicator.tenant().identity);
+  Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {}", communicator.id(),
+      communicator.name(), notice);
+}
+
+void CommunicatorLog::OnEnded(const Communicator& communicator) {
+  const LogFor log_for(communicator.tenant().identity);
+  Log(LogLevel::kInfo, kLogInit, "communicator {} '{}' ended after {} operations",
+      communicator.id(), communicator.name(), communicator.operations());
+}
+
+void CommunicatorLog::OnPlanChanged(const Communicator& communicator, const CollectivePlan& plan,
+                                    const std::string& outcome, const std::string& why) {
+  const LogFor log_for(communicator.tenant().identity);
+  Log(LogLevel::kInfo, kLogTuning, "communicator {} '{}': {} by {} {}: {}", communicator.id(),
+      communicator.name(), CollectiveName(plan.key.collective), plan.algorithm, outcome, why);
+}
+
+void CommunicatorLog::OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
+                                          double times) {
+  const LogFor log_for(communicator.tenant().identity);
+  Log(LogLevel::kInfo, kLogTuning,
+      "communicator {} '{}': congestion is {} now: {:.2f} times as long", communicator.id(),
+      communicator.name(), CongestionName(level), times);
+}
+
+}  // namespace harmonaize::daemon

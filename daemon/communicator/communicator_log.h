@@ -1,0 +1,19 @@
+#pragma once
+
+#include "daemon/communicator/communicator_observer.h"
+
+namespace harmonaize::daemon {
+
+/// Writes into the log, on behalf of its tenant, what becomes of a communicator. Thread: engine.
+class CommunicatorLog final : public CommunicatorObserver {
+ public:
+  void OnFormed(const Communicator& communicator, int hosts) override;
+  void OnLate(const Communicator& communicator, const std::string& notice) override;
+  void OnEnded(const Communicator& communicator) override;
+  void OnPlanChanged(const Communicator& communicator, const CollectivePlan& plan,
+                     const std::string& outcome, const std::string& why) override;
+  void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
+                           double times) override;
+};
+
+}  // namespace harmonaize::daemon
