@@ -46,11 +46,13 @@ class CollectiveWindow {
     return taken;
   }
 
-  /// Calls with each that is there, in order.
+  /// How many places there are, those that no rank has posted included.
+  size_t size() const { return window_.size(); }
+  /// Calls with those that are there, in order, until `call` returns false.
   template <typename Call>
-  void ForEach(Call&& call) const {
+  void ForEachWhile(Call&& call) const {
     for (const MatchedOperation* operation : window_) {
-      if (operation != nullptr) call(*operation);
+      if (operation != nullptr && !call(*operation)) return;
     }
   }
 

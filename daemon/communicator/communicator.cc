@@ -26,6 +26,12 @@ constexpr uint64_t kCollectivesPerCheck = 64;
 constexpr int64_t kCommunicatorBytes = 4096;
 constexpr int64_t kRankOfCommunicatorBytes = 64;
 
+/// Collectives that begin in one go, before the engine looks at other tenants' work.
+constexpr int kLaunchedAtOnce = 64;
+
+/// For so many pairs of ranks that wait a communicator is charged at once.
+constexpr size_t kPairsPaidAtOnce = 64;
+
 /// Whether a rank of it has its result where its data was.
 bool IsInPlace(const MatchedOperation& operation) {
   return std::any_of(
@@ -132,12 +138,16 @@ void Communicator::PostPair(PostedOperation* part) {
     part->outcome = RemoteError("rank {} has left the communicator", peer);
     return;
   }
+  if (!PayForPair()) {
+    part->outcome = failure_;
+    return;
+  }
   part->waiting = WaitingHold(engine_->waiting());
   const std::optional<PairMatcher::Match> match = pairs_.Add(part);
   if (!match.has_value()) return;
 
   MatchedOperation* operation = NewOperation(2);
-  if (operation == nullptr) return DecideAll({match->send, match->receive}, failure_);
+  if (operation == nullptr) return Doom({}, {match->send, match->receive}, failure_);
   operation->parts[0] = match->send;
   operation->parts[1] = match->receive;
   operation->arrived = 2;
@@ -151,6 +161,19 @@ void Communicator::PostPair(PostedOperation* part) {
   matched_pairs_.Add(operation);
 }
 
+// One more pair of ranks may wait from now on; or the communicator is broken.
+bool Communicator::PayForPair() {
+  if (pairs_.pairs() < paid_pairs_) return true;
+  const Status paid =
+      holdings_.memory.Add(static_cast<int64_t>(kPairsPaidAtOnce * PairMatcher::kPairBytes));
+  if (paid.ok()) {
+    paid_pairs_ += kPairsPaidAtOnce;
+  } else {
+    Break(paid);
+  }
+  return paid.ok();
+}
+
 void Communicator::OnReady(PostedOperation* part) {
   part->ready = true;
   if (part->ready_ns == 0) part->ready_ns = MonotonicNanoseconds();
@@ -162,6 +185,7 @@ void Communicator::OnReady(PostedOperation* part) {
   if (part->crosses_hosts) return remote_pairs_->OnReady(part);
   MatchedOperation* operation = part->matched;
   if (operation == nullptr) return;  // half of a pair, alone so far
+  if (operation->doomed) return;     // it is told soon
   ++operation->ready;
   if (!IsPointToPoint(part->descriptor.collective)) {
     LaunchReady();
@@ -174,8 +198,10 @@ void Communicator::OnReady(PostedOperation* part) {
 // Collectives start in the order of their sequence numbers, on every rank the same.
 void Communicator::LaunchReady() {
   const auto all = static_cast<int>(local_ranks_);
+  int launched = 0;
   while (window_.front() != nullptr && window_.front()->arrived == all &&
          window_.front()->ready == all) {
+    if (++launched > kLaunchedAtOnce) return LaunchLater();
     MatchedOperation* operation = window_.front();
     // Until OnPlanReady.
     if (host_group_ != nullptr && !engine_->control_loop().MayBegin(*this)) return;
@@ -189,6 +215,17 @@ void Communicator::LaunchReady() {
     }
     Launch(operation);
   }
+}
+
+// A tenant may have thousands that wait for one.
+void Communicator::LaunchLater() {
+  if (std::exchange(launch_posted_, true)) return;
+  engine_->Post([engine = engine_, id = id_] {
+    Communicator* const found = engine->membership().FindById(id);
+    if (found == nullptr) return;
+    found->launch_posted_ = false;
+    found->LaunchReady();
+  });
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "daemon/cluster/roster.h"
 #include "daemon/communicator/collective_window.h"
 #include "daemon/communicator/communicator_observer.h"
+#include "daemon/communicator/doomed.h"
 #include "daemon/communicator/inline_segment.h"
 #include "daemon/communicator/matched_operation.h"
 #include "daemon/communicator/one_host_plans.h"
@@ -176,7 +177,9 @@ class Communicator {
   void FailWindowFrom(uint64_t sequence, const Status& why);
   void PostCollective(PostedOperation* part);
   void PostPair(PostedOperation* part);
+  bool PayForPair();
   void LaunchReady();
+  void LaunchLater();
   void Launch(MatchedOperation* operation);
   Status CheckAgreement(const MatchedOperation& operation) const;
   void Bind(MatchedOperation* operation, Status* status);
@@ -219,7 +222,10 @@ class Communicator {
   void FailMatched(MatchedOperation* operation, const Status& why);
   void Decide(PostedOperation* part, const Status& outcome);
   void FailEverything(const Status& why);
-  void DecideAll(const std::vector<PostedOperation*>& parts, const Status& outcome);
+  /// Fails these, the first of them now. Requires: nothing else refers to them any more.
+  void Doom(std::vector<MatchedOperation*> operations, std::vector<PostedOperation*> parts,
+            const Status& why);
+  void FailDoomed();
 
   /// nullptr, and the communicator is broken, where the tenant may not make the daemon keep more.
   MatchedOperation* NewOperation(size_t parts);
@@ -230,8 +236,6 @@ class Communicator {
   void ReportLateCollective(uint64_t now_ns, uint64_t late_after_ns);
   void ReportFilling(uint64_t now_ns, uint64_t late_after_ns);
   void ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns);
-  void ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
-                      uint64_t late_after_ns);
   void Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice);
 
   Engine* const engine_;
@@ -250,9 +254,13 @@ class Communicator {
 
   CollectiveWindow window_;
   PairMatcher pairs_;
+  size_t paid_pairs_ = 0;                         ///< So many pairs of ranks may wait in `pairs_`.
   OperationSet<MatchedOperation> matched_pairs_;  // both here, not both ready
   OperationSet<MatchedOperation> in_flight_;
 
+  Doomed doomed_;
+  bool doom_posted_ = false;    ///< FailDoomed will be called.
+  bool launch_posted_ = false;  ///< LaunchReady will be called.
   OperationPool pool_;
   const std::shared_ptr<OneHostPlans> plans_;
   std::unique_ptr<InlineSegment> inline_segment_;

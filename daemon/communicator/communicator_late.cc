@@ -17,6 +17,15 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Pairs of ranks of a communicator that are looked at in one look for late ranks; the next look
+/// goes on behind them.
+constexpr size_t kPairsLookedAt = 256;
+/// Notices of one look about pairs of a communicator.
+constexpr int kPairNotices = 8;
+
+/// Operations of each kind that a report of what waits looks at.
+constexpr size_t kOperationsLookedAt = 1024;
+
 uint64_t AgeOf(uint64_t since_ns, uint64_t now_ns) {
   return now_ns - std::min(now_ns, since_ns);
 }
@@ -99,23 +108,21 @@ void Communicator::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
   }
 }
 
+// Ranks may wait for each other in as many pairs as the square of their number.
 void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {
-  pairs_.ForEachFirst([&](PostedOperation* part, uint64_t* next_report_ns) {
-    ReportLatePart(part, next_report_ns, now_ns, late_after_ns);
-  });
+  int notices = 0;
+  const auto report = [&](PostedOperation* part, uint64_t* next_report_ns) {
+    if (!part->ready || notices >= kPairNotices) return;
+    const uint64_t age = AgeOf(part->ready_ns, now_ns);
+    if (age < late_after_ns || now_ns < *next_report_ns) return;
+    *next_report_ns = now_ns + age;
+    ++notices;
+    Notify({part}, WaitNotice(*part, age, DescribeRank(part->descriptor.root)));
+  };
+  pairs_.LookAtSome(kPairsLookedAt, report);
   if (remote_pairs_ == nullptr) return;
-  remote_pairs_->ForEachWaiting([&](PostedOperation* part) {
-    ReportLatePart(part, &part->next_report_ns, now_ns, late_after_ns);
-  });
-}
-
-void Communicator::ReportLatePart(PostedOperation* part, uint64_t* next_report_ns, uint64_t now_ns,
-                                  uint64_t late_after_ns) {
-  if (!part->ready) return;
-  const uint64_t age = AgeOf(part->ready_ns, now_ns);
-  if (age < late_after_ns || now_ns < *next_report_ns) return;
-  *next_report_ns = now_ns + age;
-  Notify({part}, WaitNotice(*part, age, DescribeRank(part->descriptor.root)));
+  remote_pairs_->ForEachWaiting(
+      [&](PostedOperation* part) { report(part, &part->next_report_ns); });
 }
 
 WaitingOperations Communicator::Waiting(uint64_t now_ns) const {
@@ -132,11 +139,20 @@ WaitingOperations Communicator::Waiting(uint64_t now_ns) const {
                               AgeInSeconds(part->ready_ns, now_ns),
                               {part->descriptor.root}});
   };
-  window_.ForEach([&](const MatchedOperation& operation) {
+  // Of those behind the first ones nobody looks whether they wait for a rank or for their stream.
+  size_t looked_at = 0;
+  window_.ForEachWhile([&](const MatchedOperation& operation) {
     const PostedOperation* const first = FirstReady(operation);
     if (first != nullptr && lists()) waiting.listed.push_back(Describe(operation, *first, now_ns));
+    return ++looked_at < kOperationsLookedAt;
   });
-  pairs_.ForEach(add_part);
+  waiting.not_listed += window_.size() - std::min(window_.size(), looked_at);
+  looked_at = 0;
+  pairs_.ForEachWhile([&](const PostedOperation* part) {
+    add_part(part);
+    return ++looked_at < kOperationsLookedAt;
+  });
+  waiting.not_listed += pairs_.size() - std::min(pairs_.size(), looked_at);
   if (remote_pairs_ == nullptr) return waiting;
   ForEachBegun([&](const MatchedOperation* operation) {
     if (operation->late_ranks.empty() || !lists()) return;

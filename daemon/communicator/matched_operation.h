@@ -25,6 +25,7 @@ struct MatchedOperation {
   int arrived = 0;
   int ready = 0;
   size_t place_in_set = 0;  ///< OperationSet's.
+  bool doomed = false;      ///< It fails soon; see Doomed.
   /// While ranks are missing, or the home's word how it ends.
   WaitingHold waiting;
   uint64_t first_arrival_ns = 0;

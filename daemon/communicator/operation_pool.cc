@@ -24,6 +24,7 @@ Result<MatchedOperation*> OperationPool::Take(size_t parts) {
   operation->parts.assign(parts, nullptr);
   operation->arrived = 0;
   operation->ready = 0;
+  operation->doomed = false;
   operation->next_report_ns = 0;
   operation->plan = nullptr;
   operation->network = nullptr;

@@ -8,28 +8,35 @@ std::optional<PairMatcher::Match> PairMatcher::Add(PostedOperation* part) {
   const bool sends = part->descriptor.collective == Collective::kSend;
   const int self = part->member->rank;
   const int peer = part->descriptor.root;
-  const Ranks ranks = sends ? Ranks{self, peer} : Ranks{peer, self};
-  Queue& queue = queues_[ranks];
-  (sends ? queue.sends : queue.receives).push_back(part);
-  if (queue.sends.empty() || queue.receives.empty()) return std::nullopt;
-  const Match match{queue.sends.front(), queue.receives.front()};
-  queue.sends.pop_front();
-  queue.receives.pop_front();
-  queue.next_report_ns = 0;
-  if (queue.sends.empty() && queue.receives.empty()) queues_.erase(ranks);
-  return match;
+  const auto [found, first] = queues_.try_emplace(sends ? Ranks{self, peer} : Ranks{peer, self});
+  Queue& queue = found->second;
+  part->next_of_pair = nullptr;
+  if (!first && queue.first->descriptor.collective != part->descriptor.collective) {
+    PostedOperation* const other = queue.first;
+    queue.first = std::exchange(other->next_of_pair, nullptr);
+    queue.next_report_ns = 0;
+    --size_;
+    if (queue.first == nullptr) queues_.erase(found);
+    return sends ? Match{part, other} : Match{other, part};
+  }
+  (first ? queue.first : queue.last->next_of_pair) = part;
+  queue.last = part;
+  ++size_;
+  return std::nullopt;
 }
 
 template <typename Wanted>
 std::vector<PostedOperation*> PairMatcher::TakeWhere(Wanted&& wanted) {
   std::vector<PostedOperation*> taken;
   std::erase_if(queues_, [&](const auto& entry) {
-    const auto& [ranks, queue] = entry;
-    if (!wanted(ranks)) return false;
-    taken.insert(taken.end(), queue.sends.begin(), queue.sends.end());
-    taken.insert(taken.end(), queue.receives.begin(), queue.receives.end());
+    if (!wanted(entry.first)) return false;
+    for (PostedOperation* part = entry.second.first; part != nullptr;) {
+      taken.push_back(part);
+      part = std::exchange(part->next_of_pair, nullptr);
+    }
     return true;
   });
+  size_ -= taken.size();
   return taken;
 }
 

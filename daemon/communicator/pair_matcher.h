@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -19,6 +19,8 @@ class PairMatcher {
     PostedOperation* send = nullptr;
     PostedOperation* receive = nullptr;
   };
+  /// What a pair of ranks takes of the daemon's memory while a half of theirs waits, in bytes.
+  static constexpr size_t kPairBytes = 128;
 
   /// Takes in one half, whose rank and peer exist; its match if that makes one.
   std::optional<Match> Add(PostedOperation* part);
@@ -26,28 +28,38 @@ class PairMatcher {
   std::vector<PostedOperation*> TakeWith(int rank);
   std::vector<PostedOperation*> TakeAll();
 
-  /// Calls with the first that waits of each pair of ranks, and when it is to be reported that its
-  /// peer is late.
+  /// How many halves wait.
+  size_t size() const { return size_; }
+  /// How many pairs of ranks they are of: up to the square of the ranks.
+  size_t pairs() const { return queues_.size(); }
+
+  /// Calls with the first half that waits of some pairs of ranks, and when it is to be reported
+  /// that its peer is late: of so many at most, beginning behind those that were looked at last.
   template <typename Call>
-  void ForEachFirst(Call&& call) {
-    for (auto& [ranks, queue] : queues_) {
-      PostedOperation* const first =
-          queue.sends.empty() ? queue.receives.front() : queue.sends.front();
-      call(first, &queue.next_report_ns);
+  void LookAtSome(size_t most, Call&& call) {
+    auto next = queues_.upper_bound(looked_at_);
+    for (size_t i = 0; i < most && i < queues_.size(); ++i, ++next) {
+      if (next == queues_.end()) next = queues_.begin();
+      looked_at_ = next->first;
+      Queue& queue = next->second;
+      call(queue.first, &queue.next_report_ns);
     }
   }
+  /// Calls with halves until `call` returns false.
   template <typename Call>
-  void ForEach(Call&& call) const {
+  void ForEachWhile(Call&& call) const {
     for (const auto& [ranks, queue] : queues_) {
-      for (const PostedOperation* part : queue.sends) call(part);
-      for (const PostedOperation* part : queue.receives) call(part);
+      for (const PostedOperation* part = queue.first; part != nullptr; part = part->next_of_pair) {
+        if (!call(part)) return;
+      }
     }
   }
 
  private:
+  /// Halves of one kind: the other kind would match.
   struct Queue {
-    std::deque<PostedOperation*> sends;
-    std::deque<PostedOperation*> receives;
+    PostedOperation* first = nullptr;
+    PostedOperation* last = nullptr;
     uint64_t next_report_ns = 0;
   };
   using Ranks = std::pair<int, int>;  // sender, receiver
@@ -55,8 +67,9 @@ class PairMatcher {
   template <typename Wanted>
   std::vector<PostedOperation*> TakeWhere(Wanted&& wanted);
 
-  /// None of them is empty: there could be as many as the square of the ranks.
-  std::map<Ranks, Queue> queues_;
+  std::map<Ranks, Queue> queues_;  ///< None of them is empty.
+  Ranks looked_at_{-1, -1};
+  size_t size_ = 0;
 };
 
 }  // namespace harmonaize::daemon

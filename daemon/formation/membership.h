@@ -116,6 +116,8 @@ class Membership {
     std::string address = {};
   };
 
+  void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
+
   // Applying.
   Result<Member*> NewMember(Session& session);
   Result<uint32_t> ApplyFor(Session& session, ApplyMessage request, Communicator* parent);
@@ -194,6 +196,7 @@ class Membership {
   std::map<FormationKey, FailedFormation> failed_formations_;
   IssuedIds issued_;
   std::list<Departure> departures_;
+  uint64_t reported_ = 0;  ///< The communicator whose late ranks were looked for last.
 
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Ticket> tickets_;

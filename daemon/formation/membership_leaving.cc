@@ -8,9 +8,17 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// For how long at most one tick looks for late ranks, beyond one communicator, in nanoseconds: a
+/// tenant may have thousands of communicators.
+constexpr uint64_t kReportNanoseconds = 5'000'000;
+
+}  // namespace
 
 void Membership::FailFormation(Formation& formation, const Status& why) {
   // The formation goes next, so each of them has to be rid of it.
@@ -192,12 +200,22 @@ bool Membership::MayEndLater(Communicator& communicator) {
   return false;
 }
 
+// Goes on, the next time, where its time was up.
+void Membership::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  const auto& all = communicators_.all();
+  auto next = all.upper_bound(reported_);
+  for (size_t i = 0; i < all.size(); ++i, ++next) {
+    if (next == all.end()) next = all.begin();
+    reported_ = next->first;
+    next->second->ReportLate(now_ns, late_after_ns);
+    if (MonotonicNanoseconds() >= now_ns + kReportNanoseconds) return;
+  }
+}
+
 void Membership::Tick(uint64_t now_ns) {
   const auto late_after = static_cast<uint64_t>(config_.late_after_seconds * 1e9);
   const auto timeout = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
-  for (const auto& [id, communicator] : communicators_.all()) {
-    communicator->ReportLate(now_ns, late_after);
-  }
+  ReportLate(now_ns, late_after);
   std::vector<std::pair<FormationKey, Status>> failing;
   for (auto& [key, pending] : pending_.all()) {
     const std::string notice = pending.formation->LateNotice(now_ns, late_after);

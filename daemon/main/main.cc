@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -68,6 +69,17 @@ void RaiseDescriptorLimit() {
 /// dozens of megabytes from the first large schedule that it is given back.
 constexpr int kKeptOfArena = 1 << 20;
 
+/// The kernel's switch for transparent huge pages of shared memory.
+constexpr const char* kHugePagesOfSharedMemory =
+    "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+
+bool HugePagesOfSharedMemoryAreDenied() {
+  std::ifstream file(kHugePagesOfSharedMemory);
+  std::string setting;
+  // Without the switch the kernel has none.
+  return !std::getline(file, setting) || setting.find("[deny]") != std::string::npos;
+}
+
 Status Serve(const Config& config) {
   RaiseDescriptorLimit();
   mallopt(M_TRIM_THRESHOLD, kKeptOfArena);
@@ -79,6 +91,12 @@ Status Serve(const Config& config) {
     Log(LogLevel::kWarning, kLogInit,
         "pages of registered memory that nobody has touched yet will count as this daemon's ({})",
         refuses_missing_pages.message());
+  }
+  if (!HugePagesOfSharedMemoryAreDenied()) {
+    Log(LogLevel::kInfo, kLogInit,
+        "tenants can have huge pages made of memory that they share with this daemon, and keep it "
+        "waiting by that: where they are strangers to each other, write 'deny' to {}",
+        kHugePagesOfSharedMemory);
   }
   HZ_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Create(config));
   HZ_RETURN_IF_ERROR(server->loop().Watch(signals.get(), [&] {

@@ -123,6 +123,10 @@ class Connection {
   /// Ends the connection; the reception sees the end of the stream and cleans up. Any thread.
   void Cut() { shutdown(socket_.fd(), SHUT_RDWR); }
 
+  /// Has what its session leaves behind destroyed with it: by the tenant's own thread, for the
+  /// kernel may keep whoever unmaps it waiting. Thread: engine.
+  void TakeAlong(std::shared_ptr<void> remains) { remains_ = std::move(remains); }
+
   /// For a connection that nobody received.
   ControlSocket TakeSocket() { return std::move(socket_); }
 
@@ -148,6 +152,7 @@ class Connection {
   Holding memory_;
   std::atomic<bool> gone_{false};
   std::shared_ptr<const Document> document_;
+  std::shared_ptr<void> remains_;
   // Of the engine's thread while a request is with the engine.
   bool with_engine_ = false;
   bool answered_ = false;

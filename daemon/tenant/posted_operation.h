@@ -37,9 +37,10 @@ struct PostedOperation {
   bool crosses_hosts = false;
   uint64_t next_report_ns = 0;  ///< When to report that its peer is late, if it crosses hosts.
 
-  WaitingHold waiting;                  ///< While it is alone, or its peer is on another host.
-  MatchedOperation* matched = nullptr;  ///< Once its partners are known.
-  bool ready = false;                   ///< The stream has come this far.
+  PostedOperation* next_of_pair = nullptr;  ///< PairMatcher's.
+  WaitingHold waiting;                      ///< While it is alone, or its peer is on another host.
+  MatchedOperation* matched = nullptr;      ///< Once its partners are known.
+  bool ready = false;                       ///< The stream has come this far.
   uint64_t ready_ns = 0;  ///< When the stream came this far; the part waits for others since then.
 };
 

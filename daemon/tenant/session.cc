@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
+#include "daemon/runtime/guarded.h"
 #include "src/base/clock.h"
 #include "src/base/futex.h"
 #include "src/base/wait_estimate.h"
@@ -27,7 +28,22 @@ Session::Session(uint32_t id, std::shared_ptr<Connection> connection, std::strin
   for (uint32_t i = kMaxMembers; i > 0; --i) free_members_.push_back(i - 1);
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  /// What takes long to destroy, where a tenant wants that.
+  struct Remains {
+    Holding memory;
+    Mapping mapping;
+    std::vector<std::unique_ptr<PostedOperation>> pool;
+  };
+  // Else it is destroyed here.
+  GuardedAndLogged("the end of a session", [this] {
+    auto remains = std::make_shared<Remains>();
+    remains->mapping = std::move(mapping_);
+    remains->pool = std::move(pool_);
+    remains->memory = std::move(holdings_.memory);
+    connection_->TakeAlong(std::move(remains));
+  });
+}
 
 bool Session::HasDescriptors() const {
   return segment_->ring.tail.load(std::memory_order_seq_cst) != head_;

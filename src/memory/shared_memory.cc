@@ -165,6 +165,12 @@ Result<Mapping> MapForeign(int descriptor, uint64_t expected_size, HugePageFiles
 }
 
 Result<Mapping> MapAndSeal(int descriptor, uint64_t expected_size, HugePageFiles huge_pages) {
+  // Before it is mapped, which may take long: it could be offered again and again.
+  constexpr int kFinal = F_SEAL_SHRINK | F_SEAL_SEAL;
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  if (seals >= 0 && (seals & kFinal) == kFinal) {
+    return InvalidArgument("shared memory: cannot be sealed against holes (it has F_SEAL_SEAL)");
+  }
   HZ_ASSIGN_OR_RETURN(Mapping mapping,
                       MapForeign(descriptor, expected_size, huge_pages, Access::kReadAndWrite));
   // Takes the lock of the file that whoever makes a hole in it holds, so no hole is under way
