@@ -146,6 +146,11 @@ void Reception::Welcome(std::unique_ptr<Connection> arrived) {
       if (const auto answered = weak.lock()) OnAnswered(answered);
     });
   });
+  connection->SetOnOutgoing([this, weak = std::weak_ptr(connection)] {
+    loop_->Post([weak] {
+      if (const auto speaking = weak.lock()) speaking->SendOutgoing();
+    });
+  });
   const TenantIdentity& tenant = connection->tenant();
   // Here, since it may ask a server.
   if (!std::exchange(named_, true) && tenant.number == tenant.user) {
@@ -235,6 +240,7 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   const auto found = guests_.find(connection->fd());
   if (found == guests_.end() || found->second.connection != connection) return;
   const uint32_t session = found->second.session;
+  connection->SendOutgoing();
   connection->SetGone();
   // First what may throw: while it is watched, a connection that has ended is ready again.
   unread_.reserve(unread_.size() + 1);
@@ -347,7 +353,7 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
             std::move(opening->segment), std::move(opening->bell), std::move(opening->holdings)));
         if (!added.ok()) {
           connection->ReplyFailure(MessageType::kHello, added);
-          connection->Cut();
+          connection->CutSoon();
           return;
         }
         HelloReply answer = reply;
@@ -439,6 +445,7 @@ void Reception::HaveAnswered(Question& question, Engine& engine) noexcept {
 void Reception::OnAsked() {
   const std::shared_ptr<Question> question = std::exchange(asking_, nullptr);
   allowance_.Spend(static_cast<int64_t>(question->took_ns));
+  question->connection->SendOutgoing();
   // None was made where the asker has gone, or memory ran out: then the next one asks.
   ShareStatus(question->answered ? question->connection->document() : nullptr);
   if (question->answered) OnAnswered(question->connection);

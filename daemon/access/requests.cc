@@ -286,7 +286,7 @@ void AnswerGuarded(Connection& connection, MessageType type, const std::function
     LogException("a request without a session", exception);
     connection.ReplyFailure(type, exception);
   });
-  if (!answered) connection.Cut();
+  if (!answered) connection.CutSoon();
 }
 
 void AnswerStatus(Engine& engine, Connection& connection) {
@@ -354,7 +354,7 @@ void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Conne
         if (left != nullptr) engine.CutOff(*left, exception.message());
       });
   // The server's thread sees the end of the connection, and ends the session.
-  if (!dealt_with) connection->Cut();
+  if (!dealt_with) connection->CutSoon();
 }
 
 }  // namespace harmonaize::daemon

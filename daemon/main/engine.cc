@@ -236,7 +236,7 @@ bool Engine::PollRingsOf(Tenant& tenant) {
     const bool dealt_with =
         Guarded([&] { taken += DrainRing(session); },
                 [&](const Status& exception) { CutOff(session, exception.message()); });
-    if (!dealt_with) session.connection().Cut();
+    if (!dealt_with) session.connection().CutSoon();
   }
   return taken > 0;
 }
@@ -482,7 +482,7 @@ void Engine::CutOff(Session& session, const std::string& why) {
   Log(LogLevel::kWarning, kLogInit, "session {} (process {}, {}) is cut off: {}", session.id(),
       session.process(), session.program(), why);
   session.SayGoodbye(fmt::format("it cut this process off: {}", why));
-  session.connection().Cut();
+  session.connection().CutSoon();
   LoseSession(session.id(),
               fmt::format("(process {}) was cut off by the provider", session.process()));
 }

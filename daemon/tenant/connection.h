@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/runtime/guarded.h"
@@ -65,17 +69,21 @@ class Connection {
   Result<ControlMessage> Receive() { return socket_.Receive(0); }
 
   // Answers. Of the engine's thread while a request is with the engine, else of the reception's. A
-  // tenant that does not read them is cut off.
+  // tenant that does not read them is cut off. The engine's are sent by the reception
+  // (SendOutgoing): sending wakes whoever waits at the other end, and a tenant can have millions
+  // wait.
 
   /// The one answer to a request: the connection may ask again.
   template <typename Body>
   void Reply(MessageType type, const Body& body, std::span<const int> descriptors = {},
              std::span<const std::byte> tail = {}) {
-    SendOrCut(Encode(type, body, tail), descriptors);
+    Result<std::vector<FileDescriptor>> sent = Duplicates(descriptors);
+    if (!sent.ok()) return ReplyFailure(type, sent.status());
+    Say(Encode(type, body, tail), std::move(*sent));
     NoteAnswered();
   }
   void ReplyFailure(MessageType type, const Status& status) {
-    SendOrCut(EncodeFailure(type, status), {});
+    Say(EncodeFailure(type, status), {});
     NoteAnswered();
   }
   /// The first piece of a document, with a `body` that says how long it is; the rest is kept here.
@@ -87,8 +95,15 @@ class Connection {
   /// A word before the answer.
   template <typename Body>
   void Tell(MessageType type, const Body& body) {
-    SendOrCut(Encode(type, body), {});
+    Say(Encode(type, body), {});
   }
+
+  /// The reception is told by `on_outgoing` when SendOutgoing has something to send, but for what
+  /// is said while a request is with the engine: that is sent before the request has its end.
+  /// Before it is set all is sent at once. Thread: the reception's.
+  void SetOnOutgoing(std::function<void()> on_outgoing);
+  /// Sends what the engine has said, or ends the connection. Thread: the reception's.
+  void SendOutgoing();
 
   /// The document that answered the connection's last request; nullptr where another answer did.
   const std::shared_ptr<const Document>& document() const { return document_; }
@@ -120,8 +135,11 @@ class Connection {
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   void SetGone() { gone_.store(true, std::memory_order_relaxed); }
 
-  /// Ends the connection; the reception sees the end of the stream and cleans up. Any thread.
+  /// Ends the connection; the reception sees the end of the stream and cleans up. Wakes whoever
+  /// waits at the other end: not for the engine's thread.
   void Cut() { shutdown(socket_.fd(), SHUT_RDWR); }
+  /// Has the reception end it, after what has been said. Any thread.
+  void CutSoon();
 
   /// Has what its session leaves behind destroyed with it: by the tenant's own thread, for the
   /// kernel may keep whoever unmaps it waiting. Thread: engine.
@@ -134,9 +152,15 @@ class Connection {
   Connection* next_unused = nullptr;
 
  private:
-  void SendOrCut(const std::vector<std::byte>& bytes, std::span<const int> descriptors) {
-    if (!socket_.Send(bytes, descriptors).ok()) Cut();
-  }
+  struct Outgoing {
+    std::vector<std::byte> bytes;
+    std::vector<FileDescriptor> descriptors;
+  };
+
+  static Result<std::vector<FileDescriptor>> Duplicates(std::span<const int> descriptors);
+  void Say(std::vector<std::byte> bytes, std::vector<FileDescriptor> descriptors);
+  void TellOfOutgoing();
+  void SendOrCut(const Outgoing& outgoing);
   void NoteAnswered() {
     answered_ = true;
     if (with_engine_ || on_answered_ == nullptr) return;
@@ -157,6 +181,12 @@ class Connection {
   bool with_engine_ = false;
   bool answered_ = false;
   std::function<void()> on_answered_;
+
+  std::function<void()> on_outgoing_;
+  std::thread::id receptions_thread_;
+  std::mutex outgoing_mutex_;
+  std::deque<Outgoing> outgoing_;  // under outgoing_mutex_
+  bool cut_soon_ = false;          // under outgoing_mutex_
 };
 
 inline std::span<const std::byte> Connection::Piece(uint64_t offset) const {
