@@ -11,7 +11,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What part of one processor's time a tenant gets: one in so many.
+/// A tenant gets one part in so many of one processor's time.
 constexpr int64_t kShareDivisor = 4;
 
 /// How much of it a tenant that was quiet may use at once, in nanoseconds.

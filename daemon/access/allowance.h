@@ -5,9 +5,9 @@
 
 namespace harmonaize::daemon {
 
-/// What one tenant may use of a processor for its connections and requests: a quarter of one, the
-/// engine's time for them included. Operations are not requests, and a job makes most of its
-/// requests when it starts. For one thread, but SpendElsewhere.
+/// The processor's time that one tenant may use for its connections and requests: a quarter of one
+/// processor. The engine's time for them counts. Operations are not requests, and a job makes most
+/// of its requests when it starts. Thread: one, except for SpendElsewhere.
 class Allowance {
  public:
   Allowance();

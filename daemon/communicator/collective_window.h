@@ -46,14 +46,15 @@ class CollectiveWindow {
     return taken;
   }
 
-  /// How many places there are, those that no rank has posted included.
-  size_t size() const { return window_.size(); }
-  /// Calls with those that are there, in order, until `call` returns false.
+  /// Calls with those that are there, in order, in the first `most` places. Returns how many places
+  /// are behind these.
   template <typename Call>
-  void ForEachWhile(Call&& call) const {
-    for (const MatchedOperation* operation : window_) {
-      if (operation != nullptr && !call(*operation)) return;
+  size_t ForFirst(size_t most, Call&& call) const {
+    const size_t looked_at = std::min(most, window_.size());
+    for (size_t i = 0; i < looked_at; ++i) {
+      if (window_[i] != nullptr) call(*window_[i]);
     }
+    return window_.size() - looked_at;
   }
 
  private:

@@ -220,11 +220,15 @@ void Communicator::LaunchReady() {
 // A tenant may have thousands that wait for one.
 void Communicator::LaunchLater() {
   if (std::exchange(launch_posted_, true)) return;
-  engine_->Post([engine = engine_, id = id_] {
-    Communicator* const found = engine->membership().FindById(id);
-    if (found == nullptr) return;
-    found->launch_posted_ = false;
-    found->LaunchReady();
+  CallSoon([this] {
+    launch_posted_ = false;
+    LaunchReady();
+  });
+}
+
+void Communicator::CallSoon(std::function<void()> call) {
+  engine_->Post([engine = engine_, id = id_, call = std::move(call)] {
+    if (engine->membership().FindById(id) != nullptr) call();
   });
 }
 

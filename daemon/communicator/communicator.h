@@ -92,7 +92,7 @@ class Communicator {
   void Post(PostedOperation* part);
   /// The part's stream has come this far.
   void OnReady(PostedOperation* part);
-  /// What was given to the network has ended, see NetworkOperations::Start.
+  /// The network has carried out the operation, or given it up; see NetworkOperations::Start.
   void OnNetworkDone(MatchedOperation* operation);
 
   // Ranks that go, and communicators that end.
@@ -163,8 +163,12 @@ class Communicator {
     if (inline_segment_ != nullptr) inline_segment_->TellGone(rank, region);
   }
 
+  /// Makes the engine call soon, unless the communicator is gone by then: for a caller that is in
+  /// the middle of something.
+  void CallSoon(std::function<void()> call);
+
   OneHostPlans& plans() { return *plans_; }
-  /// Who wants to hear what becomes of it.
+  /// The observers are told what becomes of the communicator.
   const CommunicatorObservers& observers() const { return observers_; }
 
  private:
@@ -190,7 +194,7 @@ class Communicator {
   void CheckPrediction(const MatchedOperation& operation);
   void Settle(MatchedOperation* operation, Status outcome);
 
-  // Of one that spans hosts.
+  // The following are used where the communicator spans hosts.
   bool IsRemote(int rank) const;
   bool Prepare(MatchedOperation* operation);
   Status StartNetwork(MatchedOperation* operation);
@@ -266,7 +270,7 @@ class Communicator {
   std::unique_ptr<InlineSegment> inline_segment_;
   uint64_t checked_ns_ = 0;  ///< When the last collective ended from which CheckPrediction counts.
 
-  // Of one that spans hosts.
+  // The following are used where the communicator spans hosts.
   std::unique_ptr<HostGroup> host_group_;
   std::unique_ptr<RemotePairs> remote_pairs_;
   std::vector<MatchedOperation*> held_;           // ended here; the home will say how it ends

@@ -54,10 +54,7 @@ void Communicator::FailDoomed() {
       [this](MatchedOperation* operation, const Status& why) { FailMatched(operation, why); },
       [this](PostedOperation* part, const Status& why) { Decide(part, why); });
   doom_posted_ = !doomed_.empty();
-  if (!doom_posted_) return;
-  engine_->Post([engine = engine_, id = id_] {
-    if (Communicator* const found = engine->membership().FindById(id)) found->FailDoomed();
-  });
+  if (doom_posted_) CallSoon([this] { FailDoomed(); });
 }
 
 void Communicator::FailEverything(const Status& why) {

@@ -139,20 +139,14 @@ WaitingOperations Communicator::Waiting(uint64_t now_ns) const {
                               AgeInSeconds(part->ready_ns, now_ns),
                               {part->descriptor.root}});
   };
-  // Of those behind the first ones nobody looks whether they wait for a rank or for their stream.
-  size_t looked_at = 0;
-  window_.ForEachWhile([&](const MatchedOperation& operation) {
-    const PostedOperation* const first = FirstReady(operation);
-    if (first != nullptr && lists()) waiting.listed.push_back(Describe(operation, *first, now_ns));
-    return ++looked_at < kOperationsLookedAt;
-  });
-  waiting.not_listed += window_.size() - std::min(window_.size(), looked_at);
-  looked_at = 0;
-  pairs_.ForEachWhile([&](const PostedOperation* part) {
-    add_part(part);
-    return ++looked_at < kOperationsLookedAt;
-  });
-  waiting.not_listed += pairs_.size() - std::min(pairs_.size(), looked_at);
+  // Those behind the first ones count as waiting for a rank, though some may wait for their stream.
+  waiting.not_listed +=
+      window_.ForFirst(kOperationsLookedAt, [&](const MatchedOperation& operation) {
+        const PostedOperation* const first = FirstReady(operation);
+        if (first != nullptr && lists())
+          waiting.listed.push_back(Describe(operation, *first, now_ns));
+      });
+  waiting.not_listed += pairs_.ForFirst(kOperationsLookedAt, add_part);
   if (remote_pairs_ == nullptr) return waiting;
   ForEachBegun([&](const MatchedOperation* operation) {
     if (operation->late_ranks.empty() || !lists()) return;

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -11,8 +10,9 @@
 
 namespace harmonaize::daemon {
 
-/// What of a communicator is bound to fail, and has not been told yet: a tenant may have millions
-/// of parts waiting, and other tenants' operations go on meanwhile. Thread: engine.
+/// A communicator's operations that will fail and whose ranks have not been told yet. A tenant may
+/// have millions of parts waiting, so the engine fails some at a time and serves other tenants in
+/// between. Thread: engine.
 class Doomed {
  public:
   void Add(std::vector<MatchedOperation*> operations, std::vector<PostedOperation*> parts,

@@ -10,8 +10,8 @@ namespace harmonaize::daemon {
 
 Result<std::unique_ptr<InlineSegment>> InlineSegment::Create(int ranks, const InlineLimits& limits,
                                                              const Machine& machine) {
-  // Of this only the pages that the ranks touch ever become memory. The daemon touches none, and
-  // does not keep it mapped.
+  // Only pages that ranks touch become memory. The daemon touches none of them, and it does not
+  // keep the segment mapped.
   HZ_ASSIGN_OR_RETURN(SharedMemory memory,
                       CreateSharedMemory("harmonaize-inline", InlineLayout(ranks).bytes()));
   return std::unique_ptr<InlineSegment>(

@@ -34,7 +34,7 @@ class InlineSegment {
 
   /// What the ranks say they have done, by the rank that says most.
   uint64_t operations() const;
-  /// Of all ranks together, but those that have left.
+  /// The sum of what all ranks that have not left say they have moved.
   uint64_t bytes_moved() const;
 
   /// To hand to a rank; then NoteHanded. Kept until each rank has been given it once.

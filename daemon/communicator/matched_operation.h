@@ -30,13 +30,13 @@ struct MatchedOperation {
   WaitingHold waiting;
   uint64_t first_arrival_ns = 0;
   uint64_t next_report_ns = 0;  ///< When to report ranks that are missing, or their data.
-  /// What the executor is bound to, kept for reuse.
+  /// The executor works with these; they are kept for reuse.
   Execution execution;
   std::vector<Buffer> inputs;
   std::vector<Buffer> outputs;
   std::vector<uint64_t> scalars;
 
-  // Of one that spans hosts.
+  // The following are used where the communicator spans hosts.
 
   HostPlan* plan = nullptr;
   NetworkExecution* network = nullptr;

@@ -16,7 +16,7 @@ namespace {
 /// all-to-all among 64 takes half a millisecond.
 constexpr int kRanksPlannedAtOnce = 64;
 
-/// What a schedule takes, in bytes, its lists' own blocks of memory included.
+/// The memory that a schedule takes, in bytes. The blocks of its lists count.
 int64_t BytesOf(const Schedule& schedule) {
   constexpr size_t kBlockOfMemory = 16;
   size_t bytes = 0;
@@ -27,9 +27,9 @@ int64_t BytesOf(const Schedule& schedule) {
   return static_cast<int64_t>(bytes);
 }
 
-/// Destroys what the background thread has made where it was made: a large schedule is half a
-/// million blocks of memory, which take the engine milliseconds, and whose arena is returned to the
-/// kernel by its own thread alone.
+/// Destroys on the background thread what that thread has made. A large schedule is half a million
+/// blocks of memory, and freeing them would take the engine milliseconds. Only the thread whose
+/// arena they are in returns them to the kernel.
 void DestroyInBackground(Background& background, std::shared_ptr<void> made, uint32_t tenant) {
   background.Post(
       [held = std::move(made)]() mutable {

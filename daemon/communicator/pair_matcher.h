@@ -45,14 +45,18 @@ class PairMatcher {
       call(queue.first, &queue.next_report_ns);
     }
   }
-  /// Calls with halves until `call` returns false.
+  /// Calls with so many halves at most. Returns how many others wait.
   template <typename Call>
-  void ForEachWhile(Call&& call) const {
+  size_t ForFirst(size_t most, Call&& call) const {
+    size_t looked_at = 0;
     for (const auto& [ranks, queue] : queues_) {
       for (const PostedOperation* part = queue.first; part != nullptr; part = part->next_of_pair) {
-        if (!call(part)) return;
+        if (looked_at == most) return size_ - looked_at;
+        call(part);
+        ++looked_at;
       }
     }
+    return 0;
   }
 
  private:

@@ -108,7 +108,7 @@ class Engine final : private ClusterEvents {
   /// One that Start has started was taken back.
   void NoteExecuted() { --executing_; }
   NetworkOperations& network_operations() { return network_operations_; }
-  /// Who wants to hear what becomes of communicators.
+  /// The observers are told what becomes of communicators.
   CommunicatorObservers& observers() { return observers_; }
   /// Completes a part: tells its tenant, moves its stream on, takes the part back.
   void Finish(PostedOperation* part, const Status& outcome);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +14,7 @@
 #include "daemon/config/config.h"
 #include "daemon/runtime/log_sink.h"
 #include "daemon/version.h"
+#include "src/base/kernel_files.h"
 #include "src/base/log.h"
 #include "src/memory/fault_guard.h"
 #include "src/memory/missing_pages.h"
@@ -74,10 +74,9 @@ constexpr const char* kHugePagesOfSharedMemory =
     "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
 bool HugePagesOfSharedMemoryAreDenied() {
-  std::ifstream file(kHugePagesOfSharedMemory);
-  std::string setting;
-  // Without the switch the kernel has none.
-  return !std::getline(file, setting) || setting.find("[deny]") != std::string::npos;
+  const std::string setting = FirstLine(kHugePagesOfSharedMemory);
+  // A kernel without the switch makes no such pages.
+  return setting.empty() || setting.find("[deny]") != std::string::npos;
 }
 
 Status Serve(const Config& config) {

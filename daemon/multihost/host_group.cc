@@ -145,10 +145,7 @@ void HostGroup::EndFrom(uint64_t sequence) {
   confirmations_->EndFrom(sequence);
   CountOpenCases();
   // Later: who calls is about to change what is looked at.
-  engine_->Post([engine = engine_, id = communicator_->id()] {
-    if (Communicator* const found = engine->membership().FindById(id))
-      found->host_group()->LookAgain();
-  });
+  communicator_->CallSoon([this] { LookAgain(); });
 }
 
 void HostGroup::NoteBegun(const BegunCollective& begun, bool asks) {

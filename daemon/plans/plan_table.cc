@@ -134,9 +134,7 @@ void PlanTable::FailPlan(const PlanKey& key, const Status& why) {
 }
 
 void PlanTable::BreakSoon(const Status& why) {
-  engine_->Post([engine = engine_, id = communicator_->id(), why] {
-    if (Communicator* const found = engine->membership().FindById(id)) found->Break(why);
-  });
+  communicator_->CallSoon([communicator = communicator_, why] { communicator->Break(why); });
 }
 
 void PlanTable::MakeFirst(const PlanKey& key) {
@@ -152,11 +150,7 @@ void PlanTable::MakeFirst(const PlanKey& key) {
 void PlanTable::Make(const CollectivePlan& plan,
                      std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
   // What follows comes later in any case: who asks is not ready to be told.
-  const auto fail = [&](const Status& why) {
-    engine_->Post([engine = engine_, id = communicator_->id(), done, why] {
-      if (engine->membership().FindById(id) != nullptr) done(why);
-    });
-  };
+  const auto fail = [&](const Status& why) { communicator_->CallSoon([done, why] { done(why); }); };
   if (host_group_->fabric() == nullptr) return fail(InternalError("the fabric is not known yet"));
   if (const Status good = CheckFabric(); !good.ok()) return fail(good);
   Problem problem{.collective = plan.key.collective,
@@ -212,21 +206,16 @@ Result<HostPlan*> PlanTable::PairPlanFor(int rank, bool sends) {
   }
   // Not from within this call: who asks is not ready to be told.
   auto shared = std::make_shared<HostPart>(std::move(*part));
-  engine_->Post([engine = engine_, id = communicator_->id(), key, shared] {
-    Communicator* const communicator = engine->membership().FindById(id);
-    if (communicator == nullptr) return;
-    PlanTable* const plans = &communicator->host_group()->plans();
-    plans->Finish(std::move(*shared), [plans, key](Result<std::unique_ptr<HostPlan>> made) {
-      if (made.status().code() == Code::kRemoteError) {
-        return plans->communicator_->Break(made.status());
-      }
-      PairEntry& entry = plans->pairs_.at(key);
+  communicator_->CallSoon([this, key, shared] {
+    Finish(std::move(*shared), [this, key](Result<std::unique_ptr<HostPlan>> made) {
+      if (made.status().code() == Code::kRemoteError) return communicator_->Break(made.status());
+      PairEntry& entry = pairs_.at(key);
       if (made.ok()) {
         entry.plan = std::move(*made);
       } else {
         entry.failure = made.status();
       }
-      plans->communicator_->OnPlanReady();
+      communicator_->OnPlanReady();
     });
   });
   return static_cast<HostPlan*>(nullptr);

@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "src/memory/memory_node.h"
@@ -71,6 +72,11 @@ Status CheckFileSystem(int descriptor, uint64_t expected_size, HugePageFiles hug
 
 /// Of F_SEAL_WRITE and F_SEAL_FUTURE_WRITE the kernel lets nobody map the memory writable any more.
 constexpr int kSealsOfWriters = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+
+/// None where the descriptor's file cannot have seals.
+int SealsOf(int descriptor) {
+  return std::max(fcntl(descriptor, F_GET_SEALS), 0);
+}
 
 Status CheckSeals(int descriptor, Access access) {
   const int seals = fcntl(descriptor, F_GET_SEALS);
@@ -166,9 +172,8 @@ Result<Mapping> MapForeign(int descriptor, uint64_t expected_size, HugePageFiles
 
 Result<Mapping> MapAndSeal(int descriptor, uint64_t expected_size, HugePageFiles huge_pages) {
   // Before it is mapped, which may take long: it could be offered again and again.
-  constexpr int kFinal = F_SEAL_SHRINK | F_SEAL_SEAL;
-  const int seals = fcntl(descriptor, F_GET_SEALS);
-  if (seals >= 0 && (seals & kFinal) == kFinal) {
+  const int seals = SealsOf(descriptor);
+  if ((seals & F_SEAL_SHRINK) != 0 && (seals & F_SEAL_SEAL) != 0) {
     return InvalidArgument("shared memory: cannot be sealed against holes (it has F_SEAL_SEAL)");
   }
   HZ_ASSIGN_OR_RETURN(Mapping mapping,
@@ -183,8 +188,7 @@ Result<Mapping> MapAndSeal(int descriptor, uint64_t expected_size, HugePageFiles
 }
 
 bool IsSealedAgainstWriters(int descriptor) {
-  const int seals = fcntl(descriptor, F_GET_SEALS);
-  return seals >= 0 && (seals & kSealsOfWriters) != 0;
+  return (SealsOf(descriptor) & kSealsOfWriters) != 0;
 }
 
 }  // namespace harmonaize

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "src/client/inline/inline_data.h"
-#include "src/client/inline/inline_direct.h"
 #include "src/client/inline/inline_operation.h"
 #include "src/client/operation/communicator.h"
 
@@ -16,6 +15,16 @@ constexpr uint64_t kCacheLineBytes = 64;
 
 /// In the call word of an operation that goes directly.
 constexpr uint64_t kDirectCall = uint64_t{1} << 63;
+
+/// Whether the collective can go between the ranks' buffers without a copy on the way: not where a
+/// rank would overwrite what others have yet to read, as an all-reduce or an all-to-all in place
+/// does.
+bool GoesDirectly(const Operation& operation) {
+  const bool all_read_all = operation.collective == Collective::kAllReduce ||
+                            operation.collective == Collective::kAllToAll;
+  return !IsPointToPoint(operation.collective) &&
+         !(all_read_all && operation.send == operation.receive);
+}
 
 }  // namespace
 
@@ -133,8 +142,9 @@ Status InlineOperation::MakeResult() {
   for (int i = 0; i < path_->ranks(); ++i) {
     scalars[static_cast<size_t>(i)] = rendezvous_.line_of(i).scalar;
   }
-  MakeResultDirectly(*operation_, path_->rank(), path_->ranks(), send.data(), scalars.data(),
-                     non_temporal_);
+  InlinePiece whole = WholePiece(*operation_);
+  whole.non_temporal = non_temporal_;
+  TakeInPiece(*operation_, whole, path_->rank(), path_->ranks(), send.data(), scalars.data());
   return Status::Ok();
 }
 

@@ -40,7 +40,8 @@ void PublishPiece(const Operation& operation, const InlinePiece& piece, int rank
                   std::byte* slot);
 
 /// Makes this rank's part of the result from what all have published. `slots` and `scalars` (of
-/// kPreMulSum) are by rank; the caller's own slot is not read.
+/// kPreMulSum) are by rank; the caller's own slot is not read. With a whole piece the slots may be
+/// the ranks' send buffers themselves. It writes to the receive buffer alone.
 void TakeInPiece(const Operation& operation, const InlinePiece& piece, int rank, int ranks,
                  const std::byte* const* slots, const uint64_t* scalars);
 

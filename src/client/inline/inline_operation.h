@@ -56,7 +56,7 @@ inline void TakeInSlots(const Operation& operation, const InlinePath& path, cons
 ///
 /// Larger operations whose send buffers lie in registered memory go directly: the ranks say where
 /// these are, each makes its result from them, and all wait until all have done so. See
-/// GoesDirectly.
+/// GoesDirectly in inline_collective.cc.
 class InlineOperation {
  public:
   enum class State {

@@ -3,9 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <string>
 #include <string_view>
 
+#include "src/base/kernel_files.h"
 #include "src/base/log.h"
 #include "src/base/settings.h"
 #include "src/memory/memory_node.h"
@@ -28,9 +29,7 @@ HugePages ReadWanted() {
 
 /// Whether the host makes transparent huge pages of shared memory that asks for them.
 bool HostHasTransparentPages() {
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-  std::string setting;
-  std::getline(file, setting);
+  const std::string setting = FirstLine("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   for (const char* const yes : {"[always]", "[within_size]", "[advise]", "[force]"}) {
     if (setting.find(yes) != std::string::npos) return true;
   }

@@ -31,7 +31,7 @@ void Raise(const FileDescriptor& event) {
 
 }  // namespace
 
-FrontDoor::FrontDoor(Poller* poller, Owner* owner, const ClusterKey* key,
+FrontDoor::FrontDoor(Poller* poller, Reception::Owner* owner, const ClusterKey* key,
                      const InstanceId& instance, const ReceptionLimits& limits)
     : owners_poller_(poller), owner_(owner), key_(key), instance_(instance), limits_(limits) {}
 

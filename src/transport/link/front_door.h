@@ -18,17 +18,10 @@ namespace harmonaize::transport {
 /// and no others.
 class FrontDoor final : public Poller::Handler, private Reception::Owner {
  public:
-  class Owner {
-   public:
-    virtual void OnProved(ProvedConnection connection) = 0;
-
-   protected:
-    ~Owner() = default;
-  };
-
-  /// The owner is called from `poller`, on its thread. All pointers must outlive the door.
-  FrontDoor(Poller* poller, Owner* owner, const ClusterKey* key, const InstanceId& instance,
-            const ReceptionLimits& limits);
+  /// The owner's OnProved is called from `poller`, on its thread. All pointers must outlive the
+  /// door.
+  FrontDoor(Poller* poller, Reception::Owner* owner, const ClusterKey* key,
+            const InstanceId& instance, const ReceptionLimits& limits);
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
   FrontDoor& operator=(const FrontDoor&) = delete;
@@ -52,7 +45,7 @@ class FrontDoor final : public Poller::Handler, private Reception::Owner {
   void OnConnectFailed(uint64_t, const Status&, bool) override {}
 
   Poller* const owners_poller_;
-  Owner* const owner_;
+  Reception::Owner* const owner_;
   const ClusterKey* const key_;
   const InstanceId instance_;
   const ReceptionLimits limits_;

@@ -68,8 +68,7 @@ struct Link {
 /// Forms links and watches over them. Two daemons that connect to each other at once make two
 /// connections; the one of the smaller instance id, the *arbiter*, keeps the first that it sees
 /// and refuses others, so there is no case to agree on. For the owner's thread.
-class Links final : public FrontDoor::Owner,
-                    public Reception::Owner,
+class Links final : public Reception::Owner,
                     public ControlLink::Owner,
                     public Channel::Owner,
                     public StreamMoves::Owner {
