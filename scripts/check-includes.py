@@ -38,13 +38,15 @@ DAEMON_LAYERS = [
     ["daemon/runtime"],
     ["daemon/tenant"],
     ["daemon/cluster"],
-    ["daemon/plans", "daemon/links", "daemon/sharing"],
+    ["daemon/links"],
+    ["daemon/plans", "daemon/sharing"],
     ["daemon/communicator"],
     ["daemon/multihost"],
     ["daemon/formation"],
     ["daemon/control"],
     ["daemon/probing"],
-    ["daemon/reports", "daemon/access"],
+    ["daemon/reports"],
+    ["daemon/access"],
     ["daemon/main"],
 ]
 DAEMON = [module for layer in DAEMON_LAYERS for module in layer]
@@ -54,16 +56,9 @@ NOT_YET = {
     "daemon/config": ["daemon/host", "daemon/identity"],
     "daemon/host": ["daemon/config", "daemon/runtime", "daemon/tenant"],
     "daemon/identity": ["daemon/config", "daemon/tenant"],
-    "daemon/plans": ["daemon/links", "daemon/communicator", "daemon/multihost", "daemon/main"],
-    "daemon/sharing": ["daemon/links"],
+    "daemon/plans": ["daemon/communicator", "daemon/multihost"],
     "daemon/tenant": ["daemon/communicator"],
-    "daemon/communicator": ["daemon/multihost", "daemon/main"],
-    "daemon/multihost": ["daemon/main"],
-    "daemon/formation": ["daemon/main"],
-    "daemon/control": ["daemon/main"],
-    "daemon/probing": ["daemon/main"],
-    "daemon/reports": ["daemon/main"],
-    "daemon/access": ["daemon/reports", "daemon/main"],
+    "daemon/communicator": ["daemon/multihost"],
 }
 
 # What stands on the library sees of it what is listed here, and itself.

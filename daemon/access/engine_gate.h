@@ -6,25 +6,26 @@
 #include <mutex>
 #include <utility>
 
-#include "daemon/main/engine.h"
+#include "daemon/access/engine_rooms.h"
+#include "daemon/runtime/event_loop.h"
 
 namespace harmonaize::daemon {
 
 /// The way to the engine for threads that may live longer than it does. Thread safe.
 class EngineGate {
  public:
-  explicit EngineGate(Engine* engine) : engine_(engine) {}
+  explicit EngineGate(EngineRooms* rooms) : rooms_(rooms) {}
 
   /// Runs `call` on the engine's thread. False when the engine is gone.
-  bool Post(std::function<void(Engine&)> call) {
+  bool Post(std::function<void(EngineRooms&)> call) {
     const std::lock_guard lock(mutex_);
-    if (engine_ == nullptr) return false;
-    engine_->Post([engine = engine_, call = std::move(call)] { call(*engine); });
+    if (rooms_ == nullptr) return false;
+    rooms_->loop().Post([rooms = rooms_, call = std::move(call)] { call(*rooms); });
     return true;
   }
   void Shut() {
     const std::lock_guard lock(mutex_);
-    engine_ = nullptr;
+    rooms_ = nullptr;
   }
 
   /// Numbers sessions, from 1, for all receptions.
@@ -32,7 +33,7 @@ class EngineGate {
 
  private:
   std::mutex mutex_;
-  Engine* engine_;  // guarded by mutex_
+  EngineRooms* rooms_;  // guarded by mutex_
   std::atomic<uint32_t> next_session_{1};
 };
 

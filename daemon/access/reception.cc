@@ -8,10 +8,13 @@
 
 #include "daemon/access/region_mapping.h"
 #include "daemon/access/requests.h"
+#include "daemon/host/host_tuning.h"
 #include "daemon/runtime/free_memory.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/session_keeper.h"
 #include "daemon/tenant/tenant.h"
+#include "daemon/tenant/tenant_table.h"
 #include "daemon/version.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -245,13 +248,13 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   // First what may throw: while it is watched, a connection that has ended is ready again.
   unread_.reserve(unread_.size() + 1);
   if (session != 0) {
-    gate_->Post([self = shared_from_this(), session, why](Engine& engine) {
+    gate_->Post([self = shared_from_this(), session, why](EngineRooms& rooms) {
       const uint64_t begun_ns = MonotonicNanoseconds();
-      engine.LoseSession(session, why);
+      rooms.session_keeper().LoseSession(session, why);
       self->allowance_.SpendElsewhere(static_cast<int64_t>(MonotonicNanoseconds() - begun_ns));
     });
   } else if (found->second.has_asked) {
-    gate_->Post([connection](Engine& engine) { ForgetAsker(engine, *connection); });
+    gate_->Post([connection](EngineRooms& rooms) { ForgetAsker(rooms, *connection); });
   }
   loop_->Unwatch(connection->fd());
   if (connection->process_fd() >= 0) loop_->Unwatch(connection->process_fd());
@@ -279,14 +282,15 @@ Status Reception::Greet(Guest& guest, const MessageHeader& header, const Control
   switch (header.type) {
     case MessageType::kDocument: return ReplyPiece(*connection, header, message);
     case MessageType::kStatus: {
-      Ask(guest, header.type, [connection](Engine& engine) { AnswerStatus(engine, *connection); });
+      Ask(guest, header.type,
+          [connection](EngineRooms& rooms) { AnswerStatus(rooms, *connection); });
       return Status::Ok();
     }
     case MessageType::kExplain: {
       const Result<ExplainRequest> request = DecodeBody<ExplainRequest>(header, message.bytes);
       if (!request.ok()) return request.status();
-      Ask(guest, header.type, [connection, request = *request](Engine& engine) {
-        AnswerExplain(engine, *connection, request);
+      Ask(guest, header.type, [connection, request = *request](EngineRooms& rooms) {
+        AnswerExplain(rooms, *connection, request);
       });
       return Status::Ok();
     }
@@ -296,7 +300,7 @@ Status Reception::Greet(Guest& guest, const MessageHeader& header, const Control
       const auto* end = reinterpret_cast<const char*>(message.bytes.data() + message.bytes.size());
       Ask(guest, header.type,
           [connection, request = *request, addresses = std::string(end - header.tail_bytes, end)](
-              Engine& engine) { AnswerProbe(engine, connection, request, addresses); });
+              EngineRooms& rooms) { AnswerProbe(rooms, connection, request, addresses); });
       return Status::Ok();
     }
     case MessageType::kHello: {
@@ -342,14 +346,14 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
   auto opening = std::make_shared<Opening>(
       Opening{std::move(segment), std::move(doorbell), {std::move(place), std::move(bytes)}});
   Ask(guest, MessageType::kHello,
-      [connection, opening, reply, program = CleanFieldText(hello.program)](Engine& engine) {
+      [connection, opening, reply, program = CleanFieldText(hello.program)](EngineRooms& rooms) {
         auto* const header = reinterpret_cast<SessionHeader*>(opening->segment.data());
         header->wake_up_ns =
-            static_cast<uint32_t>(std::min(engine.calibration().costs.wake_up_ns, 1e9));
+            static_cast<uint32_t>(std::min(rooms.tuning().calibration().costs.wake_up_ns, 1e9));
         // The session keeps the bell.
         const int descriptors[] = {opening->bell.get()};
-        const Status added = engine.AddSession(std::make_unique<Session>(
-            reply.session, connection, program, engine.tenants().Of(connection->tenant()),
+        const Status added = rooms.session_keeper().AddSession(std::make_unique<Session>(
+            reply.session, connection, program, rooms.tenants().Of(connection->tenant()),
             std::move(opening->segment), std::move(opening->bell), std::move(opening->holdings)));
         if (!added.ok()) {
           connection->ReplyFailure(MessageType::kHello, added);
@@ -357,8 +361,7 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
           return;
         }
         HelloReply answer = reply;
-        answer.most_operations =
-            static_cast<uint64_t>(engine.config().quota.outstanding_operations);
+        answer.most_operations = static_cast<uint64_t>(rooms.config().quota.outstanding_operations);
         connection->Reply(MessageType::kHello, answer, descriptors);
       });
   return Status::Ok();
@@ -378,7 +381,7 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
   Ask(guest, header.type,
       [session = guest.session, connection,
        shared = std::make_shared<ControlMessage>(std::move(message)),
-       region](Engine& engine) { AnswerRequest(engine, session, connection, *shared, region); });
+       region](EngineRooms& rooms) { AnswerRequest(rooms, session, connection, *shared, region); });
   return Status::Ok();
 }
 
@@ -399,7 +402,7 @@ Status Reception::ReplyPiece(Connection& connection, const MessageHeader& header
 // ---------------------------------------------------------------------------------------------
 // To the engine and back
 
-void Reception::Ask(Guest& guest, MessageType type, std::function<void(Engine&)> answer) {
+void Reception::Ask(Guest& guest, MessageType type, std::function<void(EngineRooms&)> answer) {
   questions_.push_back({guest.connection, type, std::move(answer)});
   guest.answering = true;
   loop_->SetReading(guest.connection->fd(), false);
@@ -415,8 +418,8 @@ void Reception::AskNext() {
   if (asking_->type == MessageType::kStatus) TakeStatusQuestions();
   bool posted = false;
   GuardedAndLogged("a tenant's request", [&] {
-    posted = gate_->Post([self = shared_from_this(), question = asking_](Engine& engine) {
-      self->HaveAnswered(*question, engine);
+    posted = gate_->Post([self = shared_from_this(), question = asking_](EngineRooms& rooms) {
+      self->HaveAnswered(*question, rooms);
     });
   });
   if (posted) return;
@@ -426,13 +429,13 @@ void Reception::AskNext() {
 }
 
 // On the engine's thread. Nothing here may throw, or the reception would wait for ever.
-void Reception::HaveAnswered(Question& question, Engine& engine) noexcept {
+void Reception::HaveAnswered(Question& question, EngineRooms& rooms) noexcept {
   Connection& connection = *question.connection;
   const LogFor log_for(tenant_);
   const uint64_t begun_ns = MonotonicNanoseconds();
   connection.BeginRequest();
   if (!connection.gone()) {
-    AnswerGuarded(connection, question.type, [&] { question.answer(engine); });
+    AnswerGuarded(connection, question.type, [&] { question.answer(rooms); });
   }
   question.answer = nullptr;
   question.answered = connection.EndRequest();

@@ -13,8 +13,8 @@
 
 #include "daemon/access/allowance.h"
 #include "daemon/access/engine_gate.h"
+#include "daemon/access/engine_rooms.h"
 #include "daemon/config/config.h"
-#include "daemon/main/engine.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/tenant/connection.h"
 #include "daemon/tenant/region.h"
@@ -58,7 +58,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   struct Question {
     std::shared_ptr<Connection> connection;
     MessageType type;
-    std::function<void(Engine&)> answer;
+    std::function<void(EngineRooms&)> answer;
     // What became of it.
     bool answered = false;  ///< Else the answer comes later.
     uint64_t took_ns = 0;   ///< Of the engine's time.
@@ -84,11 +84,11 @@ class Reception : public std::enable_shared_from_this<Reception> {
   Status ReplyPiece(Connection& connection, const MessageHeader& header,
                     const ControlMessage& message);
 
-  void Ask(Guest& guest, MessageType type, std::function<void(Engine&)> answer);
+  void Ask(Guest& guest, MessageType type, std::function<void(EngineRooms&)> answer);
   void AskNext();
   void TakeStatusQuestions();
   void ShareStatus(const std::shared_ptr<const Document>& status);
-  void HaveAnswered(Question& question, Engine& engine) noexcept;
+  void HaveAnswered(Question& question, EngineRooms& rooms) noexcept;
   void OnAsked();
   void OnAnswered(const std::shared_ptr<Connection>& connection);
   void Drop(const std::shared_ptr<Connection>& connection, const std::string& why);

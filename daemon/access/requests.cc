@@ -3,10 +3,15 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/communicator/communicator.h"
+#include "daemon/formation/membership.h"
+#include "daemon/probing/probe_service.h"
 #include "daemon/reports/explain_communicator.h"
 #include "daemon/reports/explain_report.h"
 #include "daemon/reports/status_report.h"
 #include "daemon/runtime/guarded.h"
+#include "daemon/tenant/session_keeper.h"
+#include "src/executor/host/executor.h"
 #include "src/ipc/messages.h"
 #include "src/schedule/check/check.h"
 
@@ -41,10 +46,10 @@ bool OnlyReads(MessageType type) {
 /// One request on its way to an answer.
 class Request {
  public:
-  Request(Engine& engine, Session& session, const std::shared_ptr<Connection>& connection,
+  Request(EngineRooms& rooms, Session& session, const std::shared_ptr<Connection>& connection,
           const MessageHeader& header, const ControlMessage& message,
           std::shared_ptr<RegionMemory> region)
-      : engine_(engine),
+      : rooms_(rooms),
         session_(session),
         connection_(connection),
         header_(header),
@@ -99,35 +104,35 @@ class Request {
     return Reply(MemberReply{*member});
   }
   Status CreateId() {
-    HZ_ASSIGN_OR_RETURN(const UniqueId id, engine_.membership().CreateId(session_));
+    HZ_ASSIGN_OR_RETURN(const UniqueId id, rooms_.membership().CreateId(session_));
     return Reply(CreateIdReply{id});
   }
 
   Status Join() {
     HZ_ASSIGN_OR_RETURN(const JoinRequest request, Decode<JoinRequest>());
-    return ReplyMember(engine_.membership().Join(session_, request.id, request.ranks, request.rank,
-                                                 CleanFieldText(request.name)));
+    return ReplyMember(rooms_.membership().Join(session_, request.id, request.ranks, request.rank,
+                                                CleanFieldText(request.name)));
   }
 
   Status Split() {
     HZ_ASSIGN_OR_RETURN(const SplitRequest request, Decode<SplitRequest>());
     const std::optional<int> color =
         request.has_color != 0 ? std::optional<int>(request.color) : std::nullopt;
-    return ReplyMember(engine_.membership().Split(session_, request.member, color, request.key,
-                                                  CleanFieldText(request.name)));
+    return ReplyMember(rooms_.membership().Split(session_, request.member, color, request.key,
+                                                 CleanFieldText(request.name)));
   }
 
   Status Shrink() {
     HZ_ASSIGN_OR_RETURN(const ShrinkRequest request, Decode<ShrinkRequest>());
     HZ_ASSIGN_OR_RETURN(std::vector<int32_t> excluded, DecodeNumbers(header_, message_.bytes));
-    return ReplyMember(engine_.membership().Shrink(session_, request.member, std::move(excluded),
-                                                   request.abort_parent != 0,
-                                                   CleanFieldText(request.name)));
+    return ReplyMember(rooms_.membership().Shrink(session_, request.member, std::move(excluded),
+                                                  request.abort_parent != 0,
+                                                  CleanFieldText(request.name)));
   }
 
   Status CreateGrowId() {
     HZ_ASSIGN_OR_RETURN(const CreateGrowIdRequest request, Decode<CreateGrowIdRequest>());
-    engine_.membership().CreateGrowId(
+    rooms_.membership().CreateGrowId(
         session_, request.member,
         [connection = connection_, type = header_.type](const Result<UniqueId>& id) {
           if (!id.ok()) return connection->ReplyFailure(type, id.status());
@@ -138,7 +143,7 @@ class Request {
 
   Status Grow() {
     HZ_ASSIGN_OR_RETURN(const GrowRequest request, Decode<GrowRequest>());
-    Membership& membership = engine_.membership();
+    Membership& membership = rooms_.membership();
     const std::string name = CleanFieldText(request.name);
     if (request.member != kNoMember) {
       return ReplyMember(membership.GrowFrom(session_, request.member, request.ranks, name));
@@ -149,22 +154,23 @@ class Request {
 
   Status Leave() {
     HZ_ASSIGN_OR_RETURN(const LeaveRequest request, Decode<LeaveRequest>());
-    if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
+    // Where it fails there is nobody left to answer.
+    if (!rooms_.session_keeper().TakeInPosted(session_)) return Status::Ok();
     Member* const member = session_.FindMember(request.member);
-    HZ_RETURN_IF_ERROR(engine_.membership().Leave(session_, request.member,
-                                                  [member] { member->TellDeparture(); }));
+    HZ_RETURN_IF_ERROR(
+        rooms_.membership().Leave(session_, request.member, [member] { member->TellDeparture(); }));
     return Reply(EmptyReply{});
   }
 
   Status Abort() {
     HZ_ASSIGN_OR_RETURN(const AbortRequest request, Decode<AbortRequest>());
-    HZ_RETURN_IF_ERROR(engine_.membership().Abort(session_, request.member));
+    HZ_RETURN_IF_ERROR(rooms_.membership().Abort(session_, request.member));
     return Reply(EmptyReply{});
   }
 
   Status Revoke() {
     HZ_ASSIGN_OR_RETURN(const RevokeRequest request, Decode<RevokeRequest>());
-    HZ_RETURN_IF_ERROR(engine_.membership().Revoke(session_, request.member));
+    HZ_RETURN_IF_ERROR(rooms_.membership().Revoke(session_, request.member));
     return Reply(EmptyReply{});
   }
 
@@ -176,8 +182,9 @@ class Request {
   Status UnregisterRegion() {
     HZ_ASSIGN_OR_RETURN(const UnregisterRegionRequest request, Decode<UnregisterRegionRequest>());
     // Operations that use it may still be in the ring.
-    if (!engine_.TakeInPosted(session_)) return Status::Ok();  // there is nobody left to answer
-    HZ_RETURN_IF_ERROR(engine_.RemoveRegion(session_, request.region));
+    // Where it fails there is nobody left to answer.
+    if (!rooms_.session_keeper().TakeInPosted(session_)) return Status::Ok();
+    HZ_RETURN_IF_ERROR(session_.GiveUpRegion(request.region));
     const bool gone = session_.FindRegion(request.region) == nullptr;
     return Reply(UnregisterRegionReply{gone ? 1u : 0u});
   }
@@ -196,7 +203,7 @@ class Request {
   Status Estimate() {
     HZ_ASSIGN_OR_RETURN(const EstimateRequest request, Decode<EstimateRequest>());
     HZ_ASSIGN_OR_RETURN(Communicator * communicator,
-                        engine_.membership().Find(session_, request.member));
+                        rooms_.membership().Find(session_, request.member));
     const int ranks = communicator->ranks();
     if (static_cast<int>(request.collective) >= kCollectiveCount ||
         DataTypeSize(request.type) == 0 ||
@@ -205,13 +212,13 @@ class Request {
     }
     const uint64_t block = request.count * DataTypeSize(request.type);
     communicator->plans().With(request.collective, request.root, false,
-                               [engine = &engine_, connection = connection_, type = header_.type,
-                                block](const Result<const Schedule*>& plan) {
+                               [executor = &rooms_.executor(), connection = connection_,
+                                type = header_.type, block](const Result<const Schedule*>& plan) {
                                  if (!plan.ok())
                                    return connection->ReplyFailure(type, plan.status());
                                  const HostTraffic traffic = CountTraffic(**plan).hosts.front();
                                  connection->Reply(
-                                     type, EstimateReply{engine->executor().EstimateSeconds(
+                                     type, EstimateReply{executor->EstimateSeconds(
                                                traffic.read * block, traffic.written * block)});
                                });
     return Status::Ok();
@@ -220,7 +227,7 @@ class Request {
   Status AttachInline() {
     HZ_ASSIGN_OR_RETURN(const AttachInlineRequest request, Decode<AttachInlineRequest>());
     HZ_ASSIGN_OR_RETURN(Communicator * communicator,
-                        engine_.membership().Find(session_, request.member));
+                        rooms_.membership().Find(session_, request.member));
     HZ_ASSIGN_OR_RETURN(InlineSegment* const segment, communicator->Inline());
     if (segment == nullptr) return Reply(AttachInlineReply{});
     Member& member = *session_.FindMember(request.member);
@@ -236,7 +243,7 @@ class Request {
 
   Status OfferRegion() {
     HZ_ASSIGN_OR_RETURN(const OfferRegionRequest request, Decode<OfferRegionRequest>());
-    HZ_RETURN_IF_ERROR(engine_.membership().Find(session_, request.member).status());
+    HZ_RETURN_IF_ERROR(rooms_.membership().Find(session_, request.member).status());
     if (session_.FindRegion(request.region) == nullptr) {
       return InvalidArgument("region {} is not registered", request.region);
     }
@@ -247,7 +254,7 @@ class Request {
   Status MapPeerRegion() {
     HZ_ASSIGN_OR_RETURN(const MapPeerRegionRequest request, Decode<MapPeerRegionRequest>());
     HZ_ASSIGN_OR_RETURN(Communicator * communicator,
-                        engine_.membership().Find(session_, request.member));
+                        rooms_.membership().Find(session_, request.member));
     const bool exists = request.rank >= 0 && request.rank < communicator->ranks();
     Member* const peer = exists ? communicator->member(request.rank) : nullptr;
     Region* const region = peer == nullptr ? nullptr : peer->session->FindRegion(request.region);
@@ -261,17 +268,17 @@ class Request {
   }
 
   Status ReportStatus() {
-    AnswerStatus(engine_, *connection_);
+    AnswerStatus(rooms_, *connection_);
     return Status::Ok();
   }
 
   Status Explain() {
     HZ_ASSIGN_OR_RETURN(const ExplainRequest request, Decode<ExplainRequest>());
-    AnswerExplain(engine_, *connection_, request);
+    AnswerExplain(rooms_, *connection_, request);
     return Status::Ok();
   }
 
-  Engine& engine_;
+  EngineRooms& rooms_;
   Session& session_;
   const std::shared_ptr<Connection> connection_;
   const MessageHeader header_;
@@ -289,21 +296,22 @@ void AnswerGuarded(Connection& connection, MessageType type, const std::function
   if (!answered) connection.CutSoon();
 }
 
-void AnswerStatus(Engine& engine, Connection& connection) {
-  ReplyDocument(connection, MessageType::kStatus, StatusReport(engine, ReaderAt(connection)));
+void AnswerStatus(EngineRooms& rooms, Connection& connection) {
+  ReplyDocument(connection, MessageType::kStatus,
+                StatusReport(rooms.report_sources(), ReaderAt(connection)));
 }
 
-void AnswerExplain(Engine& engine, Connection& connection, const ExplainRequest& request) {
+void AnswerExplain(EngineRooms& rooms, Connection& connection, const ExplainRequest& request) {
   const std::string communicator = CleanFieldText(request.communicator);
   const Reader reader = ReaderAt(connection);
-  Result<std::string> report = communicator.empty()
-                                   ? ExplainReport(engine, reader, request.ranks)
-                                   : ExplainCommunicator(engine, reader, communicator);
+  Result<std::string> report =
+      communicator.empty() ? ExplainReport(rooms.report_sources(), reader, request.ranks)
+                           : ExplainCommunicator(rooms.report_sources(), reader, communicator);
   if (!report.ok()) return connection.ReplyFailure(MessageType::kExplain, report.status());
   ReplyDocument(connection, MessageType::kExplain, *std::move(report));
 }
 
-void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
+void AnswerProbe(EngineRooms& rooms, const std::shared_ptr<Connection>& connection,
                  const ProbeRequest& request, const std::string& addresses) {
   Result<std::vector<transport::NetworkAddress>> parsed = ParseProbeAddresses(addresses);
   if (!parsed.ok()) return connection->ReplyFailure(MessageType::kProbe, parsed.status());
@@ -322,27 +330,28 @@ void AnswerProbe(Engine& engine, const std::shared_ptr<Connection>& connection,
     return connection->ReplyFailure(MessageType::kProbe,
                                     InvalidUsage("this connection has asked for a probe already"));
   }
-  const Result<uint64_t> probe = engine.probes().Lead(
+  const Result<uint64_t> probe = rooms.probes().Lead(
       {std::move(*parsed), request.seconds, connection->is_operator()}, std::move(calls));
   if (!probe.ok()) return connection->ReplyFailure(MessageType::kProbe, probe.status());
   connection->probe = *probe;
 }
 
-void ForgetAsker(Engine& engine, const Connection& connection) {
-  if (connection.probe != 0) engine.probes().Cancel(connection.probe);
+void ForgetAsker(EngineRooms& rooms, const Connection& connection) {
+  if (connection.probe != 0) rooms.probes().Cancel(connection.probe);
 }
 
-void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Connection>& connection,
-                   const ControlMessage& message, std::shared_ptr<RegionMemory> region) {
-  Session* found = engine.FindSession(session);
+void AnswerRequest(EngineRooms& rooms, uint32_t session,
+                   const std::shared_ptr<Connection>& connection, const ControlMessage& message,
+                   std::shared_ptr<RegionMemory> region) {
+  Session* found = rooms.session_keeper().FindSession(session);
   if (found == nullptr) return;
   const Result<MessageHeader> header = DecodeHeader(message.bytes);
   if (!header.ok()) {
-    engine.CutOff(*found, header.status().message());
+    rooms.session_keeper().CutOff(*found, header.status().message());
     return;
   }
   const bool dealt_with = Guarded(
-      [&] { Request(engine, *found, connection, *header, message, std::move(region)).Answer(); },
+      [&] { Request(rooms, *found, connection, *header, message, std::move(region)).Answer(); },
       [&](const Status& exception) {
         LogException("a request", exception);
         connection->ReplyFailure(header->type, exception);
@@ -350,8 +359,8 @@ void AnswerRequest(Engine& engine, uint32_t session, const std::shared_ptr<Conne
         // It may have changed half of what it was to change: a rank without its place in what
         // forms, say. What a lost session leaves behind is cleared away whatever state it was in,
         // and its peers are told, so the session is ended. The reply is still read first.
-        Session* const left = engine.FindSession(session);
-        if (left != nullptr) engine.CutOff(*left, exception.message());
+        Session* const left = rooms.session_keeper().FindSession(session);
+        if (left != nullptr) rooms.session_keeper().CutOff(*left, exception.message());
       });
   // The server's thread sees the end of the connection, and ends the session.
   if (!dealt_with) connection->CutSoon();

@@ -13,8 +13,6 @@
 #include <thread>
 
 #include "daemon/access/reception.h"
-#include "daemon/host/calibration.h"
-#include "daemon/host/host_limits.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/connection.h"
@@ -72,30 +70,24 @@ void LetGroupIn(const std::string& path, const std::string& group) {
 
 Server::Server(const Config& config) : config_(config), identifier_(config.tenants) {}
 
-Result<std::unique_ptr<Server>> Server::Create(const Config& config) {
+Result<std::unique_ptr<Server>> Server::Open(const Config& config) {
   std::unique_ptr<Server> server(new Server(config));
   HZ_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
 
   HZ_ASSIGN_OR_RETURN(server->lock_, LockSocket(config.socket_path));
   HZ_RETURN_IF_ERROR(server->OpenDoors());
   server->spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
-
-  const Fingerprint host = FingerprintOfHost();
-  HZ_ASSIGN_OR_RETURN(Calibration calibration,
-                      LoadOrMeasure(config.state_path, host, [&](const GoOn& go_on) {
-                        return MeasureHost(host.last_level_bytes, go_on);
-                      }));
-
-  server->accounts_ = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
-  HZ_ASSIGN_OR_RETURN(server->engine_,
-                      Engine::Create(config, std::move(calibration), server->accounts_));
-  server->gate_ = std::make_shared<EngineGate>(server->engine_.get());
-  for (const std::unique_ptr<Door>& door : server->doors_) {
-    HZ_RETURN_IF_ERROR(server->loop_->Watch(
-        door->listener.get(),
-        [self = server.get(), opened = door.get()] { self->Accept(*opened); }));
-  }
   return server;
+}
+
+Status Server::Serve(std::shared_ptr<EngineGate> gate, std::shared_ptr<Accounts> accounts) {
+  gate_ = std::move(gate);
+  accounts_ = std::move(accounts);
+  for (const std::unique_ptr<Door>& door : doors_) {
+    HZ_RETURN_IF_ERROR(
+        loop_->Watch(door->listener.get(), [this, opened = door.get()] { Accept(*opened); }));
+  }
+  return Status::Ok();
 }
 
 Status Server::OpenDoors() {
@@ -130,19 +122,16 @@ void Server::RemoveSockets() {
   if (!doors_.empty()) unlink((config_.socket_path + ".lock").c_str());
 }
 
-void Server::Run(const std::function<void()>& on_listening) {
-  engine_->Start();
-  on_listening();
+void Server::Run() {
   while (!stopping_) {
     loop_->Wait(refused_.TimeoutMs());
     loop_->RunPosted();
     refused_.CloseWaiting();
   }
   for (const std::unique_ptr<Door>& door : doors_) loop_->Unwatch(door->listener.get());
-  gate_->Shut();
-  engine_->Stop("it was stopped by its operator");
-  // With the sessions that it has, and what these keep of the receptions'.
-  engine_.reset();
+}
+
+void Server::Close() {
   if (CloseReceptions()) return;
   Log(LogLevel::kWarning, kLogInit,
       "a tenant keeps a thread of the daemon's, which ends without it");

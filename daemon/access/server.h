@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,7 +11,6 @@
 #include "daemon/access/refused_connections.h"
 #include "daemon/config/config.h"
 #include "daemon/identity/tenant_identity.h"
-#include "daemon/main/engine.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/tenant/holdings.h"
 #include "src/base/status.h"
@@ -27,13 +25,20 @@ class Reception;
 /// no tenant can make it stand still.
 class Server {
  public:
-  static Result<std::unique_ptr<Server>> Create(const Config& config);
+  /// Takes the sockets' places: connections wait there until Run. Errors name the daemon or the
+  /// path that is in the way.
+  static Result<std::unique_ptr<Server>> Open(const Config& config);
   ~Server();
 
-  /// Serves until Stop. `on_listening` is called once tenants can connect.
-  void Run(const std::function<void()>& on_listening);
-  /// Ends Run. Any thread.
+  /// The way to the engine that requests go, and the accounts of the tenants. Before Run, once.
+  Status Serve(std::shared_ptr<EngineGate> gate, std::shared_ptr<Accounts> accounts);
+  /// Accepts connections until Stop.
+  void Run();
+  /// Ends Run. Thread: any.
   void Stop();
+  /// Drops all connections, once the engine has gone. Does not return where a tenant keeps a thread
+  /// of the daemon waiting: the process then ends here.
+  void Close();
 
   EventLoop& loop() { return *loop_; }
 
@@ -71,7 +76,6 @@ class Server {
   FileDescriptor spare_;  // given up for a moment to turn somebody away
   TenantIdentifier identifier_;
   std::shared_ptr<Accounts> accounts_;
-  std::unique_ptr<Engine> engine_;
   std::shared_ptr<EngineGate> gate_;
   std::map<ReceptionKey, std::shared_ptr<Reception>> receptions_;
   RefusedConnections refused_;

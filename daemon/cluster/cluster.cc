@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/cluster/this_daemon.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/clean_text.h"
@@ -40,11 +41,11 @@ Result<transport::NetworkAddress> AddressOf(const ClusterConfig& config) {
 
 }  // namespace
 
-Result<std::unique_ptr<Cluster>> Cluster::Create(const ClusterConfig& config,
-                                                 ClusterEvents* events) {
+Result<std::unique_ptr<Cluster>> Cluster::Create(const ClusterConfig& config, ClusterEvents* events,
+                                                 EventLoop* loop) {
   HZ_ASSIGN_OR_RETURN(const transport::ClusterKey key, KeyOf(config));
   HZ_ASSIGN_OR_RETURN(const transport::NetworkAddress address, AddressOf(config));
-  std::unique_ptr<Cluster> cluster(new Cluster(events, key));
+  std::unique_ptr<Cluster> cluster(new Cluster(events, loop, key));
   HZ_RETURN_IF_ERROR(cluster->ReadFabric(config, address));
 
   transport::TransportOptions options;
@@ -156,6 +157,9 @@ void Cluster::Reach(const std::string& address, ReachDone done) {
 }
 
 void Cluster::Send(transport::PeerId peer, const ClusterMessage& message) {
+  if (peer == kThisDaemon) {
+    return loop_->Post([this, message] { events_->OnMessage(kThisDaemon, message); });
+  }
   const Status sent = transport_->SendControl(peer, EncodeMessage(message));
   if (sent.code() == Code::kInvalidArgument) {
     transport_->Disconnect(peer, "a message was too long: " + sent.message());

@@ -10,6 +10,7 @@
 #include "daemon/cluster/address_seal.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/config/config.h"
+#include "daemon/runtime/event_loop.h"
 #include "src/base/status.h"
 #include "src/executor/network/fabric_rails.h"
 #include "src/planner/fabric_model.h"
@@ -38,8 +39,9 @@ class ClusterEvents {
 class Cluster final : private transport::TransportEvents {
  public:
   /// Listens. Errors name the key of the configuration that is wrong.
-  static Result<std::unique_ptr<Cluster>> Create(const ClusterConfig& config,
-                                                 ClusterEvents* events);
+  /// `loop` is that of the thread; both pointers must outlive the cluster.
+  static Result<std::unique_ptr<Cluster>> Create(const ClusterConfig& config, ClusterEvents* events,
+                                                 EventLoop* loop);
 
   /// Where others reach this daemon.
   const std::string& address() const { return address_; }
@@ -59,7 +61,8 @@ class Cluster final : private transport::TransportEvents {
   /// Finds or makes the link to a daemon. The error is for tenants: it has no address.
   using ReachDone = std::function<void(const Result<transport::PeerId>&)>;
   void Reach(const std::string& address, ReachDone done);
-  /// To one that is lost: nothing is sent, and OnPeerLost was or will be called.
+  /// To one that is lost: nothing is sent, and OnPeerLost was or will be called. To kThisDaemon: it
+  /// comes later, as from others, and never from within this call.
   void Send(transport::PeerId peer, const ClusterMessage& message);
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
@@ -81,7 +84,8 @@ class Cluster final : private transport::TransportEvents {
   void OnReadable() { readable_ = true; }
 
  private:
-  Cluster(ClusterEvents* events, const transport::ClusterKey& key) : events_(events), seal_(key) {}
+  Cluster(ClusterEvents* events, EventLoop* loop, const transport::ClusterKey& key)
+      : events_(events), loop_(loop), seal_(key) {}
 
   Status FindController(const ClusterConfig& config);
   Status ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address);
@@ -90,6 +94,7 @@ class Cluster final : private transport::TransportEvents {
   void OnControl(transport::PeerId peer, std::span<const std::byte> message) override;
 
   ClusterEvents* const events_;
+  EventLoop* const loop_;
   const AddressSeal seal_;
   std::shared_ptr<const FabricModel> fabric_;
   std::string host_name_;

@@ -5,14 +5,22 @@
 
 #include <algorithm>
 
-#include "daemon/main/engine.h"
+#include "daemon/host/host_tuning.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/multihost/host_services.h"
 #include "daemon/multihost/remote_pairs.h"
+#include "daemon/runtime/background.h"
+#include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
+#include "daemon/sharing/start_gate.h"
+#include "daemon/tenant/finished_parts.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/session.h"
+#include "daemon/tenant/session_keeper.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/executor/host/work_engine.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -50,10 +58,12 @@ Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) 
   return CommunicatorHoldings{std::move(place), std::move(memory)};
 }
 
-Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
+Communicator::Communicator(const CommunicatorServices& services, const HostServices& hosts,
+                           uint64_t id, std::string name, Tenant* tenant,
                            std::vector<Member*> members, std::optional<Roster> roster)
-    : engine_(engine),
-      observers_(engine->observers()),
+    : services_(services),
+      hosts_(hosts),
+      observers_(*services.observers),
       id_(id),
       name_(std::move(name)),
       tenant_(tenant),
@@ -61,18 +71,18 @@ Communicator::Communicator(Engine* engine, uint64_t id, std::string name, Tenant
       left_after_(members_.size(), kStays),
       pool_(this, [this](int64_t bytes) { return holdings_.memory.Add(bytes); }),
       plans_(std::make_shared<OneHostPlans>(
-          ranks(),
-          OneHostPlans::Means{
-              .background = &engine->background(),
-              .tenant = tenant->identity.number,
-              .post = [engine](std::function<void()> call) { engine->Post(std::move(call)); },
-              .pay = [this](int64_t bytes) { return holdings_.memory.Add(bytes); }})) {
+          ranks(), OneHostPlans::Means{
+                       .background = services.background,
+                       .tenant = tenant->identity.number,
+                       .post = [loop = services.loop](
+                                   std::function<void()> call) { loop->Post(std::move(call)); },
+                       .pay = [this](int64_t bytes) { return holdings_.memory.Add(bytes); }})) {
   for (const Member* member : members_) {
     place_of_rank_.push_back(local_ranks_);
     if (member != nullptr) ++local_ranks_;
   }
   if (!roster.has_value()) return;
-  host_group_ = std::make_unique<HostGroup>(engine, this, *std::move(roster));
+  host_group_ = std::make_unique<HostGroup>(hosts, this, *std::move(roster));
   remote_pairs_ = std::make_unique<RemotePairs>(this, host_group_.get());
 }
 
@@ -110,7 +120,7 @@ void Communicator::PostCollective(PostedOperation* part) {
     operation = made;
     operation->sequence = sequence;
     operation->first_arrival_ns = part->arrived_ns;
-    operation->waiting = WaitingHold(engine_->waiting());
+    operation->waiting = WaitingHold(*services_.waiting);
     if (const auto early = early_verdicts_.find(sequence); early != early_verdicts_.end()) {
       operation->verdict = early->second;
       operation->told = true;
@@ -131,7 +141,7 @@ void Communicator::PostPair(PostedOperation* part) {
   }
   if (IsRemote(peer)) {
     part->crosses_hosts = true;
-    part->waiting = WaitingHold(engine_->waiting());
+    part->waiting = WaitingHold(*services_.waiting);
     return remote_pairs_->Post(part);
   }
   if (member(peer) == nullptr) {
@@ -142,7 +152,7 @@ void Communicator::PostPair(PostedOperation* part) {
     part->outcome = failure_;
     return;
   }
-  part->waiting = WaitingHold(engine_->waiting());
+  part->waiting = WaitingHold(*services_.waiting);
   const std::optional<PairMatcher::Match> match = pairs_.Add(part);
   if (!match.has_value()) return;
 
@@ -179,7 +189,7 @@ void Communicator::OnReady(PostedOperation* part) {
   if (part->ready_ns == 0) part->ready_ns = MonotonicNanoseconds();
   if (!part->outcome.ok()) {
     const Status outcome = part->outcome;
-    engine_->Finish(part, outcome);
+    services_.finished->Finish(part, outcome);
     return;
   }
   if (part->crosses_hosts) return remote_pairs_->OnReady(part);
@@ -204,7 +214,7 @@ void Communicator::LaunchReady() {
     if (++launched > kLaunchedAtOnce) return LaunchLater();
     MatchedOperation* operation = window_.front();
     // Until OnPlanReady.
-    if (host_group_ != nullptr && !engine_->control_loop().MayBegin(*this)) return;
+    if (host_group_ != nullptr && !hosts_.start_gate->MayBegin(*this)) return;
     if (host_group_ != nullptr && !Prepare(operation)) return;
     // Until OnPlanMade.
     if (host_group_ == nullptr && !PlanIsMade(*operation)) return;
@@ -227,9 +237,16 @@ void Communicator::LaunchLater() {
 }
 
 void Communicator::CallSoon(std::function<void()> call) {
-  engine_->Post([engine = engine_, id = id_, call = std::move(call)] {
-    if (engine->membership().FindById(id) != nullptr) call();
-  });
+  services_.loop->Post(lifetime_.Guard(std::move(call)));
+}
+
+void Communicator::GiveUp(const Status& exception) {
+  const LogFor log_for(tenant_->identity);
+  LogException("an operation", exception);
+  for (const Member* member : members_) {
+    if (member != nullptr)
+      services_.sessions->CutOffSoon(member->session->id(), exception.message());
+  }
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -265,7 +282,7 @@ void Communicator::Launch(MatchedOperation* operation) {
     return;
   }
   in_flight_.Add(operation);
-  engine_->Start(&operation->execution);
+  services_.work->Start(&operation->execution);
 }
 
 Status Communicator::CheckAgreement(const MatchedOperation& operation) const {
@@ -337,11 +354,11 @@ void Communicator::Bind(MatchedOperation* operation, Status* status) {
   binding.weight = static_cast<float>(tenant_->weight);
   binding.helpable = true;
   binding.whole = true;
-  binding.shared = engine_->executor().shared();
+  binding.shared = services_.work->shared();
   binding.node = NodeOf(*operation);
   operation->execution.cookie = operation;
   operation->execution.on_finished = &OnExecuted;
-  *status = operation->execution.Bind(binding, engine_->machine());
+  *status = operation->execution.Bind(binding, services_.work->machine());
 }
 
 // The node on which all registered buffers lie; -1 where they do not agree, or some are elsewhere.
@@ -361,12 +378,13 @@ int Communicator::NodeOf(const MatchedOperation& operation) {
 }
 
 Result<InlineSegment*> Communicator::Inline() {
-  const InlineConfig& config = engine_->config().inline_path;
+  const InlineConfig& config = services_.config->inline_path;
   const bool possible = config.enabled && host_group_ == nullptr && ranks() <= kMaxInlineRanks;
   if (inline_segment_ == nullptr && possible) {
-    const InlineLimits limits = InlineLimitsFor(config, engine_->inline_choice(), ranks());
+    const InlineLimits limits =
+        InlineLimitsFor(config, services_.tuning->Choice(services_.work->machine()), ranks());
     HZ_ASSIGN_OR_RETURN(inline_segment_,
-                        InlineSegment::Create(ranks(), limits, engine_->machine()));
+                        InlineSegment::Create(ranks(), limits, services_.work->machine()));
     const bool all_here = std::find(members_.begin(), members_.end(), nullptr) == members_.end();
     if (state_ != State::kReady || !all_here) inline_segment_->Close();
   }
@@ -392,10 +410,8 @@ bool Communicator::PlanIsMade(const MatchedOperation& operation) {
 void Communicator::OnExecuted(Execution* execution) {
   auto* const operation = static_cast<MatchedOperation*>(execution->cookie);
   Communicator* const communicator = operation->communicator;
-  communicator->engine_->NoteExecuted();
-  Guarded(
-      [&] { communicator->Complete(operation); },
-      [&](const Status& exception) { communicator->engine_->GiveUpOn(*communicator, exception); });
+  Guarded([&] { communicator->Complete(operation); },
+          [&](const Status& exception) { communicator->GiveUp(exception); });
 }
 
 void Communicator::Complete(MatchedOperation* operation) {
@@ -422,11 +438,12 @@ void Communicator::CheckPrediction(const MatchedOperation& operation) {
   for (const PostedOperation* part : operation.parts) {
     all_ready = std::max(all_ready, part->ready_ns);
   }
-  engine_->CheckPrediction({.collective = descriptor.collective,
-                            .ranks = ranks(),
-                            .block_bytes = descriptor.count * DataTypeSize(descriptor.type)},
-                           static_cast<double>(now - all_ready) * 1e-9,
-                           static_cast<double>(now - checked_ns_) * 1e-9);
+  services_.tuning->CheckPrediction(
+      {.collective = descriptor.collective,
+       .ranks = ranks(),
+       .block_bytes = descriptor.count * DataTypeSize(descriptor.type)},
+      static_cast<double>(now - all_ready) * 1e-9, static_cast<double>(now - checked_ns_) * 1e-9,
+      services_.work->machine());
 }
 
 // What becomes of an operation that the executor or the network has ended.
@@ -442,7 +459,7 @@ void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
   if (host_group_ != nullptr) NoteEnd(*operation, outcome);
-  for (PostedOperation* part : operation->parts) engine_->Finish(part, outcome);
+  for (PostedOperation* part : operation->parts) services_.finished->Finish(part, outcome);
   pool_.GiveBack(operation);
 }
 
@@ -455,7 +472,7 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
     const std::string why =
         fmt::format("{} is lost: {}", DescribeRank(part->member->rank), kMemoryIsGone);
     Break(Status(Code::kRemoteError, why));
-    engine_->CutOffSoon(part->member->session->id(), kMemoryIsGone);
+    services_.sessions->CutOffSoon(part->member->session->id(), kMemoryIsGone);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/cluster/roster.h"
 #include "daemon/communicator/collective_window.h"
 #include "daemon/communicator/communicator_observer.h"
+#include "daemon/communicator/communicator_services.h"
 #include "daemon/communicator/doomed.h"
 #include "daemon/communicator/inline_segment.h"
 #include "daemon/communicator/matched_operation.h"
@@ -23,6 +24,8 @@
 #include "daemon/communicator/operation_pool.h"
 #include "daemon/communicator/operation_set.h"
 #include "daemon/communicator/pair_matcher.h"
+#include "daemon/communicator/waiting_operations.h"
+#include "daemon/runtime/lifetime.h"
 #include "daemon/tenant/holdings.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/posted_operation.h"
@@ -31,25 +34,9 @@
 
 namespace harmonaize::daemon {
 
-class Engine;
 class RemotePairs;
 class HostGroup;
-
-/// An operation that waits for ranks, for the operator and for late notices.
-struct WaitingOperation {
-  std::string operation;  ///< "AllReduce #12", "Send 0 -> 1".
-  double for_seconds = 0;
-  std::vector<int> missing_ranks;
-};
-/// What waits in a communicator: the first few, as a tenant may have tens of thousands.
-struct WaitingOperations {
-  static constexpr size_t kMostListed = 16;
-  /// The most missing ranks that are listed of one operation.
-  static constexpr size_t kMostRanks = 64;
-
-  std::vector<WaitingOperation> listed;
-  size_t not_listed = 0;
-};
+struct HostServices;
 
 /// What a tenant pays for a communicator.
 struct CommunicatorHoldings {
@@ -65,9 +52,10 @@ class Communicator {
   enum class State { kReady, kRevoked, kBroken };
 
   /// `members` by rank; nullptr for those on other hosts, which `roster` then tells about. Without
-  /// one all are here.
-  Communicator(Engine* engine, uint64_t id, std::string name, Tenant* tenant,
-               std::vector<Member*> members, std::optional<Roster> roster = {});
+  /// one all are here, and `hosts` is not used.
+  Communicator(const CommunicatorServices& services, const HostServices& hosts, uint64_t id,
+               std::string name, Tenant* tenant, std::vector<Member*> members,
+               std::optional<Roster> roster = {});
   ~Communicator();
 
   uint64_t id() const { return id_; }
@@ -166,6 +154,9 @@ class Communicator {
   /// Makes the engine call soon, unless the communicator is gone by then: for a caller that is in
   /// the middle of something.
   void CallSoon(std::function<void()> call);
+  /// Ends, soon, the sessions of this communicator's ranks on this host. An exception interrupted
+  /// one of its operations, and the state of the operation's parts is unknown.
+  void GiveUp(const Status& exception);
 
   OneHostPlans& plans() { return *plans_; }
   /// The observers are told what becomes of the communicator.
@@ -242,7 +233,8 @@ class Communicator {
   void ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns);
   void Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice);
 
-  Engine* const engine_;
+  const CommunicatorServices services_;
+  const HostServices& hosts_;
   const CommunicatorObservers& observers_;
   const uint64_t id_;
   uint32_t job_ = 0;
@@ -281,6 +273,7 @@ class Communicator {
 
   uint64_t operations_ = 0;
   uint64_t bytes_ = 0;
+  Lifetime lifetime_;
 };
 
 }  // namespace harmonaize::daemon

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "daemon/communicator/communicator.h"
-#include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/multihost/remote_pairs.h"
+#include "daemon/tenant/finished_parts.h"
 #include "daemon/tenant/session.h"
+#include "src/executor/host/work_engine.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -25,7 +26,7 @@ void Communicator::Decide(PostedOperation* part, const Status& outcome) {
   part->matched = nullptr;
   part->waiting.Reset();
   if (part->ready) {
-    engine_->Finish(part, outcome);
+    services_.finished->Finish(part, outcome);
   } else {
     part->outcome = outcome;  // told when its stream has come this far
   }
@@ -63,7 +64,7 @@ void Communicator::FailEverything(const Status& why) {
   // What the workers hold ends soon, and OnExecuted then tells of the failure.
   for (MatchedOperation* operation : in_flight_) {
     if (operation->network == nullptr) {
-      engine_->Cancel(&operation->execution, why);
+      services_.work->Cancel(&operation->execution, why);
     } else {
       operation->network->Cancel(why);
     }

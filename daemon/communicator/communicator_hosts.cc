@@ -5,10 +5,13 @@
 
 #include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
-#include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/multihost/host_services.h"
+#include "daemon/multihost/network_operations.h"
 #include "daemon/multihost/remote_pairs.h"
 #include "daemon/runtime/log_tenant.h"
+#include "daemon/sharing/start_gate.h"
+#include "daemon/tenant/finished_parts.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/rank_list.h"
 #include "daemon/tenant/session.h"
@@ -78,7 +81,7 @@ Status Communicator::StartNetwork(MatchedOperation* operation) {
   binding.check = RequestDigest(descriptor);
   operation->feed.Assign(operation->parts);
   if (!operation->feed.empty()) binding.feed = &operation->feed;
-  HZ_RETURN_IF_ERROR(engine_->network_operations().Start(operation, binding));
+  HZ_RETURN_IF_ERROR(hosts_.network->Start(operation, binding));
   NoteStarted(operation);
   if (HasRoot(descriptor.collective)) {
     host_group_->NoteBegun({operation->sequence, binding.check}, false);
@@ -98,7 +101,7 @@ void Communicator::NoteStarted(MatchedOperation* operation) {
 void Communicator::EndNetwork(MatchedOperation* operation) {
   in_flight_.Remove(operation);
   host_group_->gate()->End(MonotonicNanoseconds());
-  engine_->control_loop().NoteEnd(*this);
+  hosts_.start_gate->NoteEnd(*this);
   operation->plan->GiveBack(operation->network);
 }
 
@@ -132,7 +135,7 @@ void Communicator::OnNetworkDone(MatchedOperation* operation) {
 // Until the home says how it ends; the engine then looks for late ranks.
 void Communicator::Hold(MatchedOperation* operation) {
   held_.push_back(operation);
-  operation->waiting = WaitingHold(engine_->waiting());
+  operation->waiting = WaitingHold(*services_.waiting);
 }
 
 // The one that is held, no longer; nullptr if it is not.
@@ -188,7 +191,7 @@ Result<MatchedOperation*> Communicator::StartTransfer(PostedOperation* part, Hos
   // In bytes: both sides must cut it alike, and may differ in type.
   binding.type = DataType::kInt8;
   binding.count = BytesOf(part->descriptor);
-  const Status started = engine_->network_operations().Start(operation, binding);
+  const Status started = hosts_.network->Start(operation, binding);
   if (!started.ok()) {
     pool_.GiveBack(operation);
     return started;
@@ -224,7 +227,7 @@ Status Communicator::EndTransfer(MatchedOperation* operation) {
 }
 
 void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
-  engine_->Finish(part, state_ == State::kReady ? outcome : failure_);
+  services_.finished->Finish(part, state_ == State::kReady ? outcome : failure_);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -243,7 +246,7 @@ void Communicator::OnMessage(transport::PeerId peer, const ClusterMessage& messa
     // Of those that have ended only who leaves matters, and what is still coming.
     if (const auto* left = message.As<LeftMessage>()) OnRankLeft(left->rank, left->sequence);
     if (const auto* offer = message.As<OfferMessage>()) {
-      engine_->cluster()->transport().Cancel(
+      hosts_.plans.cluster->transport().Cancel(
           peer, host_group_->PairNumber(offer->from, offer->to, offer->number));
     }
     return;
@@ -322,7 +325,7 @@ void Communicator::TellEnd(bool revoked, const Status& why) {
   const BrokenMessage broken{host_group_->roster().key, revoked, why};
   if (host_group_->is_home()) {
     host_group_->TellHosts(broken);
-  } else if (engine_->cluster()->Linked(host_group_->roster().home)) {
+  } else if (hosts_.plans.cluster->Linked(host_group_->roster().home)) {
     host_group_->TellHome(broken);
   } else {
     host_group_->TellReached(broken);
@@ -349,7 +352,7 @@ void Communicator::DropLeftovers(transport::PeerId peer, uint64_t collectives) {
 void Communicator::DropClosed() {
   const uint64_t first = NeverBegunFrom();
   if (first == kStays || local_ranks_ == 0) return;
-  transport::Transport& transport = engine_->cluster()->transport();
+  transport::Transport& transport = hosts_.plans.cluster->transport();
   for (const auto& [peer, collectives] : std::exchange(closed_, {})) {
     HostGroup::DropCollectives(&transport, peer, host_group_->roster().key, first, collectives);
   }
@@ -359,7 +362,7 @@ void Communicator::OnRankLeft(int rank, uint64_t sequence) {
   if (rank < 0 || rank >= ranks() || !IsRemote(rank) || HasLeft(rank)) return;
   left_after_[static_cast<size_t>(rank)] = sequence;
   host_group_->plans().switching().OnRankLeft();
-  engine_->membership().OnRankLeft(*this, rank);
+  hosts_.ranks->OnRankLeft(*this, rank);
   if (state_ != State::kReady) return;
   const Status why = RemoteError("rank {} has left the communicator", rank);
   FailWindowFrom(sequence, why);
@@ -416,7 +419,7 @@ void Communicator::LoseHost(int host) {
   if (lost.empty()) return;
   Break(RemoteError("{} {} lost: their host's daemon does not answer", RankList(lost),
                     lost.size() == 1 ? "is" : "are"));
-  for (const int rank : lost) engine_->membership().OnRankLeft(*this, rank);
+  for (const int rank : lost) hosts_.ranks->OnRankLeft(*this, rank);
 }
 
 // ---------------------------------------------------------------------------------------------

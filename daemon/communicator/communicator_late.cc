@@ -127,14 +127,8 @@ void Communicator::ReportLatePairs(uint64_t now_ns, uint64_t late_after_ns) {
 
 WaitingOperations Communicator::Waiting(uint64_t now_ns) const {
   WaitingOperations waiting;
-  // Counts one that waits; true if it is to be listed.
-  const auto lists = [&waiting] {
-    if (waiting.listed.size() < WaitingOperations::kMostListed) return true;
-    ++waiting.not_listed;
-    return false;
-  };
   const auto add_part = [&](const PostedOperation* part) {
-    if (!part->ready || !lists()) return;
+    if (!part->ready || !waiting.MayList()) return;
     waiting.listed.push_back({NameOf(part->descriptor, part->member->rank),
                               AgeInSeconds(part->ready_ns, now_ns),
                               {part->descriptor.root}});
@@ -143,13 +137,13 @@ WaitingOperations Communicator::Waiting(uint64_t now_ns) const {
   waiting.not_listed +=
       window_.ForFirst(kOperationsLookedAt, [&](const MatchedOperation& operation) {
         const PostedOperation* const first = FirstReady(operation);
-        if (first != nullptr && lists())
+        if (first != nullptr && waiting.MayList())
           waiting.listed.push_back(Describe(operation, *first, now_ns));
       });
   waiting.not_listed += pairs_.ForFirst(kOperationsLookedAt, add_part);
   if (remote_pairs_ == nullptr) return waiting;
   ForEachBegun([&](const MatchedOperation* operation) {
-    if (operation->late_ranks.empty() || !lists()) return;
+    if (operation->late_ranks.empty() || !waiting.MayList()) return;
     const PostedOperation& first = *operation->parts.front();
     waiting.listed.push_back({NameOf(first.descriptor, first.member->rank),
                               AgeInSeconds(operation->first_arrival_ns, now_ns),

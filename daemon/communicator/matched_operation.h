@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/multihost/rank_feed.h"
 #include "daemon/runtime/waiting_count.h"
 #include "daemon/tenant/posted_operation.h"
+#include "daemon/tenant/rank_feed.h"
 #include "src/base/status.h"
 #include "src/executor/host/execution.h"
 #include "src/executor/network/network_execution.h"

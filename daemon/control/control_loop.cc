@@ -4,10 +4,14 @@
 #include <set>
 #include <variant>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
-#include "daemon/main/engine.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/config/config.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/plans/fabrics.h"
+#include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -29,13 +33,13 @@ double Seconds(uint64_t nanoseconds) {
 
 }  // namespace
 
-void ControlLoop::Begin() {
-  Cluster* const cluster = engine_->cluster();
+void ControlLoop::Begin(Cluster* cluster) {
+  cluster_ = cluster;
   prober_ = std::make_unique<LinkProber>(
       &cluster->transport(), [cluster](transport::PeerId peer, const ClusterMessage& message) {
         cluster->Send(peer, message);
       });
-  if (engine_->own_fabric() == 0 || !engine_->config().plans.live) return;
+  if (services_.fabrics->own() == 0 || !services_.config->plans.live) return;
   self_ = cluster->fabric()->HostNamed(cluster->host_name());
   WatchNics();
   if (cluster->controller().empty()) return;
@@ -47,7 +51,7 @@ void ControlLoop::Begin() {
 
 void ControlLoop::WatchNics() {
   std::vector<std::string> devices;
-  for (const Nic& nic : engine_->cluster()->fabric()->NodeOf(self_).nics) {
+  for (const Nic& nic : cluster_->fabric()->NodeOf(self_).nics) {
     devices.push_back(nic.device);
   }
   Result<std::unique_ptr<NicWatch>> watch = NicWatch::Open(std::move(devices));
@@ -86,9 +90,9 @@ bool ControlLoop::IsActive(Communicator& communicator, uint64_t now_ns) {
 ControlLoop::Active ControlLoop::FindActive(uint64_t now_ns) {
   Active active;
   std::map<uint64_t, uint64_t> still_there;
-  for (const auto& [id, communicator] : engine_->membership().communicators()) {
+  for (const auto& [id, communicator] : services_.communicators->all()) {
     const HostGroup* const group = communicator->host_group();
-    if (group == nullptr || group->roster().fabric != engine_->own_fabric()) continue;
+    if (group == nullptr || group->roster().fabric != services_.fabrics->own()) continue;
     const bool is_active = IsActive(*communicator, now_ns);
     still_there.insert(*begun_.find(communicator->id()));
     if (!is_active) continue;
@@ -110,8 +114,8 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
   std::vector<transport::PeerId> peers;
   for (const auto& [peer, host] : active.hosts) peers.push_back(peer);
   const std::vector<RailFlow> flows =
-      meter_.Look(engine_->cluster()->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
-  TrafficMessage traffic{.fabric = engine_->own_fabric(), .host = self_, .homes = active.own};
+      meter_.Look(cluster_->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
+  TrafficMessage traffic{.fabric = services_.fabrics->own(), .host = self_, .homes = active.own};
   for (Communicator* const communicator : active.led) {
     const uint64_t key = communicator->host_group()->roster().key;
     const std::optional<Rhythm::Beat> beat =
@@ -158,7 +162,7 @@ void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
 
 void ControlLoop::Tell(transport::PeerId peer, const ClusterMessage& message) {
   if (peer == kThisDaemon) return OnMessage(kThisDaemon, message);
-  engine_->cluster()->Send(peer, message);
+  cluster_->Send(peer, message);
 }
 
 std::optional<transport::PeerId> ControlLoop::ControllersPeer() const {
@@ -167,7 +171,7 @@ std::optional<transport::PeerId> ControlLoop::ControllersPeer() const {
 }
 
 bool ControlLoop::IsController(transport::PeerId peer, uint64_t fabric) const {
-  return fabric == engine_->own_fabric() && peer == ControllersPeer();
+  return fabric == services_.fabrics->own() && peer == ControllersPeer();
 }
 
 void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
@@ -193,7 +197,7 @@ void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& messag
 }
 
 void ControlLoop::OnTraffic(transport::PeerId peer, const TrafficMessage& traffic) {
-  if (traffic.fabric != engine_->own_fabric()) return;
+  if (traffic.fabric != services_.fabrics->own()) return;
   for (const TrafficFlow& flow : traffic.flows) {
     Log(LogLevel::kTrace, kLogTuning,
         "links: host {} to {} by rail {}: {:.0f} Mbit/s, busy {:.2f}, back in queues {:.1f} ms{}",
@@ -206,7 +210,7 @@ void ControlLoop::OnTraffic(transport::PeerId peer, const TrafficMessage& traffi
   }
   const uint64_t now_ns = MonotonicNanoseconds();
   if (peer != kThisDaemon) told_ns_ = now_ns;
-  if (links_ == nullptr) links_ = std::make_unique<LinkState>(engine_->cluster()->fabric());
+  if (links_ == nullptr) links_ = std::make_unique<LinkState>(cluster_->fabric());
   links_->Take(traffic, Seconds(now_ns));
   if (links_->Settle(Seconds(now_ns))) LogLinks(now_ns);
   if (controller_ != nullptr) {
@@ -222,12 +226,12 @@ void ControlLoop::LogLinks(uint64_t now_ns) {
   const bool quiet = now_ns < next_log_ns_;
   if (!quiet) next_log_ns_ = now_ns + kLogEveryNs;
   Log(quiet ? LogLevel::kDebug : LogLevel::kInfo, kLogTuning, "links: {}",
-      DescribeRates(*engine_->cluster()->fabric(), links_->rates()));
+      DescribeRates(*cluster_->fabric(), links_->rates()));
 }
 
 void ControlLoop::ShareOut(uint64_t now_ns) {
   for (auto& [peer, shares] : controller_->Settle(*links_, Seconds(now_ns))) {
-    shares.fabric = engine_->own_fabric();
+    shares.fabric = services_.fabrics->own();
     Tell(peer, shares);
   }
 }
@@ -239,16 +243,17 @@ void ControlLoop::OnShares(transport::PeerId peer, const SharesMessage& shares) 
 }
 
 void ControlLoop::ReviewPlans(uint64_t now_ns) {
-  for (const auto& [id, communicator] : engine_->membership().communicators()) {
+  for (const auto& [id, communicator] : services_.communicators->all()) {
     HostGroup* const group = communicator->host_group();
-    if (group == nullptr || !group->is_home() || group->roster().fabric != engine_->own_fabric()) {
+    if (group == nullptr || !group->is_home() ||
+        group->roster().fabric != services_.fabrics->own()) {
       continue;
     }
     const bool follows = controller_link_ != nullptr && controller_link_->follows();
     const LogFor log_for(communicator->tenant().identity);
     const EdgeRates rates =
         follows ? controller_link_->RatesFor(group->roster().key) : links_->rates();
-    group->plans().control()->OnRates(rates, *engine_->cluster()->fabric(), now_ns);
+    group->plans().control()->OnRates(rates, *cluster_->fabric(), now_ns);
   }
 }
 
@@ -264,7 +269,7 @@ bool ControlLoop::MayBegin(Communicator& communicator) {
     TellBurst(communicator, false);
     answer = gate->waits() ? TurnGate::Answer::kWait : TurnGate::Answer::kGo;
   }
-  if (answer == TurnGate::Answer::kWait) engine_->TickBy(gate->wait_until_ns());
+  if (answer == TurnGate::Answer::kWait) services_.tick_by(gate->wait_until_ns());
   return answer == TurnGate::Answer::kGo;
 }
 
@@ -273,7 +278,7 @@ void ControlLoop::NoteEnd(Communicator& communicator) {
 }
 
 void ControlLoop::TellBurst(Communicator& communicator, bool ended) {
-  const BurstMessage burst{engine_->own_fabric(), communicator.tenant().identity.across_hosts,
+  const BurstMessage burst{services_.fabrics->own(), communicator.tenant().identity.across_hosts,
                            communicator.host_group()->roster().key,
                            communicator.host_group()->gate()->burst(), ended};
   // Without a controller nobody is to be asked now.
@@ -281,7 +286,7 @@ void ControlLoop::TellBurst(Communicator& communicator, bool ended) {
 }
 
 void ControlLoop::OnBurst(transport::PeerId peer, const BurstMessage& burst) {
-  if (controller_ == nullptr || burst.fabric != engine_->own_fabric()) return;
+  if (controller_ == nullptr || burst.fabric != services_.fabrics->own()) return;
   Log(LogLevel::kTrace, kLogTuning, "bursts: #{} of communicator {:016x} {}", burst.burst,
       burst.communicator, burst.ended ? "has ended" : "asks for its turn");
   TellTurns(controller_->Take(peer, burst, Seconds(MonotonicNanoseconds())));
@@ -289,17 +294,17 @@ void ControlLoop::OnBurst(transport::PeerId peer, const BurstMessage& burst) {
 
 void ControlLoop::TellTurns(const std::vector<BurstTurns::Turn>& turns) {
   for (const BurstTurns::Turn& one : turns) {
-    Tell(one.leader, BurstTurnMessage{engine_->own_fabric(), one.communicator, one.burst});
+    Tell(one.leader, BurstTurnMessage{services_.fabrics->own(), one.communicator, one.burst});
   }
 }
 
 void ControlLoop::OnTurn(transport::PeerId peer, const BurstTurnMessage& turn) {
   if (!IsController(peer, turn.fabric)) return;
-  Communicator* const communicator = engine_->membership().FindByKey(turn.communicator);
+  Communicator* const communicator = services_.communicators->FindByKey(turn.communicator);
   if (communicator == nullptr || !communicator->host_group()->gate()->Grant(turn.burst)) return;
   // Later: it, or another, may be in the middle of asking, or of ending an operation.
-  engine_->Post([this, key = turn.communicator] {
-    if (Communicator* const ready = engine_->membership().FindByKey(key)) ready->OnPlanReady();
+  services_.loop->Post([this, key = turn.communicator] {
+    if (Communicator* const ready = services_.communicators->FindByKey(key)) ready->OnPlanReady();
   });
 }
 
@@ -327,20 +332,21 @@ void ControlLoop::ProbeIfDue(uint64_t now_ns) {
   const Status drawn = transport::FillRandom(std::as_writable_bytes(std::span(&number, 1)));
   if (!drawn.ok() || number == 0) return;
   asked_[number] = {*due, now_ns};
-  const AskLinkProbeMessage question{engine_->own_fabric(), number, due->from, due->to, due->rail};
+  const AskLinkProbeMessage question{services_.fabrics->own(), number, due->from, due->to,
+                                     due->rail};
   if (due->from == self_) return OnAskLinkProbe(0, question);
-  if (const auto sender = PeerAt(due->from)) engine_->cluster()->Send(*sender, question);
+  if (const auto sender = PeerAt(due->from)) cluster_->Send(*sender, question);
 }
 
 void ControlLoop::OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessage& question) {
-  const FabricModel& model = *engine_->cluster()->fabric();
+  const FabricModel& model = *cluster_->fabric();
   const std::optional<transport::PeerId> receiver = PeerAt(question.to);
-  if (question.fabric != engine_->own_fabric() || question.from != self_ || !receiver) return;
+  if (question.fabric != services_.fabrics->own() || question.from != self_ || !receiver) return;
   const FabricRails rails(model.fabric());
   const std::optional<Lane> lane = rails.LaneOf(self_, question.to, question.rail);
-  if (!lane.has_value() || question.rail >= engine_->cluster()->RailsTo(*receiver)) return;
+  if (!lane.has_value() || question.rail >= cluster_->RailsTo(*receiver)) return;
   const std::vector<transport::LinkTraffic> traffic =
-      engine_->cluster()->transport().Traffic(std::span(&*receiver, 1));
+      cluster_->transport().Traffic(std::span(&*receiver, 1));
   if (traffic.empty() || traffic[0].rails[question.rail].astray) return;  // that says nothing of it
   double stated = 0;
   for (const int edge : model.CertainRouteOf(self_, question.to, *lane).edges) {
@@ -350,7 +356,7 @@ void ControlLoop::OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessa
   prober_->Send(*receiver, question.rail, stated, question.probe, MonotonicNanoseconds(),
                 [this, peer, probe = question.probe](double bytes_per_second) {
                   if (peer == kThisDaemon) return OnProbed(probe, bytes_per_second);
-                  engine_->cluster()->Send(peer, LinkProbedMessage{probe, bytes_per_second});
+                  cluster_->Send(peer, LinkProbedMessage{probe, bytes_per_second});
                 });
 }
 

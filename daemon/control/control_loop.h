@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "daemon/cluster/messages/message.h"
@@ -13,12 +15,16 @@
 #include "daemon/links/traffic_meter.h"
 #include "daemon/sharing/controller.h"
 #include "daemon/sharing/controller_link.h"
+#include "daemon/sharing/start_gate.h"
 #include "src/transport/transport.h"
 
 namespace harmonaize::daemon {
 
-class Communicator;
-class Engine;
+class Cluster;
+class CommunicatorRegistry;
+class EventLoop;
+class Fabrics;
+struct Config;
 
 /// Keeps the plans of running jobs fit for what links carry now (docs/control-loop.md):
 ///
@@ -34,14 +40,24 @@ class Engine;
 ///
 /// Works on the provider's fabric alone: without a fabric file nobody knows which links a rail goes
 /// over. At rest nothing is looked at, told or reviewed. For the engine's thread.
-class ControlLoop {
+class ControlLoop final : public StartGate {
  public:
-  explicit ControlLoop(Engine* engine) : engine_(engine) {}
+  struct Services {
+    const Config* config = nullptr;
+    EventLoop* loop = nullptr;  ///< Of the engine's thread.
+    const Fabrics* fabrics = nullptr;
+    const CommunicatorRegistry* communicators = nullptr;
+    /// ReportLate of communicators is called at this time at the latest, if something waits.
+    std::function<void(uint64_t at_ns)> tick_by;
+  };
+
+  /// All that the services name must outlive the control loop.
+  explicit ControlLoop(Services services) : services_(std::move(services)) {}
   ControlLoop(const ControlLoop&) = delete;
   ControlLoop& operator=(const ControlLoop&) = delete;
 
-  /// The cluster has been joined.
-  void Begin();
+  /// The cluster has been joined; it must outlive the control loop.
+  void Begin(Cluster* cluster);
   /// Whether there is a fabric, and the provider wants it.
   bool active() const { return self_ >= 0; }
   /// Whether Tick is to be called although no operation is under way.
@@ -51,11 +67,8 @@ class ControlLoop {
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   void OnPeerLost(transport::PeerId peer);
 
-  /// Whether an operation of this communicator that is ready may begin; else, when it may,
-  /// Communicator::OnPlanReady follows, or Communicator::ReportLate.
-  bool MayBegin(Communicator& communicator);
-  /// An operation of it has ended.
-  void NoteEnd(Communicator& communicator);
+  bool MayBegin(Communicator& communicator) override;
+  void NoteEnd(Communicator& communicator) override;
 
   /// Nullptr where nothing is looked at.
   NicWatch* nics() const { return nics_.get(); }
@@ -98,8 +111,9 @@ class ControlLoop {
   void OnProbed(uint64_t probe, double bytes_per_second);
   std::optional<transport::PeerId> PeerAt(int fabric_host) const;
 
-  Engine* const engine_;
-  int self_ = -1;  // this host in the fabric
+  const Services services_;
+  Cluster* cluster_ = nullptr;  // none was joined
+  int self_ = -1;               // this host in the fabric
   TrafficMeter meter_;
   std::unique_ptr<NicWatch> nics_;
   std::map<uint64_t, uint64_t> begun_;  // by communicator: at the last look

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/formation/membership_requests.h"
-#include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
 
 namespace harmonaize::daemon {
@@ -31,6 +31,16 @@ Status HomeIsLost() {
 // ---------------------------------------------------------------------------------------------
 // Ids
 
+Membership::Membership(const MembershipServices& services)
+    : services_([&] {
+        MembershipServices with_ranks = services;
+        with_ranks.hosts.ranks = this;
+        return with_ranks;
+      }()),
+      config_(*services.communicator.config),
+      cluster_(services.hosts.plans.cluster),
+      communicators_(*services.communicators) {}
+
 Result<UniqueId> Membership::CreateId(Session& session) {
   return IssueId(&session.tenant(), session.id(), 0);
 }
@@ -39,7 +49,7 @@ Result<UniqueId> Membership::IssueId(Tenant* tenant, uint32_t session, uint64_t 
   Result<UniqueId> id = MakeSecretId();
   if (!id.ok()) return id;
   HZ_ASSIGN_OR_RETURN(Holding place, tenant->account->Take(Resource::kUniqueIds, 1));
-  if (engine_->cluster() != nullptr) HZ_RETURN_IF_ERROR(engine_->cluster()->Seal(&*id));
+  if (cluster_ != nullptr) HZ_RETURN_IF_ERROR(cluster_->Seal(&*id));
   issued_.Add(*id, {tenant->identity.across_hosts, tenant, std::move(place), session, parent});
   return id;
 }
@@ -73,12 +83,11 @@ void Membership::CreateGrowId(Session& session, uint32_t index,
   if (group == nullptr || group->is_home()) {
     return done(IssueId(&session.tenant(), session.id(), (*parent)->id()));
   }
-  if (!engine_->cluster()->Linked(group->roster().home)) return done(HomeIsLost());
+  if (!cluster_->Linked(group->roster().home)) return done(HomeIsLost());
   const uint64_t ticket = next_ticket_++;
   grow_id_calls_[ticket] = {group->roster().home, std::move(done)};
-  engine_->cluster()->Send(
-      group->roster().home,
-      AskGrowIdMessage{ticket, group->roster().key, session.tenant().identity.across_hosts});
+  cluster_->Send(group->roster().home, AskGrowIdMessage{ticket, group->roster().key,
+                                                        session.tenant().identity.across_hosts});
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -173,11 +182,10 @@ Result<Member*> Membership::NewMember(Session& session) {
 
 Result<Membership::FormationHome> Membership::HomeFor(const ApplyMessage& request,
                                                       const Communicator* parent) const {
-  if (engine_->cluster() == nullptr) return FormationHome{};
+  if (cluster_ == nullptr) return FormationHome{};
   if (parent != nullptr) return HomeOfParent(request, *parent);
   HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
-  HZ_ASSIGN_OR_RETURN(const std::optional<transport::NetworkAddress> home,
-                      engine_->cluster()->HomeOf(id));
+  HZ_ASSIGN_OR_RETURN(const std::optional<transport::NetworkAddress> home, cluster_->HomeOf(id));
   if (!home.has_value()) return FormationHome{};
   return FormationHome{.here = false, .address = home->ToString()};
 }
@@ -188,8 +196,7 @@ Result<Membership::FormationHome> Membership::HomeOfParent(const ApplyMessage& r
                                                            const Communicator& parent) const {
   if (parent.host_group() == nullptr || parent.host_group()->is_home()) return FormationHome{};
   const Roster& roster = parent.host_group()->roster();
-  if (engine_->cluster()->Linked(roster.home))
-    return FormationHome{.here = false, .peer = roster.home};
+  if (cluster_->Linked(roster.home)) return FormationHome{.here = false, .peer = roster.home};
   if (request.kind != FormationKind::kShrink) return HomeIsLost();
   int first = 0;
   while (std::binary_search(request.excluded.begin(), request.excluded.end(), first)) ++first;
@@ -197,7 +204,7 @@ Result<Membership::FormationHome> Membership::HomeOfParent(const ApplyMessage& r
   if (static_cast<int>(host) == roster.self) return FormationHome{};
   const transport::PeerId peer = roster.peers[host];
   FormationHome home{.here = false, .address = roster.addresses[host]};
-  if (peer != kThisDaemon && engine_->cluster()->Linked(peer)) home.peer = peer;
+  if (peer != kThisDaemon && cluster_->Linked(peer)) home.peer = peer;
   return home;
 }
 
@@ -224,7 +231,7 @@ Status Membership::ApplyAtHome(ApplyMessage request, Member* member, Communicato
 }
 
 void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const FormationHome& home) {
-  Cluster& cluster = *engine_->cluster();
+  Cluster& cluster = *cluster_;
   request.address = cluster.address();
   request.host = cluster.host_name();
   if (member != nullptr) {
@@ -248,7 +255,7 @@ void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Form
                        shrinks ? "of the first rank that remains" : "that made the unique id")});
     }
     found->second.peer = *peer;
-    engine_->cluster()->Send(*peer, found->second.request);
+    cluster_->Send(*peer, found->second.request);
   });
 }
 
@@ -256,7 +263,7 @@ void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const Form
 void Membership::ApplyAnew(uint64_t number) {
   const Ticket ticket = tickets_.extract(number).mapped();
   ticket.member->ticket = 0;
-  Communicator* const parent = FindByKey(ticket.request.communicator);
+  Communicator* const parent = communicators_.FindByKey(ticket.request.communicator);
   const Status status = parent == nullptr ? RemoteError("the communicator is gone")
                                           : ApplyAtHome(ticket.request, ticket.member, parent);
   if (!status.ok()) ticket.member->Fail(status);

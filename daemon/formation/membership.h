@@ -15,10 +15,11 @@
 
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator.h"
+#include "daemon/communicator/communicator_registry.h"
 #include "daemon/config/config.h"
-#include "daemon/formation/communicator_registry.h"
 #include "daemon/formation/formation.h"
 #include "daemon/formation/issued_ids.h"
+#include "daemon/formation/membership_services.h"
 #include "daemon/formation/pending_formations.h"
 #include "daemon/tenant/session.h"
 #include "src/base/status.h"
@@ -27,14 +28,14 @@
 
 namespace harmonaize::daemon {
 
-class Engine;
-
 /// Who belongs to which communicator: ranks join, split, shrink, grow, leave and die here. What
 /// forms has a *home*, the daemon that made the unique id, or that the parent was formed at; ranks
 /// of other hosts apply there by way of their own daemon. Engine thread only.
-class Membership {
+class Membership final : private RemoteRankObserver {
  public:
-  Membership(Engine* engine, const Config& config) : engine_(engine), config_(config) {}
+  explicit Membership(const MembershipServices& services);
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
 
   /// An id that only ranks of the session's tenant may use.
   Result<UniqueId> CreateId(Session& session);
@@ -72,11 +73,6 @@ class Membership {
 
   /// The communicator of a ready member of this session.
   Result<Communicator*> Find(Session& session, uint32_t member);
-  /// By Communicator::id(); nullptr once it is gone.
-  Communicator* FindById(uint64_t id) const { return communicators_.FindById(id); }
-  /// By its number among all hosts (Roster::key).
-  Communicator* FindByKey(uint64_t key) const { return communicators_.FindByKey(key); }
-  const CommunicatorRegistry::Communicators& communicators() const { return communicators_.all(); }
 
   // The cluster.
 
@@ -85,8 +81,6 @@ class Membership {
   /// An exception ended what the message was to do.
   void GiveUpOn(transport::PeerId peer, const ClusterMessage& message, const Status& exception);
   void OnPeerLost(transport::PeerId peer);
-  /// A rank of another host has left the communicator.
-  void OnRankLeft(Communicator& communicator, int rank);
 
  private:
   /// Something that its ranks disagreed about, for those that come later.
@@ -116,6 +110,7 @@ class Membership {
     std::string address = {};
   };
 
+  void OnRankLeft(Communicator& communicator, int rank) override;
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
 
   // Applying.
@@ -189,9 +184,10 @@ class Membership {
   void OnCommunicatorMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
   void DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
 
-  Engine* const engine_;
+  const MembershipServices services_;
   const Config& config_;
-  CommunicatorRegistry communicators_;
+  Cluster* const cluster_;  // nullptr where this host stands alone
+  CommunicatorRegistry& communicators_;
   PendingFormations pending_;
   std::map<FormationKey, FailedFormation> failed_formations_;
   IssuedIds issued_;

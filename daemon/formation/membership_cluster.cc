@@ -4,10 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/formation/membership.h"
-#include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/rank_list.h"
+#include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -34,7 +35,7 @@ Overloaded(Calls...) -> Overloaded<Calls...>;
 
 void Membership::OnApply(transport::PeerId peer, const ApplyMessage& request) {
   Communicator* const parent =
-      request.communicator == 0 ? nullptr : FindByKey(request.communicator);
+      request.communicator == 0 ? nullptr : communicators_.FindByKey(request.communicator);
   const Applicant applicant{
       .peer = peer, .ticket = request.ticket, .address = request.address, .host = request.host};
   const Status status = Apply(request, applicant, parent);
@@ -61,13 +62,12 @@ Roster Membership::MakeRoster(const std::vector<Applicant>& ranks) const {
     roster.host_of_rank.push_back(host);
     if (known != roster.peers.end()) continue;
     roster.peers.push_back(rank.peer);
-    roster.addresses.push_back(rank.peer == kThisDaemon ? engine_->cluster()->address()
-                                                        : rank.address);
+    roster.addresses.push_back(rank.peer == kThisDaemon ? cluster_->address() : rank.address);
     speakers.push_back(rank);
     if (rank.peer == kThisDaemon) {
       roster.self = host;
-      speakers.back().address = engine_->cluster()->address();
-      speakers.back().host = engine_->cluster()->host_name();
+      speakers.back().address = cluster_->address();
+      speakers.back().host = cluster_->host_name();
     }
   }
   while (roster.key == 0) {
@@ -79,7 +79,7 @@ Roster Membership::MakeRoster(const std::vector<Applicant>& ranks) const {
 
 // By the provider's fabric, if all hosts are in it; else they are taken to hang at one switch.
 void Membership::PlaceOnFabric(const std::vector<Applicant>& speakers, Roster* roster) const {
-  const std::shared_ptr<const FabricModel>& provided = engine_->cluster()->fabric();
+  const std::shared_ptr<const FabricModel>& provided = cluster_->fabric();
   if (provided != nullptr) {
     for (const Applicant& speaker : speakers) {
       std::string name = speaker.host;
@@ -97,14 +97,15 @@ void Membership::PlaceOnFabric(const std::vector<Applicant>& speakers, Roster* r
       }
       roster->fabric_hosts.push_back(host);
     }
-    roster->fabric = engine_->own_fabric();
+    roster->fabric = services_.hosts.plans.fabrics->own();
     if (roster->fabric_hosts.size() == speakers.size()) return;
   }
   roster->fabric_hosts.clear();
   for (size_t host = 0; host < speakers.size(); ++host) {
     roster->fabric_hosts.push_back(static_cast<int>(host));
   }
-  roster->fabric = engine_->fabrics().OneSwitch(static_cast<int>(speakers.size())).digest;
+  roster->fabric =
+      services_.hosts.plans.fabrics->OneSwitch(static_cast<int>(speakers.size())).digest;
 }
 
 void Membership::TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
@@ -125,7 +126,7 @@ void Membership::TellFormed(const Roster& roster, const std::vector<Applicant>& 
         formed.ranks.push_back({ranks[rank].ticket, static_cast<int>(rank)});
       }
     }
-    engine_->cluster()->Send(peer, formed);
+    cluster_->Send(peer, formed);
   }
 }
 
@@ -134,17 +135,17 @@ void Membership::Notify(const Formation& formation, const std::string& notice) {
     if (applicant.member != nullptr) {
       applicant.member->slot->notice.Set(notice);
     } else if (applicant.peer != kThisDaemon) {
-      engine_->cluster()->Send(applicant.peer, FormingNoticeMessage{{applicant.ticket}, notice});
+      cluster_->Send(applicant.peer, FormingNoticeMessage{{applicant.ticket}, notice});
     }
   }
 }
 
 void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question) {
   GrowIdMessage answer{.ticket = question.ticket};
-  const Communicator* const parent = FindByKey(question.communicator);
+  const Communicator* const parent = communicators_.FindByKey(question.communicator);
   Result<UniqueId> id = InvalidUsage("the communicator is gone");
   if (parent != nullptr) {
-    id = IssueId(engine_->tenants().AcrossHosts(question.user), 0, parent->id());
+    id = IssueId(services_.tenants->AcrossHosts(question.user), 0, parent->id());
   }
   if (id.ok()) {
     answer.id.resize(sizeof(UniqueId));
@@ -152,25 +153,25 @@ void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& que
   } else {
     answer.status = id.status();
   }
-  engine_->cluster()->Send(peer, answer);
+  cluster_->Send(peer, answer);
 }
 
 void Membership::OnAskFabric(transport::PeerId peer, const AskFabricMessage& question) {
-  const KnownFabric* const known = engine_->fabrics().Find(question.fabric);
+  const KnownFabric* const known = services_.hosts.plans.fabrics->Find(question.fabric);
   FabricMessage answer{question.fabric, ""};  // for one that is not known, or too long to tell
   if (known != nullptr && known->text.size() <= kMostFabricText) answer.text = known->text;
-  engine_->cluster()->Send(peer, answer);
+  cluster_->Send(peer, answer);
 }
 
 // ---------------------------------------------------------------------------------------------
 // At the others
 
 void Membership::OnFormed(transport::PeerId peer, const FormedMessage& formed) {
-  if (FindByKey(formed.communicator) != nullptr) {
-    return engine_->cluster()->transport().Disconnect(peer, "a communicator came twice");
+  if (communicators_.FindByKey(formed.communicator) != nullptr) {
+    return cluster_->transport().Disconnect(peer, "a communicator came twice");
   }
   if (const Status good = CheckTickets(peer, formed); !good.ok()) {
-    return engine_->cluster()->transport().Disconnect(peer, good.message());
+    return cluster_->transport().Disconnect(peer, good.message());
   }
   std::vector<Member*> members(formed.host_of_rank.size(), nullptr);
   Tenant* tenant = nullptr;
@@ -233,9 +234,9 @@ void Membership::OnNobodyLeft(transport::PeerId peer, const FormedMessage& forme
   std::vector<int> ranks;
   for (const TicketedRank& rank : formed.ranks) ranks.push_back(rank.rank);
   const Status why = RemoteError("{} gave up while the communicator formed", RankList(ranks));
-  engine_->cluster()->Send(peer, BrokenMessage{formed.communicator, false, why});
+  cluster_->Send(peer, BrokenMessage{formed.communicator, false, why});
   for (const int rank : ranks) {
-    engine_->cluster()->Send(peer, LeftMessage{formed.communicator, rank, 0});
+    cluster_->Send(peer, LeftMessage{formed.communicator, rank, 0});
   }
   NoteEnded(formed.communicator, 0);
   for (const EarlyMessage& one : early_) {
@@ -287,7 +288,8 @@ void Membership::OnGrowId(transport::PeerId peer, const GrowIdMessage& answer) {
 }
 
 void Membership::OnFabric(const FabricMessage& fabric) {
-  const Result<const KnownFabric*> added = engine_->fabrics().AddText(fabric.fabric, fabric.text);
+  const Result<const KnownFabric*> added =
+      services_.hosts.plans.fabrics->AddText(fabric.fabric, fabric.text);
   if (!added.ok()) Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
   for (const auto& [id, communicator] : communicators_.all()) {
     HostGroup* const group = communicator->host_group();
@@ -307,7 +309,7 @@ void Membership::NoteEnded(uint64_t key, uint64_t collectives) {
 
 void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
                                        const ClusterMessage& message) {
-  if (Communicator* const communicator = FindByKey(key)) {
+  if (Communicator* const communicator = communicators_.FindByKey(key)) {
     communicators_.NoteMayHaveEnded(*communicator);  // the last rank may leave
     communicator->OnMessage(peer, message);
     return;
@@ -321,12 +323,12 @@ void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
 
 // The peer has sent, or offers to send, what nobody here will take.
 void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message) {
-  transport::Transport& transport = engine_->cluster()->transport();
+  transport::Transport& transport = cluster_->transport();
   if (const auto* offer = message.As<OfferMessage>()) {
     transport.Cancel(peer, HostGroup::PairNumber(key, offer->from, offer->to, offer->number));
-    engine_->cluster()->Send(
-        peer, AnswerMessage{key, offer->from, offer->to, offer->number,
-                            RemoteError("rank {} has left the communicator", offer->to)});
+    cluster_->Send(peer,
+                   AnswerMessage{key, offer->from, offer->to, offer->number,
+                                 RemoteError("rank {} has left the communicator", offer->to)});
   }
   const auto* closed = message.As<ClosedMessage>();
   if (closed == nullptr) return;
@@ -372,7 +374,7 @@ void Membership::GiveUpOn(transport::PeerId peer, const ClusterMessage& message,
     if constexpr (requires { one.communicator; }) return one.communicator;
     return 0;
   };
-  Communicator* const communicator = FindByKey(message.Visit(key_of));
+  Communicator* const communicator = communicators_.FindByKey(message.Visit(key_of));
   if (communicator != nullptr) communicator->Break(exception);
 }
 

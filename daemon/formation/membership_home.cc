@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <set>
 
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator_registry.h"
 #include "daemon/formation/membership.h"
 #include "daemon/formation/membership_requests.h"
-#include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/rank_list.h"
+#include "daemon/tenant/session_table.h"
+#include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -76,7 +79,7 @@ Result<PendingFormation*> Membership::PendingAt(const FormationKey& key, Make ma
   const size_t calls = made.split_calls == nullptr ? 0 : made.split_calls->size();
   const auto bytes = kFormationBytes + static_cast<int64_t>(calls * sizeof(SplitCall));
   HZ_ASSIGN_OR_RETURN(made.memory, account.Take(Resource::kMemory, bytes));
-  made.waiting = WaitingHold(engine_->waiting());
+  made.waiting = WaitingHold(*services_.communicator.waiting);
   PendingFormation& pending = pending_.Add(key, std::move(made));
   return &pending;
 }
@@ -155,7 +158,7 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   const Result<UniqueId> id = IdOf(request);
   if (!id.ok()) return id.status();
   HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, 0));
-  if (engine_->cluster() == nullptr) {
+  if (cluster_ == nullptr) {
     HZ_RETURN_IF_ERROR(CheckRanksOnHost(static_cast<size_t>(request.ranks)));
   }
   FormationKey key{FormationKey::Kind::kSecretId, *id};
@@ -170,7 +173,7 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   const auto made_join = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
         key, "ncclCommInitRank", request.name,
-        applicant.member == nullptr ? engine_->tenants().AcrossHosts(request.user)
+        applicant.member == nullptr ? services_.tenants->AcrossHosts(request.user)
                                     : &applicant.member->session->tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
     made.conclude = [this, id = *id](Formation& formation) {
@@ -279,7 +282,7 @@ Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
 Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant) {
   HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
   HZ_RETURN_IF_ERROR(CheckIssued(id, request.user, applicant));
-  Communicator* parent = FindById(issued_.Find(id)->parent);
+  Communicator* parent = communicators_.FindById(issued_.Find(id)->parent);
   if (parent == nullptr) {
     return InvalidUsage(
         "the unique id does not come from ncclCommGetUniqueId, or the communicator that it was "
@@ -350,7 +353,8 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
                                           std::optional<Roster> roster,
                                           CommunicatorHoldings holdings) {
   Communicator* const communicator = communicators_.Add(std::make_unique<Communicator>(
-      engine_, communicators_.NextId(), name, tenant, members, std::move(roster)));
+      services_.communicator, services_.hosts, communicators_.NextId(), name, tenant, members,
+      std::move(roster)));
   communicator->Keep(std::move(holdings));
   const int hosts =
       communicator->host_group() == nullptr ? 1 : communicator->host_group()->roster().hosts();
@@ -375,7 +379,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->SetState(MemberState::kReady);
   }
   UniteJobs(communicator);
-  engine_->observers().Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
+  services_.communicator.observers->Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
   return communicator;
 }
 
@@ -390,7 +394,7 @@ void Membership::UniteJobs(Communicator* communicator) {
   const uint32_t job = *jobs.begin();
   communicator->set_job(job);
   if (jobs.size() == 1) return;
-  for (const auto& [id, session] : engine_->sessions()) {
+  for (const auto& [id, session] : services_.sessions->all()) {
     if (jobs.contains(session->job())) session->set_job(job);
   }
   for (const auto& [id, other] : communicators_.all()) {

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/formation/membership.h"
 #include "daemon/formation/membership_requests.h"
-#include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/session_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -32,7 +33,7 @@ void Membership::Refuse(const Applicant& applicant, const Status& why) {
     applicant.member->formation = nullptr;
     applicant.member->Fail(why);
   } else if (applicant.peer != kThisDaemon) {
-    engine_->cluster()->Send(applicant.peer, RefusedMessage{{applicant.ticket}, why});
+    cluster_->Send(applicant.peer, RefusedMessage{{applicant.ticket}, why});
   }
 }
 
@@ -41,7 +42,7 @@ void Membership::FailPending(const FormationKey& key, const Status& why) {
   FailFormation(*pending_.Find(key)->formation, why);
   // While ranks waited here, their id outlived the process that had asked for it.
   if (const IssuedId* const id = issued_.Find(key.id)) {
-    if (id->session != 0 && engine_->FindSession(id->session) == nullptr) issued_.Erase(key.id);
+    if (id->session != 0 && services_.sessions->Find(id->session) == nullptr) issued_.Erase(key.id);
   }
   pending_.Take(key);
 }
@@ -75,7 +76,7 @@ void Membership::QuitForming(
     const transport::PeerId home = *found->second.peer;
     const uint64_t number = std::exchange(member->ticket, 0);
     tickets_.erase(found);
-    engine_->cluster()->Send(home, WithdrawMessage{number, status});
+    cluster_->Send(home, WithdrawMessage{number, status});
   }
 }
 
@@ -189,7 +190,7 @@ bool Membership::MayEndLater(Communicator& communicator) {
   if (communicator.departing > 0 || !communicator.all_left()) return false;
   if (communicator.executing()) return true;
   const uint64_t id = communicator.id();
-  engine_->observers().Tell(&CommunicatorObserver::OnEnded, communicator);
+  services_.communicator.observers->Tell(&CommunicatorObserver::OnEnded, communicator);
   if (const HostGroup* const group = communicator.host_group()) {
     NoteEnded(group->roster().key, communicator.collectives_begun());
   }

@@ -8,9 +8,9 @@
 #include <chrono>
 
 #include "daemon/host/worker_places.h"
-#include "daemon/multihost/rank_feed.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/rank_feed.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/executor/host/cut.h"
@@ -60,7 +60,6 @@ Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Ac
     : config_(config),
       started_ns_(MonotonicNanoseconds()),
       tenants_(std::move(accounts), config_.shares),
-      membership_(this, config_),
       tuning_(std::move(calibration), MeansToTune()) {
   observers_.Add(&communicator_log_);
 }
@@ -80,17 +79,70 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
   options.cache_bytes = host.core_cache_bytes;
   options.last_level_bytes = host.last_level_cache_bytes;
   options.processors = static_cast<int>(host.processors.size());
-  options.wake_up_nanoseconds = static_cast<uint64_t>(engine->calibration().costs.wake_up_ns);
+  options.wake_up_nanoseconds =
+      static_cast<uint64_t>(engine->tuning_.calibration().costs.wake_up_ns);
   options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
   HZ_ASSIGN_OR_RETURN(engine->executor_, Executor::Create(std::move(options)));
+  engine->control_loop_.emplace(
+      ControlLoop::Services{.config = &engine->config_,
+                            .loop = engine->loop_.get(),
+                            .fabrics = &engine->fabrics_,
+                            .communicators = &engine->communicators_,
+                            .tick_by = [self = engine.get()](uint64_t at_ns) {
+                              self->next_tick_ns_ = std::min(self->next_tick_ns_, at_ns);
+                            }});
   if (!config.cluster.address.empty()) HZ_RETURN_IF_ERROR(engine->JoinCluster());
+  engine->OpenRooms();
   return engine;
 }
 
+// Makes what names all the others.
+void Engine::OpenRooms() {
+  const PlanServices plans{.config = &config_,
+                           .loop = loop_.get(),
+                           .background = &background_,
+                           .cluster = cluster_.get(),
+                           .fabrics = &fabrics_,
+                           .work = executor_.get()};
+  membership_.emplace(MembershipServices{.communicator = {.config = &config_,
+                                                          .loop = loop_.get(),
+                                                          .background = &background_,
+                                                          .work = executor_.get(),
+                                                          .tuning = &tuning_,
+                                                          .finished = &finished_,
+                                                          .sessions = this,
+                                                          .waiting = &waiting_,
+                                                          .observers = &observers_},
+                                         .hosts = {.plans = plans,
+                                                   .waiting = &waiting_,
+                                                   .network = &network_operations_,
+                                                   .start_gate = &*control_loop_},
+                                         .communicators = &communicators_,
+                                         .tenants = &tenants_,
+                                         .sessions = &sessions_});
+  probes_.emplace(ProbeService::Services{.config = &config_,
+                                         .loop = loop_.get(),
+                                         .background = &background_,
+                                         .cluster = cluster_.get()});
+}
+
+ReportSources Engine::report_sources() const {
+  return {.config = &config_,
+          .started_ns = started_ns_,
+          .sleeps = sleeps_,
+          .executor = executor_.get(),
+          .tuning = &tuning_,
+          .tenants = &tenants_,
+          .sessions = &sessions_,
+          .communicators = &communicators_,
+          .cluster = cluster_.get(),
+          .control_loop = &*control_loop_};
+}
+
 Status Engine::JoinCluster() {
-  HZ_ASSIGN_OR_RETURN(cluster_, Cluster::Create(config_.cluster, this));
-  if (cluster_->fabric() != nullptr) own_fabric_ = fabrics_.Add(cluster_->fabric()).digest;
-  control_loop_.Begin();
+  HZ_ASSIGN_OR_RETURN(cluster_, Cluster::Create(config_.cluster, this, loop_.get()));
+  if (cluster_->fabric() != nullptr) fabrics_.SetOwn(cluster_->fabric());
+  control_loop_->Begin(cluster_.get());
   HZ_RETURN_IF_ERROR(loop_->Watch(cluster_->fd(), [this] { cluster_->OnReadable(); }));
   Log(LogLevel::kInfo, kLogInit, "other daemons reach this one at {}{}", cluster_->address(),
       cluster_->host_name().empty() ? "" : " as " + cluster_->host_name());
@@ -106,15 +158,15 @@ Engine::~Engine() {
 
 Activity Engine::ActivityNow() const {
   Activity now;
-  now.busy =
-      executing_ > 0 || waiting_.any() || !network_operations_.empty() || control_loop_.busy();
+  now.busy = executor_->executing() || waiting_.any() || !network_operations_.empty() ||
+             control_loop_->busy();
   for (const auto& [id, session] : sessions_.all()) {
     now.busy = now.busy || session->outstanding() > 0;
     now.operations += session->operations();
   }
   // The ranks count these themselves. One that lies has this host measured later, or while it is
   // busy, which the measurement notices.
-  for (const auto& [id, communicator] : membership_.communicators()) {
+  for (const auto& [id, communicator] : communicators_.all()) {
     const InlineSegment* const segment = communicator->inline_segment();
     if (segment != nullptr) now.operations += segment->operations();
   }
@@ -126,9 +178,9 @@ HostTuning::Means Engine::MeansToTune() {
           .measure_again = config_.measure_again,
           .ask =
               [this](std::function<void(const Activity&)> answer) {
-                Post([this, answer = std::move(answer)] { answer(ActivityNow()); });
+                loop_->Post([this, answer = std::move(answer)] { answer(ActivityNow()); });
               },
-          .post = [this](std::function<void()> call) { Post(std::move(call)); },
+          .post = [this](std::function<void()> call) { loop_->Post(std::move(call)); },
           .write = [this](std::function<void()> call) { background_.Post(std::move(call)); },
           .on_use =
               [this](const Calibration& calibration) {
@@ -191,8 +243,8 @@ bool Engine::RunRound() {
   progress |= CollectFinished();
   progress |= RunNetwork();
   progress |= RunReady();
-  PublishCompleted();
-  membership_.Sweep();
+  finished_.Publish();
+  membership_->Sweep();
   SweepSessions();
   return progress;
 }
@@ -210,10 +262,11 @@ void Engine::StayIdle() {
 
 IdleWait::Circumstances Engine::WhatIsAwaited() const {
   // The workers are done after a while; when a tenant comes again nobody knows.
-  IdleWait::For awaited = executing_ > 0 ? IdleWait::For::kWorkers : IdleWait::For::kTenants;
+  IdleWait::For awaited =
+      executor_->executing() ? IdleWait::For::kWorkers : IdleWait::For::kTenants;
   if (!network_operations_.empty()) awaited = IdleWait::For::kNetwork;
   return {.awaited = awaited,
-          .wake_up_ns = static_cast<uint64_t>(calibration().costs.wake_up_ns),
+          .wake_up_ns = static_cast<uint64_t>(tuning_.calibration().costs.wake_up_ns),
           .sleepers = sessions_.AnyAcrossHosts() ? kSleepersAcrossHosts : kSleepersOnOneHost,
           .look_us = config_.engine_spin_us,
           .crowded = crowded_};
@@ -288,7 +341,7 @@ bool Engine::RunReady() {
     ready_.TakeTurn([this](PostedOperation* part) {
       Communicator* const communicator = part->member->communicator;
       Guarded([&] { communicator->OnReady(part); },
-              [&](const Status& exception) { GiveUpOn(*communicator, exception); });
+              [&](const Status& exception) { communicator->GiveUp(exception); });
     });
     if (ready_.empty()) return true;
     const uint64_t now = MonotonicNanoseconds();
@@ -331,45 +384,20 @@ bool Engine::RunNetwork() {
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   Guarded(
       [&] {
-        membership_.OnMessage(peer, message);
-        probes_.OnMessage(peer, message);
-        control_loop_.OnMessage(peer, message);
+        membership_->OnMessage(peer, message);
+        probes_->OnMessage(peer, message);
+        control_loop_->OnMessage(peer, message);
       },
       [&](const Status& exception) {
         LogException("a message of another daemon", exception);
-        membership_.GiveUpOn(peer, message, exception);
+        membership_->GiveUpOn(peer, message, exception);
       });
 }
 
 void Engine::OnPeerLost(transport::PeerId peer) {
-  membership_.OnPeerLost(peer);
-  probes_.OnPeerLost(peer);
-  control_loop_.OnPeerLost(peer);
-}
-
-void Engine::Finish(PostedOperation* part, const Status& outcome) {
-  Session& session = *part->member->session;
-  if (!outcome.ok()) {
-    part->member->slot->error.Set(outcome.message());
-    part->stream->NoteFailure(outcome.code(), part->member->index);
-  }
-  EndSliceProgress(*part);
-  if (part->stream->Finish(ReadyParts::ListOf(session.tenant()))) {
-    unpublished_.push_back({part->stream, &session});
-  }
-  ready_.Note(session.tenant());
-  session.Retire(part);
-}
-
-// Once a round, whatever was completed in it: first to all who look, for that is quick, then to
-// those who sleep.
-void Engine::PublishCompleted() {
-  for (const Unpublished& one : unpublished_) one.queue->Publish();
-  for (const Unpublished& one : unpublished_) {
-    if (one.queue->WakeReached()) one.session->CountWake();
-    one.session->PublishRetired();
-  }
-  unpublished_.clear();
+  membership_->OnPeerLost(peer);
+  probes_->OnPeerLost(peer);
+  control_loop_->OnPeerLost(peer);
 }
 
 // Who wakes the engine, and why none is missed: it first says that it sleeps (to the tenants, in
@@ -394,7 +422,7 @@ void Engine::Sleep() {
 }
 
 void Engine::UpdateCrowded() {
-  crowded_ = sessions_.UpdateCrowded(calibration().fingerprint.processors);
+  crowded_ = sessions_.UpdateCrowded(tuning_.calibration().fingerprint.processors);
 }
 
 bool Engine::AnythingToDo() {
@@ -404,9 +432,9 @@ bool Engine::AnythingToDo() {
 }
 
 int Engine::SleepTimeout() const {
-  const bool at_rest = !waiting_.any() && executing_ == 0 && network_operations_.empty() &&
-                       !sessions_.any_gone() && !membership_.remembers_failures();
-  if (at_rest && !control_loop_.busy()) return -1;
+  const bool at_rest = !waiting_.any() && !executor_->executing() && network_operations_.empty() &&
+                       !sessions_.any_gone() && !membership_->remembers_failures();
+  if (at_rest && !control_loop_->busy()) return -1;
   const uint64_t now = MonotonicNanoseconds();
   if (now >= next_tick_ns_) return 0;
   return static_cast<int>((next_tick_ns_ - now) / 1'000'000) + 1;
@@ -417,15 +445,15 @@ void Engine::TickIfDue() {
   if (now < next_tick_ns_) return;
   // Often enough that a report is at most half as late again as the rank it is about.
   double interval = std::clamp(config_.late_after_seconds / 4, 0.005, 0.5);
-  if (control_loop_.active()) interval = std::min(interval, LinkState::kIntervalSeconds);
+  if (control_loop_->active()) interval = std::min(interval, LinkState::kIntervalSeconds);
   if (config_.plans.switch_every_ms > 0) {
     interval = std::min(interval, static_cast<double>(config_.plans.switch_every_ms) * 1e-3);
   }
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
-  if (waiting_.any() || !network_operations_.empty() || membership_.remembers_failures()) {
-    membership_.Tick(now);
+  if (waiting_.any() || !network_operations_.empty() || membership_->remembers_failures()) {
+    membership_->Tick(now);
   }
-  if (!network_operations_.empty() || control_loop_.busy()) control_loop_.Tick(now);
+  if (!network_operations_.empty() || control_loop_->busy()) control_loop_->Tick(now);
 }
 
 void Engine::WakeFromWorker() {
@@ -464,17 +492,8 @@ void Engine::LoseSession(uint32_t id, const std::string& why) {
 }
 
 void Engine::TellLoss(Session& session, const std::string& why) {
-  membership_.LoseSession(session, why);
+  membership_->LoseSession(session, why);
   session.loss_told = true;
-}
-
-void Engine::GiveUpOn(const Communicator& communicator, const Status& exception) {
-  const LogFor log_for(communicator.tenant().identity);
-  LogException("an operation", exception);
-  for (int rank = 0; rank < communicator.ranks(); ++rank) {
-    const Member* const member = communicator.member(rank);
-    if (member != nullptr) CutOffSoon(member->session->id(), exception.message());
-  }
 }
 
 void Engine::CutOff(Session& session, const std::string& why) {
@@ -504,7 +523,7 @@ void Engine::LookForLostMemory() {
 }
 
 void Engine::CutOffSoon(uint32_t session, std::string why) {
-  Post([this, session, why = std::move(why)] {
+  loop_->Post([this, session, why = std::move(why)] {
     if (Session* found = FindSession(session)) CutOff(*found, why);
   });
 }
@@ -515,19 +534,6 @@ void Engine::SweepSessions() {
     const LogFor log_for(session.tenant().identity);
     GuardedAndLogged("the end of a session", [&] { TellLoss(session, "was lost"); });
   });
-}
-
-Status Engine::RemoveRegion(Session& session, uint32_t id) {
-  Region* region = session.FindRegion(id);
-  if (region == nullptr) return InvalidArgument("region {} is not registered", id);
-  // Its tenant's reception unmaps it.
-  auto remove = [&session, id] { session.RemoveRegion(id); };
-  if (region->idle()) {
-    remove();
-  } else {
-    region->SetOnIdle(std::move(remove));
-  }
-  return Status::Ok();
 }
 
 }  // namespace harmonaize::daemon

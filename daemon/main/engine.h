@@ -4,13 +4,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "daemon/access/engine_rooms.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_log.h"
 #include "daemon/communicator/communicator_observer.h"
+#include "daemon/communicator/communicator_registry.h"
 #include "daemon/config/config.h"
 #include "daemon/control/control_loop.h"
 #include "daemon/formation/membership.h"
@@ -22,7 +25,9 @@
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/idle_wait.h"
 #include "daemon/runtime/waiting_count.h"
+#include "daemon/tenant/finished_parts.h"
 #include "daemon/tenant/ready_parts.h"
+#include "daemon/tenant/session_keeper.h"
 #include "daemon/tenant/session_table.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/file_descriptor.h"
@@ -32,9 +37,9 @@
 namespace harmonaize::daemon {
 
 /// The thread that carries operations from the tenants' rings to the executor and back. It owns all
-/// that tenants have here, so nothing of that is locked; the server thread hands it requests with
-/// Post. It looks at the rings of active sessions, and sleeps when there is nothing to do.
-class Engine final : private ClusterEvents {
+/// that tenants have here, so nothing of that is locked; receptions hand it requests by its loop.
+/// It looks at the rings of active sessions, and sleeps when there is nothing to do.
+class Engine final : public EngineRooms, private SessionKeeper, private ClusterEvents {
  public:
   static Result<std::unique_ptr<Engine>> Create(const Config& config, Calibration calibration,
                                                 std::shared_ptr<Accounts> accounts);
@@ -45,93 +50,39 @@ class Engine final : private ClusterEvents {
   void Start();
   /// Ends all sessions, telling each tenant `why`, and the thread.
   void Stop(const std::string& why);
-  /// Runs `call` on the engine's thread. Any thread. What tenants cause in this way is bounded: by
-  /// one request and one loss for each connection.
-  void Post(std::function<void()> call) { loop_->Post(std::move(call)); }
 
-  // All that follows belongs to the engine's thread.
-
-  Status AddSession(std::unique_ptr<Session> session);
-  /// nullptr once it is gone.
-  Session* FindSession(uint32_t id) { return sessions_.Find(id); }
-  /// The process has ended or hung up; `why` completes "rank 3 ...".
-  void LoseSession(uint32_t id, const std::string& why);
-  /// Ends a session whose tenant did what no client does.
-  void CutOff(Session& session, const std::string& why);
-  /// The same, once what is under way now has been dealt with.
-  void CutOffSoon(uint32_t session, std::string why);
-  /// Ends, soon, the sessions of this communicator's ranks on this host. An exception interrupted
-  /// one of its operations, and the state of the operation's parts is unknown.
-  void GiveUpOn(const Communicator& communicator, const Status& exception);
-
-  /// Takes in all that the session has posted so far, before a request that must not overtake it.
-  /// False when it was cut off over that; the session is gone then.
-  bool TakeInPosted(Session& session);
-
-  /// Removes a region from the session: at once, or when no operation uses it any more.
-  Status RemoveRegion(Session& session, uint32_t region);
-
-  Membership& membership() { return membership_; }
-  const SessionTable::Sessions& sessions() const { return sessions_.all(); }
-  const TenantTable& tenants() const { return tenants_; }
-  TenantTable& tenants() { return tenants_; }
-  const Executor& executor() const { return *executor_; }
-  Executor& executor() { return *executor_; }
-  const Machine& machine() const { return executor_->machine(); }
-  const HostTuning& tuning() const { return tuning_; }
-  const Calibration& calibration() const { return tuning_.calibration(); }
-  /// Between the inline and the offload path, by this host's calibration.
-  InlineChoice inline_choice() const { return tuning_.Choice(machine()); }
-  const Config& config() const { return config_; }
-  uint64_t started_ns() const { return started_ns_; }
-  /// How often the thread has gone to sleep.
-  uint64_t sleeps() const { return sleeps_; }
-
-  /// nullptr where the configuration names no address: then this host stands alone.
-  Cluster* cluster() { return cluster_.get(); }
-  const Cluster* cluster() const { return cluster_.get(); }
-  Fabrics& fabrics() { return fabrics_; }
-  /// The digest of the provider's fabric, by which this daemon's rails are numbered; 0 without one.
-  uint64_t own_fabric() const { return own_fabric_; }
-  Background& background() { return background_; }
-  ProbeService& probes() { return probes_; }
-  const ControlLoop& control_loop() const { return control_loop_; }
-  ControlLoop& control_loop() { return control_loop_; }
-
-  // For communicators.
-
-  void Start(Execution* execution) {
-    ++executing_;
-    executor_->Start(execution);
-  }
-  void Cancel(Execution* execution, const Status& why) { executor_->Cancel(execution, why); }
-  /// One that Start has started was taken back.
-  void NoteExecuted() { --executing_; }
-  NetworkOperations& network_operations() { return network_operations_; }
+  /// Runs what is posted on the engine's thread. What tenants cause in this way is bounded: by one
+  /// request and one loss for each connection.
+  EventLoop& loop() override { return *loop_; }
+  const Config& config() const override { return config_; }
+  SessionKeeper& session_keeper() override { return *this; }
+  TenantTable& tenants() override { return tenants_; }
+  Membership& membership() override { return *membership_; }
+  ProbeService& probes() override { return *probes_; }
+  const Executor& executor() const override { return *executor_; }
+  const HostTuning& tuning() const override { return tuning_; }
+  ReportSources report_sources() const override;
   /// The observers are told what becomes of communicators.
   CommunicatorObservers& observers() { return observers_; }
-  /// Completes a part: tells its tenant, moves its stream on, takes the part back.
-  void Finish(PostedOperation* part, const Status& outcome);
-  /// Communicator::ReportLate is called then, if something waits.
-  void TickBy(uint64_t at_ns) { next_tick_ns_ = std::min(next_tick_ns_, at_ns); }
-  /// As HostTuning's.
-  void CheckPrediction(const HostOperation& operation, double least, double most) {
-    tuning_.CheckPrediction(operation, least, most, machine());
-  }
-  /// What waits for a rank: while there is any, the engine looks for late ones.
-  WaitingCount& waiting() { return waiting_; }
 
  private:
   Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts);
 
+  Status AddSession(std::unique_ptr<Session> session) override;
+  Session* FindSession(uint32_t id) override { return sessions_.Find(id); }
+  void LoseSession(uint32_t id, const std::string& why) override;
+  void CutOff(Session& session, const std::string& why) override;
+  void CutOffSoon(uint32_t session, std::string why) override;
+  bool TakeInPosted(Session& session) override;
+
   Status JoinCluster();
+  void OpenRooms();
   Activity ActivityNow() const;
   HostTuning::Means MeansToTune();
   void Run();
   bool RunRound();
   void StayIdle();
   IdleWait::Circumstances WhatIsAwaited() const;
-  void PublishCompleted();
   void UpdateCrowded();
   bool PollRings();
   bool PollRingsOf(Tenant& tenant);
@@ -171,32 +122,23 @@ class Engine final : private ClusterEvents {
   WaitingCount waiting_;  ///< Before all that may wait.
   TenantTable tenants_;
   SessionTable sessions_;
-  Membership membership_;
-
-  std::unique_ptr<Cluster> cluster_;
-  Fabrics fabrics_;
-  uint64_t own_fabric_ = 0;
-  NetworkOperations network_operations_{
-      [this](const Communicator& communicator, const Status& exception) {
-        GiveUpOn(communicator, exception);
-      }};
-
-  // Queues that have come further than their tenants know.
-  struct Unpublished {
-    StreamQueue* queue;
-    Session* session;
-  };
-  std::vector<Unpublished> unpublished_;
-
+  CommunicatorRegistry communicators_;
   ReadyParts ready_;
-  int64_t executing_ = 0;
+  FinishedParts finished_{&ready_};
+
+  std::unique_ptr<Cluster> cluster_;  ///< nullptr where the host stands alone.
+  Fabrics fabrics_;
+  NetworkOperations network_operations_;
+
   uint64_t next_tick_ns_ = 0;
 
   IdleWait idle_wait_;
   bool crowded_ = false;
   uint64_t sleeps_ = 0;
-  ProbeService probes_{this};
-  ControlLoop control_loop_{this};
+  // OpenRooms makes these.
+  std::optional<ControlLoop> control_loop_;
+  std::optional<Membership> membership_;
+  std::optional<ProbeService> probes_;
   // Last: what these run posts to this engine.
   Background background_;
   HostTuning tuning_;

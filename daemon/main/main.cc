@@ -10,8 +10,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "daemon/access/server.h"
 #include "daemon/config/config.h"
+#include "daemon/main/daemon.h"
 #include "daemon/runtime/log_sink.h"
 #include "daemon/version.h"
 #include "src/base/kernel_files.h"
@@ -97,14 +97,14 @@ Status Serve(const Config& config) {
         "waiting by that: where they are strangers to each other, write 'deny' to {}",
         kHugePagesOfSharedMemory);
   }
-  HZ_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Create(config));
-  HZ_RETURN_IF_ERROR(server->loop().Watch(signals.get(), [&] {
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(config));
+  HZ_RETURN_IF_ERROR(daemon->loop().Watch(signals.get(), [&] {
     signalfd_siginfo info;
     if (read(signals.get(), &info, sizeof info) != sizeof info) return;
     Log(LogLevel::kInfo, kLogInit, "signal {}: stopping", info.ssi_signo);
-    server->Stop();
+    daemon->Stop();
   }));
-  server->Run([&] {
+  daemon->Run([&] {
     Log(LogLevel::kInfo, kLogInit, "harmonaized {} listens at {} with {} workers", kVersion,
         config.socket_path, config.workers);
     const Host& host = ThisHost();

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
-#include "daemon/main/engine.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -25,11 +24,11 @@ uint64_t Mix(uint64_t value) {
 
 }  // namespace
 
-HostGroup::HostGroup(Engine* engine, Communicator* communicator, Roster roster)
-    : engine_(engine),
+HostGroup::HostGroup(const HostServices& services, Communicator* communicator, Roster roster)
+    : services_(services),
       communicator_(communicator),
       roster_(std::move(roster)),
-      plans_(engine, communicator, this) {
+      plans_(services.plans, communicator, this) {
   if (!is_home()) return;
   arbiter_ =
       std::make_unique<OutcomeArbiter>(roster_.hosts(), [this](int host) { return HasLeft(host); });
@@ -39,24 +38,20 @@ HostGroup::HostGroup(Engine* engine, Communicator* communicator, Roster roster)
 HostGroup::~HostGroup() = default;
 
 const KnownFabric* HostGroup::fabric() const {
-  return engine_->fabrics().Find(roster_.fabric);
+  return services_.plans.fabrics->Find(roster_.fabric);
 }
 
 void HostGroup::ReachHost(int host, std::function<void(const Status&)> done) {
   const auto place = static_cast<size_t>(host);
   if (roster_.peers[place] != 0) return done(Status::Ok());
-  const auto reached = [engine = engine_, id = communicator_->id(), place, host,
-                        done](const Result<transport::PeerId>& peer) {
-    Communicator* const communicator = engine->membership().FindById(id);
-    if (communicator == nullptr) return;
-    Roster& roster = communicator->host_group()->roster_;
+  const auto reached = [this, place, host, done](const Result<transport::PeerId>& peer) {
     if (!peer.ok()) {
-      return done(RemoteError("{}: their host's daemon cannot be reached", roster.RanksOf(host)));
+      return done(RemoteError("{}: their host's daemon cannot be reached", roster_.RanksOf(host)));
     }
-    roster.peers[place] = *peer;
+    roster_.peers[place] = *peer;
     done(Status::Ok());
   };
-  engine_->cluster()->Reach(roster_.addresses[place], reached);
+  services_.plans.cluster->Reach(roster_.addresses[place], lifetime_.Guard(reached));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -81,7 +76,7 @@ void HostGroup::DropCollectives(transport::Transport* transport, transport::Peer
 
 void HostGroup::Forget(uint64_t number) {
   for (const transport::PeerId peer : roster_.peers) {
-    if (peer != kThisDaemon) engine_->cluster()->transport().Cancel(peer, number);
+    if (peer != kThisDaemon) services_.plans.cluster->transport().Cancel(peer, number);
   }
 }
 
@@ -91,24 +86,22 @@ void HostGroup::Forget(uint64_t number) {
 // What the home tells itself comes later, as it does to all others: never from within what it is
 // about to do.
 void HostGroup::TellHome(const ClusterMessage& message) {
-  if (!is_home()) return engine_->cluster()->Send(roster_.home, message);
-  TellSelf(message);
+  services_.plans.cluster->Send(roster_.home, message);
 }
 
 void HostGroup::TellSelf(const ClusterMessage& message) {
-  engine_->Post(
-      [engine = engine_, message] { engine->membership().OnMessage(kThisDaemon, message); });
+  services_.plans.cluster->Send(kThisDaemon, message);
 }
 
 void HostGroup::TellLeft(const LeftMessage& left) {
-  if (is_home() || engine_->cluster()->Linked(roster_.home)) return TellHome(left);
+  if (is_home() || services_.plans.cluster->Linked(roster_.home)) return TellHome(left);
   TellReached(left);
 }
 
 void HostGroup::TellHosts(const ClusterMessage& message, int except) {
   for (int host = 0; host < roster_.hosts(); ++host) {
     const transport::PeerId peer = roster_.peers[static_cast<size_t>(host)];
-    if (peer != kThisDaemon && host != except) engine_->cluster()->Send(peer, message);
+    if (peer != kThisDaemon && host != except) services_.plans.cluster->Send(peer, message);
   }
 }
 
@@ -116,7 +109,7 @@ void HostGroup::TellHostOf(int rank, const ClusterMessage& message) {
   const int host = roster_.host_of_rank[static_cast<size_t>(rank)];
   ReachHost(host, [this, host, message](const Status& reached) {
     if (!reached.ok()) return communicator_->Break(reached);
-    engine_->cluster()->Send(roster_.peers[static_cast<size_t>(host)], message);
+    services_.plans.cluster->Send(roster_.peers[static_cast<size_t>(host)], message);
   });
 }
 
@@ -178,7 +171,7 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
     if (listener == roster_.self) {
       communicator_->OnAgreed(agreed.sequence);
     } else {
-      engine_->cluster()->Send(roster_.peers[static_cast<size_t>(listener)], agreed);
+      services_.plans.cluster->Send(roster_.peers[static_cast<size_t>(listener)], agreed);
     }
   }
   for (const uint64_t sequence : disagreed) {
@@ -193,7 +186,7 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
 // While there is something to tell the engine has to come by, whether or not anybody waits.
 void HostGroup::CountUntold() {
   untold_ =
-      unconfirmed_starts_.anything_to_tell() ? WaitingHold(engine_->waiting()) : WaitingHold();
+      unconfirmed_starts_.anything_to_tell() ? WaitingHold(*services_.waiting) : WaitingHold();
 }
 
 // A host may be gone for whose word others have waited.
@@ -205,7 +198,7 @@ void HostGroup::LookAgain() {
 // While anything is not decided the engine has to look for late ranks, whether or not one of this
 // host waits.
 void HostGroup::CountOpenCases() {
-  undecided_ = arbiter_->open() > 0 ? WaitingHold(engine_->waiting()) : WaitingHold();
+  undecided_ = arbiter_->open() > 0 ? WaitingHold(*services_.waiting) : WaitingHold();
 }
 
 bool HostGroup::NotePeer(int rank, transport::PeerId peer) {
@@ -221,7 +214,7 @@ void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome)
     if (host == roster_.self) {
       communicator_->TellProgress(sequence);
     } else {
-      engine_->cluster()->Send(roster_.peers[static_cast<size_t>(host)], question);
+      services_.plans.cluster->Send(roster_.peers[static_cast<size_t>(host)], question);
     }
   }
   CountOpenCases();

@@ -10,23 +10,24 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
 #include "daemon/cluster/this_daemon.h"
+#include "daemon/multihost/host_services.h"
 #include "daemon/multihost/outcome_arbiter.h"
 #include "daemon/multihost/start_confirmation.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/plans/plan_table.h"
+#include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/waiting_count.h"
 #include "daemon/sharing/turn_gate.h"
 
 namespace harmonaize::daemon {
 
 class Communicator;
-class Engine;
 
 /// What a communicator that spans hosts needs beyond one that does not: who is where, the plans,
 /// and the ways to its home and to other hosts. For the engine's thread.
 class HostGroup {
  public:
-  HostGroup(Engine* engine, Communicator* communicator, Roster roster);
+  HostGroup(const HostServices& services, Communicator* communicator, Roster roster);
   ~HostGroup();
 
   const Roster& roster() const { return roster_; }
@@ -102,7 +103,7 @@ class HostGroup {
   void CountOpenCases();
   void CountUntold();
 
-  Engine* const engine_;
+  const HostServices& services_;
   Communicator* const communicator_;
   Roster roster_;
   PlanTable plans_;
@@ -112,6 +113,7 @@ class HostGroup {
   UnconfirmedStarts unconfirmed_starts_;
   WaitingHold undecided_;  ///< While an operation's outcome is not decided.
   WaitingHold untold_;     ///< While there is something to tell.
+  Lifetime lifetime_;
 };
 
 }  // namespace harmonaize::daemon

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
-#include "daemon/multihost/rank_feed.h"
 #include "daemon/plans/host_plan.h"
 #include "daemon/runtime/guarded.h"
+#include "daemon/tenant/rank_feed.h"
 #include "src/base/clock.h"
 
 namespace harmonaize::daemon {
@@ -77,14 +77,14 @@ void NetworkOperations::Feed(MatchedOperation* operation, bool* progress) {
         *progress |= operation->plan->port().DeliverFailures();
         *progress |= operation->network->Feed();
       },
-      [&](const Status& exception) { give_up_(*operation->communicator, exception); });
+      [&](const Status& exception) { operation->communicator->GiveUp(exception); });
 }
 
 void NetworkOperations::End(MatchedOperation* operation) {
   activity_.End(operation->job, MonotonicNanoseconds());
   Communicator* const communicator = operation->communicator;
   Guarded([&] { communicator->OnNetworkDone(operation); },
-          [&](const Status& exception) { give_up_(*communicator, exception); });
+          [&](const Status& exception) { communicator->GiveUp(exception); });
 }
 
 bool NetworkOperations::CanFeed() const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "daemon/sharing/job_activity.h"
@@ -16,11 +15,6 @@ struct MatchedOperation;
 /// The operations with other hosts that are under way here. Thread: engine.
 class NetworkOperations {
  public:
-  /// An exception interrupted one of the communicator's operations: see Engine::GiveUpOn.
-  using GiveUp = std::function<void(const Communicator& communicator, const Status& exception)>;
-
-  explicit NetworkOperations(GiveUp give_up) : give_up_(std::move(give_up)) {}
-
   /// Carries out what the operation's plan and buffers say; `binding` has the rest.
   /// Communicator::OnNetworkDone follows, unless there is an error.
   Status Start(MatchedOperation* operation, NetworkBinding binding);
@@ -35,7 +29,6 @@ class NetworkOperations {
   void Feed(MatchedOperation* operation, bool* progress);
   void End(MatchedOperation* operation);
 
-  const GiveUp give_up_;
   JobActivity activity_;
   std::vector<MatchedOperation*> under_way_;
 };

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "src/base/status.h"
 #include "src/planner/fabric_model.h"
@@ -29,6 +30,11 @@ class Fabrics {
   /// nullptr if it is not known.
   const KnownFabric* Find(uint64_t digest) const;
 
+  /// The provider's fabric, by which this daemon's rails are numbered.
+  void SetOwn(std::shared_ptr<const FabricModel> model) { own_ = Add(std::move(model)).digest; }
+  /// Its digest; 0 where the provider has named none.
+  uint64_t own() const { return own_; }
+
   /// So many hosts at one switch, alike.
   const KnownFabric& OneSwitch(int hosts);
 
@@ -37,6 +43,7 @@ class Fabrics {
                           std::shared_ptr<const FabricModel> model);
 
   std::map<uint64_t, KnownFabric> known_;
+  uint64_t own_ = 0;
   std::map<int, uint64_t> one_switch_;  // digests, by number of hosts
 };
 

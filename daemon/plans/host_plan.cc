@@ -99,14 +99,14 @@ Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool send
 }
 
 HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
-                   transport::TenantShare share, Cluster* cluster, Executor* executor)
+                   transport::TenantShare share, Cluster* cluster, WorkEngine* work)
     : part_(std::move(part)),
       alive_(std::make_shared<char>()),
       peers_(std::move(peers)),
       own_rails_(own_rails),
       share_(share),
       cluster_(cluster),
-      executor_(executor),
+      work_(work),
       port_(std::make_unique<TransportPort>(
           &cluster->transport(), peers_,
           [this](const MessageName& name, size_t bytes) { return RailOf(name, bytes); })) {}
@@ -129,7 +129,7 @@ transport::RailChoice HostPlan::RailOf(const MessageName& name, size_t bytes) {
 
 NetworkExecution* HostPlan::Take() {
   if (free_.empty()) {
-    all_.push_back(std::make_unique<NetworkExecution>(executor_, port_.get()));
+    all_.push_back(std::make_unique<NetworkExecution>(work_, port_.get()));
     free_.push_back(all_.back().get());
   }
   NetworkExecution* const execution = free_.back();

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/cluster/cluster.h"
-#include "src/executor/host/executor.h"
+#include "src/executor/host/work_engine.h"
 #include "src/executor/network/network_execution.h"
 #include "src/executor/network/network_program.h"
 #include "src/executor/network/rail_table.h"
@@ -51,7 +51,7 @@ class HostPlan {
   /// daemon's rails are numbered; else messages are dealt over all rails there are. `share`: whose
   /// messages they are.
   HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
-           transport::TenantShare share, Cluster* cluster, Executor* executor);
+           transport::TenantShare share, Cluster* cluster, WorkEngine* work);
 
   /// Messages that are begun from now on go by other rails: a sender's own affair, since they are
   /// received by whatever rail they come. Also in the midst of an operation.
@@ -80,7 +80,7 @@ class HostPlan {
   const bool own_rails_;
   const transport::TenantShare share_;
   Cluster* const cluster_;
-  Executor* const executor_;
+  WorkEngine* const work_;
   std::unique_ptr<TransportPort> port_;
   std::vector<std::unique_ptr<NetworkExecution>> all_;
   std::vector<NetworkExecution*> free_;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
-#include "daemon/main/engine.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/runtime/background.h"
+#include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/log.h"
@@ -21,17 +23,17 @@ Status NoPlan() {
 
 }  // namespace
 
-PlanTable::PlanTable(Engine* engine, Communicator* communicator, HostGroup* group)
-    : engine_(engine),
+PlanTable::PlanTable(const PlanServices& services, Communicator* communicator, HostGroup* group)
+    : services_(services),
       communicator_(communicator),
       host_group_(group),
       switching_(communicator, group, this) {
   if (!host_group_->is_home()) return;
   home_planner_ = std::make_unique<HomePlanner>(
-      engine_->config(), host_group_->fabric()->rated, FabricHostOfRank(), &engine_->background(),
-      [engine](std::function<void()> call) { engine->Post(std::move(call)); });
+      *services.config, host_group_->fabric()->rated, FabricHostOfRank(), services.background,
+      [loop = services.loop](std::function<void()> call) { loop->Post(std::move(call)); });
   control_ = std::make_unique<PlanControl>(
-      engine_->config().plans, home_planner_.get(), &switching_, [this] { return Records(); },
+      services_.config->plans, home_planner_.get(), &switching_, [this] { return Records(); },
       [this](const EdgeRates& rates) { TellRates(rates); },
       [this](CongestionLevel level, double times) {
         communicator_->observers().Tell(&CommunicatorObserver::OnCongestionChanged, *communicator_,
@@ -74,11 +76,11 @@ Result<HostPlan*> PlanTable::PlanFor(const OperationDescriptor& descriptor) {
 
 void PlanTable::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
   if (question.key.root >= communicator_->ranks()) {
-    return engine_->cluster()->transport().Disconnect(peer, "a plan for a root that is no rank");
+    return services_.cluster->transport().Disconnect(peer, "a plan for a root that is no rank");
   }
   home_planner_->Ask(question.key, [this, peer](const CollectivePlan& plan) {
     if (peer == kThisDaemon) return OnPlan(plan);
-    engine_->cluster()->Send(peer, PlanMessage{host_group_->roster().key, plan});
+    services_.cluster->Send(peer, PlanMessage{host_group_->roster().key, plan});
   });
 }
 
@@ -91,8 +93,8 @@ void PlanTable::OnPlan(const CollectivePlan& plan) {
   if (!plan.status.ok()) return FailPlan(found->first, plan.status);
   if (host_group_->fabric() != nullptr) return MakeFirst(found->first);
   await_fabric_.insert(found->first);
-  engine_->cluster()->Send(host_group_->roster().home,
-                           AskFabricMessage{host_group_->roster().fabric});
+  services_.cluster->Send(host_group_->roster().home,
+                          AskFabricMessage{host_group_->roster().fabric});
 }
 
 void PlanTable::Ensure(const CollectivePlan& plan) {
@@ -159,17 +161,16 @@ void PlanTable::Make(const CollectivePlan& plan,
                   .in_place = true};
   const int host =
       host_group_->roster().fabric_hosts[static_cast<size_t>(host_group_->roster().self)];
-  engine_->background().Post(
-      [engine = engine_, id = communicator_->id(), plan, host, done,
-       models = host_group_->fabric()->rated, rates = rates_, problem = std::move(problem)] {
+  services_.background->Post(
+      [loop = services_.loop, plan, host, models = host_group_->fabric()->rated, rates = rates_,
+       problem = std::move(problem),
+       finish = lifetime_.Guard([this, done](const std::shared_ptr<Result<HostPart>>& part) {
+         if (!part->ok()) return done(part->status());
+         Finish(std::move(**part), done);
+       })] {
         auto part = std::make_shared<Result<HostPart>>(
             Caught([&] { return MakeHostPart(models.get(), problem, host, plan, rates); }));
-        engine->Post([engine, id, part, done] {
-          Communicator* const communicator = engine->membership().FindById(id);
-          if (communicator == nullptr) return;
-          if (!part->ok()) return done(part->status());
-          communicator->host_group()->plans().Finish(std::move(**part), done);
-        });
+        loop->Post([finish, part] { finish(part); });
       },
       communicator_->tenant().identity.number);
 }
@@ -179,8 +180,8 @@ Result<HostPlan*> PlanTable::PairPlanFor(int rank, bool sends) {
   const std::pair key(host, sends);
   if (host_group_->fabric() == nullptr) {
     if (pairs_await_fabric_.empty()) {
-      engine_->cluster()->Send(host_group_->roster().home,
-                               AskFabricMessage{host_group_->roster().fabric});
+      services_.cluster->Send(host_group_->roster().home,
+                              AskFabricMessage{host_group_->roster().fabric});
     }
     pairs_await_fabric_.insert(key);
     return static_cast<HostPlan*>(nullptr);
@@ -245,13 +246,12 @@ void PlanTable::Finish(HostPart part, std::function<void(Result<std::unique_ptr<
           static_cast<size_t>(host_group_->roster().fabric_hosts[static_cast<size_t>(host)]);
       by_fabric_host[fabric_host] = host_group_->roster().peers[static_cast<size_t>(host)];
     }
-    const bool own_rails = engine_->own_fabric() == host_group_->roster().fabric;
+    const bool own_rails = services_.fabrics->own() == host_group_->roster().fabric;
     const Tenant& tenant = communicator_->tenant();
     const transport::TenantShare share{
         tenant.identity.across_hosts, static_cast<float>(tenant.weight), host_group_->roster().key};
-    auto plan =
-        std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host), own_rails,
-                                   share, engine_->cluster(), &engine_->executor());
+    auto plan = std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host),
+                                           own_rails, share, services_.cluster, services_.work);
     DealAnew(plan.get());  // rates may have changed meanwhile
     reaching->done(std::move(plan));
   };
@@ -282,13 +282,13 @@ void PlanTable::OnRates(const EdgeRates& rates) {
 
 void PlanTable::DealAnew(HostPlan* plan) {
   if (plan->dealt_for() == rates_) return;
-  engine_->background().Post(
-      [engine = engine_, plan, alive = plan->alive(), rates = rates_,
+  services_.background->Post(
+      [loop = services_.loop, plan, alive = plan->alive(), rates = rates_,
        models = host_group_->fabric()->rated, deal = plan->deal()] {
         const auto model = models->With(rates);
         if (!model.ok()) return;  // another daemon tells of links that are not there
         auto rails = std::make_shared<std::unique_ptr<RailTable>>(deal(**model));
-        engine->Post([plan, alive, rates, rails] {
+        loop->Post([plan, alive, rates, rails] {
           if (alive.lock() != nullptr) plan->Deal(rates, std::move(*rails));
         });
       },

@@ -13,13 +13,14 @@
 #include "daemon/plans/home_planner.h"
 #include "daemon/plans/host_plan.h"
 #include "daemon/plans/plan_control.h"
+#include "daemon/plans/plan_services.h"
 #include "daemon/plans/plan_switching.h"
+#include "daemon/runtime/lifetime.h"
 #include "src/ipc/session_segment.h"
 
 namespace harmonaize::daemon {
 
 class Communicator;
-class Engine;
 class HostGroup;
 
 /// What was planned for one collective and size class, and how it went since.
@@ -36,7 +37,7 @@ struct PlanRecord {
 class PlanTable {
  public:
   /// Part of `span`, which is being made.
-  PlanTable(Engine* engine, Communicator* communicator, HostGroup* group);
+  PlanTable(const PlanServices& services, Communicator* communicator, HostGroup* group);
 
   /// How a collective is carried out here; nullptr while that is being found out or about to
   /// change, and then Communicator::OnPlanReady follows. Error: there is no plan.
@@ -104,7 +105,7 @@ class PlanTable {
   void FailPlan(const PlanKey& key, const Status& why);
   void BreakSoon(const Status& why);
 
-  Engine* const engine_;
+  const PlanServices& services_;
   Communicator* const communicator_;
   HostGroup* const host_group_;
   EdgeRates rates_;  // of links that carry something else than the fabric states
@@ -115,6 +116,7 @@ class PlanTable {
   std::unique_ptr<HomePlanner> home_planner_;
   PlanSwitching switching_;
   std::unique_ptr<PlanControl> control_;
+  Lifetime lifetime_;
 };
 
 }  // namespace harmonaize::daemon

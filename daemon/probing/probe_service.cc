@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/main/engine.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/config/config.h"
 #include "daemon/probing/probe_nics.h"
+#include "daemon/runtime/background.h"
+#include "daemon/runtime/event_loop.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -41,9 +44,9 @@ Result<uint64_t> ProbeService::Lead(const Order& order, Calls calls) {
     return InvalidUsage(
         "only operators may probe the network: it is the provider's, and probing loads it. They "
         "are who may use the daemon's operator socket ({})",
-        OperatorSocketOf(engine_->config()));
+        OperatorSocketOf(*services_.config));
   }
-  if (engine_->cluster() == nullptr) {
+  if (services_.cluster == nullptr) {
     return InvalidUsage(
         "this daemon knows of no other hosts: set cluster.address in its configuration");
   }
@@ -60,7 +63,7 @@ Result<uint64_t> ProbeService::Lead(const Order& order, Calls calls) {
   }
   led_ = Led{.probe = probe, .seconds = order.seconds, .calls = std::move(calls)};
   // Once whoever asked knows the number.
-  engine_->Post([this, probe, addresses = order.addresses] {
+  services_.loop->Post([this, probe, addresses = order.addresses] {
     if (!led_ || led_->probe != probe) return;
     if (addresses.empty()) AddLinked();
     Reach(addresses);
@@ -69,8 +72,8 @@ Result<uint64_t> ProbeService::Lead(const Order& order, Calls calls) {
 }
 
 void ProbeService::AddLinked() {
-  AddDaemon(0, engine_->cluster()->address());
-  for (const auto& [peer, info] : engine_->cluster()->linked()) {
+  AddDaemon(0, services_.cluster->address());
+  for (const auto& [peer, info] : services_.cluster->linked()) {
     AddDaemon(peer, info.address.ToString());
   }
 }
@@ -88,15 +91,15 @@ void ProbeService::Reach(const std::vector<transport::NetworkAddress>& addresses
   led_->unreached = addresses.size() + 1;  // one that is met once all have been tried
   for (size_t daemon = 0; daemon < led_->names.size(); ++daemon) {
     if (led_->peers[daemon] != kUnreached) continue;
-    if (led_->names[daemon] == engine_->cluster()->address()) {
+    if (led_->names[daemon] == services_.cluster->address()) {
       led_->peers[daemon] = 0;
       --led_->unreached;
       continue;
     }
-    engine_->cluster()->Reach(led_->names[daemon],
-                              [this, probe, daemon](const Result<transport::PeerId>& peer) {
-                                OnReached(probe, daemon, peer);
-                              });
+    services_.cluster->Reach(led_->names[daemon],
+                             [this, probe, daemon](const Result<transport::PeerId>& peer) {
+                               OnReached(probe, daemon, peer);
+                             });
   }
   --led_->unreached;
   BeginWhenReached();
@@ -133,12 +136,12 @@ void ProbeService::BeginWhenReached() {
     PostTo(peers[daemon], std::move(message));
   };
   calls.progress = [this, probe](const std::string& what) {
-    engine_->Post([this, probe, what] {
+    services_.loop->Post([this, probe, what] {
       if (led_ && led_->probe == probe) led_->calls.progress(what);
     });
   };
   calls.done = [this, probe](const Result<std::string>& measured) {
-    engine_->Post([this, probe, measured] { Finish(probe, measured); });
+    services_.loop->Post([this, probe, measured] { Finish(probe, measured); });
   };
   led_->coordinator =
       std::make_unique<ProbeCoordinator>(probe, led_->names, led_->seconds, std::move(calls));
@@ -179,11 +182,11 @@ void ProbeService::Cancel(uint64_t probe) {
 
 void ProbeService::SendTo(transport::PeerId peer, ClusterMessage message) {
   if (peer == kThisDaemon) return OnMessage(kThisDaemon, message);
-  engine_->cluster()->Send(peer, message);
+  services_.cluster->Send(peer, message);
 }
 
 void ProbeService::PostTo(transport::PeerId peer, ClusterMessage message) {
-  engine_->Post([this, peer, message = std::move(message)] { SendTo(peer, message); });
+  services_.loop->Post([this, peer, message = std::move(message)] { SendTo(peer, message); });
 }
 
 void ProbeService::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
@@ -235,8 +238,8 @@ void ProbeService::Clear() {
 // Taking part
 
 std::string ProbeService::NameOfLeader(transport::PeerId peer) const {
-  const auto linked = engine_->cluster()->linked().find(peer);
-  if (linked == engine_->cluster()->linked().end()) return "it itself";
+  const auto linked = services_.cluster->linked().find(peer);
+  if (linked == services_.cluster->linked().end()) return "it itself";
   return "the daemon of " + linked->second.address.HostText();
 }
 
@@ -252,11 +255,11 @@ ProbeReadyMessage ProbeService::Join(transport::PeerId peer, const ProbeOpenMess
   }
   const std::optional<ProbeToken> token = ProbeTokenFrom(open.token);
   if (!token) return refuse(InvalidArgument("a token of the wrong length"));
-  const Result<std::vector<ProbedNic>> nics = NicsToProbe(*engine_->cluster());
+  const Result<std::vector<ProbedNic>> nics = NicsToProbe(*services_.cluster);
   if (!nics.ok()) return refuse(nics.status());
   const auto report = [this, peer](ProbeResultMessage result) { PostTo(peer, std::move(result)); };
   const auto expired = [this, probe = open.probe] {
-    engine_->Post([this, probe] {
+    services_.loop->Post([this, probe] {
       if (!joined_ || joined_->probe != probe) return;
       const transport::PeerId coordinator = joined_->coordinator;
       LeaveProbe();
@@ -266,7 +269,7 @@ ProbeReadyMessage ProbeService::Join(transport::PeerId peer, const ProbeOpenMess
   Result<std::unique_ptr<ProbeListener>> listener =
       ProbeListener::Open(*nics, *token, kIdleLimit, {report, expired});
   if (!listener.ok()) return refuse(listener.status());
-  ready.host = HostNameToProbe(engine_->config().cluster);
+  ready.host = HostNameToProbe(services_.config->cluster);
   ready.nics = (*listener)->nics();
   joined_ = Joined{.probe = open.probe,
                    .coordinator = peer,
@@ -322,7 +325,7 @@ void ProbeService::LeaveProbe() {
   auto leaving = std::make_shared<Joined>(std::move(*joined_));
   joined_.reset();
   Log(LogLevel::kInfo, kLogNet, "the probe of the network is over");
-  engine_->background().Post([leaving = std::move(leaving)]() mutable { leaving.reset(); });
+  services_.background->Post([leaving = std::move(leaving)]() mutable { leaving.reset(); });
 }
 
 }  // namespace harmonaize::daemon

@@ -18,7 +18,10 @@
 
 namespace harmonaize::daemon {
 
-class Engine;
+class Background;
+class Cluster;
+class EventLoop;
+struct Config;
 
 /// Addresses of daemons, one a line; without a port, kDefaultClusterPort. kInvalidArgument names
 /// the one that is none.
@@ -28,7 +31,15 @@ Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_v
 /// itself: one of each at a time. What takes time is done by their own threads. Engine thread only.
 class ProbeService {
  public:
-  explicit ProbeService(Engine* engine) : engine_(engine) {}
+  struct Services {
+    const Config* config = nullptr;
+    EventLoop* loop = nullptr;  ///< Of the engine's thread.
+    Background* background = nullptr;
+    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+  };
+
+  /// All that the services name must outlive the probes.
+  explicit ProbeService(const Services& services) : services_(services) {}
   ~ProbeService() { Clear(); }
   ProbeService(const ProbeService&) = delete;
   ProbeService& operator=(const ProbeService&) = delete;
@@ -95,7 +106,7 @@ class ProbeService {
   void OnEnd(transport::PeerId peer, const ProbeEndMessage& end);
   void LeaveProbe();
 
-  Engine* const engine_;
+  const Services services_;
   std::optional<Led> led_;
   std::optional<Joined> joined_;
 };

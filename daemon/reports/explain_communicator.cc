@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/config/config.h"
 #include "daemon/multihost/host_group.h"
 
 namespace harmonaize::daemon {
@@ -167,9 +169,10 @@ json DescribeCongestion(const Congestion& congestion) {
           {"changes", std::move(changes)}};
 }
 
-Communicator* FindCommunicator(Engine& engine, const Reader& reader, const std::string& which) {
+Communicator* FindCommunicator(const ReportSources& sources, const Reader& reader,
+                               const std::string& which) {
   Communicator* found = nullptr;
-  for (const auto& [id, communicator] : engine.membership().communicators()) {
+  for (const auto& [id, communicator] : sources.communicators->all()) {
     if (!reader.is_operator && communicator->tenant().identity.number != reader.tenant) continue;
     if (std::to_string(communicator->id()) == which) return communicator.get();
     if (communicator->name() == which) found = communicator.get();
@@ -179,10 +182,10 @@ Communicator* FindCommunicator(Engine& engine, const Reader& reader, const std::
 
 }  // namespace
 
-Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader,
+Result<std::string> ExplainCommunicator(const ReportSources& sources, const Reader& reader,
                                         const std::string& which) {
   const bool provider = reader.is_operator;
-  Communicator* const communicator = FindCommunicator(engine, reader, which);
+  Communicator* const communicator = FindCommunicator(sources, reader, which);
   if (communicator == nullptr) {
     return InvalidArgument(
         "there is no communicator '{}' here: 'harmonaize status' lists them by number", which);
@@ -200,7 +203,7 @@ Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader,
       report["plans"].push_back(DescribePlan(*group, record, names));
     }
     if (group->is_home()) {
-      report["policy"] = engine.config().plans.policy;
+      report["policy"] = sources.config->plans.policy;
       report["history"] = DescribeHistory(*group, names);
       report["congestion"] = DescribeCongestion(group->plans().control()->congestion());
     }

@@ -4,7 +4,9 @@
 
 #include <string>
 
-#include "daemon/main/engine.h"
+#include "daemon/reports/report_sources.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/status.h"
 
 namespace harmonaize::daemon {
 
@@ -12,7 +14,7 @@ namespace harmonaize::daemon {
 /// predicted, chosen, and measured since. By its number or name in the status; of several with the
 /// name, the last. Hosts have their names for the provider, for tenants only numbers. Engine thread
 /// only. kInvalidArgument if the reader has no such communicator.
-Result<std::string> ExplainCommunicator(Engine& engine, const Reader& reader,
+Result<std::string> ExplainCommunicator(const ReportSources& sources, const Reader& reader,
                                         const std::string& which);
 
 }  // namespace harmonaize::daemon

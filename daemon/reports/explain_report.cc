@@ -4,8 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/config/config.h"
 #include "daemon/formation/membership_requests.h"
+#include "daemon/host/host_tuning.h"
 #include "daemon/host/inline_limits.h"
+#include "src/executor/host/executor.h"
 #include "src/ipc/inline_segment.h"
 
 namespace harmonaize::daemon {
@@ -38,31 +41,31 @@ json DescribeInline(const InlineConfig& config, bool possible) {
 }
 
 /// Whether, and when, an unsure calibration will be replaced.
-json DescribeAgain(const Engine& engine) {
-  const Recalibration::State state = engine.tuning().state();
+json DescribeAgain(const ReportSources& sources) {
+  const Recalibration::State state = sources.tuning->state();
   json again = {
-      {"allowed", engine.config().measure_again}, {"wanted", state.wanted}, {"tries", state.tries}};
+      {"allowed", sources.config->measure_again}, {"wanted", state.wanted}, {"tries", state.tries}};
   if (state.wanted) again["next_in_seconds"] = state.next_in_seconds;
   return again;
 }
 
 }  // namespace
 
-Result<std::string> ExplainReport(Engine& engine, const Reader& reader, int ranks) {
+Result<std::string> ExplainReport(const ReportSources& sources, const Reader& reader, int ranks) {
   if (ranks < 1 || ranks > kMaxRanks) {
     return InvalidArgument("a communicator of {} ranks: there are 1 to {}", ranks, kMaxRanks);
   }
-  const Config& config = engine.config();
-  const InlineChoice choice = engine.inline_choice();
+  const Config& config = *sources.config;
+  const InlineChoice choice = sources.tuning->Choice(sources.executor->machine());
   const bool possible = config.inline_path.enabled && ranks <= kMaxInlineRanks;
   const InlineLimits limits =
       possible ? InlineLimitsFor(config.inline_path, choice, ranks) : InlineLimits{};
-  json report = {{"calibration", ToJson(engine.calibration())},
+  json report = {{"calibration", ToJson(sources.tuning->calibration())},
                  {"ranks", ranks},
                  {"processors", choice.shape().processors},
                  {"workers", choice.shape().workers},
                  {"inline", DescribeInline(config.inline_path, possible)}};
-  report["calibration"]["again"] = DescribeAgain(engine);
+  report["calibration"]["again"] = DescribeAgain(sources);
   if (reader.is_operator) report["calibration"]["state_path"] = config.state_path;
   for (size_t i = 0; i < kCollectiveCount; ++i) {
     const auto collective = static_cast<Collective>(i);

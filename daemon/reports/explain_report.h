@@ -4,7 +4,9 @@
 
 #include <string>
 
-#include "daemon/main/engine.h"
+#include "daemon/reports/report_sources.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/status.h"
 
 namespace harmonaize::daemon {
 
@@ -13,6 +15,6 @@ namespace harmonaize::daemon {
 /// the predicted times by size (docs/operator-guide.md lists the fields). Only the provider learns
 /// where that is kept. kInvalidArgument for a number of ranks that no communicator has. Engine
 /// thread only.
-Result<std::string> ExplainReport(Engine& engine, const Reader& reader, int ranks);
+Result<std::string> ExplainReport(const ReportSources& sources, const Reader& reader, int ranks);
 
 }  // namespace harmonaize::daemon

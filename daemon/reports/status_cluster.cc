@@ -4,6 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/cluster/cluster.h"
+#include "daemon/control/control_loop.h"
+
 namespace harmonaize::daemon {
 
 using nlohmann::json;
@@ -132,9 +135,9 @@ json TransportStatus(const Cluster& cluster) {
           {"arrival_bytes", counters.arrival_bytes}};
 }
 
-json ClusterStatus(const Engine& engine, uint64_t now_ns) {
-  const Cluster& cluster = *engine.cluster();
-  const ControlLoop& loop = engine.control_loop();
+json ClusterStatus(const ReportSources& sources, uint64_t now_ns) {
+  const Cluster& cluster = *sources.cluster;
+  const ControlLoop& loop = *sources.control_loop;
   json status = {{"address", cluster.address()},
                  {"host", cluster.host_name()},
                  {"linked_daemons", cluster.peers()},

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "daemon/main/engine.h"
+#include "daemon/reports/report_sources.h"
 
 namespace harmonaize::daemon {
 
@@ -15,6 +15,6 @@ namespace harmonaize::daemon {
 nlohmann::json TransportStatus(const Cluster& cluster);
 /// Where this daemon stands in its cluster: its links, this host's NICs, and, where they are known,
 /// the fabric's links and the controller. The engine has a cluster.
-nlohmann::json ClusterStatus(const Engine& engine, uint64_t now_ns);
+nlohmann::json ClusterStatus(const ReportSources& sources, uint64_t now_ns);
 
 }  // namespace harmonaize::daemon

@@ -4,10 +4,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/config/config.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/reports/status_cluster.h"
+#include "daemon/tenant/session_table.h"
+#include "daemon/tenant/tenant_table.h"
 #include "daemon/version.h"
 #include "src/base/clock.h"
+#include "src/executor/host/executor.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -78,9 +84,9 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
   return description;
 }
 
-json DescribeProcesses(const Engine& engine, const Tenant& tenant) {
+json DescribeProcesses(const ReportSources& sources, const Tenant& tenant) {
   json processes = json::array();
-  for (const auto& [id, session] : engine.sessions()) {
+  for (const auto& [id, session] : sources.sessions->all()) {
     if (&session->tenant() != &tenant) continue;
     processes.push_back({{"session", id},
                          {"process", session->process()},
@@ -105,9 +111,9 @@ json DescribeHoldings(const Account& account) {
   return holdings;
 }
 
-json Describe(Engine& engine, Tenant& tenant, uint64_t now_ns) {
+json Describe(const ReportSources& sources, Tenant& tenant, uint64_t now_ns) {
   json communicators = json::array();
-  for (const auto& [id, communicator] : engine.membership().communicators()) {
+  for (const auto& [id, communicator] : sources.communicators->all()) {
     if (&communicator->tenant() == &tenant)
       communicators.push_back(Describe(*communicator, now_ns));
   }
@@ -120,7 +126,7 @@ json Describe(Engine& engine, Tenant& tenant, uint64_t now_ns) {
           {"holds", DescribeHoldings(account)},
           {"operations", tenant.operations},
           {"bytes", tenant.bytes},
-          {"processes", DescribeProcesses(engine, tenant)},
+          {"processes", DescribeProcesses(sources, tenant)},
           {"communicators", std::move(communicators)}};
 }
 
@@ -137,28 +143,28 @@ json DescribeWorkers(const Executor& executor) {
 
 }  // namespace
 
-std::string StatusReport(Engine& engine, const Reader& reader) {
+std::string StatusReport(const ReportSources& sources, const Reader& reader) {
   const uint64_t now_ns = MonotonicNanoseconds();
   const bool provider = reader.is_operator;
   json report;
   report["daemon"] = {{"version", kVersion},
                       {"pid", getpid()},
-                      {"uptime_seconds", static_cast<double>(now_ns - engine.started_ns()) * 1e-9},
-                      {"socket", engine.config().socket_path},
-                      {"workers", engine.machine().workers}};
-  if (provider && engine.cluster() != nullptr) report["cluster"] = ClusterStatus(engine, now_ns);
+                      {"uptime_seconds", static_cast<double>(now_ns - sources.started_ns) * 1e-9},
+                      {"socket", sources.config->socket_path},
+                      {"workers", sources.executor->machine().workers}};
+  if (provider && sources.cluster != nullptr) report["cluster"] = ClusterStatus(sources, now_ns);
   if (provider) {
-    report["daemon"]["worker_counters"] = DescribeWorkers(engine.executor());
-    report["daemon"]["worker_wakes"] = engine.executor().Counters().worker_wakes;
-    report["daemon"]["sleeps"] = engine.sleeps();
-    if (engine.cluster() != nullptr) {
-      report["daemon"]["transport"] = TransportStatus(*engine.cluster());
+    report["daemon"]["worker_counters"] = DescribeWorkers(*sources.executor);
+    report["daemon"]["worker_wakes"] = sources.executor->Counters().worker_wakes;
+    report["daemon"]["sleeps"] = sources.sleeps;
+    if (sources.cluster != nullptr) {
+      report["daemon"]["transport"] = TransportStatus(*sources.cluster);
     }
   }
   report["tenants"] = json::array();
-  for (const auto& [number, tenant] : engine.tenants().all()) {
+  for (const auto& [number, tenant] : sources.tenants->all()) {
     if (provider || number == reader.tenant)
-      report["tenants"].push_back(Describe(engine, *tenant, now_ns));
+      report["tenants"].push_back(Describe(sources, *tenant, now_ns));
   }
   return report.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -4,13 +4,14 @@
 
 #include <string>
 
-#include "daemon/main/engine.h"
+#include "daemon/reports/report_sources.h"
+#include "daemon/tenant/tenant.h"
 
 namespace harmonaize::daemon {
 
 /// What the daemon is doing, as JSON (docs/operator-guide.md lists the fields). The provider (root,
 /// or who runs the daemon) sees all tenants, anybody else only what is their own. Engine thread
 /// only.
-std::string StatusReport(Engine& engine, const Reader& reader);
+std::string StatusReport(const ReportSources& sources, const Reader& reader);
 
 }  // namespace harmonaize::daemon

@@ -274,6 +274,17 @@ uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
   return id;
 }
 
+Status Session::GiveUpRegion(uint32_t id) {
+  Region* const region = FindRegion(id);
+  if (region == nullptr) return InvalidArgument("region {} is not registered", id);
+  if (region->idle()) {
+    RemoveRegion(id);
+  } else {
+    region->SetOnIdle([this, id] { RemoveRegion(id); });
+  }
+  return Status::Ok();
+}
+
 void Session::RemoveRegion(uint32_t id) {
   for (const std::unique_ptr<Member>& member : members_) {
     if (member == nullptr || !member->TakeBackOffer(id) || member->communicator == nullptr)

@@ -99,8 +99,9 @@ class Session {
   Region* FindRegion(uint32_t id);
   /// Whether pages of one of its regions are gone.
   bool HasLostMemory() const;
-  /// Only when idle.
-  void RemoveRegion(uint32_t id);
+  /// Removes the region: at once, or when no operation uses it any more. Its tenant's reception
+  /// then unmaps it. kInvalidArgument if there is none.
+  Status GiveUpRegion(uint32_t id);
 
   /// The tenant's process is gone, or was cut off.
   bool gone() const { return gone_; }
@@ -126,6 +127,7 @@ class Session {
   uint64_t operations() const { return operations_; }
 
  private:
+  void RemoveRegion(uint32_t id);
   Status FindBuffers(PostedOperation* operation);
   Status FindBuffer(const BufferReference& reference, uint64_t bytes, Buffer* buffer,
                     Region** region);

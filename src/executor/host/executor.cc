@@ -324,6 +324,7 @@ bool Executor::Complete(Execution* execution, uint32_t units) {
 }
 
 void Executor::Start(Execution* execution) {
+  ++executing_;
   if (execution->units() == 0) {
     execution->phase_ = Execution::Phase::kFinished;
     finished_.Push(execution);
@@ -441,6 +442,7 @@ Execution* Executor::TakeFinished() {
     PostWaiting();
   }
   execution->phase_ = Execution::Phase::kIdle;
+  --executing_;
   ++operations_;
   if (!execution->status().ok()) ++failed_operations_;
   return execution;

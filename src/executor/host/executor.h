@@ -19,6 +19,7 @@
 #include "src/executor/host/unit.h"
 #include "src/executor/host/waiting_list.h"
 #include "src/executor/host/work_board.h"
+#include "src/executor/host/work_engine.h"
 
 namespace harmonaize {
 
@@ -55,7 +56,7 @@ struct ExecutorCounters {
 /// one tenant in the order of Start, and the tenant goes first who has the fewest running by its
 /// weight. A worker with a place near some memory takes units of
 /// executions whose memory lies elsewhere (Binding::node) only when there are no others.
-class Executor {
+class Executor final : public WorkEngine {
  public:
   struct Options {
     int workers = 1;                       ///< 1 to kMaxWorkers.
@@ -87,25 +88,20 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// What Execution::Bind needs to know.
-  const Machine& machine() const { return machine_; }
-  /// Several tenants have started executions lately: large ones are to be bound as `shared`.
-  bool shared() const { return shared_.load(std::memory_order_relaxed); }
+  const Machine& machine() const override { return machine_; }
+  bool shared() const override { return shared_.load(std::memory_order_relaxed); }
 
   /// Options::wake_up_nanoseconds from now on.
   void SetWakeUp(uint64_t nanoseconds) {
     wake_up_ns_.store(nanoseconds, std::memory_order_relaxed);
   }
 
-  /// Starts a bound execution. It belongs to the executor until TakeFinished returns it, and what
-  /// it is bound to must stay valid until then.
-  void Start(Execution* execution);
-
-  /// Runs a bound execution to its end in the owner's thread, instead of Start: for work of a few
-  /// hundred nanoseconds, which would be handed over and back for longer than that. It does not
-  /// come by TakeFinished. False, and nothing has happened, where that is not for the owner to do:
-  /// it is not helpable, is more than one unit, or several tenants take turns.
-  bool RunAtOnce(Execution* execution);
+  /// The execution belongs to the executor until TakeFinished returns it, also after Cancel.
+  void Start(Execution* execution) override;
+  /// False where the execution is not helpable, is more than one unit, or several tenants take
+  /// turns.
+  bool RunAtOnce(Execution* execution) override;
+  void Cancel(Execution* execution, Status reason) override;
 
   /// Runs one unit in the owner's thread; false when there is none that it may run. Only executions
   /// bound as helpable are touched. A unit takes about 100 us at most.
@@ -117,13 +113,10 @@ class Executor {
   /// Whether TakeFinished would return one.
   bool any_finished() const { return finished_.any(); }
 
-  /// Makes an execution end early with status `reason`. Units that
-  /// run stop after their current step, the others do not start; it still comes back through
-  /// TakeFinished. For an execution that was started and not yet taken back; others are left alone.
-  void Cancel(Execution* execution, Status reason);
-
   /// An execution that has ended, or nullptr.
   Execution* TakeFinished();
+  /// Whether an execution was started that TakeFinished has not returned.
+  bool executing() const { return executing_ > 0; }
 
   /// Seconds that an operation on an idle executor takes, from what earlier ones took. All workers
   /// are assumed to share one that is large enough.
@@ -171,6 +164,7 @@ class Executor {
     uint64_t until_ns = 0;
   } awaited_;
   WaitingList waiting_;
+  int64_t executing_ = 0;  // started and not taken back
   uint64_t operations_ = 0;
   uint64_t failed_operations_ = 0;
 };

@@ -346,18 +346,18 @@ void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t 
   binding.scalars = work->scalars;
   binding.divisor = binding_.divisor;
   binding.helpable = true;
-  binding.shared = executor_->shared();
+  binding.shared = work_engine_->shared();
   binding.tenant = binding_.tenant;
   binding.weight = binding_.weight;
-  const Status bound = work->execution.Bind(binding, executor_->machine());
+  const Status bound = work->execution.Bind(binding, work_engine_->machine());
   if (!bound.ok()) {
     free_works_.push_back(work);
     return Fail(bound);
   }
   ++outstanding_;
   const bool tiny = elements * element_bytes_ <= kAtOnceBytes;
-  if (tiny && executor_->RunAtOnce(&work->execution)) return FinishWork(work);
-  executor_->Start(&work->execution);
+  if (tiny && work_engine_->RunAtOnce(&work->execution)) return FinishWork(work);
+  work_engine_->Start(&work->execution);
 }
 
 void NetworkExecution::OnExecuted(Execution* execution) {
@@ -399,7 +399,7 @@ void NetworkExecution::Fail(Status status) {
   port_->Cancel(binding_.operation);
   for (const std::unique_ptr<Work>& work : all_works_) {
     if (std::find(free_works_.begin(), free_works_.end(), work.get()) == free_works_.end()) {
-      executor_->Cancel(&work->execution, status_);
+      work_engine_->Cancel(&work->execution, status_);
     }
   }
 }

@@ -8,7 +8,7 @@
 
 #include "src/base/status.h"
 #include "src/executor/host/execution.h"
-#include "src/executor/host/executor.h"
+#include "src/executor/host/work_engine.h"
 #include "src/executor/network/message_port.h"
 #include "src/executor/network/network_program.h"
 #include "src/executor/network/slice_feed.h"
@@ -47,7 +47,7 @@ struct NetworkBinding : Operands {
 /// average would not, and are rounded twice.
 class NetworkExecution final : private MessageListener {
  public:
-  NetworkExecution(Executor* executor, MessagePort* port) : executor_(executor), port_(port) {}
+  NetworkExecution(WorkEngine* work, MessagePort* port) : work_engine_(work), port_(port) {}
   /// Not while it is under way.
   ~NetworkExecution() = default;
   NetworkExecution(const NetworkExecution&) = delete;
@@ -148,7 +148,7 @@ class NetworkExecution final : private MessageListener {
   std::byte* TakeLanding();
   Work* TakeWork();
 
-  Executor* const executor_;
+  WorkEngine* const work_engine_;
   MessagePort* const port_;
 
   NetworkBinding binding_;

@@ -48,11 +48,11 @@ class MembershipTest : public ::testing::Test {
     Result<SharedMemory> segment = CreateSharedMemory("test", sizeof(SessionSegment));
     EXPECT_TRUE(segment.ok());
     const uint32_t number = ++sessions_;
-    const Status added = engine_->AddSession(std::make_unique<Session>(
+    const Status added = engine_->session_keeper().AddSession(std::make_unique<Session>(
         number, connection, "test", engine_->tenants().Of(kTenant), std::move(segment->mapping),
         FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), Session::Holdings{}));
     EXPECT_TRUE(added.ok()) << added.message();
-    return *engine_->FindSession(number);
+    return *engine_->session_keeper().FindSession(number);
   }
   std::shared_ptr<Account> account() { return accounts_->Of(kTenant.number, kTenant.name); }
   int64_t ids() { return account()->held(Resource::kUniqueIds); }
@@ -75,7 +75,7 @@ TEST_F(MembershipTest, AnIdGoesWithTheProcessThatAskedForIt) {
   Session& asker = Enter();
   IdFor(asker);
   EXPECT_EQ(ids(), 1);
-  engine_->LoseSession(asker.id(), "ended");
+  engine_->session_keeper().LoseSession(asker.id(), "ended");
   EXPECT_EQ(ids(), 0);
 }
 
@@ -93,10 +93,10 @@ TEST_F(MembershipTest, AnIdThatRanksWaitWithOutlivesItsAskerAndGoesWithThem) {
   Session& other = Enter();
   const UniqueId id = IdFor(asker);
   EXPECT_TRUE(Join(waiting, id, 3, 1));
-  engine_->LoseSession(asker.id(), "ended");
+  engine_->session_keeper().LoseSession(asker.id(), "ended");
   EXPECT_TRUE(Join(other, id, 3, 2));
   EXPECT_EQ(ids(), 1);
-  engine_->LoseSession(waiting.id(), "ended");
+  engine_->session_keeper().LoseSession(waiting.id(), "ended");
   EXPECT_EQ(ids(), 0);
 }
 
@@ -138,10 +138,10 @@ TEST_F(MembershipTest, ObserversHearWhatBecomesOfACommunicator) {
   EXPECT_TRUE(Join(stays, name, 2, 0));
   EXPECT_TRUE(first.heard.empty());
   EXPECT_TRUE(Join(goes, name, 2, 1));
-  engine_->LoseSession(goes.id(), "died");
+  engine_->session_keeper().LoseSession(goes.id(), "died");
   engine_->membership().Sweep();
   EXPECT_EQ(first.heard, (std::vector<std::string>{"formed: 2 ranks on 1", "broken: rank 1 died"}));
-  engine_->LoseSession(stays.id(), "died");
+  engine_->session_keeper().LoseSession(stays.id(), "died");
   engine_->membership().Sweep();
   ASSERT_EQ(first.heard.size(), 3u);
   EXPECT_EQ(first.heard.back(), "ended: 0 operations");

@@ -53,7 +53,7 @@ class NoMemoryTest : public ::testing::Test {
   /// Runs it on the engine's thread, and waits.
   void OnEngine(const std::function<void()>& call) {
     std::promise<void> done;
-    engine_->Post([&] {
+    engine_->loop().Post([&] {
       call();
       done.set_value();
     });
@@ -78,7 +78,7 @@ class NoMemoryTest : public ::testing::Test {
     Session::Holdings holdings{std::move(*place), Holding()};
     Status added;
     OnEngine([&] {
-      added = engine_->AddSession(std::make_unique<Session>(
+      added = engine_->session_keeper().AddSession(std::make_unique<Session>(
           guest.session, guest.daemon_end, "test", engine_->tenants().Of(kTenant),
           std::move(segment->mapping), FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
           std::move(holdings)));
@@ -88,7 +88,7 @@ class NoMemoryTest : public ::testing::Test {
   }
   /// As the server does when the connection has ended.
   void Leave(const Guest& guest) {
-    OnEngine([&] { engine_->LoseSession(guest.session, "left"); });
+    OnEngine([&] { engine_->session_keeper().LoseSession(guest.session, "left"); });
   }
 
   /// One request, answered under whatever `before` sets up.
@@ -187,7 +187,7 @@ class NoMemoryTest : public ::testing::Test {
          ++tries) {
       usleep(1000);
       OnEngine([&] {
-        communicators = engine_->membership().communicators().size();
+        communicators = engine_->report_sources().communicators->all().size();
         sessions = engine_->tenants().Of(kTenant)->account->held(Resource::kSessions);
       });
     }

@@ -1,4 +1,4 @@
-#include "daemon/formation/communicator_registry.h"
+#include "daemon/communicator/communicator_registry.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "daemon/multihost/rank_feed.h"
+#include "daemon/tenant/rank_feed.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/reports/report_sources.h"
+
+namespace harmonaize {
+class Executor;
+}  // namespace harmonaize
+
+namespace harmonaize::daemon {
+
+class EventLoop;
+class HostTuning;
+class Membership;
+class ProbeService;
+class SessionKeeper;
+class TenantTable;
+struct Config;
+
+/// The rooms of the daemon that requests reach. All of them belong to the engine's thread, but for
+/// EventLoop::Post.
+class EngineRooms {
+ public:
+  virtual EventLoop& loop() = 0;
+  virtual const Config& config() const = 0;
+  virtual SessionKeeper& session_keeper() = 0;
+  virtual TenantTable& tenants() = 0;
+  virtual Membership& membership() = 0;
+  virtual ProbeService& probes() = 0;
+  virtual const Executor& executor() const = 0;
+  virtual const HostTuning& tuning() const = 0;
+  virtual ReportSources report_sources() const = 0;
+
+ protected:
+  ~EngineRooms() = default;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,31 @@
+#pragma once
+
+namespace harmonaize {
+class WorkEngine;
+}  // namespace harmonaize
+
+namespace harmonaize::daemon {
+
+class Background;
+class CommunicatorObservers;
+class EventLoop;
+class FinishedParts;
+class HostTuning;
+class SessionKeeper;
+class WaitingCount;
+struct Config;
+
+/// What a communicator uses of the daemon. All of it outlives the communicators.
+struct CommunicatorServices {
+  const Config* config = nullptr;
+  EventLoop* loop = nullptr;  ///< Of the engine's thread.
+  Background* background = nullptr;
+  WorkEngine* work = nullptr;
+  HostTuning* tuning = nullptr;
+  FinishedParts* finished = nullptr;
+  SessionKeeper* sessions = nullptr;
+  WaitingCount* waiting = nullptr;
+  const CommunicatorObservers* observers = nullptr;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "daemon/communicator/communicator_services.h"
+#include "daemon/multihost/host_services.h"
+
+namespace harmonaize::daemon {
+
+class CommunicatorRegistry;
+class SessionTable;
+class TenantTable;
+
+/// What membership uses of the daemon, and gives to the communicators that it makes. All of it
+/// outlives membership.
+struct MembershipServices {
+  CommunicatorServices communicator;
+  HostServices hosts;  ///< Without `ranks`, which membership is itself.
+  CommunicatorRegistry* communicators = nullptr;
+  TenantTable* tenants = nullptr;
+  const SessionTable* sessions = nullptr;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "daemon/access/engine_gate.h"
+#include "daemon/access/server.h"
+#include "daemon/config/config.h"
+#include "daemon/main/engine.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// The daemon of one host: the server, to which tenants connect, and the engine, which carries out
+/// their operations. Thread: main, except for Stop.
+class Daemon {
+ public:
+  /// Takes the socket's place, measures the host if nobody has, and joins the cluster. Errors name
+  /// what is in the way: another daemon, or a key of the configuration.
+  static Result<std::unique_ptr<Daemon>> Create(const Config& config);
+
+  /// Serves until Stop. `on_listening` is called once tenants can connect. A tenant that makes a
+  /// thread of the daemon wait is not waited for: the process then ends here.
+  void Run(const std::function<void()>& on_listening);
+  /// Ends Run. Thread: any.
+  void Stop() { server_->Stop(); }
+
+  /// The main thread's.
+  EventLoop& loop() { return server_->loop(); }
+
+ private:
+  Daemon() = default;
+
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<EngineGate> gate_;
+};
+
+}  // namespace harmonaize::daemon

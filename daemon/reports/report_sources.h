@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+namespace harmonaize {
+class Executor;
+}  // namespace harmonaize
+
+namespace harmonaize::daemon {
+
+class Cluster;
+class CommunicatorRegistry;
+class ControlLoop;
+class HostTuning;
+class SessionTable;
+class TenantTable;
+struct Config;
+
+/// What reports are made from. Thread: engine.
+struct ReportSources {
+  const Config* config = nullptr;
+  uint64_t started_ns = 0;  ///< When the daemon started, by the monotonic clock.
+  uint64_t sleeps = 0;      ///< How often the engine's thread has gone to sleep.
+  const Executor* executor = nullptr;
+  const HostTuning* tuning = nullptr;
+  const TenantTable* tenants = nullptr;
+  const SessionTable* sessions = nullptr;
+  const CommunicatorRegistry* communicators = nullptr;
+  const Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+  const ControlLoop* control_loop = nullptr;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "daemon/tenant/posted_operation.h"
+#include "daemon/tenant/ready_parts.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+class Session;
+class StreamQueue;
+
+/// Tells tenants of parts that are completed, and moves the parts' streams on. Thread: engine.
+class FinishedParts {
+ public:
+  /// `ready` gets the parts that streams come to, and must outlive this.
+  explicit FinishedParts(ReadyParts* ready) : ready_(ready) {}
+
+  /// Completes a part: notes its error for the tenant, moves its stream on, takes the part back.
+  void Finish(PostedOperation* part, const Status& outcome);
+  /// Shows the tenants what was completed since the last call, and wakes those that sleep. Called
+  /// once a round.
+  void Publish();
+
+ private:
+  struct Unpublished {
+    StreamQueue* queue;
+    Session* session;
+  };
+
+  ReadyParts* const ready_;
+  std::vector<Unpublished> unpublished_;  // queues that have come further than their tenants know
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/tenant/session.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// Opens and ends the sessions of this host. Thread: engine.
+class SessionKeeper {
+ public:
+  /// Errors: the system's, where the session's doorbell cannot be watched.
+  virtual Status AddSession(std::unique_ptr<Session> session) = 0;
+  /// nullptr once it is gone.
+  virtual Session* FindSession(uint32_t id) = 0;
+  /// The session's process has ended or hung up; `why` completes "rank 3 ...".
+  virtual void LoseSession(uint32_t id, const std::string& why) = 0;
+  /// Ends a session whose tenant did what no client does.
+  virtual void CutOff(Session& session, const std::string& why) = 0;
+  /// The same, once what is under way now has been dealt with.
+  virtual void CutOffSoon(uint32_t session, std::string why) = 0;
+  /// Takes in all that the session has posted so far, before a request that must not overtake it.
+  /// False when the session was cut off over that; it is gone then.
+  virtual bool TakeInPosted(Session& session) = 0;
+
+ protected:
+  ~SessionKeeper() = default;
+};
+
+}  // namespace harmonaize::daemon
