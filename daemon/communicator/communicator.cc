@@ -6,14 +6,9 @@
 #include <algorithm>
 
 #include "daemon/host/host_tuning.h"
-#include "daemon/multihost/host_group.h"
-#include "daemon/multihost/host_services.h"
-#include "daemon/multihost/remote_pairs.h"
-#include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
-#include "daemon/sharing/start_gate.h"
 #include "daemon/tenant/finished_parts.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/session.h"
@@ -24,10 +19,6 @@
 
 namespace harmonaize::daemon {
 namespace {
-
-/// Of so many collectives in a row the first two are timed, for CheckPrediction. Reading the clock
-/// and predicting take a tenth of a microsecond, a twentieth of the smallest operations.
-constexpr uint64_t kCollectivesPerCheck = 64;
 
 /// What a communicator takes of the daemon's memory, in bytes: itself, and for each rank its places
 /// in lists.
@@ -40,13 +31,6 @@ constexpr int kLaunchedAtOnce = 64;
 /// For so many pairs of ranks that wait a communicator is charged at once.
 constexpr size_t kPairsPaidAtOnce = 64;
 
-/// Whether a rank of it has its result where its data was.
-bool IsInPlace(const MatchedOperation& operation) {
-  return std::any_of(
-      operation.parts.begin(), operation.parts.end(),
-      [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
-}
-
 }  // namespace
 
 Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) {
@@ -58,32 +42,20 @@ Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) 
   return CommunicatorHoldings{std::move(place), std::move(memory)};
 }
 
-Communicator::Communicator(const CommunicatorServices& services, const HostServices& hosts,
-                           uint64_t id, std::string name, Tenant* tenant,
-                           std::vector<Member*> members, std::optional<Roster> roster)
+Communicator::Communicator(const CommunicatorServices& services, uint64_t id, std::string name,
+                           Tenant* tenant, std::vector<Member*> members)
     : services_(services),
-      hosts_(hosts),
-      observers_(*services.observers),
       id_(id),
       name_(std::move(name)),
       tenant_(tenant),
       members_(std::move(members)),
       left_after_(members_.size(), kStays),
-      pool_(this, [this](int64_t bytes) { return holdings_.memory.Add(bytes); }),
-      plans_(std::make_shared<OneHostPlans>(
-          ranks(), OneHostPlans::Means{
-                       .background = services.background,
-                       .tenant = tenant->identity.number,
-                       .post = [loop = services.loop](
-                                   std::function<void()> call) { loop->Post(std::move(call)); },
-                       .pay = [this](int64_t bytes) { return holdings_.memory.Add(bytes); }})) {
+      pool_(this, [this](int64_t bytes) { return Pay(bytes); }),
+      local_(services_, this, tenant, ranks()) {
   for (const Member* member : members_) {
     place_of_rank_.push_back(local_ranks_);
     if (member != nullptr) ++local_ranks_;
   }
-  if (!roster.has_value()) return;
-  host_group_ = std::make_unique<HostGroup>(hosts, this, *std::move(roster));
-  remote_pairs_ = std::make_unique<RemotePairs>(this, host_group_.get());
 }
 
 Communicator::~Communicator() = default;
@@ -121,13 +93,9 @@ void Communicator::PostCollective(PostedOperation* part) {
     operation->sequence = sequence;
     operation->first_arrival_ns = part->arrived_ns;
     operation->waiting = WaitingHold(*services_.waiting);
-    if (const auto early = early_verdicts_.find(sequence); early != early_verdicts_.end()) {
-      operation->verdict = early->second;
-      operation->told = true;
-      early_verdicts_.erase(early);
-    }
+    if (other_hosts_ != nullptr) other_hosts_->OnFirstPart(operation);
   }
-  operation->parts[PlaceOf(*part)] = part;
+  operation->parts[PlaceOf(part->member->rank)] = part;
   ++operation->arrived;
   part->matched = operation;
 }
@@ -142,7 +110,7 @@ void Communicator::PostPair(PostedOperation* part) {
   if (IsRemote(peer)) {
     part->crosses_hosts = true;
     part->waiting = WaitingHold(*services_.waiting);
-    return remote_pairs_->Post(part);
+    return other_hosts_->PostPair(part);
   }
   if (member(peer) == nullptr) {
     part->outcome = RemoteError("rank {} has left the communicator", peer);
@@ -192,7 +160,7 @@ void Communicator::OnReady(PostedOperation* part) {
     services_.finished->Finish(part, outcome);
     return;
   }
-  if (part->crosses_hosts) return remote_pairs_->OnReady(part);
+  if (part->crosses_hosts) return other_hosts_->OnPairReady(part);
   MatchedOperation* operation = part->matched;
   if (operation == nullptr) return;  // half of a pair, alone so far
   if (operation->doomed) return;     // it is told soon
@@ -213,18 +181,31 @@ void Communicator::LaunchReady() {
          window_.front()->ready == all) {
     if (++launched > kLaunchedAtOnce) return LaunchLater();
     MatchedOperation* operation = window_.front();
-    // Until OnPlanReady.
-    if (host_group_ != nullptr && !hosts_.start_gate->MayBegin(*this)) return;
-    if (host_group_ != nullptr && !Prepare(operation)) return;
-    // Until OnPlanMade.
-    if (host_group_ == nullptr && !PlanIsMade(*operation)) return;
+    if (!MayLaunch(operation)) return;
     window_.PopFront();
     operation->waiting.Reset();
     if (operation->next_report_ns != 0) {
-      observers_.Tell(&CommunicatorObserver::OnRecovered, *this);
+      observers().Tell(&CommunicatorObserver::OnRecovered, *this);
     }
     Launch(operation);
   }
+}
+
+// Whether the operation may be launched: otherwise LaunchReady is called again when it may.
+bool Communicator::MayLaunch(MatchedOperation* operation) {
+  if (other_hosts_ != nullptr) return other_hosts_->MayLaunch(operation);
+  // An operation about which its ranks disagree needs no plan.
+  if (local_.HasPlan(*operation) || !CheckAgreement(*operation).ok()) return true;
+  local_.MakePlan(*operation, [this](const Status& made) {
+    if (!made.ok()) return Break(made);
+    LaunchReady();
+  });
+  return false;
+}
+
+void Communicator::OnPlanReady() {
+  LaunchReady();
+  if (other_hosts_ != nullptr) other_hosts_->OnPlanReady();
 }
 
 // A tenant may have thousands that wait for one.
@@ -255,34 +236,15 @@ void Communicator::GiveUp(const Status& exception) {
 void Communicator::Launch(MatchedOperation* operation) {
   Status status = operation->verdict.ok() ? CheckAgreement(*operation) : operation->verdict;
   if (!status.ok()) {
-    if (host_group_ != nullptr) NoteEnd(*operation, status);
+    if (other_hosts_ != nullptr) other_hosts_->NoteEnd(*operation, status);
     FailMatched(operation, status);
     return;
   }
-  const bool crosses_hosts =
-      host_group_ != nullptr && !IsPointToPoint(operation->parts.front()->descriptor.collective);
   WarnOfTypes(*operation);
-  if (operation->parts.front()->descriptor.count == 0) {
-    if (crosses_hosts) return EndHere(operation);
-    in_flight_.Add(operation);
-    Complete(operation);
-    return;
-  }
-  if (crosses_hosts) {
-    status = StartNetwork(operation);
-    if (!status.ok()) {
-      NoteEnd(*operation, status);
-      FailMatched(operation, status);
-    }
-    return;
-  }
-  Bind(operation, &status);
-  if (!status.ok()) {
-    FailMatched(operation, status);
-    return;
-  }
-  in_flight_.Add(operation);
-  services_.work->Start(&operation->execution);
+  const bool pair = IsPointToPoint(operation->parts.front()->descriptor.collective);
+  if (other_hosts_ != nullptr && !pair) return other_hosts_->Launch(operation);
+  status = local_.Start(operation);
+  if (!status.ok()) FailMatched(operation, status);
 }
 
 Status Communicator::CheckAgreement(const MatchedOperation& operation) const {
@@ -322,64 +284,9 @@ void Communicator::WarnOnce(PostedOperation* part, const std::string& warning) {
   Notify({part}, warning);
 }
 
-void Communicator::Bind(MatchedOperation* operation, Status* status) {
-  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
-  operation->inputs.clear();
-  operation->outputs.clear();
-  operation->scalars.clear();
-  for (const PostedOperation* part : operation->parts) {
-    operation->inputs.push_back(part->send);
-    operation->outputs.push_back(part->receive);
-    operation->scalars.push_back(part->descriptor.scalar);
-  }
-  const Schedule* plan = nullptr;
-  plans_->With(descriptor.collective, descriptor.root, IsInPlace(*operation),
-               [&](const Result<const Schedule*>& made) {
-                 if (made.ok()) plan = *made;
-                 *status = made.status();
-               });
-  if (!status->ok()) return;
-
-  Binding binding;
-  binding.program = &plan->programs.front();
-  binding.pieces = plan->pieces;
-  binding.type = descriptor.type;
-  binding.op = descriptor.op;
-  binding.count = descriptor.count;
-  binding.inputs = operation->inputs;
-  binding.outputs = operation->outputs;
-  binding.scalars = operation->scalars;
-  binding.divisor = static_cast<uint64_t>(ranks());
-  binding.tenant = tenant_->identity.number;
-  binding.weight = static_cast<float>(tenant_->weight);
-  binding.helpable = true;
-  binding.whole = true;
-  binding.shared = services_.work->shared();
-  binding.node = NodeOf(*operation);
-  operation->execution.cookie = operation;
-  operation->execution.on_finished = &OnExecuted;
-  *status = operation->execution.Bind(binding, services_.work->machine());
-}
-
-// The node on which all registered buffers lie; -1 where they do not agree, or some are elsewhere.
-int Communicator::NodeOf(const MatchedOperation& operation) {
-  int node = -1;
-  for (const PostedOperation* part : operation.parts) {
-    const std::pair<const Buffer&, const Region*> buffers[] = {
-        {part->send, part->send_region}, {part->receive, part->receive_region}};
-    for (const auto& [buffer, region] : buffers) {
-      if (!buffer.is_mapped()) continue;  // not used
-      if (region->node() < 0) return -1;
-      if (node >= 0 && node != region->node()) return -1;
-      node = region->node();
-    }
-  }
-  return node;
-}
-
 Result<InlineSegment*> Communicator::Inline() {
   const InlineConfig& config = services_.config->inline_path;
-  const bool possible = config.enabled && host_group_ == nullptr && ranks() <= kMaxInlineRanks;
+  const bool possible = config.enabled && other_hosts_ == nullptr && ranks() <= kMaxInlineRanks;
   if (inline_segment_ == nullptr && possible) {
     const InlineLimits limits =
         InlineLimitsFor(config, services_.tuning->Choice(services_.work->machine()), ranks());
@@ -391,62 +298,11 @@ Result<InlineSegment*> Communicator::Inline() {
   return inline_segment_.get();
 }
 
-// Whether the operation may be launched: otherwise LaunchReady is called again when it may.
-bool Communicator::PlanIsMade(const MatchedOperation& operation) {
-  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
-  if (!plans_->made_in_background() || descriptor.count == 0) return true;
-  const Collective collective = descriptor.collective;
-  const bool in_place = IsInPlace(operation);
-  if (plans_->IsMade(collective, descriptor.root, in_place)) return true;
-  if (!CheckAgreement(operation).ok()) return true;  // it needs none
-  if (plans_->IsBeingMade(collective, descriptor.root, in_place)) return false;
-  plans_->With(collective, descriptor.root, in_place, [this](const Result<const Schedule*>& plan) {
-    if (!plan.ok()) return Break(plan.status());
-    LaunchReady();
-  });
-  return false;
-}
-
-void Communicator::OnExecuted(Execution* execution) {
-  auto* const operation = static_cast<MatchedOperation*>(execution->cookie);
-  Communicator* const communicator = operation->communicator;
-  Guarded([&] { communicator->Complete(operation); },
-          [&](const Status& exception) { communicator->GiveUp(exception); });
-}
-
-void Communicator::Complete(MatchedOperation* operation) {
-  in_flight_.Remove(operation);
+void Communicator::OnLocalDone(MatchedOperation* operation, const Status& outcome) {
   const bool ran = operation->parts.front()->descriptor.count > 0;
-  Status outcome;
-  if (ran) outcome = Judge(*operation, operation->execution.status());
-  const bool checked = operation->sequence % kCollectivesPerCheck < 2;
-  if (checked && ran && outcome.ok()) CheckPrediction(*operation);
-  Settle(operation, outcome);
+  Settle(operation, ran ? Judge(*operation, outcome) : outcome);
 }
 
-// The first of two collectives in a row is where the upper bound of the second begins.
-void Communicator::CheckPrediction(const MatchedOperation& operation) {
-  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
-  if (IsPointToPoint(descriptor.collective)) return;
-  const uint64_t now = MonotonicNanoseconds();
-  if (operation.sequence % kCollectivesPerCheck == 0) {
-    checked_ns_ = now;
-    return;
-  }
-  if (checked_ns_ == 0 || operation.first_arrival_ns < checked_ns_) return;
-  uint64_t all_ready = operation.first_arrival_ns;
-  for (const PostedOperation* part : operation.parts) {
-    all_ready = std::max(all_ready, part->ready_ns);
-  }
-  services_.tuning->CheckPrediction(
-      {.collective = descriptor.collective,
-       .ranks = ranks(),
-       .block_bytes = descriptor.count * DataTypeSize(descriptor.type)},
-      static_cast<double>(now - all_ready) * 1e-9, static_cast<double>(now - checked_ns_) * 1e-9,
-      services_.work->machine());
-}
-
-// What becomes of an operation that the executor or the network has ended.
 Status Communicator::Judge(const MatchedOperation& operation, const Status& end) {
   LoseRanksWithoutMemory(operation);
   if (end.ok()) return end;
@@ -458,7 +314,7 @@ Status Communicator::Judge(const MatchedOperation& operation, const Status& end)
 void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
-  if (host_group_ != nullptr) NoteEnd(*operation, outcome);
+  if (other_hosts_ != nullptr) other_hosts_->NoteEnd(*operation, outcome);
   for (PostedOperation* part : operation->parts) services_.finished->Finish(part, outcome);
   pool_.GiveBack(operation);
 }
@@ -477,6 +333,25 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
 }
 
 // ---------------------------------------------------------------------------------------------
+// Ranks that are late
+
+void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  late_.Report(now_ns, late_after_ns);
+  if (other_hosts_ != nullptr) other_hosts_->ReportLate(now_ns, late_after_ns);
+}
+
+WaitingOperations Communicator::Waiting(uint64_t now_ns) const {
+  return late_.Waiting(now_ns);
+}
+
+void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice) {
+  observers().Tell(&CommunicatorObserver::OnLate, *this, notice);
+  for (PostedOperation* part : waiting) {
+    if (part != nullptr) part->member->slot->notice.Set(notice);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
 // Bookkeeping
 
 MatchedOperation* Communicator::NewOperation(size_t parts) {
@@ -486,12 +361,16 @@ MatchedOperation* Communicator::NewOperation(size_t parts) {
   return nullptr;
 }
 
-size_t Communicator::PlaceOf(const PostedOperation& part) const {
-  return place_of_rank_[static_cast<size_t>(part.member->rank)];
+const PostedOperation* Communicator::PartOf(const MatchedOperation& operation, int rank) const {
+  return operation.parts[PlaceOf(rank)];
 }
 
-bool Communicator::IsRemote(int rank) const {
-  return host_group_ != nullptr && !host_group_->roster().IsLocal(rank);
+bool Communicator::executing() const {
+  return executing_here() || (other_hosts_ != nullptr && other_hosts_->executing());
+}
+
+void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
+  services_.finished->Finish(part, state_ == State::kReady ? outcome : failure_);
 }
 
 void Communicator::Count(const MatchedOperation& operation) {

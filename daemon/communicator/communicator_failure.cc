@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <deque>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "daemon/communicator/communicator.h"
-#include "daemon/multihost/host_group.h"
-#include "daemon/multihost/remote_pairs.h"
 #include "daemon/tenant/finished_parts.h"
 #include "daemon/tenant/session.h"
-#include "src/executor/host/work_engine.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -61,17 +58,9 @@ void Communicator::FailDoomed() {
 void Communicator::FailEverything(const Status& why) {
   Doom(window_.TakeFrom(0), {}, why);
   Doom(matched_pairs_.TakeAll(), pairs_.TakeAll(), why);
-  // What the workers hold ends soon, and OnExecuted then tells of the failure.
-  for (MatchedOperation* operation : in_flight_) {
-    if (operation->network == nullptr) {
-      services_.work->Cancel(&operation->execution, why);
-    } else {
-      operation->network->Cancel(why);
-    }
-  }
-  if (host_group_ == nullptr) return;
-  for (MatchedOperation* operation : std::exchange(held_, {})) FailMatched(operation, why);
-  remote_pairs_->FailAll(why);
+  // What the workers hold ends soon, and OnLocalDone then tells of the failure.
+  local_.CancelAll(why);
+  if (other_hosts_ != nullptr) other_hosts_->FailAll(why);
 }
 
 // Collectives that it has not posted cannot be carried out any more. Those that it has are done,
@@ -89,20 +78,18 @@ void Communicator::Leave(int rank) {
     const Status why = RemoteError("{} has left the communicator", DescribeRank(rank));
     FailWindowFrom(after, why);
     Doom({}, pairs_.TakeWith(rank), why);
-    if (host_group_ != nullptr) {
-      EndFrom(after, why);
-      remote_pairs_->OnOwnRankLeft(rank, why);
-    }
+    if (other_hosts_ != nullptr) other_hosts_->FailFrom(rank, after, why);
   }
   members_[place] = nullptr;
   if (inline_segment_ != nullptr) {
     inline_segment_->Close();
     inline_segment_->Detach(rank);
   }
-  if (host_group_ == nullptr) return;
-  host_group_->TellBegun();
-  host_group_->plans().switching().OnRankLeft();
-  host_group_->TellLeft(LeftMessage{host_group_->roster().key, rank, after});
+  if (other_hosts_ != nullptr) other_hosts_->TellLeft(rank, after);
+}
+
+uint64_t Communicator::first_left() const {
+  return *std::min_element(left_after_.begin(), left_after_.end());
 }
 
 void Communicator::Break(const Status& why) {
@@ -113,9 +100,9 @@ void Communicator::Break(const Status& why) {
   for (Member* rank : members_) {
     if (rank != nullptr) rank->Fail(why);
   }
-  if (host_group_ != nullptr) TellEnd(false, why);
+  if (other_hosts_ != nullptr) other_hosts_->TellEnd(false, why);
   FailEverything(why);
-  observers_.Tell(&CommunicatorObserver::OnBroken, *this, why);
+  observers().Tell(&CommunicatorObserver::OnBroken, *this, why);
 }
 
 void Communicator::Revoke(const Status& why) {
@@ -123,14 +110,14 @@ void Communicator::Revoke(const Status& why) {
   state_ = State::kRevoked;
   failure_ = why;
   if (inline_segment_ != nullptr) inline_segment_->Close();
-  if (host_group_ != nullptr) TellEnd(true, why);
+  if (other_hosts_ != nullptr) other_hosts_->TellEnd(true, why);
   FailEverything(why);
-  observers_.Tell(&CommunicatorObserver::OnBroken, *this, why);
+  observers().Tell(&CommunicatorObserver::OnBroken, *this, why);
 }
 
 bool Communicator::all_left() const {
   for (int rank = 0; rank < ranks(); ++rank) {
-    const bool concerns_us = !IsRemote(rank) || host_group_->is_home();
+    const bool concerns_us = !IsRemote(rank) || other_hosts_->is_home();
     if (concerns_us && !HasLeft(rank)) return false;
   }
   return true;

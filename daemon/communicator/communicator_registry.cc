@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "daemon/multihost/host_group.h"
-
 namespace harmonaize::daemon {
 
 Communicator* CommunicatorRegistry::FindById(uint64_t id) const {
@@ -19,7 +17,7 @@ Communicator* CommunicatorRegistry::FindByKey(uint64_t key) const {
 Communicator* CommunicatorRegistry::Add(std::unique_ptr<Communicator> communicator) {
   Communicator* const added = communicator.get();
   noted_.reserve(communicators_.size() + 1);
-  if (added->host_group() != nullptr) by_key_.emplace(added->host_group()->roster().key, added);
+  if (added->other_hosts() != nullptr) by_key_.emplace(added->other_hosts()->key(), added);
   communicators_.emplace(added->id(), std::move(communicator));
   return added;
 }
@@ -27,8 +25,7 @@ Communicator* CommunicatorRegistry::Add(std::unique_ptr<Communicator> communicat
 void CommunicatorRegistry::Erase(uint64_t id) {
   const auto found = communicators_.find(id);
   if (found == communicators_.end()) return;
-  if (const HostGroup* const group = found->second->host_group())
-    by_key_.erase(group->roster().key);
+  if (const OtherHosts* const others = found->second->other_hosts()) by_key_.erase(others->key());
   communicators_.erase(found);
 }
 

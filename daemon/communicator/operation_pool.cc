@@ -26,15 +26,16 @@ Result<MatchedOperation*> OperationPool::Take(size_t parts) {
   operation->ready = 0;
   operation->doomed = false;
   operation->next_report_ns = 0;
-  operation->plan = nullptr;
-  operation->network = nullptr;
-  operation->feed.Clear();
-  operation->started_ns = 0;
-  operation->reported = false;
   operation->verdict = Status::Ok();
-  operation->told = false;
-  operation->done_here = false;
-  operation->late_ranks.clear();
+  NetworkRun& network = operation->network;
+  network.plan = nullptr;
+  network.execution = nullptr;
+  network.feed.Clear();
+  network.started_ns = 0;
+  network.reported = false;
+  network.told = false;
+  network.done_here = false;
+  network.late_ranks.clear();
   return operation;
 }
 

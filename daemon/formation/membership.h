@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/message.h"
+#include "daemon/cluster/roster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/config/config.h"

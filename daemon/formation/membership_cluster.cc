@@ -251,7 +251,8 @@ void Membership::DeliverEarly(Communicator* communicator, uint64_t key) {
     if (one.key == key) early.push_back(std::move(one));
   }
   std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == key; });
-  for (const EarlyMessage& one : early) communicator->OnMessage(one.peer, one.message);
+  for (const EarlyMessage& one : early)
+    communicator->other_hosts()->OnMessage(one.peer, one.message);
 }
 
 void Membership::OnRefused(std::optional<transport::PeerId> peer, const RefusedMessage& refused) {
@@ -311,7 +312,7 @@ void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
                                        const ClusterMessage& message) {
   if (Communicator* const communicator = communicators_.FindByKey(key)) {
     communicators_.NoteMayHaveEnded(*communicator);  // the last rank may leave
-    communicator->OnMessage(peer, message);
+    communicator->other_hosts()->OnMessage(peer, message);
     return;
   }
   const auto ended =
@@ -409,7 +410,7 @@ void Membership::OnPeerLost(transport::PeerId peer) {
   }
   for (const auto& [id, communicator] : communicators_.all()) {
     if (communicator->host_group() == nullptr) continue;
-    communicator->OnPeerLost(peer);
+    communicator->other_hosts()->OnPeerLost(peer);
     communicators_.NoteMayHaveEnded(*communicator);
   }
   for (const uint64_t number : anew) ApplyAnew(number);

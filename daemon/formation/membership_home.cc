@@ -10,6 +10,7 @@
 #include "daemon/formation/membership.h"
 #include "daemon/formation/membership_requests.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/multihost/network_runner.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/rank_list.h"
@@ -352,9 +353,12 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
                                           std::vector<Member*> members,
                                           std::optional<Roster> roster,
                                           CommunicatorHoldings holdings) {
-  Communicator* const communicator = communicators_.Add(std::make_unique<Communicator>(
-      services_.communicator, services_.hosts, communicators_.NextId(), name, tenant, members,
-      std::move(roster)));
+  auto made = std::make_unique<Communicator>(services_.communicator, communicators_.NextId(), name,
+                                             tenant, members);
+  if (roster.has_value()) {
+    made->Span(std::make_unique<NetworkRunner>(services_.hosts, made.get(), *std::move(roster)));
+  }
+  Communicator* const communicator = communicators_.Add(std::move(made));
   communicator->Keep(std::move(holdings));
   const int hosts =
       communicator->host_group() == nullptr ? 1 : communicator->host_group()->roster().hosts();

@@ -29,24 +29,24 @@ int SlicesWhenShared(const SliceCut& slice) {
 }  // namespace
 
 Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding binding) {
-  binding.program = &operation->plan->program();
+  binding.program = &operation->network.plan->program();
   binding.inputs = operation->inputs;
   binding.outputs = operation->outputs;
   binding.scalars = operation->scalars;
-  binding.operation = operation->number;
+  binding.operation = operation->network.number;
   binding.tenant = operation->communicator->tenant().identity.across_hosts;
   binding.weight = static_cast<float>(operation->communicator->tenant().weight);
-  const SliceCut& slice = operation->plan->slice();
+  const SliceCut& slice = operation->network.plan->slice();
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
-  operation->network = operation->plan->Take();
-  operation->started_ns = MonotonicNanoseconds();
-  operation->job = operation->communicator->job();
-  const bool shared = activity_.Start(operation->job, operation->started_ns);
+  operation->network.execution = operation->network.plan->Take();
+  operation->network.started_ns = MonotonicNanoseconds();
+  operation->network.job = operation->communicator->job();
+  const bool shared = activity_.Start(operation->network.job, operation->network.started_ns);
   binding.slices_at_once = shared ? SlicesWhenShared(slice) : slice.at_once;
-  const Status started = operation->network->Start(binding);
+  const Status started = operation->network.execution->Start(binding);
   if (!started.ok()) {
-    activity_.End(operation->job, operation->started_ns);
-    operation->plan->GiveBack(std::exchange(operation->network, nullptr));
+    activity_.End(operation->network.job, operation->network.started_ns);
+    operation->network.plan->GiveBack(std::exchange(operation->network.execution, nullptr));
     return started;
   }
   under_way_.push_back(operation);
@@ -59,7 +59,7 @@ bool NetworkOperations::Run() {
   // By index: what ends may begin and end others.
   for (size_t i = 0; i < under_way_.size();) {
     MatchedOperation* const operation = under_way_[i];
-    if (!operation->network->done()) {
+    if (!operation->network.execution->done()) {
       ++i;
       continue;
     }
@@ -74,22 +74,22 @@ bool NetworkOperations::Run() {
 void NetworkOperations::Feed(MatchedOperation* operation, bool* progress) {
   Guarded(
       [&] {
-        *progress |= operation->plan->port().DeliverFailures();
-        *progress |= operation->network->Feed();
+        *progress |= operation->network.plan->port().DeliverFailures();
+        *progress |= operation->network.execution->Feed();
       },
       [&](const Status& exception) { operation->communicator->GiveUp(exception); });
 }
 
 void NetworkOperations::End(MatchedOperation* operation) {
-  activity_.End(operation->job, MonotonicNanoseconds());
+  activity_.End(operation->network.job, MonotonicNanoseconds());
   Communicator* const communicator = operation->communicator;
-  Guarded([&] { communicator->OnNetworkDone(operation); },
+  Guarded([&] { communicator->other_hosts()->OnNetworkDone(operation); },
           [&](const Status& exception) { communicator->GiveUp(exception); });
 }
 
 bool NetworkOperations::CanFeed() const {
   return std::any_of(under_way_.begin(), under_way_.end(), [](const MatchedOperation* operation) {
-    return operation->network->CanFeed();
+    return operation->network.execution->CanFeed();
   });
 }
 

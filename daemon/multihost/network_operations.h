@@ -16,7 +16,7 @@ struct MatchedOperation;
 class NetworkOperations {
  public:
   /// Carries out what the operation's plan and buffers say; `binding` has the rest.
-  /// Communicator::OnNetworkDone follows, unless there is an error.
+  /// OtherHosts::OnNetworkDone follows, unless there is an error.
   Status Start(MatchedOperation* operation, NetworkBinding binding);
   /// Feeds what is under way, and ends what is done. Whether there was something to do.
   bool Run();

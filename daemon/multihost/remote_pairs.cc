@@ -5,6 +5,7 @@
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/multihost/network_runner.h"
 #include "daemon/tenant/operation_text.h"
 
 namespace harmonaize::daemon {
@@ -127,7 +128,7 @@ void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
   if (!plan.ok()) return Finish(pair, number, plan.status());
   transfer.needs_plan = *plan == nullptr;
   if (transfer.needs_plan) return;
-  const Result<MatchedOperation*> started = communicator_->StartTransfer(
+  const Result<MatchedOperation*> started = runner_->StartTransfer(
       transfer.part, *plan, host_group_->PairNumber(pair.first, pair.second, number));
   if (!started.ok()) return Finish(pair, number, started.status());
   transfer.running = *started;
@@ -155,7 +156,7 @@ void RemotePairs::OnOffer(const OfferMessage& offer) {
   if (const Status withdrawn = offer.status; !withdrawn.ok()) {
     transfer.failure = withdrawn;
     if (transfer.running != nullptr) {
-      return communicator_->CancelTransfer(transfer.running, withdrawn);
+      return runner_->CancelTransfer(transfer.running, withdrawn);
     }
   }
   transfer.offered = true;
@@ -170,7 +171,7 @@ void RemotePairs::OnAnswer(const AnswerMessage& answer) {
   transfer->answered = true;
   if (transfer->failure.ok()) transfer->failure = answer.status;
   if (!transfer->failure.ok() && transfer->running != nullptr) {
-    return communicator_->CancelTransfer(transfer->running, transfer->failure);
+    return runner_->CancelTransfer(transfer->running, transfer->failure);
   }
   Advance(pair, answer.number);
 }
@@ -182,7 +183,7 @@ void RemotePairs::OnExecuted(MatchedOperation* operation) {
   Transfer& transfer = *Find(pair, number);
   const OperationDescriptor& descriptor = transfer.part->descriptor;
   // It may break the communicator: until it is back this one counts as running, and stays.
-  const Status ended = communicator_->EndTransfer(operation);
+  const Status ended = runner_->EndTransfer(operation);
   transfer.running = nullptr;
   transfer.transferred = true;
   if (transfer.failure.ok() && !ended.ok()) {
@@ -233,7 +234,7 @@ void RemotePairs::FailAll(const Status& why) {
     if (transfer->part == nullptr) {
       lines_.at(pair).transfers.erase(number);
     } else if (transfer->running != nullptr) {
-      communicator_->CancelTransfer(transfer->running, why);
+      runner_->CancelTransfer(transfer->running, why);
     } else {
       Advance(pair, number);
     }

@@ -15,6 +15,8 @@ namespace harmonaize::daemon {
 
 class Communicator;
 class HostGroup;
+class HostPlan;
+class NetworkRunner;
 struct MatchedOperation;
 
 /// Sends and receives between ranks of different hosts. Both sides count those of a pair of ranks,
@@ -26,8 +28,8 @@ struct MatchedOperation;
 /// overtake the rank's last answers. For the engine's thread.
 class RemotePairs {
  public:
-  RemotePairs(Communicator* communicator, HostGroup* group)
-      : communicator_(communicator), host_group_(group) {}
+  RemotePairs(Communicator* communicator, HostGroup* group, NetworkRunner* runner)
+      : communicator_(communicator), host_group_(group), runner_(runner) {}
 
   /// Takes a send or a receive whose peer is on another host. A part whose buffer is not mapped
   /// fails on both sides.
@@ -80,6 +82,7 @@ class RemotePairs {
 
   Communicator* const communicator_;
   HostGroup* const host_group_;
+  NetworkRunner* const runner_;
   std::map<Pair, Line> lines_;
 };
 

@@ -1,0 +1,169 @@
+#include "daemon/communicator/local_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/host/host_tuning.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/guarded.h"
+#include "src/base/clock.h"
+#include "src/executor/host/work_engine.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Of so many collectives in a row the first two are timed, for CheckPrediction. Reading the clock
+/// and predicting take a tenth of a microsecond, a twentieth of the smallest operations.
+constexpr uint64_t kCollectivesPerCheck = 64;
+
+/// Whether a rank of the operation has its result where its data was.
+bool IsInPlace(const MatchedOperation& operation) {
+  return std::any_of(
+      operation.parts.begin(), operation.parts.end(),
+      [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
+}
+
+/// The node on which all registered buffers lie; -1 where they do not agree, or some are elsewhere.
+int NodeOf(const MatchedOperation& operation) {
+  int node = -1;
+  for (const PostedOperation* part : operation.parts) {
+    const std::pair<const Buffer&, const Region*> buffers[] = {
+        {part->send, part->send_region}, {part->receive, part->receive_region}};
+    for (const auto& [buffer, region] : buffers) {
+      if (!buffer.is_mapped()) continue;  // not used
+      if (region->node() < 0) return -1;
+      if (node >= 0 && node != region->node()) return -1;
+      node = region->node();
+    }
+  }
+  return node;
+}
+
+}  // namespace
+
+LocalRunner::LocalRunner(const CommunicatorServices& services, Owner* owner, const Tenant* tenant,
+                         int ranks)
+    : services_(services),
+      owner_(owner),
+      tenant_(tenant),
+      ranks_(ranks),
+      plans_(std::make_shared<OneHostPlans>(
+          ranks, OneHostPlans::Means{
+                     .background = services.background,
+                     .tenant = tenant->identity.number,
+                     .post = [loop = services.loop](
+                                 std::function<void()> call) { loop->Post(std::move(call)); },
+                     .pay = [owner](int64_t bytes) { return owner->Pay(bytes); }})) {}
+
+bool LocalRunner::HasPlan(const MatchedOperation& operation) const {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  return !plans_->made_in_background() || descriptor.count == 0 ||
+         plans_->IsMade(descriptor.collective, descriptor.root, IsInPlace(operation));
+}
+
+void LocalRunner::MakePlan(const MatchedOperation& operation,
+                           std::function<void(const Status&)> made) {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  const bool in_place = IsInPlace(operation);
+  if (plans_->IsBeingMade(descriptor.collective, descriptor.root, in_place)) return;
+  plans_->With(
+      descriptor.collective, descriptor.root, in_place,
+      [made = std::move(made)](const Result<const Schedule*>& plan) { made(plan.status()); });
+}
+
+Status LocalRunner::Start(MatchedOperation* operation) {
+  if (operation->parts.front()->descriptor.count == 0) {
+    running_.Add(operation);
+    End(operation, Status::Ok());
+    return Status::Ok();
+  }
+  HZ_RETURN_IF_ERROR(Bind(operation));
+  running_.Add(operation);
+  services_.work->Start(&operation->local.execution);
+  return Status::Ok();
+}
+
+void LocalRunner::CancelAll(const Status& why) {
+  for (MatchedOperation* operation : running_)
+    services_.work->Cancel(&operation->local.execution, why);
+}
+
+Status LocalRunner::Bind(MatchedOperation* operation) {
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  operation->inputs.clear();
+  operation->outputs.clear();
+  operation->scalars.clear();
+  for (const PostedOperation* part : operation->parts) {
+    operation->inputs.push_back(part->send);
+    operation->outputs.push_back(part->receive);
+    operation->scalars.push_back(part->descriptor.scalar);
+  }
+  const Schedule* plan = nullptr;
+  Status status;
+  plans_->With(descriptor.collective, descriptor.root, IsInPlace(*operation),
+               [&](const Result<const Schedule*>& made) {
+                 if (made.ok()) plan = *made;
+                 status = made.status();
+               });
+  HZ_RETURN_IF_ERROR(status);
+
+  Binding binding;
+  binding.program = &plan->programs.front();
+  binding.pieces = plan->pieces;
+  binding.type = descriptor.type;
+  binding.op = descriptor.op;
+  binding.count = descriptor.count;
+  binding.inputs = operation->inputs;
+  binding.outputs = operation->outputs;
+  binding.scalars = operation->scalars;
+  binding.divisor = static_cast<uint64_t>(ranks_);
+  binding.tenant = tenant_->identity.number;
+  binding.weight = static_cast<float>(tenant_->weight);
+  binding.helpable = true;
+  binding.whole = true;
+  binding.shared = services_.work->shared();
+  binding.node = NodeOf(*operation);
+  operation->local.runner = this;
+  operation->local.execution.cookie = operation;
+  operation->local.execution.on_finished = &OnExecuted;
+  return operation->local.execution.Bind(binding, services_.work->machine());
+}
+
+void LocalRunner::OnExecuted(Execution* execution) {
+  auto* const operation = static_cast<MatchedOperation*>(execution->cookie);
+  LocalRunner* const self = operation->local.runner;
+  Guarded([&] { self->End(operation, execution->status()); },
+          [&](const Status& exception) { self->owner_->GiveUp(exception); });
+}
+
+void LocalRunner::End(MatchedOperation* operation, const Status& outcome) {
+  running_.Remove(operation);
+  const bool ran = operation->parts.front()->descriptor.count > 0;
+  const bool checked = operation->sequence % kCollectivesPerCheck < 2;
+  if (checked && ran && outcome.ok()) CheckPrediction(*operation);
+  owner_->OnLocalDone(operation, outcome);
+}
+
+// The first of two collectives in a row is where the upper bound of the second begins.
+void LocalRunner::CheckPrediction(const MatchedOperation& operation) {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  if (IsPointToPoint(descriptor.collective)) return;
+  const uint64_t now = MonotonicNanoseconds();
+  if (operation.sequence % kCollectivesPerCheck == 0) {
+    checked_ns_ = now;
+    return;
+  }
+  if (checked_ns_ == 0 || operation.first_arrival_ns < checked_ns_) return;
+  uint64_t all_ready = operation.first_arrival_ns;
+  for (const PostedOperation* part : operation.parts) {
+    all_ready = std::max(all_ready, part->ready_ns);
+  }
+  services_.tuning->CheckPrediction(
+      {.collective = descriptor.collective,
+       .ranks = ranks_,
+       .block_bytes = descriptor.count * DataTypeSize(descriptor.type)},
+      static_cast<double>(now - all_ready) * 1e-9, static_cast<double>(now - checked_ns_) * 1e-9,
+      services_.work->machine());
+}
+
+}  // namespace harmonaize::daemon
