@@ -58,7 +58,6 @@ NOT_YET = {
     "daemon/identity": ["daemon/config", "daemon/tenant"],
     "daemon/plans": ["daemon/communicator", "daemon/multihost"],
     "daemon/tenant": ["daemon/communicator"],
-    "daemon/communicator": ["daemon/multihost"],
 }
 
 # What stands on the library sees of it what is listed here, and itself.

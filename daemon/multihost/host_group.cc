@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
-#include "daemon/multihost/network_runner.h"
+#include "daemon/multihost/collective_outcomes.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -26,10 +26,10 @@ uint64_t Mix(uint64_t value) {
 }  // namespace
 
 HostGroup::HostGroup(const HostServices& services, Communicator* communicator,
-                     NetworkRunner* runner, Roster roster)
+                     CollectiveOutcomes* outcomes, Roster roster)
     : services_(services),
       communicator_(communicator),
-      runner_(runner),
+      outcomes_(outcomes),
       roster_(std::move(roster)),
       plans_(services.plans, communicator, this) {
   if (!is_home()) return;
@@ -172,7 +172,7 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
   const AgreedMessage agreed{roster_.key, confirmations_->agreed()};
   for (const int listener : confirmations_->TakeListeners()) {
     if (listener == roster_.self) {
-      runner_->OnAgreed(agreed.sequence);
+      outcomes_->OnAgreed(agreed.sequence);
     } else {
       services_.plans.cluster->Send(roster_.peers[static_cast<size_t>(listener)], agreed);
     }
@@ -215,7 +215,7 @@ void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome)
   for (const int host : outcome.ask) {
     const AskProgressMessage question{roster_.key, sequence};
     if (host == roster_.self) {
-      runner_->TellProgress(sequence);
+      outcomes_->TellProgress(sequence);
     } else {
       services_.plans.cluster->Send(roster_.peers[static_cast<size_t>(host)], question);
     }
@@ -225,7 +225,7 @@ void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome)
   if (outcome.verdict.ok()) return;
   confirmations_->Forget(sequence);
   TellHosts(VerdictMessage{roster_.key, sequence, outcome.verdict});
-  runner_->OnVerdict(sequence, outcome.verdict);
+  outcomes_->OnVerdict(sequence, outcome.verdict);
 }
 
 void HostGroup::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
@@ -236,7 +236,7 @@ void HostGroup::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
     if (late.notice.empty()) continue;
     const LateMessage message{roster_.key, late.sequence, late.notice, late.missing};
     TellHosts(message);
-    runner_->OnLate(message);
+    outcomes_->OnLate(message);
   }
 }
 

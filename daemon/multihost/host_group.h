@@ -21,14 +21,14 @@
 
 namespace harmonaize::daemon {
 
+class CollectiveOutcomes;
 class Communicator;
-class NetworkRunner;
 
 /// What a communicator that spans hosts needs beyond one that does not: who is where, the plans,
 /// and the ways to its home and to other hosts. For the engine's thread.
 class HostGroup {
  public:
-  HostGroup(const HostServices& services, Communicator* communicator, NetworkRunner* runner,
+  HostGroup(const HostServices& services, Communicator* communicator, CollectiveOutcomes* outcomes,
             Roster roster);
   ~HostGroup();
 
@@ -71,13 +71,13 @@ class HostGroup {
   void TellReached(const ClusterMessage& message);
   /// At the home: takes in what a host says of a collective.
   void OnProgress(int host, const ProgressMessage& progress);
-  /// This host has begun a collective, see UnconfirmedStarts. `asks`: NetworkRunner::OnAgreed
+  /// This host has begun a collective, see UnconfirmedStarts. `asks`: CollectiveOutcomes::OnAgreed
   /// follows as soon as all have; else when much has been begun.
   void NoteBegun(const BegunCollective& begun, bool asks);
   /// This host begins a collective that nobody has to agree on.
   void NoteOther(uint64_t sequence);
   /// Whether a collective that was noted may be called done here. Else it may at some later
-  /// NetworkRunner::OnAgreed.
+  /// CollectiveOutcomes::OnAgreed.
   bool MayEnd() const { return unconfirmed_starts_.may_end(); }
   /// Tells the home what it has not been told.
   void TellBegun(bool asks = false);
@@ -107,7 +107,7 @@ class HostGroup {
 
   const HostServices& services_;
   Communicator* const communicator_;
-  NetworkRunner* const runner_;
+  CollectiveOutcomes* const outcomes_;
   Roster roster_;
   PlanTable plans_;
   TurnGate gate_;

@@ -5,7 +5,6 @@
 
 #include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
-#include "daemon/communicator/late_reporter.h"
 #include "daemon/multihost/network_operations.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/sharing/start_gate.h"
@@ -16,45 +15,17 @@
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
-namespace {
-
-/// An operation that is under way for longer than this is told to the home, once.
-constexpr uint64_t kSlowNanoseconds = 100'000'000;
-
-RankRequest RequestFrom(const PostedOperation& part) {
-  const OperationDescriptor& descriptor = part.descriptor;
-  return {.rank = part.member->rank,
-          .collective = descriptor.collective,
-          .count = descriptor.count,
-          .type = descriptor.type,
-          .op = descriptor.op,
-          .root = descriptor.root};
-}
-
-/// Whether the operation is a send or a receive whose peer is on another host.
-bool IsTransfer(const MatchedOperation& operation) {
-  return operation.parts.front()->crosses_hosts;
-}
-
-}  // namespace
 
 NetworkRunner::NetworkRunner(const HostServices& services, Communicator* communicator,
                              Roster roster)
     : services_(services),
       communicator_(communicator),
-      group_(services, communicator, this, std::move(roster)),
-      pairs_(communicator, &group_, this) {}
+      group_(services, communicator, &outcomes_, std::move(roster)),
+      pairs_(communicator, &group_, this),
+      outcomes_(services.waiting, communicator, &group_) {}
 
 // ---------------------------------------------------------------------------------------------
 // Collectives
-
-void NetworkRunner::OnFirstPart(MatchedOperation* operation) {
-  const auto early = early_verdicts_.find(operation->sequence);
-  if (early == early_verdicts_.end()) return;
-  operation->verdict = early->second;
-  operation->network.told = true;
-  early_verdicts_.erase(early);
-}
 
 // An operation that may begin has its plan, or needs none.
 bool NetworkRunner::MayLaunch(MatchedOperation* operation) {
@@ -72,10 +43,10 @@ bool NetworkRunner::MayLaunch(MatchedOperation* operation) {
 }
 
 void NetworkRunner::Launch(MatchedOperation* operation) {
-  if (operation->parts.front()->descriptor.count == 0) return EndHere(operation);
+  if (operation->parts.front()->descriptor.count == 0) return outcomes_.EndHere(operation);
   const Status started = Start(operation);
   if (started.ok()) return;
-  NoteEnd(*operation, started);
+  outcomes_.NoteEnd(*operation, started);
   communicator_->FailMatched(operation, started);
 }
 
@@ -101,31 +72,27 @@ Status NetworkRunner::Start(MatchedOperation* operation) {
   operation->network.feed.Assign(operation->parts);
   if (!operation->network.feed.empty()) binding.feed = &operation->network.feed;
   HZ_RETURN_IF_ERROR(services_.network->Start(operation, binding));
-  NoteStarted(operation);
+  outcomes_.AddRunning(operation);
+  group_.gate()->Begin(operation->network.started_ns);
   if (HasRoot(descriptor.collective)) {
     group_.NoteBegun({operation->sequence, binding.check}, false);
   } else {
     group_.NoteOther(operation->sequence);
   }
-  if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
+  outcomes_.TellIfWanted(operation->sequence);
   return Status::Ok();
-}
-
-void NetworkRunner::NoteStarted(MatchedOperation* operation) {
-  running_.Add(operation);
-  group_.gate()->Begin(operation->network.started_ns);
 }
 
 // The network lets go of it.
 void NetworkRunner::EndNetwork(MatchedOperation* operation) {
-  running_.Remove(operation);
   group_.gate()->End(MonotonicNanoseconds());
   services_.start_gate->NoteEnd(*communicator_);
   operation->network.plan->GiveBack(operation->network.execution);
 }
 
 void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
-  if (IsTransfer(*operation)) return pairs_.OnExecuted(operation);
+  if (operation->parts.front()->crosses_hosts) return pairs_.OnExecuted(operation);
+  outcomes_.RemoveRunning(operation);
   EndNetwork(operation);
   const Status& ended = operation->network.execution->status();
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
@@ -140,7 +107,7 @@ void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
     const Status outcome = communicator_->Judge(*operation, ended);
     const bool waits = HasRoot(descriptor.collective) && !group_.MayEnd();
     if (waits && outcome.ok() && communicator_->state() == Communicator::State::kReady)
-      return EndHere(operation);
+      return outcomes_.EndHere(operation);
     return communicator_->Settle(operation, outcome);
   }
   if (communicator_->state() != Communicator::State::kReady)
@@ -150,58 +117,8 @@ void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
   Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {} failed here: {}",
       communicator_->id(), communicator_->name(),
       NameOf(descriptor, operation->parts.front()->member->rank), ended.message());
-  Hold(operation);
-  TellProgress(operation->sequence);
-}
-
-// Until the home says how it ends; the engine then looks for late ranks.
-void NetworkRunner::Hold(MatchedOperation* operation) {
-  held_.push_back(operation);
-  operation->waiting = WaitingHold(*services_.waiting);
-}
-
-// The collective that runs; nullptr if it does not.
-MatchedOperation* NetworkRunner::FindRunning(uint64_t sequence) const {
-  for (MatchedOperation* operation : running_) {
-    if (operation->sequence == sequence && !IsTransfer(*operation)) return operation;
-  }
-  return nullptr;
-}
-
-// Removes and returns the collective that is held; nullptr if it is not.
-MatchedOperation* NetworkRunner::TakeHeld(uint64_t sequence) {
-  const auto held = std::find_if(
-      held_.begin(), held_.end(),
-      [sequence](const MatchedOperation* operation) { return operation->sequence == sequence; });
-  if (held == held_.end()) return nullptr;
-  MatchedOperation* const operation = *held;
-  held_.erase(held);
-  return operation;
-}
-
-// It is done here. It has succeeded when all are known to be at the same, or, if there was
-// something to do, at enough of what came before.
-void NetworkRunner::EndHere(MatchedOperation* operation) {
-  operation->network.done_here = true;
-  Hold(operation);
-  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
-  if (descriptor.count > 0) return;
-  // What began it has ended it.
-  operation->network.started_ns = MonotonicNanoseconds();
-  group_.NoteBegun({operation->sequence, RequestDigest(descriptor)}, true);
-  if (wanted_.contains(operation->sequence)) TellProgress(operation->sequence);
-}
-
-void NetworkRunner::OnAgreed(uint64_t sequence) {
-  group_.OnAgreed(sequence);
-  std::vector<MatchedOperation*> done;
-  std::erase_if(held_, [&](MatchedOperation* operation) {
-    const bool may_end = operation->parts.front()->descriptor.count > 0 && group_.MayEnd();
-    if (!operation->network.done_here || (operation->sequence > sequence && !may_end)) return false;
-    done.push_back(operation);
-    return true;
-  });
-  for (MatchedOperation* operation : done) communicator_->Settle(operation, Status::Ok());
+  outcomes_.Hold(operation);
+  outcomes_.TellProgress(operation->sequence);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -226,7 +143,8 @@ Result<MatchedOperation*> NetworkRunner::StartTransfer(PostedOperation* part, Ho
     communicator_->GiveBack(operation);
     return started;
   }
-  NoteStarted(operation);
+  transfers_.Add(operation);
+  group_.gate()->Begin(operation->network.started_ns);
   return operation;
 }
 
@@ -236,6 +154,7 @@ void NetworkRunner::CancelTransfer(MatchedOperation* operation, const Status& wh
 }
 
 Status NetworkRunner::EndTransfer(MatchedOperation* operation) {
+  transfers_.Remove(operation);
   EndNetwork(operation);
   const Status ended = operation->network.execution->status();
   Status outcome;
@@ -315,7 +234,7 @@ bool NetworkRunner::OnMessageAtHome(transport::PeerId peer, const ClusterMessage
     group_.OnBegun(host, *begun);
   } else if (const auto* late = message.As<LateMessage>()) {
     group_.TellHosts(message);
-    OnLate(*late);
+    outcomes_.OnLate(*late);
   } else if (const auto* promise = message.As<PromiseMessage>()) {
     group_.plans().switching().OnPromise(host, *promise);
   } else if (const auto* question = message.As<AskPlanMessage>()) {
@@ -336,12 +255,13 @@ void NetworkRunner::OnMessageOfHome(const ClusterMessage& message) {
     return plans.switching().OnSettle(*settlement);
   }
   if (const auto* links = message.As<LinkRatesMessage>()) return plans.OnRates(links->rates);
-  if (const auto* asked = message.As<AskProgressMessage>()) return TellProgress(asked->sequence);
+  if (const auto* asked = message.As<AskProgressMessage>())
+    return outcomes_.TellProgress(asked->sequence);
   if (const auto* verdict = message.As<VerdictMessage>()) {
-    return OnVerdict(verdict->sequence, verdict->status);
+    return outcomes_.OnVerdict(verdict->sequence, verdict->status);
   }
-  if (const auto* agreed = message.As<AgreedMessage>()) return OnAgreed(agreed->sequence);
-  if (const auto* late = message.As<LateMessage>()) OnLate(*late);
+  if (const auto* agreed = message.As<AgreedMessage>()) return outcomes_.OnAgreed(agreed->sequence);
+  if (const auto* late = message.As<LateMessage>()) outcomes_.OnLate(*late);
 }
 
 // Whether a message of a pair makes sense: from a rank there, to one here.
@@ -364,11 +284,7 @@ void NetworkRunner::TellLeft(int rank, uint64_t after) {
 }
 
 void NetworkRunner::FailAll(const Status& why) {
-  // What the network holds ends soon, and OnNetworkDone then tells of the failure.
-  for (MatchedOperation* operation : running_) operation->network.execution->Cancel(why);
-  for (MatchedOperation* operation : std::exchange(held_, {})) {
-    communicator_->FailMatched(operation, why);
-  }
+  outcomes_.FailAll(why);
   pairs_.FailAll(why);
 }
 
@@ -427,23 +343,7 @@ void NetworkRunner::OnRankLeft(int rank, uint64_t sequence) {
 // Collectives from there on cannot be carried out. Those that others have begun here end, and what
 // was sent of them is dropped at the other hosts.
 void NetworkRunner::EndFrom(uint64_t sequence, const Status& why) {
-  for (MatchedOperation* operation : running_) {
-    if (IsTransfer(*operation) || operation->sequence < sequence) continue;
-    operation->verdict = why;
-    operation->network.told = true;
-    operation->network.execution->Cancel(why);
-  }
-  const std::vector<MatchedOperation*> held = std::exchange(held_, {});
-  for (MatchedOperation* operation : held) {
-    if (operation->sequence < sequence) {
-      held_.push_back(operation);
-      continue;
-    }
-    operation->network.told = true;
-    communicator_->Settle(operation, why);
-  }
-  wanted_.erase(wanted_.lower_bound(sequence), wanted_.end());
-  early_verdicts_.erase(early_verdicts_.lower_bound(sequence), early_verdicts_.end());
+  outcomes_.EndFrom(sequence, why);
   group_.EndFrom(sequence);
   if (communicator_->window().start() > sequence) {
     group_.TellReached(ClosedMessage{group_.roster().key, communicator_->window().start()});
@@ -477,189 +377,13 @@ void NetworkRunner::LoseHost(int host) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Agreement
-
-ProgressMessage NetworkRunner::ProgressOf(uint64_t sequence) const {
-  ProgressMessage progress{.communicator = group_.roster().key, .sequence = sequence};
-  if (const ProgressMessage* const ended = history_.Find(sequence)) return *ended;
-  const auto describe = [&](const MatchedOperation& operation, HostProgress state) {
-    progress.state = state;
-    for (const PostedOperation* part : operation.parts) {
-      if (part != nullptr && progress.requests.empty()) {
-        progress.requests.push_back(RequestFrom(*part));
-      }
-    }
-  };
-  if (const MatchedOperation* const running = FindRunning(sequence)) {
-    describe(*running, HostProgress::kRunning);
-  }
-  for (const MatchedOperation* operation : held_) {
-    if (operation->sequence != sequence) continue;
-    describe(*operation,
-             operation->network.done_here ? HostProgress::kRunning : HostProgress::kFailed);
-    if (operation->network.done_here) continue;
-    progress.status = RemoteError("the ranks of another host cannot be reached during {}",
-                                  NameOf(operation->parts.front()->descriptor, 0));
-  }
-  if (progress.state != HostProgress::kWaiting) return progress;
-  if (sequence < communicator_->window().start()) {
-    progress.state = HostProgress::kDone;  // long ago
-    return progress;
-  }
-  const MatchedOperation* const waiting = communicator_->window().Find(sequence);
-  if (waiting != nullptr) describe(*waiting, HostProgress::kWaiting);
-  ListAbsent(&progress, waiting);
-  return progress;
-}
-
-// Lists the ranks here that have not posted the collective, or whose streams have not come to it.
-void NetworkRunner::ListAbsent(ProgressMessage* progress, const MatchedOperation* waiting) const {
-  // Behind the communicator's own collectives a rank is where it should be: these tell for
-  // themselves whom they wait for.
-  const bool in_turn =
-      progress->sequence > communicator_->window().start() || communicator_->executing_here() ||
-      !std::all_of(running_.begin(), running_.end(),
-                   [](const MatchedOperation* operation) { return IsTransfer(*operation); });
-  for (int rank = 0; rank < communicator_->ranks(); ++rank) {
-    if (IsRemote(rank) || communicator_->HasLeft(rank)) continue;
-    const PostedOperation* const part =
-        waiting == nullptr ? nullptr : communicator_->PartOf(*waiting, rank);
-    if (part == nullptr) {
-      progress->missing.push_back(rank);
-    } else if (!part->ready && !in_turn) {
-      progress->queued.push_back(rank);
-    }
-  }
-}
-
-void NetworkRunner::TellProgress(uint64_t sequence) {
-  const MatchedOperation* const running = FindRunning(sequence);
-  if (running != nullptr && !running->network.execution->status().ok()) {
-    wanted_.insert(sequence);  // as what it ends is told in a moment
-    return;
-  }
-  const ProgressMessage progress = ProgressOf(sequence);
-  if (progress.state == HostProgress::kDone || progress.state == HostProgress::kFailed) {
-    wanted_.erase(sequence);
-  } else {
-    wanted_.insert(sequence);
-  }
-  group_.TellHome(progress);
-}
-
-// How an operation has ended here, for the home to ask.
-void NetworkRunner::NoteEnd(const MatchedOperation& operation, const Status& outcome) {
-  const PostedOperation& first = *operation.parts.front();
-  if (IsPointToPoint(first.descriptor.collective)) return;
-  ProgressMessage end{.communicator = group_.roster().key, .sequence = operation.sequence};
-  end.state = outcome.ok() ? HostProgress::kDone : HostProgress::kFailed;
-  end.requests.push_back(RequestFrom(first));
-  const bool news = !outcome.ok() && !operation.network.told;
-  if (news) {
-    // All of this host's ranks, who may disagree among each other; of many, those that differ.
-    const bool many = operation.parts.size() > kMostNamedRanks;
-    for (const PostedOperation* part : operation.parts) {
-      if (part == &first || end.requests.size() >= kMostNamedRanks) continue;
-      if (many && Agree(first.descriptor, part->descriptor)) continue;
-      end.requests.push_back(RequestFrom(*part));
-    }
-    end.status = outcome;
-  }
-  history_.Add(std::move(end));
-  const bool tell = news || wanted_.contains(operation.sequence);
-  if (tell && communicator_->state() == Communicator::State::kReady)
-    TellProgress(operation.sequence);
-}
-
-// ---------------------------------------------------------------------------------------------
 // Ranks that are late
 
 void NetworkRunner::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
-  ReportFilling(now_ns, late_after_ns);
-  TellSlow(now_ns);
+  outcomes_.ReportLate(now_ns, late_after_ns);
   group_.ReportLate(now_ns, late_after_ns);
   if (PlanControl* const control = group_.plans().control()) control->Tick(now_ns);
   if (group_.gate()->waits()) communicator_->LaunchReady();
-}
-
-// Ranks that have posted a collective and do not get on with copying what they have for it. All
-// others wait, on all hosts, and the home tells them.
-void NetworkRunner::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
-  if (communicator_->state() != Communicator::State::kReady) return;
-  for (MatchedOperation* operation : running_) {
-    const NetworkRun& run = operation->network;
-    if (run.feed.empty()) continue;
-    const uint64_t age = now_ns - std::min(now_ns, run.started_ns);
-    if (age < late_after_ns || now_ns < operation->next_report_ns) continue;
-    const std::vector<int> filling = run.feed.Filling();
-    if (filling.empty()) continue;
-    operation->next_report_ns = now_ns + age;
-    const std::string notice =
-        WaitNotice(*operation->parts.front(), age, "the data of " + RankList(filling));
-    group_.TellHome(LateMessage{group_.roster().key, operation->sequence, notice, filling});
-  }
-}
-
-void NetworkRunner::AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const {
-  ForEachBegun([&](const MatchedOperation* operation) {
-    if (operation->network.late_ranks.empty() || !waiting->MayList()) return;
-    const PostedOperation& first = *operation->parts.front();
-    waiting->listed.push_back({NameOf(first.descriptor, first.member->rank),
-                               AgeInSeconds(operation->first_arrival_ns, now_ns),
-                               operation->network.late_ranks});
-  });
-}
-
-void NetworkRunner::TellSlow(uint64_t now_ns) {
-  if (communicator_->state() != Communicator::State::kReady) return;
-  ForEachBegun([&](MatchedOperation* operation) {
-    const bool collective = !IsPointToPoint(operation->parts.front()->descriptor.collective);
-    const bool slow = collective && !operation->network.reported &&
-                      now_ns > operation->network.started_ns + kSlowNanoseconds;
-    if (!slow) return;
-    operation->network.reported = true;
-    TellProgress(operation->sequence);
-  });
-}
-
-void NetworkRunner::OnVerdict(uint64_t sequence, const Status& verdict) {
-  if (communicator_->state() != Communicator::State::kReady || verdict.ok()) return;
-  group_.Forget(group_.CollectiveNumber(sequence));
-  if (MatchedOperation* const running = FindRunning(sequence)) {
-    running->verdict = verdict;
-    running->network.told = true;
-    return running->network.execution->Cancel(verdict);
-  }
-  if (MatchedOperation* const held = TakeHeld(sequence)) {
-    held->network.told = true;
-    return communicator_->Settle(held, verdict);
-  }
-  if (sequence < communicator_->window().start()) {
-    // Ranks were told that all went well. Of what was done at another host that is true; not where
-    // they have not been at the same.
-    if (verdict.code() == Code::kInvalidUsage && history_.EndedWell(sequence))
-      communicator_->Revoke(verdict);
-    return;
-  }
-  if (MatchedOperation* const waiting = communicator_->window().Find(sequence)) {
-    waiting->verdict = verdict;
-    waiting->network.told = true;
-    return communicator_->LaunchReady();
-  }
-  early_verdicts_[sequence] = verdict;
-}
-
-void NetworkRunner::OnLate(const LateMessage& late) {
-  bool found = false;
-  ForEachBegun([&](MatchedOperation* operation) {
-    const bool collective = !IsPointToPoint(operation->parts.front()->descriptor.collective);
-    if (found || !collective || operation->sequence != late.sequence) return;
-    found = true;
-    operation->network.late_ranks = late.missing;
-    communicator_->Notify(operation->parts, late.notice);
-  });
-  if (found) return;
-  communicator_->observers().Tell(&CommunicatorObserver::OnLate, *communicator_, late.notice);
 }
 
 }  // namespace harmonaize::daemon

@@ -1,0 +1,298 @@
+#include "daemon/multihost/collective_outcomes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/communicator/late_reporter.h"
+#include "daemon/multihost/host_group.h"
+#include "daemon/tenant/operation_text.h"
+#include "daemon/tenant/rank_list.h"
+#include "src/base/clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// An operation that is under way for longer than this is told to the home, once.
+constexpr uint64_t kSlowNanoseconds = 100'000'000;
+
+RankRequest RequestFrom(const PostedOperation& part) {
+  const OperationDescriptor& descriptor = part.descriptor;
+  return {.rank = part.member->rank,
+          .collective = descriptor.collective,
+          .count = descriptor.count,
+          .type = descriptor.type,
+          .op = descriptor.op,
+          .root = descriptor.root};
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// Collectives that begin and end here
+
+void CollectiveOutcomes::OnFirstPart(MatchedOperation* operation) {
+  const auto early = early_verdicts_.find(operation->sequence);
+  if (early == early_verdicts_.end()) return;
+  operation->verdict = early->second;
+  operation->network.told = true;
+  early_verdicts_.erase(early);
+}
+
+// While it is held the engine looks for late ranks.
+void CollectiveOutcomes::Hold(MatchedOperation* operation) {
+  held_.push_back(operation);
+  operation->waiting = WaitingHold(*waiting_);
+}
+
+// The collective that runs; nullptr if it does not.
+MatchedOperation* CollectiveOutcomes::FindRunning(uint64_t sequence) const {
+  for (MatchedOperation* operation : running_) {
+    if (operation->sequence == sequence) return operation;
+  }
+  return nullptr;
+}
+
+// Removes and returns the collective that is held; nullptr if it is not.
+MatchedOperation* CollectiveOutcomes::TakeHeld(uint64_t sequence) {
+  const auto held = std::find_if(
+      held_.begin(), held_.end(),
+      [sequence](const MatchedOperation* operation) { return operation->sequence == sequence; });
+  if (held == held_.end()) return nullptr;
+  MatchedOperation* const operation = *held;
+  held_.erase(held);
+  return operation;
+}
+
+void CollectiveOutcomes::EndHere(MatchedOperation* operation) {
+  operation->network.done_here = true;
+  Hold(operation);
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  if (descriptor.count > 0) return;
+  // What began it has ended it.
+  operation->network.started_ns = MonotonicNanoseconds();
+  group_->NoteBegun({operation->sequence, RequestDigest(descriptor)}, true);
+  TellIfWanted(operation->sequence);
+}
+
+void CollectiveOutcomes::OnAgreed(uint64_t sequence) {
+  group_->OnAgreed(sequence);
+  std::vector<MatchedOperation*> done;
+  std::erase_if(held_, [&](MatchedOperation* operation) {
+    const bool may_end = operation->parts.front()->descriptor.count > 0 && group_->MayEnd();
+    if (!operation->network.done_here || (operation->sequence > sequence && !may_end)) return false;
+    done.push_back(operation);
+    return true;
+  });
+  for (MatchedOperation* operation : done) communicator_->Settle(operation, Status::Ok());
+}
+
+void CollectiveOutcomes::EndFrom(uint64_t sequence, const Status& why) {
+  for (MatchedOperation* operation : running_) {
+    if (operation->sequence < sequence) continue;
+    operation->verdict = why;
+    operation->network.told = true;
+    operation->network.execution->Cancel(why);
+  }
+  const std::vector<MatchedOperation*> held = std::exchange(held_, {});
+  for (MatchedOperation* operation : held) {
+    if (operation->sequence < sequence) {
+      held_.push_back(operation);
+      continue;
+    }
+    operation->network.told = true;
+    communicator_->Settle(operation, why);
+  }
+  wanted_.erase(wanted_.lower_bound(sequence), wanted_.end());
+  early_verdicts_.erase(early_verdicts_.lower_bound(sequence), early_verdicts_.end());
+}
+
+void CollectiveOutcomes::FailAll(const Status& why) {
+  // What the network holds ends soon, and OtherHosts::OnNetworkDone then tells of the failure.
+  for (MatchedOperation* operation : running_) operation->network.execution->Cancel(why);
+  for (MatchedOperation* operation : std::exchange(held_, {})) {
+    communicator_->FailMatched(operation, why);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// What the home is told, and says
+
+ProgressMessage CollectiveOutcomes::ProgressOf(uint64_t sequence) const {
+  ProgressMessage progress{.communicator = group_->roster().key, .sequence = sequence};
+  if (const ProgressMessage* const ended = history_.Find(sequence)) return *ended;
+  const auto describe = [&](const MatchedOperation& operation, HostProgress state) {
+    progress.state = state;
+    for (const PostedOperation* part : operation.parts) {
+      if (part != nullptr && progress.requests.empty()) {
+        progress.requests.push_back(RequestFrom(*part));
+      }
+    }
+  };
+  if (const MatchedOperation* const running = FindRunning(sequence)) {
+    describe(*running, HostProgress::kRunning);
+  }
+  for (const MatchedOperation* operation : held_) {
+    if (operation->sequence != sequence) continue;
+    describe(*operation,
+             operation->network.done_here ? HostProgress::kRunning : HostProgress::kFailed);
+    if (operation->network.done_here) continue;
+    progress.status = RemoteError("the ranks of another host cannot be reached during {}",
+                                  NameOf(operation->parts.front()->descriptor, 0));
+  }
+  if (progress.state != HostProgress::kWaiting) return progress;
+  if (sequence < communicator_->window().start()) {
+    progress.state = HostProgress::kDone;  // long ago
+    return progress;
+  }
+  const MatchedOperation* const waiting = communicator_->window().Find(sequence);
+  if (waiting != nullptr) describe(*waiting, HostProgress::kWaiting);
+  ListAbsent(&progress, waiting);
+  return progress;
+}
+
+// Lists the ranks here that have not posted the collective, or whose streams have not come to it.
+void CollectiveOutcomes::ListAbsent(ProgressMessage* progress,
+                                    const MatchedOperation* waiting) const {
+  // Behind the communicator's own collectives a rank is where it should be: these tell for
+  // themselves whom they wait for.
+  const bool in_turn = progress->sequence > communicator_->window().start() ||
+                       communicator_->executing_here() || !running_.empty();
+  for (int rank = 0; rank < communicator_->ranks(); ++rank) {
+    if (communicator_->IsRemote(rank) || communicator_->HasLeft(rank)) continue;
+    const PostedOperation* const part =
+        waiting == nullptr ? nullptr : communicator_->PartOf(*waiting, rank);
+    if (part == nullptr) {
+      progress->missing.push_back(rank);
+    } else if (!part->ready && !in_turn) {
+      progress->queued.push_back(rank);
+    }
+  }
+}
+
+void CollectiveOutcomes::TellProgress(uint64_t sequence) {
+  const MatchedOperation* const running = FindRunning(sequence);
+  if (running != nullptr && !running->network.execution->status().ok()) {
+    wanted_.insert(sequence);  // as what it ends is told in a moment
+    return;
+  }
+  const ProgressMessage progress = ProgressOf(sequence);
+  if (progress.state == HostProgress::kDone || progress.state == HostProgress::kFailed) {
+    wanted_.erase(sequence);
+  } else {
+    wanted_.insert(sequence);
+  }
+  group_->TellHome(progress);
+}
+
+// How an operation has ended here, for the home to ask.
+void CollectiveOutcomes::NoteEnd(const MatchedOperation& operation, const Status& outcome) {
+  const PostedOperation& first = *operation.parts.front();
+  if (IsPointToPoint(first.descriptor.collective)) return;
+  ProgressMessage end{.communicator = group_->roster().key, .sequence = operation.sequence};
+  end.state = outcome.ok() ? HostProgress::kDone : HostProgress::kFailed;
+  end.requests.push_back(RequestFrom(first));
+  const bool news = !outcome.ok() && !operation.network.told;
+  if (news) {
+    // All of this host's ranks, who may disagree among each other; of many, those that differ.
+    const bool many = operation.parts.size() > kMostNamedRanks;
+    for (const PostedOperation* part : operation.parts) {
+      if (part == &first || end.requests.size() >= kMostNamedRanks) continue;
+      if (many && Agree(first.descriptor, part->descriptor)) continue;
+      end.requests.push_back(RequestFrom(*part));
+    }
+    end.status = outcome;
+  }
+  history_.Add(std::move(end));
+  const bool tell = news || wanted_.contains(operation.sequence);
+  if (tell && communicator_->state() == Communicator::State::kReady)
+    TellProgress(operation.sequence);
+}
+
+void CollectiveOutcomes::OnVerdict(uint64_t sequence, const Status& verdict) {
+  if (communicator_->state() != Communicator::State::kReady || verdict.ok()) return;
+  group_->Forget(group_->CollectiveNumber(sequence));
+  if (MatchedOperation* const running = FindRunning(sequence)) {
+    running->verdict = verdict;
+    running->network.told = true;
+    return running->network.execution->Cancel(verdict);
+  }
+  if (MatchedOperation* const held = TakeHeld(sequence)) {
+    held->network.told = true;
+    return communicator_->Settle(held, verdict);
+  }
+  if (sequence < communicator_->window().start()) {
+    // Ranks were told that all went well. Of what was done at another host that is true; not where
+    // they have not been at the same.
+    if (verdict.code() == Code::kInvalidUsage && history_.EndedWell(sequence))
+      communicator_->Revoke(verdict);
+    return;
+  }
+  if (MatchedOperation* const waiting = communicator_->window().Find(sequence)) {
+    waiting->verdict = verdict;
+    waiting->network.told = true;
+    return communicator_->LaunchReady();
+  }
+  early_verdicts_[sequence] = verdict;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Ranks that are late
+
+void CollectiveOutcomes::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  ReportFilling(now_ns, late_after_ns);
+  TellSlow(now_ns);
+}
+
+// Ranks that have posted a collective and do not get on with copying what they have for it. All
+// others wait, on all hosts, and the home tells them.
+void CollectiveOutcomes::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
+  if (communicator_->state() != Communicator::State::kReady) return;
+  for (MatchedOperation* operation : running_) {
+    const NetworkRun& run = operation->network;
+    if (run.feed.empty()) continue;
+    const uint64_t age = now_ns - std::min(now_ns, run.started_ns);
+    if (age < late_after_ns || now_ns < operation->next_report_ns) continue;
+    const std::vector<int> filling = run.feed.Filling();
+    if (filling.empty()) continue;
+    operation->next_report_ns = now_ns + age;
+    const std::string notice =
+        WaitNotice(*operation->parts.front(), age, "the data of " + RankList(filling));
+    group_->TellHome(LateMessage{group_->roster().key, operation->sequence, notice, filling});
+  }
+}
+
+void CollectiveOutcomes::AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const {
+  ForEachBegun([&](const MatchedOperation* operation) {
+    if (operation->network.late_ranks.empty() || !waiting->MayList()) return;
+    const PostedOperation& first = *operation->parts.front();
+    waiting->listed.push_back({NameOf(first.descriptor, first.member->rank),
+                               AgeInSeconds(operation->first_arrival_ns, now_ns),
+                               operation->network.late_ranks});
+  });
+}
+
+void CollectiveOutcomes::TellSlow(uint64_t now_ns) {
+  if (communicator_->state() != Communicator::State::kReady) return;
+  ForEachBegun([&](MatchedOperation* operation) {
+    const bool slow =
+        !operation->network.reported && now_ns > operation->network.started_ns + kSlowNanoseconds;
+    if (!slow) return;
+    operation->network.reported = true;
+    TellProgress(operation->sequence);
+  });
+}
+
+void CollectiveOutcomes::OnLate(const LateMessage& late) {
+  bool found = false;
+  ForEachBegun([&](MatchedOperation* operation) {
+    if (found || operation->sequence != late.sequence) return;
+    found = true;
+    operation->network.late_ranks = late.missing;
+    communicator_->Notify(operation->parts, late.notice);
+  });
+  if (found) return;
+  communicator_->observers().Tell(&CommunicatorObserver::OnLate, *communicator_, late.notice);
+}
+
+}  // namespace harmonaize::daemon
