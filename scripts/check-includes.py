@@ -56,7 +56,6 @@ NOT_YET = {
     "daemon/config": ["daemon/host", "daemon/identity"],
     "daemon/host": ["daemon/config", "daemon/runtime", "daemon/tenant"],
     "daemon/identity": ["daemon/config", "daemon/tenant"],
-    "daemon/plans": ["daemon/communicator", "daemon/multihost"],
     "daemon/tenant": ["daemon/communicator"],
 }
 

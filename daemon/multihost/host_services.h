@@ -1,6 +1,6 @@
 #pragma once
 
-#include "daemon/plans/plan_services.h"
+#include "daemon/multihost/plan_services.h"
 
 namespace harmonaize::daemon {
 

@@ -1,11 +1,11 @@
-#include "daemon/plans/plan_control.h"
+#include "daemon/multihost/plan_control.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "daemon/links/link_state.h"
-#include "daemon/plans/plan_table.h"
+#include "daemon/multihost/plan_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "daemon/cluster/messages/planning.h"
+#include "daemon/multihost/plan_control.h"
+#include "daemon/multihost/plan_services.h"
+#include "daemon/multihost/plan_switching.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/plans/home_planner.h"
 #include "daemon/plans/host_plan.h"
-#include "daemon/plans/plan_control.h"
-#include "daemon/plans/plan_services.h"
-#include "daemon/plans/plan_switching.h"
 #include "daemon/runtime/lifetime.h"
 #include "src/ipc/session_segment.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/plans/plan_table.h"
+#include "daemon/multihost/plan_table.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,11 +1,11 @@
-#include "daemon/plans/plan_switching.h"
+#include "daemon/multihost/plan_switching.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/multihost/host_group.h"
-#include "daemon/plans/plan_table.h"
+#include "daemon/multihost/plan_table.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
