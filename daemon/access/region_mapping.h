@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 #include "daemon/tenant/region.h"
 #include "src/base/status.h"
 #include "src/ipc/control_socket.h"

@@ -11,8 +11,8 @@
 #include "daemon/access/refused_connections.h"
 #include "daemon/config/config.h"
 #include "daemon/identity/tenant_identity.h"
+#include "daemon/quota/holdings.h"
 #include "daemon/runtime/event_loop.h"
-#include "daemon/tenant/holdings.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {

@@ -20,7 +20,7 @@
 #include "daemon/communicator/pair_matcher.h"
 #include "daemon/communicator/waiting_operations.h"
 #include "daemon/runtime/lifetime.h"
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/posted_operation.h"
 #include "daemon/tenant/tenant.h"

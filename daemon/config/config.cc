@@ -7,8 +7,6 @@
 #include <map>
 
 #include "daemon/config/state_directory.h"
-#include "daemon/host/worker_places.h"
-#include "daemon/identity/tenant_identity.h"
 #include "src/base/toml_reader.h"
 #include "src/base/toml_text.h"
 #include "src/ipc/operator_socket.h"
@@ -36,7 +34,6 @@ void ReadShares(TomlReader& reader, Config* config) {
     reader.Number(key + ".weight", 0.001, 1000, &share.weight);
     reader.Integer(key + ".priority", 0, 3, &share.priority);
     if (share.user.empty()) reader.Reject(key + ".user", "names the tenant, or its number");
-    share.tenant = TenantNamed(share.user, config->tenants);
     config->shares.push_back(share);
   }
 }

@@ -54,13 +54,19 @@ struct TenantsConfig {
   std::vector<Socket> sockets;
 };
 
+/// The values of `workers.placement` in the configuration.
+inline constexpr const char* kPlaceByHost = "auto";  ///< kPlaceOnNodes on several nodes, else free.
+inline constexpr const char* kPlaceFreely = "none";
+inline constexpr const char* kPlaceOnNodes = "nodes";
+inline constexpr const char* kPlaceOnProcessors = "processors";
+
 /// What a tenant gets of a connection that others want too, beside theirs.
 struct ShareConfig {
   std::string user;  ///< Its name, or its number; or the name of a tenant with a socket.
   double weight = 1;
   /// Goes before those of lower ones, as far as it wants; 0 to 3.
   int64_t priority = 0;
-  /// Its TenantIdentity::across_hosts, which LoadConfig finds; none where nobody has that name.
+  /// Its TenantIdentity::across_hosts, which FindTenants finds; none where nobody has that name.
   std::optional<uint32_t> tenant = {};
 };
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 #include "daemon/tenant/tenant.h"
 #include "src/ipc/unique_id.h"
 

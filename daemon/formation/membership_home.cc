@@ -372,6 +372,7 @@ Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenan
     member->ticket = 0;
     member->communicator = communicator;
     member->rank = static_cast<int>(rank);
+    member->ranks = static_cast<int>(members.size());
     member->slot->rank.store(member->rank, std::memory_order_relaxed);
     member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
     member->slot->across_hosts.store(hosts > 1 ? 1 : 0, std::memory_order_relaxed);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "daemon/formation/formation.h"
+#include "daemon/quota/holdings.h"
 #include "daemon/runtime/waiting_count.h"
-#include "daemon/tenant/holdings.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "daemon/config/config.h"
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 
 namespace harmonaize::daemon {
 

@@ -3,16 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "daemon/config/config.h"
 #include "src/executor/host/machine.h"
 #include "src/topology/host/host.h"
 
 namespace harmonaize::daemon {
-
-/// The values of `workers.placement` in the configuration.
-inline constexpr const char* kPlaceByHost = "auto";  ///< kPlaceOnNodes on several nodes, else free.
-inline constexpr const char* kPlaceFreely = "none";
-inline constexpr const char* kPlaceOnNodes = "nodes";
-inline constexpr const char* kPlaceOnProcessors = "processors";
 
 /// Where each of `workers` threads may run. The nodes get as many as they have processors in
 /// proportion, and one worker after the other goes to another node, so that any first few of them

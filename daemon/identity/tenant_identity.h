@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/config/config.h"
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 #include "src/base/status.h"
 #include "src/ipc/control_socket.h"
 

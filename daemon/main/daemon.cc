@@ -4,7 +4,7 @@
 
 #include "daemon/host/calibration.h"
 #include "daemon/host/host_limits.h"
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 
 namespace harmonaize::daemon {
 

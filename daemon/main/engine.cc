@@ -59,7 +59,7 @@ constexpr int kFinishedPerClock = 32;
 Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts)
     : config_(config),
       started_ns_(MonotonicNanoseconds()),
-      tenants_(std::move(accounts), config_.shares),
+      tenants_(std::move(accounts), FindTenants(config_.shares, config_.tenants)),
       tuning_(std::move(calibration), MeansToTune()) {
   observers_.Add(&communicator_log_);
 }
@@ -468,6 +468,9 @@ void Engine::WakeFromWorker() {
 
 Status Engine::AddSession(std::unique_ptr<Session> session) {
   Session* const added = session.get();
+  added->set_on_region_gone([](const Member& member, uint32_t region) {
+    member.communicator->TellRegionGone(member.rank, region);
+  });
   // Nothing may throw between the bell's handler and the session's place.
   SessionTable::Sessions entry;
   entry.emplace(added->id(), std::move(session));

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "daemon/identity/tenant_identity.h"
+#include "daemon/quota/holdings.h"
 #include "daemon/runtime/guarded.h"
-#include "daemon/tenant/holdings.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 

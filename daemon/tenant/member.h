@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/quota/holdings.h"
 #include "daemon/tenant/connection.h"
-#include "daemon/tenant/holdings.h"
 #include "src/base/status.h"
 #include "src/ipc/session_segment.h"
 
@@ -23,6 +23,7 @@ struct Member {
   uint32_t index = kNoMember;  ///< Of its slot in the session's segment.
   MemberSlot* slot = nullptr;
   int rank = -1;
+  int ranks = 0;  ///< Of the communicator.
 
   Formation* formation = nullptr;  ///< While it forms here.
   size_t place_in_formation = 0;   ///< Its place there.

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 #include "src/memory/fault_guard.h"
 #include "src/memory/shared_memory.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/communicator/communicator.h"
 #include "daemon/runtime/guarded.h"
 #include "src/base/clock.h"
 #include "src/base/futex.h"
@@ -134,7 +133,7 @@ Result<PostedOperation*> Session::Admit(const OperationDescriptor& descriptor) {
 Status Session::FindBuffers(PostedOperation* operation) {
   const OperationDescriptor& descriptor = operation->descriptor;
   const int rank = operation->member->rank;
-  const int ranks = operation->member->communicator->ranks();
+  const int ranks = operation->member->ranks;
   const bool needs_root = HasRoot(descriptor.collective) || IsPointToPoint(descriptor.collective);
   if (needs_root && (descriptor.root < 0 || descriptor.root >= ranks)) {
     return InvalidArgument("rank {} names rank {}, which is not in a communicator of {} ranks",
@@ -289,7 +288,7 @@ void Session::RemoveRegion(uint32_t id) {
   for (const std::unique_ptr<Member>& member : members_) {
     if (member == nullptr || !member->TakeBackOffer(id) || member->communicator == nullptr)
       continue;
-    member->communicator->TellRegionGone(member->rank, id);
+    if (on_region_gone_ != nullptr) on_region_gone_(*member, id);
   }
   regions_.erase(id);
 }

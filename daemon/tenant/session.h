@@ -103,6 +103,12 @@ class Session {
   /// then unmaps it. kInvalidArgument if there is none.
   Status GiveUpRegion(uint32_t id);
 
+  /// `call` is told of each region that the session has given up, and that the others of a rank's
+  /// communicator may have mapped.
+  void set_on_region_gone(std::function<void(const Member& member, uint32_t region)> call) {
+    on_region_gone_ = std::move(call);
+  }
+
   /// The tenant's process is gone, or was cut off.
   bool gone() const { return gone_; }
   void SetGone() { gone_ = true; }
@@ -157,6 +163,7 @@ class Session {
   std::vector<bool> host_stream_open_;
   std::map<uint32_t, std::unique_ptr<Region>> regions_;
   uint32_t next_region_ = 1;
+  std::function<void(const Member& member, uint32_t region)> on_region_gone_;
   std::vector<std::unique_ptr<PostedOperation>> pool_;  // all ever made
   std::vector<PostedOperation*> free_operations_;
 };

@@ -31,4 +31,10 @@ std::string UserName(uid_t user) {
   return fmt::format("{}", user);
 }
 
+std::vector<ShareConfig> FindTenants(std::vector<ShareConfig> shares,
+                                     const TenantsConfig& tenants) {
+  for (ShareConfig& share : shares) share.tenant = TenantNamed(share.user, tenants);
+  return shares;
+}
+
 }  // namespace harmonaize::daemon

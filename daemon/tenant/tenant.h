@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/identity/tenant_identity.h"
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 
 namespace harmonaize::daemon {
 
@@ -49,5 +49,8 @@ double WeightOf(uint32_t tenant, const std::vector<ShareConfig>& shares);
 
 /// The user's name, or its number. May ask a server for it, and wait.
 std::string UserName(uid_t user);
+
+/// The same shares, with the tenants that they name.
+std::vector<ShareConfig> FindTenants(std::vector<ShareConfig> shares, const TenantsConfig& tenants);
 
 }  // namespace harmonaize::daemon

@@ -20,7 +20,7 @@
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/main/engine.h"
 #include "daemon/tenant/connection.h"
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/ipc/control_socket.h"

@@ -7,7 +7,7 @@
 
 #include "daemon/host/host_limits.h"
 #include "daemon/identity/tenant_identity.h"
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 
 namespace harmonaize::daemon {
 namespace {

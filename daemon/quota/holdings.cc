@@ -1,4 +1,4 @@
-#include "daemon/tenant/holdings.h"
+#include "daemon/quota/holdings.h"
 
 #include <algorithm>
 
