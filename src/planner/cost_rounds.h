@@ -14,7 +14,7 @@ namespace harmonaize {
 
 /// How far measured costs can be trusted.
 struct CostEvidence {
-  /// How often each cost was measured, and how many of these rounds agreed on every cost.
+  /// Number of rounds measured, and number of these that agreed on every cost.
   int rounds = 0;
   int agreed = 0;
   HostLoad load = {};
@@ -25,15 +25,15 @@ struct CostEvidence {
 };
 
 struct MeasuredCosts {
-  /// Plausible, whatever was measured.
+  /// Plausible costs, whatever was measured.
   HostCosts costs;
   CostEvidence evidence;
 };
 
-/// Asked again and again during a measurement: false ends it. It is given the load so far.
+/// Asked repeatedly during a measurement, with the load so far; returning false ends it.
 using GoOn = std::function<bool(const HostLoad& so_far)>;
 
-/// What a measurement in rounds is made of.
+/// The operations from which a measurement in rounds is composed.
 struct RoundMeans {
   /// One round, as MeasureHostCosts does it.
   std::function<Result<HostCosts>(const std::function<bool()>& go_on)> measure;

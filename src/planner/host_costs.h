@@ -33,15 +33,16 @@ struct HostCosts {
   double wake_up_ns = 0;
 };
 
-/// One cost: the name under which it is stored and shown, whose end is its unit, and what values a
-/// host can have. A measurement outside of the bounds says something about who else ran, or about
-/// the clock, and nothing about the host.
+/// Describes one cost: the name under which it is stored and shown, which ends in its unit, and the
+/// values that a host can have. A measurement outside of these bounds tells of other programs or of
+/// the clock, not of the host.
 struct HostCostField {
   std::string_view name;
   double HostCosts::*value;
   double least;
   double most;
-  /// Stands in until the host was measured well: what a virtual machine on a server of today has.
+  /// The value used until the host was measured well: that of a virtual machine on a current
+  /// server.
   double typical;
 };
 

@@ -10,7 +10,7 @@
 namespace harmonaize {
 namespace {
 
-/// What a ring puts on the busiest edge, and on all together. Seconds for a byte.
+/// Returns the seconds for a byte that a ring costs the busiest edge, and all edges together.
 std::pair<double, double> RingCost(const FabricModel& model, const std::vector<int>& order,
                                    LoadSpread* spread) {
   std::vector<Load> loads;
