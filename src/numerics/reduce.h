@@ -22,12 +22,12 @@ struct ReduceArguments {
   /// kPreMulSum only: n scalars, one for each input; the bits of one element of `type` stand in the
   /// low bytes of each.
   std::span<const uint64_t> scalars = {};
-  /// kAvg only: what the sum is divided by, the number of ranks as a rule; not 0.
+  /// kAvg only: divisor of the sum, usually the number of ranks; not 0.
   uint64_t divisor = 1;
-  /// Write the outputs past the caches: right when all buffers together exceed the last-level cache
-  /// and nobody reads the outputs at once. Ordinary stores still serve an output that is also an
-  /// input (its lines are in the cache already), one whose address modulo 64 differs from the first
-  /// output's, and those after the 64th.
+  /// Whether to write the outputs past the caches: useful when all buffers together exceed the
+  /// last-level cache and the outputs are not read at once. Ordinary stores still serve an output
+  /// that is also an input (its lines are in the cache already), one whose address modulo 64
+  /// differs from the first output's, and those after the 64th.
   bool non_temporal = false;
 };
 
