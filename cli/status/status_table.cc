@@ -29,7 +29,8 @@ std::string WaitingNote(const Json& waiting) {
                      ranks.empty() ? kUnknown : ranks);
 }
 
-// What is on its way is no news, and what queues up behind a late rank is one piece of news.
+// Seconds of waiting from which on an operation is shown, and most operations shown: operations
+// under way are no news, and those queued behind a late rank are one piece of news.
 constexpr double kWorthTellingSeconds = 1;
 constexpr size_t kMostWaiting = 3;
 
