@@ -10,8 +10,9 @@
 /// \file
 /// NCCL_DEBUG and its companions, as NCCL's users know them, for the lines of src/base/log.h:
 ///
-/// - NCCL_DEBUG: VERSION (one line with the version, of rank 0), WARN, INFO, ABORT (as INFO), TRACE.
-///   Not set: only what a user must not miss (a rank that others wait for), on standard error.
+/// - NCCL_DEBUG: VERSION (one line with the version, of rank 0), WARN, INFO, ABORT (as INFO),
+///   TRACE. Not set: only what a user must not miss (a rank that others wait for), on standard
+///   error.
 /// - NCCL_DEBUG_SUBSYS: comma-separated INIT, COLL, P2P, SHM, NET, GRAPH, TUNING, ENV, ALLOC, CALL,
 ///   ALL, for lines of INFO and finer; with ^ in front all but these. Not set: INIT, ENV.
 /// - NCCL_DEBUG_FILE: a path in which %h stands for the host and %p for the process. Not set:

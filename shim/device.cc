@@ -44,8 +44,9 @@ ncclTeam TeamOf(const char* function, ncclComm_t comm, Team&& team) {
   return result;
 }
 
-/// Returns the number in another team of rank `rank` of `team`. Both teams contain the calling rank,
-/// whose number in the other one `own` returns. -1, with the last error set, when there is none.
+/// Returns the number in another team of rank `rank` of `team`. Both teams contain the calling
+/// rank, whose number in the other one `own` returns. -1, with the last error set, when there is
+/// none.
 template <typename Own>
 int Translate(const char* function, ncclComm_t comm, ncclTeam team, int rank, Own&& own) {
   int number = -1;
