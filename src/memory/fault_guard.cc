@@ -19,8 +19,8 @@ struct FaultGuard::Range {
   std::atomic<uintptr_t> first{0};
   std::atomic<size_t> bytes{0};  ///< 0: free.
   std::atomic<bool> lost{false};
-  Range* next = nullptr;       ///< Guarded by the mutex.
-  Range* next_free = nullptr;  ///< Under the mutex.
+  Range* next = nullptr;       ///< In the list of all; set before the range is put there.
+  Range* next_free = nullptr;  ///< Guarded by the mutex.
 
   void Set(uintptr_t new_first, size_t new_bytes) {
     const uint32_t before = version.load(std::memory_order_relaxed);

@@ -28,8 +28,8 @@ struct Request : ListNode {
 
   State state = State::kFree;
   bool is_send = false;
-  bool first_connection = false;  ///< Share of a send.
-  TenantShare share;              ///< A send's.
+  bool first_connection = false;  ///< A send that is not to be spread: RailChoice.
+  TenantShare share;              ///< Share of a send.
   uint64_t left = 0;              ///< Bytes left of a send: RailChoice.
   uint32_t index = 0;
   uint32_t generation = 0;
