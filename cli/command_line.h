@@ -35,8 +35,8 @@ std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* comma
 /// Adds --socket to a subcommand that talks to the host's daemon.
 void AddSocketOption(CLI::App* command, std::string* socket);
 
-/// For CLI::Validator: replaces the user's text by the collective's name. Returns "" or what is
-/// wrong with the text.
+/// Replaces the user's text by the collective's name. Returns "" or the error in the text, as
+/// CLI::Validator requires.
 std::string CheckCollective(std::string& text);
 
 /// Writes "harmonaize: MESSAGE" to standard error.

@@ -31,7 +31,7 @@ extern "C" {
 /// CUDA function takes one.
 typedef cudaStream_t hzStream_t;
 
-/// The version of Harmonaize, such as "0.1.0". Static storage.
+/// Returns the version of Harmonaize, such as "0.1.0". Static storage.
 const char* hzGetVersion(void);
 
 /// Stores a new, empty stream into `*stream`. The caller destroys it. A stream belongs to the

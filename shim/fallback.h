@@ -66,7 +66,8 @@ class StockFunction<Return(Arguments...)> {
   }                                                                                         \
   static_assert(true)
 
-/// HZ_FORWARD for functions that need no daemon and therefore do not make the choice.
+/// Does what HZ_FORWARD does, for functions that need no daemon and therefore do not make the
+/// choice.
 #define HZ_FORWARD_IF_DECIDED(function, ...)                       \
   if (::harmonaize::shim::route.load(std::memory_order_acquire) != \
       ::harmonaize::shim::Route::kUndecided) {                     \

@@ -55,7 +55,7 @@ class ChildProcess {
   ~ChildProcess();
 
   pid_t pid() const { return pid_; }
-  /// Readable once the child itself has ended.
+  /// Returns a descriptor that is readable once the child itself has ended.
   int pidfd() const { return pidfd_.get(); }
   FileDescriptor& standard_output() { return standard_output_; }
   FileDescriptor& standard_error() { return standard_error_; }

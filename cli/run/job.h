@@ -21,7 +21,7 @@ namespace harmonaize {
 struct RankPlace {
   int local_rank = 0;
   int local_world_size = 1;
-  std::string socket;                    ///< Its daemon's socket, or "" to leave HARMONAIZE_SOCKET
+  std::string socket;                    ///< The daemon's socket, or "" to leave HARMONAIZE_SOCKET
                                          ///< alone.
   std::vector<std::string> assignments;  ///< "NAME=value", beyond those of all ranks.
   std::function<bool()> prepare{};       ///< As in ChildSpec.

@@ -13,7 +13,7 @@ class LineAssembler {
   /// Longest line; a longer one is broken here, so that no rank can fill the launcher's memory.
   static constexpr size_t kLongestLine = 64 * 1024;
 
-  /// If `whole_lines` is false, every byte is passed on at once, which is right only for a single
+  /// If `whole_lines` is false, passes every byte on at once, which is right only for a single
   /// writer.
   LineAssembler(std::string prefix, bool whole_lines);
 

@@ -14,7 +14,7 @@ class OutputQueue {
   /// Waiting bytes from which on the caller should stop reading from its sources.
   static constexpr size_t kFull = 256 * 1024;
 
-  /// `fd` is borrowed.
+  /// Borrows `fd`.
   explicit OutputQueue(int fd) : fd_(fd) {}
 
   int fd() const { return fd_; }

@@ -12,7 +12,7 @@ namespace harmonaize::perf {
 using SumKernel = void (*)(float* const* outs, int out_count, const float* const* ins, int in_count,
                            size_t count, bool streaming);
 
-/// Sum kernels compiled for different vector units.
+/// The sum kernels, compiled for different vector units.
 void SumBaseline(float* const* outs, int out_count, const float* const* ins, int in_count,
                  size_t count, bool streaming);
 #if defined(HARMONAIZE_BOUND_X86)

@@ -43,7 +43,7 @@ class LaboratoryFolder {
   const std::string& name() const { return name_; }
   const std::string& path() const { return path_; }
   std::string FabricFilePath() const { return path_ + "/fabric.toml"; }
-  /// The folder of one host: its daemon's socket, log, configuration and state.
+  /// Returns the folder of one host: its daemon's socket, log, configuration and state.
   std::string HostPath(const std::string& host) const { return path_ + "/hosts/" + host; }
 
   bool Exists() const;

@@ -40,11 +40,12 @@ class NetworkPlan {
   std::string Create() const;
   /// Returns the batch that removes the given namespaces, with everything in them (for ip).
   static std::string Delete(const std::vector<std::string>& namespaces);
-  /// Within the node's namespace: brings devices up and gives them addresses (for ip -n).
+  /// Returns the batch that brings the node's devices up and gives them addresses (for ip -n).
   std::string Devices(int node) const;
-  /// Within the node's namespace, as often as needed: neighbours and routes (for ip -n).
+  /// Returns the batch that sets the node's neighbours and routes; it may be run again (for ip -n).
   std::string Routes(int node) const;
-  /// Maps source addresses to NICs; to be run once (for ip -n). "" for most nodes.
+  /// Returns the batch that maps source addresses to NICs; to be run once (for ip -n). "" for most
+  /// nodes.
   std::string Rules(int node) const;
   /// Returns the rates of the links as the node sends (for tc -n).
   std::string Shaping(int node) const;

@@ -19,13 +19,13 @@ struct Layout {
 // Layouts of NCCL's collectives, for `count` elements in the larger buffer. If that holds a block
 // for each rank, a block is count / ranks rounded down to a multiple of 16 bytes, as in nccl-tests.
 
-/// Both buffers are whole.
+/// Returns the layout in which both buffers are whole.
 Layout WholeBuffers(size_t count, size_t element_bytes, int ranks);
-/// A rank sends its own block and receives everybody's.
+/// Returns the layout in which a rank sends its own block and receives everybody's.
 Layout BlockToAll(size_t count, size_t element_bytes, int ranks);
-/// A rank has a block for everybody and receives its own.
+/// Returns the layout in which a rank has a block for everybody and receives its own.
 Layout AllToBlock(size_t count, size_t element_bytes, int ranks);
-/// A rank has a block for everybody and receives one from everybody.
+/// Returns the layout in which a rank has a block for everybody and receives one from everybody.
 Layout AllToAll(size_t count, size_t element_bytes, int ranks);
 
 /// Returns an output made of one block of each rank's input, in the order of the ranks; each begins

@@ -55,7 +55,7 @@ struct Summary {
   double average_busbw() const { return measurements == 0 ? 0 : busbw_sum / measurements; }
 };
 
-/// nccl-tests' table, on standard output: scripts that read one read the other.
+/// These functions print nccl-tests' table to standard output, for scripts that read that table.
 void PrintHeader(const std::string& program, const Options& options, const Versions& versions,
                  const Launch& launch, const std::vector<RankInfo>& ranks);
 void PrintTableHead(const Options& options);

@@ -17,8 +17,8 @@ enum class Combine { kFirst = 0, kAverage = 1, kMinimum = 2, kMaximum = 3, kSum 
 /// order. Thread: any.
 class Team {
  public:
-  /// `threads` threads in each process. The bootstrap must outlive the team, and only the team may
-  /// use it from now on.
+  /// Makes a team with `threads` threads in each process. The bootstrap must outlive the team, and
+  /// only the team may use it from now on.
   Team(Bootstrap* bootstrap, int threads) : bootstrap_(bootstrap), threads_(threads) {}
 
   /// Returns the combination of all threads' values to every thread. kFirst is the value of thread

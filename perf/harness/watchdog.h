@@ -17,7 +17,8 @@ namespace harmonaize::perf {
 /// that does not help, it ends the process.
 class Watchdog {
  public:
-  /// 0 seconds: never fires, and starts no thread. The communicators must outlive the watchdog.
+  /// With a timeout of 0 it never fires, and starts no thread. The communicators must outlive the
+  /// watchdog.
   Watchdog(int timeout_s, std::vector<ncclComm_t> comms);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -13,10 +13,10 @@ namespace harmonaize::perf {
 /// element of rank r's input is r + 1.
 class RankBuffers {
  public:
-  /// `count` is elements of a unit. The problem must outlive the buffers.
+  /// `count`: elements of a unit. The problem must outlive the buffers.
   RankBuffers(const Problem& problem, int host, uint64_t count);
 
-  /// By rank; empty for ranks of other hosts.
+  /// Return the buffers by rank; empty for ranks of other hosts.
   const std::vector<Buffer>& inputs() const { return inputs_; }
   const std::vector<Buffer>& outputs() const { return outputs_; }
   /// Returns whether this host's outputs are right.

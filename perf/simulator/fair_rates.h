@@ -10,7 +10,7 @@ namespace harmonaize::simulator {
 /// than it gets less. TCP approaches such rates in the long run, but not while it starts.
 class FairRates {
  public:
-  /// `capacities`: of the links, in bytes a second.
+  /// `capacities`: those of the links, in bytes a second.
   explicit FairRates(std::vector<double> capacities);
 
   /// Adds a connection over these links and returns its number.

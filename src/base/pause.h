@@ -90,7 +90,7 @@ class Pacer {
  public:
   /// `crowded`: the caller knows of more threads than processors. `crowded_pauses`: number of looks
   /// for which the thread keeps its processor nevertheless, because the answer may be on its way
-  /// already; a yield costs about a microsecond. For the calling thread.
+  /// already; a yield costs about a microsecond. Serves only the calling thread.
   explicit Pacer(bool crowded, int crowded_pauses = kCrowdedPauses)
       : giving_way_(&ThisThreadGivingWay()),
         pauses_left_(crowded || giving_way_->others_want_it() ? crowded_pauses : kPauses) {}

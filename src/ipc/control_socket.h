@@ -33,7 +33,7 @@ inline constexpr size_t kMaxControlMessageBytes = 64 * 1024;
 /// Descriptors that one message may carry.
 inline constexpr size_t kMaxDescriptorsPerMessage = 4;
 
-/// One end of a Unix SOCK_SEQPACKET connection. Not thread safe.
+/// One end of a Unix SOCK_SEQPACKET connection. Thread: one at a time.
 class ControlSocket {
  public:
   ControlSocket() = default;

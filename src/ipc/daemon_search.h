@@ -20,7 +20,7 @@ struct DaemonConnection {
 /// each place.
 Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places);
 
-/// FindDaemon, with the way out in the error.
+/// Does what FindDaemon does. The error also tells the user how to get a daemon.
 Result<DaemonConnection> ConnectToDaemon(const std::vector<SocketPlace>& places);
 
 }  // namespace harmonaize

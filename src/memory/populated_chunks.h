@@ -18,7 +18,7 @@ class PopulatedChunks {
   /// wanted one of them by no more than a third of a millisecond.
   static constexpr size_t kChunkBytes = size_t{2} << 20;
 
-  /// For a mapping of which nothing is known, and which will be used for `use`.
+  /// Serves a mapping that will be used for `use`, and of which nothing is known yet.
   PopulatedChunks(std::byte* mapping, size_t bytes, PageUse use)
       : mapping_(mapping),
         bytes_(bytes),

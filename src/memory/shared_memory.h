@@ -56,12 +56,12 @@ struct SharedMemory {
 /// kSystemError when the kernel refuses.
 Result<SharedMemory> CreateSharedMemory(const char* name, uint64_t bytes);
 
-/// CreateSharedMemory on pages of the kernel's default huge size, from the pool that the host has
-/// reserved (vm.nr_hugepages); `bytes` is rounded up to whole pages. All pages exist when it
-/// returns, near the calling thread if possible, so an access cannot fail later. Errors:
-/// kInvalidArgument for a size of 0 or one that no file can have; kSystemError when the pool, or
-/// this process's share of it, is too small, or the kernel has no such pages (before Linux 5.14
-/// none that this serves).
+/// Does what CreateSharedMemory does, on pages of the kernel's default huge size, from the pool
+/// that the host has reserved (vm.nr_hugepages). `bytes` is rounded up to whole pages. All pages
+/// exist when it returns, near the calling thread if possible, so an access cannot fail later.
+/// Errors: kInvalidArgument for a size of 0 or one that no file can have; kSystemError when the
+/// pool, or this process's share of it, is too small, or the kernel has no such pages (before Linux
+/// 5.14 none that this serves).
 Result<SharedMemory> CreateHugePageMemory(const char* name, uint64_t bytes);
 
 /// Returns the bytes of a huge page of that kind; 0 where the kernel has none.

@@ -51,15 +51,15 @@ struct ReduceArguments {
 /// - kMin and kMax of floats: a NaN loses against a number, and only NaNs give NaN; of two zeros of
 ///   different sign the earlier input's stays.
 ///
-/// Never allocates, locks or fails; thread-safe. When it returns, its non-temporal stores are
-/// ordered as ordinary ones are: a release store of the calling thread publishes them.
+/// Never allocates, locks or fails. When it returns, its non-temporal stores are ordered as
+/// ordinary ones are: a release store of the calling thread publishes them. Thread: any.
 void Reduce(const ReduceArguments& arguments);
 
 /// Copies `bytes` bytes from `source` to every destination; memory is asked for the source once. A
 /// destination equal to the source is skipped. One that overlaps the source, or another one, may
 /// hold anything afterwards; nothing else is touched. No alignment is needed. `non_temporal` is as
 /// for Reduce when there are several destinations; a single one is left to the C library's copy.
-/// Thread-safe, never fails.
+/// Never fails. Thread: any.
 void CopyToMany(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
                 bool non_temporal);
 

@@ -35,7 +35,7 @@ using GoOn = std::function<bool(const HostLoad& so_far)>;
 
 /// The operations from which a measurement in rounds is composed.
 struct RoundMeans {
-  /// One round, as MeasureHostCosts does it.
+  /// Measures one round, as MeasureHostCosts does.
   std::function<Result<HostCosts>(const std::function<bool()>& go_on)> measure;
   /// Looks at the load. Returns the load of all looks so far.
   std::function<Result<HostLoad>()> look;
@@ -56,7 +56,7 @@ MeasuredCosts JudgeRounds(std::span<const HostCosts> rounds, const HostLoad& loa
 /// Errors: those of `means`, and kInProgress if `go_on` said no.
 Result<MeasuredCosts> MeasureInRounds(const RoundMeans& means, const GoOn& go_on);
 
-/// MeasureInRounds of this host.
+/// Calls MeasureInRounds for this host.
 Result<MeasuredCosts> MeasureHost(size_t last_level_bytes, const GoOn& go_on);
 
 }  // namespace harmonaize

@@ -26,7 +26,7 @@ using LaneTable = std::map<std::pair<int, int>, std::vector<std::vector<Lane>>>;
 
 /// Seconds for a byte of a message between two hosts; the mean over the lanes it may be dealt to.
 struct MessageTimes {
-  double slowest = 0;  ///< Of the pair of hosts with the longest time.
+  double slowest = 0;  ///< Time of the pair of hosts with the longest one.
   double mean = 0;     ///< Mean over all blocks.
 };
 

@@ -22,7 +22,7 @@ enum class PathUse {
   kEven,
   kWeighted,  ///< As kEven, in proportion to the capacity of each lane's narrowest link.
 };
-/// "ecmp", "even", "weighted".
+/// Returns "ecmp", "even" or "weighted".
 std::string_view PathUseName(PathUse use);
 
 /// A fabric as planners need it: it answers for ways between hosts without a table of all pairs,

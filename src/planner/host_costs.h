@@ -22,7 +22,8 @@ struct HostCosts {
   double fetch_bytes_per_second = 0;
   /// Bytes read and written by a float32 sum in cache of two inputs, one of them such a slot.
   double reduce_bytes_per_second = 0;
-  /// The same sum of buffers that exceed the last-level cache, with non-temporal stores.
+  /// Bytes read and written by such a sum of buffers that exceed the last-level cache, with
+  /// non-temporal stores.
   double stream_bytes_per_second = 0;
   /// From a request until its poster goes on, by way of two sleeping threads (see
   /// MeasureRoundTrip): what an offloaded operation costs before any data moves.
@@ -76,12 +77,12 @@ inline constexpr std::array kHostCostFields = {
     HostCostField{"wake_up_ns", &HostCosts::wake_up_ns, 50, 900'000, 15'000},
 };
 
-/// Whether a host can have this cost.
+/// Returns whether a host can have this cost.
 bool Plausible(const HostCostField& field, double value);
-/// Whether every cost is Plausible.
+/// Returns whether every cost is Plausible.
 bool Plausible(const HostCosts& costs);
 
-/// The typical costs of kHostCostFields.
+/// Returns the typical costs of kHostCostFields.
 HostCosts TypicalCosts();
 
 /// Measures all costs once, with threads of its own, in less than 100 ms on an idle host. Most

@@ -16,7 +16,7 @@ struct HostLoad {
   /// in a container it counts programs that compete for other processors.
   int running = 0;
 
-  /// Whether a measurement under this load is worth little.
+  /// Returns whether a measurement under this load is worth little.
   bool heavy() const;
 };
 

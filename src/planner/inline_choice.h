@@ -63,7 +63,7 @@ class InlineChoice {
   uint64_t Limit(Collective collective, int ranks, bool registered) const;
 
  private:
-  /// What one rank does on the inline path, in bytes.
+  /// Work of one rank on the inline path, in bytes.
   struct Work {
     double copied = 0;   ///< Copied from its own memory.
     double fetched = 0;  ///< Copied from other ranks' slots.

@@ -30,7 +30,7 @@ enum class PlanPolicy {
   kFixed,  ///< Uses the operator's plan (plan_file.h).
 };
 inline constexpr int kPlanPolicyCount = 3;
-/// "adaptive", "static-ring", "fixed".
+/// Returns "adaptive", "static-ring" or "fixed".
 std::string_view PlanPolicyName(PlanPolicy policy);
 /// Returns the policy of this name, if there is one.
 std::optional<PlanPolicy> FindPlanPolicy(std::string_view name);
@@ -82,7 +82,7 @@ struct RankedPlan {
 
 /// The plans for one size class.
 struct PlannedSize {
-  uint64_t bytes = 0;        ///< Of one unit: `count` times the type's size.
+  uint64_t bytes = 0;        ///< Bytes of one unit: `count` times the type's size.
   double bound_seconds = 0;  ///< BoundSecondsPerByte * bytes.
   /// The plans, least time first, except that of alike ones the one with the least work may lead.
   /// Each candidate is there once, with the cut into slices that suits it best. The first is the
@@ -116,7 +116,7 @@ class Planner {
   /// other rates, with messages dealt out by these rates. Errors: the plan cannot be made.
   Result<Prediction> PredictOn(const FabricModel& other, const RankedPlan& plan,
                                uint64_t bytes) const;
-  /// The outline of one of its plans.
+  /// Returns the outline of one of its plans.
   OutlineResult OutlineOf(const RankedPlan& plan) const;
   /// Returns the outline for users that have no slices: cut into as many pieces instead, but no
   /// more than `most_pieces`.

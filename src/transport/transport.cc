@@ -233,7 +233,7 @@ Result<std::unique_ptr<MemoryRegistration>> TransportCore::RegisterMemory(
 
 int TransportCore::Progress() {
   int done = poller_->RunLater();
-  // What was just written is not answered yet, so the next call polls for that.
+  // Messages that were just written are not answered yet, so the next call polls for the answers.
   looks_next_ = done > 0 && !looks_next_;
   if (!looks_next_) done += poller_->Poll();
   const bool tick = std::exchange(tick_due_, false);

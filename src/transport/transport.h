@@ -67,8 +67,8 @@ class TransportEvents {
 
 struct TransportCounters {
   uint64_t connections_accepted = 0;
-  uint64_t connections_refused = 0;  ///< Of these: without proof.
-  uint64_t connections_evicted = 0;  ///< Of these: closed because too many waited.
+  uint64_t connections_refused = 0;  ///< Among these, closed without proof.
+  uint64_t connections_evicted = 0;  ///< Among these, closed because too many waited.
   uint64_t foreign_messages = 0;     ///< Dropped UCX messages, without the right token.
   size_t requests_under_way = 0;
   size_t arrivals_waiting = 0;  ///< Messages that came, or were offered, without a posted receive.

@@ -42,7 +42,7 @@ class DaemonProcess {
   /// Sends SIGKILL, to end it as a crash would.
   void Kill();
 
-  /// What the daemon holds, by /proc.
+  /// Returns the number of descriptors that the daemon holds, by /proc.
   int OpenDescriptors() const;
   /// Waits until it holds no more descriptors than this; returns false after 30 s.
   bool SettlesTo(int descriptors) const;

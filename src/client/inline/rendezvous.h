@@ -49,7 +49,7 @@ class Rendezvous {
   Rendezvous(std::atomic<uint64_t>* decision, InlineLine* first, size_t stride, int count, int own)
       : decision_(decision), first_(first), stride_(stride), count_(count), own_(own) {}
 
-  /// What a participant writes into its line before it posts.
+  /// Returns the line that the caller fills in before it posts.
   InlineLine& own_line() const { return line(own_); }
   const InlineLine& line_of(int participant) const { return line(participant); }
   int count() const { return count_; }
@@ -81,8 +81,8 @@ class Rendezvous {
     }
     return unmarked ? State::kInline : Decide(ticket);
   }
-  /// With two participants: returns whether Poll would give kInline at a glance, and the lines
-  /// agree. False means nothing.
+  /// Returns true if Poll would certainly return kInline and the lines agree; false means nothing.
+  /// Requires: two participants.
   bool BothAgree(uint64_t ticket) const {
     const InlineLine& other = line(1 - own_);
     // The own line is unmarked as long as this rank has not withdrawn.

@@ -20,8 +20,8 @@ class BufferLocator {
   /// Serves the rank of this member.
   explicit BufferLocator(uint32_t member) : member_(member) {}
 
-  /// RegionTable::LocateShareable, which also offers the region to the other ranks of the
-  /// communicator before they can hear of it. Returns kNoBuffer also if the offer fails.
+  /// Does what RegionTable::LocateShareable does, and also offers the region to the other ranks of
+  /// the communicator before they can hear of it. Returns kNoBuffer also if the offer fails.
   BufferReference Locate(Session& session, const void* address, uint64_t bytes) {
     const uint64_t generation = RegionTable::Get().generation();
     for (const Entry& entry : entries_) {

@@ -38,7 +38,7 @@ class RegionTable {
   /// Errors: kSystemError where there is no memory for them, and those of a request to the daemon.
   Result<BufferReference> Locate(Session& session, const void* address, uint64_t bytes);
 
-  /// Locate for memory that other ranks can map: kNoBuffer for a region that they cannot.
+  /// Does what Locate does, but returns kNoBuffer for a region that other ranks cannot map.
   Result<BufferReference> LocateShareable(Session& session, const void* address, uint64_t bytes);
 
   /// Returns a number that grows whenever a range of addresses becomes a region or ceases to be

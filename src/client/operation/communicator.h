@@ -88,7 +88,7 @@ class Communicator {
   /// Ends every operation in flight; afterwards only Leave, Split and Shrink make sense.
   Status Revoke();
 
-  /// Number of ranks, and this rank's number. Known once the communicator is ready.
+  /// Return the number of ranks, and this rank's number; known once the communicator is ready.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_acquire); }
   /// Returns MemberSlot::across_hosts.

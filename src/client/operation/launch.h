@@ -14,7 +14,8 @@ namespace harmonaize {
 /// was aborted.
 Status LaunchOperations(std::span<const Operation> operations, InGroup* group);
 
-/// LaunchOperations for one operation. Requires: its communicator was just found usable.
+/// Does what LaunchOperations does, for one operation. Requires: its communicator was just found
+/// usable.
 Status LaunchOperation(const Operation& operation);
 
 /// Returns the seconds that the executor predicts for the operations, one after the other.

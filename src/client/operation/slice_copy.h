@@ -35,8 +35,8 @@ struct SlicedBuffer {
 /// carries the slices that are there already: SliceProgress.
 class SliceCopy {
  public:
-  /// For the collective `sequence` of the communicator's member, which was posted with
-  /// kCopiesAlong.
+  /// Copies for the collective `sequence` of the communicator's member. Requires: it was posted
+  /// with kCopiesAlong.
   SliceCopy(Communicator* communicator, uint64_t sequence, uint64_t element_bytes,
             const SlicedBuffer& input, const SlicedBuffer& output)
       : communicator_(communicator),

@@ -51,7 +51,7 @@ class Session {
     return DecodeReply<Reply>(message.bytes);
   }
 
-  /// Room for operations at the daemon, which is to be taken before they are submitted.
+  /// Returns the room for operations at the daemon, which is to be taken before they are submitted.
   OperationRoom& room() { return room_; }
 
   /// A group's operations that go to one queue.

@@ -12,8 +12,8 @@ namespace harmonaize {
 /// about as long as waking a thread for it, 5 to 10 us.
 inline constexpr uint64_t kSmallestShareBytes = uint64_t{256} << 10;
 
-/// What CutWork needs to know of a bound program. "References" are the blocks that a step names,
-/// sources and destinations alike; each costs memory traffic.
+/// The properties of a bound program that CutWork uses. "References" are the blocks that a step
+/// names, sources and destinations alike; each costs memory traffic.
 struct WorkShape {
   uint64_t block_elements = 0;  ///< Elements of the longest block.
   size_t element_bytes = 1;

@@ -127,7 +127,7 @@ struct Executor::Worker {
     idle_since_ns = 0;
   }
 
-  // Of the thread alone.
+  // Only the thread itself uses these.
   WaitEstimate waits;
   uint64_t idle_since_ns = 0;
   bool slept = false;

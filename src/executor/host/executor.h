@@ -36,7 +36,7 @@ struct ExecutorCounters {
   uint64_t bytes = 0;              ///< Read and written, by all threads.
   uint64_t worker_wakes = 0;       ///< System calls to wake workers, by the owner or by other
                                    ///< workers.
-  WorkerCounters owner;            ///< What the owner did in Help and RunAtOnce.
+  WorkerCounters owner;            ///< The owner's work in Help and RunAtOnce.
   std::vector<WorkerCounters> workers;
 };
 

@@ -31,7 +31,7 @@ class UnitRunner {
   std::byte* Slot(int index) const;
 
   StagingArea staging_;
-  // Of the unit and the step at hand.
+  // State of the current unit and step.
   const BoundProgram* bound_ = nullptr;
   uint64_t moved_bytes_ = 0;
   uint64_t first_element_ = 0;

@@ -46,7 +46,7 @@ class WorkBoard {
 
   /// Posts an execution of at least one unit; returns false when all slots are taken. Owner only.
   bool Post(Execution* execution);
-  /// Owner only.
+  /// Returns whether a slot is free. Owner only.
   bool has_room() const { return free_slots_ != 0; }
   /// Frees the slot of an execution that finished. Owner only.
   void Retire(Execution* execution);

@@ -10,7 +10,7 @@ namespace harmonaize {
 
 /// Distinguishes one message between two hosts from all others. Both ends compute the same name.
 struct MessageName {
-  uint64_t operation = 0;  ///< The same on all hosts, and unique while one of them works on it.
+  uint64_t operation = 0;  ///< Equal on all hosts, and unique while one of them works on it.
   int host = 0;            ///< The other end.
   int path = -1;           ///< As in Step.
   uint32_t number = 0;     ///< Among the messages of this direction, path and slice.
@@ -47,7 +47,7 @@ class MessagePort {
   /// written to `data` before the message is on its way.
   virtual void Receive(const MessageName& name, std::span<std::byte> data,
                        MessageListener* listener, uint64_t token) = 0;
-  /// Ends, with an error, everything of an operation that is outstanding; each listener is told.
+  /// Ends all outstanding messages of an operation with an error; each listener is told.
   virtual void Cancel(uint64_t operation) = 0;
 };
 

@@ -212,7 +212,7 @@ void NetworkExecution::BeginReceive(Slice& slice, int step) {
   const NetworkStep& what = StepAt(step);
   Landing& to = slice.landings[static_cast<size_t>(step)];
   if (to.at != nullptr) {
-    // It was received early.
+    // The message was received early.
     if (to.there) AfterReceive(slice, step);
     return;
   }

@@ -81,7 +81,7 @@ class NetworkExecution final : private MessageListener {
   struct Landing {
     std::byte* at = nullptr;
     bool pooled = false;  ///< A buffer of ours, not a block.
-    bool early = false;   ///< Of a message whose receive began before the step's turn.
+    bool early = false;   ///< The receive began before the step's turn.
     bool there = false;   ///< The early message has come.
   };
   /// A slice that is under way.

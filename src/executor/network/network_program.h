@@ -30,17 +30,17 @@ class NetworkProgram {
   NetworkProgram(const HostProgram& program, int pieces);
 
   const std::vector<NetworkStep>& steps() const { return steps_; }
-  /// The steps that wait for no other.
+  /// Returns the steps that wait for no other.
   const std::vector<int>& first() const { return first_; }
-  /// The steps (kReceiveReduce) whose message may be received before the steps that they wait for
-  /// are done: the work that follows reads the message together with other data.
+  /// Returns the steps (kReceiveReduce) whose message may be received before the steps that they
+  /// wait for are done: the work that follows reads the message together with other data.
   const std::vector<int>& early() const { return early_; }
-  /// Number of steps that send.
+  /// Returns the number of steps that send.
   uint64_t sends() const { return sends_; }
   int pieces() const { return pieces_; }
   int scratch_blocks() const { return scratch_blocks_; }
 
-  /// The output blocks that the program writes, each once.
+  /// Returns the output blocks that the program writes, each once.
   const std::vector<Block>& outputs() const { return outputs_; }
 
  private:

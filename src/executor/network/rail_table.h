@@ -27,8 +27,9 @@ class RailTable {
   /// A message of up to so many bytes is short: several fit into a packet.
   static constexpr size_t kShortBytes = 1024;
 
-  /// For the messages that `host` sends; borrows the rails only while it is made. Until SetLanes is
-  /// called, all messages are dealt over the rails of the NICs' own addresses, spread.
+  /// Makes the table for the messages that `host` sends. Borrows the rails only during the call.
+  /// Until SetLanes is called, all messages are dealt over the rails of the NICs' own addresses,
+  /// spread.
   RailTable(const FabricRails& rails, int host);
 
   /// Sets the lanes of the messages to a host by a Step::path. `path` -1: of messages without a

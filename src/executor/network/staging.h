@@ -16,7 +16,7 @@ class StagingArea {
 
   /// Makes room for `bytes`; the contents are lost when it has to grow.
   void Reserve(size_t bytes);
-  /// Aligned to a page.
+  /// Returns the area, which is aligned to a page.
   std::byte* data() const { return data_; }
 
  private:

@@ -17,8 +17,8 @@ class TransportPort final : public MessagePort {
   /// Returns the rail of a message of so many bytes to `name.host`. Only senders ask.
   using ChooseRail = std::function<transport::RailChoice(const MessageName& name, size_t bytes)>;
 
-  /// `peers` is by host; 0 for this one and for hosts without ranks. Both ends of a message have to
-  /// number the hosts alike.
+  /// `peers` is indexed by host; 0 for this one and for hosts without ranks. Both ends of a message
+  /// have to number the hosts alike.
   TransportPort(transport::Transport* transport, std::vector<transport::PeerId> peers,
                 ChooseRail choose_rail);
   /// Requires: nothing is outstanding.

@@ -8,7 +8,7 @@ namespace harmonaize {
 /// Returns a step's name for errors: "host 0 step 3 (reduce)". Requires: both indices are in range.
 std::string StepName(const HostProgram& program, int step);
 
-/// The first pass of Check: it checks every index, host and shape, so that the later passes need
+/// Checks every index, host and shape, as the first pass of Check, so that the later passes need
 /// not.
 Status Validate(const Schedule& schedule);
 

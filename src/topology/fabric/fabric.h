@@ -16,7 +16,7 @@ namespace harmonaize {
 // Nodes, links, racks and a host's NICs are named by their indices in the vectors below.
 
 enum class NodeKind : int { kHost = 0, kLeaf, kSpine, kCore };
-/// "host", "leaf", ...
+/// Returns "host", "leaf", ...
 const char* NodeKindName(NodeKind kind);
 
 /// The end of one explicit path at a host: a device to send from, and the address that others send
@@ -39,7 +39,7 @@ struct Node {
   NodeKind kind = NodeKind::kHost;
   int rack = -1;            ///< Index in Fabric::racks; -1: in none.
   bool forwards = true;     ///< Whether others' traffic passes through. Always true for switches.
-  std::vector<Nic> nics{};  ///< Of hosts only.
+  std::vector<Nic> nics{};  ///< Only hosts have NICs.
 };
 
 struct LinkEnd {

@@ -28,12 +28,12 @@ struct Backlog {
 /// long, the connection leads around the congestion, and is in use from then on. Either finding
 /// expires after a while.
 ///
-/// Of the connections in use a message takes the first one that has nothing before it, else the one
-/// that has least (join the shortest queue; Winston, "Optimality of the shortest line discipline",
-/// 1977). What is before it is the connection's own backlog, measured by the rate at which it
+/// A message takes the first connection in use that has nothing before it, else the one that has
+/// least (join the shortest queue; Winston, "Optimality of the shortest line discipline", 1977).
+/// The queue before a message is the connection's own backlog, measured by the rate at which it
 /// shrinks, and the queue in switches. So ways get as much as they can carry.
 ///
-/// It knows no sockets. Thread: one, the transport's owner.
+/// The class knows no sockets. Thread: one, the transport's owner.
 class ConnectionChoice {
  public:
   /// Tells the backlogs of the connections, which may cost a system call each.

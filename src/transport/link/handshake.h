@@ -18,7 +18,7 @@ using InstanceId = std::array<std::byte, 16>;
 /// Returns the first bytes of an instance, such as "3f9a0c11", enough for a log.
 std::string ShortName(const InstanceId& instance);
 
-/// What a connection is for.
+/// Purpose of a connection.
 enum class Purpose : uint8_t {
   kControl = 1,  ///< The one link that two daemons talk over.
   kRail = 2,     ///< Carries messages of one rail of an admitted link.
@@ -79,7 +79,7 @@ class Handshake {
   bool awaits_proof() const { return stage_ == Stage::kProof; }
   Role role() const { return role_; }
   const Greeting& ours() const { return ours_; }
-  /// Not to be trusted before done().
+  /// Returns the other side's greeting, which is not to be trusted before done().
   const Greeting& theirs() const { return theirs_; }
 
  private:

@@ -42,8 +42,8 @@ struct ReceptionLimits {
 
 struct ReceptionCounters {
   uint64_t accepted = 0;
-  uint64_t refused = 0;  ///< Of these: without the right proof in time.
-  uint64_t evicted = 0;  ///< Of these: closed to make room.
+  uint64_t refused = 0;  ///< Among these, those without the right proof in time.
+  uint64_t evicted = 0;  ///< Among these, those closed to make room.
 };
 
 /// Options of a connection's socket.

@@ -29,12 +29,12 @@ class MovableStream {
   int fd() const { return socket_.get(); }
   uint64_t read_bytes() const { return read_bytes_; }
 
-  /// Like sendmsg and recvmsg, errno included. Write gives EAGAIN on a frozen stream, and before
-  /// the bytes that are owed from the last move are written.
+  /// Write and Read work like sendmsg and recvmsg, errno included. Write fails with EAGAIN on a
+  /// frozen stream, and until the bytes that are owed from the last move are written.
   ssize_t Write(const msghdr& message);
   ssize_t Read(msghdr* message);
   /// WriteOwed writes bytes owed from the last move as far as there is room; owes() tells whether
-  /// any are left. Errors as send: -1 and errno.
+  /// any are left. On an error WriteOwed returns -1, with errno, like send.
   bool owes() const { return owed_written_ < owed_.size(); }
   ssize_t WriteOwed();
 
