@@ -26,7 +26,7 @@ struct ChildSpec {
   std::function<bool()> prepare{};
 };
 
-/// How a process ended.
+/// End of a process, by itself or by a signal.
 struct ChildEnd {
   bool by_signal = false;
   int value = 0;  ///< The exit status, or the signal's number.

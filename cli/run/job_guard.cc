@@ -17,7 +17,7 @@
 namespace harmonaize {
 namespace {
 
-// Messages of the launcher: a letter, a value and a zero byte.
+// First letters of the launcher's messages, which have a letter, a value and a zero byte.
 constexpr char kGroup = 'g';
 constexpr char kFolder = 'f';
 constexpr char kDone = 'd';

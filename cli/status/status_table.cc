@@ -29,9 +29,9 @@ std::string WaitingNote(const Json& waiting) {
                      ranks.empty() ? kUnknown : ranks);
 }
 
-// Seconds of waiting from which on an operation is shown, and most operations shown: operations
-// under way are no news, and those queued behind a late rank are one piece of news.
+// Seconds of waiting from which on an operation is shown: operations under way are no news.
 constexpr double kWorthTellingSeconds = 1;
+// Most operations shown: those queued behind a late rank are one piece of news.
 constexpr size_t kMostWaiting = 3;
 
 std::vector<std::string> WaitingNotes(const Json& communicator) {

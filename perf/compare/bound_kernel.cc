@@ -77,6 +77,7 @@ constexpr size_t kLanes = sizeof(Vector) / sizeof(float);
 // Vectors summed at once: enough to hide the latency of loads and to fill whole cache lines, and
 // few enough to stay in registers.
 constexpr size_t kUnroll = 4;
+// Elements summed at once.
 constexpr size_t kStep = kLanes * kUnroll;
 
 template <bool kStreaming>

@@ -19,10 +19,12 @@ constexpr int kFirstTable = 1000;
 // Least bytes of a burst: with less than the largest packet of segmentation offload (64 KiB) the
 // kernel would cut it up again.
 constexpr double kLeastBurst = 72 * 1024;
+// Most bytes of a burst.
 constexpr double kMostBurst = 1024 * 1024;
 // Seconds of its rate that a switch's port queues. With a tenth of it two TCP transfers share a
 // link unevenly, because only tens of packets of segmentation offload fit.
 constexpr double kQueueSeconds = 8e-3;
+// Least bytes that a switch's port queues.
 constexpr double kLeastQueue = 2 * 1024 * 1024;
 
 std::string HardwareAddress(int link, int end) {

@@ -9,7 +9,7 @@ namespace harmonaize::fabric {
 
 struct ProbeEffort {
   int round_trips = 40;            ///< Samples of each pair in each pass.
-  double seconds = kProbeSeconds;  ///< Length of a usual set of transfers, the first half uncounted.
+  double seconds = kProbeSeconds;  ///< Length of a usual set; its first half is not counted.
 };
 
 /// Returns the laboratory's hosts and NICs by name, without measurements. Hosts are in the order of

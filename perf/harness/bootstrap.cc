@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 // Sent first on every connection, to tell our processes from other programs that use the port.
 constexpr uint32_t kMagic = 0x687a7066;  // "hzpf"
+// Most bytes of one process's message to AllGather.
 constexpr size_t kLargestMessage = 1 << 20;
 
 struct Hello {

@@ -25,9 +25,10 @@ constexpr std::array<Launcher, 4> kLaunchers = {{
     {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
 }};
 
-// Derived ports are below the range that Linux uses for outgoing connections (32768 and up), so
-// that they are rarely taken.
+// First derived port. Derived ports are below the range that Linux uses for outgoing connections
+// (32768 and up), so that they are rarely taken.
 constexpr uint16_t kFirstDerivedPort = 10000;
+// Number of derived ports.
 constexpr uint16_t kDerivedPorts = 20000;
 
 Result<std::optional<int>> ReadInteger(const Environment& environment, const char* name, int low,

@@ -39,8 +39,9 @@ class GivingWay {
   /// A yield longer than this many nanoseconds means that another thread ran: the call by itself
   /// takes half a microsecond at most, and a switch there and back takes more.
   static constexpr uint64_t kSomebodyRanNanoseconds = 1500;
+  /// Number of yields in a row, without another thread running, after which the thread counts as
+  /// alone on its processor.
   static constexpr int kAlone = 16;
-
   int alone_ = kAlone;
 };
 
@@ -72,10 +73,12 @@ class Interludes {
   bool are_short() const { return next_ns_ == kStint; }
 
  private:
+  /// Nanoseconds of work between yields after a short yield.
   static constexpr uint64_t kStint = 20'000;
-  /// Longest stint of work between yields. A yield below kShort counts as short; kShort must exceed
-  /// another yielding thread's own stint, or both would stop yielding.
+  /// Nanoseconds of work between yields after a long one.
   static constexpr uint64_t kLongStint = 1'000'000;
+  /// A yield below this many nanoseconds counts as short. The limit must exceed another yielding
+  /// thread's own stint, or both would stop yielding.
   static constexpr uint64_t kShort = 2 * kLongStint;
 
   uint64_t stint_ns_ = 0;  // nanoseconds of work since the last yield

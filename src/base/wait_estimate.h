@@ -51,13 +51,15 @@ class WaitEstimate {
  private:
   /// Longest sample of a wait, in longest polls.
   static constexpr uint64_t kLongestSample = 4;
+  /// A sample changes the expected wait by one part in this many of the difference.
   static constexpr int64_t kWeight = 8;
-  /// A sleeper polls once in so many sleeps nevertheless: the length with the sleep taken off is
+  /// A sleeper polls once in this many sleeps nevertheless: the length with the sleep taken off is
   /// inexact.
   static constexpr uint32_t kSleepsBetweenTries = 32;
-  /// Bounds for the measured wake-up time, in nanoseconds: polling for a few microseconds costs
-  /// nobody anything, and no wait may take a processor for longer than some hundred.
+  /// Lower bound of the measured wake-up time, in nanoseconds: polling for a few microseconds costs
+  /// nobody anything.
   static constexpr uint64_t kLeastWakeUp = 2'000;
+  /// Upper bound of it: no wait may take a processor for longer than some hundred microseconds.
   static constexpr uint64_t kMostWakeUp = 50'000;
 
   uint64_t wake_up_ns_ = kLeastWakeUp;

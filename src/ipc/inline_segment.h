@@ -32,15 +32,16 @@ inline constexpr int kInlineSlots = 2 * kInlineLookahead + 2;
 /// cache beside the buffers.
 inline constexpr size_t kInlineSlotBytes = size_t{64} << 10;
 
-/// Slots of a pair's ring, which the sender fills and the receiver drains, and bytes of each slot.
+/// Number of slots of a pair's ring, which the sender fills and the receiver drains.
 inline constexpr int kInlinePairSlots = 4;
+/// Bytes of each of these slots.
 inline constexpr size_t kInlinePairSlotBytes = size_t{32} << 10;
 
-/// Operations between registered buffers go directly if a block has at least so many bytes. Below,
-/// copying the data through the slots costs less than waiting once more at the end. The second
-/// bound is for one rank's data going to all others, or theirs to it, where the copies on the way
-/// do not add up.
+/// Operations between registered buffers go directly if a block has at least this many bytes. For
+/// smaller blocks, copying through the slots costs less than waiting once more at the end.
 inline constexpr uint64_t kLeastDirectBytes = 4096;
+/// The same bound where one rank's data goes to all others, or theirs to it (broadcast, gather,
+/// scatter), because the copies on the way do not add up there.
 inline constexpr uint64_t kLeastDirectCopyBytes = 16384;
 
 constexpr uint64_t LeastDirectBytes(Collective collective) {
@@ -70,7 +71,7 @@ struct alignas(128) InlineLine {
 };
 static_assert(sizeof(InlineLine) == 128);
 
-/// How the data of a send travels.
+/// Way by which the data of a send travels.
 enum InlineSend : uint64_t {
   kSendInRing = 0,
   kSendInRingFirstFilled,  ///< The first slot was filled before the line was posted.

@@ -177,7 +177,7 @@ struct OpenStreamRequest {
   uint32_t reserved = 0;
 };
 struct OpenStreamReply {
-  uint64_t position = 0;  ///< Where the stream begins; its slot may have served another one before.
+  uint64_t position = 0;  ///< Start of the stream, whose slot may have served another one before.
   uint32_t stream = 0;
   uint32_t reserved = 0;
 };
@@ -264,7 +264,7 @@ struct DocumentRequest {
 /// measurement.
 struct ProbeRequest {
   static constexpr MessageType kType = MessageType::kProbe;
-  double seconds = 0;  ///< How long each set of transfers runs.
+  double seconds = 0;  ///< Duration of each set of transfers.
 };
 struct ProbeReply {
   uint64_t bytes = 0;  ///< 0: there is more to measure.

@@ -102,7 +102,7 @@ struct SubmissionRing {
 
 /// Progress of one ordered queue of operations.
 struct alignas(64) StreamSlot {
-  /// The last position of which all operations are done.
+  /// The last position up to which all operations are done.
   std::atomic<uint64_t> completed;
   /// Number of tenant threads that sleep until `completed` has reached their position.
   std::atomic<uint32_t> waiters;

@@ -13,7 +13,7 @@
 namespace harmonaize {
 namespace {
 
-/// As many nodes as any kernel is built for: get_mempolicy fails with fewer bits than it has nodes.
+/// Most nodes that any kernel is built for: get_mempolicy fails with fewer bits than it has nodes.
 constexpr size_t kMostNodes = 1024;
 constexpr size_t kBitsPerWord = CHAR_BIT * sizeof(unsigned long);
 using NodeSet = std::array<unsigned long, kMostNodes / kBitsPerWord>;

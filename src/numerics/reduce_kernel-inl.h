@@ -145,15 +145,17 @@ HWY_INLINE void StorePartial(D d, hn::Vec<D> vector, std::byte* to, size_t bytes
 
 // ------------------------------------------------------------------------------------------ kernel
 
-/// Above this many inputs the tiles of all of them no longer share the first-level cache and the
-/// prefetchers lose track: the inputs are then taken in groups, over blocks whose accumulators wait
-/// in memory between the groups.
+/// Most inputs that are read at once. The tiles of more would not share the first-level cache, and
+/// the prefetchers would lose track. More inputs are taken in groups, over blocks whose
+/// accumulators wait in memory between the groups.
 inline constexpr size_t kMostInputsAtOnce = 16;
+/// Number of inputs in such a group.
 inline constexpr size_t kInputsPerGroup = 8;
 /// Bytes of each input that are visited in turn: one page, the most that one address translation
 /// serves.
 inline constexpr size_t kBlockBytes = 4096;
 inline constexpr size_t kCacheLineBytes = 64;
+/// Outputs with fewer bytes are not aligned to cache lines first.
 inline constexpr size_t kLeastBytesToAlign = 4096;
 /// Bytes between a load and the line that is prefetched with it, where the buffers exceed the
 /// caches. The general loop has too many instructions for the processor to see that far by itself.

@@ -6,13 +6,14 @@
 namespace harmonaize {
 namespace {
 
-// These two bound the draws of the routers' hashes: all draws together hash at most so many
-// connections, and lay loads on at most so many edges. The sums of more connections than this are
-// near what is expected, so no hash is drawn for them.
+// Connections that all draws of the routers' hashes together may hash. The sums of more connections
+// are near the expected ones, so no hash is drawn for them.
 constexpr size_t kHashedConnections = 100000;
+// Edges on which all draws together may lay loads.
 constexpr size_t kHashedEdges = 200000;
-// Draws of one footprint, at most and at least: a few connections need many for a steady mean.
+// Most draws of one footprint: a few connections need many for a steady mean.
 constexpr size_t kMostDraws = 64;
+// Fewest draws of one footprint, even if the two bounds above allow fewer.
 constexpr size_t kLeastDraws = 4;
 
 /// Returns the edges that can be the last to finish, without those that another edge outlasts at

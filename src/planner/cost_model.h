@@ -56,7 +56,7 @@ struct NetworkCosts {
   int MessagesAhead(double bytes) const { return bytes > static_cast<double>(eager_bytes) ? 2 : 0; }
 };
 
-/// How an executor cuts the blocks of a program: see NetworkBinding.
+/// Cut of a program's blocks into slices by the executor (see NetworkBinding).
 struct SliceCut {
   uint64_t bytes = 0;  ///< Bytes of a slice, at least one; the last slice of a block is shorter.
   int at_once = 4;     ///< Slices of a block that are under way at a time.

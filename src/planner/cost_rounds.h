@@ -12,7 +12,7 @@
 
 namespace harmonaize {
 
-/// How far measured costs can be trusted.
+/// Evidence of how far measured costs can be trusted.
 struct CostEvidence {
   /// Number of rounds measured, and number of these that agreed on every cost.
   int rounds = 0;
@@ -25,7 +25,7 @@ struct CostEvidence {
 };
 
 struct MeasuredCosts {
-  /// Plausible costs, whatever was measured.
+  /// The costs, which are plausible whatever was measured.
   HostCosts costs;
   CostEvidence evidence;
 };

@@ -14,13 +14,13 @@
 
 namespace harmonaize {
 
-/// How the traffic from one host to another is laid on the ways between them.
+/// Distribution of the traffic from one host to another over the ways between them.
 enum class PathUse {
   kEcmp = 0,  ///< One connection for each rail; routers choose its way by a hash.
   /// Messages are dealt out evenly over the rails and explicit paths. Where there are no explicit
   /// paths each rail is spread over all equal ways.
   kEven,
-  kWeighted,  ///< As kEven, in proportion to the capacity of each lane's narrowest link.
+  kWeighted,  ///< Like kEven, but in proportion to the capacity of each lane's narrowest link.
 };
 /// Returns "ecmp", "even" or "weighted".
 std::string_view PathUseName(PathUse use);

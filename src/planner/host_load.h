@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-/// How busy a host was with other programs while it was measured.
+/// Load of a host by other programs while it was measured.
 struct HostLoad {
   /// Fraction of the time for which a thread of this process wanted a whole processor and did not
   /// have it, on the processor that was worst off.

@@ -24,7 +24,7 @@ namespace harmonaize {
 
 enum class PlanPolicy {
   kAdaptive = 0,  ///< Chooses the plan with the least predicted time.
-  /// As NCCL does: a ring in the order of the ranks, decided once, on the ways that ECMP gives.
+  /// Imitates NCCL: a ring in the order of the ranks, decided once, on the ways that ECMP chooses.
   /// Where there is no ring: the chain in that order, or each block straight to its host.
   kStaticRing,
   kFixed,  ///< Uses the operator's plan (plan_file.h).
@@ -50,12 +50,12 @@ struct PlannerOptions {
   PlanSpec fixed = {};        ///< For PlanPolicy::kFixed.
   bool reproducible = false;  ///< Considers only algorithms that reduce in rank order.
   NetworkCosts costs = {};
-  /// Trees are packed for at most so many hosts: the time grows with a high power of them.
+  /// Trees are packed for at most this many hosts: the time grows with a high power of them.
   int most_packed_hosts = 24;
-  /// Host orders are searched for at most so many hosts: the time grows with their fourth power.
+  /// Host orders are searched for at most this many hosts: the time grows with their fourth power.
   int most_searched_hosts = 12;
   /// Algorithms in rank order, where a host exchanges with all others, are considered for at most
-  /// so many hosts.
+  /// this many hosts.
   int most_rank_order_hosts = 128;
 };
 
@@ -90,7 +90,7 @@ struct PlannedSize {
   std::vector<RankedPlan> plans = {};
 };
 
-/// How messages from one host to another by a Step::path (-1: without one) are dealt out.
+/// Lanes over which messages to one host by a Step::path (-1: without one) are dealt.
 struct MessageLanes {
   int to_host = 0;
   int path = -1;

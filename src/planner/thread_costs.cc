@@ -26,7 +26,9 @@ namespace {
 constexpr uint64_t kTurnsNanoseconds = 2'000'000;
 constexpr uint64_t kPatienceNanoseconds = 30'000'000;
 constexpr int kFewestTries = 20;
+// Time that a caller stays busy before it wakes others, so that they sleep by then.
 constexpr uint64_t kPauseNanoseconds = 20'000;
+// Takes the place of kTurnsNanoseconds for round trips.
 constexpr uint64_t kRoundTripsNanoseconds = 5'000'000;
 
 /// Returns whether to go on after so many complete tries and so long.

@@ -19,9 +19,10 @@ using Proof = std::array<std::byte, 32>;
 /// cleared on destruction.
 class ClusterKey {
  public:
-  /// Bounds of a key's length. A file with fewer bytes is refused, because an eavesdropper can try
-  /// guesses against a recorded proof.
+  /// Fewest bytes of a key. A file with fewer is refused, because an eavesdropper can try guesses
+  /// against a recorded proof.
   static constexpr size_t kMinBytes = 32;
+  /// Most bytes of a key.
   static constexpr size_t kMaxBytes = 4096;
 
   /// Makes an empty key: its proofs show nothing, and match only those of other empty keys.

@@ -12,9 +12,10 @@
 namespace harmonaize {
 namespace {
 
-/// Looks before a waiter yields: about as long as it takes to wake a thread. With more ranks than
-/// processors the awaited rank may need this very processor, so there are few.
+/// Number of looks before a waiter yields: about as long as it takes to wake a thread.
 constexpr int kSpins = 180;
+/// Number of looks with more ranks than processors: few, because the awaited rank may need this
+/// very processor.
 constexpr int kCrowdedSpins = 4;
 /// Looks at first without a pause between them: the others are often there already, or about to
 /// come.
@@ -25,10 +26,11 @@ constexpr uint64_t kYieldNanoseconds = 100'000;
 /// Longest sleep in nanoseconds, after which a sleeper checks the daemon and the other ranks.
 constexpr uint64_t kTickNanoseconds = 20'000'000;
 
-/// Nanoseconds after which a wait goes to the daemon. A caller who blocks anyway does not care
-/// about the path. One who put the operation on a stream, or must not be blocked, expects to return
-/// at once.
+/// Nanoseconds after which an operation whose caller blocks anyway goes to the daemon: such a
+/// caller does not care about the path.
 constexpr uint64_t kBlockingWaitNanoseconds = 20'000'000;
+/// Nanoseconds after which an operation on a stream, or of a nonblocking communicator, goes to the
+/// daemon: its caller expects the call to return at once.
 constexpr uint64_t kAsynchronousWaitNanoseconds = 50'000;
 
 }  // namespace

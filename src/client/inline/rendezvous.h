@@ -8,7 +8,7 @@
 
 namespace harmonaize {
 
-/// How the ranks that take part in one operation agree to carry it out themselves. They all post
+/// Agreement of the ranks that take part in one operation to carry it out themselves. They all post
 /// their line, in memory that they share, and each waits until it sees the lines of all. Any of
 /// them may instead send the operation to the daemon, and then all do. No rank sends requests to
 /// others.
@@ -118,11 +118,12 @@ class Rendezvous {
   bool AllHave(uint64_t ticket) const;
 
  private:
-  // Flags of InlineLine::ready.
+  // Flags of InlineLine::ready, below the ticket.
   static constexpr uint64_t kWithdrawing = 1;
   static constexpr uint64_t kLeft = 2;
+  // Bits below the ticket, in InlineLine::ready and in the decision word.
   static constexpr int kTicketShift = 2;
-  // In the decision word, beside the ticket.
+  // Decisions in the decision word, below the ticket.
   static constexpr uint64_t kDecidedInline = 1;
   static constexpr uint64_t kDecidedOffload = 2;
 

@@ -22,8 +22,9 @@ class BufferProbe {
   }
 
  private:
-  /// Pages may be larger; then several numbers stand for one page.
+  /// Bits of an address in a page. Pages may be larger; then several numbers stand for one page.
   static constexpr int kPageShift = 12;
+  /// Binary logarithm of the number of places in a table.
   static constexpr int kPlacesShift = 8;
   /// Numbers of pages, each at the one place where it may be. There are two tables, so that the two
   /// buffers of an operation do not evict each other. Page 0 is never there.

@@ -13,9 +13,9 @@ namespace {
 /// Bytes that are filled before the daemon is told: few enough that it begins soon, and enough to
 /// outweigh the system call that may be needed to wake it.
 constexpr uint64_t kFilledAtOnce = uint64_t{256} << 10;
-/// Bytes that are drained at once, or a share of all bytes if that is more: each time the rank may
-/// have to be woken.
+/// Least bytes that are drained at once, because each time the rank may have to be woken.
 constexpr uint64_t kTakenAtOnce = uint64_t{256} << 10;
+/// A larger buffer is drained in this many parts.
 constexpr uint64_t kTakenShare = 16;
 
 /// Returns how many slices so many bytes of a buffer are.

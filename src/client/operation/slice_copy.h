@@ -9,7 +9,7 @@ namespace harmonaize {
 
 class Communicator;
 
-/// Staged data of at least so many bytes is copied while the operation is under way.
+/// Staged data of at least this many bytes is copied while the operation is under way.
 inline constexpr uint64_t kCopyAlongBytes = uint64_t{512} << 10;
 
 /// Sizes of an operation's pieces and slices, in bytes: SliceProgress.

@@ -8,10 +8,10 @@
 namespace harmonaize {
 namespace {
 
-/// Bytes of the smallest class, and of the memory that is cut into buffers of a class at once. One
-/// region serves many small buffers, so that a process with many communicators does not hold
-/// thousands of regions.
+/// Bytes of the smallest class of buffers.
 constexpr uint64_t kSmallestClass = 4096;
+/// Least bytes of the memory that is cut into buffers of one class at once. One region serves many
+/// small buffers, so that a process with many communicators does not hold thousands of regions.
 constexpr uint64_t kSlabBytes = 1 << 20;
 
 /// Buffers of larger classes go back to the kernel at once: each was needed for one huge operation.

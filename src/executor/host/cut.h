@@ -8,7 +8,7 @@
 
 namespace harmonaize {
 
-/// Work is shared out in portions of at least so many bytes, read and written. A smaller one takes
+/// Least bytes, read and written, of a portion in which work is shared out. A smaller one takes
 /// about as long as waking a thread for it, 5 to 10 us.
 inline constexpr uint64_t kSmallestShareBytes = uint64_t{256} << 10;
 
@@ -30,8 +30,8 @@ struct WorkShape {
   bool shared = false;
 };
 
-/// How the work of an execution is cut into units, the pieces that threads claim. Blocks are cut
-/// into slices of elements; a unit is a slice of one or more consecutive steps.
+/// Cut of an execution's work into units, the pieces that threads claim. Blocks are cut into slices
+/// of elements; a unit is a slice of one or more consecutive steps.
 ///
 /// Every step is elementwise, so dependencies stay inside a slice. An ordered program therefore has
 /// all its steps in every unit: no unit ever waits for another, and scratch blocks are a slice

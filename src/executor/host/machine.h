@@ -21,7 +21,7 @@ struct Machine {
   int processors = kMaxWorkers;
 };
 
-/// Where a worker runs.
+/// Processors and memory of a worker.
 struct WorkerPlace {
   /// Processors that the worker may run on, by the kernel's numbers; empty: anywhere.
   std::vector<int> processors = {};

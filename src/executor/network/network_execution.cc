@@ -12,7 +12,7 @@ constexpr int kStepBits = 32;
 // tree's inner host receive from all its children at once, not from one after the other.
 constexpr size_t kEarlyBytes = size_t{16} << 20;
 
-// Work on up to so many bytes of each buffer is done at once: handing it to the executor takes
+// Work on up to this many bytes of each buffer is done at once: handing it to the executor takes
 // longer.
 constexpr size_t kAtOnceBytes = size_t{4} << 10;
 

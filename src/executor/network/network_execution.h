@@ -77,7 +77,7 @@ class NetworkExecution final : private MessageListener {
   const Status& status() const { return status_; }
 
  private:
-  /// Where a message arrives, or leaves from.
+  /// Place where a message arrives, or from which it leaves.
   struct Landing {
     std::byte* at = nullptr;
     bool pooled = false;  ///< A buffer of ours, not a block.

@@ -24,7 +24,7 @@ namespace harmonaize {
 /// time than they do.
 class RailTable {
  public:
-  /// A message of up to so many bytes is short: several fit into a packet.
+  /// A message of up to this many bytes is short: several fit into a packet.
   static constexpr size_t kShortBytes = 1024;
 
   /// Makes the table for the messages that `host` sends. Borrows the rails only during the call.

@@ -22,7 +22,7 @@ struct Phase {
   std::vector<int> receivers;   // nodes, by position
 };
 
-/// A time that exceeds a bound by `excess` parts in kUnit.
+/// A time that exceeds a bound by the fraction `excess` / kUnit of it.
 struct Stretch {
   static constexpr int64_t kUnit = int64_t{1} << 16;
   CutBound bound;

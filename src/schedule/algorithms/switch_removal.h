@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-/// How many spanning trees each node is the root of (switches: 0), and the nodes they must reach.
+/// Number of spanning trees with each node as root (switches: 0), and the nodes they must reach.
 struct TreeDemand {
   std::vector<int64_t> trees;  ///< By node.
   std::vector<int> receivers;  ///< The nodes of all hosts.

@@ -21,7 +21,7 @@ struct Tree {
   int PathOf(int node) const { return path.empty() ? -1 : path[static_cast<size_t>(node)]; }
 };
 
-/// How nodes are joined.
+/// Shape in which nodes are joined.
 enum class TreeShape {
   kChain,     ///< Each node has one child: the most bandwidth in pieces, the most latency.
   kBinary,    ///< Two children each.

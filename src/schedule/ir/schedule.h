@@ -125,7 +125,7 @@ int OutputBlocks(const Schedule& schedule, int rank);
 ///   scatter                                     output(root) == input(root)[root]
 std::optional<Block> InPlaceInput(const Schedule& schedule, const Block& output);
 
-/// Where a block lies in its buffer, in elements.
+/// Place and length of a block in its buffer, in elements.
 struct BlockExtent {
   uint64_t offset = 0;
   uint64_t length = 0;

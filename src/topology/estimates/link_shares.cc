@@ -20,7 +20,9 @@ constexpr double kLeastWanted = 0.01;
 constexpr double kDeprived = 0.9;
 /// A job using at least this fraction of its grant is assumed to be limited by it.
 constexpr double kTaken = 0.97;
+/// Least headroom, as a fraction of the job's mean rate.
 constexpr double kLeastHeadroom = 0.05;
+/// Factor on the headroom while the job uses less of its grant than kTaken.
 constexpr double kHeadroomStep = 0.8;
 /// Seconds for which a deprived job is given room, to see whether it takes it.
 constexpr double kTrialSeconds = 1.5;
@@ -28,8 +30,9 @@ constexpr double kTrialSeconds = 1.5;
 constexpr double kTakesRoom = 1.1;
 /// The rate to compare with grows by this factor after each such trial.
 constexpr double kBaseCreeps = 1.03;
-/// Seconds without room after a trial that failed; they double each time, up to the longest.
+/// Seconds without room after the first trial that failed. They double after each further one.
 constexpr double kFirstRestSeconds = 0.5;
+/// Most seconds without room after a trial that failed.
 constexpr double kLongestRestSeconds = 32;
 /// A job that has more than this multiple of its share may be held back.
 constexpr double kAbove = 1.15;
@@ -39,6 +42,7 @@ constexpr double kBelow = 0.5;
 /// Factor by which each flow of a job may send more while together they take less than their grant,
 /// because flows of one job do not all send at the same time.
 constexpr double kStretchStep = 1.1;
+/// Most that these factors may multiply to.
 constexpr double kMostStretch = 8;
 /// Fraction of an equal share with which a flow that rests may begin.
 constexpr double kBegins = 0.25;

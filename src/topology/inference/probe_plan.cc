@@ -14,9 +14,9 @@ namespace {
 
 constexpr int kFullTournament = 64;
 constexpr int kTimesWhenInDoubt = 3;
-// Passes over round trips: the median of five is right while two are wrong. With many hosts each
-// pass takes long, so there are fewer.
+// Passes over round trips with few hosts: the median of five is right while two are wrong.
 constexpr size_t kPassesOfFew = 5;
+// Passes over round trips with many hosts, where each pass takes long.
 constexpr size_t kPassesOfMany = 3;
 // Factor on the time of a set in which many connections meet in one place.
 constexpr double kWhereManyMeet = 3;

@@ -9,16 +9,18 @@
 namespace harmonaize {
 namespace {
 
-// Connections of a lone transfer and of one in a round: enough to find ECMP ways by chance. Fewer
-// than one in a hundred sets of eight leaves one of two ways unused.
+// Connections of a lone transfer: enough to find ECMP ways by chance. Fewer than one in a hundred
+// sets of eight leaves one of two ways unused.
 constexpr int kConnectionsOfTransfer = 8;
+// Connections of each transfer in a round.
 constexpr int kConnectionsOfRound = 6;
 // Connections of each plane's set together: enough to fill all ways of ECMP, also unequal ones.
 // With more, TCP takes longer to find its rates: with 60 over 500 Mbit/s, half a second saw 88%,
 // with 10 to 24 99%.
 constexpr int kConnectionsOfAll = 24;
-// Most transfers of a set; beyond that each sender has so many receivers.
+// Most transfers of a set in which every sender sends to every receiver.
 constexpr size_t kMostTransfers = 64;
+// Most receivers of each sender in a set that would have more transfers.
 constexpr size_t kReceivers = 8;
 
 }  // namespace

@@ -16,12 +16,14 @@ namespace {
 constexpr double kLowSamples = 0.1;
 // A rate of at least this fraction of the largest confirms it.
 constexpr double kSeenAgain = 0.8;
-// Separations of two classes from which on they count as distinct, and as clearly so. Values of one
-// normal distribution reach 2.7.
+// Two classes with less separation do not count as distinct. Values of one normal distribution
+// reach 2.7.
 constexpr double kLeastSeparation = 3.5;
+// Two classes with at least this separation count as clearly distinct.
 constexpr double kClearSeparation = 6.5;
-// Fractions of a round trip that one more switch must add, to count as one, and as clearly so.
+// Fraction of a round trip that a further switch must add to count at all.
 constexpr double kLeastLonger = 0.1;
+// Fraction of a round trip that a further switch must add to count fully.
 constexpr double kClearlyLonger = 0.3;
 // Fraction of pairs that may be bad ones.
 constexpr double kFewPairs = 0.15;

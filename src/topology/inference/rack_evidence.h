@@ -18,7 +18,7 @@ struct RackEvidence {
   /// machine that is faster for a while changes nothing.
   PairMatrix round_trip;
   TwoClasses latency;  ///< Classes of round_trip.
-  /// How clearly round trips are near or far in a way that makes groups of hosts: 0 to 1.
+  /// Clarity, from 0 to 1, with which round trips fall into near and far and make groups of hosts.
   double latency_weight = 0;
   /// Fraction of what two hosts could send each other by their NICs that they reached while all
   /// others were busy in pairs, too; the least of all such pairings.

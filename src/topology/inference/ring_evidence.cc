@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-// Bounds of one link's share of two links' rate, with room for losses and noise.
+// Least and most share of two links' rate that one link has, with room for losses and noise.
 constexpr double kOneLinkLeast = 0.35;
 constexpr double kOneLinkMost = 0.7;
 

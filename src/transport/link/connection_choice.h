@@ -45,15 +45,16 @@ class ConnectionChoice {
     ~Connections() = default;
   };
 
-  /// A backlog of up to so many bytes counts as nothing, because round trips vary.
+  /// A backlog of up to this many bytes counts as nothing, because round trips vary.
   static constexpr size_t kNothingBytes = size_t{8} << 10;
   /// Queues shorter than this many nanoseconds are not worth a try.
   static constexpr uint64_t kNoQueueNs = 50'000;
   /// Messages of a trial. Round trips are averaged over eight, so this many show what a way is
   /// like.
   static constexpr int kTrialMessages = 4;
-  /// Nanoseconds for which a connection stays in use, and for which one rests that was of no use.
+  /// Nanoseconds for which a connection stays in use after a trial that was of use.
   static constexpr uint64_t kBelievedNs = 10'000'000'000;
+  /// Nanoseconds for which a connection is not tried again after a trial that was of no use.
   static constexpr uint64_t kRestNs = 2'000'000'000;
 
   explicit ConnectionChoice(Connections* connections) : connections_(connections) {}

@@ -13,12 +13,16 @@ namespace harmonaize::transport {
 namespace {
 
 constexpr uint64_t kRetryNs = 100'000'000;
-// Pause before the second try if nobody has answered the first, and between further tries. TCP
-// itself would resend lost packets only after a second.
+// Pause before the second try if nobody has answered the first. TCP itself would resend lost
+// packets only after a second.
 constexpr uint64_t kSecondTryNs = 500'000'000;
+// Pause between further tries.
 constexpr uint64_t kNextTryNs = 200'000'000;
+// Most tries of one attempt that are under way at once.
 constexpr size_t kMostTries = 8;
+// Longest time that a link has for closing, and that the end waits for buffers of UCX.
 constexpr uint64_t kClosingNs = 1'000'000'000;
+// Number of timer ticks in the shortest timeout of the links.
 constexpr uint64_t kTicksPerDeadAfter = 16;
 
 double Seconds(uint64_t nanoseconds) {

@@ -12,9 +12,10 @@
 namespace harmonaize::transport {
 namespace {
 
-/// Bytes that may go at once after a pause: at least a frame, or as much as accrues while the
-/// thread is late because others are busy.
+/// Least bytes that may go at once after a pause: a frame.
 constexpr double kLeastBurst = 64 << 10;
+/// Nanoseconds whose bytes may go at once after a pause, because the thread may be that late while
+/// others are busy.
 constexpr double kBurstNs = 2e6;
 
 }  // namespace

@@ -13,7 +13,9 @@ constexpr size_t kSampleBytes = size_t{512} << 10;
 // Least bytes of a buffer: two frames of large messages, and a reserve for when this thread is
 // late.
 constexpr size_t kLeastBytes = size_t{128} << 10;
+// Least bytes of a buffer that several tenants share.
 constexpr size_t kLeastSharedBytes = size_t{16} << 10;
+// Most bytes of a buffer.
 constexpr size_t kMostBytes = size_t{64} << 20;
 // Headers of older systems lack this constant.
 #ifdef SO_BUF_LOCK

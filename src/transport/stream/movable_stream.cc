@@ -13,10 +13,11 @@
 namespace harmonaize::transport {
 namespace {
 
-// A way with no answer for this many milliseconds, and this many timeouts in a row, counts as
-// stalled. On a crowded way single losses are detected by the packets behind them, and a packet
-// that was sent again by timeout is rarely lost again.
+// Milliseconds without an answer before a way can count as stalled.
 constexpr uint32_t kStalledMs = 300;
+// Timeouts in a row with which it then counts as stalled. On a crowded way single losses are
+// detected by the packets behind them, and a packet that was sent again by timeout is rarely lost
+// again.
 constexpr uint32_t kStalledTimeouts = 2;
 // Milliseconds after which a way counts as stalled whatever the timeouts: after congestion the
 // kernel waits for seconds before it sends again.

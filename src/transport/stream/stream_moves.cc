@@ -25,10 +25,11 @@ constexpr size_t kMostTries = 8;
 constexpr uint64_t kAnswerNs = 300'000'000;
 // A proved connection on which no move begins is closed after this time.
 constexpr uint64_t kUnusedNs = 2'000'000'000;
-// Pauses between tries of a stream's own way: the first, and the longest. They double each time the
-// stream stalls again within kTrustedNs of its return.
+// First pause between tries of a stream's own way.
 constexpr uint64_t kFirstReturnNs = 500'000'000;
+// Longest pause between them.
 constexpr uint64_t kLastReturnNs = 32'000'000'000;
+// The pause doubles if the stream stalls again within this time of its return.
 constexpr uint64_t kTrustedNs = 10'000'000'000;
 // Pause between two requests of the acceptor; the initiator remembers each for twice as long.
 constexpr uint64_t kAskNs = 250'000'000;

@@ -153,7 +153,7 @@ void TcpChannel::FillBatch() {
     tenants_->Charge(turn.send->share.tenant, more);
     bytes += more;
     // A batch has one frame of a large message, so that small messages get between frames. While
-    // several tenants send, it has few bytes of small messages, too.
+    // others wait for its bytes, it has few bytes of small messages, too.
     if (turn.bulk || (InBits() && bytes >= kSharedBulkBytes)) return;
   }
 }

@@ -41,9 +41,11 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   /// in the sockets' buffers than caches hold: 128 KiB were slower in both directions at once, 256
   /// KiB in one, too (docs/transport.md).
   static constexpr size_t kBulkBytes = size_t{64} << 10;
-  /// While several tenants send: bytes of such a frame, and of small messages that go in one call.
-  /// The kernel takes the data of one call whole, and then others wait for it.
+  /// Bytes of such a frame, and of small messages that go in one call, while several tenants send
+  /// or one is held to a rate. The kernel takes the data of one call whole, and others wait for it.
   static constexpr size_t kSharedBulkBytes = size_t{16} << 10;
+  /// Most bytes of small messages that go without an offer before the receiver has reported them as
+  /// consumed.
   static constexpr size_t kEagerWindow = size_t{1} << 20;
 
   /// Precedes each frame on the wire.
