@@ -14,6 +14,7 @@
 namespace harmonaize {
 namespace {
 
+// Milliseconds within which a daemon must answer a request for a document.
 constexpr int kAnswerWithinMs = 5000;
 // Time, beyond the measuring, that daemons may take to report that others do not answer.
 constexpr int kProbeStepWithinMs = 60'000;

@@ -90,6 +90,7 @@ class Rank {
   uint64_t wrong() const { return wrong_; }
 
  private:
+  // Number of elements that are filled and checked, spread evenly over the buffer.
   static constexpr size_t kPlaces = 61;
 
   float* Allocate(size_t count) {

@@ -18,6 +18,7 @@ namespace {
 
 using RailKey = std::pair<std::string, std::string>;  // peer, rail
 
+// Most jobs shown where this daemon is the controller.
 constexpr size_t kMostJobs = 100;
 
 std::map<RailKey, Json> RailsOf(const Json& document) {

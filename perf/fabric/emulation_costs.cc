@@ -20,6 +20,7 @@ namespace harmonaize::fabric {
 namespace {
 
 constexpr size_t kMessageBytes = 64;
+// Round trips in a batch; the median of the batches counts.
 constexpr int kMessagesABatch = 50;
 constexpr uint64_t kMeasuredNanoseconds = 20'000'000;
 

@@ -24,6 +24,7 @@ namespace {
 
 using Clock = ProbeClock;
 
+// Most bytes of one send or receive call.
 constexpr size_t kPiece = 256 * 1024;
 // Fraction of a timed transfer that is not counted.
 constexpr double kWarmUp = 0.2;

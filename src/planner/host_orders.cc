@@ -28,6 +28,7 @@ std::pair<double, double> RingCost(const FabricModel& model, const std::vector<i
 }
 
 bool Better(const std::pair<double, double>& a, const std::pair<double, double>& b) {
+  // A smaller gain is noise of the arithmetic.
   constexpr double kGain = 1 - 1e-9;
   if (a.first < b.first * kGain) return true;
   return a.first <= b.first && a.second < b.second * kGain;

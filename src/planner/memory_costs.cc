@@ -21,7 +21,9 @@
 namespace harmonaize {
 namespace {
 
+// Nanoseconds for which the slots are measured, at least.
 constexpr uint64_t kSlotsNanoseconds = 6'000'000;
+// Number of sums beyond the caches, of which the fastest counts.
 constexpr int kStreamTries = 3;
 
 /// Bytes of each private buffer that is copied to or from the slots. They exceed a second-level

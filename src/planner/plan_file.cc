@@ -13,6 +13,7 @@
 namespace harmonaize {
 namespace {
 
+// Most pieces that a plan may have.
 constexpr int64_t kMostPieces = 4096;
 
 /// Returns the hosts that a list names; reports mistakes to the reader.

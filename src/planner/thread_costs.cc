@@ -21,10 +21,12 @@
 namespace harmonaize {
 namespace {
 
-// Tries go on for kTurnsNanoseconds, and longer until there are kFewestTries: on a busy host other
-// programs take most of the time. After kPatienceNanoseconds any number of tries has to do.
+// Time for which tries go on, at least.
 constexpr uint64_t kTurnsNanoseconds = 2'000'000;
+// After this time any number of tries is enough.
 constexpr uint64_t kPatienceNanoseconds = 30'000'000;
+// Until then tries go on until there are this many: on a busy host other programs take most of the
+// time.
 constexpr int kFewestTries = 20;
 // Time that a caller stays busy before it wakes others, so that they sleep by then.
 constexpr uint64_t kPauseNanoseconds = 20'000;

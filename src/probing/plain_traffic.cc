@@ -12,7 +12,9 @@
 namespace harmonaize {
 namespace {
 
+// Most bytes of one send or receive call.
 constexpr size_t kPiece = 128 * 1024;
+// Longest wait for a socket before the end and the stop flag are checked again.
 constexpr int kLookMilliseconds = 5;
 
 Result<sockaddr_in> AddressOf(const std::string& dotted, uint16_t port) {

@@ -15,6 +15,7 @@
 namespace harmonaize::transport {
 namespace {
 
+// Least TransportOptions::dead_after_ns.
 constexpr uint64_t kMinDeadAfterNs = 100'000'000;
 
 Status CheckOptions(const TransportOptions& options) {

@@ -64,6 +64,7 @@ State TryCollective(const Operation& operation, InlinePath& path) {
 // ---------------------------------------------------------------------------------------------
 // A few sends and receives
 
+/// Most sends and receives of a group that is tried this way.
 constexpr size_t kMostTransfers = 8;
 
 /// One send or receive. Without defaults, because most of a list is never used.

@@ -7,6 +7,7 @@
 namespace harmonaize {
 namespace {
 
+// Most regions of other ranks that stay mapped.
 constexpr size_t kMostRegions = 256;
 
 }  // namespace

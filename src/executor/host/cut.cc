@@ -95,6 +95,7 @@ Result<Cut> CutWork(const WorkShape& shape, const Machine& machine) {
 }
 
 size_t UsualStagingBytes(const Machine& machine) {
+  // Slots of a usual unit, each of which has a skew.
   constexpr size_t kUsualSlots = 64;
   return machine.cache_bytes / 2 + kUsualSlots * kSlotSkewBytes;
 }

@@ -12,6 +12,7 @@ namespace harmonaize {
 /// once, some share a place. Thread: the executor's owner.
 class TenantPlaces {
  public:
+  /// Number of places.
   static constexpr int kPlaces = 16;
 
   /// Returns the place of this tenant for one more execution, which lasts until Leave.
@@ -25,6 +26,7 @@ class TenantPlaces {
   bool shared() const { return joins_ - met_ < kLately; }
 
  private:
+  /// Number of joins that count as lately.
   static constexpr uint64_t kLately = 64;
   struct Place {
     uint32_t tenant = 0;
@@ -47,6 +49,7 @@ class TenantPlaces {
 /// all orders are relaxed.
 class TenantTurns {
  public:
+  /// Most time, in nanoseconds, for which a tenant that had nothing to do may make up.
   static constexpr double kCreditNs = 10e6;
 
   /// Notes that the place has work again. Thread: the owner, while no thread works for the place.

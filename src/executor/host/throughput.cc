@@ -9,6 +9,7 @@
 namespace harmonaize {
 namespace {
 
+// Nanoseconds for which each class of buffers, within the caches and beyond, is measured.
 constexpr uint64_t kNanosecondsPerClass = 2'000'000;
 
 // Repeats `work` for a while. Returns the bytes per second of the fastest call, because only other

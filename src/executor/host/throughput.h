@@ -33,6 +33,7 @@ class Throughput {
   }
 
  private:
+  // Fewest bytes of a unit that is learned from.
   static constexpr uint64_t kSmallestSampleBytes = 64 << 10;
   // About the last 30 units count: one large operation is enough to learn a change.
   static constexpr float kWeight = 1.0F / 16;

@@ -82,6 +82,7 @@ class SpareCapacity {
   }
 
  private:
+  // Most batches of several members, each of which needs a node of the network.
   static constexpr int kMostBatches = 256;
 
   struct Batch {

@@ -131,6 +131,7 @@ class LinkShares {
 
     void Take(double mean, double now_seconds);
   };
+  /// Most headroom of a job, as a fraction of its mean rate.
   static constexpr double kMostHeadroom = 0.3;
 
   void TakeMeans(std::span<const JobFlow> flows, double now_seconds);

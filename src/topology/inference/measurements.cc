@@ -16,8 +16,11 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// Most connections of a transfer in a document.
 constexpr int kMostConnections = 1024;
+/// Longest round trip in a document, in seconds.
 constexpr double kLongestRoundTrip = 60;
+/// Highest rate in a document, in bytes per second.
 constexpr double kHighestRate = 1e15;
 /// Most bytes of a text about a mistake: it quotes a document, perhaps another host's.
 constexpr size_t kMostProblem = 1024;

@@ -12,7 +12,9 @@
 namespace harmonaize {
 namespace {
 
+// Most hosts with which every pair meets in the tournament.
 constexpr int kFullTournament = 64;
+// Number of measurements of a set whose result is in doubt.
 constexpr int kTimesWhenInDoubt = 3;
 // Passes over round trips with few hosts: the median of five is right while two are wrong.
 constexpr size_t kPassesOfFew = 5;

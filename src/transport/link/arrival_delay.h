@@ -21,6 +21,7 @@ class ArrivalDelay {
   /// Returns the queue of the last whole period; none if nothing arrived in it.
   std::optional<uint64_t> QueueNs(uint64_t now_ns) const;
 
+  /// Length of a period.
   static constexpr uint64_t kPeriodNs = 100'000'000;
   /// Drift that synchronised clocks may still have, in parts per million.
   static constexpr uint64_t kDriftPpm = 20;

@@ -12,6 +12,7 @@
 namespace harmonaize::transport {
 namespace {
 
+// Pause before the next try of an attempt whose link turned out to be a double.
 constexpr uint64_t kRetryNs = 100'000'000;
 // Pause before the second try if nobody has answered the first. TCP itself would resend lost
 // packets only after a second.

@@ -5,6 +5,7 @@
 namespace harmonaize::transport {
 namespace {
 
+// Buckets of the hash table at the beginning.
 constexpr size_t kFirstBuckets = 1024;
 // Cancelled operations that are remembered because others may still send for them: far more than
 // can be under way at once.

@@ -9,6 +9,7 @@
 namespace harmonaize::transport {
 namespace {
 
+// Bytes that are written between two adjustments of a buffer.
 constexpr size_t kSampleBytes = size_t{512} << 10;
 // Least bytes of a buffer: two frames of large messages, and a reserve for when this thread is
 // late.

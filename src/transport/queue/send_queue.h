@@ -52,6 +52,7 @@ class SendQueue {
   /// other by kLeadSeconds of it.
   void SetRate(double bytes_per_second);
 
+  /// Seconds of the connection's rate by which tenants and jobs may get ahead of each other.
   static constexpr double kLeadSeconds = 0.2;
 
  private:

@@ -25,7 +25,9 @@ class SendRate {
   double bytes_per_second() const { return bytes_per_second_; }
 
  private:
+  /// Shortest sample.
   static constexpr uint64_t kSampleNs = 50'000'000;
+  /// Fraction by which the rate falls with each lower sample, at most.
   static constexpr double kForgotten = 1.0 / 16;
 
   size_t bytes_ = 0;

@@ -19,6 +19,7 @@ class TenantMix {
   /// Returns whether the last kBytes are of more than one tenant.
   bool shared() const { return sent_ - before_last_ < kBytes; }
 
+  /// Number of the last bytes that are looked at.
   static constexpr uint64_t kBytes = uint64_t{2} << 20;
 
  private:

@@ -101,6 +101,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
     const std::byte* payload = nullptr;
     Request* owner = nullptr;  ///< Request whose buffer holds `payload`; null: none any more.
   };
+  // Most frames that one system call writes.
   static constexpr size_t kBatch = 16;
   // The part of a payload that arrives with its header is copied, so this is no larger than headers
   // and tiny messages need.

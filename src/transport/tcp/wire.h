@@ -107,6 +107,7 @@ struct RailAnnouncement {
   bool operator==(const RailAnnouncement&) const = default;
 };
 
+/// Most rails of a link.
 inline constexpr size_t kMaxRails = 64;
 /// Most connections of all rails of a link together.
 inline constexpr size_t kMaxConnections = 64;

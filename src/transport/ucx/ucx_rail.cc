@@ -9,6 +9,7 @@ namespace harmonaize::transport {
 namespace {
 
 constexpr unsigned kMessageId = 1;
+// Longest time that the end of a rail waits for calls that UCX still has under way.
 constexpr uint64_t kDestroyPatienceNs = 1'000'000'000;
 
 }  // namespace
