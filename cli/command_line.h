@@ -11,8 +11,8 @@ class App;
 
 namespace harmonaize {
 
-/// Exit statuses of the program itself; those below 125 are the ranks' own. The values are those of
-/// timeout(1), env(1) and the shells.
+/// Exit statuses of the program itself, with the values of timeout(1), env(1) and the shells.
+/// Statuses below 125 can also be the ranks' own.
 inline constexpr int kUsageStatus = 2;
 inline constexpr int kTimeoutStatus = 124;
 inline constexpr int kLauncherFailedStatus = 125;
@@ -21,32 +21,32 @@ inline constexpr int kNotFoundStatus = 127;
 /// 128 + n: ended by signal n.
 inline constexpr int kSignalStatusBase = 128;
 
-/// What passes between main and its subcommands.
+/// State shared by main and its subcommands.
 struct CommandLine {
   bool dashes = false;            ///< Whether there was a "--".
-  std::vector<std::string> tail;  ///< What followed it.
+  std::vector<std::string> tail;  ///< The words that followed it.
   int exit_status = 0;            ///< Set by the subcommand that ran.
 };
 
-/// The words before the first "--"; those after it go into `command_line->tail`. They belong to the
-/// program to run: the option parser must not see them.
+/// Returns the words before the first "--"; those after it go into `command_line->tail`. They
+/// belong to the program to run, so the option parser must not see them.
 std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* command_line);
 
 /// Adds --socket to a subcommand that talks to the host's daemon.
 void AddSocketOption(CLI::App* command, std::string* socket);
 
-/// For CLI::Validator: replaces what the user wrote by the collective's name; "" or what is wrong
-/// with it.
+/// Replaces the user's text by the collective's name. Returns "" or the error in the text, as
+/// CLI::Validator requires.
 std::string CheckCollective(std::string& text);
 
 /// Writes "harmonaize: MESSAGE" to standard error.
 void Complain(const std::string& message);
 
-/// Prints a subcommand's text, or complains that there is none. The exit status.
+/// Prints a subcommand's text, or complains that there is none. Returns the exit status.
 int Print(const Result<std::string>& text);
 
-/// Opens /dev/null at the numbers of standard streams that are closed: a launcher's pipes must not
-/// land there.
+/// Opens /dev/null at the numbers of closed standard streams, so that a launcher's pipes do not get
+/// these numbers.
 void OpenStandardStreams();
 
 }  // namespace harmonaize

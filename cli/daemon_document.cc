@@ -14,14 +14,15 @@
 namespace harmonaize {
 namespace {
 
+// Milliseconds within which a daemon must answer a request for a document.
 constexpr int kAnswerWithinMs = 5000;
-// Beyond the measuring: what daemons may take to say that others do not answer.
+// Time, beyond the measuring, that daemons may take to report that others do not answer.
 constexpr int kProbeStepWithinMs = 60'000;
-// A daemon with a thousand busy communicators says less than this.
+// Most bytes of a document: a daemon with a thousand busy communicators sends less.
 constexpr uint64_t kMostBytes = 64 << 20;
 
-// The daemon at `socket`, or the one that is found where that is "". Who may use its operators'
-// socket is told more there.
+// Connects to the daemon at `socket`, or to the one that is found if that is "". A user allowed at
+// its operators' socket is connected there, and told more.
 Result<ControlSocket> Connect(const std::string& socket) {
   HZ_ASSIGN_OR_RETURN(
       DaemonConnection daemon,
@@ -32,7 +33,7 @@ Result<ControlSocket> Connect(const std::string& socket) {
   return std::move(as_operator.ok() ? as_operator->socket : daemon.socket);
 }
 
-// What the daemon says next, unless that is a refusal.
+// Returns the daemon's next message, unless that is a refusal.
 Result<ControlMessage> ReceiveAnswer(ControlSocket& connection, int within_ms) {
   Result<ControlMessage> reply = connection.Receive(within_ms);
   if (reply.status().code() == Code::kInProgress) {
@@ -55,7 +56,7 @@ std::string_view TailOf(const ControlMessage& reply, size_t body_bytes) {
       .substr(sizeof(MessageHeader) + body_bytes);
 }
 
-// A document of so many bytes, whose first piece has come; asks for the others.
+// Reads a document of so many bytes, whose first piece has come; asks for the others.
 Result<std::string> ReadDocument(ControlSocket& connection, uint64_t bytes,
                                  std::string_view first_piece) {
   if (bytes > kMostBytes) return RemoteError("the daemon's answer has {} bytes", bytes);

@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-// Three digits in the first of the units, each a thousand times the one before, that fits.
+// Returns three digits in the first of the units, each a thousand times the one before, that fits.
 std::string InThousands(double value, std::span<const char* const> units) {
   size_t unit = 0;
   // 999.5 would show as a fourth digit.

@@ -5,13 +5,13 @@
 
 namespace harmonaize {
 
-/// "0 B", "1023 B", "1.5 KiB", "20 GiB": three digits at most, powers of 1024.
+/// Returns "0 B", "1023 B", "1.5 KiB", "20 GiB": three digits at most, powers of 1024.
 std::string HumanBytes(uint64_t bytes);
-/// "0 s", "59 s", "2 min 3 s", "5 h 7 min", "3 d 4 h".
+/// Returns "0 s", "59 s", "2 min 3 s", "5 h 7 min", "3 d 4 h".
 std::string HumanDuration(double seconds);
-/// "85 ns", "12.3 us", "4.56 ms", "2 s": three digits.
+/// Returns "85 ns", "12.3 us", "4.56 ms", "2 s": three digits.
 std::string HumanTime(double seconds);
-/// "29.3 GB/s": three digits, powers of 1000.
+/// Returns "29.3 GB/s": three digits, powers of 1000.
 std::string HumanRate(double bytes_per_second);
 
 }  // namespace harmonaize

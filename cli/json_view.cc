@@ -6,7 +6,7 @@
 namespace harmonaize {
 namespace {
 
-// What a stranger wrote must not steer the terminal.
+// Cleans a stranger's text, which must not steer the terminal.
 std::string Printable(const std::string& text) {
   // Each byte may become one U+FFFD, of three bytes.
   return CleanText(text, 3 * text.size());
@@ -22,7 +22,7 @@ Result<Json> ParseDocument(std::string_view text) {
 
 Result<std::string> IndentJson(std::string_view document) {
   HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
-  // Replaces what is no UTF-8 instead of throwing.
+  // Replaces bytes that are not UTF-8 instead of throwing.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

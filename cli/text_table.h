@@ -6,19 +6,20 @@
 
 namespace harmonaize {
 
-/// Columns as wide as their widest cell; the first ones are names and stand left, the rest right.
+/// A table whose columns are as wide as their widest cell. The first columns are names and aligned
+/// left, the others right.
 class TextTable {
  public:
   TextTable(std::vector<std::string> head, size_t left_columns) : left_columns_(left_columns) {
     rows_.push_back(std::move(head));
   }
-  /// As many cells as the head has.
+  /// Adds a row with as many cells as the head has.
   void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  /// A line of its own under the row added last.
+  /// Adds a line of its own under the last row.
   void AddNote(std::string note) { notes_.push_back({rows_.size() - 1, std::move(note)}); }
   bool empty() const { return rows_.size() == 1; }
 
-  /// Appends all of it to `text`, a line for each row.
+  /// Appends the table to `text`, a line for each row.
   void Print(std::string* text) const;
 
  private:

@@ -2,8 +2,9 @@
 #define HARMONAIZE_H_
 
 /// \file
-/// What NCCL has no word for. Plain C, in the same library as the NCCL API (libnccl.so.2 or
-/// libharmonaize-preload.so); errors are NCCL's results, and ncclGetLastError has their text.
+/// Functions for which NCCL has no counterpart. Plain C, in the same library as the NCCL API
+/// (libnccl.so.2 or libharmonaize-preload.so); errors are NCCL's results, and ncclGetLastError has
+/// their text.
 ///
 /// A host stream is an ordered asynchronous queue of operations, to be passed wherever NCCL takes a
 /// cudaStream_t:
@@ -30,7 +31,7 @@ extern "C" {
 /// CUDA function takes one.
 typedef cudaStream_t hzStream_t;
 
-/// The version of Harmonaize, such as "0.1.0". Static storage.
+/// Returns the version of Harmonaize, such as "0.1.0". Static storage.
 const char* hzGetVersion(void);
 
 /// Stores a new, empty stream into `*stream`. The caller destroys it. A stream belongs to the
@@ -43,8 +44,8 @@ ncclResult_t hzStreamCreate(cudaStream_t* stream);
 /// Errors: ncclInvalidArgument when `stream` is no host stream; otherwise as hzStreamSynchronize.
 ncclResult_t hzStreamDestroy(cudaStream_t stream);
 
-/// Without waiting: ncclInProgress while an operation of the stream has not completed; then as
-/// hzStreamSynchronize. May be called by any thread.
+/// Does not wait: returns ncclInProgress while an operation of the stream has not completed, and
+/// then what hzStreamSynchronize returns. May be called by any thread.
 ncclResult_t hzStreamQuery(cudaStream_t stream);
 
 /// Waits until all operations have completed that were on the stream when this was called, and

@@ -75,7 +75,7 @@ typedef struct CUstream_st* cudaStream_t;
 #define NCCL_SUFFIX ""
 
 #define NCCL_VERSION_CODE 22809
-/// The code of version X.Y.Z. From 2.9 on each part has two digits, before that the last has.
+/// The code of version X.Y.Z. From 2.9 on Y and Z have two digits each; before that Z has two.
 #define NCCL_VERSION(X, Y, Z) \
   (((X) <= 2 && (Y) <= 8) ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
 
@@ -249,12 +249,12 @@ typedef enum {
 /// Stores 22809 into `*version`. Needs no daemon.
 ncclResult_t ncclGetVersion(int* version);
 
-/// A short English text for `result`, for any value. Static storage; never NULL.
+/// Returns a short English text for `result`, for any value. Static storage; never NULL.
 const char* ncclGetErrorString(ncclResult_t result);
 
-/// The sentence of the last error: of `comm`, whichever thread saw it, or, when `comm` is NULL or
-/// had none, of the calling thread, or else of any thread. "" when there was none. The text stays
-/// valid until the calling thread calls ncclGetLastError again. Never NULL.
+/// Returns the sentence of the last error of `comm`, whichever thread saw it. When `comm` is NULL
+/// or had none, returns that of the calling thread, or else of any thread. "" when there was none.
+/// The text stays valid until the calling thread calls ncclGetLastError again. Never NULL.
 const char* ncclGetLastError(ncclComm_t comm);
 
 /// Reads NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE again.
@@ -283,16 +283,16 @@ ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* uniqueId);
 /// ncclRemoteError when a rank dies before all have come. `*comm` is then NULL.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank);
 
-/// As ncclCommInitRank, with `config`; NULL stands for all defaults. With blocking = 0 the call
+/// Does what ncclCommInitRank does, with `config`; NULL: all defaults. With blocking = 0 the call
 /// returns ncclInProgress and a `*comm` for which only ncclCommGetAsyncError and ncclCommAbort may
 /// be called until the former reports ncclSuccess.
 /// Errors: ncclInvalidArgument when `config` was not initialized or a member is out of range.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
                                     ncclConfig_t* config);
 
-/// As ncclCommInitRankConfig. NCCL lets several ids share the load of the start-up; here the daemon
-/// carries it, and the first id names the communicator. `nId` is in [1, nranks] and equal on all
-/// ranks, as are the ids and their order.
+/// Does what ncclCommInitRankConfig does. NCCL lets several ids share the load of the start-up;
+/// here the daemon carries it, and the first id names the communicator. `nId` is in [1, nranks] and
+/// equal on all ranks, as are the ids and their order.
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
                                       ncclUniqueId* commIds, ncclConfig_t* config);
 
@@ -351,14 +351,14 @@ ncclResult_t ncclCommAbort(ncclComm_t comm);
 /// so.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
 
-/// Number of ranks of `comm`.
+/// Stores the number of ranks of `comm` into `*count`.
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count);
 
-/// The device label of this rank: from `devlist` of ncclCommInitAll, and otherwise LOCAL_RANK of
-/// the environment, or else 0.
+/// Stores the device label of this rank into `*device`: from `devlist` of ncclCommInitAll, and
+/// otherwise LOCAL_RANK of the environment, or else 0.
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device);
 
-/// Number of this rank in `comm`.
+/// Stores the number of this rank in `comm` into `*rank`.
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 
 // ------------------------------------------------------------------------------------------------
@@ -384,9 +384,9 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, vo
 /// Errors: ncclInvalidArgument when `handle` is not from ncclCommRegister on `comm`.
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
 
-/// As ncclCommRegister, for a buffer that every rank brings; does not wait for them. With
-/// NCCL_WIN_COLL_SYMMETRIC, `buff` is aligned to NCCL_WIN_REQUIRED_ALIGNMENT. The window can only
-/// be deregistered: the device-side functions that would use it are not served.
+/// Does what ncclCommRegister does, for a buffer that every rank brings; does not wait for them.
+/// With NCCL_WIN_COLL_SYMMETRIC, `buff` is aligned to NCCL_WIN_REQUIRED_ALIGNMENT. The window can
+/// only be deregistered: the device-side functions that would use it are not served.
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
                                     int winFlags);
 
@@ -430,7 +430,7 @@ ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, nccl
 ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 
-/// ncclBroadcast in place.
+/// Does what ncclBroadcast does, in place.
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                        cudaStream_t stream);
 

@@ -8,7 +8,7 @@ ncclResult_t Enqueue(const Call& call) {
                        call.stream);
 }
 
-// Each element crosses a link twice, but for the share that a rank reduces itself.
+// Each element crosses a link twice, except for the share that a rank reduces itself.
 double BusFactor(int ranks) {
   return 2 * OthersBlocks(ranks);
 }

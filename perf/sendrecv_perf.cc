@@ -3,7 +3,7 @@
 namespace harmonaize::perf {
 namespace {
 
-// Around a ring.
+// Sends around a ring.
 ncclResult_t Enqueue(const Call& call) {
   const int next = (call.rank + 1) % call.ranks;
   const int previous = (call.rank + call.ranks - 1) % call.ranks;

@@ -1,5 +1,5 @@
-// How fast a job is over time: one collective again and again, and what was done in each interval.
-// For jobs whose network changes while they run, and for several jobs beside each other.
+// Shows a job's speed over time: repeats one collective, and counts the operations of each
+// interval. For jobs whose network changes while they run, and for several jobs beside each other.
 
 #include <nccl.h>
 #include <unistd.h>
@@ -58,15 +58,15 @@ double Since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// One rank: its buffers, what it puts in and what must come out.
+/// One rank: its buffers, its input and its expected output.
 ///
-/// A full check of every element would compete with the operation for the processors, so places
-/// that are spread over the buffer get new values before each operation and are looked at after it.
-/// Place 0 of each block tells the ranks whether rank 0 wants to go on: so all stop after the same
+/// A full check of every element would compete with the operation for the processors. So places
+/// that are spread over the buffer get new values before each operation and are checked after it.
+/// Place 0 of each block tells the ranks whether rank 0 wants to go on, so all stop after the same
 /// operation, and nothing else has to be exchanged.
 class Rank {
  public:
-  /// `comms`: of the same ranks; operations go by them in turn.
+  /// `comms` are of the same ranks; operations use them in turn.
   Rank(const Options& options, int rank, int ranks, size_t count, std::vector<ncclComm_t> comms)
       : kind_(options.kind), rank_(rank), ranks_(ranks), count_(count), comms_(std::move(comms)) {
     const auto all = static_cast<size_t>(ranks);
@@ -74,7 +74,7 @@ class Rank {
     receive_ = Allocate(kind_ == Kind::kAllGather ? count * all : count);
   }
 
-  /// The `number`-th operation. False when it is to be the last.
+  /// Runs the `number`-th operation. Returns false when it is the last.
   bool Run(uint64_t number, bool go_on) {
     const int blocks = kind_ == Kind::kReduceScatter ? ranks_ : 1;
     for (int block = 0; block < blocks; ++block) {
@@ -90,6 +90,7 @@ class Rank {
   uint64_t wrong() const { return wrong_; }
 
  private:
+  // Number of elements that are filled and checked, spread evenly over the buffer.
   static constexpr size_t kPlaces = 61;
 
   float* Allocate(size_t count) {
@@ -153,7 +154,7 @@ class Rank {
   uint64_t wrong_ = 0;
 };
 
-/// Prints one line for each interval: at rank 0.
+/// Prints one line for each interval, on rank 0.
 class Timeline {
  public:
   Timeline(const Options& options, double bytes) : options_(options), bytes_(bytes) {
@@ -211,8 +212,8 @@ bool WantsMore(const Options& options, double seconds) {
 struct Group {
   int rank = 0;
   int ranks = 0;
-  ncclComm_t everybody = nullptr;   ///< Where there are several groups.
-  std::vector<ncclComm_t> comms{};  ///< Of the group.
+  ncclComm_t everybody = nullptr;   ///< Communicator of all groups, if there are several.
+  std::vector<ncclComm_t> comms{};  ///< Communicators of the group.
 };
 
 Group Join(const Options& options, const Launch& launch, const ncclUniqueId& id) {
@@ -251,7 +252,7 @@ int Main(const Options& options, size_t bytes) {
     const double now = Since(begin);
     if (launch.process == 0) timeline.Note(now, now - before);
     if (!go_on) break;
-    // Each communicator first has one operation, so that none is without a plan.
+    // Each communicator first runs one operation, so that none is without a plan.
     if (options.compute > 0 && number + 1 >= options.communicators)
       std::this_thread::sleep_for(std::chrono::duration<double>(options.compute));
   }

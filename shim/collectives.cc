@@ -1,4 +1,4 @@
-// The operations. Each call fills an Operation; what follows is the same for all.
+// The operations. Each call fills an Operation, and the rest is the same for all.
 
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ static_assert(static_cast<int>(ncclNumTypes) == kDataTypeCount);
 static_assert(static_cast<int>(ncclAvg) == static_cast<int>(ReduceOperator::kAvg));
 static_assert(static_cast<int>(ncclNumOps) == Communicator::kFirstUserOperator);
 
-/// The numbers that a caller passed for ncclDataType_t and ncclRedOp_t, not yet checked.
+/// Numbers that a caller passed for ncclDataType_t and ncclRedOp_t, not yet checked.
 struct Numbers {
   int type = ncclInt8;
   int op = ncclSum;
@@ -41,7 +41,7 @@ Status CheckRoot(const Operation& operation, int ranks) {
                          ranks);
 }
 
-/// The buffers of the call are there, and end inside the address space.
+/// Checks that the buffers of the call exist, and end inside the address space.
 Status CheckBuffers(const Operation& operation, const Communicator& communicator) {
   if (operation.count == 0) return Status::Ok();
   const BufferBlocks blocks =
@@ -59,7 +59,7 @@ Status CheckBuffers(const Operation& operation, const Communicator& communicator
   return Status::Ok();
 }
 
-/// The operator, and the scalar of one that ncclRedOpCreatePreMulSum made.
+/// Resolves the operator, and the scalar of one that ncclRedOpCreatePreMulSum made.
 Status ResolveOperator(int op, ncclComm_t comm, Operation* operation) {
   if (!Reduces(operation->collective)) return Status::Ok();
   if (op < 0) return InvalidArgument("op is {}", op);
@@ -79,7 +79,7 @@ Status ResolveOperator(int op, ncclComm_t comm, Operation* operation) {
   return Status::Ok();
 }
 
-/// Checks what the caller gave, and fills in what it means.
+/// Checks the caller's arguments, and completes the operation.
 Status Complete(const Numbers& numbers, ncclComm_t comm, Operation* operation) {
   if (numbers.type < 0 || numbers.type >= ncclNumTypes) {
     return InvalidArgument("datatype is {}, not in [0, {})", numbers.type,
@@ -103,7 +103,7 @@ void LogCall(const Operation& operation, const Numbers& numbers, ncclComm_t comm
             fmt::ptr(comm), comm->communicator->ranks(), fmt::ptr(stream));
 }
 
-/// `operation` has what the collective has of buffers, count and root.
+/// Posts an operation in which the collective's buffers, count and root are set.
 ncclResult_t Post(const char* function, ncclComm_t comm, cudaStream_t stream,
                   const Numbers& numbers, Operation operation) {
   return PostOn(function, comm, [&](Communicator& communicator) {

@@ -36,7 +36,7 @@ void DropReference(ncclComm_t comm) {
   if (comm->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete comm;
 }
 
-/// Keeps what is behind a handle while this thread ends it, as another one may, too.
+/// Keeps the object behind a handle while this thread ends it, because another one may do so, too.
 class Reference {
  public:
   explicit Reference(ncclComm_t comm) : comm_(comm) {
@@ -50,17 +50,17 @@ class Reference {
   const ncclComm_t comm_;
 };
 
-/// Ends a handle, by "Destroy" or "Abort"; nullptr: by failing to form. The first call for a handle
-/// counts. The caller has a reference.
+/// Ends a handle, by "Destroy" or "Abort"; nullptr: by failing to form. Only the first call for a
+/// handle has an effect. Requires: the caller has a reference.
 void End(ncclComm_t comm, const char* way) {
   if (comm->state.exchange(0, std::memory_order_acq_rel) != ncclComm::kAlive) return;
   if (way != nullptr) LogEnd(comm, way);
   DropReference(comm);
 }
 
-/// Stores the handle for a communicator that has begun to form, and waits for it as the group and
-/// its options demand. When it fails, the daemon is told that this rank is out, and `*out` is NULL.
-/// `rank` and `ranks`: what it will have, as far as that is known.
+/// Stores the handle of a communicator that has begun to form, and waits for it as the group and
+/// its options demand. If it fails, tells the daemon that this rank is out, and sets `*out` to
+/// NULL. `rank` and `ranks`: its future numbers, as far as they are known.
 Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t* out) {
   *out = nullptr;
   if (!made.ok()) return made.status();
@@ -69,7 +69,7 @@ Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t*
   handle->communicator = std::move(*made);
   handle->birth = std::move(birth);
   Communicator* const communicator = handle->communicator.get();
-  // Release: who finds the handle alive finds all of it.
+  // Release: a thread that finds the handle alive finds all of it.
   handle->state.store(ncclComm::kAlive, std::memory_order_release);
   const std::shared_ptr<ncclComm> comm(handle.release(), &DropReference);
   comm->references.fetch_add(1, std::memory_order_relaxed);  // the handle's own
@@ -114,7 +114,7 @@ Status CheckDevices(int count, const int* devices) {
   return Status::Ok();
 }
 
-/// All ranks of one communicator in this thread.
+/// Joins all ranks of one communicator in this thread.
 Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
   HZ_RETURN_IF_ERROR(CheckPointer(comms, "comm"));
   HZ_RETURN_IF_ERROR(CheckDevices(count, devices));
@@ -134,7 +134,7 @@ Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
   return status.ok() ? ended : status;
 }
 
-/// ok once the number of ranks is known; otherwise why it is not.
+/// Returns ok once the number of ranks is known; otherwise the reason why it is not.
 Status CheckFormed(Communicator& communicator) {
   if (communicator.rank() >= 0) return Status::Ok();
   const Status state = communicator.AsyncState();
@@ -172,7 +172,7 @@ Status CheckExcluded(const Communicator& parent, std::span<const int> excluded) 
   return Status::Ok();
 }
 
-/// The number in a shrunk communicator of a rank that stays.
+/// Returns the number that a remaining rank has in a shrunk communicator.
 int RankWithout(std::span<const int> excluded, int rank) {
   return rank - static_cast<int>(std::count_if(excluded.begin(), excluded.end(),
                                                [rank](int other) { return other < rank; }));
@@ -194,7 +194,7 @@ Status Shrink(ncclComm_t comm, std::span<const int> excluded, ncclComm_t* out,
               parent.Shrink(excluded, flags == NCCL_SHRINK_ABORT, options), rank, ranks, out);
 }
 
-/// A rank that the parent has already.
+/// Grows a communicator by a rank that the parent has already.
 Status GrowFrom(ncclComm_t comm, int ranks, int rank, ncclComm_t* out, const ncclConfig_t* config) {
   Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
@@ -210,7 +210,7 @@ Status GrowFrom(ncclComm_t comm, int ranks, int rank, ncclComm_t* out, const ncc
               parent.rank(), ranks, out);
 }
 
-/// A rank that joins.
+/// Grows a communicator by a rank that joins.
 Status JoinGrowth(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
                   const ncclConfig_t* config) {
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
@@ -224,7 +224,7 @@ Status JoinGrowth(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
               Communicator::JoinGrowth(unique_id, ranks, rank, options), rank, ranks, out);
 }
 
-/// A query of `comm` that stores one number.
+/// Runs a query of `comm` that stores one number.
 template <typename Number>
 ncclResult_t Query(const char* function, const ncclComm_t comm, int* out, const char* name,
                    Number&& number) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kMagic = 0xcafebeef;
 
-/// A member of ncclConfig_t that is a number, and what it may be.
+/// A member of ncclConfig_t that is a number, and its bounds.
 struct Member {
   const char* name;
   int ncclConfig_t::*value;
@@ -39,9 +39,9 @@ constexpr std::array<Member, 12> kMembers = {{
     {"nvlinkCentricSched", &ncclConfig_t::nvlinkCentricSched, 0, 1, false},
 }};
 
-/// The caller's members in a structure of our size.
+/// Returns the caller's members in a structure of our size.
 Result<ncclConfig_t> Normalize(const ncclConfig_t* config) {
-  // The first two members are where every version has them.
+  // The first two members are at the same place in every version.
   if (config->magic != kMagic || config->size < offsetof(ncclConfig_t, blocking)) {
     return InvalidArgument("config was not initialized with NCCL_CONFIG_INITIALIZER");
   }

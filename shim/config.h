@@ -6,14 +6,14 @@
 
 namespace harmonaize::shim {
 
-/// What a program asked for in `config`, with `defaults` where it said nothing; NULL says nothing.
-/// Reads structures of any NCCL since 2.14, shorter or longer than ours. Members that mean nothing
-/// here are checked all the same, and named in the log when they were set.
-/// Errors: kInvalidArgument when the structure was not initialized or a member is out of range.
+/// Returns the options that a program asked for in `config` (may be NULL), with those of `defaults`
+/// where it set none. Reads structures of any NCCL since 2.14, shorter or longer than ours. Members
+/// without a meaning here are checked too, and named in the log when they were set. Errors:
+/// kInvalidArgument when the structure was not initialized or a member is out of range.
 Result<CommunicatorOptions> ParseConfig(const ncclConfig_t* config,
                                         const CommunicatorOptions& defaults);
 
-/// The options of a communicator for which nothing was said.
+/// Returns the options of a communicator for which none were given.
 CommunicatorOptions DefaultOptions();
 
 }  // namespace harmonaize::shim

@@ -30,7 +30,7 @@ struct Settings {
   Verbosity verbosity = Verbosity::kUnset;
   FILE* file = nullptr;  ///< nullptr: the standard stream of the verbosity.
   FileIdentity file_identity;
-  std::string path;  ///< Of `file`.
+  std::string path;  ///< Path of `file`.
   LineTime time;
   std::string host;
   std::string environment_rank = "-";
@@ -38,7 +38,7 @@ struct Settings {
 
 std::mutex settings_mutex;
 Settings& TheSettings() {
-  // Never destroyed: other static objects may log while they go.
+  // Never destroyed: other static objects may log during their destruction.
   static auto* const settings = new Settings;
   return *settings;
 }
@@ -63,7 +63,7 @@ Verbosity ParseVerbosity(const char* text) {
   return Verbosity::kNone;
 }
 
-/// NCCL has subsystems that we do not have: their names mean nothing here.
+/// NCCL has further subsystems, whose names mean nothing here.
 constexpr std::array<NamedBits, 11> kSubsystems = {{{"INIT", kLogInit},
                                                     {"COLL", kLogCollective},
                                                     {"P2P", kLogPointToPoint},
@@ -134,27 +134,28 @@ void OpenFile(const char* mode, Settings* settings) {
   settings->file_identity = FileIdentity::Of(fileno(settings->file));
 }
 
-/// Whether the program has closed the file. Then its number may stand for a file of the program's.
+/// Returns whether the program has closed the file, whose number may then stand for the program's
+/// own file.
 bool ClosedByOthers(const Settings& settings) {
   return settings.file != nullptr && !settings.file_identity.IsOf(fileno(settings.file));
 }
 
-/// Where lines go; nullptr for nowhere.
+/// Returns the stream to which lines go; nullptr for none.
 FILE* Output(Settings* settings) {
-  // The stream that is given up is leaked: to close it would close the program's file.
+  // The old stream is leaked: closing it would close the program's file.
   if (ClosedByOthers(*settings)) OpenFile("ae", settings);
   if (settings->file != nullptr) return settings->file;
   if (!settings->path.empty()) return nullptr;
   return settings->verbosity == Verbosity::kUnset ? stderr : stdout;
 }
 
-/// `rest` is what follows after the time.
+/// Writes a line; `rest` is the part after the time.
 void WriteLine(Settings* settings, LineLevel level, std::string_view rest) {
   FILE* const file = Output(settings);
   if (file == nullptr) return;
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
-  // One call, so that the lines of threads and processes on one terminal stay whole.
+  // Written by one call, so that the lines of threads and processes on one terminal stay whole.
   const std::string line = fmt::format("{}{}\n", settings->time.Prefix(level, now), rest);
   std::fwrite(line.data(), 1, line.size(), file);
   std::fflush(file);
@@ -176,8 +177,8 @@ void WriteAsNccl(Settings* settings, int device, std::string_view text) {
             fmt::format("{} [{}] NCCL INFO {}", WhoSpeaks(*settings), device, text));
 }
 
-/// A failed call is the program's to tell, since it has the result. What nobody asked to hear is
-/// shown only when there is no other way to learn of it.
+/// Returns whether a line is shown. A failed call is left to the program to report, because it has
+/// the result. Without NCCL_DEBUG a line is shown only if there is no other way to learn of it.
 bool IsWanted(const Settings& settings, LogLevel level, LogSubsystem subsystem) {
   switch (settings.verbosity) {
     case Verbosity::kUnset: return level == LogLevel::kError || subsystem != kLogCall;
@@ -192,7 +193,7 @@ void Sink(LogLevel level, LogSubsystem subsystem, std::string_view line) try {
   Settings& settings = TheSettings();
   if (IsWanted(settings, level, subsystem)) WriteOurs(&settings, level, line);
 } catch (...) {
-  // A line that does not fit into memory is lost; its cause has been told by a result.
+  // A line that does not fit into memory is lost; a result has reported its cause.
 }
 
 LogLevel LevelOf(Verbosity verbosity) {
@@ -205,14 +206,14 @@ LogLevel LevelOf(Verbosity verbosity) {
   }
 }
 
-/// The path in NCCL_DEBUG_FILE; "" when there is none, or nothing to write.
+/// Returns the path in NCCL_DEBUG_FILE; "" when there is none, or nothing to write.
 std::string FilePath(Verbosity verbosity, const std::string& host) {
   const char* pattern = Setting("NCCL_DEBUG_FILE");
   if (pattern == nullptr || verbosity <= Verbosity::kVersion) return "";
   return ExpandFileName(pattern, host);
 }
 
-/// In the manner of NCCL's, with ourselves where NCCL names its CUDA.
+/// Returns the version as NCCL words it, with Harmonaize where NCCL names its CUDA.
 std::string VersionText() {
   return fmt::format("NCCL version {}.{}.{}+harmonaize{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH,
                      HARMONAIZE_VERSION);
@@ -232,14 +233,14 @@ void ReadDebugEnvironment() noexcept try {
 
   const std::lock_guard lock(settings_mutex);
   Settings& settings = TheSettings();
-  // Closed first: the same file may be opened again, which empties it.
+  // The file is closed first, because the same file may be opened again, which empties it.
   if (settings.file != nullptr && !ClosedByOthers(settings)) std::fclose(settings.file);
   settings = std::move(fresh);
   if (!settings.path.empty()) OpenFile("we", &settings);
   if (settings.file == nullptr) settings.path.clear();
   SetLog(LevelOf(settings.verbosity), subsystems, &Sink);
 } catch (...) {
-  // Without memory for what the variables say, the log stays as it is.
+  // If there is no memory for the variables' values, the log stays as it is.
 }
 
 void SetLogRank(int rank) {
@@ -250,7 +251,7 @@ void LogTextAsNccl(int device, std::string_view text) noexcept try {
   const std::lock_guard lock(settings_mutex);
   WriteAsNccl(&TheSettings(), device, text);
 } catch (...) {
-  // As in Sink.
+  // A line that does not fit into memory is lost, as in Sink.
 }
 
 void ShowVersionOnce(int rank, int device) {

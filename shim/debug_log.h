@@ -11,8 +11,8 @@
 /// NCCL_DEBUG and its companions, as NCCL's users know them, for the lines of src/base/log.h:
 ///
 /// - NCCL_DEBUG: VERSION (one line with the version, of rank 0), WARN, INFO, ABORT (as INFO),
-/// TRACE. Not set:
-///   only what a user must not miss (a rank that others wait for), on standard error.
+///   TRACE. Not set: only what a user must not miss (a rank that others wait for), on standard
+///   error.
 /// - NCCL_DEBUG_SUBSYS: comma-separated INIT, COLL, P2P, SHM, NET, GRAPH, TUNING, ENV, ALLOC, CALL,
 ///   ALL, for lines of INFO and finer; with ^ in front all but these. Not set: INIT, ENV.
 /// - NCCL_DEBUG_FILE: a path in which %h stands for the host and %p for the process. Not set:
@@ -26,10 +26,10 @@
 namespace harmonaize::shim {
 
 /// Reads the variables, again when it has been called before, and installs the sink. A file that
-/// cannot be opened is as none. Thread safe.
+/// cannot be opened counts as not set. Thread: any.
 void ReadDebugEnvironment() noexcept;
 
-/// The rank in the lines that the calling thread logs from here on; negative: the one in RANK.
+/// Sets the rank in the lines that the calling thread logs from here on; negative: the one in RANK.
 void SetLogRank(int rank);
 
 /// Writes a line as NCCL does, whether or not it is enabled. No newline.
@@ -43,7 +43,7 @@ void LogAsNccl(int device, LogSubsystem subsystem, fmt::format_string<Args...> f
   LogTextAsNccl(device, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Prints the version line once, where NCCL_DEBUG asks for it: below INFO at rank 0 alone, as NCCL
+/// Prints the version line once, if NCCL_DEBUG asks for it: below INFO only at rank 0, as NCCL
 /// does.
 void ShowVersionOnce(int rank, int device);
 

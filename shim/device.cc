@@ -1,5 +1,5 @@
 // NCCL's device-side interface: communication from inside GPU kernels. It needs GPUs and is not
-// served; only what is true without them is answered, who belongs to which team.
+// supported; the only questions answered are those that need none: which ranks form which team.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 #include "src/base/status.h"
 #include "src/client/operation/communicator.h"
 
-// As NCCL's device headers lay them out; the others are only passed by address.
+// Laid out as in NCCL's device headers; the other types are only passed by address.
 struct ncclTeam {
   int nRanks;
   int rank;
@@ -31,7 +31,8 @@ ncclResult_t Refuse(const char* function) {
   });
 }
 
-/// `team` of the communicator, or an empty team, with the last error set, when there is none.
+/// Returns `team` of the communicator, or an empty team, with the last error set, when there is
+/// none.
 template <typename Team>
 ncclTeam TeamOf(const char* function, ncclComm_t comm, Team&& team) {
   ncclTeam result = {};
@@ -43,8 +44,9 @@ ncclTeam TeamOf(const char* function, ncclComm_t comm, Team&& team) {
   return result;
 }
 
-/// The number in another team of what is rank `rank` in `team`: both contain the calling rank,
-/// whose number in the other `own` tells. -1, with the last error set, when there is none.
+/// Returns the number in another team of rank `rank` of `team`. Both teams contain the calling
+/// rank, whose number in the other one `own` returns. -1, with the last error set, when there is
+/// none.
 template <typename Own>
 int Translate(const char* function, ncclComm_t comm, ncclTeam team, int rank, Own&& own) {
   int number = -1;
@@ -69,9 +71,9 @@ HZ_NCCL_API(ncclTeam, ncclTeamWorld, ncclComm_t comm) {
   });
 }
 
-// The ranks that can load from and store to each other's memory: those of one host. As in NCCL all
-// of these teams are runs of ranks of one length, so where hosts have different numbers of ranks,
-// or ranks are dealt to hosts in turns, a team is a part of what is at a host.
+// Returns the ranks that can load from and store to each other's memory: those of one host. As in
+// NCCL all of these teams are runs of ranks of one length. So if hosts have different numbers of
+// ranks, or ranks are dealt to hosts in turns, a team is a part of a host's ranks.
 HZ_NCCL_API(ncclTeam, ncclTeamLsa, ncclComm_t comm) {
   HZ_FORWARD(ncclTeamLsa, comm);
   return TeamOf("ncclTeamLsa", comm, [](const Communicator& communicator) {
@@ -80,7 +82,7 @@ HZ_NCCL_API(ncclTeam, ncclTeamLsa, ncclComm_t comm) {
   });
 }
 
-// The ranks that have this one's place in their teams.
+// Returns the ranks that have this one's place in their teams.
 HZ_NCCL_API(ncclTeam, ncclTeamRail, ncclComm_t comm) {
   HZ_FORWARD(ncclTeamRail, comm);
   return TeamOf("ncclTeamRail", comm, [](const Communicator& communicator) {

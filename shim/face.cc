@@ -12,8 +12,8 @@
 namespace harmonaize::shim {
 namespace {
 
-/// Long enough for a sentence that names a dozen ranks. Plain arrays: they need no destructor when
-/// a thread ends, which may be after this library has been unloaded.
+/// Bytes of an error's text: enough for a sentence that names a dozen ranks. The texts are plain
+/// arrays, which need no destructor when a thread ends, possibly after this library was unloaded.
 constexpr size_t kTextBytes = 1024;
 thread_local char thread_error[kTextBytes];
 thread_local char answer[kTextBytes];
@@ -58,7 +58,7 @@ ncclResult_t ConcludeFailure(const char* function, ncclComm_t comm, const Status
     Log(LogLevel::kWarning, kLogCall, "{}", text);
     Group::OfThisThread().NoteFailure(status);
   } catch (...) {
-    // Without memory for the text the code alone has to do.
+    // If there is no memory for the text, the code alone has to do.
     RememberError(function);
   }
   return ToResult(status);

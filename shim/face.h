@@ -17,10 +17,10 @@
 #include "src/client/operation/communicator.h"
 
 /// \file
-/// What every call of the NCCL face has in common: how it is exported, how it becomes a result and
+/// Common parts of all calls of the NCCL face: how a call is exported, how it becomes a result and
 /// a sentence, and how a handle is told from garbage.
 
-/// Heads the definition of an API function: the body belongs to pncclX, and ncclX is a weak second
+/// Begins the definition of an API function: the body belongs to pncclX, and ncclX is a weak second
 /// name for it, so that a profiler may define an ncclX of its own that calls pncclX.
 #define HZ_NCCL_API(result, function, ...)                                                         \
   extern "C" [[gnu::visibility("default"), gnu::weak, gnu::alias("p" #function)]] result function( \
@@ -29,7 +29,7 @@
 
 namespace harmonaize::shim {
 
-/// A buffer that ncclCommRegister or ncclCommWindowRegister was told of.
+/// A buffer that was passed to ncclCommRegister or ncclCommWindowRegister.
 struct Registration {
   const void* address;
   size_t bytes;
@@ -37,23 +37,23 @@ struct Registration {
 
 }  // namespace harmonaize::shim
 
-/// Behind ncclComm_t. The word in front catches handles that were destroyed or never made; like
+/// The object behind ncclComm_t. `state` detects handles that were destroyed or never made; like
 /// NCCL's it is no defence against wild pointers.
 struct ncclComm {
   static constexpr uint64_t kAlive = 0x485a434f4d4d2131;
 
   std::atomic<uint64_t> state{0};
-  /// One is the handle's own until it has ended. Others belong to threads that another thread's
-  /// ncclCommAbort may find in the middle of making or destroying it.
+  /// Number of references. One is the handle's own until it has ended. Others belong to threads
+  /// that are making or destroying the handle, which another thread's ncclCommAbort may interrupt.
   std::atomic<int> references{1};
   std::unique_ptr<harmonaize::Communicator> communicator;
   harmonaize::shim::Birth birth;
   std::atomic<bool> complete_logged{false};
-  /// Communicators made from this one so far, as logs count them.
+  /// Communicators made from this one so far, for logs.
   int children = 0;
-  /// Operations so far, as logs count them. Calls on one communicator are ordered by the caller.
+  /// Operations so far, for logs. The caller orders the calls on one communicator.
   uint64_t operations = 0;
-  /// The scalars of operators whose scalar is read anew by each operation.
+  /// Addresses of scalars, by operator, that each operation reads anew.
   std::unordered_map<int, const void*> deferred_scalars;
   std::mutex registrations_mutex;
   std::vector<std::unique_ptr<harmonaize::shim::Registration>> registrations;
@@ -61,8 +61,8 @@ struct ncclComm {
 
 namespace harmonaize::shim {
 
-/// The number in an enumeration that a caller passed. C lets it pass any number, and C++ leaves it
-/// undefined to read one that the enumeration cannot hold as what it claims to be.
+/// Returns the number in an enumeration that a caller passed. In C it may be any number, but in C++
+/// reading a value that the enumeration cannot hold is undefined.
 template <typename Enumeration>
 int Number(const Enumeration& value) {
   int number;
@@ -71,31 +71,32 @@ int Number(const Enumeration& value) {
   return number;
 }
 
-/// The NCCL result for a status: kUnavailable is ncclSystemError, all others have their own.
+/// Returns the NCCL result for a status: kUnavailable is ncclSystemError, all others have their
+/// own.
 ncclResult_t ToResult(const Status& status);
 
-/// Remembers a failure's text for ncclGetLastError (of this thread, and of `comm` unless it is
-/// NULL), logs it, makes an open group fail, and converts.
+/// Stores a failure's text for ncclGetLastError (of this thread, and of `comm` unless it is NULL),
+/// logs it, makes an open group fail, and returns the result.
 ncclResult_t ConcludeFailure(const char* function, ncclComm_t comm, const Status& status);
 
-/// Ends a call.
+/// Returns the result of a call.
 inline ncclResult_t Conclude(const char* function, ncclComm_t comm, const Status& status) {
   return status.ok() ? ncclSuccess : ConcludeFailure(function, comm, status);
 }
 
-/// The last error's text of `comm`, else of this thread, else of any thread; valid until this
-/// thread asks again.
+/// Returns the last error's text of `comm`, else of this thread, else of any thread; valid until
+/// this thread asks again.
 const char* LastErrorText(ncclComm_t comm) noexcept;
 
-/// Whether `comm` is a live communicator.
+/// Returns whether `comm` is a live communicator.
 inline bool IsAlive(ncclComm_t comm) {
   // Acquire: a thread may find the handle while another one is still inside the call that makes it.
   return comm != nullptr && comm->state.load(std::memory_order_acquire) == ncclComm::kAlive;
 }
-/// kInvalidArgument unless it is.
+/// Returns kInvalidArgument unless `comm` is alive.
 Status CheckHandle(ncclComm_t comm);
 
-/// kInvalidArgument, with the argument's name, when `pointer` is NULL.
+/// Returns kInvalidArgument, with the argument's name, when `pointer` is NULL.
 inline Status CheckPointer(const void* pointer, const char* name) {
   return pointer != nullptr ? Status::Ok() : InvalidArgument("{} is NULL", name);
 }
@@ -103,12 +104,12 @@ inline Status CheckPointer(const void* pointer, const char* name) {
 /// Shows the rank of `communicator` in the lines that this thread logs from here on.
 void ShowRankOf(const Communicator& communicator);
 
-/// Ends a call that threw; to be called while the exception is handled. Without memory even for its
-/// text, the text is `function`.
+/// Ends a call that threw. If there is no memory even for the error's text, the text is `function`.
+/// Requires: the exception is being handled.
 ncclResult_t ConcludeException(const char* function, ncclComm_t comm) noexcept;
 
-/// Runs `body`, which gives a Status, as the API function `function`. No exception gets out.
-/// `comm`, unless NULL, remembers a failure's text.
+/// Runs `body`, which returns a Status, as the API function `function`. No exception leaves it.
+/// `comm`, unless NULL, stores a failure's text.
 template <typename Body>
 ncclResult_t Call(const char* function, ncclComm_t comm, Body&& body) noexcept {
   try {
@@ -118,8 +119,8 @@ ncclResult_t Call(const char* function, ncclComm_t comm, Body&& body) noexcept {
   }
 }
 
-/// The same for a function on a communicator: `body` gets it checked. While it runs the thread is
-/// inside, by what `enter` makes of the communicator.
+/// Call for a function on a communicator, which `body` gets checked. While it runs, the thread is
+/// inside the communicator by the object that `enter` makes.
 template <typename Enter, typename Body>
 ncclResult_t CallInside(const char* function, ncclComm_t comm, Enter&& enter,
                         Body&& body) noexcept {
@@ -130,14 +131,14 @@ ncclResult_t CallInside(const char* function, ncclComm_t comm, Enter&& enter,
   return Call(function, comm, [&] { return body(*communicator); });
 }
 
-/// For any function.
+/// CallInside for any function.
 template <typename Body>
 ncclResult_t CallOn(const char* function, ncclComm_t comm, Body&& body) noexcept {
   const auto enter = [](Communicator* communicator) { return InUse(communicator); };
   return CallInside(function, comm, enter, body);
 }
 
-/// For a function that posts an operation: what one thread at a time does on a
+/// CallInside for a function that posts an operation: one thread at a time does that on a
 /// communicator.
 template <typename Body>
 ncclResult_t PostOn(const char* function, ncclComm_t comm, Body&& body) noexcept {

@@ -29,8 +29,8 @@ std::string_view TextOf(const char* value) {
   return value != nullptr ? std::string_view(value) : std::string_view();
 }
 
-/// The files to try: the one that the user names and no other, or what lies in the loader's path
-/// and where packages put NCCL. Never a bare name: the loader would answer that with ourselves.
+/// Returns the files to try: only the one that the user names, or else those in the loader's path
+/// and where packages put NCCL. Never a bare name, for which the loader would return this library.
 std::vector<std::string> Candidates() {
   const std::string_view named = TextOf(Setting("HARMONAIZE_NCCL_LIBRARY"));
   if (!named.empty()) return {std::string(named)};
@@ -50,10 +50,10 @@ std::vector<std::string> Candidates() {
   return files;
 }
 
-/// Opens `file` unless it is one of our own libraries, under whatever name.
+/// Opens `file` unless it is one of our own libraries, under any name.
 Result<void*> OpenUnlessOurs(const std::string& file) {
-  // Local: its symbols must not take the place of ours for whoever is loaded later.
-  // Past a dlopen of our own, which would give us ourselves.
+  // Local, so that its symbols do not replace ours for libraries that are loaded later. Bypasses a
+  // dlopen of our own, which would return this library.
   void* library = LoadersDlopen()(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return SystemError("{}", dlerror());
   if (dlsym(library, "hzGetVersion") != nullptr) {
@@ -94,14 +94,15 @@ Route Decide() noexcept try {
   Log(LogLevel::kInfo, kLogInit, "{}", daemon.message());
   const Result<void*> library = OpenStock();
   if (!library.ok()) {
-    // The calls that need the daemon will tell why they fail; this tells why nothing helped.
+    // The calls that need the daemon report why they fail; this reports why the fallback did not
+    // help.
     Log(LogLevel::kWarning, kLogInit, "{}", library.status().message());
     return Route::kDaemon;
   }
   stock_library = *library;
   return Route::kStock;
 } catch (...) {
-  // Out of memory. The calls that need the daemon will tell.
+  // Out of memory: the calls that need the daemon will report it.
   return Route::kDaemon;
 }
 

@@ -6,9 +6,9 @@
 #include "include/nccl.h"
 
 /// \file
-/// Forwarding to stock NCCL, where no daemon listens and HARMONAIZE_FALLBACK=nccl allows it.
-/// Decided once for the process, at the first call that could differ between the two: a
-/// communicator, a group or a buffer of one library is nothing to the other.
+/// Forwards calls to stock NCCL, if no daemon listens and HARMONAIZE_FALLBACK=nccl allows it. This
+/// is decided once for the process, at the first call that could differ between the two, because
+/// one library cannot use the communicators, groups or buffers of the other.
 
 namespace harmonaize::shim {
 
@@ -20,18 +20,18 @@ enum class Route : int {
 
 extern std::atomic<Route> route;
 
-/// Makes the choice, or waits for the thread that makes it. Reads the debugging variables on the
-/// way, as this is the first thing that a process does with us.
+/// Makes the choice, or waits for the thread that makes it. It also reads the debugging variables,
+/// because it is the first thing that a process does with us.
 Route DecideRoute() noexcept;
 
-/// Whether calls go to stock NCCL. One load once the choice has been made.
+/// Returns whether calls go to stock NCCL. One load once the choice has been made.
 inline bool Forwarding() noexcept {
-  // Acquire: who sees kStock also sees the library that was opened before it was stored.
+  // Acquire: a thread that sees kStock also sees the library that was opened before it was stored.
   const Route chosen = route.load(std::memory_order_acquire);
   return (chosen == Route::kUndecided ? DecideRoute() : chosen) == Route::kStock;
 }
 
-/// The function `name` in stock NCCL; NULL, with the last error set, when it has none.
+/// Returns the function `name` in stock NCCL; NULL, with the last error set, when it has none.
 void* FindInStock(const char* name) noexcept;
 
 /// A function of stock NCCL, looked up once.
@@ -58,7 +58,7 @@ class StockFunction<Return(Arguments...)> {
 
 }  // namespace harmonaize::shim
 
-/// Leaves the API function with what stock NCCL returns, when calls go there.
+/// Returns from the API function with the result of stock NCCL, when calls go there.
 #define HZ_FORWARD(function, ...)                                                           \
   if (::harmonaize::shim::Forwarding()) {                                                   \
     static const ::harmonaize::shim::StockFunction<decltype(p##function)> stock(#function); \
@@ -66,7 +66,8 @@ class StockFunction<Return(Arguments...)> {
   }                                                                                         \
   static_assert(true)
 
-/// The same for functions that need no daemon and therefore do not make the choice.
+/// Does what HZ_FORWARD does, for functions that need no daemon and therefore do not make the
+/// choice.
 #define HZ_FORWARD_IF_DECIDED(function, ...)                       \
   if (::harmonaize::shim::route.load(std::memory_order_acquire) != \
       ::harmonaize::shim::Route::kUndecided) {                     \

@@ -11,7 +11,7 @@
 namespace harmonaize::shim {
 namespace {
 
-/// Runs `body` on a stream of ours.
+/// Runs `body` on a host stream.
 template <typename Body>
 ncclResult_t CallOnStream(const char* function, cudaStream_t handle, Body&& body) {
   return Call(function, nullptr, [&]() -> Status {

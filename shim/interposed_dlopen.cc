@@ -1,7 +1,7 @@
-// dlopen, of the preload library alone. A program that opens NCCL by another name than our SONAME
-// ("libnccl.so", or a path) would get stock NCCL beside us; here it gets ourselves. All other names
-// go on to the loader by a jump, not by a call: the loader reads the return address to learn who
-// asks, because that library's RUNPATH and $ORIGIN decide what is found.
+// dlopen of the preload library. A program that opens NCCL by another name than our SONAME
+// ("libnccl.so", or a path) would get stock NCCL beside us; here it gets this library. All other
+// names go on to the loader by a jump, not by a call: the loader reads the return address to learn
+// which library asks, because that library's RUNPATH and $ORIGIN decide what is found.
 
 #include <dlfcn.h>
 
@@ -13,7 +13,7 @@
 namespace harmonaize::shim {
 namespace {
 
-/// Whether the file's base name is libnccl.so, or libnccl.so.* with any version.
+/// Returns whether the file's base name is libnccl.so, or libnccl.so.* with any version.
 bool NamesNccl(std::string_view file) {
   constexpr std::string_view kName = "libnccl.so";
   const size_t slash = file.rfind('/');
@@ -28,18 +28,19 @@ bool SwitchedOff() {
   return value != nullptr && std::string_view(value) == "off";
 }
 
-/// Gives a handle of this library, as dlopen would: counted, and with the caller's `mode`.
+/// Returns a handle of this library, as dlopen would: counted, and with the caller's `mode`.
 void* OpenOurselves(const char* /*file*/, int mode) {
   Dl_info here = {};
   if (dladdr(reinterpret_cast<void*>(&OpenOurselves), &here) == 0) return nullptr;
-  // The name is the one that the loader knows us by, so no file is looked for.
+  // The loader knows us by this name, so no file is searched for.
   return LoadersDlopen()(here.dli_fname, mode | RTLD_NOLOAD);
 }
 
 }  // namespace
 }  // namespace harmonaize::shim
 
-/// The function that is to answer dlopen(file, mode). May run before any constructor of ours.
+/// Returns the function that is to answer dlopen(file, mode). May run before any constructor of
+/// ours.
 extern "C" [[gnu::used, gnu::visibility("hidden")]] harmonaize::shim::DlopenFunction
 harmonaize_choose_dlopen(const char* file, int /*mode*/) noexcept {
   using namespace harmonaize::shim;

@@ -9,7 +9,7 @@
 namespace harmonaize::shim {
 namespace {
 
-/// "comm 0x... rank 0 nranks 2 cudaDev 0", with which all of the lines go on.
+/// Returns "comm 0x... rank 0 nranks 2 cudaDev 0", a part of all these lines.
 std::string Who(ncclComm_t comm, int rank, int ranks) {
   return fmt::format("comm {} rank {} nranks {} cudaDev {}", fmt::ptr(comm), rank, ranks,
                      comm->communicator->options().device);

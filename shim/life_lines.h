@@ -12,23 +12,23 @@
 
 namespace harmonaize::shim {
 
-/// What a communicator's lines say of where it comes from.
+/// The origin of a communicator, as its lines state it.
 struct Birth {
   std::string function;
   std::string source;  ///< "commId 0x..." or "parent 0x... childCount ...".
 };
 
-/// Of a communicator that `function` makes by a unique id.
+/// Returns the origin of a communicator that `function` makes by a unique id.
 Birth BirthById(const char* function, const UniqueId& id);
-/// Of one that it makes from `parent`, whose children it counts.
+/// Returns the origin of one that it makes from `parent`, whose children it counts.
 Birth BirthFrom(const char* function, ncclComm_t parent, int color, int key);
 
-/// A communicator of so many ranks begins to form; -1 for what is not known yet.
+/// Logs that a communicator of so many ranks begins to form; -1 for a number not known yet.
 void LogInitStart(ncclComm_t comm, int rank, int ranks) noexcept;
-/// It is ready: the first call for a communicator writes the line, and one of our own with its
-/// name.
+/// Logs that it is ready. The first call for a communicator writes NCCL's line, and one of our own
+/// with its name.
 void LogInitComplete(ncclComm_t comm) noexcept;
-/// It has ended, by "Destroy" or "Abort". The handle is still there.
+/// Logs that it has ended, by "Destroy" or "Abort". Requires: the handle still exists.
 void LogEnd(ncclComm_t comm, const char* way) noexcept;
 
 }  // namespace harmonaize::shim

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kUsualFormat = "[%F %T] ";
 
-/// Bytes of a line's time; a format that makes more of it gives way to the usual one, as in NCCL.
+/// Most bytes of a line's time; a format that makes more is replaced by the usual one, as in NCCL.
 constexpr size_t kMostBytes = 512;
 
 constexpr std::array<NamedBits, 6> kLevels = {{{"VERSION", kVersionLine},
@@ -23,7 +23,8 @@ constexpr std::array<NamedBits, 6> kLevels = {{{"VERSION", kVersionLine},
                                                {"TRACE", kTraceLine},
                                                {"ALL", kAllLines}}};
 
-/// Where the first "%1f" to "%9f" of a format begins, which strftime does not know; npos for none.
+/// Returns the place of the first "%1f" to "%9f" of a format, which strftime does not know; npos
+/// for none.
 size_t FindFraction(std::string_view format) {
   for (size_t i = 0; i + 1 < format.size(); ++i) {
     if (format[i] != '%') continue;
@@ -34,12 +35,12 @@ size_t FindFraction(std::string_view format) {
   return std::string_view::npos;
 }
 
-/// The `digits` first digits of what lies between two seconds.
+/// Returns the first `digits` digits of a fraction of a second.
 std::string Fraction(long nanoseconds, int digits) {
   return fmt::format("{:09}", nanoseconds).substr(0, static_cast<size_t>(digits));
 }
 
-/// "" also where it does not fit.
+/// Returns the formatted time; "" also if it does not fit.
 std::string FormatTime(const std::string& format, const tm& time) {
   char text[kMostBytes];
   return std::string(text, std::strftime(text, sizeof text, format.c_str(), &time));
@@ -51,7 +52,7 @@ LineTime LineTime::Parse(const char* levels, const char* format) {
   LineTime time;
   if (levels != nullptr) time.levels_ = ParseNameMask(levels, kLevels);
   std::string text = format != nullptr ? format : kUsualFormat;
-  // A stand-in for spaces, which command lines do not carry easily.
+  // Underscores stand for spaces, which are hard to pass on command lines.
   std::replace(text.begin(), text.end(), '_', ' ');
   const size_t fraction = FindFraction(text);
   time.before_ = text.substr(0, fraction);

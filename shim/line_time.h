@@ -5,8 +5,8 @@
 #include <string>
 
 /// \file
-/// NCCL_DEBUG_TIMESTAMP_LEVELS and NCCL_DEBUG_TIMESTAMP_FORMAT: which lines of the log tell the
-/// time, and how.
+/// NCCL_DEBUG_TIMESTAMP_LEVELS and NCCL_DEBUG_TIMESTAMP_FORMAT: they determine which lines of the
+/// log have a time, and its format.
 
 namespace harmonaize::shim {
 
@@ -22,17 +22,18 @@ enum LineLevel : unsigned {
 
 class LineTime {
  public:
-  /// Of the values of the two variables; nullptr where one is not set. Not set, NCCL_DEBUG's WARN
-  /// lines alone tell the time, as [2026-01-31 23:59:59].
+  /// Makes it from the values of the two variables; nullptr where one is not set. By default only
+  /// NCCL_DEBUG's WARN lines have a time, such as [2026-01-31 23:59:59].
   static LineTime Parse(const char* levels, const char* format);
 
-  /// What a line of this level begins with when it is written at `now`, in the process's time
-  /// zone; "" where it tells no time.
+  /// Returns the prefix of a line of this level that is written at `now`, in the process's time
+  /// zone; "" if the level has no time.
   std::string Prefix(LineLevel level, const timespec& now) const;
 
  private:
   unsigned levels_ = kWarnLine;
-  /// strftime's, around the digits of a fraction of a second; without digits there is no fraction.
+  /// strftime's formats before and after the digits of a fraction of a second; there is no fraction
+  /// without digits.
   std::string before_;
   int digits_ = 0;
   std::string after_;

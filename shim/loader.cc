@@ -14,7 +14,7 @@ void* NoDlopen(const char* /*file*/, int /*mode*/) {
 }  // namespace
 
 DlopenFunction LoadersDlopen() noexcept {
-  // Constant-initialized, so it is there before constructors run. Threads that meet here find the
+  // Constant-initialized, so it exists before constructors run. Threads that race here find the
   // same function.
   static constinit std::atomic<DlopenFunction> found = nullptr;
   DlopenFunction function = found.load(std::memory_order_relaxed);

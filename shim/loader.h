@@ -4,7 +4,7 @@ namespace harmonaize::shim {
 
 using DlopenFunction = void* (*)(const char* file, int mode);
 
-/// The dlopen behind our own: the loader's, or that of whoever else stands in between. May be
+/// Returns the dlopen behind our own: the loader's, or that of another library in between. May be
 /// called before any constructor of ours has run.
 DlopenFunction LoadersDlopen() noexcept;
 

@@ -28,8 +28,8 @@ Status Allocate(void** out, size_t bytes) {
   return Status::Ok();
 }
 
-/// Memory of ncclMemAlloc is known to the daemon from birth, and no other can be mapped by it
-/// later, so a registration only has to be remembered.
+/// Registers a buffer. The daemon knows memory of ncclMemAlloc from birth, and cannot map other
+/// memory later, so a registration only has to be remembered.
 Result<Registration*> Register(ncclComm_t comm, const void* buffer, size_t bytes) {
   HZ_RETURN_IF_ERROR(CheckPointer(buffer, "buff"));
   if (bytes == 0) return InvalidArgument("size is 0");

@@ -10,8 +10,8 @@ struct NamedBits {
   unsigned bits;
 };
 
-/// The bits that a list such as "INIT,coll" names, in the manner of NCCL's variables: with ^ in
-/// front, all but these. Names that are not among `names` mean nothing.
+/// Returns the bits that a list such as "INIT,coll" names, in the manner of NCCL's variables: with
+/// ^ in front, all but these. Names that are not among `names` are ignored.
 unsigned ParseNameMask(std::string_view text, std::span<const NamedBits> names);
 
 }  // namespace harmonaize::shim

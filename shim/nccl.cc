@@ -40,7 +40,7 @@ HZ_NCCL_API(const char*, ncclGetLastError, ncclComm_t comm) {
 
 HZ_NCCL_API(void, ncclResetDebugInit) {
   ReadDebugEnvironment();
-  // Without the macro, which would name a function that the header calls deprecated.
+  // Written without the macro, which would name a function that the header calls deprecated.
   if (route.load(std::memory_order_acquire) == Route::kStock) {
     static const StockFunction<void()> stock("ncclResetDebugInit");
     stock();

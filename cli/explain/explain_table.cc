@@ -53,7 +53,7 @@ std::string PercentAt(const Json& object, const char* key) {
   return fraction.is_number() ? fmt::format("{:.0f}%", 100 * fraction.get<double>()) : kUnknown;
 }
 
-/// How far the costs can be trusted, and what becomes of them.
+/// Prints how far the costs can be trusted, and how they are used.
 void PrintEvidence(const Json& calibration, std::string* text) {
   const Json& sure = At(calibration, "sure");
   if (!sure.is_boolean()) return;
@@ -94,7 +94,7 @@ void PrintHost(const Json& document, std::string* text) {
   }
 }
 
-/// Why the limits are what they are, where they are not by calibration.
+/// Prints why the limits are not those of the calibration, if they are not.
 void PrintReservations(const Json& document, std::string* text) {
   const Json& path = At(document, "inline");
   if (At(path, "enabled") == false) {
@@ -130,7 +130,7 @@ void PrintPredictions(const Json& collective, std::string* text) {
   TextTable table({TextAt(collective, "name"), "registered: inline", "offload", "path",
                    "heap: inline", "offload", "path"},
                   0);
-  // Every other size is enough for the eye.
+  // Every other size is enough to read.
   for (size_t i = 0; i < std::min(of_registered.size(), of_heap.size()); i += 2) {
     const Json& bytes = At(of_registered[i], "bytes");
     table.Add({bytes.is_number_unsigned() ? HumanBytes(bytes.get<uint64_t>()) : kUnknown,

@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-/// The daemon's explanation as tables for people:
+/// Shows the daemon's explanation as tables for people:
 ///
 ///     {"calibration": {"measured_at", "state_path", "costs": {..}, "fingerprint": {..},
 ///                      "sure", "doubts": [..], "rounds", "rounds_agreed",
@@ -20,10 +20,10 @@ namespace harmonaize {
 ///     PATHS: {"limit_bytes",
 ///             "predictions": [{"bytes", "inline_seconds", "offload_seconds"}]}
 ///
-/// What is missing is shown as "-". kRemoteError when it is no JSON object.
+/// Missing fields are shown as "-". Errors: kRemoteError when it is no JSON object.
 Result<std::string> ExplainTable(std::string_view document);
 
-/// The same document without all other collectives than `name`.
+/// Returns the document without all other collectives than `name`.
 Result<std::string> SelectCollective(std::string_view document, std::string_view name);
 
 }  // namespace harmonaize

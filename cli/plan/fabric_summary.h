@@ -7,16 +7,17 @@
 
 namespace harmonaize {
 
-/// Hosts that hang on the same switches, by name; a host without a switch is alone. Sorted.
+/// Returns the hosts joined to the same switches, by name; a host without a switch is alone.
+/// Sorted.
 std::vector<std::vector<std::string>> RacksOf(const Fabric& fabric);
-/// "{host0, host1} {host2}".
+/// Returns "{host0, host1} {host2}".
 std::string RacksText(const std::vector<std::vector<std::string>>& racks);
 
-/// Hosts that links join directly, "a b" with a < b; sorted.
+/// Returns the hosts that links join directly, "a b" with a < b; sorted.
 std::vector<std::string> HostPairs(const Fabric& fabric);
 
-/// What the links between a group of hosts, with the switches that serve only them, and the rest
-/// carry: from the group, and to it. In bytes a second.
+/// Rates of the links between a group of hosts, with the switches that serve only them, and the
+/// rest: from the group, and to it. In bytes a second.
 struct CutRate {
   double out = 0;
   double in = 0;

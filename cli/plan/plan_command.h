@@ -8,7 +8,7 @@ class App;
 
 namespace harmonaize {
 
-/// `harmonaize plan`: what the planner would do on a fabric, without a cluster.
+/// Adds `harmonaize plan`, which shows the planner's choices for a fabric, without a cluster.
 void AddPlanCommand(CLI::App& app, CommandLine& command_line);
 
 }  // namespace harmonaize

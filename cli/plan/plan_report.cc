@@ -15,7 +15,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Hosts that a list in a table still names one by one.
+/// Most hosts that a list in a table names one by one.
 constexpr size_t kListedHosts = 8;
 
 std::string Percent(double part, double whole) {
@@ -27,7 +27,7 @@ const PlanSpec& SpecOf(const Planner& planner, const RankedPlan& plan) {
   return planner.candidates()[plan.candidate].spec;
 }
 
-/// "leaf0-spine1, leaf0 to spine1".
+/// Returns "leaf0-spine1, leaf0 to spine1".
 std::string EdgeName(const FabricModel& model, int edge) {
   if (edge < 0) return "-";
   const Fabric& fabric = model.fabric();

@@ -14,10 +14,10 @@ class App;
 
 namespace harmonaize {
 
-/// What is to be planned, as a command line says it.
+/// A planning task, as given on a command line.
 struct PlanRequest {
   std::string fabric = {};
-  std::vector<std::string> link_rates = {};  ///< ParseStatedRates.
+  std::vector<std::string> link_rates = {};  ///< Texts for ParseStatedRates.
   std::vector<std::string> hosts = {};
   int ranks_per_host = 1;
   std::string collective = "AllReduce";
@@ -33,7 +33,7 @@ struct PlanRequest {
 /// Adds the options to a command.
 void AddPlanOptions(CLI::App& command, PlanRequest* request);
 
-/// A planner with what it borrows.
+/// A planner with the objects that it borrows.
 struct PlanSetup {
   std::unique_ptr<FabricModel> model;
   PlannerOptions options;
@@ -44,8 +44,8 @@ struct PlanSetup {
 /// Reads the files and makes the planner. Errors name what is wrong and what would do.
 Result<PlanSetup> SetUpPlan(const PlanRequest& request);
 
-/// The host of each rank: `hosts` lists "host0" (with `ranks_per_host` ranks) and "host0:4"; ranks
-/// are numbered in this order. Empty: all hosts.
+/// Returns the host of each rank: `hosts` lists "host0" (with `ranks_per_host` ranks) and
+/// "host0:4"; ranks are numbered in this order. Empty: all hosts.
 Result<std::vector<int>> HostsOfRanks(const FabricModel& model,
                                       const std::vector<std::string>& hosts, int ranks_per_host);
 

@@ -16,7 +16,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// One rate that was found, and what the file says to it.
+/// A rate that was found, and the file's value.
 struct Rate {
   std::string what;
   double found = 0;
@@ -31,8 +31,8 @@ std::vector<std::string> HostNames(const Fabric& fabric) {
   return names;
 }
 
-/// What a rack and the rest of the fabric exchange at most, by the file: where the NICs of those
-/// who took part cannot fill the rack's links, what they can.
+/// Returns the most that a rack and the rest of the fabric can exchange by the file: the rate of
+/// the rack's links, or that of the participants' NICs if these cannot fill the links.
 CutRate StatedAround(const Fabric& file, const std::vector<std::string>& rack) {
   CutRate within;
   CutRate others;
@@ -47,7 +47,7 @@ CutRate StatedAround(const Fabric& file, const std::vector<std::string>& rack) {
           .in = std::min({links.in, within.in, others.out})};
 }
 
-/// What each host sends and gets, and what racks do.
+/// Returns the rates that each host sends and receives, and those of racks.
 std::vector<Rate> RatesOf(const InferredFabric& inferred, const Fabric* file) {
   std::vector<Rate> all;
   const auto add = [&](const std::string& what, const CutRate& found, const CutRate& stated,
@@ -60,7 +60,8 @@ std::vector<Rate> RatesOf(const InferredFabric& inferred, const Fabric* file) {
         file == nullptr ? CutRate() : CutAround(*file, {host}), " sends", " receives");
   }
   for (const RackBoundary& boundary : inferred.boundaries) {
-    // Of the rails of a fabric, each has its own boundary; a file is asked for their sum.
+    // If a fabric has several rails, each has its own boundary, and their sum is compared with the
+    // file.
     if (boundary.plane != 0) continue;
     CutRate found;
     for (const RackBoundary& other : inferred.boundaries) {

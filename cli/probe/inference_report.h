@@ -8,17 +8,19 @@
 
 namespace harmonaize {
 
-/// What a probe has measured, and what was made of it.
+/// The measurements of a probe, and the fabric inferred from them.
 struct ProbeOutcome {
   Measurements measurements;
-  double seconds = 0;  ///< How long it took.
+  double seconds = 0;  ///< Duration of the probe.
   InferredFabric inferred;
 };
 
-/// Racks, the confidence with its reasons, and a table of rates. With a fabric file of the same
-/// hosts, also what it says, and how far off the rates are: payload against nominal ones.
+/// Returns the racks, the confidence with its reasons, and a table of rates. With a fabric file of
+/// the same hosts, also the file's values, and how far off the rates are: payload against nominal
+/// ones.
 std::string InferenceText(const ProbeOutcome& outcome, const Fabric* file);
-/// The same as a JSON document with a newline at its end; rates in bytes a second.
+/// Returns InferenceText's content as a JSON document with a newline at its end; rates in bytes a
+/// second.
 std::string InferenceJson(const ProbeOutcome& outcome, const Fabric* file);
 
 /// Writes the inferred fabric as a fabric file.

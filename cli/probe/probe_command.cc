@@ -60,8 +60,8 @@ struct ProbeCommandOptions {
   bool json = false;
 };
 
-/// What is being measured, on standard error: at a terminal one line that changes, elsewhere a line
-/// every other second.
+/// Shows what is being measured on standard error: at a terminal one line that changes, elsewhere a
+/// line every other second.
 class Progress {
  public:
   ~Progress() {
@@ -97,7 +97,7 @@ Result<ProbeOutcome> Measure(const ProbeCommandOptions& options) {
 
 Status Probe(const ProbeCommandOptions& options) {
   HZ_ASSIGN_OR_RETURN(ProbeOutcome outcome, Measure(options));
-  // First: if nothing can be inferred, it is what there is to look at.
+  // Written first: if nothing can be inferred, it is the only result.
   if (!options.measurements.empty()) {
     HZ_RETURN_IF_ERROR(
         WriteTextFile(options.measurements, FormatMeasurements(outcome.measurements)));

@@ -32,7 +32,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// What the new process needs between fork and exec, where nothing may be allocated.
+// Everything that the new process needs between fork and exec, where nothing may be allocated.
 struct ExecPlan {
   const ChildSpec& spec;
   char** arguments;
@@ -52,7 +52,7 @@ struct ExecPlan {
 [[noreturn]] void Exec(const ExecPlan& plan) {
   if (::setpgid(0, 0) != 0) FailExec(plan);
   if (::prctl(PR_SET_PDEATHSIG, plan.spec.parent_death_signal) != 0) FailExec(plan);
-  // The parent may have died before the line above asked for the news.
+  // The parent may have died before the line above took effect.
   if (::getppid() != plan.parent) ::_exit(127);
   if (!plan.spec.keep_standard_input) {
     const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -66,7 +66,7 @@ struct ExecPlan {
   FailExec(plan);
 }
 
-// The errno with which exec failed, or 0: a successful exec closes the pipe.
+// Returns the errno with which exec failed, or 0: a successful exec closes the pipe.
 int ReadExecError(int fd) {
   int error = 0;
   ssize_t got = 0;

@@ -10,43 +10,43 @@
 
 namespace harmonaize {
 
-/// A set of environment variables. A value type; not thread safe.
+/// A set of environment variables. A value type. Thread: one.
 class Environment {
  public:
-  /// A copy of this process's own.
+  /// Returns a copy of this process's own environment.
   static Environment OfThisProcess();
 
   void Set(std::string_view name, std::string_view value);
   void Unset(std::string_view name);
-  /// The value, or "" when there is none.
+  /// Returns the value, or "" when there is none.
   std::string Get(std::string_view name) const;
   bool Has(std::string_view name) const;
 
-  /// "NAME=value" lines as execve takes them, sorted by name.
+  /// Returns "NAME=value" lines as execve takes them, sorted by name.
   std::vector<std::string> Lines() const;
 
  private:
   std::map<std::string, std::string, std::less<>> variables_;
 };
 
-/// What tells a rank who it is.
+/// Variables that tell a rank its identity.
 struct RankVariables {
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;                        ///< Among those of the same host.
-  int local_world_size = 1;                  ///< How many these are.
-  std::string master_address = "127.0.0.1";  ///< Of rank 0's host.
+  int local_rank = 0;                        ///< Number among the ranks of the same host.
+  int local_world_size = 1;                  ///< Number of ranks of the same host.
+  std::string master_address = "127.0.0.1";  ///< Address of rank 0's host.
   uint16_t master_port = 0;                  ///< A free TCP port there.
   std::string socket;           ///< The daemon's socket, or "" to leave HARMONAIZE_SOCKET alone.
-  std::string preload_library;  ///< Goes before what LD_PRELOAD has, or "" for nothing.
+  std::string preload_library;  ///< Goes before the value of LD_PRELOAD; "" for none.
   std::vector<std::string> assignments;  ///< "NAME=value", win over everything else.
 };
 
-/// `base` with torchrun's variables (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR,
-/// MASTER_PORT), HARMONAIZE_SOCKET and LD_PRELOAD for one rank of a job.
+/// Returns `base` with torchrun's variables (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE,
+/// MASTER_ADDR, MASTER_PORT), HARMONAIZE_SOCKET and LD_PRELOAD for one rank of a job.
 Environment RankEnvironment(const Environment& base, const RankVariables& variables);
 
-/// Whether `assignment` reads "NAME=value" with a NAME that a shell takes.
+/// Returns ok if `assignment` reads "NAME=value" with a NAME that a shell takes.
 Status CheckAssignment(std::string_view assignment);
 
 }  // namespace harmonaize

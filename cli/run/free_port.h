@@ -7,8 +7,8 @@
 
 namespace harmonaize {
 
-/// A TCP port that was free a moment ago at this IPv4 address of this host; that is as much as can
-/// be known before somebody listens there.
+/// Returns a TCP port that was free a moment ago at this IPv4 address of this host. More cannot be
+/// known before a program listens there.
 Result<uint16_t> FreePort(const std::string& address);
 
 }  // namespace harmonaize

@@ -51,7 +51,7 @@ Job::Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildPro
       one_output_(SameFile(STDOUT_FILENO, STDERR_FILENO)) {}
 
 int Job::Run() {
-  // Streams point into the ranks: neither may move.
+  // Streams point into the ranks, so neither may move.
   ranks_.reserve(static_cast<size_t>(options_.ranks));
   streams_.reserve(2 * static_cast<size_t>(options_.ranks) + 2);
   if (daemon_ != nullptr) AddStreams(*daemon_, "harmonaized", kDaemonColour, true);
@@ -95,7 +95,7 @@ int Job::StartRanks() {
     spec.environment = RankEnvironment(base, variables).Lines();
     spec.prepare = place.prepare;
     spec.signal_mask = signals_.previous_mask();
-    // A rank in a process group of its own may not read the terminal, but any other input is fine.
+    // A rank in a process group of its own may not read the terminal, but any other input works.
     spec.keep_standard_input = rank == 0 && ::isatty(STDIN_FILENO) == 0;
     Result<ChildProcess> child = ChildProcess::Start(spec);
     if (!child.ok()) {
@@ -125,7 +125,7 @@ void Job::AddStreams(ChildProcess& child, const std::string& name, const char* c
     if (!prefix) return std::string();
     return coloured ? fmt::format("{}[{}]{} ", colour, name, kPlain) : fmt::format("[{}] ", name);
   };
-  // A single rank without a prefix has the output for itself.
+  // A single rank without a prefix has the output to itself.
   const bool whole_lines = prefix || options_.ranks > 1;
   const bool is_daemon = &child == daemon_;
   OutputQueue* error = one_output_ ? &output_ : &error_;
@@ -143,7 +143,7 @@ void Job::Step() {
   std::vector<pollfd> events;
   events.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
   for (const OutputQueue* queue : {&output_, &error_}) {
-    // A negative descriptor is skipped by poll.
+    // poll skips a negative descriptor.
     events.push_back({.fd = queue->Empty() ? -1 : queue->fd(), .events = POLLOUT, .revents = 0});
   }
   const size_t first_stream = events.size();
@@ -220,9 +220,9 @@ void Job::TakeEnds() {
     if (ranks_[i].ended()) continue;
     const std::optional<ChildEnd> end = ranks_[i].PollEnd();
     if (!end) continue;
-    // What it leaves behind in its group ends with it.
+    // Processes that the rank leaves behind in its group end with it.
     ranks_[i].SignalGroup(SIGTERM);
-    // Of several that fail at once, one that was killed is the likelier cause.
+    // If several fail at once, one that was killed is the likelier cause.
     const bool cause = !end->success() && (!first_failed || end->by_signal);
     if (cause) first_failed = static_cast<int>(i);
   }
@@ -247,7 +247,7 @@ void Job::NoteDaemonEnd() {
 }
 
 void Job::NoteBrokenOutput() {
-  // As in any pipeline: whoever writes for a reader that has gone ends.
+  // As in any pipeline, a writer ends when its reader has gone.
   if (phase_ != Phase::kRunning || !output_.Broken()) return;
   own_status_ = kSignalStatusBase + SIGPIPE;
   SignalRanks(SIGTERM);
@@ -280,10 +280,10 @@ void Job::PassDeadlines() {
     }
   }
   if (drain_deadline_ && Backlogged()) {
-    // Nothing is read while our own reader is slow: that is not the ranks' fault.
+    // Nothing is read while our own reader is slow, which is not the ranks' fault.
     drain_deadline_ = now + options_.grace;
   } else if (drain_deadline_ && now >= *drain_deadline_) {
-    // Something that a rank left behind holds its output open and has had its SIGTERM.
+    // A process that a rank left behind holds its output open and has had its SIGTERM.
     drain_deadline_.reset();
     SignalRanks(SIGKILL);
     for (Stream& stream : streams_) {
@@ -322,7 +322,7 @@ bool Job::AllEnded() const {
 }
 
 bool Job::AllClosed() const {
-  // The daemon's streams stay open for as long as it lives.
+  // The daemon's streams stay open as long as it lives.
   const size_t first = daemon_ == nullptr ? 0 : 2;
   return std::all_of(streams_.begin() + static_cast<std::ptrdiff_t>(first), streams_.end(),
                      [](const Stream& stream) { return !stream.fd->valid(); });
@@ -338,7 +338,7 @@ int Job::PollTimeout() const {
     if (deadline && (!next || *deadline < *next)) next = deadline;
   }
   if (!next) return -1;
-  // Rounded up, or the last fraction of a millisecond would be spent spinning.
+  // Rounded up; otherwise the last fraction of a millisecond would be spent spinning.
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 3600 * 1000));
 }
@@ -351,7 +351,7 @@ void Job::FinishOutput() {
     if (::poll(events, std::size(events), -1) < 0) continue;
     if (events[0].revents != 0) output_.Write();
     if (events[1].revents != 0) error_.Write();
-    // Whoever interrupts now does not want to wait for a slow reader.
+    // A user who interrupts now does not want to wait for a slow reader.
     while (const std::optional<int> signal = signals_.Next()) {
       if (LauncherSignals::EndsJob(*signal)) return;
     }
@@ -360,7 +360,7 @@ void Job::FinishOutput() {
 
 int Job::ExitStatus() {
   if (failed_rank_) return ranks_[static_cast<size_t>(*failed_rank_)].PollEnd()->ShellStatus();
-  // Ranks that took a signal as a request and ended well have done what was asked.
+  // Ranks that took a signal as a request and ended well have done as asked.
   const bool asked = own_status_ > kSignalStatusBase && own_status_ != kSignalStatusBase + SIGPIPE;
   const bool all_well = std::all_of(ranks_.begin(), ranks_.end(), [](ChildProcess& rank) {
     return rank.PollEnd() && rank.PollEnd()->success();

@@ -17,17 +17,18 @@
 
 namespace harmonaize {
 
-/// Where one rank of a job runs, when that is not simply here.
+/// Place of one rank of a job, if that is not simply here.
 struct RankPlace {
   int local_rank = 0;
   int local_world_size = 1;
-  std::string socket;                    ///< Its daemon's, or "" to leave HARMONAIZE_SOCKET alone.
+  std::string socket;                    ///< The daemon's socket, or "" to leave HARMONAIZE_SOCKET
+                                         ///< alone.
   std::vector<std::string> assignments;  ///< "NAME=value", beyond those of all ranks.
   std::function<bool()> prepare{};       ///< As in ChildSpec.
 };
 
 struct JobOptions {
-  std::string launcher = "harmonaize";  ///< Whose sentences the job's own are.
+  std::string launcher = "harmonaize";  ///< Name in front of the job's own messages.
   int ranks = 1;
   std::vector<RankPlace> places{};  ///< One for each rank; empty: all here.
   std::string master_address = "127.0.0.1";
@@ -36,27 +37,27 @@ struct JobOptions {
   bool prefix = true;
   bool colour_output = false;  ///< Whether standard output takes colours.
   bool colour_error = false;   ///< Whether standard error does.
-  /// The whole job may take this long; 0 for ever.
+  /// Limit of the whole job; 0: none.
   std::chrono::milliseconds timeout{0};
-  /// How long the others may take, after one rank failed, to notice it and say so themselves.
+  /// Time for the others, after one rank failed, to notice it and report it themselves.
   std::chrono::milliseconds error_wait{1000};
-  /// Between SIGTERM and SIGKILL.
+  /// Time between SIGTERM and SIGKILL.
   std::chrono::milliseconds grace{5000};
-  // What each rank is told.
+  // Passed to each rank.
   std::string socket;
   std::string preload_library;
   std::vector<std::string> assignments;
 };
 
-/// One job: starts its ranks, relays what they write line by line, and sees to it that they end
-/// together. Single-threaded; one use.
+/// One job: starts its ranks, relays their output line by line, and makes sure that they end
+/// together. For one use. Thread: one.
 class Job {
  public:
-  /// `signals` and `guard` are borrowed; `daemon`, borrowed too, is the private daemon whose output
-  /// the job relays, or null.
+  /// Borrows `signals`, `guard` and `daemon`. `daemon` is the private daemon whose output the job
+  /// relays, or null.
   Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon);
 
-  /// Runs to the end and returns the job's exit status: 0 when every rank returned 0, else that of
+  /// Runs the job to its end. Returns its exit status: 0 when every rank returned 0, else that of
   /// the rank that failed first (128 + n after signal n), 124 after a timeout, 125 to 127 when a
   /// rank could not be started.
   int Run();
@@ -70,7 +71,7 @@ class Job {
     OutputQueue* queue = nullptr;
   };
 
-  /// What the job waits for. Each but the first has a deadline after which the next one begins.
+  /// Phases of the job. Each but the first has a deadline after which the next one begins.
   enum class Phase { kRunning, kNoticing, kTerminating, kKilling };
 
   int StartRanks();
@@ -104,7 +105,7 @@ class Job {
 
   OutputQueue output_;
   OutputQueue error_;
-  bool one_output_;  // both are the same file: one queue, or lines would mix
+  bool one_output_;  // both are the same file: they share a queue, or lines would mix
 
   std::vector<ChildProcess> ranks_;
   std::vector<Stream> streams_;
@@ -113,7 +114,7 @@ class Job {
   std::optional<Clock::time_point> job_deadline_;
   std::optional<Clock::time_point> drain_deadline_;
   std::optional<int> failed_rank_;
-  int own_status_ = 0;  // when it is the launcher who ends the job: a timeout, a signal
+  int own_status_ = 0;  // if the launcher itself ends the job: a timeout, a signal
 };
 
 }  // namespace harmonaize

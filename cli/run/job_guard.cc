@@ -17,7 +17,7 @@
 namespace harmonaize {
 namespace {
 
-// What the launcher says: a letter, a value and a zero byte.
+// First letters of the launcher's messages, which have a letter, a value and a zero byte.
 constexpr char kGroup = 'g';
 constexpr char kFolder = 'f';
 constexpr char kDone = 'd';
@@ -55,7 +55,7 @@ void CleanUp(std::string_view text) {
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  // Holding the launcher's output open would keep its reader waiting.
+  // A guard that held the launcher's output open would keep its reader waiting.
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
   CleanUp(ReadToEnd(line));
@@ -101,8 +101,8 @@ void JobGuard::WatchFolder(const std::string& path) {
 void JobGuard::Send(char kind, const std::string& value) {
   std::string message(1, kind);
   message.append(value).push_back('\0');
-  // Shorter than PIPE_BUF and into an empty pipe: whole or not at all. A guard that is gone is no
-  // reason to stop the job.
+  // The message is shorter than PIPE_BUF and the pipe is empty, so it is written whole or not at
+  // all. A guard that is gone is no reason to stop the job.
   [[maybe_unused]] const ssize_t written = ::write(line_.get(), message.data(), message.size());
 }
 

@@ -9,18 +9,18 @@
 
 namespace harmonaize {
 
-/// A small process that outlives a launcher killed with SIGKILL: it then ends the process groups
+/// A small process that outlives a launcher killed with SIGKILL. It then ends the process groups
 /// that the launcher had started (the kernel's parent-death signal reaches only the children
-/// themselves) and removes the launcher's folder. Not thread safe.
+/// themselves) and removes the launcher's folder. Thread: one.
 class JobGuard {
  public:
-  /// Forks; call it while the process has one thread.
+  /// Forks. Requires: the process has one thread.
   static Result<JobGuard> Start();
 
   JobGuard() = default;
   JobGuard(JobGuard&& other) noexcept;
   JobGuard& operator=(JobGuard&&) = delete;
-  /// Tells the guard that there is nothing left to do, and waits for its end.
+  /// Tells the guard that nothing is left to do, and waits for its end.
   ~JobGuard();
 
   void WatchGroup(pid_t group);

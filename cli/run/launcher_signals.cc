@@ -14,7 +14,7 @@ Result<LauncherSignals> LauncherSignals::Take() {
   ::sigemptyset(&taken);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
     struct sigaction action {};
-    // The kernel keeps a blocked signal even for who ignores it, and the descriptor would tell it.
+    // The kernel queues a blocked signal even if it is ignored, and the descriptor would report it.
     if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
     ::sigaddset(&taken, signal);
   }

@@ -10,9 +10,9 @@
 namespace harmonaize {
 
 /// The signals that a launcher takes over, read from a descriptor instead of handlers: those that
-/// end the job, SIGUSR1 and SIGUSR2, which are only passed on, and SIGPIPE, which is ignored. Those
-/// that it was told to ignore (nohup, a shell's background jobs) it goes on ignoring. Restores the
-/// old mask when it goes.
+/// end the job, SIGUSR1 and SIGUSR2, which are only passed on, and SIGPIPE, which is ignored.
+/// Signals that it was told to ignore (nohup, a shell's background jobs) stay ignored. Restores the
+/// old mask on destruction.
 class LauncherSignals {
  public:
   static Result<LauncherSignals> Take();
@@ -22,11 +22,11 @@ class LauncherSignals {
   ~LauncherSignals();
 
   int fd() const { return fd_.get(); }
-  /// The mask as it was: what children start with.
+  /// Returns the old mask, with which children start.
   const sigset_t& previous_mask() const { return previous_; }
-  /// The next signal that came, or nothing.
+  /// Returns the next signal that came, or nothing.
   std::optional<int> Next();
-  /// Whether `signal` asks for the job's end.
+  /// Returns whether `signal` asks for the job's end.
   static bool EndsJob(int signal);
 
  private:

@@ -6,19 +6,20 @@
 
 namespace harmonaize {
 
-/// Turns the chunks that come out of a pipe into whole lines, each with the same prefix, so that
-/// the lines of several writers can share one output without mixing. Not thread safe.
+/// Assembles the chunks that come out of a pipe into whole lines, each with the same prefix, so
+/// that the lines of several writers can share one output without mixing. Thread: one.
 class LineAssembler {
  public:
-  /// A line that never ends is broken here: the memory of the launcher is not the rank's to fill.
+  /// Longest line; a longer one is broken here, so that no rank can fill the launcher's memory.
   static constexpr size_t kLongestLine = 64 * 1024;
 
-  /// `whole_lines` false passes every byte on at once, which only a single writer can afford.
+  /// If `whole_lines` is false, passes every byte on at once, which is right only for a single
+  /// writer.
   LineAssembler(std::string prefix, bool whole_lines);
 
-  /// Appends to `output` what `bytes` completes.
+  /// Appends to `output` the lines that `bytes` completes.
   void Append(std::string_view bytes, std::string* output);
-  /// Appends an unfinished last line, with the newline that it lacks.
+  /// Appends an unfinished last line, with the missing newline.
   void Finish(std::string* output);
 
  private:

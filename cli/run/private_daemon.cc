@@ -23,7 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A socket's path has 108 bytes at most: a deep TMPDIR leaves no room for our names.
+// Longest TMPDIR that is used: a socket's path has 108 bytes at most, and a deeper one leaves no
+// room for our names.
 constexpr size_t kLongestParent = 60;
 
 Result<FileDescriptor> MakeNotifySocket(const std::string& path) {
@@ -47,7 +48,7 @@ bool SaysReady(int fd) {
   return text.find("\nREADY=1\n") != std::string::npos;
 }
 
-// What a daemon that did not come up has written; it is over, or about to be.
+// Returns the output of a daemon that did not come up; it has ended, or is about to.
 std::string LastWords(ChildProcess& process) {
   std::string text;
   const int fd = process.standard_error().get();
@@ -67,7 +68,7 @@ std::string LastWords(ChildProcess& process) {
 Result<TemporaryFolder> TemporaryFolder::Make() {
   const char* wanted = ::getenv("TMPDIR");
   std::string parent = wanted == nullptr || *wanted == '\0' ? "/tmp" : wanted;
-  // Nor may it be where a stranger could put another folder in place of ours.
+  // Nor may the parent be a folder where a stranger could replace ours.
   const bool fits = parent.size() <= kLongestParent && CheckSocketFolder(parent + "/socket").ok();
   if (!fits) parent = "/tmp";
   std::string path = parent + "/harmonaize-run-XXXXXX";
@@ -100,25 +101,25 @@ Result<PrivateDaemon> PrivateDaemon::Start(const Options& options) {
     HZ_ASSIGN_OR_RETURN(daemon.folder_, TemporaryFolder::Make());
   }
   const std::string notify_path = daemon.folder() + "/notify";
-  // A folder that stays may have that of an earlier daemon.
+  // A permanent folder may contain that of an earlier daemon.
   ::unlink(notify_path.c_str());
   HZ_ASSIGN_OR_RETURN(FileDescriptor notify, MakeNotifySocket(notify_path));
 
   Environment environment = Environment::OfThisProcess();
   environment.Set("NOTIFY_SOCKET", notify_path);
   environment.Unset("HARMONAIZE_SOCKET");
-  // What it keeps goes with the job.
+  // Its state is removed with the job.
   environment.Set("STATE_DIRECTORY", daemon.folder() + "/state");
   for (const auto& [name, value] : options.variables) environment.Set(name, value);
   ChildSpec spec;
-  // The job's output is no place for what a daemon says when all is well.
+  // The log level keeps messages of a healthy daemon out of the job's output.
   spec.arguments = {options.program, "--socket", daemon.socket_path(), "--log-level",
                     options.log_level};
   spec.arguments.insert(spec.arguments.end(), options.arguments.begin(), options.arguments.end());
   spec.environment = environment.Lines();
   spec.prepare = options.prepare;
   spec.signal_mask = options.signal_mask;
-  // A daemon that is asked to end removes what it holds; the guard kills it when it does not.
+  // A daemon that is asked to end removes its files; the guard kills it if it does not end.
   spec.parent_death_signal = SIGTERM;
   HZ_ASSIGN_OR_RETURN(daemon.process_, ChildProcess::Start(spec));
 

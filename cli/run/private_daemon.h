@@ -14,7 +14,7 @@
 
 namespace harmonaize {
 
-/// A folder that only this user can enter and that goes, with all in it, when this does.
+/// A folder that only this user can enter; it is removed with its content on destruction.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> Make();
@@ -28,29 +28,29 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// A daemon that serves one job and ends with it. Not thread safe.
+/// A daemon that serves one job and ends with it. Thread: one.
 class PrivateDaemon {
  public:
   struct Options {
     std::string program;
-    std::vector<std::string> arguments{};  ///< Beyond those that Start gives it.
+    std::vector<std::string> arguments{};  ///< Arguments beyond those that Start passes.
     std::string log_level = "warning";
-    /// Where it has its socket and its state; "": in a temporary folder, which goes with it.
+    /// Folder for its socket and its state; "": a temporary folder, which is removed with it.
     std::string folder{};
     std::vector<std::pair<std::string, std::string>> variables{};  ///< For its environment.
     std::function<bool()> prepare{};                               ///< As in ChildSpec.
     std::chrono::milliseconds ready_within{10000};
     sigset_t signal_mask{};
-    /// When this becomes readable, `cancelled` tells whether to give up the wait for the daemon;
-    /// -1 for never.
+    /// When this becomes readable, `cancelled` tells whether to stop waiting for the daemon; -1:
+    /// never.
     int cancel_fd = -1;
     std::function<bool()> cancelled;
   };
 
-  /// Starts `program --socket FOLDER/harmonaized.sock --log-level LEVEL ARGUMENTS` and waits
-  /// until it has told, by the protocol of sd_notify(3), that it listens. kUnavailable, with what
-  /// it wrote to standard error, when it ends before that or takes too long; kInProgress when the
-  /// wait was given up.
+  /// Starts `program --socket FOLDER/harmonaized.sock --log-level LEVEL ARGUMENTS` and waits until
+  /// it reports, by the protocol of sd_notify(3), that it listens. Errors: kUnavailable, with its
+  /// standard error, when it ends before that or takes too long; kInProgress when the wait was
+  /// cancelled.
   static Result<PrivateDaemon> Start(const Options& options);
 
   PrivateDaemon() = default;
@@ -62,8 +62,8 @@ class PrivateDaemon {
   const std::string& folder() const { return own_folder_.empty() ? folder_.path() : own_folder_; }
   ChildProcess& process() { return process_; }
 
-  /// Asks it to end, ends it when it has not within `grace`, and removes a temporary folder. An
-  /// error says how it ended when that was not well, with the end of what it wrote.
+  /// Asks it to end, kills it if it has not ended within `grace`, and removes a temporary folder.
+  /// Errors: it did not end well; the text has its end and the last of its output.
   Status Stop(std::chrono::milliseconds grace);
 
  private:

@@ -56,7 +56,7 @@ Examples:
   harmonaize run -n 2 --env NCCL_DEBUG=INFO -- python3 train.py --epochs 1
   harmonaize run -n 8 --daemon=private --timeout 600 -- ./my_nccl_program)";
 
-// CLI11 does not know that a program's command line follows.
+// Help for `run`: CLI11 does not know that a program's command line follows.
 class RunHelp : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
@@ -83,17 +83,17 @@ bool TakesColours(int fd) {
 }
 
 std::chrono::milliseconds Milliseconds(double seconds) {
-  // Up, because a timeout of 0 is none at all.
+  // Rounded up, because a timeout of 0 means none.
   return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
 }
 
-// The socket where a daemon listens now, or the reason why there is none.
+// Returns the socket where a daemon listens now, or the reason why there is none.
 Result<std::string> FindListeningDaemon() {
   HZ_ASSIGN_OR_RETURN(const DaemonConnection daemon, FindDaemon(ClientSocketPlaces()));
   return daemon.path;
 }
 
-// What the job's daemon is: one that runs already, a private one, or none.
+// The job's daemon: one that runs already, a private one, or none.
 struct DaemonChoice {
   std::string socket;
   std::optional<PrivateDaemon> own;
@@ -107,7 +107,7 @@ Result<PrivateDaemon> StartDaemon(const std::string& program, LauncherSignals& s
   options.signal_mask = signals.previous_mask();
   options.cancel_fd = signals.fd();
   options.cancelled = [&signals, ended_by] {
-    // The user's signals have no ranks yet to go to.
+    // There are no ranks yet to which the user's signals could go.
     while (const std::optional<int> signal = signals.Next()) {
       if (!LauncherSignals::EndsJob(*signal)) continue;
       *ended_by = *signal;
@@ -185,7 +185,7 @@ Status TakeCommand(const CommandLine& command_line, std::vector<std::string> wor
   if (!words.empty() && words[0].starts_with("-")) {
     return InvalidUsage("unknown option '{}'; see 'harmonaize run --help'", words[0]);
   }
-  // A "--" after the program's name is the program's own.
+  // A "--" after the program's name belongs to the program.
   if (!words.empty() && command_line.dashes) words.push_back("--");
   words.insert(words.end(), command_line.tail.begin(), command_line.tail.end());
   if (words.empty()) return InvalidUsage("no program was given; see 'harmonaize run --help'");
@@ -248,7 +248,7 @@ void AddRunCommand(CLI::App& app, CommandLine& command_line) {
   auto options = std::make_shared<RunOptions>();
   run->footer(kRunFooter);
   run->formatter(std::make_shared<RunHelp>());
-  // The first word that is no option begins the program's own command line.
+  // The first word that is not an option begins the program's own command line.
   run->prefix_command();
   AddOptions(*run, *options);
   run->callback([run, options, &command_line] {

@@ -13,7 +13,7 @@
 namespace harmonaize {
 namespace {
 
-/// "97%": how much of `whole` the time under `key` is.
+/// Returns the time under `key` as a fraction of `whole`, such as "97%".
 std::string ShareAt(const Json& whole, const char* whole_key, const Json& part, const char* key) {
   const Json& all = At(whole, whole_key);
   const Json& some = At(part, key);

@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-/// The daemon's explanation of a communicator as tables for people:
+/// Shows the daemon's explanation of a communicator as tables for people:
 ///
 ///     {"communicator", "name", "ranks", "home", "policy", "fabric",
 ///      "hosts": [{"host", "ranks": [..], "here"}],
@@ -20,11 +20,11 @@ namespace harmonaize {
 ///                   "before": [PLAN], "after": [PLAN]}]}
 ///     PLAN: "algorithm", "order", "hosts", "groups", "pieces", "paths", "predicted_seconds"
 ///
-/// Without "hosts" all ranks share one. What is missing is shown as "-". kRemoteError when it is no
-/// JSON object.
+/// Without "hosts" all ranks share one. Missing fields are shown as "-". Errors: kRemoteError when
+/// it is no JSON object.
 Result<std::string> CommunicatorTable(std::string_view document);
 
-/// How its plans have changed, from the same document.
+/// Shows how its plans have changed, from the same document.
 Result<std::string> PlanHistoryTable(std::string_view document);
 
 }  // namespace harmonaize

@@ -7,8 +7,9 @@
 
 namespace harmonaize {
 
-/// What a status document says of the cluster's controller: at the controller the jobs of all
-/// hosts, the busiest first and at most so many, elsewhere whether its word is heeded:
+/// Shows a status document's part about the cluster's controller. At the controller these are the
+/// jobs of all hosts, the busiest first and at most `rows`; elsewhere, whether its limits are
+/// obeyed:
 ///
 ///     {"cluster": {"controller": {"address", "here", "follows", "limited_rails", "hosts", "jobs":
 ///       [{"uid", "communicator", "bytes_per_second", "rails", "held_back_rails"}]}}}

@@ -18,6 +18,7 @@ namespace {
 
 using RailKey = std::pair<std::string, std::string>;  // peer, rail
 
+// Most jobs shown where this daemon is the controller.
 constexpr size_t kMostJobs = 100;
 
 std::map<RailKey, Json> RailsOf(const Json& document) {
@@ -30,7 +31,7 @@ std::map<RailKey, Json> RailsOf(const Json& document) {
   return rails;
 }
 
-/// 0: not known.
+/// Returns whether a time is known: 0 means that it is not.
 bool IsKnown(const Json& seconds) {
   return seconds.is_number() && seconds.get<double>() > 0;
 }
@@ -51,7 +52,7 @@ std::string RateAt(const Json& object, const char* key) {
   return rate.is_number() ? HumanRate(std::max(rate.get<double>(), 0.0)) : kUnknown;
 }
 
-/// What is known of the fabric's links: nothing where nobody was told anything.
+/// Prints what is known of the fabric's links; nothing if nothing is.
 void PrintFabricLinks(const Json& document, std::string* text) {
   TextTable table({"link", "stated", "plans count on", "measured", "full", "sure", "seen"}, 1);
   for (const Json& link : ListAt(At(document, "cluster"), "fabric_links")) {

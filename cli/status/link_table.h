@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-/// The rails of a daemon to others, with what went over them between two status documents that lie
+/// Shows the rails of a daemon to others, with their traffic between two status documents that lie
 /// `seconds` apart:
 ///
 ///     {"cluster": {"links": [{"peer", "rails": [{"name", "connections", "sent_bytes",
@@ -16,10 +16,10 @@ namespace harmonaize {
 ///       "fabric_links": [{"from", "to", "stated_bytes_per_second", "planned_bytes_per_second",
 ///         "measured_bytes_per_second", "full", "confidence", "age_seconds"}]}}
 ///
-/// Below them the NICs of this host (nic_table.h), the links of the fabric, where the daemon is a
-/// home that knows any, and what there is of a controller (controller_table.h). What is missing is
-/// shown as "-". kRemoteError when either is no JSON object; kUnavailable, with the way out, where
-/// the document has no links, as a tenant's.
+/// Below them it shows the NICs of this host (nic_table.h), the links of the fabric, if the daemon
+/// is a home that knows any, and a controller's data, if there is one (controller_table.h). Missing
+/// fields are shown as "-". Errors: kRemoteError when either is no JSON object; kUnavailable, with
+/// the way out, where the document has no links, as a tenant's.
 Result<std::string> LinkTable(std::string_view before, std::string_view after, double seconds);
 
 }  // namespace harmonaize

@@ -29,8 +29,9 @@ std::string WaitingNote(const Json& waiting) {
                      ranks.empty() ? kUnknown : ranks);
 }
 
-// What is on its way is no news, and what queues up behind a late rank is one piece of news.
+// Seconds of waiting from which on an operation is shown: operations under way are no news.
 constexpr double kWorthTellingSeconds = 1;
+// Most operations shown: those queued behind a late rank are one piece of news.
 constexpr size_t kMostWaiting = 3;
 
 std::vector<std::string> WaitingNotes(const Json& communicator) {

@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-/// The daemon's status document as a table for people:
+/// Shows the daemon's status document as a table for people:
 ///
 ///     {"daemon": {"version", "pid", "uptime_seconds", "socket", "workers"},
 ///      "tenants": [{"uid", "name", "sessions", "regions", "region_bytes", "operations", "bytes",
@@ -17,9 +17,9 @@ namespace harmonaize {
 ///                                                   "missing_ranks": [..]}],
 ///                                      "waiting_not_listed"}]}]}
 ///
-/// Operations show when they have waited for a second, the first few of a communicator. What is
-/// missing from the document is shown as "-", and what is not known is left out, so that a
-/// daemon of another version still shows what it can. kRemoteError when it is no JSON object.
+/// Operations are shown when they have waited for a second, the first few of a communicator.
+/// Missing fields are shown as "-", and unknown ones are ignored, so that a daemon of another
+/// version still shows what it can. Errors: kRemoteError when it is no JSON object.
 Result<std::string> StatusTable(std::string_view document);
 
 }  // namespace harmonaize

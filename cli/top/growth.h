@@ -6,14 +6,14 @@
 
 namespace harmonaize {
 
-// What counts have become between two documents of a daemon.
+// Changes of counts between two documents of a daemon.
 
-/// How much a count has grown; negative where it is not told. What was not there before has begun
-/// with nothing.
+/// Returns how much a count has grown; negative if it is missing. A count missing in the first
+/// document began at 0.
 double Growth(const Json& before, const Json& after, const char* key);
-/// "1.2 GB/s", of a count of bytes; kUnknown where it is not told.
+/// Returns the rate of a count of bytes, such as "1.2 GB/s"; kUnknown if it is missing.
 std::string RateOf(const Json& before, const Json& after, const char* key, double seconds);
-/// "75%"; kUnknown where either is negative.
+/// Returns a percentage, such as "75%"; kUnknown where either is negative.
 std::string ShareOf(double part, double whole);
 
 }  // namespace harmonaize

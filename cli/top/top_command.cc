@@ -43,7 +43,7 @@ struct TopOptions {
   size_t rows = 0;
 };
 
-/// So that a screen holds all four tables where they are full.
+/// Returns the rows of each table with which a screen holds all four full tables.
 size_t RowsOfTerminal() {
   constexpr size_t kTables = 4;
   constexpr size_t kOtherLines = 12;  // heads, gaps, the first line
@@ -69,7 +69,7 @@ Result<std::string> Watch(const TopOptions& options) {
     const size_t rows = options.rows > 0 ? options.rows : RowsOfTerminal();
     const Result<std::string> view = TopView(*before, *after, passed.count(), rows);
     if (!view.ok()) return view;
-    // Home, and clear from there on.
+    // Moves the cursor home, and clears the screen from there on.
     const char* const begin = terminal ? "\033[H\033[J" : drawn > 0 ? "\n" : "";
     std::printf("%s%s", begin, view->c_str());
     std::fflush(stdout);

@@ -16,13 +16,13 @@
 namespace harmonaize {
 namespace {
 
-/// Rows with what they are sorted by, the most first.
+/// Rows with their sort keys, the largest first.
 class BusiestFirst {
  public:
   void Add(double weight, std::vector<std::string> row) {
     rows_.emplace_back(weight, std::move(row));
   }
-  /// Puts at most so many of them into the table, and says how many are left out.
+  /// Puts at most so many of them into the table, and tells how many are left out.
   void Print(size_t most, TextTable* table, std::string* text) {
     if (rows_.empty()) return;
     std::stable_sort(rows_.begin(), rows_.end(),
@@ -52,7 +52,7 @@ std::map<std::string, Json> ByKey(const Json& list, const char* key) {
   return found;
 }
 
-/// Of all communicators of all tenants, by number.
+/// Returns all communicators of all tenants, by number.
 std::map<std::string, Json> CommunicatorsOf(const Json& document) {
   std::map<std::string, Json> found;
   for (const Json& tenant : ListAt(document, "tenants")) {
@@ -81,14 +81,14 @@ std::string HeadOf(const Json& before, const Json& after, double seconds) {
   return text + "\n";
 }
 
-/// How many operations of a communicator wait for ranks.
+/// Returns how many operations of a communicator wait for ranks.
 std::string WaitingCount(const Json& communicator) {
   const Json& not_listed = At(communicator, "waiting_not_listed");
   const size_t more = not_listed.is_number_unsigned() ? not_listed.get<size_t>() : 0;
   return std::to_string(ListAt(communicator, "waiting").size() + more);
 }
 
-/// The plan that most operations went by.
+/// Returns the plan of most operations.
 std::string MainPlan(const Json& communicator) {
   const Json* main = nullptr;
   for (const Json& plan : ListAt(communicator, "plans")) {

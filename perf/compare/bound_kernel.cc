@@ -55,7 +55,7 @@ inline Vector Add(Vector a, Vector b) {
   return _mm_add_ps(a, b);
 }
 #else
-// Other machines: the compiler's own vectors; it knows no store past the caches there.
+// Other machines use the compiler's own vectors; it knows no store past the caches there.
 using Vector = float __attribute__((vector_size(16)));
 inline Vector Load(const float* from) {
   Vector v;
@@ -74,9 +74,10 @@ inline Vector Add(Vector a, Vector b) {
 #endif
 
 constexpr size_t kLanes = sizeof(Vector) / sizeof(float);
-// Enough independent sums to hide the latency of loads and to fill whole cache lines; few enough
-// that they stay in registers.
+// Vectors summed at once: enough to hide the latency of loads and to fill whole cache lines, and
+// few enough to stay in registers.
 constexpr size_t kUnroll = 4;
+// Elements summed at once.
 constexpr size_t kStep = kLanes * kUnroll;
 
 template <bool kStreaming>
@@ -124,7 +125,7 @@ void HARMONAIZE_BOUND_KERNEL(float* const* outs, int out_count, const float* con
     for (int m = 0; m < out_count; ++m) outs[m][i] = sum;
   }
 #if defined(__SSE2__)
-  // Streaming stores are not ordered with the flag that tells the others; this is.
+  // Streaming stores are not ordered with the flag that tells the others, so a fence is needed.
   if (stream) _mm_sfence();
 #endif
 }

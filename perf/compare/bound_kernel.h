@@ -12,7 +12,7 @@ namespace harmonaize::perf {
 using SumKernel = void (*)(float* const* outs, int out_count, const float* const* ins, int in_count,
                            size_t count, bool streaming);
 
-/// The same, compiled for different vector units.
+/// The sum kernels, compiled for different vector units.
 void SumBaseline(float* const* outs, int out_count, const float* const* ins, int in_count,
                  size_t count, bool streaming);
 #if defined(HARMONAIZE_BOUND_X86)
@@ -22,7 +22,7 @@ void SumAvx512(float* const* outs, int out_count, const float* const* ins, int i
                size_t count, bool streaming);
 #endif
 
-/// The widest that this machine has.
+/// Returns the widest that this machine has.
 SumKernel BestSumKernel();
 
 }  // namespace harmonaize::perf

@@ -28,7 +28,7 @@ bool RunForked(int ranks, const std::function<bool(int)>& body) {
     const pid_t child = fork();
     if (child < 0) break;
     if (child == 0) {
-      // The ranks go with the parent, also when that is killed for taking too long.
+      // The ranks end with the parent, even if that is killed for taking too long.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);
       const bool ok = body(rank);

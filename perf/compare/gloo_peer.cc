@@ -64,7 +64,7 @@ ContextPointer Connect(const Place& place, const std::string& folder) {
   return context;
 }
 
-// The options are built once: the peer gets to register its buffers outside of the timed loop.
+// The options are built once, so that the peer can register its buffers outside of the timed loop.
 template <typename Options>
 std::shared_ptr<Options> MakeOptions(const ContextPointer& context, const PeerWork& work,
                                      float* send, float* recv) {
@@ -106,7 +106,7 @@ Operation MakeScatter(const ContextPointer& context, const PeerWork& work) {
 using Sum = void (*)(void*, const void*, const void*, size_t);
 constexpr Sum kSum = &gloo::sum<float>;
 
-// Nothing where Gloo has no such operation.
+// Returns no operation if Gloo has none of this kind.
 Operation MakeOperation(const ContextPointer& context, const PeerWork& work) {
   const bool root = work.rank == work.root;
   float* const send = work.send;
@@ -143,7 +143,7 @@ Operation MakeOperation(const ContextPointer& context, const PeerWork& work) {
       return [options] { gloo::alltoall(*options); };
     }
     case kPeerScatter: return MakeScatter(context, work);
-    // It has no connection to itself.
+    // A rank has no connection to itself.
     case kPeerSendReceive: return work.ranks > 1 ? MakeSendReceive(context, work) : nullptr;
     default: return nullptr;
   }
@@ -205,8 +205,8 @@ bool Serve(const char* folder, const Place& place) try {
   return false;
 }
 
-// This host's address on the way to another; empty, with errno, when there is none. Nothing is
-// sent.
+// Returns this host's address on the way to another; empty, with errno, when there is none. Nothing
+// is sent.
 std::string AddressTowards(const char* host, const char* port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -228,7 +228,7 @@ std::string AddressTowards(const char* host, const char* port) {
   return text;
 }
 
-// The rank that a launcher has started.
+// Serves the one rank that a launcher has started.
 bool ServeAlone(const char* folder) {
   const char* values[4];
   const char* const names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};

@@ -1,5 +1,5 @@
-// What the machine itself allows: collectives of N processes in shared memory, in lock-step,
-// without any API, any registration, any choice at run time.
+// Measures what the machine itself allows: collectives of N processes in shared memory, in
+// lock-step, without any API, registration or choice at run time.
 //
 //   compare_bound RANKS FOLDER LARGEST_BYTES
 //
@@ -33,7 +33,7 @@ namespace {
 
 constexpr size_t kCacheLine = 64;
 constexpr size_t kSlotBytes = 64 * 1024;
-// Data of up to this size travel in the cache line of their sequence number.
+// Most bytes of data that travel in the cache line of their sequence number.
 constexpr size_t kInlineBytes = kCacheLine - sizeof(uint64_t);
 
 enum class Way { kSlots, kPass, kStreaming };
@@ -61,7 +61,7 @@ void AwaitAtLeast(const std::atomic<uint64_t>& value, uint64_t wanted, int spins
 
 struct alignas(kCacheLine) Slot {
   std::byte inline_data[kInlineBytes];
-  // Released by the owner after the data, acquired by the readers before they look at them.
+  // Released by the owner after the data, acquired by the readers before they read it.
   std::atomic<uint64_t> sequence;
   std::byte data[kSlotBytes];
 };
@@ -72,8 +72,8 @@ struct alignas(kCacheLine) Flag {
 
 struct Shared {
   std::array<Flag, kPeerMostRanks> barrier;
-  // Two each: a rank may publish its next input while another still reads the last one. It cannot
-  // be two ahead, because it waits for everybody's sequence number.
+  // There are two for each rank, which may publish its next input while another still reads the
+  // last one. It cannot be two ahead, because it waits for everybody's sequence number.
   std::array<std::array<Slot, 2>, kPeerMostRanks> slots;
 };
 
@@ -120,7 +120,7 @@ class Rank {
 
   const Arena& arena() const { return arena_; }
 
-  /// False when the way cannot do this work.
+  /// Returns false when the way cannot do this work.
   bool Bind(const PeerWork& work) {
     work_ = work;
     way_ = WayNamed(work.variant);
@@ -155,7 +155,8 @@ class Rank {
     const size_t bytes = work_.send_count * sizeof(float);
     const bool in_line = bytes <= kInlineBytes;
     if (HasInput() && in_line) {
-      // Always the whole line: a copy of fixed size is two instructions, and buffers are padded.
+      // Always copies the whole line: a copy of fixed size is two instructions, and buffers are
+      // padded.
       std::memcpy(mine.inline_data, sends_[rank_], kInlineBytes);
     } else if (HasInput()) {
       std::memcpy(mine.data, sends_[rank_], bytes);
@@ -170,7 +171,7 @@ class Rank {
     }
   }
 
-  // Takes this rank's output from the inputs in ins_.
+  // Computes this rank's output from the inputs in ins_.
   void Collect() {
     float* out = recvs_[rank_];
     const size_t block = work_.block;
@@ -193,7 +194,7 @@ class Rank {
     }
   }
 
-  // This rank's part of the work on the shared buffers; all parts together are the collective.
+  // Does this rank's part of the work on the shared buffers; all parts together are the collective.
   void DoShare(bool streaming) {
     const size_t block = work_.block;
     if (Is(kPeerAllReduce)) {
@@ -231,7 +232,7 @@ class Rank {
     size_t begin;
     size_t count;
   };
-  // Whole cache lines, so that no two ranks write the same one.
+  // Returns whole cache lines, so that no two ranks write the same one.
   Range Share() const {
     constexpr size_t kLine = kCacheLine / sizeof(float);
     const size_t lines = (work_.block + kLine - 1) / kLine;

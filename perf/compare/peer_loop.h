@@ -10,29 +10,29 @@
 extern "C" {
 #endif
 
-// A library. All functions get `context`; those that return int return 0 when all is well, and -1,
-// with a line on standard error, when the program has to end.
+// A library. All functions get `context`. Those that return int return 0 on success, and -1, with a
+// line on standard error, when the program has to end.
 struct PeerLibrary {
   void* context;
-  // Memory for one buffer, page-aligned, or NULL. `work` has everything but the buffers.
+  // Returns memory for one buffer, page-aligned, or NULL. `work` is complete except for the
+  // buffers.
   float* (*allocate)(void* context, const struct PeerWork* work, int receives, size_t bytes);
   void (*release)(void* context, const struct PeerWork* work, float* buffer);
-  // Makes ready what can be before the operation is repeated, for each root that it will have;
-  // kPeerUnsupported where the library has no such operation. Its opposite follows, in that case
-  // too.
+  // Prepares for repetitions of the operation, for each root that it will have. Returns
+  // kPeerUnsupported if the library has no such operation. `finish` follows in any case.
   int (*prepare)(void* context, const struct PeerWork* work);
   void (*finish)(void* context, const struct PeerWork* work);
-  // The operation, once, with the root that `work` has. Timed.
+  // Runs the operation once, with the root in `work`. Timed.
   int (*run)(void* context, const struct PeerWork* work);
 };
 
 enum { kPeerUnsupported = 1 };
 
-// Buffers from the heap.
+// Allocate buffers from the heap, and release them.
 float* PeerAllocateHeap(void* context, const struct PeerWork* work, int receives, size_t bytes);
 void PeerReleaseHeap(void* context, const struct PeerWork* work, float* buffer);
 
-// Measures what the driver asks for until it hangs up. A request is a line
+// Measures what the driver asks for until it closes the connection. A request is a line
 //
 //   COLLECTIVE BYTES ITERATIONS WARMUP VARIANT
 //

@@ -1,7 +1,8 @@
 #pragma once
 
-// The ranks of one program of the comparison, among themselves and towards the driver: beside the
-// library that is measured, so that all libraries are measured with the same means.
+// Connects the ranks of one program of the comparison with each other and with the driver,
+// independently of the library that is measured, so that all libraries are measured by the same
+// means.
 
 #include <stddef.h>
 
@@ -22,19 +23,19 @@ struct PeerTeam {
   struct PeerShared* shared;
 };
 
-// Joins the team that meets in `folder`, where the driver listens. 0, or -1 with a line on standard
-// error.
+// Joins the team that meets in `folder`, where the driver listens. Returns 0, or -1 with a line on
+// standard error.
 int PeerTeamJoin(struct PeerTeam* team, const char* folder, int rank, int ranks);
 
 // Returns when all ranks have called it. They leave within about a crossing of cache lines of each
 // other, unless one kept the others waiting for milliseconds.
 void PeerTeamBarrier(struct PeerTeam* team);
 
-// How often to look again before letting another process run: long enough for any crossing of cache
-// lines where each rank has a processor of its own, and not at all where ranks share them.
+// Returns how often to poll before letting another process run: long enough for any crossing of
+// cache lines if each rank has a processor of its own, and 0 if ranks share processors.
 int PeerSpins(int ranks);
 
-// Every rank gives `bytes` bytes and gets what all gave, in the order of the ranks.
+// Sends `bytes` bytes of every rank to all ranks, in the order of the ranks.
 void PeerTeamAllGather(struct PeerTeam* team, const void* mine, void* all, size_t bytes);
 
 #ifdef __cplusplus

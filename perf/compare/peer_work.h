@@ -1,10 +1,10 @@
 #pragma once
 
-// What all programs of the comparison run: the same collectives, the same layout of buffers, the
-// same data. Plain C, because the MPI peers are. float32 and sum throughout; sizes count the larger
+// The task that all programs of the comparison run: the same collectives, layout of buffers and
+// data. Plain C, because the MPI peers are. float32 and sum throughout; sizes count the larger
 // buffer of a rank, and blocks are whole elements. The root is rank 0, or, for "broadcast_turns"
-// and "reduce_turns", each rank in turn: with one root nobody waits for all others, so that a row
-// of operations shows a rate; in turns it shows how long one takes.
+// and "reduce_turns", each rank in turn. With one root nobody waits for all others, so a row of
+// operations shows a rate; in turns it shows how long one takes.
 
 #include <stddef.h>
 #include <string.h>
@@ -25,18 +25,18 @@ enum PeerKind {
 struct PeerWork {
   enum PeerKind kind;
   int in_turns;      // the root of the next operation is the next rank
-  int root;          // of the operation that is run
-  char variant[32];  // which of the library's ways, such as "heap" or "registered"; may be "-"
+  int root;          // root of the operation that is run
+  char variant[32];  // which of the library's variants, such as "heap" or "registered"; may be "-"
   int ranks;
   int rank;
-  size_t block;  // elements that the call is given
+  size_t block;  // elements passed to the call
   size_t send_count;
   size_t recv_count;
   float* send;  // this rank's buffers
   float* recv;
 };
 
-// The kind with this name, which may be cut short at `length`, or kPeerKinds.
+// Returns the kind with this name, of which only `length` characters count, or kPeerKinds.
 static inline enum PeerKind PeerKindNamed(const char* name, size_t length) {
   static const char* const kNames[kPeerKinds] = {"all_reduce", "reduce",         "broadcast",
                                                  "all_gather", "reduce_scatter", "alltoall",
@@ -49,7 +49,7 @@ static inline enum PeerKind PeerKindNamed(const char* name, size_t length) {
   return (enum PeerKind)kind;
 }
 
-// Sets the kind from the name of a collective. 0, or -1 when there is none of this name.
+// Sets the kind from the name of a collective. Returns 0, or -1 when there is none of this name.
 static inline int PeerSetKind(struct PeerWork* work, const char* name) {
   static const char kInTurns[] = "_turns";
   const size_t length = strlen(name);
@@ -60,7 +60,7 @@ static inline int PeerSetKind(struct PeerWork* work, const char* name) {
   return work->kind == kPeerKinds || (work->in_turns && !has_turns) ? -1 : 0;
 }
 
-// Fills in the counts for `bytes` bytes, and says whether there is anything to move.
+// Sets the counts for `bytes` bytes. Returns whether there is anything to move.
 static inline int PeerLayOut(struct PeerWork* work, size_t bytes) {
   const size_t count = bytes / sizeof(float);
   const size_t share = count / (size_t)work->ranks;
@@ -81,17 +81,17 @@ static inline int PeerLayOut(struct PeerWork* work, size_t bytes) {
   return work->block > 0;
 }
 
-// What `rank` puts in: small integers, so that every sum is exact.
+// Returns an element of `rank`'s input: a small integer, so that every sum is exact.
 static inline float PeerInput(int rank, size_t index) {
   return (float)(rank + 1 + (int)(index % 7));
 }
 
-// The sum of all ranks' inputs.
+// Returns the sum of all ranks' inputs.
 static inline float PeerSum(const struct PeerWork* work, size_t index) {
   return (float)(work->ranks * (work->ranks + 1) / 2 + work->ranks * (int)(index % 7));
 }
 
-// How many of `count` elements at `found` are not `rank`'s input from element `first` on.
+// Returns how many of `count` elements at `found` are not `rank`'s input from element `first` on.
 static inline long PeerCountOthers(int rank, size_t first, size_t count, const float* found) {
   long wrong = 0;
   for (size_t i = 0; i < count; ++i) wrong += found[i] != PeerInput(rank, first + i);
@@ -106,7 +106,7 @@ static inline long PeerCountWrongSums(const struct PeerWork* work, size_t first)
   return wrong;
 }
 
-// One block of each rank, from element `first` of its input on.
+// Returns the wrong elements of one block of each rank, from element `first` of its input on.
 static inline long PeerCountWrongBlocks(const struct PeerWork* work, size_t first) {
   long wrong = 0;
   for (int rank = 0; rank < work->ranks; ++rank) {
@@ -115,8 +115,8 @@ static inline long PeerCountWrongBlocks(const struct PeerWork* work, size_t firs
   return wrong;
 }
 
-// How many elements of the receive buffer are wrong after the last operation. The broadcast is in
-// place: its root receives nothing.
+// Returns how many elements of the receive buffer are wrong after the last operation. The broadcast
+// is in place, so its root receives nothing.
 static inline long PeerCountWrong(const struct PeerWork* work) {
   const int root = work->rank == work->root;
   const size_t own = (size_t)work->rank * work->block;

@@ -37,7 +37,7 @@ bool Check(ucc_status_t status, const char* call) {
   return false;
 }
 
-// How UCC's ranks find each other.
+// Lets UCC's ranks find each other.
 ucc_status_t AllGather(void* mine, void* all, size_t bytes, void* team, void** request) {
   PeerTeamAllGather(static_cast<PeerTeam*>(team), mine, all, bytes);
   *request = team;  // any that is not NULL
@@ -107,7 +107,7 @@ ucc_coll_buffer_info_t BufferOf(float* buffer, size_t count) {
           .mem_type = UCC_MEMORY_TYPE_HOST};
 }
 
-// False where there is no such collective.
+// Returns false where there is no such collective.
 bool ArgumentsOf(const PeerWork* work, ucc_coll_args_t* arguments) {
   constexpr ucc_coll_type_t kNone = static_cast<ucc_coll_type_t>(0);
   constexpr ucc_coll_type_t kTypes[kPeerKinds] = {
@@ -122,7 +122,7 @@ bool ArgumentsOf(const PeerWork* work, ucc_coll_args_t* arguments) {
   arguments->root = 0;
   arguments->src.info = BufferOf(work->send, work->send_count);
   arguments->dst.info = BufferOf(work->recv, work->recv_count);
-  // In place, as everywhere.
+  // The broadcast is in place, as in all programs.
   if (work->kind == kPeerBroadcast && work->rank != 0) arguments->src.info.buffer = work->recv;
   return arguments->coll_type != kNone;
 }

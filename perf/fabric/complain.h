@@ -7,10 +7,10 @@ namespace harmonaize::fabric {
 /// Writes "fabric: MESSAGE" to standard error.
 void Complain(const Status& status);
 
-/// The exit status for how a command ended, after a complaint when that was not well: 0, 2 when
-/// what was asked for is wrong, otherwise `failed`.
+/// Returns the exit status for a command's result, after a complaint if it failed: 0, 2 when the
+/// request is wrong, otherwise `failed`.
 int Finish(const Status& status, int failed = 1);
-/// The command's own exit status, unless it failed.
+/// Returns the command's own exit status, unless it failed.
 int Finish(const Result<int>& status, int failed = 1);
 
 }  // namespace harmonaize::fabric

@@ -99,7 +99,7 @@ Status EndFlows(const DisturbOptions& options, Laboratory& laboratory) {
       return InvalidArgument("there is no background flow {}; 'fabric status' lists them", id);
     }
   }
-  // A number may have passed to another process since: one that is not in the laboratory.
+  // A number may belong to another process by now, which is not in the laboratory.
   const std::vector<NamespaceProcess> inside = ProcessesIn(NamespacesOf(laboratory.name()));
   for (const Flow& flow : flows) {
     const bool ours = std::any_of(inside.begin(), inside.end(),

@@ -8,7 +8,7 @@ class App;
 
 namespace harmonaize::fabric {
 
-/// `fabric disturb ...`: what goes wrong in a fabric, on purpose.
+/// Adds `fabric disturb ...`, which makes a fabric fail on purpose.
 void AddDisturbCommand(CLI::App& app, CommandLine& command_line);
 
 }  // namespace harmonaize::fabric

@@ -20,12 +20,13 @@ namespace harmonaize::fabric {
 namespace {
 
 constexpr size_t kMessageBytes = 64;
+// Round trips in a batch; the median of the batches counts.
 constexpr int kMessagesABatch = 50;
 constexpr uint64_t kMeasuredNanoseconds = 20'000'000;
 
-// Of collectives of 8 B and 1 KiB on all shipped fabrics, on two machines of which one takes twice
-// as long for everything. A third one, which takes long to wake a thread, needed 2.7 for the
-// second.
+// Costs as multiples of a small message's time, fitted to collectives of 8 B and 1 KiB on all
+// shipped fabrics, on two machines of which one takes twice as long for everything. A third
+// machine, which takes long to wake a thread, needed 2.7 for the second.
 constexpr double kMessageShare = 1.7;
 constexpr double kHandlingShare = 1.8;
 
@@ -58,7 +59,7 @@ Result<Ends> ConnectOverLoopback() {
   return ends;
 }
 
-/// One message; whether all of it came. Loopback delivers before send returns.
+/// Passes one message. Returns whether all of it came. Loopback delivers before send returns.
 bool Pass(const FileDescriptor& from, const FileDescriptor& to) {
   std::array<std::byte, kMessageBytes> message{};
   return send(from.get(), message.data(), message.size(), MSG_NOSIGNAL) == ssize_t{kMessageBytes} &&

@@ -5,13 +5,13 @@
 
 namespace harmonaize::fabric {
 
-/// How long this machine's kernel takes for a small message over TCP from one end to the other, in
-/// seconds: the median of some milliseconds of them, over loopback and without another thread.
+/// Measures how long this machine's kernel takes for a small message over TCP from one end to the
+/// other, in seconds: the median over some milliseconds, over loopback and without another thread.
 Result<double> MeasureMessage();
 
-/// What messages cost between hosts that are namespaces of one machine, for predictions: all of
-/// them share its processors, of which a message takes most of its time. `message_seconds` is what
-/// MeasureMessage gave, and their times are multiples of it; docs/laboratory.md has the
+/// Returns the costs of messages between hosts that are namespaces of one machine, for predictions.
+/// All hosts share its processors, which take most of a message's time. `message_seconds` is the
+/// result of MeasureMessage, and the costs are multiples of it; docs/laboratory.md has the
 /// measurements that they were fitted to.
 StatedCosts EmulationCosts(double message_seconds);
 

@@ -8,7 +8,7 @@ class App;
 
 namespace harmonaize::fabric {
 
-/// `fabric generate`: fabric files of any size, for planners and simulators.
+/// Adds `fabric generate`, which makes fabric files of any size, for planners and simulators.
 void AddGenerateCommand(CLI::App& app, CommandLine& command_line);
 
 }  // namespace harmonaize::fabric

@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kLog[] = "harmonaized.log";
 constexpr std::chrono::seconds kDaemonGrace(5);
-// Of a Unix socket's path, less the end.
+// Most bytes of a Unix socket's path, without the final zero.
 constexpr size_t kLongestPath = 107;
 
 const std::string& NameOf(const Laboratory& laboratory, int host) {
@@ -40,10 +40,10 @@ Result<std::string> HostDaemonConfig(const Laboratory& laboratory, int host,
       "bucket_ms = {}\n",
       costs.message_us, costs.handling_us, costs.wire_gbps, costs.shared_processors,
       costs.bucket_ms);
-  // Measuring one host disturbs all the others, which are on the same machine.
+  // Measuring one host would disturb all the others, which are on the same machine.
   defaults += "[calibration]\nagain = false\n";
-  // The laboratory's network is nobody else's, so the daemons need no key. Without the port each
-  // listens at the usual one: its namespace is its own.
+  // The laboratory's network belongs to it alone, so the daemons need no key. No port is set: each
+  // daemon listens at the usual one, because its namespace is its own.
   defaults += fmt::format(
       "[cluster]\naddress = \"{}\"\nallow_unauthenticated = true\n"
       "fabric = \"{}\"\nhost = \"{}\"\ncontroller = \"{}\"\n",

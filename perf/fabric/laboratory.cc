@@ -20,7 +20,7 @@
 namespace harmonaize::fabric {
 namespace {
 
-// ip's batches from here are kept for whoever wants to see what was done.
+// Folder of ip's batches, which are kept for inspection.
 constexpr char kBatchFolder[] = "batches/";
 
 template <typename Named>
@@ -40,7 +40,7 @@ Result<std::string> ReadFile(const std::string& path) {
 
 Status SetKernelParameters(const std::vector<std::pair<std::string, std::string>>& parameters) {
   for (const auto& [key, value] : parameters) {
-    // A kernel without IPv6 has no parameters of it.
+    // A kernel without IPv6 lacks its parameters.
     if (key.starts_with("net/ipv6/") && !std::filesystem::exists("/proc/sys/net/ipv6")) continue;
     HZ_RETURN_IF_ERROR(SetKernelParameter(key, value));
   }
@@ -148,7 +148,7 @@ Result<bool> Laboratory::Down(const std::string& name) {
   if (!IsFabricName(name)) return InvalidArgument("'{}' cannot name a laboratory", name);
   const LaboratoryFolder folder(name);
   HZ_RETURN_IF_ERROR(CheckPrivileges());
-  // Taken even when nothing seems to be there: an 'up' may be dying at this moment.
+  // The lock is taken even if nothing seems to exist: an 'up' may be dying at this moment.
   HZ_ASSIGN_OR_RETURN(LaboratoryLock lock, LaboratoryLock::Take(name));
   const bool there = folder.Exists() || !NamespacesOf(name).empty();
   HZ_RETURN_IF_ERROR(Clean(folder, lock));
@@ -162,7 +162,8 @@ Status Laboratory::Clean(const LaboratoryFolder& folder, const LaboratoryLock& l
     HZ_RETURN_IF_ERROR(EndProcessesIn(spaces));
     HZ_RETURN_IF_ERROR(folder.Write("batches/delete", NetworkPlan::Delete(spaces)));
     const std::string batch = folder.path() + "/batches/delete";
-    // One that was being made when its maker died may be a file only, which ip complains about.
+    // A namespace that was half made when its maker died may be only a file, about which ip
+    // complains.
     const Status deleted = RunTool({"ip", "-force", "-batch", batch}, lock.fd()).status();
     if (!NamespacesOf(folder.name()).empty()) {
       return deleted.ok() ? SystemError("namespaces of '{}' could not be removed", folder.name())

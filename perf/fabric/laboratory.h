@@ -12,21 +12,22 @@
 namespace harmonaize::fabric {
 
 /// A fabric of emulated hosts on this machine, which outlives the processes that change it. Each
-/// object holds the laboratory's lock from its making to Unlock. Not thread safe.
+/// object holds the laboratory's lock from its making to Unlock. Thread: one.
 class Laboratory {
  public:
   /// Makes the fabric that `path` describes, under `name` or, when that is empty, the fabric's own
-  /// name. What a command that was killed left under this name is removed first. Fails, leaving
-  /// nothing behind, when one is up already, when a step fails, or when `interrupted` says so.
+  /// name. Remains of a killed command under this name are removed first. Errors: one is up
+  /// already, a step fails, or `interrupted` returns true; nothing is left behind then.
   static Result<Laboratory> Up(const std::string& path, const std::string& name,
                                const std::function<bool()>& interrupted);
-  /// The laboratory `name`, or the only one when that is empty. kUnavailable when there is none,
-  /// kInvalidUsage when it is half made.
+  /// Returns the laboratory `name`, or the only one when that is empty. Errors: kUnavailable when
+  /// there is none, kInvalidUsage when it is half made.
   static Result<Laboratory> Open(const std::string& name);
-  /// Ends all processes within and removes everything. True when there was something to remove.
+  /// Ends all processes within and removes everything. Returns whether there was something to
+  /// remove.
   static Result<bool> Down(const std::string& name);
-  /// The name that an empty one stands for. kUnavailable, kInvalidUsage when there is none, or
-  /// several.
+  /// Returns the name that an empty one stands for. Errors: kUnavailable when there is none,
+  /// kInvalidUsage when there are several.
   static Result<std::string> TheOnlyName();
 
   const std::string& name() const { return folder_.name(); }
@@ -38,17 +39,19 @@ class Laboratory {
   Status SaveState() const { return folder_.Save(state_); }
   Disturbances CurrentDisturbances() const;
 
-  /// A node's namespace. kInvalidArgument with the nearest name when there is no such node.
+  /// Returns a node's namespace. Errors: kInvalidArgument with the nearest name when there is no
+  /// such node.
   Result<std::string> NamespaceOf(const std::string& node) const;
-  /// "host", "host:device" as an end of traffic. The first NIC when none is named.
+  /// Returns the end of traffic that "host" or "host:device" names; the first NIC when none is
+  /// named.
   Result<Endpoint> EndpointNamed(const std::string& text) const;
-  /// A link by its name, or by its two ends "a,b" when they are joined by one link.
+  /// Returns a link by its name, or by its two ends "a,b" when one link joins them.
   Result<int> LinkNamed(const std::string& text) const;
 
-  /// Both rates of a link, from its first end and back, in bytes a second.
+  /// Sets both rates of a link, from its first end and back, in bytes a second.
   Status SetRate(int link, double forth, double back);
-  /// Cuts a link or mends it. `reroute`: routers learn of it and ECMP goes round it; otherwise what
-  /// is sent that way is lost.
+  /// Cuts a link or mends it. `reroute`: routers learn of it and ECMP avoids it; otherwise data
+  /// sent that way is lost.
   Status SetDown(int link, bool down, bool reroute);
 
   /// Lets other commands change the laboratory; this object may still be read.
@@ -66,7 +69,7 @@ class Laboratory {
   Status ApplyRoutes();
   NetworkPlan Plan() const { return NetworkPlan(name(), file_, CurrentDisturbances()); }
   std::string SpaceOf(int node) const;
-  /// Removes everything of the laboratory but its lock's file.
+  /// Removes everything of the laboratory except its lock's file.
   static Status Clean(const LaboratoryFolder& folder, const LaboratoryLock& lock);
 
   LaboratoryFolder folder_;

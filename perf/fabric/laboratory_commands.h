@@ -8,7 +8,7 @@ class App;
 
 namespace harmonaize::fabric {
 
-/// `fabric up`, `fabric down` and `fabric status`.
+/// Adds `fabric up`, `fabric down` and `fabric status`.
 void AddLaboratoryCommands(CLI::App& app, CommandLine& command_line);
 
 }  // namespace harmonaize::fabric

@@ -94,7 +94,7 @@ Status LaboratoryFolder::Remove() const {
 
 Result<LaboratoryState> LaboratoryFolder::Load() const {
   std::ifstream file(path_ + "/" + kState);
-  // No state yet: whoever made the folder came no further.
+  // There is no state yet: the maker of the folder came no further.
   if (!file) return LaboratoryState{};
   try {
     return FromJson(Json::parse(file));
@@ -111,7 +111,7 @@ Status LaboratoryFolder::Save(const LaboratoryState& state) const {
 Status LaboratoryFolder::Write(const std::string& file, const std::string& text) const {
   const std::string path = path_ + "/" + file;
   HZ_RETURN_IF_ERROR(MakeFolder(fs::path(path).parent_path()));
-  // Readers see the old file or the new one, whole.
+  // Readers see the old file or the new one, complete.
   const std::string fresh = path + ".new";
   std::ofstream stream(fresh);
   stream << text << std::flush;
@@ -143,7 +143,7 @@ Result<LaboratoryLock> LaboratoryLock::Take(const std::string& name) {
     while (::flock(lock.fd_.get(), LOCK_EX) != 0) {
       if (errno != EINTR) return ErrnoError(errno, "cannot lock " + lock.path_);
     }
-    // Whoever held it before may have removed the file: then another one counts.
+    // The previous holder may have removed the file; another lock counts then.
     struct stat held {};
     struct stat there {};
     if (::fstat(lock.fd_.get(), &held) == 0 && ::stat(lock.path_.c_str(), &there) == 0 &&
@@ -155,7 +155,7 @@ Result<LaboratoryLock> LaboratoryLock::Take(const std::string& name) {
 
 void LaboratoryLock::RemoveFile() const {
   ::unlink(path_.c_str());
-  // Goes when this was the last laboratory.
+  // Succeeds when this was the last laboratory.
   ::rmdir(fs::path(path_).parent_path().c_str());
 }
 

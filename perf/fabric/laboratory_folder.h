@@ -21,11 +21,11 @@ struct Flow {
   double bytes_per_second = 0;
 };
 
-/// What a laboratory's folder remembers between commands.
+/// State that a laboratory's folder keeps between commands.
 struct LaboratoryState {
-  /// Whether it came up; until then what is there is to be removed.
+  /// Whether it came up; until then its remains are to be removed.
   bool complete = false;
-  double message_seconds = 0;     ///< EmulationCosts go by it.
+  double message_seconds = 0;     ///< Argument of EmulationCosts.
   std::vector<std::string> down;  ///< Names of links.
   bool rerouted = true;
   /// By link: both rates in bytes a second, where they were changed.
@@ -33,7 +33,7 @@ struct LaboratoryState {
   std::vector<Flow> flows;
 };
 
-/// Where a laboratory keeps its state, the copy of its fabric file, and its hosts' folders:
+/// The folder of a laboratory's state, the copy of its fabric file, and its hosts' folders:
 /// $HARMONAIZE_FABRIC_STATE/NAME; else /run/harmonaize-fabric/NAME, where /run can be written; else
 /// $XDG_RUNTIME_DIR/harmonaize-fabric/NAME.
 class LaboratoryFolder {
@@ -43,7 +43,7 @@ class LaboratoryFolder {
   const std::string& name() const { return name_; }
   const std::string& path() const { return path_; }
   std::string FabricFilePath() const { return path_ + "/fabric.toml"; }
-  /// The folder of one host: its daemon's socket, log, configuration and state.
+  /// Returns the folder of one host: its daemon's socket, log, configuration and state.
   std::string HostPath(const std::string& host) const { return path_ + "/hosts/" + host; }
 
   bool Exists() const;
@@ -54,7 +54,7 @@ class LaboratoryFolder {
   /// Writes a file of the folder.
   Status Write(const std::string& file, const std::string& text) const;
 
-  /// The laboratories that have a folder, sorted.
+  /// Returns the laboratories that have a folder, sorted.
   static std::vector<std::string> Names();
 
  private:
@@ -62,14 +62,14 @@ class LaboratoryFolder {
   std::string path_;
 };
 
-/// Keeps two commands from changing one laboratory at a time, whatever becomes of either: the
-/// kernel releases the lock when the last process that has its descriptor ends.
+/// Keeps two commands from changing one laboratory at a time, even if one of them dies: the kernel
+/// releases the lock when the last process that has its descriptor ends.
 class LaboratoryLock {
  public:
-  /// Waits for whoever holds it.
+  /// Waits until no other process holds the lock.
   static Result<LaboratoryLock> Take(const std::string& name);
   int fd() const { return fd_.get(); }
-  /// Removes the lock's file as well; the laboratory is gone.
+  /// Removes the lock's file as well, because the laboratory is gone.
   void RemoveFile() const;
 
  private:

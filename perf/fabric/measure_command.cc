@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The first packet of a connection that is lost is sent again after a second.
+// Patience of a check: a connection's first packet that is lost is sent again after a second.
 constexpr std::chrono::milliseconds kCheckPatience(1500);
 
 struct MeasureOptions {
@@ -39,7 +39,7 @@ struct MeasureOptions {
   bool json = false;
 };
 
-/// The least that any link on the way carries as its nominal rate; over all equal ways, as ECMP may
+/// Returns the least nominal rate of any link on the way; over all equal ways, because ECMP may
 /// choose any.
 double NominalRate(const Laboratory& laboratory, const Way& way) {
   const Fabric& fabric = laboratory.fabric();
@@ -132,7 +132,7 @@ Status CheckAll(const MeasureOptions& options) {
   std::vector<std::string> failures;
   for (const Endpoint& from : fabric.Endpoints()) {
     for (const Endpoint& to : fabric.Endpoints()) {
-      // Rails that are not joined have nothing to say to each other.
+      // Rails that are not joined need not reach each other.
       if (whole.EqualCostRoutes(from, to, 1).empty()) continue;
       for (int path = -1; path < fabric.explicit_paths; ++path) {
         const Result<Connection> connection = Connect(laboratory, {from, to, path}, kCheckPatience);

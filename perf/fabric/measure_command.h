@@ -8,7 +8,8 @@ class App;
 
 namespace harmonaize::fabric {
 
-/// `fabric measure` and `fabric check`: what goes through, and whether anything does.
+/// Adds `fabric measure` and `fabric check`, which tell how much gets through, and whether anything
+/// does.
 void AddMeasureCommands(CLI::App& app, CommandLine& command_line);
 
 }  // namespace harmonaize::fabric

@@ -70,7 +70,7 @@ Status CheckPrivileges() {
     }
   }
   int error = 0;
-  // A thread's own: this process stays where it is.
+  // Only the thread enters the new namespace: this process stays where it is.
   std::thread([&error] {
     if (::unshare(CLONE_NEWNET) != 0) error = errno;
   }).join();
@@ -123,7 +123,7 @@ bool NamespaceEntry::Enter() const {
   // A sysfs shows the devices of the namespace in which it was mounted, and programs look there.
   if (::setns(fd_.get(), CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWNS) != 0) return false;
   if (::mount("", "/", "none", MS_SLAVE | MS_REC, nullptr) != 0) return false;
-  // Where it was read-only, as in a container, another is not to be had.
+  // Where it was read-only, as in a container, no writable one can be mounted.
   struct statvfs old {};
   const bool read_only = ::statvfs("/sys", &old) == 0 && (old.f_flag & ST_RDONLY) != 0;
   ::umount2("/sys", MNT_DETACH);

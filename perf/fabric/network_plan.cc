@@ -12,16 +12,19 @@ namespace harmonaize::fabric {
 namespace {
 
 constexpr char kNextHop[] = "169.254.0.1";
-// Routing tables of a host's NICs; below are the kernel's own and what people use by hand.
+// First routing table of a host's NICs; below are the kernel's own and those that people use by
+// hand.
 constexpr int kFirstTable = 1000;
 
-// Less than the largest packet of segmentation offload (64 KiB) would make the kernel cut it up
-// again.
+// Least bytes of a burst: with less than the largest packet of segmentation offload (64 KiB) the
+// kernel would cut it up again.
 constexpr double kLeastBurst = 72 * 1024;
+// Most bytes of a burst.
 constexpr double kMostBurst = 1024 * 1024;
-// What a switch's port holds. With a tenth of it two TCP transfers share a link unevenly, for tens
-// of packets of segmentation offload are then all that fits.
+// Seconds of its rate that a switch's port queues. With a tenth of it two TCP transfers share a
+// link unevenly, because only tens of packets of segmentation offload fit.
 constexpr double kQueueSeconds = 8e-3;
+// Least bytes that a switch's port queues.
 constexpr double kLeastQueue = 2 * 1024 * 1024;
 
 std::string HardwareAddress(int link, int end) {
@@ -32,7 +35,7 @@ const std::string& AddressOf(const Nic& nic, int path) {
   return path < 0 ? nic.address : nic.paths[static_cast<size_t>(path)].address;
 }
 
-// The end of a path's device that nobody uses.
+// Returns the name of the unused end of a path's device.
 std::string StubOf(size_t nic, size_t path) {
   return fmt::format("stub{}.{}", nic, path);
 }
@@ -139,7 +142,7 @@ std::string NetworkPlan::RouterRoute(int node, Endpoint to, int path) const {
   if (hops.empty()) return unreachable;
   const Node& here = fabric_.nodes[static_cast<size_t>(node)];
   if (hops.size() == 1) {
-    // A host that forwards is the source of what it sends itself.
+    // A host that forwards is the source of the packets that it sends itself.
     const LinkEnd& end =
         fabric_.links[static_cast<size_t>(hops[0] / 2)].ends[static_cast<size_t>(hops[0] % 2)];
     const std::string source =
@@ -218,13 +221,13 @@ std::string NetworkPlan::Shaping(int node) const {
 
 std::vector<std::pair<std::string, std::string>> NetworkPlan::KernelParameters(int node) const {
   std::vector<std::pair<std::string, std::string>> parameters = {
-      // IPv6 would send on its own, and counters are to count what was asked for.
+      // IPv6 would send packets of its own, and counters should count only the traffic asked for.
       {"net/ipv6/conf/all/disable_ipv6", "1"},
       {"net/ipv6/conf/default/disable_ipv6", "1"},
       // Answers may come by another NIC.
       {"net/ipv4/conf/all/rp_filter", "0"},
       {"net/ipv4/conf/default/rp_filter", "0"},
-      // Ports count for ECMP, so that connections between two hosts spread.
+      // ECMP hashes ports too, so that connections between two hosts spread.
       {"net/ipv4/fib_multipath_hash_policy", "1"},
       // A connection starts without what the kernel remembers of others to that host.
       {"net/ipv4/tcp_no_metrics_save", "1"},

@@ -9,21 +9,20 @@
 
 namespace harmonaize::fabric {
 
-/// What was changed in a laboratory since it came up.
+/// Changes of a laboratory since it came up.
 struct Disturbances {
   std::vector<bool> down;  ///< By link.
-  /// Whether routers know of it: ECMP then goes round what is down.
+  /// Whether routers know of it: ECMP then avoids links that are down.
   bool rerouted = true;
   /// Bytes a second by edge, where they differ from the fabric's.
   std::map<int, double> rates;
 };
 
-/// Of its rate, what a link's bucket of tokens holds: enough for a stable rate from 50 Mbit/s to
+/// Seconds of its rate that a link's token bucket holds: enough for a stable rate from 50 Mbit/s to
 /// 1 Gbit/s on a two-core machine (docs/laboratory.md).
 inline constexpr double kBucketSeconds = 2e-3;
 
-/// Says, as batches of ip(8) and tc(8), how to make network namespaces into a fabric. Makes text
-/// and nothing else.
+/// Makes batches of ip(8) and tc(8) that turn network namespaces into a fabric. It only makes text.
 ///
 /// Hosts and switches are namespaces; a link is a pair of veth devices, each shaped by a token
 /// bucket as it sends. Devices of links carry no addresses but the hosts' own: every next hop is
@@ -37,22 +36,23 @@ class NetworkPlan {
   /// Borrows `file`.
   NetworkPlan(const std::string& laboratory, const FabricFile& file, Disturbances disturbances);
 
-  /// Makes the namespaces and the links (for ip).
+  /// Returns the batch that makes the namespaces and the links (for ip).
   std::string Create() const;
-  /// Removes the given namespaces, and with them all that is in them (for ip).
+  /// Returns the batch that removes the given namespaces, with everything in them (for ip).
   static std::string Delete(const std::vector<std::string>& namespaces);
-  /// Within the node's namespace: brings devices up and gives them addresses (for ip -n).
+  /// Returns the batch that brings the node's devices up and gives them addresses (for ip -n).
   std::string Devices(int node) const;
-  /// Within the node's namespace, as often as need be: neighbours and routes (for ip -n).
+  /// Returns the batch that sets the node's neighbours and routes; it may be run again (for ip -n).
   std::string Routes(int node) const;
-  /// Which source address sends by which NIC: once (for ip -n). "" for most nodes.
+  /// Returns the batch that maps source addresses to NICs; to be run once (for ip -n). "" for most
+  /// nodes.
   std::string Rules(int node) const;
-  /// The rates of the links as the node sends (for tc -n).
+  /// Returns the rates of the links as the node sends (for tc -n).
   std::string Shaping(int node) const;
-  /// Kernel parameters of the node's namespace, and their values.
+  /// Returns kernel parameters of the node's namespace, and their values.
   std::vector<std::pair<std::string, std::string>> KernelParameters(int node) const;
 
-  /// The device at one end of a link, within that end's namespace.
+  /// Returns the device at one end of a link, within that end's namespace.
   std::string DeviceName(int link, int end) const;
 
  private:

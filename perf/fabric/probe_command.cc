@@ -27,7 +27,7 @@ struct ProbeRunOptions {
   bool verbose = false;
 };
 
-/// All but what is made of it.
+/// Measures everything, without the inference.
 Result<ProbeOutcome> Measure(const Laboratory& laboratory, const ProbeRunOptions& options) {
   ProbeOutcome outcome{.measurements = NothingMeasured(laboratory), .inferred = {}};
   const auto start = std::chrono::steady_clock::now();

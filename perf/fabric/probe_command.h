@@ -8,7 +8,7 @@ class App;
 
 namespace harmonaize::fabric {
 
-/// `fabric probe`: what the fabric looks like from its hosts, beside what its file says.
+/// Adds `fabric probe`, which shows the fabric as seen from its hosts, beside its file.
 void AddProbeCommand(CLI::App& app, CommandLine& command_line);
 
 }  // namespace harmonaize::fabric

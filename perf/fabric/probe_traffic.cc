@@ -37,7 +37,7 @@ Status PassOn(int from, int to) {
   return Status::Ok();
 }
 
-/// Both ends by one thread: what a wake-up takes would hide what a switch takes.
+/// One thread serves both ends: the time of a wake-up would hide that of a switch.
 Status SampleRoundTrips(Connection& connection, int samples, std::vector<double>* seconds) {
   for (FileDescriptor* end : {&connection.sender, &connection.receiver}) {
     const int on = 1;
@@ -71,7 +71,7 @@ Status MeasureRoundTrips(const Laboratory& laboratory, Endpoint from, Endpoint t
   return Status::Ok();
 }
 
-/// Many connections at once, all senders in one thread and all receivers in another.
+/// Many connections at once, with all senders in one thread and all receivers in another.
 class Load {
  public:
   Status Connect(const Laboratory& laboratory, const TransferSet& set) {
@@ -87,7 +87,7 @@ class Load {
     return Status::Ok();
   }
 
-  /// Bytes a second of each transfer of the set.
+  /// Returns the bytes a second of each transfer of the set.
   std::vector<double> Run(size_t transfers, double seconds) {
     std::vector<int> senders;
     std::vector<int> receivers;

@@ -9,15 +9,15 @@ namespace harmonaize::fabric {
 
 struct ProbeEffort {
   int round_trips = 40;            ///< Samples of each pair in each pass.
-  double seconds = kProbeSeconds;  ///< Of a usual set of transfers; its first half does not count.
+  double seconds = kProbeSeconds;  ///< Length of a usual set; its first half is not counted.
 };
 
-/// The laboratory's hosts and NICs by name, with nothing measured. Hosts have the places of
-/// fabric().Hosts() in it.
+/// Returns the laboratory's hosts and NICs by name, without measurements. Hosts are in the order of
+/// fabric().Hosts().
 Measurements NothingMeasured(const Laboratory& laboratory);
 
-/// Carries out what is asked for by TCP between the hosts' own addresses, and adds what was
-/// measured. NICs between which no connection comes about are not an error of round trips.
+/// Makes the requested measurements by TCP between the hosts' own addresses, and adds the results.
+/// For round trips, NICs that cannot be connected are not an error.
 Status CarryOut(const Laboratory& laboratory, const NextMeasurements& next,
                 const ProbeEffort& effort, Measurements* measurements);
 

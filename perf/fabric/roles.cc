@@ -13,7 +13,7 @@ std::vector<RoleProcess> RoleProcesses(const Laboratory& laboratory) {
   const size_t prefix = NamespaceName(laboratory.name(), "").size();
   std::vector<RoleProcess> processes;
   for (const NamespaceProcess& process : ProcessesIn(NamespacesOf(laboratory.name()))) {
-    // The launcher gives each a process group of its own.
+    // The launcher gives each of them a process group of its own.
     if (::getpgid(process.pid) != process.pid) continue;
     std::string role = EnvironmentOf(process.pid, kRoleVariable);
     if (role.empty()) continue;

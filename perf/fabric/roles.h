@@ -9,7 +9,8 @@
 
 namespace harmonaize::fabric {
 
-// What `fabric run` starts carries its role in its environment, where others find it.
+// Processes that `fabric run` starts have their role in their environment, by which others find
+// them.
 
 inline constexpr char kRoleVariable[] = "HARMONAIZE_FABRIC_ROLE";
 inline constexpr char kDaemonRole[] = "daemon";
@@ -21,10 +22,10 @@ struct RoleProcess {
   std::string role;  ///< "daemon", "rank:3".
 };
 
-/// The daemons and ranks of a laboratory, without what they started in turn.
+/// Returns the daemons and ranks of a laboratory, without the processes that they started.
 std::vector<RoleProcess> RoleProcesses(const Laboratory& laboratory);
 
-/// "daemon, rank:0, rank:2" of one host.
+/// Returns "daemon, rank:0, rank:2" for one host.
 std::string DescribeRoles(const std::vector<RoleProcess>& processes, const std::string& host);
 
 }  // namespace harmonaize::fabric

@@ -71,11 +71,11 @@ Result<std::string> ReadConfig(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-/// What a job and a service have in common: hosts of a laboratory, and what looks after daemons and
-/// processes there. Its members refer to each other.
+/// The common part of a job and a service: hosts of a laboratory, and the objects that look after
+/// daemons and processes there. Its members refer to each other.
 struct Stage {
   Laboratory laboratory;
-  std::vector<int> hosts;  ///< Of each rank.
+  std::vector<int> hosts;  ///< Host of each rank.
   LauncherSignals signals;
   JobGuard guard;
   HostDaemons daemons{laboratory, signals, guard};
@@ -83,7 +83,7 @@ struct Stage {
 
 Result<std::unique_ptr<Stage>> SetStage(const RunOptions& options) {
   HZ_ASSIGN_OR_RETURN(Laboratory laboratory, Laboratory::Open(options.name));
-  // Others may disturb it meanwhile; that is what it is for.
+  // Other commands may disturb the laboratory meanwhile; that is its purpose.
   laboratory.Unlock();
   HZ_ASSIGN_OR_RETURN(std::vector<int> hosts,
                       PlaceRanks(laboratory.fabric(), options.hosts, options.ranks));
@@ -104,7 +104,7 @@ Status CheckController(const RunOptions& options, const Stage& stage) {
                          options.controller);
 }
 
-/// kInProgress when a signal came meanwhile.
+/// Errors: kInProgress when a signal came meanwhile.
 Status StartDaemons(const RunOptions& options, Stage* stage) {
   HZ_ASSIGN_OR_RETURN(const std::string program, FindDaemonProgram());
   HZ_ASSIGN_OR_RETURN(const std::string config, ReadConfig(options.daemon_config));
@@ -140,7 +140,7 @@ Result<std::vector<RankPlace>> MakePlaces(const Laboratory& laboratory,
   return places;
 }
 
-// A free port of rank 0's host, as that host sees it.
+// Chooses a free port of rank 0's host, as that host sees it.
 Status ChooseMaster(const Laboratory& laboratory, int host, JobOptions* job) {
   job->master_address = laboratory.fabric().NicAt({host, 0}).address;
   const std::string& name = laboratory.fabric().nodes[static_cast<size_t>(host)].name;
@@ -172,8 +172,8 @@ bool HasDaemons(const RunOptions& options) {
   return options.daemon == "host";
 }
 
-/// Sets the stage, with daemons where they are wanted, and plays `act` there, which gives the exit
-/// status; a signal that comes before ends it with that signal's.
+/// Sets up the stage, with daemons if they are wanted, and runs `act` there, which returns the exit
+/// status. A signal that comes before ends it with that signal's status.
 Result<int> OnStage(const RunOptions& options,
                     const std::function<Result<int>(Stage& stage)>& act) {
   HZ_ASSIGN_OR_RETURN(const std::unique_ptr<Stage> set, SetStage(options));
@@ -203,7 +203,7 @@ Result<int> Serve(Stage& stage) {
   return 0;
 }
 
-// Becomes the program; comes back only when that fails.
+// Becomes the program; returns only when that fails.
 Result<int> Exec(const std::string& name, const std::string& node,
                  const std::vector<std::string>& words) {
   HZ_ASSIGN_OR_RETURN(Laboratory laboratory, Laboratory::Open(name));

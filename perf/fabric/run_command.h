@@ -8,7 +8,7 @@ class App;
 
 namespace harmonaize::fabric {
 
-/// `fabric exec`, `fabric run` and `fabric serve`: programs within the laboratory.
+/// Adds `fabric exec`, `fabric run` and `fabric serve`, which run programs within the laboratory.
 void AddRunCommands(CLI::App& app, CommandLine& command_line);
 
 }  // namespace harmonaize::fabric

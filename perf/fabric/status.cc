@@ -155,7 +155,7 @@ Result<std::string> StatusJson(Laboratory& laboratory) {
                          {"links", link_list},
                          {"processes", processes},
                          {"flows", flows},
-                         // By the names of 'harmonaize plan' and of the daemon's [costs].
+                         // Named as by 'harmonaize plan' and in the daemon's [costs].
                          {"costs",
                           {{"message_us", costs.message_us},
                            {"handling_us", costs.handling_us},

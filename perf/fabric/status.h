@@ -18,10 +18,10 @@ struct LinkStatus {
   std::array<int64_t, 2> sent_bytes{};
 };
 
-/// What the links carry, and have carried; by link.
+/// Returns what the links can carry, and have carried; by link.
 Result<std::vector<LinkStatus>> LinksNow(const Laboratory& laboratory);
 
-/// The whole laboratory as a table, or as JSON.
+/// Returns the whole laboratory as a table, or as JSON.
 Result<std::string> StatusTable(Laboratory& laboratory);
 Result<std::string> StatusJson(Laboratory& laboratory);
 

@@ -24,8 +24,9 @@ namespace {
 
 using Clock = ProbeClock;
 
+// Most bytes of one send or receive call.
 constexpr size_t kPiece = 256 * 1024;
-// The share of a timed transfer that does not count.
+// Fraction of a timed transfer that is not counted.
 constexpr double kWarmUp = 0.2;
 
 const std::string& AddressOn(const Fabric& fabric, Endpoint endpoint, int path) {
@@ -91,7 +92,7 @@ Result<Transfer> Receive(int fd, const Amount& amount) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
   ::dup2(sender, STDERR_FILENO + 1);
   ::dup2(receiver, STDERR_FILENO + 2);
-  // Above all the laboratory's lock, which must not stay taken.
+  // This closes, above all, the laboratory's lock, which must not stay taken.
   ::close_range(STDERR_FILENO + 3, ~0u, 0);
   sigset_t none;
   ::sigemptyset(&none);
@@ -149,7 +150,7 @@ Result<Connection> Connect(const Laboratory& laboratory, const Way& way,
 Result<Transfer> Measure(Connection& connection, const Amount& amount) {
   std::thread sending([&] { Send(connection.sender.get(), amount); });
   Result<Transfer> transfer = Receive(connection.receiver.get(), amount);
-  // A sender that is still at it sees the end.
+  // A sender that is still sending sees the end.
   ::shutdown(connection.receiver.get(), SHUT_RDWR);
   ::shutdown(connection.sender.get(), SHUT_RDWR);
   sending.join();
@@ -157,14 +158,14 @@ Result<Transfer> Measure(Connection& connection, const Amount& amount) {
 }
 
 Result<pid_t> StartFlow(const std::string& space, Connection connection, double bytes_per_second) {
-  // TCP paces itself at this rate; no queue of the kernel's needs to take part.
+  // TCP paces itself at this rate, so no queue of the kernel needs to take part.
   const uint64_t rate = static_cast<uint64_t>(bytes_per_second);
   if (::setsockopt(connection.sender.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate)) !=
       0) {
     return ErrnoError(errno, "cannot set the rate of a flow");
   }
   HZ_ASSIGN_OR_RETURN(const NamespaceEntry entry, NamespaceEntry::Open(space));
-  // Out of the way of the numbers that the flow gives them.
+  // Moved away from the numbers that the flow gives them.
   const FileDescriptor sender(::fcntl(connection.sender.get(), F_DUPFD_CLOEXEC, 10));
   const FileDescriptor receiver(::fcntl(connection.receiver.get(), F_DUPFD_CLOEXEC, 10));
   if (!sender.valid() || !receiver.valid()) return ErrnoError(errno, "cannot duplicate a socket");

@@ -19,8 +19,8 @@ struct Way {
   int path = -1;
 };
 
-/// Whether a fabric has such a way: kInvalidArgument for one host's talk to itself, for a path that
-/// the fabric does not have, and where no links lead.
+/// Returns ok if a fabric has such a way. Errors: kInvalidArgument for a way from a host to itself,
+/// for a path that the fabric does not have, and where no links lead.
 Status CheckWay(const Fabric& fabric, const Way& way);
 
 /// A TCP connection between two hosts; both ends are in this process.
@@ -29,32 +29,32 @@ struct Connection {
   FileDescriptor receiver;
 };
 
-/// What a connection takes at the most while nothing is wrong with its way.
+/// Longest time that a connection takes while its way works.
 inline constexpr std::chrono::seconds kConnectPatience(5);
 
-/// Connects from one host to another. kRemoteError, with both addresses, when no connection comes
-/// about within `patience`.
+/// Connects from one host to another. Errors: kRemoteError, with both addresses, when there is no
+/// connection within `patience`.
 Result<Connection> Connect(const Laboratory& laboratory, const Way& way,
                            std::chrono::milliseconds patience);
 
-/// How much to send: so many bytes or, without a number, as much as goes in a time.
+/// Amount to send: a number of bytes or, without it, as much as is possible in a time.
 struct Amount {
   std::optional<int64_t> bytes;
   double seconds = 2;
 };
 
 struct Transfer {
-  int64_t bytes = 0;  ///< All that arrived.
-  /// Payload a second, as it arrived. By time, the first fifth does not count, in which TCP finds
-  /// its rate.
+  int64_t bytes = 0;  ///< All bytes that arrived.
+  /// Payload a second, as it arrived. If limited by time, the first fifth is not counted, in which
+  /// TCP finds its rate.
   double bytes_per_second = 0;
 };
 
-/// One plain transfer, as fast as it goes.
+/// Makes one plain transfer, as fast as it goes.
 Result<Transfer> Measure(Connection& connection, const Amount& amount);
 
-/// Starts a process that sends over the connection at this rate until it is killed, and returns
-/// its number. It is in the namespace `space`, so that it ends with the laboratory.
+/// Starts a process that sends over the connection at this rate until it is killed, and returns its
+/// number. The process is in the namespace `space`, so it ends with the laboratory.
 Result<pid_t> StartFlow(const std::string& space, Connection connection, double bytes_per_second);
 
 }  // namespace harmonaize::fabric

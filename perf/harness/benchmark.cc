@@ -19,7 +19,7 @@ namespace {
 std::string HostName() {
   char name[256] = "?";
   gethostname(name, sizeof(name) - 1);
-  // The first part alone, as nccl-tests prints it.
+  // Only the first part of the name counts, as nccl-tests prints it.
   if (char* dot = std::strchr(name, '.'); dot != nullptr) *dot = '\0';
   return name;
 }
@@ -36,7 +36,7 @@ class Benchmark {
   Status Run(const std::vector<std::string>& arguments);
   int failed() const { return record_.summary.failed; }
   bool speaks() const { return record_.launch.process == 0; }
-  /// Whether a row of the table has been begun and not ended.
+  /// Returns whether a row of the table has been begun and not ended.
   bool in_row() const { return in_row_; }
 
  private:
@@ -115,7 +115,7 @@ Status Benchmark::CreateCommunicators() {
   if (record_.launch.process == 0) {
     made = NcclStatus(ncclGetUniqueId(&id_), nullptr, "ncclGetUniqueId");
   }
-  // An empty id tells the others to leave, with the reason said once, by process 0.
+  // An empty id tells the others to leave; process 0 reports the reason once.
   const std::string_view mine(id_.internal, made.ok() ? sizeof(id_.internal) : 0);
   Result<std::vector<std::string>> all = bootstrap_->AllGather(mine);
   HZ_RETURN_IF_ERROR(made);
@@ -146,7 +146,8 @@ Status Benchmark::CreateCommunicators() {
 }
 
 Status Benchmark::DestroyCommunicators() {
-  // In one group, because destroying may wait for the other ranks of this process.
+  // All are destroyed in one group, because destroying may wait for the other ranks of this
+  // process.
   HZ_RETURN_IF_ERROR(NcclStatus(ncclGroupStart(), nullptr, "ncclGroupStart"));
   for (std::vector<Rank>& ranks : ranks_) {
     for (Rank& rank : ranks) {
@@ -157,9 +158,9 @@ Status Benchmark::DestroyCommunicators() {
 }
 
 void Benchmark::AbortCommunicators() {
-  // It may still be revoking.
+  // The watchdog may still be revoking.
   watchdog_.reset();
-  // Buffers may only go once nobody works on them any more, which an abort makes sure of.
+  // Buffers may be freed only once nothing works on them any more, which an abort ensures.
   for (std::vector<Rank>& ranks : ranks_) {
     for (Rank& rank : ranks) ncclCommAbort(rank.comm);
   }
@@ -242,8 +243,8 @@ Status Benchmark::RunThreads() {
     status = RunThread(thread);
     if (status.ok()) return;
     team_->Fail(status);
-    // Who waits in a collective for this thread returns only because of this. The handles stay
-    // valid for the other threads.
+    // Threads that wait in a collective for this one return only because of this. The handles stay
+    // valid for them.
     for (Rank& rank : ranks_[static_cast<size_t>(thread)]) {
       ncclCommRevoke(rank.comm, NCCL_REVOKE_DEFAULT);
     }

@@ -18,8 +18,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// First on every connection, so that whatever else listens on the port is told from one of us.
+// Sent first on every connection, to tell our processes from other programs that use the port.
 constexpr uint32_t kMagic = 0x687a7066;  // "hzpf"
+// Most bytes of one process's message to AllGather.
 constexpr size_t kLargestMessage = 1 << 20;
 
 struct Hello {
@@ -74,7 +75,7 @@ Status ReceiveAll(int fd, void* data, size_t bytes, Clock::time_point deadline) 
   return Status::Ok();
 }
 
-// The kernel would try an address that does not answer for minutes.
+// Has a deadline, because the kernel would try an address that does not answer for minutes.
 Status ConnectWithin(int fd, const addrinfo& address, Clock::time_point deadline) {
   if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return Status::Ok();
   if (errno != EINPROGRESS) return ErrnoError(errno, "connect");
@@ -115,7 +116,7 @@ Status Annotate(const Status& status, std::string_view what) {
 Status Bootstrap::Listen() {
   AddressList list;
   HZ_RETURN_IF_ERROR(Resolve(launch_, &list));
-  // Who connects may be gone again before it is accepted: that must not block.
+  // A peer may be gone again before it is accepted, which must not block.
   const FileDescriptor listener(
       socket(list.first->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.valid()) return ErrnoError(errno, "socket");
@@ -146,7 +147,7 @@ Status Bootstrap::Accept(const FileDescriptor& listener) {
       return ErrnoError(errno, "cannot accept the other processes' connections");
     }
     if (!peer.valid()) continue;
-    // Whoever does not speak our language within a moment is not one of ours.
+    // A peer that does not send our greeting within a moment is not one of ours.
     Hello hello;
     const auto soon = std::min(deadline, Clock::now() + std::chrono::seconds(5));
     if (!ReceiveAll(peer.get(), &hello, sizeof(hello), soon).ok()) continue;
@@ -224,7 +225,7 @@ Result<std::string> Bootstrap::Receive(int process) {
   const auto deadline = Clock::now() + timeouts_.exchange;
   uint32_t length = 0;
   Status status = ReceiveAll(fd, &length, sizeof(length), deadline);
-  // Process 0 answers with everybody's messages in one, each behind its length.
+  // Process 0 answers with everybody's messages in one, each after its length.
   const size_t limit = (kLargestMessage + sizeof(length)) * static_cast<size_t>(launch_.processes);
   if (status.ok() && length > limit) {
     status =

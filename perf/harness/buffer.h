@@ -8,26 +8,27 @@
 
 namespace harmonaize::perf {
 
-/// Where benchmark buffers come from; the values of option -R.
+/// Kinds of benchmark buffers; the values of option -R.
 enum class Memory {
   kHeap = 0,        ///< posix_memalign; the library is told nothing.
   kRegistered = 1,  ///< ncclMemAlloc and ncclCommRegister.
   kWindow = 2,      ///< ncclMemAlloc and ncclCommWindowRegister, symmetric.
 };
 
-/// "heap", "registered", "window".
+/// Returns "heap", "registered", "window".
 const char* MemoryName(Memory memory);
 
-/// A Status that names the call and carries ncclGetLastError's sentence.
+/// Returns a Status that names the call and carries ncclGetLastError's sentence.
 Status NcclStatus(ncclResult_t result, ncclComm_t comm, const char* call);
 
 /// A buffer with guard bytes on both sides, to notice writes outside of it.
 ///
-/// Page-aligned. Release before the communicator goes; the destructor only frees what is left
-/// without telling the communicator.
+/// Page-aligned. Release it before the communicator ends; the destructor only frees memory that is
+/// left, without telling the communicator.
 class Buffer {
  public:
-  /// Bytes on each side: more than any vector store, and a page, so that data() stays page-aligned.
+  /// Bytes of guards on each side: more than any vector store, and a page, so data() stays
+  /// page-aligned.
   static constexpr size_t kGuardBytes = 4096;
 
   Buffer() = default;
@@ -37,20 +38,19 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  /// Room for `bytes` bytes; every page is touched, so that no measurement pays for page faults of
-  /// its own.
+  /// Allocates `bytes` bytes, and touches every page, so that no measurement pays for page faults.
   Status Allocate(Memory memory, size_t bytes);
-  /// Tells the communicator about the memory, as its kind wants. With Memory::kWindow a collective
-  /// call: a thread with several ranks makes it inside a group.
+  /// Registers the memory with the communicator, as its kind requires. With Memory::kWindow a
+  /// collective call: a thread with several ranks makes it inside a group.
   Status Register(ncclComm_t comm);
-  /// Undoes both.
+  /// Undoes Register and Allocate.
   Status Release(ncclComm_t comm);
 
   std::byte* data() { return base_ + kGuardBytes; }
 
-  /// Prepares the kGuardBytes before data() and after data() + used.
+  /// Fills the kGuardBytes before data() and after data() + used.
   void ArmGuards(size_t used);
-  /// How many guard bytes have changed since ArmGuards.
+  /// Returns how many guard bytes have changed since ArmGuards.
   uint64_t DamagedGuardBytes() const;
 
  private:

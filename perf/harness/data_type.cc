@@ -27,14 +27,14 @@ int ExponentBits(const TypeInfo& type) {
   return static_cast<int>(type.size) * 8 - type.significand_bits;
 }
 
-// Formats of at most 16 bits: sign, exponent with the bias that makes minimum_exponent its first
-// value, and fraction.
+// Encodes formats of at most 16 bits: sign, exponent with the bias that makes minimum_exponent its
+// first value, and fraction.
 uint16_t EncodeSmall(const TypeInfo& type, double value) {
   const int fraction_bits = type.significand_bits - 1;
   const uint16_t sign =
       std::signbit(value) ? static_cast<uint16_t>(1u << (type.size * 8 - 1)) : uint16_t{0};
   const double magnitude = std::fabs(value);
-  // In units of the last place the value is an integer below 2^significand_bits; nearbyint rounds
+  // In units of the last place the value is an integer below 2^significand_bits. nearbyint rounds
   // it to even, and a carry out of the fraction moves into the exponent field by itself.
   const double unit = UnitInTheLastPlace(type, magnitude);
   const auto units = static_cast<uint32_t>(std::nearbyint(magnitude / unit));

@@ -9,11 +9,11 @@
 
 namespace harmonaize::perf {
 
-/// What the benchmarks must know of one NCCL data type. The benchmarks bring their own conversions:
-/// a checker that shared them with the library under test would share its mistakes.
+/// Facts of one NCCL data type for the benchmarks. The benchmarks have conversions of their own: a
+/// checker that shared them with the library under test would share its mistakes.
 struct TypeInfo {
   ncclDataType_t type;
-  std::string_view name;   ///< As nccl-tests prints it: "float", "half", "f8e4m3", ...
+  std::string_view name;   ///< Name in nccl-tests: "float", "half", "f8e4m3", ...
   std::string_view alias;  ///< A second name that is accepted: "float32", ...
   size_t size;             ///< Bytes of one element.
   bool is_float;
@@ -22,20 +22,20 @@ struct TypeInfo {
   int minimum_exponent;  ///< Floating point: exponent of the smallest normal number.
 };
 
-/// All of NCCL's types, in the order of their values.
+/// Returns all of NCCL's types, in the order of their values.
 std::span<const TypeInfo> AllTypes();
 
-/// NULL when no type has this name.
+/// Returns NULL when no type has this name.
 const TypeInfo* FindType(std::string_view name);
 
 /// Writes `value`, rounded to nearest even, as one element of a floating-point type to `out`.
-/// `value` must lie inside the type's finite range.
+/// Requires: `value` lies inside the type's finite range.
 void EncodeFloat(const TypeInfo& type, double value, void* out);
 
-/// The value of one floating-point element; NaN and infinities included.
+/// Returns the value of one floating-point element; NaN and infinities included.
 double DecodeFloat(const TypeInfo& type, const void* element);
 
-/// The distance between neighbours of the type at `value` (Goldberg, 1991: one ulp).
+/// Returns the distance between neighbours of the type at `value` (Goldberg, 1991: one ulp).
 double UnitInTheLastPlace(const TypeInfo& type, double value);
 
 }  // namespace harmonaize::perf

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Only what can change the result: an environment also holds what is nobody's business.
+// Returns only variables that can change the result: an environment also holds private ones.
 Json RelevantEnvironment() {
   Json environment = Json::object();
   for (char** entry = environ; *entry != nullptr; ++entry) {

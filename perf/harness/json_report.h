@@ -10,8 +10,8 @@
 
 namespace harmonaize::perf {
 
-/// All that is known of a run, as option -J writes it. docs/benchmarks.md has the fields; where
-/// nccl-tests' JSON has a field it has the same name here.
+/// The data of a run, as option -J writes it. docs/benchmarks.md has the fields; fields of
+/// nccl-tests' JSON have the same names here.
 struct RunRecord {
   std::string program;
   std::vector<std::string> arguments;
@@ -26,7 +26,7 @@ struct RunRecord {
   std::string error;  ///< "" when the run came to its end.
 };
 
-/// Now, in UTC, ISO 8601.
+/// Returns the current time in UTC, ISO 8601.
 std::string Timestamp();
 
 /// Writes `record` to `path`. The file appears complete or not at all.

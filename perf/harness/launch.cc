@@ -17,7 +17,7 @@ struct Launcher {
   const char* local_rank;
 };
 
-// Slurm: what srun sets for its tasks; a batch script itself has SLURM_PROCID and SLURM_NTASKS too.
+// srun sets Slurm's variables for its tasks; a batch script also has SLURM_PROCID and SLURM_NTASKS.
 constexpr std::array<Launcher, 4> kLaunchers = {{
     {"torchrun variables", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
@@ -25,9 +25,10 @@ constexpr std::array<Launcher, 4> kLaunchers = {{
     {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
 }};
 
-// Below the range that Linux hands out by itself (32768 and up), so that a derived port is rarely
-// somebody's outgoing connection.
+// First derived port. Derived ports are below the range that Linux uses for outgoing connections
+// (32768 and up), so that they are rarely taken.
 constexpr uint16_t kFirstDerivedPort = 10000;
+// Number of derived ports.
 constexpr uint16_t kDerivedPorts = 20000;
 
 Result<std::optional<int>> ReadInteger(const Environment& environment, const char* name, int low,
@@ -43,7 +44,7 @@ Result<std::optional<int>> ReadInteger(const Environment& environment, const cha
   return std::optional<int>(value);
 }
 
-// What only the processes of one job share.
+// Returns a name that only the processes of one job share.
 std::string JobName(const Environment& environment, int parent) {
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID",
                            "TORCHELASTIC_RUN_ID"}) {
@@ -69,7 +70,7 @@ Status ReadMeetingPoint(const Environment& environment, int parent, Launch* laun
   }
   launch->port = static_cast<uint16_t>(*port);
   launch->job = "MASTER_PORT=" + std::to_string(*port);
-  // torchrun's agent keeps MASTER_PORT for its own store.
+  // torchrun's agent uses MASTER_PORT for its own store.
   const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   if (agent != nullptr && std::strcmp(agent, "True") == 0) {
     launch->port = static_cast<uint16_t>(*port == 65535 ? *port - 1 : *port + 1);

@@ -8,14 +8,14 @@
 
 namespace harmonaize::perf {
 
-/// Who this process is among those that were started together.
+/// Identity of this process among those that were started together.
 struct Launch {
   int process = 0;  ///< 0 .. processes - 1
   int processes = 1;
-  int local_process = 0;  ///< The same among the processes of this host; a label for "device".
-  std::string address = "127.0.0.1";  ///< Where process 0 listens.
+  int local_process = 0;  ///< Number among the processes of this host; a label for "device".
+  std::string address = "127.0.0.1";  ///< Address where process 0 listens.
   uint16_t port = 0;                  ///< 0 with a single process.
-  std::string job;     ///< The same in all processes of the job, and in no other job's if known.
+  std::string job;     ///< Equal in all processes of the job, and different in other jobs if known.
   std::string source;  ///< "torchrun variables", "Open MPI", "MPICH", "single process".
 };
 
@@ -23,14 +23,15 @@ struct Launch {
 /// OMPI_COMM_WORLD_RANK and _SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH and other Hydras),
 /// SLURM_PROCID and SLURM_STEP_NUM_TASKS. Without any of them the process is alone.
 ///
-/// MASTER_ADDR and MASTER_PORT say where the processes meet. mpirun sets neither: then the address
-/// is the loopback device, and the port is derived from what the launcher tells all its processes.
+/// MASTER_ADDR and MASTER_PORT tell where the processes meet. mpirun sets neither: then the address
+/// is the loopback device, and the port is derived from values that the launcher gives all its
+/// processes.
 ///
-/// `environment` gives a variable's value or NULL, as getenv does. `parent` is the process that
+/// `environment` returns a variable's value or NULL, as getenv does. `parent` is the process that
 /// started this one, a last resort to tell jobs apart.
 Result<Launch> ReadLaunch(const std::function<const char*(const char*)>& environment, int parent);
 
-/// A number for a job's name, the same in every process, unlike std::hash across libraries.
+/// Returns a number for a job's name, equal in every process, unlike std::hash across libraries.
 uint32_t HashJob(const std::string& job);
 
 }  // namespace harmonaize::perf

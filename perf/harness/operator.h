@@ -7,8 +7,8 @@
 
 namespace harmonaize::perf {
 
-/// What a benchmark asks the ranks' data to be combined with. kNone is for collectives that only
-/// move data; kMulSum is a fresh operator of ncclRedOpCreatePreMulSum.
+/// Operators that combine the ranks' data. kNone is for collectives that only move data; kMulSum is
+/// a fresh operator of ncclRedOpCreatePreMulSum.
 enum class Operator { kNone = -1, kSum, kProd, kMax, kMin, kAvg, kMulSum };
 
 /// nccl-tests' names, indexed by Operator.
@@ -19,7 +19,7 @@ inline std::string_view OperatorName(Operator op) {
   return op == Operator::kNone ? "none" : kOperatorNames[static_cast<size_t>(op)];
 }
 
-/// What rank multiplies its data with under kMulSum: a small integer, exact in every type.
+/// Returns the factor of a rank's data under kMulSum: a small integer, exact in every type.
 inline int PreMultiplier(int rank) {
   return 1 + rank % 2;
 }

@@ -41,7 +41,7 @@ std::string Footer(const std::string& program) {
   return text;
 }
 
-// What cannot go into Options as it is written.
+// Options whose text has to be converted for Options.
 struct RawOptions {
   std::string min_bytes = "32M";
   std::string max_bytes = "32M";
@@ -273,7 +273,7 @@ ParsedOptions ParseOptions(const std::string& program, bool reduces, bool rooted
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // CLI11 has a status for each kind of mistake; nobody tells 105 from 109.
+    // CLI11 has a status for each kind of mistake, which nobody distinguishes.
     parsed.exit_code = app.exit(error) == 0 ? 0 : 2;
     return parsed;
   }

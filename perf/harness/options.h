@@ -13,10 +13,10 @@
 
 namespace harmonaize::perf {
 
-/// Threads times ranks a thread, and that times processes, may not be more.
+/// Most ranks of a process (threads times ranks a thread), and of the whole job.
 inline constexpr int kMostRanks = 1 << 20;
 
-/// What the user asked for; the names are those of nccl-tests' options.
+/// The user's options; the names are those of nccl-tests' options.
 struct Options {
   int threads = 1;
   int ranks_per_thread = 1;
@@ -44,18 +44,19 @@ struct Options {
   int ranks_per_process() const { return threads * ranks_per_thread; }
 };
 
-/// "32M" -> 33554432. Suffixes K, M and G (powers of 1024, either case), fractions allowed.
+/// Parses a size: "32M" -> 33554432. Suffixes K, M and G (powers of 1024, either case), fractions
+/// allowed.
 Result<uint64_t> ParseSize(const std::string& text);
 
-/// What ParseOptions found: go on with `options`, or leave with `exit_code` (help was printed, or
-/// an error).
+/// Result of ParseOptions: run with `options`, or exit with `exit_code` (help was printed, or an
+/// error).
 struct ParsedOptions {
   bool run = false;
   int exit_code = 0;
   Options options;
 };
 
-/// Reads the command line. `reduces` and `rooted` say what the collective has, for the help text.
+/// Reads the command line. `reduces` and `rooted` describe the collective, for the help text.
 ParsedOptions ParseOptions(const std::string& program, bool reduces, bool rooted, int argc,
                            char** argv);
 

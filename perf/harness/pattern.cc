@@ -9,7 +9,7 @@ namespace harmonaize::perf {
 namespace {
 
 // splitmix64's finaliser (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators",
-// 2014): enough mixing that neighbouring elements and ranks are unrelated.
+// 2014). It mixes enough that neighbouring elements and ranks are unrelated.
 uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,7 +17,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// A number in [-magnitude, magnitude], or in [0, magnitude].
+// Returns a number in [-magnitude, magnitude], or in [0, magnitude].
 int64_t Draw(uint64_t hash, uint64_t magnitude, bool with_sign) {
   const uint64_t choices = with_sign ? 2 * magnitude + 1 : magnitude + 1;
   const uint64_t pick = choices == 0 ? hash : hash % choices;  // 0: all 2^64
@@ -155,7 +155,8 @@ void Pattern::ReduceFloats() {
           UnitInTheLastPlace(type_, result) / 2 + (ranks_ + 2) * unit_roundoff * magnitude / ranks_;
     }
     EncodeFloat(type_, result, reduced_.data() + index * type_.size);
-    // Measured from the rounded value, which may itself be half a unit away from the exact one.
+    // The tolerance is measured from the rounded value, which may be half a unit away from the
+    // exact one.
     if (op_ == Operator::kAvg) {
       const double rounded = DecodeFloat(type_, reduced_.data() + index * type_.size);
       tolerance_[index] += std::fabs(rounded - result);

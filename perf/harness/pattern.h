@@ -10,7 +10,7 @@
 
 namespace harmonaize::perf {
 
-/// The data of one measurement: what each rank puts in, and what must come out.
+/// The data of one measurement: each rank's input, and the expected output.
 ///
 /// Every element is a function of (seed, rank, element index), so each rank knows without
 /// communication what all others sent. The inputs are chosen so that the reduced result does not
@@ -23,20 +23,20 @@ namespace harmonaize::perf {
 /// - prod: powers of two, one factor 3/2, exponents whose sum stays inside the normal range;
 /// - min, max: any representable values.
 ///
-/// Where a type has room for the contributions of fewer ranks than there are, the others contribute
-/// the neutral element, and which do changes from element to element.
+/// If a type has room for the contributions of fewer ranks than there are, the others contribute
+/// the neutral element. Which ranks contribute changes from element to element.
 ///
-/// The average is the one result that is rounded. Multiplying by 1/n before or after summing both
-/// are allowed (NCCL does either), each operation rounding in an accumulator of at least float32
+/// The average is the one result that is rounded. Multiplication by 1/n before or after summing is
+/// allowed (NCCL does either), each operation rounding in an accumulator of at least float32
 /// (float64 for float64) and the result once more to the type:
 ///   |error| <= ulp_type / 2 + (n + 2) * u * sum(|x|) / n,   u = 2^-24 (2^-53 for float64)
 /// by the usual bound on recursive summation (Higham, "Accuracy and Stability of Numerical
 /// Algorithms", 2002, section 4.2). Integer averages truncate toward zero and are exact.
 ///
-/// The data repeat every kPeriod elements, a prime: no chunk, slot or rank offset that an
-/// implementation uses is a multiple of it, so data that lands in the wrong place is seen.
+/// The data repeats every kPeriod elements, a prime: no chunk, slot or rank offset of an
+/// implementation is a multiple of it, so data in the wrong place is detected.
 ///
-/// Not thread-safe; each rank has its own.
+/// Thread: one; each rank has its own pattern.
 class Pattern {
  public:
   static constexpr size_t kPeriod = 16381;
@@ -46,14 +46,14 @@ class Pattern {
   /// Writes `count` elements of `rank`'s input, starting with element `first`.
   void Fill(int rank, size_t first, size_t count, void* out);
 
-  /// kPeriod elements of the input of `rank`. Valid while the pattern lives.
+  /// Returns kPeriod elements of the input of `rank`. Valid while the pattern lives.
   const std::vector<std::byte>& Input(int rank);
 
-  /// kPeriod elements of the reduction over all ranks.
+  /// Returns kPeriod elements of the reduction over all ranks.
   const std::vector<std::byte>& Reduced();
 
-  /// Whether one element of output is right. `expected` is an element of Input() or Reduced();
-  /// `index` its place in the period.
+  /// Returns whether one element of output is right. `expected` is an element of Input() or
+  /// Reduced(), with `index` its place in the period.
   bool Accepts(const std::byte* found, const std::byte* expected, size_t index, bool reduced) const;
 
   const TypeInfo& type() const { return type_; }
@@ -65,7 +65,7 @@ class Pattern {
   void ReduceIntegers();
   void ReduceFloats();
   uint64_t Hash(uint64_t rank, size_t index) const;
-  /// Whether `rank` contributes to element `index` when only `slots` ranks may.
+  /// Returns whether `rank` contributes to element `index` when only `slots` ranks may.
   bool Contributes(int rank, size_t index, uint64_t slots) const;
 
   TypeInfo type_;

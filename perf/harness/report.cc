@@ -7,7 +7,7 @@
 namespace harmonaize::perf {
 namespace {
 
-// As many digits as the column has room for, two of them behind the point at most.
+// Returns as many digits as the column has room for, at most two of them after the point.
 std::string Fit(double value, size_t width) {
   for (const int precision : {2, 1, 0}) {
     std::string text = fmt::format("{:.{}f}", value, precision);

@@ -24,7 +24,7 @@ struct Measurement {
   double algbw = 0;  ///< GB/s (10^9 bytes)
   double busbw = 0;  ///< GB/s
   bool checked = false;
-  double wrong = 0;  ///< Elements over all ranks, and damaged bytes.
+  double wrong = 0;  ///< Wrong elements over all ranks, plus damaged bytes.
 };
 
 /// One row: a size with a type, an operator and a root.
@@ -38,14 +38,14 @@ struct Row {
   Measurement in_place;
 };
 
-/// Versions of what is measured.
+/// Versions of the measured software.
 struct Versions {
   std::string harmonaize;
   int headers = 0;  ///< NCCL_VERSION_CODE
   int library = 0;  ///< ncclGetVersion
 };
 
-/// What all rows add up to.
+/// Sums over all rows.
 struct Summary {
   int failed = 0;  ///< Measurements with wrong elements or bytes.
   double busbw_sum = 0;
@@ -55,11 +55,11 @@ struct Summary {
   double average_busbw() const { return measurements == 0 ? 0 : busbw_sum / measurements; }
 };
 
-/// nccl-tests' table, on standard output: scripts that read one read the other.
+/// These functions print nccl-tests' table to standard output, for scripts that read that table.
 void PrintHeader(const std::string& program, const Options& options, const Versions& versions,
                  const Launch& launch, const std::vector<RankInfo>& ranks);
 void PrintTableHead(const Options& options);
-/// The row's first columns, when it starts; a row that hangs is then seen.
+/// Prints the row's first columns when it starts, so that a row that hangs is seen.
 void PrintRowStart(const Row& row);
 void PrintMeasurement(const Measurement& measurement);
 void PrintRowEnd();

@@ -9,26 +9,26 @@
 
 namespace harmonaize::perf {
 
-/// How the values of all threads of all processes become one. The first four have the values of
+/// Ways to combine the values of all threads of all processes. The first four have the values of
 /// nccl-tests' option -a.
 enum class Combine { kFirst = 0, kAverage = 1, kMinimum = 2, kMaximum = 3, kSum = 4 };
 
 /// All threads of all processes of a benchmark. Each thread calls the same functions in the same
-/// order. Thread-safe.
+/// order. Thread: any.
 class Team {
  public:
-  /// `threads` threads in each process. The bootstrap must outlive the team, and only the team may
-  /// use it from now on.
+  /// Makes a team with `threads` threads in each process. The bootstrap must outlive the team, and
+  /// only the team may use it from now on.
   Team(Bootstrap* bootstrap, int threads) : bootstrap_(bootstrap), threads_(threads) {}
 
-  /// Gives every thread the combination of all threads' values. kFirst is the value of thread 0 of
-  /// process 0. Returns an error when a process has gone or a thread has called Fail.
+  /// Returns the combination of all threads' values to every thread. kFirst is the value of thread
+  /// 0 of process 0. Errors: a process has gone or a thread has called Fail.
   Result<double> Reduce(int thread, double value, Combine combine);
 
   /// Returns when all threads of all processes have called it.
   Status Barrier(int thread) { return Reduce(thread, 0, Combine::kSum).status(); }
 
-  /// Says that a thread will not come to further calls: all waiting and later calls of this process
+  /// Notes that a thread will make no further calls: all waiting and later calls of this process
   /// return `status`. The first failure counts.
   void Fail(const Status& status);
 

@@ -17,7 +17,7 @@ std::string Describe(const TypeInfo& type, const std::byte* element) {
   return fmt::format("{}", static_cast<int64_t>(bits << unused) >> unused);
 }
 
-// One run that does not cross the end of the period.
+// Compares one run that does not cross the end of the period.
 Mismatches CompareRun(const Pattern& pattern, const std::byte* found, const std::byte* expected,
                       size_t index, size_t count, bool reduced, size_t element) {
   Mismatches result;

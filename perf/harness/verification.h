@@ -9,7 +9,7 @@
 
 namespace harmonaize::perf {
 
-/// A run of elements in a rank's output, and where their values come from.
+/// A run of elements in a rank's output, and the source of their values.
 struct Segment {
   enum class Source {
     kInput,      ///< rank `source_rank`'s input, from element `source_first` on
@@ -23,23 +23,23 @@ struct Segment {
   size_t source_first = 0;
 };
 
-/// What a comparison found.
+/// Result of a comparison.
 struct Mismatches {
   uint64_t count = 0;  ///< Wrong elements, or damaged bytes.
-  std::string first;   ///< The first of them in words; "" when there is none.
+  std::string first;   ///< Description of the first mismatch; "" when there is none.
   void Add(const Mismatches& other);
 };
 
-/// The byte that output buffers are filled with before a checked run.
+/// Byte that fills output buffers before a checked run.
 inline constexpr std::byte kPoison{0xA5};
 
-/// Compares every element of the segments with what the pattern says. `output` is the rank's
-/// output; kUntouched segments must still be full of kPoison.
+/// Compares every element of the segments with the pattern. `output` is the rank's output;
+/// kUntouched segments must still be full of kPoison.
 Mismatches CompareOutput(Pattern& pattern, const std::vector<Segment>& segments,
                          const std::byte* output);
 
 /// Compares `count` elements at `data` with rank `rank`'s input, from element 0 on: a collective
-/// leaves its send buffer as it was.
+/// must not change its send buffer.
 Mismatches CompareInput(Pattern& pattern, int rank, size_t count, const std::byte* data);
 
 }  // namespace harmonaize::perf

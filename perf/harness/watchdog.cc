@@ -9,7 +9,7 @@
 namespace harmonaize::perf {
 namespace {
 
-// How long revoked calls and the other processes get to report their own errors.
+// Time for revoked calls and the other processes to report their own errors.
 constexpr std::chrono::seconds kGrace{5};
 
 }  // namespace
@@ -59,7 +59,7 @@ void Watchdog::Watch() {
              timeout_s_);
   std::fflush(stderr);
   fired_.store(true, std::memory_order_release);
-  // In a thread of its own: where a daemon does not answer, this hangs as well.
+  // Revoked in a thread of its own: if a daemon does not answer, this hangs as well.
   std::thread revoker([this] {
     for (ncclComm_t comm : comms_) ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
   });

@@ -12,18 +12,19 @@
 
 namespace harmonaize::perf {
 
-/// Ends a measurement that hangs (option -T): revokes the process's communicators, which makes the
-/// blocked calls return and leaves the handles valid for the threads that hold them, and ends the
-/// process when even that does not help.
+/// Ends a measurement that hangs (option -T). It revokes the process's communicators, which makes
+/// the blocked calls return and leaves the handles valid for the threads that hold them. If even
+/// that does not help, it ends the process.
 class Watchdog {
  public:
-  /// 0 seconds: never barks, and starts no thread. The communicators must outlive the watchdog.
+  /// With a timeout of 0 it never fires, and starts no thread. The communicators must outlive the
+  /// watchdog.
   Watchdog(int timeout_s, std::vector<ncclComm_t> comms);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// The measurement named `what` starts now.
+  /// Starts the time of the measurement named `what`.
   void Arm(std::string what);
   void Disarm();
 

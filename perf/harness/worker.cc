@@ -114,8 +114,8 @@ std::byte* Worker::RecvPointer(Rank& rank, const Work& work, bool in_place, size
 }
 
 Status Worker::Enqueue(const Work& work, bool in_place, int64_t iteration) {
-  // As nccl-tests does it: each iteration works on the next part of the buffers, so that a sweep's
-  // small sizes are not measured in the first-level cache only.
+  // As in nccl-tests, each iteration works on the next part of the buffers, so that a sweep's small
+  // sizes are not measured in the first-level cache only.
   const size_t step = work.larger_bytes();
   const size_t steps = step == 0 ? 1 : std::max<size_t>(1, options_.max_bytes / step);
   const size_t shift = step * (static_cast<size_t>(iteration) % steps);
@@ -223,7 +223,7 @@ Mismatches Worker::CheckRank(Rank& rank, Pattern& pattern, const Work& work, boo
   const bool untouched =
       segments.size() == 1 && segments.front().source == Segment::Source::kUntouched;
   Mismatches mismatches;
-  // In place, what must stay untouched is this rank's own input.
+  // In place, the part that must stay untouched is this rank's own input.
   if (!in_place || !untouched) {
     mismatches.Add(CompareOutput(pattern, segments, RecvPointer(rank, work, in_place, 0)));
   }
@@ -242,7 +242,7 @@ Result<double> Worker::CheckOnce(const Work& work, bool in_place, uint64_t seed)
   FillBuffers(work, in_place, seed);
   HZ_RETURN_IF_ERROR(Enqueue(work, in_place, 0));
   HZ_RETURN_IF_ERROR(Wait());
-  // Stray writes of other ranks' work may land here as long as theirs has not finished.
+  // Stray writes of other ranks' work may arrive here until theirs has finished.
   HZ_RETURN_IF_ERROR(team_.Barrier(thread_));
   double wrong = 0;
   for (Rank& rank : ranks_) {

@@ -23,11 +23,11 @@ struct Rank {
   cudaStream_t stream = nullptr;
   Buffer send;
   Buffer recv;
-  float alignment = 0;  ///< What the untimed all-reduce before a measurement works on.
+  float alignment = 0;  ///< Operand of the untimed all-reduce before a measurement.
   ncclRedOp_t op = ncclSum;
 };
 
-/// What is measured next: everything of a row but the numbers.
+/// The next measurement: everything of a row but the numbers.
 struct Work {
   const TypeInfo* type;
   Operator op;
@@ -40,7 +40,7 @@ struct Work {
 };
 
 /// One thread of a benchmark with its ranks. All workers of a run call the same functions in the
-/// same order; each from its own thread.
+/// same order, each from its own thread.
 class Worker {
  public:
   Worker(const CollectiveSpec& spec, const Options& options, int thread, int total_ranks,
@@ -48,10 +48,10 @@ class Worker {
 
   /// Makes streams and buffers.
   Status Prepare();
-  /// Before the works of one type and operator, and after them.
+  /// Called before the works of one type and operator, and after them.
   Status CreateOperators(const TypeInfo& type, Operator op);
   Status DestroyOperators(Operator op);
-  /// Times one work, then checks it. The same numbers in every worker.
+  /// Times one work, then checks it. Returns the same numbers in every worker.
   Result<Measurement> Measure(const Work& work, bool in_place);
   /// Undoes Prepare.
   Status Release();
@@ -62,7 +62,7 @@ class Worker {
   Status Enqueue(const Work& work, bool in_place, int64_t iteration);
   Status EnqueueIteration(const Work& work, bool in_place, int64_t iteration);
   Status Wait();
-  /// Lets all ranks leave within the latency of one small operation of each other.
+  /// Lets all ranks start within the latency of one small operation of each other.
   Status AlignRanks();
   Status WarmUp(const Work& work, bool in_place);
   struct Times {
@@ -74,7 +74,7 @@ class Worker {
   Mismatches CheckRank(Rank& rank, Pattern& pattern, const Work& work, bool in_place);
   Result<double> CheckOnce(const Work& work, bool in_place, uint64_t seed);
   Pattern& PatternFor(const Work& work, uint64_t seed);
-  /// The call's error in words, or that the watchdog ended it.
+  /// Returns the call's error in words, or that the watchdog ended it.
   Status Explain(ncclResult_t result, ncclComm_t comm, const char* call) const;
 
   const CollectiveSpec& spec_;

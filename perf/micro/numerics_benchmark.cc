@@ -1,6 +1,6 @@
-// One core's speed of the reductions and copies, beside a plain loop that the compiler vectorises
-// for this machine. "algbw" is the bytes of one buffer by the time; n inputs and m outputs move (n
-// + m) times as many.
+// Measures one core's speed of the reductions and copies, beside a plain loop that the compiler
+// vectorises for this machine. "algbw" is the bytes of one buffer by the time; n inputs and m
+// outputs move (n + m) times as many.
 
 #include <benchmark/benchmark.h>
 
@@ -80,7 +80,7 @@ void BM_Reduce(benchmark::State& state, DataType type, ReduceOperator op, std::s
   ForceReduceTarget("");
 }
 
-/// What one would write without thinking: two inputs, two outputs.
+/// The sum as one would write it without thinking: two inputs, two outputs.
 [[gnu::noinline]] void PlainSum(const float* __restrict a, const float* __restrict b,
                                 float* __restrict x, float* __restrict y, size_t count) {
   for (size_t i = 0; i < count; ++i) x[i] = y[i] = a[i] + b[i];

@@ -1,5 +1,5 @@
-// Moves messages between two processes over src/transport, and beside it over a plain TCP
-// connection and over UCX, and prints the ratios. See docs/transport.md.
+// Moves messages between two processes over src/transport, over a plain TCP connection and over
+// UCX, and prints the ratios. See docs/transport.md.
 
 #include <fmt/format.h>
 #include <linux/tcp.h>
@@ -50,11 +50,11 @@ struct Settings {
   std::vector<size_t> sizes = {64 << 10, 1 << 20, 8 << 20, 64 << 20};
 };
 
-/// One way of moving bytes. Both processes have one, and run the same calls.
+/// A way of moving bytes. Both processes have one, and run the same calls.
 class Carrier {
  public:
   virtual ~Carrier() = default;
-  /// Sends and receives `count` messages of `bytes` each, as told; returns when that is done.
+  /// Sends and receives `sends` and `receives` messages of `bytes` each; returns when that is done.
   virtual void Move(size_t bytes, int sends, int receives) = 0;
 };
 
@@ -188,7 +188,7 @@ class PlainTcp final : public Carrier {
     for (int i = 0; i < receives; ++i) {
       size_t got = 0;
       while (got < bytes) {
-        // For small messages it polls, as the others do.
+        // Polls for small messages, as the others do.
         const bool polls = !sleep_ && bytes <= kPolledBytes;
         const ssize_t more = recv(socket_, in_.data() + got, bytes - got, polls ? MSG_DONTWAIT : 0);
         if (more < 0 && errno == EAGAIN) continue;
@@ -221,7 +221,7 @@ class PlainTcp final : public Carrier {
 
 enum class Pattern { kPingPong, kOneWay, kBothWays };
 
-/// What both processes run: the first tells the second over a pipe.
+/// A command that both processes run: the first sends it to the second over a pipe.
 struct Command {
   enum class Kind { kOpen, kRun, kEnd } kind = Kind::kEnd;
   int carrier = 0;
@@ -242,18 +242,18 @@ void Run(Carrier* carrier, const Command& command, bool first) {
   const bool both = command.pattern == Pattern::kBothWays;
   carrier->Move(command.bytes, first || both ? command.count : 0,
                 !first || both ? command.count : 0);
-  // It has ended when the other side has all of it.
+  // The transfer has ended when the other side has all of it.
   carrier->Move(1, first ? 0 : 1, first ? 1 : 0);
 }
 
-/// Where the two processes are.
+/// The places of the two processes.
 struct Place {
   std::string name;
   std::string device[2];
   std::string host[2];
 };
 
-// The last is the first one with a rail of several connections.
+// The last carrier is the first one with a rail of several connections.
 constexpr int kCarriers = 4;
 constexpr const char* kCarrierNames[kCarriers] = {"transport", "plain TCP", "UCX", "spread"};
 
@@ -271,7 +271,7 @@ std::unique_ptr<Carrier> Open(int carrier, const Place& place, bool first, bool 
   return std::make_unique<TransportCarrier>(rail, ours, theirs, !first, sleep);
 }
 
-/// The second process.
+/// Runs the second process.
 [[noreturn]] void Follow(int commands, const Place& place, const Settings& settings) {
   std::unique_ptr<Carrier> carrier;
   Command command;
@@ -287,7 +287,7 @@ std::unique_ptr<Carrier> Open(int carrier, const Place& place, bool first, bool 
   std::_Exit(0);
 }
 
-/// The first process: measures.
+/// The first process, which measures.
 class Leader {
  public:
   Leader(int commands, const Place& place, const Settings& settings)
@@ -299,7 +299,7 @@ class Leader {
     carrier_ = perf::Open(carrier, place_, true, settings_.sleep);
   }
 
-  /// Seconds for one message (kPingPong: one way), the best of the rounds.
+  /// Returns seconds for one message (kPingPong: one way), the best of the rounds.
   double Measure(Pattern pattern, size_t bytes) {
     const auto timed = [&](int count) {
       const Command command{Command::Kind::kRun, 0, pattern, bytes, count};
@@ -378,7 +378,7 @@ pid_t StartFollower(const Place& place, const Settings& settings, int* commands)
     if (read(up[0], &ready, 1) != 1) Die("no second namespace");
     JoinNamespaces(follower, place);
     if (write(down[1], "g", 1) != 1 || read(up[0], &ready, 1) != 1) Die("no second namespace");
-    // A device counts as running up to a second after both of its ends are up; UCX asks for that.
+    // A device counts as running up to a second after both of its ends are up, which UCX requires.
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   }
   *commands = down[1];

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kConnectNanoseconds = 20'000'000'000;
 constexpr int kSleepMilliseconds = 100;
 
-/// What each process tells the others.
+/// Sent by each process to the others.
 struct Introduction {
   int host = 0;
   transport::InstanceId instance{};
@@ -39,7 +39,7 @@ Result<std::unique_ptr<HostRunner>> HostRunner::Create(Bootstrap* bootstrap,
   if (!runner->wake_.valid()) return ErrnoError(errno, "eventfd");
   const auto wake = [fd = runner->wake_.get()] {
     const uint64_t one = 1;
-    // It fails only when it is rung already.
+    // The write fails only when the event is raised already.
     if (::write(fd, &one, sizeof one) < 0) return;
   };
   HZ_ASSIGN_OR_RETURN(runner->executor_,
@@ -132,7 +132,7 @@ void HostRunner::Turn() {
   if (!progress && !execution_->done()) Sleep();
 }
 
-// All hosts share the machine's processors, with what forwards for them.
+// Sleeps, because all hosts share the machine's processors with the routers between them.
 void HostRunner::Sleep() {
   if (!transport_->Arm()) return;
   pollfd events[] = {{transport_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};

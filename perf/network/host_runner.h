@@ -21,16 +21,16 @@ namespace harmonaize::perf {
 /// One host of a benchmark: a transport to all others and an executor, in one thread.
 class HostRunner final : private transport::TransportEvents {
  public:
-  /// Every process of the job calls it. `host` is this process's in the fabric; processes are
+  /// Called by every process of the job. `host` is this process's host in the fabric; processes are
   /// hosts in the order of the job's ranks.
   static Result<std::unique_ptr<HostRunner>> Create(Bootstrap* bootstrap, const FabricRails* rails,
                                                     int host);
   ~HostRunner();
 
-  /// Fabric hosts by process.
+  /// Returns the fabric's hosts by process.
   const std::vector<int>& hosts() const { return hosts_; }
 
-  /// What one operation needs here. Its messages number hosts as the fabric does.
+  /// One operation on this host. Its messages number hosts as the fabric does.
   struct Operation {
     const NetworkProgram* program = nullptr;
     RailTable* rails = nullptr;
@@ -40,7 +40,7 @@ class HostRunner final : private transport::TransportEvents {
     uint64_t slice_bytes = 0;
     int slices_at_once = 0;
   };
-  /// Carries it out once, with all others.
+  /// Carries the operation out once, with all other hosts.
   Status Run(const Operation& operation);
 
  private:

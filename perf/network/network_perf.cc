@@ -1,5 +1,5 @@
-// Schedules over the transport, without daemons and tenants: what a plan makes of a fabric. One
-// process for each host, in the laboratory.
+// Measures schedules over the transport, without daemons and tenants: how well a plan uses a
+// fabric. One process for each host, in the laboratory.
 
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ struct NetworkOptions {
   int shared_processors = 0;
 };
 
-/// "ring, by rack, 4 pieces, slices of 64K, 4 at once, weighted".
+/// Returns "ring, by rack, 4 pieces, slices of 64K, 4 at once, weighted".
 std::string Describe(const PlanSpec& spec, const RankedPlan& plan) {
   std::string text(spec.algorithm->name);
   if (!spec.order.name.empty()) text += ", " + spec.order.name;
@@ -112,7 +112,7 @@ class Benchmark {
     return Status::Ok();
   }
 
-  /// For a policy or an algorithm.
+  /// Returns the planner for a policy or an algorithm.
   Result<Planner> PlannerFor(const std::string& plan) const {
     PlannerOptions how;
     how.costs.payload_share = options_.payload;
@@ -139,7 +139,7 @@ class Benchmark {
     return Planner::Make(model_, problem_, std::move(how));
   }
 
-  /// The planner's choice, and as many of its next best as were asked for.
+  /// Measures the planner's choice, and as many of its next best as were asked for.
   Status MeasurePlans(const std::string& name, const Planner& planner, uint64_t bytes) {
     const BufferBlocks blocks =
         BlocksOf(problem_.collective, static_cast<int>(problem_.host_of_rank.size()), 0, 0);
@@ -154,7 +154,7 @@ class Benchmark {
       HZ_ASSIGN_OR_RETURN(const double seconds, Measure(planner, plan, count));
       if (bootstrap_->process() != 0) continue;
       const PlanSpec& spec = planner.candidates()[plan.candidate].spec;
-      // The planner's bound is of nominal rates.
+      // The planner's bound assumes nominal rates.
       const double bound = planned.bound_seconds / options_.payload;
       std::printf("  %10llu  %-12s %10.3f %10.3f %8.1f %10.3f %9.2f  %s\n",
                   static_cast<unsigned long long>(bytes), name.c_str(), seconds * 1e3, bound * 1e3,
@@ -165,15 +165,15 @@ class Benchmark {
     return Status::Ok();
   }
 
-  /// So many that a link's bucket of tokens, full after a pause, is of no account. Alike on all
-  /// hosts, as predictions are.
+  /// Returns how many operations make a link's token bucket, full after a pause, insignificant.
+  /// Equal on all hosts, because predictions are.
   static int OperationsInARow(const RankedPlan& plan) {
     constexpr double kSeconds = 0.1;
     constexpr double kMost = 1000;
     return 1 + static_cast<int>(std::min(kSeconds / plan.prediction.seconds, kMost));
   }
 
-  /// The median of the iterations, in seconds for one operation.
+  /// Returns the median of the iterations, in seconds for one operation.
   Result<double> Measure(const Planner& planner, const RankedPlan& plan, uint64_t count) {
     HZ_ASSIGN_OR_RETURN(const auto outline, planner.OutlineOf(plan));
     const NetworkProgram program(outline->Program(outline->placement().PositionOfHost(host_)),

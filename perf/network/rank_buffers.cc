@@ -34,7 +34,7 @@ std::byte* RankBuffers::Allocate(size_t place, uint64_t elements, float value) {
   return reinterpret_cast<std::byte*>(memory_[place].data());
 }
 
-// Small whole numbers: sums in any order are exact.
+// Returns small whole numbers, so sums in any order are exact.
 float RankBuffers::Expected(uint64_t block) const {
   const uint64_t ranks = inputs_.size();
   if (Reduces(problem_.collective)) return static_cast<float>(ranks * (ranks + 1) / 2);

@@ -9,17 +9,17 @@
 
 namespace harmonaize::perf {
 
-/// Buffers of one host's ranks for a sum of float32, and what they are to hold afterwards. Every
+/// Buffers of one host's ranks for a sum of float32, and their expected content afterwards. Every
 /// element of rank r's input is r + 1.
 class RankBuffers {
  public:
-  /// `count` elements a unit. The problem has to stay.
+  /// `count`: elements of a unit. The problem must outlive the buffers.
   RankBuffers(const Problem& problem, int host, uint64_t count);
 
-  /// By rank; empty for those of other hosts.
+  /// Return the buffers by rank; empty for ranks of other hosts.
   const std::vector<Buffer>& inputs() const { return inputs_; }
   const std::vector<Buffer>& outputs() const { return outputs_; }
-  /// Whether this host's outputs are right.
+  /// Returns whether this host's outputs are right.
   bool Right() const;
 
  private:
@@ -28,7 +28,7 @@ class RankBuffers {
 
   const Problem& problem_;
   const uint64_t count_;
-  std::vector<std::vector<float>> memory_;  // inputs and outputs by turns
+  std::vector<std::vector<float>> memory_;  // inputs and outputs alternate
   std::vector<Buffer> inputs_;
   std::vector<Buffer> outputs_;
 };

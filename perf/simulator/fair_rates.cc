@@ -44,7 +44,7 @@ std::vector<double> FairRates::Of(const std::vector<size_t>& active) {
     shares.pop();
     const auto l = static_cast<size_t>(link);
     if (crossing_[l] == 0) continue;
-    // Shares only grow while others get their rates: an old one comes too early, and goes back.
+    // Shares only grow while others get their rates, so an old one comes too early, and goes back.
     if (const double now = share_of(link); now > share) {
       shares.emplace(now, link);
       continue;

@@ -41,12 +41,12 @@ struct Options {
   bool json = false;
 };
 
-/// The mean over hashes.
+/// Returns the mean over hashes.
 Result<double> MeanSeconds(const PlanSetup& setup, const RankedPlan& plan, uint64_t bytes,
                            int draws) {
   const Candidate& candidate = setup.planner->candidates()[plan.candidate];
   HZ_ASSIGN_OR_RETURN(const auto outline, setup.planner->OutlineInPieces(plan));
-  // One draw of the model: nothing was left to hashes.
+  // One draw of the model means that nothing was left to hashes.
   const bool hashed = candidate.footprint.draws.size() > 1;
   double sum = 0;
   const int runs = hashed ? draws : 1;

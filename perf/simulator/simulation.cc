@@ -15,9 +15,9 @@
 namespace harmonaize::simulator {
 namespace {
 
-/// What is left of a part when it counts as sent: rounding leaves such crumbs.
+/// Bytes left of a part that counts as sent: rounding leaves such crumbs.
 constexpr double kCrumb = 1e-6;
-// Of a rail that is spread.
+// Most routes of a rail that is spread.
 constexpr size_t kMostSpreadRoutes = 64;
 
 std::vector<double> CapacitiesOf(const FabricModel& model, double payload_share) {
@@ -59,7 +59,7 @@ class Run {
   }
 
  private:
-  // Of a message.
+  // Flags of a message's state.
   static constexpr uint8_t kSendReady = 1;
   static constexpr uint8_t kReceiveReady = 2;
   static constexpr uint8_t kArrived = 4;
@@ -100,7 +100,7 @@ class Run {
     if (!sends && (state & kArrived) != 0) Receive(number);
   }
 
-  /// When the memory of a step's host has done it, if it begins now.
+  /// Returns when a step's host has done it in memory, if it begins now.
   double InMemory(uint32_t step) {
     const double seconds =
         static_cast<double>(table_.moved[step]) / options_.costs.memory_bytes_per_second;
@@ -142,7 +142,7 @@ class Run {
     }
   }
 
-  /// The last byte has left; it comes later.
+  /// Handles a message whose last byte has left; it arrives later.
   void Sent(uint32_t number) {
     SetTimer(now_ + BundleOf(table_.messages[number]).latency, Due::kCome, number);
   }
@@ -213,7 +213,7 @@ class Run {
     ++rate_changes_;
   }
 
-  /// To the next end of a part or timer, and what follows from it.
+  /// Advances to the next end of a part or timer, and handles it.
   void Advance() {
     double next =
         timers_.empty() ? std::numeric_limits<double>::infinity() : std::get<0>(timers_.top());
@@ -222,7 +222,7 @@ class Run {
     }
     const double passed = next - now_;
     now_ = next;
-    // What ends within a billionth of the time ends together.
+    // Parts that end within a billionth of the time end together.
     const double soon = now_ * 1e-9;
     std::vector<uint32_t> sent;
     std::vector<size_t> still;
@@ -241,7 +241,7 @@ class Run {
         still.push_back(active_[i]);
       }
     }
-    // Rates go by places in active_; they stay while nobody comes or goes.
+    // Rates are by index in active_, and stay valid while no connection joins or leaves.
     active_ = std::move(still);
     for (const uint32_t message : sent) Sent(message);
     while (!timers_.empty() && std::get<0>(timers_.top()) <= now_ + soon) {
@@ -263,7 +263,7 @@ class Run {
   std::vector<uint32_t> waits_for_;   // by step
   std::vector<uint8_t> state_;        // by message
   std::vector<uint16_t> parts_left_;  // by message
-  // By host: until when its memory, and whoever handles its messages, has to do.
+  // By host: the times until which its memory, and its handling of messages, are busy.
   std::vector<double> memory_free_;
   std::vector<double> hands_free_;
   std::map<std::tuple<int, int, int>, Bundle> bundles_;

@@ -57,7 +57,7 @@ class TableMaker {
     size_t receives = 0;
   };
 
-  /// The i-th send of a way is the i-th receive's.
+  /// Matches a step: the i-th send of a way belongs to its i-th receive.
   void Meet(const Way& way, uint32_t step, bool sends, uint64_t length) {
     Waiting& waiting = ways_[way];
     const size_t place = sends ? waiting.sends++ : waiting.receives++;

@@ -11,7 +11,7 @@ long Membarrier(int command) {
   return syscall(SYS_membarrier, command, 0, 0);
 }
 
-/// The best command that the kernel offers, or -1.
+/// Returns the best command that the kernel offers, or -1.
 int Command() {
   static const int command = [] {
     const long offered = Membarrier(MEMBARRIER_CMD_QUERY);
@@ -29,7 +29,7 @@ int Command() {
 }  // namespace
 
 void HeavyFence() {
-  // A full fence of the caller, too.
+  // The command is a full fence of the caller, too.
   if (Command() >= 0) Membarrier(Command());
 }
 

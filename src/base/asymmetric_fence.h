@@ -2,17 +2,19 @@
 
 namespace harmonaize {
 
-/// For protocols in which one side is fast and does without a fence, and the other is rarely there
-/// and pays for both: when this returns, every thread that runs in a process which called
-/// JoinAsymmetricFences has gone through a full fence since it was called. (membarrier(2); Dice,
-/// Huang and Yang, "Asymmetric Dekker Synchronization", 2001.) Takes microseconds; milliseconds
-/// where the kernel knows only the older way.
+/// Fences all threads of other processes, for protocols in which one side is fast and omits its
+/// fence, and the other is rarely there and pays for both. When this returns, every running thread
+/// of a process that called JoinAsymmetricFences has gone through a full fence since the call
+/// began. (membarrier(2); Dice, Huang and Yang, "Asymmetric Dekker Synchronization", 2001.) Takes
+/// microseconds; milliseconds where the kernel knows only the older way.
 void HeavyFence();
 
-/// To be called by a process before it relies on the HeavyFence of others. Not inherited by exec.
+/// Lets the HeavyFence of other processes act on this one. To be called before the process relies
+/// on it. Not inherited by exec.
 void JoinAsymmetricFences();
 
-/// Whether the kernel offers it to this process. Without, its fast side must use real fences.
+/// Returns whether the kernel offers such fences to this process. Otherwise the fast side must use
+/// real fences.
 bool HasAsymmetricFences();
 
 }  // namespace harmonaize

@@ -7,7 +7,8 @@
 
 namespace harmonaize {
 
-/// "64M", "1GiB", "4096": bytes, in powers of 1024. kInvalidArgument says what would do.
+/// Parses bytes, in powers of 1024: "64M", "1GiB", "4096". Errors: kInvalidArgument, with what
+/// would do.
 Result<uint64_t> ParseBytes(const std::string& text);
 
 }  // namespace harmonaize

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-/// What a text begins with.
+/// The first character of a text, or the first bytes that are none.
 struct Piece {
   size_t bytes = 1;
   bool clean = false;
@@ -18,8 +18,8 @@ uint8_t ByteAt(std::string_view text, size_t place) {
   return static_cast<uint8_t>(text[place]);
 }
 
-/// Which bytes may follow a lead byte of several: its second, in this range, decides whether a
-/// sequence is overlong, a surrogate, or beyond U+10FFFF (table 3-7 of the Unicode Standard).
+/// The bytes that may follow a lead byte: the second one's range decides whether a sequence is
+/// overlong, a surrogate, or beyond U+10FFFF (table 3-7 of the Unicode Standard).
 struct Lead {
   size_t following = 0;  ///< 0: no sequence begins with it.
   uint8_t lowest = 0x80;
@@ -37,9 +37,9 @@ Lead LeadOf(uint8_t byte) {
   return {};
 }
 
-/// The characters of three bytes that are not seen, and change how others are shown or where a line
-/// ends: zero width (U+200B to 200F, U+2060 to 2064, U+FEFF), line and paragraph separators and
-/// directions (U+2028 to 202E, U+2066 to 206F).
+/// Returns whether a character of three bytes is invisible, and changes how others are shown or
+/// where a line ends: zero width (U+200B to 200F, U+2060 to 2064, U+FEFF), line and paragraph
+/// separators and directions (U+2028 to 202E, U+2066 to 206F).
 bool IsUnseen(std::string_view character) {
   if (character == "\xef\xbb\xbf") return true;
   if (!character.starts_with("\xe2\x80") && !character.starts_with("\xe2\x81")) return false;
@@ -49,7 +49,7 @@ bool IsUnseen(std::string_view character) {
   return last >= 0xa0 && last <= 0xaf;
 }
 
-/// One character; or, of what is no UTF-8, as much as could have begun one.
+/// Returns one character; or, if the text is not UTF-8, as much as could have begun one.
 Piece FirstPiece(std::string_view text) {
   const uint8_t first = ByteAt(text, 0);
   if (first < 0x80) return {1, first >= 0x20 && first != 0x7f};

@@ -23,32 +23,32 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectiveCount = 10;
 
-/// "AllReduce", "Send", ... as NCCL spells them.
+/// Returns "AllReduce", "Send", ... as NCCL spells them.
 std::string_view CollectiveName(Collective collective);
-/// The collective that "AllReduce", "allreduce", "all-reduce" or "all_reduce" means.
-/// kInvalidArgument, with the likely one, when there is none.
+/// Returns the collective that "AllReduce", "allreduce", "all-reduce" or "all_reduce" means.
+/// Errors: kInvalidArgument, with the likely one, when there is none.
 Result<Collective> FindCollective(std::string_view text);
 
-/// Whether the operation combines values with an operator.
+/// Returns whether the operation combines values with an operator.
 constexpr bool Reduces(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduce ||
          collective == Collective::kReduceScatter;
 }
 
-/// Whether the operation has a root rank.
+/// Returns whether the operation has a root rank.
 constexpr bool HasRoot(Collective collective) {
   return collective == Collective::kReduce || collective == Collective::kBroadcast ||
          collective == Collective::kGather || collective == Collective::kScatter;
 }
 
-/// Whether the operation is one half of a pair: kSend or kReceive.
+/// Returns whether the operation is one half of a pair: kSend or kReceive.
 constexpr bool IsPointToPoint(Collective collective) {
   return collective == Collective::kSend || collective == Collective::kReceive;
 }
 
-/// How many blocks of `count` elements each buffer of one rank holds, with `ranks` ranks. 0 means
-/// that the rank does not use the buffer: the receive buffer of a rank other than the root in a
-/// reduce, say. `root` is the root rank or, in a send or a receive, the peer.
+/// Number of blocks of `count` elements that each buffer of one rank holds. 0 means that the rank
+/// does not use the buffer: the receive buffer of a rank other than the root in a reduce, say.
+/// BlocksOf takes as `root` the root rank or, in a send or a receive, the peer.
 struct BufferBlocks {
   uint64_t send = 0;
   uint64_t receive = 0;

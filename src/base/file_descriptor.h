@@ -4,7 +4,7 @@
 
 namespace harmonaize {
 
-/// Owns a file descriptor; closes it when it goes.
+/// Owns a file descriptor, and closes it on destruction.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -23,7 +23,7 @@ class FileDescriptor {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  /// Gives the descriptor away; the caller closes it.
+  /// Releases the descriptor; the caller closes it.
   int Release() { return std::exchange(fd_, -1); }
   void Reset();
 

@@ -1,5 +1,5 @@
-// The one place where fmt's functions are compiled. Debian has them as a shared library, which must
-// not come along into a tenant's process, and header-only use would compile them again in every
+// The one file in which fmt's functions are compiled. Debian has them as a shared library, which
+// must not be loaded into a tenant's process. Header-only use would compile them again in every
 // file, which takes longer than most files of ours do.
 
 #include <fmt/format-inl.h>

@@ -10,7 +10,7 @@ namespace harmonaize {
 std::vector<std::string> NamesIn(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
-  // Not a range-based for: its increment throws.
+  // A range-based for would throw: its increment does.
   for (auto entry = std::filesystem::directory_iterator(folder, error);
        entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     names.push_back(entry->path().filename());

@@ -8,16 +8,16 @@
 
 namespace harmonaize {
 
-// What the kernel tells in small files of a value each, as in /sys. What is not there, or may not
-// be read, is no error: devices differ in what they have.
+// Reads small files of the kernel with one value each, as in /sys. A file that does not exist, or
+// may not be read, is no error: devices differ in what they have.
 
-/// The names in a folder, sorted; none where there is no such folder.
+/// Returns the names in a folder, sorted; none where there is no such folder.
 std::vector<std::string> NamesIn(const std::filesystem::path& folder);
 
-/// "" where there is no such file.
+/// Returns the first line; "" where there is no such file.
 std::string FirstLine(const std::filesystem::path& file);
 
-/// The decimal number that is all of the file's first line.
+/// Returns the decimal number that the whole first line of the file is.
 std::optional<uint64_t> NumberIn(const std::filesystem::path& file);
 
 }  // namespace harmonaize

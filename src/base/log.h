@@ -9,7 +9,7 @@ namespace harmonaize {
 
 enum class LogLevel : int { kError = 0, kWarning, kInfo, kDebug, kTrace };
 
-/// What a line is about; NCCL's names for NCCL_DEBUG_SUBSYS. Bits, to be or-ed into a mask.
+/// Subject of a line, by NCCL's names for NCCL_DEBUG_SUBSYS. Bits, to be combined into a mask.
 enum LogSubsystem : unsigned {
   kLogInit = 1,
   kLogCollective = 2,
@@ -24,20 +24,21 @@ enum LogSubsystem : unsigned {
   kLogAll = ~0u,
 };
 
-/// Takes one finished line (no newline). Called from any thread; must not throw.
+/// Takes one finished line (no newline). Must not throw. Thread: any.
 using LogSink = void (*)(LogLevel level, LogSubsystem subsystem, std::string_view line);
 
-/// Waits until the lines that the sink took are written; false if it gave up. Called from any
-/// thread.
+/// Waits until the lines that the sink took are written; returns false if it gave up. Thread: any.
 using LogFlush = bool (*)();
 
-/// Decides what is formatted and who gets it. The daemon installs a writer of its own, the client
-/// NCCL_DEBUG; until then lines up to kWarning go to standard error. `flush` may be nullptr for a
-/// sink that writes at once. Call before other threads log.
+/// Sets which lines are formatted, and the sink that gets them. The daemon installs a writer of its
+/// own, the client one that follows NCCL_DEBUG; before that, lines up to kWarning go to standard
+/// error. `flush` may be nullptr for a sink that writes at once. To be called before other threads
+/// log.
 void SetLog(LogLevel level, unsigned subsystem_mask, LogSink sink, LogFlush flush = nullptr);
 
-/// Waits a while, at most, for lines that are not written yet; call it before the process ends.
-/// False if some are not: whatever takes the log stands still, and so would who else writes there.
+/// Waits a limited time for lines that are not written yet; to be called before the process ends.
+/// Returns false if some are not written: the reader of the log stands still, and would also block
+/// others that write there.
 bool FlushLog();
 
 namespace log_settings {
@@ -45,7 +46,7 @@ extern std::atomic<int> threshold;
 extern std::atomic<unsigned> enabled_subsystems;
 }  // namespace log_settings
 
-/// Whether a line would be seen. Cheap: one relaxed load, or two.
+/// Returns whether a line would be seen. Cheap: one relaxed load, or two.
 inline bool LogEnabled(LogLevel level, LogSubsystem subsystem) {
   if (static_cast<int>(level) > log_settings::threshold.load(std::memory_order_relaxed)) {
     return false;

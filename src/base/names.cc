@@ -27,7 +27,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates) {
   std::string_view nearest;
-  // Half the letters wrong is a different word, not a slip.
+  // A name with half of its letters wrong is a different word, not a slip.
   size_t best = name.size() / 2 + 1;
   for (std::string_view candidate : candidates) {
     const size_t distance = EditDistance(name, candidate);

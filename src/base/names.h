@@ -6,11 +6,11 @@
 
 namespace harmonaize {
 
-/// The candidate with the smallest edit distance (Levenshtein, 1966) to `name`, or "" when none is
-/// near enough to be a likely slip of the pen.
+/// Returns the candidate with the smallest edit distance (Levenshtein, 1966) to `name`, or "" when
+/// none is near enough to be a likely typing error.
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates);
 
-/// ", did you mean 'x'?" or "".
+/// Returns ", did you mean 'x'?" or "".
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> candidates);
 
 }  // namespace harmonaize

@@ -6,21 +6,21 @@
 
 /// \file
 /// Descriptors inside a program that is not ours. Programs close descriptors that they did not
-/// open, as closefrom(3) does where they go into the background, and the kernel gives the numbers
-/// to the next files that are opened. Whoever used such a number then would write into a stranger's
-/// file, or close it.
+/// open, as closefrom(3) does when they go into the background, and the kernel reuses the numbers
+/// for the next files that are opened. Using such a number then would write into a stranger's file,
+/// or close it.
 
 namespace harmonaize {
 
-/// Which file a descriptor stands for. Files of the kernel's own that have no node, such as
-/// eventfds, are all the same to it.
+/// Identifies the file that a descriptor stands for. It cannot tell apart files of the kernel's own
+/// that have no node, such as eventfds.
 class FileIdentity {
  public:
   FileIdentity() = default;
-  /// Of the file behind `fd`; of none where it is not open.
+  /// Returns the identity of the file behind `fd`; of no file if it is not open.
   static FileIdentity Of(int fd);
-  /// Whether `fd` stands for that file; yes also where nothing could be learnt of it. One system
-  /// call.
+  /// Returns whether `fd` stands for that file; also true if nothing is known of the file. One
+  /// system call.
   bool IsOf(int fd) const;
 
  private:
@@ -29,8 +29,8 @@ class FileIdentity {
   bool known_ = false;
 };
 
-/// A descriptor that is closed when it goes, unless its number stands for another file by then, as
-/// far as FileIdentity can tell.
+/// Closes its descriptor on destruction, unless its number stands for another file by then, as far
+/// as FileIdentity can tell.
 class OwnDescriptor {
  public:
   OwnDescriptor() = default;
@@ -44,8 +44,8 @@ class OwnDescriptor {
   int get() const { return descriptor_.get(); }
   /// Forgets the descriptor without closing it.
   void Abandon() { descriptor_.Release(); }
-  /// Whether the number still stands for the file that it stood for. Between the answer and the
-  /// next use another thread may close it: the answer is as good as the program is orderly.
+  /// Returns whether the number still stands for its original file. Another thread may close it
+  /// between the answer and the next use, so the answer is only as good as the program is orderly.
   bool Intact() const { return descriptor_.valid() && identity_.IsOf(descriptor_.get()); }
 
  private:

@@ -4,8 +4,8 @@
 
 namespace harmonaize {
 
-/// The numbers of the processors that this process may run on, ascending; {0} where the kernel does
-/// not say.
+/// Returns the numbers of the processors that this process may run on, ascending; {0} where the
+/// kernel does not say.
 std::vector<int> UsableProcessors();
 
 }  // namespace harmonaize

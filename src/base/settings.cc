@@ -18,7 +18,7 @@ constexpr const char* kSystemFile = "/etc/nccl.conf";
 /// a device, must not fill the memory.
 constexpr size_t kMostFileBytes = 1 << 20;
 
-/// The start of a file; "" where it cannot be read.
+/// Returns the start of a file; "" where it cannot be read.
 std::string ReadStart(const std::string& path) {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
   if (file == nullptr) return "";
@@ -32,7 +32,7 @@ std::string ReadStart(const std::string& path) {
   return text;
 }
 
-/// The user's home directory as NCCL finds it: HOME, and without that what the user database has.
+/// Returns the user's home directory as NCCL finds it: HOME, or else the user database's entry.
 std::string HomeDirectory() {
   if (const char* home = secure_getenv("HOME"); home != nullptr) return home;
   const long wanted = sysconf(_SC_GETPW_R_SIZE_MAX);
@@ -43,9 +43,9 @@ std::string HomeDirectory() {
   return found != nullptr && found->pw_dir != nullptr ? found->pw_dir : "";
 }
 
-/// Where the user's file lies; "" where there is no home to look in.
+/// Returns the path of the user's file; "" where there is no home directory.
 std::string UserFile() {
-  // A path is taken as it is: NCCL expands no ~ in it either.
+  // The path is used as it is: NCCL expands no ~ in it either.
   const char* named = secure_getenv("NCCL_CONF_FILE");
   if (named != nullptr && *named != '\0') return named;
   const std::string home = HomeDirectory();
@@ -77,12 +77,12 @@ void AddSettings(std::string_view text, SettingMap* settings) {
 const char* Setting(const char* name) noexcept try {
   const char* value = secure_getenv(name);
   if (value != nullptr) return value;
-  // Never destroyed: other static objects may ask while they go.
+  // Never destroyed: other static objects may ask during their destruction.
   static const SettingMap* const files = ReadFiles();
   const auto found = files->find(std::string_view(name));
   return found != files->end() ? found->second.c_str() : nullptr;
 } catch (...) {
-  // Without memory for the files they are as if they were not there, until there is memory.
+  // If there is no memory for the files, they count as missing until there is.
   return nullptr;
 }
 

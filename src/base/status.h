@@ -9,7 +9,7 @@
 
 namespace harmonaize {
 
-/// What went wrong, in terms of who has to act. Each maps to one NCCL result at the face.
+/// Kind of a failure, by who has to act. Each maps to one NCCL result at the face.
 enum class Code : int {
   kOk = 0,
   kInvalidArgument,  ///< A value is wrong by itself (NULL, negative, out of range).
@@ -18,14 +18,14 @@ enum class Code : int {
   kRemoteError,      ///< A peer, or the daemon, is gone or gave up.
   kInternalError,    ///< A bug of ours.
   kInProgress,       ///< Not an error: not finished yet.
-  kUnavailable,      ///< No daemon that is believed listens, or it does not take us.
+  kUnavailable,      ///< No trusted daemon listens, or it refuses us.
 };
 
-/// "invalid argument", ...
+/// Returns "invalid argument", ...
 const char* CodeName(Code code);
 
-/// A code and, unless it is kOk, a sentence that names the thing and the way out. An ok status is a
-/// null pointer, so what goes well costs nothing.
+/// A code and, unless it is kOk, a sentence that names the problem and the way out. An ok status is
+/// a null pointer, so success costs nothing.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -44,9 +44,9 @@ class [[nodiscard]] Status {
 
   bool ok() const { return failure_ == nullptr; }
   Code code() const { return ok() ? Code::kOk : failure_->code; }
-  /// "" when ok.
+  /// Returns "" when ok.
   const std::string& message() const { return ok() ? NoMessage() : failure_->message; }
-  /// "invalid usage: ranks disagree ..."
+  /// Returns the code and the message: "invalid usage: ranks disagree ..."
   std::string ToString() const;
 
  private:
@@ -62,8 +62,8 @@ class [[nodiscard]] Status {
   std::unique_ptr<Failure> failure_;
 };
 
-/// Returns a Status with the formatted message. It is no template, so that callers do not compile
-/// the formatting.
+/// Returns a Status with the formatted message. It is not a template, so that callers do not
+/// compile the formatting.
 Status FormatStatus(Code code, fmt::string_view format, fmt::format_args args);
 
 template <typename... Args>
@@ -91,10 +91,10 @@ Status SystemError(fmt::format_string<Args...> format, Args&&... args) {
   return FormatStatus(Code::kSystemError, format, fmt::make_format_args(args...));
 }
 
-/// A system error that ends in errno's text: "cannot open /x: No such file or directory".
+/// Returns a system error that ends in errno's text: "cannot open /x: No such file or directory".
 Status ErrnoError(int error_number, std::string what);
 
-/// A T, or the Status that says why there is none.
+/// A T, or the Status that tells why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -117,7 +117,7 @@ class [[nodiscard]] Result {
 
 }  // namespace harmonaize
 
-/// Leaves the function with the Status that EXPRESSION gives, unless it is ok.
+/// Returns from the function with the Status that EXPRESSION gives, unless it is ok.
 #define HZ_RETURN_IF_ERROR(expression)                                    \
   do {                                                                    \
     if (::harmonaize::Status hz_status = (expression); !hz_status.ok()) { \

@@ -26,7 +26,8 @@ Result<std::string> WithTomlDefaults(std::string_view text, std::string_view nam
   HZ_ASSIGN_OR_RETURN(const toml::table missing, ParseToml(defaults, "defaults"));
   AddMissing(missing, &document);
   std::ostringstream written;
-  // Strings in double quotes alone: in single ones toml++ writes what they cannot hold.
+  // Only double quotes are used: toml++ would also use single ones for strings that they cannot
+  // hold.
   written << toml::toml_formatter(document, toml::format_flags::none) << '\n';
   return written.str();
 }

@@ -24,18 +24,18 @@
 
 namespace harmonaize {
 
-/// The longest text of what is wrong in one place, in bytes: it quotes the document.
+/// Most bytes of a text about a mistake in one place: it quotes the document.
 inline constexpr size_t kMostTomlProblem = 1024;
 
-/// Tells what is wrong in one place of the document `name`. A document may come from another host,
-/// so what is quoted of it is cleaned.
+/// Returns the error for a mistake in one place of the document `name`. The document may come from
+/// another host, so quotes of it are cleaned.
 inline Status TomlProblem(std::string_view name, toml::source_position where,
                           std::string_view what) {
   return InvalidArgument("{}:{}:{}: {}", name, where.line, where.column,
                          CleanText(what, kMostTomlProblem));
 }
 
-/// kInvalidArgument says in which place the document `name` is malformed.
+/// Parses a document. Errors: kInvalidArgument, which tells where the document `name` is malformed.
 inline Result<toml::table> ParseToml(std::string_view text, std::string_view name) {
   toml::parse_result parsed = toml::parse(text, name);
   if (parsed) return std::move(parsed).table();

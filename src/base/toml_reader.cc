@@ -30,7 +30,7 @@ using Unknown = std::vector<std::pair<toml::source_position, std::string>>;
 void CollectUnknown(const toml::table& table, const std::string& prefix,
                     const std::set<std::string, std::less<>>& known, Unknown* unknown);
 
-// The tables of a list that was asked for with Tables.
+// Collects unknown keys in the tables of a list that was asked for with Tables.
 void CollectUnknownInList(const toml::node& node, const std::string& list,
                           const std::set<std::string, std::less<>>& known, Unknown* unknown) {
   const toml::array* array = node.as_array();

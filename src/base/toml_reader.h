@@ -17,8 +17,8 @@ class node;
 namespace harmonaize {
 
 /// Reads one TOML document strictly: every key must be asked for by name, with its type and range.
-/// What is left over is an error that gives file, line, column and the nearest name that was asked
-/// for. Not thread safe.
+/// Keys left over are errors, which give file, line, column and the nearest name that was asked
+/// for. Thread: one.
 ///
 ///     auto reader = TomlReader::FromFile(path);
 ///     reader->Integer("workers.count", 0, 1024, &count);
@@ -32,28 +32,30 @@ class TomlReader {
   TomlReader& operator=(TomlReader&&) noexcept;
   ~TomlReader();
 
-  /// Each stores into `value` when the dotted key is present and right, and otherwise leaves it
-  /// alone. A wrong type or a value out of [least, most] is kept and told by Finish.
+  /// Each of these stores into `value` if the dotted key is present and valid, and otherwise does
+  /// not change it. A wrong type or a value out of [least, most] is recorded, and reported by
+  /// Finish.
   void Integer(std::string_view key, int64_t least, int64_t most, int64_t* value);
   void Number(std::string_view key, double least, double most, double* value);
   void Boolean(std::string_view key, bool* value);
   void String(std::string_view key, std::string* value);
-  /// One of `choices`.
+  /// Accepts one of `choices`.
   void Choice(std::string_view key, std::vector<std::string_view> choices, std::string* value);
   void IntegerList(std::string_view key, int64_t least, int64_t most, std::vector<int64_t>* value);
-  /// A list of strings, or one string, which stands for a list of one.
+  /// Accepts a list of strings, or one string, which stands for a list of one.
   void StringList(std::string_view key, std::vector<std::string>* value);
 
-  /// How many tables [[key]] has. Their values are asked for as "key[0].name", "key[1].name", ...
+  /// Returns how many tables [[key]] has. Their values are asked for as "key[0].name",
+  /// "key[1].name", ...
   size_t Tables(std::string_view key);
 
-  /// Whether the document has this key. Asks for nothing: the key is not known by it.
+  /// Returns whether the document has this key. That does not count as asking for it.
   bool Has(std::string_view key) const;
-  /// Keeps, for Finish, what the caller found wrong with this key's value or, where the document
-  /// lacks the key, with the table that it would stand in.
+  /// Records, for Finish, what the caller found wrong with this key's value or, where the document
+  /// lacks the key, with the table that it would be in.
   void Reject(std::string_view key, std::string what);
 
-  /// The first error by position: what was wrong in a value, or a key that nobody asked for.
+  /// Returns the first error by position: a wrong value, or a key that was not asked for.
   Status Finish();
 
  private:

@@ -5,8 +5,8 @@
 
 namespace harmonaize {
 
-/// The text as a TOML document states it: in quotes, with what would end it or could not be seen
-/// escaped. Requires: UTF-8, as all that was read from a TOML document is.
+/// Returns the text as a TOML string: in quotes, with characters escaped that would end it or are
+/// invisible. Requires: UTF-8, as all text read from a TOML document is.
 std::string TomlText(std::string_view text);
 
 }  // namespace harmonaize

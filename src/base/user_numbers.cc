@@ -11,11 +11,11 @@
 namespace harmonaize {
 namespace {
 
-// Of all 32-bit numbers but the last, which stands for no user.
+// Number of 32-bit numbers, without the last, which stands for no user.
 constexpr uint64_t kAllUserNumbers = 4294967295;
 
-/// Each line of a map has the first number inside, the first one outside, and how many there are.
-/// A map without a line knows no user.
+/// Reads a user map. Each line has the first number inside, the first one outside, and their count.
+/// A map without lines knows no user.
 UserNumbers::Known ReadMap(const std::string& file) {
   std::ifstream map(file);
   if (!map) return UserNumbers::Known::kCannotTell;

@@ -6,19 +6,19 @@
 
 namespace harmonaize {
 
-/// What the numbers of users mean to this process. In a user namespace those whom it does not know
-/// have no number of their own: the kernel shows every one of them as the overflow user.
+/// Meaning of users' numbers for this process. In a user namespace the users that it does not know
+/// have no numbers of their own: the kernel shows each of them as the overflow user.
 struct UserNumbers {
   enum class Known { kAll, kSome, kCannotTell };
 
-  /// Parameters: the files in which the kernel tells it.
+  /// Parameters: the kernel's files with the user map and the overflow user.
   static UserNumbers OfThisProcess(
       const std::string& map_file = "/proc/self/uid_map",
       const std::string& overflow_file = "/proc/sys/kernel/overflowuid");
 
-  /// Whether this number may stand for any user of the host.
+  /// Returns whether this number may stand for any user of the host.
   bool MayBeAnybody(uid_t user) const { return user == overflow_user && known != Known::kAll; }
-  /// Whether a file or process of `user` is this user's own or root's.
+  /// Returns whether a file or process of `user` belongs to this user or to root.
   bool IsSelfOrRoot(uid_t user) const;
 
   Known known = Known::kCannotTell;

@@ -17,7 +17,7 @@
 
 #include "src/ipc/socket_folder.h"
 
-// Of Linux 6.5; glibc 2.36 does not know it.
+// Since Linux 6.5; glibc 2.36 does not define it.
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -25,7 +25,8 @@
 namespace harmonaize {
 namespace {
 
-/// How long a full queue of connections is waited for, and a peer that does not receive.
+/// Longest wait, in seconds, for room in a listener's queue of connections, and for a peer to
+/// receive.
 constexpr time_t kConnectWithinSeconds = 10;
 
 Result<sockaddr_un> AddressOf(const std::string& path) {
@@ -43,7 +44,7 @@ Result<FileDescriptor> ConnectTo(const sockaddr_un& address, int* error_number) 
   FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
   *error_number = 0;
-  // A listener that accepts nobody any more fills its queue, and the kernel would wait for room.
+  // A listener that no longer accepts fills its queue, and the kernel would wait for room.
   const timeval patience{kConnectWithinSeconds, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
@@ -136,8 +137,8 @@ Result<ControlMessage> ControlSocket::Receive(int timeout_ms) {
   bool reset = false;
   do {
     received = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
-    // The kernel tells once that the other side closed without reading all that it was sent. What
-    // it had said before still waits.
+    // The kernel reports once that the other side closed without reading all that was sent.
+    // Messages that it had sent before are still to be read.
   } while (received < 0 &&
            (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
   if (received < 0) return RemoteError("the control socket broke: {}", std::strerror(errno));

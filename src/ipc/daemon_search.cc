@@ -17,7 +17,7 @@ Status Believe(const ControlSocket& socket, const SocketPlace& place) {
   return CheckDaemonUser(peer.user, place, kDaemonUserFile, UserNumbers::OfThisProcess());
 }
 
-/// Connects to the daemon at a place. `distrusted` gets why what is there is not to be believed.
+/// Connects to the daemon at a place. Appends to `distrusted` why a daemon there is not trusted.
 Result<ControlSocket> Try(const SocketPlace& place, std::vector<std::string>* distrusted) {
   const auto distrust = [&](const Status& why) {
     distrusted->push_back(why.message());

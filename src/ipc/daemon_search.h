@@ -9,18 +9,18 @@
 
 namespace harmonaize {
 
-/// A daemon that a client has reached, and believes.
+/// A trusted daemon to which a client is connected.
 struct DaemonConnection {
   ControlSocket socket;
   std::string path;
 };
 
-/// Connects to the first daemon of these places that listens and is to be believed
-/// (daemon_trust.h). Warns of those that were passed over because they are not. kUnavailable says
-/// for each place why there is none.
+/// Connects to the first daemon at these places that listens and is trusted (daemon_trust.h), and
+/// warns of those it passed over because they are not. Errors: kUnavailable, with the reason for
+/// each place.
 Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places);
 
-/// The same, with the way out in the error.
+/// Does what FindDaemon does. The error also tells the user how to get a daemon.
 Result<DaemonConnection> ConnectToDaemon(const std::vector<SocketPlace>& places);
 
 }  // namespace harmonaize

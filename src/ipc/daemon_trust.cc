@@ -18,12 +18,12 @@
 namespace harmonaize {
 namespace {
 
-// Bytes of a daemon-user file; Linux's user names have 32 at most.
+// Most bytes of a daemon-user file; Linux's user names have 32 at most.
 constexpr size_t kLongestFile = 256;
-// Bytes of a user's entry, whose fields the administrator's directory may fill at will.
+// Most bytes of a user's entry, whose fields the administrator's directory may fill at will.
 constexpr size_t kLongestUserEntry = 1 << 20;
 
-/// Why somebody but root may have had a hand in what was `found`; "" where nobody may.
+/// Returns why users other than root may have changed the `found` file; "" if none may.
 std::string WhoElseWrites(const struct stat& found) {
   if (found.st_uid != 0) return fmt::format("belongs to user {}, not to root", found.st_uid);
   const bool link = S_ISLNK(found.st_mode);
@@ -38,7 +38,7 @@ Status NotHeeded(const std::string& path, const std::string& why) {
   return InvalidUsage("{} {}", path, why);
 }
 
-/// Opens the file, whose folder and which itself only root can have made.
+/// Opens the file. Errors: a user other than root can have made it or its folder.
 Result<FileDescriptor> OpenOfRoot(const std::string& path) {
   const std::string folder_path = std::filesystem::path(path).parent_path();
   const std::string name = std::filesystem::path(path).filename();
@@ -47,12 +47,12 @@ Result<FileDescriptor> OpenOfRoot(const std::string& path) {
   struct stat found {};
   if (fstat(folder.get(), &found) != 0) return ErrnoError(errno, "cannot look at " + folder_path);
   if (std::string why = WhoElseWrites(found); !why.empty()) return NotHeeded(folder_path, why);
-  // The name, which may be a link, and then what it leads to.
+  // Both the name, which may be a link, and the file that it leads to are checked.
   if (fstatat(folder.get(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) {
     return ErrnoError(errno, "cannot look at " + path);
   }
   if (std::string why = WhoElseWrites(found); !why.empty()) return NotHeeded(path, why);
-  // Where it is a pipe, opening it must not wait.
+  // The file may be a pipe, and opening it must not wait.
   FileDescriptor file(
       openat(folder.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) return ErrnoError(errno, "cannot open " + path);
@@ -62,7 +62,7 @@ Result<FileDescriptor> OpenOfRoot(const std::string& path) {
   return file;
 }
 
-/// The file's one word, without the blanks around it.
+/// Returns the file's one word, without the blanks around it.
 Result<std::string> ReadWord(int file, const std::string& path) {
   char text[kLongestFile + 1];
   const ssize_t length = read(file, text, sizeof text);
@@ -81,7 +81,7 @@ Result<uid_t> UserNamed(const std::string& name, const std::string& path) {
   uid_t number = 0;
   const char* const end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(name.data(), end, number);
-  // The last number stands for no user.
+  // The largest number, -1, stands for no user.
   if (error == std::errc() && rest == end && number != static_cast<uid_t>(-1)) return number;
 
   passwd entry{};

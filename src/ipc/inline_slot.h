@@ -8,34 +8,36 @@
 
 namespace harmonaize {
 
-/// How many of the regions that other ranks have given up last a slot names.
+/// Number of regions, of those that other ranks gave up last, that a slot names.
 inline constexpr uint32_t kGoneRegions = 16;
 
-/// What the daemon and one rank tell each other of the inline path; in the rank's MemberSlot. What
-/// the ranks share among themselves is in src/ipc/inline_segment.h.
+/// Words by which the daemon and one rank communicate about the inline path; part of the rank's
+/// MemberSlot. src/ipc/inline_segment.h has what the ranks share among themselves.
 struct alignas(64) InlineSlot {
   // Written by the daemon.
 
-  /// 0: nothing goes inline, not even an operation without data. What one operation does is agreed
-  /// by its ranks, so they may learn this one after the other.
+  /// 0: no operation goes inline, not even one without data. The ranks agree on the path of each
+  /// operation, so they may learn this one after the other.
   std::atomic<uint32_t> open;
-  /// How many regions other ranks have given up since this rank attached; the last kGoneRegions of
-  /// them are in `gone_regions`, each at its number modulo kGoneRegions.
+  /// Number of regions that other ranks have given up since this rank attached. The last
+  /// kGoneRegions of them are in `gone_regions`, each at its number modulo kGoneRegions.
   std::atomic<uint32_t> gone;
-  /// Operations whose data exceed it write past the caches.
+  /// Bytes of data beyond which an operation writes past the caches.
   uint64_t last_level_cache_bytes;
-  /// Not 0: more ranks than processors. A rank that waits had better give way at once.
+  /// Not 0: there are more ranks than processors, so a waiting rank should yield at once.
   uint32_t crowded;
-  /// Up to how many bytes (of one block: count times the type's size) an operation goes inline, by
-  /// collective: with every buffer of the rank in registered memory, and otherwise.
+  /// Largest operation that goes inline, in bytes of one block (count times the type's size), by
+  /// collective. `registered` holds if every buffer of the rank is in registered memory, `heap`
+  /// otherwise.
   uint64_t registered[kCollectiveCount];
   uint64_t heap[kCollectiveCount];
-  /// The most for an operation on a host stream, whose caller expects not to wait for the data.
+  /// Largest operation on a host stream, whose caller expects not to wait, that goes inline.
   uint64_t stream;
-  /// As GoneRegion makes them.
+  /// Regions as GoneRegion encodes them.
   std::atomic<uint64_t> gone_regions[kGoneRegions];
 
-  // Written by the rank, for the operator's eyes: what it has done on the inline path.
+  // Written by the rank, for the operator's statistics: its operations and bytes on the inline
+  // path.
 
   alignas(64) std::atomic<uint64_t> operations;
   std::atomic<uint64_t> bytes;

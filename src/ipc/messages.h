@@ -19,9 +19,9 @@
 
 namespace harmonaize {
 
-// The control socket's messages. The tenant asks, the daemon answers, one at a time. A message is a
-// MessageHeader, one plain struct, and for some a tail of 32-bit numbers or of text. Integers are
-// in the machine's own order: both ends are on one host.
+// The control socket's messages. The tenant asks, the daemon answers, one message at a time. A
+// message is a MessageHeader, one plain struct, and for some a tail of 32-bit numbers or text.
+// Integers are in the machine's byte order, because both ends are on one host.
 
 enum class MessageType : uint16_t {
   kHello = 1,
@@ -48,23 +48,23 @@ enum class MessageType : uint16_t {
   kDocument,
 };
 
-/// What a request asks for, for people: "a place in a communicator".
+/// Returns a request's subject in words for people, such as "a place in a communicator".
 const char* RequestName(MessageType type);
-/// Whether the answer may take long although all is well: it waits for other hosts.
+/// Returns whether the answer may take long although all is well, because it waits for other hosts.
 bool AnswerMayTakeLong(MessageType type);
 
 struct MessageHeader {
   uint32_t magic = kSegmentMagic;
   uint16_t version = kProtocolVersion;
   MessageType type = MessageType::kHello;
-  /// In a reply: the Code; a failure's text is the tail.
+  /// In a reply: the Code. A failure's text is the tail.
   int32_t code = 0;
   /// Bytes after the plain struct.
   uint32_t tail_bytes = 0;
 };
 
-/// Opens the session. Carries the memfd of the session segment, as MapAndSeal wants it: zeroes, and
-/// memory of no other session.
+/// Opens the session. Carries the memfd of the session segment, as MapAndSeal requires it: filled
+/// with zeros, and not memory of another session.
 struct HelloRequest {
   static constexpr MessageType kType = MessageType::kHello;
   char program[64] = {};  ///< For the operator's eyes.
@@ -74,7 +74,7 @@ struct HelloReply {
   uint32_t session = 0;
   uint32_t workers = 0;
   char daemon_version[32] = {};
-  /// The operations that the session may have posted and not yet seen retired (SessionSegment). The
+  /// Operations that the session may have posted and not yet seen retired (SessionSegment). The
   /// daemon ends a session that posts more.
   uint64_t most_operations = 0;
 };
@@ -87,8 +87,8 @@ struct CreateIdReply {
   UniqueId id;
 };
 
-/// Replied at once with the member that will stand for this rank; its slot turns kReady when all
-/// ranks are there.
+/// Answered at once with the member that will stand for this rank; its slot turns kReady when all
+/// ranks have joined.
 struct JoinRequest {
   static constexpr MessageType kType = MessageType::kJoin;
   UniqueId id;
@@ -103,7 +103,7 @@ struct MemberReply {
 struct SplitRequest {
   static constexpr MessageType kType = MessageType::kSplit;
   uint32_t member = kNoMember;
-  uint32_t has_color = 1;  ///< 0: takes no part, and gets kNoMember.
+  uint32_t has_color = 1;  ///< 0: the rank takes no part, and gets kNoMember.
   int32_t color = 0;
   int32_t key = 0;
   char name[64] = {};
@@ -122,7 +122,7 @@ struct CreateGrowIdRequest {
   uint32_t member = kNoMember;
 };
 
-/// From a rank of the parent: `member` is set. From a new rank: `id` and `rank` are.
+/// A rank of the parent sets `member`; a new rank sets `id` and `rank`.
 struct GrowRequest {
   static constexpr MessageType kType = MessageType::kGrow;
   UniqueId id;
@@ -132,13 +132,14 @@ struct GrowRequest {
   char name[64] = {};
 };
 
-/// Replied at once; MemberSlot::departures tells when the daemon has let go of the rank's buffers.
+/// Answered at once; MemberSlot::departures tells when the daemon no longer uses the rank's
+/// buffers.
 struct LeaveRequest {
   static constexpr MessageType kType = MessageType::kLeave;
   uint32_t member = kNoMember;
 };
-/// Ends all that waits. The rank stays a member, so that its threads may still post what they were
-/// about to, and be told; once they are out it leaves.
+/// Ends all operations that wait. The rank stays a member, so that its threads may still post what
+/// they were about to, and be told. It leaves once they are out.
 struct AbortRequest {
   static constexpr MessageType kType = MessageType::kAbort;
   uint32_t member = kNoMember;
@@ -151,8 +152,8 @@ struct EmptyReply {
   uint32_t reserved = 0;
 };
 
-/// Carries the region's memfd, as MapAndSeal wants it: from then on nobody else can map it
-/// writable, so it becomes a region once.
+/// Carries the region's memfd, as MapAndSeal requires it: from then on no other process can map it
+/// writable, so it can become a region only once.
 struct RegisterRegionRequest {
   static constexpr MessageType kType = MessageType::kRegisterRegion;
   uint64_t bytes = 0;
@@ -161,8 +162,8 @@ struct RegisterRegionReply {
   uint32_t region = 0;
   uint32_t shareable = 0;  ///< Whether other ranks may map it, see MapPeerRegionRequest.
 };
-/// Replied at once. A region that operations still use goes when they have ended; who wants to know
-/// asks again, until it is gone or not registered any more.
+/// Answered at once. A region that operations still use goes when they have ended. A client that
+/// needs to know asks again, until it is gone or no longer registered.
 struct UnregisterRegionRequest {
   static constexpr MessageType kType = MessageType::kUnregisterRegion;
   uint32_t region = 0;
@@ -176,7 +177,7 @@ struct OpenStreamRequest {
   uint32_t reserved = 0;
 };
 struct OpenStreamReply {
-  uint64_t position = 0;  ///< Where the stream begins: its slot may have served another before.
+  uint64_t position = 0;  ///< Start of the stream, whose slot may have served another one before.
   uint32_t stream = 0;
   uint32_t reserved = 0;
 };
@@ -198,8 +199,8 @@ struct EstimateReply {
   double seconds = 0;
 };
 
-/// For the segment of the inline path, whose descriptor the reply carries unless `bytes` is 0: then
-/// the communicator has none.
+/// Asks for the segment of the inline path. The reply carries its descriptor unless `bytes` is 0:
+/// then the communicator has none.
 struct AttachInlineRequest {
   static constexpr MessageType kType = MessageType::kAttachInline;
   uint32_t member = kNoMember;
@@ -209,7 +210,7 @@ struct AttachInlineReply {
   uint64_t bytes = 0;
 };
 
-/// From now on the other ranks of the member's communicator may map one of this session's regions.
+/// Allows the other ranks of the member's communicator to map one of this session's regions.
 struct OfferRegionRequest {
   static constexpr MessageType kType = MessageType::kOfferRegion;
   uint32_t member = kNoMember;
@@ -219,8 +220,8 @@ struct OfferRegionReply {
   uint32_t reserved = 0;
 };
 
-/// For a region that another rank of the same communicator has offered to it; the reply carries its
-/// descriptor.
+/// Asks for a region that another rank of the same communicator has offered to it. The reply
+/// carries its descriptor.
 struct MapPeerRegionRequest {
   static constexpr MessageType kType = MessageType::kMapPeerRegion;
   uint32_t member = kNoMember;
@@ -231,15 +232,16 @@ struct MapPeerRegionReply {
   uint64_t bytes = 0;
 };
 
-/// The reply is a document of `bytes` of JSON. It carries the first piece of it as its tail; the
-/// others come one by one for DocumentRequests.
+/// Asks for the daemon's status, a document of `bytes` of JSON. The reply carries its first piece
+/// as the tail; DocumentRequests fetch the others one by one.
 struct StatusRequest {
   static constexpr MessageType kType = MessageType::kStatus;
   uint32_t reserved = 0;
 };
-/// The same: how the daemon chooses between the inline path and itself for communicators of so many
-/// ranks; or, where `communicator` is not "", how it carries out the collectives of that one, by
-/// its number or name in the status.
+/// Asks for a document, as StatusRequest does. It tells how the daemon chooses between the inline
+/// path and itself for communicators of so many ranks. Where `communicator` is not "", it tells how
+/// the daemon carries out the collectives of that communicator, given by its number or name in the
+/// status.
 struct ExplainRequest {
   static constexpr MessageType kType = MessageType::kExplain;
   int32_t ranks = 2;
@@ -249,27 +251,27 @@ struct ExplainRequest {
 struct DocumentReply {
   uint64_t bytes = 0;
 };
-/// For the piece that begins at `offset` of the document that came last over this connection; the
-/// answer is a DocumentReply.
+/// Asks for the piece that begins at `offset` of the last document of this connection. The answer
+/// is a DocumentReply.
 struct DocumentRequest {
   static constexpr MessageType kType = MessageType::kDocument;
   uint64_t offset = 0;
 };
 
-/// For operators: has daemons measure the network among themselves. Tail: their addresses, one a
-/// line; none: those that this daemon is linked with, and itself. Several replies come: what is
-/// being measured, and at the end one that begins a document of `bytes` of JSON. Who hangs up ends
-/// it.
+/// Has daemons measure the network among themselves, for operators. Tail: their addresses, one a
+/// line; none: the daemons that this one is linked with, and itself. Several replies come: progress
+/// messages, and at the end one that begins a document of `bytes` of JSON. Hanging up ends the
+/// measurement.
 struct ProbeRequest {
   static constexpr MessageType kType = MessageType::kProbe;
-  double seconds = 0;  ///< How long each set of transfers runs.
+  double seconds = 0;  ///< Duration of each set of transfers.
 };
 struct ProbeReply {
   uint64_t bytes = 0;  ///< 0: there is more to measure.
   char progress[120] = {};
 };
 
-/// Header, body and tail in one buffer.
+/// Returns header, body and tail in one buffer.
 template <typename Body>
 std::vector<std::byte> Encode(MessageType type, const Body& body,
                               std::span<const std::byte> tail = {}) {
@@ -285,16 +287,16 @@ std::vector<std::byte> Encode(MessageType type, const Body& body,
   return bytes;
 }
 
-/// A reply that says no.
+/// Returns a reply that reports a failure.
 std::vector<std::byte> EncodeFailure(MessageType type, const Status& status);
 
-/// The header of a message that a stranger sent, checked for magic, version and length.
+/// Returns the header of an untrusted message, checked for magic, version and length.
 Result<MessageHeader> DecodeHeader(std::span<const std::byte> bytes);
 
-/// What the failure reply says, or ok when it is none.
+/// Returns the failure that a reply reports, or ok when it reports none.
 Status DecodeFailure(const MessageHeader& header, std::span<const std::byte> bytes);
 
-/// The plain struct behind a checked header; an error when the length is not exactly right.
+/// Returns the plain struct after a checked header. Errors: the length is not exactly right.
 template <typename Body>
 Result<Body> DecodeBody(const MessageHeader& header, std::span<const std::byte> bytes) {
   static_assert(std::is_trivially_copyable_v<Body>);
@@ -307,18 +309,18 @@ Result<Body> DecodeBody(const MessageHeader& header, std::span<const std::byte> 
   return body;
 }
 
-/// The tail as numbers; an error when it is not a whole number of them.
+/// Returns the tail as numbers. Errors: it is not a whole number of them.
 Result<std::vector<int32_t>> DecodeNumbers(const MessageHeader& header,
                                            std::span<const std::byte> bytes);
 
-/// A text field that may lack its end, as a string.
+/// Returns a text field, which may lack its end, as a string.
 template <size_t kBytes>
 std::string FieldText(const char (&field)[kBytes]) {
   return std::string(field, strnlen(field, kBytes));
 }
 
-/// The same of a field that a stranger filled, fit for people's eyes and for JSON. Lines of the log
-/// have names between quotation marks ('), so a name has none.
+/// Returns FieldText of an untrusted field, fit for people's eyes and for JSON. Lines of the log
+/// put names between quotation marks ('), so these are replaced.
 template <size_t kBytes>
 std::string CleanFieldText(const char (&field)[kBytes]) {
   std::string text = CleanText(FieldText(field), kBytes - 1);

@@ -4,8 +4,9 @@
 
 namespace harmonaize {
 
-/// Where the daemon whose tenants come by `tenants_socket` listens for operators: in the same
-/// folder, at operator.sock beside harmonaized.sock, and at NAME.operator beside any other NAME.
+/// Returns where a daemon listens for operators if its tenants connect at `tenants_socket`: in the
+/// same folder, at operator.sock beside harmonaized.sock, and at NAME.operator beside any other
+/// NAME.
 std::string OperatorSocketPath(const std::string& tenants_socket);
 
 }  // namespace harmonaize

@@ -7,7 +7,8 @@
 namespace harmonaize {
 namespace {
 
-/// The kernel's letter for the state (proc(5)); it follows the name, which may hold anything.
+/// Returns the kernel's letter for the state (proc(5)), which follows the name; names may hold
+/// anything.
 char StateOf(pid_t process) {
   const std::string line = FirstLine(fmt::format("/proc/{}/stat", process));
   const size_t end_of_name = line.rfind(')');

@@ -6,8 +6,8 @@ namespace {
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-/// Half of the 32-bit numbers are ahead of any one, so a mark may be as stale as it likes to within
-/// two billion positions.
+/// Half of all 32-bit numbers are ahead of any one, so a mark is understood if it is less than two
+/// billion positions old.
 bool IsReached(uint32_t mark, uint32_t position) {
   return static_cast<int32_t>(position - mark) >= 0;
 }
@@ -15,7 +15,8 @@ bool IsReached(uint32_t mark, uint32_t position) {
 }  // namespace
 
 uint32_t MarkAwaited(StreamSlot* slot, uint64_t position) {
-  // 0 stands for none: the position before will do, and who is woken for it marks again.
+  // 0 stands for no mark. The position before does as well: a thread that is woken for it marks
+  // again.
   const uint32_t low = static_cast<uint32_t>(position);
   const uint32_t own = low != 0 ? low : ~uint32_t{0};
   uint32_t seen = slot->awaited.load(std::memory_order_relaxed);
@@ -26,7 +27,7 @@ uint32_t MarkAwaited(StreamSlot* slot, uint64_t position) {
 }
 
 bool LeaveMark(StreamSlot* slot, uint32_t word) {
-  // Before the count: who comes after it marks for itself.
+  // The mark is removed before the count: a thread that comes after it marks for itself.
   const bool taken = slot->awaited.compare_exchange_strong(word, 0, std::memory_order_seq_cst);
   const bool alone = slot->waiters.fetch_sub(1, std::memory_order_seq_cst) == 1;
   return taken && !alone;

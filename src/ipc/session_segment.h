@@ -12,43 +12,44 @@
 namespace harmonaize {
 
 // The memory that one tenant process and the daemon share for control. The tenant makes it, sealed
-// against shrinking, and its hello brings it along; the daemon seals it against new writers once it
-// has mapped it, and with that against holes (MapAndSeal):
+// against shrinking, and sends it with its hello. The daemon maps it, and then seals it against new
+// writers, and with that against holes (MapAndSeal):
 //
 //     SessionHeader | SubmissionRing | StreamSlot retired | StreamSlot[kStreamSlots] |
 //     MemberSlot[kMaxMembers]
 //
 // The tenant writes descriptors, the ring's tail, the waiter counts and what it has filled, and
-// nothing else; the daemon believes none of it. What the daemon writes here is for the tenant
-// alone: it never reads its own words back.
+// nothing else; the daemon trusts none of it. The daemon's words are for the tenant alone: the
+// daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
 inline constexpr uint32_t kProtocolVersion = 12;
 
-/// Descriptors that fit the ring: enough that a burst of small operations never finds it full, and
-/// 128 KiB of memory a session.
+/// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
+/// take 128 KiB of memory a session.
 inline constexpr uint32_t kRingEntries = 1024;
 
 /// Communicators that one process may hold at once, one for each of its ranks.
 inline constexpr uint32_t kMaxMembers = 4096;
-/// Host streams of one process.
+/// Host streams that one process may hold at once.
 inline constexpr uint32_t kMaxHostStreams = 1024;
-/// Every member has an ordered queue of its own at its member index; host streams follow.
+/// Ordered queues of a session: one of each member, at its member index, then those of host
+/// streams.
 inline constexpr uint32_t kStreamSlots = kMaxMembers + kMaxHostStreams;
 
-/// Threads of a tenant that the daemon wakes at once. Waking takes it a microsecond or two for
-/// each, and a tenant can have ten thousands sleep on one word; the others look for themselves
-/// within a tenth of a second.
+/// Most threads of a tenant that the daemon wakes at once. Waking takes a microsecond or two for
+/// each, and a tenant can have tens of thousands sleep on one word. The others poll within a tenth
+/// of a second.
 inline constexpr int kMostWoken = 64;
 
 inline constexpr uint32_t kNoMember = ~0u;
-/// In BufferReference::region: there is no buffer, or no memory at the address `offset` of the
-/// tenant's, which is named to all ranks.
+/// Value of BufferReference::region if there is no buffer, or no memory at the tenant's address
+/// `offset`, which the daemon then reports to all ranks.
 inline constexpr uint32_t kNoBuffer = ~0u;
 
-/// Where a rank's buffer lies: `offset` bytes into a region, which is memory that tenant and daemon
-/// share. The daemon reaches no other memory of a tenant: a process number does not say for long
-/// whose memory it is.
+/// Place of a rank's buffer: `offset` bytes into a region, which is memory that tenant and daemon
+/// share. The daemon reaches no other memory of a tenant, because a process number may soon stand
+/// for another process.
 struct BufferReference {
   uint64_t offset = 0;
   uint32_t region = kNoBuffer;
@@ -61,12 +62,13 @@ enum OperationFlags : uint8_t {
   kCopiesAlong = 2,
 };
 
-/// One rank's part in one operation, as the tenant writes it. Two cache lines.
+/// One rank's part in one operation, as the tenant writes it; two cache lines.
 struct alignas(64) OperationDescriptor {
   uint64_t sequence = 0;  ///< Counts the collectives of a member from 0; 0 in a send or a receive.
   uint64_t count = 0;     ///< Elements of one block, as in NCCL's calls.
-  uint64_t position = 0;  ///< In the stream, from 1. Operations of one group share a position.
-  uint64_t scalar = 0;    ///< kPreMulSum: the bits of one element.
+  uint64_t position = 0;  ///< Position in the stream, from 1. Operations of one group share a
+                          ///< position.
+  uint64_t scalar = 0;    ///< For kPreMulSum: the bits of one element.
   BufferReference send;
   BufferReference receive;
   uint32_t member = kNoMember;
@@ -79,71 +81,74 @@ struct alignas(64) OperationDescriptor {
 };
 static_assert(sizeof(OperationDescriptor) == 128);
 
-/// A queue of descriptors, tenant to daemon. The tenant serialises its producers with a lock of its
-/// own; the consumer is the daemon's engine thread.
+/// A queue of descriptors from tenant to daemon. The tenant serialises its producers with a lock of
+/// its own; the consumer is the daemon's engine thread.
 struct SubmissionRing {
   // Written by the tenant.
   alignas(64) std::atomic<uint32_t> tail;
-  /// 1 while a producer sleeps on `head` until half of the ring is free; the daemon takes it back
-  /// to 0 and wakes.
+  /// 1 while a producer sleeps on `head` until half of the ring is free; the daemon resets it to 0
+  /// and wakes the producer.
   std::atomic<uint32_t> producer_waiting;
-  /// How often the tenant has rung: a system call each. For the operator's eyes.
+  /// Number of times that the tenant has rung, by a system call each; for the operator's
+  /// statistics.
   std::atomic<uint64_t> doorbells;
 
-  /// Written by the daemon, once for all that it took in one go; a futex word.
+  /// Written by the daemon, once for each batch that it takes; a futex word.
   alignas(64) std::atomic<uint32_t> head;
-  /// 1 while the daemon sleeps on the doorbell; the tenant takes it back to 0 and rings.
+  /// 1 while the daemon sleeps on the doorbell; the tenant resets it to 0 and rings.
   alignas(64) std::atomic<uint32_t> consumer_waiting;
   alignas(64) OperationDescriptor entries[kRingEntries];
 };
 
-/// How far one ordered queue of operations has come.
+/// Progress of one ordered queue of operations.
 struct alignas(64) StreamSlot {
-  /// The last position all of whose operations are done.
+  /// The last position up to which all operations are done.
   std::atomic<uint64_t> completed;
-  /// Tenant threads that sleep until it has come far enough.
+  /// Number of tenant threads that sleep until `completed` has reached their position.
   std::atomic<uint32_t> waiters;
-  /// The first position that one of them waits for, as MarkAwaited writes it; 0: none. Their futex
-  /// word. The daemon takes it back to 0 when it wakes them, and does so for no position before.
+  /// The first position that a sleeping thread waits for, as MarkAwaited writes it; 0: none. The
+  /// threads' futex word. The daemon resets it to 0 when it wakes them, which it does only once the
+  /// position is reached.
   std::atomic<uint32_t> awaited;
-  /// Operations of this stream that failed; the last one's code and member follow.
+  /// Number of operations of this stream that failed; the last one's code and member follow.
   std::atomic<uint32_t> error_count;
   std::atomic<uint32_t> error_code;
   std::atomic<uint32_t> error_member;
-  /// Operations that have ended since the session began, those of the position under way included.
+  /// Operations that have ended since the session began, including those of the position under way.
   std::atomic<uint64_t> ended;
 };
 static_assert(sizeof(StreamSlot) == 64);
 
-/// How a rank that waits for a collective copies its heap buffers through shared memory slice by
-/// slice, while the daemon carries other slices. Of one operation of a member at a time. Counts of
-/// slices are written as SliceCount makes them, so that what one operation leaves behind says
-/// nothing about the next.
+/// Describes how a rank that waits for a collective copies its heap buffers through shared memory
+/// slice by slice, while the daemon carries other slices. It serves one operation of a member at a
+/// time. Counts of slices are encoded by SliceCount, so that the rest of one operation cannot be
+/// taken for the next one's.
 ///
-/// Units of the operation's `count` elements are cut into pieces of `piece_elements`, of which the
-/// last is shorter; slice s is elements [s * slice_elements, (s + 1) * slice_elements) of every
+/// Each unit of the operation's `count` elements is cut into pieces of `piece_elements`, of which
+/// the last is shorter. Slice s is elements [s * slice_elements, (s + 1) * slice_elements) of every
 /// piece of both buffers.
 struct alignas(64) SliceProgress {
-  /// Written by the daemon: `completed` are the slices before which all are carried: their outputs
-  /// are there. Before the first one it tells that the three below are. kAllSlices with the
-  /// operation's end, however it ends.
+  /// Written by the daemon. `completed` counts the slices, from the first on, whose outputs are
+  /// complete. A count of 0 tells that the three words below are set. kAllSlices at the operation's
+  /// end, however it ends.
   StreamSlot carried;
   std::atomic<uint64_t> piece_elements;
   std::atomic<uint64_t> slice_elements;
   std::atomic<uint64_t> slices;
-  /// Written by the tenant: the slices before which all inputs are there.
+  /// Written by the tenant: counts the slices, from the first on, whose inputs are complete.
   alignas(64) std::atomic<uint64_t> filled;
 };
 
-/// All slices of an operation, however many it has; more than it ever has.
+/// Stands for all slices of an operation; more than any operation has.
 inline constexpr uint64_t kAllSlices = (uint64_t{1} << 24) - 1;
 
-/// The first `slices` slices of the collective `sequence` of a member, as SliceProgress has it.
+/// Returns the first `slices` slices of the member's collective `sequence`, encoded for
+/// SliceProgress.
 constexpr uint64_t SliceCount(uint64_t sequence, uint64_t slices) {
   return (sequence + 1) << 24 | (slices < kAllSlices ? slices : kAllSlices);
 }
-/// How many of that collective's slices a count stands for: none where it is of one before, and
-/// kAllSlices where it is of one after.
+/// Returns how many slices of that collective a count stands for: none if it counts an earlier
+/// collective's, and kAllSlices if it counts a later one's.
 constexpr uint64_t SlicesOf(uint64_t sequence, uint64_t count) {
   const uint64_t begin = SliceCount(sequence, 0);
   if (count < begin) return 0;
@@ -154,59 +159,59 @@ enum class MemberState : uint32_t {
   kUnused = 0,
   kForming,  ///< Waits for the other ranks.
   kReady,
-  kFailed,  ///< Never became ready, or broke; `error` says why.
+  kFailed,  ///< It never became ready, or broke; `error` says why.
 };
 
-/// What a rank may know of its communicator.
+/// State of a communicator that its rank may see.
 struct alignas(64) MemberSlot {
   std::atomic<uint32_t> state;       ///< MemberState; a futex word.
-  std::atomic<uint32_t> waiters;     ///< Tenant threads that sleep on it.
+  std::atomic<uint32_t> waiters;     ///< Tenant threads that sleep on `state`.
   std::atomic<uint32_t> error_code;  ///< Code of the communicator's failure, once kFailed.
   std::atomic<int32_t> rank;         ///< Set when kReady.
   std::atomic<int32_t> ranks;        ///< Set when kReady.
   /// Set when kReady: not 0 in a communicator on several hosts, whose ranks may copy large buffers
   /// while the daemon carries them (kCopiesAlong).
   std::atomic<uint32_t> across_hosts;
-  /// Set when kReady: ranks 0 to this - 1 share a host, as do all further runs of so many ranks.
+  /// Set when kReady: each run of this many ranks, from rank 0 on, shares a host.
   std::atomic<int32_t> ranks_together;
-  /// How many ranks that had this slot have left for good; a futex word, for `waiters`.
+  /// Number of ranks that had this slot and left for good; a futex word, for `waiters`.
   std::atomic<uint32_t> departures;
   SliceProgress progress;
   InlineSlot inline_path;
   ErrorText error;    ///< The last failure of the communicator or an operation.
-  NoticeText notice;  ///< Who is late, while the others wait; warnings.
+  NoticeText notice;  ///< Ranks that are late, while the others wait; also warnings.
 };
 static_assert(sizeof(MemberSlot) % 64 == 0);
 
 struct SessionHeader {
   uint32_t magic;
   uint32_t version;
-  /// What it takes to wake a sleeper on this host, in nanoseconds: see WaitEstimate.
+  /// Nanoseconds that waking a sleeper takes on this host: see WaitEstimate.
   uint32_t wake_up_ns;
-  /// 1 while the ranks that are active here, and the daemon, are more than the processors: then who
-  /// waits gives way.
+  /// 1 while the active ranks of this host and the daemon outnumber the processors: waiting threads
+  /// then yield.
   std::atomic<uint32_t> crowded;
-  /// For whom else a wait may have to wait, as in WaitEstimate: more once a communicator of this
-  /// session spans hosts.
+  /// Number of other sleepers that a wait may depend on, as in WaitEstimate; larger once a
+  /// communicator of this session spans hosts.
   std::atomic<uint32_t> sleepers;
-  /// The tenant writes another number, and rings the doorbell, when it wonders whether the daemon
-  /// still works; the daemon's engine repeats the number.
+  /// The tenant writes another number to `sign`, and rings the doorbell, to check that the daemon
+  /// still works; the daemon's engine repeats the number in `answered_sign`.
   std::atomic<uint32_t> sign;
   std::atomic<uint32_t> answered_sign;
-  /// Why the daemon ended the session, set before it closes the socket.
+  /// Reason why the daemon ended the session, set before it closes the socket.
   ErrorText goodbye;
 };
 
 struct SessionSegment {
   alignas(64) SessionHeader header;
   alignas(64) SubmissionRing ring;
-  /// `completed` are the operations of all queues that have ended: HelloReply::most_operations.
+  /// `completed` counts the operations of all queues that have ended: HelloReply::most_operations.
   StreamSlot retired;
   StreamSlot streams[kStreamSlots];
   MemberSlot members[kMaxMembers];
 };
 
-// How a tenant thread sleeps until `position` is completed, and why nobody sleeps for too long:
+// How a tenant thread sleeps until `position` is completed, and why no thread sleeps for too long:
 //
 //     tenant                                  daemon
 //     waiters += 1                            completed = position
@@ -216,20 +221,21 @@ struct SessionSegment {
 //       word = MarkAwaited(position)
 //     if (LeaveMark(word)) wake all
 //
-// All are sequentially consistent, so that either the tenant sees what was completed or the daemon
-// sees the mark. A thread that is about to sleep when the daemon takes the mark away finds the word
-// changed, and does not. But a third may have marked the same position again meanwhile, one that
-// then finds it completed: the first sleeps on that one's mark. So who leaves takes a mark that is
-// still there along and wakes the others, who mark anew what they wait for.
+// All accesses are sequentially consistent, so either the tenant sees what was completed or the
+// daemon sees the mark. If the daemon resets the mark while a thread is about to sleep, the thread
+// finds the word changed, and does not sleep. But a third thread may have marked the same position
+// again meanwhile, and then found it completed: the first thread now sleeps on that mark. So a
+// thread that leaves also removes a mark of its own that is still there, and wakes the others, who
+// mark anew what they wait for.
 
-/// Marks `position` as awaited, unless an earlier one is already; what the word is now. Tenant.
+/// Marks `position` as awaited, unless an earlier one is already. Returns the word's value. Tenant.
 uint32_t MarkAwaited(StreamSlot* slot, uint64_t position);
-/// Ends a wait whose last mark was `word`. Whether the caller has to wake all who sleep on
-/// `awaited`. Tenant.
+/// Ends a wait whose last mark was `word`. Returns whether the caller has to wake all threads that
+/// sleep on `awaited`. Tenant.
 bool LeaveMark(StreamSlot* slot, uint32_t word);
-/// Whether somebody sleeps for a position up to `completed`; if so the mark is taken away and the
-/// caller has to wake those who sleep on `awaited`. Daemon; believes nothing: what a tenant writes
-/// here is to its own harm.
+/// Removes the mark if a thread sleeps for a position up to `completed`. Returns whether it did:
+/// the caller has to wake the threads that sleep on `awaited`. Daemon; trusts nothing, because
+/// false words of a tenant only harm that tenant.
 bool TakeReachedMark(StreamSlot* slot, uint64_t completed);
 
 }  // namespace harmonaize

@@ -19,13 +19,13 @@ class SharedText {
 
   /// Stores `text`, cut to the capacity. Writer only.
   void Set(std::string_view text);
-  /// The text, or "" when a writer kept changing it (or a tenant scribbled over its own copy).
+  /// Returns the text, or "" when a writer kept changing it (or a tenant overwrote its own copy).
   std::string Get() const;
-  /// Grows with every Set; tells a reader that there is something new.
+  /// Returns a number that grows with every Set, and so tells readers of new text.
   uint32_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
-  std::atomic<uint32_t> version_;  // odd while the writer is inside
+  std::atomic<uint32_t> version_;  // odd while the writer is in Set
   std::atomic<uint32_t> length_;
   std::atomic<uint64_t> words_[kBytes / 8];
 };

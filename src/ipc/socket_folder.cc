@@ -28,12 +28,12 @@ bool LiesBelow(const fs::path& folder, const fs::path& base) {
   return !way.empty() && *way.begin() != ".." && *way.begin() != ".";
 }
 
-/// The folder above `folder` in which strangers may make others; "" where there is none.
+/// Returns the folder above `folder` in which strangers may make others; "" where there is none.
 fs::path SharedFolderAbove(const fs::path& folder) {
   if (LiesBelow(folder, "/tmp")) return "/tmp";
   const std::string runtime_folder = RuntimeFolder();
   if (runtime_folder.empty()) return {};
-  // A slash at its end would be a name of its own.
+  // A slash at the end would count as a name of its own.
   const fs::path base = fs::path(runtime_folder + "/").lexically_normal().parent_path();
   return LiesBelow(folder, base) ? base : fs::path();
 }

@@ -11,8 +11,8 @@
 namespace harmonaize {
 namespace {
 
-// FNV-1a (Fowler, Noll, Vo, 1991), 64 bits. A name is no secret: the daemon keeps named ids of
-// different tenants apart, so all that is asked of the digest is that different names differ.
+// FNV-1a (Fowler, Noll, Vo, 1991), 64 bits. A name is no secret, and the daemon keeps named ids of
+// different tenants apart, so the digest only has to differ for different names.
 uint64_t Digest(std::string_view text, uint64_t seed) {
   uint64_t hash = 0xcbf29ce484222325u ^ seed;
   for (const char c : text) {
@@ -22,7 +22,7 @@ uint64_t Digest(std::string_view text, uint64_t seed) {
   return hash;
 }
 
-/// From 1 to 65535, in digits alone.
+/// Returns whether `text` is a number from 1 to 65535, in digits alone.
 bool IsPort(std::string_view text) {
   uint16_t port = 0;
   const char* const end = text.data() + text.size();
@@ -30,13 +30,13 @@ bool IsPort(std::string_view text) {
   return failure == std::errc() && stop == end && port != 0;
 }
 
-/// An IPv6 address, with its scope if it has one ("fe80::1%eth0").
+/// Returns whether `text` is an IPv6 address, with its scope if it has one ("fe80::1%eth0").
 bool IsAddress6(const std::string& text) {
   in6_addr address = {};
   return inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), &address) == 1;
 }
 
-/// An IPv4 address, an IPv6 address in brackets, or what may be a host's name.
+/// Returns whether `text` is an IPv4 address, an IPv6 address in brackets, or may be a host's name.
 bool IsHost(const std::string& text) {
   if (text.starts_with('[')) {
     return text.ends_with(']') && IsAddress6(text.substr(1, text.size() - 2));

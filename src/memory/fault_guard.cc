@@ -11,22 +11,22 @@
 
 namespace harmonaize {
 
-/// Ranges are looked through by a signal handler, in any thread and at any moment, so they are
-/// never freed, only used again. `version` is odd while one changes. A handler that meets a
-/// changing one passes it by: the range of its own fault is in use, and so does not change.
+/// A signal handler searches the ranges, in any thread and at any moment, so they are never freed,
+/// only reused. `version` is odd while one changes. A handler skips a changing range: the range of
+/// its own fault is in use, and so does not change.
 struct FaultGuard::Range {
   std::atomic<uint32_t> version{0};
   std::atomic<uintptr_t> first{0};
   std::atomic<size_t> bytes{0};  ///< 0: free.
   std::atomic<bool> lost{false};
   Range* next = nullptr;       ///< In the list of all; set before the range is put there.
-  Range* next_free = nullptr;  ///< Under the mutex.
+  Range* next_free = nullptr;  ///< Guarded by the mutex.
 
   void Set(uintptr_t new_first, size_t new_bytes) {
     const uint32_t before = version.load(std::memory_order_relaxed);
     version.store(before + 1, std::memory_order_relaxed);
-    // Release, with the acquire in Covers: who sees one of these sees the odd version, or a later
-    // one.
+    // Release, with the acquire in Covers: a thread that sees one of these sees the odd version, or
+    // a later one.
     first.store(new_first, std::memory_order_release);
     bytes.store(new_bytes, std::memory_order_release);
     version.store(before + 2, std::memory_order_release);
@@ -45,25 +45,25 @@ namespace {
 
 using Range = FaultGuard::Range;
 
-// Release by who adds a range, acquire by handlers.
+// Release by the thread that adds a range, acquire by handlers.
 std::atomic<Range*> all_ranges{nullptr};
-// Release after a range's `lost`, acquire by who looks at the ranges then.
+// Release after a range's `lost`, acquire by threads that then look at the ranges.
 std::atomic<uint64_t> losses{0};
 std::atomic<int> loss_event{-1};
 std::mutex mutex;
 Range* free_ranges = nullptr;  // under the mutex
 struct sigaction previous;
 
-/// The memory around a fault that is replaced at once, in bytes: the kernel takes 50 ms for each
-/// GiB that is mapped there. It is a whole number of the largest huge pages that are mapped
-/// (kLargestForeignPage), as the kernel cuts a mapping of these nowhere else.
+/// Bytes of memory around a fault that are replaced at once: the kernel takes 50 ms for each GiB
+/// that is mapped there. It is a multiple of the largest huge pages that are mapped
+/// (kLargestForeignPage), because the kernel can cut a mapping of these nowhere else.
 constexpr uintptr_t kPieceBytes = uintptr_t{64} << 20;
 
 void TellLoss() {
   losses.fetch_add(1, std::memory_order_release);
   const int event = loss_event.load(std::memory_order_relaxed);
   const uint64_t one = 1;
-  // One that is full has been told.
+  // An eventfd that is full has been told already.
   if (event >= 0 && write(event, &one, sizeof one) < 0) return;
 }
 
@@ -76,12 +76,13 @@ bool Replace(uintptr_t address) {
     const uintptr_t from = std::max(first, piece);
     const uintptr_t end =
         std::min(first + range->bytes.load(std::memory_order_relaxed), piece + kPieceBytes);
-    // In one step, so that other threads that use the range find the old memory or the new. And
-    // straight to the kernel: what others have put before mmap was not made for handlers.
+    // Replaced in one step, so that other threads that use the range find the old memory or the
+    // new. The system call is made directly: libraries that wrap mmap were not made for signal
+    // handlers.
     const bool replaced =
         syscall(SYS_mmap, from, end - from, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
-    // Relaxed: it comes to others with the end of the work that faulted.
+    // Relaxed: other threads learn of it with the end of the work that faulted.
     if (replaced) range->lost.store(true, std::memory_order_relaxed);
     if (replaced) TellLoss();
     return replaced;
@@ -91,7 +92,8 @@ bool Replace(uintptr_t address) {
 
 void OnBusError(int /*signal*/, siginfo_t* information, void* /*context*/) {
   const int saved = errno;
-  // Not ours: the access is made again, and what was there before deals with it.
+  // If the fault is not in a guarded range, the access is repeated, and the previous handler deals
+  // with it.
   if (!Replace(reinterpret_cast<uintptr_t>(information->si_addr))) {
     sigaction(SIGBUS, &previous, nullptr);
   }

@@ -9,26 +9,27 @@
 
 namespace harmonaize {
 
-/// Keeps this process alive when pages of a mapping cannot be had: an access to one raises SIGBUS,
-/// which would end the process. That happens to memory shared with somebody hostile, or unlucky:
+/// Keeps this process alive if pages of a mapping are not available: an access to one raises
+/// SIGBUS, which would end the process. That happens to memory shared with a hostile, or unlucky,
+/// process:
 /// - it has a hole, and the kernel was told to fill none (MissingPages);
 /// - a huge page file has a hole punched into it, and the host's pool has no page left to fill it;
 /// - a memory module fails, and the kernel takes the page away.
-/// While a range is guarded, such an access puts zeroed memory of this process in the place of what
-/// lies around it, the access goes on with that, and lost() tells. Whoever works on the memory
-/// looks at lost() afterwards and throws away what came of it.
+/// While a range is guarded, such an access replaces the memory around it with zeroed memory of
+/// this process, the access goes on with that, and lost() tells of it. Users of the memory check
+/// lost() afterwards, and discard results.
 ///
-/// The object is handed from thread to thread with the mapping. It must go before the range is
-/// unmapped, and while nobody uses the memory.
+/// The object may be handed from thread to thread with the mapping. It must be destroyed before the
+/// range is unmapped, and while the memory is not in use.
 class FaultGuard {
  public:
-  /// Takes over SIGBUS for the whole process; faults outside of guarded ranges go on to what was
-  /// there before. Once, before any range is guarded. Errors: kSystemError.
+  /// Takes over SIGBUS for the whole process; faults outside of guarded ranges go to the previous
+  /// handler. To be called once, before any range is guarded. Errors: kSystemError.
   static Status Install();
 
   /// Guards nothing.
   FaultGuard() = default;
-  /// Guards [first, first + bytes), a whole mapping. Thread safe; not to be called in a handler.
+  /// Guards [first, first + bytes), a whole mapping. Thread: any; not in a signal handler.
   FaultGuard(std::byte* first, size_t bytes);
   ~FaultGuard() { Reset(); }
   FaultGuard(FaultGuard&& other) noexcept : range_(std::exchange(other.range_, nullptr)) {}
@@ -42,14 +43,14 @@ class FaultGuard {
   FaultGuard(const FaultGuard&) = delete;
   FaultGuard& operator=(const FaultGuard&) = delete;
 
-  /// Whether pages were missing. A thread sees its own faults, and those of whom it has
+  /// Returns whether pages were missing. A thread sees its own faults, and those of threads it has
   /// synchronized with.
   bool lost() const;
-  /// How many ranges were lost so far, in the whole process. Who has seen a number sees lost() of
-  /// all that it counts. Thread safe.
+  /// Returns how many ranges were lost so far, in the whole process. A thread that has seen a
+  /// number sees lost() of all ranges that it counts. Thread: any.
   static uint64_t Losses();
-  /// From now on a loss is told to this eventfd, too, for what is under way to be ended early:
-  /// until then work on the range fills memory of this process's own. -1: to none. Thread safe.
+  /// Reports losses to this eventfd, too, so that work on a lost range can be ended early: until
+  /// then it fills memory of this process. -1: to none. Thread: any.
   static void TellLossesTo(int event);
 
   void Reset();
@@ -60,9 +61,9 @@ class FaultGuard {
   Range* range_ = nullptr;
 };
 
-/// For a system call that has ended with EFAULT, because the kernel raises no SIGBUS then: whether
-/// `touch`, which reads the memory that the call was given, made a guard put other memory in its
-/// place. Then the call can be made again.
+/// For a system call that has ended with EFAULT, because the kernel raises no SIGBUS then. Returns
+/// whether `touch`, which reads the memory that the call was given, made a guard replace it; the
+/// call can then be made again.
 template <typename Touch>
 bool FoundLoss(const Touch& touch) {
   const uint64_t before = FaultGuard::Losses();

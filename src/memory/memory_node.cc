@@ -13,7 +13,7 @@
 namespace harmonaize {
 namespace {
 
-/// As many nodes as any kernel is built for; get_mempolicy fails with fewer bits than it has nodes.
+/// Most nodes that any kernel is built for: get_mempolicy fails with fewer bits than it has nodes.
 constexpr size_t kMostNodes = 1024;
 constexpr size_t kBitsPerWord = CHAR_BIT * sizeof(unsigned long);
 using NodeSet = std::array<unsigned long, kMostNodes / kBitsPerWord>;
@@ -44,7 +44,7 @@ Status PreferNode(void* first, size_t bytes, int node) {
   NodeSet nodes{};
   nodes[static_cast<size_t>(node) / kBitsPerWord] = 1UL
                                                     << (static_cast<size_t>(node) % kBitsPerWord);
-  // The kernel reads one bit less than it is told.
+  // The kernel reads one bit less than the number passed.
   if (syscall(SYS_mbind, first, bytes, MPOL_PREFERRED, nodes.data(), kMostNodes + 1, 0) != 0) {
     return ErrnoError(errno, fmt::format("cannot ask for memory of node {}", node));
   }

@@ -14,7 +14,7 @@
 namespace harmonaize {
 namespace {
 
-/// Open for as long as the process lives: the kernel forgets all ranges when it is closed.
+/// Stays open for as long as the process lives: the kernel forgets all ranges when it is closed.
 int interface = -1;
 
 size_t PageBytes() {
@@ -25,7 +25,8 @@ size_t PageBytes() {
 }  // namespace
 
 Status MissingPages::Install() {
-  // Faults of this process's own instructions alone: the kernel lets everybody have these.
+  // Only faults of this process's own instructions are handled, which the kernel permits to
+  // everybody.
   FileDescriptor descriptor(
       static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));
   if (!descriptor.valid()) return ErrnoError(errno, "userfaultfd");

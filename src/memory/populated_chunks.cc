@@ -9,12 +9,13 @@ namespace harmonaize {
 
 Status PopulatedChunks::Populate(size_t offset, size_t bytes) {
   for (size_t chunk = offset / kChunkBytes; chunk * kChunkBytes < offset + bytes; ++chunk) {
-    // Acquire, with the release of the thread that has populated it: the pages are there.
+    // Acquire, with the release of the thread that populated the chunk: its pages are there.
     if (chunks_[chunk].load(std::memory_order_acquire)) continue;
     const size_t first = chunk * kChunkBytes;
     const size_t chunk_bytes = std::min(kChunkBytes, bytes_ - first);
     if (!PopulatePages(mapping_ + first, chunk_bytes, use_)) {
-      // Kernels before Linux 5.14 do not know the request. What is only read comes as it is used.
+      // Kernels before Linux 5.14 do not know the request. Pages that are only read come as they
+      // are used.
       if (errno != EINVAL) {
         return ErrnoError(
             errno, fmt::format("no memory for {} bytes of a registered buffer", chunk_bytes));

@@ -10,23 +10,23 @@
 
 namespace harmonaize {
 
-/// Which chunks of a mapping have all their pages, in this process's page table and so in memory.
-/// Thread safe.
+/// Records which chunks of a mapping have all their pages in this process's page table, and so in
+/// memory. Thread: any.
 class PopulatedChunks {
  public:
-  /// What is populated in one go: a system call for 512 pages, and no more than a third of a
-  /// millisecond for who wanted one of them.
+  /// Bytes that are populated in one go: a system call for 512 pages, which delays a thread that
+  /// wanted one of them by no more than a third of a millisecond.
   static constexpr size_t kChunkBytes = size_t{2} << 20;
 
-  /// Of a mapping of which nothing is known, and which will be used so.
+  /// Serves a mapping that will be used for `use`, and of which nothing is known yet.
   PopulatedChunks(std::byte* mapping, size_t bytes, PageUse use)
       : mapping_(mapping),
         bytes_(bytes),
         use_(use),
         chunks_((bytes + kChunkBytes - 1) / kChunkBytes) {}
 
-  /// Brings the pages of all chunks that [offset, offset + bytes) of the mapping touches. Errors:
-  /// kSystemError where the kernel has no memory for them.
+  /// Brings in the pages of all chunks that [offset, offset + bytes) of the mapping touches.
+  /// Errors: kSystemError where the kernel has no memory for them.
   Status Populate(size_t offset, size_t bytes);
 
  private:

@@ -28,7 +28,8 @@ Result<Mapping> MapShared(int descriptor, uint64_t bytes, Access access) {
 
 constexpr uint64_t kLargestFile = std::numeric_limits<off_t>::max();
 
-/// Clearing one takes some milliseconds, during which a thread of ours does nothing else.
+/// Largest huge page that is accepted: clearing one takes some milliseconds, during which a thread
+/// of ours does nothing else.
 constexpr uint64_t kLargestForeignPage = uint64_t{32} << 20;
 
 bool IsPossibleSize(uint64_t bytes) {
@@ -70,10 +71,11 @@ Status CheckFileSystem(int descriptor, uint64_t expected_size, HugePageFiles hug
   return Status::Ok();
 }
 
-/// Of F_SEAL_WRITE and F_SEAL_FUTURE_WRITE the kernel lets nobody map the memory writable any more.
+/// Seals against writers: with F_SEAL_WRITE or F_SEAL_FUTURE_WRITE the kernel permits no further
+/// writable mapping.
 constexpr int kSealsOfWriters = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 
-/// None where the descriptor's file cannot have seals.
+/// Returns no seals where the descriptor's file cannot have any.
 int SealsOf(int descriptor) {
   return std::max(fcntl(descriptor, F_GET_SEALS), 0);
 }
@@ -164,21 +166,23 @@ Result<Mapping> MapForeign(int descriptor, uint64_t expected_size, HugePageFiles
     return InvalidArgument("shared memory: {} bytes is no possible size", expected_size);
   }
   HZ_RETURN_IF_ERROR(CheckFileSystem(descriptor, expected_size, huge_pages));
-  // The seal first, then the size: in the other order it could shrink in between.
+  // The seal is checked first, then the size: in the other order the memory could shrink in
+  // between.
   HZ_RETURN_IF_ERROR(CheckSeals(descriptor, access));
   HZ_RETURN_IF_ERROR(CheckSize(descriptor, expected_size));
   return MapShared(descriptor, expected_size, access);
 }
 
 Result<Mapping> MapAndSeal(int descriptor, uint64_t expected_size, HugePageFiles huge_pages) {
-  // Before it is mapped, which may take long: it could be offered again and again.
+  // Checked before mapping, which may take long, because such memory could be offered again and
+  // again.
   const int seals = SealsOf(descriptor);
   if ((seals & F_SEAL_SHRINK) != 0 && (seals & F_SEAL_SEAL) != 0) {
     return InvalidArgument("shared memory: cannot be sealed against holes (it has F_SEAL_SEAL)");
   }
   HZ_ASSIGN_OR_RETURN(Mapping mapping,
                       MapForeign(descriptor, expected_size, huge_pages, Access::kReadAndWrite));
-  // Takes the lock of the file that whoever makes a hole in it holds, so no hole is under way
+  // Takes the file's lock that a thread holds while it makes a hole, so no hole is under way
   // afterwards.
   if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
     return InvalidArgument("shared memory: cannot be sealed against holes ({})",

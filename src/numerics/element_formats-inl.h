@@ -1,7 +1,7 @@
-// How the elements of each data type are brought into accumulators and back. A format splits one
-// full vector, as it stands in memory, into kParts vectors of accumulator lanes, and joins them
-// again. Which lane an element lands in does not matter, since reductions go element by element, as
-// long as Split and Join agree; so narrow floats are taken apart by shifts within 32-bit lanes
+// Conversions of the elements of each data type into accumulators and back. A format splits one
+// full vector, as it is in memory, into kParts vectors of accumulator lanes, and joins them again.
+// Which lane an element gets into does not matter, because reductions go element by element, as
+// long as Split and Join agree. So narrow floats are taken apart by shifts within 32-bit lanes
 // instead of by shuffles.
 
 #if defined(HARMONAIZE_ELEMENT_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -24,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace harmonaize::numerics {
 namespace HWY_NAMESPACE {
 
-/// Types that accumulate in themselves.
+/// Formats of types that accumulate in themselves.
 template <typename T>
 struct PlainFormat {
   using MemoryTag = hn::ScalableTag<T>;
@@ -44,7 +44,7 @@ struct PlainFormat {
   }
 };
 
-/// What the narrow floats share: 32-bit words in memory, float32 accumulators.
+/// Common part of the narrow floats: 32-bit words in memory, float32 accumulators.
 template <FloatFormat kFormat>
 struct WordFormat {
   using MemoryTag = BitsTag;
@@ -70,7 +70,7 @@ struct Bfloat16Format : WordFormat<kBfloat16Format> {
   }
 };
 
-/// float16 and float8.
+/// Format of float16 and float8.
 template <FloatFormat kFormat>
 struct NarrowFormat : WordFormat<kFormat> {
   using Vector = FloatVector;
@@ -107,8 +107,8 @@ struct NarrowFormat : WordFormat<kFormat> {
 
 #if HWY_TARGET <= HWY_AVX2  // AVX2 and better: the F16C instructions
 
-/// The two halves of a vector go through the processor's own conversions, which agree with ours in
-/// every bit and heed no flush-to-zero mode.
+/// Converts the two halves of a vector by the processor's own instructions, which agree with our
+/// conversions in every bit and obey no flush-to-zero mode.
 struct Float16Format : NarrowFormat<kFloat16Format> {
   using HalfTag = hn::Rebind<hwy::float16_t, Tag>;
   using HalfBitsTag = hn::Rebind<uint16_t, Tag>;

@@ -25,11 +25,12 @@ struct FloatFormat {
   constexpr uint32_t MantissaMask() const { return (1u << mantissa_bits) - 1; }
   constexpr bool HasInfinity() const { return (first_nan & MantissaMask()) == 1; }
   constexpr uint32_t Infinity() const { return first_nan - 1; }
-  /// How far float32's mantissa reaches below this format's.
+  /// Returns by how many bits float32's mantissa is longer than this format's.
   constexpr int MantissaShift() const { return 23 - mantissa_bits; }
-  /// Added to a magnitude shifted by MantissaShift(), gives the float32 bits of a normal number.
+  /// Returns a number which, added to a magnitude shifted by MantissaShift(), gives the float32
+  /// bits of a normal number.
   constexpr uint32_t Rebias() const { return static_cast<uint32_t>(127 - exponent_bias) << 23; }
-  /// The float32 bits of the smallest normal number.
+  /// Returns the float32 bits of the smallest normal number.
   constexpr uint32_t SmallestNormal() const { return Rebias() + (1u << 23); }
 };
 
@@ -44,8 +45,8 @@ inline constexpr FloatFormat kFloat8E4M3Format = {4, 3, 7, 0x7E, 0x7F, 0x7F};
 /// infinity included, as CUDA's do by default.
 inline constexpr FloatFormat kFloat8E5M2Format = {5, 2, 15, 0x7B, 0x7D, 0x7E};
 
-/// The exact value of the number in the low bits of `bits`. A NaN keeps sign and payload and
-/// becomes quiet.
+/// Returns the exact value of the number in the low bits of `bits`. A NaN keeps sign and payload
+/// and becomes quiet.
 template <FloatFormat kFormat>
 constexpr float ToFloat(uint32_t bits) {
   const uint32_t sign = (bits & kFormat.SignBit()) << (32 - kFormat.Bits());
@@ -59,21 +60,20 @@ constexpr float ToFloat(uint32_t bits) {
   if (!subnormal || kFormat.Rebias() == 0) {
     return std::bit_cast<float>(sign | (shifted + kFormat.Rebias()));
   }
-  // With the exponent of the smallest normal number an implicit one appears, which is taken away
-  // again.
+  // The exponent of the smallest normal number brings an implicit one, which is subtracted again.
   const float implicit_one = std::bit_cast<float>(kFormat.SmallestNormal());
   const float value = std::bit_cast<float>(shifted + kFormat.SmallestNormal()) - implicit_one;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
 
-/// `bits` shifted right, rounded to nearest, ties to even; 0 < shift < 32, and the sum must not
-/// overflow.
+/// Returns `bits` shifted right, rounded to nearest, ties to even. Requires: 0 < shift < 32, and
+/// the sum does not overflow.
 constexpr uint32_t ShiftRightToNearestEven(uint32_t bits, int shift) {
   return (bits + (1u << (shift - 1)) - 1 + ((bits >> shift) & 1)) >> shift;
 }
 
-/// `value` rounded to nearest, ties to even; overflow as the format says. A NaN keeps its sign and
-/// as much of its payload as fits, and becomes quiet.
+/// Returns `value` rounded to nearest, ties to even; overflow follows the format. A NaN keeps its
+/// sign and as much of its payload as fits, and becomes quiet.
 template <FloatFormat kFormat>
 constexpr uint32_t FromFloat(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -91,8 +91,8 @@ constexpr uint32_t FromFloat(float value) {
   const int exponent = static_cast<int>(magnitude >> 23);
   const uint32_t significand = (magnitude & 0x007FFFFFu) | (exponent > 0 ? 1u << 23 : 0);
   const int below = static_cast<int>(kFormat.SmallestNormal() >> 23) - std::max(exponent, 1);
-  // A significand of 24 bits shifted by 25 is below one half and rounds to zero, as would all
-  // beyond.
+  // A significand of 24 bits shifted by 25 is below one half and rounds to zero, as it would with
+  // any larger shift.
   return sign | ShiftRightToNearestEven(significand, std::min(kFormat.MantissaShift() + below, 25));
 }
 

@@ -32,7 +32,8 @@ HWY_INLINE SignedBitsVector SetBits(uint32_t bits) {
   return hn::Set(SignedBitsTag(), static_cast<int32_t>(bits));
 }
 
-/// float16 and float8: each lane of `bits` holds one number in its low bits, and zeros above.
+/// Promotes float16 or float8: each lane of `bits` holds one number in its low bits, and zeros
+/// above.
 template <FloatFormat kFormat>
 HWY_INLINE FloatVector Promote(BitsVector bits) {
   static_assert(kFormat.Rebias() != 0);
@@ -46,7 +47,7 @@ HWY_INLINE FloatVector Promote(BitsVector bits) {
       hn::BitCast(di, hn::ShiftLeft<kShift>(hn::And(bits, hn::Set(du, kFormat.SignBit() - 1))));
   const auto normal = hn::Add(magnitude, SetBits(kFormat.Rebias()));
   // A subnormal number gets the exponent of the smallest normal one and with it an implicit one,
-  // which the subtraction takes away.
+  // which the subtraction removes.
   const auto smallest_normal = SetBits(kFormat.SmallestNormal());
   const auto subnormal =
       hn::BitCast(di, hn::Sub(hn::BitCast(df, hn::Add(magnitude, smallest_normal)),
@@ -62,7 +63,7 @@ HWY_INLINE FloatVector Promote(BitsVector bits) {
   return hn::BitCast(df, hn::Or(hn::BitCast(du, value), sign));
 }
 
-/// float16 and float8: the number of each lane in the low bits, zeros above.
+/// Demotes to float16 or float8: each lane gets its number in the low bits, and zeros above.
 template <FloatFormat kFormat>
 HWY_INLINE BitsVector Demote(FloatVector value) {
   static_assert(kFormat.Rebias() != 0);
@@ -75,8 +76,8 @@ HWY_INLINE BitsVector Demote(FloatVector value) {
   const auto bias = SetBits((1u << (kShift - 1)) - 1 - kFormat.Rebias());
   const auto rounded = hn::ShiftRight<kShift>(hn::Add(hn::Add(magnitude, bias), lowest_bit));
   const auto normal = hn::Min(rounded, SetBits(kFormat.overflow));
-  // Added to a power of two whose last place is the format's smallest subnormal number, the value
-  // is rounded by the processor, and the number of those places stands in the sum's low bits.
+  // The value is added to a power of two whose last place is the format's smallest subnormal
+  // number. The processor rounds the sum, whose low bits then count these places.
   const auto aligner = SetBits(kFormat.SmallestNormal() + (static_cast<uint32_t>(kShift) << 23));
   const auto sum = hn::Add(hn::BitCast(df, magnitude), hn::BitCast(df, aligner));
   const auto subnormal = hn::Sub(hn::BitCast(di, sum), aligner);
@@ -89,8 +90,9 @@ HWY_INLINE BitsVector Demote(FloatVector value) {
   return hn::Or(hn::BitCast(du, result), sign);
 }
 
-/// The number of each lane in the upper half; the lower half is undefined. bfloat16 has float32's
-/// exponent, so rounding is an addition to all of the bits. Highway's own conversion truncates.
+/// Demotes to bfloat16: each lane gets its number in the upper half; the lower half is undefined.
+/// bfloat16 has float32's exponent, so rounding is an addition to all of the bits. Highway's own
+/// conversion truncates.
 HWY_INLINE BitsVector DemoteToUpperBfloat16(FloatVector value) {
   const BitsTag du;
   const auto bits = hn::BitCast(du, value);

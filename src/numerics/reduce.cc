@@ -19,7 +19,7 @@ namespace {
 
 using numerics::ReduceKernel;
 
-/// The kernels of one target; the functions answer for the types of their family alone.
+/// The kernels of one target. Each function answers only for the types of its family.
 struct KernelTable {
   ReduceKernel (*integer)(DataType, ReduceOperator);
   ReduceKernel (*floating)(DataType, ReduceOperator);
@@ -32,9 +32,8 @@ constexpr KernelTable kKernels = {&numerics::IntegerKernel<kTarget>,
                                   &numerics::NarrowFloatKernel<kTarget>};
 
 #if HWY_TARGETS & ~HWY_STATIC_TARGET & (HWY_SSE4 | HWY_AVX2 | HWY_AVX3)
-// What Highway's list of a target's instructions names. Registers count only where the operating
-// system saves them, which __builtin_cpu_supports looks after; f16c it does not know in every
-// compiler.
+// Instructions that Highway lists for a target. Registers count only where the operating system
+// saves them, which __builtin_cpu_supports checks; not every compiler's version knows f16c.
 [[maybe_unused]] bool HasF16c() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
@@ -65,7 +64,7 @@ constexpr std::array kTables = {
     &kKernels<HWY_STATIC_TARGET>,
 };
 
-/// In the order of kTables.
+/// Returns the targets in the order of kTables.
 const std::array<ReduceTarget, kTables.size()>& Targets() {
   static const std::array<ReduceTarget, kTables.size()> targets = {{
 #if HWY_TARGETS & ~HWY_STATIC_TARGET & HWY_AVX3
@@ -100,8 +99,8 @@ ReduceKernel FindKernel(const KernelTable& table, DataType type, ReduceOperator 
   }
 }
 
-/// The kernels of one target by type and operator, so that a small reduction pays one load for its
-/// own.
+/// The kernels of one target by type and operator, so that a small reduction finds its own by one
+/// load.
 struct KernelList {
   const KernelTable* table;
   std::array<std::array<ReduceKernel, kReduceOperatorCount>, kDataTypeCount> kernels;
@@ -118,7 +117,7 @@ KernelList ListKernels(const KernelTable* table) {
   return list;
 }
 
-/// In the order of kTables.
+/// Returns the kernels of a target, numbered in the order of kTables.
 const KernelList& KernelsOf(size_t target) {
   static const auto lists = [] {
     std::array<KernelList, kTables.size()> made;
@@ -128,8 +127,8 @@ const KernelList& KernelsOf(size_t target) {
   return lists[target];
 }
 
-/// The kernels in use. Release and acquire: whoever sees the list sees what is in it. Threads that
-/// race to choose for the first time choose the same.
+/// The kernels in use. Release and acquire: a thread that sees the list sees its content. Threads
+/// that race to choose for the first time choose the same.
 std::atomic<const KernelList*> current_kernels = nullptr;
 
 const KernelList& ChooseKernels() {
@@ -143,12 +142,13 @@ const KernelList& CurrentKernels() {
   return kernels != nullptr ? *kernels : ChooseKernels();
 }
 
-/// What a first-level cache holds while one destination after the other is served from it.
+/// Bytes that a first-level cache holds while one destination after the other is served from it.
 constexpr size_t kCopyPieceBytes = size_t{32} * 1024;
 
-/// The C library's copy takes the processor's fastest way of writing whole lines, which beats our
-/// vectors wherever the source can be read again from the first-level cache. Only past
-/// the caches it pays to read the source once and write everything at once: the sum of one input.
+/// Copies to destinations. The C library's copy uses the processor's fastest way of writing whole
+/// lines, which beats our vectors if the source can be read again from the first-level cache. Only
+/// past the caches does it pay to read the source once and write everything at once: as the sum of
+/// one input.
 void CopyBatch(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
                bool non_temporal) {
   if (non_temporal && destinations.size() > 1) {
@@ -162,7 +162,7 @@ void CopyBatch(const std::byte* source, std::span<std::byte* const> destinations
   for (size_t begin = 0; begin < bytes; begin += kCopyPieceBytes) {
     const size_t piece = std::min(kCopyPieceBytes, bytes - begin);
     for (std::byte* const destination : destinations) {
-      // Not memcpy: whether buffers overlap is for a tenant to say.
+      // Not memcpy, because a tenant decides whether buffers overlap.
       std::memmove(destination + begin, source + begin, piece);
     }
   }

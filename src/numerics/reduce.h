@@ -22,12 +22,12 @@ struct ReduceArguments {
   /// kPreMulSum only: n scalars, one for each input; the bits of one element of `type` stand in the
   /// low bytes of each.
   std::span<const uint64_t> scalars = {};
-  /// kAvg only: what the sum is divided by, the number of ranks as a rule; not 0.
+  /// kAvg only: divisor of the sum, usually the number of ranks; not 0.
   uint64_t divisor = 1;
-  /// Write the outputs past the caches: right when all buffers together exceed the last-level cache
-  /// and nobody reads the outputs at once. Ordinary stores still serve an output that is also an
-  /// input (its lines are in the cache already), one whose address modulo 64 differs from the first
-  /// output's, and those after the 64th.
+  /// Whether to write the outputs past the caches: useful when all buffers together exceed the
+  /// last-level cache and the outputs are not read at once. Ordinary stores still serve an output
+  /// that is also an input (its lines are in the cache already), one whose address modulo 64
+  /// differs from the first output's, and those after the 64th.
   bool non_temporal = false;
 };
 
@@ -51,15 +51,15 @@ struct ReduceArguments {
 /// - kMin and kMax of floats: a NaN loses against a number, and only NaNs give NaN; of two zeros of
 ///   different sign the earlier input's stays.
 ///
-/// Never allocates, locks or fails; thread-safe. When it returns, its non-temporal stores are
-/// ordered as ordinary ones are: a release store of the calling thread publishes them.
+/// Never allocates, locks or fails. When it returns, its non-temporal stores are ordered as
+/// ordinary ones are: a release store of the calling thread publishes them. Thread: any.
 void Reduce(const ReduceArguments& arguments);
 
 /// Copies `bytes` bytes from `source` to every destination; memory is asked for the source once. A
 /// destination equal to the source is skipped. One that overlaps the source, or another one, may
 /// hold anything afterwards; nothing else is touched. No alignment is needed. `non_temporal` is as
 /// for Reduce when there are several destinations; a single one is left to the C library's copy.
-/// Thread-safe, never fails.
+/// Never fails. Thread: any.
 void CopyToMany(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,
                 bool non_temporal);
 

@@ -1,10 +1,10 @@
 // The reduction kernel: one loop for every type, operator, number of inputs and number of outputs.
 //
 // It works on tiles of a few vectors, whose accumulators stay in registers while the inputs are
-// visited in order, and are stored to every output from there. Pointers and loop control are paid
-// once a tile and input. What does not fill a vector, at either end of a buffer, is copied through
-// a vector in memory and takes the same instructions, so that the ends of a buffer round as its
-// middle does.
+// visited in order, and are stored to every output from there. Pointers and loop control cost time
+// once for each tile and input. Elements that do not fill a vector, at either end of a buffer, are
+// copied through a vector in memory and take the same instructions, so the ends of a buffer round
+// as its middle does.
 
 #if defined(HARMONAIZE_REDUCE_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HARMONAIZE_REDUCE_KERNEL_INL_H_
@@ -31,7 +31,8 @@ namespace HWY_NAMESPACE {
 
 // -------------------------------------------------------------------------------------- operators
 
-/// Highway 1.0.3 multiplies no bytes: the even and the odd ones are taken as 16-bit lanes.
+/// Highway 1.0.3 cannot multiply bytes, so the even and the odd ones are multiplied as 16-bit
+/// lanes.
 template <class D>
 HWY_INLINE hn::Vec<D> Multiply(D d, hn::Vec<D> a, hn::Vec<D> b) {
 #if HWY_TARGET != HWY_SCALAR
@@ -50,8 +51,8 @@ HWY_INLINE hn::Vec<D> Multiply(D d, hn::Vec<D> a, hn::Vec<D> b) {
   }
 }
 
-/// `next` where it beats `best` by `beats`, or where `best` is no number. Written out, because what
-/// the processors' own minimum and maximum do with NaNs and zeros differs.
+/// Returns `next` where `beats` is true, or where `best` is no number. Written out, because
+/// processors' own minimum and maximum differ in what they do with NaNs and zeros.
 template <class Mask, class Vector>
 HWY_INLINE Vector Select(Mask beats, Vector best, Vector next) {
   if constexpr (hwy::IsFloat<hn::TFromV<Vector>>()) {
@@ -74,9 +75,9 @@ HWY_INLINE hn::Vec<D> Combine(D d, hn::Vec<D> accumulator, hn::Vec<D> next) {
   }
 }
 
-/// Divides each integer by the divisor, toward zero. The quotients of integers up to 32 bits come
-/// out exact in a float type with at least half as many bits again: a quotient that is no integer
-/// is further from the next one than the float's rounding error.
+/// Divides each integer by the divisor, toward zero. The quotients of integers up to 32 bits are
+/// exact in a float type with at least half as many bits again: a quotient that is no integer is
+/// further from the next one than the float's rounding error.
 template <typename T>
 HWY_INLINE void DivideLanes(T* lanes, size_t count, uint64_t divisor) {
   if constexpr (sizeof(T) < 8) {
@@ -114,7 +115,7 @@ HWY_INLINE hn::Vec<D> Divide(D d, hn::Vec<D> sum, uint64_t divisor) {
 /// through memory, which costs more than a whole one.
 inline constexpr bool kMasksBytes = HWY_TARGET <= HWY_AVX3;
 
-/// The first `bytes` bytes of a vector, at most all of it, and zeros.
+/// Returns the first `bytes` bytes of a vector, at most all of it, and zeros after them.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadPartial(D d, const std::byte* from, size_t bytes) {
 #if HWY_TARGET <= HWY_AVX3
@@ -144,17 +145,20 @@ HWY_INLINE void StorePartial(D d, hn::Vec<D> vector, std::byte* to, size_t bytes
 
 // ------------------------------------------------------------------------------------------ kernel
 
-/// Above this many inputs the tiles of all of them no longer share the first-level cache and the
-/// prefetchers lose track: the inputs are then taken in groups, over blocks whose accumulators wait
-/// in memory between the groups.
+/// Most inputs that are read at once. The tiles of more would not share the first-level cache, and
+/// the prefetchers would lose track. More inputs are taken in groups, over blocks whose
+/// accumulators wait in memory between the groups.
 inline constexpr size_t kMostInputsAtOnce = 16;
+/// Number of inputs in such a group.
 inline constexpr size_t kInputsPerGroup = 8;
-/// One page of each input in turn: the most that one address translation serves.
+/// Bytes of each input that are visited in turn: one page, the most that one address translation
+/// serves.
 inline constexpr size_t kBlockBytes = 4096;
 inline constexpr size_t kCacheLineBytes = 64;
+/// Outputs with fewer bytes are not aligned to cache lines first.
 inline constexpr size_t kLeastBytesToAlign = 4096;
-/// How far ahead of the loads memory is asked for lines, where the buffers exceed the caches: the
-/// general loop has too many instructions for the processor to see that far by itself.
+/// Bytes between a load and the line that is prefetched with it, where the buffers exceed the
+/// caches. The general loop has too many instructions for the processor to see that far by itself.
 inline constexpr size_t kPrefetchBytes = 2048;
 
 template <class Format, ReduceOperator kOp>
@@ -185,7 +189,7 @@ class Kernel {
   }
 
  private:
-  /// Without what pays off only for more: one pass, nothing to align.
+  /// Runs a small reduction in one pass, without alignment, which pays off only for larger ones.
   static void RunSmall(const ReduceArguments& arguments, size_t bytes) {
     Pass pass;
     pass.first = 0;
@@ -206,9 +210,9 @@ class Kernel {
   static constexpr size_t kParts = Format::kParts;
   static constexpr size_t kLanes = hn::MaxLanes(Tag());
   static constexpr size_t kVectorBytes = kLanes * sizeof(Lane);
-  /// At most half of sixteen registers for accumulators, and no more than 256 bytes: non-temporal
-  /// stores to several outputs are markedly slower in longer runs. Narrow floats have enough to do
-  /// in fewer.
+  /// Vectors of a tile. At most half of sixteen registers are for accumulators, and no more than
+  /// 256 bytes: non-temporal stores to several outputs are markedly slower in longer runs. Narrow
+  /// floats have enough to do in fewer vectors.
   static constexpr size_t kTileVectors =
       kParts == 1 ? HWY_MIN(8, HWY_MAX(1, 256 / kVectorBytes)) : 4 / kParts;
   static_assert(kVectorBytes == kLanes * kParts * Format::kElementBytes);
@@ -221,19 +225,19 @@ class Kernel {
     Lane* accumulators;
     /// Bit i: output i is written past the caches.
     uint64_t streams;
-    /// kPreMulSum: of input `first` and on.
+    /// kPreMulSum: scalars of input `first` and the next ones.
     Lane scalars[kOp == ReduceOperator::kPreMulSum ? kMostInputsAtOnce : 1];
   };
 
-  /// Up to the first cache line boundary of the output; 0 where its elements never meet one, or
-  /// where a few stores across a boundary cost less than the detour.
+  /// Returns the bytes up to the first cache line boundary of the output; 0 where its elements
+  /// never meet one, or where a few stores across a boundary cost less than the detour.
   static HWY_INLINE size_t HeadBytes(const std::byte* output, size_t bytes) {
     const size_t head = (0 - reinterpret_cast<uintptr_t>(output)) % kCacheLineBytes;
     return head % Format::kElementBytes == 0 && bytes >= kLeastBytesToAlign ? head : 0;
   }
 
-  /// Of the first 64 outputs those that a non-temporal store may and should write: aligned from
-  /// `head` on, and not one of the inputs, whose lines have just been brought into the cache.
+  /// Returns which of the first 64 outputs a non-temporal store may and should write: those aligned
+  /// from `head` on, and not one of the inputs, whose lines have just been brought into the cache.
   static uint64_t StreamedOutputs(const ReduceArguments& arguments, size_t head) {
     uint64_t streams = 0;
     for (size_t i = 0; i < arguments.outputs.size() && i < 64; ++i) {
@@ -270,13 +274,14 @@ class Kernel {
     }
   }
 
-  /// kVectors full vectors at byte `begin`, or, when kPartial, the first `bytes` bytes of one.
+  /// Reduces kVectors full vectors at byte `begin`, or, when kPartial, the first `bytes` bytes of
+  /// one.
   template <size_t kVectors, bool kPartial>
   static HWY_INLINE void Tile(const ReduceArguments& arguments, const Pass& pass, size_t begin,
                               size_t bytes) {
     const Tag d;
     Vector accumulators[kVectors * kParts];
-    // Where this tile's accumulators wait between the groups, if there are several.
+    // Index of this tile's accumulators in memory between the groups, if there are several.
     const size_t kept = (begin - pass.block) / Format::kElementBytes;
     size_t input = pass.first;
     if (input == 0) {
@@ -323,7 +328,7 @@ class Kernel {
                               size_t begin, size_t bytes, Vector* to) {
     const std::byte* const from = arguments.inputs[input] + begin;
     if (kVectors == kTileVectors && !kPartial && pass.streams != 0) {
-      // Never a fault, also past the end.
+      // A prefetch never faults, even past the end.
       for (size_t line = 0; line < kVectors * kVectorBytes; line += kCacheLineBytes) {
         __builtin_prefetch(from + kPrefetchBytes + line);
       }
@@ -364,7 +369,7 @@ class Kernel {
   }
 };
 
-/// The operators that signed and unsigned integers share; null for the others.
+/// Returns kernels for operators that signed and unsigned integers share; null for the others.
 template <class Format>
 ReduceKernel WrappingKernel(ReduceOperator op) {
   switch (op) {
@@ -375,7 +380,7 @@ ReduceKernel WrappingKernel(ReduceOperator op) {
   }
 }
 
-/// The operators that tell negative numbers from large ones; null for the others.
+/// Returns kernels for operators that tell negative numbers from large ones; null for the others.
 template <class Format>
 ReduceKernel OrderedKernel(ReduceOperator op) {
   switch (op) {

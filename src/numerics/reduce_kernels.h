@@ -10,16 +10,16 @@ namespace harmonaize::numerics {
 /// Carries out the reductions of one type and operator on one target. `count` may be 0.
 using ReduceKernel = void (*)(const ReduceArguments&);
 
-// Each is specialised for every target in HWY_TARGETS, in the file that is named after it, and
-// answers only for the types that it names.
+// Each of these is specialised for every target in HWY_TARGETS, in the file that is named after it,
+// and returns kernels only for the types that it names.
 
-/// The six integer types.
+/// Returns kernels for the six integer types.
 template <int64_t kTarget>
 ReduceKernel IntegerKernel(DataType type, ReduceOperator op);
-/// float32 and float64.
+/// Returns kernels for float32 and float64.
 template <int64_t kTarget>
 ReduceKernel FloatKernel(DataType type, ReduceOperator op);
-/// float16, bfloat16, float8e4m3, float8e5m2.
+/// Returns kernels for float16, bfloat16, float8e4m3 and float8e5m2.
 template <int64_t kTarget>
 ReduceKernel NarrowFloatKernel(DataType type, ReduceOperator op);
 

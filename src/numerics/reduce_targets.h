@@ -13,16 +13,16 @@ struct ReduceTarget {
   bool supported;
 };
 
-/// All compiled targets, the best first; the last one is "baseline" and always supported. Reduce
-/// uses the first supported one.
+/// Returns all compiled targets, the best first; the last one is "baseline" and always supported.
+/// Reduce uses the first supported one.
 std::span<const ReduceTarget> ReduceTargets();
 
 /// Makes Reduce and CopyToMany use the target of this name from now on, in all threads; an empty
-/// name gives the choice back. False, and nothing changed, when there is no such target or the
-/// processor lacks it. For tests and benchmarks.
+/// name restores the automatic choice. Returns false, and changes nothing, when there is no such
+/// target or the processor lacks it. For tests and benchmarks.
 bool ForceReduceTarget(std::string_view name);
 
-/// The name of the target in use.
+/// Returns the name of the target in use.
 std::string_view CurrentReduceTarget();
 
 }  // namespace harmonaize

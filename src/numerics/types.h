@@ -37,12 +37,12 @@ inline constexpr int kReduceOperatorCount = 6;
 
 inline constexpr uint8_t kDataTypeSizes[kDataTypeCount] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
-/// Bytes of one element; 0 for a value that is no type.
+/// Returns the bytes of one element; 0 for an invalid type.
 constexpr size_t DataTypeSize(DataType type) {
   const auto index = static_cast<size_t>(type);
   return index < kDataTypeCount ? kDataTypeSizes[index] : 0;
 }
-/// The bits of the number one.
+/// Returns the bits of the number one.
 constexpr uint64_t OneBits(DataType type) {
   switch (type) {
     case DataType::kFloat16: return 0x3C00;
@@ -54,9 +54,9 @@ constexpr uint64_t OneBits(DataType type) {
     default: return 1;
   }
 }
-/// "float32", "bfloat16", "float8e4m3", ...
+/// Returns "float32", "bfloat16", "float8e4m3", ...
 std::string_view DataTypeName(DataType type);
-/// "sum", "prod", "max", "min", "avg", "premulsum".
+/// Returns "sum", "prod", "max", "min", "avg" or "premulsum".
 std::string_view ReduceOperatorName(ReduceOperator op);
 
 }  // namespace harmonaize

@@ -116,7 +116,7 @@ void CandidateMaker::Consider(const Algorithm& algorithm) {
   for (const HostOrder& order : orders_) {
     if (algorithm.takes_order) spec.order = order;
     std::vector<PathUse> these = uses;
-    // What stands for a job that was left to itself is always shown beside the others.
+    // The plan of a job that was left to itself (a ring as given, by ECMP) is always shown too.
     const bool plain = algorithm.name == "ring" && order.name == "given";
     if (plain) these.push_back(PathUse::kEcmp);
     if (Status status = Add(spec, these); !status.ok()) Skip(name, status.message());

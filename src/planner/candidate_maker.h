@@ -8,8 +8,8 @@
 
 namespace harmonaize {
 
-/// The lanes of an outline's routes, which are edges of `graph`; where no path can be told to take
-/// one, all of the two hosts.
+/// Returns the lanes that an outline's routes take, by pair of hosts and path; the routes are edges
+/// of `graph`. A route that no lane can be told to follow gets all lanes of its two hosts.
 LaneTable LanesOfRoutes(const FabricModel& model, const CapacityGraph& graph,
                         const Outline& outline);
 
@@ -17,7 +17,7 @@ LaneTable LanesOfRoutes(const FabricModel& model, const CapacityGraph& graph,
 class CandidateMaker {
  public:
   CandidateMaker(const FabricModel& model, const PlannerOptions& options, Planner* planner);
-  /// An error where the operator's plan cannot be carried out, or nothing can.
+  /// Fills the planner. Errors: the operator's plan cannot be carried out, or no candidate can.
   Status Make();
 
  private:
@@ -25,7 +25,8 @@ class CandidateMaker {
   Status MakeStaticRing();
   Status MakeAdaptive();
   void Consider(const Algorithm& algorithm);
-  /// Adds candidates with one footprint each; kept with why, if it cannot be.
+  /// Adds a candidate with its footprint for each of `uses`. Errors: why the outline cannot be
+  /// made.
   Status Add(PlanSpec spec, const std::vector<PathUse>& uses);
   LoadSpread& SpreadFor(PathUse use);
   std::string WhyNot(const Algorithm& algorithm) const;

@@ -12,7 +12,7 @@
 
 namespace harmonaize {
 
-/// What a plan is for.
+/// Names what a plan is for: a collective, its root and its size class.
 struct PlanKey {
   Collective collective = Collective::kAllReduce;
   int root = -1;       ///< -1: a collective without one.
@@ -21,8 +21,8 @@ struct PlanKey {
   auto operator<=>(const PlanKey&) const = default;
 };
 
-/// By what plan a collective of one size class is carried out: all that each host needs to make its
-/// part of it. Host numbers are the fabric's.
+/// The plan for a collective of one size class: all that each host needs to make its part of the
+/// schedule. Host numbers are the fabric's.
 struct CollectivePlan {
   PlanKey key{};
   std::string algorithm{};
@@ -31,13 +31,14 @@ struct CollectivePlan {
   std::vector<std::vector<int>> groups{};
   std::string groups_name{};
   int pieces = 1;
-  uint64_t slice_bytes = 1;  ///< Bytes of a block that are under way as one message.
-  int slices_at_once = 1;    ///< Messages of a block that are under way at a time.
+  uint64_t slice_bytes = 1;  ///< Bytes of a block that go as one message.
+  int slices_at_once = 1;    ///< Messages of one block that may be under way at a time.
   PathUse paths = PathUse::kEcmp;
-  EdgeRates rates{};  ///< The rates that it is made for, where they are not the fabric's.
+  EdgeRates rates{};  ///< Rates that the plan is made for, of the edges that do not carry what the
+                      ///< fabric states.
   double predicted_seconds = 0;
   double bound_seconds = 0;
-  Status status{};  ///< Not ok: there is no plan, for this reason.
+  Status status{};  ///< If not ok, the reason why there is no plan.
 };
 
 }  // namespace harmonaize

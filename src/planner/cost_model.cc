@@ -6,14 +6,18 @@
 namespace harmonaize {
 namespace {
 
-// Two hosts' worth of connections are hashed often, a million connections not at all: their sums
-// are near what is expected.
+// Connections that all draws of the routers' hashes together may hash. The sums of more connections
+// are near the expected ones, so no hash is drawn for them.
 constexpr size_t kHashedConnections = 100000;
+// Edges on which all draws together may lay loads.
 constexpr size_t kHashedEdges = 200000;
+// Most draws of one footprint: a few connections need many for a steady mean.
 constexpr size_t kMostDraws = 64;
+// Fewest draws of one footprint, even if the two bounds above allow fewer.
 constexpr size_t kLeastDraws = 4;
 
-/// Without those that another edge outlasts at any size.
+/// Returns the edges that can be the last to finish, without those that another edge outlasts at
+/// any size.
 std::vector<Footprint::Busy> LastOnes(const FabricModel& model, const std::vector<EdgeLoad>& edges,
                                       const NetworkCosts& costs) {
   std::vector<Footprint::Busy> busy;
@@ -41,7 +45,7 @@ size_t DrawsFor(size_t connections, size_t edges) {
   return std::clamp(draws, kLeastDraws, kMostDraws);
 }
 
-/// Whether each load has as much in every turn, as in a ring.
+/// Returns whether each load has the same number of blocks in every turn, as in a ring.
 bool IsSteady(const Summary& summary) {
   const auto turns = static_cast<uint64_t>(summary.dependent_messages);
   return std::all_of(summary.loads.begin(), summary.loads.end(), [&](const Load& load) {
@@ -87,7 +91,7 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
   footprint.balanced = spread->IsBalanced(summary.loads);
   CountMessages(summary, &footprint);
   const MessageTimes times = spread->TimesOfMessages(summary.loads);
-  // In turns that are all alike the slowest pair holds up the others.
+  // If all turns are alike, the slowest pair holds up the others.
   footprint.fill_seconds_per_byte =
       (footprint.steady ? times.slowest : times.mean) / costs.payload_share;
   footprint.message_latency =
@@ -106,21 +110,23 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
 
 namespace {
 
-// Parts to be added, so that few of them do not count for too much: there is less to wait among.
+// Added to the number of parts before the idle time is divided by it. With few parts there is
+// little for an urgent one to wait behind, so they must not count in full.
 constexpr double kIdleOffset = 9;
+// Fewest and most parts that PartsAtOnce returns.
 constexpr int kLeastAtOnce = 4;
 constexpr int kMostAtOnce = 16;
-// Where each of several ways needs some: docs/planning.md.
+// Fewest parts at once where each of several ways needs some: docs/planning.md.
 constexpr int kLeastBalanced = 12;
 
-/// Of one part of a block: over the wire, in at both its ends, and through a host's memory.
+/// Returns the seconds for one part of a block: over the wire, in at both ends, and through memory.
 double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
   return part * (footprint.fill_seconds_per_byte +
                  footprint.memory_blocks_per_message / costs.memory_bytes_per_second) +
          costs.WireSeconds(2 * part);
 }
 
-/// What messages take of the busiest host, or of the processors that all share.
+/// Returns the time that messages take on the busiest host, or on the processors that all share.
 template <typename SecondsOf>
 double OfProcessors(const Footprint& footprint, const NetworkCosts& costs, SecondsOf seconds_of) {
   const double of_a_host = seconds_of(footprint.of_a_host);
@@ -128,7 +134,8 @@ double OfProcessors(const Footprint& footprint, const NetworkCosts& costs, Secon
   return std::max(of_a_host, seconds_of(footprint.of_all) / costs.shared_processors);
 }
 
-/// Of packets, or of the chunks of long messages, of their bytes, and of what goes ahead of them.
+/// Returns the processor time for one block's messages: for each packet, or each chunk of a long
+/// message, for their bytes, and for the offer and answer that precede a large message.
 double HandlingOf(const Footprint& footprint, double block, int parts, const NetworkCosts& costs) {
   const double chunks = block / static_cast<double>(costs.chunk_bytes);
   const double part = block / parts;
@@ -141,13 +148,13 @@ double HandlingOf(const Footprint& footprint, double block, int parts, const Net
   });
 }
 
-/// Until a part has gone from one host to the next, but for what its bytes take.
+/// Returns the time until a part has gone from one host to the next, without that of its bytes.
 double LatencyOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
   return footprint.message_latency * (1 + costs.MessagesAhead(part));
 }
 
-/// The total, of the other terms. A link's credit shortens what goes over it, but never below what
-/// its rate allows; hosts have none.
+/// Adds the other terms up. A link's credit shortens what goes over it, but never below what its
+/// rate allows; hosts have no credit.
 void AddUp(double credit_seconds, Prediction* prediction) {
   const double of_hosts =
       std::max(std::max(prediction->memory, prediction->handling), prediction->row);
@@ -193,7 +200,7 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
     double waits = 0;
     for (const Footprint::Busy& busy : draw) {
       const double carried = block * busy.seconds_per_byte;
-      // A ring's row of messages is what keeps its edges busy; elsewhere it comes on top.
+      // In a ring, the row of messages itself keeps the edges busy; elsewhere it comes on top.
       const double in_row =
           footprint.steady ? std::max(row * hop - carried, 0.0) : std::max(busy.waits, row) * hop;
       const double idle = in_row + carried * costs.idle_parts / (parts + kIdleOffset);
@@ -214,7 +221,7 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
   }
   prediction.latency = row * latency;
   if (costs.shared_processors > 0) {
-    // Each asks for the operation, and is told of its end: as much work as a message.
+    // Each rank requests the operation and is told of its end: as much work as a message.
     prediction.latency += footprint.ranks * costs.handling_seconds / costs.shared_processors;
   }
   prediction.memory =

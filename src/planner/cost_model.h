@@ -9,123 +9,136 @@
 
 namespace harmonaize {
 
-/// What messages between hosts cost beside the capacity of links. The defaults are those of TCP
+/// Costs of messages between hosts beside the capacity of links. The defaults are those of TCP
 /// between emulated hosts of one machine; operators may state others.
 struct NetworkCosts {
-  /// From a send that could start to a receive that is done, of a message without data.
+  /// Seconds from the moment a send can start until its receive is done, for a message without
+  /// data.
   double message_seconds = 20e-6;
-  /// Of a link whose latency the fabric file does not say.
+  /// Seconds that a link adds to a message's latency where the fabric file states no latency.
   double link_seconds = 1e-6;
-  /// A host's own work for one message, or for each chunk of a longer one.
+  /// Seconds of a host's own work for one message, or for each chunk of a longer one.
   double handling_seconds = 2e-6;
-  /// Processors that do the work of all hosts together, where these are emulated on one machine: a
-  /// message anywhere then costs everybody. 0: each host has its own.
+  /// Number of processors that do the work of all hosts together, where the hosts are emulated on
+  /// one machine: each message then costs all of them time. 0: each host has its own processors.
   int shared_processors = 0;
   uint64_t chunk_bytes = uint64_t{512} << 10;
-  /// Up to here a message goes at once. A larger one is offered, and sent when its receiver has
-  /// answered: three messages, one after the other.
+  /// A message of up to this many bytes is sent at once. A larger one is offered, and sent when its
+  /// receiver has answered: three messages, one after the other.
   uint64_t eager_bytes = uint64_t{64} << 10;
-  /// Bytes that a processor sends, or receives, where its copies are what carries them, as with
-  /// TCP: a host has one thread for that. Of messages of `eager_bytes`, their handling included. 0:
-  /// no processor touches them, as with RDMA.
+  /// Bytes per second that a host's one thread sends or receives where its copies carry the data,
+  /// as with TCP. Measured with messages of `eager_bytes`, so the rate includes their handling. 0:
+  /// no processor touches the data, as with RDMA.
   double wire_bytes_per_second = 0;
-  /// Bytes that a host reads and writes for the steps of its program.
+  /// Bytes per second that a host reads and writes for the steps of its program.
   double memory_bytes_per_second = 100e9;
-  /// What headers leave of a link's rate.
+  /// Fraction of a link's rate that is left for data after headers.
   double payload_share = 0.992;
-  /// Of many parts that follow each other, for how many the busiest edge has nothing to do beside
-  /// the wait for the first, while what is urgent waits among what is not: docs/planning.md.
+  /// While many parts follow each other, urgent ones wait behind others, and the busiest edge
+  /// idles. This is how many parts' worth of time that costs, beside the wait for the first:
+  /// docs/planning.md.
   double idle_parts = 1.5;
-  /// For how long edges that had nothing to do make up for it afterwards, beyond their rate: where
-  /// rates are kept by buckets of tokens, as in laboratories. Switches do not.
+  /// Seconds of idleness that an edge can make up for afterwards by exceeding its rate. Above 0
+  /// where token buckets limit the rates, as in laboratories; 0 for switches.
   double credit_seconds = 0;
 
-  /// Of a processor, to send or receive so much.
+  /// Returns the seconds that a processor takes to send or receive `bytes`.
   double WireSeconds(double bytes) const {
     return wire_bytes_per_second > 0 ? bytes / wire_bytes_per_second : 0;
   }
-  /// A host's own work for a message of so many bytes, beside WireSeconds.
+  /// Returns the seconds of a host's own work for a message of `bytes`, beside WireSeconds.
   double HandlingSeconds(double bytes) const {
     if (wire_bytes_per_second <= 0) return handling_seconds;
     const double left = 1 - bytes / static_cast<double>(eager_bytes);
     return handling_seconds * (left > 0 ? left : 0);
   }
-  /// What goes ahead of a message of so many bytes: an offer and its answer, or nothing.
+  /// Returns how many messages precede one of `bytes`: an offer and its answer, or none.
   int MessagesAhead(double bytes) const { return bytes > static_cast<double>(eager_bytes) ? 2 : 0; }
 };
 
-/// How an executor cuts the blocks of a program: see NetworkBinding.
+/// Cut of a program's blocks into slices by the executor (see NetworkBinding).
 struct SliceCut {
-  uint64_t bytes = 0;  ///< At least one; the last of a block is shorter.
-  int at_once = 4;     ///< Under way at a time.
+  uint64_t bytes = 0;  ///< Bytes of a slice, at least one; the last slice of a block is shorter.
+  int at_once = 4;     ///< Slices of a block that are under way at a time.
 
   friend bool operator==(const SliceCut&, const SliceCut&) = default;
 };
 
-/// Where a predicted time comes from. Seconds.
+/// The terms of a predicted time, in seconds.
 struct Prediction {
   /// latency + the longest of network, memory, handling and row + fill, less the credit.
   double seconds = 0;
-  double latency = 0;   ///< Of messages that wait for each other; on shared processors, of ranks.
-  double network = 0;   ///< The busiest edge.
-  double fill = 0;      ///< While the busiest edge has nothing to do: see docs/planning.md.
-  double memory = 0;    ///< The busiest host's memory.
-  double handling = 0;  ///< The busiest host's work for messages, or that of shared processors.
-  double credit = 0;    ///< What links make up for; choices count on some of it.
-  double row = 0;       ///< All slices, if each takes its row of messages and no more are at once.
+  double latency = 0;   ///< Time of messages that wait for each other; on shared processors, of the
+                        ///< ranks' requests too.
+  double network = 0;   ///< Time that the busiest edge takes to carry its bytes.
+  double fill = 0;      ///< Time for which the busiest edge has nothing to do: see
+                        ///< docs/planning.md.
+  double memory = 0;    ///< Time of the busiest host's memory.
+  double handling = 0;  ///< Time of the busiest host's work for messages, or of the shared
+                        ///< processors'.
+  double credit = 0;    ///< Time saved because links make up for idleness; choices count on most of
+                        ///< it.
+  double row = 0;       ///< Time of all slices, if each takes its row of messages and no more are
+                        ///< at once.
   int busiest_edge = -1;
 
   double without_credit() const { return seconds + credit; }
 };
 
-/// What a schedule asks of a fabric, whatever the bytes: enough to predict its time for any size in
-/// no time. A plain value.
+/// The load that a schedule puts on a fabric, independent of the bytes. It holds all that Predict
+/// needs to tell the time for any size quickly. A plain value.
 struct Footprint {
-  int pieces = 1;  ///< Of a unit, with one piece wherever the algorithm lets the planner choose.
+  int pieces = 1;  ///< Pieces of a unit, with one piece wherever the algorithm lets the planner
+                   ///< choose.
   int dependent_messages = 0;
   double message_latency = 0;
-  double fill_seconds_per_byte = 0;      ///< Of a message; if steady, of the slowest one.
-  uint64_t memory_blocks = 0;            ///< Read and written by the busiest host.
-  double memory_blocks_per_message = 0;  ///< Of the same, for each block that it receives.
-  /// Every pair of hosts that exchanges anything does so in each turn, equally much: nobody waits
-  /// but for the message before.
+  double fill_seconds_per_byte = 0;      ///< Seconds for a byte of a message: of the slowest pair
+                                         ///< of hosts if steady, else the mean.
+  uint64_t memory_blocks = 0;            ///< Blocks that the busiest host reads and writes.
+  double memory_blocks_per_message = 0;  ///< The busiest host's memory_blocks for each block that
+                                         ///< it exchanges.
+  /// Whether every pair of hosts that exchanges anything does so in each turn, equally much. A
+  /// message then waits only for the one before it.
   bool steady = false;
-  /// Whether messages find their way among several by what waits there: the more of them are under
+  /// Whether messages choose among several ways by the backlog on each: the more messages are under
   /// way, the less any way runs dry.
   bool balanced = false;
-  /// Sent and received by the busiest host, and by all hosts together.
+  /// Messages that a host, or all hosts together, send and receive.
   struct Messages {
     uint64_t blocks = 0;
-    /// Blocks that one host can send to another at once go in one packet, if they are small.
+    /// Packets that carry the blocks: small blocks that a host can send to another at once share
+    /// one.
     uint64_t packets = 0;
   };
   Messages of_a_host = {};
   Messages of_all = {};
-  int ranks = 0;  ///< Of the problem; MakeFootprint does not know them.
+  int ranks = 0;  ///< Ranks of the problem. MakeFootprint does not know them.
 
   struct Busy {
     int edge = -1;
-    double seconds_per_byte = 0;  ///< Of a block's bytes: blocks by rate.
-    int waits = 0;                ///< Messages before the first and after the last.
+    double seconds_per_byte = 0;  ///< Seconds for each byte of a block: the edge's blocks by its
+                                  ///< rate.
+    int waits = 0;                ///< Messages in a row before the edge's first one and after its
+                                  ///< last one.
   };
-  /// One for each draw of the routers' hashes; the edges that can be the last to finish.
+  /// For each draw of the routers' hashes, the edges that can be the last to finish.
   std::vector<std::vector<Busy>> draws = {};
 };
 
-/// The footprint of an outline whose hosts are the model's, and which `spread` lays on it.
+/// Returns the footprint of a schedule whose hosts are the model's, as `spread` lays it on edges.
 Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSpread* spread,
                         const NetworkCosts& costs);
 
-/// The time of one collective of `bytes` a unit (see Block), with each block of the footprint cut
-/// into `parts`, which follow each other: pieces of the schedule or slices of the executor. Every
-/// operation on floating-point numbers is one that IEEE 754 rounds exactly, in a fixed order: equal
+/// Returns the time of one collective of `bytes` a unit (see Block). Each block of the footprint is
+/// cut into `parts`, which follow each other: pieces of the schedule or slices of the executor.
+/// Every floating-point operation is one that IEEE 754 rounds exactly, in a fixed order, so equal
 /// inputs give equal bits on every host.
 Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
                    const NetworkCosts& costs);
 
-/// As many of the parts as keep the busiest edge busy: what a row of messages takes, by what the
-/// edge does in this time, and some more. More would only fill queues, and make what is urgent wait
-/// for what is not. Where the footprint is balanced, so many at least that each way has some.
+/// Returns how many parts at once keep the busiest edge busy: the time of a row of messages divided
+/// by the edge's time for a part, doubled, plus one. More parts would only fill queues and delay
+/// the urgent ones. A balanced footprint gets at least enough parts for each of its ways.
 int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs);
 
 }  // namespace harmonaize

@@ -16,11 +16,11 @@ namespace {
 /// of copies differed by 1.6 from round to round on a virtual machine.
 constexpr double kAgreement = 2;
 
-/// How many rounds there are where all agree: any one may be spoilt, and the other two agree.
+/// Rounds measured where all agree: any one may be spoilt, and the other two agree.
 constexpr size_t kRounds = 3;
-/// How many rounds there are at most.
+/// Rounds measured at most.
 constexpr size_t kMostRounds = 5;
-/// No further round begins after this time, beyond the second.
+/// No further round begins once this time has passed, apart from the second.
 constexpr uint64_t kEnoughNanoseconds = 400'000'000;
 /// The pause between two rounds: longer than a burst of another program that hits the end of a
 /// round, and short beside a daemon's start.
@@ -47,7 +47,7 @@ int CountNear(double best, const std::vector<double>& values) {
   }));
 }
 
-/// What one cost is taken to be, and a doubt about it.
+/// Sets one cost from the rounds, and records the doubt about it, if any.
 void JudgeCost(const HostCostField& field, std::span<const HostCosts> rounds,
                MeasuredCosts* measured) {
   CostEvidence& evidence = measured->evidence;

@@ -12,9 +12,9 @@
 
 namespace harmonaize {
 
-/// How far measured costs can be trusted.
+/// Evidence of how far measured costs can be trusted.
 struct CostEvidence {
-  /// How often each cost was measured, and how many of these rounds agreed on every cost.
+  /// Number of rounds measured, and number of these that agreed on every cost.
   int rounds = 0;
   int agreed = 0;
   HostLoad load = {};
@@ -25,17 +25,17 @@ struct CostEvidence {
 };
 
 struct MeasuredCosts {
-  /// Plausible, whatever was measured.
+  /// The costs, which are plausible whatever was measured.
   HostCosts costs;
   CostEvidence evidence;
 };
 
-/// Asked again and again during a measurement: false ends it. It is given the load so far.
+/// Asked repeatedly during a measurement, with the load so far; returning false ends it.
 using GoOn = std::function<bool(const HostLoad& so_far)>;
 
-/// What a measurement in rounds is made of.
+/// The operations from which a measurement in rounds is composed.
 struct RoundMeans {
-  /// One round, as MeasureHostCosts does it.
+  /// Measures one round, as MeasureHostCosts does.
   std::function<Result<HostCosts>(const std::function<bool()>& go_on)> measure;
   /// Looks at the load. Returns the load of all looks so far.
   std::function<Result<HostLoad>()> look;
@@ -56,7 +56,7 @@ MeasuredCosts JudgeRounds(std::span<const HostCosts> rounds, const HostLoad& loa
 /// Errors: those of `means`, and kInProgress if `go_on` said no.
 Result<MeasuredCosts> MeasureInRounds(const RoundMeans& means, const GoOn& go_on);
 
-/// MeasureInRounds of this host.
+/// Calls MeasureInRounds for this host.
 Result<MeasuredCosts> MeasureHost(size_t last_level_bytes, const GoOn& go_on);
 
 }  // namespace harmonaize

@@ -69,7 +69,7 @@ void LoadSpread::AddMiddle(const FabricModel::Way& way, const Lane& lane, const 
 }
 
 void LoadSpread::SpreadInjected(std::vector<EdgeLoad>* edges) {
-  // Farthest first: when a node's turn comes, all that reaches it is there.
+  // Nodes are visited farthest first: when one has its turn, all traffic that reaches it is known.
   std::map<std::tuple<bool, int, int, int>, EdgeLoad> waiting;  // spread, target, -distance, node
   for (const auto& [key, load] : injected_) {
     const auto [spread, target, node] = key;
@@ -107,7 +107,7 @@ std::vector<EdgeLoad> LoadSpread::Expected(const std::vector<Load>& loads) {
     const double total = WeightOf(lanes);
     const bool chosen = load.path >= 0 && chosen_ != nullptr;
     for (size_t i = 0; i < lanes.size();) {
-      // Lanes of one rail follow each other.
+      // Lanes of one rail are adjacent.
       const Lane& lane = lanes[i];
       int weight = 0;
       for (;

@@ -11,55 +11,55 @@
 
 namespace harmonaize {
 
-/// What one directed edge carries.
+/// Blocks that one directed edge carries, and how many messages come before and after them.
 struct EdgeLoad {
-  double blocks = 0;  ///< As in Load.
-  /// The fewest messages in a row before its first and after its last one.
+  double blocks = 0;  ///< Blocks, as in Load.
+  /// Fewest messages in a row before the edge's first message (earliest) and after its last one.
   int earliest = 0;
   int following = 0;
 
   void Add(double more, int more_earliest, int more_following);
 };
 
-/// By sending and receiving host, and Step::path >= 0: the lanes that its messages are dealt over.
+/// The lanes that messages are dealt over, by sending and receiving host, and by Step::path >= 0.
 using LaneTable = std::map<std::pair<int, int>, std::vector<std::vector<Lane>>>;
 
-/// What a byte of a message takes between two hosts, in the mean over the lanes it may be dealt.
+/// Seconds for a byte of a message between two hosts; the mean over the lanes it may be dealt to.
 struct MessageTimes {
-  double slowest = 0;  ///< Between the hosts for which that is most.
-  double mean = 0;     ///< Over all blocks.
+  double slowest = 0;  ///< Time of the pair of hosts with the longest one.
+  double mean = 0;     ///< Mean over all blocks.
 };
 
 /// Lays the loads of a summary, whose hosts are those of the model, on edges. Messages without a
 /// path are dealt out over the lanes of `use`; those with one over the lanes of `chosen`.
 ///
-/// What is spread is divided at each switch by what its links, and what lies behind them, carry:
-/// the connections of a lane are so many that all ways have some, and those of a narrow way, which
-/// always have a backlog, get few messages.
+/// At each switch, spread traffic is divided in proportion to what each link, and the ways behind
+/// it, can carry. A lane has enough connections for every way, and those of a narrow way always
+/// have a backlog, so they get few messages.
 ///
-/// Time is linear in the loads, and without a draw in the kinds of hosts and the edges:
-/// hosts of one kind are laid together.
+/// The time is linear in the loads. Without a draw, hosts of one kind are laid together, and the
+/// rest of the work is linear in the kinds of hosts and the edges.
 class LoadSpread {
  public:
   LoadSpread(const FabricModel& model, PathUse use, const LaneTable* chosen = nullptr);
 
-  /// What each edge carries; of what routers choose, the expectation.
+  /// Returns what each edge carries; where routers choose, the expected value.
   std::vector<EdgeLoad> Expected(const std::vector<Load>& loads);
-  /// Where every connection (two NICs, and a path if any) is given its way by a hash of the
-  /// connection and `draw`, as routers do it.
+  /// Returns what each edge carries if every connection (two NICs, and a path if any) takes the way
+  /// that a hash of the connection and `draw` chooses, as routers do it.
   std::vector<EdgeLoad> Hashed(const std::vector<Load>& loads, uint64_t draw);
 
-  /// The mean latency of the links that a message crosses, over all blocks.
+  /// Returns the mean latency of the links that a message crosses, over all blocks.
   double MeanLatency(const std::vector<Load>& loads, double unknown_link_seconds);
-  /// By nominal rates.
+  /// Returns the times of messages at the links' nominal rates.
   MessageTimes TimesOfMessages(const std::vector<Load>& loads);
-  /// Whether any lane leaves its way to a single hash of the routers where there are several.
+  /// Returns whether any lane leaves the choice among several ways to a single hash of the routers.
   bool IsHashed(const std::vector<Load>& loads) { return HasChoice(loads, /*spread=*/false); }
-  /// Whether any lane is spread where there are several ways.
+  /// Returns whether any lane is spread over several ways.
   bool IsBalanced(const std::vector<Load>& loads) { return HasChoice(loads, /*spread=*/true); }
-  /// Lanes in all: connections that the loads need.
+  /// Returns the number of connections that the loads need: their lanes in all.
   size_t Connections(const std::vector<Load>& loads);
-  /// Whether any two lanes that have been asked for so far have unequal weights.
+  /// Returns whether any two lanes that have been asked for so far have unequal weights.
   bool Weighs() const;
 
  private:
@@ -77,15 +77,16 @@ class LoadSpread {
   std::map<std::tuple<bool, int, int>, EdgeLoad> injected_;  // by Lane::spread, target and node
 };
 
-/// The way that a hash of the connection and `draw` gives a lane; of an explicit path, its own.
+/// Returns the way that a hash of the connection and `draw` gives a lane; an explicit path's own
+/// way.
 Route HashedRoute(const FabricModel& model, int from, int to, const Lane& lane, uint64_t draw);
 
-/// All ways of a lane that is spread, with what each has of its traffic; the first `most` of them,
-/// where there are more, with all of it.
+/// Returns the ways of a spread lane, each with its share of the traffic. If there are more than
+/// `most`, the first `most` share all of it.
 std::vector<std::pair<Route, double>> SpreadRoutes(const FabricModel& model, int from, int to,
                                                    const Lane& lane, size_t most);
 
-/// A hash that is the same everywhere (splitmix64; Steele, Lea and Flood, 2014).
+/// Returns a hash that is the same on every machine (splitmix64; Steele, Lea and Flood, 2014).
 uint64_t MixBits(uint64_t value);
 
 }  // namespace harmonaize

@@ -18,7 +18,7 @@ using Classes = std::vector<int>;  // by node
 Classes Refined(const CapacityGraph& graph, Classes classes) {
   size_t count = 0;
   for (;;) {
-    // By node: what it exchanges with each class.
+    // By node: the capacity that it exchanges with each class.
     std::vector<std::map<std::pair<int, bool>, int64_t>> seen(classes.size());
     for (const CapacityGraph::Edge& edge : graph.edges) {
       const auto from = static_cast<size_t>(edge.from);
@@ -55,10 +55,10 @@ CapacityGraph Merged(const CapacityGraph& graph, const Classes& classes) {
   return merged;
 }
 
-/// Bounds of one graph by its classes.
+/// Computes the bounds of one graph from its classes.
 class MergedBounds {
  public:
-  /// `ranks`: by node, 0 where there are none.
+  /// `ranks` is by node; 0 where there are none.
   MergedBounds(const CapacityGraph& graph, const std::vector<int64_t>& ranks)
       : graph_(graph), ranks_(ranks) {
     Classes classes(ranks.begin(), ranks.end());
@@ -77,7 +77,7 @@ class MergedBounds {
   const std::vector<int>& receivers() const { return receivers_; }
   const Classes& classes() const { return classes_; }
 
-  /// As SpanningBound for all hosts with ranks; `apart`: a node with a share of its own, or -1.
+  /// SpanningBound for all hosts with ranks; `apart` is a node with a share of its own, or -1.
   Result<double> Spanning(const std::vector<int64_t>& shares, bool reversed, int apart = -1) const {
     double worst = 0;
     std::vector<int> receivers = receivers_;
@@ -123,7 +123,7 @@ class MergedBounds {
   std::vector<int> receivers_;
 };
 
-/// The least of both directions' sums over sets of roots, as AllReduceRoots has it.
+/// Returns the least sum of both directions' bounds over the sets of roots of AllReduceRoots.
 Result<double> AllReduceBound(const CapacityGraph& graph, const MergedBounds& bounds,
                               const std::vector<int64_t>& ranks) {
   std::vector<int64_t> in(ranks.size(), 0);
@@ -140,7 +140,7 @@ Result<double> AllReduceBound(const CapacityGraph& graph, const MergedBounds& bo
   double least = std::numeric_limits<double>::infinity();
   for (const bool upwards : {true, false}) {
     for (const int64_t limit : limits) {
-      // Everybody has been tried.
+      // The last limit downwards admits every host; the upward pass tried that set.
       if (!upwards && limit == *limits.rbegin()) continue;
       std::vector<int64_t> shares(ranks.size(), 0);
       for (size_t node = 0; node < ranks.size(); ++node) {
@@ -159,7 +159,7 @@ Result<double> AllReduceBound(const CapacityGraph& graph, const MergedBounds& bo
   return least;
 }
 
-/// All-to-all, gather, scatter: what crosses the cut around each host, and around each rack.
+/// Bounds all-to-all, gather and scatter by the cuts around each host and around each rack.
 double DirectBound(const FabricModel& model, const CapacityGraph& graph, const Problem& problem,
                    const HostPlacement& placement, const std::vector<int>& node_of) {
   const auto all = static_cast<double>(placement.ranks());

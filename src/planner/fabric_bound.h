@@ -6,9 +6,10 @@
 
 namespace harmonaize {
 
-/// BoundOf for fabrics of any size, in seconds for a byte a unit: the most, over all cuts, of what
-/// has to cross by what can. For an all-reduce, of its two phases together; half of it is what no
-/// algorithm whatever can beat (cut_bound.h tells more).
+/// Returns the bound of BoundOf for fabrics of any size, in seconds for a byte a unit: the maximum,
+/// over all cuts, of the bytes that have to cross divided by the rate of the links that cross. For
+/// an all-reduce it is the bound of both phases together; no algorithm whatever can beat half of it
+/// (see cut_bound.h).
 ///
 /// Up to `most_exact` hosts with ranks it is BoundOf. Beyond that, nodes that are alike are merged:
 /// the classes are those of colour refinement with one receiver set apart, and a flow through the

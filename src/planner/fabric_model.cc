@@ -11,18 +11,18 @@
 namespace harmonaize {
 namespace {
 
-// CheckCapacityGraph's limit, with room for rounding up.
+// Limit of a capacity: CheckCapacityGraph's, with room for rounding up.
 constexpr int64_t kMostCapacity = int64_t{1} << 35;
-// Finer weights would need more slices of a message than there are.
+// Largest weight of a lane: finer ones would need more slices of a message than there are.
 constexpr int64_t kMostWeight = 32;
-// Weights that are as near as this to what lanes carry are near enough.
+// Relative error of weights that is accepted for the sake of smaller ones.
 constexpr double kWeightError = 0.02;
 
 int64_t WeightOf(int64_t capacity, int64_t most, int64_t most_weight) {
   return (capacity * most_weight + most / 2) / most;
 }
 
-/// By how much the lane is off that is off most.
+/// Returns the relative error of the lane whose weight is off most.
 double ErrorOf(const std::vector<int64_t>& capacities, int64_t most, int64_t most_weight) {
   double error = 0;
   for (const int64_t capacity : capacities) {
@@ -33,8 +33,8 @@ double ErrorOf(const std::vector<int64_t>& capacities, int64_t most, int64_t mos
   return error;
 }
 
-/// Gives lanes the smallest weights that are near to what they carry. Those that carry so little
-/// that whatever went there would be late are left out.
+/// Gives lanes the smallest weights that are near to what they carry. Lanes that carry so little
+/// that messages on them would always be late are left out.
 void Weigh(std::vector<Lane>* lanes, std::vector<int64_t> capacities) {
   const int64_t most = *std::max_element(capacities.begin(), capacities.end());
   const auto carries = [&](int64_t capacity) { return WeightOf(capacity, most, kMostWeight) > 0; };
@@ -117,7 +117,7 @@ void FabricModel::FindTargets() {
   for (const int target : targets_) FindWays(target);
 }
 
-// Breadth first, from the target backwards, through nodes that forward.
+// Searches breadth first, from the target backwards, through nodes that forward.
 void FabricModel::FindWays(int target) {
   const size_t base = distances_.size();
   distances_.resize(base + fabric_.nodes.size(), -1);
@@ -145,7 +145,7 @@ void FabricModel::FindWays(int target) {
     for (const int edge : leaving_[static_cast<size_t>(node)]) {
       if (distance(HeadOf(edge)) != distance(node) - 1) continue;
       pool_.push_back(edge);
-      // Nodes nearer to the target had their turn before.
+      // Nodes nearer to the target have had their turn.
       carried += std::min(BytesPerSecond(edge), carried_[base + static_cast<size_t>(HeadOf(edge))]);
     }
     hops.count = pool_.size() - hops.first;
@@ -157,7 +157,7 @@ std::vector<int> FabricModel::PortsOf(int host) const {
   for (size_t nic = 0; nic < NodeOf(host).nics.size(); ++nic) {
     ports.push_back(PortOf(host, static_cast<int>(nic)));
   }
-  // A cable between two hosts joins no others.
+  // A cable between two hosts joins no other hosts, so the host is alone in its kind.
   const bool cable = std::any_of(ports.begin(), ports.end(), [this](int port) {
     return target_of_node_[static_cast<size_t>(port)] < 0;
   });
@@ -318,7 +318,8 @@ std::vector<Lane> FabricModel::RailsBetween(int from, int to) const {
   return rails;
 }
 
-/// Of an explicit path its narrowest link; else all ways together count as one.
+/// The capacity of an explicit path is its narrowest link's; otherwise all ways together count as
+/// one link.
 int64_t FabricModel::CapacityOf(const Way& way, const Route& route, int path) const {
   int64_t least = kMostCapacity;
   for (const int edge : route) {

@@ -22,7 +22,8 @@ struct HostCosts {
   double fetch_bytes_per_second = 0;
   /// Bytes read and written by a float32 sum in cache of two inputs, one of them such a slot.
   double reduce_bytes_per_second = 0;
-  /// The same sum of buffers that exceed the last-level cache, with non-temporal stores.
+  /// Bytes read and written by such a sum of buffers that exceed the last-level cache, with
+  /// non-temporal stores.
   double stream_bytes_per_second = 0;
   /// From a request until its poster goes on, by way of two sleeping threads (see
   /// MeasureRoundTrip): what an offloaded operation costs before any data moves.
@@ -33,15 +34,16 @@ struct HostCosts {
   double wake_up_ns = 0;
 };
 
-/// One cost: the name under which it is stored and shown, whose end is its unit, and what values a
-/// host can have. A measurement outside of the bounds says something about who else ran, or about
-/// the clock, and nothing about the host.
+/// Describes one cost: the name under which it is stored and shown, which ends in its unit, and the
+/// values that a host can have. A measurement outside of these bounds tells of other programs or of
+/// the clock, not of the host.
 struct HostCostField {
   std::string_view name;
   double HostCosts::*value;
   double least;
   double most;
-  /// Stands in until the host was measured well: what a virtual machine on a server of today has.
+  /// The value used until the host was measured well: that of a virtual machine on a current
+  /// server.
   double typical;
 };
 
@@ -75,12 +77,12 @@ inline constexpr std::array kHostCostFields = {
     HostCostField{"wake_up_ns", &HostCosts::wake_up_ns, 50, 900'000, 15'000},
 };
 
-/// Whether a host can have this cost.
+/// Returns whether a host can have this cost.
 bool Plausible(const HostCostField& field, double value);
-/// Whether every cost is Plausible.
+/// Returns whether every cost is Plausible.
 bool Plausible(const HostCosts& costs);
 
-/// The typical costs of kHostCostFields.
+/// Returns the typical costs of kHostCostFields.
 HostCosts TypicalCosts();
 
 /// Measures all costs once, with threads of its own, in less than 100 ms on an idle host. Most

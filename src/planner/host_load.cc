@@ -21,7 +21,7 @@ constexpr uint64_t kLookNanoseconds = 5'000'000;
 /// microseconds, and a virtual machine's exits a few tens.
 constexpr uint64_t kJumpNanoseconds = 100'000;
 
-/// More lost time than this makes a load heavy. What an idle host does now and then stays below: a
+/// More lost time than this makes a load heavy. The occasional work of an idle host stays below: a
 /// kernel thread that runs for half a millisecond during four looks takes 2.5% of them.
 constexpr double kHeavyLoss = 0.1;
 
@@ -43,7 +43,7 @@ bool HostLoad::heavy() const {
 
 LoadMeter::Time LoadMeter::LookAt(int processor) {
   const uint64_t start = MonotonicNanoseconds();
-  // Waiting for the processor counts, so the clock runs already.
+  // The clock runs before pinning, because waiting for the processor counts.
   PinCallingThread(processor);
   uint64_t lost = 0;
   uint64_t before = start;
@@ -56,7 +56,7 @@ LoadMeter::Time LoadMeter::LookAt(int processor) {
 }
 
 Status LoadMeter::Look() {
-  // Before the threads of this look count too.
+  // Counted before the threads of this look would be.
   running_.push_back(OthersRunning());
   const TwoProcessors processors = TwoProcessors::Usable();
   Time seen[2];

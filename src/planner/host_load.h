@@ -7,21 +7,21 @@
 
 namespace harmonaize {
 
-/// How busy a host was with other programs while it was measured.
+/// Load of a host by other programs while it was measured.
 struct HostLoad {
   /// Fraction of the time for which a thread of this process wanted a whole processor and did not
-  /// have it; of the processor that was worst off.
+  /// have it, on the processor that was worst off.
   double lost = 0;
   /// Threads of other programs that ran or waited for a processor, on the whole host. For people:
   /// in a container it counts programs that compete for other processors.
   int running = 0;
 
-  /// Whether a measurement under this load is worth little.
+  /// Returns whether a measurement under this load is worth little.
   bool heavy() const;
 };
 
-/// Looks at the load of the processors on which hosts are measured (TwoProcessors::Usable), now and
-/// again, and adds up what it saw.
+/// Samples the load of the processors on which hosts are measured (TwoProcessors::Usable), and adds
+/// the samples up.
 ///
 /// A look has one thread on each of the two processors read the clock for 5 ms. Jumps of the clock
 /// show when the thread did not run, whatever the reason: a thread of another program, a quota of
@@ -35,7 +35,7 @@ class LoadMeter {
   /// Errors: kSystemError if a thread cannot be started.
   Status Look();
 
-  /// Of all looks so far.
+  /// Returns the load of all looks so far.
   HostLoad load() const;
 
  private:

@@ -10,7 +10,7 @@
 namespace harmonaize {
 namespace {
 
-/// What a ring puts on the busiest edge, and on all together. Seconds for a byte.
+/// Returns the seconds for a byte that a ring costs the busiest edge, and all edges together.
 std::pair<double, double> RingCost(const FabricModel& model, const std::vector<int>& order,
                                    LoadSpread* spread) {
   std::vector<Load> loads;
@@ -28,6 +28,7 @@ std::pair<double, double> RingCost(const FabricModel& model, const std::vector<i
 }
 
 bool Better(const std::pair<double, double>& a, const std::pair<double, double>& b) {
+  // A smaller gain is noise of the arithmetic.
   constexpr double kGain = 1 - 1e-9;
   if (a.first < b.first * kGain) return true;
   return a.first <= b.first && a.second < b.second * kGain;

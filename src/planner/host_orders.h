@@ -14,17 +14,19 @@ struct HostOrder {
   std::vector<int> hosts = {};
 };
 
-/// As the ranks have it: by the first rank of each host.
+/// Returns the hosts by the first rank of each.
 HostOrder GivenOrder(const Problem& problem);
 
-/// Rack by rack, in the order of the racks' first ranks, and as given within a rack.
+/// Returns the hosts rack by rack, in the order of the racks' first ranks, and as given within a
+/// rack.
 HostOrder OrderByRack(const FabricModel& model, const Problem& problem);
 
-/// The ring for which the busiest link carries least, found by swapping hosts of the order by rack
-/// as long as that helps; the first of equals. The time grows with the fourth power of the hosts.
+/// Returns the ring for which the busiest link carries least, found by swapping hosts of the order
+/// by rack as long as that helps; the first of equals. The time grows with the fourth power of the
+/// number of hosts.
 HostOrder SearchedOrder(const FabricModel& model, const Problem& problem);
 
-/// The hosts of each rack; none if there is one rack, or no rack has two hosts.
+/// Returns the hosts of each rack; none if there is one rack, or no rack has two hosts.
 std::vector<std::vector<int>> GroupsByRack(const FabricModel& model, const Problem& problem);
 
 }  // namespace harmonaize

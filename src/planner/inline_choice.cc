@@ -8,20 +8,20 @@
 namespace harmonaize {
 namespace {
 
-/// How much faster offload has to be for the choice to fall on it.
+/// Offload has to be faster by this factor to be chosen.
 constexpr double kMargin = 1.1;
 
-/// Ranks that take part.
+/// Returns the number of ranks that take part.
 int Participants(const HostOperation& operation) {
   return IsPointToPoint(operation.collective) ? 2 : operation.ranks;
 }
 
-/// The work has a centre that does something else than the others: a root, or a sender.
+/// Returns whether one rank does other work than the rest: a root, or a sender.
 bool HasCentre(Collective collective) {
   return HasRoot(collective) || IsPointToPoint(collective);
 }
 
-/// Bytes of a block that are published at once.
+/// Returns how many bytes of a block are published at once.
 double PieceBytes(const HostOperation& operation) {
   switch (operation.collective) {
     case Collective::kSend:
@@ -33,7 +33,7 @@ double PieceBytes(const HostOperation& operation) {
   }
 }
 
-/// The blocks of a rank's two buffers.
+/// Returns the blocks of a rank's two buffers.
 BufferBlocks BuffersOf(const HostOperation& operation, bool at_root) {
   switch (operation.collective) {
     case Collective::kSend:
@@ -42,15 +42,15 @@ BufferBlocks BuffersOf(const HostOperation& operation, bool at_root) {
   }
 }
 
-/// Read and written on the offload path.
+/// Returns the bytes read and written on the offload path.
 double TrafficBytes(const HostOperation& operation) {
   const BlockTraffic traffic = OffloadTraffic(operation.collective, operation.ranks);
   return static_cast<double>(traffic.read + traffic.written) *
          static_cast<double>(operation.block_bytes);
 }
 
-/// Read and written by each rank, by the root where it alone works, or by the receiver of a pair,
-/// when buffers can be reached directly.
+/// Returns the bytes that are read and written when buffers can be reached directly: by each rank,
+/// by the root where it works alone, or by the receiver of a pair.
 double DirectBytes(const HostOperation& operation) {
   const double ranks = operation.ranks;
   const auto block = static_cast<double>(operation.block_bytes);
@@ -65,7 +65,7 @@ double DirectBytes(const HostOperation& operation) {
   }
 }
 
-/// Whether only the root has something to do.
+/// Returns whether only the root has something to do.
 bool RootWorksAlone(Collective collective) {
   return collective == Collective::kReduce || collective == Collective::kGather;
 }
@@ -141,7 +141,7 @@ double InlineChoice::InlineSeconds(const HostOperation& operation) const {
   return direct ? DirectSeconds(operation) : SlotSeconds(operation);
 }
 
-// They meet twice: when all buffers are known, and when all ranks are done with them.
+// The ranks meet twice: when all buffers are known, and when all are done with them.
 double InlineChoice::DirectSeconds(const HostOperation& operation) const {
   const int ranks = Participants(operation);
   const bool one_works =
@@ -161,8 +161,8 @@ double InlineChoice::SlotSeconds(const HostOperation& operation) const {
 
   const double root = Seconds(WorkOf(operation, true), beyond_cache);
   const double mean = (root + (ranks - 1) * other) / ranks;
-  // Pieces overlap: who is busiest sets the pace. But for the first of them, one side has to wait
-  // for what the other publishes.
+  // Pieces overlap, so the busiest side sets the pace. Only for the first piece has one side to
+  // wait until the other has published it.
   return latency + std::max({root, other, Turns(ranks) * mean}) + std::min(root, other) / pieces;
 }
 
@@ -191,8 +191,8 @@ double InlineChoice::OffloadSeconds(const HostOperation& operation) const {
   return latency + mapped + (operation.registered ? 0 : StagingSeconds(operation));
 }
 
-// The engine wakes the ranks one after the other. Where it shares few processors with them, each
-// of these threads has to come to its turn.
+// The engine wakes the ranks one after the other. Where they share few processors with it, each of
+// these threads has to wait for its turn.
 double InlineChoice::OffloadLatency(int ranks) const {
   const double crowd = std::max(1.0, (ranks + 1.0) / shape_.processors);
   return (crowd * costs_.round_trip_ns + (ranks - 1) * costs_.wake_ns) * 1e-9;
@@ -216,7 +216,7 @@ double InlineChoice::Shares(double bytes) const {
 // ---------------------------------------------------------------------------------------------
 // Both
 
-// `bytes` of the operation's data, read and written in place by one thread.
+// The time for one thread to read and write `bytes` of the operation's data in place.
 double InlineChoice::MappedSeconds(const HostOperation& operation, double bytes) const {
   const double rate = Reduces(operation.collective) ? costs_.reduce_bytes_per_second
                                                     : 2 * costs_.fetch_bytes_per_second;
@@ -227,7 +227,7 @@ bool InlineChoice::BeyondCache(const HostOperation& operation) const {
   return TrafficBytes(operation) > static_cast<double>(shape_.last_level_bytes);
 }
 
-// What `bytes` that come from memory, or go there, take longer than at `rate`.
+// The extra time, beyond that at `rate`, of `bytes` that come from memory or go there.
 double InlineChoice::MemorySeconds(double bytes, double rate, bool beyond_cache) const {
   if (!beyond_cache) return 0;
   return std::max(0.0, bytes / costs_.stream_bytes_per_second - bytes / rate);

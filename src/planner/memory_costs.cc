@@ -21,15 +21,18 @@
 namespace harmonaize {
 namespace {
 
+// Nanoseconds for which the slots are measured, at least.
 constexpr uint64_t kSlotsNanoseconds = 6'000'000;
+// Number of sums beyond the caches, of which the fastest counts.
 constexpr int kStreamTries = 3;
 
-/// Of each of the buffers between which the slots stand: more than a second-level cache, as those
-/// are whose operations either path might win. Smaller ones are inline's without a doubt.
+/// Bytes of each private buffer that is copied to or from the slots. They exceed a second-level
+/// cache, as do the buffers of operations that either path might win; for smaller ones the inline
+/// path certainly wins.
 constexpr size_t kBuffersBytes = size_t{4} << 20;
 
-/// More than this takes too long to fault in. Caches that are larger still are of hosts with
-/// several, of which one thread uses one.
+/// Most bytes of all large buffers together: more would take too long to fault in. Larger caches
+/// are the sum of several, of which one thread uses one.
 constexpr size_t kMostLargeBytes = size_t{96} << 20;
 
 double Rate(uint64_t bytes, uint64_t nanoseconds) {
@@ -57,7 +60,7 @@ void Sum(const std::byte* first, const std::byte* second, std::byte* sum, size_t
           .non_temporal = non_temporal});
 }
 
-/// Anonymous memory that is there already.
+/// Maps anonymous memory that is faulted in already.
 Result<Mapping> MapTouched(size_t bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -84,7 +87,7 @@ Status MeasureSlots(HostCosts* costs) {
   const auto at = [&] { return turn * kBytes % kBuffersBytes; };
   const auto publish = [&] { TimeBest(&copy, [&] { std::memcpy(slot(), &sent[at()], kBytes); }); };
   const auto take_in = [&] {
-    // All slots in one way, then all in the other.
+    // All slots are fetched in one round, and reduced in the next.
     if (turn / kSlots % 2 == 0) {
       TimeBest(&fetch, [&] { std::memcpy(&received[at()], slot(), kBytes); });
     } else {

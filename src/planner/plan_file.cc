@@ -13,9 +13,10 @@
 namespace harmonaize {
 namespace {
 
+// Most pieces that a plan may have.
 constexpr int64_t kMostPieces = 4096;
 
-/// The hosts that a list names; what is wrong goes to the reader.
+/// Returns the hosts that a list names; reports mistakes to the reader.
 std::vector<int> ReadHosts(const std::string& key, const FabricModel& model, TomlReader* reader) {
   std::vector<std::string> names;
   reader->StringList(key, &names);
@@ -42,7 +43,7 @@ void ReadAlgorithm(TomlReader* reader, PlanSpec* spec) {
   }
 }
 
-/// Keys that the algorithm would not look at are mistakes.
+/// Rejects keys that the algorithm would ignore.
 void CheckUsed(size_t groups, TomlReader* reader, const Algorithm& algorithm) {
   if (reader->Has("plan.order") && !algorithm.takes_order) {
     reader->Reject("plan.order",

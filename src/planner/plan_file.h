@@ -18,12 +18,12 @@ namespace harmonaize {
 ///     [[group]]                         # for algorithms of several levels
 ///     hosts = ["host0", "host1"]
 ///
-/// `name` stands for the file in errors, which say line and column, what is wrong, and the nearest
-/// name that would do. Whether order and groups name every host of a communicator is for
-/// Planner::Make to say.
+/// `name` stands for the file in errors, which tell the line and column, the mistake, and the
+/// nearest valid name. Planner::Make checks whether order and groups name every host of a
+/// communicator.
 Result<PlanSpec> ParsePlanFile(std::string_view text, const std::string& name,
                                const FabricModel& model);
-/// kSystemError when it cannot be read.
+/// Reads the plan from a file. Errors: also kSystemError when it cannot be read.
 Result<PlanSpec> LoadPlanFile(const std::string& path, const FabricModel& model);
 
 }  // namespace harmonaize

@@ -9,12 +9,13 @@
 namespace harmonaize {
 namespace {
 
-// A slice shorter than this is all overhead; a longer one than that gains nothing any more.
+// Bounds of a slice, in bytes: a shorter one is all overhead, a longer one gains nothing more.
 constexpr uint64_t kLeastSlice = 8192;
 constexpr uint64_t kMostSlice = uint64_t{1} << 20;
-// So much time is given for larger slices, which cost the hosts less.
+// Larger slices may take this factor of the least predicted time, because they cost hosts less
+// work.
 constexpr double kWorthIt = 1.01;
-// Predictions that differ by less say nothing about which plan is faster.
+// Predictions within this factor do not tell which plan is faster.
 constexpr double kAlike = 1.02;
 
 }  // namespace
@@ -62,21 +63,23 @@ Result<Planner> Planner::Make(const FabricModel& model, Problem problem, Planner
 
 namespace {
 
-// Links that were busy, or shared with others, make up for less than is promised.
+// Fraction of the predicted credit that choices count on: links that were busy, or shared with
+// others, make up for less.
 constexpr double kTrustInCredit = 0.9;
 
-/// The less, the better.
+/// The time by which plans are compared; less is better.
 double Preference(const Prediction& prediction) {
   return prediction.seconds + (1 - kTrustInCredit) * prediction.credit;
 }
 
-/// What the busiest host's processors and memory do.
+/// Returns the time of the busiest host's processors and memory.
 double WorkOf(const RankedPlan& plan) {
   return plan.prediction.handling + plan.prediction.memory;
 }
 
-/// Where processors are what is slow: of the best ones, which are alike, one that costs hosts
-/// least, and of these the simplest, as candidates are in this order.
+/// Where processors are the bottleneck, puts a plan with the least work first. It is one of the
+/// plans whose time is alike to the best; of those with alike work the simplest leads, because
+/// candidates come in that order.
 void PutLeastWorkFirst(std::vector<RankedPlan>* plans) {
   if (plans->empty()) return;
   const Prediction& best = plans->front().prediction;
@@ -96,7 +99,7 @@ void PutLeastWorkFirst(std::vector<RankedPlan>* plans) {
   std::rotate(plans->begin(), first, first + 1);
 }
 
-/// Of a schedule of one piece that is cut into `pieces`.
+/// Returns the bytes of a block if a schedule of one piece is cut into `pieces`.
 uint64_t BlockBytes(const Footprint& footprint, int pieces, uint64_t bytes) {
   const uint64_t blocks = static_cast<uint64_t>(footprint.pieces) * static_cast<uint64_t>(pieces);
   return std::max<uint64_t>(bytes / blocks, 1);
@@ -110,7 +113,7 @@ int Slices(uint64_t block, uint64_t slice) {
 
 RankedPlan Planner::BestCut(size_t candidate, uint64_t bytes) const {
   const Footprint& footprint = candidates_[candidate].footprint;
-  // The footprint was made with one piece.
+  // The footprint was made with one piece, so `pieces` still divides its blocks.
   const int pieces = options_.policy == PlanPolicy::kFixed ? options_.fixed.pieces : 1;
   const uint64_t block = BlockBytes(footprint, pieces, bytes);
   std::vector<RankedPlan> cuts;
@@ -120,13 +123,14 @@ RankedPlan Planner::BestCut(size_t candidate, uint64_t bytes) const {
     const int slices = Slices(block, slice);
     const int parts = pieces * slices;
     const Prediction prediction = Predict(footprint, bytes, parts, options_.costs);
-    // Pieces of the schedule are in each slice.
+    // A slice consists of parts of all the schedule's pieces.
     const int at_once = PartsAtOnce(footprint, bytes, parts, options_.costs) / pieces;
     cuts.push_back({candidate, pieces, {slice, std::max(at_once, 2)}, slices, prediction});
     const double seconds = prediction.without_credit();
     least = cuts.size() == 1 ? seconds : std::min(least, seconds);
   }
-  // The largest comes first; a smaller one may cost less where messages beyond it are offered.
+  // Cuts come largest first. A smaller one may cost less work where larger messages are offered
+  // first.
   const RankedPlan* best = nullptr;
   for (const RankedPlan& cut : cuts) {
     if (cut.prediction.without_credit() > least * kWorthIt) continue;

@@ -6,7 +6,7 @@
 namespace harmonaize {
 namespace {
 
-/// Of a communicator's plans those in use and those that are to come; some more for its neighbours.
+/// Models kept: enough for a communicator's plans in use and to come, and for its neighbours' too.
 constexpr size_t kMostKept = 8;
 
 }  // namespace

@@ -12,22 +12,23 @@
 
 namespace harmonaize {
 
-/// What an edge of a fabric carries, where that is not what the fabric states.
+/// The rate of an edge that does not carry what the fabric states.
 struct EdgeRate {
   int edge = 0;
   double bytes_per_second = 0;  ///< Above 0.
   friend bool operator==(const EdgeRate&, const EdgeRate&) = default;
 };
-/// By edge, each once.
+/// The rates, sorted by edge; each edge occurs once.
 using EdgeRates = std::vector<EdgeRate>;
 
-/// One fabric as it is under several sets of rates: the ways through it stay the same, what they
-/// carry does not. Those that were asked for last are kept. Any thread.
+/// Keeps models of one fabric under several sets of rates: its ways stay the same, what they carry
+/// does not. The models that were asked for last are kept. Thread: any.
 class RatedModels {
  public:
   explicit RatedModels(std::shared_ptr<const FabricModel> stated) : stated_(std::move(stated)) {}
 
-  /// kInvalidArgument for an edge that the fabric does not have, and for a rate that is none.
+  /// Returns the model under these rates. Errors: kInvalidArgument for an edge that the fabric does
+  /// not have, and for a rate that is not positive.
   Result<std::shared_ptr<const FabricModel>> With(const EdgeRates& rates);
 
  private:

@@ -11,13 +11,14 @@
 
 namespace harmonaize {
 
-/// Where the two threads of a measurement run.
+/// The processors on which the two threads of a measurement run.
 struct TwoProcessors {
   int first = 0;
   int second = 0;
 
-  /// Far from each other, as ranks may be; the same one where there is only one. The first and the
-  /// last are two threads of one core only where there is no other choice.
+  /// Returns the first and the last usable processor, which are far from each other, as ranks may
+  /// be. They are two threads of one core only where there is no other choice, and the same where
+  /// there is only one processor.
   static TwoProcessors Usable() {
     const std::vector<int> processors = UsableProcessors();
     return {processors.front(), processors.back()};
@@ -25,7 +26,8 @@ struct TwoProcessors {
   bool same() const { return first == second; }
 };
 
-/// Left where it is where the kernel refuses: the measure is then that of wherever it runs.
+/// Pins the calling thread to a processor. If the kernel refuses, it stays where it is, and the
+/// measurement is of wherever it runs.
 inline void PinCallingThread(int processor) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -37,9 +39,9 @@ namespace take_turns_internal {
 
 inline constexpr uint64_t kEnd = UINT64_MAX;
 
-/// Waits until `word` has reached `value`, and returns it. On a processor of its own a thread looks
-/// for some 20 us first: giving way to another program costs a try much more than that. The other
-/// thread may have been put off its processor, so not for ever.
+/// Waits until `word` has reached `value`, and returns it. A thread on a processor of its own polls
+/// for some 20 us before it yields: yielding to another program costs a try much more than that. It
+/// does yield then, because the other thread may have lost its processor.
 inline uint64_t Await(const std::atomic<uint64_t>& word, uint64_t value, bool same_processor) {
   const int patience = same_processor ? 0 : 20'000;
   uint64_t seen = 0;
@@ -49,7 +51,7 @@ inline uint64_t Await(const std::atomic<uint64_t>& word, uint64_t value, bool sa
   return seen;
 }
 
-/// Lets the second thread end before it is joined, whatever becomes of the first.
+/// Lets the second thread end before it is joined, even if the first fails.
 struct EndTurns {
   std::atomic<uint64_t>& word;
   ~EndTurns() { word.store(kEnd, std::memory_order_release); }
@@ -57,7 +59,7 @@ struct EndTurns {
 
 }  // namespace take_turns_internal
 
-/// Two threads, one on each processor, in turn: `second()`, then `first()`, and so on until
+/// Runs two threads in turn, one on each processor: `second()`, then `first()`, and so on until
 /// `first()` returns false. Throws std::system_error when a thread cannot be started.
 template <typename First, typename Second>
 void TakeTurns(const TwoProcessors& processors, First first, Second second) {

@@ -21,21 +21,26 @@
 namespace harmonaize {
 namespace {
 
-// How long to try, and how many tries there should be: on a busy host most of the time goes to
-// other programs. Not for ever, though.
+// Time for which tries go on, at least.
 constexpr uint64_t kTurnsNanoseconds = 2'000'000;
+// After this time any number of tries is enough.
 constexpr uint64_t kPatienceNanoseconds = 30'000'000;
+// Until then tries go on until there are this many: on a busy host other programs take most of the
+// time.
 constexpr int kFewestTries = 20;
+// Time that a caller stays busy before it wakes others, so that they sleep by then.
 constexpr uint64_t kPauseNanoseconds = 20'000;
+// Takes the place of kTurnsNanoseconds for round trips.
 constexpr uint64_t kRoundTripsNanoseconds = 5'000'000;
 
-/// Whether to try on after so many complete tries and so long.
+/// Returns whether to go on after so many complete tries and so long.
 bool GoOn(int tries, uint64_t spent_ns, uint64_t enough_ns) {
   if (tries < 1) return true;
   return spent_ns < (tries < kFewestTries ? kPatienceNanoseconds : enough_ns);
 }
 
-/// The time from one thread to the other, by the fastest of several tries of `turns` turns each.
+/// Returns the time from one thread to the other in the fastest of several tries of `turns` turns
+/// each.
 double FastestTurn(const TwoProcessors& processors, int turns) {
   const uint64_t start = MonotonicNanoseconds();
   uint64_t try_start = 0;
@@ -61,14 +66,14 @@ void StayBusy(uint64_t nanoseconds) {
   }
 }
 
-/// The values, of which there is one at least, end up in another order.
+/// Returns the median and reorders the values. Requires: there is at least one.
 uint64_t Median(std::vector<uint64_t>* values) {
   const auto middle = values->begin() + static_cast<std::ptrdiff_t>(values->size() / 2);
   std::nth_element(values->begin(), middle, values->end());
   return *middle;
 }
 
-/// What lets a thread end, whatever becomes of the one that made it.
+/// Calls `call` on leaving its scope, so that a thread ends even if its maker fails.
 template <typename Call>
 struct Ending {
   Call call;
@@ -77,12 +82,12 @@ struct Ending {
 template <typename Call>
 Ending(Call) -> Ending<Call>;
 
-/// Client, engine and worker of one operation at a time.
+/// Rehearses one operation at a time with the roles of client, engine and worker.
 class Rehearsal {
  public:
   explicit Rehearsal(FileDescriptor bell) : bell_(std::move(bell)) {}
 
-  /// On one processor.
+  /// Measures on one processor.
   void Run(int processor, HostCosts* costs) {
     costs->round_trip_ns = FastestTripOn(processor);
     costs->wake_ns = static_cast<double>(std::max<uint64_t>(Median(&wakes_), 1));
@@ -91,7 +96,7 @@ class Rehearsal {
  private:
   static constexpr uint32_t kEnd = UINT32_MAX;
   static constexpr int kTripsOfTry = 4;
-  /// As long as a client looks before it sleeps.
+  /// The time for which a client polls before it sleeps.
   static constexpr uint64_t kSpinNanoseconds = 2'000;
 
   double FastestTripOn(int processor) {
@@ -124,7 +129,7 @@ class Rehearsal {
   }
 
   uint64_t Trip(uint32_t request) {
-    // Busy for a moment, as a program is between its operations. The other two are asleep by then.
+    // The client is busy for a moment, as a program is between operations, so the other two sleep.
     StayBusy(kPauseNanoseconds);
     const uint64_t start = MonotonicNanoseconds();
     Submit(request);
@@ -141,7 +146,7 @@ class Rehearsal {
   void Submit(uint32_t request) {
     request_.store(request, std::memory_order_release);
     const uint64_t one = 1;
-    // It cannot fail: the counter is far from full.
+    // The write cannot fail: the counter is far from full.
     static_cast<void>(!write(bell_.get(), &one, sizeof one));
   }
 
@@ -186,7 +191,7 @@ class Rehearsal {
   std::vector<uint64_t> wakes_;  // of the engine, to be read once it has ended
 };
 
-/// A thread that sleeps until it is woken, and says at once that it is awake.
+/// Runs a thread that sleeps until it is woken, and answers at once when awake.
 class Sleeper {
  public:
   void Run(int processor) {
@@ -198,14 +203,14 @@ class Sleeper {
     }
   }
 
-  /// Nanoseconds until it is awake.
+  /// Wakes the thread and returns the nanoseconds until it has answered.
   uint64_t Wake(uint32_t call) {
-    // By then it sleeps, and so does its processor.
+    // By the end of the pause the thread sleeps, and so does its processor.
     StayBusy(kPauseNanoseconds);
     const uint64_t start = MonotonicNanoseconds();
     called_.store(call, std::memory_order_release);
     FutexWakeOnePrivate(&called_);
-    // Giving way, for the two may share a processor.
+    // Yields, because the two may share a processor.
     while (answered_.load(std::memory_order_acquire) != call) sched_yield();
     return MonotonicNanoseconds() - start;
   }

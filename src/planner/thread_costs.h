@@ -5,23 +5,24 @@
 
 namespace harmonaize {
 
-// What it costs that threads tell each other something. All of it throws std::system_error when a
-// thread cannot be started.
+// Measurements of the costs of signals between threads. All throw std::system_error when a thread
+// cannot be started.
 
-/// handoff_ns and yield_ns.
+/// Measures handoff_ns and yield_ns.
 Status MeasureTurns(HostCosts* costs);
 
-/// wake_up_ns: how soon a thread that sleeps on a futex is back, when one on another processor
-/// wakes it; the median of many, because the fastest found the processor not asleep yet.
+/// Measures wake_up_ns: the time until a thread that sleeps on a futex runs again, when one on
+/// another processor wakes it. It is the median of many, because the fastest found the processor
+/// not asleep yet.
 Status MeasureWakeUp(HostCosts* costs);
 
-/// round_trip_ns and wake_ns, by a rehearsal of an offloaded operation without data: as a client
-/// does it, a thread posts a request, rings an eventfd, looks for a while and sleeps on a futex; as
-/// the engine does it, a thread wakes up and hands the work to another that sleeps, as an idle
+/// Measures round_trip_ns and wake_ns by a rehearsal of an offloaded operation without data. A
+/// thread in the client's role posts a request, rings an eventfd, polls for a while and sleeps on a
+/// futex. One in the engine's role wakes up and hands the work to a third, which sleeps as an idle
 /// worker does; that one completes it and wakes the first. All three share a processor. Across
-/// processors the same takes less where they are awake and several times longer where they are not,
-/// and which it will be nobody knows. wake_ns is the median of many, because the fastest found the
-/// worker not asleep yet. Errors: kSystemError when there is no eventfd to be had.
+/// processors the same takes less if they are awake and several times longer if they are not, and
+/// which of the two applies cannot be known. wake_ns is the median of many, because the fastest
+/// found the worker not asleep yet. Errors: kSystemError when there is no eventfd to be had.
 Status MeasureRoundTrip(HostCosts* costs);
 
 }  // namespace harmonaize

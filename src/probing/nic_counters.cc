@@ -19,7 +19,8 @@
 namespace harmonaize {
 namespace {
 
-// The kernel packs an answer of many messages into pieces of up to 32 KiB.
+// Bytes of the receive buffer: the kernel packs an answer of many messages into pieces of up to 32
+// KiB.
 constexpr size_t kReceiveBufferBytes = 64 << 10;
 
 struct MessageCloser {
@@ -33,18 +34,20 @@ int HandOver(nl_msg* message, void* take) {
   return NL_OK;
 }
 
-// What is left of an answer that was not read to its end would be taken for the next one's.
+// Drops the rest of an answer that was not read to its end, so that it is not taken for the next
+// one's.
 void DropWhatIsLeft(nl_sock* socket) {
   char byte = 0;
   while (::recv(nl_socket_get_fd(socket), &byte, sizeof byte, MSG_DONTWAIT) > 0) {
   }
 }
 
-// Gives each message of the answer to `take`. A result below 0 is libnl's error.
+// Asks the kernel, and passes each message of the answer to `take`. Returns libnl's error if below
+// 0.
 int Ask(nl_sock* socket, nl_msg* question, Take take) {
   nl_socket_modify_cb(socket, NL_CB_VALID, NL_CB_CUSTOM, HandOver, &take);
   int result = nl_send_auto(socket, question);
-  // The kernel answers within the call that asks, so that the answer is there by now.
+  // The kernel answers within the call that asks, so the answer is there by now.
   if (result >= 0) result = nl_recvmsgs_default(socket);
   if (result < 0) DropWhatIsLeft(socket);
   return result;
@@ -73,7 +76,7 @@ void FillLink(nl_object* object, void* found) {
 void FillQueue(nl_object* object, void* found) {
   rtnl_tc* queue = TC_CAST(object);
   const char* kind = rtnl_tc_get_kind(queue);
-  // Where there is no queue the kernel shows one of this kind, always empty.
+  // Where there is no queue the kernel shows one of this kind, which is always empty.
   if (kind == nullptr || std::string_view(kind) == "noqueue") return;
   static_cast<Found*>(found)->counters.queue =
       SendQueueCounters{.kind = kind,
@@ -82,7 +85,7 @@ void FillQueue(nl_object* object, void* found) {
                         .overlimits = rtnl_tc_get_stat(queue, RTNL_TC_OVERLIMITS)};
 }
 
-// -NLE_NODEV: there is no such device.
+// Reads the counters of one device. Returns -NLE_NODEV if there is no such device.
 //
 // rtnl_link_get_kernel() would ask for a card's virtual functions as well, whose counters a driver
 // may have to fetch from the firmware one by one.
@@ -95,14 +98,14 @@ int ReadLink(nl_sock* socket, const std::string& device, Found* found) {
   }
   found->counters.device = device;
   return Ask(socket, question.get(), [found](nl_msg* link) {
-    // What it cannot make sense of keeps index 0, which no device has.
+    // A message that it cannot parse leaves index 0, which no device has.
     (void)nl_msg_parse(link, FillLink, found);
   });
 }
 
-// Not one question for each device: the kernel tells the answer to such a one to all who watch for
-// changes as well. All queues of the host it tells to nobody else. A card can have hundreds; what
-// is not asked for is passed over before it is parsed.
+// Asks for all queues of the host at once. The kernel also sends the answer for a single device to
+// all who watch for changes, but the answer for all queues to nobody else. A card can have hundreds
+// of queues; those of other devices are skipped before they are parsed.
 int ReadQueues(nl_sock* socket, std::span<Found> found) {
   const Message question(nlmsg_alloc_simple(RTM_GETQDISC, NLM_F_DUMP));
   tcmsg all_queues{};
@@ -136,7 +139,7 @@ Result<std::unique_ptr<NicCounterReader>> NicCounterReader::Open() {
   if (error >= 0) error = nl_socket_set_msg_buf_size(socket.get(), kReceiveBufferBytes);
   if (error >= 0) error = nl_socket_set_nonblocking(socket.get());
   if (error < 0) return Failure("open rtnetlink", error);
-  // An answer, or its error, is enough.
+  // An answer, or its error, suffices without an acknowledgement.
   nl_socket_disable_auto_ack(socket.get());
   return std::unique_ptr<NicCounterReader>(new NicCounterReader(std::move(socket)));
 }
@@ -144,7 +147,7 @@ Result<std::unique_ptr<NicCounterReader>> NicCounterReader::Open() {
 Result<std::vector<NicCounters>> NicCounterReader::Read(std::span<const std::string> devices) {
   std::vector<Found> found;
   for (const std::string& device : devices) {
-    // The kernel takes such a name for a mistake.
+    // The kernel rejects such a name.
     if (device.empty() || device.size() >= IFNAMSIZ) continue;
     Found one;
     const int error = ReadLink(socket_.get(), device, &one);

@@ -12,7 +12,9 @@
 namespace harmonaize {
 namespace {
 
+// Most bytes of one send or receive call.
 constexpr size_t kPiece = 128 * 1024;
+// Longest wait for a socket before the end and the stop flag are checked again.
 constexpr int kLookMilliseconds = 5;
 
 Result<sockaddr_in> AddressOf(const std::string& dotted, uint16_t port) {
@@ -40,7 +42,8 @@ Status CannotConnect(int error, const std::string& from, const std::string& to) 
                 ErrnoError(error, fmt::format("{} cannot connect to {}", from, to)).message());
 }
 
-/// `serve` gets the place of a socket that is ready, and says whether it is still of use.
+/// Calls `serve` with the index of each socket that is ready; it returns whether the socket is
+/// still of use.
 template <typename Serve>
 void PollUntil(const std::vector<int>& descriptors, short events, ProbeClock::time_point end,
                const StopFlag& stop, Serve serve) {
@@ -50,7 +53,7 @@ void PollUntil(const std::vector<int>& descriptors, short events, ProbeClock::ti
     if (::poll(sockets.data(), sockets.size(), kLookMilliseconds) <= 0) continue;
     for (size_t i = 0; i < sockets.size(); ++i) {
       if (sockets[i].revents == 0) continue;
-      // A connection that is gone carries nothing more; its rate shows that.
+      // A connection that is gone carries nothing more, which its rate shows.
       if (!serve(i)) sockets[i].fd = -1;
     }
   }

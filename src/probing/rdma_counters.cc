@@ -10,14 +10,14 @@
 namespace harmonaize {
 namespace {
 
-// Counters of data are in words, whatever the link.
+// Reads a counter of data, which counts words of four bytes on any link.
 std::optional<uint64_t> BytesOfWordsIn(const std::filesystem::path& file) {
   const std::optional<uint64_t> words = NumberIn(file);
   return words ? std::optional<uint64_t>(*words * 4) : std::nullopt;
 }
 
 RdmaCounters ReadPort(const std::string& device, const std::filesystem::path& folder) {
-  // The standard's counters; those of the driver's own.
+  // The folders of the standard's counters and of the driver's own.
   const std::filesystem::path standard = folder / "counters";
   const std::filesystem::path own = folder / "hw_counters";
   RdmaCounters counters;

@@ -88,7 +88,7 @@ NetworkAddress NetworkAddress::From(const sockaddr* from) {
 }
 
 uint16_t NetworkAddress::port() const {
-  // The port lies at the same place in both families.
+  // The port is at the same offset in both families.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
 }
 

@@ -15,13 +15,12 @@ class NetworkAddress {
  public:
   NetworkAddress() = default;
 
-  /// "10.0.0.1:7000", "[fd00::1]:7000", "[fe80::1%eth0]:7000"; without a port ("10.0.0.1",
-  /// "fd00::1") it is `default_port`. Host names are refused: to look one up may take seconds, and
-  /// nobody who connects here can wait.
-  /// Errors: kInvalidArgument.
+  /// Parses "10.0.0.1:7000", "[fd00::1]:7000" or "[fe80::1%eth0]:7000"; without a port ("10.0.0.1",
+  /// "fd00::1") the port is `default_port`. Host names are refused: a look-up may take seconds, and
+  /// the callers cannot wait. Errors: kInvalidArgument.
   static Result<NetworkAddress> Parse(std::string_view text, uint16_t default_port = 0);
 
-  /// What the kernel gave. An empty address for a family that is neither IPv4 nor IPv6.
+  /// Copies an address from the kernel. Empty for a family that is neither IPv4 nor IPv6.
   static NetworkAddress From(const sockaddr* address);
 
   bool empty() const { return storage_.ss_family == AF_UNSPEC; }
@@ -29,18 +28,18 @@ class NetworkAddress {
   uint16_t port() const;
   void set_port(uint16_t port);
   bool IsLoopback() const;
-  /// 0.0.0.0 or ::
+  /// Returns whether it is 0.0.0.0 or ::.
   bool IsWildcard() const;
   bool IsLinkLocal() const;
 
-  /// As Parse reads it.
+  /// Returns the text that Parse reads.
   std::string ToString() const;
-  /// Without the port.
+  /// Returns the text without the port.
   std::string HostText() const;
 
-  /// Whether both name the same host, whatever the port.
+  /// Returns whether both name the same host, whatever the port.
   bool SameHost(const NetworkAddress& other) const;
-  /// Whether the first `bits` of both addresses are equal, and their families.
+  /// Returns whether both have the same family and the same first `bits`.
   bool SamePrefix(const NetworkAddress& other, int bits) const;
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }

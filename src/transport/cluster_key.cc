@@ -74,7 +74,7 @@ Proof ClusterKey::Sign(std::string_view label, std::span<const std::byte> transc
   message.insert(message.end(), transcript.begin(), transcript.end());
   Proof proof{};
   unsigned length = 0;
-  // OpenSSL takes a null key for "the one before": no key is one of no bytes.
+  // OpenSSL takes a null key for the previous one, so an empty key must not be null.
   static constexpr std::byte kNothing{};
   HMAC(EVP_sha256(), bytes_.empty() ? &kNothing : bytes_.data(), static_cast<int>(bytes_.size()),
        reinterpret_cast<const unsigned char*>(message.data()), message.size(),

@@ -15,6 +15,7 @@
 namespace harmonaize::transport {
 namespace {
 
+// Least TransportOptions::dead_after_ns.
 constexpr uint64_t kMinDeadAfterNs = 100'000'000;
 
 Status CheckOptions(const TransportOptions& options) {
@@ -233,19 +234,19 @@ Result<std::unique_ptr<MemoryRegistration>> TransportCore::RegisterMemory(
 
 int TransportCore::Progress() {
   int done = poller_->RunLater();
-  // What has just been written is not answered yet: the next call looks for that.
+  // Messages that were just written are not answered yet, so the next call polls for the answers.
   looks_next_ = done > 0 && !looks_next_;
   if (!looks_next_) done += poller_->Poll();
   const bool tick = std::exchange(tick_due_, false);
   done += links_.Progress(tick);
   done += board_.RunCompletions();
   done += poller_->RunLater();
-  // A timer that runs is looked after when it fires.
+  // A running timer is checked when it fires.
   if (tick || (done > 0 && timer_period_ns_ == 0)) SetTimer();
   return done;
 }
 
-/// The timer runs while anything can be late; an idle transport is not woken.
+/// Runs the timer while anything can be late; an idle transport is not woken.
 void TransportCore::SetTimer() {
   const uint64_t period = links_.TickPeriod();
   if (period == timer_period_ns_) return;

@@ -21,44 +21,44 @@
 namespace harmonaize::transport {
 
 struct TransportOptions {
-  /// What all daemons of the cluster share.
+  /// The key that all daemons of the cluster share.
   ClusterKey key;
-  /// Without a key everybody who can reach the port is believed, other users of this host included:
-  /// for laboratories. There is no exception for loopback.
+  /// Trusts everybody who can reach the port, other users of this host included, if there is no
+  /// key: for laboratories. Loopback is no exception.
   bool allow_unauthenticated = false;
-  /// Silence after which a peer is taken for dead; a quarter more where streams may be moved and
-  /// ways carry nothing. Looked at sixteen times in this time. 100 ms or more.
+  /// Silence after which a peer is taken for dead; a quarter more while streams may be moved and
+  /// ways carry nothing. Checked sixteen times in this period. At least 100 ms.
   uint64_t dead_after_ns = 2'000'000'000;
-  /// For all of Connect: connection, proof, agreement, rails. On a way so crowded that every second
-  /// packet is lost, that is a matter of seconds.
+  /// Time for all of Connect: connection, proof, agreement, rails. It takes seconds on a way so
+  /// crowded that every second packet is lost.
   uint64_t connect_timeout_ns = 10'000'000'000;
   uint64_t proof_timeout_ns = 2'000'000'000;
-  /// Connections accepted that have not proved the key: in all, and from one address.
+  /// Most accepted connections that have not proved the key: in all, and from one address.
   size_t unproved_limit = 256;
   size_t unproved_limit_per_address = 32;
-  /// Of TCP rails: "auto", "system", or a name that the kernel knows (congestion_control.h).
+  /// For TCP rails: "auto", "system", or a name that the kernel knows (congestion_control.h).
   std::string congestion_control{kAutomaticCongestionControl};
   /// Empty: DiscoverRails of the first address listened at. At most kMaxRails, and kMaxConnections.
   std::vector<RailOptions> rails;
 };
 
 struct PeerInfo {
-  InstanceId instance{};                ///< The daemon: another after each start.
+  InstanceId instance{};                ///< Number of the daemon, different after each start.
   NetworkAddress address;               ///< The other end of the control link.
-  size_t rails = 0;                     ///< That PostSend may use: 0 to rails - 1.
+  size_t rails = 0;                     ///< Rails that PostSend may use: 0 to rails - 1.
   std::vector<std::string> rail_names;  ///< "eth0 10.0.0.1 - 10.0.0.2:40123, 8 connections"
 };
 
-/// What happens at peers. Called from Progress alone, and so may call anything but Progress.
+/// Receives events of peers. Called only from Progress, so it may call anything but Progress.
 class TransportEvents {
  public:
-  /// A daemon has proved the key and its rails are connected, whoever began.
+  /// A daemon has proved the key and its rails are connected, whichever side began.
   virtual void OnPeerUp(PeerId peer, const PeerInfo& info) = 0;
-  /// The peer is gone for good; if it comes back it is another. `reason` is for the operator: it
-  /// holds addresses. All posted operations with it end with kRemoteError, most before this call;
-  /// those whose buffers a network card may still touch, when it no longer can.
+  /// The peer is gone for good; if it comes back it gets another id. `reason` is for the operator
+  /// only: it contains addresses. All posted operations with it end with kRemoteError, most before
+  /// this call. Those whose buffers a network card may still touch end when it no longer can.
   virtual void OnPeerLost(PeerId peer, const std::string& reason) = 0;
-  /// What the other side gave to SendControl; in order. Valid during the call.
+  /// Delivers a message that the other side gave to SendControl, in order. Valid during the call.
   virtual void OnControl(PeerId peer, std::span<const std::byte> message) = 0;
 
  protected:
@@ -67,15 +67,15 @@ class TransportEvents {
 
 struct TransportCounters {
   uint64_t connections_accepted = 0;
-  uint64_t connections_refused = 0;  ///< Of those: without proof.
-  uint64_t connections_evicted = 0;  ///< Of those: because too many waited.
-  uint64_t foreign_messages = 0;     ///< Over UCX, without the right token: dropped.
+  uint64_t connections_refused = 0;  ///< Among these, closed without proof.
+  uint64_t connections_evicted = 0;  ///< Among these, closed because too many waited.
+  uint64_t foreign_messages = 0;     ///< Dropped UCX messages, without the right token.
   size_t requests_under_way = 0;
-  size_t arrivals_waiting = 0;  ///< Messages that came, or were offered, and nobody posted for.
-  size_t arrival_bytes = 0;     ///< Memory in those.
+  size_t arrivals_waiting = 0;  ///< Messages that came, or were offered, without a posted receive.
+  size_t arrival_bytes = 0;     ///< Memory in these messages.
 };
 
-/// Keeps memory registered with the network cards. Before the transport it goes.
+/// Keeps memory registered with the network cards. Must be destroyed before the transport.
 class MemoryRegistration {
  public:
   virtual ~MemoryRegistration() = default;
@@ -87,60 +87,59 @@ class MemoryRegistration {
 /// on rails, watch each other and exchange small messages in order; and one channel for each
 /// *rail*, for messages that are addressed by tags and go from buffer to buffer.
 ///
-/// For one thread, the owner, which calls everything here. It calls Progress again and again, or
-/// sleeps on fd() while Arm() says that it may. Nothing blocks; no call but Progress calls back.
-/// Posting and moving messages allocates nothing once pools have grown.
+/// Thread: one, the owner, which calls Progress repeatedly, or sleeps on fd() while Arm() says that
+/// it may. Nothing blocks, and only Progress calls back. Posting and moving messages allocates
+/// nothing once pools have grown.
 class Transport {
  public:
-  /// Errors: kInvalidArgument for options that cannot be, a missing key among them; kSystemError.
-  /// `events` must outlive the transport.
+  /// `events` must outlive the transport. Errors: kInvalidArgument for invalid options, a missing
+  /// key among them; kSystemError.
   static Result<std::unique_ptr<Transport>> Create(TransportOptions options,
                                                    TransportEvents* events);
-  /// Closes all links; peers see that at once. No completion is called any more.
+  /// Closes all links, which peers see at once. No completion is called any more.
   virtual ~Transport() = default;
 
   virtual const InstanceId& instance() const = 0;
 
   /// Accepts other daemons at `address`; port 0 lets the kernel choose. Returns the address with
-  /// its port. The first call decides on the rails where the options do not. Errors: kSystemError.
+  /// its port. The first call determines the rails where the options do not. Errors: kSystemError.
   virtual Result<NetworkAddress> Listen(const NetworkAddress& address) = 0;
 
   /// Finds or makes the link to the daemon at `address`; both sides may do so at once, and get one
-  /// link. `done`, called once from Progress, gets the peer, after its OnPeerUp, or kUnavailable or
-  /// kRemoteError with the reason, for the operator. Tried once; daemons that start late are the
-  /// caller's to wait for.
+  /// link. `done`, called once from Progress, gets the peer, after its OnPeerUp. On failure it gets
+  /// kUnavailable or kRemoteError with the reason, for the operator. Tried once: the caller has to
+  /// wait for daemons that start late.
   using ConnectDone = std::function<void(const Result<PeerId>&)>;
   virtual void Connect(const NetworkAddress& address, ConnectDone done) = 0;
 
-  /// Ends the link; the other side is told `reason`. OnPeerLost follows.
+  /// Ends the link, and tells the other side `reason`. OnPeerLost follows.
   virtual void Disconnect(PeerId peer, const std::string& reason) = 0;
 
-  /// Sends at most kMaxControlBytes, reliably and in order while the link lasts. Copies them.
-  /// Errors: kRemoteError for a peer that is gone; kInvalidArgument for too many bytes.
+  /// Sends a copy of at most kMaxControlBytes, reliably and in order while the link lasts. Errors:
+  /// kRemoteError for a peer that is gone; kInvalidArgument for too many bytes.
   virtual Status SendControl(PeerId peer, std::span<const std::byte> message) = 0;
 
-  /// Sends `bytes`, which must stay as they are until `completion`; that it was called means that
-  /// they were handed on, not that they have arrived. Several sends with one tag are received in
-  /// the order posted if they take the same rail by its first connection and are of like size; give
-  /// each its own tag.
+  /// Sends `bytes`, which must not change until `completion` is called: they were then handed on,
+  /// but may not have arrived. Several sends with one tag are received in the order posted if they
+  /// take the same rail by its first connection and are of like size; give each its own tag.
   /// Errors: kRemoteError for a peer that is gone, kInvalidArgument for a rail that is not there;
-  /// then `completion` is not called.
+  /// `completion` is not called then.
   virtual Status PostSend(PeerId peer, RailChoice way, const MessageTag& tag,
                           std::span<const std::byte> bytes, Completion completion) = 0;
 
-  /// What tenants may send over a rail to a peer from now on, as long as the link lasts.
-  /// Errors: kRemoteError for a peer that is gone, kInvalidArgument for a rail that is not there.
+  /// Sets what tenants may send over a rail to a peer, for as long as the link lasts. Errors:
+  /// kRemoteError for a peer that is gone, kInvalidArgument for a rail that is not there.
   virtual Status Limit(PeerId peer, size_t rail, const RailLimits& limits) = 0;
 
-  /// Receives a message into `buffer`, over whatever rail it comes, before or after it came. Ends
-  /// with kInvalidUsage if it is larger than the buffer, with kRemoteError if the other side
-  /// cancelled it. Errors: as PostSend.
+  /// Receives a message into `buffer`, over whichever rail it comes, whether it arrives earlier or
+  /// later. Ends with kInvalidUsage if it is larger than the buffer, with kRemoteError if the other
+  /// side cancelled it. Errors: those of PostSend.
   virtual Status PostReceive(PeerId peer, const MessageTag& tag, std::span<std::byte> buffer,
                              Completion completion) = 0;
 
   /// Ends all sends and receives of an operation with this peer: they complete with kInvalidUsage.
-  /// The other side's parts end too, where they were under way. What comes for it later is dropped,
-  /// so its number must not be used again.
+  /// The other side's parts end too, where they were under way. Messages of it that arrive later
+  /// are dropped, so its number must not be used again.
   virtual void Cancel(PeerId peer, uint64_t operation) = 0;
 
   /// Pins memory for the network cards of RDMA rails, so that sends and receives in it need not.
@@ -148,16 +147,17 @@ class Transport {
   virtual Result<std::unique_ptr<MemoryRegistration>> RegisterMemory(
       std::span<std::byte> memory) = 0;
 
-  /// Does what can be done now and calls back. How much there was to do; 0 for nothing.
+  /// Does what can be done now and calls back. Returns how much there was to do; 0 for nothing.
   virtual int Progress() = 0;
 
-  /// Readable when Progress has something to do, after Arm() has returned true.
+  /// Becomes readable when Progress has something to do, after Arm() has returned true.
   virtual int fd() const = 0;
-  /// Before sleeping on fd(): whether the owner may. False: call Progress first.
+  /// Returns whether the owner may sleep on fd(); to be called before. False: call Progress first.
   virtual bool Arm() = 0;
 
   virtual TransportCounters counters() const = 0;
-  /// Of these peers, of those that are there. A question to the kernel for each connection.
+  /// Returns the traffic of those of these peers that are there. Asks the kernel for each
+  /// connection.
   virtual std::vector<LinkTraffic> Traffic(std::span<const PeerId> peers) const = 0;
 };
 

@@ -31,11 +31,11 @@
 namespace harmonaize::fuzz {
 
 /// A daemon in this process: an engine with its own thread and one worker, and a reception for each
-/// tenant, as a Server makes them. What lacks is the Server's listening socket. One runner serves
+/// tenant, as a Server makes them. It only lacks the Server's listening socket. One runner serves
 /// all inputs of a fuzzer, one after the other. Thread: the fuzzer's.
 class EngineRunner {
  public:
-  /// What all tenants together hold of the daemon.
+  /// Amounts that all tenants together hold of the daemon.
   struct Holdings {
     std::array<int64_t, daemon::kResourceCount> amounts{};  ///< By Resource.
     size_t sessions = 0;
@@ -46,7 +46,7 @@ class EngineRunner {
   explicit EngineRunner(const daemon::Config& config) : workers_(config.workers) {
     SetLog(LogLevel::kError, kLogAll, [](LogLevel, LogSubsystem, std::string_view) {});
     RequireOk(FaultGuard::Install(), "guards of memory");
-    // As in a daemon, where the kernel lets it.
+    // As in a daemon, if the kernel permits it.
     static_cast<void>(MissingPages::Install());
     daemon::Calibration calibration;
     for (const HostCostField& field : kHostCostFields) calibration.costs.*field.value = 1000;
@@ -71,8 +71,8 @@ class EngineRunner {
     done.acquire();
   }
 
-  /// A connection of a process of this user, admitted as a Server admits one. Not valid when the
-  /// user has as many as its quota allows.
+  /// Returns a connection of a process of this user, admitted as a Server admits one. It is not
+  /// valid when the user has as many as its quota allows.
   ControlSocket Connect(uid_t user) {
     int pair[2] = {-1, -1};
     Require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0,
@@ -102,8 +102,8 @@ class EngineRunner {
     }
     return now;
   }
-  /// Waits until tenants hold this much. That they hold something else after eight seconds is a
-  /// finding; libFuzzer's own limit is ten.
+  /// Waits until tenants hold this much. Other amounts after eight seconds are a finding;
+  /// libFuzzer's own limit is ten.
   void AwaitHoldings(const Holdings& expected) {
     const uint64_t deadline_ns = MonotonicNanoseconds() + 8'000'000'000;
     Holdings now = holdings();
@@ -122,7 +122,7 @@ class EngineRunner {
     const daemon::TenantIdentity tenant = connection->tenant();
     std::shared_ptr<daemon::Reception>& reception = receptions_[tenant.number];
     if (reception != nullptr && reception->Receive(&connection)) return;
-    // The one before has closed, as it does when its tenant was away for a while.
+    // The previous one has closed, as it does when its tenant was away for a while.
     Result<std::shared_ptr<daemon::Reception>> opened =
         daemon::Reception::Open(gate_, tenant, workers_);
     RequireOk(opened.status(), "a reception");

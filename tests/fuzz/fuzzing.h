@@ -16,20 +16,20 @@
 
 namespace harmonaize::fuzz {
 
-/// Ends the program, as a finding, unless `holds`. `what` says in words what does not hold.
+/// Ends the program, as a finding, unless `holds`. `what` states the requirement in words.
 inline void Require(bool holds, std::string_view what) {
   if (holds) return;
   std::fprintf(stderr, "REQUIRED, and not so: %.*s\n", static_cast<int>(what.size()), what.data());
   std::abort();
 }
 
-/// The same of a call that has to go well.
+/// Requires that a call has succeeded.
 inline void RequireOk(const Status& status, std::string_view what) {
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
   Require(status.ok(), what);
 }
 
-/// Requires that a text, which may hold what a stranger wrote, is fit for logs and terminals.
+/// Requires that a text, which may contain a stranger's words, is fit for logs and terminals.
 inline void RequireClean(const std::string& text, std::string_view what) {
   Require(CleanText(text, text.size()) == text, what);
 }
@@ -49,9 +49,9 @@ class Input {
     if (!bytes.empty()) std::memcpy(&value, bytes.data(), bytes.size());
     return value;
   }
-  /// A number from 0 to `most`, of one byte.
+  /// Takes a number from 0 to `most`, from one byte.
   size_t TakeUpTo(size_t most) { return Take<uint8_t>() % (most + 1); }
-  /// So many bytes, or what is left.
+  /// Takes so many bytes, or what is left.
   std::span<const std::byte> TakeBytes(size_t bytes) {
     const std::span<const std::byte> taken = rest_.first(std::min(bytes, rest_.size()));
     rest_ = rest_.subspan(taken.size());

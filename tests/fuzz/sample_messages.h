@@ -17,7 +17,7 @@ namespace harmonaize::fuzz {
 
 using namespace daemon;
 
-/// Calls with an empty message of each kind, in the order of the variants.
+/// Calls `call` with an empty message of each kind, in the order of the variants.
 template <size_t kSubject = 0, size_t kKind = 0, typename Call>
 void ForEachKind(Call&& call) {
   if constexpr (kSubject < std::variant_size_v<ClusterMessage::Subjects>) {
@@ -31,8 +31,8 @@ void ForEachKind(Call&& call) {
   }
 }
 
-// Makes of each kind of message between daemons one that can be decoded, with one or two entries in
-// its lists. What is not filled in here stays as it is by default.
+// Make from each kind of message between daemons one that can be decoded, with one or two entries
+// in its lists. Other fields keep their defaults.
 
 inline void Fill(ApplyMessage& apply) {
   const UniqueId id = MakeNamedId("one");

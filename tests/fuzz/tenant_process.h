@@ -29,7 +29,7 @@ namespace harmonaize::fuzz {
 
 inline constexpr size_t kPageBytes = 4096;
 
-/// A name that no log and no document may show as it is.
+/// A name that no log and no document may show unchanged.
 inline constexpr std::string_view kHostileName = "job\x1b[2J\xff\n";
 
 inline void RequireCleanTexts(const nlohmann::json& value) {
@@ -39,13 +39,14 @@ inline void RequireCleanTexts(const nlohmann::json& value) {
   }
 }
 
-/// A descriptor that a tenant may send with a request. Kind 0 is memory as a client registers it,
-/// of `bytes` bytes; the others are what no client sends. kDescriptorKinds counts them.
+/// Returns a descriptor that a tenant may send with a request. Kind 0 is memory as a client
+/// registers it, of `bytes` bytes; the others are kinds that no client sends. kDescriptorKinds
+/// counts them.
 inline FileDescriptor MakeDescriptor(size_t kind, size_t bytes) {
   const auto sealed = [](size_t size, bool has_pages = true) {
     Result<SharedMemory> memory = CreateSharedMemory("region", size);
     RequireOk(memory.status(), "memory");
-    // An access makes the pages.
+    // Writing makes the pages.
     if (has_pages) std::memset(memory->mapping.data(), 1, size);
     return std::move(memory->descriptor);
   };
@@ -69,8 +70,8 @@ inline FileDescriptor MakeDescriptor(size_t kind, size_t bytes) {
 }
 inline constexpr size_t kDescriptorKinds = 8;
 
-/// A process of a tenant: a connection to the daemon, and a session once it has said hello. All
-/// that it sends goes through its tenant's reception.
+/// A process of a tenant: a connection to the daemon, and a session once it has said hello. All its
+/// messages go through its tenant's reception.
 class Process {
  public:
   Process(EngineRunner* runner, uid_t user)
@@ -78,14 +79,14 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  /// False once the daemon has been seen to hang up.
+  /// Returns false once the daemon has been seen to hang up.
   bool connected() const { return connected_; }
   uint32_t MemberAt(size_t place) const {
     return members_.empty() ? kNoMember : members_[place % members_.size()];
   }
-  /// Whether the last request of Ask was answered, and not by a failure.
+  /// Returns whether the last request of Ask was answered, and not by a failure.
   bool answered() const { return answer_.has_value(); }
-  /// The id that it was given last; one of zeros before.
+  /// Returns the last id that it was given; one of zeros before.
   const UniqueId& issued() const { return issued_; }
   bool has_session() const { return view_.valid(); }
   /// Requires: has_session().
@@ -93,12 +94,12 @@ class Process {
 
   // Requests.
 
-  /// Sends a request and does not wait for its answer. Nothing is sent when too many answers wait.
+  /// Sends a request without waiting for its answer. Sends nothing when too many answers are due.
   void Send(std::span<const std::byte> bytes, std::span<const int> descriptors = {}) {
     if (connected_ && socket_.Send(bytes, descriptors).ok()) ++unanswered_;
   }
   /// Reads the answer of each request, or up to the end of the connection. A request that gets
-  /// neither is a finding: the fuzzer runs out of time.
+  /// neither is a finding, because the fuzzer runs out of time.
   void ReadAnswers() {
     while (connected_ && unanswered_ > 0) {
       Result<ControlMessage> answer = socket_.Receive(-1);
@@ -137,7 +138,7 @@ class Process {
     const int descriptors[] = {memory.get()};
     Ask(Encode(RegisterRegionRequest::kType, request), descriptors);
   }
-  /// As a client does.
+  /// Registers a region as a client does.
   void RegisterRegion(size_t pages) {
     const size_t bytes = pages * kPageBytes;
     RegisterRegion(bytes, MakeDescriptor(0, bytes));
@@ -158,13 +159,13 @@ class Process {
       Require(!answer_.has_value() || answer_->header.tail_bytes > 0, "a document goes on");
     }
   }
-  /// Closes one direction of the connection: all has been said.
+  /// Closes the sending direction of the connection.
   void StopSending() {
     shutdown(socket_.fd(), SHUT_WR);
     connected_ = false;
   }
 
-  // What it shares with the daemon.
+  // The memory that it shares with the daemon.
 
   void Post(const OperationDescriptor& descriptor) {
     if (!has_session()) return;
@@ -174,7 +175,7 @@ class Process {
     ring.tail.store(tail + 1);
     Ring();
   }
-  /// What an honest rank posts next in its own queue.
+  /// Returns the next operation of an honest rank in its own queue.
   OperationDescriptor NextOf(uint32_t member) {
     OperationDescriptor descriptor;
     descriptor.member = descriptor.stream = member;
@@ -262,7 +263,7 @@ class Process {
   ControlSocket socket_;
   bool connected_;
   int unanswered_ = 0;
-  std::optional<Answer> answer_;  ///< The last one that was no failure.
+  std::optional<Answer> answer_;  ///< The last answer that was no failure.
   Mapping view_;                  // of the session's segment
   FileDescriptor bell_;
   Mapping inline_;

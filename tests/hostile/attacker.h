@@ -23,13 +23,13 @@
 
 namespace harmonaize::testing {
 
-/// What one run of an attack has at hand: the way to the daemon, chance, the time that is left, and
-/// the attack's tally. The run has a process of its own, of the attackers' user.
+/// The means of one run of an attack: the way to the daemon, chance, the time that is left, and the
+/// attack's tally. The run has a process of its own, of the attackers' user.
 class Attacker {
  public:
   struct Aim {
     std::string socket_path;
-    /// The abstract socket at which another user's process takes descriptors over.
+    /// Abstract socket at which another user's process accepts descriptors.
     std::string accomplice;
     Field* field = nullptr;
   };
@@ -40,18 +40,18 @@ class Attacker {
         random_(seed),
         until_(std::chrono::steady_clock::now() + run_for) {}
 
-  /// False once the run is to end.
+  /// Returns false once the run is to end.
   bool TimeLeft() const { return std::chrono::steady_clock::now() < until_; }
 
-  // Chance. Draws depend on the seed alone.
+  // Chance. Draws depend only on the seed.
 
   uint64_t Draw() { return random_(); }
-  /// A number below `end` (> 0).
+  /// Returns a number below `end` (> 0).
   uint64_t DrawBelow(uint64_t end) { return random_() % end; }
   bool OneIn(uint64_t chances) { return DrawBelow(chances) == 0; }
   std::vector<std::byte> DrawBytes(size_t count);
-  /// A number of a member, region, rank or stream: often one that exists, else one beside a limit,
-  /// or any.
+  /// Returns a number of a member, region, rank or stream: often one that exists, else one beside a
+  /// limit, or any.
   uint32_t DrawNumber();
   template <typename Values>
   const auto& DrawOf(const Values& values) {
@@ -63,22 +63,22 @@ class Attacker {
   const std::string& socket_path() const { return aim_.socket_path; }
   const std::string& accomplice() const { return aim_.accomplice; }
   std::vector<UniqueId> HonestIds() const { return aim_.field->honest_ids.Read(); }
-  /// Nothing where the daemon does not let it in; it waits a moment then.
+  /// Returns nothing if the daemon does not let it in, after a moment's wait.
   std::optional<ControlSocket> Connect();
   std::optional<HostileSession> Greet(const HelloRequest& hello = {});
-  /// Whether the daemon said yes.
+  /// Returns whether the daemon agreed.
   template <typename Request>
   bool Ask(HostileSession& session, const Request& request, std::span<const int> descriptors = {},
            std::span<const std::byte> tail = {}) {
     return Count(session.Ask(request, descriptors, tail));
   }
-  /// Counts a request's outcome. Whether it was a success.
+  /// Counts a request's outcome. Returns whether it was a success.
   bool Count(const Status& outcome);
-  /// Whether the daemon has ended the session, which is counted once.
+  /// Returns whether the daemon has ended the session, which is counted once.
   bool WasCutOff(HostileSession& session);
   void CountBlows(uint64_t blows = 1) { tally_.blows.fetch_add(blows); }
 
-  /// Notes that the attack had a success that it must not have.
+  /// Notes that the attack had a success that is not allowed.
   void Report(std::string_view what) { aim_.field->findings.Note(what); }
   /// Reports a document of the daemon's that is no JSON or tells of other tenants.
   void InspectDocument(const std::string& document);
@@ -90,7 +90,7 @@ class Attacker {
   const std::chrono::steady_clock::time_point until_;
 };
 
-/// A process that is killed when the object, or the run that made it, goes.
+/// A process that is killed when the object is destroyed, or the run that made it ends.
 class Helper {
  public:
   /// Runs `body` in a child.
@@ -116,13 +116,12 @@ class Helper {
   pid_t process_;
 };
 
-/// A communicator all of whose ranks are in one session, with memory, that knows how to go on
-/// honestly.
+/// A communicator with all ranks in one session, with memory, which can continue honestly.
 class Gang {
  public:
-  /// Nothing where the daemon refuses, or takes too long.
+  /// Returns nothing if the daemon refuses, or takes too long.
   static std::optional<Gang> Form(Attacker& attacker, int ranks, uint64_t region_bytes);
-  /// The same in a session, with a region of that session's.
+  /// Forms it in a session, with a region of that session's.
   static std::optional<Gang> FormIn(Attacker& attacker, HostileSession session, int ranks,
                                     uint32_t region, uint64_t region_bytes);
 
@@ -132,12 +131,12 @@ class Gang {
   uint32_t region() const { return region_; }
   uint64_t region_bytes() const { return region_bytes_; }
 
-  /// What the rank may post next. `count` is cut to what the region holds.
+  /// Returns the next operation that the rank may post. `count` is cut to what the region holds.
   OperationDescriptor Next(int rank, Collective collective, uint64_t count, DataType type);
-  /// Has all ranks post such an operation.
+  /// Posts such an operation for all ranks.
   void PostAll(Collective collective, uint64_t count, DataType type = DataType::kInt32);
-  /// Waits until all that the rank has posted by Next is done; false when time ran out or the
-  /// session was cut off.
+  /// Waits until all operations that the rank has posted by Next are done. Returns false when time
+  /// ran out or the session was cut off.
   bool AwaitAll(Attacker& attacker, int rank);
 
  private:
@@ -156,7 +155,7 @@ class Gang {
   uint64_t region_bytes_;
 };
 
-/// An id that nobody else comes by.
+/// Returns an id that nobody else gets.
 UniqueId DrawId(Attacker& attacker);
 
 }  // namespace harmonaize::testing

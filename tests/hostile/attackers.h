@@ -10,44 +10,46 @@
 
 namespace harmonaize::testing {
 
-/// How attackers go about it.
+/// Settings of the attackers.
 struct AttackPlan {
   std::string socket_path;
   uint64_t seed = 1;
-  /// Attackers at a time. Each makes one attack after the other, every one as often as any other.
+  /// Attackers at a time. Each makes one attack after the other; all attacks come equally often.
   int attackers = 4;
-  /// The name of the only attack to make; "": all.
+  /// Name of the only attack to make; "": all.
   std::string only;
 };
 
-/// The numbers of the attacks to make, by AllAttacks; none where there is no attack of that name.
+/// Returns the numbers of the attacks to make, by AllAttacks; none where there is no attack of that
+/// name.
 std::vector<size_t> AttacksOf(const AttackPlan& plan);
 
-/// What a process and all that came of it have used.
+/// Processor time of a process and all its descendants.
 struct ProcessorTime {
   double seconds = 0;
 };
 
-/// Attackers at work, as an unprivileged user, in a process number space of their own: when it
-/// ends, nobody of them is left.
+/// Attackers at work, as an unprivileged user, in a process number space of their own: none of them
+/// is left when it ends.
 class Attackers {
  public:
-  /// Starts them; they end by themselves after `seconds`. Which attacks they make, and with what
-  /// draws, depends on the seed and on how many were begun before (Field::turns).
+  /// Starts them; they end by themselves after `seconds`. Their attacks and draws depend on the
+  /// seed and on how many attacks were begun before (Field::turns).
   Attackers(const AttackPlan& plan, Field* field, double seconds);
-  /// Waits for the end; what they have used of the processors' time.
+  /// Waits for the end. Returns the processor time that they have used.
   ProcessorTime Wait();
 
  private:
   pid_t space_ = -1;
 };
 
-/// Why attackers cannot be had here; "" where they can.
+/// Returns why attackers cannot be started here; "" where they can.
 std::string WhyNoAttackers();
 
-/// As many processes of the attackers' user as there were attackers. Each uses as much of the
-/// processors' time as one of them did in each of its runs, one after the other, and does not talk
-/// to the daemon; `time` is what all used. Returns after `seconds`, with what was really used.
+/// Runs as many processes of the attackers' user as there were attackers. Each uses as much
+/// processor time as one attacker did in each of its runs, one after the other, without talking to
+/// the daemon; `time` is what all used. Returns after `seconds`, with the time that was really
+/// used.
 ProcessorTime BurnInstead(int processes, const Field& field, double seconds, ProcessorTime time);
 
 }  // namespace harmonaize::testing

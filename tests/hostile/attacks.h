@@ -10,15 +10,15 @@ namespace harmonaize::testing {
 /// One way to turn the daemon against others.
 struct Attack {
   const char* name;
-  /// What a run does, for people.
+  /// Description of a run, for people.
   const char* what;
   void (*run)(Attacker&);
-  /// How long a run goes on: long enough for a flood to fill what it floods, short enough that each
-  /// attack has several turns within the 20 s of CI.
+  /// Duration of a run: long enough for a flood to fill its target, short enough that each attack
+  /// has several turns within the 20 s of CI.
   std::chrono::milliseconds run_for{300};
 };
 
-/// All of them, by families.
+/// Returns all attacks, by families.
 std::span<const Attack> AllAttacks();
 
 // The front door (door_attacks.cc).
@@ -61,7 +61,7 @@ void GuardMemoryByFaults(Attacker& attacker);
 void RemoveRegionsInUse(Attacker& attacker);
 void SendLingeringDescriptors(Attacker& attacker);
 
-// What processes do in the midst of operations (process_attacks.cc).
+// Actions of processes in the midst of operations (process_attacks.cc).
 void ExecInMidOperation(Attacker& attacker);
 void ForkInMidOperation(Attacker& attacker);
 void KillARank(Attacker& attacker);

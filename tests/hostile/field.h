@@ -15,12 +15,12 @@
 
 namespace harmonaize::testing {
 
-/// Attacks, attackers and findings that a run has at most. They lie in memory of fixed size.
+/// Most attacks, attackers and findings of a run, which lie in memory of fixed size.
 inline constexpr size_t kMostAttacks = 64;
 inline constexpr size_t kMostAttackers = 64;
 inline constexpr size_t kMostFindings = 16;
 
-/// What one attack has done so far, by all attackers together.
+/// Counts of one attack so far, by all attackers together.
 struct AttackTally {
   /// Runs begun.
   std::atomic<uint64_t> runs{0};
@@ -32,12 +32,12 @@ struct AttackTally {
   std::atomic<uint64_t> turned_away{0};
   /// Sessions that the daemon ended.
   std::atomic<uint64_t> cut_off{0};
-  /// Runs that waited for too long and were ended.
+  /// Runs that waited too long and were ended.
   std::atomic<uint64_t> overdue{0};
 };
 
-/// What must not be: an attack that had success, or an honest process that failed. Any process may
-/// note one.
+/// Events that must not happen: an attack that had success, or an honest process that failed. Any
+/// process may note one.
 class Findings {
  public:
   void Note(std::string_view text) {
@@ -75,7 +75,7 @@ class KnownIds {
     ids_[number % ids_.size()] = id;
     published_.store(number + 1);
   }
-  /// The last ones. A reader may find one half overwritten, which is an id as good as any.
+  /// Returns the last ones. A reader may find one half overwritten, which serves as well as any.
   std::vector<UniqueId> Read() const {
     const size_t count = std::min<uint64_t>(published_.load(), ids_.size());
     return {ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(count)};
@@ -86,13 +86,13 @@ class KnownIds {
   std::atomic<uint64_t> published_{0};
 };
 
-/// How long one attack went on, and what it used of the processors' time.
+/// Duration of one attack, and the processor time that it used.
 struct RunTimes {
   float seconds = 0;
   float processor_seconds = 0;
 };
 
-/// What the attackers' runs of one phase took, one after the other, for others to do the same.
+/// Times of the attackers' runs in one phase, one after the other, for others to imitate.
 class RunLog {
  public:
   void Add(RunTimes times) {
@@ -112,7 +112,7 @@ class RunLog {
 /// The memory that all processes of a run share.
 struct Field {
   std::array<AttackTally, kMostAttacks> tallies;
-  /// How many attacks have been begun, by all attackers together.
+  /// Number of attacks begun, by all attackers together.
   std::atomic<uint64_t> turns{0};
   std::array<RunLog, kMostAttackers> logs;
   Findings findings;

@@ -15,45 +15,44 @@
 
 namespace harmonaize::testing {
 
-/// What the honest job is called, which nobody else may learn.
+/// Name of the honest job, which nobody else may learn.
 inline constexpr const char* kHonestName = "honest-secret";
 
-/// A job of an honest user: ranks that are processes of their own and carry out the same operations
-/// in each round, in every way that there is, and look at every result; and a visitor, a process
-/// that comes again and again, makes a communicator of its own, uses it, and goes.
-///
-/// What goes wrong is noted among the findings.
+/// A job of an honest user. Its ranks are processes of their own that carry out the same operations
+/// in each round, in every possible way, and check every result. A visitor, another process, comes
+/// again and again, makes a communicator of its own, uses it, and goes. Failures are noted among
+/// the findings.
 class HonestJob {
  public:
   static constexpr int kRanks = 3;
 
-  /// Starts it; returns when the first rounds are done, or something has failed.
+  /// Starts the job; returns when the first rounds are done, or something has failed.
   explicit HonestJob(Field* field);
   ~HonestJob();
   HonestJob(const HonestJob&) = delete;
   HonestJob& operator=(const HonestJob&) = delete;
 
-  /// Rounds that all ranks have done.
+  /// Returns the number of rounds that all ranks have done.
   uint64_t rounds() const;
   uint64_t visits() const { return board_->visits.load(); }
-  /// The longest round, and visit, since this was asked last, in seconds.
+  /// Returns the longest round, or visit, since the last call, in seconds.
   double TakeLongestRound() { return TakeSeconds(&board_->longest_round_ns); }
   double TakeLongestVisit() { return TakeSeconds(&board_->longest_visit_ns); }
 
-  /// Lets the round under way, and the visit, come to their end, and begins none.
+  /// Lets the round under way, and the visit, end, and begins none.
   void Pause();
   void Resume() { board_->pause.store(false); }
-  /// Ends the job in good order. Whether all processes ended well.
+  /// Ends the job in good order. Returns whether all processes ended well.
   bool Stop();
 
  private:
-  /// What the job's processes share.
+  /// State shared by the job's processes.
   struct Board {
     std::atomic<bool> pause{false};
     std::atomic<bool> stop{false};
-    /// Rounds that have been begun: rank 0 decides, so that the ranks pause after the same one.
+    /// Rounds begun: rank 0 decides, so that the ranks pause after the same one.
     std::atomic<uint64_t> begun{0};
-    std::atomic<bool> ended{false};  ///< None will be begun any more.
+    std::atomic<bool> ended{false};  ///< No round will begin any more.
     std::array<std::atomic<uint64_t>, kRanks> done{};
     std::atomic<bool> visiting{false};
     std::atomic<uint64_t> visits{0};

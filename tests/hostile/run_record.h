@@ -13,17 +13,17 @@ namespace harmonaize::testing {
 struct Phase {
   bool hostile = false;
   double seconds = 0;
-  double rounds = 0;  ///< Of the honest job.
+  double rounds = 0;  ///< Rounds of the honest job.
   double rate() const { return rounds / seconds; }
-  ProcessorTime others;         ///< What attackers or burners used.
-  double daemon_processor = 0;  ///< Seconds of the processors' time that the daemon used.
+  ProcessorTime others;         ///< Processor time that attackers or burners used.
+  double daemon_processor = 0;  ///< Seconds of processor time that the daemon used.
   double longest_round = 0;     ///< In seconds, as the two below.
   double longest_visit = 0;
   double longest_status = 0;
-  DaemonSample most;  ///< The most of each, while it went on.
+  DaemonSample most;  ///< The maximum of each value during the phase.
 };
 
-/// What was measured in a hostile run.
+/// Measurements of a hostile run.
 struct RunRecord {
   /// The honest job's rounds per second, over all phases.
   struct Rates {
@@ -31,23 +31,23 @@ struct RunRecord {
     double burners = 0;
   };
   Rates rates() const;
-  /// Requires: a hostile phase after the warm-up. The least memory, in KiB, of the last few times
-  /// that nobody attacked. Now and then malloc keeps more for a while; what leaks stays.
+  /// Returns the least memory, in KiB, of the last few times that nobody attacked. Now and then
+  /// malloc keeps more for a while; a leak stays. Requires: a hostile phase after the warm-up.
   long LeastMemoryOfLast() const;
-  /// All of it, as JSON.
+  /// Returns all of it, as JSON.
   std::string ToJson(const AttackPlan& plan, const Field& field) const;
 
   std::vector<Phase> phases;       ///< After the warm-up.
-  DaemonSample beginning;          ///< Before anybody attacked.
+  DaemonSample beginning;          ///< Before the first attack.
   DaemonSample warm;               ///< After the warm-up.
-  std::vector<DaemonSample> calm;  ///< After each hostile phase, when the attackers had gone.
+  std::vector<DaemonSample> calm;  ///< After each hostile phase, once the attackers had gone.
   size_t log_bytes = 0;
 };
 
-/// Lines for people, as soon as there is something to tell.
+/// Print lines for people, as soon as there is something to report.
 void Tell(const Phase& phase);
 void TellCalm(const char* when, const DaemonSample& sample);
-/// A table of what the attacks did.
+/// Prints a table of the attacks' counts.
 void TellAttacks(const AttackPlan& plan, const Field& field);
 
 }  // namespace harmonaize::testing

@@ -13,7 +13,7 @@
 
 namespace harmonaize::testing {
 
-/// Processes that compute for as long as this exists, some on each processor.
+/// Processes that compute for as long as this object exists, some on each processor.
 class BusyProcesses {
  public:
   explicit BusyProcesses(int on_each_processor) {

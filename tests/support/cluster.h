@@ -11,19 +11,19 @@
 
 namespace harmonaize::testing {
 
-/// Daemons that take each other for those of other hosts, on the loopback device, with a key. Host
-/// n has the address 127.0.0.(n + 1).
+/// Daemons that take each other for daemons of other hosts, on the loopback device, with a key.
+/// Host n has the address 127.0.0.(n + 1).
 class TestCluster {
  public:
-  /// `config` is more text for each provider.toml; it must not have a section [cluster]. `key`: the
-  /// cluster's, where it is to be another one. For `keep_logs` see DaemonProcess.
+  /// `config` is more text for each provider.toml; it must not have a section [cluster]. `key` is
+  /// the cluster's key, if it is to be another one. For `keep_logs` see DaemonProcess.
   explicit TestCluster(int hosts, const std::string& config = "",
                        const std::string& cluster_keys = "", const std::string& key = "",
                        bool keep_logs = false);
 
   int hosts() const { return static_cast<int>(daemons_.size()); }
   DaemonProcess& daemon(int host) { return *daemons_[static_cast<size_t>(host)]; }
-  /// Puts a daemon in the place of one that was stopped or killed.
+  /// Starts a daemon in place of one that was stopped or killed.
   void Restart(int host);
 
  private:
@@ -36,9 +36,9 @@ class TestCluster {
   std::vector<std::unique_ptr<DaemonProcess>> daemons_;
 };
 
-/// Runs `body` for each rank in a process of its own, at the daemon of its host; gives the wait
+/// Runs `body` for each rank in a process of its own, at the daemon of its host; returns the wait
 /// statuses by rank. `body` returns the exit status; gtest failures inside it count as status 1.
-/// The ranks can share an id: `ShareId` makes it at rank 0 and gives it to all.
+/// The ranks can share an id: `ShareId` makes it at rank 0 and passes it to all.
 class HostedRanks {
  public:
   HostedRanks(TestCluster* cluster, std::vector<int> host_of_rank);
@@ -51,12 +51,12 @@ class HostedRanks {
   pid_t process(int rank) const { return processes_[static_cast<size_t>(rank)]; }
   std::vector<int> Wait();
 
-  /// In a rank: the id number `slot` (0 to 15), made by `maker`.
+  /// In a rank: returns id number `slot` (0 to 15), made by `maker`.
   ncclUniqueId ShareId(int slot, bool maker);
-  /// In a rank: a communicator of all of them, by id number 0, which rank 0 makes. Failures are
-  /// gtest's; nullptr then.
+  /// In a rank: returns a communicator of all ranks, by id number 0, which rank 0 makes. Failures
+  /// are gtest's; returns nullptr then.
   ncclComm_t Join(int rank);
-  /// In a rank: for an id that was made otherwise.
+  /// In a rank: publishes an id that was made otherwise.
   void PublishId(int slot, const ncclUniqueId& id);
 
  private:
@@ -68,8 +68,8 @@ class HostedRanks {
   std::vector<pid_t> processes_;
 };
 
-/// Each rank with a communicator of all of them, which is destroyed afterwards. Failures are
-/// gtest's.
+/// Runs `body` for each rank with a communicator of all of them, which is destroyed afterwards.
+/// Failures are gtest's.
 void RunOnHosts(TestCluster* cluster, const std::vector<int>& host_of_rank,
                 const std::function<void(int rank, ncclComm_t communicator)>& body);
 

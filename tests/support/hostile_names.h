@@ -9,14 +9,14 @@
 
 namespace harmonaize::testing {
 
-/// Fills a text field with these bytes as they are: to the last one, where they are as many.
+/// Fills a text field with these bytes unchanged, up to its last one if there are enough.
 template <size_t kBytes>
 void FillField(char (&field)[kBytes], std::string_view bytes) {
   std::memset(field, 0, kBytes);
   std::memcpy(field, bytes.data(), std::min(kBytes, bytes.size()));
 }
 
-/// Names that are no UTF-8, or would move a terminal's cursor, or have no end.
+/// Returns names that are no UTF-8, or would move a terminal's cursor, or have no end.
 inline std::vector<std::string> HostileNames() {
   return {"\xff",
           "\xc0\x80",

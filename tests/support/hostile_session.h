@@ -15,18 +15,18 @@
 
 namespace harmonaize::testing {
 
-/// A session opened by hand, that can misuse everything a session has.
+/// A session opened by hand, which can misuse everything a session has.
 class HostileSession {
  public:
-  /// How long an answer is waited for, in milliseconds.
+  /// Longest wait for an answer, in milliseconds.
   static constexpr int kAnswerWithinMs = 30000;
 
-  /// A session whose failure to open is gtest's.
+  /// Opens a session; failure to do so is gtest's.
   explicit HostileSession(const std::string& socket_path, const HelloRequest& hello = {}) {
     const Status opened = Open(socket_path, hello);
     EXPECT_TRUE(opened.ok()) << opened.message();
   }
-  /// A session that the daemon may refuse.
+  /// Opens a session that the daemon may refuse.
   static Result<HostileSession> TryOpen(const std::string& socket_path,
                                         const HelloRequest& hello = {}) {
     HostileSession session;
@@ -54,16 +54,16 @@ class HostileSession {
   Reply LastReply() const {
     return *DecodeBody<Reply>(*DecodeHeader(last_reply_.bytes), last_reply_.bytes);
   }
-  /// The descriptors that came with it.
+  /// Returns the descriptors that came with the last reply.
   std::vector<FileDescriptor>& last_descriptors() { return last_reply_.descriptors; }
 
   ControlSocket& socket() { return socket_; }
-  /// The memfd of the segment.
+  /// Returns the memfd of the segment.
   int segment_descriptor() const { return memory_.get(); }
   SessionSegment& segment() { return *reinterpret_cast<SessionSegment*>(mapping_.data()); }
   void Ring() {
     const uint64_t one = 1;
-    // Only a bell that was rung 2^64 - 2 times and never answered has no room.
+    // A write fails only if the bell was rung 2^64 - 2 times and never answered.
     static_cast<void>(!write(doorbell_.get(), &one, sizeof one));
   }
   void Post(const OperationDescriptor& descriptor) {
@@ -77,7 +77,7 @@ class HostileSession {
     ring.entries[tail % kRingEntries] = descriptor;
     ring.tail.store(tail + 1);
   }
-  /// What an honest rank posts as its all-reduce number `sequence` of one element, from 0.
+  /// Returns an honest rank's all-reduce number `sequence` of one element, from 0.
   static OperationDescriptor AllReduceOf(uint32_t member, uint64_t sequence,
                                          const BufferReference& send,
                                          const BufferReference& receive) {
@@ -92,7 +92,8 @@ class HostileSession {
     descriptor.flags = kLastOfPosition;
     return descriptor;
   }
-  /// Waits until so many operations of the member's own stream have ended; whether all failed.
+  /// Waits until so many operations of the member's own stream have ended. Returns whether all
+  /// failed.
   bool AllFail(uint32_t member, uint64_t operations) {
     StreamSlot& stream = segment().streams[member];
     for (int i = 0; i < 3000 && stream.completed.load() < operations; ++i) usleep(10000);
@@ -106,7 +107,7 @@ class HostileSession {
     EXPECT_TRUE(member.ok()) << member.status().message();
     return member.ok() ? *member : kNoMember;
   }
-  /// The member that stands for the rank.
+  /// Returns the member that stands for the rank.
   Result<uint32_t> TryJoin(const UniqueId& id, int ranks, int rank) {
     JoinRequest join;
     join.id = id;
@@ -123,7 +124,7 @@ class HostileSession {
     }
     return false;
   }
-  /// Shared memory that the daemon has mapped.
+  /// Registers shared memory, which the daemon has mapped afterwards.
   uint32_t RegisterRegion(uint64_t bytes) {
     Result<SharedMemory> memory = CreateSharedMemory("test", bytes);
     EXPECT_TRUE(memory.ok());
@@ -132,7 +133,7 @@ class HostileSession {
     EXPECT_TRUE(region.ok()) << region.status().message();
     return region.ok() ? *region : kNoBuffer;
   }
-  /// The number of the region that the descriptor's first `bytes` become.
+  /// Returns the number of the region that the descriptor's first `bytes` become.
   Result<uint32_t> TryRegister(int descriptor, uint64_t bytes) {
     RegisterRegionRequest request;
     request.bytes = bytes;

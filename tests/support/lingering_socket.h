@@ -14,10 +14,10 @@
 
 namespace harmonaize::testing {
 
-/// Sends a TCP connection along with a message, the last reference to it, for whose close the
-/// kernel waits: it lingers, and holds bytes that its peer does not take. Made by a child, because
-/// a process that ends is the only one that does not wait, should the daemon have let go of it
-/// before. `kept` gets the peer's end: the wait ends when that is closed. Whether it could be made.
+/// Sends, with a message, the last reference to a TCP connection for whose close the kernel waits:
+/// it lingers, and holds bytes that its peer does not take. A child makes it, because only a
+/// process that ends does not wait, should the daemon have closed it before. `kept` gets the peer's
+/// end: the wait ends when that is closed. Returns whether it could be made.
 [[nodiscard]] inline bool SendLingering(ControlSocket& socket,
                                         const std::vector<std::byte>& message,
                                         std::vector<FileDescriptor>* kept) {

@@ -10,8 +10,9 @@
 
 namespace harmonaize::testing {
 
-/// kHeapOnStream: of the heap, and the call goes to a host stream of its own: who waits for a heap
-/// buffer may copy it, who does not leaves that to the daemon.
+/// Memory of a case's buffers. kHeapOnStream: heap memory, with the call on a host stream of its
+/// own. A caller that waits for a heap buffer may copy it; one that does not wait leaves that to
+/// the daemon.
 enum class Memory { kHeap, kRegistered, kHeapOnStream };
 
 /// A buffer with guard bytes on both sides, at an address that is a multiple of the element size
@@ -27,7 +28,7 @@ class GuardedBuffer {
   size_t size() const { return size_; }
   void Fill(const Bytes& content);
   Bytes Content() const;
-  /// Whether nobody wrote outside.
+  /// Returns whether nothing was written outside.
   bool GuardsIntact() const;
 
  private:
@@ -37,19 +38,19 @@ class GuardedBuffer {
   size_t size_;
 };
 
-/// The NCCL call for a case, from one rank. kSend stands for a ring: a send to the next rank and a
-/// receive from the one before, in a group.
+/// Makes the NCCL call for a case, from one rank. kSend stands for a ring: a send to the next rank
+/// and a receive from the one before, in a group.
 ncclResult_t Call(const Case& collective, const void* send, void* receive, ncclRedOp_t op, int rank,
                   ncclComm_t communicator, cudaStream_t stream);
 
-/// Runs a case on one rank and compares with `expected` (this rank's entry of Reference), all bytes
-/// of it; a receive buffer that the rank does not own must stay as it was. gtest failures name the
-/// case. `matches` judges in place of equality.
+/// Runs a case on one rank and compares all bytes with `expected` (this rank's entry of Reference);
+/// a receive buffer that the rank does not use must stay unchanged. gtest failures name the case.
+/// `matches` replaces the test for equality.
 void RunAndCheck(const Case& collective, Memory memory, bool in_place, int rank, const Bytes& input,
                  uint64_t scalar, const Bytes& expected, ncclComm_t communicator,
                  const std::function<bool(const Bytes& got, const Bytes& expected)>& matches = {});
 
-/// A case with its data and what each rank is to end with.
+/// A case with its data and the expected result of each rank.
 struct PreparedCase {
   Case c;
   std::vector<Bytes> inputs;      // by rank
@@ -68,16 +69,16 @@ enum Ways : unsigned {
   // From the heap, on a host stream.
   kStreamBeside = 16,
   kStreamInPlace = 32,
-  // Two of them, with every memory and every placement once.
+  // Two ways that together have every memory and every placement once.
   kHalfOfTheWays = kHeapBeside | kRegisteredInPlace,
   kOtherHalfOfTheWays = kHeapInPlace | kRegisteredBeside,
 };
 
-/// RunAndCheck in each of the `ways` that NCCL defines for the collective.
+/// Calls RunAndCheck in each of the `ways` that NCCL defines for the collective.
 void RunInWays(const PreparedCase& prepared, unsigned ways, int rank, ncclComm_t communicator,
                const std::function<bool(const Bytes& got, const Bytes& expected)>& matches = {});
 
-/// "AllReduce float32 sum 3 ranks root 0 count 17 in place heap".
+/// Returns "AllReduce float32 sum 3 ranks root 0 count 17 in place heap".
 std::string Describe(const Case& collective, Memory memory, bool in_place);
 
 }  // namespace harmonaize::testing

@@ -19,8 +19,8 @@ struct PlannedOperation {
   uint64_t seed = 0;
 };
 
-/// Random operations, in random groups, on random communicators. All ranks derive the same one
-/// from one seed.
+/// Random operations, in random groups, on random communicators. All ranks derive the same
+/// programme from one seed.
 struct Programme {
   std::vector<std::set<int>> members;                 // of each communicator
   std::vector<std::vector<PlannedOperation>> groups;  // those of one group start together
@@ -30,16 +30,16 @@ struct Programme {
 struct ProgrammeOptions {
   uint32_t seed = 0;
   int operations = 1000;
-  /// Only types and operators of which no order of reducing rounds anything.
+  /// Whether to use only types and operators whose results no order of reducing rounds.
   bool exact = false;
 };
 Programme MakeProgramme(const ProgrammeOptions& options);
 
-/// One of kProgrammeRanks ranks carries it out, now and then coming late, and checks every result.
-/// Failures are gtest's.
+/// Runs a programme on one of kProgrammeRanks ranks, which sometimes comes late, and checks every
+/// result. Failures are gtest's.
 void RunProgramme(const Programme& programme, int rank, ncclComm_t world);
 
-/// HARMONAIZE_TEST_SEED, else a number that is always the same.
+/// Returns HARMONAIZE_TEST_SEED, or else a constant.
 uint32_t ProgrammeSeed();
 
 }  // namespace harmonaize::testing

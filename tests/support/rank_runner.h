@@ -13,16 +13,16 @@ namespace harmonaize::testing {
 /// of them; destroys the communicators afterwards. Failures are gtest's.
 void RunAsThreads(int ranks, const std::function<void(int rank, ncclComm_t communicator)>& body);
 
-/// Expects that an all-reduce of `elements` floats by two ranks, in ordinary memory, gives their
+/// Expects that an all-reduce of `elements` floats by two ranks, in ordinary memory, returns their
 /// sum.
 void ExpectServing(size_t elements);
 
 /// Runs `body` for each rank in a forked process of its own and waits for all. `body` returns the
-/// exit status; gtest failures inside it count as status 1. Gives the wait statuses by rank. Call
-/// it before this process uses NCCL.
+/// exit status; gtest failures inside it count as status 1. Returns the wait statuses by rank.
+/// Requires: this process has not used NCCL.
 std::vector<int> RunAsProcesses(int ranks, const std::function<int(int rank)>& body);
 
-/// Joins the communicator that `name`, a bare word or what NCCL_COMM_ID may be, stands for.
+/// Joins the communicator for `name`, a bare word or a possible value of NCCL_COMM_ID.
 ncclResult_t JoinNamed(const std::string& name, int ranks, int rank, ncclComm_t* communicator);
 
 }  // namespace harmonaize::testing

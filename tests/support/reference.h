@@ -11,7 +11,7 @@ namespace harmonaize::testing {
 
 using Bytes = std::vector<std::byte>;
 
-/// One collective, for the reference and for what runs it.
+/// One collective, for the reference and for the code that runs it.
 struct Case {
   Collective collective = Collective::kAllReduce;
   DataType type = DataType::kFloat32;
@@ -21,16 +21,17 @@ struct Case {
   size_t count = 0;
 };
 
-/// `elements` elements of the type, made from `seed`: small numbers of either sign where the type
-/// has one, halves among the floats, never a NaN.
+/// Returns `elements` elements of the type, made from `seed`: small numbers, of either sign if the
+/// type has one, halves among the floats, never a NaN.
 Bytes MakeData(DataType type, size_t elements, uint64_t seed);
 
-/// The bits of one scalar for kPreMulSum.
+/// Returns the bits of one scalar for kPreMulSum.
 uint64_t MakeScalar(DataType type, uint64_t seed);
 
-/// What every rank's receive buffer must hold, computed element by element from the send buffers of
-/// all ranks; empty for a rank that receives nothing. Written for clarity, and apart from the code
-/// it judges: 16- and 8-bit floats accumulate in float, others in their own type, in rank order.
+/// Returns the expected receive buffer of every rank, computed element by element from the send
+/// buffers of all ranks; empty for a rank that receives nothing. Written for clarity, and
+/// independently of the code it judges: 16- and 8-bit floats accumulate in float, others in their
+/// own type, in rank order.
 std::vector<Bytes> Reference(const Case& collective, const std::vector<Bytes>& inputs,
                              const std::vector<uint64_t>& scalars);
 

@@ -8,7 +8,7 @@
 namespace harmonaize::testing {
 
 /// Makes sure that the host's pool has free huge pages of the default size, by reserving some where
-/// that is permitted (root), and takes these back at the end. One at a time on a host.
+/// that is permitted (root), and returns these at the end. Only one at a time on a host.
 class ReservedHugePages {
  public:
   explicit ReservedHugePages(int pages);
@@ -16,11 +16,11 @@ class ReservedHugePages {
   ReservedHugePages(const ReservedHugePages&) = delete;
   ReservedHugePages& operator=(const ReservedHugePages&) = delete;
 
-  /// False: this host has none to give. A test skips then.
+  /// Returns false if this host has none to give. A test skips then.
   bool available() const { return available_; }
   uint64_t page_bytes() const { return page_bytes_; }
 
-  /// Takes every page that is free, until Release or the end.
+  /// Takes every free page, until Release or the end.
   void Exhaust();
   void Release() { taken_.clear(); }
 

@@ -1,12 +1,12 @@
 #pragma once
 
-// What a build with sanitizers leaves out of a test. They make it five to twenty times slower, and
-// find their faults in code paths, not in values: a test that goes through all combinations of many
-// things goes there through a part of them that still takes every path, and the release build goes
-// through all. `if (kSanitized)` in a test says which part.
+// Parts of a test that a build with sanitizers leaves out. Sanitizers make tests five to twenty
+// times slower, and find faults in code paths, not in values. So a test of all combinations of many
+// things runs only a part of them with sanitizers, one that still takes every path; the release
+// build runs all. `if (kSanitized)` in a test states the part.
 //
-// A test program of one thread that does not run under the thread sanitizer at all says so where it
-// is declared; see SINGLE_THREADED in tests/CMakeLists.txt.
+// A test program of one thread that does not run under the thread sanitizer is marked where it is
+// declared; see SINGLE_THREADED in tests/CMakeLists.txt.
 
 namespace harmonaize {
 

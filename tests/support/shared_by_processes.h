@@ -7,7 +7,7 @@
 
 namespace harmonaize::testing {
 
-/// One Value that this process shares with those that it forks later. None of them destroys it.
+/// A Value that this process shares with those that it forks later. None of them destroys it.
 template <class Value>
 class SharedByProcesses {
  public:

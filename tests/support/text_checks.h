@@ -1,4 +1,4 @@
-// What a text made for people must say.
+// Checks of texts made for people.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline void ExpectHolds(const Result<std::string>& text, const std::string& what
   ExpectHolds(*text, what);
 }
 
-/// How many lines of `text` are as a whole what the POSIX extended regular expression says.
+/// Returns how many lines of `text` match the POSIX extended regular expression as a whole.
 inline int LinesLike(const std::string& text, const std::string& expression) {
   regex_t line;
   if (regcomp(&line, ("^(" + expression + ")$").c_str(), REG_EXTENDED | REG_NOSUB) != 0) return -1;

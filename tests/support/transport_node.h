@@ -14,13 +14,13 @@
 
 namespace harmonaize::testing {
 
-/// The key of tests: 32 times `filling`.
+/// Returns the key of tests: 32 times `filling`.
 transport::ClusterKey TestKey(char filling = 'k');
 
-/// Options with TestKey and one rail on loopback.
+/// Returns options with TestKey and one rail on loopback.
 transport::TransportOptions LoopbackOptions();
 
-/// What became of a posted operation.
+/// The outcome of a posted operation.
 struct Outcome {
   bool done = false;
   Status status;
@@ -30,7 +30,7 @@ struct Outcome {
   transport::Completion completion();
 };
 
-/// A transport and what it has told.
+/// A transport and the events that it has reported.
 class TransportNode final : public transport::TransportEvents {
  public:
   /// Fails the test when it cannot be made.
@@ -43,10 +43,10 @@ class TransportNode final : public transport::TransportEvents {
 
   /// Connects, and notes the result in `connected`.
   void Connect(const transport::NetworkAddress& address);
-  /// The peer that came last. 0: none yet.
+  /// Returns the peer that came last. 0: none yet.
   transport::PeerId peer() const { return ups.empty() ? 0 : ups.back().first; }
 
-  /// Posts with a tag of `operation`; what becomes of it is told in the result.
+  /// Posts with a tag of `operation`; the result records the outcome.
   std::unique_ptr<Outcome> Send(transport::PeerId to, uint64_t operation,
                                 std::span<const std::byte> bytes, size_t rail = 0);
   std::unique_ptr<Outcome> Receive(transport::PeerId from, uint64_t operation,
@@ -54,7 +54,7 @@ class TransportNode final : public transport::TransportEvents {
 
   transport::Transport& operator*() { return *transport_; }
   transport::Transport* operator->() { return transport_.get(); }
-  /// Ends the transport, as a daemon that is stopped.
+  /// Ends the transport, like a daemon that is stopped.
   void Stop() { transport_.reset(); }
   bool stopped() const { return transport_ == nullptr; }
 
@@ -68,20 +68,20 @@ class TransportNode final : public transport::TransportEvents {
   std::unique_ptr<transport::Transport> transport_;
 };
 
-/// Lets all nodes work until `done`. False when that took longer than `seconds`.
+/// Lets all nodes work until `done`. Returns false when that took longer than `seconds`.
 bool PumpUntil(std::initializer_list<TransportNode*> nodes, const std::function<bool()>& done,
                double seconds = 20);
-/// The same, but sleeping on the descriptors as a thread that has nothing else to do.
+/// PumpUntil, but sleeping on the descriptors like a thread that has nothing else to do.
 bool SleepUntil(std::initializer_list<TransportNode*> nodes, const std::function<bool()>& done,
                 double seconds = 20);
 
-/// Lets them work for a while.
+/// Lets the nodes work for a while.
 void PumpFor(std::initializer_list<TransportNode*> nodes, double seconds);
 
-/// Connects `a` to `b`. False, and a failure, when that does not work.
+/// Connects `a` to `b`. Returns false, with a gtest failure, when that does not work.
 bool Join(TransportNode* a, TransportNode* b);
 
-/// `bytes` bytes that depend on `seed`.
+/// Returns `bytes` bytes that depend on `seed`.
 std::vector<std::byte> Pattern(size_t bytes, uint64_t seed);
 
 }  // namespace harmonaize::testing

@@ -4,17 +4,17 @@ namespace harmonaize {
 
 // Linking this file replaces operator new in the program.
 
-/// Calls of operator new so far.
+/// Returns the number of calls of operator new so far.
 int AllocationCount();
 
-/// All but the next `allocations` calls of operator new fail; negative: none does, as in the
+/// Makes all but the next `allocations` calls of operator new fail; negative: none fails, as at the
 /// beginning.
 void LimitAllocations(int allocations);
-/// After so many more calls of operator new one fails, and those after it do not.
+/// Makes one call of operator new fail after so many more; those after it succeed.
 void FailOneAllocation(int after);
-/// Whether that one has failed, or would still.
+/// Returns whether that call has failed; false while it is still to come.
 bool OneAllocationFailed();
-/// What is left of the limit.
+/// Returns what is left of the limit.
 int AllocationsLeft();
 
 }  // namespace harmonaize

@@ -13,12 +13,12 @@ namespace {
 
 constexpr uint64_t kCacheLineBytes = 64;
 
-/// In the call word of an operation that goes directly.
+/// Bit in the call word of an operation that goes directly.
 constexpr uint64_t kDirectCall = uint64_t{1} << 63;
 
-/// Whether the collective can go between the ranks' buffers without a copy on the way: not where a
-/// rank would overwrite what others have yet to read, as an all-reduce or an all-to-all in place
-/// does.
+/// Returns whether the collective can go between the ranks' buffers without a copy on the way. It
+/// cannot where a rank would overwrite what others have yet to read, as in an all-reduce or an
+/// all-to-all in place.
 bool GoesDirectly(const Operation& operation) {
   const bool all_read_all = operation.collective == Collective::kAllReduce ||
                             operation.collective == Collective::kAllToAll;
@@ -44,7 +44,8 @@ void InlineOperation::StartCollective() {
     piece_elements_ = operation_->count;
     pieces_ = 1;
   } else {
-    // Both buffers of two ranks: beyond the last-level cache the result need not go through it.
+    // The result need not go through the cache if both buffers of two ranks exceed the last-level
+    // cache.
     non_temporal_ = 4 * bytes > path_->last_level_cache_bytes();
     const auto blocks =
         static_cast<uint64_t>(PublishedBlocks(operation_->collective, path_->ranks()));
@@ -98,7 +99,8 @@ void InlineOperation::TakeIn(uint64_t piece) {
 // ---------------------------------------------------------------------------------------------
 // Directly
 
-// Whether the others can reach what this rank sends; then the line tells where it is.
+// Returns whether the others can reach what this rank sends; if so, its line then tells where it
+// is.
 bool InlineOperation::LocateDirectBuffer() {
   const uint64_t block = operation_->count * DataTypeSize(operation_->type);
   if (block < LeastDirectBytes(operation_->collective) || !GoesDirectly(*operation_)) return false;
@@ -112,7 +114,7 @@ bool InlineOperation::LocateDirectBuffer() {
     buffer = {found.offset, found.region};
   }
   InlineLine& line = rendezvous_.own_line();
-  // All must do the same, or leave it to the daemon.
+  // The flag in the call word makes all ranks do the same, or leave the operation to the daemon.
   line.call.store(line.call.load(std::memory_order_relaxed) | kDirectCall,
                   std::memory_order_relaxed);
   std::memcpy(line.data, &buffer, sizeof buffer);

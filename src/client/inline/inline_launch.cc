@@ -12,22 +12,25 @@
 namespace harmonaize {
 namespace {
 
-/// Looks before a waiter gives way: about as long as it takes to wake a thread. With more ranks
-/// than processors the one that is waited for may need this very processor.
+/// Number of looks before a waiter yields: about as long as it takes to wake a thread.
 constexpr int kSpins = 180;
+/// Number of looks with more ranks than processors: few, because the awaited rank may need this
+/// very processor.
 constexpr int kCrowdedSpins = 4;
-/// The first looks, without a pause between them: the others are often there already, or about to
+/// Looks at first without a pause between them: the others are often there already, or about to
 /// come.
 constexpr int kFirstSpins = 32;
-/// For this long a waiter only gives way to others, which costs a microsecond where somebody else
-/// can run and next to nothing where nobody can. Then it sleeps.
+/// Nanoseconds for which a waiter only yields, which costs a microsecond if another thread can run
+/// and next to nothing if none can. Then it sleeps.
 constexpr uint64_t kYieldNanoseconds = 100'000;
-/// A sleeper looks after the daemon and the other ranks this often.
+/// Longest sleep in nanoseconds, after which a sleeper checks the daemon and the other ranks.
 constexpr uint64_t kTickNanoseconds = 20'000'000;
 
-/// When a wait goes to the daemon. A caller who waits anyway does not care which way; one who put
-/// the operation on a stream, or is not to be blocked at all, expects to be back at once.
+/// Nanoseconds after which an operation whose caller blocks anyway goes to the daemon: such a
+/// caller does not care about the path.
 constexpr uint64_t kBlockingWaitNanoseconds = 20'000'000;
+/// Nanoseconds after which an operation on a stream, or of a nonblocking communicator, goes to the
+/// daemon: its caller expects the call to return at once.
 constexpr uint64_t kAsynchronousWaitNanoseconds = 50'000;
 
 }  // namespace
@@ -66,7 +69,7 @@ void InlineLaunch::StartAll(std::span<const Operation> operations) {
   }
 }
 
-// They are of one communicator, and their callers wait.
+// The operations are of one communicator, and their callers wait.
 void InlineLaunch::ResumeAll(std::span<const Operation> operations, uint32_t done) {
   crowded_ = operations.front().communicator->inline_path()->crowded();
   for (size_t i = 0; i < operations.size(); ++i) {
@@ -79,7 +82,7 @@ void InlineLaunch::ResumeAll(std::span<const Operation> operations, uint32_t don
 bool InlineLaunch::Admits(const Operation& operation) {
   InlinePath* const path = operation.communicator->inline_path();
   if (path == nullptr || !path->Admits(operation)) return false;
-  // What the stream holds comes first.
+  // Operations that the stream holds come first.
   if (operation.stream != nullptr && !operation.stream->Idle()) return false;
   crowded_ = crowded_ || path->crowded();
   if (operation.stream != nullptr || !operation.communicator->options().blocking) {
@@ -93,7 +96,7 @@ bool InlineLaunch::AllAdmitted(std::span<const Operation> operations) {
   for (const Operation& operation : operations) {
     if (!Admits(operation)) break;
     InlinePath::Sequence& sequence = InlineOperation::SequenceOf(operation);
-    // A second one of the same sequence would have to wait for the first.
+    // A second operation of the same sequence would have to wait for the first.
     if (sequence.taken) break;
     sequence.taken = true;
     ++admitted;
@@ -115,14 +118,14 @@ Status InlineLaunch::AwaitAll() {
   return Status::Ok();
 }
 
-// The other ranks count on this one, which cannot go on: they must not wait for it.
+// Abandons the communicator: other ranks count on this one, which cannot go on, and must not wait.
 Status InlineLaunch::GiveUp(const InlineOperation& operation) {
   Status failure = operation.failure();
   static_cast<void>(operation.operation().communicator->Abandon());
   return failure;
 }
 
-// Whether there is nothing left to wait for.
+// Advances all operations. Returns whether there is nothing left to wait for.
 bool InlineLaunch::AdvanceAll() {
   bool waiting = false;
   bool offloads = false;
@@ -178,7 +181,7 @@ void InlineLaunch::SleepOn(InlineOperation& operation) {
     path.CancelSleep();
     return;
   }
-  // Of several that wait, the others' news do not wake us: look soon.
+  // If several operations wait, news of the others do not wake this thread, so it looks soon.
   path.Sleep(announced, operations_.size() > 1 ? kTickNanoseconds / 20 : kTickNanoseconds);
 }
 

@@ -10,19 +10,19 @@
 
 namespace harmonaize {
 
-/// Tries the inline path for operations that belong together. Kept by a thread from launch to
-/// launch, so that the steady state allocates nothing.
+/// Tries the inline path for operations that belong together. A thread keeps it from launch to
+/// launch, so the steady state allocates nothing.
 class InlineLaunch {
  public:
-  /// Carries out `operations`, each of which its communicator has found usable, from where
-  /// TryQuickly has left them. `offloaded` gets those that the ranks have agreed to leave to the
-  /// daemon, in order; all others are complete. An error when a communicator broke meanwhile.
+  /// Carries out `operations` from where TryQuickly has left them. `offloaded` gets those that the
+  /// ranks have agreed to leave to the daemon, in order; all others are complete. Requires: each
+  /// one's communicator has found it usable. Errors: a communicator broke meanwhile.
   ///
-  /// All of them go inline, or none is tried: an operation that waits for the daemon while others
-  /// wait for ranks could close a circle. And as soon as one has to go to the daemon the others
-  /// that are still undecided follow. Long waits are the daemon's, which knows how to report who is
-  /// late and what has died: this one withdraws after some milliseconds, and much sooner for a
-  /// caller who does not expect to wait.
+  /// Either all of them go inline or none is tried: an operation that waits for the daemon while
+  /// others wait for ranks could close a circle. As soon as one has to go to the daemon, the
+  /// undecided ones follow. Long waits are left to the daemon, which can report which rank is late
+  /// and what has died. So the path withdraws after some milliseconds, and much sooner for a caller
+  /// who does not expect to wait.
   Status Run(std::span<const Operation> operations, const QuickAttempt& attempt,
              std::vector<Operation>* offloaded);
 
@@ -43,7 +43,7 @@ class InlineLaunch {
   bool withdrawn_ = false;
   bool crowded_ = false;
   uint64_t withdraw_after_ns_ = 0;
-  // Of the wait under way.
+  // State of the wait under way.
   uint64_t progress_ = 0;
   int spins_ = 0;
   uint64_t waiting_since_ns_ = 0;

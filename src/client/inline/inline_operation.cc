@@ -86,7 +86,7 @@ void InlineOperation::Withdraw() {
   path_->Notify();
 }
 
-// Whether the operation goes on inline.
+// Returns whether the operation goes on inline.
 bool InlineOperation::Follow(Rendezvous::State state) {
   switch (state) {
     case Rendezvous::State::kWaiting: return false;
@@ -94,7 +94,8 @@ bool InlineOperation::Follow(Rendezvous::State state) {
     case Rendezvous::State::kInline: break;
   }
   if (!rendezvous_.Agree(sequence_->ticket)) {
-    // All see the same and do the same, and the daemon tells each what the others asked for.
+    // All ranks see the disagreement and decline, and the daemon tells each what the others asked
+    // for.
     rendezvous_.Decline(sequence_->ticket);
     rendezvous_.Leave(sequence_->ticket);
     LeaveInline();
@@ -110,7 +111,7 @@ void InlineOperation::LeaveInline() {
 }
 
 void InlineOperation::Finish() {
-  // The sequence of a pair counts operations, that of the collectives slots.
+  // A pair's sequence counts operations; that of the collectives counts slots.
   const bool pair = IsPointToPoint(operation_->collective);
   sequence_->ticket += pair ? 1 : pieces_;
   sequence_->slot += pair ? 1 : pieces_;

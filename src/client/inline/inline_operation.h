@@ -10,7 +10,7 @@
 
 namespace harmonaize {
 
-/// What all ranks must agree on, in one word. Of a pair only the type counts.
+/// Returns what all ranks must agree on, in one word. For a send or receive only the type counts.
 constexpr uint64_t CallWord(const Operation& operation) {
   const auto type = static_cast<uint64_t>(operation.type);
   if (IsPointToPoint(operation.collective)) return type;
@@ -20,7 +20,7 @@ constexpr uint64_t CallWord(const Operation& operation) {
   return word << 32 | (HasRoot(operation.collective) ? static_cast<uint32_t>(operation.root) : 0u);
 }
 
-/// Says in the rank's line what it asks for; the line is posted afterwards.
+/// Writes what the rank asks for into its line, which is posted afterwards.
 inline void WriteLine(const Operation& operation, InlineLine& line) {
   // Relaxed: published by Post.
   line.call.store(CallWord(operation), std::memory_order_relaxed);
@@ -28,9 +28,9 @@ inline void WriteLine(const Operation& operation, InlineLine& line) {
   line.scalar = operation.scalar;
 }
 
-/// Makes this rank's part of the result of a piece from what all have published in slot number
-/// `slot` or, with `in_line`, in the lines of `place`, where they met for it. Both are left alone
-/// until all have taken them in.
+/// Computes this rank's part of the result of a piece. It reads what all have published in slot
+/// number `slot` or, with `in_line`, in the lines of `place`, where they met for the piece. Slots
+/// and lines stay unchanged until all have taken them in.
 inline void TakeInSlots(const Operation& operation, const InlinePath& path, const Rendezvous& place,
                         uint64_t slot, bool in_line, const InlinePiece& piece) {
   std::array<const std::byte*, kMaxInlineRanks> slots;
@@ -54,38 +54,38 @@ inline void TakeInSlots(const Operation& operation, const InlinePath& path, cons
 /// pieces ahead, so no rank ever overwrites a slot that another still reads, and no rank says when
 /// it has finished reading. A send fills a ring that its receiver drains.
 ///
-/// Larger operations whose send buffers lie in registered memory go directly: the ranks say where
-/// these are, each makes its result from them, and all wait until all have done so. See
+/// Larger operations whose send buffers lie in registered memory go directly. The ranks announce
+/// where these are, each computes its result from them, and all wait until all have done so. See
 /// GoesDirectly in inline_collective.cc.
 class InlineOperation {
  public:
   enum class State {
-    kWaiting,  ///< For other ranks.
+    kWaiting,  ///< Waits for other ranks.
     kDone,
-    kOffload,  ///< The ranks have agreed to send it to the daemon.
+    kOffload,  ///< The ranks have agreed to send the operation to the daemon.
     kFailed,   ///< This rank cannot do its part; see failure().
   };
 
-  /// For an operation that InlinePath::Admits, on a sequence that no other one of the same launch
-  /// uses. `operation` must stay where it is.
+  /// Requires: InlinePath::Admits the operation, no other operation of the launch uses its
+  /// sequence, and `operation` stays where it is.
   explicit InlineOperation(const Operation& operation);
 
-  /// Tells the other ranks that this one goes to the daemon; instead of Start.
+  /// Tells the other ranks that this one goes to the daemon. Called instead of Start.
   static void Decline(const Operation& operation);
-  /// The sequence that the operation belongs to.
+  /// Returns the sequence that the operation belongs to.
   static InlinePath::Sequence& SequenceOf(const Operation& operation);
 
-  /// Publishes what this rank has, unless somebody has declined already.
+  /// Publishes this rank's data, unless another rank has declined already.
   void Start();
-  /// Takes over what TryQuickly has posted; instead of Start.
+  /// Takes over what TryQuickly has posted. Called instead of Start.
   void Resume();
   State Advance();
-  /// Tries to send it to the daemon, unless everybody is there by now. `state` tells.
+  /// Tries to send the operation to the daemon, unless all ranks are there by now; see `state`.
   void Withdraw();
 
   State state() const { return state_; }
   const Status& failure() const { return failure_; }
-  /// Grows with every step that was taken.
+  /// Returns a number that grows with every step taken.
   uint64_t progress() const { return published_ + taken_ + (agreed_ ? 1 : 0); }
   const Operation& operation() const { return *operation_; }
   InlinePath& path() const { return *path_; }

@@ -32,9 +32,9 @@ MappedSegments& Segments() {
 
 }  // namespace
 
-/// What this process makes of the daemon's steering, from HARMONAIZE_INLINE.
+/// Whether this process follows the daemon's steering, from HARMONAIZE_INLINE.
 enum class InlinePath::Inclination {
-  kSteered,  ///< Goes by it.
+  kSteered,  ///< Follows the daemon's steering.
   kNever,    ///< "0": sends everything to the daemon.
   kRandom,   ///< "random": goes either way, as if the daemon changed its mind all the time.
 };
@@ -68,7 +68,7 @@ Result<std::shared_ptr<Mapping>> MapSegment(uint64_t session, const AttachInline
   HZ_ASSIGN_OR_RETURN(Mapping mapped, MapForeign(descriptor, reply.bytes, HugePageFiles::kRefuse,
                                                  Access::kReadAndWrite));
   auto mapping = std::make_shared<Mapping>(std::move(mapped));
-  // A forked child makes communicators of its own.
+  // A forked child makes its own communicators.
   madvise(mapping->data(), mapping->size(), MADV_DONTFORK);
   known = mapping;
   return mapping;
@@ -108,7 +108,7 @@ InlinePath::InlinePath(std::shared_ptr<Mapping> mapping, InlineSlot& slot, uint3
       receives_(static_cast<size_t>(ranks)) {}
 
 bool InlinePath::Admits(const Operation& operation) {
-  // Acquire: the regions that it counts are there.
+  // Acquire: the regions that the count covers are visible.
   const uint32_t gone = slot_.gone.load(std::memory_order_acquire);
   if (gone != gone_seen_) ForgetGoneRegions(gone);
   uint64_t bytes = 0;
@@ -123,7 +123,7 @@ bool InlinePath::Admits(const Operation& operation) {
 void InlinePath::ForgetGoneRegions(uint32_t gone) {
   for (uint32_t i = 0; i < gone - gone_seen_ && i < kGoneRegions; ++i) {
     const uint32_t number = gone_seen_ + i;
-    // Acquire: should the daemon have written a later number there, its count is seen below.
+    // Acquire: if the daemon has written a later number there, its count is seen below.
     peer_memory_.Forget(slot_.gone_regions[number % kGoneRegions].load(std::memory_order_acquire));
   }
   if (slot_.gone.load(std::memory_order_relaxed) - gone_seen_ >= kGoneRegions) {
@@ -132,7 +132,7 @@ void InlinePath::ForgetGoneRegions(uint32_t gone) {
   gone_seen_ = gone;
 }
 
-// Relaxed throughout: whatever is read here is only this rank's wish.
+// Relaxed throughout: the words read here only express this rank's wish.
 bool InlinePath::SteeredInline(const Operation& operation, uint64_t bytes) const {
   if (inclination_ != Inclination::kSteered &&
       (inclination_ == Inclination::kNever || TossCoin())) {
@@ -152,10 +152,10 @@ bool InlinePath::SteeredInline(const Operation& operation, uint64_t bytes) const
   return bytes <= (all_registered ? registered : heap);
 }
 
-// A rank whose buffer is not there declines, and the daemon tells all ranks whose it is.
+// A rank whose buffer does not exist declines, and the daemon tells all ranks whose it is.
 bool InlinePath::BuffersExist(const Operation& operation, uint64_t block_bytes) {
   const BufferBlocks blocks = BlocksOf(operation.collective, ranks_, rank_, operation.root);
-  // The face has refused what would overflow.
+  // The face has refused sizes that would overflow.
   return probe_.Readable(operation.send, blocks.send * block_bytes) &&
          probe_.Writable(operation.receive, blocks.receive * block_bytes);
 }

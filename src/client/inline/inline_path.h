@@ -18,17 +18,18 @@ namespace harmonaize {
 struct Operation;
 
 /// One rank's place on the inline path of its communicator: the segment that it shares with the
-/// other ranks, its slot, which it shares with the daemon, and how far it has come. Used by the one
-/// thread that is inside the communicator.
+/// other ranks, its slot, which it shares with the daemon, and its progress. Thread: one, the one
+/// that is inside the communicator.
 class InlinePath {
  public:
-  /// nullptr where the daemon has none for this communicator. The ranks of a communicator that live
-  /// in one process share one mapping.
+  /// Returns nullptr where the daemon has no segment for this communicator. Ranks of a communicator
+  /// that live in one process share one mapping.
   static Result<std::unique_ptr<InlinePath>> Attach(Session& session, uint32_t member, int rank,
                                                     int ranks);
 
-  /// Whether this rank would carry out `operation` inline. Others may differ; see Rendezvous. Lets
-  /// go of what other ranks have freed. Requires: nothing that peer_memory gave is in use.
+  /// Returns whether this rank would carry out `operation` inline; other ranks may differ, see
+  /// Rendezvous. Also unmaps regions that other ranks have freed. Requires: nothing that
+  /// peer_memory gave is in use.
   bool Admits(const Operation& operation);
 
   int rank() const { return rank_; }
@@ -38,35 +39,35 @@ class InlinePath {
 
   /// The tickets and slots of one sequence of operations that participants count alike.
   struct Sequence {
-    uint64_t ticket = 1;  ///< Of the next operation.
-    uint64_t slot = 0;    ///< Lines used so far, by operations that went inline.
-    uint64_t ring = 0;    ///< Of a pair: slots of its ring used so far.
-    /// Part of the launch that is under way.
+    uint64_t ticket = 1;  ///< Ticket of the next operation.
+    uint64_t slot = 0;    ///< Number of lines used so far, by operations that went inline.
+    uint64_t ring = 0;    ///< For a pair: number of slots of its ring used so far.
+    /// Whether an operation of the launch under way uses this sequence.
     bool taken = false;
   };
   Sequence& collectives() { return collectives_; }
   Sequence& sends(int peer) { return sends_[static_cast<size_t>(peer)]; }
   Sequence& receives(int peer) { return receives_[static_cast<size_t>(peer)]; }
 
-  /// Where the ranks meet for the piece that uses slot number `slot` of the collectives.
+  /// Returns where the ranks meet for the piece that uses slot number `slot` of the collectives.
   Rendezvous CollectiveAt(uint64_t slot) const {
     return Rendezvous(&header().decision, &rank_area(0).lines[slot % kInlineSlots],
                       sizeof(InlineRank), ranks_, rank_);
   }
-  /// The bytes that `rank` publishes in slot number `slot`.
+  /// Returns the bytes that `rank` publishes in slot number `slot`.
   std::byte* SlotOf(int rank, uint64_t slot) const {
     return base_ + layout_.SlotOffset(rank, static_cast<int>(slot % kInlineSlots));
   }
 
-  /// Where this rank meets the one that it sends to, or receives from, for operation number `turn`
-  /// of the pair. A rank may meet itself.
+  /// Returns where this rank meets the one that it sends to, or receives from, for operation number
+  /// `turn` of the pair. A rank may meet itself.
   Rendezvous SendTo(int receiver, uint64_t turn) const {
     return MeetIn(Pair(rank_, receiver), turn, true);
   }
   Rendezvous ReceiveFrom(int sender, uint64_t turn) const {
     return MeetIn(Pair(sender, rank_), turn, false);
   }
-  /// The same, of a pair that is at hand.
+  /// Returns the meeting place of a pair that the caller already has.
   static Rendezvous MeetIn(InlinePair& pair, uint64_t turn, bool sends) {
     return Rendezvous(&pair.decision, &pair.send[turn % 2], sizeof pair.send, 2, sends ? 0 : 1);
   }
@@ -75,24 +76,25 @@ class InlinePath {
   }
   std::byte* PairSlot(int sender, int receiver, uint64_t slot) const;
 
-  /// Wakes who sleeps on this communicator's segment. To be called after every word that another
-  /// rank may wait for.
+  /// Wakes the threads that sleep on this communicator's segment. To be called after every word
+  /// that another rank may wait for.
   void Notify() {
-    // Ordered after what the caller has just written by the sleeper's heavy fence: either we see
-    // that it sleeps, or it sees what we wrote. (Where the kernel has none, its sleep is short.)
+    // The sleeper's heavy fence orders this load after what the caller has just written: either we
+    // see that it sleeps, or it sees what we wrote. (Where the kernel has no such fence, sleeps are
+    // short.)
     if (header().sleepers.load(std::memory_order_relaxed) != 0) WakeSleepers();
   }
-  /// Sleeping, in three steps: announce it, look once more at what is waited for, and sleep (at
-  /// most `nanoseconds`), if it has not come.
+  /// A thread sleeps in three steps: it announces the sleep, checks once more for what it awaits,
+  /// and then sleeps (for at most `nanoseconds`) or cancels the sleep.
   uint32_t AnnounceSleep();
   void Sleep(uint32_t announced, uint64_t nanoseconds);
   void CancelSleep();
 
-  /// Where this rank's buffers lie in memory that the others can map.
+  /// Returns where this rank's buffers lie in memory that the others can map.
   BufferReference Locate(Session& session, const void* address, uint64_t bytes) {
     return locator_.Locate(session, address, bytes);
   }
-  /// Other ranks' registered memory, for operations that go directly.
+  /// Returns the other ranks' registered memory, for operations that go directly.
   PeerMemory& peer_memory() { return peer_memory_; }
 
   /// Counts an operation for the operator's statistics.
@@ -128,7 +130,7 @@ class InlinePath {
   BufferProbe probe_;
   BufferLocator locator_;
   PeerMemory peer_memory_;
-  uint32_t gone_seen_ = 0;  ///< Up to which count of InlineSlot::gone its regions are forgotten.
+  uint32_t gone_seen_ = 0;  ///< Count of InlineSlot::gone up to which regions are forgotten.
   Sequence collectives_;
   std::vector<Sequence> sends_;     // by peer
   std::vector<Sequence> receives_;  // by peer

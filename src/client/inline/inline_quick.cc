@@ -14,9 +14,9 @@ namespace {
 using State = QuickAttempt::State;
 
 /// Looks for the other ranks, which are often there already or come within a fraction of a
-/// microsecond. Who waits for longer need not be quick.
+/// microsecond. A longer wait gains nothing from being quick.
 constexpr int kLooks = 64;
-/// With more ranks than processors the one that is waited for may need this very processor.
+/// Looks with more ranks than processors: the awaited rank may need this very processor.
 constexpr int kCrowdedLooks = 4;
 
 bool StandsByItself(const Operation& operation) {
@@ -26,7 +26,7 @@ bool StandsByItself(const Operation& operation) {
 // ---------------------------------------------------------------------------------------------
 // One collective
 
-/// Waits for the others, for a little while.
+/// Waits briefly for the other ranks.
 bool AllCome(Rendezvous& place, uint64_t ticket, int looks) {
   for (; looks > 0; --looks) {
     const Rendezvous::State state = place.Poll(ticket);
@@ -37,7 +37,7 @@ bool AllCome(Rendezvous& place, uint64_t ticket, int looks) {
 }
 
 State TryCollective(const Operation& operation, InlinePath& path) {
-  // The face has refused what would overflow.
+  // The face has refused sizes that would overflow.
   const uint64_t published_bytes = PublishedBytes(operation, path.ranks());
   if (published_bytes >= kLeastDirectBytes || operation.count == 0 || !StandsByItself(operation) ||
       !path.Admits(operation)) {
@@ -64,24 +64,25 @@ State TryCollective(const Operation& operation, InlinePath& path) {
 // ---------------------------------------------------------------------------------------------
 // A few sends and receives
 
+/// Most sends and receives of a group that is tried this way.
 constexpr size_t kMostTransfers = 8;
 
-/// One of them. Without defaults: most of a list is never used.
+/// One send or receive. Without defaults, because most of a list is never used.
 struct Transfer {
   const Operation* operation;
   InlinePath::Sequence* sequence;
   InlinePair* pair;
-  std::byte* slot;  // in the pair's ring, for what does not fit the line
+  std::byte* slot;  // in the pair's ring, for data that does not fit the line
   uint64_t bytes;
   bool sends;
   bool in_line;
   bool done;
 
-  /// Where the two ranks meet.
+  /// Returns where the two ranks meet.
   Rendezvous Place() const { return InlinePath::MeetIn(*pair, sequence->slot, sends); }
 };
 
-/// Whether `operation` may go this way now; if so, `transfer` is ready to be posted.
+/// Returns whether `operation` may go this way now; if so, `transfer` is ready to be posted.
 bool Prepare(const Operation& operation, InlinePath& path, Transfer* transfer) {
   const uint64_t bytes = operation.count * DataTypeSize(operation.type);
   if (!IsPointToPoint(operation.collective) || bytes >= kLeastDirectBytes ||
@@ -99,7 +100,7 @@ bool Prepare(const Operation& operation, InlinePath& path, Transfer* transfer) {
   if (transfer->Place().Declined(sequence.ticket)) return false;
   if (in_line) return true;
   transfer->slot = path.PairSlot(sender, receiver, sequence.ring);
-  // Acquire: the receiver has read what the slot held.
+  // Acquire: the receiver has read what the slot held before.
   return !sends ||
          sequence.ring - transfer->pair->drained.load(std::memory_order_acquire) < kInlinePairSlots;
 }
@@ -116,7 +117,7 @@ void Post(const Transfer& transfer) {
   place.Post(transfer.sequence->ticket);
 }
 
-/// Whether the other half is there, and is one that needs no more than this.
+/// Returns whether the peer has posted its half, and that half needs no more than this path offers.
 bool Meets(const Transfer& transfer, const Rendezvous& place) {
   return place.BothAgree(transfer.sequence->ticket) &&
          (transfer.sends || transfer.in_line || place.line_of(0).scalar == kSendInRingFirstFilled);
@@ -139,7 +140,7 @@ void Finish(Transfer& transfer, const Rendezvous& place, InlinePath& path) {
   transfer.done = true;
 }
 
-/// A second one of the same sequence would have to wait for the first.
+/// Returns whether an earlier transfer uses the same sequence: the second would have to wait.
 bool SharesSequence(std::span<const Transfer> earlier, const Transfer& transfer) {
   for (const Transfer& other : earlier) {
     if (other.sequence == transfer.sequence) return true;
@@ -171,7 +172,7 @@ QuickAttempt TryTransfers(std::span<const Operation> operations, InlinePath& pat
       --left;
     }
   }
-  // Who drained a slot has news for a sender that waits for room.
+  // A drained slot is news for a sender that waits for room.
   path.Notify();
   if (left == 0) attempt.state = State::kDone;
   return attempt;

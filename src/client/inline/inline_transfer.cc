@@ -8,7 +8,7 @@
 
 namespace harmonaize {
 
-// The first piece travels with the line, or lies in the first slot when the line is posted.
+// Prepares the first piece: it travels with the line, or lies in the first slot before the post.
 void InlineOperation::StartSend() {
   const uint64_t bytes = operation_->count * DataTypeSize(operation_->type);
   InlineLine& line = rendezvous_.own_line();
@@ -20,11 +20,11 @@ void InlineOperation::StartSend() {
     return;
   }
   if (LocateSend(bytes)) return;
-  // The ring is empty but for what the receiver of the operation before has not said yet.
+  // The ring is empty except for slots whose emptying the last receiver has not announced yet.
   if (FillSlot()) line.scalar = kSendInRingFirstFilled;
 }
 
-// A send from registered memory takes a slot of the ring that nobody fills: the receiver drains it
+// A send from registered memory takes a slot of the ring without filling it: the receiver drains it
 // when it has copied the data.
 bool InlineOperation::LocateSend(uint64_t bytes) {
   if (bytes < kLeastDirectBytes) return false;
@@ -57,7 +57,7 @@ Status InlineOperation::ReceiveDirectly(uint64_t bytes) {
 bool InlineOperation::FillSlot() {
   const InlinePair& pair = path_->Pair(path_->rank(), operation_->root);
   const uint64_t slot = sequence_->ring + published_;
-  // Acquire: the receiver has read what the slot held.
+  // Acquire: the receiver has read what the slot held before.
   if (slot - pair.drained.load(std::memory_order_acquire) >= kInlinePairSlots) return false;
   const uint64_t bytes = operation_->count * DataTypeSize(operation_->type);
   const uint64_t first = published_ * kInlinePairSlotBytes;
@@ -71,7 +71,7 @@ bool InlineOperation::FillSlot() {
 void InlineOperation::AdvanceSend() {
   InlinePair& pair = path_->Pair(path_->rank(), operation_->root);
   if (direct_) {
-    // Acquire: the receiver has read all of it.
+    // Acquire: the receiver has read all the data.
     if (pair.drained.load(std::memory_order_acquire) <= sequence_->ring) return;
     sequence_->ring += 1;
     Finish();

@@ -6,14 +6,14 @@ namespace harmonaize {
 
 const bool Rendezvous::cheap_ = HasAsymmetricFences();
 
-// Somebody's line was not there yet.
+// Follows the decision word when a line was still missing.
 Rendezvous::State Rendezvous::LookElsewhere(uint64_t ticket) {
   const uint64_t decision = decision_->load(std::memory_order_acquire);
   if (decision >> kTicketShift < ticket) return State::kWaiting;
   return Follow(decision, ticket);
 }
 
-// All lines have been there, but somebody has begun to withdraw, or even left.
+// Decides when all lines have been seen, but a rank has begun to withdraw, or has even left.
 Rendezvous::State Rendezvous::Decide(uint64_t ticket) {
   uint64_t decision = decision_->load(std::memory_order_acquire);
   while (decision >> kTicketShift < ticket) {
@@ -28,7 +28,7 @@ Rendezvous::State Rendezvous::Decide(uint64_t ticket) {
 Rendezvous::State Rendezvous::Follow(uint64_t decision, uint64_t ticket) {
   if (decision == (ticket << kTicketShift | kDecidedInline)) return State::kInline;
   if (decision == (ticket << kTicketShift | kDecidedOffload)) return GoElsewhere(ticket);
-  // The word tells of a later ticket. Whoever wrote it has gone through this one before, and what
+  // The word holds a later ticket. The rank that wrote it has passed this ticket before, and what
   // it saw or did then is visible here: all lines, or one missing, or its own marked as left.
   return EverybodyStayed(ticket) ? State::kInline : GoElsewhere(ticket);
 }

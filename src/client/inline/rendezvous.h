@@ -8,9 +8,10 @@
 
 namespace harmonaize {
 
-/// How the ranks that take part in one operation agree that they carry it out themselves: they all
-/// post their line, in memory that they share, and each waits until it sees the lines of all. Any
-/// of them may instead send the operation to the daemon, and then all do. Nobody asks anybody.
+/// Agreement of the ranks that take part in one operation to carry it out themselves. They all post
+/// their line, in memory that they share, and each waits until it sees the lines of all. Any of
+/// them may instead send the operation to the daemon, and then all do. No rank sends requests to
+/// others.
 ///
 /// Operations carry tickets, numbers that grow and that all participants count alike. For each
 /// ticket there is one decision, inline or offload, and this is how it is found:
@@ -18,21 +19,21 @@ namespace harmonaize {
 /// - A rank that has *posted* and sees the lines of all others goes inline. That is the fast way:
 ///   one store, and loads.
 /// - A rank that has not posted may *decline*: it writes "offload" into the shared decision word
-///   and never posts. Without its line nobody can go inline; who waits sees the word.
+///   and never posts. Without its line no rank can go inline; those that wait see the word.
 /// - A rank that has posted and waits for too long may *withdraw*. It marks its line, makes sure
-///   that everybody who posts from now on sees the mark (HeavyFence), and looks again. If a line is
-///   still missing, it tries to change the decision word to "offload". Whoever sees all lines, one
-///   of them marked, must first change the same word to "inline": the first of the two wins, by
-///   compare-and-swap, and all go by the word.
+///   that every rank that posts from now on sees the mark (HeavyFence), and looks again. If a line
+///   is still missing, it tries to change the decision word to "offload". A rank that sees all
+///   lines, one of them marked, must first change the same word to "inline". The first of the two
+///   changes wins, by compare-and-swap, and all ranks follow the word.
 ///
-/// A rank that goes elsewhere after it has posted marks its line as *left* before it writes any
-/// later decision, so a slow one that finds the word overwritten by a later ticket can still tell:
-/// if nobody has left, everybody went inline.
+/// A rank that has posted and then goes to the daemon marks its line as *left* before it writes any
+/// later decision. So a slow rank that finds the word overwritten by a later ticket can still tell:
+/// if no rank has left, all went inline.
 ///
 /// Memory orders. A line is written before its `ready` word is stored (release) and read after it
-/// was seen (acquire). The marks are ordered against the posts by the heavy fence: a rank that
-/// posted before the fence is seen by the one that withdraws; one that posted later reads the mark,
-/// as does everyone who has seen that post, because all lines are looked at once more after the
+/// was seen (acquire). The heavy fence orders the marks against the posts. A rank that posted
+/// before the fence is seen by the one that withdraws. One that posted later reads the mark, and so
+/// does every rank that has seen that post, because all lines are looked at once more after the
 /// last one was found. The decision word is changed by compare-and-swap only, acquire and release.
 class Rendezvous {
  public:
@@ -48,21 +49,22 @@ class Rendezvous {
   Rendezvous(std::atomic<uint64_t>* decision, InlineLine* first, size_t stride, int count, int own)
       : decision_(decision), first_(first), stride_(stride), count_(count), own_(own) {}
 
-  /// What a participant writes into its line before it posts.
+  /// Returns the line that the caller fills in before it posts.
   InlineLine& own_line() const { return line(own_); }
   const InlineLine& line_of(int participant) const { return line(participant); }
   int count() const { return count_; }
   int own() const { return own_; }
 
-  /// Whether the ticket has been sent to the daemon already, by somebody who saw no point in
-  /// posting. To be asked before Post.
+  /// Returns whether another rank has sent the ticket to the daemon already, without posting. To be
+  /// asked before Post.
   bool Declined(uint64_t ticket) const {
-    // Without our line nobody goes inline: who decided this ticket, or a later one, is elsewhere.
+    // Without our line no rank goes inline, so a decision of this ticket or a later one is
+    // elsewhere.
     return decision_->load(std::memory_order_acquire) >> kTicketShift >= ticket;
   }
-  /// Says that this rank is here. Its line must have been written.
+  /// Announces that this rank is here. Requires: its line has been written.
   void Post(uint64_t ticket) { Publish(ticket << kTicketShift); }
-  /// Where things stand, for a ticket that was posted and is undecided.
+  /// Returns the state of a ticket that was posted and is undecided.
   State Poll(uint64_t ticket) {
     const uint64_t posted = ticket << kTicketShift;
     bool unmarked = own_line().ready.load(std::memory_order_relaxed) == posted;
@@ -72,15 +74,15 @@ class Rendezvous {
       if (word < posted) return LookElsewhere(ticket);
       unmarked = unmarked && word == posted;
     }
-    // Once more, now that the last one has been seen: nobody may have begun to withdraw before it
-    // came. With one other participant there is no later one.
+    // The lines are checked again now that the last one has been seen: a rank may have begun to
+    // withdraw before it came. With one other participant there is no later line.
     for (int i = 0; unmarked && count_ > 2 && i < count_; ++i) {
       unmarked = line(i).ready.load(std::memory_order_acquire) == posted;
     }
     return unmarked ? State::kInline : Decide(ticket);
   }
-  /// Of two participants: whether Poll would give kInline at a glance, and the lines agree. False
-  /// says nothing.
+  /// Returns true if Poll would certainly return kInline and the lines agree; false means nothing.
+  /// Requires: two participants.
   bool BothAgree(uint64_t ticket) const {
     const InlineLine& other = line(1 - own_);
     // The own line is unmarked as long as this rank has not withdrawn.
@@ -88,13 +90,13 @@ class Rendezvous {
   }
   /// Tries to send a posted and undecided ticket to the daemon.
   State Withdraw(uint64_t ticket);
-  /// Sends a ticket to the daemon, before it was posted, or after Poll gave kInline and everybody
-  /// finds for the same reason that it cannot go on (the lines disagree).
+  /// Sends a ticket to the daemon. It was not posted yet, or Poll gave kInline and every rank finds
+  /// for the same reason that it cannot go on (the lines disagree).
   void Decline(uint64_t ticket);
-  /// Marks the own line as left; for a ticket that was posted.
+  /// Marks the own line as left. Requires: the ticket was posted.
   void Leave(uint64_t ticket) { Publish(ticket << kTicketShift | kWithdrawing | kLeft); }
 
-  /// After Poll gave kInline: whether all lines ask for the same call and count.
+  /// Returns whether all lines ask for the same call and count. Requires: Poll gave kInline.
   bool Agree(uint64_t ticket) const {
     const uint64_t call = own_line().call.load(std::memory_order_relaxed);
     const uint64_t count = own_line().count.load(std::memory_order_relaxed);
@@ -104,23 +106,24 @@ class Rendezvous {
       const InlineLine& other = line(i);
       agree = agree && other.call.load(std::memory_order_acquire) == call &&
               other.count.load(std::memory_order_acquire) == count;
-      // One that has found the disagreement already may be writing its line anew.
+      // A rank that has found the disagreement already may be writing its line anew.
       const uint64_t word = other.ready.load(std::memory_order_acquire);
       agree = agree && word >> kTicketShift == ticket && (word & kLeft) == 0;
     }
     return agree;
   }
 
-  /// Whether all lines carry `ticket` or a later one. For pieces after the first, when the decision
-  /// has been taken.
+  /// Returns whether all lines carry `ticket` or a later one. For pieces after the first, when the
+  /// decision has been taken.
   bool AllHave(uint64_t ticket) const;
 
  private:
-  // Flags of InlineLine::ready.
+  // Flags of InlineLine::ready, below the ticket.
   static constexpr uint64_t kWithdrawing = 1;
   static constexpr uint64_t kLeft = 2;
+  // Bits below the ticket, in InlineLine::ready and in the decision word.
   static constexpr int kTicketShift = 2;
-  // In the decision word, beside the ticket.
+  // Decisions in the decision word, below the ticket.
   static constexpr uint64_t kDecidedInline = 1;
   static constexpr uint64_t kDecidedOffload = 2;
 
@@ -141,7 +144,8 @@ class Rendezvous {
   bool EverybodyStayed(uint64_t ticket) const;
   State GoElsewhere(uint64_t ticket);
 
-  // Where nobody can be made to fence, everybody fences: the exchange in Publish is one.
+  // If no rank can be made to fence by another, each one fences itself: the exchange in Publish
+  // does.
   static const bool cheap_;
 
   std::atomic<uint64_t>* decision_ = nullptr;

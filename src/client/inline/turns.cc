@@ -8,8 +8,7 @@
 namespace harmonaize {
 namespace {
 
-/// Which lane of its communicator an operation belongs to: 0 for collectives, and two for each
-/// peer.
+/// Returns the operation's lane in its communicator: 0 for collectives, and two for each peer.
 int64_t LaneOf(const Operation& operation) {
   if (!IsPointToPoint(operation.collective)) return 0;
   return 1 + 2 * int64_t{operation.root} + (operation.collective == Collective::kSend ? 0 : 1);

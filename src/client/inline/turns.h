@@ -9,14 +9,14 @@
 
 namespace harmonaize {
 
-/// In which order the operations of a group are posted where not all of them find room at the
-/// daemon at the same time.
+/// The order in which the operations of a group are posted if the daemon has no room for all of
+/// them at the same time.
 ///
-/// The operations of a group start in any order, but for those that the ranks count alike. These
-/// form a lane: the collectives of a communicator; the sends, or the receives, between two ranks.
-/// An operation's turn is its place in its lane. All operations of a turn are posted before any of
-/// the next turn. Thus the operation with the lowest turn of all ranks finds room everywhere, as
-/// long as each rank has room for one operation of each lane.
+/// The operations of a group may start in any order, except for those that the ranks count alike.
+/// These form a lane: the collectives of a communicator; the sends, or the receives, between two
+/// ranks. An operation's turn is its place in its lane. All operations of a turn are posted before
+/// any of the next turn. Thus the operation with the lowest turn of all ranks finds room
+/// everywhere, as long as each rank has room for one operation of each lane.
 struct Turns {
   std::vector<size_t> order;    ///< Places in the group, by turn.
   std::vector<uint32_t> turns;  ///< By place in the group.

@@ -12,16 +12,16 @@
 
 namespace harmonaize {
 
-/// Remembers where the buffers used last lie among the registered regions: programs use the same
-/// ones again and again, and a look into the table costs as much as a small operation. For one
-/// session and one rank; not thread safe.
+/// Remembers where the last used buffers lie among the registered regions. Programs use the same
+/// ones again and again, and a look-up in the table costs as much as a small operation. Serves one
+/// session and one rank. Thread: one.
 class BufferLocator {
  public:
-  /// For the rank of this member.
+  /// Serves the rank of this member.
   explicit BufferLocator(uint32_t member) : member_(member) {}
 
-  /// As RegionTable::LocateShareable, and offers the region to the other ranks of the communicator
-  /// before they hear of it. kNoBuffer also where that fails.
+  /// Does what RegionTable::LocateShareable does, and also offers the region to the other ranks of
+  /// the communicator before they can hear of it. Returns kNoBuffer also if the offer fails.
   BufferReference Locate(Session& session, const void* address, uint64_t bytes) {
     const uint64_t generation = RegionTable::Get().generation();
     for (const Entry& entry : entries_) {
@@ -44,15 +44,16 @@ class BufferLocator {
     uint64_t generation = 0;
     BufferReference reference;
   };
-  /// True for kNoBuffer, too. One that was unregistered meanwhile does no harm: numbers are given
-  /// once only.
+  /// Offers a region unless that was done. Returns true for kNoBuffer, too. A remembered region
+  /// that was unregistered meanwhile does no harm, because numbers are never reused.
   bool Offer(Session& session, uint32_t region) {
     if (region == kNoBuffer || offered_.contains(region)) return true;
     OfferRegionRequest request;
     request.member = member_;
     request.region = region;
     if (!session.Call<OfferRegionReply>(request).ok()) return false;
-    // A program that allocates and frees for ever is asked to offer again now and then.
+    // The set is bounded; after this many regions, a program that keeps allocating offers some
+    // again.
     constexpr size_t kMostRemembered = 4096;
     if (offered_.size() >= kMostRemembered) offered_.clear();
     offered_.insert(region);

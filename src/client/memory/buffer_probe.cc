@@ -11,7 +11,7 @@ bool PopulatesPage(uintptr_t first, size_t page, PageUse use) {
   return PopulatePages(reinterpret_cast<void*>(first), page, use);
 }
 
-/// Whether this kernel answers such questions at all.
+/// Returns whether this kernel can tell if a page exists.
 bool KernelKnows(size_t page) {
   static const bool kKnows = [page] {
     alignas(64) static char here = 0;

@@ -6,15 +6,14 @@
 
 namespace harmonaize {
 
-/// Tells pointers to memory from those to nowhere before the caller's own thread touches them: the
-/// daemon would find out and say so, this process would crash. Looks at the first and the last page
-/// of a buffer, which is where a wrong pointer or a wrong count shows. It asks the kernel once for
-/// a page and remembers it, so that small operations on the same pages cost two loads; a page that
-/// the program unmaps after that still passes, and the access crashes as the program's own would.
-/// Not thread safe.
+/// Tells whether memory exists before the caller's own thread touches it: an access by the daemon
+/// would be reported, one here would crash the process. It checks the first and the last page of a
+/// buffer, where a wrong pointer or a wrong count shows. It asks the kernel once for a page and
+/// remembers it, so small operations on the same pages cost two loads. If the program unmaps a page
+/// after that, it still passes, and the access crashes as the program's own would. Thread: one.
 class BufferProbe {
  public:
-  /// False only when the kernel says that an access would fail.
+  /// Returns false only if the kernel says that an access would fail.
   bool Readable(const void* buffer, uint64_t bytes) {
     return bytes == 0 || Knows(readable_, buffer, bytes) || Ask(buffer, bytes, false);
   }
@@ -23,11 +22,12 @@ class BufferProbe {
   }
 
  private:
-  /// Pages may be larger; then several numbers stand for one.
+  /// Bits of an address in a page. Pages may be larger; then several numbers stand for one page.
   static constexpr int kPageShift = 12;
+  /// Binary logarithm of the number of places in a table.
   static constexpr int kPlacesShift = 8;
-  /// Numbers of pages, each at the one place where it may be. Two tables, so that the two buffers
-  /// of an operation do not take each other's place. Page 0 is never there.
+  /// Numbers of pages, each at the one place where it may be. There are two tables, so that the two
+  /// buffers of an operation do not evict each other. Page 0 is never there.
   using Pages = std::array<uintptr_t, size_t{1} << kPlacesShift>;
 
   static size_t PlaceOf(uintptr_t page) {

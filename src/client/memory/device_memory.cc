@@ -17,7 +17,7 @@ void LookForDeviceDriver() {
   if (device_pointer_get_attribute.load(std::memory_order_relaxed) != nullptr) return;
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return;
-  // The handle is kept: the driver must stay while we may call it.
+  // The handle is kept: the driver must stay loaded while its function may be called.
   device_pointer_get_attribute.store(
       reinterpret_cast<PointerGetAttribute>(dlsym(driver, "cuPointerGetAttribute")),
       std::memory_order_relaxed);
@@ -26,7 +26,7 @@ void LookForDeviceDriver() {
 bool IsDeviceMemoryToDriver(PointerGetAttribute get, const void* address) {
   const auto number = reinterpret_cast<unsigned long long>(address);
   unsigned type = 0;
-  // Memory that CUDA has never seen is an error to the driver, and host memory to us.
+  // The driver reports an error for memory that CUDA has never seen, which is host memory.
   if (get(&type, kMemoryTypeAttribute, number) != 0 || type != kDeviceMemoryType) return false;
   unsigned managed = 0;
   return get(&managed, kIsManagedAttribute, number) != 0 || managed == 0;

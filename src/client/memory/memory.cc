@@ -11,12 +11,12 @@
 namespace harmonaize {
 namespace {
 
-/// Between two questions whether operations have ended that use memory which is being freed. At
-/// first as short as an operation of some MiB, then as long as a caller barely notices.
+/// Pauses between two requests that ask whether operations on memory which is being freed have
+/// ended. They grow from the time of an operation of some MiB to one that a caller barely notices.
 constexpr std::chrono::microseconds kShortestPause(200);
 constexpr std::chrono::microseconds kLongestPause(20'000);
 
-/// Once a process, for the first such memory that is used.
+/// Logs once a process that memory of an earlier session cannot be announced any more.
 void TellOfOldMemory(const Mapping& mapping) {
   static std::atomic<bool> told{false};
   if (told.exchange(true, std::memory_order_relaxed)) return;
@@ -65,12 +65,12 @@ Status RegionTable::Free(void* address) {
   if (session == nullptr || region->known_to.load() != session->number() || session->lost()) {
     return Status::Ok();
   }
-  // Ranks that have it mapped let go of it with their next operation: see InlineSlot::gone.
+  // Ranks that have it mapped unmap it with their next operation: see InlineSlot::gone.
   return Withdraw(*session, region->id.load());
 }
 
-// Asks again and again: an answer that waited for an operation would keep the socket from requests
-// that could end this operation, an abort among them.
+// Asks repeatedly. An answer that waited for an operation would block the socket for requests that
+// could end this operation, such as an abort.
 Status RegionTable::Withdraw(Session& session, uint32_t region) {
   UnregisterRegionRequest request;
   request.region = region;
@@ -127,7 +127,7 @@ Result<BufferReference> RegionTable::LocateShareable(Session& session, const voi
                                                      uint64_t bytes) {
   const std::shared_ptr<Region> region = Find(reinterpret_cast<uintptr_t>(address), bytes);
   Result<BufferReference> reference = LocateIn(region.get(), session, address, bytes);
-  // Known only once the region has been announced.
+  // Whether a region is shareable is known only once it has been announced.
   if (reference.ok() && region != nullptr && !region->shareable.load(std::memory_order_relaxed)) {
     reference->region = kNoBuffer;
   }

@@ -16,36 +16,36 @@
 
 namespace harmonaize {
 
-/// The memory of this process that the daemon can map: what ncclMemAlloc gave out, and the staging
-/// buffers. One table a process; thread safe. A region is announced to the daemon at its first use
-/// and again after a reconnect, so memory outlives sessions.
+/// The memory of this process that the daemon can map: the memory from ncclMemAlloc, and the
+/// staging buffers. There is one table a process. A region is announced to the daemon at its first
+/// use and again after a reconnect, so memory outlives sessions. Thread: any.
 class RegionTable {
  public:
   static RegionTable& Get();
 
-  /// Fresh zeroed shared memory of at least `bytes` bytes, page aligned, on the pages that
+  /// Returns fresh zeroed shared memory of at least `bytes` bytes, page aligned, on the pages that
   /// AllocateRegionPages finds for it.
   Result<void*> Allocate(size_t bytes);
-  /// Gives back what Allocate returned; kInvalidArgument for any other address. Waits until the
-  /// daemon has no operation on it.
+  /// Frees memory that Allocate returned; waits until no operation of the daemon uses it. Errors:
+  /// kInvalidArgument for any other address.
   Status Free(void* address);
 
-  /// How the daemon finds [address, address + bytes) when it lies in one region, announcing the
-  /// region first where needed. kNoBuffer in `region` when it lies in none, or in one that cannot
-  /// be announced any more: the program has closed the descriptor, or the region is known to the
-  /// daemon of another session, such as that of the process that forked this one. Makes sure that
-  /// the range has all its pages: the daemon makes none, or it would be charged for them. Errors:
-  /// kSystemError where there is no memory for them, and those of a request to the daemon.
+  /// Returns how the daemon finds [address, address + bytes) when it lies in one region, which is
+  /// announced first where needed. The region is kNoBuffer when the range lies in none, or in one
+  /// that cannot be announced any more: the program has closed the descriptor, or the daemon knows
+  /// the region from another session, such as that of the process that forked this one. Makes sure
+  /// that the range has all its pages: the daemon makes none, because it would be charged for them.
+  /// Errors: kSystemError where there is no memory for them, and those of a request to the daemon.
   Result<BufferReference> Locate(Session& session, const void* address, uint64_t bytes);
 
-  /// The same for memory that other ranks can map: kNoBuffer for a region that they cannot.
+  /// Does what Locate does, but returns kNoBuffer for a region that other ranks cannot map.
   Result<BufferReference> LocateShareable(Session& session, const void* address, uint64_t bytes);
 
-  /// Grows whenever a range of addresses becomes a region or ceases to be one: what LocateShareable
-  /// answered stays true while this stays the same.
+  /// Returns a number that grows whenever a range of addresses becomes a region or ceases to be
+  /// one. Answers of LocateShareable stay true while it is unchanged.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
-  /// Whether the whole range lies in one region.
+  /// Returns whether the whole range lies in one region.
   bool Contains(const void* address, uint64_t bytes);
 
  private:
@@ -57,19 +57,21 @@ class RegionTable {
     PopulatedChunks populated;
     OwnDescriptor descriptor;
     std::mutex announcing;
-    /// The number of the session that knows the region under `id`; 0 for none.
+    /// Number of the session that knows the region under `id`; 0 for none.
     std::atomic<uint64_t> known_to{0};
     std::atomic<uint32_t> id{kNoBuffer};
     std::atomic<bool> shareable{false};
   };
 
   std::shared_ptr<Region> Find(uintptr_t address, uint64_t bytes);
-  /// Where `bytes` bytes at `address`, which lie in `region` (nullptr: in none), are to the daemon.
+  /// Returns where `bytes` bytes at `address`, in `region` (nullptr: in none), are for the daemon.
   static Result<BufferReference> LocateIn(Region* region, Session& session, const void* address,
                                           uint64_t bytes);
-  /// Waits until the session's daemon has let go of the region. A daemon that is gone has, too.
+  /// Waits until the session's daemon no longer uses the region. A daemon that is gone uses
+  /// nothing.
   static Status Withdraw(Session& session, uint32_t region);
-  /// Makes a region known to the session, if it still can be: to one session ever.
+  /// Makes a region known to the session, if that is still possible: only one session ever knows
+  /// it.
   static Status Announce(Session& session, Region& region);
 
   std::atomic<uint64_t> generation_{0};

@@ -7,6 +7,7 @@
 namespace harmonaize {
 namespace {
 
+// Most regions of other ranks that stay mapped.
 constexpr size_t kMostRegions = 256;
 
 }  // namespace
@@ -22,13 +23,13 @@ Result<const std::byte*> PeerMemory::Find(Session& session, uint32_t member, int
   } else {
     HZ_ASSIGN_OR_RETURN(found, Map(session, member, rank, region));
   }
-  // The other rank wrote these; it is of the same user, but may be wrong.
+  // The other rank wrote these numbers; it belongs to the same user, but may be wrong.
   if (offset > found->mapping.size() || bytes > found->mapping.size() - offset) {
     return InternalError("rank {} names {} bytes at {} of its region {}, which has {}", rank, bytes,
                          offset, region, found->mapping.size());
   }
-  // Its owner uses these pages, so they are memory already, but for the ends of the range. Where
-  // the kernel has none for the ends, those that are used are there all the same.
+  // The owner uses these pages, so they exist already, except at the ends of the range. If the
+  // kernel has no memory for the ends, the used pages exist all the same.
   static_cast<void>(found->populated.Populate(offset, bytes));
   return found->mapping.data() + offset;
 }

@@ -11,21 +11,21 @@
 
 namespace harmonaize {
 
-/// The registered memory of the other ranks of a communicator, as far as this rank has mapped it:
-/// to read from, for it is sealed against further writers. The daemon hands out the descriptors,
-/// and only to ranks of the same communicator. Used by one thread at a time.
+/// The registered memory of the other ranks of a communicator that this rank has mapped. It is read
+/// only, because it is sealed against further writers. The daemon hands out the descriptors, and
+/// only to ranks of the same communicator. Thread: one.
 class PeerMemory {
  public:
-  /// Where `bytes` bytes at `offset` of region `region` of `rank` are in this process. Maps the
-  /// region at its first use: a request to the daemon. kRemoteError when the rank has given it up.
+  /// Returns where `bytes` bytes at `offset` of region `region` of `rank` are in this process. Maps
+  /// the region at its first use, by a request to the daemon. Errors: kRemoteError when the rank
+  /// has freed it.
   Result<const std::byte*> Find(Session& session, uint32_t member, int rank, uint32_t region,
                                 uint64_t offset, uint64_t bytes);
-  /// Lets go of a region that its owner has given up: until then its pages stay. `gone` as
-  /// GoneRegion makes it.
+  /// Unmaps a region that its owner has freed; until then its pages stay. `gone` is a GoneRegion.
   void Forget(uint64_t gone);
   void ForgetAll() { regions_.clear(); }
-  /// Forgets the oldest regions when there are many. Requires, as Forget does: nothing
-  /// that Find gave is in use.
+  /// Unmaps the oldest regions when there are many. Requires, as Forget does: nothing that Find
+  /// gave is in use.
   void Trim();
 
  private:
@@ -37,7 +37,7 @@ class PeerMemory {
   };
   Result<Region*> Map(Session& session, uint32_t member, int rank, uint32_t region);
 
-  /// The newest last.
+  /// Newest last.
   std::vector<Region> regions_;
 };
 

@@ -27,7 +27,7 @@ HugePages ReadWanted() {
   return HugePages::kAuto;
 }
 
-/// Whether the host makes transparent huge pages of shared memory that asks for them.
+/// Returns whether the host makes transparent huge pages of shared memory that asks for them.
 bool HostHasTransparentPages() {
   const std::string setting = FirstLine("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   for (const char* const yes : {"[always]", "[within_size]", "[advise]", "[force]"}) {

@@ -134,7 +134,7 @@ Status Communicator::AwaitReady() {
   const int ranks = slot().ranks.load(std::memory_order_relaxed);
   HZ_ASSIGN_OR_RETURN(inline_path_, InlinePath::Attach(*session_, member_, rank, ranks));
   ranks_.store(ranks, std::memory_order_relaxed);
-  // Release: who sees the rank sees the rest.
+  // Release: a thread that sees the rank sees the rest.
   rank_.store(rank, std::memory_order_release);
   return Status::Ok();
 }
@@ -189,8 +189,8 @@ void Communicator::KeepUntilLeft(StagedResults results) {
   kept_results_.push_back(std::move(results));
 }
 
-// Whoever asks first after the end copies the data; who asks meanwhile is told that it is not done.
-// kInProgress, without a text, unless nothing is pending any more.
+// The first caller after the end copies the data; callers meanwhile get kInProgress, without a
+// text. Returns ok if nothing is pending.
 Status Communicator::SettleOperation() {
   if (!operation_pending_.load(std::memory_order_acquire)) return Status::Ok();
   const std::unique_lock lock(pending_mutex_, std::try_to_lock);
@@ -205,7 +205,7 @@ Status Communicator::SettleOperation() {
   if (failure.ok()) pending_results_.CopyOut();
   pending_results_.GiveBack();
   NoteFirstFailure(failure);
-  // Release: who finds nothing pending finds the data.
+  // Release: a thread that finds nothing pending finds the data.
   operation_pending_.store(false, std::memory_order_release);
   return Status::Ok();
 }
@@ -244,8 +244,8 @@ Status Communicator::CheckHealth() {
   return SlotFailure();
 }
 
-// Called about ten times a second while a thread waits, and at the end: passes on whom the daemon
-// sees being late, and its warnings.
+// Called about ten times a second while a thread waits, and at the end. Passes on the daemon's
+// notices of late ranks, and its warnings.
 Status Communicator::OnTick() {
   const uint32_t version = slot().notice.version();
   if (version != notice_seen_.load(std::memory_order_relaxed) && (version & 1u) == 0) {
@@ -268,7 +268,7 @@ Status Communicator::AwaitOwnPosition(const std::function<void()>& meanwhile) {
     if (meanwhile) meanwhile();
     return OnTick();
   }));
-  // What the daemon said of an operation that was quick.
+  // Passes on notices about an operation that ended before the first tick.
   HZ_RETURN_IF_ERROR(OnTick());
   return TakeOperationFailure();
 }
@@ -311,7 +311,7 @@ Status Communicator::AwaitQuiescent() {
   for (const StreamUse& use : streams_used_) {
     HZ_RETURN_IF_ERROR(session_->WaitForPosition(use.stream, use.position, on_tick));
   }
-  // An abort ends what is waited for as well.
+  // An abort also ends the operations that are awaited.
   return CheckNotAborted();
 }
 
@@ -323,7 +323,7 @@ Status Communicator::Finalize() {
     return AwaitQuiescent();
   }
   const Status state = AsyncState();
-  // By the second look what was in progress may be done.
+  // The operation in progress may be done by the second look.
   HZ_RETURN_IF_ERROR(state.code() == Code::kInProgress ? CheckUsable() : state);
   finalized_.store(true);
   finalizing_.store(true);
@@ -339,8 +339,8 @@ Status Communicator::Leave() {
   return session_->lost() ? Status::Ok() : left;
 }
 
-// The daemon answers at once, so that other requests, an abort above all, need not wait for its
-// letting go.
+// The daemon answers at once and lets go of the rank later, so that other requests, an abort above
+// all, need not wait.
 Status Communicator::RequestLeave() {
   const uint32_t departures = slot().departures.load(std::memory_order_acquire);
   {
@@ -357,10 +357,11 @@ Status Communicator::Abort() {
   if (aborted_.exchange(true)) return Status::Ok();
   aborted_flag_->store(true);
   if (session_->inherited()) return Status::Ok();
-  // A daemon that is gone cannot hold this rank back either.
+  // A daemon that is gone cannot hold this rank back.
   if (!session_->lost()) static_cast<void>(Abandon());
-  // The daemon has ended every operation by now, so each thread inside is on its way out. Until it
-  // is, it may still post, so the rank leaves only then. The fence shows what InOperation stores.
+  // The daemon has ended every operation by now, so each thread inside is on its way out. Until
+  // then it may still post, so the rank leaves only afterwards. The fence makes InOperation's
+  // stores visible.
   HeavyFence();
   while (users_.load(std::memory_order_acquire) > 0 || posting_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -384,7 +385,7 @@ Status Communicator::Revoke() {
 }
 
 std::string Communicator::LastError() const {
-  // What broke the communicator outlives what was said before.
+  // The failure that broke the communicator takes precedence over earlier texts.
   if (!session_->inherited() && !SlotFailure().ok()) return slot().error.Get();
   const std::lock_guard lock(failure_mutex_);
   return last_error_;

@@ -20,7 +20,7 @@ namespace harmonaize {
 
 class InlinePath;
 
-/// What a rank may choose for its communicator.
+/// Options of a rank for its communicator.
 struct CommunicatorOptions {
   bool blocking =
       true;          ///< False: calls may return kInProgress; AsyncState tells when they are done.
@@ -28,80 +28,80 @@ struct CommunicatorOptions {
   int device = 0;    ///< The label that ncclCommCuDevice gives back.
 };
 
-/// One rank's handle on a communicator. Made kForming by Join, Split, Shrink or Grow; ready once
-/// all ranks are there. Used by one thread at a time, but for Abort, AsyncState and LastError,
-/// which any thread may call at any moment.
+/// One rank's handle on a communicator. Join, Split, Shrink or Grow make it kForming; it is ready
+/// once all ranks are there. Thread: one at a time. Abort, AsyncState and LastError: any.
 class Communicator {
  public:
-  /// What ncclGetUniqueId gives: the name in NCCL_COMM_ID, or a secret that the daemon draws.
+  /// Returns the id for ncclGetUniqueId: made from NCCL_COMM_ID, or a secret that the daemon draws.
   static Result<UniqueId> CreateUniqueId();
 
   static Result<std::unique_ptr<Communicator>> Join(const UniqueId& id, int ranks, int rank,
                                                     const CommunicatorOptions& options);
-  /// nullptr for a rank that takes no part (`has_color` false); it must call nevertheless.
+  /// Returns nullptr for a rank that takes no part (`has_color` false); it must call nevertheless.
   Result<std::unique_ptr<Communicator>> Split(bool has_color, int color, int key,
                                               const CommunicatorOptions& options);
-  /// Called by the ranks that stay, with the same list.
+  /// Called by the ranks that stay, all with the same list.
   Result<std::unique_ptr<Communicator>> Shrink(std::span<const int> excluded, bool abort_parent,
                                                const CommunicatorOptions& options);
-  /// The id by which new ranks join a growth of this communicator.
+  /// Returns the id by which new ranks join a growth of this communicator.
   Result<UniqueId> CreateGrowId();
   /// A rank of the parent takes part with GrowFrom, a new one with JoinGrowth.
   Result<std::unique_ptr<Communicator>> GrowFrom(int ranks, const CommunicatorOptions& options);
   static Result<std::unique_ptr<Communicator>> JoinGrowth(const UniqueId& id, int ranks, int rank,
                                                           const CommunicatorOptions& options);
 
-  /// Frees the handle. Call Leave or Abort first, or the daemon keeps the rank until the process
-  /// ends.
+  /// Frees the handle. Requires: Leave or Abort was called, or the daemon keeps the rank until the
+  /// process ends.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// Waits while the communicator forms; then ok, or why it failed. An abort of the communicator
-  /// that it is made from is a failure.
+  /// Waits while the communicator forms. Errors: why it failed; an abort of its parent is a
+  /// failure.
   Status AwaitReady();
-  /// ok; kInProgress while it forms or a non-blocking call is under way; or the first failure. When
-  /// the operations under way have ended it brings their data to the caller's buffers.
+  /// Returns ok, kInProgress while it forms or a non-blocking call is under way, or the first
+  /// failure. When the operations under way have ended, copies their data to the caller's buffers.
   Status AsyncState();
-  /// ok when operations may be posted; else what is in the way.
+  /// Returns ok when operations may be posted; else the reason why not.
   Status CheckUsable() { return Usable() ? Status::Ok() : CheckThoroughly(); }
 
-  /// The failure that has ended the communicator, if one has. Looks at the daemon's socket: a
+  /// Returns the failure that has ended the communicator, if any. Checks the daemon's socket, by a
   /// system call.
   Status CheckHealth();
 
-  /// Starts to flush; AsyncState is kInProgress until everything posted is done. Waits for it when
-  /// the communicator is blocking. kInvalidArgument the second time, and while a call on a
+  /// Starts to flush; AsyncState is kInProgress until everything posted is done. A blocking
+  /// communicator waits for that. Errors: kInvalidArgument the second time, and while a call on a
   /// non-blocking communicator is in progress.
   Status Finalize();
-  /// Waits for what is posted, then leaves. ok also where the daemon is gone.
+  /// Waits for the posted operations, then leaves. Returns ok also if the daemon is gone.
   Status Leave();
   /// Ends every operation of every rank with an error that names this rank, and leaves. Does not
-  /// wait for peers; threads inside a call on this communicator have left it when this returns, but
-  /// for those inside Leave or Abort. The second of two leaves all to the first.
+  /// wait for peers. When it returns, threads that were inside a call on this communicator have
+  /// left it, except those inside Leave or Abort. The second of two calls leaves the work to the
+  /// first.
   Status Abort();
   bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
-  /// kRemoteError once it has been aborted: for waits that the daemon does not end.
+  /// Returns kRemoteError once it has been aborted: for waits that the daemon does not end.
   Status CheckNotAborted() const;
   /// Ends every operation of every rank because this one cannot go on; the rank stays.
   Status Abandon();
   /// Ends every operation in flight; afterwards only Leave, Split and Shrink make sense.
   Status Revoke();
 
-  /// Ranks in the communicator, and this one's number in it. Known once it is ready.
+  /// Return the number of ranks, and this rank's number; known once the communicator is ready.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_acquire); }
-  /// MemberSlot::across_hosts.
+  /// Returns MemberSlot::across_hosts.
   bool across_hosts() const { return slot().across_hosts.load(std::memory_order_relaxed) != 0; }
-  /// MemberSlot::ranks_together, in [1, ranks()] whatever is there. Known once it is ready.
+  /// Returns MemberSlot::ranks_together, forced into [1, ranks()]. Known once it is ready.
   int ranks_together() const;
   const CommunicatorOptions& options() const { return options_; }
   uint32_t member() const { return member_; }
   Session& session() { return *session_; }
-  /// nullptr where the daemon offers none.
+  /// Returns nullptr where the daemon offers no inline path.
   InlinePath* inline_path() { return inline_path_.get(); }
 
-  /// The last failure's text, or "".
+  /// Returns the last failure's text, or "".
   std::string LastError() const;
   void SetLastError(std::string text);
 
@@ -109,25 +109,25 @@ class Communicator {
   static constexpr int kFirstUserOperator = 5;
   Result<int> AddPreMulSum(DataType type, uint64_t scalar_bits);
   Status RemovePreMulSum(int op);
-  /// The scalar of a user-made operator; an error for an unknown one or one made for another type.
+  /// Returns the scalar of a user-made operator. Errors: it is unknown, or made for another type.
   Result<uint64_t> PreMulSumScalar(int op, DataType type) const;
 
-  // For the group that launches operations.
+  // For the launch of a group's operations.
 
   uint64_t NextSequence() { return next_sequence_++; }
   uint64_t NextOwnPosition() { return ++own_position_; }
-  /// Waits until `slot`, of this session, has come to `position`.
+  /// Waits until `slot`, of this session, has reached `position`.
   Status AwaitPosition(StreamSlot* slot, uint64_t position) {
     return session_->WaitForPosition(slot, position, [this] { return OnTick(); });
   }
-  /// Waits until the own queue is done, and gives the failure of what was in it. `meanwhile` is
-  /// called now and then.
+  /// Waits until the own queue is done, and returns the failure of its operations, if any. Calls
+  /// `meanwhile` now and then.
   Status AwaitOwnPosition(const std::function<void()>& meanwhile = {});
-  /// Whether the own queue is done. No waiting.
+  /// Returns whether the own queue is done, without waiting.
   bool OwnPositionReached();
   /// Remembers that operations of this communicator were queued on a host stream.
   void NoteStreamUse(uint32_t stream, uint64_t position);
-  /// Leaves what is in the own queue to AsyncState and the calls to come.
+  /// Leaves the results of the own queue to AsyncState and to later calls.
   void LeavePending(StagedResults results);
   /// Keeps the buffers of operations that may still be under way, until the rank has left.
   void KeepUntilLeft(StagedResults results);
@@ -159,7 +159,7 @@ class Communicator {
                                                      const CommunicatorOptions& options,
                                                      std::span<const std::byte> tail = {});
   MemberSlot& slot() const { return session_->member_slot(member_); }
-  // All is well at a glance: every operation asks.
+  // Returns whether all is well at a glance; every operation asks.
   bool Usable() const {
     return !session_->inherited() && !session_->lost() &&
            slot().state.load(std::memory_order_acquire) ==
@@ -194,15 +194,16 @@ class Communicator {
   std::vector<PreMulSum> operators_;
 
   std::atomic<bool> finalized_{false};   ///< Finalize was called.
-  std::atomic<bool> finalizing_{false};  ///< And a non-blocking communicator has work left.
+  std::atomic<bool> finalizing_{false};  ///< Finalize was called, and a non-blocking communicator
+                                         ///< has work left.
   std::atomic<bool> operation_pending_{false};
   std::atomic<bool> aborted_{false};
-  /// The same for those that are made from this one, which may outlive it.
+  /// Copy of aborted_ that communicators made from this one share; they may outlive it.
   const std::shared_ptr<std::atomic<bool>> aborted_flag_ =
       std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<const std::atomic<bool>> parent_aborted_;
 
-  std::mutex pending_mutex_;  // guards the three below; nobody waits for peers under it
+  std::mutex pending_mutex_;  // guards the three below; no thread waits for peers under it
   uint64_t pending_position_ = 0;
   StagedResults pending_results_;
   std::vector<StagedResults> kept_results_;
@@ -211,7 +212,7 @@ class Communicator {
   bool left_ = false;            ///< `member_` may stand for another rank by now.
 
   std::atomic<int> users_{0};         ///< Threads inside a call, see InUse.
-  std::atomic<bool> posting_{false};  ///< One is posting an operation, see InOperation.
+  std::atomic<bool> posting_{false};  ///< A thread is posting an operation, see InOperation.
   std::atomic<uint32_t> notice_seen_{0};
 
   mutable std::mutex failure_mutex_;  // guards the two below
@@ -219,15 +220,17 @@ class Communicator {
   std::string last_error_;
 };
 
-/// While it lives, this thread is inside a call on the communicator: an Abort in another thread
-/// does not return before it has left, so nobody frees it under its feet.
+/// Marks, while it lives, that this thread is inside a call on the communicator. An Abort in
+/// another thread does not return before the thread has left, so the communicator is not freed
+/// meanwhile.
 class InUse {
  public:
   explicit InUse(Communicator* communicator) : users_(communicator->users_) {
-    // Relaxed: one that enters only while Abort returns comes too late, in whatever order.
+    // Relaxed: a thread that enters only while Abort returns comes too late, in whatever order.
     users_.fetch_add(1, std::memory_order_relaxed);
   }
-  // Release, with the acquire in Abort: what was done inside is done before it is freed.
+  // Release, with the acquire in Abort: work inside the call is done before the communicator is
+  // freed.
   ~InUse() { users_.fetch_sub(1, std::memory_order_release); }
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
@@ -236,9 +239,9 @@ class InUse {
   std::atomic<int>& users_;
 };
 
-/// While it lives, this thread posts operations on each of the communicators; to Abort the same as
-/// InUse, but without a locked instruction, because one thread at a time may post. The list has to
-/// stay as it is until then; a communicator may be in it more than once.
+/// Marks, while it lives, that this thread posts operations on each of the communicators. Abort
+/// treats it as InUse, but it needs no locked instruction, because one thread at a time may post.
+/// The list must not change meanwhile; a communicator may be in it more than once.
 class InOperation {
  public:
   explicit InOperation(std::span<Communicator* const> communicators)
@@ -260,7 +263,7 @@ class InOperation {
   const std::span<Communicator* const> communicators_;
 };
 
-/// The same for the communicators of a group, which may be left one by one. Empties the list.
+/// InOperation for the communicators of a group, which may be left one by one. Empties the list.
 class InGroup {
  public:
   explicit InGroup(std::vector<Communicator*>* communicators) : communicators_(*communicators) {
@@ -278,7 +281,7 @@ class InGroup {
   InGroup(const InGroup&) = delete;
   InGroup& operator=(const InGroup&) = delete;
 
-  /// The thread does nothing more with this one, which may be gone from now on.
+  /// Ends the thread's use of a communicator, which may be gone from now on.
   void Leave(Communicator* communicator) {
     std::replace(communicators_.begin(), communicators_.end(), communicator,
                  static_cast<Communicator*>(nullptr));

@@ -7,7 +7,7 @@
 namespace harmonaize {
 namespace {
 
-/// Keeps the first real failure; kInProgress gives way to one.
+/// Keeps the first real failure, which also replaces kInProgress.
 void Keep(Status* kept, const Status& status) {
   if (status.ok()) return;
   if (kept->ok() || (kept->code() == Code::kInProgress && status.code() != Code::kInProgress)) {
@@ -19,8 +19,7 @@ bool IsWithItself(const Operation& operation) {
   return IsPointToPoint(operation.collective) && operation.root == operation.communicator->rank();
 }
 
-/// The error for a send to the calling rank itself that nothing can ever receive, or a receive that
-/// nothing can ever be sent to.
+/// Returns the error for a send to the calling rank itself that has no receive, or the reverse.
 Status AloneWithItself(int rank, bool sends) {
   return InvalidUsage(
       "rank {} {}, which would wait for ever: put ncclSend to itself and the matching ncclRecv "
@@ -29,8 +28,8 @@ Status AloneWithItself(int rank, bool sends) {
       rank, sends ? "sends to itself without a receive" : "receives from itself without a send");
 }
 
-/// Whether each send of a rank to itself has its receive in the same group. `communicators` may
-/// name one more than once.
+/// Returns ok if each send of a rank to itself has its receive in the same group. `communicators`
+/// may contain duplicates.
 Status CheckThoseWithItself(std::span<const Operation> operations,
                             std::span<Communicator* const> communicators) {
   for (const Communicator* communicator : communicators) {
@@ -44,7 +43,7 @@ Status CheckThoseWithItself(std::span<const Operation> operations,
   return Status::Ok();
 }
 
-/// Another thread may abort it meanwhile.
+/// Marked as in use, because another thread may abort the communicator meanwhile.
 Status AwaitReady(Communicator* communicator) {
   const InUse in_use(communicator);
   return communicator->AwaitReady();
@@ -58,7 +57,7 @@ Group* MakeGroupOfThread() {
 }  // namespace
 
 Group& Group::OfThisThread() {
-  // A plain pointer needs no look whether it has been constructed.
+  // A plain pointer needs no check whether it has been constructed.
   thread_local Group* group = nullptr;
   if (group == nullptr) group = MakeGroupOfThread();
   return *group;
@@ -71,7 +70,7 @@ Status Group::End() {
 }
 
 Status Group::Run() {
-  // Taken out first: the group is empty and ready for reuse whatever happens below.
+  // The members are emptied first: the group is ready for reuse whatever happens below.
   running_.clear();
   running_.swap(operations_);
   Status status = std::exchange(failure_, Status::Ok());

@@ -17,7 +17,7 @@
 namespace harmonaize {
 namespace {
 
-/// One buffer of one operation, as the daemon will find it.
+/// One buffer of one operation, as described to the daemon.
 struct PreparedBuffer {
   BufferReference reference;
   std::byte* staging = nullptr;  // borrowed from the pool, when set
@@ -32,15 +32,15 @@ struct PreparedOperation {
   PreparedBuffer receive;
 };
 
-/// What a communicator's operations append to an ordered queue: a host stream's, which others may
-/// append to as well, or the communicator's own.
+/// Operations of one communicator that are appended to an ordered queue: that of a host stream, to
+/// which other communicators may append as well, or the communicator's own.
 struct QueueUse {
   Communicator* communicator;
   HostStream* stream;
   uint64_t position = 0;
   size_t last_descriptor = 0;
-  bool staged = false;  // some of its buffers are
-  /// kWaiting: a function further up is about to settle it. kSettled: nothing is left to do.
+  bool staged = false;  // whether some of its buffers are
+  /// kWaiting: a caller of this function is about to settle it. kSettled: nothing is left to do.
   enum class State { kPosted, kWaiting, kSettled } state = State::kPosted;
 };
 
@@ -48,8 +48,8 @@ class Launch {
  public:
   static Launch& OfThisThread();
 
-  /// From where TryQuickly has left them, on communicators that are usable.
-  /// `group`: nullptr for a single operation.
+  /// Runs operations from where TryQuickly has left them. `group`: nullptr for a single operation.
+  /// Requires: the communicators are usable.
   Status Run(std::span<const Operation> operations, const QuickAttempt& attempt, InGroup* group) {
     group_ = group;
     HZ_RETURN_IF_ERROR(inline_launch_.Run(operations, attempt, &offloaded_));
@@ -77,7 +77,7 @@ class Launch {
   }
 
   size_t QueueOf(const Operation& operation) {
-    // The last operation's queue is nearly always this one's too.
+    // The last operation's queue is nearly always this operation's too.
     for (size_t i = queues_.size(); i > 0; --i) {
       const QueueUse& queue = queues_[i - 1];
       if (queue.communicator == operation.communicator && queue.stream == operation.stream) {
@@ -109,8 +109,8 @@ class Launch {
     return Status::Ok();
   }
 
-  /// Of one that is large, between hosts, and waited for: what is staged is copied while the daemon
-  /// carries it.
+  /// Returns whether staged data is copied while the daemon carries it: the operation is large,
+  /// between hosts, and waited for.
   bool MayCopyAlong(const Operation& operation) const {
     return staged_bytes_ >= kCopyAlongBytes && operation.communicator->across_hosts() &&
            !IsPointToPoint(operation.collective) && IsWaitedFor(operation);
@@ -127,8 +127,8 @@ class Launch {
     return Status::Ok();
   }
 
-  /// What is staged is in place, where the collective allows it: that is half the memory, less to
-  /// go through caches, and the daemon need not copy what stays with the rank.
+  /// Staged data is in place where the collective allows it. That takes half the memory, sends less
+  /// through the caches, and the daemon need not copy blocks that stay with the rank.
   Status LocateBoth(PreparedOperation* prepared) {
     const Operation& operation = *prepared->operation;
     const bool send_is_larger = prepared->send.bytes > prepared->receive.bytes;
@@ -141,12 +141,13 @@ class Launch {
     return Locate(operation, of_smaller, smaller, nests ? larger : nullptr);
   }
 
-  /// An all-to-all that is in place has to exchange, which takes longer.
+  /// An all-to-all in place has to exchange blocks, which takes longer.
   static bool MayBeInPlace(const Operation& operation) {
     return operation.collective != Collective::kAllToAll || operation.send == operation.receive;
   }
 
-  /// `other`: the operation's other buffer, when it is staged and this one may be in place there.
+  /// Finds or stages a buffer. `other`: the operation's other buffer, if it is staged and this one
+  /// may be in place there.
   Status Locate(const Operation& operation, const void* address, PreparedBuffer* buffer,
                 const PreparedBuffer* other) {
     if (buffer->bytes == 0) return Status::Ok();
@@ -164,12 +165,12 @@ class Launch {
           CollectiveName(operation.collective), address);
     }
     if (IsThere(operation, address, buffer->bytes)) return Stage(operation, buffer, other);
-    // The daemon tells all ranks, which would wait for this one otherwise.
+    // The daemon reports the missing memory to all ranks, which would wait for this one otherwise.
     buffer->reference = {.offset = reinterpret_cast<uint64_t>(address)};
     return Status::Ok();
   }
 
-  /// The call returns when the operation is done.
+  /// Returns whether the call returns only when the operation is done.
   static bool IsWaitedFor(const Operation& operation) {
     return operation.stream == nullptr && operation.communicator->options().blocking;
   }
@@ -184,9 +185,8 @@ class Launch {
       Nest(operation.communicator->rank(), *other, buffer);
       return Status::Ok();
     }
-    // What is copied now must already be what the stream's earlier operations leave behind, and
-    // what comes back can only be copied once the operation is done: so this one is not
-    // asynchronous.
+    // The data copied now must be what the stream's earlier operations produce, and the result can
+    // only be copied back once the operation is done. So this operation is not asynchronous.
     if (operation.stream != nullptr) {
       HZ_RETURN_IF_ERROR(operation.stream->Drain(
           [&operation] { return operation.communicator->CheckNotAborted(); }));
@@ -198,7 +198,8 @@ class Launch {
       StagingPool::Get().Release(staging, buffer->bytes);
       return found.status();
     }
-    // One of a session before, whose descriptor the program has closed since: it is of no more use.
+    // The buffer is of an earlier session, and its descriptor was closed since: it is of no more
+    // use.
     if (found->region == kNoBuffer) return Stage(operation, buffer, other);
     buffer->staging = staging;
     buffer->reference = *found;
@@ -206,8 +207,8 @@ class Launch {
     return Status::Ok();
   }
 
-  /// As NCCL defines in place: where one buffer holds a block of each rank, the other is this
-  /// one's.
+  /// Places the buffer inside the other one as NCCL defines in place: at the rank's block if the
+  /// other buffer holds a block of each rank.
   static void Nest(int rank, const PreparedBuffer& other, PreparedBuffer* buffer) {
     const uint64_t offset =
         other.bytes == buffer->bytes ? 0 : static_cast<uint64_t>(rank) * buffer->bytes;
@@ -224,7 +225,7 @@ class Launch {
     return at_once ? PostAtOnce() : PostWithLittleRoom();
   }
 
-  /// Room has been taken for all of them.
+  /// Posts all operations. Requires: room has been taken for all of them.
   Status PostAtOnce() {
     std::vector<std::unique_lock<std::mutex>> orders;
     const Status positions = TakePositions(&orders);
@@ -236,7 +237,8 @@ class Launch {
     return session().Submit(descriptors_);
   }
 
-  /// One after the other, as there is room. Who must not wait posts all or nothing.
+  /// Posts one operation after the other as room allows. If the caller must not wait, posts all or
+  /// none.
   Status PostWithLittleRoom() {
     const std::vector<Session::QueueShare> shares = SortByTurn();
     HZ_RETURN_IF_ERROR(CheckLanes(shares));
@@ -250,7 +252,7 @@ class Launch {
     return session().SubmitInTurns(descriptors_, shares);
   }
 
-  /// Puts the operations in the order of their turns; what each queue gets of them.
+  /// Sorts the operations by their turns. Returns the share of each queue.
   std::vector<Session::QueueShare> SortByTurn() {
     std::vector<const Operation*> operations;
     for (const PreparedOperation& prepared : prepared_) operations.push_back(prepared.operation);
@@ -270,7 +272,8 @@ class Launch {
     return shares;
   }
 
-  /// Operations of one lane can be posted one after the other; more than one lane at the same time.
+  /// Operations of one lane can be posted one after the other; those of several lanes need room at
+  /// once.
   Status CheckLanes(std::span<const Session::QueueShare> shares) const {
     uint64_t lanes = 0;
     for (const Session::QueueShare& share : shares) lanes += share.lanes;
@@ -309,7 +312,7 @@ class Launch {
                              .to = prepared.send.staging,
                              .units = prepared.send.bytes / unit,
                              .unit_bytes = unit};
-    // Only what is staged is copied.
+    // Only staged data is copied.
     std::byte* const own = static_cast<std::byte*>(operation.receive);
     const SlicedBuffer output{.from = prepared.receive.staging,
                               .to = prepared.receive.staging != nullptr ? own : nullptr,
@@ -319,13 +322,13 @@ class Launch {
     slice_copy_.emplace(operation.communicator, descriptor->sequence, element, input, output);
   }
 
-  /// Several communicators may share a stream, and then they share its position too.
+  /// Takes a position in each stream. Communicators that share a stream share its position too.
   Status TakePositions(std::vector<std::unique_lock<std::mutex>>* orders) {
     std::vector<HostStream*> streams;
     for (const QueueUse& queue : queues_) {
       if (queue.stream != nullptr) streams.push_back(queue.stream);
     }
-    // One order for all threads, so that two launches on the same streams cannot deadlock.
+    // All threads lock in one order, so that two launches on the same streams cannot deadlock.
     std::sort(streams.begin(), streams.end());
     streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
     HZ_RETURN_IF_ERROR(LockWithRoom(streams, orders));
@@ -343,7 +346,7 @@ class Launch {
     return Status::Ok();
   }
 
-  /// Nobody waits for room with a stream locked.
+  /// Locks all streams when they have room. No thread waits for room with a stream locked.
   Status LockWithRoom(std::span<HostStream* const> streams,
                       std::vector<std::unique_lock<std::mutex>>* orders) {
     while (true) {
@@ -386,8 +389,8 @@ class Launch {
     return descriptor;
   }
 
-  /// Flags the last descriptor of the queue's position, which for a stream that several
-  /// communicators share is the last of all of theirs.
+  /// Flags the last descriptor of the queue's position. If several communicators share a stream, it
+  /// is the last one of them all.
   void MarkLast(const QueueUse& queue) {
     size_t last = queue.last_descriptor;
     if (queue.stream != nullptr) {
@@ -406,7 +409,7 @@ class Launch {
     return std::exchange(kept_, Status::Ok());
   }
 
-  /// Sees what the queue has of this launch through to its end, as far as the caller waits for it.
+  /// Waits for the launch's operations in the queue, as far as the caller waits, and ends them.
   void Settle(QueueUse* queue) {
     queue->state = QueueUse::State::kWaiting;
     const Status status = queue->stream != nullptr ? SettleOnStream(queue) : SettleOwn(queue);
@@ -420,7 +423,7 @@ class Launch {
       LeaveAborted();
       return queue->communicator->CheckNotAborted();
     });
-    // It may be under way still.
+    // The operation may still be under way.
     if (!status.ok()) {
       queue->communicator->KeepUntilLeft(TakeStaged(queue));
     } else {
@@ -440,8 +443,9 @@ class Launch {
     return status;
   }
 
-  /// A group may wait for peers of one communicator while another thread aborts a second one. The
-  /// second one's operations have ended, and its abort waits for this thread to be out.
+  /// Leaves aborted communicators. A group may wait for peers of one communicator while another
+  /// thread aborts a second one. The second one's operations have ended, and its abort waits for
+  /// this thread to leave.
   void LeaveAborted() {
     if (group_ == nullptr) return;
     for (const QueueUse& queue : queues_) {
@@ -475,7 +479,7 @@ class Launch {
     }
   }
 
-  /// For somebody else to copy out, and to give back.
+  /// Returns the staged buffers for others to copy out and give back.
   StagedResults TakeStaged(const QueueUse* queue) {
     StagedResults results;
     if (!queue->staged) return results;
@@ -502,7 +506,7 @@ class Launch {
     }
   }
 
-  // Kept from launch to launch, so that the steady state allocates nothing.
+  // Kept from launch to launch, so the steady state allocates nothing.
   InlineLaunch inline_launch_;
   BufferProbe probe_;
   std::vector<Operation> offloaded_;
@@ -536,7 +540,7 @@ Status CheckStream(const Operation& operation) {
       "the host stream was made on a connection to the daemon that is lost; make a new one");
 }
 
-/// For operations whose communicators and streams have been checked.
+/// Requires: the operations' communicators and streams have been checked.
 Status LaunchChecked(std::span<const Operation> operations, InGroup* group) {
   const QuickAttempt attempt = TryQuickly(operations);
   if (attempt.state == QuickAttempt::State::kDone) return Status::Ok();

@@ -7,16 +7,18 @@
 
 namespace harmonaize {
 
-/// Hands operations that belong together to the daemon, and waits for those that have no host
-/// stream. The first failure; kInProgress when all went well so far but an operation of a
-/// non-blocking communicator is under way. When an operation cannot be posted, none is. The caller
-/// is inside all of the communicators by `group`, which is left early where one was aborted.
+/// Posts operations that belong together to the daemon, and waits for those that have no host
+/// stream. Returns the first failure, or kInProgress when an operation of a non-blocking
+/// communicator is under way and all went well so far. If one operation cannot be posted, none is.
+/// Requires: the caller is inside all of the communicators by `group`, which is left early if one
+/// was aborted.
 Status LaunchOperations(std::span<const Operation> operations, InGroup* group);
 
-/// The same for a single operation whose communicator has just been found usable.
+/// Does what LaunchOperations does, for one operation. Requires: its communicator was just found
+/// usable.
 Status LaunchOperation(const Operation& operation);
 
-/// Seconds that the daemon's executor expects the operations to take, one after the other.
+/// Returns the seconds that the executor predicts for the operations, one after the other.
 Result<double> EstimateOperations(std::span<const Operation> operations);
 
 }  // namespace harmonaize

@@ -10,15 +10,15 @@
 namespace harmonaize {
 namespace {
 
-/// So much is filled before the daemon is told: little enough that it soon begins, and more than a
-/// system call costs, should it sleep.
+/// Bytes that are filled before the daemon is told: few enough that it begins soon, and enough to
+/// outweigh the system call that may be needed to wake it.
 constexpr uint64_t kFilledAtOnce = uint64_t{256} << 10;
-/// So much is taken at once, if it is not more than a share of all: each time the rank may have to
-/// be woken.
+/// Least bytes that are drained at once, because each time the rank may have to be woken.
 constexpr uint64_t kTakenAtOnce = uint64_t{256} << 10;
+/// A larger buffer is drained in this many parts.
 constexpr uint64_t kTakenShare = 16;
 
-/// How many slices are so many bytes of a buffer.
+/// Returns how many slices so many bytes of a buffer are.
 uint64_t SlicesIn(uint64_t bytes, const SlicedBuffer& buffer, const SliceSizes& cut) {
   const uint64_t slice = std::max<uint64_t>(buffer.bytes() / std::max<uint64_t>(cut.slices, 1), 1);
   return std::max<uint64_t>(bytes / slice, 1);
@@ -41,14 +41,14 @@ void SlicedBuffer::Copy(const SliceSizes& cut, uint64_t first, uint64_t last) co
 
 Status SliceCopy::Run() {
   HZ_RETURN_IF_ERROR(AwaitSlices(0));
-  // It has failed before it began.
+  // The operation failed before it began.
   if (carried_ == kAllSlices) return Status::Ok();
   ReadCut();
   Fill();
   return Drain();
 }
 
-// Acquire, for the cut and for the outputs.
+// Acquire: makes the cut and the outputs visible.
 Status SliceCopy::AwaitSlices(uint64_t slices) {
   Session& session = communicator_->session();
   StreamSlot& carried = session.member_slot(communicator_->member()).progress.carried;
@@ -74,7 +74,7 @@ void SliceCopy::Fill() {
     const uint64_t next = std::min(cut_.slices, filled + at_once);
     input_.Copy(cut_, filled, next);
     filled = next;
-    // Sequentially consistent, as Nudge wants it.
+    // Sequentially consistent, as Nudge requires.
     progress.filled.store(SliceCount(sequence_, filled), std::memory_order_seq_cst);
     session.Nudge();
   }
@@ -86,7 +86,7 @@ Status SliceCopy::Drain() {
   const uint64_t at_once = SlicesIn(bytes, output_, cut_);
   while (copied_ < cut_.slices) {
     HZ_RETURN_IF_ERROR(AwaitSlices(std::min(cut_.slices, copied_ + at_once)));
-    // Whether all is there, or it has failed, is not said here.
+    // kAllSlices may mean success or failure; the caller finds out which.
     if (carried_ == kAllSlices) return Status::Ok();
     output_.Copy(cut_, copied_, carried_);
     copied_ = carried_;

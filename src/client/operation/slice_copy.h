@@ -9,10 +9,10 @@ namespace harmonaize {
 
 class Communicator;
 
-/// From this size on what a rank stages is copied while the operation is under way.
+/// Staged data of at least this many bytes is copied while the operation is under way.
 inline constexpr uint64_t kCopyAlongBytes = uint64_t{512} << 10;
 
-/// How an operation is cut, in bytes: SliceProgress.
+/// Sizes of an operation's pieces and slices, in bytes: SliceProgress.
 struct SliceSizes {
   uint64_t piece_bytes = 0;
   uint64_t slice_bytes = 0;
@@ -27,15 +27,16 @@ struct SlicedBuffer {
   uint64_t unit_bytes = 0;
 
   uint64_t bytes() const { return to == nullptr ? 0 : units * unit_bytes; }
-  /// Slices [first, last).
+  /// Copies slices [first, last).
   void Copy(const SliceSizes& cut, uint64_t first, uint64_t last) const;
 };
 
-/// What a rank copies of one collective between its own buffers and shared memory, while the daemon
-/// carries those slices that are there: SliceProgress.
+/// Copies one collective's data between a rank's own buffers and shared memory, while the daemon
+/// carries the slices that are there already: SliceProgress.
 class SliceCopy {
  public:
-  /// Of the collective `sequence` of the communicator's member, which was posted with kCopiesAlong.
+  /// Copies for the collective `sequence` of the communicator's member. Requires: it was posted
+  /// with kCopiesAlong.
   SliceCopy(Communicator* communicator, uint64_t sequence, uint64_t element_bytes,
             const SlicedBuffer& input, const SlicedBuffer& output)
       : communicator_(communicator),
@@ -44,10 +45,10 @@ class SliceCopy {
         input_(input),
         output_(output) {}
 
-  /// Until the operation has ended, or nearly. Errors: the wait's; what becomes of the operation is
-  /// for the caller to ask.
+  /// Copies until the operation has ended, or nearly. Errors: those of waiting; the caller asks for
+  /// the operation's own outcome.
   Status Run();
-  /// Once it is known to have succeeded: copies what Run has not.
+  /// Copies what Run has not. Requires: the operation is known to have succeeded.
   void CopyRest() { output_.Copy(cut_, copied_, cut_.slices); }
 
  private:

@@ -6,8 +6,8 @@
 
 namespace harmonaize {
 
-/// Shared memory that stands for private buffers of operations under way: what is to be copied out
-/// of it when they have succeeded, and what is to be given back to the StagingPool when they have
+/// Shared memory that stands for private buffers of operations under way. It records what to copy
+/// out of it when they have succeeded, and what to give back to the StagingPool when they have
 /// ended.
 class StagedResults {
  public:

@@ -8,12 +8,13 @@
 namespace harmonaize {
 namespace {
 
-/// The smallest class, and how much is cut into buffers of a class at once: one region serves many
-/// small buffers, so that a process with many communicators does not hold thousands of regions.
+/// Bytes of the smallest class of buffers.
 constexpr uint64_t kSmallestClass = 4096;
+/// Least bytes of the memory that is cut into buffers of one class at once. One region serves many
+/// small buffers, so that a process with many communicators does not hold thousands of regions.
 constexpr uint64_t kSlabBytes = 1 << 20;
 
-/// A class above this goes back to the kernel at once: it was needed for one huge operation.
+/// Buffers of larger classes go back to the kernel at once: each was needed for one huge operation.
 constexpr uint64_t kLargestKept = 64 << 20;
 
 uint64_t ClassOf(uint64_t bytes) {

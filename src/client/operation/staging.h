@@ -10,14 +10,14 @@
 
 namespace harmonaize {
 
-/// Shared buffers through which private memory travels when the daemon may not reach it, or when a
-/// copy by the rank is cheaper than the daemon's system call. Kept for reuse by size class. One
-/// pool a process; thread safe.
+/// Shared buffers through which private memory travels if the daemon may not reach it, or if a copy
+/// by the rank is cheaper than the daemon's system call. Kept for reuse by size class. There is one
+/// pool a process. Thread: any.
 class StagingPool {
  public:
   static StagingPool& Get();
 
-  /// A shared buffer of at least `bytes` bytes that nobody else uses until Release.
+  /// Returns a shared buffer of at least `bytes` bytes that has no other user until Release.
   Result<std::byte*> Acquire(uint64_t bytes);
   void Release(std::byte* buffer, uint64_t bytes);
 

@@ -83,7 +83,7 @@ bool HostStream::HasRoom() {
 
 Status HostStream::AwaitRoom(const std::function<Status()>& on_tick) {
   const uint64_t last = last_position_.load(std::memory_order_relaxed);
-  // For much of it: or it would wait anew at every operation.
+  // Waits until half of the depth is free; otherwise it would wait anew at every operation.
   return session_->WaitForPosition(index_, last - kQueueDepth / 2, on_tick);
 }
 

@@ -12,34 +12,36 @@
 namespace harmonaize {
 
 /// A host stream: an ordered queue of operations that the caller does not wait for. Handles are
-/// given out as cudaStream_t, so any pointer may come in: From tells ours from others. Thread safe.
+/// given out as cudaStream_t, so any pointer may come in: From tells our streams from others.
+/// Thread: any.
 class HostStream {
  public:
   static Result<HostStream*> Create();
-  /// The stream behind a handle that Create gave out and Destroy has not seen, else nullptr.
+  /// Returns the stream of a handle that Create gave out and Destroy has not freed, else nullptr.
   static HostStream* From(const void* handle);
-  /// Waits for what is queued, then frees the stream.
+  /// Waits for the queued operations, then frees the stream.
   static Status Destroy(HostStream* stream);
 
-  /// kInProgress while something is queued; else ok, or the first failure since the last time that
-  /// Query or Synchronize told of one.
+  /// Returns kInProgress while something is queued; else ok, or the first failure that Query or
+  /// Synchronize has not reported yet.
   Status Query();
   Status Synchronize();
-  /// Waits for what is queued and leaves its failures to be told later. `on_tick` as in
+  /// Waits for the queued operations and leaves their failures to be reported later. `on_tick`: see
   /// Session::WaitForPosition.
   Status Drain(const std::function<Status()>& on_tick);
 
-  /// Whether everything that was queued is done.
+  /// Returns whether everything that was queued is done.
   bool Idle();
 
-  /// The next position; the caller submits operations for it before anybody else takes one, so hold
-  /// `order` from here to the submission.
+  /// Returns the next position. Requires: the caller holds `order` until it has submitted
+  /// operations for this position, so that no other thread takes a later one before.
   uint64_t NextPosition() { return last_position_.fetch_add(1, std::memory_order_relaxed) + 1; }
   std::mutex& order() { return order_; }
 
-  /// Whether fewer positions are queued than the daemon should hold for one stream.
+  /// Returns whether fewer positions are queued than the daemon should hold for one stream.
   bool HasRoom();
-  /// Waits for room. Not under `order`: what is queued may wait for who would then wait for that.
+  /// Waits for room. Requires: `order` is not held, because queued operations may wait for a thread
+  /// that would then wait for `order`.
   Status AwaitRoom(const std::function<Status()>& on_tick);
 
   uint32_t index() const { return index_; }

@@ -10,14 +10,14 @@
 namespace harmonaize {
 namespace {
 
-/// Between two signs, in nanoseconds: each may wake a daemon that sleeps.
+/// Nanoseconds between two signs, each of which may wake a daemon that sleeps.
 constexpr uint64_t kBetweenSigns = 1'000'000'000;
 
-/// When a daemon that leaves a sign unanswered is mentioned, in nanoseconds.
+/// Nanoseconds after which an unanswered sign is mentioned.
 constexpr uint64_t kSlowAfter = 5'000'000'000;
 
 constexpr uint64_t kDefaultTimeoutSeconds = 30;
-/// The longest timeout that can be asked for: a hundred days. 0 stands for ever.
+/// Longest timeout that can be asked for, in seconds: a hundred days. 0 stands for ever.
 constexpr uint64_t kMostTimeoutSeconds = 8'640'000;
 
 uint64_t ReadTimeout() {
@@ -44,12 +44,12 @@ uint64_t DaemonTimeoutNanoseconds() {
 }
 
 DaemonPulse::Finding DaemonPulse::Look(SessionHeader* header, uint64_t now_ns) {
-  // One thread's look serves all.
+  // One thread's look serves all threads.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Finding::kAlive;
   const uint32_t sign = header->sign.load(std::memory_order_relaxed);
   const uint64_t since_ns = now_ns - asked_at_ns_;
-  // Relaxed: the numbers stand for nothing but themselves.
+  // Relaxed: the numbers stand for nothing else.
   if (header->answered_sign.load(std::memory_order_relaxed) == sign) {
     said_slow_ = false;
     if (since_ns < kBetweenSigns) return Finding::kAlive;

@@ -8,30 +8,30 @@
 namespace harmonaize {
 
 /// Counts the operations of a session that the daemon holds: posted, and not yet ended. The daemon
-/// cuts a session off that posts more than the provider's limit, so room is taken before an
-/// operation is posted. Thread safe.
+/// ends a session that posts more than the provider's limit, so room is taken before an operation
+/// is posted. Thread: any.
 ///
-/// Operations wait for each other: what is posted may end only after another thread's operation has
-/// been posted, too. So whoever comes first gets no more than half of the limit. The other half is
-/// kept for a few operations of each queue, its window.
+/// Operations wait for each other: a posted one may end only after another thread's operation has
+/// been posted, too. So takers without a window share no more than half of the limit, in the order
+/// in which they come. The other half is kept for a few operations of each queue, its window.
 class OperationRoom {
  public:
-  /// There is room for `limit` operations; `retired` tells how many have ended. Before anything
-  /// else, by one thread.
+  /// Sets the room to `limit` operations; `retired` tells how many have ended. Called before
+  /// anything else, by one thread.
   void SetUp(uint64_t limit, const StreamSlot* retired) {
     limit_ = limit < 1 ? 1 : limit;
     retired_ = retired;
   }
 
-  /// The operations that the daemon holds at most.
+  /// Returns the most operations that the daemon holds.
   uint64_t limit() const { return limit_; }
-  /// The operations that every queue may have under way whatever the others do.
+  /// Returns how many operations every queue may have under way whatever the others do.
   uint64_t least_window() const {
     const uint64_t share = limit_ / 2 / kStreamSlots;
     return share < 1 ? 1 : share;
   }
 
-  /// Takes room for `operations`, all or none, from the half for whoever comes first.
+  /// Takes room for `operations`, all or none, from the half that is open to all.
   bool Take(uint64_t operations) { return TakeBelow(operations, limit_ - limit_ / 2); }
   /// Takes room for `operations` of one queue, which has `under_way` already and this window.
   bool TakeInWindow(uint64_t operations, uint64_t under_way, uint64_t window) {
@@ -39,7 +39,7 @@ class OperationRoom {
   }
   /// Takes room for `operations` wherever there is some.
   bool TakeAny(uint64_t operations) { return TakeBelow(operations, limit_); }
-  /// Gives back room for what is not posted after all.
+  /// Gives back room for operations that are not posted after all.
   void GiveBack(uint64_t operations) { taken_.fetch_sub(operations, std::memory_order_relaxed); }
 
  private:
@@ -48,8 +48,7 @@ class OperationRoom {
   uint64_t limit_ = 1;
   const StreamSlot* retired_ = nullptr;
   std::atomic<uint64_t> taken_{0};
-  /// What `retired_` said last: the word itself is a cache line that the daemon writes all the
-  /// time.
+  /// Last value read from `retired_`, whose cache line the daemon writes all the time.
   std::atomic<uint64_t> retired_seen_{0};
 };
 

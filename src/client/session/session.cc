@@ -22,15 +22,15 @@
 namespace harmonaize {
 namespace {
 
-/// How long a sleeper sleeps before it looks whether the daemon still lives. Well below the two
-/// seconds in which a dead daemon must be noticed.
+/// A sleeper wakes this often to check whether the daemon still lives: well below the two seconds
+/// in which a dead daemon must be noticed.
 constexpr uint64_t kTickNanoseconds = 100'000'000;
 constexpr int kTickMilliseconds = 100;
 
 std::mutex instance_mutex;
 std::shared_ptr<Session> instance;
 
-/// What a session ends with when the program has closed its descriptors; logged once a process,
+/// Returns the status of a session whose descriptors the program has closed; logged once a process,
 /// however many sessions end so.
 Status ClosedHere() {
   const Status status = RemoteError(
@@ -52,7 +52,7 @@ std::string ProgramName() {
 }  // namespace
 
 // In a forked child the parent's session must not be used: its socket and ring are the parent's.
-// The object is leaked there on purpose, for its locks may be held by threads that the child lacks.
+// The object is leaked on purpose, because threads that the child lacks may hold its locks.
 void Session::ForgetAfterFork() {
   forks_.fetch_add(1, std::memory_order_relaxed);
   new (&instance_mutex) std::mutex();
@@ -77,7 +77,7 @@ std::shared_ptr<Session> Session::Current() {
 Session::~Session() {
   if (socket_identity_.IsOf(socket_.fd())) return;
   socket_.Abandon();
-  // An eventfd under its number may be anybody's, such as the doorbell of the next session.
+  // An eventfd under its number may belong to others, such as the next session's doorbell.
   doorbell_.Abandon();
 }
 
@@ -132,7 +132,7 @@ Result<ControlMessage> Session::Exchange(const std::vector<std::byte>& request,
   HZ_RETURN_IF_ERROR(CheckDescriptors());
   if (lost()) return Lost(Status::Ok());
   const Status sent = socket_.Send(request, descriptors);
-  // A daemon that turned this process away has said why before it hung up.
+  // A daemon that turned this process away has sent the reason before it hung up.
   const Result<MessageHeader> header = DecodeHeader(request);
   Result<ControlMessage> reply = sent.ok()
                                      ? AwaitAnswer(header.ok() ? header->type : MessageType::kHello)
@@ -146,7 +146,7 @@ Result<ControlMessage> Session::Exchange(const std::vector<std::byte>& request,
 
 Result<ControlMessage> Session::AwaitAnswer(MessageType type) {
   const uint64_t begun_ns = MonotonicNanoseconds();
-  // The engine may work while what stands before it is stuck.
+  // The engine may work while the part of the daemon that answers requests is stuck.
   const uint64_t timeout_ns = DaemonTimeoutNanoseconds();
   const uint64_t deadline_ns = AnswerMayTakeLong(type) || timeout_ns > UINT64_MAX / 4
                                    ? UINT64_MAX
@@ -166,7 +166,7 @@ Status Session::CheckPulse(const char* awaited) {
     case DaemonPulse::Finding::kAlive: return Status::Ok();
     case DaemonPulse::Finding::kSilent: return Silent(awaited, DaemonTimeoutNanoseconds());
     case DaemonPulse::Finding::kRing: {
-      // Even if it says that it is awake: it looks at the bell all the same, now and then.
+      // Rung even if the daemon says that it is awake: it still looks at the bell now and then.
       const uint64_t one = 1;
       if (HasDescriptors() && write(doorbell_.get(), &one, sizeof one) < 0) break;
       break;
@@ -208,8 +208,8 @@ Status Session::Lost(const Status& why) {
 }
 
 bool Session::HasDescriptors() const {
-  // All eventfds look the same, so the doorbell is believed together with the socket only. Before
-  // the daemon's greeting there is none.
+  // All eventfds look the same, so the doorbell is trusted only together with the socket. There is
+  // none before the daemon's greeting.
   return socket_identity_.IsOf(socket_.fd()) && (segment_ == nullptr || doorbell_.Intact());
 }
 
@@ -237,7 +237,7 @@ Status Session::Submit(std::span<const OperationDescriptor> descriptors) {
   return Write(descriptors);
 }
 
-// Under submit_mutex_.
+// Requires: submit_mutex_ is held.
 Status Session::Write(std::span<const OperationDescriptor> descriptors) {
   SubmissionRing& ring = segment_->ring;
   uint32_t tail = ring.tail.load(std::memory_order_relaxed);
@@ -253,8 +253,8 @@ Status Session::Write(std::span<const OperationDescriptor> descriptors) {
     ++tail;
     ++unpublished;
   }
-  // Sequentially consistent, together with the load in RingDoorbell: either the daemon, which says
-  // that it sleeps and then looks at the tail, sees this tail, or we see that it sleeps.
+  // Sequentially consistent, together with the load in RingDoorbell. The daemon announces that it
+  // sleeps and then looks at the tail: either it sees this tail, or we see that it sleeps.
   if (unpublished > 0) ring.tail.store(tail, std::memory_order_seq_cst);
   RingDoorbell();
   return Status::Ok();
@@ -270,29 +270,29 @@ void Session::RingDoorbell() {
   SubmissionRing& ring = segment_->ring;
   if (ring.consumer_waiting.load(std::memory_order_seq_cst) == 0) return;
   if (ring.consumer_waiting.exchange(0, std::memory_order_seq_cst) == 0) return;
-  // Under submit_mutex_, so nobody else counts.
+  // submit_mutex_ is held, so no other thread counts.
   ring.doorbells.store(ring.doorbells.load(std::memory_order_relaxed) + 1,
                        std::memory_order_relaxed);
-  if (!HasDescriptors()) return;  // Whoever waits will find out.
+  if (!HasDescriptors()) return;  // Waiting threads will find out.
   const uint64_t one = 1;
-  // It can only fail when the counter is full, and then the daemon has been rung already.
+  // A write can only fail when the counter is full, and then the daemon has been rung already.
   if (write(doorbell_.get(), &one, sizeof one) < 0) return;
 }
 
 // ---------------------------------------------------------------------------------------------
 // Waiting
 //
-// What is waited for has, for SpinThenSleep:
-//   Done()      whether it is there;
-//   Begin()     announces that this thread will sleep, End(word) takes that back;
-//   Announce()  what is to be done before each sleep; the value that the futex word then has;
-//   word()      the futex word, which changes when there is news after Announce.
-// Announce and Done are sequentially consistent, as the daemon's news and its look at who sleeps
-// are: one of us sees the other.
+// A wait has, for SpinThenSleep:
+//     Done()      tells whether what is awaited has come;
+//     Begin()     announces that this thread will sleep, End(word) takes that back;
+//     Announce()  prepares each sleep; returns the value that the futex word then has;
+//     word()      the futex word, which changes when there is news after Announce.
+// Announce and Done are sequentially consistent, as are the daemon's news and its check for
+// sleepers, so one side sees the other.
 
 namespace {
 
-/// What this thread has waited for of late, whatever that was.
+/// Statistics of this thread's recent waits of all kinds.
 WaitEstimate& RecentWaits() {
   constinit thread_local WaitEstimate estimate;
   return estimate;
@@ -329,7 +329,7 @@ Status Sleep(const Wait& wait, const std::function<Status()>& on_tick) {
   return status;
 }
 
-/// Waits until it is there: looks for as long as that pays, then sleeps.
+/// Waits until Done: polls for as long as that pays, then sleeps.
 template <typename Wait>
 Status SpinThenSleep(const Wait& wait, const SessionHeader& header,
                      const std::function<Status()>& on_tick) {
@@ -382,7 +382,7 @@ struct DepartureWait {
   std::atomic<uint32_t>* word() const { return &slot->departures; }
 };
 
-/// For room behind `tail` in the ring: half of it, so that a producer that is faster than the
+/// Waits for room behind `tail` in the ring: half of it, so that a producer that is faster than the
 /// daemon sleeps once for hundreds of descriptors.
 struct RoomWait {
   SubmissionRing* ring;

@@ -21,25 +21,26 @@
 namespace harmonaize {
 
 /// This process's connection to the host's daemon: a control socket for rare requests, and shared
-/// memory for operations. Thread safe. No thread of its own: whoever waits looks after the wait.
+/// memory for operations. It has no thread of its own: waiting threads check the daemon. Thread:
+/// any.
 ///
-/// Once the daemon is gone every call gives kRemoteError; the next Session::Get tries to connect
-/// anew, while communicators of the old session stay broken.
+/// Once the daemon is gone every call returns kRemoteError. The next Session::Get tries to connect
+/// anew; communicators of the old session stay broken.
 class Session {
  public:
-  /// The process's session, connected at the first call (or the first after fork or after a lost
-  /// daemon). kUnavailable where no daemon listens that is to be believed, naming the sockets
-  /// tried.
+  /// Returns the process's session, connected at the first call (or the first after a fork or after
+  /// the daemon was lost). Errors: kUnavailable, with the sockets tried, where no trusted daemon
+  /// listens.
   static Result<std::shared_ptr<Session>> Get();
-  /// The session if there is one already, else nullptr.
+  /// Returns the session if there is one already, else nullptr.
   static std::shared_ptr<Session> Current();
 
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Sends `request` and waits for its answer. `descriptors` travel along; those that come back go
-  /// to `received`.
+  /// Sends `request` and waits for its answer. `descriptors` travel along; those that come back are
+  /// stored in `received`.
   template <typename Reply, typename Request>
   Result<Reply> Call(const Request& request, std::span<const std::byte> tail = {},
                      std::span<const int> descriptors = {},
@@ -50,23 +51,24 @@ class Session {
     return DecodeReply<Reply>(message.bytes);
   }
 
-  /// Room for operations at the daemon, which is to be taken before they are submitted.
+  /// Returns the room for operations at the daemon, which is to be taken before they are submitted.
   OperationRoom& room() { return room_; }
 
-  /// What a group posts to one queue.
+  /// A group's operations that go to one queue.
   struct QueueShare {
     uint32_t stream = 0;
     uint64_t operations = 0;
-    uint64_t lanes = 0;  ///< How many of them have to be under way at the same time: Turns.
+    uint64_t lanes = 0;  ///< Number of these that must be under way at the same time: Turns.
   };
-  /// Takes room for all of a group without waiting, or for none of it.
+  /// Takes room for a whole group without waiting. Returns false, and takes none, if there is too
+  /// little.
   bool TakeRoomInWindows(std::span<const QueueShare> queues);
 
-  /// Hands descriptors for which room has been taken to the daemon in this order, all of them or
-  /// (when the daemon is gone) none. Blocks while the ring is full.
+  /// Hands descriptors to the daemon in this order: all of them or (when the daemon is gone) none.
+  /// Blocks while the ring is full. Requires: room has been taken for them.
   Status Submit(std::span<const OperationDescriptor> descriptors);
-  /// The same for descriptors that are in the order of their turns, and for which there is no room
-  /// yet: waits for it, more than once if need be. `queues` are all that they go to.
+  /// Submits descriptors that are in the order of their turns, for which there is no room yet:
+  /// waits for it, more than once if need be. `queues` are all queues that they go to.
   Status SubmitInTurns(std::span<const OperationDescriptor> descriptors,
                        std::span<const QueueShare> queues);
 
@@ -76,27 +78,27 @@ class Session {
                          const std::function<Status()>& on_tick);
   Status WaitForPosition(StreamSlot* slot, uint64_t position,
                          const std::function<Status()>& on_tick);
-  /// Waits until the member is no longer kForming; `on_tick` as above.
+  /// Waits until the member is no longer kForming; `on_tick` as in WaitForPosition.
   Status WaitWhileForming(uint32_t member, const std::function<Status()>& on_tick);
 
   /// Waits until MemberSlot::departures of the member is no longer `departures`.
   Status WaitForDeparture(uint32_t member, uint32_t departures);
 
-  /// Tells the daemon, should it sleep, that the tenant has left word in the segment. The word is
-  /// written before, sequentially consistent.
+  /// Wakes the daemon, if it sleeps, because the tenant has written a word in the segment.
+  /// Requires: the word was written before, sequentially consistent.
   void Nudge();
 
   MemberSlot& member_slot(uint32_t member) { return segment_->members[member]; }
   StreamSlot& stream_slot(uint32_t stream) { return segment_->streams[stream]; }
 
-  /// kRemoteError, with the daemon's last word if it left one, once the daemon is gone. Looks at
-  /// the socket: a system call.
+  /// Returns kRemoteError, with the daemon's last word if it left one, once the daemon is gone.
+  /// Checks the socket, by a system call.
   Status CheckAlive();
-  /// The same from memory, without looking.
+  /// Returns whether the daemon is known to be gone, without checking.
   bool lost() const { return lost_.load(std::memory_order_acquire); }
-  /// Tells this session from every other of the process, past ones included.
+  /// Returns a number that no other session of the process has, past ones included.
   uint64_t number() const { return number_; }
-  /// Whether this process is a forked child of the one that connected.
+  /// Returns whether this process is a forked child of the one that connected.
   bool inherited() const { return fork_generation_ != forks_.load(std::memory_order_relaxed); }
 
  private:
@@ -110,10 +112,10 @@ class Session {
   Status CheckPulse(const char* awaited);
   Status Silent(const char* awaited, uint64_t for_ns);
   Status Lost(const Status& why);
-  /// Whether this process still has the descriptors. Programs close what they did not open, and the
-  /// daemon takes a process that closes its socket for ended.
+  /// Returns whether this process still has the descriptors. Programs close descriptors that they
+  /// did not open, and the daemon takes a process that closes its socket for ended.
   bool HasDescriptors() const;
-  /// ok while it has; afterwards the session is lost.
+  /// Returns ok while the process has them; otherwise the session becomes lost.
   Status CheckDescriptors();
   Status Write(std::span<const OperationDescriptor> descriptors);
   Status AwaitRoom(uint32_t tail);
@@ -130,7 +132,7 @@ class Session {
     return DecodeBody<Reply>(header, bytes);
   }
 
-  // How often this process, or one it stems from, was forked since it connected first.
+  // Number of times that this process, or an ancestor, was forked since it first connected.
   static inline std::atomic<uint64_t> forks_{0};
 
   std::string path_;
@@ -147,7 +149,7 @@ class Session {
   uint64_t number_ = 0;
   uint64_t fork_generation_ = 0;
   std::atomic<bool> lost_{false};
-  std::atomic<bool> silent_{false};  // it is lost because it did not answer
+  std::atomic<bool> silent_{false};  // it is lost because the daemon did not answer
   DaemonPulse pulse_;
   std::atomic<bool> closed_here_{false};  ///< The program has closed the descriptors.
 };

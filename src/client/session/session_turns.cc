@@ -1,4 +1,4 @@
-// How a group is posted that finds no room as a whole.
+// Posting of a group for which there is no room as a whole.
 
 #include <algorithm>
 #include <mutex>
@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-// Under submit_mutex_.
+// Requires: submit_mutex_ is held.
 uint64_t Session::UnderWay(uint32_t stream) const {
   return posted_[stream] - segment_->streams[stream].ended.load(std::memory_order_acquire);
 }
@@ -26,7 +26,7 @@ bool Session::TakeRoomInWindows(std::span<const QueueShare> queues) {
   return room_.TakeAny(all);
 }
 
-// For the first of the descriptors, as many as there is room for now. Under submit_mutex_.
+// Takes room for as many of the first descriptors as possible. Requires: submit_mutex_ is held.
 size_t Session::TakeRoomForSome(std::span<const OperationDescriptor> descriptors,
                                 std::span<const QueueShare> queues) {
   std::vector<uint64_t> taken(queues.size(), 0);
@@ -43,11 +43,11 @@ size_t Session::TakeRoomForSome(std::span<const OperationDescriptor> descriptors
   return some;
 }
 
-// Nobody waits for room under submit_mutex_: what others post may be what makes room.
+// No thread waits for room under submit_mutex_: the operations of others may be what makes room.
 Status Session::SubmitInTurns(std::span<const OperationDescriptor> descriptors,
                               std::span<const QueueShare> queues) {
   while (!descriptors.empty()) {
-    // Before the look for room: what ends afterwards ends the wait.
+    // Read before the attempt to take room: an operation that ends afterwards ends the wait.
     const uint64_t retired = segment_->retired.completed.load(std::memory_order_acquire);
     size_t some = 0;
     {

@@ -7,19 +7,19 @@ namespace {
 
 constexpr uint64_t kCacheLineBytes = 64;
 
-// Bytes read and written by one unit: 256 KiB slices of a two-rank all-reduce. Claiming costs a
-// fraction of a per cent of it, and at memory speed it stays below 100 us.
+// Bytes that one unit reads and writes: 256 KiB slices of a two-rank all-reduce. Claiming a unit
+// costs a fraction of a per cent of its time, and at memory speed it takes less than 100 us.
 constexpr uint64_t kUnitTrafficBytes = uint64_t{1} << 20;
-// The same while other tenants wait for their turns: of 1 MiB beside 64 MiB the small operations
-// have half of the bytes with this, 37% with units twice as large, and 64% with half of it.
+// Bytes of a unit while other tenants wait for their turns. Beside operations of 64 MiB, operations
+// of 1 MiB get half of the bytes with this value, 37% with twice as much, and 64% with half of it.
 constexpr uint64_t kSharedUnitTrafficBytes = uint64_t{512} << 10;
 
-// Slices of an ordered program with very many steps do not get smaller than this: a copy shorter
-// than a few lines costs as much as one of a few lines.
+// Least bytes of a slice of an ordered program with very many steps: a copy shorter than a few
+// cache lines costs as much as one of a few.
 constexpr uint64_t kSmallestSliceBytes = 256;
 
-// Slots whose distance is a multiple of the page size would share the sets of the first-level
-// cache.
+// Bytes that are added to a stride that is a multiple of the page size: slots at such distances
+// would share the sets of the first-level cache.
 constexpr size_t kSlotSkewBytes = 2 * kCacheLineBytes;
 
 uint64_t DivideUp(uint64_t a, uint64_t b) {
@@ -33,7 +33,7 @@ uint64_t UnitTrafficBytes(const WorkShape& shape) {
   return shape.shared ? kSharedUnitTrafficBytes : kUnitTrafficBytes;
 }
 
-// The longest slice that keeps a unit's traffic and its staged data within their bounds.
+// Returns the longest slice that keeps a unit's traffic and its staged data within their bounds.
 uint64_t LargestSliceBytes(const WorkShape& shape, const Machine& machine) {
   const uint64_t references = shape.ordered ? shape.references : shape.step_references;
   uint64_t bytes = UnitTrafficBytes(shape) / std::max<uint64_t>(references, 1);
@@ -42,7 +42,7 @@ uint64_t LargestSliceBytes(const WorkShape& shape, const Machine& machine) {
   return std::max(bytes / kCacheLineBytes * kCacheLineBytes, kSmallestSliceBytes);
 }
 
-// How many units there should be at least, for even shares of a sensible size.
+// Returns the least number of units for even shares of a sensible size.
 uint64_t WantedUnits(const WorkShape& shape, uint64_t traffic_bytes) {
   const auto participants = static_cast<uint64_t>(shape.participants);
   const uint64_t shares =
@@ -58,13 +58,14 @@ Result<Cut> CutWork(const WorkShape& shape, const Machine& machine) {
   const auto steps = static_cast<uint64_t>(shape.steps);
   if (steps == 0 || shape.block_elements == 0) return cut;
   const uint64_t block_bytes = shape.block_elements * shape.element_bytes;
-  // Saturates instead of wrapping; beyond 2^40 bytes the number of units no longer depends on it.
+  // The product saturates instead of wrapping; beyond 2^40 bytes the number of units does not
+  // depend on it.
   const uint64_t traffic =
       shape.references * std::min(block_bytes, (uint64_t{1} << 62) / shape.references);
   const uint64_t wanted = WantedUnits(shape, traffic);
   const uint64_t by_shares = shape.ordered ? wanted : DivideUp(wanted, steps);
   const uint64_t by_size = DivideUp(block_bytes, LargestSliceBytes(shape, machine));
-  // Cutting finer to keep the shares even, where cutting is needed at all.
+  // Where the work is cut at all, it is cut finer to keep the shares even.
   uint64_t slices = std::max(by_shares, by_size);
   if (slices > 1 && wanted > 1 && (shape.ordered || steps == 1)) {
     slices = RoundUp(slices, std::min<uint64_t>(wanted, static_cast<uint64_t>(shape.participants)));
@@ -94,6 +95,7 @@ Result<Cut> CutWork(const WorkShape& shape, const Machine& machine) {
 }
 
 size_t UsualStagingBytes(const Machine& machine) {
+  // Slots of a usual unit, each of which has a skew.
   constexpr size_t kUsualSlots = 64;
   return machine.cache_bytes / 2 + kUsualSlots * kSlotSkewBytes;
 }

@@ -8,34 +8,34 @@
 
 namespace harmonaize {
 
-/// A share this small (in bytes read and written) takes about as long as it takes to wake a thread
-/// for it, 5 to 10 us: nothing smaller is shared.
+/// Least bytes, read and written, of a portion in which work is shared out. A smaller one takes
+/// about as long as waking a thread for it, 5 to 10 us.
 inline constexpr uint64_t kSmallestShareBytes = uint64_t{256} << 10;
 
-/// What has to be known of a bound program to cut it. "References" are the blocks that a step
+/// The properties of a bound program that CutWork uses. "References" are the blocks that a step
 /// names, sources and destinations alike; each costs memory traffic.
 struct WorkShape {
-  uint64_t block_elements = 0;  ///< The longest block.
+  uint64_t block_elements = 0;  ///< Elements of the longest block.
   size_t element_bytes = 1;
   int steps = 0;
-  uint64_t references = 0;       ///< Of all steps together.
-  uint64_t step_references = 0;  ///< Of the step that has most.
-  int staging_slots = 0;         ///< Copies in own memory that a step needs at once, at most.
+  uint64_t references = 0;       ///< References of all steps together.
+  uint64_t step_references = 0;  ///< References of the step that has most.
+  int staging_slots = 0;         ///< Most copies in own memory that a step needs at once.
   int scratch_blocks = 0;
-  /// The steps depend on each other, or share scratch.
+  /// Whether the steps depend on each other, or share scratch.
   bool ordered = false;
-  /// Threads to share the work among.
+  /// Threads among which the work is shared.
   int participants = 1;
-  /// Other tenants wait for their turns.
+  /// Whether other tenants wait for their turns.
   bool shared = false;
 };
 
-/// How the work of an execution is cut into units, the pieces that threads claim. Blocks are cut
-/// into slices of elements; a unit is a slice of one or more consecutive steps.
+/// Cut of an execution's work into units, the pieces that threads claim. Blocks are cut into slices
+/// of elements; a unit is a slice of one or more consecutive steps.
 ///
-/// Every step is elementwise, so what depends on what stays inside a slice. An ordered program
-/// therefore has all its steps in every unit: no unit ever waits for another, and scratch blocks
-/// are a slice long, private to the thread and hot in its cache.
+/// Every step is elementwise, so dependencies stay inside a slice. An ordered program therefore has
+/// all its steps in every unit: no unit ever waits for another, and scratch blocks are a slice
+/// long, private to the thread and hot in its cache.
 struct Cut {
   uint64_t slice_elements = 0;
   uint32_t slices = 0;
@@ -61,11 +61,12 @@ struct UnitExtent {
 /// Errors: kInvalidArgument when it would take more than 2^31 units.
 Result<Cut> CutWork(const WorkShape& shape, const Machine& machine);
 
-/// The own memory that a thread needs for all units but those that stage more than 64 blocks.
+/// Returns the own memory that a thread needs for all units but those that stage more than 64
+/// blocks.
 size_t UsualStagingBytes(const Machine& machine);
 
-/// Unit `unit` < cut.units of a program with `steps` steps. Units of one step are consecutive, so
-/// that threads that claim in order walk through memory together.
+/// Returns the extent of unit `unit` < cut.units of a program with `steps` steps. Units of one step
+/// are consecutive, so threads that claim in order walk through memory together.
 UnitExtent ExtentOfUnit(const Cut& cut, int steps, uint32_t unit);
 
 }  // namespace harmonaize

@@ -11,8 +11,7 @@ bool NeedsOnePass(ReduceOperator op) {
   return op == ReduceOperator::kAvg || op == ReduceOperator::kPreMulSum;
 }
 
-// Goes once over the program: checks every block against the binding and collects what cutting
-// needs to know.
+// Goes once over the program, checks every block against the binding, and fills the WorkShape.
 class Survey {
  public:
   Survey(const Binding& binding, WorkShape& shape) : binding_(binding), shape_(shape) {}
@@ -70,8 +69,8 @@ class Survey {
                         StepKindName(step.kind), step.peer_host);
   }
 
-  // Scaling and dividing belong to the contributions and to the result; a partial result in between
-  // would get them twice.
+  // Only contributions are scaled, and only the result is divided. A partial result would get both
+  // a second time.
   Status CheckOnePass(const Step& step) const {
     const bool one_pass = std::all_of(step.sources.begin(), step.sources.end(),
                                       [](const Block& b) { return b.space == Space::kInput; });
@@ -177,8 +176,8 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.scalars.assign(binding.scalars.begin(), binding.scalars.end());
   const uint64_t block_bytes = shape.block_elements * shape.element_bytes;
   bound_.beyond_cache = SaturatingProduct(shape.references, block_bytes) > machine.last_level_bytes;
-  // Once all that the operation touches outgrows the shared cache, what is written would push out
-  // what is still to be read, and be gone itself before anybody reads it.
+  // If the operation touches more than the shared cache holds, ordinary stores would evict data
+  // that is still to be read, and would be evicted themselves before anybody reads them.
   bound_.non_temporal = survey.outputs_written() > 0 &&
                         SaturatingProduct(survey.blocks_read() + survey.outputs_written(),
                                           block_bytes) >= machine.last_level_bytes;

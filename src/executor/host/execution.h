@@ -14,41 +14,43 @@
 
 namespace harmonaize {
 
-/// What an operation asks of the program that carries it out, on one host or on several.
+/// Operands that an operation passes to the program that carries it out, on one host or on several.
 struct Operands {
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kSum;
   uint64_t count = 0;  ///< Elements of a unit, as in NCCL's call.
-  /// By rank of the communicator. A rank that the program does not touch may have Buffer{}.
+  /// Buffers by rank of the communicator. A rank that the program does not touch may have Buffer{}.
   std::span<const Buffer> inputs;
   std::span<const Buffer> outputs;
-  /// kPreMulSum: by rank, the scalar of its contribution, as numerics wants it.
+  /// For kPreMulSum: by rank, the scalar of its contribution, as numerics expects it.
   std::span<const uint64_t> scalars;
-  uint64_t divisor = 1;  ///< kAvg.
-  /// Whose it is, and how much of the workers' time that tenant gets while others want it, too.
+  uint64_t divisor = 1;  ///< Divisor of kAvg.
+  /// The tenant that the operation belongs to. Its weight decides how much of the workers' time it
+  /// gets while other tenants want some too.
   uint32_t tenant = 0;
   float weight = 1;  ///< Above 0.
 };
 
-/// One operation to execute: a host's program and the buffers it runs over. The spans are copied by
-/// Bind; the program is not, and must stay as it is until the execution has been taken back.
+/// One operation to execute: a host's program and the buffers it runs over. Bind copies the spans.
+/// It does not copy the program, which must stay as it is until TakeFinished returned the
+/// execution.
 struct Binding : Operands {
   const HostProgram* program = nullptr;
   int pieces = 1;  ///< Schedule::pieces.
-  /// The owner promises to call Executor::Help until it returns false after Start: one thread less
-  /// is woken then, and none at all for an operation of one unit.
+  /// The owner promises to call Executor::Help after Start until it returns false. One thread less
+  /// is woken then, and none for an operation of one unit.
   bool helpable = false;
-  /// The node on which all the memory lies, as WorkerPlace::node; -1: on several, or unknown.
+  /// Node on which all the memory lies, as WorkerPlace::node; -1: on several, or unknown.
   int node = -1;
-  /// The whole of an operation and not a step: when it ends its ranks go on, and may soon post the
-  /// next one (Executor::AwaitRanks).
+  /// Whether this is a whole operation, not a step. When it ends its ranks go on, and may soon post
+  /// the next one (Executor::AwaitRanks).
   bool whole = false;
-  /// Other tenants want the threads too (Executor::shared): it is cut finer, so that their turns
-  /// come sooner.
+  /// Whether other tenants want the threads too (Executor::shared). The work is then cut finer, so
+  /// that their turns come sooner.
   bool shared = false;
 };
 
-/// What a Binding becomes: checked, copied, cut. Read-only while the execution runs.
+/// A Binding after Bind: checked, copied and cut. Read-only while the execution runs.
 struct BoundProgram {
   const HostProgram* program = nullptr;
   int pieces = 1;
@@ -66,15 +68,15 @@ struct BoundProgram {
   int node = -1;          ///< As bound.
   uint32_t tenant = 0;
   float weight = 1;
-  bool beyond_cache = false;  ///< Reads and writes more than the last-level cache holds.
+  bool beyond_cache = false;  ///< Whether it reads and writes more than the last-level cache holds.
 };
 
-/// One run of a program, made once and bound again and again: what it needs to grow to is kept, so
-/// binding allocates nothing once it has seen an operation of the same shape.
+/// One run of a program; made once, and bound again and again. It keeps the memory it has grown to,
+/// so binding an operation of a shape seen before allocates nothing.
 ///
-/// Belongs to the executor's owner thread, except between Executor::Start and the return of
-/// TakeFinished, when nothing but Executor::Cancel may be called on it. It may be destroyed or
-/// moved to another executor whenever no executor has it.
+/// Thread: the executor's owner. From Executor::Start until TakeFinished returns it, only
+/// Executor::Cancel may be called on it. It may be destroyed or moved to another executor whenever
+/// no executor has it.
 class Execution {
  public:
   Execution() = default;
@@ -92,13 +94,14 @@ class Execution {
   /// After TakeFinished: Ok, or the reason given to Cancel.
   const Status& status() const { return status_; }
 
-  /// Into how many units Bind has cut the work.
+  /// Returns the number of units into which Bind has cut the work.
   uint32_t units() const { return bound_.cut.units; }
 
   const BoundProgram& bound() const { return bound_; }
 
-  /// The owner's; never looked at. By convention `on_finished` is what the owner calls with an
-  /// execution that TakeFinished has returned: owners that start several kinds tell them apart so.
+  /// For the owner's use; the executor ignores both. By convention the owner calls `on_finished`
+  /// with an execution that TakeFinished has returned, so owners that start several kinds of
+  /// executions can tell them apart.
   void* cookie = nullptr;
   void (*on_finished)(Execution* execution) = nullptr;
 
@@ -110,9 +113,10 @@ class Execution {
 
   enum class Phase : uint8_t { kIdle, kWaiting, kPosted, kFinished };
 
-  // For units to ask. Relaxed: one that misses the news only does work that nobody needs.
+  // Asked by units. Relaxed: a unit that misses the news only does work that nobody needs.
   const std::atomic<bool>& stopped() const { return stopped_; }
-  // The owner alone stops, and reads status_, so the flag orders nothing. False: it has already.
+  // Only the owner stops an execution and reads status_, so the flag orders nothing. Returns false
+  // if it was stopped already.
   bool Stop(Status status) {
     if (stopped_.exchange(true, std::memory_order_relaxed)) return false;
     status_ = std::move(status);
@@ -121,13 +125,13 @@ class Execution {
 
   BoundProgram bound_;
   Status status_;
-  Phase phase_ = Phase::kIdle;     // Of the owner.
-  int place_ = 0;                  // Its tenant's: TenantPlaces. Of the owner.
-  int slot_ = -1;                  // Written by the owner; read, too, by who holds a unit.
-  Execution* next_ = nullptr;      // In one list at a time: waiting or finished.
-  Execution* previous_ = nullptr;  // In the list of those that wait.
+  Phase phase_ = Phase::kIdle;     // Owner only.
+  int place_ = 0;                  // TenantPlaces's place of its tenant. Owner only.
+  int slot_ = -1;                  // Written by the owner; also read by threads that hold a unit.
+  Execution* next_ = nullptr;      // Link of one list at a time: waiting or finished.
+  Execution* previous_ = nullptr;  // Link of the waiting list.
   std::atomic<bool> stopped_{false};
-  // Units that have not ended; who takes it to zero hands the execution back.
+  // Units that have not ended; the thread that takes it to zero hands the execution back.
   alignas(64) std::atomic<uint32_t> pending_{0};
 };
 

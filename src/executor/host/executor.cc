@@ -20,18 +20,19 @@
 namespace harmonaize {
 namespace {
 
-// From Start to the return of TakeFinished, without the work itself: a thread has to wake up.
+// Seconds from Start to the return of TakeFinished without the work itself: a thread has to wake
+// up.
 constexpr double kOverheadSeconds = 8e-6;
 
-// How many sleepers a poster wakes by itself. The rest is woken by the woken, so that the owner of
-// a host with many cores does not spend its time in the kernel.
+// Most workers that a poster wakes itself. Woken workers wake the rest, so that the owner of a host
+// with many cores does not spend its time in the kernel.
 constexpr int kDirectWakes = 2;
 
 constexpr uint64_t kAllSlots = ~uint64_t{0};
 
-/// Several times what threads have by default.
+/// Time slice that workers ask for: several times what threads have by default.
 constexpr uint64_t kWorkerSliceNanoseconds = 20'000'000;
-/// In wake-ups: how long ranks are awaited that have just seen an operation end. They are woken,
+/// Time, in wake-ups, for which ranks are awaited after their operation has ended: they are woken,
 /// and then have to post.
 constexpr uint64_t kAwaitedWakeUps = 4;
 
@@ -51,8 +52,9 @@ Status KeepCallingThreadOn(const std::vector<int>& processors) {
                                                     fmt::join(processors, ", ")));
 }
 
-/// Ranks that wake up have little to do before they post the next operation, and a worker has much:
-/// threads with shorter slices come in between (Linux 6.12 and later; older kernels ignore it).
+/// Ranks that wake up have little to do before they post the next operation; workers have much.
+/// With long slices for workers, threads with shorter slices preempt them (Linux 6.12 and later;
+/// older kernels ignore it).
 void AskForLongSlices() {
   struct {
     uint32_t size = 0;
@@ -69,14 +71,14 @@ void AskForLongSlices() {
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/// The node that worker `index` is near, or -1.
+/// Returns the node that worker `index` is near, or -1.
 int NodeOfWorker(const std::vector<WorkerPlace>& places, size_t index) {
   if (places.empty()) return -1;
   const int node = places[index % places.size()].node;
   return node < kMaxNodes ? node : -1;
 }
 
-/// Bit n: some of `workers` workers are near node n.
+/// Returns a mask; bit n: some of `workers` workers are near node n.
 uint32_t NodesOfWorkers(const std::vector<WorkerPlace>& places, int workers) {
   uint32_t nodes = 0;
   for (int i = 0; i < workers; ++i) {
@@ -88,7 +90,7 @@ uint32_t NodesOfWorkers(const std::vector<WorkerPlace>& places, int workers) {
 
 }  // namespace
 
-/// One thread's own things. Counters are written by the thread alone, so a load and a store do.
+/// State of one thread. Only the thread writes its counters, so a load and a store suffice.
 struct Executor::Worker {
   Worker(int worker_index, int worker_node, size_t staging_bytes)
       : index(worker_index), node(worker_node), runner(staging_bytes) {
@@ -108,7 +110,7 @@ struct Executor::Worker {
     counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
-  /// How long to look for work from now on.
+  /// Returns how long to search for work from now on.
   uint64_t BeginIdleness(const Options& options, uint64_t wake_up_ns) {
     uint64_t look_ns = 0;  // if it slept and found nothing: others were faster
     if (idle_since_ns == 0) {
@@ -125,14 +127,14 @@ struct Executor::Worker {
     idle_since_ns = 0;
   }
 
-  // Of the thread alone.
+  // Only the thread itself uses these.
   WaitEstimate waits;
   uint64_t idle_since_ns = 0;
   bool slept = false;
   Interludes interludes;
 
   const int index;
-  const int node;  ///< Whose memory is near; -1: none in particular.
+  const int node;  ///< Node whose memory is near; -1: none in particular.
   UnitRunner runner;
   WorkBoard::Cursor cursor;
   std::thread thread;
@@ -233,15 +235,15 @@ void Executor::WorkerLoop(Worker& worker) {
   }
 }
 
-// Ranks that wake up are to post their next operation before their tenant's turn has passed, but
-// the kernel may let them wait for as long as a tick: they ran a moment ago. Where a tenant is
-// alone they have nothing to do before its operation ends.
+// Lets woken ranks post their next operation before their tenant's turn has passed. The kernel may
+// delay them by up to a tick, because they ran a moment ago. A tenant that is alone has nothing to
+// post before its operation ends.
 void Executor::LetRanksRun(Worker& worker) {
   if (shared()) worker.interludes.LetOthersRun();
 }
 
-// A unit whose memory is near, or lies nowhere in particular, before one that others are nearer to;
-// but that one before none.
+// Prefers units whose memory is near, or lies nowhere in particular, to units that other workers
+// are nearer to.
 std::optional<WorkBoard::Unit> Executor::Take(Worker& worker) {
   const uint64_t elsewhere = board_.slots_away_from(worker.node);
   if (elsewhere != 0) {
@@ -251,14 +253,15 @@ std::optional<WorkBoard::Unit> Executor::Take(Worker& worker) {
   return board_.Take(kAllSlots, worker.cursor);
 }
 
-// Looks for work for a while.
+// Searches for work for a limited time.
 std::optional<WorkBoard::Unit> Executor::Search(Worker& worker, uint64_t nanoseconds) {
   std::optional<WorkBoard::Unit> unit;
   if (nanoseconds == 0) return unit;
   parking_.BeginSearch();
   uint64_t now = MonotonicNanoseconds();
   const uint64_t end = now + nanoseconds;
-  // With the owner there are more threads than workers, and whoever posts work needs a processor.
+  // Together with the owner there are more threads than workers, and a thread that posts work needs
+  // a processor.
   Pacer pacer(machine_.workers >= machine_.processors);
   do {
     now = pacer.Pause(now);
@@ -268,27 +271,27 @@ std::optional<WorkBoard::Unit> Executor::Search(Worker& worker, uint64_t nanosec
   return unit;
 }
 
-// A worker that has searched found a unit. Who posted other work meanwhile may have woken nobody,
-// because this thread was looking: unless another one looks still, it sends somebody. It has said
-// before that it looks no more, as it does before it parks, so it sees what was left to it (see
+// A worker that has searched found a unit. Threads that posted other work meanwhile may have woken
+// nobody, because this one was searching; so it wakes one, unless another still searches. It has
+// ended its search before, as it does before it parks, so it sees what was left to it (see
 // Parking).
 void Executor::WakeForLeft(const WorkBoard::Unit& unit) {
   if (parking_.searching() > 0 || !parking_.anyone_parked()) return;
   if (board_.AnyWorkBeside(*unit.execution)) parking_.Wake(1);
 }
 
-// A claimed unit left others behind: somebody should come for them who is not there yet.
+// Wakes further workers for the units that were left when one was claimed.
 void Executor::WakeForMore(const WorkBoard::Unit& unit) {
   const uint32_t reserved = unit.execution->bound_.helpable ? 1 : 0;
   if (unit.left <= reserved || !parking_.anyone_parked() || parking_.searching() > 0) return;
-  // This one is awake, and others may be.
+  // The calling worker is awake, and others may be.
   const int awake = machine_.workers - parking_.parked();
   const int missing = std::min(Lanes(unit.left - reserved + 1, reserved > 0) - awake, kDirectWakes);
   if (missing > 0) parking_.Wake(missing);
 }
 
-// How many workers so many units are worth. One more than there are processors would only take
-// turns with the others, and cost two wake-ups more.
+// Returns how many workers so many units are worth. More workers than processors would only take
+// turns, at the cost of two wake-ups for each.
 int Executor::Lanes(uint32_t units, bool owner_helps) const {
   const int processors = std::max(1, machine_.processors - (owner_helps ? 1 : 0));
   return static_cast<int>(std::min<uint32_t>(units, static_cast<uint32_t>(processors)));
@@ -307,17 +310,17 @@ void Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
     board_.Charge(unit.place, static_cast<double>(nanoseconds) / bound.weight);
     throughput_.Learn(bound.beyond_cache, bytes, nanoseconds);
   }
-  // Nobody needs the rest of one that has been stopped, here or elsewhere.
+  // Nobody needs the remaining units of a stopped execution, here or in other threads.
   if (execution->stopped().load(std::memory_order_relaxed)) ended += board_.TakeRest(*execution);
   const bool finished = Complete(execution, ended);
   if (finished && worker.index < options_.workers && options_.wake_owner) options_.wake_owner();
 }
 
-// Accounts for ended units; true when they were the last, and the execution is on its way to the
-// owner and must no longer be touched.
+// Counts ended units. Returns true if they were the last: the execution is then on its way to the
+// owner and must not be touched any more.
 bool Executor::Complete(Execution* execution, uint32_t units) {
-  // Release: all that the unit wrote, the status included. Acquire: the last one passes on to the
-  // owner what all others wrote.
+  // Release: publishes all that the unit wrote, the status included. Acquire: the last thread
+  // passes on to the owner what all others wrote.
   if (execution->pending_.fetch_sub(units, std::memory_order_acq_rel) != units) return false;
   finished_.Push(execution);
   return true;
@@ -341,13 +344,13 @@ bool Executor::RunAtOnce(Execution* execution) {
   const BoundProgram& bound = execution->bound_;
   if (!bound.helpable || bound.cut.units != 1 || shared()) return false;
   const uint64_t bytes = helper_->runner.Run(bound, 0, execution->stopped());
-  // Two looks at the clock would take as long as what they measure.
+  // Not timed: reading the clock twice would take as long as the work.
   helper_->Count(bytes, 0);
   ++operations_;
   return true;
 }
 
-// Puts the execution on the board and wakes who should come for it.
+// Puts the execution on the board and wakes workers for it.
 bool Executor::TryPost(Execution* execution) {
   if (!board_.Post(execution)) return false;
   waiting_.NotePosted(*execution);
@@ -383,9 +386,9 @@ bool Executor::Help() {
   return true;
 }
 
-// Anticipatory scheduling (Iyer and Druschel, SOSP 2001): a tenant with one small operation after
-// the other has none whenever the owner looks for the next unit, and would wait for one of a large
-// operation before each of its own.
+// Anticipatory scheduling (Iyer and Druschel, SOSP 2001). A tenant that posts one small operation
+// after the other has none at the moment when the owner looks for the next unit. Without the wait,
+// each of its operations would come after a unit of a large one.
 void Executor::BeginAwaiting(const Execution& last) {
   if (!shared() || !last.bound_.whole || !last.bound_.helpable) return;
   if (places_.has_executions(last.place_)) return;
@@ -396,7 +399,7 @@ void Executor::BeginAwaiting(const Execution& last) {
               .until_ns = now + kAwaitedWakeUps * wake_up_ns_.load(std::memory_order_relaxed)};
 }
 
-// The tenant pays for the wait, so it does not go on for longer than the time that is due to it.
+// The awaited tenant is charged for the wait, which therefore ends when its turn would be over.
 bool Executor::StillAwaits() {
   if (awaited_.place < 0) return false;
   const uint64_t now = MonotonicNanoseconds();

@@ -23,28 +23,29 @@
 
 namespace harmonaize {
 
-/// What one thread has done since it started.
+/// Work that one thread has done since it started.
 struct WorkerCounters {
   uint64_t units = 0;
   uint64_t bytes = 0;  ///< Read and written.
   uint64_t busy_nanoseconds = 0;
 };
 
-/// What the executor has done since it started.
+/// Work that the executor has done since it started.
 struct ExecutorCounters {
-  uint64_t operations = 0;         ///< Taken by TakeFinished, or run at once.
-  uint64_t failed_operations = 0;  ///< Of these, with an error or canceled.
+  uint64_t operations = 0;         ///< Returned by TakeFinished, or run by RunAtOnce.
+  uint64_t failed_operations = 0;  ///< Operations among these that failed or were canceled.
   uint64_t bytes = 0;              ///< Read and written, by all threads.
-  uint64_t worker_wakes = 0;       ///< System calls, of the owner or of another worker.
-  WorkerCounters owner;            ///< What the owner did in Help and RunAtOnce.
+  uint64_t worker_wakes = 0;       ///< System calls to wake workers, by the owner or by other
+                                   ///< workers.
+  WorkerCounters owner;            ///< The owner's work in Help and RunAtOnce.
   std::vector<WorkerCounters> workers;
 };
 
 /// Carries out host programs over bound buffers, with threads of its own: any schedule, any mix of
-/// buffers. It knows no communicators and no sessions.
+/// buffers. It knows neither communicators nor sessions.
 ///
-/// One thread, the owner, calls everything here. Between Execution::Bind and TakeFinished nothing
-/// allocates, locks or logs, unless something fails; an idle executor uses no processor time.
+/// Thread: one, the owner. Between Execution::Bind and TakeFinished nothing allocates, locks or
+/// logs unless something fails. An idle executor uses no processor time.
 ///
 ///   execution.Bind(binding, executor.machine());
 ///   executor.Start(&execution);
@@ -52,28 +53,28 @@ struct ExecutorCounters {
 ///   while (Execution* done = executor.TakeFinished()) ...
 ///
 /// Tenants whose executions run at the same time share the threads' time by their weights, and the
-/// executions of each are served in turn, unit by unit. Up to 64 run at once, more wait: those of
-/// one tenant in the order of Start, and the tenant goes first who has the fewest running by its
-/// weight. A worker with a place near some memory takes units of
-/// executions whose memory lies elsewhere (Binding::node) only when there are no others.
+/// executions of each are served in turn, unit by unit. Up to 64 run at once; more wait. The tenant
+/// that has the fewest running for its weight goes first, and its executions start in the order of
+/// Start. A worker whose place is near some memory takes units of executions whose memory lies
+/// elsewhere (Binding::node) only when there are no others.
 class Executor final : public WorkEngine {
  public:
   struct Options {
     int workers = 1;                       ///< 1 to kMaxWorkers.
-    std::vector<WorkerPlace> places = {};  ///< Worker i's is places[i mod size]; empty: anywhere.
-    size_t cache_bytes = size_t{1} << 20;  ///< Of one core (second level).
-    size_t last_level_bytes = size_t{32} << 20;  ///< Of all cores together.
-    /// Processors that there are for the workers and the owner; 0: as many as this process may use.
-    /// No more of them are made to work at once.
+    std::vector<WorkerPlace> places = {};  ///< Worker i has places[i mod size]; empty: anywhere.
+    size_t cache_bytes = size_t{1} << 20;  ///< Second-level cache of one core.
+    size_t last_level_bytes = size_t{32} << 20;  ///< Cache that all cores share.
+    /// Processors for the workers and the owner, of which no more work at once; 0: as many as this
+    /// process may use.
     int processors = 0;
-    /// How long waking a sleeping thread takes. A worker that runs out of work looks for more for
-    /// as long as that pays, by this and by how long its last waits took, and then sleeps.
+    /// Time to wake a sleeping thread. A worker that runs out of work searches for more as long as
+    /// that pays, judged by this time and by how long its last waits took, and then sleeps.
     uint64_t wake_up_nanoseconds = 5000;
-    /// How long it looks instead, whatever pays; -1: the above holds.
+    /// Fixed time for which a worker searches instead; -1: the rule above applies.
     int64_t spin_nanoseconds = -1;
-    /// Called by a worker after it has finished an execution, from several workers at once: makes
-    /// the owner call TakeFinished soon. Must not block. Not called for what a call of the owner
-    /// finishes: Help, Cancel, and Start where there is nothing to do.
+    /// Called by a worker after it has finished an execution, possibly by several at once, to make
+    /// the owner call TakeFinished soon. Must not block. Not called for executions that the owner's
+    /// own calls finish: Help, Cancel, and Start where there is nothing to do.
     std::function<void()> wake_owner = {};
   };
 
@@ -82,8 +83,8 @@ class Executor final : public WorkEngine {
   /// started or pinned.
   static Result<std::unique_ptr<Executor>> Create(Options options);
 
-  /// Stops the workers after the units they run. Executions that are not finished are forgotten: no
-  /// thread touches them afterwards. (So they must outlive the executor.)
+  /// Stops the workers after the units they run. Executions that are not finished are forgotten,
+  /// and no thread touches them afterwards; so they must outlive the executor.
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -91,38 +92,38 @@ class Executor final : public WorkEngine {
   const Machine& machine() const override { return machine_; }
   bool shared() const override { return shared_.load(std::memory_order_relaxed); }
 
-  /// Options::wake_up_nanoseconds from now on.
+  /// Replaces Options::wake_up_nanoseconds.
   void SetWakeUp(uint64_t nanoseconds) {
     wake_up_ns_.store(nanoseconds, std::memory_order_relaxed);
   }
 
   /// The execution belongs to the executor until TakeFinished returns it, also after Cancel.
   void Start(Execution* execution) override;
-  /// False where the execution is not helpable, is more than one unit, or several tenants take
+  /// Returns false where the execution is not helpable, is more than one unit, or several tenants take
   /// turns.
   bool RunAtOnce(Execution* execution) override;
   void Cancel(Execution* execution, Status reason) override;
 
-  /// Runs one unit in the owner's thread; false when there is none that it may run. Only executions
-  /// bound as helpable are touched. A unit takes about 100 us at most.
+  /// Runs one unit in the owner's thread; returns false when there is none that it may run. Only
+  /// executions bound as helpable are touched. A unit takes about 100 us at most.
   bool Help();
-  /// Whether Help leaves what workers can do to them for a moment: the ranks of a tenant who shares
-  /// the threads, and whose turn it would be, have just seen its last operation end, and usually
-  /// post the next one presently. If so, lets them run.
+  /// Returns whether Help leaves work to the workers for a moment, and lets other threads run in
+  /// it. That happens after the last operation of a tenant that shares the threads, if its turn
+  /// would be next: its ranks have just been woken, and usually post the next operation presently.
   bool AwaitRanks();
-  /// Whether TakeFinished would return one.
+  /// Returns whether TakeFinished would return an execution.
   bool any_finished() const { return finished_.any(); }
 
-  /// An execution that has ended, or nullptr.
+  /// Returns an execution that has ended, or nullptr.
   Execution* TakeFinished();
-  /// Whether an execution was started that TakeFinished has not returned.
+  /// Returns whether an execution was started that TakeFinished has not returned.
   bool executing() const { return executing_ > 0; }
 
-  /// Seconds that an operation on an idle executor takes, from what earlier ones took. All workers
-  /// are assumed to share one that is large enough.
+  /// Returns the seconds that an operation on an idle executor takes, judged by earlier ones. All
+  /// workers are assumed to share an operation that is large enough.
   double EstimateSeconds(uint64_t bytes_read, uint64_t bytes_written) const;
 
-  /// Exact for what TakeFinished has returned; running units are not in it.
+  /// Returns the counters. They include all that TakeFinished has returned, but no running units.
   ExecutorCounters Counters() const;
 
  private:
@@ -154,11 +155,11 @@ class Executor final : public WorkEngine {
   Parking parking_;
   std::atomic<bool> stopping_{false};
   std::vector<std::unique_ptr<Worker>> workers_;  // by index
-  std::unique_ptr<Worker> helper_;                // the owner's own, for Help
+  std::unique_ptr<Worker> helper_;                // for the owner in Help
   TenantPlaces places_;
   std::atomic<bool> shared_{false};  // written by the owner
   struct {
-    int place = -1;  // of the tenant; -1: none is awaited
+    int place = -1;  // of the tenant; -1: no tenant is awaited
     float weight = 1;
     uint64_t since_ns = 0;
     uint64_t until_ns = 0;

@@ -5,30 +5,31 @@
 
 namespace harmonaize {
 
-/// Sets of workers are 64-bit masks. Far fewer saturate any memory we know.
+/// Most workers of an executor: sets of them are 64-bit masks. Far fewer saturate any memory we
+/// know.
 inline constexpr int kMaxWorkers = 64;
 
-/// What of the machine decides how work is cut.
+/// Properties of the machine that decide how work is cut.
 struct Machine {
-  /// Threads that execute, the owner not counted; 1 to kMaxWorkers.
+  /// Threads that execute, without the owner; 1 to kMaxWorkers.
   int workers = 1;
-  /// The cache that one core has for itself: its second level.
+  /// Second-level cache: the one that a core has for itself.
   size_t cache_bytes = size_t{1} << 20;
-  /// The cache that all cores share. An operation that touches as much writes past the caches.
+  /// Cache that all cores share. An operation that touches as much writes past the caches.
   size_t last_level_bytes = size_t{32} << 20;
-  /// That the threads may run on: work is shared among no more.
+  /// Processors that the threads may run on; work is shared among no more.
   int processors = kMaxWorkers;
 };
 
-/// Where a worker runs.
+/// Processors and memory of a worker.
 struct WorkerPlace {
-  /// The processors that it may run on, by the kernel's numbers; empty: anywhere.
+  /// Processors that the worker may run on, by the kernel's numbers; empty: anywhere.
   std::vector<int> processors = {};
-  /// The memory that is near to all of these, 0 to kMaxNodes - 1; -1: none in particular.
+  /// Node of the memory near all of these, 0 to kMaxNodes - 1; -1: none in particular.
   int node = -1;
 };
 
-/// More nodes than that are served like memory that lies nowhere in particular.
+/// Memory nodes that are told apart; memory of further ones counts as near no worker.
 inline constexpr int kMaxNodes = 16;
 
 }  // namespace harmonaize

@@ -9,7 +9,7 @@ int TenantPlaces::Join(uint32_t tenant) {
   int place = -1;
   for (int i = 0; i < kPlaces; ++i) {
     const Place& one = places_[static_cast<size_t>(i)];
-    // What was done for it before still counts.
+    // The tenant keeps its place, so time spent for it before still counts.
     if (one.tenant == tenant) {
       place = i;
       break;

@@ -9,10 +9,11 @@
 namespace harmonaize {
 namespace {
 
+// Nanoseconds for which each class of buffers, within the caches and beyond, is measured.
 constexpr uint64_t kNanosecondsPerClass = 2'000'000;
 
-// Calls `work` again and again for a while; the bytes per second of the fastest call, because what
-// slows a call down here is other programs.
+// Repeats `work` for a while. Returns the bytes per second of the fastest call, because only other
+// programs slow a call down here.
 template <typename Work>
 double FastestRate(uint64_t bytes_per_call, Work work) {
   uint64_t best = UINT64_MAX;
@@ -27,7 +28,7 @@ double FastestRate(uint64_t bytes_per_call, Work work) {
   return static_cast<double>(bytes_per_call) * 1e9 / static_cast<double>(best > 0 ? best : 1);
 }
 
-// A two-input sum: what an all-reduce of two ranks does to a slice.
+// Measures a two-input sum, which is what an all-reduce of two ranks does to a slice.
 double ReductionRate(std::byte* memory, size_t bytes, bool non_temporal) {
   const std::array<const std::byte*, 2> inputs = {memory, memory + bytes};
   const std::array<std::byte*, 2> outputs = {memory + 2 * bytes, memory + 3 * bytes};
@@ -49,8 +50,8 @@ void Calibrate(Throughput& throughput) {
   constexpr size_t kSlice = size_t{64} << 10;
   StagingArea memory(4 * kSlice);
   throughput.Set(false, ReductionRate(memory.data(), kSlice, false));
-  // Stores past the cache go at the memory's speed, which is most of what large operations cost; a
-  // buffer that really exceeds the cache would take longer to fault in than all of this.
+  // Stores past the cache run at the memory's speed, which dominates large operations. Faulting in
+  // a buffer that really exceeds the cache would take longer than the whole measurement.
   throughput.Set(true, ReductionRate(memory.data(), kSlice, true));
 }
 

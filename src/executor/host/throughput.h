@@ -7,18 +7,18 @@
 
 namespace harmonaize {
 
-/// How fast one thread moves bytes, read and written, learned while running. Kept apart for
-/// operations that fit the last-level cache and larger ones.
+/// Learns, while running, how fast one thread moves bytes (read and written). Operations that fit
+/// the last-level cache and larger ones are kept apart.
 ///
-/// Thread safe. Two threads that learn at once may lose one of two samples of thousands.
+/// Thread: any. If two threads learn at once, one of two samples of thousands may be lost.
 class Throughput {
  public:
-  /// Replaces what is known of a class, in bytes per second of one thread.
+  /// Replaces the rate of a class, in bytes per second of one thread.
   void Set(bool beyond_cache, double bytes_per_second) {
     Rate(beyond_cache).store(static_cast<float>(bytes_per_second), std::memory_order_relaxed);
   }
 
-  /// One unit's measure. Too short ones measure the clock and the cold start, and are left out.
+  /// Learns from one unit. Short units are left out: they measure the clock and the cold start.
   void Learn(bool beyond_cache, uint64_t bytes, uint64_t nanoseconds) {
     if (bytes < kSmallestSampleBytes || nanoseconds == 0) return;
     std::atomic<float>& rate = Rate(beyond_cache);
@@ -33,14 +33,15 @@ class Throughput {
   }
 
  private:
+  // Fewest bytes of a unit that is learned from.
   static constexpr uint64_t kSmallestSampleBytes = 64 << 10;
-  // About the last 30 units count: a large operation is enough to learn a change.
+  // About the last 30 units count: one large operation is enough to learn a change.
   static constexpr float kWeight = 1.0F / 16;
 
   static size_t Index(bool beyond_cache) { return beyond_cache ? 1 : 0; }
   std::atomic<float>& Rate(bool beyond_cache) { return rates_[Index(beyond_cache)]; }
 
-  // Until calibration has measured them.
+  // Rates until calibration has measured them.
   std::array<std::atomic<float>, 2> rates_{8e9F, 8e9F};
 };
 

@@ -92,7 +92,7 @@ void UnitRunner::RunExchange(const Step& step) {
 
 Buffer UnitRunner::Resolve(const Block& block) const {
   if (block.space == Space::kScratch) {
-    // Behind the slots of the steps; a unit has a slice of each scratch block.
+    // Scratch blocks follow the slots of the steps; a unit has a slice of each.
     const int first = static_cast<int>(bound_->cut.staging_bytes / bound_->cut.stride_bytes) -
                       bound_->program->scratch_blocks;
     return Buffer{Slot(first + block.index)};

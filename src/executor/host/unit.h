@@ -9,15 +9,15 @@
 
 namespace harmonaize {
 
-/// Carries out units in the thread that it belongs to. Buffers are used in place; what an exchange
-/// holds meanwhile, and scratch blocks, lie in the thread's staging area.
+/// Carries out units in the thread that it belongs to. Buffers are used in place. Scratch blocks,
+/// and the data that an exchange holds meanwhile, lie in the thread's staging area.
 class UnitRunner {
  public:
-  /// `staging_bytes` is what most units will need; more is allocated when one does.
+  /// `staging_bytes` is what most units need; a unit that needs more allocates it.
   explicit UnitRunner(size_t staging_bytes) : staging_(staging_bytes) {}
 
-  /// Runs unit `unit` of `bound`, step by step until the end or `stopped`. Returns how many bytes
-  /// it has read and written.
+  /// Runs unit `unit` of `bound`, step by step, until the end or `stopped`. Returns the number of
+  /// bytes read and written.
   uint64_t Run(const BoundProgram& bound, uint32_t unit, const std::atomic<bool>& stopped);
 
  private:
@@ -26,12 +26,12 @@ class UnitRunner {
   void RunCopy(const Step& step);
   void RunExchange(const Step& step);
 
-  /// Where the slice of a block lies; of a scratch block, this thread's copy.
+  /// Returns where the slice of a block lies; for a scratch block, this thread's copy.
   Buffer Resolve(const Block& block) const;
   std::byte* Slot(int index) const;
 
   StagingArea staging_;
-  // Of the unit and the step at hand.
+  // State of the current unit and step.
   const BoundProgram* bound_ = nullptr;
   uint64_t moved_bytes_ = 0;
   uint64_t first_element_ = 0;

@@ -7,17 +7,17 @@
 
 namespace harmonaize {
 
-/// Executions that wait for a slot of the board, by tenant. For the owner of the executor.
+/// Executions that wait for a slot of the board, by tenant. Thread: the executor's owner.
 class WaitingList {
  public:
   void Push(Execution* execution);
-  /// Of the tenants that wait the one who has the fewest slots by its weight: what it has started
-  /// first, taken out. Null when none waits.
+  /// Removes and returns the oldest execution of the waiting tenant with the fewest slots per
+  /// weight; nullptr if none waits.
   Execution* TakeNext();
-  /// Takes an execution out in constant time. Requires: it waits here.
+  /// Removes an execution in constant time. Requires: it waits here.
   void Remove(Execution* execution);
 
-  /// It has got a slot, and given it back.
+  /// Note that an execution was given a slot of the board, and that its slot was freed.
   void NotePosted(const Execution& execution) { ++OfPlace(execution).posted; }
   void NoteRetired(const Execution& execution) { --OfPlace(execution).posted; }
 

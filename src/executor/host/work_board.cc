@@ -23,8 +23,8 @@ bool WorkBoard::Post(Execution* execution) {
   const uint64_t bit = uint64_t{1} << index;
   free_slots_ &= ~bit;
   if (execution->bound_.helpable) helpable_slots_ |= bit;
-  // Relaxed: who finds the bit in active_ reads it from the operation below or a later one, and so
-  // sees this. The owner is the only one to write it.
+  // Relaxed: a thread that finds the bit in active_, by the operation below or a later one, sees
+  // this too. Only the owner writes it.
   const uint64_t left_to_owner = left_to_owner_.load(std::memory_order_relaxed);
   const bool is_left = execution->bound_.helpable && execution->units() == 1;
   left_to_owner_.store(is_left ? left_to_owner | bit : left_to_owner & ~bit,
@@ -35,17 +35,17 @@ bool WorkBoard::Post(Execution* execution) {
   execution->pending_.store(execution->units(), std::memory_order_relaxed);
   Slot& slot = slots_[static_cast<size_t>(index)];
   slot.execution = execution;
-  // The bit before the units: whoever takes the last unit clears it, and even a thread that still
-  // goes by an old mask must not come to that before the bit is set, or it would stay set for ever.
+  // The bit is set before the units. The thread that takes the last unit clears it; even a thread
+  // with an old mask must not do so before the bit is set, or it would stay set for ever.
   // Sequentially consistent for the sake of Parking, where a bit without units does no harm.
   active_.fetch_or(bit, std::memory_order_seq_cst);
-  // Release: who claims a unit (acquire) sees the slot, the binding and the pending count. Claims
-  // are read-modify-writes, so those after the first see it too.
+  // Release: a thread that claims a unit (acquire) sees the slot, the binding and the pending
+  // count. Claims are read-modify-writes, so those after the first see them too.
   slot.unclaimed.store(Pack(0, execution->units()), std::memory_order_release);
   return true;
 }
 
-// Relaxed, all of it: who goes by an old mask takes a unit in another order.
+// All relaxed: a thread with an old mask takes a unit in another order, no more.
 void WorkBoard::NotePlace(uint64_t bit, int node) {
   const bool has_threads = node >= 0 && node < kMaxNodes && (nodes_ >> node & 1) != 0;
   for (uint32_t left = nodes_; left != 0; left &= left - 1) {
@@ -57,7 +57,7 @@ void WorkBoard::NotePlace(uint64_t bit, int node) {
   }
 }
 
-// Relaxed, too, for the same reason: then it is another tenant's turn.
+// Relaxed for the same reason: with an old mask another tenant has its turn.
 void WorkBoard::NoteTenant(uint64_t bit, const Execution& execution) {
   const auto place = static_cast<size_t>(execution.place_);
   const uint64_t slots = slots_of_[place].load(std::memory_order_relaxed);
@@ -79,7 +79,8 @@ void WorkBoard::Retire(Execution* execution) {
 }
 
 std::optional<WorkBoard::Unit> WorkBoard::Take(uint64_t slots, Cursor& cursor) {
-  // Relaxed: a stale mask costs a look in vain, or another round; a claim orders all that follows.
+  // Relaxed: a stale mask costs a search in vain, or another round; a claim orders all that
+  // follows.
   const uint64_t active = active_.load(std::memory_order_relaxed) & slots;
   const uint32_t places = places_.load(std::memory_order_relaxed);
   if (active == 0) return std::nullopt;
@@ -159,7 +160,7 @@ void FinishedList::Push(Execution* execution) {
 
 Execution* FinishedList::Pop() {
   if (oldest_ == nullptr) {
-    // Looking before swapping leaves the line with its writers while there is nothing.
+    // Loading before swapping leaves the cache line with its writers while there is nothing.
     if (pushed_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     // Acquire: pairs with the release of every Push, which all head one release sequence.
     Execution* newest = pushed_.exchange(nullptr, std::memory_order_acquire);

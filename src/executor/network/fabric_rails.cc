@@ -7,7 +7,7 @@
 namespace harmonaize {
 namespace {
 
-// The length of a network's prefix is left out: daemons then pair rails by their numbers.
+// The length of a network's prefix is left out, so daemons pair rails by their numbers.
 Result<transport::RailOptions> RailAt(const std::string& device, const std::string& address) {
   HZ_ASSIGN_OR_RETURN(transport::NetworkAddress parsed, transport::NetworkAddress::Parse(address));
   transport::RailOptions rail;

@@ -11,36 +11,37 @@
 
 namespace harmonaize {
 
-/// Which rails the transports of a fabric's hosts have, and which of them serves a pair of NICs.
-/// Host numbers are places in Fabric::Hosts(), as in FabricModel. Immutable; safe to use from
-/// several threads.
+/// Tells which rails the transports of a fabric's hosts have, and which of them serves a pair of
+/// NICs. Host numbers are places in Fabric::Hosts(), as in FabricModel. Immutable. Thread: any.
 ///
-/// Rails are numbered alike on all hosts, first those of the NICs' own addresses, then those of
-/// explicit path 0, of path 1, ...: of each as many as the host with the most NICs has. A host with
-/// fewer lets its NICs serve several. A host that forwards is reached by all its NICs alike, and so
-/// has one. Rail i of a host talks to rail i of another, by TCP. Where there are no explicit paths,
-/// each rail has several connections, for routers to lay on several ways.
+/// Rails are numbered alike on all hosts: first those of the NICs' own addresses, then those of
+/// explicit path 0, of path 1, and so on. Each of these has as many as the host with the most NICs
+/// has; a host with fewer lets each NIC serve several. A host that forwards is reached by all its
+/// NICs alike, and so has one NIC with rails. Rail i of a host talks to rail i of another, by TCP.
+/// Where there are no explicit paths, each rail has several connections, for routers to lay on
+/// several ways.
 class FabricRails {
  public:
-  /// The fabric is valid (ValidateFabric) and has addresses, as one from a file has. Where there
-  /// would be more than transport::kMaxRails, the last paths go without.
+  /// Requires: the fabric is valid (ValidateFabric) and has addresses, as one from a file has.
+  /// Where there would be more rails than transport::kMaxRails, the last paths have none.
   explicit FabricRails(const Fabric& fabric);
 
   int hosts() const { return static_cast<int>(nics_.size()); }
-  /// Rails of each host.
+  /// Returns the number of rails of each host.
   size_t rails() const { return width_ * (1 + paths_); }
-  /// The first of them, which explicit paths have no part in.
+  /// Returns how many of these, the first ones, belong to no explicit path.
   size_t plain_rails() const { return width_; }
 
-  /// For TransportOptions::rails of a host, which is then to listen at the first one's address.
-  /// Errors: kInvalidArgument for an address that is none.
+  /// Returns TransportOptions::rails for a host, whose transport must listen at the first rail's
+  /// address. Errors: kInvalidArgument for an invalid address.
   Result<std::vector<transport::RailOptions>> RailsOf(int host) const;
 
-  /// The rail, as Transport::PostSend counts them while PeerInfo::rails says that all are there,
-  /// from a NIC to a NIC by an explicit path; `path` -1: by the NICs' own addresses, so that ECMP
-  /// chooses. -1 if no rail serves exactly this.
+  /// Returns the rail from a NIC to a NIC by an explicit path; `path` -1: by the NICs' own
+  /// addresses, so that ECMP chooses. Rails are counted as Transport::PostSend does while
+  /// PeerInfo::rails says that all are there. -1 if no rail serves exactly this.
   int RailFor(int from_host, int to_host, int from_nic, int to_nic, int path) const;
-  /// What a rail from a host to another is; none where the fabric has no such rail or host.
+  /// Returns the lane that a rail between two hosts is; none where the fabric has no such rail or
+  /// host.
   std::optional<Lane> LaneOf(int from_host, int to_host, size_t rail) const;
 
  private:

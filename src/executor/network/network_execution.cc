@@ -5,14 +5,15 @@
 namespace harmonaize {
 namespace {
 
-// A token is the slice's place and the step: of a step, one message is under way at a time.
+// A token is the slice's place and the step: one message of a step is under way at a time.
 constexpr int kStepBits = 32;
 
-// What may lie in buffers of ours for steps whose turn has not come: a tree's inner host receives
-// from all its children at once, and not from one after the other.
+// Most bytes of early messages in buffers of ours, for steps whose turn has not come. They let a
+// tree's inner host receive from all its children at once, not from one after the other.
 constexpr size_t kEarlyBytes = size_t{16} << 20;
 
-// Up to so many bytes of each buffer are done sooner than they are handed over to the executor.
+// Work on up to this many bytes of each buffer is done at once: handing it to the executor takes
+// longer.
 constexpr size_t kAtOnceBytes = size_t{4} << 10;
 
 }  // namespace
@@ -74,7 +75,7 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
     all_landings_.clear();
     landing_bytes_ = slice_bytes_;
   }
-  // What an operation that failed had taken comes back as well.
+  // Buffers that a failed operation still held come back as well.
   early_landings_ = 0;
   free_landings_.clear();
   for (const auto& landing : all_landings_) free_landings_.push_back(landing.get());
@@ -83,7 +84,7 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
     running_.push_back(std::make_unique<Slice>());
     running_.back()->place = static_cast<uint32_t>(running_.size() - 1);
   }
-  // After a failure some were left as they were.
+  // After a failure some slices were left in the middle.
   for (const std::unique_ptr<Slice>& slice : running_) {
     slice->steps_left = 0;
     slice->under_way = false;
@@ -111,7 +112,7 @@ void NetworkExecution::BeginSlice(Slice& slice) {
   for (const int step : program.first()) MakeReady(slice, step);
 }
 
-// The slice's place is free for the next one.
+// Frees the slice's place for the next one.
 void NetworkExecution::EndSlice(Slice& slice) {
   --slices_left_;
   slice.under_way = false;
@@ -137,12 +138,13 @@ void NetworkExecution::MakeReady(Slice& slice, int step) {
   std::push_heap(ready_.begin(), ready_.end(), Later);
 }
 
-// What is next in the oldest slice comes first: others wait for it, and its memory is needed again.
+// The oldest slice's next step comes first: others wait for it, and its memory is needed again.
 bool NetworkExecution::Later(const ReadyStep& a, const ReadyStep& b) {
   return std::pair(a.first->number, a.second) > std::pair(b.first->number, b.second);
 }
 
-// One after the other, however long the chains of steps that end at once.
+// Launches steps one after the other, however long the chains of steps that end at once, instead of
+// recursively.
 void NetworkExecution::LaunchReady() {
   if (launching_) return;
   launching_ = true;
@@ -158,7 +160,7 @@ void NetworkExecution::LaunchReady() {
 
 void NetworkExecution::Launch(Slice& slice, int step) {
   const NetworkStep& what = StepAt(step);
-  // A shorter piece ends in an earlier slice. Both ends of a message know.
+  // A shorter piece ends in an earlier slice, which both ends of a message know.
   if (ElementsOf(slice, what) == 0) return FinishStep(slice, step);
   switch (what.kind) {
     case StepKind::kReceive:
@@ -200,7 +202,7 @@ void NetworkExecution::BeginSend(Slice& slice, int step) {
     from = {buffer.mapped, false};
   }
   ++outstanding_;
-  // By the slice alone, so that all hosts say about the same.
+  // Computed from the slice alone, so that all hosts state about the same.
   const uint64_t left = (slices_ - slice.number) * slice_bytes_ * binding_.program->sends();
   port_->Send(NameOf(slice, what), {from.at, ElementsOf(slice, what) * element_bytes_}, left, this,
               TokenOf(slice, step));
@@ -210,12 +212,12 @@ void NetworkExecution::BeginReceive(Slice& slice, int step) {
   const NetworkStep& what = StepAt(step);
   Landing& to = slice.landings[static_cast<size_t>(step)];
   if (to.at != nullptr) {
-    // It was received early.
+    // The message was received early.
     if (to.there) AfterReceive(slice, step);
     return;
   }
   if (what.kind == StepKind::kReceive) {
-    // Right into the first destination that can be reached.
+    // Received straight into the first destination that can be reached.
     for (const Block& destination : what.destinations) {
       to.at = Resolve(slice, destination).mapped;
       if (to.at != nullptr) break;
@@ -227,8 +229,8 @@ void NetworkExecution::BeginReceive(Slice& slice, int step) {
                  TokenOf(slice, step));
 }
 
-// The oldest slice first, and its steps in the order of the program: that is the order in which the
-// other ends send, more or less.
+// Begins with the oldest slice, and with its steps in the order of the program: the other ends send
+// in roughly that order.
 void NetworkExecution::ReceiveEarly() {
   const std::vector<int>& steps = binding_.program->early();
   if (steps.empty() || !status_.ok()) return;
@@ -291,7 +293,7 @@ void NetworkExecution::BeginWork(Slice& slice, int step) {
   const HostProgram* program = &what.work;
   if (program->steps.front().kind == StepKind::kCopy && !what.sources.empty() &&
       Scales(what.sources.front())) {
-    // Not a copy but the sum of one contribution.
+    // The step is not a copy but the sum of one contribution.
     work->scaling = *program;
     work->scaling.steps.front().kind = StepKind::kReduce;
     program = &work->scaling;
@@ -315,7 +317,7 @@ void NetworkExecution::AddSources(Work& work) {
 }
 
 void NetworkExecution::BeginAveraging(Slice& slice) {
-  // All are counted before the first can end.
+  // One is added while blocks are counted, so that the first cannot end the averaging.
   slice.averages_left = 1;
   for (const Block& block : binding_.program->outputs()) {
     const uint64_t elements = ElementsOf(slice, block);

@@ -16,26 +16,27 @@
 
 namespace harmonaize {
 
-/// One operation of several hosts to carry out here. Buffers and scalars of ranks on other hosts
-/// are not looked at.
+/// One operation of several hosts, to be carried out on this one. Buffers and scalars of ranks on
+/// other hosts are ignored.
 struct NetworkBinding : Operands {
   const NetworkProgram* program = nullptr;
-  uint64_t operation = 0;  ///< Of the names of its messages.
-  uint32_t check = 0;      ///< Of these, too.
-  /// How much of a block goes through the program at a time. Alike on all hosts.
+  uint64_t operation = 0;  ///< MessageName::operation of its messages.
+  uint32_t check = 0;      ///< MessageName::check of its messages.
+  /// Elements of a block that go through the program at a time. Equal on all hosts.
   uint64_t slice_elements = 0;
-  /// How many slices are under way at a time, each at another step: so reductions hide behind the
-  /// wire, and both directions of it are busy.
+  /// Number of slices under way at a time, each at another step: reductions hide behind the wire,
+  /// and both of its directions are busy.
   int slices_at_once = 4;
-  /// Where ranks copy along: must live until the operation is done. nullptr: all is there.
+  /// Tells of ranks that copy along; must live until the operation is done. nullptr: all data is
+  /// there.
   SliceFeed* feed = nullptr;
 };
 
-/// Carries out a host's program that sends and receives: slice by slice, a step as soon as those
-/// before it are done. Work on memory goes to the executor's threads, messages to the port. Made
-/// once and started again and again; what it has grown to is kept.
+/// Carries out a host's program that sends and receives, slice by slice; a step begins as soon as
+/// those before it are done. Work on memory goes to the executor's threads, messages to the port.
+/// It is made once and started again and again, and keeps the memory it has grown to.
 ///
-/// One thread, the owner of executor and port, calls everything:
+/// Thread: one, the owner of executor and port:
 ///
 ///   execution.Start(binding);
 ///   while (!execution.done()) {
@@ -48,40 +49,40 @@ struct NetworkBinding : Operands {
 class NetworkExecution final : private MessageListener {
  public:
   NetworkExecution(WorkEngine* work, MessagePort* port) : work_engine_(work), port_(port) {}
-  /// Not while it is under way.
+  /// Requires: nothing is under way.
   ~NetworkExecution() = default;
   NetworkExecution(const NetworkExecution&) = delete;
   NetworkExecution& operator=(const NetworkExecution&) = delete;
 
-  /// Errors: kInvalidArgument for a binding without slices; what work or messages have met comes
-  /// with status().
+  /// Errors: kInvalidArgument for a binding without slices. Failures of work or messages come with
+  /// status().
   Status Start(const NetworkBinding& binding);
 
-  /// Whether slices could begin that SliceFeed had not filled before.
+  /// Returns whether slices could begin that SliceFeed had not filled before.
   bool CanFeed() const { return status_.ok() && !idle_.empty() && next_slice_ < FilledSlices(); }
-  /// Begins them. Whether there were any.
+  /// Begins these slices. Returns whether there were any.
   bool Feed();
 
-  /// Hands back an execution that Executor::TakeFinished has returned: one of those that a
-  /// NetworkExecution has started, whose `on_finished` is this.
+  /// Hands back an execution that Executor::TakeFinished has returned. Requires: a NetworkExecution
+  /// has started it (its `on_finished` is this function).
   static void OnExecuted(Execution* execution);
 
-  /// Ends it early with `reason`, unless it has failed by itself. It is done once all that is under
-  /// way has come back.
+  /// Ends the operation early with `reason`, unless it has failed already. It is done once all that
+  /// is under way has come back.
   void Cancel(Status reason);
 
-  /// Whether nothing is under way any more: the buffers are no longer touched.
+  /// Returns whether nothing is under way any more: the buffers are no longer touched.
   bool done() const { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }
-  /// Once done: ok, or what went wrong first.
+  /// Once done: ok, or the first failure.
   const Status& status() const { return status_; }
 
  private:
-  /// Where a message comes to, or goes from.
+  /// Place where a message arrives, or from which it leaves.
   struct Landing {
     std::byte* at = nullptr;
-    bool pooled = false;  ///< A buffer of ours, and not a block.
-    bool early = false;   ///< Of a message received before the step's turn.
-    bool there = false;   ///< That message has come.
+    bool pooled = false;  ///< A buffer of ours, not a block.
+    bool early = false;   ///< The receive began before the step's turn.
+    bool there = false;   ///< The early message has come.
   };
   /// A slice that is under way.
   struct Slice {
@@ -90,14 +91,14 @@ class NetworkExecution final : private MessageListener {
     bool under_way = false;
     size_t steps_left = 0;
     size_t averages_left = 0;
-    std::vector<size_t> waits_for;  // by step: for how many others
+    std::vector<size_t> waits_for;  // by step: the number of steps that it waits for
     std::vector<Landing> landings;  // by step
     size_t next_early = 0;          // in NetworkProgram::early
     std::unique_ptr<std::byte[]> scratch;
     size_t scratch_bytes = 0;
   };
   using ReadyStep = std::pair<Slice*, int>;
-  /// What the executor does of a step.
+  /// The part of a step that the executor does.
   struct Work {
     Execution execution;
     NetworkExecution* owner = nullptr;
@@ -143,7 +144,7 @@ class NetworkExecution final : private MessageListener {
   uint64_t ElementsOf(const Slice& slice, const Block& block) const;
   uint64_t ElementsOf(const Slice& slice, const NetworkStep& step) const;
   Buffer Resolve(const Slice& slice, const Block& block) const;
-  /// Whether what is read from there is a contribution that has to be scaled first.
+  /// Returns whether the block is a contribution that has to be scaled before use.
   bool Scales(const Block& block) const;
   std::byte* TakeLanding();
   Work* TakeWork();

@@ -10,37 +10,37 @@ namespace harmonaize {
 /// A step of a program that sends and receives, as it is carried out: a message, work on this
 /// host's memory, or both.
 struct NetworkStep : Step {
-  uint32_t message = 0;  ///< Its number among those of its direction and path.
+  uint32_t message = 0;  ///< Number of its message among those of its direction and path.
   std::vector<int> successors = {};
-  /// The work, as a program of one step over buffers of their own: source i is input 0 of rank i,
-  /// destination i output 0 of rank i. What was received comes before the sources; a send writes to
-  /// a buffer to send from.
+  /// The work, as a program of one step over buffers of its own: source i is input 0 of rank i,
+  /// destination i output 0 of rank i. A received message comes before the sources. A send writes
+  /// to a buffer that is then sent.
   HostProgram work = {};
 };
 
-/// Whether a step begins with a message from another host.
+/// Returns whether a step begins with a message from another host.
 constexpr bool Receives(StepKind kind) {
   return kind == StepKind::kReceive || kind == StepKind::kReceiveReduce;
 }
 
-/// A host's program, made ready to be carried out again and again, with any buffers. Immutable.
+/// A host's program, prepared so that it can be run again and again with any buffers. Immutable.
 class NetworkProgram {
  public:
-  /// `program` is one of a schedule that has passed Check, with so many pieces.
+  /// Requires: `program` is one of a schedule that has passed Check, with so many pieces.
   NetworkProgram(const HostProgram& program, int pieces);
 
   const std::vector<NetworkStep>& steps() const { return steps_; }
-  /// The steps that wait for none.
+  /// Returns the steps that wait for no other.
   const std::vector<int>& first() const { return first_; }
-  /// The steps whose message may come before those that they wait for are done, since it is read,
-  /// with other things, by the work that follows: kReceiveReduce.
+  /// Returns the steps (kReceiveReduce) whose message may be received before the steps that they
+  /// wait for are done: the work that follows reads the message together with other data.
   const std::vector<int>& early() const { return early_; }
-  /// How many steps send.
+  /// Returns the number of steps that send.
   uint64_t sends() const { return sends_; }
   int pieces() const { return pieces_; }
   int scratch_blocks() const { return scratch_blocks_; }
 
-  /// The blocks of outputs that are written, each once.
+  /// Returns the output blocks that the program writes, each once.
   const std::vector<Block>& outputs() const { return outputs_; }
 
  private:

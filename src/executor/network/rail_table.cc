@@ -10,8 +10,8 @@ namespace {
 using transport::RailChoice;
 using WeightedRail = std::pair<RailChoice, int>;
 
-/// Each rail as often as its weight says, spread as evenly as can be: it is always the turn of the
-/// one that lags most behind its share.
+/// Returns each rail as often as its weight says, spread as evenly as can be: the next rail is
+/// always the one that lags most behind its share.
 std::vector<RailChoice> Interleave(const std::vector<WeightedRail>& weighted) {
   int sum = 0;
   for (const WeightedRail& one : weighted) sum += one.second;
@@ -60,7 +60,7 @@ void RailTable::SetRow(int to_host, int path, const std::vector<WeightedRail>& w
   const auto place = static_cast<size_t>(path + 1);
   if (deals.size() <= place) deals.resize(place + 1);
   const auto length = static_cast<uint32_t>(row.size());
-  // What goes to different hosts, or by different paths, does not begin by the same rail.
+  // Messages to different hosts, or by different paths, begin at different rails.
   const uint32_t begin = static_cast<uint32_t>(to_host + path + 1) % length;
   deals[place] = {static_cast<uint32_t>(pool_.size()), length, begin};
   pool_.insert(pool_.end(), row.begin(), row.end());

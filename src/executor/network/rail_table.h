@@ -13,33 +13,35 @@
 
 namespace harmonaize {
 
-/// Which rail each message of one plan takes from a host: what TransportPort::ChooseRail asks. Made
-/// once for a plan; an answer neither allocates nor searches. For one thread.
+/// Tells which rail each message of one plan takes from a host; TransportPort::ChooseRail asks it.
+/// Made once for a plan; Next neither allocates nor searches. Thread: one.
 ///
 /// Messages to one host by one Step::path are dealt over their lanes by weight, in the order in
-/// which they are sent: any few that follow each other are spread as evenly as weights allow. (To
-/// deal by their numbers would not: where slices follow each other through a program, those sent
-/// together have numbers that fall on one rail.) Short ones of one operation go by one rail: those
-/// that are sent at a time then fit into one packet, and a packet takes a host longer than they do.
+/// which they are sent: any few in succession are spread as evenly as the weights allow. Dealing by
+/// their numbers would not do that: where slices follow each other through a program, messages sent
+/// together have numbers that fall on one rail. Short messages of one operation take one rail,
+/// because those that are sent at a time then fit into one packet, and a packet costs a host more
+/// time than they do.
 class RailTable {
  public:
-  /// Up to here a message is short: several fit into a packet.
+  /// A message of up to this many bytes is short: several fit into a packet.
   static constexpr size_t kShortBytes = 1024;
 
-  /// For the messages that `host` sends; it borrows the rails only while being made. Until it is
-  /// told about lanes, all messages are dealt over the rails of the NICs' own addresses, spread.
+  /// Makes the table for the messages that `host` sends. Borrows the rails only during the call.
+  /// Until SetLanes is called, all messages are dealt over the rails of the NICs' own addresses,
+  /// spread.
   RailTable(const FabricRails& rails, int host);
 
-  /// The lanes of the messages to a host by a Step::path; -1: of those without one, and of those by
-  /// paths that nothing was said about. Lanes that no rail serves are left out; if none is served,
-  /// the answer is false and nothing changes.
+  /// Sets the lanes of the messages to a host by a Step::path. `path` -1: of messages without a
+  /// path, and of those by paths without lanes. Lanes that no rail serves are left out. If none is
+  /// served it returns false, and nothing changes.
   bool SetLanes(const FabricRails& rails, int to_host, int path, std::span<const Lane> lanes);
 
-  /// The way of the next message of this name and length.
+  /// Returns the rail of the next message of this name and length.
   transport::RailChoice Next(const MessageName& name, size_t bytes);
 
  private:
-  /// A row of rails to be dealt out again and again.
+  /// A row of rails that is dealt out again and again.
   struct Deal {
     uint32_t first = 0;  // in pool_
     uint32_t length = 0;

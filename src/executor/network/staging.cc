@@ -18,7 +18,7 @@ void StagingArea::Reserve(size_t bytes) {
   if (data_ != nullptr) ::operator delete(data_, kAlignment);
   data_ = static_cast<std::byte*>(::operator new(bytes, kAlignment));
   capacity_ = bytes;
-  // Touched now, so that the first operation does not pay for the page faults.
+  // The pages are touched now, so that the first operation does not pay for the faults.
   std::fill_n(data_, capacity_, std::byte{0});
 }
 

@@ -5,8 +5,8 @@
 
 namespace harmonaize {
 
-/// Memory of one thread for data on its way: slices of private buffers and of scratch blocks. Grows
-/// to what was ever asked for and stays so.
+/// Memory of one thread for data on its way: slices of private buffers and of scratch blocks. It
+/// grows to the largest size requested, and never shrinks.
 class StagingArea {
  public:
   explicit StagingArea(size_t bytes) { Reserve(bytes); }
@@ -16,7 +16,7 @@ class StagingArea {
 
   /// Makes room for `bytes`; the contents are lost when it has to grow.
   void Reserve(size_t bytes);
-  /// Aligned to a page.
+  /// Returns the area, which is aligned to a page.
   std::byte* data() const { return data_; }
 
  private:

@@ -5,7 +5,7 @@
 namespace harmonaize {
 namespace {
 
-/// A tag's step is the message's number and, above it, its path.
+/// Bits of a tag's step that hold the message's number; its path is above them.
 constexpr int kNumberBits = 24;
 
 Result<transport::MessageTag> TagOf(const MessageName& name) {
@@ -13,8 +13,9 @@ Result<transport::MessageTag> TagOf(const MessageName& name) {
   if (name.number >= uint32_t{1} << kNumberBits || path >= int64_t{1} << (32 - kNumberBits)) {
     return InternalError("message {} by path {} cannot be named", name.number, name.path);
   }
-  // The check is mixed into what tells messages apart, not into what Cancel goes by: what comes for
-  // an operation on which the hosts do not agree goes with it.
+  // The check is mixed into the part of the tag that tells messages apart, not into the operation
+  // by which Cancel goes. So messages of an operation on which the hosts disagree are canceled with
+  // it.
   const uint32_t step = static_cast<uint32_t>(path) << kNumberBits | name.number;
   return transport::MessageTag{
       .operation = name.operation, .step = step ^ name.check, .part = name.slice};

@@ -11,18 +11,17 @@
 
 namespace harmonaize {
 
-/// Carries the messages of one communicator's programs over the transport. For the thread that owns
-/// the transport.
+/// Carries the messages of one communicator's programs over the transport. Thread: the transport's.
 class TransportPort final : public MessagePort {
  public:
-  /// The way of a message of so many bytes to `name.host`. Only the sender asks.
+  /// Returns the rail of a message of so many bytes to `name.host`. Only senders ask.
   using ChooseRail = std::function<transport::RailChoice(const MessageName& name, size_t bytes)>;
 
-  /// `peers` by host; 0 for this one and for hosts without ranks. Both ends of a message have to
-  /// number the hosts alike.
+  /// `peers` is indexed by host; 0 for this one and for hosts without ranks. Both ends of a message
+  /// have to number the hosts alike.
   TransportPort(transport::Transport* transport, std::vector<transport::PeerId> peers,
                 ChooseRail choose_rail);
-  /// Not while something is outstanding.
+  /// Requires: nothing is outstanding.
   ~TransportPort() override = default;
 
   void Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
@@ -31,8 +30,8 @@ class TransportPort final : public MessagePort {
                uint64_t token) override;
   void Cancel(uint64_t operation) override;
 
-  /// Tells listeners of messages that could not even be begun. To be called beside
-  /// Transport::Progress; whether there was any.
+  /// Tells listeners of messages that could not even begin. Returns whether there was any. To be
+  /// called beside Transport::Progress.
   bool DeliverFailures();
 
  private:
@@ -41,7 +40,7 @@ class TransportPort final : public MessagePort {
     TransportPort* port = nullptr;
     MessageListener* listener = nullptr;
     uint64_t token = 0;
-    size_t bytes = 0;  ///< That have to come, or to go.
+    size_t bytes = 0;  ///< Bytes that have to come, or to go.
   };
   struct Failure {
     MessageListener* listener;

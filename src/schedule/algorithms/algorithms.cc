@@ -27,7 +27,8 @@ OutlineResult Trees(const Problem& problem, const Options& options) {
   return MakeRootedTrees(problem, kShape, options.order, options.pieces);
 }
 
-// A root's program has as many waits as hosts times ranks times hosts.
+// Most hosts for which the shared tree is considered: a root's program has as many waits as hosts
+// times ranks times hosts.
 constexpr int kSharedTreeHosts = 32;
 
 template <TreeShape kShape>

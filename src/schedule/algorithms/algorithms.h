@@ -10,18 +10,18 @@
 
 namespace harmonaize {
 
-/// What algorithms can be told. Each looks at what concerns it.
+/// Options of algorithms. Each algorithm looks at those that concern it.
 struct AlgorithmOptions {
-  /// Pieces for each part into which the algorithm divides a unit anyhow: its header says how many
-  /// there are then.
+  /// Pieces for each part into which the algorithm divides a unit anyway. The algorithm's header
+  /// tells how many pieces that makes in all.
   int pieces = 1;
-  /// Host numbers, each once: rings, chains and trees go along it. Empty: ascending.
+  /// Host numbers, each once, along which rings, chains and trees go. Empty: ascending.
   std::vector<int> order = {};
-  /// Host numbers, each in one group; for algorithms of several levels.
+  /// Groups of host numbers, each host in one; for algorithms of several levels.
   std::vector<std::vector<int>> groups = {};
-  /// For algorithms that pack trees into it; they look at it only while the outline is made.
+  /// The fabric, for algorithms that pack trees into it; used only while the outline is made.
   const CapacityGraph* fabric = nullptr;
-  /// For the same: how many trees they may use for a unit, at most.
+  /// Most trees that these algorithms may use for a unit.
   int most_trees = 64;
 };
 
@@ -30,21 +30,22 @@ struct Algorithm {
   std::string_view name;      ///< "ring", "double-binary-tree".
   std::string_view describe;  ///< Half a sentence for people.
   std::vector<Collective> collectives;
-  bool in_rank_order = false;  ///< ReducesInRankOrder holds: results are reproducible.
-  bool in_place = true;        ///< Carries out problems that are in place.
-  bool takes_order = false;    ///< AlgorithmOptions::order makes a difference.
-  bool needs_groups = false;   ///< Refuses without AlgorithmOptions::groups.
-  bool needs_fabric = false;   ///< Refuses without AlgorithmOptions::fabric.
-  int worth_hosts = INT_MAX;   ///< Beyond these there is always a better one.
+  bool in_rank_order = false;  ///< Whether ReducesInRankOrder holds: results are reproducible.
+  bool in_place = true;        ///< Whether it carries out problems that are in place.
+  bool takes_order = false;    ///< Whether AlgorithmOptions::order makes a difference.
+  bool needs_groups = false;   ///< Whether it fails without AlgorithmOptions::groups.
+  bool needs_fabric = false;   ///< Whether it fails without AlgorithmOptions::fabric.
+  int worth_hosts = INT_MAX;   ///< With more hosts there is always a better algorithm.
   OutlineResult (*make)(const Problem& problem, const AlgorithmOptions& options);
 
   bool CarriesOut(Collective collective) const;
 };
 
-/// All algorithms: what a planner chooses from. A new one is a file and a line in the table.
+/// Returns all algorithms, from which a planner chooses. A new one is a file and a line in the
+/// table.
 std::span<const Algorithm> Algorithms();
 
-/// None if there is no algorithm of this name.
+/// Returns the algorithm of this name, or nullptr.
 const Algorithm* FindAlgorithm(std::string_view name);
 
 }  // namespace harmonaize

@@ -8,11 +8,11 @@
 namespace harmonaize {
 namespace {
 
-/// Staged blocks are sent in the turn in which they are staged.
+/// Staged blocks are sent in the turn in which they are staged, so two turns later they are free.
 constexpr int kReuseDistance = 2;
 
-/// What does not leave its host. Where a rank is in place, the two blocks of a pair lie on each
-/// other's places, as in OneHost.
+/// Adds the blocks that do not leave their host. Where a rank is in place, the two blocks of a pair
+/// lie on each other's places, as in OneHost.
 void AddLocal(const Outline& outline, int position, ProgramBuilder& builder) {
   const std::vector<int>& ranks = outline.placement().RanksAt(position);
   const int pieces = outline.pieces();
@@ -44,15 +44,15 @@ void AddLocal(const Outline& outline, int position, ProgramBuilder& builder) {
   }
 }
 
-/// A block's way from rank to rank.
+/// Names one block by its two ranks and its piece.
 struct Passage {
   int from = 0;
   int to = 0;
   int piece = 0;
 };
 
-/// Calls visit(passage) for everything that the ranks of one host owe those of another, in the
-/// order in which it travels.
+/// Calls visit(passage) for each block that goes from the ranks of one host to those of another, in
+/// the order in which the blocks travel.
 template <typename Visit>
 void ForEachPassage(const Outline& outline, int from_position, int to_position, Visit visit) {
   for (const int from : outline.placement().RanksAt(from_position)) {
@@ -129,8 +129,8 @@ class DirectAllToAll final : public Outline {
     return (to - from + placement().hosts()) % placement().hosts();
   }
 
-  /// The round in which two hosts meet (the circle method): all others rotate around the last one,
-  /// who is nobody if their number is odd.
+  /// Returns the round in which two hosts meet (the circle method): all others rotate around the
+  /// last one, whose place is empty if the number of hosts is odd.
   int Round(int lower, int higher) const {
     const int circle = (placement().hosts() + 1) / 2 * 2 - 1;
     return (higher == circle ? 2 * lower : lower + higher) % circle;
@@ -154,8 +154,8 @@ class DirectAllToAll final : public Outline {
     });
   }
 
-  /// What two hosts owe each other, in place: the lower one sends before it receives; the higher
-  /// one stages what it sends, so that it can receive at once.
+  /// Adds the blocks that two hosts exchange in place. The lower one sends before it receives; the
+  /// higher one stages what it sends, so that it can receive at once.
   void AddPair(ProgramBuilder& builder, int lower, int higher, int position) const {
     const int turn = 1 + Round(lower, higher);
     int flow = 0;
@@ -220,7 +220,7 @@ class TwoLevelAllToAll final : public Outline {
   const Place& PlaceOf(int position) const { return places_[static_cast<size_t>(position)]; }
   int Size(int group) const { return static_cast<int>(groups_[static_cast<size_t>(group)].size()); }
 
-  /// The host of `from`'s group that sends to `to`: `to` itself inside a group.
+  /// Returns the host of `from`'s group that sends to `to`: `to` itself inside a group.
   int Gateway(int from, int to) const {
     const Place& place = PlaceOf(from);
     if (place.group == PlaceOf(to).group) return to;

@@ -9,9 +9,9 @@
 namespace harmonaize {
 namespace {
 
-/// The parent of number i in the in-order binary tree of the numbers 1 to n, whose leaves are odd:
-/// the neighbour at the distance of i's lowest bit that has the next bit as its lowest. 0 above the
-/// root.
+/// Returns the parent of number i in the in-order binary tree of the numbers 1 to n, whose leaves
+/// are odd. It is the neighbour at the distance of i's lowest bit that has the next bit as its
+/// lowest. 0 above the root.
 int InOrderParent(int i, int n) {
   const int low = i & -i;
   int parent = (i ^ low) | (low << 1);
@@ -19,8 +19,8 @@ int InOrderParent(int i, int n) {
   return parent;
 }
 
-/// The root of all, order[0], above an in-order tree of the others, which stand in it in the order
-/// that `number_of` says.
+/// Returns a tree with order[0] at its root, above an in-order tree of the others, which
+/// `number_of` numbers by their places.
 template <typename NumberOf>
 Tree InOrderTree(const std::vector<int>& order, NumberOf number_of) {
   const int others = static_cast<int>(order.size()) - 1;
@@ -56,8 +56,8 @@ OutlineResult MakeDoubleBinaryTree(const Problem& problem, const std::vector<int
   Forest forest;
   forest.pieces = 2 * pieces;
   forest.trees.push_back(InOrderTree(from_root, [](int i) { return i; }));
-  // Odd and even change places: by mirroring if there are as many of each, otherwise by one step
-  // on.
+  // The second tree exchanges odd and even numbers: by mirroring if there are as many of each,
+  // otherwise by moving on by one.
   forest.trees.push_back(InOrderTree(
       from_root, [&](int i) { return others % 2 == 0 ? others + 1 - i : i % others + 1; }));
   for (int piece = 0; piece < 2 * pieces; ++piece) {

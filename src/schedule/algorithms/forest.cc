@@ -11,8 +11,9 @@
 namespace harmonaize {
 namespace {
 
-/// In a ring, data that came in one turn are sent in the next, and their memory could be written in
-/// the one after that. One more, so that a late send does not keep the receive behind it waiting.
+/// Turns until scratch memory is used again. In a ring, data that came in one turn is sent in the
+/// next, and its memory could be written in the one after that. One more turn keeps a late send
+/// from delaying the receive behind it.
 constexpr int kReuseDistance = 2;
 
 std::vector<Part> WholeHosts(const HostPlacement& placement) {
@@ -39,11 +40,11 @@ class ForestOutline final : public Outline {
   const Part& PartAt(int part) const { return forest_.parts[static_cast<size_t>(part)]; }
   int HostOfPart(int part) const { return placement().HostAt(PartAt(part).position); }
   int HeightOf(int tree) const { return tree < 0 ? 0 : WalkAt(tree).height(); }
-  /// Messages of a broadcast that come before the one between two positions, its parent's first.
+  /// Returns how many messages of a broadcast precede the one between two positions.
   int TurnOf(const TreeWalk& walk, int parent, int child) const {
     return forest_.gathers_messages ? gathered_.at({parent, child}) : walk.DepthOf(parent);
   }
-  /// How many ranks of a host get a result that is made there.
+  /// Returns how many ranks of a host get a result that is made there.
   size_t ResultsAt(int position) const {
     const bool all = problem().collective == Collective::kAllReduce;
     return all ? placement().RanksAt(position).size() : 1;
@@ -83,7 +84,7 @@ class ProgramWriter {
       }
       if (flow_->broadcast_tree >= 0) held[number] = Obtain(held[number]);
     }
-    // What it waits for may be of any flow.
+    // The steps that it waits for may be of any flow.
     for (size_t number = 0; number < flows.size(); ++number) {
       GoTo(number);
       if (flow_->broadcast_tree >= 0) PassOn(held[number]);
@@ -92,7 +93,7 @@ class ProgramWriter {
   }
 
  private:
-  /// A block, and the step of this host that made what it holds (-1: none).
+  /// A block, and the step of this host that made its content (-1: none).
   struct Held {
     Block block;
     int step = -1;
@@ -123,14 +124,14 @@ class ProgramWriter {
     return blocks;
   }
 
-  /// The block's place in every output of this host.
+  /// Returns the block's place in every output of this host.
   std::vector<Block> Outputs() const {
     std::vector<Block> blocks;
     for (const int rank : ranks_) blocks.push_back(OutputBlock(rank, BlockIndex()));
     return blocks;
   }
 
-  /// Where a complete reduction belongs.
+  /// Returns where a complete reduction belongs.
   std::vector<Block> Results() const {
     switch (problem_.collective) {
       case Collective::kReduce: return {OutputBlock(problem_.root, flow_->piece)};
@@ -139,7 +140,7 @@ class ProgramWriter {
     }
   }
 
-  /// The steps of one node of the reduction; what is complete if it is the root.
+  /// Adds the steps of one node of the reduction. At the root, returns the complete result.
   std::optional<Held> Reduce(int part) {
     const Tree& tree = outline_.TreeAt(flow_->reduce_tree);
     const TreeWalk& walk = outline_.WalkAt(flow_->reduce_tree);
@@ -180,7 +181,7 @@ class ProgramWriter {
 
   int FirstBroadcastTurn() const { return flow_->start + outline_.HeightOf(flow_->reduce_tree); }
 
-  /// What is to be broadcast, when it is here. `result`: of an all-reduce, at the root.
+  /// Returns the block to be broadcast, once it is here. `result`: of an all-reduce, at the root.
   Held Obtain(const Held& result) {
     const Tree& tree = outline_.TreeAt(flow_->broadcast_tree);
     const TreeWalk& walk = outline_.WalkAt(flow_->broadcast_tree);
@@ -202,7 +203,7 @@ class ProgramWriter {
   void PassOn(const Held& held) {
     const Tree& tree = outline_.TreeAt(flow_->broadcast_tree);
     const TreeWalk& walk = outline_.WalkAt(flow_->broadcast_tree);
-    // The highest subtree first: it has the longest way to go.
+    // The highest subtree comes first: it has the longest way to go.
     for (int number = walk.ChildCount(position_); number-- > 0;) {
       const int child = walk.Child(position_, number);
       const int turn = outline_.TurnOf(walk, position_, child);
@@ -225,7 +226,8 @@ class ProgramWriter {
     const std::vector<Block> outputs = Outputs();
     const int copy =
         Add(turn, {.kind = StepKind::kCopy, .sources = {input}, .destinations = outputs});
-    // In place, the copy writes the input (with what it holds), and nothing may read it meanwhile.
+    // In place, the copy writes the input (with its own content), and nothing may read it
+    // meanwhile.
     return problem_.in_place ? Held{outputs[0], copy} : Held{input, -1};
   }
 
@@ -239,13 +241,13 @@ class ProgramWriter {
   int number_ = 0;
 };
 
-/// Counts what `flows` blocks move that take the same trees.
+/// Counts the traffic of `flows` blocks that take the same trees.
 class TrafficCount {
  public:
   TrafficCount(const ForestOutline& outline, Summary& summary)
       : outline_(outline), summary_(summary) {}
 
-  /// `behind`: messages in a row that follow when the root has the result.
+  /// `behind`: messages in a row that follow once the root has the result.
   void Reduction(int number, uint64_t flows, int behind) {
     const Tree& tree = outline_.TreeAt(number);
     const TreeWalk& walk = outline_.WalkAt(number);
@@ -272,7 +274,7 @@ class TrafficCount {
     }
   }
 
-  /// `ahead`: messages in a row that come before the root has the result.
+  /// `ahead`: messages in a row that precede the result at the root.
   void Broadcast(int number, bool copies, uint64_t flows, int ahead) {
     const Tree& tree = outline_.TreeAt(number);
     const TreeWalk& walk = outline_.WalkAt(number);
@@ -340,7 +342,8 @@ Summary ForestOutline::Summarize() const {
   for (int position = 0; position < placement().hosts(); ++position) {
     summary.hosts.push_back({.host = placement().HostAt(position)});
   }
-  // By tree, and the height of the one that the same flows take before or after: flows.
+  // Numbers of flows, by tree and by the height of the tree that the same flows take before or
+  // after.
   std::map<std::pair<int, int>, uint64_t> reductions;
   std::map<std::tuple<int, bool, int>, uint64_t> broadcasts;  // and whether the root copies
   for (const Flow& flow : forest_.flows) {

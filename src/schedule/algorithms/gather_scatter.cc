@@ -54,7 +54,7 @@ class GatherScatter final : public Outline {
  private:
   bool gathers() const { return problem().collective == Collective::kGather; }
 
-  /// What the host at `position` has to do with a block of a rank on the host at `other`.
+  /// Returns the step of the host at `position` for a block of a rank on the host at `other`.
   Step Passing(int position, int other, int rank, int piece) const {
     const int at_root = rank * pieces() + piece;
     const Block source = gathers() ? InputBlock(rank, piece) : InputBlock(problem().root, at_root);

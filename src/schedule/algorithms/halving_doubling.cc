@@ -7,13 +7,14 @@
 namespace harmonaize {
 namespace {
 
-/// How many of the hosts take part: the largest power of two.
+/// Returns how many of the hosts take part: the largest power of two.
 int CoreOf(int hosts) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(hosts)));
 }
 
-/// In the reduce-scatter for the root r, the host at place i of the 2^k gives its part away in the
-/// turn of the highest bit in which i and r differ, to the host that differs from it in this bit.
+/// Returns the tree of the reduce-scatter for the root r. The host at place i of the 2^k gives its
+/// part away in the turn of the highest bit in which i and r differ, to the host that differs from
+/// it in this bit.
 Tree TreeTo(const std::vector<int>& order, int root) {
   const int hosts = static_cast<int>(order.size());
   const int core = CoreOf(hosts);
@@ -21,7 +22,7 @@ Tree TreeTo(const std::vector<int>& order, int root) {
   Tree tree{order[static_cast<size_t>(root)], std::vector<int>(order.size(), -1)};
   for (int place = 0; place < hosts; ++place) {
     if (place == root) continue;
-    int parent = place - core;  // of one that does not take part
+    int parent = place - core;  // of a host that does not take part
     if (place == core_root) {
       parent = root;
     } else if (place < core) {

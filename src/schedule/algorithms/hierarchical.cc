@@ -36,7 +36,8 @@ class Groups {
     return members[static_cast<size_t>(number) % members.size()];
   }
 
-  /// The tree to `root`. In the other groups, hosts number `salt` (around) are who exchanges.
+  /// Returns the tree to `root`. In the other groups, the hosts number `salt` (modulo the size) are
+  /// the gateways.
   Tree TreeTo(int root, int salt) const {
     Tree tree{root, std::vector<int>(place_.size(), -1)};
     const auto [home, number_at_home] = place_[static_cast<size_t>(root)];
@@ -106,7 +107,8 @@ Forest AllReduce(const Groups& groups, int pieces) {
   return forest;
 }
 
-/// Every piece goes through another host of each group, but through the same root.
+/// Returns the forest of a collective with a root: every piece goes through another host of each
+/// group, but to the same root.
 Forest Rooted(const Problem& problem, const HostPlacement& placement, const Groups& groups,
               int pieces) {
   Forest forest;

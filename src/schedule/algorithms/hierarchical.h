@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-/// How hosts are grouped, and how data travel inside the groups and between them.
+/// Groups of hosts, and the trees inside the groups and between them.
 struct Hierarchy {
   /// Host numbers, each in one group; a rack, say. The sizes may differ.
   std::vector<std::vector<int>> groups;

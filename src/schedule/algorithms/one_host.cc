@@ -19,7 +19,7 @@ std::vector<Block> EveryOutput(int ranks, int index) {
   return blocks;
 }
 
-// No step below depends on another: what a step writes is read by itself alone, in place too.
+// No step below depends on another: only the step itself reads what it writes, in place too.
 
 Step MakeStep(StepKind kind, std::vector<Block> sources, std::vector<Block> destinations) {
   Step step;
@@ -59,9 +59,9 @@ std::vector<Step> AllToAll(int ranks) {
   return steps;
 }
 
-/// Where rank a is in place, its output's block b lies on its input's block b, which is what a
-/// sends to b. So the two blocks that a pair owes each other have to change places in one step;
-/// this holds with one, both or none of the pair in place.
+/// Returns the steps of an all-to-all in place. If rank a is in place, its output's block b lies on
+/// its input's block b, which a sends to b. So the two blocks that a pair owes each other have to
+/// change places in one step. That is right with one, both or none of the pair in place.
 std::vector<Step> AllToAllInPlace(int ranks) {
   std::vector<Step> steps;
   for (int a = 0; a < ranks; ++a) {
@@ -121,7 +121,7 @@ class OneHostOutline final : public Outline {
     schedule.programs[0].host = placement().HostAt(0);
     return std::move(schedule.programs[0]);
   }
-  // One program is all there is.
+  // The one program is all there is.
   Summary Summarize() const override { return harmonaize::Summarize(Write()); }
 };
 

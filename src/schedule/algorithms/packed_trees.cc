@@ -12,24 +12,24 @@
 namespace harmonaize {
 namespace {
 
-/// For products of two capacities.
+/// Holds products of two capacities.
 __extension__ using Wide = __int128;
 
-/// What each direction of a collective packs: a graph, and how many units every node's host has.
+/// What one direction of a collective packs: a graph, and how many units every node's host has.
 struct Phase {
   CapacityGraph graph;
   std::vector<int64_t> shares;  // by node
   std::vector<int> receivers;   // nodes, by position
 };
 
-/// A time that is longer than a bound by `excess` parts in kUnit.
+/// A time that exceeds a bound by the fraction `excess` / kUnit of it.
 struct Stretch {
   static constexpr int64_t kUnit = int64_t{1} << 16;
   CutBound bound;
   int64_t excess = 0;
 };
 
-/// The capacities of a phase's edges, in trees of 1/k unit, within a time.
+/// Returns the graph with the edges' capacities in trees of 1/k unit, within a time.
 CapacityGraph InTrees(const Phase& phase, int64_t k, const Stretch& time) {
   CapacityGraph graph = phase.graph;
   const int64_t all = k * std::accumulate(phase.shares.begin(), phase.shares.end(), int64_t{0});
@@ -57,7 +57,8 @@ bool Suffices(const Phase& phase, int64_t k, const Stretch& time) {
   return CanPack(whole, DemandOf(phase, k));
 }
 
-/// The least number of trees a unit for which every edge has the time of a whole number of them.
+/// Returns the least number of trees a unit for which every edge has time for a whole number of
+/// them.
 int64_t ExactTrees(const Phase& phase, const CutBound& bound) {
   int64_t common = 0;
   for (const CapacityGraph::Edge& edge : phase.graph.edges) {
@@ -66,7 +67,7 @@ int64_t ExactTrees(const Phase& phase, const CutBound& bound) {
   return bound.capacity / std::gcd(bound.capacity, common);
 }
 
-/// The least time in which k trees a unit fit.
+/// Returns the least time in which k trees a unit fit.
 Stretch LeastTime(const Phase& phase, const CutBound& bound, int64_t k) {
   Stretch time{bound, 0};
   if (k % ExactTrees(phase, bound) == 0 || Suffices(phase, k, time)) return time;
@@ -95,7 +96,7 @@ struct Packed {
 
 Result<Packed> Pack(const Phase& phase, int64_t k, Stretch time) {
   const TreeDemand demand = DemandOf(phase, k);
-  // Where a switch has more in than out, removing it may cost capacity: then more time is needed.
+  // If a switch has more capacity in than out, removing it may lose some: then more time is needed.
   constexpr int kTries = 40;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     LogicalGraph logical = RemoveSwitches(InTrees(phase, k, time), demand);
@@ -123,8 +124,8 @@ class ForestMaker {
     }
   }
 
-  /// Adds the trees; the result names them by their root's position, each as often as it is there.
-  /// If `up`, the graph was reversed, and data flow to the root.
+  /// Adds the trees. Returns their numbers by the position of their root, each as often as it
+  /// occurs. If `up`, the graph was reversed, and data flows to the root.
   std::vector<std::vector<int>> Add(Packed packed, bool up) {
     std::vector<std::vector<int>> trees_of(nodes_.size());
     for (const TreeBatch& batch : packed.batches) {
@@ -145,7 +146,8 @@ class ForestMaker {
   RouteTable routes;
 
  private:
-  /// Adds one tree with one route for each edge; returns how many have the same, at most `most`.
+  /// Adds one tree with one route for each edge. Returns how many trees have the same, at most
+  /// `most`.
   int64_t AddTree(LogicalGraph& graph, const Tree& by_node, int64_t most, bool up) {
     int64_t count = most;
     for (const int node : nodes_) {
@@ -186,7 +188,7 @@ class ForestMaker {
   std::vector<int> position_of_;  // by node
 };
 
-/// Both directions of a collective, if it has both.
+/// Plans the trees of a collective, in both directions if it has both.
 class TreePlan {
  public:
   TreePlan(const Problem& problem, const CapacityGraph& fabric, int most_trees, int pieces)
@@ -222,7 +224,8 @@ class TreePlan {
   }
 
  private:
-  /// By node: how many units its host is the root of; of an all-reduce, whether it is one.
+  /// Returns, by node, how many units its host is the root of; for an all-reduce, whether it is a
+  /// root.
   Result<std::vector<int64_t>> Shares(const CapacityGraph& graph, const std::vector<int>& nodes) {
     std::vector<int64_t> shares(static_cast<size_t>(graph.nodes()), 0);
     std::vector<int> roots;  // positions
@@ -231,7 +234,7 @@ class TreePlan {
       for (int position = 0; position < placement_.hosts(); ++position) {
         if (best[static_cast<size_t>(position)]) roots.push_back(position);
       }
-      // No more of them than there may be trees, evenly spread.
+      // There are no more roots than trees allowed, evenly spread.
       const auto candidates = roots;
       roots_ = std::min(static_cast<int>(candidates.size()), most_trees_);
       roots.clear();
@@ -265,8 +268,8 @@ class TreePlan {
       exact = std::min(exact, most + 1);
       bounds.push_back(std::move(bound));
     }
-    // Where the exact number is too large, a little fewer trees may suit the capacities better than
-    // the most that may be.
+    // If the exact number is too large, slightly fewer trees may suit the capacities better than
+    // the most allowed.
     constexpr int64_t kOthers = 4;
     const int64_t first = std::min(exact, most);
     const int64_t last = exact <= most ? exact : std::max<int64_t>(1, most - kOthers + 1);

@@ -31,7 +31,7 @@ class RecursiveDoubling final : public Outline {
     return placement().HostAt(order_[static_cast<size_t>(place)]);
   }
   bool has_guests() const { return hosts() > core_; }
-  /// One that takes no part, and gives its data to the host `core_` places before.
+  /// Returns whether the host takes no part, and gives its data to the host `core_` places before.
   bool IsGuest(int place) const { return place >= core_; }
   bool HasGuest(int place) const { return !IsGuest(place) && place + core_ < hosts(); }
   int Partner(int place, int turn) const { return place ^ (1 << turn); }
@@ -73,9 +73,10 @@ HostProgram RecursiveDoubling::Program(int position) const {
   return builder.Take();
 }
 
-// Turn 0 is the guests', whether there are any or not.
+// Turn 0 is reserved for the guests, whether there are any or not.
 void RecursiveDoubling::AddPiece(ProgramBuilder& builder, int place, int piece) const {
-  // What an exchange reads is not what it writes: the send may take longer than the receive.
+  // An exchange never writes the blocks it reads, because the send may take longer than the
+  // receive.
   const auto target = [&](int exchanges_left) {
     return exchanges_left == 0 ? Outputs(place, piece)
                                : std::vector<Block>{builder.NewScratch(piece)};

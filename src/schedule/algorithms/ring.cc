@@ -28,7 +28,7 @@ Result<Way> WayOf(const HostPlacement& placement, const Ring& ring) {
   return way;
 }
 
-/// Data flow around the ring towards the root at `place`, or away from it; in ring order both.
+/// Returns the tree by which data goes around the ring to the root at `place`, or away from it.
 Tree TreeTowards(const Way& way, size_t place) {
   const size_t hosts = way.order.size();
   Tree tree{way.order[place], std::vector<int>(hosts, -1), std::vector<int>(hosts, -1)};
@@ -54,8 +54,8 @@ Tree TreeFrom(const Way& way, size_t place) {
   return tree;
 }
 
-/// Adds the tree of every host of one ring in one direction; the tree of the host at position p has
-/// the number that the result says.
+/// Adds the tree of every host of one ring in one direction. Returns the trees' numbers by the
+/// position of their host.
 std::vector<int> AddTrees(const Way& way, bool towards, Forest& forest) {
   std::vector<int> tree_of_host(way.order.size());
   for (size_t place = 0; place < way.order.size(); ++place) {

@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-/// The same edges, seen from another root.
+/// Returns the tree with the same edges and another root.
 Tree Rerooted(const Tree& tree, int root) {
   Tree rerooted = tree;
   rerooted.root = root;

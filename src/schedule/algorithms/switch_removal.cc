@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-/// For products of two capacities.
+/// Holds products of two capacities.
 __extension__ using Wide = __int128;
 
 /// A logical graph as a network, with a source of all trees behind the nodes, and a sink behind
@@ -33,7 +33,7 @@ class TreeFlow {
 
   int64_t To(int node) { return network_.MaxFlow(source_, node); }
 
-  /// The least cut with the source and the nodes `in` on one side and `out` on the other.
+  /// Returns the least cut with the source and the nodes `in` on one side and `out` on the other.
   int64_t CutBetween(const std::vector<int>& in, const std::vector<int>& out) {
     for (const int node : in) Set(from_source_, node, FlowNetwork::kUnlimited);
     for (const int node : out) Set(to_sink_, node, FlowNetwork::kUnlimited);
@@ -74,7 +74,8 @@ class SwitchRemoval {
     for (int node = 0; node < graph_.nodes(); ++node) {
       if (!is_host_[static_cast<size_t>(node)]) switches.push_back(node);
     }
-    // Those next to most hosts first: what lies behind then becomes a switch of these hosts.
+    // Switches next to most hosts come first: those behind them then become switches of these
+    // hosts.
     std::vector<int> hosts_at(static_cast<size_t>(graph_.nodes()), 0);
     for (const int node : switches) {
       for (const int host : demand_.receivers) {
@@ -118,8 +119,8 @@ class SwitchRemoval {
     int64_t capacity = 0;
   };
 
-  /// Deals all of a switch's capacity out, if the graph can bear it: over hosts that are not joined
-  /// yet (the racks of a spine) or else over all; or half as much, and so on.
+  /// Deals out all of a switch's capacity if the graph allows that: over hosts that are not joined
+  /// yet (the racks of a spine) or else over all. If it does not, half as much is tried, and so on.
   void DealOut(int node) {
     if (Try(EvenPairs(node, true), node, 1)) return;
     const std::vector<Pair> pairs = EvenPairs(node, false);
@@ -139,8 +140,8 @@ class SwitchRemoval {
     return true;
   }
 
-  /// What leads to and from other switches goes to the hosts; the hosts share the rest among each
-  /// other. Every pair gets capacity by the capacities of its ends.
+  /// Returns capacities for pairs of neighbours, in proportion to those of their ends. Capacity to
+  /// and from other switches goes to the hosts; the hosts share the rest among each other.
   std::vector<Pair> EvenPairs(int node, bool only_strangers) const {
     std::vector<int64_t> in;
     std::vector<int64_t> out;
@@ -156,8 +157,8 @@ class SwitchRemoval {
     return pairs;
   }
 
-  /// What the hosts still have: to whoever can take it, or, where only the sender itself could,
-  /// into the middle of another pair.
+  /// Deals out the capacity that the hosts have left: to any host that can take it, or, where only
+  /// the sender itself could, into the middle of another pair.
   void DealRest(std::vector<int64_t>& in, std::vector<int64_t>& out,
                 std::vector<Pair>& pairs) const {
     const auto give = [&](int from, int to, int64_t capacity) {
@@ -187,8 +188,8 @@ class SwitchRemoval {
     }
   }
 
-  /// Each sender deals what it has over the receivers behind it in cyclic order; what is left of a
-  /// share that is no whole number goes to the next one.
+  /// Deals each sender's capacity over the receivers behind it in cyclic order; the fraction left
+  /// of a share goes to the next one.
   void Deal(std::vector<int64_t>& in, std::vector<int64_t>& out, bool from_host, bool to_host,
             bool only_strangers, std::vector<Pair>& pairs) const {
     const int nodes = graph_.nodes();
@@ -222,8 +223,8 @@ class SwitchRemoval {
     }
   }
 
-  /// How much of from -> by -> to can be led past `by`: a cut that parts `by` from both ends loses
-  /// it, and has to keep what all trees need where a receiver is on the far side.
+  /// Returns how much of from -> by -> to can be led past `by`. A cut that separates `by` from both
+  /// ends loses that much, and has to keep what all trees need if a receiver is on the far side.
   int64_t Splittable(int from, int by, int to) {
     int64_t most = std::min(graph_.Capacity(from, by), graph_.Capacity(by, to));
     TreeFlow flow(graph_, demand_);

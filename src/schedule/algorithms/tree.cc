@@ -20,7 +20,7 @@ int ParentPlace(TreeShape shape, int place) {
   switch (shape) {
     case TreeShape::kChain: return place - 1;
     case TreeShape::kBinary: return (place - 1) / 2;
-    // Without its highest bit: the farthest half gets its data first.
+    // The parent is the place without its highest bit, so the farthest half gets its data first.
     case TreeShape::kBinomial: return place - static_cast<int>(std::bit_floor(unsigned(place)));
     case TreeShape::kStar: break;
   }

@@ -5,10 +5,10 @@
 
 namespace harmonaize {
 
-/// A rooted tree over nodes 0 to nodes()-1. What nodes are is up to who uses it: positions of
-/// hosts, as a rule.
+/// A rooted tree over nodes 0 to nodes()-1. Its users define what nodes are: usually positions of
+/// hosts.
 struct Tree {
-  /// The parent of a node that the tree leaves out.
+  /// Value of `parent` for a node that is not in the tree.
   static constexpr int kAbsent = -2;
 
   int root = 0;
@@ -21,7 +21,7 @@ struct Tree {
   int PathOf(int node) const { return path.empty() ? -1 : path[static_cast<size_t>(node)]; }
 };
 
-/// How nodes are joined.
+/// Shape in which nodes are joined.
 enum class TreeShape {
   kChain,     ///< Each node has one child: the most bandwidth in pieces, the most latency.
   kBinary,    ///< Two children each.
@@ -31,29 +31,29 @@ enum class TreeShape {
 inline constexpr int kTreeShapeCount = 4;
 std::string_view TreeShapeName(TreeShape shape);
 
-/// A tree whose root is order[0]; `order` names each of the nodes 0 to order.size()-1 once.
+/// Returns a tree whose root is order[0]; `order` names each of the nodes 0 to order.size()-1 once.
 Tree MakeTree(TreeShape shape, const std::vector<int>& order);
 
-/// The parent of place `place` > 0 in a tree of a shape over places 0 (the root), 1, 2, ...
+/// Returns the parent of place `place` > 0 in a tree of a shape over places 0 (the root), 1, 2, ...
 int ParentPlace(TreeShape shape, int place);
 
-/// The same nodes in the same cyclic order, from order[first] on.
+/// Returns the nodes in the same cyclic order, from order[first] on.
 std::vector<int> Rotated(const std::vector<int>& order, int first);
 
-/// What walks over trees need of one, by node.
+/// Depths, heights and children of a tree's nodes, for code that walks over trees.
 class TreeWalk {
  public:
   explicit TreeWalk(const Tree& tree);
 
   int DepthOf(int node) const { return depth_[static_cast<size_t>(node)]; }
-  /// Edges to the farthest node below.
+  /// Returns the number of edges to the farthest node below.
   int HeightOf(int node) const { return height_[static_cast<size_t>(node)]; }
   int height() const { return HeightOf(root_); }
   int ChildCount(int node) const {
     return first_child_[static_cast<size_t>(node) + 1] - first_child_[static_cast<size_t>(node)];
   }
-  /// The child with the lowest subtree first, and among equals in cyclic order behind the node, so
-  /// that parents of one order do not all begin with the same child.
+  /// Returns a child. The child with the lowest subtree comes first, and equals are in cyclic order
+  /// behind the node, so that parents of one order do not all begin with the same child.
   int Child(int node, int number) const {
     const int place = first_child_[static_cast<size_t>(node)] + number;
     return children_[static_cast<size_t>(place)];

@@ -18,11 +18,12 @@ struct Growing {
   std::vector<bool> useless = {};  // by edge (from * nodes + to): no tree of these can take it
 };
 
-/// What an edge may lose: into any set of nodes must lead as much capacity as there are trees
-/// without a node in it, so that all can grow on. Those that wait are fed to the network from a
-/// source: each batch's count to a node of its own, which leads to its members without limit. Then
-/// a cut between an edge's ends, the near one joined with the source, costs the count of those
-/// batches that have a member on the far side; what it costs beyond the count of all can be spared.
+/// Computes what an edge may lose. Into any set of nodes must lead as much capacity as there are
+/// trees without a node in it, so that all can grow on. The waiting trees are fed to the network
+/// from a source: each batch's count to a node of its own, which leads to its members without
+/// limit. Then a cut between an edge's ends, the near one joined with the source, costs the count
+/// of those batches that have a member on the far side. The capacity that it has beyond the count
+/// of all can be spared.
 class SpareCapacity {
  public:
   SpareCapacity(const LogicalGraph& graph, const TreeDemand& demand)
@@ -41,7 +42,7 @@ class SpareCapacity {
     for (int node = 0; node < nodes_; ++node) feed_.push_back(network_.AddEdge(nodes_, node, 0));
   }
 
-  /// Batches come and go as from a stack. False if there are too many of them.
+  /// Adds a batch; batches come and go as on a stack. Returns false if there are too many of them.
   bool Push(const Growing& batch) {
     waiting_ += batch.count;
     if (batch.members.size() == 1) {
@@ -81,6 +82,7 @@ class SpareCapacity {
   }
 
  private:
+  // Most batches of several members, each of which needs a node of the network.
   static constexpr int kMostBatches = 256;
 
   struct Batch {
@@ -170,7 +172,7 @@ class Packing {
     return seed;
   }
 
-  /// Those that all the trees can have first, then those nearest to the root.
+  /// Returns the edges that all the trees can have first, then those nearest to the root.
   std::vector<Edge> Candidates(const Growing& growing) const {
     std::vector<Edge> edges;
     for (const int from : growing.members) {
@@ -191,13 +193,14 @@ class Packing {
     return edges;
   }
 
-  /// Adds one edge to as many of the trees as can have it; the others wait as they are.
+  /// Adds one edge to as many of the trees as can have it; the others wait unchanged.
   bool Grow(Growing& growing) {
     for (const Edge& edge : Candidates(growing)) {
       const size_t cell = Cell(edge.from, edge.to);
       const int64_t count = std::min({spare_.Of(edge.from, edge.to), growing.count, left_[cell]});
       if (count <= 0) {
-        // The cut in the way stays in the way: it is tight, and these trees are on both sides.
+        // The cut that forbids this edge will always do so: it is tight, and these trees are on
+        // both sides.
         growing.useless[cell] = true;
         continue;
       }

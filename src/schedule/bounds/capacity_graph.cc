@@ -20,7 +20,7 @@ void CapacityGraph::AddLink(int a, int b, int64_t capacity) {
 }
 
 Status CheckCapacityGraph(const CapacityGraph& graph, const HostPlacement& placement) {
-  // Sums of all capacities, multiplied by numbers of trees, have to fit into 64 bits.
+  // Bound of the capacities: their sum, multiplied by numbers of trees, must fit into 64 bits.
   constexpr int64_t kMostCapacity = int64_t{1} << 36;
   int64_t total = 0;
   for (const CapacityGraph::Edge& edge : graph.edges) {

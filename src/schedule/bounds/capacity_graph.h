@@ -10,7 +10,7 @@
 
 namespace harmonaize {
 
-/// A fabric, for algorithms: what can go from where to where, and how fast. Nodes are hosts and
+/// A fabric, for algorithms: the edges by which data can go, and their rates. Nodes are hosts and
 /// switches; a host has as many edges as it has network interfaces. A plain value.
 struct CapacityGraph {
   struct Edge {
@@ -30,30 +30,31 @@ struct CapacityGraph {
   void AddLink(int a, int b, int64_t capacity);
 };
 
-/// Nodes and capacities are in range, no host has two nodes, and every host of the placement has
-/// one. The error names what is wrong.
+/// Returns ok if nodes and capacities are in range, no host has two nodes, and every host of the
+/// placement has one. The error names what is wrong.
 Status CheckCapacityGraph(const CapacityGraph& graph, const HostPlacement& placement);
 
-/// Every edge the other way round, at the same index.
+/// Returns the graph with every edge reversed, at the same index.
 CapacityGraph Reversed(const CapacityGraph& graph);
 
-/// By position: the node of the host, -1 if there is none.
+/// Returns, by position, the node of the host, or -1 if there is none.
 std::vector<int> NodesOfHosts(const CapacityGraph& graph, const HostPlacement& placement);
 
-/// The same nodes without the edges of hosts that have no ranks, which pass nothing on.
+/// A graph with the same nodes but without the edges of hosts that have no ranks, which forward
+/// nothing.
 struct PartialGraph {
   CapacityGraph graph;
   std::vector<int> edge_of;  ///< By edge: its index in the whole graph.
 };
 PartialGraph WithoutOtherHosts(const CapacityGraph& graph, const HostPlacement& placement);
 
-/// By edge: the units of `count` elements that it carries when the loads take the routes that their
-/// paths name. An error if a load names a path that is not in the table.
+/// Returns, by edge, the units of `count` elements that it carries when the loads take the routes
+/// that their paths name. Errors: a load names a path that is not in the table.
 Result<std::vector<double>> LoadOfEdges(const CapacityGraph& graph, const RouteTable& routes,
                                         const Summary& summary);
 
-/// The time of the edge that is busy longest: load by capacity, in units of `count` elements by the
-/// graph's unit of capacity.
+/// Returns the time of the edge that is busy longest: load by capacity, in units of `count`
+/// elements by the graph's unit of capacity.
 Result<double> BusiestEdgeTime(const CapacityGraph& graph, const RouteTable& routes,
                                const Summary& summary);
 

@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-/// For products of two capacities.
+/// Holds products of two capacities.
 __extension__ using Wide = __int128;
 
 CutBound InLowestTerms(CutBound bound) {
@@ -19,7 +19,7 @@ CutBound InLowestTerms(CutBound bound) {
   return bound;
 }
 
-/// Whether one bound is worse (larger) than another.
+/// Returns whether one bound is worse (larger) than another.
 bool Worse(const CutBound& a, const CutBound& b) {
   return static_cast<Wide>(a.demand) * b.capacity > static_cast<Wide>(b.demand) * a.capacity;
 }
@@ -52,10 +52,10 @@ class SpanningFlow {
     for (const int64_t share : shares_) network_.SetCapacity(number++, share * time.capacity);
   }
 
-  /// What reaches a receiver; all shares if the time is enough for it.
+  /// Returns what reaches a receiver: all shares if the time is enough for it.
   int64_t Reaches(int receiver) { return network_.MaxFlow(source_, receiver); }
 
-  /// After Reaches: the sending side of the cut in the way.
+  /// After Reaches: returns the sending side of the cut that limits the flow.
   std::vector<bool> SendingSide() const {
     std::vector<bool> side = network_.SourceSide(source_);
     side.pop_back();
@@ -85,7 +85,7 @@ Status Unreachable(const CapacityGraph& graph, int node) {
                          graph.host_of_node[static_cast<size_t>(node)]);
 }
 
-/// What has to cross a cut in an all-to-all, a gather or a scatter.
+/// Computes the bound for data that has to cross a cut in an all-to-all, a gather or a scatter.
 class DirectBound {
  public:
   DirectBound(const CapacityGraph& graph, const Problem& problem, const HostPlacement& placement)
@@ -94,7 +94,7 @@ class DirectBound {
         placement_(placement),
         node_of_(NodesOfHosts(graph, placement)) {}
 
-  /// Takes notice of the worst cut that parts these hosts (by position) from the others, in both
+  /// Considers the worst cut that separates these hosts (by position) from the others, in both
   /// directions.
   Status Consider(const std::vector<bool>& hosts) {
     HZ_RETURN_IF_ERROR(ConsiderSending(hosts));
@@ -155,7 +155,7 @@ class DirectBound {
   CutBound worst_;
 };
 
-/// The hosts that have edges to a switch, for every switch.
+/// Returns, for every switch, the hosts that have edges to it.
 std::vector<std::vector<bool>> HostsOfSwitches(const CapacityGraph& graph,
                                                const HostPlacement& placement) {
   std::vector<std::vector<bool>> hosts(
@@ -202,7 +202,8 @@ Result<CutBound> SpanningBound(const CapacityGraph& graph, const std::vector<int
   const int64_t all = std::accumulate(shares.begin(), shares.end(), int64_t{0});
   CutBound worst;
   SpanningFlow flow(graph, shares);
-  // The cut around each receiver is often the worst; it costs nothing to begin with.
+  // The search starts with the cuts around each receiver: they are often the worst, and cost
+  // nothing.
   for (const int receiver : receivers) {
     std::vector<bool> others(shares.size(), true);
     others[static_cast<size_t>(receiver)] = false;
@@ -260,7 +261,7 @@ Result<std::vector<bool>> AllReduceRoots(const CapacityGraph& graph,
       time += bound.time();
     }
     time /= static_cast<double>(std::count(roots.begin(), roots.end(), true));
-    // More roots mean lower trees, so fewer have to be worth it.
+    // More roots mean lower trees, so fewer roots must be faster to be chosen.
     if (!best.empty() && time > best_time * (1 - 1e-9)) continue;
     best = std::move(roots);
     best_time = time;

@@ -6,12 +6,11 @@
 
 namespace harmonaize {
 
-/// A network of flow whose capacities change from one question to the next. Not for two threads at
-/// once.
+/// A flow network whose capacities may change between two questions. Thread: one.
 class FlowNetwork {
  public:
-  /// More than the capacities of a network that has it may add up to, and so small that some
-  /// thousands of them can be added.
+  /// Stands for no limit. It exceeds the sum of the capacities of any network, and is small enough
+  /// that some thousands of it can be added.
   static constexpr int64_t kUnlimited = int64_t{1} << 48;
 
   explicit FlowNetwork(int nodes);
@@ -23,10 +22,11 @@ class FlowNetwork {
   int AddEdge(int from, int to, int64_t capacity);
   void SetCapacity(int edge, int64_t capacity);
 
-  /// The most that can flow from one node to another (Goldberg and Tarjan's push-relabel, 1988).
+  /// Returns the most that can flow from one node to another (Goldberg and Tarjan's push-relabel,
+  /// 1988).
   int64_t MaxFlow(int source, int sink);
 
-  /// After MaxFlow: the nodes that the source still reaches, one side of a least cut.
+  /// After MaxFlow: returns the nodes that the source still reaches, one side of a least cut.
   std::vector<bool> SourceSide(int source) const;
 
  private:

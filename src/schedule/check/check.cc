@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-/// The passes of the proof; each counts on what those before it have proved.
+/// Runs the passes of the proof; each relies on what those before it have proved.
 Result<SymbolicOutcome> Prove(const Schedule& schedule) {
   HZ_RETURN_IF_ERROR(Validate(schedule));
   HZ_ASSIGN_OR_RETURN(StepGraph graph, StepGraph::Build(schedule));

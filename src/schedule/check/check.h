@@ -13,7 +13,7 @@ namespace harmonaize {
 ///
 /// - every block of every output that the collective defines ends up holding each contribution that
 ///   it should exactly once, and nothing else;
-/// - no step reads a block before what it needs is there, and no two steps that the dependencies
+/// - no step reads a block before its content is there, and no two steps that the dependencies
 ///   and messages leave unordered touch the same memory, unless both only read it;
 /// - all this with any subset of the ranks in place when schedule.in_place is set;
 /// - every message has its two ends, in matching order, of the same piece;
@@ -22,27 +22,27 @@ namespace harmonaize {
 /// - every block is in range and on the host that names it, no input is written, and every step has
 ///   the sources and destinations of its kind.
 ///
-/// Otherwise an internal error (a schedule is ours, so is the bug) that names the host, the step
-/// and the block. Nothing is promised of memory that the collective leaves undefined. The time is
-/// close to linear in the number of blocks that the steps name, as long as what a step needs is
-/// named in its `after`, and not many messages away.
+/// Otherwise it returns an internal error (a schedule is ours, so is the bug) that names the host,
+/// the step and the block. Nothing is promised of memory that the collective leaves undefined. The
+/// time is close to linear in the number of blocks that the steps name, as long as a step names its
+/// dependencies in its `after`, and they are not many messages away.
 Status Check(const Schedule& schedule);
 
-/// Whether the result is bit-identical to that of any other schedule of which this holds: every
-/// reduction is a left fold in rank order, ((r0 + r1) + r2) + ..., from rank 0 on. True for
-/// collectives that reduce nothing, false for a schedule that Check refuses.
+/// Returns whether the result is bit-identical to that of any other schedule for which this is
+/// true: every reduction is a left fold in rank order, ((r0 + r1) + r2) + ..., from rank 0 on. True
+/// for collectives that reduce nothing, false for a schedule that Check refuses.
 ///
-/// It speaks of the order of operations only: an executor that rounds partial results when it
-/// stores or sends them (16- and 8-bit types) has to keep them in the accumulator's type.
+/// Only the order of operations counts here: an executor that rounds partial results when it stores
+/// or sends them (16- and 8-bit types) has to keep them in the accumulator's type.
 bool ReducesInRankOrder(const Schedule& schedule);
 
 /// Blocks that one host's program moves. The block is 1/pieces of `count` elements.
 struct HostTraffic {
   int host = 0;
-  uint64_t read = 0;      ///< From the host's memory, to send included.
-  uint64_t written = 0;   ///< To the host's memory, from receives included.
-  uint64_t sent = 0;      ///< To other hosts.
-  uint64_t received = 0;  ///< From other hosts.
+  uint64_t read = 0;      ///< Read from the host's memory, to send included.
+  uint64_t written = 0;   ///< Written to the host's memory, from receives included.
+  uint64_t sent = 0;      ///< Sent to other hosts.
+  uint64_t received = 0;  ///< Received from other hosts.
 
   friend bool operator==(const HostTraffic&, const HostTraffic&) = default;
 };
@@ -50,8 +50,8 @@ struct Traffic {
   std::vector<HostTraffic> hosts;  ///< In the order of schedule.programs.
 };
 
-/// Counts what the programs move, for estimates. A block is counted as often as steps name it, one
-/// that lies under itself in place included.
+/// Counts the blocks that the programs move, for estimates. A block is counted as often as steps
+/// name it, including a copy of a block onto itself in place.
 Traffic CountTraffic(const Schedule& schedule);
 
 }  // namespace harmonaize

@@ -13,14 +13,14 @@ struct Access {
   Block block;
 };
 
-/// What has happened to one piece of memory, in the order of StepGraph::order.
+/// Accesses to one piece of memory, in the order of StepGraph::order.
 struct History {
   Access last_write;
   std::vector<Access> reads;  // since the last write
 };
 
-/// Walks the steps in one legal order and asks, of every two neighbouring conflicting accesses of a
-/// piece of memory, whether they are in this order always. Precedence is transitive, so neighbours
+/// Walks the steps in one legal order. For every two neighbouring conflicting accesses of a piece
+/// of memory, checks that they are always in this order. Precedence is transitive, so neighbours
 /// are enough.
 class RaceCheck {
  public:

@@ -8,8 +8,8 @@
 namespace harmonaize {
 namespace {
 
-/// Input block `index` of `ranks` (sorted), reduced; of one rank: as it is. A result never combines
-/// different indices or a rank twice, so no step may either.
+/// Input block `index` of `ranks` (sorted), reduced; of one rank, unchanged. A result never
+/// combines different indices or a rank twice, so no step may either.
 struct Value {
   int index = 0;
   std::vector<int> ranks;
@@ -68,11 +68,11 @@ class SymbolicExecution {
     }
   }
 
-  // An input is never written, so it is what it was: unless its rank is in place and the output on
-  // the same memory has been written since. If that wrote anything else than the input itself, the
-  // read gives different values in place and out of place. If no read does, then, by induction over
-  // the steps, every step reads and writes the same whichever ranks are in place, and one execution
-  // out of place stands for all subsets.
+  // An input is never written, so it keeps its value, unless its rank is in place and the output on
+  // the same memory has been written since. If that write stored anything else than the input
+  // itself, the read gives different values in place and out of place. If no read does, then, by
+  // induction over the steps, every step reads and writes the same whichever ranks are in place,
+  // and one execution out of place stands for all subsets.
   Result<int> Read(int step, const Block& block) {
     const int cell_index = storage_.CellOf(graph_.ProgramOf(step), block);
     const Cell& cell = cells_[static_cast<size_t>(cell_index)];
@@ -142,7 +142,7 @@ class SymbolicExecution {
     return Add(std::move(sum));
   }
 
-  /// What an output block has to hold in the end; `folded` is of no meaning.
+  /// Returns what an output block has to hold at the end; `folded` has no meaning there.
   Value Expected(const Block& output) const {
     const int pieces = schedule_.pieces;
     const int unit = output.index / pieces;

@@ -66,7 +66,7 @@ Status ValidateHosts(const Schedule& schedule) {
   return Status::Ok();
 }
 
-/// The checks of one step.
+/// Checks one step.
 class StepValidator {
  public:
   StepValidator(const Schedule& schedule, const std::set<int>& hosts, const HostProgram& program,

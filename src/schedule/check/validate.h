@@ -5,11 +5,11 @@
 
 namespace harmonaize {
 
-/// "host 0 step 3 (reduce)": how errors name a step. Both indices must be in range.
+/// Returns a step's name for errors: "host 0 step 3 (reduce)". Requires: both indices are in range.
 std::string StepName(const HostProgram& program, int step);
 
-/// The first pass of Check: every index, host and shape is such that the later passes need not
-/// look.
+/// Checks every index, host and shape, as the first pass of Check, so that the later passes need
+/// not.
 Status Validate(const Schedule& schedule);
 
 }  // namespace harmonaize

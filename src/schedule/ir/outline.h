@@ -12,21 +12,22 @@
 
 namespace harmonaize {
 
-/// What an algorithm is asked to do.
+/// The task of an algorithm.
 struct Problem {
   Collective collective = Collective::kAllReduce;  ///< No point-to-point operation.
-  std::vector<int> host_of_rank;                   ///< Hosts >= 0, numbered anyhow.
+  std::vector<int> host_of_rank;                   ///< Hosts >= 0, in any numbering.
   int root = -1;                                   ///< A rank; -1 where the collective has none.
-  bool in_place = false;                           ///< The schedule has to be right in place too.
+  bool in_place = false;                           ///< Whether the schedule has to be right in
+                                                   ///< place too.
 };
 
-/// Whether the ranks, the root and the hosts of a problem go together. The error names what does
-/// not.
+/// Returns ok if the ranks, the root and the hosts of a problem fit together. The error names what
+/// does not.
 Status CheckProblem(const Problem& problem);
 
 /// A schedule that has been decided on, but not written out. All steps of all hosts can be too many
-/// to hold (an all-gather of r ranks names r * r blocks); a host's own program, and what the whole
-/// costs, are not. Immutable; safe to use from several threads.
+/// to hold (an all-gather of r ranks names r * r blocks); one host's program, and the cost of the
+/// whole, are not. Immutable. Thread: any.
 class Outline {
  public:
   virtual ~Outline() = default;
@@ -37,19 +38,19 @@ class Outline {
   const Problem& problem() const { return problem_; }
   const HostPlacement& placement() const { return placement_; }
   int pieces() const { return pieces_; }
-  /// What the paths of the messages mean, where the algorithm has chosen routes through a fabric;
-  /// empty where it has not.
+  /// Returns the routes that the messages' paths stand for, where the algorithm has chosen routes
+  /// through a fabric; empty where it has not.
   const RouteTable& routes() const { return routes_; }
 
-  /// The program of the host at a position of placement(). Every host that makes its own from an
-  /// equal outline has what it has in Write(). Time and memory are close to linear in the number of
-  /// blocks that the program names.
+  /// Returns the program of the host at a position of placement(). Hosts that make their own
+  /// programs from equal outlines get those that Write() has. Time and memory are close to linear
+  /// in the number of blocks that the program names.
   virtual HostProgram Program(int position) const = 0;
 
-  /// Equal to Summarize(Write()), in much less time and memory.
+  /// Returns the equal of Summarize(Write()), in much less time and memory.
   virtual Summary Summarize() const = 0;
 
-  /// The schedule with the programs of all hosts.
+  /// Returns the schedule with the programs of all hosts.
   Schedule Write() const;
 
  protected:
@@ -65,11 +66,11 @@ class Outline {
 
 using OutlineResult = Result<std::unique_ptr<Outline>>;
 
-/// The error of an algorithm that does not carry out a collective.
+/// Returns the error of an algorithm that does not carry out a collective.
 Status NotCarriedOut(const char* algorithm, Collective collective);
 
-/// `pieces` has to be from 1 to 2^20: the error says so. More blocks than an int counts are an
-/// error as well.
+/// Returns an error if `pieces` is not from 1 to 2^20, or if there would be more blocks than an int
+/// can count.
 Status CheckPieces(const Problem& problem, int64_t pieces);
 
 }  // namespace harmonaize

@@ -8,25 +8,25 @@ namespace harmonaize {
 
 /// Builds the program of one host from steps that come in any order.
 ///
-/// Every step has a turn and, within a turn, a flow; the program lists them in this order, and
-/// those of one turn and flow as they were added. When both ends of every message have the same
-/// turn and flow, no two messages of a direction share both, and what a step is `after` has a
-/// lesser turn (or the same, and comes before it), then sends and receives match and nothing can
-/// deadlock, because the order of turns and flows fits all dependencies. No host needs to see
-/// another's program for that.
+/// Every step has a turn and, within a turn, a flow. The program lists steps in this order, and
+/// those of one turn and flow as they were added. Sends and receives match, and nothing can
+/// deadlock, if three conditions hold, because the order of turns and flows then fits all
+/// dependencies: both ends of every message have the same turn and flow; no two messages of a
+/// direction share both; and a step that another is `after` has a lesser turn (or the same, and
+/// comes before it). No host needs to see another's program for that.
 class ProgramBuilder {
  public:
-  /// Scratch memory is used again by what is written `reuse_distance` turns or more after its last
-  /// use; with 0, never. The larger the distance, the less does a step wait for another's memory.
+  /// Scratch memory is reused by steps that are `reuse_distance` turns or more after its last use;
+  /// with 0, never. The larger the distance, the less a step waits for another's memory.
   ProgramBuilder(int host, int pieces, int reuse_distance)
       : host_(host), pieces_(pieces), reuse_distance_(reuse_distance) {}
 
-  /// Adds a step and returns what later calls name it by in `after`. Scratch blocks are those of
-  /// NewScratch.
+  /// Adds a step. Returns the number by which later calls name it in `after`. Scratch blocks are
+  /// those of NewScratch.
   int Add(int turn, int flow, Step step);
 
-  /// A scratch block for data of `piece`, good until Take. It is free again after the last step (in
-  /// the program's order) that names it, so that step has to be after all others that do.
+  /// Returns a scratch block for data of `piece`, valid until Take. It is free again after the last
+  /// step (in the program's order) that names it, so that step has to be after all others that do.
   Block NewScratch(int piece);
 
   HostProgram Take();
@@ -37,7 +37,7 @@ class ProgramBuilder {
     int flow = 0;
     Step step;
   };
-  /// A piece of scratch memory that was used by the step `last` in the program's order.
+  /// A piece of scratch memory that the step `last` used, in the program's order.
   struct Slot {
     int block = 0;
     int turn = 0;

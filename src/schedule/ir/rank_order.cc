@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-/// The runs of consecutive ranks on one host, in rank order.
+/// Returns the runs of consecutive ranks on one host, in rank order.
 std::vector<Part> RunsOf(const HostPlacement& placement) {
   std::vector<Part> runs;
   for (int rank = 0; rank < placement.ranks(); ++rank) {
@@ -35,7 +35,7 @@ class RunChain {
   size_t runs() const { return runs_.size(); }
   int last_host() const { return runs_.back().position; }
 
-  /// The number of the tree that ends at a host.
+  /// Returns the number of the tree that ends at a host.
   int TreeTo(int position) {
     int& number = tree_to_[static_cast<size_t>(position)];
     if (number >= 0) return number;
@@ -50,7 +50,7 @@ class RunChain {
     return number;
   }
 
-  /// From the last host back over the others, those that were passed last first.
+  /// Returns the tree from the last host back over the others, those that were passed last first.
   Tree Back() const {
     std::vector<int> order;
     std::vector<bool> seen(static_cast<size_t>(placement_.hosts()), false);
@@ -70,7 +70,7 @@ class RunChain {
 };
 
 /// See MakeRankOrderExchange. Turns 0 to h-2 bring the contributions to the home, from the host at
-/// distance turn + 1 before it; turn h - 1 reduces; the turns from h on bring results back.
+/// distance turn + 1 before it; turn h - 1 reduces; later turns bring results back.
 class RankOrderExchange final : public Outline {
  public:
   RankOrderExchange(const Problem& problem, int pieces)
@@ -99,7 +99,7 @@ class RankOrderExchange final : public Outline {
 
   void AddContributions(ProgramBuilder& builder, int position, int home, int index) const;
   void AddHome(ProgramBuilder& builder, int home, int unit, int index) const;
-  /// Home and others: how the result of a piece gets where it belongs.
+  /// Adds, at the home and at others, the steps that bring a piece's result where it belongs.
   void AddResult(ProgramBuilder& builder, int position, int home, int index) const;
 };
 
@@ -107,7 +107,7 @@ void RankOrderExchange::AddContributions(ProgramBuilder& builder, int position, 
                                          int index) const {
   const int turn = Distance(position, home) - 1;
   for (const int rank : placement().RanksAt(position)) {
-    // A copy of one contribution would do, were it not for operators that scale contributions.
+    // A copy of one contribution would do, except for operators that scale contributions.
     const Block scaled = builder.NewScratch(index % pieces());
     const int reduce = builder.Add(turn, index,
                                    {.kind = StepKind::kReduce,

@@ -5,7 +5,7 @@
 namespace harmonaize {
 namespace {
 
-/// BlocksOf, with the two ranks of a point-to-point schedule told apart.
+/// Returns BlocksOf, with the two ranks of a point-to-point schedule told apart.
 BufferBlocks UnitsOf(const Schedule& schedule, int rank) {
   if (schedule.collective == Collective::kSend) {
     return rank == 0 ? BufferBlocks{1, 0} : BufferBlocks{0, 1};

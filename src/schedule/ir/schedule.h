@@ -9,17 +9,16 @@
 
 namespace harmonaize {
 
-// The intermediate representation of collective algorithms: a Schedule says, for every host, which
-// steps carry out one collective. Generators make schedules (one_host.h), Check proves them
-// (check.h), one executor runs all of them. docs/schedules.md tells how the parts fit.
+// The intermediate representation of collective algorithms. A Schedule lists, for every host, the
+// steps that carry out one collective. Generators make schedules (one_host.h), Check proves them
+// (check.h), and one executor runs all of them. docs/schedules.md tells how the parts fit.
 //
-// Everything here is a plain value: copyable, without locks, safe to read from several threads
-// while nobody writes.
+// Everything here is a plain value: copyable, without locks. Thread: any, while none writes.
 
-/// What a step does. "Elementwise" means that element i of a destination depends on element i of
-/// the sources only, so an executor may cut the blocks into slices and run the program slice by
-/// slice. In every kind, all sources (of a slice) are read before any destination (of it) is
-/// written: a block may be source and destination of one step.
+/// Kinds of steps. "Elementwise" means that element i of a destination depends on element i of the
+/// sources only, so an executor may cut the blocks into slices and run the program slice by slice.
+/// In every kind, all sources (of a slice) are read before any destination (of it) is written, so a
+/// block may be source and destination of one step.
 enum class StepKind : uint8_t {
   /// n sources -> m destinations. Every destination gets the left fold of the sources, with the
   /// collective's operator, in the order listed.
@@ -34,12 +33,12 @@ enum class StepKind : uint8_t {
   kReceive,
   /// The peer host and n sources -> m destinations. Every destination gets the left fold of the
   /// received data and the sources, in this order. The sources are not read before the message is
-  /// on its way: what orders its send orders this too.
+  /// on its way, so dependencies of the message's send hold for these reads too.
   kReceiveReduce,
 };
 inline constexpr int kStepKindCount = 6;
 
-/// Which memory a block lies in.
+/// The memory in which a block lies.
 enum class Space : uint8_t {
   kInput = 0,  ///< A rank's send buffer. Never written.
   kOutput,     ///< A rank's receive buffer. Holds nothing until a step writes it, even in place.
@@ -83,12 +82,12 @@ struct Step {
   /// Indices of earlier steps of the same program that must be done before this one starts. Nothing
   /// else orders the steps of a program: their place in the list does not.
   std::vector<int> after = {};
-  /// Which of the paths between the two hosts, in the direction of the message, it takes: a number
-  /// that the fabric gives a meaning. -1: any; and in steps that are no message.
+  /// Which of the paths between the two hosts the message takes, in its direction: a number to
+  /// which the fabric gives a meaning. -1: any; also in steps that are no message.
   int path = -1;
 };
 
-/// What one host does.
+/// The steps of one host.
 struct HostProgram {
   int host = 0;
   int scratch_blocks = 0;
@@ -111,13 +110,13 @@ struct Schedule {
   std::vector<HostProgram> programs;  ///< One per host.
 };
 
-/// Blocks in a rank's input and output; 0 where the rank does not use the buffer. `rank` must be in
-/// range.
+/// Returns the number of blocks in a rank's input or output; 0 where the rank does not use the
+/// buffer. Requires: `rank` is in range.
 int InputBlocks(const Schedule& schedule, int rank);
 int OutputBlocks(const Schedule& schedule, int rank);
 
-/// The input block that shares memory with `output` when the output's rank is in place, as NCCL
-/// defines it; none where in place does not join them. With output(r)[u] for unit u of rank r:
+/// Returns the input block that shares memory with `output` when the output's rank is in place, as
+/// NCCL defines it; none where in place does not join them. With output(r)[u] for unit u of rank r:
 ///
 ///   all-reduce, reduce, broadcast, all-to-all   output(r) == input(r)
 ///   all-gather                                  output(r)[r] == input(r)
@@ -126,7 +125,7 @@ int OutputBlocks(const Schedule& schedule, int rank);
 ///   scatter                                     output(root) == input(root)[root]
 std::optional<Block> InPlaceInput(const Schedule& schedule, const Block& output);
 
-/// Where a block lies in its buffer, in elements.
+/// Place and length of a block in its buffer, in elements.
 struct BlockExtent {
   uint64_t offset = 0;
   uint64_t length = 0;
@@ -134,25 +133,26 @@ struct BlockExtent {
   friend bool operator==(const BlockExtent&, const BlockExtent&) = default;
 };
 
-/// The place of block `index` in an input or output buffer, with units of `count` elements. Pieces
-/// are equally long, except that the last ones may be shorter or empty. `pieces` > 0, `index` >= 0.
+/// Returns the place of block `index` in an input or output buffer, with units of `count` elements.
+/// Pieces are equally long, except that the last ones may be shorter or empty. Requires: `pieces` >
+/// 0, `index` >= 0.
 BlockExtent ExtentOf(uint64_t count, int pieces, int index);
 
-/// The length of the longest block, in elements: what a scratch block needs at most.
+/// Returns the length of the longest block, in elements: the most that a scratch block needs.
 inline uint64_t LongestBlock(uint64_t count, int pieces) {
   return ExtentOf(count, pieces, 0).length;
 }
 
-/// "reduce", "receive-reduce", ...
+/// Returns "reduce", "receive-reduce", ...
 const char* StepKindName(StepKind kind);
 
-/// "input 2[5]" (block 5 of rank 2's input), "output 0[1]", "scratch[3]".
+/// Returns "input 2[5]" (block 5 of rank 2's input), "output 0[1]" or "scratch[3]".
 std::string Describe(const Block& block);
 
-/// The step on one line: "reduce input 0[0] input 1[0] -> output 0[0] after 3 4".
+/// Returns the step on one line: "reduce input 0[0] input 1[0] -> output 0[0] after 3 4".
 std::string Describe(const Step& step);
 
-/// The schedule for people: a line about it, a line for every host, a line for every step.
+/// Returns the schedule for people: a line about it, one for every host, and one for every step.
 std::string Describe(const Schedule& schedule);
 
 }  // namespace harmonaize

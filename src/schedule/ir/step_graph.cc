@@ -9,7 +9,7 @@
 
 namespace harmonaize {
 
-/// "The event `from` must be over before the event `to` can be."
+/// Pairs of events: `from` must be over before `to` can be.
 struct StepGraph::Edges {
   std::vector<std::pair<int, int>> from_to;
 };
@@ -144,7 +144,7 @@ Status StepGraph::Sort(const Edges& edges) {
 }
 
 Status StepGraph::Deadlock(const Edges& edges, const std::vector<int>& waiting) const {
-  // Every event left over waits for another one left over: who follows that runs into a cycle.
+  // Every event left over waits for another one left over, so following them leads into a cycle.
   std::vector<int> waits_for(waiting.size(), -1);
   int event = -1;
   for (const auto& [from, to] : edges.from_to) {

@@ -8,8 +8,8 @@
 
 namespace harmonaize {
 
-/// The steps of all programs of a schedule, numbered through, with what orders them: the
-/// dependencies inside a program, and each message from its send to its receive.
+/// The steps of all programs of a schedule, numbered consecutively, with the edges that order them:
+/// the dependencies inside a program, and each message from its send to its receive.
 class StepGraph {
  public:
   /// Matches sends with receives and proves that the programs cannot deadlock; the error names a
@@ -20,18 +20,18 @@ class StepGraph {
   int size() const { return static_cast<int>(steps_.size()); }
   const Step& StepOf(int number) const;
   int ProgramOf(int number) const { return At(number).program; }
-  /// The place of a step in its program.
+  /// Returns the place of a step in its program.
   int IndexOf(int number) const { return At(number).index; }
-  /// "host 0 step 3 (reduce)"
+  /// Returns "host 0 step 3 (reduce)".
   std::string Name(int number) const;
-  /// The send that a receive gets its data from; -1 for other steps.
+  /// Returns the send that a receive gets its data from; -1 for other steps.
   int SenderOf(int number) const { return At(number).sender; }
-  /// All steps in an order in which they may be executed.
+  /// Returns all steps in an order in which they may be executed.
   const std::vector<int>& order() const { return order_; }
 
-  /// Whether `earlier` is done before `later` starts in every execution: there is a path of
-  /// dependencies and messages. That one direction between two hosts keeps its messages in order is
-  /// not counted on here. Not for two threads at once.
+  /// Returns whether `earlier` is done before `later` starts in every execution: there is a path of
+  /// dependencies and messages. This does not rely on one direction between two hosts keeping its
+  /// messages in order. Thread: one.
   bool Precedes(int earlier, int later);
 
  private:
@@ -49,7 +49,8 @@ class StepGraph {
 
   const Node& At(int number) const { return steps_[static_cast<size_t>(number)]; }
   Node& At(int number) { return steps_[static_cast<size_t>(number)]; }
-  /// A message is one event, numbered as its send; any other step is an event of its own.
+  /// Returns the event of a step. A message is one event, numbered as its send; any other step is
+  /// an event of its own.
   int EventOf(int number) const;
   std::string EventName(int event) const;
 

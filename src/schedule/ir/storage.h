@@ -15,11 +15,11 @@ class Storage {
 
   int cells() const { return static_cast<int>(twins_.size()); }
 
-  /// The cell of a block; `program` is the index of the program that names it.
+  /// Returns the cell of a block; `program` is the index of the program that names it.
   int CellOf(int program, const Block& block) const;
 
-  /// The cell that is the same memory when its rank is in place (an input's for an output's and the
-  /// reverse); -1 where there is none, or the schedule is never run in place.
+  /// Returns the cell that is the same memory when its rank is in place (an input's for an output's
+  /// and the reverse); -1 where there is none, or the schedule is never run in place.
   int TwinOf(int cell) const { return twins_[static_cast<size_t>(cell)]; }
 
  private:

@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-/// Every step's number of messages that have to have come before it is done; the largest of them.
+/// Returns the most messages that must have arrived before a step is done, over all steps.
 int LongestChain(const StepGraph& graph) {
   std::vector<int> came(static_cast<size_t>(graph.size()), 0);
   int longest = 0;
@@ -44,7 +44,7 @@ void LoadTable::Merge() {
   const auto before = [&](const Load& a, const Load& b) {
     return hosts(a) != hosts(b) ? hosts(a) < hosts(b) : a.path < b.path;
   };
-  // What was merged before is in order.
+  // The entries that were merged before are in order.
   const auto added = loads_.begin() + static_cast<std::ptrdiff_t>(merged_);
   std::sort(added, loads_.end(), before);
   std::inplace_merge(loads_.begin(), added, loads_.end(), before);

@@ -6,16 +6,16 @@
 namespace harmonaize {
 namespace {
 
-/// A flow counts as busy that had something to send for most of the interval.
+/// A flow that had something to send for at least this fraction of the interval counts as busy.
 constexpr double kBusy = 0.8;
-/// Shorter waits are no queue: switches and schedulers have as much.
+/// Shorter waits, in seconds, count as no queue: switches and schedulers cause as much.
 constexpr double kQueueSeconds = 200e-6;
-/// An edge may hold a flow up if all of its flows wait at least for this share of what that one
-/// waits for.
+/// An edge may hold a flow up if each of its flows waits for at least this fraction of that flow's
+/// wait.
 constexpr double kQueueShare = 0.5;
-/// How much of the way to a new measurement an estimate goes at once; confidence likewise.
+/// Fraction of the way to a new measurement that an estimate moves at once; confidence likewise.
 constexpr double kStep = 0.5;
-/// A measurement that is off by such a factor tells of a change, not of noise.
+/// A measurement that is off by more than this factor shows a change, not noise.
 constexpr double kJump = 1.5;
 
 }  // namespace
@@ -49,8 +49,8 @@ std::vector<LinkEstimates::Load> LinkEstimates::LoadsOf(std::span<const FlowSamp
   return loads;
 }
 
-// Marks the edges that may hold up a flow, unless one of them is as full as it can be: with what is
-// ours, then nobody is to blame; with what others send, then that one alone.
+// Marks the edges that may hold up a flow, unless one of them is as full as it can be. If that one
+// is full with our traffic, no edge is to blame; if with others' traffic, that edge alone.
 void LinkEstimates::Blame(const FlowSample& flow, const std::vector<Load>& loads,
                           std::vector<char>* guilty) const {
   std::vector<int> suspects;
@@ -91,10 +91,10 @@ void LinkEstimates::Take(std::span<const FlowSample> flows, double now_seconds,
     const double carried = std::min(loads[e].carried, state.stated);
     if (guilty[e] != 0) {
       state.full = true;
-      // While there was nothing to send it could have carried more of it.
+      // While there was nothing to send the edge could have carried more.
       Learn(&state, carried / std::max(loads[e].busy, kBusy), now_seconds);
     } else if (carried > state.estimate || carried >= kFullShare * state.stated) {
-      // It carries that much, whatever was thought of it.
+      // The edge carries that much, whatever was estimated.
       state.full = false;
       Learn(&state, std::max(carried, state.estimate), now_seconds);
       state.estimate = std::max(state.estimate, carried);
@@ -108,7 +108,7 @@ void LinkEstimates::TakeProbe(const std::vector<int>& edges, double bytes_per_se
     State& state = states_[static_cast<size_t>(edge)];
     const double measured = std::min(bytes_per_second, state.stated);
     const EdgeEstimate before = At(edge, now_seconds);
-    // It carries at least this. Whether it could carry more is known only of the narrowest.
+    // The edges carry at least this. Whether they could carry more is known only of the narrowest.
     if (measured <= before.bytes_per_second) continue;
     state.full = false;
     Learn(&state, measured, now_seconds);

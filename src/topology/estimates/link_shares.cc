@@ -8,39 +8,47 @@
 namespace harmonaize {
 namespace {
 
-/// Jobs send in bursts: what counts is the mean of about so long.
+/// Time constant of the mean rate, in seconds: jobs send in bursts, so a mean of about this long
+/// counts.
 constexpr double kMeanSeconds = 0.3;
-/// Less is nothing, bytes a second.
+/// Mean rates below this many bytes a second count as nothing.
 constexpr double kNothing = 1000;
-/// Of an edge's capacity: a job that has so little of it wants this much at least, and nobody is
-/// held back for what all others have if it is less.
+/// Fraction of an edge's capacity that every job is taken to want at least. If all other jobs need
+/// less than this together, no job is held back for them.
 constexpr double kLeastWanted = 0.01;
-/// Who has less of its share while it sends is deprived of it by others.
+/// A job that sends and has less than this fraction of its share is deprived of it by others.
 constexpr double kDeprived = 0.9;
-/// Who takes this much of what it is granted would take more.
+/// A job using at least this fraction of its grant is assumed to be limited by it.
 constexpr double kTaken = 0.97;
+/// Least headroom, as a fraction of the job's mean rate.
 constexpr double kLeastHeadroom = 0.05;
+/// Factor on the headroom while the job uses less of its grant than kTaken.
 constexpr double kHeadroomStep = 0.8;
-/// Who is deprived is given room for so long, to see whether it takes it; ...
+/// Seconds for which a deprived job is given room, to see whether it takes it.
 constexpr double kTrialSeconds = 1.5;
-/// ... for longer if it has become so many times as fast; what that is measured by follows slowly.
+/// The trial goes on while the job is at least this many times as fast as before it.
 constexpr double kTakesRoom = 1.1;
+/// The rate to compare with grows by this factor after each such trial.
 constexpr double kBaseCreeps = 1.03;
-/// If it has not, not again for so long; twice as long each time.
+/// Seconds without room after the first trial that failed. They double after each further one.
 constexpr double kFirstRestSeconds = 0.5;
+/// Most seconds without room after a trial that failed.
 constexpr double kLongestRestSeconds = 32;
-/// Who has so many times its share is held back, ...
+/// A job that has more than this multiple of its share may be held back.
 constexpr double kAbove = 1.15;
-/// ... until it has so little of it: who is let go takes what it can before that is seen.
+/// A job stays held back while it has more than this fraction of its share. A released job takes
+/// what it can before that is seen, so the bound is low.
 constexpr double kBelow = 0.5;
-/// Flows of one job do not all send at the same time: while together they take less than they are
-/// granted, each may send more.
+/// Factor by which each flow of a job may send more while together they take less than their grant,
+/// because flows of one job do not all send at the same time.
 constexpr double kStretchStep = 1.1;
+/// Most that these factors may multiply to.
 constexpr double kMostStretch = 8;
-/// A flow that rests may begin with this part of an equal share.
+/// Fraction of an equal share with which a flow that rests may begin.
 constexpr double kBegins = 0.25;
-/// Changes of what is available that are noise; what is near to all is all.
+/// Relative changes of the available rate up to this are noise.
 constexpr double kNoise = 0.08;
+/// Available capacity of at least this fraction of the edge's counts as all of it.
 constexpr double kWhole = 0.9;
 
 }  // namespace
@@ -48,7 +56,7 @@ constexpr double kWhole = 0.9;
 std::vector<double> ShareOut(std::span<const Claim> claims, double capacity) {
   std::vector<size_t> order(claims.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // Who wants least for its weight is served first: what it leaves is for all others.
+  // The claim that wants least for its weight is served first: what it leaves is for all others.
   std::sort(order.begin(), order.end(), [&claims](size_t a, size_t b) {
     return claims[a].wanted * claims[b].weight < claims[b].wanted * claims[a].weight;
   });
@@ -96,14 +104,14 @@ void LinkShares::TakeMeans(std::span<const JobFlow> flows, double now_seconds) {
   std::erase_if(available_, [&jobs](const auto& one) { return !jobs.contains(one.first); });
 }
 
-// Few jobs send over one edge.
+// A linear search, because few jobs send over one edge.
 LinkShares::Part* LinkShares::EdgeParts::Of(const JobId& job) {
   const auto found =
       std::find_if(jobs.begin(), jobs.end(), [&job](const Part& part) { return part.job == job; });
   return found != jobs.end() ? &*found : &jobs.emplace_back(Part{.job = job});
 }
 
-// What each job sends over each edge, from its flows.
+// Sums up, from the flows, what each job sends over each edge.
 void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
   for (const int edge : used_) {
     for (Part& part : edges_[static_cast<size_t>(edge)].jobs) {
@@ -136,7 +144,7 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
   std::erase_if(used_, [this](int edge) { return edges_[static_cast<size_t>(edge)].jobs.empty(); });
 }
 
-// The jobs of a tenant share what it has.
+// Divides each tenant's weight over its jobs.
 void LinkShares::Weigh(EdgeParts* edge) {
   if (edge->jobs.size() < 2) return;
   std::map<uint32_t, int> jobs;
@@ -144,9 +152,9 @@ void LinkShares::Weigh(EdgeParts* edge) {
   for (Part& part : edge->jobs) part.weight /= jobs[part.job.tenant];
 }
 
-// Who has less than its share may not want more, or may not be able to take it: what waits in the
-// others' queues at each of its steps is late, however much it is granted. That shows when the
-// others are held back to their shares for a while.
+// Gives deprived jobs room for a while. A job that has less than its share may not want more, or
+// may be unable to take it: its data waits in the others' queues at each of its steps and is late,
+// however much it is granted. That shows when the others are held back to their shares for a while.
 void LinkShares::GiveRoom(double now_seconds) {
   std::map<JobId, double> deprived;  // with what each sends in all
   for (const int number : used_) {
@@ -184,7 +192,7 @@ void LinkShares::Trial::Take(double mean, double now_seconds) {
   until_seconds = now_seconds + (gives_room ? kTrialSeconds : rest_seconds);
 }
 
-// What a part of an edge is taken to want.
+// Returns the rate that a job is taken to want of an edge.
 double LinkShares::ClaimOf(const EdgeParts& edge, const Part& part, double unit) const {
   const auto trial = trials_.find(part.job);
   const bool has_room =
@@ -215,7 +223,7 @@ void LinkShares::Grant(EdgeParts* edge) {
     const bool has_much =
         any_deprived && part.mean > kAbove * fair && part.granted < claims_[i].wanted;
     const bool has_some = part.held_back && part.mean > kBelow * fair;
-    // While the others pause, or have enough, it may have all.
+    // While the others pause, or have enough, the job may have all.
     const bool has_others = needed - NeededBy(part, unit) > kLeastWanted * edge->capacity;
     part.held_back = has_others && (has_much || has_some);
     if (part.held_back) held_back_.insert(part.job);
@@ -227,13 +235,13 @@ bool LinkShares::IsDeprived(const Part& part, double unit) {
   return part.last > 0 && part.mean < kDeprived * unit * part.weight * part.sending;
 }
 
-// Who computes and sends by turns, and has its share then, would not have more if others were held
-// back all the time.
+// Returns what a job needs others to leave to it. A job that computes and sends by turns, and has
+// its share while it sends, would not gain if others were held back all the time.
 double LinkShares::NeededBy(const Part& part, double unit) {
   return part.sending >= 1 || IsDeprived(part, unit) ? part.last : 0;
 }
 
-// By what it has taken, of late, of what it `had` been granted before.
+// Adapts headroom and stretch to what the job has taken lately of the grant that it `had` before.
 void LinkShares::Adapt(Part* part, double had) {
   part->headroom = part->mean >= kTaken * part->granted
                        ? kMostHeadroom
@@ -247,7 +255,7 @@ void LinkShares::Adapt(Part* part, double had) {
   }
 }
 
-// The least that any of its edges grants it.
+// Returns the least that any of the flow's edges grants it.
 double LinkShares::LimitOf(const Flow& flow, const JobId& job, bool* held_back) const {
   double least = std::numeric_limits<double>::infinity();
   *held_back = false;
@@ -266,7 +274,7 @@ double LinkShares::LimitOf(const Flow& flow, const JobId& job, bool* held_back) 
 std::vector<JobLimit> LinkShares::Limits() const {
   std::vector<JobLimit> limits;
   if (held_back_.empty()) return limits;
-  // By rail: all jobs of a rail, if any of them is held back.
+  // A rail's limits are kept if any of its jobs is held back.
   auto next = flows_.begin();
   while (next != flows_.end()) {
     const FabricRail rail = next->first.first;
@@ -283,7 +291,7 @@ std::vector<JobLimit> LinkShares::Limits() const {
   return limits;
 }
 
-// If it wanted all of the edge.
+// Returns what a job would get if it wanted all of the edge.
 double LinkShares::LeftFor(const EdgeParts& edge, const JobId& job, double weight) {
   std::vector<Claim> claims;
   int jobs = 1;  // of this tenant

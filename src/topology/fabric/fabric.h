@@ -9,18 +9,18 @@
 
 namespace harmonaize {
 
-// The fabric as data: which hosts and switches there are, and which links join them. It comes from
-// a file (fabric_file.h); fabric_routing.h answers which ways lead through it. Everything here is a
-// plain value: copyable, without locks, safe to read from several threads while nobody writes.
+// The fabric as data: its hosts and switches, and the links that join them. It comes from a file
+// (fabric_file.h); fabric_routing.h finds the ways through it. Everything here is a plain value:
+// copyable, without locks. Thread: any, while none writes.
 //
-// Nodes, links, racks and a host's NICs are named by their places in the vectors below.
+// Nodes, links, racks and a host's NICs are named by their indices in the vectors below.
 
 enum class NodeKind : int { kHost = 0, kLeaf, kSpine, kCore };
-/// "host", "leaf", ...
+/// Returns "host", "leaf", ...
 const char* NodeKindName(NodeKind kind);
 
-/// Where one explicit path ends at a host: a device to send from, and the address that others send
-/// to. Traffic to the address of path p takes path p, whoever sends it.
+/// The end of one explicit path at a host: a device to send from, and the address that others send
+/// to. Traffic to the address of path p takes path p, from any sender.
 struct PathEndpoint {
   std::string device{};
   std::string address{};  ///< IPv4, in dotted form.
@@ -30,16 +30,16 @@ struct PathEndpoint {
 struct Nic {
   std::string device{};
   std::string address{};              ///< IPv4. Traffic to it is spread by ECMP.
-  std::vector<PathEndpoint> paths{};  ///< Fabric::explicit_paths of them.
+  std::vector<PathEndpoint> paths{};  ///< There are Fabric::explicit_paths of them.
   int link = -1;
 };
 
 struct Node {
   std::string name{};
   NodeKind kind = NodeKind::kHost;
-  int rack = -1;            ///< In Fabric::racks; -1: in none.
-  bool forwards = true;     ///< Whether others' traffic passes through. Switches always do.
-  std::vector<Nic> nics{};  ///< Of hosts.
+  int rack = -1;            ///< Index in Fabric::racks; -1: in none.
+  bool forwards = true;     ///< Whether others' traffic passes through. Always true for switches.
+  std::vector<Nic> nics{};  ///< Only hosts have NICs.
 };
 
 struct LinkEnd {
@@ -47,7 +47,7 @@ struct LinkEnd {
   int nic = -1;  ///< -1 at a switch.
 };
 
-/// A cable: what it carries either way is stated for each way.
+/// A cable; its rate is stated for each direction.
 struct Link {
   std::string name{};
   std::array<LinkEnd, 2> ends;
@@ -64,13 +64,13 @@ struct Edge {
   double latency_seconds = 0;
 };
 
-/// What an explicit path prefers where several ways are equally short; see FabricRouting.
+/// Nodes that an explicit path prefers where several ways are equally short; see FabricRouting.
 struct PathPreference {
   std::string name{};
   std::vector<int> through{};  ///< Nodes that forward.
 };
 
-/// A host's NIC, as one end of traffic.
+/// A host's NIC as one end of traffic.
 struct Endpoint {
   int host = -1;
   int nic = 0;
@@ -82,33 +82,35 @@ struct Fabric {
   std::vector<Node> nodes;
   std::vector<Link> links;
   std::vector<std::string> racks;
-  /// How many paths can be chosen by address; 0: ECMP decides alone.
+  /// Number of paths that can be chosen by address; 0: ECMP decides alone.
   int explicit_paths = 0;
-  /// Of path p, where the file states it; empty: path p takes the p-th of the equal ways.
+  /// Preference of path p, where the file states it; empty: path p takes the p-th of the equal
+  /// ways.
   std::vector<PathPreference> preferences;
 
-  /// -1 where there is none.
+  /// Returns the index; -1 where there is none.
   int FindNode(std::string_view node_name) const;
   int FindLink(std::string_view link_name) const;
-  /// The nodes that are hosts, in order.
+  /// Returns the nodes that are hosts, in order.
   std::vector<int> Hosts() const;
   std::vector<int> HostsOfRack(int rack) const;
-  /// Every NIC of every host, in order.
+  /// Returns every NIC of every host, in order.
   std::vector<Endpoint> Endpoints() const;
-  /// All links both ways; Edges()[e] is edge e.
+  /// Returns both directions of all links; Edges()[e] is edge e.
   std::vector<Edge> Edges() const;
   Edge EdgeAt(int edge) const;
   const Nic& NicAt(Endpoint endpoint) const;
-  /// "host0", "host0:nic1" (for hosts with several).
+  /// Returns "host0", or "host0:nic1" for hosts with several NICs.
   std::string EndpointName(Endpoint endpoint) const;
 };
 
-/// Whether all that the comments above say holds, names are unique and well formed, every host
-/// reaches every other host by at least one pair of NICs, and devices and addresses are unique
-/// where they must be. kInvalidArgument names what is wrong.
+/// Returns ok if all that the comments above say holds, names are unique and well formed, every
+/// host reaches every other host by at least one pair of NICs, and devices and addresses are unique
+/// where they must be. Errors: kInvalidArgument, which names what is wrong.
 Status ValidateFabric(const Fabric& fabric);
 
-/// Whether `name` can name a node, a link or a fabric: letters, digits, '_' and '-', 32 at most.
+/// Returns whether `name` can name a node, a link or a fabric: letters, digits, '_' and '-', 32 at
+/// most.
 bool IsFabricName(std::string_view name);
 
 }  // namespace harmonaize

@@ -8,7 +8,7 @@
 namespace harmonaize {
 namespace {
 
-// A block is a /24 where that is enough: addresses are then easy to read.
+// Least addresses of a block: a /24 makes them easy to read.
 constexpr uint64_t kSmallestBlock = 256;
 
 struct Network {
@@ -50,7 +50,7 @@ std::string PathDevice(std::string_view nic, size_t path) {
 Status AssignAddresses(std::string_view network, Fabric* fabric) {
   HZ_ASSIGN_OR_RETURN(const Network range, ParseNetwork(network));
   const std::vector<Endpoint> endpoints = fabric->Endpoints();
-  // The first and the last address of a block stay free, as is the custom.
+  // The first and the last address of a block stay unused, as is customary.
   uint64_t block = kSmallestBlock;
   while (block < endpoints.size() + 2) block *= 2;
   const uint64_t blocks = 1 + static_cast<uint64_t>(fabric->explicit_paths);

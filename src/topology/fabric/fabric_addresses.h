@@ -9,15 +9,16 @@
 
 namespace harmonaize {
 
-/// Where addresses come from that a fabric file leaves out.
+/// Network from which addresses are taken that a fabric file leaves out.
 inline constexpr char kDefaultNetwork[] = "10.96.0.0/12";
 
 inline constexpr int kMostExplicitPaths = 16;
 
-/// Whether `network` reads "A.B.C.D/LENGTH", with nothing in the bits beyond the length.
+/// Returns ok if `network` reads "A.B.C.D/LENGTH", with no bits set beyond the length.
 Status CheckNetwork(std::string_view network);
 
-/// "nic0.p1": the device of explicit path `path` of a NIC, unless the file says otherwise.
+/// Returns the device of explicit path `path` of a NIC, such as "nic0.p1", unless the file names
+/// one.
 std::string PathDevice(std::string_view nic, size_t path);
 
 /// Gives every NIC that has none an address and, where it states no paths, as many explicit paths

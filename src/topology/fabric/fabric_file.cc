@@ -21,16 +21,16 @@ namespace {
 
 constexpr int64_t kMostNics = 16;
 constexpr int64_t kMostParallelLinks = 64;
-/// The longest text of what is wrong with a fabric as a whole, in bytes: it quotes the file, which
-/// may be another host's.
+/// Most bytes of a text that describes an invalid fabric: it quotes the file, which may be another
+/// host's.
 constexpr size_t kMostProblem = 1024;
 
 std::string Key(std::string_view list, size_t index, std::string_view name) {
   return fmt::format("{}[{}].{}", list, index, name);
 }
 
-/// Reads the sections of one document into a Fabric. What is wrong goes to the reader, which knows
-/// where it stands.
+/// Reads the sections of one document into a Fabric. Mistakes go to the reader, which knows their
+/// place.
 class FabricReader {
  public:
   FabricReader(TomlReader& reader, std::string default_name) : reader_(reader) {
@@ -68,7 +68,7 @@ class FabricReader {
     reader_.Integer("laboratory.queue_bytes", 0, int64_t{1} << 30, &laboratory.queue_bytes);
   }
 
-  /// The names of a [[host]] or [[switch]], and its rack.
+  /// Reads the names of a [[host]] or [[switch]], and its rack.
   std::vector<std::string> ReadNames(std::string_view list, size_t index, int* rack) {
     std::vector<std::string> names;
     reader_.StringList(Key(list, index, "name"), &names);
@@ -206,7 +206,7 @@ class FabricReader {
     return name;
   }
 
-  /// The end that "host", "host:device" or "switch" names; node -1 when it is wrong.
+  /// Returns the end that "host", "host:device" or "switch" names; node -1 when it is wrong.
   LinkEnd TakeEnd(const std::string& key, const std::string& text, int link) {
     const size_t colon = text.find(':');
     const int index = NodeNamed(key, text.substr(0, colon), [](const Node&) { return true; });
@@ -288,7 +288,7 @@ class FabricReader {
     }
     if (stated > 0) return static_cast<int>(stated);
     const int fanout = FabricRouting(fabric_).Fanout();
-    // Where there is one way only, the NIC's own address leads along it.
+    // If there is only one way, the NIC's own address leads along it.
     return fanout < 2 ? 0 : std::min(fanout, kMostExplicitPaths);
   }
 

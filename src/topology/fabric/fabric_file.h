@@ -9,10 +9,10 @@
 
 namespace harmonaize {
 
-/// What only the laboratory of emulated hosts looks at; section [laboratory].
+/// Settings of the laboratory of emulated hosts alone; section [laboratory].
 struct LaboratorySettings {
   int64_t mtu = 9000;
-  /// What a port holds before it drops; 0: eight milliseconds of its rate, 2 MiB at least.
+  /// Bytes that a port queues before it drops; 0: eight milliseconds of its rate, at least 2 MiB.
   int64_t queue_bytes = 0;
 };
 
@@ -22,17 +22,17 @@ struct FabricFile {
 };
 
 /// Reads a fabric file (docs/fabric-file.md has the schema), fills in the devices and addresses
-/// that it leaves out, and validates the whole. The same file gives the same addresses to everyone
-/// who reads it. kInvalidArgument with file, line and column where one place is wrong, with the
-/// file alone where the fabric as a whole is.
+/// that it leaves out, and validates the whole. Every reader of the same file gets the same
+/// addresses. Errors: kInvalidArgument with file, line and column if one place is wrong, with the
+/// file alone if the fabric as a whole is.
 Result<FabricFile> LoadFabricFile(const std::string& path);
 /// `name` stands for the file in errors.
 Result<FabricFile> ParseFabricFile(std::string_view text, const std::string& name);
 
-/// The other way round: the text of a file that reads as the same fabric. Devices, addresses and
-/// explicit paths are stated; the fabric has to be valid, with its hosts before its switches.
+/// Returns the text of a file that reads as the same fabric, with devices, addresses and explicit
+/// paths stated. Requires: the fabric is valid, with its hosts before its switches.
 std::string FormatFabricFile(const FabricFile& file);
-/// Writes it to `path`, with `comment` above it. kSystemError when that fails.
+/// Writes the file to `path`, with `comment` above it. Errors: kSystemError.
 Status WriteFabricFile(const std::string& path, const FabricFile& file,
                        std::string_view comment = "");
 

@@ -8,12 +8,13 @@
 
 namespace harmonaize {
 
-/// The link that people call "leaf0-spine1" by its name, or "leaf0,spine1" by the two nodes that it
-/// alone joins. kInvalidArgument with the nearest name, or with how many there are.
+/// Returns the link that people call "leaf0-spine1" by its name, or "leaf0,spine1" by the two
+/// nodes, if it alone joins them. Errors: kInvalidArgument with the nearest name, or with how many
+/// links there are.
 Result<int> LinkNamed(const Fabric& fabric, std::string_view text);
 
-/// A link with other rates, as people write it: "leaf0-spine1=100Mbit" both ways,
-/// "leaf0-spine1=100Mbit,500Mbit" forth and back.
+/// A link with other rates, as people write it: "leaf0-spine1=100Mbit" for both directions,
+/// "leaf0-spine1=100Mbit,500Mbit" for forth and back.
 struct StatedRates {
   int link = -1;
   std::array<double, 2> bytes_per_second{};

@@ -49,7 +49,7 @@ size_t FabricRouting::IndexOf(Endpoint to) const {
   return first_endpoint_[static_cast<size_t>(to.host)] + static_cast<size_t>(to.nic);
 }
 
-// Breadth first, from the destination backwards.
+// Searches breadth first, from the destination backwards.
 void FabricRouting::Flood(Endpoint to, std::vector<int>* distances) const {
   distances->assign(fabric_.nodes.size(), -1);
   (*distances)[static_cast<size_t>(to.host)] = 0;

@@ -11,7 +11,7 @@
 namespace harmonaize {
 namespace {
 
-// What the kernel takes for an interface (IFNAMSIZ less the end).
+// Most characters of an interface's name in the kernel (IFNAMSIZ without the final zero).
 constexpr size_t kLongestDevice = 15;
 
 bool IsDevice(const std::string& name) {
@@ -73,7 +73,7 @@ Status CheckLinked(const Fabric& fabric) {
   return Status::Ok();
 }
 
-// `names` of one host; `owners` of the addresses of all.
+// `names` are those of one host; `owners` those of the addresses of all hosts.
 Status CheckEnd(const std::string& host, const std::string& device, const std::string& address,
                 std::set<std::string>* names, std::map<std::string, std::string>* owners) {
   if (!IsDevice(device)) {

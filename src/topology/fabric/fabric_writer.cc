@@ -10,7 +10,7 @@
 namespace harmonaize {
 namespace {
 
-/// What JSON quotes, TOML reads as a basic string.
+/// TOML reads a string that JSON has quoted as a basic string.
 std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump();
 }
@@ -80,7 +80,7 @@ class FabricWriter {
   void WriteLink(const Link& link) {
     Line("");
     Line("[[link]]");
-    // A name with a '.' was made up for one of several parallel links, and will be again.
+    // A name with a '.' was made up for one of several parallel links, and will be made up again.
     if (IsFabricName(link.name)) Line("name = {}", Quoted(link.name));
     Line("from = {}", Quoted(EndName(link.ends[0])));
     Line("to = {}", Quoted(EndName(link.ends[1])));

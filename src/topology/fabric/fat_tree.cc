@@ -7,7 +7,7 @@
 namespace harmonaize {
 namespace {
 
-/// "a0", "a1", ... from `first` on.
+/// Returns "a0", "a1", ... from number `first` on, for the prefix "a".
 std::string Names(const char* prefix, int first, int count) {
   std::string names;
   for (int i = first; i < first + count; ++i) {

@@ -8,9 +8,10 @@ struct Lane {
   int from_nic = 0;
   int to_nic = 0;
   int path = -1;   ///< An explicit path of the fabric; -1: the NIC's own address (ECMP).
-  int weight = 1;  ///< Of the traffic, this by the sum over all lanes that share it.
-  /// Without an explicit path: over several connections, which routers lay on all equal ways and
-  /// the transport balances; else over one, wherever its hash leads.
+  int weight = 1;  ///< Weight: its share of the traffic is this by the sum over all lanes.
+  /// For a lane without an explicit path: whether it is spread over several connections, which
+  /// routers lay on all equal ways and the transport balances; else it has one, on the way of its
+  /// hash.
   bool spread = false;
 
   friend bool operator==(const Lane&, const Lane&) = default;

@@ -38,7 +38,7 @@ Result<double> ParseLinkRate(std::string_view text) {
   for (const auto& [name, bits] : kUnits) {
     if (!SameLetters(unit, name)) continue;
     const double rate = number * bits;
-    // Written so that a NaN is wrong, too.
+    // Written so that a NaN is rejected, too.
     if (!(rate >= kLeastBits && rate <= kMostBits)) return wrong;
     return rate / kBitsPerByte;
   }

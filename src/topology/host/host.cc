@@ -26,7 +26,7 @@ Result<Topology> NewTopology() {
   return Topology(topology);
 }
 
-/// All objects of a type, in hwloc's order.
+/// Returns all objects of a type, in hwloc's order.
 std::vector<hwloc_obj_t> ObjectsOf(hwloc_topology_t topology, hwloc_obj_type_t type) {
   std::vector<hwloc_obj_t> objects;
   hwloc_obj_t object = nullptr;
@@ -57,8 +57,8 @@ void ReadProcessors(hwloc_topology_t topology, Host* host) {
   host->cores = static_cast<int>(cores.size());
 }
 
-// Several nodes may be near one processor (high bandwidth memory beside ordinary memory): hwloc
-// lists the ordinary one first, and that is the processor's own.
+// Reads the memory nodes. Several may be near one processor (high bandwidth memory beside ordinary
+// memory): hwloc lists the ordinary one first, and that is the processor's own.
 void ReadNodes(hwloc_topology_t topology, Host* host) {
   std::vector<hwloc_obj_t> objects = ObjectsOf(topology, HWLOC_OBJ_NUMANODE);
   std::map<int, int> node_of;  // by processor, the kernel's numbers
@@ -147,7 +147,7 @@ Result<Host> Load(hwloc_topology_t topology) {
   return host;
 }
 
-/// For when nothing more is known.
+/// Returns a host of which nothing more is known.
 Host PlainHost() {
   Host host;
   host.nodes.push_back({.number = 0, .memory_bytes = 0, .processors = UsableProcessors()});
@@ -185,8 +185,8 @@ std::vector<int> Host::NodesWithProcessors() const {
 
 Result<Host> DetectHost() {
   HZ_ASSIGN_OR_RETURN(Topology topology, NewTopology());
-  // The affinity, too: what a container or taskset leaves to the process. And finding out must not
-  // move the threads of the process about.
+  // The affinity counts, too: it is what a container or taskset leaves to the process. And
+  // detection must not move the threads of the process about.
   hwloc_topology_set_flags(topology.get(), HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM |
                                                HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING |
                                                HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);

@@ -11,18 +11,18 @@ namespace harmonaize {
 
 /// A hardware thread.
 struct HostProcessor {
-  int number = 0;  ///< The kernel's.
-  int core = 0;    ///< From 0 on; processors of one core share its units and private caches.
-  /// The nearest memory, as an index into Host::nodes; -1 when the process may not use it.
+  int number = 0;  ///< Number in the kernel.
+  int core = 0;    ///< Core, from 0 on; processors of one core share its units and private caches.
+  /// Nearest memory, as an index into Host::nodes; -1 when the process may not use it.
   int node = -1;
 };
 
 /// One part of the memory (NUMA node), and the processors that are near it.
 struct HostNode {
-  int number = 0;  ///< The kernel's.
+  int number = 0;  ///< Number in the kernel.
   uint64_t memory_bytes = 0;
-  /// The kernel's numbers, ascending. Empty for memory without processors (expanders, some high
-  /// bandwidth memory), and where the process may use none of them.
+  /// Processors by the kernel's numbers, ascending. Empty for memory without processors (expanders,
+  /// some high bandwidth memory), and where the process may use none of them.
   std::vector<int> processors;
 };
 
@@ -32,39 +32,39 @@ struct Host {
   std::vector<HostProcessor> processors;  ///< Ascending by number; at least one.
   std::vector<HostNode> nodes;            ///< Ascending by number; at least one.
   int cores = 1;
-  /// The second level's share of one core; 1 MiB where the host does not say.
+  /// Second-level cache of one core; 1 MiB where the host does not say.
   size_t core_cache_bytes = size_t{1} << 20;
-  /// One cache of the last level; 32 MiB where the host does not say.
+  /// Size of one last-level cache; 32 MiB where the host does not say.
   size_t last_level_cache_bytes = size_t{32} << 20;
-  /// How many of these there are: cores under different ones exchange data through memory.
+  /// Number of last-level caches: cores under different ones exchange data through memory.
   int last_level_caches = 1;
-  /// By indices into `nodes`: how long an access takes, in tenths of a local one (so 10 on the
-  /// diagonal, as firmware tells it). Empty where the host does not say.
+  /// Time of an access, by indices into `nodes`, in tenths of a local one (so 10 on the diagonal,
+  /// as firmware states it). Empty where the host does not say.
   std::vector<std::vector<uint64_t>> node_distances;
 
-  /// The index of the node near a processor, by the kernel's number; -1 when there is none.
+  /// Returns the index of the node near a processor, by the kernel's number; -1 when there is none.
   int NodeOfProcessor(int number) const;
-  /// The index of the node with the kernel's number `number`; -1 when there is none.
+  /// Returns the index of the node with the kernel's number `number`; -1 when there is none.
   int IndexOfNode(int number) const;
-  /// The indices of the nodes that have processors.
+  /// Returns the indices of the nodes that have processors.
   std::vector<int> NodesWithProcessors() const;
 };
 
-/// This host, as hwloc finds it. Takes some milliseconds.
-/// Errors: kSystemError when hwloc cannot find out.
+/// Returns this host, as hwloc finds it. Takes some milliseconds. Errors: kSystemError when hwloc
+/// cannot find out.
 Result<Host> DetectHost();
 
-/// What DetectHost found at the first call in this process; where it failed (the log says why), the
-/// processors of the calling thread's affinity and one node. Thread safe.
+/// Returns what DetectHost found at the first call in this process. If it failed (the log says
+/// why): the processors of the calling thread's affinity and one node. Thread: any.
 const Host& ThisHost();
 
-/// The host that a synthetic description of hwloc's stands for, such as "NUMANode:2 L3:1 Core:4
-/// PU:2". All of it may be used.
-/// Errors: kInvalidArgument for what hwloc does not understand.
+/// Returns the host that a synthetic description of hwloc's stands for, such as "NUMANode:2 L3:1
+/// Core:4 PU:2". All of it may be used. Errors: kInvalidArgument for a description that hwloc does
+/// not understand.
 Result<Host> HostFromSynthetic(const std::string& description);
 
-/// The host that `lstopo FILE.xml` has written. All that it was allowed there may be used.
-/// Errors: kInvalidArgument for a text that is none.
+/// Returns the host that `lstopo FILE.xml` has written. All that was allowed there may be used.
+/// Errors: kInvalidArgument for an invalid text.
 Result<Host> HostFromXml(const std::string& xml);
 
 }  // namespace harmonaize

@@ -39,7 +39,7 @@ TwoClasses SplitInTwo(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   TwoClasses best;
   double least = std::numeric_limits<double>::infinity();
-  // Squares of the differences from the mean: the sum of squares less the square of the sum.
+  // The squares of the differences from the mean are the sum of squares less the square of the sum.
   double sum_before = 0;
   double squares_before = 0;
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -63,7 +63,7 @@ TwoClasses SplitInTwo(std::vector<double> values) {
   best.low = Median({values.begin(), middle});
   best.high = Median({middle, values.end()});
   best.spread = std::sqrt(std::max(0.0, least) / static_cast<double>(values.size()));
-  // Two exact classes are as separate as a double can tell.
+  // Two exact classes have the largest separation that a double can tell.
   best.separation = (best.high - best.low) / std::max(best.spread, 1e-6 * std::abs(best.high));
   return best;
 }

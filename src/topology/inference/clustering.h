@@ -6,7 +6,7 @@
 
 namespace harmonaize {
 
-/// A number for each unordered pair of n things; NaN where it is not known.
+/// A number for each unordered pair of n items; NaN where it is not known.
 class PairMatrix {
  public:
   explicit PairMatrix(size_t n = 0, double value = std::numeric_limits<double>::quiet_NaN())
@@ -17,7 +17,7 @@ class PairMatrix {
     values_[a * n_ + b] = value;
     values_[b * n_ + a] = value;
   }
-  /// What is known of pairs of two different things.
+  /// Returns the known numbers of pairs of two different items.
   std::vector<double> Known() const;
 
  private:
@@ -27,25 +27,25 @@ class PairMatrix {
 
 double Median(std::vector<double> values);
 
-/// Values as two classes, cut where the variance within them is least (Otsu, 1979).
+/// Values divided into two classes, where the variance within them is least (Otsu, 1979).
 struct TwoClasses {
   double low = 0;  ///< Medians of the classes.
   double high = 0;
-  double spread = 0;  ///< Of values around their class: root mean square.
-  /// (high - low) / spread. Values of one normal distribution come to about 3.
+  double spread = 0;  ///< Root mean square distance of values from their class.
+  /// (high - low) / spread. About 3 for values of one normal distribution.
   double separation = 0;
 };
-/// One class (separation 0) when there are fewer than two different values.
+/// Returns one class (separation 0) when there are fewer than two different values.
 TwoClasses SplitInTwo(std::vector<double> values);
 
-/// Average linkage (Sokal and Michener, 1958): joins the two nearest clusters until all that are
-/// left are `most` apart or more. By thing, the number of its cluster; clusters are numbered by
-/// their first thing. All distances have to be known.
+/// Clusters by average linkage (Sokal and Michener, 1958): joins the two nearest clusters until all
+/// that are left are `most` apart or more. Returns, by item, the number of its cluster; clusters
+/// are numbered by their first item. Requires: all distances are known.
 std::vector<int> ClusterByAverageLinkage(const PairMatrix& distances, double most);
 
-/// How much nearer a thing is to its own cluster than to the next one, from -1 to 1 (Rousseeuw,
-/// 1987: silhouettes). A thing that is alone counts as at distance 0 to its own; 0 for all when
-/// there is one cluster.
+/// Returns how much nearer an item is to its own cluster than to the next one, from -1 to 1
+/// (Rousseeuw, 1987: silhouettes). An item that is alone counts as at distance 0 to its own; 0 for
+/// all when there is one cluster.
 std::vector<double> Silhouettes(const PairMatrix& distances, const std::vector<int>& clusters);
 
 }  // namespace harmonaize

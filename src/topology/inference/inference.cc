@@ -18,7 +18,7 @@ size_t At(int index) {
   return static_cast<size_t>(index);
 }
 
-/// To a thousandth: what was measured is not better known.
+/// Rounds to a thousandth: the measurements are not more exact.
 double Rounded(double bytes_per_second) {
   const double unit = std::pow(10, std::floor(std::log10(bytes_per_second)) - 2);
   return std::round(bytes_per_second / unit) * unit;
@@ -43,8 +43,8 @@ double AverageBetween(const PairMatrix& matrix, const std::vector<int>& racks, i
   return number == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / number;
 }
 
-/// Of the pairs from a rack to others: how many transfers say that they are apart, less those
-/// within of which they say the same.
+/// Returns the fraction of pairs from a rack to others that transfers show to be apart, less the
+/// same fraction of pairs within.
 double ApartByRate(const RackEvidence& evidence, int rack) {
   const std::vector<int>& racks = evidence.racks;
   double apart = 0;
@@ -60,7 +60,7 @@ double ApartByRate(const RackEvidence& evidence, int rack) {
   return Clamp(apart / pairs - (std::isnan(within) ? 0 : within));
 }
 
-/// How well the round trips of a rack's hosts agree with its being one.
+/// Returns how well the round trips of a rack's hosts agree with its being one.
 double FarByLatency(const RackEvidence& evidence, int rack) {
   if (evidence.latency_weight == 0) return 0;
   const double outside = AverageBetween(evidence.round_trip, evidence.racks, rack, false);
@@ -153,7 +153,7 @@ class FabricBuilder {
                             .bytes_per_second = {Rounded(forth), Rounded(back)}});
   }
 
-  /// A host's rack is named where all its planes agree.
+  /// Names a host's rack where all its planes agree.
   void NameRacks() {
     const RackEvidence& first = evidence_.front();
     for (const RackEvidence& other : evidence_) {
@@ -165,7 +165,7 @@ class FabricBuilder {
     }
   }
 
-  /// A name that no host has.
+  /// Returns a switch name that no host has.
   std::string SwitchName(const std::string& kind, int plane, int number) const {
     std::string name = evidence_.size() == 1 ? fmt::format("{}{}", kind, number)
                                              : fmt::format("rail{}-{}{}", plane, kind, number);
@@ -206,7 +206,7 @@ class FabricBuilder {
     }
   }
 
-  /// What hosts can send, or receive, as far as it was seen.
+  /// Returns the sum of what hosts were seen to send, or receive.
   static double Sum(const RackEvidence& evidence, const std::vector<double>& rates, int rack,
                     bool within) {
     double sum = 0;
@@ -216,13 +216,14 @@ class FabricBuilder {
     return sum;
   }
 
-  /// Connections that share a way of ECMP by chance leave others idle: the most comes nearest.
+  /// Returns the most that was reached: connections that share an ECMP way by chance leave others
+  /// idle, so the most comes nearest.
   double Most(const TransferSet& set, const Plane& plane) const {
     return MostThatLasts(TotalRates(measured_, set, plane));
   }
 
-  /// Lowers what was found where `same` does not hold for all that is found without a part of the
-  /// measurements, and says so.
+  /// Lowers the confidence, and says so, if `same` does not hold for all that is found without a
+  /// part of the measurements.
   template <typename Same>
   void WeighSteadiness(Same same, double* confidence, std::string* reason) const {
     if (without_parts_.empty()) return;
@@ -250,7 +251,7 @@ class FabricBuilder {
                                           Sum(evidence, evidence.receives, rack, true));
     const double out = Most(sets_.From(within, others), evidence.plane);
     const double in = Most(sets_.From(others, within), evidence.plane);
-    // Not measured: nothing is known against what the NICs can do.
+    // If it was not measured, nothing speaks against what the NICs can do.
     boundary.bytes_per_second_out = out > 0 ? out : could_send;
     boundary.bytes_per_second_in = in > 0 ? in : could_receive;
     boundary.limits_out = out > 0 && out < kFull * could_send;
@@ -292,7 +293,7 @@ class FabricBuilder {
     }
   }
 
-  /// That hosts are not apart is as sure as the measurements would have shown it.
+  /// Judges that hosts are not apart: that is as sure as the measurements would have shown it.
   void JudgeOneRack(const RackEvidence& evidence) {
     const size_t n = evidence.plane.hosts.size();
     double tested = 0;
@@ -346,7 +347,7 @@ class FabricBuilder {
                     &inferred_.confidence, &inferred_.reason);
   }
 
-  /// NICs that reach nobody are no part of the fabric.
+  /// Drops NICs that reach nobody: they are no part of the fabric.
   void DropIdleNics() {
     Fabric& fabric = inferred_.fabric;
     for (size_t host = 0; host < measurements_.hosts.size(); ++host) {

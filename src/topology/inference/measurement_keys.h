@@ -9,24 +9,23 @@
 
 namespace harmonaize {
 
-/// Host and NIC of the one, and of the other, the smaller first: what round trips tell stands for
-/// both directions.
+/// Host and NIC of both ends, the smaller first: round trips stand for both directions.
 using NicPair = std::pair<std::pair<int, int>, std::pair<int, int>>;
 
 inline NicPair PairOf(Endpoint a, Endpoint b) {
   return std::minmax(std::pair(a.host, a.nic), std::pair(b.host, b.nic));
 }
 
-/// What tells a transfer from others: from, to, and the number of connections.
+/// Identifies a transfer: from, to, and the number of connections.
 using TransferKey = std::tuple<int, int, int, int, int>;
 
-/// Of a transfer that is asked for, or was measured.
+/// Returns the key of a transfer that is requested, or was measured.
 template <typename Transfer>
 TransferKey KeyOf(const Transfer& one) {
   return {one.from.host, one.from.nic, one.to.host, one.to.nic, one.connections};
 }
 
-/// Of a set of these, whatever their order.
+/// Returns the key of a set of transfers, whatever their order.
 template <typename Transfer>
 std::vector<TransferKey> KeyOfSet(const std::vector<Transfer>& set) {
   std::vector<TransferKey> key;

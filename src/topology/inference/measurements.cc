@@ -16,13 +16,16 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// Most connections of a transfer in a document.
 constexpr int kMostConnections = 1024;
+/// Longest round trip in a document, in seconds.
 constexpr double kLongestRoundTrip = 60;
+/// Highest rate in a document, in bytes per second.
 constexpr double kHighestRate = 1e15;
-/// The longest text of what is wrong, in bytes: it quotes a document, perhaps another host's.
+/// Most bytes of a text about a mistake: it quotes a document, perhaps another host's.
 constexpr size_t kMostProblem = 1024;
 
-/// Reads a document strictly. The first thing wrong is kept; what is read after it is of no worth.
+/// Reads a document strictly. The first mistake is kept; everything read after it is worthless.
 class MeasurementsReader {
  public:
   Result<Measurements> Read(const Json& document) {
@@ -36,7 +39,7 @@ class MeasurementsReader {
         read.nics.push_back({Text(nic, nic_at, "device"), Text(nic, nic_at, "address")});
       });
     });
-    // Before anything names them.
+    // The hosts are validated before anything names them.
     if (status_.ok()) status_ = ValidateMeasurements(measurements_);
     ForEach(document, "", "round_trips",
             [this](const Json& one, const std::string& at) { ReadRoundTrip(one, at); });
@@ -69,7 +72,7 @@ class MeasurementsReader {
     }
   }
 
-  /// The value of a key that is needed, or null.
+  /// Returns the value of a key that is needed, or null.
   const Json& At(const Json& object, const std::string& at, const std::string& key) {
     static const Json nothing;
     if (object.is_object() && object.contains(key)) return object[key];

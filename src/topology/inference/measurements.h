@@ -9,8 +9,8 @@
 
 namespace harmonaize {
 
-// What probing a network gives: plain values, safe to read from several threads while nobody
-// writes. Endpoint::host is a place in Measurements::hosts here.
+// Results of probing a network. Plain values. Thread: any, while none writes. Endpoint::host is an
+// index into Measurements::hosts here.
 
 struct ProbedNic {
   std::string device;
@@ -22,18 +22,19 @@ struct ProbedHost {
   std::vector<ProbedNic> nics;
 };
 
-/// Small messages to and fro between two NICs of different hosts; stands for both directions. The
-/// first of the two NICs' entries is of the first pass over all pairs, the second of the second.
+/// Round trips of small messages between two NICs of different hosts; stands for both directions.
+/// The first of the two NICs' entries is of the first pass over all pairs, the second of the
+/// second.
 struct RoundTrip {
   Endpoint from;
   Endpoint to;
-  /// False: no connection came about, and there are no samples.
+  /// False: no connection could be made, and there are no samples.
   bool reachable = true;
-  std::vector<double> seconds;  ///< One a message.
+  std::vector<double> seconds;  ///< One for each message.
 };
 
-/// As fast as it went from one NIC to another over so many connections at once, all of them
-/// together. Several connections, since ECMP gives each one way.
+/// Rate from one NIC to another over so many connections at once, all of them together. Several
+/// connections, because ECMP gives each one way.
 struct MeasuredTransfer {
   Endpoint from;
   Endpoint to;
@@ -41,7 +42,8 @@ struct MeasuredTransfer {
   double bytes_per_second = 0;  ///< Payload that arrived, after TCP has found its rate.
 };
 
-/// Transfers that ran at the same time, and nothing else meanwhile. One transfer: its rate alone.
+/// Transfers that ran at the same time, with nothing else meanwhile. A single transfer: its rate
+/// alone.
 using ConcurrentTransfers = std::vector<MeasuredTransfer>;
 
 struct Measurements {
@@ -49,15 +51,15 @@ struct Measurements {
   std::vector<RoundTrip> round_trips;
   std::vector<ConcurrentTransfers> concurrent;
 
-  /// "host0:nic1".
+  /// Returns "host0:nic1".
   std::string EndpointName(Endpoint endpoint) const;
 };
 
-/// Whether names are unique and well formed, endpoints are there and of two different hosts, and
-/// times and rates are numbers that can be. kInvalidArgument names what is wrong.
+/// Returns ok if names are unique and well formed, endpoints exist and are of two different hosts,
+/// and times and rates are possible numbers. Errors: kInvalidArgument, which names what is wrong.
 Status ValidateMeasurements(const Measurements& measurements);
 
-/// As a JSON document:
+/// Formats the measurements as a JSON document:
 ///
 ///     {"hosts": [{"name": "host0", "nics": [{"device": "nic0", "address": "10.0.0.1"}]}, ...],
 ///      "round_trips": [{"from": "host0:nic0", "to": "host1:nic0", "reachable": true,
@@ -65,8 +67,9 @@ Status ValidateMeasurements(const Measurements& measurements);
 ///      "concurrent": [[{"from": "host0:nic0", "to": "host1:nic0", "connections": 2,
 ///                       "bytes_per_second": 31e6}, ...], ...]}
 std::string FormatMeasurements(const Measurements& measurements);
-/// Every key is needed, and no other is known. `name` stands for the document in errors, which are
-/// kInvalidArgument and say where in it they are, as in "round_trips[3].seconds".
+/// Parses such a document. Every key is needed, and no other is known. `name` stands for the
+/// document in errors, which are kInvalidArgument and name the place, as in
+/// "round_trips[3].seconds".
 Result<Measurements> ParseMeasurements(std::string_view text, const std::string& name);
 
 }  // namespace harmonaize

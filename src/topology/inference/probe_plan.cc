@@ -12,12 +12,15 @@
 namespace harmonaize {
 namespace {
 
+// Most hosts with which every pair meets in the tournament.
 constexpr int kFullTournament = 64;
+// Number of measurements of a set whose result is in doubt.
 constexpr int kTimesWhenInDoubt = 3;
-// The median of five is right while two are wrong. Of many hosts each pass takes long.
+// Passes over round trips with few hosts: the median of five is right while two are wrong.
 constexpr size_t kPassesOfFew = 5;
+// Passes over round trips with many hosts, where each pass takes long.
 constexpr size_t kPassesOfMany = 3;
-// How much longer than others a set runs in which many connections meet in one place.
+// Factor on the time of a set in which many connections meet in one place.
 constexpr double kWhereManyMeet = 3;
 
 /// Asks the questions of probing in their order, until one has no answer yet.
@@ -62,8 +65,8 @@ class ProbePlan {
     next_.why = std::move(why);
   }
 
-  /// The next pass over all pairs that reach each other; every other one backwards, so that what
-  /// rises slowly is the same for all.
+  /// Asks for the next pass over all pairs that reach each other. Every other pass goes backwards,
+  /// so that slow drift affects all pairs alike.
   void AskRoundTrips() {
     const size_t passes = sets_.hosts() <= kFewHosts ? kPassesOfFew : kPassesOfMany;
     std::map<NicPair, size_t> known;
@@ -85,7 +88,8 @@ class ProbePlan {
     next_.why = fmt::format("round trips of all pairs, pass {} of {}", pass + 1, passes);
   }
 
-  /// Of NICs, in the order of the tournament: neighbours in it have no host in common.
+  /// Returns all pairs of NICs, in the order of the tournament: neighbours in it have no host in
+  /// common.
   std::vector<std::pair<Endpoint, Endpoint>> AllPairs() const {
     std::vector<std::pair<Endpoint, Endpoint>> all;
     const auto nics = [this](int host) {
@@ -107,7 +111,7 @@ class ProbePlan {
       rounds = 8 * static_cast<int>(std::ceil(std::log2(sets_.hosts())));
     }
     for (int i = 0; i < rounds; ++i) {
-      // Some of many rounds are taken from everywhere.
+      // If only some of many rounds are used, they are spread evenly.
       const int round = static_cast<int>(static_cast<int64_t>(i) * sets_.Rounds() / rounds);
       Ask(sets_.Both(sets_.PairsOfRound(round)), times,
           fmt::format("round {} of {} of the tournament", i + 1, rounds));
@@ -140,8 +144,8 @@ class ProbePlan {
     return false;
   }
 
-  /// A pair that was never slow may have met others' traffic never: again, while as many slow pairs
-  /// as can be had between the others load the links between racks.
+  /// Asks again for a pair that was never slow, because it may never have met others' traffic: now
+  /// as many slow pairs as possible between the others load the links between racks.
   void AskUnderLoad(const RackEvidence& evidence) {
     const std::vector<int>& hosts = evidence.plane.hosts;
     for (size_t a = 0; a < hosts.size(); ++a) {
@@ -172,7 +176,7 @@ class ProbePlan {
     return pairs;
   }
 
-  /// What pairs in a tournament cannot show, as where NICs differ or racks are small.
+  /// Asks what pairs in a tournament cannot show, as where NICs differ or racks are small.
   void AskSharing(const RackEvidence& evidence) {
     const std::vector<int>& hosts = evidence.plane.hosts;
     if (hosts.size() < 4) return;

@@ -9,14 +9,18 @@
 namespace harmonaize {
 namespace {
 
-// So many ways of ECMP are found by chance: fewer than one in a hundred sets of eight leaves one of
-// two ways unused.
+// Connections of a lone transfer: enough to find ECMP ways by chance. Fewer than one in a hundred
+// sets of eight leaves one of two ways unused.
 constexpr int kConnectionsOfTransfer = 8;
+// Connections of each transfer in a round.
 constexpr int kConnectionsOfRound = 6;
-// Enough for all ways of ECMP, also unequal ones, to be filled. With more, TCP takes longer to find
-// its rates: of 60 over 500 Mbit/s, half a second saw 88%, of 10 to 24 99%.
+// Connections of each plane's set together: enough to fill all ways of ECMP, also unequal ones.
+// With more, TCP takes longer to find its rates: with 60 over 500 Mbit/s, half a second saw 88%,
+// with 10 to 24 99%.
 constexpr int kConnectionsOfAll = 24;
+// Most transfers of a set in which every sender sends to every receiver.
 constexpr size_t kMostTransfers = 64;
+// Most receivers of each sender in a set that would have more transfers.
 constexpr size_t kReceivers = 8;
 
 }  // namespace
@@ -76,7 +80,7 @@ ProbeSets::ProbeSets(const Measurements& measurements)
     : hosts_(static_cast<int>(measurements.hosts.size())), planes_(FindPlanes(measurements)) {}
 
 std::vector<std::pair<int, int>> ProbeSets::PairsOfRound(int round) const {
-  // All but the last stand in a circle that turns; with an odd number the last is nobody.
+  // All but the last stand in a circle that turns; with an odd number the last place is empty.
   const int even = hosts_ + hosts_ % 2;
   const int circle = even - 1;
   std::vector<std::pair<int, int>> pairs;
@@ -129,7 +133,7 @@ TransferSet ProbeSets::From(const std::vector<int>& senders,
     }
   }
   if (set.empty()) return set;
-  // Planes are networks of their own.
+  // Each plane is a network of its own, so its transfers count separately.
   const auto transfers = static_cast<int>(set.size() / planes_.size());
   const int connections =
       std::clamp(kConnectionsOfAll / std::max(1, transfers), 1, kConnectionsOfTransfer);

@@ -11,29 +11,36 @@
 namespace harmonaize {
 namespace {
 
-// Of the samples of a round trip, the tenth from below: what waits for a processor or in a queue
-// only ever takes longer.
+// Quantile of a round trip's samples that counts: waiting for a processor or in a queue only ever
+// adds time.
 constexpr double kLowSamples = 0.1;
-// Near to the most that was seen.
+// A rate of at least this fraction of the largest confirms it.
 constexpr double kSeenAgain = 0.8;
-// Values of one normal distribution fall in two classes with a separation of 2.7.
+// Two classes with less separation do not count as distinct. Values of one normal distribution
+// reach 2.7.
 constexpr double kLeastSeparation = 3.5;
+// Two classes with at least this separation count as clearly distinct.
 constexpr double kClearSeparation = 6.5;
-// Shares of a round trip that a switch more takes, to be taken for one.
+// Fraction of a round trip that a further switch must add to count at all.
 constexpr double kLeastLonger = 0.1;
+// Fraction of a round trip that a further switch must add to count fully.
 constexpr double kClearlyLonger = 0.3;
-// So many pairs may be bad ones.
+// Fraction of pairs that may be bad ones.
 constexpr double kFewPairs = 0.15;
+// Most splits of the round trips into near and far.
 constexpr int kMostSplits = 3;
+// Two hosts that lose more than this fraction when both send share a link out.
 constexpr double kSharesLink = 0.2;
+// Two hosts that lose less than this fraction share none.
 constexpr double kSharesNone = 0.1;
-// Less than latency can outweigh: links that are just large enough are shared by some pairs only.
+// Evidence that is weaker than latency: links that are just large enough are shared by some pairs
+// only.
 constexpr double kProbablyApart = 0.75;
-// Of a host's other pairs, where a pair itself tells nothing; a measurement of it counts 1.
+// Weight of a host's other pairs if a pair itself was not measured; a measurement of it counts 1.
 constexpr double kWeightOfProfile = 0.5;
-// By latency alone.
+// Below this distance by latency alone, hosts are near.
 constexpr double kNear = 0.25;
-// Hosts are apart from here on.
+// From this distance on, hosts are apart.
 constexpr double kApart = 0.5;
 
 double Ramp(double value, double from, double to) {
@@ -49,7 +56,7 @@ double LowSample(std::vector<double> samples) {
   return samples[static_cast<size_t>(kLowSamples * static_cast<double>(samples.size()))];
 }
 
-/// By pair of NICs: the low sample of each pass.
+/// Returns, by pair of NICs, the low sample of each pass.
 std::map<NicPair, std::vector<double>> FindPasses(const Measurements& measurements,
                                                   const Plane& plane) {
   std::map<NicPair, std::vector<double>> passes;
@@ -60,7 +67,7 @@ std::map<NicPair, std::vector<double>> FindPasses(const Measurements& measuremen
   return passes;
 }
 
-/// The median of all pairs in each pass.
+/// Returns the median of all pairs in each pass.
 std::vector<double> LevelsOf(const std::map<NicPair, std::vector<double>>& passes) {
   std::vector<std::vector<double>> by_pass;
   for (const auto& [nics, seconds] : passes) {
@@ -72,9 +79,9 @@ std::vector<double> LevelsOf(const std::map<NicPair, std::vector<double>>& passe
   return levels;
 }
 
-/// A pair's value in a pass counts against that pass's median, so that what makes all pairs slower
-/// for a while does not count; and the median of passes, so that what changes in the middle of one
-/// does not either.
+/// Finds the pairs' round trips. A pair's value in a pass is taken relative to that pass's median,
+/// so influences that slow all pairs down for a while do not count. The median over passes is used,
+/// so changes in the middle of one do not count either.
 void FindRoundTrips(const Measurements& measurements, RackEvidence* evidence) {
   const auto passes = FindPasses(measurements, evidence->plane);
   const std::vector<double> levels = LevelsOf(passes);
@@ -100,7 +107,7 @@ double FarByLatency(const RackEvidence& evidence, size_t a, size_t b) {
   return Ramp(seconds, evidence.latency.low, evidence.latency.high);
 }
 
-/// What evidence->latency is worth.
+/// Returns how far evidence->latency can be trusted.
 double WeightOfLatency(const RackEvidence& evidence) {
   const TwoClasses& classes = evidence.latency;
   if (classes.separation == 0 || classes.low <= 0) return 0;
@@ -109,7 +116,7 @@ double WeightOfLatency(const RackEvidence& evidence) {
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = a + 1; b < n; ++b) far.Set(a, b, FarByLatency(evidence, a, b));
   }
-  // Near and far has to be a matter of groups, not of single pairs.
+  // Near and far must form groups of hosts, not single pairs.
   const std::vector<double> silhouettes = Silhouettes(far, ClusterByAverageLinkage(far, kApart));
   const double mean = std::accumulate(silhouettes.begin(), silhouettes.end(), 0.0) /
                       static_cast<double>(silhouettes.size());
@@ -117,8 +124,8 @@ double WeightOfLatency(const RackEvidence& evidence) {
          Ramp(classes.high / classes.low - 1, kLeastLonger, kClearlyLonger) * Ramp(mean, 0.2, 0.7);
 }
 
-/// A few bad pairs may make up the far class. They are then taken for as long as the longest of the
-/// others, and those are split again.
+/// A few bad pairs may make up the far class. They are then treated as long as the longest of the
+/// others, and all are split again.
 void WeighLatency(RackEvidence* evidence) {
   std::vector<double> trips = evidence->round_trip.Known();
   TwoClasses best;
@@ -168,13 +175,13 @@ void FindRates(const Measurements& measurements, RackEvidence* evidence) {
   }
 }
 
-/// What two hosts could send each other by their NICs.
+/// Returns what two hosts could send each other by their NICs.
 double Possible(const RackEvidence& evidence, size_t from, size_t to) {
   return std::min(evidence.sends[from], evidence.receives[to]);
 }
 
-/// By pair of places: the part that each reached. Empty unless every host of the set has one
-/// partner and both send.
+/// Returns, by pair of hosts, the fraction that each reached. Empty unless every host of the set
+/// has one partner and both send.
 std::map<std::pair<int, int>, double> Pairing(const ConcurrentTransfers& set,
                                               const RackEvidence& evidence) {
   std::map<std::pair<int, int>, double> rates;
@@ -202,14 +209,16 @@ bool IsSlow(double reached) {
   return reached < kSlow;
 }
 
-/// Whether a full rate of this pair would mean anything: their NICs are as fast as each other.
+/// Returns whether a full rate of this pair would mean anything: their NICs are as fast as each
+/// other.
 bool FillsBoth(const RackEvidence& evidence, size_t a, size_t b) {
   const double least = std::min(Possible(evidence, a, b), Possible(evidence, b, a));
   return least >= kFull * std::max({evidence.sends[a], evidence.sends[b]});
 }
 
-/// A slow pair is apart: nothing but the fabric's links is shared. A full one is together where the
-/// others of its pairing were slow, so that links between racks had more than they could carry.
+/// Judges pairs by pairings. A slow pair is apart, because only the fabric's links are shared. A
+/// full pair is together if the others of its pairing were slow, because the links between racks
+/// then had more than they could carry.
 void WeighPairings(const std::vector<MeasuredSet>& sets, RackEvidence* evidence) {
   const size_t n = evidence->plane.hosts.size();
   PairMatrix tests(n, 0);
@@ -232,7 +241,7 @@ void WeighPairings(const std::vector<MeasuredSet>& sets, RackEvidence* evidence)
       }
     }
   }
-  // ECMP may have given a pair a way to itself, once.
+  // A single full result may be due to ECMP giving the pair a way to itself.
   const double enough = n <= size_t{kFewHosts} ? 2 : 1;
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = a + 1; b < n; ++b) {
@@ -261,8 +270,8 @@ void FindLosses(const ProbeSets& sets, const MeasuredSets& measured, RackEvidenc
   }
 }
 
-/// Two that share a link out are together. One that shares it with a third and not with the other
-/// is apart from that one.
+/// Two hosts that share a link out are together. A host that shares one with a third host and not
+/// with the other is apart from that other.
 void WeighLosses(RackEvidence* evidence) {
   const size_t n = evidence->plane.hosts.size();
   std::vector<bool> shares(n);
@@ -281,8 +290,8 @@ void WeighLosses(RackEvidence* evidence) {
   }
 }
 
-/// Of two hosts: whether they are apart from the same others, 0, or not, 1; NaN where neither is
-/// apart from anyone.
+/// Returns, for two hosts, whether they are apart from the same others (0) or not (1); NaN if
+/// neither is apart from any host.
 PairMatrix CompareProfiles(const PairMatrix& apart) {
   const size_t n = apart.size();
   PairMatrix profiles(n);
@@ -303,8 +312,8 @@ PairMatrix CompareProfiles(const PairMatrix& apart) {
   return profiles;
 }
 
-/// A pair that is far though a third host is near to both is a bad one: it is in doubt, and the
-/// others decide.
+/// A pair that is far though a third host is near to both is suspect: it counts as undecided, and
+/// the other evidence decides.
 PairMatrix FarByLatency(const RackEvidence& evidence) {
   const size_t n = evidence.plane.hosts.size();
   PairMatrix own(n, 0);

@@ -9,7 +9,7 @@
 namespace harmonaize {
 namespace {
 
-// One link of two, with room for what is lost and for noise.
+// Least and most share of two links' rate that one link has, with room for losses and noise.
 constexpr double kOneLinkLeast = 0.35;
 constexpr double kOneLinkMost = 0.7;
 
@@ -27,7 +27,7 @@ bool CouldBeRing(const ProbeSets& sets, const RackEvidence& evidence) {
 
 using Neighbours = std::vector<std::vector<int>>;
 
-/// The hosts around the one ring that the neighbours make; empty where they make none.
+/// Returns the hosts around the one ring that the neighbours make; none if they make none.
 std::vector<int> WalkAround(const Neighbours& neighbours) {
   std::vector<int> order = {0};
   int before = -1;
@@ -42,8 +42,8 @@ std::vector<int> WalkAround(const Neighbours& neighbours) {
   return order.size() == neighbours.size() ? order : std::vector<int>();
 }
 
-/// All pairs of which one link's rate is known are neighbours where that makes a ring, as with
-/// three or four hosts. In longer rings, the two nearest by latency.
+/// Returns the order of the ring. All pairs known to have one link's rate are neighbours if that
+/// makes a ring, as with three or four hosts. In longer rings, the two nearest by latency are.
 std::vector<int> FindOrder(const RackEvidence& evidence, const PairMatrix& one_link) {
   const size_t n = evidence.plane.hosts.size();
   Neighbours by_rate(n);
@@ -101,7 +101,7 @@ RingEvidence LookForRing(const Measurements& measurements, const ProbeSets& sets
     ring.missing = around;
     return ring;
   }
-  // In a wrong order, some transfers would share links and be slower than a link alone.
+  // In a wrong order, some transfers would share links and be slower than a lone link.
   const std::vector<double> rates = measured.Rates(around);
   for (size_t i = 0; i < order.size(); ++i) {
     const size_t host = static_cast<size_t>(order[i]);

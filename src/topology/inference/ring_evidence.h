@@ -6,17 +6,17 @@
 
 namespace harmonaize {
 
-/// Whether hosts with two NICs each stand in a ring and forward for each other.
+/// Tells whether hosts with two NICs each form a ring and forward for each other.
 ///
-/// What gives a ring away: two neighbours have one link between them, so that both NICs of the one
-/// send to the other no more than a single NIC does, though either host sends by two links to
-/// others. Behind switches both NICs would count.
+/// A ring shows because two neighbours have one link between them: both NICs of the one send to the
+/// other no more than a single NIC does, although either host sends by two links to others. Behind
+/// switches both NICs would count.
 struct RingEvidence {
-  /// What is still to be measured to tell; empty: all is known.
+  /// Transfers still to be measured to decide; empty: all is known.
   TransferSet missing;
-  /// The hosts around the ring; empty: it is none.
+  /// Hosts around the ring; empty: there is none.
   std::vector<int> order;
-  /// What each of `order` sends to the next one, and to the one before.
+  /// Rates that each of `order` sends to the next one, and to the one before.
   std::vector<double> forth;
   std::vector<double> back;
 };

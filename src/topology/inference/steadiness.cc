@@ -9,8 +9,8 @@
 namespace harmonaize {
 namespace {
 
-/// Lets through what is not of the part: of things that were measured several times, those of some
-/// of the times.
+/// Lets through what does not belong to the part: for repeated measurements, all but some of the
+/// times.
 template <typename Key>
 class PartFilter {
  public:
@@ -30,7 +30,7 @@ class PartFilter {
   std::map<Key, int> seen_;
 };
 
-/// Everything where nothing was measured twice.
+/// Leaves the part out; keeps everything if nothing was measured twice.
 bool LeaveOut(const Measurements& measurements, int part, Measurements* left) {
   PartFilter<NicPair> trips(part);
   PartFilter<std::vector<TransferKey>> sets(part);

@@ -8,7 +8,7 @@ void ArrivalDelay::Note(uint64_t sent_ns, uint64_t now_ns) {
   const auto delay = static_cast<int64_t>(now_ns - sent_ns);
   if (least_ != kNone) {
     const auto drift = static_cast<int64_t>((now_ns - drifted_ns_) * kDriftPpm / 1'000'000);
-    // Fractions of a nanosecond add up: they count when they are some.
+    // Fractions of a nanosecond add up, and count once they are a whole one.
     if (drift > 0) {
       least_ += drift;
       drifted_ns_ = now_ns;

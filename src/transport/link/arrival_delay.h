@@ -5,33 +5,35 @@
 
 namespace harmonaize::transport {
 
-/// What waits in the queues of one way in one direction, as its receiver sees it: how much later
-/// frames come than the quickest did. A round trip tells the queues of both directions together,
-/// and not which is full.
+/// Estimates how long frames of one direction wait in the queues of their way, at the receiver: how
+/// much later they arrive than the quickest did. A round trip would add up the queues of both
+/// directions and not tell which one is full.
 ///
-/// Of each period the least counts, since that is what no frame escaped: a receiver that was busy
+/// The least delay of each period counts, because no frame escaped it: a receiver that was busy
 /// elsewhere sees some frames late, a full queue makes all of them late. (CoDel, Nichols and
-/// Jacobson, 2012, takes the least for the same reason.) Sender and receiver have different clocks,
-/// whose offset falls out, and whose drift is allowed for. One thread's.
+/// Jacobson, 2012, takes the least for the same reason.) Sender and receiver have different clocks;
+/// their offset cancels out, and their drift is allowed for. Thread: one.
 class ArrivalDelay {
  public:
-  /// A frame that was sent at `sent_ns` of the sender's clock came at `now_ns` of ours.
+  /// Notes a frame that was sent at `sent_ns` of the sender's clock and arrived at `now_ns` of
+  /// ours.
   void Note(uint64_t sent_ns, uint64_t now_ns);
-  /// The queue of the last whole period; none if nothing came in it.
+  /// Returns the queue of the last whole period; none if nothing arrived in it.
   std::optional<uint64_t> QueueNs(uint64_t now_ns) const;
 
+  /// Length of a period.
   static constexpr uint64_t kPeriodNs = 100'000'000;
-  /// By how much clocks that are kept in step may still drift apart, parts in a million.
+  /// Drift that synchronised clocks may still have, in parts per million.
   static constexpr uint64_t kDriftPpm = 20;
 
  private:
   static constexpr int64_t kNone = INT64_MAX;
 
-  int64_t least_ = kNone;  // ever, with what drift allows since
+  int64_t least_ = kNone;  // since the start, raised by the drift allowed
   uint64_t drifted_ns_ = 0;
   uint64_t period_ = 0;
   int64_t least_now_ = kNone;   // of the period under way
-  int64_t least_last_ = kNone;  // of the one before
+  int64_t least_last_ = kNone;  // of the period before
 };
 
 }  // namespace harmonaize::transport

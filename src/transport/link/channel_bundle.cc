@@ -64,7 +64,7 @@ void ChannelBundle::Limit(const RailLimits& limits) {
   }
 }
 
-/// A rail is lost with any of its connections.
+/// Reports the rail broken: it is lost with any of its connections.
 void ChannelBundle::OnChannelBroken(Channel* /*channel*/, const std::string& reason) {
   owner_->OnChannelBroken(this, reason);
 }

@@ -11,23 +11,23 @@
 
 namespace harmonaize::transport {
 
-/// One rail that is several TCP connections, among which routers that hash ports see several flows.
-/// A message is on one of them, as ConnectionChoice says. Tiny messages, and those that ask for it,
-/// go on the first connection: in order, and without a question to the kernel. What comes over any
-/// of them is its channel's alone; the bundle only chooses.
+/// One rail that consists of several TCP connections, so that routers that hash ports see several
+/// flows. ConnectionChoice decides which connection a message takes. Tiny messages, and those that
+/// ask for it, take the first connection: in order, and without asking the kernel. Arriving
+/// messages are handled by the connection's channel alone.
 class ChannelBundle final : public Channel,
                             private Channel::Owner,
                             private ConnectionChoice::Connections {
  public:
-  /// Up to here a message takes the first connection: that costs less than to look around.
+  /// A message of up to this many bytes takes the first connection, which costs less than choosing.
   static constexpr size_t kTinyBytes = size_t{4} << 10;
 
   /// `owner` must outlive the bundle.
   explicit ChannelBundle(Channel::Owner* owner) : owner_(owner), choice_(this) {}
 
-  /// Who owns the channels: for their constructor.
+  /// Returns the owner to be passed to the channels' constructors.
   Channel::Owner* channel_owner() { return this; }
-  /// One at least, before Start.
+  /// Adds a connection. Requires: it is called before Start, at least once.
   void Add(std::unique_ptr<TcpChannel> channel);
 
   Status Start() override;
@@ -35,7 +35,7 @@ class ChannelBundle final : public Channel,
   void Close(const Status& status) override;
   uint64_t received_bytes() const override;
   RailTraffic Traffic() const override;
-  /// All connections together keep to them.
+  /// Sets limits that all connections keep to together.
   void Limit(const RailLimits& limits) override;
 
   // Requests and arrivals name the channel of their connection.

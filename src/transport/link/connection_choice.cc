@@ -7,7 +7,7 @@
 namespace harmonaize::transport {
 namespace {
 
-// Longer than the bursts that messages are posted in.
+// Nanoseconds over which the rate is measured: longer than the bursts in which messages are posted.
 constexpr uint64_t kPeriodNs = 5'000'000;
 
 }  // namespace
@@ -46,7 +46,7 @@ size_t ConnectionChoice::Try(uint64_t now_ns, uint64_t queueing_ns) {
   Candidate& candidate = places_[trial_];
   const Backlog backlog = connections_->BacklogOf(candidate.connection, now_ns);
   const bool on_its_way = tried_ > 0 && backlog.bytes > kNothingBytes;
-  // What leads around a queue does not take longer than the queue.
+  // A way around a queue does not take longer than the queue.
   const uint64_t deadline_ns = tried_since_ns_ + queueing_ns + TimeOf(backlog.bytes);
   if (on_its_way && now_ns <= deadline_ns) return 0;
   if (!on_its_way && tried_ < kTrialMessages) {
@@ -71,13 +71,13 @@ size_t ConnectionChoice::PlaceToTry(uint64_t now_ns) const {
   return 0;
 }
 
-/// That the whole rail takes for so much.
+/// Returns the time that the whole rail takes for so many bytes.
 uint64_t ConnectionChoice::TimeOf(size_t bytes) const {
   return bytes_per_ns_ <= 0 ? 0 : static_cast<uint64_t>(static_cast<double>(bytes) / bytes_per_ns_);
 }
 
-/// In bytes of which the whole rail carries as much in the same time: a connection that shares its
-/// way with many others is slow.
+/// Returns the backlog as the bytes that the whole rail would carry in the same time. A connection
+/// that shares its way with many others is slower than the rail.
 double ConnectionChoice::BytesBefore(const Backlog& backlog) const {
   const bool slow = backlog.bytes_per_ns > 0 && backlog.bytes_per_ns < bytes_per_ns_;
   const double slower = slow ? bytes_per_ns_ / backlog.bytes_per_ns : 1;
@@ -85,7 +85,8 @@ double ConnectionChoice::BytesBefore(const Backlog& backlog) const {
          static_cast<double>(backlog.queueing_ns) * bytes_per_ns_;
 }
 
-/// A pause of the sender is no slow rail: a rate is forgotten slowly.
+/// Measures the rail's rate. A pause of the sender does not mean a slow rail, so the rate is
+/// forgotten slowly.
 void ConnectionChoice::CountRate(uint64_t now_ns, size_t bytes) {
   const uint64_t past = now_ns - period_start_ns_;
   if (past >= kPeriodNs) {

@@ -11,7 +11,7 @@
 namespace harmonaize::transport {
 namespace {
 
-// Then others have their turn.
+// Reads from one link before others have their turn.
 constexpr int kReadsAtOnce = 8;
 
 }  // namespace
@@ -41,7 +41,7 @@ void ControlLink::Send(FrameType type, const std::string& text) {
   Send(type, std::as_bytes(std::span(text)));
 }
 
-/// Bytes that were written.
+/// Writes what the socket takes. Returns the number of bytes written.
 size_t ControlLink::WriteUnsent() {
   size_t done = 0;
   while (done < unsent_.size()) {

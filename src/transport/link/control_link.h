@@ -13,20 +13,21 @@
 namespace harmonaize::transport {
 
 /// The framed connection between two daemons that have proved the key to each other. Never blocks:
-/// what the other side does not take is kept, up to a limit. For the owner's thread.
+/// frames that the other side does not take are kept, up to a limit. Thread: one, the transport's
+/// owner.
 class ControlLink final : public Poller::Handler, public StreamUser {
  public:
   class Owner {
    public:
     virtual void OnFrame(ControlLink* link, const Frame& frame) = 0;
-    /// The connection is of no use any more. Once, and never from within Send.
+    /// Called once when the connection is of no use any more, never from within Send.
     virtual void OnBroken(ControlLink* link, const std::string& reason) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  /// What a peer that does not read may make us keep.
+  /// Most bytes kept for a peer that does not read; with more the link is broken.
   static constexpr size_t kMaxUnsentBytes = size_t{16} << 20;
 
   ControlLink(Poller* poller, Owner* owner, FileDescriptor socket);
@@ -36,24 +37,25 @@ class ControlLink final : public Poller::Handler, public StreamUser {
 
   Status Start();
 
-  /// Sends a frame, now or as soon as the socket takes it. A broken link takes and drops it.
+  /// Sends a frame, now or as soon as the socket takes it. A broken link drops it.
   void Send(FrameType type, std::span<const std::byte> payload = {});
   void Send(FrameType type, const std::string& text);
 
-  /// Sends what is left, ignores what comes, and reports OnBroken when the other side has closed.
+  /// Sends what is left, ignores arriving frames, and reports OnBroken when the other side has
+  /// closed.
   void CloseGently();
-  /// At once; nothing is called any more.
+  /// Closes at once; the owner is not called any more.
   void Close();
 
-  /// Since the clock's start: when bytes last came, and when something was last sent.
+  /// Times by the monotonic clock when bytes last arrived, and when something was last sent.
   uint64_t last_heard_ns() const { return last_heard_ns_; }
   uint64_t last_sent_ns() const { return last_sent_ns_; }
-  /// Forgives the other side a time in which this process did not listen.
+  /// Excuses the other side for a time in which this process did not listen.
   void Forgive(uint64_t nanoseconds) { last_heard_ns_ += nanoseconds; }
-  /// The peer has shown elsewhere that it is alive.
+  /// Notes that the peer has shown elsewhere that it is alive.
   void NoteHeard(uint64_t now_ns) { last_heard_ns_ = now_ns; }
 
-  /// Whether OnBroken waits to be called, by ReportBreak.
+  /// Returns whether ReportBreak has OnBroken to call.
   bool HasNews() const { return !broken_.empty() && !reported_; }
   void ReportBreak();
 
@@ -77,7 +79,7 @@ class ControlLink final : public Poller::Handler, public StreamUser {
   MovableStream stream_;
   FrameReader reader_;
   std::vector<std::byte> unsent_;
-  std::string broken_;  // why; empty while it works
+  std::string broken_;  // the reason; empty while it works
   bool reported_ = false;
   bool closing_ = false;
   bool waits_for_room_ = false;

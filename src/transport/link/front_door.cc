@@ -15,17 +15,17 @@
 namespace harmonaize::transport {
 namespace {
 
-/// How often connections that have not proved the key are looked through for those that take too
-/// long, in milliseconds: a fraction of what they are given.
+/// Milliseconds between two checks for connections that take too long to prove the key: a fraction
+/// of the time they are given.
 constexpr int kTickMs = 100;
 constexpr uint64_t kTickNs = uint64_t{kTickMs} * 1'000'000;
 
-/// How long the thread rests when it has run out of memory, in microseconds.
+/// Microseconds for which the thread rests when it has run out of memory.
 constexpr useconds_t kRestMicroseconds = 10'000;
 
 void Raise(const FileDescriptor& event) {
   const uint64_t one = 1;
-  // Only one that has been raised 2^64 - 2 times has no room.
+  // A write fails only after 2^64 - 2 unread ones.
   static_cast<void>(!write(event.get(), &one, sizeof one));
 }
 
@@ -80,7 +80,7 @@ void FrontDoor::Run() {
     pollfd stop{stop_.get(), POLLIN, 0};
     if (poll(&stop, 1, 0) > 0) return;
     WaitForEvents();
-    // What runs out of memory loses its connection, and no more.
+    // A connection for which memory runs out is lost, and nothing else.
     try {
       ServeOnce();
     } catch (const std::exception&) {

@@ -13,23 +13,21 @@
 
 namespace harmonaize::transport {
 
-/// Where connections are accepted: by a thread of its own, for everybody on the network can make
-/// them, and thousands a second. The owner's thread sees those that have proved the cluster key,
-/// and no others.
+/// Accepts connections, on a thread of its own, because everybody on the network can make them,
+/// thousands a second. The owner's thread sees only those that have proved the cluster key.
 class FrontDoor final : public Poller::Handler, private Reception::Owner {
  public:
-  /// The owner's OnProved is called from `poller`, on its thread. All pointers must outlive the
-  /// door.
+  /// Calls the owner's OnProved from `poller`, on its thread. All pointers must outlive the door.
   FrontDoor(Poller* poller, Reception::Owner* owner, const ClusterKey* key,
             const InstanceId& instance, const ReceptionLimits& limits);
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
   FrontDoor& operator=(const FrontDoor&) = delete;
 
-  /// As Reception::Listen. The first call starts the thread.
+  /// Does Reception::Listen. The first call starts the thread.
   Result<NetworkAddress> Listen(const NetworkAddress& address, const SocketOptions& options);
 
-  /// For the owner's thread.
+  /// Thread: the owner's.
   ReceptionCounters counters() const;
 
   void OnReady(uint32_t events) override;
@@ -40,7 +38,7 @@ class FrontDoor final : public Poller::Handler, private Reception::Owner {
   void WaitForEvents();
   void ServeOnce();
   void HandOver();
-  // Of the door's own thread.
+  // Thread: the door's own.
   void OnProved(ProvedConnection connection) override;
   void OnConnectFailed(uint64_t, const Status&, bool) override {}
 
@@ -50,16 +48,16 @@ class FrontDoor final : public Poller::Handler, private Reception::Owner {
   const InstanceId instance_;
   const ReceptionLimits limits_;
 
-  /// Guards what the thread works with: Listen comes from the owner's.
+  /// Guards the state that the thread works with, because Listen is called by the owner's thread.
   std::mutex mutex_;
   std::unique_ptr<Poller> poller_;
   std::unique_ptr<Reception> reception_;
   std::vector<ProvedConnection> just_proved_;
-  bool has_unproved_ = false;  ///< After the last look, for the thread alone.
+  bool has_unproved_ = false;  ///< Whether the last look left any unproved; the door's thread only.
   uint64_t next_tick_ns_ = 0;
 
   std::mutex proved_mutex_;
-  std::vector<ProvedConnection> proved_;  ///< For the owner.
+  std::vector<ProvedConnection> proved_;  ///< Connections for the owner.
   FileDescriptor news_;                   ///< An eventfd: something is in `proved_`.
 
   FileDescriptor stop_;  ///< An eventfd.

@@ -8,10 +8,10 @@ namespace harmonaize::transport {
 namespace {
 
 constexpr char kMagic[8] = {'H', 'A', 'Z', 'D', 'W', 'I', 'R', 'E'};
-// Frames hold numbers as the machine does; both ends must be of one kind.
+// Marks the byte order. Frames hold numbers as the machine does, so both ends must use the same.
 constexpr uint32_t kByteOrderMark = 0x01020304;
 
-/// As it lies on the wire.
+/// A greeting as it is on the wire.
 struct GreetingLayout {
   char magic[8];
   uint32_t version;
@@ -88,7 +88,7 @@ Result<Greeting> DecodeGreeting(std::span<const std::byte, kGreetingBytes> bytes
 
 Handshake::Handshake(Role role, const ClusterKey* key, const Greeting& ours)
     : role_(role), key_(key), ours_(ours) {
-  // Without randomness there is no fresh nonce, and so no handshake.
+  // Without randomness there is no fresh nonce, so the handshake fails.
   if (!FillRandom(ours_.nonce).ok()) {
     stage_ = Stage::kFailed;
     return;
@@ -132,7 +132,7 @@ Status Handshake::OnGreeting() {
       DecodeGreeting(std::span<const std::byte, kGreetingBytes>(input_.data(), kGreetingBytes));
   if (!greeting.ok()) return Fail(greeting.status());
   theirs_ = *greeting;
-  // The initiator says so: it is who asked for the wrong address.
+  // The initiator reports this: it asked for the wrong address.
   if (role_ == Role::kInitiator && theirs_.instance == ours_.instance) {
     return Fail(RemoteError("it is this daemon itself; give each host its own address"));
   }
@@ -144,7 +144,7 @@ Status Handshake::OnGreeting() {
     AppendProof(Role::kInitiator);
     return Status::Ok();
   }
-  // The acceptor answers in kind: both sides know what this connection is for.
+  // The acceptor copies the purpose, so both sides know what this connection is for.
   ours_.purpose = theirs_.purpose;
   ours_.initiator_rail = theirs_.initiator_rail;
   ours_.acceptor_rail = theirs_.acceptor_rail;

@@ -12,25 +12,25 @@
 
 namespace harmonaize::transport {
 
-/// Drawn anew by each daemon at its start, so that one that came back is told from its predecessor.
+/// Number drawn by each daemon at its start, so that a restarted one differs from its predecessor.
 using InstanceId = std::array<std::byte, 16>;
 
-/// "3f9a0c11": the first bytes of an instance, enough for a log.
+/// Returns the first bytes of an instance, such as "3f9a0c11", enough for a log.
 std::string ShortName(const InstanceId& instance);
 
-/// What a connection is for.
+/// Purpose of a connection.
 enum class Purpose : uint8_t {
   kControl = 1,  ///< The one link that two daemons talk over.
   kRail = 2,     ///< Carries messages of one rail of an admitted link.
-  kMove = 3,     ///< A stream of a link that is up goes on over it (StreamMoves).
+  kMove = 3,     ///< Continues a stream of a link that is up (StreamMoves).
 };
 
-/// Opens every connection, from both sides; what the proofs are about. 128 bytes on the wire.
+/// Opens every connection, from both sides, and is what the proofs cover. 128 bytes on the wire.
 struct Greeting {
   Purpose purpose = Purpose::kControl;
-  uint8_t initiator_rail = 0;  ///< kRail, kMove: which of the initiator's rails.
-  uint8_t acceptor_rail = 0;   ///< kRail, kMove: which of the acceptor's.
-  /// kRail: which of the initiator's tries this is. kMove: which of the rail's, or kControlStream.
+  uint8_t initiator_rail = 0;  ///< kRail, kMove: the initiator's rail.
+  uint8_t acceptor_rail = 0;   ///< kRail, kMove: the acceptor's rail.
+  /// kRail: number of the initiator's try. kMove: the rail's connection, or kControlStream.
   uint8_t connection = 0;
   uint64_t link = 0;  ///< The number that the initiator gave the link.
   InstanceId instance{};
@@ -42,7 +42,7 @@ inline constexpr size_t kGreetingBytes = 128;
 
 std::array<std::byte, kGreetingBytes> EncodeGreeting(const Greeting& greeting);
 
-/// Errors: kRemoteError, with what is wrong, for bytes that are no greeting of this version.
+/// Errors: kRemoteError, with the reason, for bytes that are no greeting of this version.
 Result<Greeting> DecodeGreeting(std::span<const std::byte, kGreetingBytes> bytes);
 
 /// Proves the cluster key in both directions before anything else is said:
@@ -54,32 +54,32 @@ Result<Greeting> DecodeGreeting(std::span<const std::byte, kGreetingBytes> bytes
 ///                               <-      HMAC("acceptor", both)
 ///     verifies, or hangs up
 ///
-/// Both nonces stand in both proofs, so no recorded proof serves again; the labels keep one side's
-/// proof from serving as the other's; and the acceptor, whom anybody may connect to, shows a proof
-/// only to who has given one. Knows nothing of sockets: bytes in, bytes out.
+/// Both nonces are part of both proofs, so no recorded proof serves again. The labels keep one
+/// side's proof from serving as the other's. The acceptor, to which anybody may connect, shows its
+/// proof only to a peer that has given one. The class knows no sockets: bytes in, bytes out.
 class Handshake {
  public:
   enum class Role { kInitiator, kAcceptor };
 
-  /// `ours` without a nonce: it is drawn here. `key` must outlive the handshake.
+  /// Draws the nonce of `ours`. `key` must outlive the handshake.
   Handshake(Role role, const ClusterKey* key, const Greeting& ours);
 
-  /// What to send now; the caller takes it away.
+  /// Removes and returns the bytes to send now.
   std::vector<std::byte> TakeOutput() { return std::move(output_); }
 
-  /// The most bytes to read next: never more than the handshake needs. 0 when it has ended.
+  /// Returns the most bytes to read next: never more than the handshake needs, 0 when it has ended.
   size_t Wanted() const;
 
-  /// Takes up to Wanted() bytes. kRemoteError when the other side is none of ours; then the
-  /// connection is to be closed.
+  /// Takes up to Wanted() bytes. Errors: kRemoteError when the other side does not belong to the
+  /// cluster; the connection is then to be closed.
   Status Consume(std::span<const std::byte> bytes);
 
   bool done() const { return stage_ == Stage::kDone; }
-  /// Whether the next thing to come is the other side's proof.
+  /// Returns whether the other side's proof is what comes next.
   bool awaits_proof() const { return stage_ == Stage::kProof; }
   Role role() const { return role_; }
   const Greeting& ours() const { return ours_; }
-  /// Not to be believed before done().
+  /// Returns the other side's greeting, which is not to be trusted before done().
   const Greeting& theirs() const { return theirs_; }
 
  private:

@@ -10,9 +10,10 @@
 namespace harmonaize::transport {
 namespace {
 
-// A peer that wants to be told more often than every 12 ms that we live asks for too much.
+// Least silence, in milliseconds, after which a peer may take this daemon for dead. Heartbeats are
+// sent four times in this period; more often than every 25 ms would be too much.
 constexpr uint32_t kMinDeadAfterMs = 100;
-// For one connection of a rail, where there may be another way.
+// Nanoseconds for one connection of a rail where there may be another way.
 constexpr uint64_t kRailTryNs = 600'000'000;
 
 std::vector<std::byte> EncodeReady(const std::vector<Link::Rail>& rails) {
@@ -61,7 +62,7 @@ void Links::OnControlProved(ProvedConnection connection) {
   link->control->Send(FrameType::kHello, EncodeHello(hello));
   by_control_[link->control.get()] = link.get();
   links_[link->id] = std::move(link);
-  // From now on a tick that comes late is noticed, the first one too.
+  // Set here so that a late tick is noticed from the first one on.
   if (last_tick_ns_ == 0) last_tick_ns_ = MonotonicNanoseconds();
 }
 
@@ -78,7 +79,7 @@ void Links::OnHello(Link* link, const Frame& frame) {
   link->stage = Link::Stage::kDecision;
 }
 
-/// Another link to the same daemon; `kept`: that has been decided for.
+/// Returns another link to the same daemon; with `kept`, one that was decided to be kept.
 Link* Links::OtherLink(const Link& link, bool kept) const {
   for (const auto& [id, other] : links_) {
     if (id == link.id || other->instance != link.instance) continue;
@@ -101,7 +102,8 @@ void Links::Decide(Link* link) {
 }
 
 void Links::Refused(Link* link) {
-  // What the arbiter has kept may not have got here, or be dead on this side: then try again.
+  // The link that the arbiter has kept may not have arrived here yet, or may be dead on this side;
+  // then the attempt is repeated.
   MoveAttempts(link->id, OtherLink(*link, /*kept=*/false));
   CloseGently(link);
 }
@@ -125,8 +127,8 @@ void Links::ConnectRails(Link* link) {
   OnRailSettled(link);
 }
 
-/// One connection of it. The next one follows when this one has proved the key, so that no more
-/// strangers than rails stand at the other side's door.
+/// Begins one connection of a rail. The next one follows when this one has proved the key, so that
+/// the other side sees at most one unproved connection for each rail.
 void Links::ConnectRail(Link* link, Link::Rail* rail) {
   const RailOptions& ours = rails_[rail->pair.initiator];
   if (ours.kind == RailOptions::Kind::kUcx) return;
@@ -140,14 +142,15 @@ void Links::ConnectRail(Link* link, Link::Rail* rail) {
   const StreamMoves::Way way = WayOf(*link, rail->way);
   rail->cookie = ++next_id_;
   rail_cookies_[rail->cookie] = link->id;
-  // What does not answer at once may be cut.
+  // A way that does not answer at once may be cut.
   const bool impatient = MovableWith(*link) && link->rails.size() > 1 && !rail->patient;
   const uint64_t patience = impatient ? kRailTryNs : options_->connect_timeout_ns / 2;
   reception_.Connect(way.remote, way.socket, greeting, rail->cookie, patience);
 }
 
-/// Where its own cannot be connected. It returns to its own as soon as that can (StreamMoves).
-/// Where none answers at once they may be crowded, and its own is asked once more, with patience.
+/// Chooses another way for a rail whose own way cannot be connected; the rail returns to its own as
+/// soon as possible (StreamMoves). If no way answers at once, all may be crowded, and its own is
+/// tried once more, with patience.
 bool Links::FindOtherWay(const Link& link, Link::Rail* rail) const {
   if (!MovableWith(link) || !rail->sockets.empty() || rail->patient) return false;
   const auto now = std::ranges::find(link.rails, rail->way, &Link::Rail::pair);
@@ -163,7 +166,7 @@ bool Links::FindOtherWay(const Link& link, Link::Rail* rail) const {
   rail->way = rail->pair;
   rail->astray = false;
   rail->patient = true;
-  return link.rails.size() > 1;  // else it has had time
+  return link.rails.size() > 1;  // with one rail it has had time
 }
 
 void Links::OnRailProved(ProvedConnection connection) {
@@ -172,7 +175,7 @@ void Links::OnRailProved(ProvedConnection connection) {
     if (found == rail_cookies_.end()) return;
     Link* link = links_.at(found->second).get();
     rail_cookies_.erase(found);
-    // Somebody else may listen at that address by now.
+    // Another daemon may listen at that address by now.
     if (connection.theirs.instance != link->instance) {
       return Lose(link, "another daemon answered at a rail's address");
     }
@@ -185,7 +188,7 @@ void Links::OnRailProved(ProvedConnection connection) {
     return OnRailSettled(link);
   }
   for (const auto& [id, link] : links_) {
-    // The admission that lets the other side connect may still be on its way over the link.
+    // The admission that made the other side connect may still be under way on the link.
     const bool forming = link->stage != Link::Stage::kUp && link->stage != Link::Stage::kClosing;
     if (link->role != Handshake::Role::kAcceptor || !forming) continue;
     if (link->instance != connection.theirs.instance) continue;
@@ -196,7 +199,7 @@ void Links::OnRailProved(ProvedConnection connection) {
   }
 }
 
-/// The acceptor: a connection of a rail that will be announced.
+/// The acceptor keeps a connection of a rail that will be announced.
 void Links::KeepSocket(Link* link, const RailPair& pair, Link::RailSocket socket) {
   size_t all = 0;
   for (const Link::Rail& rail : link->rails) all += rail.sockets.size();
@@ -209,7 +212,7 @@ void Links::KeepSocket(Link* link, const RailPair& pair, Link::RailSocket socket
   found->sockets.push_back(std::move(socket));
 }
 
-/// The initiator: once all rails are connected or given up, the others are announced.
+/// The initiator announces the connected rails once all are connected or given up.
 void Links::OnRailSettled(Link* link) {
   const bool waits = std::ranges::any_of(
       link->rails, [this](const Link::Rail& rail) { return rail_cookies_.contains(rail.cookie); });
@@ -235,7 +238,7 @@ void Links::OnRailsReady(Link* link, const Frame& frame) {
   BringUp(link);
 }
 
-/// The acceptor: brings the connections that came into the order announced.
+/// The acceptor sorts the connections that arrived into the announced order.
 Status Links::AcceptRails(Link* link, const Frame& frame) {
   WireReader in(frame.payload);
   std::vector<Link::Rail> ordered;
@@ -248,7 +251,7 @@ Status Links::AcceptRails(Link* link, const Frame& frame) {
     if (rail.pair.acceptor >= rails_.size() || rail.pair.initiator >= link->theirs.rails.size()) {
       return RemoteError("it announced a rail that is not there");
     }
-    // Others may have come that the initiator had given up.
+    // Connections may have arrived that the initiator had given up.
     const auto came = std::ranges::find(link->rails, rail.pair, &Link::Rail::pair);
     for (uint8_t i = 0; i < ready.connections; ++i) {
       const auto number = in.Get<uint8_t>();

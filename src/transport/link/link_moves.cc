@@ -3,12 +3,12 @@
 #include "src/base/clock.h"
 #include "src/transport/link/links.h"
 
-// What links have to do with the moves of their streams.
+// The part of links in moves of their streams.
 
 namespace harmonaize::transport {
 namespace {
 
-/// In a frame of type kStalled. As it lies on the wire.
+/// Payload of a kStalled frame, as it is on the wire.
 struct StalledStream {
   StreamMoves::StreamName name;
   uint8_t zero = 0;
@@ -18,11 +18,11 @@ static_assert(sizeof(StalledStream) == 8);
 
 }  // namespace
 
-/// Which way the pair of rails connects.
+/// Returns the way by which the pair of rails connects.
 StreamMoves::Way Links::WayOf(const Link& link, const RailPair& pair) const {
   const RailOptions& ours = rails_[pair.initiator];
   StreamMoves::Way way;
-  // PairRails has read the address.
+  // PairRails has parsed the address already.
   way.remote = *NetworkAddress::Parse(link.theirs.rails[pair.acceptor].address);
   way.socket = RailSocketOptions(ours);
   way.socket.bind = ours.address;
@@ -75,7 +75,7 @@ void Links::OnMoveProved(ProvedConnection connection) {
     StreamMoves* moves = found->second;
     move_cookies_.erase(found);
     const Link* link = LinkOf(moves);
-    // Somebody else may listen at that address by now.
+    // Another daemon may listen at that address by now.
     if (link == nullptr || connection.theirs.instance != link->instance) {
       return moves->OnConnectFailed(connection.cookie);
     }

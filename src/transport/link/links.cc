@@ -12,13 +12,18 @@
 namespace harmonaize::transport {
 namespace {
 
+// Pause before the next try of an attempt whose link turned out to be a double.
 constexpr uint64_t kRetryNs = 100'000'000;
-// When nobody has answered, and then between further tries; packets that are lost are sent again
-// after a second.
+// Pause before the second try if nobody has answered the first. TCP itself would resend lost
+// packets only after a second.
 constexpr uint64_t kSecondTryNs = 500'000'000;
+// Pause between further tries.
 constexpr uint64_t kNextTryNs = 200'000'000;
+// Most tries of one attempt that are under way at once.
 constexpr size_t kMostTries = 8;
+// Longest time that a link has for closing, and that the end waits for buffers of UCX.
 constexpr uint64_t kClosingNs = 1'000'000'000;
+// Number of timer ticks in the shortest timeout of the links.
 constexpr uint64_t kTicksPerDeadAfter = 16;
 
 double Seconds(uint64_t nanoseconds) {
@@ -53,7 +58,7 @@ Links::~Links() {
     EndMessages(link.get());
     gone_.push_back(std::move(link));
   }
-  // Rails wait for buffers that UCX still holds, and then nothing of theirs is in a channel.
+  // Rails wait for buffers that UCX still holds; none of these is in a channel afterwards.
   const uint64_t deadline = MonotonicNanoseconds() + kClosingNs;
   const auto lingers = [](const std::unique_ptr<Link>& link) {
     return std::ranges::any_of(link->channels, [](const auto& one) { return one->Lingers(); });
@@ -108,8 +113,8 @@ SocketOptions Links::RailSocketOptions(const RailOptions& rail) const {
   return socket;
 }
 
-/// Silent peers are noticed by the control link. What carries nothing beside that is moved, if it
-/// may be, as long as the kernel has not given it up.
+/// Returns the options of control links. The link itself notices silent peers. A stream whose way
+/// carries nothing is moved, if possible, so the kernel must not give it up before that.
 SocketOptions Links::ControlSocketOptions() const {
   const uint64_t patience = movable_ ? 4 : 1;
   SocketOptions socket;
@@ -132,8 +137,8 @@ void Links::Connect(const NetworkAddress& address, Transport::ConnectDone done) 
   BeginTry(id);
 }
 
-/// Where nobody answers, other ports and other rails may take other ways: first as the kernel
-/// chooses, then by each rail, and so on.
+/// Returns the way of an attempt's next try. If nobody answers, other ports and other rails may
+/// take other ways: first as the kernel chooses, then by each rail, and so on.
 StreamMoves::Way Links::WayOfTry(const Attempt& attempt) const {
   StreamMoves::Way way{attempt.address, ControlSocketOptions()};
   const size_t choice = attempt.tries % (rails_.size() + 1);
@@ -196,7 +201,8 @@ void Links::EndAttempts(PeerId link, const Result<PeerId>& result) {
   for (const uint64_t id : ids) EndAttempt(id, result);
 }
 
-/// The link that was to answer them is a double; `to` may be null, then they try again.
+/// Assigns the attempts of a link that turned out to be a double to link `to`; if it is null they
+/// try again.
 void Links::MoveAttempts(PeerId from, const Link* to) {
   for (auto& [id, attempt] : attempts_) {
     if (attempt.link != from) continue;
@@ -247,7 +253,7 @@ void Links::OnConnectFailed(uint64_t cookie, const Status& reason, bool no_way) 
   const bool other_way =
       no_way && connecting != link->rails.end() && FindOtherWay(*link, &*connecting);
   if (other_way) return ConnectRail(link, &*connecting);
-  // A rail whose first connections stand goes on with those.
+  // A rail that has connected some connections goes on with those.
   std::erase_if(link->rails,
                 [&](const Link::Rail& one) { return one.cookie == cookie && one.sockets.empty(); });
   link->rail_failures += link->rail_failures.empty() ? "" : "; ";
@@ -358,7 +364,7 @@ int Links::Progress(bool tick) {
       const auto found = links_.find(id);
       if (found == links_.end()) continue;
       Link* link = found->second.get();
-      // What broke while sending knows why itself.
+      // A link that broke while sending knows the reason itself.
       reason.empty() ? link->control->ReportBreak() : Lose(link, reason);
     }
     const auto disconnects = std::exchange(disconnects_, {});
@@ -388,7 +394,7 @@ void Links::Tick() {
   for (const PeerId id : ticking_) {
     const auto found = links_.find(id);
     if (found == links_.end()) continue;
-    // If it was this daemon that slept, its peers have not been silent.
+    // If this daemon itself slept, its peers have not been silent.
     if (gap > options_->dead_after_ns / 2) found->second->control->Forgive(gap);
     TickLink(found->second.get(), now);
   }
@@ -418,7 +424,7 @@ void Links::TickLink(Link* link, uint64_t now_ns) {
     return Lose(link,
                 fmt::format("no agreement in {:.1f} s", Seconds(options_->connect_timeout_ns)));
   }
-  // On a crowded way heartbeats may be lost several times in a row, while data comes in.
+  // On a crowded way heartbeats may be lost several times in a row while data still arrives.
   uint64_t received = 0;
   for (const auto& channel : link->channels) received += channel->received_bytes();
   if (std::exchange(link->received_bytes, received) != received) control->NoteHeard(now_ns);
@@ -439,7 +445,7 @@ void Links::TickLink(Link* link, uint64_t now_ns) {
   control->ReportBreak();
 }
 
-/// Whether a silent peer is given more time, since it may be the ways that carry nothing.
+/// Returns whether a silent peer is given more time, because it may be the ways that carry nothing.
 bool Links::IsMoving(const Link& link, uint64_t now_ns) const {
   return now_ns - link.control->last_heard_ns() <= PatienceNs() && link.moves != nullptr &&
          link.moves->Moving();
@@ -451,9 +457,9 @@ void Links::CloseGently(Link* link) {
   link->control->CloseGently();
 }
 
-/// Ends all that is under way with a peer.
+/// Ends all messages under way with a peer.
 void Links::EndMessages(Link* link) {
-  // Tenants may get to see this one: no reason, no address.
+  // Tenants may see this status, so it has neither reason nor address.
   const Status lost = RemoteError("the link to a peer daemon was lost");
   const PeerId peer = link->id;
   board_->TakeArrivals([peer](const Arrival& arrival) { return arrival.peer == peer; },

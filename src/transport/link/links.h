@@ -26,48 +26,49 @@ struct Link {
     kDecision,  ///< Waits for the arbiter to keep or refuse it.
     kRails,     ///< Kept; the initiator connects the rails.
     kUp,
-    kClosing,  ///< Says its last words.
+    kClosing,  ///< Sends its last frames.
   };
   struct RailSocket {
     FileDescriptor socket;
-    uint8_t number = 0;  ///< Of the initiator's tries to connect this rail.
+    uint8_t number = 0;  ///< Number of the initiator's try that connected it.
   };
   /// One pair of rails that is being connected.
   struct Rail {
     RailPair pair;
-    /// Of a TCP pair, those proved; the first one first.
+    /// Proved connections of a TCP pair; the first one first.
     std::vector<RailSocket> sockets;
-    uint64_t cookie = 0;   ///< The initiator's, while it connects.
+    uint64_t cookie = 0;   ///< Cookie of the initiator's connection attempt.
     uint8_t tries = 0;     ///< Connections that were begun.
-    RailPair way;          ///< By which pair it connects: in general, its own.
-    bool astray = false;   ///< It is not its own.
-    bool patient = false;  ///< No way answered at once: its own is given time.
+    RailPair way;          ///< Pair of rails by whose way it connects; usually its own.
+    bool astray = false;   ///< The way is not its own.
+    bool patient = false;  ///< No way answered at once, so its own is given more time.
     std::string name;
   };
 
   PeerId id = 0;
-  uint64_t number = 0;  ///< The initiator's id of it: stands in greetings of its rails.
+  uint64_t number = 0;  ///< The initiator's id of the link, which is part of the greetings of its
+                        ///< rails.
   Stage stage = Stage::kHello;
   Handshake::Role role = Handshake::Role::kAcceptor;
   InstanceId instance{};
   NetworkAddress remote;
   uint64_t token = 0;
-  uint64_t deadline_ns = 0;  ///< Until it must be up, or closed.
+  uint64_t deadline_ns = 0;  ///< Time by which it must be up, or closed.
   Hello theirs;
   std::vector<Rail> rails;
   std::string rail_failures;
   std::vector<std::unique_ptr<Channel>> channels;
-  /// Of TCP rails, with their names, until the link is up.
+  /// Streams of TCP rails, with their names, until the link is up.
   std::vector<std::pair<TcpChannel*, StreamMoves::StreamName>> streams;
   std::unique_ptr<ControlLink> control;
-  /// Null where one of both daemons may not move streams. Goes before what it moves.
+  /// Null where one of the two daemons may not move streams. Destroyed before the streams it moves.
   std::unique_ptr<StreamMoves> moves;
-  uint64_t received_bytes = 0;  ///< By all channels, when last looked at.
+  uint64_t received_bytes = 0;  ///< Bytes received by all channels, at the last check.
 };
 
 /// Forms links and watches over them. Two daemons that connect to each other at once make two
-/// connections; the one of the smaller instance id, the *arbiter*, keeps the first that it sees
-/// and refuses others, so there is no case to agree on. For the owner's thread.
+/// connections. The one with the smaller instance id, the *arbiter*, keeps the first that it sees
+/// and refuses others, so nothing has to be agreed. Thread: one, the transport's owner.
 class Links final : public Reception::Owner,
                     public ControlLink::Owner,
                     public Channel::Owner,
@@ -81,18 +82,18 @@ class Links final : public Reception::Owner,
   void Connect(const NetworkAddress& address, Transport::ConnectDone done);
   void Disconnect(PeerId peer, const std::string& reason);
   Status SendControl(PeerId peer, std::span<const std::byte> message);
-  /// The link of a peer that is up; null when it is not.
+  /// Returns the link of a peer that is up; null when it is not.
   Link* Up(PeerId peer) const;
-  /// Of all that are up.
+  /// Returns the traffic of those peers whose links are up.
   std::vector<LinkTraffic> Traffic(std::span<const PeerId> peers) const;
 
-  /// Everything that is not done when a descriptor is ready. How much there was.
+  /// Does the work that no ready descriptor triggers. Returns how much there was.
   int Progress(bool tick);
-  /// Whether Progress has something to do already.
+  /// Returns whether Progress has something to do already.
   bool HasNews() const;
-  /// Whether UCX lets the owner sleep.
+  /// Returns whether UCX lets the owner sleep.
   bool ArmRails();
-  /// How often Progress must be told to tick; 0: never. Looks at all links.
+  /// Returns the period in which Progress must be told to tick; 0: never. Looks at all links.
   uint64_t TickPeriod() const;
 
   const std::vector<std::unique_ptr<UcxRail>>& ucx_rails() const { return ucx_rails_; }
@@ -115,10 +116,10 @@ class Links final : public Reception::Owner,
     NetworkAddress address;
     Transport::ConnectDone done;
     uint64_t deadline_ns = 0;
-    uint64_t next_try_ns = 0;           ///< 0: not to be tried again now.
+    uint64_t next_try_ns = 0;           ///< 0: no further try is planned.
     PeerId link = 0;                    ///< The link that will answer it; 0: not known yet.
-    size_t tries = 0;                   ///< That have begun.
-    std::vector<uint64_t> under_way{};  ///< Cookies of those that have not ended.
+    size_t tries = 0;                   ///< Tries begun.
+    std::vector<uint64_t> under_way{};  ///< Cookies of tries that have not ended.
     Status last_failure{};
   };
 
@@ -161,7 +162,7 @@ class Links final : public Reception::Owner,
   void OnStalled(Link* link, const Frame& frame);
 
   void Tick();
-  /// For a silent peer while streams are moved off ways that carry nothing.
+  /// Returns how long a peer may be silent while streams are moved off ways that carry nothing.
   uint64_t PatienceNs() const { return options_->dead_after_ns + options_->dead_after_ns / 4; }
   void TickLink(Link* link, uint64_t now_ns);
   bool IsMoving(const Link& link, uint64_t now_ns) const;
@@ -176,8 +177,8 @@ class Links final : public Reception::Owner,
   const std::string system_congestion_control_;
   TransportEvents* events_;
   InstanceId instance_;
-  Reception reception_;   ///< For what this daemon connects to.
-  FrontDoor front_door_;  ///< For who connects to it.
+  Reception reception_;   ///< For connections that this daemon makes.
+  FrontDoor front_door_;  ///< For connections that other daemons make.
   bool rails_open_ = false;
   std::vector<RailOptions> rails_;
   std::vector<RailAnnouncement> announcements_;

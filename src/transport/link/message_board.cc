@@ -5,11 +5,12 @@
 namespace harmonaize::transport {
 namespace {
 
+// Buckets of the hash table at the beginning.
 constexpr size_t kFirstBuckets = 1024;
-// Operations that somebody cancelled while others were still sending for it: far more than can be
-// under way at once.
+// Cancelled operations that are remembered because others may still send for them: far more than
+// can be under way at once.
 constexpr size_t kCancelledRemembered = 4096;
-// A pooled arrival keeps at most this much memory.
+// Most bytes that a pooled arrival keeps.
 constexpr size_t kKeptArrivalBytes = size_t{64} << 10;
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
@@ -147,13 +148,13 @@ void MessageBoard::Free(Arrival* arrival) {
 
 void MessageBoard::Complete(Request* request, Status status) {
   if (request->state == Request::State::kPosted && request->linked()) --listed_;
-  request->state = Request::State::kFree;  // Find knows it no more
+  request->state = Request::State::kFree;  // Find no longer finds it
   request->status = std::move(status);
   completed_.PushBack(request);
 }
 
 int MessageBoard::RunCompletions() {
-  // What completions post, and what that completes, waits for the next round.
+  // Completions may post, and what that completes waits for the next round.
   IntrusiveList<Request> now;
   while (Request* request = completed_.PopFront()) now.PushBack(request);
   int count = 0;

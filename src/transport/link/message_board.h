@@ -15,56 +15,56 @@ namespace harmonaize::transport {
 
 class Channel;
 
-/// A posted send or receive. Belongs to the board; everybody else borrows it until Complete.
+/// A posted send or receive. Belongs to the board; others borrow it until Complete.
 struct Request : ListNode {
   enum class State : uint8_t {
     kFree,
-    kPosted,    ///< A receive that no message has come for.
-    kMoving,    ///< A receive whose bytes come, or that has said it is ready for them.
+    kPosted,    ///< A receive for which no message has come.
+    kMoving,    ///< A receive whose bytes are arriving, or whose sender was told that it is ready.
     kQueued,    ///< A send that has not been announced or sent.
     kOffered,   ///< A send that waits until the receiver is ready.
-    kStreaming  ///< A send whose bytes go.
+    kStreaming  ///< A send whose bytes are being sent.
   };
 
   State state = State::kFree;
   bool is_send = false;
   bool first_connection = false;  ///< A send that is not to be spread: RailChoice.
-  TenantShare share;              ///< A send's.
-  uint64_t left = 0;              ///< A send's: RailChoice.
+  TenantShare share;              ///< Share of a send.
+  uint64_t left = 0;              ///< Bytes left of a send: RailChoice.
   uint32_t index = 0;
   uint32_t generation = 0;
   PeerId peer = 0;
   MessageTag tag;
   std::byte* data = nullptr;
-  size_t size = 0;             ///< Of the buffer.
-  size_t total = 0;            ///< Of the message.
-  size_t moved = 0;            ///< Bytes of it that went or came.
-  Channel* channel = nullptr;  ///< That sends it, or that it comes over.
-  uint64_t remote_slot = 0;    ///< The other side's request, as that side calls it.
+  size_t size = 0;             ///< Bytes of the buffer.
+  size_t total = 0;            ///< Bytes of the message.
+  size_t moved = 0;            ///< Bytes of the message that were sent or received.
+  Channel* channel = nullptr;  ///< Channel that sends it, or over which it arrives.
+  uint64_t remote_slot = 0;    ///< The other side's request, by that side's slot().
   void* foreign = nullptr;     ///< For a channel's own use.
   Completion completion;
   Status status;
 
-  /// Names this request in messages; stale once it has completed.
+  /// Returns the request's name in messages, which becomes stale once it has completed.
   uint64_t slot() const { return uint64_t{generation} << 32 | index; }
 };
 
-/// A message that came, wholly or as an offer, before its receive was posted.
+/// A message that arrived, wholly or as an offer, before its receive was posted.
 struct Arrival : ListNode {
   PeerId peer = 0;
   MessageTag tag;
   size_t total = 0;
-  bool offered = false;  ///< Only announced: the bytes are still with the sender.
+  bool offered = false;  ///< Only announced; the bytes are still with the sender.
   Channel* channel = nullptr;
-  uint64_t remote_slot = 0;  ///< Of an offer.
+  uint64_t remote_slot = 0;  ///< The sender's request of an offer.
   void* foreign = nullptr;   ///< For a channel's own use.
-  /// What came, when not offered. Keeps its capacity from use to use, within reason.
+  /// The bytes, if not offered. Keeps its capacity from use to use, within bounds.
   std::vector<std::byte> data;
 };
 
-/// Brings together what is posted and what comes, in whatever order, by peer and tag; messages of
-/// one tag in the order posted and the order they came. Requests and arrivals are pooled. For the
-/// owner's thread.
+/// Matches posted requests and arriving messages, in whatever order, by peer and tag. Messages of
+/// one tag are matched in the order posted and the order of arrival. Requests and arrivals are
+/// pooled. Thread: one, the transport's owner.
 class MessageBoard {
  public:
   MessageBoard();
@@ -74,36 +74,37 @@ class MessageBoard {
 
   Request* NewRequest(bool is_send, PeerId peer, const MessageTag& tag, std::byte* data,
                       size_t size, Completion completion);
-  /// The request that slot() gave this name; null when it has completed.
+  /// Returns the request whose slot() this is; null when it has completed.
   Request* Find(uint64_t slot) const;
 
-  /// Makes a receive known to what comes.
+  /// Lets arriving messages match a receive.
   void Post(Request* receive);
-  /// The oldest posted receive for this message, no longer posted; null when there is none.
+  /// Removes and returns the oldest posted receive for this message; null when there is none.
   Request* TakePosted(PeerId peer, const MessageTag& tag);
 
-  /// A pooled arrival, not yet known to receives.
+  /// Returns a pooled arrival that receives cannot match yet.
   Arrival* NewArrival(PeerId peer, const MessageTag& tag, size_t total);
   void AddArrival(Arrival* arrival);
-  /// The oldest arrival for this receive; null when there is none. To be given back with Free.
+  /// Removes and returns the oldest arrival for this receive; null when there is none. To be given
+  /// back with Free.
   Arrival* TakeArrival(PeerId peer, const MessageTag& tag);
-  /// The offer that the sender calls `remote_slot`, taken; null when there is none.
+  /// Removes and returns the offer that the sender calls `remote_slot`; null when there is none.
   Arrival* TakeOffer(PeerId peer, const MessageTag& tag, uint64_t remote_slot);
   void Free(Arrival* arrival);
 
-  /// Ends a request: nobody may use it any more. Its completion is called by RunCompletions.
+  /// Ends a request, which must not be used any more. RunCompletions calls its completion.
   void Complete(Request* request, Status status);
   bool HasCompletions() const { return !completed_.empty(); }
-  /// Calls the completions of what has ended so far. How many.
+  /// Calls the completions of the requests that have ended so far. Returns how many.
   int RunCompletions();
 
-  /// Messages of this operation are not kept from now on. The last few thousand are remembered.
+  /// Drops messages of this operation from now on. The last few thousand operations are remembered.
   void MarkCancelled(PeerId peer, uint64_t operation);
   bool IsCancelled(PeerId peer, uint64_t operation) const {
     return !cancelled_.empty() && cancelled_.contains({peer, operation});
   }
 
-  /// Each request under way that `wanted` is true for; `act` may complete it.
+  /// Calls `act` for each request under way for which `wanted` is true; `act` may complete it.
   template <typename Wanted, typename Act>
   void ForEachRequest(Wanted wanted, Act act) {
     for (size_t i = 0; i < requests_.size(); ++i) {
@@ -111,7 +112,7 @@ class MessageBoard {
       if (request.state != Request::State::kFree && wanted(request)) act(&request);
     }
   }
-  /// Takes the arrivals that `wanted` is true for; `act` gets each, and frees it.
+  /// Removes the arrivals for which `wanted` is true, and passes each to `act`, which frees it.
   template <typename Wanted, typename Act>
   void TakeArrivals(Wanted wanted, Act act) {
     for (size_t i = 0; i < bucket_count_; ++i) {
@@ -154,7 +155,7 @@ class MessageBoard {
   IntrusiveList<Request> completed_;
   std::unique_ptr<Bucket[]> buckets_;
   size_t bucket_count_ = 0;  // a power of two
-  size_t listed_ = 0;        // posted receives and arrivals in buckets, about
+  size_t listed_ = 0;        // posted receives and arrivals in buckets, approximately
   size_t under_way_ = 0;
   size_t arrivals_waiting_ = 0;
   size_t arrival_bytes_ = 0;

@@ -20,7 +20,7 @@ struct FreeAddresses {
 int PrefixBits(const sockaddr* mask) {
   if (mask == nullptr) return 0;
   const NetworkAddress address = NetworkAddress::From(mask);
-  // The number of leading ones is found as the longest prefix that equals that of all ones.
+  // The number of leading ones is the length of the longest prefix shared with all ones.
   sockaddr_storage ones{};
   std::memset(&ones, 0xff, sizeof ones);
   ones.ss_family = static_cast<sa_family_t>(address.family());

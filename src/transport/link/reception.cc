@@ -15,11 +15,12 @@
 namespace harmonaize::transport {
 namespace {
 
-// So that a flood of connections does not keep the thread from those that have proved themselves.
+// Connections accepted at once, so that a flood of them does not keep the thread from those that
+// have proved themselves.
 constexpr int kAcceptsAtOnce = 16;
 
 void SetOption(int socket, int level, int name, int value) {
-  // What a kernel does not know of these costs speed or notice, not correctness.
+  // An option that the kernel does not know costs speed or timely notice, not correctness.
   setsockopt(socket, level, name, &value, sizeof value);
 }
 
@@ -35,8 +36,8 @@ bool IsNoWay(int error_number) {
 
 void ApplySocketOptions(int socket, int family, const SocketOptions& options) {
   SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  // What is lost of a connection that has little to say is sent again at equal distances: doubling
-  // them, a heartbeat that is lost four times would be three seconds late.
+  // Lost packets of a connection with little data are sent again at constant intervals. With
+  // doubling intervals, a heartbeat that is lost four times would be three seconds late.
   SetOption(socket, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1);
   if (options.user_timeout_ms > 0) {
     SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options.user_timeout_ms));
@@ -54,7 +55,7 @@ void ApplySocketOptions(int socket, int family, const SocketOptions& options) {
 
 bool ProvedConnection::Answer() {
   if (answer.empty()) return true;
-  // Little, and the first that goes there but for a greeting, so there is room for it.
+  // The answer is short, and only a greeting was sent before, so there is room for it.
   const ssize_t sent = send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   return sent == static_cast<ssize_t>(answer.size());
 }
@@ -110,7 +111,7 @@ class Reception::Pending final : public Poller::Handler {
  private:
   bool accepted() const { return handshake_.role() == Handshake::Role::kAcceptor; }
 
-  // Each returns whether the connection goes on.
+  // Each of these returns whether the connection goes on.
   bool FinishConnect() {
     int error_number = 0;
     socklen_t length = sizeof error_number;
@@ -124,7 +125,7 @@ class Reception::Pending final : public Poller::Handler {
   bool Write() {
     const std::vector<std::byte> more = handshake_.TakeOutput();
     unsent_.insert(unsent_.end(), more.begin(), more.end());
-    // The last words of the one that accepts are the owner's.
+    // The acceptor's last bytes, its proof, are sent by the owner.
     if (unsent_.empty() || (accepted() && handshake_.done())) return true;
     const ssize_t sent = send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN || errno == EINTR || Lose(std::strerror(errno));
@@ -186,10 +187,10 @@ Result<NetworkAddress> Reception::Listen(const NetworkAddress& address,
   };
   FileDescriptor listening(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listening.valid()) return failure("make a socket for");
-  // A daemon that comes back takes its port again at once.
+  // A restarted daemon can take its port again at once.
   SetOption(listening.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.family() == AF_INET6) SetOption(listening.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  // Before the first connection: one that began with BBR keeps its timers for good.
+  // Set before the first connection: one that began with BBR keeps its timers for good.
   ApplySocketOptions(listening.get(), address.family(), options);
   if (bind(listening.get(), address.get(), address.length()) != 0) return failure("bind to");
   if (listen(listening.get(), SOMAXCONN) != 0) return failure("listen at");
@@ -249,8 +250,8 @@ void Reception::Accept(Listener* listener) {
     FileDescriptor socket(accept4(listener->fd(), reinterpret_cast<sockaddr*>(&from), &length,
                                   SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
-      // Out of descriptors: the oldest of those without a proof gives up its own. Later ones in
-      // this row get the same error when nobody waits.
+      // If descriptors run out, the oldest unproved connection gives up its own. If there is none,
+      // later accepts in this row get the same error.
       if (i == 0 && (errno == EMFILE || errno == ENFILE)) MakeRoom(NetworkAddress());
       return;
     }
@@ -273,7 +274,8 @@ void Reception::OnAccepted(FileDescriptor socket, const NetworkAddress& remote,
   pending_.push_back(std::move(pending));
 }
 
-/// Before one from `remote` is let in. An empty address asks for one place, whoever's.
+/// Makes room for a connection from `remote`. An empty address asks to free one place, of any
+/// address.
 void Reception::MakeRoom(const NetworkAddress& remote) {
   Pending* oldest = nullptr;
   Pending* oldest_of_address = nullptr;
@@ -302,7 +304,7 @@ void Reception::Drop(Pending* pending, const Status& reason, bool no_way) {
     failed_.push_back({pending->cookie(), reason, no_way});
   } else {
     refused_.fetch_add(1, std::memory_order_relaxed);
-    // Anybody can bring this about as often as he likes, so it is no warning.
+    // Anybody can cause this at will, so it is no warning.
     Log(LogLevel::kDebug, kLogNet, "a connection was refused: {}", reason.message());
   }
   Remove(pending);
@@ -314,7 +316,7 @@ void Reception::Remove(Pending* pending) {
   const auto found =
       std::ranges::find_if(pending_, [pending](const auto& one) { return one.get() == pending; });
   if (found == pending_.end()) return;
-  // It may be on the stack.
+  // The connection's code may be on the stack.
   gone_.splice(gone_.end(), pending_, found);
 }
 

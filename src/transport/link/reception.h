@@ -22,52 +22,52 @@ struct ProvedConnection {
   Handshake::Role role = Handshake::Role::kAcceptor;
   Greeting ours;
   Greeting theirs;
-  uint64_t cookie = 0;  ///< As given to Connect; 0 for what was accepted.
-  /// Of what was accepted: our own proof, which tells the other side that it is let in. What it
-  /// says over other connections comes after that, so it is sent by the thread that is to know
-  /// first.
+  uint64_t cookie = 0;  ///< Cookie passed to Connect; 0 for an accepted connection.
+  /// For an accepted connection: our own proof, which tells the other side that it is admitted.
+  /// After it the other side may speak over other connections, so the thread that must know of this
+  /// one first sends it.
   std::vector<std::byte> answer{};
 
-  /// Sends it; false when the connection is lost.
+  /// Sends the answer; returns false when the connection is lost.
   bool Answer();
 };
 
 struct ReceptionLimits {
   uint64_t proof_timeout_ns = 2'000'000'000;
-  /// Accepted connections that have not proved the key, in all and from one address. The oldest
-  /// makes room: whoever holds connections open without proving anything loses them.
+  /// Most accepted connections that have not proved the key, in all and from one address. Beyond
+  /// that the oldest is closed, so connections held open without a proof are lost.
   size_t unproved = 256;
   size_t unproved_of_one_address = 32;
 };
 
 struct ReceptionCounters {
   uint64_t accepted = 0;
-  uint64_t refused = 0;  ///< Accepted, but without the right proof in time.
-  uint64_t evicted = 0;  ///< Of those: to make room.
+  uint64_t refused = 0;  ///< Among these, those without the right proof in time.
+  uint64_t evicted = 0;  ///< Among these, those closed to make room.
 };
 
-/// What a connection attempt asks of its socket.
+/// Options of a connection's socket.
 struct SocketOptions {
   NetworkAddress bind;           ///< Empty: the kernel chooses.
   int traffic_class = -1;        ///< IP_TOS, IPV6_TCLASS; negative: left alone.
   unsigned user_timeout_ms = 0;  ///< TCP_USER_TIMEOUT; 0: left alone.
-  /// TCP_CONGESTION; empty: left alone. Connections that are accepted get it from their listener.
+  /// TCP_CONGESTION; empty: left alone. Accepted connections inherit it from their listener.
   std::string congestion_control = {};
 };
 
-/// Sets what all of our sockets have: no delay of small segments, and `options`.
+/// Sets the options that all our sockets have (no delay of small segments), and `options`.
 void ApplySocketOptions(int socket, int family, const SocketOptions& options);
 
-/// Listens, connects, and lets nobody in without a proof of the cluster key. Reads of an unproved
-/// connection no more than its handshake. For the owner's thread: what a daemon connects to is the
-/// engine's, what it accepts has a thread of its own (FrontDoor).
+/// Listens, connects, and admits no connection without a proof of the cluster key. It reads no more
+/// than the handshake from an unproved connection. Thread: one, the owner's. The engine owns the
+/// reception of the connections that a daemon makes; FrontDoor's thread owns that of accepted ones.
 class Reception {
  public:
   class Owner {
    public:
     virtual void OnProved(ProvedConnection connection) = 0;
-    /// A Connect that came to nothing. Never from within Connect. `no_way`: nobody answered there;
-    /// by another way somebody may.
+    /// Called when a Connect has failed, never from within Connect. `no_way`: nobody answered
+    /// there, so another way may still work.
     virtual void OnConnectFailed(uint64_t cookie, const Status& reason, bool no_way) = 0;
 
    protected:
@@ -79,26 +79,26 @@ class Reception {
             const ReceptionLimits& limits);
   ~Reception();
 
-  /// Accepts connections at `address`; port 0 lets the kernel choose. The address with its port.
-  /// Errors: kSystemError, naming the address.
+  /// Accepts connections at `address`; port 0 lets the kernel choose. Returns the address with its
+  /// port. Errors: kSystemError, naming the address.
   Result<NetworkAddress> Listen(const NetworkAddress& address, const SocketOptions& options);
 
-  /// Begins a connection; `greeting` says what for. OnProved or OnConnectFailed follows with
+  /// Begins a connection whose purpose is in `greeting`. OnProved or OnConnectFailed follows with
   /// `cookie`, which is not 0, within `timeout_ns`.
   void Connect(const NetworkAddress& remote, const SocketOptions& options, const Greeting& greeting,
                uint64_t cookie, uint64_t timeout_ns);
 
-  /// Drops a Connect under way; nothing is called for it any more.
+  /// Drops a Connect under way; the owner is not called for it any more.
   void Forget(uint64_t cookie);
 
-  /// Ends what took too long, and reports what failed at once. Every few hundred milliseconds, and
-  /// when HasNews.
+  /// Ends connections that took too long, and reports those that failed at once. To be called every
+  /// few hundred milliseconds, and when HasNews.
   void Tick(uint64_t now_ns);
   bool HasNews() const { return !failed_.empty(); }
-  /// Whether there is anything for Tick to do, now or later.
+  /// Returns whether there is anything for Tick to do, now or later.
   bool busy() const { return !pending_.empty() || !gone_.empty() || HasNews(); }
 
-  /// Any thread.
+  /// Thread: any.
   ReceptionCounters counters() const {
     return {.accepted = accepted_.load(std::memory_order_relaxed),
             .refused = refused_.load(std::memory_order_relaxed),
@@ -131,7 +131,7 @@ class Reception {
   std::atomic<uint64_t> refused_{0};
   std::atomic<uint64_t> evicted_{0};
   std::vector<std::unique_ptr<Listener>> listeners_;
-  std::list<std::unique_ptr<Pending>> pending_;  // the oldest first
+  std::list<std::unique_ptr<Pending>> pending_;  // oldest first
   std::list<std::unique_ptr<Pending>> gone_;     // freed at the next Tick or Accept
   std::vector<Failure> failed_;
 };

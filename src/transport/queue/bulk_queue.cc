@@ -16,7 +16,7 @@ BulkQueue::Row* BulkQueue::RowOf(uint64_t operation) {
 Request* BulkQueue::Front() {
   while (Row* row = rows_.Front()) {
     if (!row->requests.empty()) return row->requests.Front();
-    free_.PushBack(row);  // its last request has left by itself
+    free_.PushBack(row);  // its last request has left by Unlink
   }
   return nullptr;
 }

@@ -7,42 +7,44 @@
 
 namespace harmonaize::transport {
 
-/// One of those who take turns.
+/// State of one flow that takes turns.
 struct FairTurn {
   uint64_t id = 0;
-  double weight = 1;     ///< Of what all send, above 0.
-  double start = 0;      ///< Of what it sends next: bytes by weight, on the clock of its FairTurns.
-  bool waiting = false;  ///< Has something to send, or had when it was asked last.
-  bool ready = false;    ///< And may send it now.
+  double weight = 1;     ///< Weight in the share of all sending flows; above 0.
+  double start = 0;      ///< Start of what it sends next: bytes by weight, on the clock of its
+                         ///< FairTurns.
+  bool waiting = false;  ///< It has something to send, or had at the last check.
+  bool ready = false;    ///< It also may send now.
 };
 
-/// Whose turn it is: start-time fair queueing (Goyal, Vin, Cheng, "Start-time Fair Queueing",
-/// SIGCOMM 1996) with leads. In the long run all who have something to send get the same of the
-/// clock. But of those who are no further than a lead ahead of the last one, whoever has the least
-/// left of what it is at goes first: sharing would end none of them earlier, and all but the last
-/// one later (Schrage, "A proof of the optimality of the shortest remaining processing time
-/// discipline", Operations Research, 1968). So bursts that collide again and again slide apart, and
-/// collide no more (as in Rajasekaran et al., "Congestion control in machine learning clusters",
-/// HotNets 2022, where flows are unequal for it).
+/// Chooses the flow whose turn it is: start-time fair queueing (Goyal, Vin, Cheng, "Start-time Fair
+/// Queueing", SIGCOMM 1996) with leads. In the long run all flows that have something to send get
+/// equal shares of the clock. But of the flows that are no further than a lead ahead of the last
+/// one, the one with the least left of its operation goes first. Sharing would end none of the
+/// operations earlier, and all but the last one later (Schrage, "A proof of the optimality of the
+/// shortest remaining processing time discipline", Operations Research, 1968). So bursts that
+/// collide repeatedly slide apart, and collide no more (as in Rajasekaran et al., "Congestion
+/// control in machine learning clusters", HotNets 2022, where flows are unequal for it).
 ///
-/// What one has not used lately, up to the lead and kCredit, it has in front of the others when it
-/// comes back. A `Flow` is a FairTurn; `HasSends()` says whether it wants turns, `Left()` how much
-/// it has left in bytes; who does not know, 0, shares; `Held()` whether it has to wait although its
-/// turn has come, which costs it nothing of its share. `Begin()` is told when it stands for another
-/// than before. Allocates nothing once it has seen as many flows at a time.
+/// A flow that comes back is ahead of the others by what it has not used lately, up to the lead and
+/// kCredit. A `Flow` is a FairTurn with these functions: `HasSends()` returns whether it wants
+/// turns. `Left()` returns the bytes it has left; 0, not known, makes it share. `Held()` returns
+/// whether it has to wait although its turn has come, which costs none of its share. `Begin()` is
+/// called when the object begins to stand for another flow. Allocates nothing for as many flows at
+/// a time as it has seen.
 template <class Flow>
 class FairTurns {
  public:
-  /// Messages of one operation wait for each other, so even who sends as fast as it can often has
-  /// nothing to send: that is made up for.
+  /// Bytes of share that an idle flow keeps. Messages of one operation wait for each other, so even
+  /// a flow that sends as fast as it can often has nothing to send, and is compensated for that.
   static constexpr double kCredit = 4 << 20;
 
-  /// The flow of this number: that was seen lately, or is new. They never move.
+  /// Returns the flow of this number, which was seen lately or is new. Flows never move in memory.
   Flow* Of(uint64_t id) {
     Flow* forgotten = nullptr;
     for (Flow& flow : flows_) {
       if (flow.id == id) return &flow;
-      // It has nothing to send, and no more to its credit than it would have anew.
+      // This flow has nothing to send, and no more credit than a new one would have.
       if (!flow.waiting && flow.start <= clock_ - lead_ - kCredit) forgotten = &flow;
     }
     Flow* flow = forgotten != nullptr ? forgotten : &flows_.emplace_back();
@@ -52,13 +54,13 @@ class FairTurns {
     return flow;
   }
 
-  /// It has something to send.
+  /// Notes that the flow has something to send.
   void Want(Flow* flow) {
     if (!flow->waiting) flow->start = std::max(flow->start, clock_ - lead_ - kCredit);
     flow->waiting = true;
   }
 
-  /// Whose turn it is; null when nobody has anything to send, or may.
+  /// Returns the flow whose turn it is; null when none has anything to send, or may.
   Flow* Next() {
     Flow* last = nullptr;
     int ready = 0;
@@ -82,18 +84,18 @@ class FairTurns {
     return next;
   }
 
-  /// It has sent so many bytes.
+  /// Notes that the flow has sent so many bytes.
   void Charge(Flow* flow, size_t bytes) {
     clock_ = std::max(clock_, flow->start);
     flow->start += static_cast<double>(bytes) / flow->weight;
   }
 
-  /// All stand for others from now on.
+  /// Lets all flows stand for others from now on.
   void BeginAll() {
     for (Flow& flow : flows_) flow.Begin();
   }
 
-  /// Of all that were seen lately.
+  /// Calls the function for all flows that were seen lately.
   template <class Function>
   void ForEach(Function function) {
     for (Flow& flow : flows_) function(flow);
@@ -103,17 +105,17 @@ class FairTurns {
     for (const Flow& flow : flows_) function(flow);
   }
 
-  /// How many bytes one may get ahead of another.
+  /// Sets how many bytes one flow may get ahead of another.
   void set_lead(double lead) { lead_ = lead; }
 
  private:
-  // All hosts of two operations have to prefer the same one, and not all are quite as far with it:
-  // what is left counts as alike within a quarter, and then the number decides.
+  // All hosts of two operations have to prefer the same one, but not all have the same bytes of it
+  // left. So bytes left count as alike within a quarter, and then the lower number wins.
   static constexpr double kAlike = 0.75;
 
   static double Left(Flow* flow) { return static_cast<double>(flow->Left()) / flow->weight; }
-  /// Whether it may send although that one has had less. Who has a large weight gets its lead
-  /// sooner, and not a longer one.
+  /// Returns whether the flow may send although `last` has had less. A large weight makes a flow
+  /// reach its lead sooner, but gives it no longer one.
   bool MayLead(Flow& flow, Flow& last) {
     if (!flow.ready || flow.start <= last.start) return flow.ready;
     if (flow.Left() == 0 || last.Left() == 0) return false;

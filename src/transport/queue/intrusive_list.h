@@ -4,7 +4,7 @@
 
 namespace harmonaize::transport {
 
-/// A place in at most one list. Lists of these need no memory of their own.
+/// A place in at most one list, which then needs no memory of its own.
 class ListNode {
  public:
   ListNode() = default;
@@ -27,12 +27,12 @@ class ListNode {
   ListNode* previous_ = this;
 };
 
-/// A list of T, which derives from ListNode. Does not own them.
+/// A list of T, which derives from ListNode. Does not own its items.
 template <typename T>
 class IntrusiveList {
  public:
   bool empty() const { return !head_.linked(); }
-  /// Takes `item` out of whatever list it is in.
+  /// Removes `item` from any list it is in, and appends it.
   void PushBack(T* item) {
     ListNode* node = item;
     node->Unlink();
@@ -55,7 +55,7 @@ class IntrusiveList {
     if (item != nullptr) static_cast<ListNode*>(item)->Unlink();
     return item;
   }
-  /// The one behind `item`, which is in this list; null at the end.
+  /// Returns the item behind `item`, which is in this list; null at the end.
   T* After(const T* item) const {
     ListNode* next = static_cast<const ListNode*>(item)->next_;
     return next == &head_ ? nullptr : static_cast<T*>(next);

@@ -12,8 +12,10 @@
 namespace harmonaize::transport {
 namespace {
 
-/// What may go at once after a pause: a frame, or as much as one is late by when others are busy.
+/// Least bytes that may go at once after a pause: a frame.
 constexpr double kLeastBurst = 64 << 10;
+/// Nanoseconds whose bytes may go at once after a pause, because the thread may be that late while
+/// others are busy.
 constexpr double kBurstNs = 2e6;
 
 }  // namespace
@@ -67,7 +69,7 @@ void Pace::OnReady(uint32_t /*events*/) {
   if (read(timer_.get(), &expirations, sizeof expirations) == sizeof expirations) Wake();
 }
 
-// All of them: whoever comes first may take it all, and the others then wait again.
+// Wakes all writers: the first one may use all tokens, and the others then wait again.
 void Pace::Wake() {
   for (Poller::Handler* writer : waiting_) poller_->Later(writer);
   waiting_.clear();

@@ -13,26 +13,26 @@
 
 namespace harmonaize::transport {
 
-/// Holds those who write something to a rate, together (a token bucket): what may not go yet waits
-/// with the writer, who can still change its mind about the order. For the poller's thread.
+/// Limits several writers together to a rate (a token bucket). Data that may not go yet waits with
+/// its writer, which can still change the order. Thread: one, the poller's.
 class Pace final : private Poller::Handler {
  public:
   /// Errors: kSystemError. `poller` must outlive the pace.
   static Result<std::unique_ptr<Pace>> Create(Poller* poller, double bytes_per_second);
   Pace(Poller* poller, FileDescriptor timer) : poller_(poller), timer_(std::move(timer)) {}
-  /// Calls who waits.
+  /// Calls the waiting writers.
   ~Pace();
 
-  /// kLeastRate at least.
+  /// Sets the rate; it is at least kLeastRate.
   void SetRate(double bytes_per_second);
 
-  /// Whether something may be written now; what is, is told by Charge. Else OnLater of `writer` is
-  /// called when it may, unless it is forgotten before.
+  /// Returns whether something may be written now; the writer then reports the bytes by Charge. If
+  /// not, OnLater of `writer` is called once it may, unless it is forgotten before.
   bool Admit(Poller::Handler* writer);
   void Charge(size_t bytes) { tokens_ -= static_cast<double>(bytes); }
   void Forget(Poller::Handler* writer);
 
-  /// Below this a daemon's own messages would seem to have got stuck.
+  /// Least rate, in bytes per second: below it a daemon's own messages would seem to be stuck.
   static constexpr double kLeastRate = 1e5;
 
  private:
@@ -48,15 +48,15 @@ class Pace final : private Poller::Handler {
   std::vector<Poller::Handler*> waiting_;
 };
 
-/// The paces of those tenants who are limited on a rail; all of its connections share them.
+/// The paces of the tenants that are limited on a rail, shared by all of its connections.
 class TenantPaces {
  public:
   explicit TenantPaces(Poller* poller) : poller_(poller) {}
 
-  /// From now on. Pointers that were had before are void for tenants who are limited no more.
-  /// A tenant for whom there is no timer goes without.
+  /// Replaces the limits. Pointers to paces of tenants that are not limited any more become
+  /// invalid. A tenant for which no timer can be made is not limited.
   void Set(const RailLimits& limits);
-  /// nullptr: it is not limited.
+  /// Returns the pace of a tenant; nullptr: it is not limited.
   Pace* Of(uint32_t tenant) const;
   bool empty() const { return paces_.empty(); }
   void Forget(Poller::Handler* writer);

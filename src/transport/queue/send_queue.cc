@@ -2,7 +2,7 @@
 
 namespace harmonaize::transport {
 
-/// The job of a send that is now to wait in it.
+/// Returns the job in which a send is now to wait.
 SendQueue::Job* SendQueue::Waiting(const Request& send) {
   Tenant* tenant = tenants_.Of(send.share.tenant);
   tenant->weight = send.share.weight;

@@ -12,44 +12,47 @@
 
 namespace harmonaize::transport {
 
-/// What one connection is to send, of several tenants and their jobs. While more than one of them
-/// has something to send the tenants share the connection by their weights, and the jobs of each
-/// alike, whatever the number and the sizes of their messages; but for a while whoever is nearer to
-/// the end of its operation goes first (FairTurns).
+/// The messages that one connection is to send, of several tenants and their jobs. While several
+/// tenants have something to send they share the connection by their weights, and the jobs of each
+/// get equal shares, whatever the number and sizes of their messages. Within bounds, the flow that
+/// is nearer to the end of its operation goes first (FairTurns).
 ///
-/// Of one job small messages go before frames of large ones. Requests may leave by Unlink.
-/// Allocates nothing once it has seen as many tenants and jobs at a time.
+/// Small messages of a job go before frames of its large ones. Requests may leave by Unlink.
+/// Allocates nothing for as many tenants and jobs at a time as it has seen.
 class SendQueue {
  public:
   SendQueue() = default;
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
-  /// A send that was just made.
+  /// Adds a send that was just made.
   void Push(Request* send);
-  /// A large one whose receiver is ready.
+  /// Adds a large send whose receiver is ready.
   void PushBulk(Request* send);
-  /// A frame of it has gone, and more is to go: before all others of its operation.
+  /// Puts back a send of which a frame has gone and more is to go, before all others of its
+  /// operation.
   void ReturnBulk(Request* send);
 
   struct Turn {
     Request* send = nullptr;
-    bool bulk = false;  ///< It was pushed as that.
+    bool bulk = false;  ///< It was added by PushBulk.
   };
-  /// Whose turn it is, taken out; none when nothing is left. What goes of it is told by Charge.
+  /// Removes and returns the send whose turn it is; none when nothing is left. The caller reports
+  /// the bytes sent by Charge.
   Turn Next();
   void Charge(const Request& send, size_t bytes);
 
-  /// From now on tenants keep to these. When one may go on that had to wait, `writer` is called;
-  /// both are to stay until they are set anew.
+  /// Sets the paces that tenants keep to. When a tenant that had to wait may go on, `writer` is
+  /// called. Both arguments must stay valid until they are set anew.
   void SetPaces(const TenantPaces& paces, Poller::Handler* writer);
-  /// Adds what jobs have sent to `traffic`, which is by tenant and job.
+  /// Adds the traffic of jobs to `traffic`, which is sorted by tenant and job.
   void AddTraffic(std::vector<JobTraffic>* traffic) const;
 
-  /// What the connection carries, as far as that is known: tenants and jobs may get ahead of each
+  /// Sets the connection's rate, as far as it is known. Tenants and jobs may get ahead of each
   /// other by kLeadSeconds of it.
   void SetRate(double bytes_per_second);
 
+  /// Seconds of the connection's rate by which tenants and jobs may get ahead of each other.
   static constexpr double kLeadSeconds = 0.2;
 
  private:

@@ -6,8 +6,9 @@
 
 namespace harmonaize::transport {
 
-/// What a connection carries while it is used, from what is written to it. The kernel's own
-/// estimate takes the most that it has seen, and over a queue that empties at once sees gigabytes.
+/// Measures what a connection carries while it is used, by the bytes written to it. The kernel's
+/// own estimate is the maximum that it has seen, which over a queue that empties at once is
+/// gigabytes.
 class SendRate {
  public:
   void OnWritten(size_t bytes, uint64_t now_ns) {
@@ -15,7 +16,7 @@ class SendRate {
     const uint64_t elapsed_ns = now_ns - since_ns_;
     if (elapsed_ns < kSampleNs) return;
     const double sample = 1e9 * static_cast<double>(bytes_) / static_cast<double>(elapsed_ns);
-    // Pauses make samples too small: a rate is forgotten slowly.
+    // Pauses make samples too small, so the rate is forgotten slowly.
     bytes_per_second_ = std::max(sample, bytes_per_second_ * (1 - kForgotten));
     bytes_ = 0;
     since_ns_ = now_ns;
@@ -24,7 +25,9 @@ class SendRate {
   double bytes_per_second() const { return bytes_per_second_; }
 
  private:
+  /// Shortest sample.
   static constexpr uint64_t kSampleNs = 50'000'000;
+  /// Fraction by which the rate falls with each lower sample, at most.
   static constexpr double kForgotten = 1.0 / 16;
 
   size_t bytes_ = 0;

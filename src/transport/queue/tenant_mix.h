@@ -5,10 +5,10 @@
 
 namespace harmonaize::transport {
 
-/// Whether several tenants have sent lately, by any of a daemon's connections. While they do,
-/// little is given to the kernel at once: what lies in the queues of the host's NICs and of
-/// switches goes in the order in which it came, whosever it is, and a connection that only one
-/// tenant uses fills them as well as another.
+/// Tells whether several tenants have sent lately, by any of a daemon's connections. While they do,
+/// little is given to the kernel at once: data in the queues of the host's NICs and of switches
+/// goes in the order of arrival, whichever tenant it belongs to, and a connection that only one
+/// tenant uses fills these queues as well as another.
 class TenantMix {
  public:
   void Charge(uint32_t tenant, size_t bytes) {
@@ -16,15 +16,16 @@ class TenantMix {
     last_ = tenant;
     sent_ += bytes;
   }
-  /// More than one among the last kBytes.
+  /// Returns whether the last kBytes are of more than one tenant.
   bool shared() const { return sent_ - before_last_ < kBytes; }
 
+  /// Number of the last bytes that are looked at.
   static constexpr uint64_t kBytes = uint64_t{2} << 20;
 
  private:
   uint64_t sent_ = kBytes;
-  uint32_t last_ = 0;         // the tenant who has sent last
-  uint64_t before_last_ = 0;  // sent_ when it was another one
+  uint32_t last_ = 0;         // the tenant that has sent last
+  uint64_t before_last_ = 0;  // sent_ when it was another tenant
 };
 
 }  // namespace harmonaize::transport

@@ -13,15 +13,19 @@
 namespace harmonaize::transport {
 namespace {
 
-// On a crowded way single losses are answered by what goes behind them, and a packet that was sent
-// again by timeout is rarely lost again.
+// Milliseconds without an answer before a way can count as stalled.
 constexpr uint32_t kStalledMs = 300;
+// Timeouts in a row with which it then counts as stalled. On a crowded way single losses are
+// detected by the packets behind them, and a packet that was sent again by timeout is rarely lost
+// again.
 constexpr uint32_t kStalledTimeouts = 2;
-// After a crowded time the kernel waits for seconds before it sends again.
+// Milliseconds after which a way counts as stalled whatever the timeouts: after congestion the
+// kernel waits for seconds before it sends again.
 constexpr uint32_t kLongStallMs = 700;
-// Off, and without the probe of the other side's window that a process moved elsewhere would send.
+// Switches repair mode off without the window probe that a process moved to another host would
+// send.
 constexpr int kRepairOffSilently = -1;
-// The first packet that is kept may have been acknowledged in part, and is kept whole.
+// Bytes of the longest packet: the first kept one may be acknowledged in part, and is kept whole.
 constexpr size_t kLongestPacket = size_t{256} << 10;
 
 bool SetRepair(int socket, int value) {
@@ -51,7 +55,7 @@ ssize_t MovableStream::Write(const msghdr& message) {
 
 ssize_t MovableStream::Read(msghdr* message) {
   const iovec& first = message->msg_iov[0];
-  // The kernel looks at less.
+  // recv makes the kernel do less than recvmsg.
   const ssize_t got = message->msg_iovlen == 1
                           ? recv(socket_.get(), first.iov_base, first.iov_len, 0)
                           : recvmsg(socket_.get(), message, 0);
@@ -97,13 +101,12 @@ bool MovableStream::Stalled() {
     const uint32_t long_ms = std::max(kLongStallMs, 2 * info.tcpi_rtt / 1000);
     return info.tcpi_retransmits >= kStalledTimeouts || waits_ms >= long_ms;
   }
-  // What cannot even leave this host, its own cable being cut, is not under way for the kernel: it
-  // probes, as at a receiver without room, but such a one answers.
+  // Bytes that cannot leave this host, because its own cable is cut, are not under way for the
+  // kernel. It sends probes as to a receiver without room; but such a receiver would answer.
   return info.tcpi_notsent_bytes > 0 && info.tcpi_probes >= kStalledTimeouts;
 }
 
-/// What the kernel holds of what was written, the last bytes of it: sent or not, but not
-/// acknowledged.
+/// Returns the last bytes written that the kernel holds: sent or not, but not acknowledged.
 Result<std::vector<std::byte>> MovableStream::TakeBack() const {
   if (!SetRepair(socket_.get(), 1)) return ErrnoError(errno, "cannot take back what was sent");
   const int queue = TCP_SEND_QUEUE;
@@ -125,7 +128,7 @@ Result<std::vector<std::byte>> MovableStream::TakeBack() const {
 Status MovableStream::Freeze() {
   if (frozen_) return Status::Ok();
   HZ_ASSIGN_OR_RETURN(std::vector<std::byte> held, TakeBack());
-  // What both sides said before the stream went on over this connection is not of the stream.
+  // Bytes exchanged before the stream went on over this connection are not part of the stream.
   const size_t of_stream = std::min<uint64_t>(held.size(), over_this_);
   std::vector<std::byte> owed(held.end() - static_cast<ptrdiff_t>(of_stream), held.end());
   owed.insert(owed.end(), owed_.begin() + static_cast<ptrdiff_t>(owed_written_), owed_.end());
@@ -142,7 +145,7 @@ Status MovableStream::Continue(FileDescriptor socket, uint64_t expected) {
                        kept_from, written_bytes_);
   }
   owed_.erase(owed_.begin(), owed_.begin() + static_cast<ptrdiff_t>(expected - kept_from));
-  // The other side has frozen its end: nobody waits for what the old connection still holds.
+  // The other side has frozen its end, so what the old connection still holds is useless.
   const linger abort{1, 0};
   setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
   socket_ = std::move(socket);

@@ -13,25 +13,29 @@
 namespace harmonaize::transport {
 namespace {
 
-// Between two ways that are tried. A way that is well proves the key in two round trips.
+// Pause between tries of two ways, in nanoseconds. A working way proves the key in two round trips.
 constexpr uint64_t kNextWayNs = 100'000'000;
+// Longest time of one connection attempt.
 constexpr uint64_t kTryNs = 1'000'000'000;
-// Between two tries when all ways have been tried: it may be the peer, and not the ways.
+// Pause between two tries once all ways have been tried: the peer may be down, not the ways.
 constexpr uint64_t kAgainNs = 400'000'000;
+// Most tries of one stream under way.
 constexpr size_t kMostTries = 8;
-// For the answer over a connection whose ends have just proved the key to each other.
+// Time to answer over a connection whose ends have just proved the key to each other.
 constexpr uint64_t kAnswerNs = 300'000'000;
-// Nobody waits longer for a word over one.
+// A proved connection on which no move begins is closed after this time.
 constexpr uint64_t kUnusedNs = 2'000'000'000;
-// A stream's own way is tried again and again, with such pauses: twice as long ones, each time that
-// the stream has stalled again soon after its return.
+// First pause between tries of a stream's own way.
 constexpr uint64_t kFirstReturnNs = 500'000'000;
+// Longest pause between them.
 constexpr uint64_t kLastReturnNs = 32'000'000'000;
+// The pause doubles if the stream stalls again within this time of its return.
 constexpr uint64_t kTrustedNs = 10'000'000'000;
-// The acceptor asks so often, and the initiator remembers for twice that.
+// Pause between two requests of the acceptor; the initiator remembers each for twice as long.
 constexpr uint64_t kAskNs = 250'000'000;
+// Pause between two tests of the other streams' ways.
 constexpr uint64_t kPokeNs = 200'000'000;
-// Attempts of one stream that are proved and wait at the acceptor.
+// Most connections of one stream that are proved and wait at the acceptor.
 constexpr size_t kMostConnections = 16;
 
 }  // namespace
@@ -45,9 +49,9 @@ class StreamMoves::Connection final : public Poller::Handler {
 
   Status Start() { return moves_->poller_->Add(socket_.get(), EPOLLIN, this); }
   void OnReady(uint32_t /*events*/) override { Read(); }
-  /// Takes what has come, but nothing of the stream.
+  /// Reads what has come before the stream's own bytes.
   void Read();
-  /// It has room: nothing has gone over it but the handshake.
+  /// Sends a message. There is room: only the handshake has gone over the connection.
   bool Send(Word word, uint64_t value) {
     const Message message{word, number_, value};
     const ssize_t sent = send(socket_.get(), &message, sizeof message, MSG_NOSIGNAL);
@@ -68,7 +72,7 @@ class StreamMoves::Connection final : public Poller::Handler {
   uint64_t since_ns() const { return since_ns_; }
   uint32_t number() const { return number_; }
   void set_number(uint32_t number) { number_ = number; }
-  /// The acceptor: whether the initiator calls it the stream's own way.
+  /// On the acceptor: returns whether the initiator calls this the stream's own way.
   bool own() const { return own_; }
   void set_own(bool own) { own_ = own; }
 
@@ -176,7 +180,7 @@ void StreamMoves::TickStream(Moved* moved, uint64_t now_ns) {
   if (stalled) Ask(moved, now_ns);
 }
 
-/// The acceptor has the initiator Begin.
+/// On the acceptor: asks the initiator to Begin.
 void StreamMoves::Ask(Moved* moved, uint64_t now_ns) {
   if (now_ns - moved->asked_ns < kAskNs) return;
   moved->asked_ns = now_ns;
@@ -186,7 +190,7 @@ void StreamMoves::Ask(Moved* moved, uint64_t now_ns) {
 void StreamMoves::OnSilence(uint64_t now_ns) {
   Moved* moved = Find({{}, kControlStream});
   if (moved == nullptr || closed_) return;
-  // What this side says may get there, though nothing comes back.
+  // Words of this side may still arrive, though nothing comes back.
   initiator_ ? Begin(moved->name, now_ns) : Ask(moved, now_ns);
 }
 
@@ -196,9 +200,9 @@ bool StreamMoves::Moving() const {
   });
 }
 
-/// Whose way was cut meanwhile: nobody will ever say that they are not needed. But once the
-/// acceptor has answered the newest attempt the initiator may have gone on over it, however long
-/// its word of that takes.
+/// Drops connections whose way was cut meanwhile, because the other side cannot say that they are
+/// not needed. But once the acceptor has answered the newest attempt it keeps that connection: the
+/// initiator may have gone on over it, however long its message takes.
 void StreamMoves::DropUnused(Moved* moved, uint64_t now_ns) {
   std::vector<Connection*> unused;
   for (const auto& connection : moved->connections) {
@@ -211,7 +215,7 @@ void StreamMoves::DropUnused(Moved* moved, uint64_t now_ns) {
 
 void StreamMoves::OnAsked(const StreamName& name, uint32_t number, uint64_t now_ns) {
   const Moved* moved = Find(name);
-  // What was said before the last move is no news.
+  // A request from before the last move is outdated.
   if (moved != nullptr && moved->number == number) Begin(name, now_ns);
 }
 
@@ -228,8 +232,8 @@ void StreamMoves::Begin(const StreamName& name, uint64_t now_ns) {
   moved->wanted_until_ns = now_ns + 2 * kAskNs;
 }
 
-/// While rails are not where they belong: so that it is known which of the other ways are well.
-/// Those that rest would not tell.
+/// Tests the ways of the other streams while any stream is off its own way: idle streams would not
+/// show whether their ways work.
 void StreamMoves::PokeOthers(uint64_t now_ns) {
   const bool astray = std::ranges::any_of(streams_, [](const auto& moved) {
     const bool away = moved->astray || moved->frozen || moved->wanted_until_ns != 0;
@@ -244,7 +248,7 @@ void StreamMoves::PokeOthers(uint64_t now_ns) {
 
 void StreamMoves::TickInitiator(Moved* moved, uint64_t now_ns) {
   if (!moved->frozen && moved->wanted_until_ns != 0 && now_ns > moved->wanted_until_ns) {
-    // The way carries again, by itself.
+    // The way works again by itself.
     moved->wanted_until_ns = 0;
     ForgetTries(moved);
   }
@@ -330,14 +334,14 @@ void StreamMoves::Drop(Connection* connection) {
   const auto found = std::ranges::find_if(
       connections, [connection](const auto& one) { return one.get() == connection; });
   if (found == connections.end()) return;
-  // It may be on the stack.
+  // The connection's code may be on the stack.
   gone_.push_back(std::move(*found));
   connections.erase(found);
 }
 
 // ---- What both sides say over it ----
 
-/// Whether the connection has more to say to the moves.
+/// Returns whether the connection has more to say to the moves.
 bool StreamMoves::OnMessage(Connection* connection, const Message& message) {
   if (closed_) return false;
   const bool of_this = connection->number() != 0 && message.number == connection->number() &&
@@ -363,7 +367,7 @@ bool StreamMoves::OnMove(Connection* connection, const Message& message) {
     Drop(connection);
     return false;
   }
-  // The last move may have ended for the initiator, whose word of it has come and was not read.
+  // For the initiator the last move may have ended, with its message arrived but not yet read.
   std::vector<Connection*> before;
   for (const auto& one : moved->connections) {
     if (one->number() != 0) before.push_back(one.get());

@@ -17,14 +17,14 @@
 
 namespace harmonaize::transport {
 
-/// StreamMoves::StreamName::connection of the control link.
+/// Value of StreamName::connection for the control link.
 inline constexpr uint8_t kControlStream = 0xff;
 
 /// Moves the streams of one link off ways that carry nothing any more, and back.
 ///
 /// The initiator of the link sees, or is told, that a stream has stalled, and connects by its other
-/// ways, one a tenth of a second after the other. Over the first connection whose ends have proved
-/// the key:
+/// ways, one a tenth of a second after the other. These messages go over the first connection whose
+/// ends have proved the key:
 ///
 ///     initiator                          acceptor
 ///     freezes the stream
@@ -37,72 +37,74 @@ inline constexpr uint8_t kControlStream = 0xff;
 ///     goes on over the new one           goes on over the new one
 ///
 /// Each side takes what has come only after the other has frozen, and each has kept all that was
-/// not acknowledged when it froze: so no byte is between them that neither has. What is frozen
-/// stays so until a move succeeds, each attempt beginning anew by a higher number; after
-/// `give_up_ns` the link is given up. A stream that has left its own way goes back to it when that
-/// can be connected again. For the owner's thread.
+/// not acknowledged when it froze. So every byte is held by one of them. A frozen stream stays so
+/// until a move succeeds; each attempt begins anew with a higher number. After `give_up_ns` the
+/// link is given up. A stream that has left its own way goes back to it when that can be connected
+/// again. Thread: one, the transport's owner.
 class StreamMoves {
  public:
   struct Way {
     NetworkAddress remote;
     SocketOptions socket;
   };
-  /// Which stream of a link.
+  /// Names a stream of a link.
   struct StreamName {
     RailPair pair;
-    uint8_t connection = 0;  ///< Of a rail; kControlStream: the control link.
+    uint8_t connection = 0;  ///< Connection of a rail; kControlStream: the control link.
 
     bool operator==(const StreamName&) const = default;
   };
   class Owner {
    public:
-    /// The number of a connection attempt, by which its end is given to these moves.
+    /// Returns a number for a connection attempt, whose result is to be passed to these moves.
     virtual uint64_t NewCookie(StreamMoves* moves) = 0;
     virtual void DropCookie(uint64_t cookie) = 0;
-    /// The acceptor: has the initiator Begin, with the same arguments.
+    /// On the acceptor: asks the initiator to move the stream; it gets the same arguments by
+    /// OnAsked.
     virtual void AskToMove(StreamMoves* moves, const StreamName& stream, uint32_t number) = 0;
-    /// The link is of no use any more. Once; may be called from within any call.
+    /// Called once when the link is of no use any more, possibly from within any call.
     virtual void OnMoveFailed(StreamMoves* moves, const std::string& reason) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  /// `greeting` names link and instance of this side. `initiator`: whether this side connects;
-  /// then `ways` are its ways. All pointers must outlive the moves.
+  /// `greeting` names link and instance of this side. `initiator`: this side connects, by `ways`.
+  /// All pointers must outlive the moves.
   StreamMoves(Poller* poller, Reception* reception, Owner* owner, bool initiator,
               const Greeting& greeting, std::vector<Way> ways, uint64_t give_up_ns);
   ~StreamMoves();
   StreamMoves(const StreamMoves&) = delete;
   StreamMoves& operator=(const StreamMoves&) = delete;
 
-  /// `own_way`: which it belongs to, and by which it is connected unless it is `astray`.
+  /// Adds a stream. `own_way` is the way it belongs to, and is connected by unless it is `astray`.
   void Add(StreamUser* user, const StreamName& name, size_t own_way, std::string text, bool astray);
 
-  /// The link is lost: nothing is connected or called any more.
+  /// Stops because the link is lost: nothing is connected or called any more.
   void Close();
 
-  /// Often: finds what has stalled, connects, gives up.
+  /// Finds stalled streams, connects and gives up. To be called often.
   void Tick(uint64_t now_ns);
-  /// The initiator was asked to move a stream that had been moved `number` times.
+  /// Handles the acceptor's request to move a stream that had been moved `number` times. Initiator
+  /// only.
   void OnAsked(const StreamName& name, uint32_t number, uint64_t now_ns);
-  /// Nothing has been heard of the peer for a while: it may be the control link's way.
+  /// Handles a silence of the peer, which may be due to the control link's way.
   void OnSilence(uint64_t now_ns);
-  /// Whether a stream is to be moved, or being moved: then the peer may well be alive.
+  /// Returns whether a stream is to be moved, or being moved; the peer may then well be alive.
   bool Moving() const;
   void OnProved(ProvedConnection connection);
   void OnConnectFailed(uint64_t cookie);
 
-  /// Whether any stream of this rail is not on its own way, or on none.
+  /// Returns whether any stream of this rail is on another way than its own, or on none.
   bool Astray(const RailPair& pair) const;
 
  private:
   enum class Word : uint32_t { kMove = 0x4d4f5645, kFrozen, kGoOn };
-  /// What both say over a new connection, before it carries the stream. As it lies on the wire.
+  /// Sent by both sides over a new connection before it carries the stream. As it is on the wire.
   struct Message {
     Word word;
-    uint32_t number;  ///< Of the attempt.
-    uint64_t value;   ///< kMove: whether it is the stream's own way; else a byte of the stream.
+    uint32_t number;  ///< Number of the attempt.
+    uint64_t value;   ///< kMove: whether this is the stream's own way; else a byte of the stream.
   };
   static_assert(sizeof(Message) == 16);
 
@@ -118,14 +120,15 @@ class StreamMoves {
     size_t own_way = 0;
     size_t way = 0;
     bool astray = false;
-    uint64_t wanted_until_ns = 0;  ///< The initiator: is to be moved; 0: is not.
+    uint64_t wanted_until_ns = 0;  ///< Initiator: end of the time in which it is to be moved; 0: it
+                                   ///< is not.
     bool frozen = false;
     uint64_t frozen_ns = 0;
-    uint32_t number = 0;  ///< Of the newest attempt, from 1.
+    uint32_t number = 0;  ///< Number of the newest attempt, from 1.
     uint64_t next_try_ns = 0;
-    size_t candidate = 0;  ///< Ways that were tried since it is wanted.
+    size_t candidate = 0;  ///< Number of ways tried since the move was wanted.
     std::vector<Try> tries;
-    uint64_t return_ns = 0;  ///< When its own way is tried again.
+    uint64_t return_ns = 0;  ///< Time when its own way is tried again.
     uint64_t return_pause_ns = 0;
     uint64_t returned_ns = 0;
     uint64_t asked_ns = 0;

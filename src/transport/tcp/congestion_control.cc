@@ -24,7 +24,7 @@ std::string FirstLine(const char* path) {
 
 Status CheckCongestionControl(const std::string& wish) {
   if (wish == kAutomaticCongestionControl || wish == kSystemCongestionControl) return Status::Ok();
-  // Asking loads the kernel's module.
+  // Setting the option makes the kernel load the module.
   const FileDescriptor probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!probe.valid()) return ErrnoError(errno, "cannot make a socket");
   if (setsockopt(probe.get(), IPPROTO_TCP, TCP_CONGESTION, wish.data(),

@@ -12,15 +12,15 @@
 
 namespace harmonaize::transport {
 
-/// An epoll set whose descriptor may itself be watched. For one thread.
+/// An epoll set whose descriptor may itself be watched. Thread: one.
 class Poller {
  public:
-  /// One for each descriptor.
+  /// Handles the events of one descriptor.
   class Handler {
    public:
     /// `events` are epoll's. May remove itself and others, and add.
     virtual void OnReady(uint32_t events) = 0;
-    /// What Later asked for.
+    /// Called as requested by Poller::Later.
     virtual void OnLater() {}
 
    protected:
@@ -31,16 +31,16 @@ class Poller {
 
   Status Add(int fd, uint32_t events, Handler* handler);
   void Change(int fd, uint32_t events, Handler* handler);
-  /// Nothing is called on `handler` afterwards. Before the descriptor is closed.
+  /// Stops calls to `handler`. To be called before the descriptor is closed.
   void Remove(int fd, Handler* handler);
 
-  /// Calls the handlers of what is ready now, without waiting. How many there were.
+  /// Calls the handlers of descriptors that are ready now, without waiting. Returns how many.
   int Poll();
 
-  /// Has RunLater call OnLater of `handler`, once however often this is called before: what is
-  /// better done for many things at once. Handlers that wait for it are to be added.
+  /// Makes RunLater call OnLater of `handler`, once however often this is called before: for work
+  /// that is better done for many events at once. Requires: the handler is added while it waits.
   void Later(Handler* handler);
-  /// Not of those that ask for it meanwhile. How many there were.
+  /// Calls the waiting handlers, but not those that ask for it meanwhile. Returns how many.
   int RunLater();
   bool has_later() const { return !later_.empty(); }
 

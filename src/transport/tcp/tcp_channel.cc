@@ -15,10 +15,11 @@
 namespace harmonaize::transport {
 namespace {
 
-// What one connection may do before others have their turn.
+// Batches that one connection may write before others have their turn.
 constexpr int kBatchesAtOnce = 8;
-// A queue that nobody adds to is gone as soon as one could get through it. But others do add to it,
-// above all the connections that were hashed to the same way, so it is believed for longer.
+// A queue to which nothing is added is gone after the time it takes to pass through it. But others
+// add to it, above all the connections that were hashed to the same way. So it is forgotten this
+// many times more slowly.
 constexpr uint64_t kQueueMemory = 8;
 
 }  // namespace
@@ -63,11 +64,11 @@ void TcpChannel::Send(Request* send) {
   send->channel = this;
   unsent_ += send->size;
   if (send->size > kMaxEagerBytes) {
-    Offer(send);  // whoever's turn it is: it is but a header, and its answer takes a while
+    Offer(send);  // out of turn: it is only a header, and its answer takes a while
   } else {
     queue_.Push(send);
   }
-  // Sends that are begun together go in one call, and small ones in one packet.
+  // Sends that begin together go in one call, and small ones in one packet.
   poller_->Later(this);
 }
 
@@ -123,13 +124,13 @@ void TcpChannel::Note(uint32_t type, const MessageTag& tag, uint64_t slot, uint6
   notes_.push_back(Header{type, 0, tag, total, slot, answer, 0});
 }
 
-/// With whatever else comes until then. A channel that is closed may be gone by that time.
+/// Flushes later, with all that is added until then. A closed channel may be gone by that time.
 void TcpChannel::FlushLater() {
   if (!failed_) poller_->Later(this);
 }
 
 void TcpChannel::Flush() {
-  // A writer that waits for room is woken by the poller: trying earlier costs a call for nothing.
+  // The poller wakes a writer that waits for room; an earlier try would be a wasted call.
   if (failed_ || waits_for_room_ || !started_ || stream_.frozen()) return;
   if (stream_.owes() && !WriteOwed()) return;
   for (int i = 0; i < kBatchesAtOnce; ++i) {
@@ -151,8 +152,8 @@ void TcpChannel::FillBatch() {
     queue_.Charge(*turn.send, more);
     tenants_->Charge(turn.send->share.tenant, more);
     bytes += more;
-    // One frame of a large message a batch, so that small ones get between; and no more of small
-    // ones while several tenants send.
+    // A batch has one frame of a large message, so that small messages get between frames. While
+    // others wait for its bytes, it has few bytes of small messages, too.
     if (turn.bulk || (InBits() && bytes >= kSharedBulkBytes)) return;
   }
 }
@@ -171,7 +172,7 @@ void TcpChannel::AddToBatch(const Header& header, const std::byte* payload, Requ
   batch_[batch_size_++] = Outgoing{header, payload, owner};
 }
 
-/// Bytes that it adds.
+/// Adds a send to the batch. Returns the bytes added.
 size_t TcpChannel::AddSend(Request* send) {
   const size_t cost = send->size + sizeof(Header);
   if (eager_unconsumed_ + cost <= kEagerWindow) {
@@ -190,7 +191,7 @@ void TcpChannel::Offer(Request* send) {
   Note(kOffer, send->tag, 0, send->slot(), send->size);
 }
 
-/// Bytes that it adds.
+/// Adds a frame of a large message to the batch. Returns the bytes added.
 size_t TcpChannel::AddBulk(Request* send) {
   const size_t frame = InBits() ? kSharedBulkBytes : kBulkBytes;
   const size_t bytes = std::min(send->size - send->moved, frame);
@@ -200,14 +201,14 @@ size_t TcpChannel::AddBulk(Request* send) {
   return bytes + sizeof(Header);
 }
 
-/// For ArrivalDelay: of a batch that is written bit by bit the later frames seem to take longer,
-/// and of all frames the quickest counts.
+/// Stamps the batch for ArrivalDelay. If a batch is written in parts, its later frames seem to take
+/// longer; but of all frames only the quickest counts.
 void TcpChannel::StampBatch() {
   const uint64_t now_ns = MonotonicNanoseconds();
   for (size_t i = 0; i < batch_size_; ++i) batch_[i].header.sent_ns = now_ns;
 }
 
-/// What the stream owes from its last move. Returns whether more can be written.
+/// Writes the bytes owed from the stream's last move. Returns whether more can be written.
 bool TcpChannel::WriteOwed() {
   if (stream_.WriteOwed() < 0) {
     Fail(std::strerror(errno));
@@ -218,7 +219,7 @@ bool TcpChannel::WriteOwed() {
   return !stream_.owes();
 }
 
-/// Returns whether more can be written.
+/// Writes the batch. Returns whether more can be written.
 bool TcpChannel::WriteBatch() {
   if (batch_written_ == 0) StampBatch();
   std::array<iovec, 2 * kBatch> parts;
@@ -288,7 +289,8 @@ void TcpChannel::OnBatchWritten() {
   if (!detached_.empty()) std::vector<std::byte>().swap(detached_);
 }
 
-/// A frame that has begun must end; where its request ends earlier, the rest is kept here.
+/// Detaches a request from its frames. A frame that has begun must end; if its request ends
+/// earlier, the rest of the payload is kept here.
 void TcpChannel::Detach(Request* request) {
   request->Unlink();
   unsent_ -= request->size - request->moved;
@@ -385,7 +387,7 @@ void TcpChannel::Abort(Request* request, const Status& status) {
     const bool offered = request->state == Request::State::kOffered;
     const bool cleared = request->remote_slot != 0;
     Detach(request);
-    // Before the receiver is ready it knows the send by tag and name, afterwards by its own slot.
+    // Before the receiver is ready it knows the send by tag and slot, afterwards by its own slot.
     if (offered || cleared) {
       Note(kAbandon, request->tag, request->remote_slot, request->slot());
     }

@@ -26,39 +26,42 @@ namespace harmonaize::transport {
 
 /// Messages over one TCP connection whose ends have proved the cluster key to each other.
 ///
-/// A small message goes at once, behind its header ("eager"). A large one is offered; the receiver
-/// says when its buffer is there; then it goes in frames of kBulkBytes straight from the sender's
-/// buffer into the receiver's, taking turns with those of other operations and tenants (SendQueue),
-/// and small ones overtake it between frames. What small messages may pile up at a receiver that
-/// has not posted for them is bounded: beyond kEagerWindow bytes that the receiver has not told to
-/// be consumed, they are offered like large ones.
+/// A small message goes at once, behind its header ("eager"). A large one is offered, and the
+/// receiver answers when its buffer is posted. Then it goes in frames of kBulkBytes straight from
+/// the sender's buffer into the receiver's, taking turns with frames of other operations and
+/// tenants (SendQueue); small messages overtake it between frames. The small messages that may pile
+/// up at a receiver without posted buffers are bounded: beyond kEagerWindow bytes that the receiver
+/// has not reported as consumed, they are offered like large ones.
 class TcpChannel final : public Channel, public Poller::Handler, public StreamUser {
  public:
-  /// Up to here a message goes without being offered. An offer costs a round trip, which 64 KiB
-  /// still feel; going at once costs a copy when the receive is not posted.
+  /// Largest message that goes without an offer. An offer costs a round trip, which matters even
+  /// for 64 KiB; going at once costs a copy when the receive is not posted.
   static constexpr size_t kMaxEagerBytes = size_t{64} << 10;
-  /// A frame of a large message, which small ones wait for. Larger frames leave more in the
-  /// sockets' buffers than caches hold: 128 KiB were slower in both directions at once, 256 KiB
-  /// in one, too (docs/transport.md).
+  /// Bytes of a frame of a large message, which small messages wait for. Larger frames leave more
+  /// in the sockets' buffers than caches hold: 128 KiB were slower in both directions at once, 256
+  /// KiB in one, too (docs/transport.md).
   static constexpr size_t kBulkBytes = size_t{64} << 10;
-  /// The same while several tenants send, and what of small messages goes in one call: the
-  /// kernel takes what it is given in one call whole, and then others wait for it.
+  /// Bytes of such a frame, and of small messages that go in one call, while several tenants send
+  /// or one is held to a rate. The kernel takes the data of one call whole, and others wait for it.
   static constexpr size_t kSharedBulkBytes = size_t{16} << 10;
+  /// Most bytes of small messages that go without an offer before the receiver has reported them as
+  /// consumed.
   static constexpr size_t kEagerWindow = size_t{1} << 20;
 
-  /// As it lies on the wire, before each frame.
+  /// Precedes each frame on the wire.
   struct Header {
     uint32_t type = 0;
     uint32_t payload = 0;
     MessageTag tag;
-    uint64_t total = 0;    ///< Of the message; kConsumed: bytes.
-    uint64_t slot = 0;     ///< The request that this is about, at the side this goes to.
+    uint64_t total = 0;    ///< Bytes of the message; kConsumed: bytes consumed.
+    uint64_t slot = 0;     ///< The request that this is about, at the receiving side.
     uint64_t answer = 0;   ///< kClear: the receiver's request; kBulk: offset; kOffer: the sender's.
-    uint64_t sent_ns = 0;  ///< By the sender's clock, about when it was written.
+    uint64_t sent_ns = 0;  ///< Sender's clock at about the time when it was written.
   };
   static_assert(sizeof(Header) == 56);
 
-  /// All pointers must outlive the channel. `name` stands in reasons: "rail 0 (10.0.0.1)".
+  /// All pointers must outlive the channel. `name`, such as "rail 0 (10.0.0.1)", is part of
+  /// reasons.
   TcpChannel(Poller* poller, MessageBoard* board, TenantMix* tenants, Owner* owner, PeerId peer,
              std::string name, FileDescriptor socket);
   ~TcpChannel() override;
@@ -73,7 +76,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   uint64_t received_bytes() const override { return stream_.read_bytes(); }
   RailTraffic Traffic() const override;
   void Limit(const RailLimits& limits) override;
-  /// With other connections of its rail; before Limit.
+  /// Shares paces with the other connections of its rail. Requires: called before Limit.
   void SharePaces(std::shared_ptr<TenantPaces> paces) { paces_ = std::move(paces); }
   const std::shared_ptr<TenantPaces>& paces() const { return paces_; }
 
@@ -86,7 +89,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void OnReady(uint32_t events) override;
   void OnLater() override { Flush(); }
 
-  /// Asks the kernel, unless all was acknowledged when it was asked last.
+  /// Returns the backlog. Asks the kernel, unless all was acknowledged at the last question.
   Backlog BacklogAt(uint64_t now_ns);
 
  private:
@@ -96,11 +99,12 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   struct Outgoing {
     Header header;
     const std::byte* payload = nullptr;
-    Request* owner = nullptr;  ///< Whose buffer `payload` is in; null: nobody's any more.
+    Request* owner = nullptr;  ///< Request whose buffer holds `payload`; null: none any more.
   };
+  // Most frames that one system call writes.
   static constexpr size_t kBatch = 16;
-  // What of a payload comes along with its header is copied, so this is no larger than it need be
-  // for headers and tiny messages.
+  // The part of a payload that arrives with its header is copied, so this is no larger than headers
+  // and tiny messages need.
   static constexpr size_t kInputBytes = size_t{4} << 10;
 
   // Writing.
@@ -121,7 +125,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void OnBatchWritten();
   void Detach(Request* request);
   void WatchForRoom(bool wanted);
-  /// In few bytes at a time, since others wait for them.
+  /// Returns whether to write few bytes at a time, because others wait for them.
   bool InBits() const { return tenants_->shared() || !paces_->empty(); }
 
   // Reading.
@@ -155,7 +159,7 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   bool started_ = false;
   bool failed_ = false;
 
-  // Writing: notes first, then what is small, then a frame of what is large.
+  // Writing: notes first, then small messages, then a frame of a large one.
   std::vector<Header> notes_;
   size_t notes_taken_ = 0;
   std::shared_ptr<TenantPaces> paces_;
@@ -166,15 +170,15 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   size_t batch_size_ = 0;
   size_t batch_written_ = 0;  // bytes
   std::vector<std::byte> detached_;
-  size_t unsent_ = 0;            // bytes of sends that are not in a batch that was written whole
-  bool unacknowledged_ = false;  // whether the kernel may hold something
-  uint64_t queueing_ns_ = 0;     // when it was asked last
+  size_t unsent_ = 0;            // bytes of sends that no wholly written batch contains
+  bool unacknowledged_ = false;  // whether the kernel may hold unacknowledged bytes
+  uint64_t queueing_ns_ = 0;     // at the last question to the kernel
   uint64_t asked_ns_ = 0;
   bool waits_for_room_ = false;
   size_t eager_unconsumed_ = 0;
 
   // Reading: the payload under way, and bytes that came behind it.
-  uint64_t received_ns_ = 0;  // when bytes came last
+  uint64_t received_ns_ = 0;  // when bytes last arrived
   ArrivalDelay arrival_delay_;
   size_t payload_left_ = 0;
   std::byte* target_ = nullptr;        // null: the payload is thrown away

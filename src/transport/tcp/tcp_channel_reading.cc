@@ -1,4 +1,4 @@
-// What comes over a TCP channel, frame by frame.
+// Reads from a TCP channel, frame by frame.
 
 #include <sys/socket.h>
 
@@ -14,7 +14,7 @@
 namespace harmonaize::transport {
 namespace {
 
-// What one connection may do before others have their turn.
+// Bytes that one connection may read before others have their turn.
 constexpr size_t kReadBytesAtOnce = size_t{2} << 20;
 
 Status ReceiverGaveUp() {
@@ -37,7 +37,7 @@ void TcpChannel::Read() {
   }
 }
 
-/// One read: first into the payload's place, then into the input. Whether more may wait.
+/// Reads once: first into the payload's place, then into the input. Returns whether more may wait.
 bool TcpChannel::Receive() {
   if (input_start_ == input_end_) input_start_ = input_end_ = 0;
   if (input_start_ > 0) {
@@ -59,7 +59,7 @@ bool TcpChannel::Receive() {
     return true;
   }
   if (got <= 0) {
-    // The other side may have left a connection that is drained.
+    // The other side may have left a drained connection.
     if (stream_.frozen()) return false;
     Fail(got == 0 ? "the other daemon closed the connection" : std::strerror(errno));
     return false;
@@ -79,7 +79,7 @@ bool TcpChannel::Receive() {
   return full;
 }
 
-/// Takes apart what lies in the input.
+/// Parses the bytes in the input.
 void TcpChannel::Digest() {
   while (!failed_) {
     const size_t held = input_end_ - input_start_;
@@ -128,7 +128,7 @@ void TcpChannel::Violation(const char* what) {
   Fail(fmt::format("the other daemon broke the protocol: {}", what));
 }
 
-/// The next `bytes` of the stream go to `target`.
+/// Directs the next `bytes` of the stream to `target`.
 void TcpChannel::TakePayload(std::byte* target, size_t bytes, Request* request, Arrival* arrival) {
   target_ = target;
   payload_bytes_ = payload_left_ = bytes;
@@ -179,7 +179,7 @@ void TcpChannel::OnOffer(const Header& header) {
 void TcpChannel::OnClear(const Header& header) {
   Request* send = board_->Find(header.slot);
   if (send == nullptr) {
-    // It was given up while the receiver got ready.
+    // The send was given up while the receiver got ready.
     return Note(kAbandon, header.tag, header.answer, header.slot);
   }
   if (!send->is_send || send->channel != this || send->state != Request::State::kOffered) {
@@ -194,7 +194,7 @@ void TcpChannel::OnBulk(const Header& header) {
   payload_is_eager_ = false;
   if (header.payload > kBulkBytes) return Violation("a frame beyond the agreed size");
   Request* receive = board_->Find(header.slot);
-  // It was given up here; the sender will know soon.
+  // The receive was given up here; the sender will learn of it soon.
   if (receive == nullptr) return TakePayload(nullptr, header.payload, nullptr, nullptr);
   if (receive->is_send || receive->channel != this || receive->state != Request::State::kMoving ||
       header.answer != receive->moved || header.payload > receive->total - receive->moved ||
@@ -214,7 +214,8 @@ void TcpChannel::OnStop(const Header& header) {
 
 void TcpChannel::OnAbandon(const Header& header) {
   if (header.slot == 0) {
-    // Not found: it was accepted meanwhile, and that will be answered with the receive's slot.
+    // If it is not found, it was accepted meanwhile, and the answer to that will name the receive's
+    // slot.
     Arrival* offer = board_->TakeOffer(peer_, header.tag, header.answer);
     if (offer != nullptr) board_->Free(offer);
     return;
@@ -225,7 +226,7 @@ void TcpChannel::OnAbandon(const Header& header) {
   board_->Complete(receive, SenderGaveUp());
 }
 
-/// A payload has come whole.
+/// Handles a payload that has arrived completely.
 void TcpChannel::OnPayload() {
   Request* receive = target_request_;
   Arrival* arrival = filling_;
@@ -240,7 +241,7 @@ void TcpChannel::OnPayload() {
 }
 
 void TcpChannel::OnArrivalComplete(Arrival* arrival) {
-  // Its receive may have been posted, or its operation cancelled, while it came.
+  // While it arrived, its receive may have been posted, or its operation cancelled.
   Request* receive = board_->TakePosted(peer_, arrival->tag);
   if (receive == nullptr && !board_->IsCancelled(peer_, arrival->tag.operation)) {
     return board_->AddArrival(arrival);

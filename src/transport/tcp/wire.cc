@@ -6,7 +6,7 @@ namespace harmonaize::transport {
 namespace {
 
 struct FrameHeader {
-  uint32_t length;  ///< Of the payload.
+  uint32_t length;  ///< Bytes of the payload.
   uint16_t type;
   uint16_t zero;
 };
@@ -56,7 +56,7 @@ void AppendFrame(FrameType type, std::span<const std::byte> payload, std::vector
 }
 
 void FrameReader::Append(std::span<const std::byte> bytes) {
-  // What was handed out is dropped here, so a link at rest holds no memory of what it carried.
+  // Bytes that were handed out are dropped here, so an idle link holds no memory of past messages.
   bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(start_));
   start_ = 0;
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());

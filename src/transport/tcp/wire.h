@@ -14,8 +14,7 @@
 
 namespace harmonaize::transport {
 
-/// Puts values behind each other. Numbers lie as the machine holds them; greetings have compared
-/// byte orders.
+/// Appends values to a buffer. Numbers are in the machine's byte order; greetings have compared it.
 class WireWriter {
  public:
   template <typename T>
@@ -24,7 +23,7 @@ class WireWriter {
     const auto* bytes = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), bytes, bytes + sizeof value);
   }
-  /// At most 65535 bytes; what is longer is cut.
+  /// Appends at most 65535 bytes; a longer text is cut.
   void PutText(std::string_view text);
   std::span<const std::byte> bytes() const { return bytes_; }
 
@@ -32,8 +31,8 @@ class WireWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Takes values apart again. Reading past the end gives zeros and turns good() false for good, so
-/// that one look at the end is enough.
+/// Extracts the values again. Reading past the end gives zeros and makes good() false for good, so
+/// one check at the end is enough.
 class WireReader {
  public:
   explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -47,7 +46,7 @@ class WireReader {
   }
   std::string GetText();
   bool good() const { return good_; }
-  /// Whether all of it was read, and nothing past the end.
+  /// Returns whether everything was read, and nothing past the end.
   bool AtEnd() const { return good_ && rest_.empty(); }
 
  private:
@@ -57,24 +56,24 @@ class WireReader {
   bool good_ = true;
 };
 
-/// What goes over a control link once the key is proved.
+/// Types of frames on a control link, once the key is proved.
 enum class FrameType : uint16_t {
-  kHello = 1,      ///< Both sides: rails, token, how soon one is taken for dead.
+  kHello = 1,      ///< Both sides: rails, token, and the silence after which a peer counts as dead.
   kAdmit,          ///< The arbiter of two daemons keeps this link.
-  kRefuse,         ///< It does not; the reason as text.
+  kRefuse,         ///< The arbiter refuses the link; the reason as text.
   kRailsReady,     ///< The initiator has connected the rails: RailReady of each.
   kRailsAccepted,  ///< The acceptor has found all of them.
   kHeartbeat,
-  kMessage,  ///< The daemon's own.
-  kGoodbye,  ///< The link is given up on purpose; the reason as text.
-  kStalled,  ///< The acceptor: a stream carries nothing (StreamMoves); StalledStream.
+  kMessage,  ///< The daemon's own message.
+  kGoodbye,  ///< The link is ended on purpose; the reason as text.
+  kStalled,  ///< From the acceptor: a stream carries nothing (StreamMoves); StalledStream.
 };
 
 inline constexpr size_t kFrameHeaderBytes = 8;
-/// The longest control message. Plans and membership lists are some kilobytes.
+/// Most bytes of a control message. Plans and membership lists are some kilobytes.
 inline constexpr size_t kMaxControlBytes = size_t{1} << 20;
 
-/// Appends a frame to `out`. `payload` has at most kMaxControlBytes.
+/// Appends a frame to `out`. Requires: `payload` has at most kMaxControlBytes.
 void AppendFrame(FrameType type, std::span<const std::byte> payload, std::vector<std::byte>* out);
 
 struct Frame {
@@ -82,14 +81,14 @@ struct Frame {
   std::span<const std::byte> payload;  ///< Valid until the reader is used again.
 };
 
-/// Cuts a stream of bytes into frames. What is no frame is found at its header: never more memory
-/// than one frame needs is used.
+/// Cuts a stream of bytes into frames. Invalid frames are detected at their header, so it never
+/// uses more memory than one frame needs.
 class FrameReader {
  public:
-  /// Takes what came.
+  /// Appends bytes that arrived.
   void Append(std::span<const std::byte> bytes);
-  /// The next whole frame; none when more bytes are needed.
-  /// Errors: kRemoteError for an unknown type or a length beyond the limit. It stays so.
+  /// Returns the next whole frame; none when more bytes are needed. Errors: kRemoteError for an
+  /// unknown type or a length beyond the limit; all later calls fail too.
   Result<std::optional<Frame>> Next();
 
  private:
@@ -97,25 +96,28 @@ class FrameReader {
   size_t start_ = 0;
 };
 
-/// One rail of a daemon, as its peers need to know it.
+/// A rail of a daemon, as described to its peers.
 struct RailAnnouncement {
   enum class Kind : uint8_t { kTcp = 1, kUcx = 2 };
   Kind kind = Kind::kTcp;
-  uint8_t prefix_bits = 0;  ///< kTcp: of the device's network.
-  std::string address;      ///< kTcp: where connections are accepted, as text; kUcx: the worker's.
+  uint8_t prefix_bits = 0;  ///< kTcp: prefix length of the device's network.
+  std::string address;      ///< kTcp: where connections are accepted, as text; kUcx: the worker's
+                            ///< address.
 
   bool operator==(const RailAnnouncement&) const = default;
 };
 
+/// Most rails of a link.
 inline constexpr size_t kMaxRails = 64;
-/// Of all rails of a link together.
+/// Most connections of all rails of a link together.
 inline constexpr size_t kMaxConnections = 64;
 
 /// The first frame of each side.
 struct Hello {
-  uint64_t token = 0;          ///< Must stand in each message that comes to the sender over UCX.
-  uint32_t dead_after_ms = 0;  ///< How long the sender bears silence.
-  bool movable = false;        ///< Whether the sender may take back what the kernel holds.
+  uint64_t token = 0;          ///< Must be in each message that is sent to the sender of this frame
+                               ///< over UCX.
+  uint32_t dead_after_ms = 0;  ///< Silence after which the sender takes its peer for dead.
+  bool movable = false;        ///< Whether the sender may take bytes back from the kernel.
   std::vector<RailAnnouncement> rails;
 
   bool operator==(const Hello&) const = default;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kLibrary[] = "libucp.so.0";
 
-/// Puts the process's signal handlers back when it goes.
+/// Restores the process's signal handlers on destruction.
 class KeepSignalHandlers {
  public:
   KeepSignalHandlers() {

@@ -7,7 +7,7 @@
 namespace harmonaize::transport {
 
 /// UCX's calls, from its library, which is loaded when the first rail needs it: a daemon without
-/// RDMA cards does without UCX's signal handlers, memory hooks and threads.
+/// RDMA cards avoids UCX's signal handlers, memory hooks and threads.
 struct UcxLibrary {
   decltype(&ucp_config_read) config_read;
   decltype(&ucp_config_modify) config_modify;
@@ -34,9 +34,9 @@ struct UcxLibrary {
   decltype(&ucp_mem_unmap) mem_unmap;
   decltype(&ucs_status_string) status_string;
 
-  /// Loads it at the first call, and keeps it. Signal handlers are as before: UCX's would take the
-  /// place of the daemon's. Not thread safe at the first call.
-  /// Errors: kUnavailable, naming the package to install.
+  /// Loads the library at the first call, and keeps it loaded. Restores the signal handlers,
+  /// because UCX's would replace the daemon's. Thread: one at the first call, any later. Errors:
+  /// kUnavailable, naming the package to install.
   static Result<const UcxLibrary*> Load();
 };
 

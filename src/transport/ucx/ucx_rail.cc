@@ -9,6 +9,7 @@ namespace harmonaize::transport {
 namespace {
 
 constexpr unsigned kMessageId = 1;
+// Longest time that the end of a rail waits for calls that UCX still has under way.
 constexpr uint64_t kDestroyPatienceNs = 1'000'000'000;
 
 }  // namespace
@@ -26,7 +27,7 @@ class UcxRail::UcxChannel final : public Channel {
         their_token_(their_token) {}
   ~UcxChannel() override {
     rail_->by_token_.erase(our_token_);
-    // Only where UCX has kept a buffer beyond all patience.
+    // Some are left only if UCX has kept a buffer beyond the deadline.
     for (Call& call : rail_->calls_) {
       if (call.channel == this) call.channel = nullptr;
     }
@@ -125,7 +126,7 @@ void UcxRail::UcxChannel::Abort(Request* request, const Status& status) {
   auto* call = static_cast<Call*>(request->foreign);
   if (call == nullptr) return rail_->board_->Complete(request, status);
   if (call->aborted) return;
-  // The buffer is the card's until UCX says otherwise, so the completion waits for that.
+  // The card owns the buffer until UCX says otherwise, so the completion waits for that.
   call->aborted = true;
   call->abort_status = status;
   if (call->handle != nullptr) rail_->ucx_->request_cancel(rail_->worker_, call->handle);
@@ -248,7 +249,7 @@ UcxRail::Call* UcxRail::NewCall(UcxChannel* channel, Request* request) {
   return call;
 }
 
-/// UCX has ended a call at once, or has it.
+/// Handles a call's return: UCX has ended it at once, or works on it.
 void UcxRail::Begin(Call* call, ucs_status_ptr_t begun) {
   if (UCS_PTR_IS_ERR(begun)) return End(call, UCS_PTR_STATUS(begun));
   if (begun == nullptr) return End(call, UCS_OK);
@@ -262,7 +263,7 @@ void UcxRail::End(Call* call, ucs_status_t status) {
   --calls_under_way_;
   request->foreign = nullptr;
   if (status == UCS_OK) request->moved = request->total;
-  // What had been given up stays so, even if it came through.
+  // An aborted request stays so, even if its data came through.
   Status result = call->aborted      ? std::move(call->abort_status)
                   : status == UCS_OK ? Status::Ok()
                                      : RemoteError("UCX: {}", ucx_->status_string(status));
@@ -306,7 +307,7 @@ ucs_status_t UcxRail::OnMessage(void* rail, const void* header, size_t header_le
   return UCS_OK;
 }
 
-/// Brings a message to its receive. Outside of UCX's callbacks, where any call is allowed.
+/// Brings a message to its receive. Called outside of UCX's callbacks, where any call is allowed.
 void UcxRail::Match(Arrival* arrival) {
   Channel* channel = arrival->channel;
   const bool unwanted = board_->IsCancelled(arrival->peer, arrival->tag.operation);

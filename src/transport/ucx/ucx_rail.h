@@ -18,7 +18,7 @@ namespace harmonaize::transport {
 /// A UCX worker on one device, for all peers. Messages are active messages: UCX sends small ones at
 /// once, and offers large ones and moves them itself. A message must carry the token that its
 /// receiver gave the sender over the proved control link; others are dropped and counted. Tokens
-/// keep honest strangers apart; they do not make UCX's own protocol safe from hostile ones.
+/// keep honest strangers apart; they do not protect UCX's own protocol from hostile ones.
 class UcxRail final : public Poller::Handler {
  public:
   /// Pointers must outlive the rail. Errors: kUnavailable without UCX or the device, kSystemError.
@@ -29,23 +29,23 @@ class UcxRail final : public Poller::Handler {
   UcxRail(const UcxRail&) = delete;
   UcxRail& operator=(const UcxRail&) = delete;
 
-  /// Where peers reach this worker; opaque.
+  /// Returns the worker's address, an opaque string by which peers reach it.
   const std::string& address() const { return address_; }
 
-  /// A channel to a peer: messages with `our_token` are from it, ours carry `their_token`. It must
-  /// go before the rail, once it does not linger.
+  /// Makes a channel to a peer: messages with `our_token` come from it, ours carry `their_token`.
+  /// The channel must be destroyed before the rail, once it does not linger.
   Result<std::unique_ptr<Channel>> Connect(Channel::Owner* owner, PeerId peer, std::string name,
                                            const std::string& address, uint64_t our_token,
                                            uint64_t their_token);
 
-  /// How much there was to do.
+  /// Does what can be done now. Returns how much there was.
   int Progress();
-  /// Whether the owner may sleep on the poller.
+  /// Returns whether the owner may sleep on the poller.
   bool Arm();
 
   uint64_t foreign_messages() const { return foreign_messages_; }
 
-  /// Pins memory until the result is given to Unmap.
+  /// Pins memory until the result is passed to Unmap.
   Result<ucp_mem_h> Map(std::span<std::byte> memory);
   void Unmap(ucp_mem_h memory);
 
@@ -54,12 +54,12 @@ class UcxRail final : public Poller::Handler {
  private:
   class UcxChannel;
 
-  /// What every message opens with.
+  /// Precedes every message.
   struct Header {
     uint64_t token;
     MessageTag tag;
   };
-  /// A send or receive that UCX has.
+  /// A send or receive that UCX works on.
   struct Call : ListNode {
     UcxRail* rail = nullptr;
     UcxChannel* channel = nullptr;

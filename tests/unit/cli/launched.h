@@ -10,7 +10,7 @@
 
 namespace harmonaize {
 
-/// A `harmonaize` that a test started, and what it wrote.
+/// A `harmonaize` that a test started, and its output.
 class Launched {
  public:
   /// `words` follow the program's name. The environment names a socket where nobody listens, so
@@ -18,9 +18,10 @@ class Launched {
   explicit Launched(std::vector<std::string> words, std::string program = HARMONAIZE_PROGRAM,
                     const Environment* environment = nullptr);
 
-  /// Reads on until standard output or error holds `text`; false at the end of both, or after 20 s.
+  /// Reads until standard output or error contains `text`; returns false at the end of both, or
+  /// after 20 s.
   bool ReadUntil(const std::string& text);
-  /// Reads to the end and returns the exit status as a shell tells it; -1 after 20 s.
+  /// Reads to the end and returns the exit status as a shell gives it; -1 after 20 s.
   int Wait();
   void Signal(int signal);
   /// Stops reading standard output.
@@ -38,16 +39,17 @@ class Launched {
   std::string error_;
 };
 
-/// {"run", "--daemon=none", "--no-preload", words..., "--", "sh", "-c", script}
+/// Returns {"run", "--daemon=none", "--no-preload", words..., "--", "sh", "-c", script}.
 std::vector<std::string> RunScript(std::vector<std::string> words, const std::string& script);
 
-/// The lines of a text, sorted: ranks write in any order.
+/// Returns the lines of a text, sorted, because ranks write in any order.
 std::vector<std::string> SortedLines(const std::string& text);
 
-/// Waits until the process is gone, a zombie of somebody else's counting as gone; false after 10 s.
+/// Waits until the process is gone; another parent's zombie counts as gone. Returns false after 10
+/// s.
 bool WaitUntilGone(pid_t process);
 
-/// The environment with which tests start programs.
+/// Returns the environment with which tests start programs.
 Environment TestEnvironment();
 
 }  // namespace harmonaize

@@ -18,7 +18,7 @@
 namespace harmonaize {
 
 /// Carries messages between hosts of this process, in a random order, after random delays. A
-/// message is copied when both ends are there, and each end hears of it at a moment of its own.
+/// message is copied when both ends are posted, and each end is told at a moment of its own.
 class TestNetwork {
  public:
   explicit TestNetwork(uint32_t seed) : random_(seed) {}
@@ -37,11 +37,11 @@ class TestNetwork {
     int host_;
   };
 
-  /// Something happens, if there is anything to happen.
+  /// Makes one random step, if there is anything to do.
   void Progress();
-  /// Nobody sent what nobody received, or the other way round.
+  /// Returns whether every message that was sent was received, and the other way round.
   bool Empty() const { return messages_.empty() && news_.empty(); }
-  /// No message of this host is delivered any more. None for -1.
+  /// Stops the delivery of this host's messages. -1: of none.
   void CutOff(int host) { cut_off_ = host; }
 
  private:
@@ -73,19 +73,19 @@ class TestNetwork {
   int cut_off_ = -1;
 };
 
-/// The ranks of a host that copy while their operation is under way: each fills its input slice by
-/// slice at moments of its own, and takes what it is told to be there of its output.
+/// The ranks of a host that copy while their operation is under way. Each fills its input slice by
+/// slice at moments of its own, and takes those parts of its output that it is told are there.
 class CopyingRanks final : public SliceFeed {
  public:
   struct Rank {
-    std::vector<uint32_t> source;  ///< What is to come into the input.
+    std::vector<uint32_t> source;  ///< Data to be copied into the input.
     std::span<uint32_t> input;
     std::span<uint32_t> output;
-    std::vector<uint32_t> taken;  ///< Of the output.
-    uint64_t filled = 0;          ///< Slices.
+    std::vector<uint32_t> taken;  ///< Data copied from the output.
+    uint64_t filled = 0;          ///< Slices filled.
   };
 
-  /// Ranks whose units have `count` elements.
+  /// Makes ranks whose units have `count` elements.
   CopyingRanks(std::vector<Rank> ranks, uint64_t count, uint32_t seed)
       : ranks_(std::move(ranks)), count_(count), random_(seed) {}
 
@@ -93,14 +93,14 @@ class CopyingRanks final : public SliceFeed {
   uint64_t Filled() const override;
   void Carried(uint32_t slices) override;
 
-  /// One of the ranks fills a few slices, or none does.
+  /// Lets one of the ranks fill a few slices, or none.
   void FillSome();
-  /// The operation has succeeded: takes all that was not told of before, and leaves in the outputs
-  /// what was taken.
+  /// After success: takes everything that was not announced before, and leaves the taken data in
+  /// the outputs.
   void TakeRest();
 
  private:
-  /// Of every piece of every unit.
+  /// Copies slices of every piece of every unit.
   void CopySlices(std::span<const uint32_t> from, std::span<uint32_t> to, uint64_t first,
                   uint64_t last) const;
   void Take(uint64_t slices);
@@ -122,13 +122,13 @@ struct NetworkCase {
   ReduceOperator op = ReduceOperator::kSum;
   uint64_t count = 0;
   uint64_t slice_elements = 0;
-  bool copies_along = false;  ///< CopyingRanks.
+  bool copies_along = false;  ///< Whether CopyingRanks take part.
 };
 
-/// The algorithms for several hosts.
+/// Returns the algorithms for several hosts.
 std::vector<const Algorithm*> AlgorithmsBetweenHosts();
 
-/// Of three hosts with two, one and two ranks, dealt out across them.
+/// Returns a case of three hosts with two, one and two ranks, dealt out across them.
 NetworkCase MakeNetworkCase(const Algorithm& algorithm, Collective collective);
 
 /// Several hosts, each with an executor of its own, and a TestNetwork between them.
@@ -136,7 +136,7 @@ class ExecutorCluster {
  public:
   ExecutorCluster(int hosts, uint32_t seed);
 
-  /// Runs a case; "" or what is wrong first.
+  /// Runs a case. Returns "" or the first error.
   std::string Run(const NetworkCase& test_case);
   /// Starts as Run does, cuts a host off, and cancels on the others after a while.
   void RunIntoCut(const NetworkCase& test_case, int host);

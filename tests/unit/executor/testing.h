@@ -27,7 +27,7 @@ class TestExecutor {
 
   /// Sleeps until an execution has finished.
   Execution* Wait();
-  /// The same, helping in the meantime.
+  /// Waits like Wait, helping in the meantime.
   Execution* HelpUntilFinished();
   void Destroy() { executor_.reset(); }
 
@@ -37,7 +37,8 @@ class TestExecutor {
 };
 
 /// One collective on int32 values (sum where it reduces), from filled buffers to the check of every
-/// element that the collective defines, against the definition of the collective and no schedule.
+/// element that the collective defines. The check follows the definition of the collective and uses
+/// no schedule.
 struct CollectiveCase {
   Collective collective = Collective::kAllReduce;
   int ranks = 2;
@@ -55,7 +56,7 @@ class CollectiveRun {
   /// Fills the buffers anew; `round` changes all values.
   void Fill(int round);
   Status Bind(Execution& execution, const Machine& machine, bool helpable = false, int node = -1);
-  /// "" or what is wrong first.
+  /// Returns "" or the first error.
   std::string Check() const;
 
  private:
@@ -67,7 +68,7 @@ class CollectiveRun {
   Place Allocate(uint64_t elements, uint64_t shift);
   void AllocateRank(int rank);
   int32_t Value(int rank, uint64_t element) const;
-  /// Element `element` of rank's output, as the collective defines it.
+  /// Returns element `element` of rank's output, as the collective defines it.
   int32_t Expected(int rank, uint64_t element) const;
   uint64_t InputElements(int rank) const;
   uint64_t OutputElements(int rank) const;

@@ -8,17 +8,17 @@
 
 namespace harmonaize {
 
-/// The fabrics that are shipped.
+/// Returns the names of the shipped fabrics.
 const std::vector<std::string>& ShippedFabrics();
 
-/// One of them by its name, or of a text; a test that cannot read it fails.
+/// Return a shipped fabric by its name, or the fabric of a text; a test that cannot read it fails.
 FabricModel ShippedFabric(const std::string& name);
 FabricModel FabricOf(const std::string& text);
 
-/// `ranks` ranks on each host of a model, host by host.
+/// Returns a problem with `ranks` ranks on each host of a model, host by host.
 Problem ProblemOn(const FabricModel& model, Collective collective, int ranks = 1);
 
-/// Hosts of two-racks numbered across the racks: host0, host2, host1, host3.
+/// Returns a problem on hosts of two-racks numbered across the racks: host0, host2, host1, host3.
 Problem AcrossTheRacks(const FabricModel& two_racks);
 
 }  // namespace harmonaize

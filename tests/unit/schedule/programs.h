@@ -16,8 +16,8 @@ Schedule RingAllReduce(const std::vector<int>& ranks_per_host, bool in_place);
 /// A ring over the hosts; a host passes on the blocks of all its ranks.
 Schedule RingAllGather(const std::vector<int>& ranks_per_host, bool in_place);
 
-/// A ring over the hosts that keeps what travels in `slots` alternating sets of scratch blocks. Two
-/// are right; with one, every host waits to send before it receives, which is a deadlock.
+/// A ring over the hosts that keeps data in transit in `slots` alternating sets of scratch blocks.
+/// Two are right; with one, every host waits to send before it receives, which is a deadlock.
 Schedule RingReduceScatter(const std::vector<int>& ranks_per_host, bool in_place, int slots = 2);
 
 /// Up the hosts with partial results, down again with the result: slow, and in rank order.

@@ -11,17 +11,17 @@ namespace harmonaize {
 
 /// A known fabric that can be probed without a network: connections are fluid and share links
 /// max-min fairly (progressive filling; Bertsekas and Gallager, Data Networks, 1992), ECMP takes
-/// one of the equal ways by chance, and what is measured has noise.
+/// one of the equal ways by chance, and measurements are noisy.
 class FluidNetwork {
  public:
   struct Noise {
-    double rate = 0.03;          ///< Standard deviation, as a share.
-    double round_trip = 0.02;    ///< The same.
-    double bad_round_trips = 0;  ///< This share of pairs takes three times as long.
-    /// What a round trip takes for each link it crosses; 0: all take as long.
+    double rate = 0.03;          ///< Standard deviation, as a fraction.
+    double round_trip = 0.02;    ///< Standard deviation, as a fraction.
+    double bad_round_trips = 0;  ///< Fraction of pairs whose round trips take three times as long.
+    /// Seconds of a round trip for each link it crosses; 0: all take equally long.
     double seconds_of_link = 1e-6;
-    /// By how many pairs were sampled before: how much longer round trips take for everybody then,
-    /// as where a machine's clock changes. None: always the same.
+    /// Factor on all round trips, by how many pairs were sampled before, as where a machine's clock
+    /// rate changes. None: constant.
     std::function<double(int)> pace{};
   };
 
