@@ -99,8 +99,8 @@ class Executor final : public WorkEngine {
 
   /// The execution belongs to the executor until TakeFinished returns it, also after Cancel.
   void Start(Execution* execution) override;
-  /// Returns false where the execution is not helpable, is more than one unit, or several tenants take
-  /// turns.
+  /// Returns false where the execution is not helpable, is more than one unit, or several tenants
+  /// take turns.
   bool RunAtOnce(Execution* execution) override;
   void Cancel(Execution* execution, Status reason) override;
 
