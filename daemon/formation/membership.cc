@@ -39,40 +39,18 @@ Membership::Membership(const MembershipServices& services)
       }()),
       config_(*services.communicator.config),
       cluster_(services.hosts.plans.cluster),
-      communicators_(*services.communicators) {}
+      communicators_(*services.communicators),
+      maker_(services_.communicator, services_.hosts, communicators_, *services.sessions),
+      stray_(cluster_),
+      fabric_exchange_(*services.hosts.plans.fabrics, communicators_, cluster_),
+      issued_(cluster_),
+      completer_(maker_, *services.hosts.plans.fabrics, cluster_),
+      disagreements_(static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9)),
+      departures_(communicators_),
+      late_rounds_(communicators_) {}
 
 Result<UniqueId> Membership::CreateId(Session& session) {
-  return IssueId(&session.tenant(), session.id(), 0);
-}
-
-Result<UniqueId> Membership::IssueId(Tenant* tenant, uint32_t session, uint64_t parent) {
-  Result<UniqueId> id = MakeSecretId();
-  if (!id.ok()) return id;
-  HZ_ASSIGN_OR_RETURN(Holding place, tenant->account->Take(Resource::kUniqueIds, 1));
-  if (cluster_ != nullptr) HZ_RETURN_IF_ERROR(cluster_->Seal(&*id));
-  issued_.Add(*id, {tenant->identity.across_hosts, tenant, std::move(place), session, parent});
-  return id;
-}
-
-Status Membership::CheckIssued(const UniqueId& id, uint32_t user,
-                               const Applicant& applicant) const {
-  const IssuedId* const issued = issued_.Find(id);
-  if (issued == nullptr) {
-    return InvalidArgument(
-        "the unique id is not known to the daemon that made it: it was restarted since, the "
-        "process "
-        "that asked for the id has ended, or the id has served already; or it comes from a host "
-        "that is in no cluster with this one. Call ncclGetUniqueId again and hand the new id to "
-        "all "
-        "ranks");
-  }
-  // On one host a tenant can be more than its user; other daemons know users alone.
-  const bool is_other = applicant.member != nullptr && issued->session != 0 &&
-                        &applicant.member->session->tenant() != issued->owner;
-  if (issued->tenant != user || is_other) {
-    return InvalidUsage("the unique id belongs to another user");
-  }
-  return Status::Ok();
+  return issued_.Issue(&session.tenant(), session.id(), 0);
 }
 
 void Membership::CreateGrowId(Session& session, uint32_t index,
@@ -81,7 +59,7 @@ void Membership::CreateGrowId(Session& session, uint32_t index,
   if (!parent.ok()) return done(parent.status());
   const HostGroup* const group = (*parent)->host_group();
   if (group == nullptr || group->is_home()) {
-    return done(IssueId(&session.tenant(), session.id(), (*parent)->id()));
+    return done(issued_.Issue(&session.tenant(), session.id(), (*parent)->id()));
   }
   if (!cluster_->Linked(group->roster().home)) return done(HomeIsLost());
   const uint64_t ticket = next_ticket_++;

@@ -2,26 +2,29 @@
 
 #include <compare>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/cluster/messages/message.h"
-#include "daemon/cluster/roster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/config/config.h"
+#include "daemon/formation/communicator_maker.h"
+#include "daemon/formation/departures.h"
+#include "daemon/formation/disagreements.h"
+#include "daemon/formation/fabric_exchange.h"
 #include "daemon/formation/formation.h"
+#include "daemon/formation/formation_completer.h"
 #include "daemon/formation/issued_ids.h"
+#include "daemon/formation/late_rounds.h"
 #include "daemon/formation/membership_services.h"
 #include "daemon/formation/pending_formations.h"
+#include "daemon/formation/stray_messages.h"
 #include "daemon/tenant/session.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
@@ -70,7 +73,7 @@ class Membership final : private RemoteRankObserver {
   /// Late notices, formations that waited too long, failures that are remembered long enough.
   void Tick(uint64_t now_ns);
   /// Whether Tick has something to forget, although nobody waits.
-  bool remembers_failures() const { return !failed_formations_.empty(); }
+  bool remembers_failures() const { return !disagreements_.empty(); }
 
   /// The communicator of a ready member of this session.
   Result<Communicator*> Find(Session& session, uint32_t member);
@@ -84,20 +87,6 @@ class Membership final : private RemoteRankObserver {
   void OnPeerLost(transport::PeerId peer);
 
  private:
-  /// Something that its ranks disagreed about, for those that come later.
-  struct FailedFormation {
-    Status why;
-    std::set<int> told;  // ranks that know
-    uint64_t ends_ns = 0;
-    Holding place;   // a unique id's
-    Holding memory;  // of `told`
-  };
-  struct Departure {
-    Session* session;
-    Member* member;
-    Communicator* communicator;
-    std::function<void()> done;
-  };
   /// An application at another daemon.
   struct Ticket {
     Member* member = nullptr;
@@ -112,7 +101,6 @@ class Membership final : private RemoteRankObserver {
   };
 
   void OnRankLeft(Communicator& communicator, int rank) override;
-  void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
 
   // Applying.
   Result<Member*> NewMember(Session& session);
@@ -135,23 +123,8 @@ class Membership final : private RemoteRankObserver {
                                      const Applicant& applicant);
   Status CheckAgreement(const FormationKey& key, const ApplyMessage& request,
                         const Applicant& applicant);
-  Status CheckNotFailed(const FormationKey& key, int rank);
-  Status CheckIssued(const UniqueId& id, uint32_t user, const Applicant& applicant) const;
-  Result<UniqueId> IssueId(Tenant* tenant, uint32_t session, uint64_t parent);
 
-  // Concluding.
-  Status ConcludeOne(Formation& formation);
-  Status ConcludeSplit(Formation& formation, const std::vector<SplitCall>& calls);
-  Status MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks);
-  Communicator* AddCommunicator(const std::string& name, Tenant* tenant,
-                                std::vector<Member*> members, std::optional<Roster> roster,
-                                CommunicatorHoldings holdings);
   Status CheckTickets(transport::PeerId peer, const FormedMessage& formed) const;
-  void UniteJobs(Communicator* communicator);
-  Roster MakeRoster(const std::vector<Applicant>& ranks) const;
-  void PlaceOnFabric(const std::vector<Applicant>& host_speakers, Roster* roster) const;
-  void TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
-                  const std::string& name);
 
   // Failing.
   void Refuse(const Applicant& applicant, const Status& why);
@@ -164,14 +137,11 @@ class Membership final : private RemoteRankObserver {
       const std::function<Status(const std::string& what, const std::string& missing)>& why);
   /// Ends the formations that still wait for this rank of the parent.
   void FailFormationsWaitingFor(const Communicator& parent, int rank, const Status& why);
-  void Depart(Session& session, Member* member, std::function<void()> done);
   bool MayEndLater(Communicator& communicator);
   void Notify(const Formation& formation, const std::string& notice);
 
   // The cluster.
-  void NoteEnded(uint64_t key, uint64_t collectives);
   void OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed);
-  void DeliverEarly(Communicator* communicator, uint64_t key);
   void OnApply(transport::PeerId peer, const ApplyMessage& request);
   void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
   void OnFormed(transport::PeerId peer, const FormedMessage& formed);
@@ -180,20 +150,21 @@ class Membership final : private RemoteRankObserver {
   void OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice);
   void OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question);
   void OnGrowId(transport::PeerId peer, const GrowIdMessage& answer);
-  void OnAskFabric(transport::PeerId peer, const AskFabricMessage& question);
-  void OnFabric(const FabricMessage& fabric);
   void OnCommunicatorMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
-  void DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
 
   const MembershipServices services_;
   const Config& config_;
   Cluster* const cluster_;  // nullptr where this host stands alone
   CommunicatorRegistry& communicators_;
-  PendingFormations pending_;
-  std::map<FormationKey, FailedFormation> failed_formations_;
+  CommunicatorMaker maker_;
+  StrayMessages stray_;
+  FabricExchange fabric_exchange_;
   IssuedIds issued_;
-  std::list<Departure> departures_;
-  uint64_t reported_ = 0;  ///< The communicator whose late ranks were looked for last.
+  PendingFormations pending_;
+  FormationCompleter completer_;
+  Disagreements disagreements_;
+  Departures departures_;
+  LateRounds late_rounds_;
 
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Ticket> tickets_;
@@ -202,15 +173,6 @@ class Membership final : private RemoteRankObserver {
     std::function<void(const Result<UniqueId>&)> done;
   };
   std::map<uint64_t, GrowIdCall> grow_id_calls_;  // by ticket
-  /// What others said about communicators before the home did.
-  struct EarlyMessage {
-    transport::PeerId peer;
-    uint64_t key;
-    ClusterMessage message;
-  };
-  std::deque<EarlyMessage> early_;
-  /// Communicators that have ended here, with how many collectives they had begun.
-  std::deque<std::pair<uint64_t, uint64_t>> ended_;
 };
 
 }  // namespace harmonaize::daemon

@@ -9,17 +9,9 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/rank_list.h"
 #include "daemon/tenant/tenant_table.h"
-#include "src/base/clock.h"
-#include "src/base/log.h"
 
 namespace harmonaize::daemon {
 namespace {
-
-/// What is kept of what others said too early, and of communicators that have ended.
-constexpr size_t kMostEarlyMessages = 4096;
-constexpr size_t kMostEnded = 1024;
-/// What a control message holds, less some for the rest of it.
-constexpr size_t kMostFabricText = transport::kMaxControlBytes - 1024;
 
 template <typename... Calls>
 struct Overloaded : Calls... {
@@ -53,83 +45,6 @@ void Membership::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withd
   FailPending(key, withdraw.status.ok() ? RemoteError("a rank gave up") : withdraw.status);
 }
 
-Roster Membership::MakeRoster(const std::vector<Applicant>& ranks) const {
-  Roster roster;
-  std::vector<Applicant> speakers;  // by host, one of its ranks
-  for (const Applicant& rank : ranks) {
-    const auto known = std::find(roster.peers.begin(), roster.peers.end(), rank.peer);
-    const auto host = static_cast<int>(known - roster.peers.begin());
-    roster.host_of_rank.push_back(host);
-    if (known != roster.peers.end()) continue;
-    roster.peers.push_back(rank.peer);
-    roster.addresses.push_back(rank.peer == kThisDaemon ? cluster_->address() : rank.address);
-    speakers.push_back(rank);
-    if (rank.peer == kThisDaemon) {
-      roster.self = host;
-      speakers.back().address = cluster_->address();
-      speakers.back().host = cluster_->host_name();
-    }
-  }
-  while (roster.key == 0) {
-    if (!transport::FillRandom(std::as_writable_bytes(std::span(&roster.key, 1))).ok()) break;
-  }
-  PlaceOnFabric(speakers, &roster);
-  return roster;
-}
-
-// By the provider's fabric, if all hosts are in it; else they are taken to hang at one switch.
-void Membership::PlaceOnFabric(const std::vector<Applicant>& speakers, Roster* roster) const {
-  const std::shared_ptr<const FabricModel>& provided = cluster_->fabric();
-  if (provided != nullptr) {
-    for (const Applicant& speaker : speakers) {
-      std::string name = speaker.host;
-      const auto address = transport::NetworkAddress::Parse(speaker.address);
-      if (name.empty() && address.ok()) name = HostAt(*provided, address->HostText());
-      const int host = provided->HostNamed(name);
-      const bool twice = std::find(roster->fabric_hosts.begin(), roster->fabric_hosts.end(),
-                                   host) != roster->fabric_hosts.end();
-      if (host < 0 || twice) {
-        Log(LogLevel::kWarning, kLogTuning,
-            "the daemon at {} is {} in the fabric file, so a communicator of {} hosts is planned "
-            "for one switch",
-            speaker.address, host < 0 ? "no host" : "a second one at a host", speakers.size());
-        break;
-      }
-      roster->fabric_hosts.push_back(host);
-    }
-    roster->fabric = services_.hosts.plans.fabrics->own();
-    if (roster->fabric_hosts.size() == speakers.size()) return;
-  }
-  roster->fabric_hosts.clear();
-  for (size_t host = 0; host < speakers.size(); ++host) {
-    roster->fabric_hosts.push_back(static_cast<int>(host));
-  }
-  roster->fabric =
-      services_.hosts.plans.fabrics->OneSwitch(static_cast<int>(speakers.size())).digest;
-}
-
-void Membership::TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
-                            const std::string& name) {
-  for (int host = 0; host < roster.hosts(); ++host) {
-    const transport::PeerId peer = roster.peers[static_cast<size_t>(host)];
-    if (peer == kThisDaemon) continue;
-    FormedMessage formed{.communicator = roster.key,
-                         .name = name,
-                         .addresses = roster.addresses,
-                         .fabric_hosts = roster.fabric_hosts,
-                         .host_of_rank = roster.host_of_rank,
-                         .self = host,
-                         .home_host = roster.self,
-                         .fabric = roster.fabric};
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (ranks[rank].peer == peer) {
-        formed.ranks.push_back({ranks[rank].ticket, static_cast<int>(rank)});
-      }
-    }
-    cluster_->Send(peer, formed);
-  }
-}
-
 void Membership::Notify(const Formation& formation, const std::string& notice) {
   for (const auto& [place, applicant] : formation.taken()) {
     if (applicant.member != nullptr) {
@@ -145,7 +60,7 @@ void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& que
   const Communicator* const parent = communicators_.FindByKey(question.communicator);
   Result<UniqueId> id = InvalidUsage("the communicator is gone");
   if (parent != nullptr) {
-    id = IssueId(services_.tenants->AcrossHosts(question.user), 0, parent->id());
+    id = issued_.Issue(services_.tenants->AcrossHosts(question.user), 0, parent->id());
   }
   if (id.ok()) {
     answer.id.resize(sizeof(UniqueId));
@@ -153,13 +68,6 @@ void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& que
   } else {
     answer.status = id.status();
   }
-  cluster_->Send(peer, answer);
-}
-
-void Membership::OnAskFabric(transport::PeerId peer, const AskFabricMessage& question) {
-  const KnownFabric* const known = services_.hosts.plans.fabrics->Find(question.fabric);
-  FabricMessage answer{question.fabric, ""};  // for one that is not known, or too long to tell
-  if (known != nullptr && known->text.size() <= kMostFabricText) answer.text = known->text;
   cluster_->Send(peer, answer);
 }
 
@@ -202,9 +110,9 @@ void Membership::OnFormed(transport::PeerId peer, const FormedMessage& formed) {
   Result<CommunicatorHoldings> paid = PayForCommunicator(*tenant->account, members.size());
   const Status charged = paid.status();
   Communicator* const communicator =
-      AddCommunicator(formed.name, tenant, std::move(members), std::move(roster),
-                      paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
-  DeliverEarly(communicator, formed.communicator);
+      maker_.Make(formed.name, tenant, std::move(members), std::move(roster),
+                  paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
+  stray_.DeliverTo(communicator, formed.communicator);
   // Others know of it already, so it ends at once.
   if (!charged.ok()) communicator->Break(charged);
   for (const int rank : given_up) {
@@ -238,21 +146,8 @@ void Membership::OnNobodyLeft(transport::PeerId peer, const FormedMessage& forme
   for (const int rank : ranks) {
     cluster_->Send(peer, LeftMessage{formed.communicator, rank, 0});
   }
-  NoteEnded(formed.communicator, 0);
-  for (const EarlyMessage& one : early_) {
-    if (one.key == formed.communicator) DropLate(one.peer, one.key, one.message);
-  }
-  std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == formed.communicator; });
-}
-
-void Membership::DeliverEarly(Communicator* communicator, uint64_t key) {
-  std::deque<EarlyMessage> early;
-  for (EarlyMessage& one : early_) {
-    if (one.key == key) early.push_back(std::move(one));
-  }
-  std::erase_if(early_, [&](const EarlyMessage& one) { return one.key == key; });
-  for (const EarlyMessage& one : early)
-    communicator->other_hosts()->OnMessage(one.peer, one.message);
+  stray_.NoteEnded(formed.communicator, 0);
+  stray_.DropKeptFor(formed.communicator);
 }
 
 void Membership::OnRefused(std::optional<transport::PeerId> peer, const RefusedMessage& refused) {
@@ -288,25 +183,8 @@ void Membership::OnGrowId(transport::PeerId peer, const GrowIdMessage& answer) {
   done(id);
 }
 
-void Membership::OnFabric(const FabricMessage& fabric) {
-  const Result<const KnownFabric*> added =
-      services_.hosts.plans.fabrics->AddText(fabric.fabric, fabric.text);
-  if (!added.ok()) Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
-  for (const auto& [id, communicator] : communicators_.all()) {
-    HostGroup* const group = communicator->host_group();
-    if (group != nullptr && group->roster().fabric == fabric.fabric) {
-      group->plans().OnFabric(added.status());
-    }
-  }
-}
-
 // ---------------------------------------------------------------------------------------------
 // Communicators
-
-void Membership::NoteEnded(uint64_t key, uint64_t collectives) {
-  ended_.emplace_back(key, collectives);
-  if (ended_.size() > kMostEnded) ended_.pop_front();
-}
 
 void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
                                        const ClusterMessage& message) {
@@ -315,28 +193,7 @@ void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
     communicator->other_hosts()->OnMessage(peer, message);
     return;
   }
-  const auto ended =
-      std::find_if(ended_.begin(), ended_.end(), [&](const auto& one) { return one.first == key; });
-  if (ended != ended_.end()) return DropLate(peer, key, message);
-  early_.push_back({peer, key, message});
-  if (early_.size() > kMostEarlyMessages) early_.pop_front();
-}
-
-// The peer has sent, or offers to send, what nobody here will take.
-void Membership::DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message) {
-  transport::Transport& transport = cluster_->transport();
-  if (const auto* offer = message.As<OfferMessage>()) {
-    transport.Cancel(peer, HostGroup::PairNumber(key, offer->from, offer->to, offer->number));
-    cluster_->Send(peer,
-                   AnswerMessage{key, offer->from, offer->to, offer->number,
-                                 RemoteError("rank {} has left the communicator", offer->to)});
-  }
-  const auto* closed = message.As<ClosedMessage>();
-  if (closed == nullptr) return;
-  for (const auto& [ended, begun] : ended_) {
-    if (ended != key) continue;
-    HostGroup::DropCollectives(&transport, peer, key, begun, closed->collectives);
-  }
+  stray_.OnMessage(peer, key, message);
 }
 
 void Membership::OnRankLeft(Communicator& communicator, int rank) {
@@ -353,8 +210,8 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
       [&](const FormingNoticeMessage& one) { OnFormingNotice(peer, one); },
       [&](const AskGrowIdMessage& one) { OnAskGrowId(peer, one); },
       [&](const GrowIdMessage& one) { OnGrowId(peer, one); },
-      [&](const AskFabricMessage& one) { OnAskFabric(peer, one); },
-      [&](const FabricMessage& one) { OnFabric(one); },
+      [&](const AskFabricMessage& one) { fabric_exchange_.OnAskFabric(peer, one); },
+      [&](const FabricMessage& one) { fabric_exchange_.OnFabric(one); },
       [&](const auto& one) {
         // What is about no communicator is not for here.
         if constexpr (requires { one.communicator; }) {
@@ -414,7 +271,7 @@ void Membership::OnPeerLost(transport::PeerId peer) {
     communicators_.NoteMayHaveEnded(*communicator);
   }
   for (const uint64_t number : anew) ApplyAnew(number);
-  std::erase_if(early_, [&](const EarlyMessage& one) { return one.peer == peer; });
+  stray_.OnPeerLost(peer);
 }
 
 }  // namespace harmonaize::daemon

@@ -5,26 +5,17 @@
 #include <algorithm>
 #include <set>
 
-#include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/formation/membership.h"
 #include "daemon/formation/membership_requests.h"
-#include "daemon/multihost/host_group.h"
-#include "daemon/multihost/network_runner.h"
 #include "daemon/runtime/guarded.h"
-#include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/rank_list.h"
-#include "daemon/tenant/session_table.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
 namespace {
-
-/// What a rank costs its tenant, in bytes, of which is remembered that it knows of a disagreement.
-/// A place in a set takes less.
-constexpr int64_t kToldRankBytes = 64;
 
 /// What something that forms costs its tenant, in bytes, beside its ranks.
 constexpr int64_t kFormationBytes = 1024;
@@ -36,6 +27,11 @@ std::string DescribeApplicant(const Applicant& applicant) {
   }
   // Tenants are not told which host, or where it is.
   return applicant.peer == kThisDaemon ? "a process that is gone" : "a process on another host";
+}
+
+/// nullptr for a rank of another host.
+const Tenant* TenantOf(const Applicant& applicant) {
+  return applicant.member == nullptr ? nullptr : &applicant.member->session->tenant();
 }
 
 }  // namespace
@@ -123,36 +119,9 @@ Status Membership::CheckAgreement(const FormationKey& key, const ApplyMessage& r
   }
   std::set<int> told(waiting.begin(), waiting.end());
   told.insert(request.rank);
-  Account& account = *formation.tenant().account;
-  Result<Holding> remembered = account.Take(Resource::kUniqueIds, 1);
-  Result<Holding> memory =
-      account.Take(Resource::kMemory, kToldRankBytes * static_cast<int64_t>(told.size()));
-  // Without these, ranks that come later wait until their formation ends by its time.
-  if (remembered.ok() && memory.ok()) {
-    FailedFormation& failed = failed_formations_[key];
-    failed.why = why;
-    failed.told = std::move(told);
-    failed.ends_ns =
-        MonotonicNanoseconds() + static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
-    failed.place = std::move(*remembered);
-    failed.memory = std::move(*memory);
-  }
+  disagreements_.Remember(key, why, std::move(told), *formation.tenant().account);
   FailPending(key, why);
   return why;
-}
-
-Status Membership::CheckNotFailed(const FormationKey& key, int rank) {
-  const auto found = failed_formations_.find(key);
-  if (found == failed_formations_.end()) return Status::Ok();
-  FailedFormation& failed = found->second;
-  const bool knows = failed.told.contains(rank);
-  // A rank that cannot be remembered is told again.
-  if (!knows && failed.memory.Add(kToldRankBytes).ok()) failed.told.insert(rank);
-  // A rank that comes back by a name, or to the same parent, begins anew. A drawn id is spent.
-  const bool anew = knows && key.kind != FormationKey::Kind::kSecretId;
-  if (!anew && MonotonicNanoseconds() < failed.ends_ns) return failed.why;
-  failed_formations_.erase(found);
-  return Status::Ok();
 }
 
 Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant) {
@@ -168,9 +137,9 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
     const Member* const member = applicant.member;
     key.tenant = member == nullptr ? request.user : member->session->tenant().identity.number;
   } else {
-    HZ_RETURN_IF_ERROR(CheckIssued(*id, request.user, applicant));
+    HZ_RETURN_IF_ERROR(issued_.CheckUse(*id, request.user, TenantOf(applicant)));
   }
-  HZ_RETURN_IF_ERROR(CheckNotFailed(key, request.rank));
+  HZ_RETURN_IF_ERROR(disagreements_.Check(key, request.rank));
   const auto made_join = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
         key, "ncclCommInitRank", request.name,
@@ -179,7 +148,7 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
     made.conclude = [this, id = *id](Formation& formation) {
       issued_.Erase(id);  // an id serves once
-      return ConcludeOne(formation);
+      return completer_.Complete(formation);
     };
   });
   HZ_RETURN_IF_ERROR(made_join.status());
@@ -207,7 +176,7 @@ Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant
     auto calls = std::make_shared<std::vector<SplitCall>>(places);
     made.split_calls = calls;
     made.conclude = [this, calls](Formation& formation) {
-      return ConcludeSplit(formation, *calls);
+      return completer_.CompleteSplit(formation, *calls);
     };
   });
   HZ_RETURN_IF_ERROR(split.status());
@@ -237,7 +206,7 @@ Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applican
         &parent.tenant(), static_cast<size_t>(parent.ranks()), MonotonicNanoseconds());
     made.excluded = excluded;
     for (const int rank : excluded) made.formation->Excuse(static_cast<size_t>(rank));
-    made.conclude = [this](Formation& formation) { return ConcludeOne(formation); };
+    made.conclude = [this](Formation& formation) { return completer_.Complete(formation); };
   });
   HZ_RETURN_IF_ERROR(shrink.status());
   if ((*shrink)->excluded != excluded) {
@@ -258,14 +227,14 @@ Result<PendingFormation*> Membership::GrowthOf(Communicator& parent, const Apply
                            request.ranks, parent.ranks());
   }
   const FormationKey key{FormationKey::Kind::kGrow, {}, 0, parent.id(), 0};
-  HZ_RETURN_IF_ERROR(CheckNotFailed(key, request.rank));
+  HZ_RETURN_IF_ERROR(disagreements_.Check(key, request.rank));
   const auto growth = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
         key, "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
     made.conclude = [this, id = parent.id()](Formation& formation) {
       issued_.EraseOfParent(id);
-      return ConcludeOne(formation);
+      return completer_.Complete(formation);
     };
   });
   HZ_RETURN_IF_ERROR(growth.status());
@@ -282,7 +251,7 @@ Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
 
 Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant) {
   HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
-  HZ_RETURN_IF_ERROR(CheckIssued(id, request.user, applicant));
+  HZ_RETURN_IF_ERROR(issued_.CheckUse(id, request.user, TenantOf(applicant)));
   Communicator* parent = communicators_.FindById(issued_.Find(id)->parent);
   if (parent == nullptr) {
     return InvalidUsage(
@@ -293,117 +262,6 @@ Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant appl
   HZ_RETURN_IF_ERROR(GrowthOf(*parent, request, applicant).status());
   return TakePlace({FormationKey::Kind::kGrow, {}, 0, parent->id(), 0},
                    static_cast<size_t>(request.rank), std::move(applicant));
-}
-
-// ---------------------------------------------------------------------------------------------
-// Concluding
-
-Status Membership::ConcludeOne(Formation& formation) {
-  // Excused places are gaps that a shrink closes.
-  std::vector<Applicant> ranks;
-  for (const auto& [place, applicant] : formation.taken()) {
-    if (applicant.gets_communicator()) ranks.push_back(applicant);
-  }
-  return MakeCommunicator(formation, ranks);
-}
-
-Status Membership::ConcludeSplit(Formation& formation, const std::vector<SplitCall>& calls) {
-  std::map<int, std::vector<size_t>> colors;
-  for (size_t rank = 0; rank < calls.size(); ++rank) {
-    if (calls[rank].has_color) colors[calls[rank].color].push_back(rank);
-  }
-  for (auto& [color, ranks] : colors) {
-    // Equal keys keep the parent's order, as in MPI_Comm_split.
-    std::stable_sort(ranks.begin(), ranks.end(),
-                     [&](size_t a, size_t b) { return calls[a].key < calls[b].key; });
-    std::vector<Applicant> applicants;
-    for (const size_t rank : ranks) applicants.push_back(formation.applicant(rank));
-    HZ_RETURN_IF_ERROR(MakeCommunicator(formation, applicants));
-  }
-  return Status::Ok();
-}
-
-Status Membership::MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks) {
-  std::map<transport::PeerId, size_t> ranks_of_host;
-  for (const Applicant& rank : ranks) ++ranks_of_host[rank.peer];
-  for (const auto& [host, count] : ranks_of_host) HZ_RETURN_IF_ERROR(CheckRanksOnHost(count));
-  std::vector<Member*> members;
-  for (const Applicant& rank : ranks) members.push_back(rank.member);
-  const bool all_here = std::all_of(ranks.begin(), ranks.end(),
-                                    [](const Applicant& rank) { return rank.peer == kThisDaemon; });
-  Tenant& tenant = formation.tenant();
-  const LogFor log_for(tenant.identity);
-  std::optional<Roster> roster;
-  if (!all_here) roster = MakeRoster(ranks);
-  // A home of ranks that are all on one other host would have nothing to do.
-  const bool kept = all_here || roster->hosts() > 1;
-  CommunicatorHoldings holdings;
-  if (kept) {
-    HZ_ASSIGN_OR_RETURN(holdings, PayForCommunicator(*tenant.account, members.size()));
-  }
-  if (!all_here) TellFormed(*roster, ranks, formation.name());
-  if (kept) {
-    AddCommunicator(formation.name(), &tenant, std::move(members), std::move(roster),
-                    std::move(holdings));
-  }
-  return Status::Ok();
-}
-
-Communicator* Membership::AddCommunicator(const std::string& name, Tenant* tenant,
-                                          std::vector<Member*> members,
-                                          std::optional<Roster> roster,
-                                          CommunicatorHoldings holdings) {
-  auto made = std::make_unique<Communicator>(services_.communicator, communicators_.NextId(), name,
-                                             tenant, members);
-  if (roster.has_value()) {
-    made->Span(std::make_unique<NetworkRunner>(services_.hosts, made.get(), *std::move(roster)));
-  }
-  Communicator* const communicator = communicators_.Add(std::move(made));
-  communicator->Keep(std::move(holdings));
-  const int hosts =
-      communicator->host_group() == nullptr ? 1 : communicator->host_group()->roster().hosts();
-  const int together = communicator->host_group() == nullptr
-                           ? static_cast<int>(members.size())
-                           : communicator->host_group()->roster().RanksTogether();
-  for (size_t rank = 0; rank < members.size(); ++rank) {
-    Member* member = members[rank];
-    if (member == nullptr) continue;
-    member->formation = nullptr;
-    member->ticket = 0;
-    member->communicator = communicator;
-    member->rank = static_cast<int>(rank);
-    member->slot->rank.store(member->rank, std::memory_order_relaxed);
-    member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
-    member->slot->across_hosts.store(hosts > 1 ? 1 : 0, std::memory_order_relaxed);
-    member->slot->ranks_together.store(together, std::memory_order_relaxed);
-    // What the slot's last owner left behind counted another one's operations.
-    member->slot->progress.carried.completed.store(0, std::memory_order_relaxed);
-    member->slot->progress.filled.store(0, std::memory_order_relaxed);
-    if (communicator->host_group() != nullptr) member->session->NoteOtherHosts();
-    member->SetState(MemberState::kReady);
-  }
-  UniteJobs(communicator);
-  services_.communicator.observers->Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
-  return communicator;
-}
-
-/// Its ranks are of one job, with all that they have communicators with already.
-void Membership::UniteJobs(Communicator* communicator) {
-  std::set<uint32_t> jobs;
-  for (int rank = 0; rank < communicator->ranks(); ++rank) {
-    const Member* const member = communicator->member(rank);
-    if (member != nullptr) jobs.insert(member->session->job());
-  }
-  if (jobs.empty()) return;
-  const uint32_t job = *jobs.begin();
-  communicator->set_job(job);
-  if (jobs.size() == 1) return;
-  for (const auto& [id, session] : services_.sessions->all()) {
-    if (jobs.contains(session->job())) session->set_job(job);
-  }
-  for (const auto& [id, other] : communicators_.all()) {
-    if (jobs.contains(other->job())) other->set_job(job);
-  }
 }
 
 }  // namespace harmonaize::daemon

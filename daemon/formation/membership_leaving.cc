@@ -7,19 +7,9 @@
 #include "daemon/formation/membership_requests.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/runtime/guarded.h"
-#include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/session_table.h"
-#include "src/base/clock.h"
-#include "src/base/log.h"
 
 namespace harmonaize::daemon {
-namespace {
-
-/// For how long at most one tick looks for late ranks, beyond one communicator, in nanoseconds: a
-/// tenant may have thousands of communicators.
-constexpr uint64_t kReportNanoseconds = 5'000'000;
-
-}  // namespace
 
 void Membership::FailFormation(Formation& formation, const Status& why) {
   // The formation goes next, so each of them has to be rid of it.
@@ -121,14 +111,8 @@ Status Membership::Leave(Session& session, uint32_t index, std::function<void()>
     if (member->outstanding > 0) communicator.Break(why);
     communicator.Leave(member->rank);
   }
-  Depart(session, member, std::move(done));
+  departures_.Add(session, member, std::move(done));
   return Status::Ok();
-}
-
-void Membership::Depart(Session& session, Member* member, std::function<void()> done) {
-  departures_.push_back({&session, member, member->communicator, std::move(done)});
-  member->gone = true;
-  if (member->communicator != nullptr) ++member->communicator->departing;
 }
 
 Status Membership::Revoke(Session& session, uint32_t index) {
@@ -157,7 +141,7 @@ void Membership::LoseSession(Session& session, const std::string& why) {
       member->communicator->Break(lost);
       member->communicator->Leave(member->rank);
     }
-    Depart(session, member, [] {});
+    departures_.Add(session, member, [] {});
   }
   // Ids that nobody has used yet die with the process that asked for them.
   issued_.EraseOfSession(session.id(), [this](const UniqueId& id) {
@@ -166,21 +150,7 @@ void Membership::LoseSession(Session& session, const std::string& why) {
 }
 
 void Membership::Sweep() {
-  for (auto departure = departures_.begin(); departure != departures_.end();) {
-    const bool executing =
-        departure->communicator != nullptr && departure->communicator->executing();
-    if (!executing && departure->done != nullptr) std::exchange(departure->done, nullptr)();
-    if (executing || departure->member->outstanding > 0) {
-      ++departure;
-      continue;
-    }
-    if (departure->communicator != nullptr) {
-      --departure->communicator->departing;
-      communicators_.NoteMayHaveEnded(*departure->communicator);
-    }
-    departure->session->RemoveMember(departure->member);
-    departure = departures_.erase(departure);
-  }
+  departures_.Sweep();
   communicators_.LookAtNoted([this](Communicator& noted) { return MayEndLater(noted); });
 }
 
@@ -192,7 +162,7 @@ bool Membership::MayEndLater(Communicator& communicator) {
   const uint64_t id = communicator.id();
   services_.communicator.observers->Tell(&CommunicatorObserver::OnEnded, communicator);
   if (const HostGroup* const group = communicator.host_group()) {
-    NoteEnded(group->roster().key, communicator.collectives_begun());
+    stray_.NoteEnded(group->roster().key, communicator.collectives_begun());
   }
   // Ids for a growth that nobody has begun.
   issued_.EraseOfParent(id);
@@ -201,22 +171,10 @@ bool Membership::MayEndLater(Communicator& communicator) {
   return false;
 }
 
-// Goes on, the next time, where its time was up.
-void Membership::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
-  const auto& all = communicators_.all();
-  auto next = all.upper_bound(reported_);
-  for (size_t i = 0; i < all.size(); ++i, ++next) {
-    if (next == all.end()) next = all.begin();
-    reported_ = next->first;
-    next->second->ReportLate(now_ns, late_after_ns);
-    if (MonotonicNanoseconds() >= now_ns + kReportNanoseconds) return;
-  }
-}
-
 void Membership::Tick(uint64_t now_ns) {
   const auto late_after = static_cast<uint64_t>(config_.late_after_seconds * 1e9);
   const auto timeout = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
-  ReportLate(now_ns, late_after);
+  late_rounds_.Report(now_ns, late_after);
   std::vector<std::pair<FormationKey, Status>> failing;
   for (auto& [key, pending] : pending_.all()) {
     const std::string notice = pending.formation->LateNotice(now_ns, late_after);
@@ -228,7 +186,7 @@ void Membership::Tick(uint64_t now_ns) {
     }
   }
   for (const auto& [key, why] : failing) FailPending(key, why);
-  std::erase_if(failed_formations_, [&](const auto& one) { return one.second.ends_ns <= now_ns; });
+  disagreements_.ForgetOld(now_ns);
 }
 
 }  // namespace harmonaize::daemon
