@@ -32,18 +32,19 @@ Status HomeIsLost() {
 // Ids
 
 Membership::Membership(const MembershipServices& services)
-    : services_([&] {
-        MembershipServices with_ranks = services;
-        with_ranks.hosts.ranks = this;
-        return with_ranks;
-      }()),
-      config_(*services.communicator.config),
+    : config_(*services.communicator.config),
       cluster_(services.hosts.plans.cluster),
       communicators_(*services.communicators),
+      issued_(cluster_),
+      watch_(config_, pending_, issued_, *services.sessions, cluster_),
+      services_([&] {
+        MembershipServices with_ranks = services;
+        with_ranks.hosts.ranks = &watch_;
+        return with_ranks;
+      }()),
       maker_(services_.communicator, services_.hosts, communicators_, *services.sessions),
       stray_(cluster_),
       fabric_exchange_(*services.hosts.plans.fabrics, communicators_, cluster_),
-      issued_(cluster_),
       completer_(maker_, *services.hosts.plans.fabrics, cluster_),
       disagreements_(static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9)),
       departures_(communicators_),

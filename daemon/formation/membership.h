@@ -20,6 +20,7 @@
 #include "daemon/formation/fabric_exchange.h"
 #include "daemon/formation/formation.h"
 #include "daemon/formation/formation_completer.h"
+#include "daemon/formation/formation_watch.h"
 #include "daemon/formation/issued_ids.h"
 #include "daemon/formation/late_rounds.h"
 #include "daemon/formation/membership_services.h"
@@ -35,7 +36,7 @@ namespace harmonaize::daemon {
 /// Who belongs to which communicator: ranks join, split, shrink, grow, leave and die here. What
 /// forms has a *home*, the daemon that made the unique id, or that the parent was formed at; ranks
 /// of other hosts apply there by way of their own daemon. Engine thread only.
-class Membership final : private RemoteRankObserver {
+class Membership {
  public:
   explicit Membership(const MembershipServices& services);
   Membership(const Membership&) = delete;
@@ -100,8 +101,6 @@ class Membership final : private RemoteRankObserver {
     std::string address = {};
   };
 
-  void OnRankLeft(Communicator& communicator, int rank) override;
-
   // Applying.
   Result<Member*> NewMember(Session& session);
   Result<uint32_t> ApplyFor(Session& session, ApplyMessage request, Communicator* parent);
@@ -126,24 +125,12 @@ class Membership final : private RemoteRankObserver {
 
   Status CheckTickets(transport::PeerId peer, const FormedMessage& formed) const;
 
-  // Failing.
-  void Refuse(const Applicant& applicant, const Status& why);
-  void FailFormation(Formation& formation, const Status& why);
-  void FailPending(const FormationKey& key, const Status& why);
-  /// The member goes, and what it helped to form fails; `why` is given what forms and who is
-  /// missing.
-  void QuitForming(
-      Member* member,
-      const std::function<Status(const std::string& what, const std::string& missing)>& why);
-  /// Ends the formations that still wait for this rank of the parent.
-  void FailFormationsWaitingFor(const Communicator& parent, int rank, const Status& why);
+  void Withdraw(Member* member, const WhyWithdrawn& why);
   bool MayEndLater(Communicator& communicator);
-  void Notify(const Formation& formation, const std::string& notice);
 
   // The cluster.
   void OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed);
   void OnApply(transport::PeerId peer, const ApplyMessage& request);
-  void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
   void OnFormed(transport::PeerId peer, const FormedMessage& formed);
   /// By the daemon that was asked; none: it could not be reached.
   void OnRefused(std::optional<transport::PeerId> peer, const RefusedMessage& refused);
@@ -152,15 +139,16 @@ class Membership final : private RemoteRankObserver {
   void OnGrowId(transport::PeerId peer, const GrowIdMessage& answer);
   void OnCommunicatorMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
 
-  const MembershipServices services_;
   const Config& config_;
   Cluster* const cluster_;  // nullptr where this host stands alone
   CommunicatorRegistry& communicators_;
+  IssuedIds issued_;
+  PendingFormations pending_;
+  FormationWatch watch_;
+  const MembershipServices services_;
   CommunicatorMaker maker_;
   StrayMessages stray_;
   FabricExchange fabric_exchange_;
-  IssuedIds issued_;
-  PendingFormations pending_;
   FormationCompleter completer_;
   Disagreements disagreements_;
   Departures departures_;

@@ -31,28 +31,7 @@ void Membership::OnApply(transport::PeerId peer, const ApplyMessage& request) {
   const Applicant applicant{
       .peer = peer, .ticket = request.ticket, .address = request.address, .host = request.host};
   const Status status = Apply(request, applicant, parent);
-  if (!status.ok()) Refuse(applicant, status);
-}
-
-void Membership::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw) {
-  PendingFormation* const pending = pending_.FindByTicket(peer, withdraw.ticket);
-  if (pending == nullptr) return;
-  const FormationKey key = pending->formation->key();
-  const std::vector<size_t> places = pending->formation->PlacesWhere(
-      [&](const Applicant& one) { return one.peer == peer && one.ticket == withdraw.ticket; });
-  if (places.empty()) return;
-  pending->formation->Forget(places.front());
-  FailPending(key, withdraw.status.ok() ? RemoteError("a rank gave up") : withdraw.status);
-}
-
-void Membership::Notify(const Formation& formation, const std::string& notice) {
-  for (const auto& [place, applicant] : formation.taken()) {
-    if (applicant.member != nullptr) {
-      applicant.member->slot->notice.Set(notice);
-    } else if (applicant.peer != kThisDaemon) {
-      cluster_->Send(applicant.peer, FormingNoticeMessage{{applicant.ticket}, notice});
-    }
-  }
+  if (!status.ok()) watch_.Refuse(applicant, status);
 }
 
 void Membership::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question) {
@@ -196,15 +175,10 @@ void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
   stray_.OnMessage(peer, key, message);
 }
 
-void Membership::OnRankLeft(Communicator& communicator, int rank) {
-  FailFormationsWaitingFor(communicator, rank,
-                           RemoteError("rank {} has left the communicator", rank));
-}
-
 void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   message.Visit(Overloaded{
       [&](const ApplyMessage& one) { OnApply(peer, one); },
-      [&](const WithdrawMessage& one) { OnWithdraw(peer, one); },
+      [&](const WithdrawMessage& one) { watch_.OnWithdraw(peer, one); },
       [&](const FormedMessage& one) { OnFormed(peer, one); },
       [&](const RefusedMessage& one) { OnRefused(peer, one); },
       [&](const FormingNoticeMessage& one) { OnFormingNotice(peer, one); },
@@ -226,7 +200,7 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
 void Membership::GiveUpOn(transport::PeerId peer, const ClusterMessage& message,
                           const Status& exception) {
   if (const auto* const apply = message.As<ApplyMessage>()) {
-    return Refuse({.peer = peer, .ticket = apply->ticket}, exception);
+    return watch_.Refuse({.peer = peer, .ticket = apply->ticket}, exception);
   }
   const auto key_of = [](const auto& one) -> uint64_t {
     if constexpr (requires { one.communicator; }) return one.communicator;
@@ -246,17 +220,7 @@ void Membership::OnPeerLost(transport::PeerId peer) {
   OnRefused(peer,
             {refused,
              RemoteError("the daemon at which the communicator forms does not answer any more")});
-  std::vector<std::pair<FormationKey, Status>> failing;
-  for (auto& [key, pending] : pending_.all()) {
-    const std::vector<size_t> places = pending.formation->PlacesWhere(
-        [&](const Applicant& applicant) { return applicant.peer == peer; });
-    if (places.empty()) continue;
-    failing.emplace_back(key,
-                         RemoteError("rank {} is lost during {}: its host's daemon does not answer",
-                                     places.front(), pending.formation->what()));
-    for (const size_t place : places) pending.formation->Forget(place);
-  }
-  for (const auto& [key, why] : failing) FailPending(key, why);
+  watch_.OnPeerLost(peer);
   std::vector<std::function<void(const Result<UniqueId>&)>> unanswered;
   for (auto call = grow_id_calls_.begin(); call != grow_id_calls_.end();) {
     if (call->second.peer == peer) unanswered.push_back(std::move(call->second.done));

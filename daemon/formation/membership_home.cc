@@ -90,7 +90,7 @@ Status Membership::TakePlace(const FormationKey& key, size_t place, Applicant ap
     const PendingFormation concluded = pending_.Take(key);
     // The formation goes, so an exception must not leave anybody with it.
     const Status status = Caught([&] { return concluded.conclude(*concluded.formation); });
-    if (!status.ok()) FailFormation(*concluded.formation, status);
+    if (!status.ok()) watch_.RefuseAll(*concluded.formation, status);
   }
   return Status::Ok();
 }
@@ -120,7 +120,7 @@ Status Membership::CheckAgreement(const FormationKey& key, const ApplyMessage& r
   std::set<int> told(waiting.begin(), waiting.end());
   told.insert(request.rank);
   disagreements_.Remember(key, why, std::move(told), *formation.tenant().account);
-  FailPending(key, why);
+  watch_.Fail(key, why);
   return why;
 }
 
@@ -213,7 +213,7 @@ Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applican
     const Status why =
         InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
                      request.rank, RankList(excluded), RankList((*shrink)->excluded));
-    FailPending(key, why);
+    watch_.Fail(key, why);
     return why;
   }
   return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
