@@ -17,7 +17,8 @@ class SessionTable;
 /// engine.
 class CommunicatorMaker {
  public:
-  /// All of these outlive the maker; `hosts` outlives the communicators, too.
+  /// The references outlive the maker. Its communicators use its services: they are idle once it is
+  /// gone.
   CommunicatorMaker(const CommunicatorServices& communicator, const HostServices& hosts,
                     CommunicatorRegistry& communicators, const SessionTable& sessions)
       : communicator_(communicator),
@@ -32,8 +33,8 @@ class CommunicatorMaker {
  private:
   void UniteJobs(Communicator* communicator);
 
-  const CommunicatorServices& communicator_;
-  const HostServices& hosts_;
+  const CommunicatorServices communicator_;
+  const HostServices hosts_;
   CommunicatorRegistry& communicators_;
   const SessionTable& sessions_;
 };

@@ -1,18 +1,23 @@
-// What a home does: takes applications, and makes communicators of those that have all come.
+#include "daemon/formation/formation_home.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
-#include "daemon/formation/membership.h"
 #include "daemon/formation/membership_requests.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/rank_list.h"
+#include "daemon/tenant/session.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
-#include "src/base/log.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -36,15 +41,13 @@ const Tenant* TenantOf(const Applicant& applicant) {
 
 }  // namespace
 
-// ---------------------------------------------------------------------------------------------
-// Applications
-
-Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent) {
+Status FormationHome::Apply(const FormationRequest& request, Applicant applicant) {
   switch (request.kind) {
     case FormationKind::kJoin: return ApplyToJoin(request, std::move(applicant));
     case FormationKind::kJoinGrowth: return ApplyToJoinGrowth(request, std::move(applicant));
     default: break;
   }
+  Communicator* const parent = services_.communicators.FindById(request.parent);
   if (parent == nullptr) return InvalidUsage("the communicator is gone");
   if (parent->tenant().identity.across_hosts != request.user) {
     return InvalidUsage("the communicator belongs to another user");
@@ -64,8 +67,8 @@ Status Membership::Apply(const ApplyMessage& request, Applicant applicant, Commu
 /// What forms by this key; for who comes first `make` makes it. It is there as a whole or, where
 /// that throws or its tenant cannot pay for it, not at all.
 template <typename Make>
-Result<PendingFormation*> Membership::PendingAt(const FormationKey& key, Make make) {
-  if (PendingFormation* const found = pending_.Find(key)) return found;
+Result<PendingFormation*> FormationHome::PendingAt(const FormationKey& key, Make make) {
+  if (PendingFormation* const found = services_.pending.Find(key)) return found;
   PendingFormation made;
   make(made);
   Account& account = *made.formation->tenant().account;
@@ -76,30 +79,31 @@ Result<PendingFormation*> Membership::PendingAt(const FormationKey& key, Make ma
   const size_t calls = made.split_calls == nullptr ? 0 : made.split_calls->size();
   const auto bytes = kFormationBytes + static_cast<int64_t>(calls * sizeof(SplitCall));
   HZ_ASSIGN_OR_RETURN(made.memory, account.Take(Resource::kMemory, bytes));
-  made.waiting = WaitingHold(*services_.communicator.waiting);
-  PendingFormation& pending = pending_.Add(key, std::move(made));
+  made.waiting = WaitingHold(services_.waiting);
+  PendingFormation& pending = services_.pending.Add(key, std::move(made));
   return &pending;
 }
 
-Status Membership::TakePlace(const FormationKey& key, size_t place, Applicant applicant) {
-  Formation& formation = *pending_.Find(key)->formation;
+Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant applicant) {
+  Formation& formation = *services_.pending.Find(key)->formation;
   // Before the rank is there, and may be withdrawn.
-  if (applicant.peer != kThisDaemon) pending_.NoteTicket(applicant.peer, applicant.ticket, key);
+  if (applicant.peer != kThisDaemon)
+    services_.pending.NoteTicket(applicant.peer, applicant.ticket, key);
   HZ_RETURN_IF_ERROR(formation.Take(place, std::move(applicant)));
   if (formation.complete()) {
-    const PendingFormation concluded = pending_.Take(key);
+    const PendingFormation concluded = services_.pending.Take(key);
     // The formation goes, so an exception must not leave anybody with it.
     const Status status = Caught([&] { return concluded.conclude(*concluded.formation); });
-    if (!status.ok()) watch_.RefuseAll(*concluded.formation, status);
+    if (!status.ok()) services_.watch.RefuseAll(*concluded.formation, status);
   }
   return Status::Ok();
 }
 
 // What the ranks of a formation must agree on. Where they do not it fails for all of them: those
 // that wait, the one that applies, and those that come later.
-Status Membership::CheckAgreement(const FormationKey& key, const ApplyMessage& request,
-                                  const Applicant& applicant) {
-  Formation& formation = *pending_.Find(key)->formation;
+Status FormationHome::CheckAgreement(const FormationKey& key, const FormationRequest& request,
+                                     const Applicant& applicant) {
+  Formation& formation = *services_.pending.Find(key)->formation;
   const auto place = static_cast<size_t>(request.rank);
   const bool agrees = formation.places() == static_cast<size_t>(request.ranks);
   if (agrees && !formation.taken(place)) return Status::Ok();
@@ -120,34 +124,32 @@ Status Membership::CheckAgreement(const FormationKey& key, const ApplyMessage& r
   std::set<int> told(waiting.begin(), waiting.end());
   told.insert(request.rank);
   disagreements_.Remember(key, why, std::move(told), *formation.tenant().account);
-  watch_.Fail(key, why);
+  services_.watch.Fail(key, why);
   return why;
 }
 
-Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant) {
-  const Result<UniqueId> id = IdOf(request);
-  if (!id.ok()) return id.status();
+Status FormationHome::ApplyToJoin(const FormationRequest& request, Applicant applicant) {
   HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, 0));
-  if (cluster_ == nullptr) {
+  if (services_.cluster == nullptr) {
     HZ_RETURN_IF_ERROR(CheckRanksOnHost(static_cast<size_t>(request.ranks)));
   }
-  FormationKey key{FormationKey::Kind::kSecretId, *id};
-  if (id->kind == UniqueId::Kind::kNamed) {
+  FormationKey key{FormationKey::Kind::kSecretId, request.id};
+  if (request.id.kind == UniqueId::Kind::kNamed) {
     key.kind = FormationKey::Kind::kNamedId;
     const Member* const member = applicant.member;
     key.tenant = member == nullptr ? request.user : member->session->tenant().identity.number;
   } else {
-    HZ_RETURN_IF_ERROR(issued_.CheckUse(*id, request.user, TenantOf(applicant)));
+    HZ_RETURN_IF_ERROR(services_.ids.CheckUse(request.id, request.user, TenantOf(applicant)));
   }
   HZ_RETURN_IF_ERROR(disagreements_.Check(key, request.rank));
   const auto made_join = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
         key, "ncclCommInitRank", request.name,
-        applicant.member == nullptr ? services_.tenants->AcrossHosts(request.user)
+        applicant.member == nullptr ? services_.tenants.AcrossHosts(request.user)
                                     : &applicant.member->session->tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
-    made.conclude = [this, id = *id](Formation& formation) {
-      issued_.Erase(id);  // an id serves once
+    made.conclude = [this, id = request.id](Formation& formation) {
+      services_.ids.Erase(id);  // an id serves once
       return completer_.Complete(formation);
     };
   });
@@ -156,12 +158,12 @@ Status Membership::ApplyToJoin(const ApplyMessage& request, Applicant applicant)
   return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
 
-Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant,
-                                Communicator& parent) {
+Status FormationHome::ApplyToSplit(const FormationRequest& request, Applicant applicant,
+                                   Communicator& parent) {
   if (parent.state() == Communicator::State::kBroken) return parent.failure();
   const FormationKey key{FormationKey::Kind::kSplit, {}, 0, parent.id(), request.round};
   const auto places = static_cast<size_t>(parent.ranks());
-  const PendingFormation* const begun = pending_.Find(key);
+  const PendingFormation* const begun = services_.pending.Find(key);
   for (size_t rank = 0; rank < places; ++rank) {
     // A rank that gets nothing may have called, and left, already.
     const bool called = begun != nullptr && begun->formation->taken(rank);
@@ -181,13 +183,14 @@ Status Membership::ApplyToSplit(const ApplyMessage& request, Applicant applicant
   });
   HZ_RETURN_IF_ERROR(split.status());
   const auto place = static_cast<size_t>(request.rank);
-  (*(*split)->split_calls)[place] = {request.takes_part, request.color, request.key};
-  if (!request.takes_part) applicant = {};
+  (*(*split)->split_calls)[place] = {request.color.has_value(), request.color.value_or(0),
+                                     request.key};
+  if (!request.gets_communicator()) applicant = {};
   return TakePlace(key, place, std::move(applicant));
 }
 
-Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applicant,
-                                 Communicator& parent) {
+Status FormationHome::ApplyToShrink(const FormationRequest& request, Applicant applicant,
+                                    Communicator& parent) {
   const std::vector<int>& excluded = request.excluded;
   if (!excluded.empty() && excluded.back() >= parent.ranks()) {
     return InvalidArgument("ncclCommShrink cannot exclude rank {} of {}", excluded.back(),
@@ -213,14 +216,14 @@ Status Membership::ApplyToShrink(const ApplyMessage& request, Applicant applican
     const Status why =
         InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
                      request.rank, RankList(excluded), RankList((*shrink)->excluded));
-    watch_.Fail(key, why);
+    services_.watch.Fail(key, why);
     return why;
   }
   return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
 
-Result<PendingFormation*> Membership::GrowthOf(Communicator& parent, const ApplyMessage& request,
-                                               const Applicant& applicant) {
+Status FormationHome::ApplyToGrow(const FormationRequest& request, Applicant applicant,
+                                  Communicator& parent) {
   if (parent.state() != Communicator::State::kReady) return parent.failure();
   if (request.ranks <= parent.ranks() || request.ranks > kMaxRanks) {
     return InvalidArgument("ncclCommGrow to {} ranks: it must be more than the {} there are",
@@ -233,35 +236,57 @@ Result<PendingFormation*> Membership::GrowthOf(Communicator& parent, const Apply
         key, "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
     made.conclude = [this, id = parent.id()](Formation& formation) {
-      issued_.EraseOfParent(id);
+      services_.ids.EraseOfParent(id);
       return completer_.Complete(formation);
     };
   });
   HZ_RETURN_IF_ERROR(growth.status());
   HZ_RETURN_IF_ERROR(CheckAgreement(key, request, applicant));
-  return *growth;
+  return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
 
-Status Membership::ApplyToGrow(const ApplyMessage& request, Applicant applicant,
-                               Communicator& parent) {
-  HZ_RETURN_IF_ERROR(GrowthOf(parent, request, applicant).status());
-  return TakePlace({FormationKey::Kind::kGrow, {}, 0, parent.id(), 0},
-                   static_cast<size_t>(request.rank), std::move(applicant));
-}
-
-Status Membership::ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant) {
-  HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
-  HZ_RETURN_IF_ERROR(issued_.CheckUse(id, request.user, TenantOf(applicant)));
-  Communicator* parent = communicators_.FindById(issued_.Find(id)->parent);
+Status FormationHome::ApplyToJoinGrowth(const FormationRequest& request, Applicant applicant) {
+  HZ_RETURN_IF_ERROR(services_.ids.CheckUse(request.id, request.user, TenantOf(applicant)));
+  Communicator* parent = services_.communicators.FindById(services_.ids.Find(request.id)->parent);
   if (parent == nullptr) {
     return InvalidUsage(
         "the unique id does not come from ncclCommGetUniqueId, or the communicator that it was "
         "made for is gone");
   }
   HZ_RETURN_IF_ERROR(CheckRanks(request.ranks, request.rank, parent->ranks()));
-  HZ_RETURN_IF_ERROR(GrowthOf(*parent, request, applicant).status());
-  return TakePlace({FormationKey::Kind::kGrow, {}, 0, parent->id(), 0},
-                   static_cast<size_t>(request.rank), std::move(applicant));
+  return ApplyToGrow(request, std::move(applicant), *parent);
+}
+
+// ---------------------------------------------------------------------------------------------
+// What the cluster says
+
+void FormationHome::OnApply(transport::PeerId peer, const ApplyMessage& message) {
+  const Applicant applicant{
+      .peer = peer, .ticket = message.ticket, .address = message.address, .host = message.host};
+  const Result<FormationRequest> request = DecodeRequest(message, services_.communicators);
+  const Status status = request.ok() ? Apply(*request, applicant) : request.status();
+  if (!status.ok()) services_.watch.Refuse(applicant, status);
+}
+
+void FormationHome::GiveUpOn(transport::PeerId peer, const ApplyMessage& message,
+                             const Status& exception) {
+  services_.watch.Refuse({.peer = peer, .ticket = message.ticket}, exception);
+}
+
+void FormationHome::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question) {
+  GrowIdMessage answer{.ticket = question.ticket};
+  const Communicator* const parent = services_.communicators.FindByKey(question.communicator);
+  Result<UniqueId> id = InvalidUsage("the communicator is gone");
+  if (parent != nullptr) {
+    id = services_.ids.Issue(services_.tenants.AcrossHosts(question.user), 0, parent->id());
+  }
+  if (id.ok()) {
+    answer.id.resize(sizeof(UniqueId));
+    std::memcpy(answer.id.data(), &*id, sizeof(UniqueId));
+  } else {
+    answer.status = id.status();
+  }
+  services_.cluster->Send(peer, answer);
 }
 
 }  // namespace harmonaize::daemon
