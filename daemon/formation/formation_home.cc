@@ -87,8 +87,9 @@ Result<PendingFormation*> FormationHome::PendingAt(const FormationKey& key, Make
 Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant applicant) {
   Formation& formation = *services_.pending.Find(key)->formation;
   // Before the rank is there, and may be withdrawn.
-  if (applicant.peer != kThisDaemon)
+  if (applicant.peer != kThisDaemon) {
     services_.pending.NoteTicket(applicant.peer, applicant.ticket, key);
+  }
   HZ_RETURN_IF_ERROR(formation.Take(place, std::move(applicant)));
   if (formation.complete()) {
     const PendingFormation concluded = services_.pending.Take(key);
