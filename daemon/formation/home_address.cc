@@ -6,6 +6,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/multihost/host_group.h"
+#include "src/transport/address.h"
 
 namespace harmonaize::daemon {
 namespace {

@@ -8,6 +8,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/plans/fabrics.h"
 #include "src/base/log.h"
+#include "src/transport/address.h"
 #include "src/transport/cluster_key.h"
 
 namespace harmonaize::daemon {

@@ -138,7 +138,7 @@ Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, in
 // ---------------------------------------------------------------------------------------------
 // Leaving
 
-// First what may throw: who is called again after an exception finds all as it was.
+// Takes the member out of what forms with it, here or elsewhere, which fails.
 void Membership::Withdraw(Member* member, const WhyWithdrawn& why) {
   watch_.Withdraw(member, why);
   client_.Withdraw(member, why);
