@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,9 +38,13 @@ struct FormationKey {
   auto operator<=>(const FormationKey&) const = default;
 };
 
+/// Gives the reason why a formation fails that a rank withdraws from: what forms, "ncclCommSplit",
+/// and who is missing, "ranks 2, 3".
+using WhyWithdrawn = std::function<Status(const std::string& what, const std::string& missing)>;
+
 /// Ranks that gather to become a communicator, or several: by a unique id, by a split, a shrink or
-/// a growth. Each place is for one rank; when all are taken the formation is complete. Engine
-/// thread only.
+/// a growth. Each place is for one rank; when all are taken the formation is complete. Thread:
+/// engine.
 class Formation {
  public:
   /// `what` names the call for people: "ncclCommInitRank", "ncclCommSplit".

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "daemon/cluster/cluster.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -14,6 +16,32 @@ void EraseFrom(std::map<Owner, std::set<UniqueId>>* index, Owner owner, const Un
 }
 
 }  // namespace
+
+Result<UniqueId> IssuedIds::Issue(Tenant* tenant, uint32_t session, uint64_t parent) {
+  Result<UniqueId> id = MakeSecretId();
+  if (!id.ok()) return id;
+  HZ_ASSIGN_OR_RETURN(Holding place, tenant->account->Take(Resource::kUniqueIds, 1));
+  if (cluster_ != nullptr) HZ_RETURN_IF_ERROR(cluster_->Seal(&*id));
+  Add(*id, {tenant->identity.across_hosts, tenant, std::move(place), session, parent});
+  return id;
+}
+
+Status IssuedIds::CheckUse(const UniqueId& id, uint32_t user, const Tenant* tenant) const {
+  const IssuedId* const issued = Find(id);
+  if (issued == nullptr) {
+    return InvalidArgument(
+        "the unique id is not known to the daemon that made it: it was restarted since, the "
+        "process that asked for the id has ended, or the id has served already; or it comes from a "
+        "host that is in no cluster with this one. Call ncclGetUniqueId again and hand the new id "
+        "to all ranks");
+  }
+  // On one host a tenant can be more than its user; other daemons know users alone.
+  const bool is_other = tenant != nullptr && issued->session != 0 && tenant != issued->owner;
+  if (issued->tenant != user || is_other) {
+    return InvalidUsage("the unique id belongs to another user");
+  }
+  return Status::Ok();
+}
 
 void IssuedIds::Add(const UniqueId& id, IssuedId issued) {
   if (issued.session != 0) of_session_[issued.session].insert(id);

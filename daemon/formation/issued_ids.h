@@ -7,9 +7,12 @@
 
 #include "daemon/quota/holdings.h"
 #include "daemon/tenant/tenant.h"
+#include "src/base/status.h"
 #include "src/ipc/unique_id.h"
 
 namespace harmonaize::daemon {
+
+class Cluster;
 
 /// A unique id that this daemon has given out, and that no communicator has used up.
 struct IssuedId {
@@ -20,11 +23,19 @@ struct IssuedId {
   uint64_t parent = 0;      ///< The communicator that grows by it; 0: a plain id.
 };
 
-/// The unique ids that this daemon has given out. They are found by the session and by the
-/// communicator that they belong to, too: a tenant may have thousands. Thread: engine.
+/// Gives out unique ids, and knows those that it has given out. They are found by the session and
+/// by the communicator that they belong to, too: a tenant may have thousands. Thread: engine.
 class IssuedIds {
  public:
-  void Add(const UniqueId& id, IssuedId issued);
+  /// `cluster` is nullptr where this host stands alone.
+  explicit IssuedIds(const Cluster* cluster) : cluster_(cluster) {}
+
+  /// Draws an id that leads here, and that only the tenant may use. `session` and `parent` as in
+  /// IssuedId.
+  Result<UniqueId> Issue(Tenant* tenant, uint32_t session, uint64_t parent);
+  /// Whether a rank of this user may use the id. `tenant` is the rank's; nullptr for a rank of
+  /// another host.
+  Status CheckUse(const UniqueId& id, uint32_t user, const Tenant* tenant) const;
   /// nullptr for an id that was not given out, or has gone.
   const IssuedId* Find(const UniqueId& id) const;
   void Erase(const UniqueId& id);
@@ -34,6 +45,9 @@ class IssuedIds {
   void EraseOfParent(uint64_t parent);
 
  private:
+  void Add(const UniqueId& id, IssuedId issued);
+
+  const Cluster* const cluster_;
   std::map<UniqueId, IssuedId> ids_;
   std::map<uint32_t, std::set<UniqueId>> of_session_;
   std::map<uint64_t, std::set<UniqueId>> of_parent_;

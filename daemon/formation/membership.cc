@@ -1,93 +1,72 @@
 #include "daemon/formation/membership.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
-#include "daemon/cluster/cluster.h"
-#include "daemon/formation/membership_requests.h"
+#include "daemon/formation/rank_limits.h"
 #include "daemon/multihost/host_group.h"
 
 namespace harmonaize::daemon {
 namespace {
 
-/// What a rank takes of the daemon's memory, in bytes: its slot in the session's segment, its
-/// queue, its place in what forms.
-constexpr int64_t kRankBytes = 4096;
+template <typename... Calls>
+struct Overloaded : Calls... {
+  using Calls::operator()...;
+};
+template <typename... Calls>
+Overloaded(Calls...) -> Overloaded<Calls...>;
 
-std::vector<uint8_t> BytesOf(const UniqueId& id) {
-  std::vector<uint8_t> bytes(sizeof id);
-  std::memcpy(bytes.data(), &id, sizeof id);
-  return bytes;
-}
-
-Status HomeIsLost() {
-  return RemoteError("the daemon that looked after the communicator does not answer any more");
+HostServices WithObserver(HostServices hosts, RemoteRankObserver* ranks) {
+  hosts.ranks = ranks;
+  return hosts;
 }
 
 }  // namespace
 
+Membership::Membership(const MembershipServices& services)
+    : config_(*services.communicator.config),
+      cluster_(services.hosts.plans.cluster),
+      communicators_(*services.communicators),
+      observers_(*services.communicator.observers),
+      ids_(cluster_),
+      watch_(config_, pending_, ids_, *services.sessions, cluster_),
+      maker_(services.communicator, WithObserver(services.hosts, &watch_), communicators_,
+             *services.sessions),
+      stray_(cluster_),
+      fabric_exchange_(*services.hosts.plans.fabrics, communicators_, cluster_),
+      home_({.pending = pending_,
+             .ids = ids_,
+             .watch = watch_,
+             .maker = maker_,
+             .communicators = communicators_,
+             .tenants = *services.tenants,
+             .waiting = *services.communicator.waiting,
+             .fabrics = *services.hosts.plans.fabrics,
+             .cluster = cluster_,
+             .remembering_ns = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9)}),
+      client_({.home = home_,
+               .maker = maker_,
+               .stray = stray_,
+               .communicators = communicators_,
+               .cluster = cluster_}),
+      departures_(communicators_),
+      late_rounds_(communicators_) {}
+
 // ---------------------------------------------------------------------------------------------
 // Ids
 
-Membership::Membership(const MembershipServices& services)
-    : services_([&] {
-        MembershipServices with_ranks = services;
-        with_ranks.hosts.ranks = this;
-        return with_ranks;
-      }()),
-      config_(*services.communicator.config),
-      cluster_(services.hosts.plans.cluster),
-      communicators_(*services.communicators) {}
-
 Result<UniqueId> Membership::CreateId(Session& session) {
-  return IssueId(&session.tenant(), session.id(), 0);
+  return ids_.Issue(&session.tenant(), session.id(), 0);
 }
 
-Result<UniqueId> Membership::IssueId(Tenant* tenant, uint32_t session, uint64_t parent) {
-  Result<UniqueId> id = MakeSecretId();
-  if (!id.ok()) return id;
-  HZ_ASSIGN_OR_RETURN(Holding place, tenant->account->Take(Resource::kUniqueIds, 1));
-  if (cluster_ != nullptr) HZ_RETURN_IF_ERROR(cluster_->Seal(&*id));
-  issued_.Add(*id, {tenant->identity.across_hosts, tenant, std::move(place), session, parent});
-  return id;
-}
-
-Status Membership::CheckIssued(const UniqueId& id, uint32_t user,
-                               const Applicant& applicant) const {
-  const IssuedId* const issued = issued_.Find(id);
-  if (issued == nullptr) {
-    return InvalidArgument(
-        "the unique id is not known to the daemon that made it: it was restarted since, the "
-        "process "
-        "that asked for the id has ended, or the id has served already; or it comes from a host "
-        "that is in no cluster with this one. Call ncclGetUniqueId again and hand the new id to "
-        "all "
-        "ranks");
-  }
-  // On one host a tenant can be more than its user; other daemons know users alone.
-  const bool is_other = applicant.member != nullptr && issued->session != 0 &&
-                        &applicant.member->session->tenant() != issued->owner;
-  if (issued->tenant != user || is_other) {
-    return InvalidUsage("the unique id belongs to another user");
-  }
-  return Status::Ok();
-}
-
-void Membership::CreateGrowId(Session& session, uint32_t index,
-                              std::function<void(const Result<UniqueId>&)> done) {
-  Result<Communicator*> parent = Find(session, index);
+void Membership::CreateGrowId(Session& session, uint32_t index, FormationClient::GrowIdDone done) {
+  const Result<Communicator*> parent = Find(session, index);
   if (!parent.ok()) return done(parent.status());
-  const HostGroup* const group = (*parent)->host_group();
-  if (group == nullptr || group->is_home()) {
-    return done(IssueId(&session.tenant(), session.id(), (*parent)->id()));
-  }
-  if (!cluster_->Linked(group->roster().home)) return done(HomeIsLost());
-  const uint64_t ticket = next_ticket_++;
-  grow_id_calls_[ticket] = {group->roster().home, std::move(done)};
-  cluster_->Send(group->roster().home, AskGrowIdMessage{ticket, group->roster().key,
-                                                        session.tenant().identity.across_hosts});
+  const Result<HomeAddress> home = HomeOf(**parent, cluster_);
+  if (!home.ok()) return done(home.status());
+  if (home->here) return done(ids_.Issue(&session.tenant(), session.id(), (*parent)->id()));
+  client_.AskGrowId(*home->peer, (*parent)->host_group()->roster().key,
+                    session.tenant().identity.across_hosts, std::move(done));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -97,10 +76,9 @@ Result<uint32_t> Membership::Join(Session& session, const UniqueId& id, int rank
                                   const std::string& name) {
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
   HZ_RETURN_IF_ERROR(CheckRanks(ranks, rank, 0));
-  return ApplyFor(
+  return client_.Apply(
       session,
-      {.kind = FormationKind::kJoin, .id = BytesOf(id), .ranks = ranks, .rank = rank, .name = name},
-      nullptr);
+      {.kind = FormationKind::kJoin, .id = id, .ranks = ranks, .rank = rank, .name = name});
 }
 
 Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::optional<int> color,
@@ -108,169 +86,232 @@ Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::option
   HZ_ASSIGN_OR_RETURN(Communicator * parent, Find(session, index));
   if (parent->state() == Communicator::State::kBroken) return parent->failure();
   Member* caller = session.FindMember(index);
-  return ApplyFor(session,
-                  {.kind = FormationKind::kSplit,
-                   .round = caller->next_split++,
-                   .rank = caller->rank,
-                   .takes_part = color.has_value(),
-                   .color = color.value_or(0),
-                   .key = key,
-                   .name = name},
-                  parent);
+  return client_.Apply(session, {.kind = FormationKind::kSplit,
+                                 .parent = parent->id(),
+                                 .round = caller->next_split++,
+                                 .rank = caller->rank,
+                                 .color = color,
+                                 .key = key,
+                                 .name = name});
 }
 
 Result<uint32_t> Membership::Shrink(Session& session, uint32_t index, std::vector<int32_t> excluded,
                                     bool abort_parent, const std::string& name) {
-  HZ_ASSIGN_OR_RETURN(Communicator * found, Find(session, index));
-  Communicator& parent = *found;
+  HZ_ASSIGN_OR_RETURN(Communicator * parent, Find(session, index));
   const int caller = session.FindMember(index)->rank;
   std::sort(excluded.begin(), excluded.end());
   excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
   for (const int32_t rank : excluded) {
-    if (rank < 0 || rank >= parent.ranks() || rank == caller) {
+    if (rank < 0 || rank >= parent->ranks() || rank == caller) {
       return InvalidArgument("ncclCommShrink cannot exclude rank {} of {} when rank {} calls it",
-                             rank, parent.ranks(), caller);
+                             rank, parent->ranks(), caller);
     }
   }
   if (abort_parent) {
-    parent.Break(RemoteError("rank {} shrinks the communicator with NCCL_SHRINK_ABORT", caller));
+    parent->Break(RemoteError("rank {} shrinks the communicator with NCCL_SHRINK_ABORT", caller));
   }
-  return ApplyFor(session,
-                  {.kind = FormationKind::kShrink,
-                   .rank = caller,
-                   .excluded = std::move(excluded),
-                   .name = name},
-                  &parent);
+  return client_.Apply(session, {.kind = FormationKind::kShrink,
+                                 .parent = parent->id(),
+                                 .rank = caller,
+                                 .excluded = std::move(excluded),
+                                 .name = name});
 }
 
 Result<uint32_t> Membership::GrowFrom(Session& session, uint32_t index, int ranks,
                                       const std::string& name) {
   HZ_ASSIGN_OR_RETURN(Communicator * parent, Find(session, index));
-  return ApplyFor(session,
-                  {.kind = FormationKind::kGrow,
-                   .ranks = ranks,
-                   .rank = session.FindMember(index)->rank,
-                   .name = name},
-                  parent);
+  return client_.Apply(session, {.kind = FormationKind::kGrow,
+                                 .parent = parent->id(),
+                                 .ranks = ranks,
+                                 .rank = session.FindMember(index)->rank,
+                                 .name = name});
 }
 
 Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
                                         const std::string& name) {
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
-  return ApplyFor(session,
-                  {.kind = FormationKind::kJoinGrowth,
-                   .id = BytesOf(id),
-                   .ranks = ranks,
-                   .rank = rank,
-                   .name = name},
-                  nullptr);
-}
-
-Result<Member*> Membership::NewMember(Session& session) {
-  HZ_ASSIGN_OR_RETURN(Holding place, session.tenant().account->Take(Resource::kRanks, 1));
-  HZ_ASSIGN_OR_RETURN(Holding memory,
-                      session.tenant().account->Take(Resource::kMemory, kRankBytes));
-  Member* member = session.AddMember();
-  if (member == nullptr) {
-    return InvalidUsage("this process already holds {} communicators, which is as many as it may",
-                        kMaxMembers);
-  }
-  member->place = std::move(place);
-  member->memory = std::move(memory);
-  return member;
-}
-
-Result<Membership::FormationHome> Membership::HomeFor(const ApplyMessage& request,
-                                                      const Communicator* parent) const {
-  if (cluster_ == nullptr) return FormationHome{};
-  if (parent != nullptr) return HomeOfParent(request, *parent);
-  HZ_ASSIGN_OR_RETURN(const UniqueId id, IdOf(request));
-  HZ_ASSIGN_OR_RETURN(const std::optional<transport::NetworkAddress> home, cluster_->HomeOf(id));
-  if (!home.has_value()) return FormationHome{};
-  return FormationHome{.here = false, .address = home->ToString()};
-}
-
-// The home of the parent. Where that is lost, the ranks that remain can shrink at the daemon of the
-// first of them: all that name the same ranks to leave out come to the same.
-Result<Membership::FormationHome> Membership::HomeOfParent(const ApplyMessage& request,
-                                                           const Communicator& parent) const {
-  if (parent.host_group() == nullptr || parent.host_group()->is_home()) return FormationHome{};
-  const Roster& roster = parent.host_group()->roster();
-  if (cluster_->Linked(roster.home)) return FormationHome{.here = false, .peer = roster.home};
-  if (request.kind != FormationKind::kShrink) return HomeIsLost();
-  int first = 0;
-  while (std::binary_search(request.excluded.begin(), request.excluded.end(), first)) ++first;
-  const auto host = static_cast<size_t>(roster.host_of_rank[static_cast<size_t>(first)]);
-  if (static_cast<int>(host) == roster.self) return FormationHome{};
-  const transport::PeerId peer = roster.peers[host];
-  FormationHome home{.here = false, .address = roster.addresses[host]};
-  if (peer != kThisDaemon && cluster_->Linked(peer)) home.peer = peer;
-  return home;
-}
-
-Result<uint32_t> Membership::ApplyFor(Session& session, ApplyMessage request,
-                                      Communicator* parent) {
-  request.user = session.tenant().identity.across_hosts;
-  Member* member = nullptr;
-  if (request.takes_part) {
-    HZ_ASSIGN_OR_RETURN(member, NewMember(session));
-  }
-  const uint32_t index = member == nullptr ? kNoMember : member->index;
-  const Status status = ApplyAtHome(std::move(request), member, parent);
-  if (status.ok()) return index;
-  if (member != nullptr) session.RemoveMember(member);
-  return status;
-}
-
-Status Membership::ApplyAtHome(ApplyMessage request, Member* member, Communicator* parent) {
-  HZ_ASSIGN_OR_RETURN(const FormationHome home, HomeFor(request, parent));
-  if (home.here) return Apply(request, {.member = member}, parent);
-  if (parent != nullptr) request.communicator = parent->host_group()->roster().key;
-  ApplyElsewhere(std::move(request), member, home);
-  return Status::Ok();
-}
-
-void Membership::ApplyElsewhere(ApplyMessage request, Member* member, const FormationHome& home) {
-  Cluster& cluster = *cluster_;
-  request.address = cluster.address();
-  request.host = cluster.host_name();
-  if (member != nullptr) {
-    request.ticket = next_ticket_++;
-    tickets_.emplace(request.ticket, Ticket{member, home.peer, request});
-    member->ticket = request.ticket;
-  }
-  if (home.peer.has_value()) return cluster.Send(*home.peer, request);
-  cluster.Reach(home.address, [this,
-                               number = request.ticket](const Result<transport::PeerId>& peer) {
-    const auto found = tickets_.find(number);
-    if (found == tickets_.end()) return;  // has given up meanwhile
-    if (!peer.ok()) {
-      const bool shrinks = found->second.request.kind == FormationKind::kShrink;
-      return OnRefused(
-          std::nullopt,
-          {{number},
-           RemoteError("{}: the daemon {} cannot be reached; is its host up, and the "
-                       "daemon there?",
-                       WhatOf(found->second.request.kind),
-                       shrinks ? "of the first rank that remains" : "that made the unique id")});
-    }
-    found->second.peer = *peer;
-    cluster_->Send(*peer, found->second.request);
-  });
-}
-
-// The daemon at which the rank had applied is lost.
-void Membership::ApplyAnew(uint64_t number) {
-  const Ticket ticket = tickets_.extract(number).mapped();
-  ticket.member->ticket = 0;
-  Communicator* const parent = communicators_.FindByKey(ticket.request.communicator);
-  const Status status = parent == nullptr ? RemoteError("the communicator is gone")
-                                          : ApplyAtHome(ticket.request, ticket.member, parent);
-  if (!status.ok()) ticket.member->Fail(status);
+  return client_.Apply(
+      session,
+      {.kind = FormationKind::kJoinGrowth, .id = id, .ranks = ranks, .rank = rank, .name = name});
 }
 
 // ---------------------------------------------------------------------------------------------
-// Finding
+// Leaving
+
+// Takes the member out of what forms with it, here or elsewhere, which fails.
+void Membership::Withdraw(Member* member, const WhyWithdrawn& why) {
+  watch_.Withdraw(member, why);
+  client_.Withdraw(member, why);
+}
+
+Status Membership::Abort(Session& session, uint32_t index) {
+  Member* member = session.FindMember(index);
+  if (member == nullptr || member->gone) {
+    return InvalidArgument("member {} is not a rank of this process", index);
+  }
+  if (member->formation != nullptr || member->ticket != 0) {
+    Status status;
+    Withdraw(member, [&](const std::string& what, const std::string& missing) {
+      status = RemoteError("a rank aborted while {} was waiting for {}", what, missing);
+      return status;
+    });
+    if (status.ok()) status = RemoteError("the rank aborted before it was formed");
+    member->Fail(status);
+  }
+  if (member->communicator != nullptr) {
+    const Status why = RemoteError("rank {} (process {}) aborted the communicator", member->rank,
+                                   session.process());
+    watch_.FailWaitingFor(*member->communicator, member->rank, why);
+    member->communicator->Break(why);
+  }
+  return Status::Ok();
+}
+
+Status Membership::Leave(Session& session, uint32_t index, std::function<void()> done) {
+  Member* member = session.FindMember(index);
+  if (member == nullptr || member->gone) {
+    return InvalidArgument("member {} is not a rank of this process", index);
+  }
+  Withdraw(member, [](const std::string& what, const std::string& missing) {
+    return RemoteError("a rank gave up while {} was waiting for {}", what, missing);
+  });
+  if (member->communicator != nullptr) {
+    Communicator& communicator = *member->communicator;
+    const Status why = RemoteError("rank {} (process {}) has left the communicator", member->rank,
+                                   session.process());
+    watch_.FailWaitingFor(communicator, member->rank, why);
+    // An honest client has seen everything complete before it leaves; with a part still posted the
+    // rank's buffers are in use, and only an end of everything gives them back.
+    if (member->outstanding > 0) communicator.Break(why);
+    communicator.Leave(member->rank);
+  }
+  departures_.Add(session, member, std::move(done));
+  return Status::Ok();
+}
+
+Status Membership::Revoke(Session& session, uint32_t index) {
+  HZ_ASSIGN_OR_RETURN(Communicator * communicator, Find(session, index));
+  communicator->Revoke(
+      InvalidUsage("rank {} revoked the communicator: only destroy, split and shrink make "
+                   "sense now",
+                   session.FindMember(index)->rank));
+  return Status::Ok();
+}
+
+void Membership::LoseSession(Session& session, const std::string& why) {
+  for (Member* member : session.Members()) {
+    if (member->gone) continue;
+    if (member->formation != nullptr) {
+      Withdraw(member, [&](const std::string& what, const std::string&) {
+        return RemoteError("rank {} {} during {}", member->place_in_formation, why, what);
+      });
+    }
+    Withdraw(member, [&](const std::string& what, const std::string&) {
+      return RemoteError("a rank {} during {}", why, what);
+    });
+    if (member->communicator != nullptr) {
+      const Status lost = RemoteError("rank {} {}", member->rank, why);
+      watch_.FailWaitingFor(*member->communicator, member->rank, lost);
+      member->communicator->Break(lost);
+      member->communicator->Leave(member->rank);
+    }
+    departures_.Add(session, member, [] {});
+  }
+  // Ids that nobody has used yet die with the process that asked for them.
+  watch_.EraseIdsOf(session);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Clearing away
+
+void Membership::Sweep() {
+  departures_.Sweep();
+  communicators_.LookAtNoted([this](Communicator& noted) { return MayEndLater(noted); });
+}
+
+// Ends a communicator that has no ranks any more. Returns whether to look at it again.
+bool Membership::MayEndLater(Communicator& communicator) {
+  // The last of those that depart has it looked at again.
+  if (communicator.departing > 0 || !communicator.all_left()) return false;
+  if (communicator.executing()) return true;
+  const uint64_t id = communicator.id();
+  observers_.Tell(&CommunicatorObserver::OnEnded, communicator);
+  if (const HostGroup* const group = communicator.host_group()) {
+    stray_.NoteEnded(group->roster().key, communicator.collectives_begun());
+  }
+  // Ids for a growth that nobody has begun.
+  ids_.EraseOfParent(id);
+  communicator.plans().Drop();
+  communicators_.Erase(id);
+  return false;
+}
+
+void Membership::Tick(uint64_t now_ns) {
+  late_rounds_.Report(now_ns, static_cast<uint64_t>(config_.late_after_seconds * 1e9));
+  watch_.Tick(now_ns);
+  home_.ForgetOld(now_ns);
+}
+
+// ---------------------------------------------------------------------------------------------
+// The cluster
+
+void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  message.Visit(Overloaded{
+      [&](const ApplyMessage& one) { home_.OnApply(peer, one); },
+      [&](const WithdrawMessage& one) { watch_.OnWithdraw(peer, one); },
+      [&](const FormedMessage& one) { client_.OnFormed(peer, one); },
+      [&](const RefusedMessage& one) { client_.OnRefused(peer, one); },
+      [&](const FormingNoticeMessage& one) { client_.OnFormingNotice(peer, one); },
+      [&](const AskGrowIdMessage& one) { home_.OnAskGrowId(peer, one); },
+      [&](const GrowIdMessage& one) { client_.OnGrowId(peer, one); },
+      [&](const AskFabricMessage& one) { fabric_exchange_.OnAskFabric(peer, one); },
+      [&](const FabricMessage& one) { fabric_exchange_.OnFabric(one); },
+      [&](const auto& one) {
+        // What is about no communicator is not for here.
+        if constexpr (requires { one.communicator; }) {
+          OnCommunicatorMessage(peer, one.communicator, message);
+        }
+      },
+  });
+}
+
+void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
+                                       const ClusterMessage& message) {
+  if (Communicator* const communicator = communicators_.FindByKey(key)) {
+    communicators_.NoteMayHaveEnded(*communicator);  // the last rank may leave
+    communicator->other_hosts()->OnMessage(peer, message);
+    return;
+  }
+  stray_.OnMessage(peer, key, message);
+}
+
+// A rank that applied is refused. A communicator may have changed by half of what the message was
+// to change: it ends here, and so at all hosts. Other tenants' go on, and the peer stays.
+void Membership::GiveUpOn(transport::PeerId peer, const ClusterMessage& message,
+                          const Status& exception) {
+  if (const auto* const apply = message.As<ApplyMessage>()) {
+    return home_.GiveUpOn(peer, *apply, exception);
+  }
+  const auto key_of = [](const auto& one) -> uint64_t {
+    if constexpr (requires { one.communicator; }) return one.communicator;
+    return 0;
+  };
+  Communicator* const communicator = communicators_.FindByKey(message.Visit(key_of));
+  if (communicator != nullptr) communicator->Break(exception);
+}
+
+void Membership::OnPeerLost(transport::PeerId peer) {
+  const std::vector<uint64_t> anew = client_.RefuseApplicantsAt(peer);
+  watch_.OnPeerLost(peer);
+  client_.FailGrowIdCallsTo(peer);
+  for (const auto& [id, communicator] : communicators_.all()) {
+    if (communicator->host_group() == nullptr) continue;
+    communicator->other_hosts()->OnPeerLost(peer);
+    communicators_.NoteMayHaveEnded(*communicator);
+  }
+  client_.ApplyAnew(anew);
+  stray_.OnPeerLost(peer);
+}
 
 Result<Communicator*> Membership::Find(Session& session, uint32_t index) {
   Member* member = session.FindMember(index);

@@ -1,38 +1,38 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <list>
-#include <map>
-#include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "daemon/cluster/messages/message.h"
-#include "daemon/cluster/roster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/config/config.h"
-#include "daemon/formation/formation.h"
+#include "daemon/formation/communicator_maker.h"
+#include "daemon/formation/departures.h"
+#include "daemon/formation/fabric_exchange.h"
+#include "daemon/formation/formation_client.h"
+#include "daemon/formation/formation_home.h"
+#include "daemon/formation/formation_watch.h"
 #include "daemon/formation/issued_ids.h"
+#include "daemon/formation/late_rounds.h"
 #include "daemon/formation/membership_services.h"
 #include "daemon/formation/pending_formations.h"
+#include "daemon/formation/stray_messages.h"
 #include "daemon/tenant/session.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
-#include "src/transport/address.h"
+#include "src/transport/message.h"
 
 namespace harmonaize::daemon {
 
-/// Who belongs to which communicator: ranks join, split, shrink, grow, leave and die here. What
-/// forms has a *home*, the daemon that made the unique id, or that the parent was formed at; ranks
-/// of other hosts apply there by way of their own daemon. Engine thread only.
-class Membership final : private RemoteRankObserver {
+/// Lets ranks join, split, shrink, grow, leave and die, and hears what other daemons say of that.
+/// What forms has a *home*, the daemon that made the unique id, or that the parent was formed at.
+/// FormationClient speaks for the ranks of this host, FormationHome is this daemon as a home.
+/// Thread: engine.
+class Membership {
  public:
   explicit Membership(const MembershipServices& services);
   Membership(const Membership&) = delete;
@@ -53,8 +53,7 @@ class Membership final : private RemoteRankObserver {
   Result<uint32_t> JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
                               const std::string& name);
   /// `done` gets the id, at once or later.
-  void CreateGrowId(Session& session, uint32_t member,
-                    std::function<void(const Result<UniqueId>&)> done);
+  void CreateGrowId(Session& session, uint32_t member, FormationClient::GrowIdDone done);
 
   /// The rank takes the communicator down, and stays a member until it leaves.
   Status Abort(Session& session, uint32_t member);
@@ -67,150 +66,41 @@ class Membership final : private RemoteRankObserver {
 
   /// Clears away what has ended: departures that are complete, communicators without ranks.
   void Sweep();
-  /// Late notices, formations that waited too long, failures that are remembered long enough.
+  /// Sends late notices, fails formations that waited too long, forgets old failures.
   void Tick(uint64_t now_ns);
   /// Whether Tick has something to forget, although nobody waits.
-  bool remembers_failures() const { return !failed_formations_.empty(); }
+  bool remembers_failures() const { return home_.remembers_failures(); }
 
   /// The communicator of a ready member of this session.
   Result<Communicator*> Find(Session& session, uint32_t member);
 
   // The cluster.
 
-  /// What another daemon says; `peer` 0: this one, as a home, to itself.
+  /// Takes in what another daemon says, or this one as a home to itself (kThisDaemon).
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   /// An exception ended what the message was to do.
   void GiveUpOn(transport::PeerId peer, const ClusterMessage& message, const Status& exception);
   void OnPeerLost(transport::PeerId peer);
 
  private:
-  /// Something that its ranks disagreed about, for those that come later.
-  struct FailedFormation {
-    Status why;
-    std::set<int> told;  // ranks that know
-    uint64_t ends_ns = 0;
-    Holding place;   // a unique id's
-    Holding memory;  // of `told`
-  };
-  struct Departure {
-    Session* session;
-    Member* member;
-    Communicator* communicator;
-    std::function<void()> done;
-  };
-  /// An application at another daemon.
-  struct Ticket {
-    Member* member = nullptr;
-    std::optional<transport::PeerId> peer = {};  ///< None while it is being reached.
-    ApplyMessage request;
-  };
-  /// The daemon at which something forms.
-  struct FormationHome {
-    bool here = true;
-    std::optional<transport::PeerId> peer = {};  ///< None: to be reached by its address.
-    std::string address = {};
-  };
-
-  void OnRankLeft(Communicator& communicator, int rank) override;
-  void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
-
-  // Applying.
-  Result<Member*> NewMember(Session& session);
-  Result<uint32_t> ApplyFor(Session& session, ApplyMessage request, Communicator* parent);
-  Result<FormationHome> HomeFor(const ApplyMessage& request, const Communicator* parent) const;
-  Result<FormationHome> HomeOfParent(const ApplyMessage& request, const Communicator& parent) const;
-  Status ApplyAtHome(ApplyMessage request, Member* member, Communicator* parent);
-  void ApplyElsewhere(ApplyMessage request, Member* member, const FormationHome& home);
-  void ApplyAnew(uint64_t ticket);
-  Status Apply(const ApplyMessage& request, Applicant applicant, Communicator* parent);
-  Status ApplyToJoin(const ApplyMessage& request, Applicant applicant);
-  Status ApplyToSplit(const ApplyMessage& request, Applicant applicant, Communicator& parent);
-  Status ApplyToShrink(const ApplyMessage& request, Applicant applicant, Communicator& parent);
-  Status ApplyToGrow(const ApplyMessage& request, Applicant applicant, Communicator& parent);
-  Status ApplyToJoinGrowth(const ApplyMessage& request, Applicant applicant);
-  template <typename Make>
-  Result<PendingFormation*> PendingAt(const FormationKey& key, Make make);
-  Status TakePlace(const FormationKey& key, size_t place, Applicant applicant);
-  Result<PendingFormation*> GrowthOf(Communicator& parent, const ApplyMessage& request,
-                                     const Applicant& applicant);
-  Status CheckAgreement(const FormationKey& key, const ApplyMessage& request,
-                        const Applicant& applicant);
-  Status CheckNotFailed(const FormationKey& key, int rank);
-  Status CheckIssued(const UniqueId& id, uint32_t user, const Applicant& applicant) const;
-  Result<UniqueId> IssueId(Tenant* tenant, uint32_t session, uint64_t parent);
-
-  // Concluding.
-  Status ConcludeOne(Formation& formation);
-  Status ConcludeSplit(Formation& formation, const std::vector<SplitCall>& calls);
-  Status MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks);
-  Communicator* AddCommunicator(const std::string& name, Tenant* tenant,
-                                std::vector<Member*> members, std::optional<Roster> roster,
-                                CommunicatorHoldings holdings);
-  Status CheckTickets(transport::PeerId peer, const FormedMessage& formed) const;
-  void UniteJobs(Communicator* communicator);
-  Roster MakeRoster(const std::vector<Applicant>& ranks) const;
-  void PlaceOnFabric(const std::vector<Applicant>& host_speakers, Roster* roster) const;
-  void TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
-                  const std::string& name);
-
-  // Failing.
-  void Refuse(const Applicant& applicant, const Status& why);
-  void FailFormation(Formation& formation, const Status& why);
-  void FailPending(const FormationKey& key, const Status& why);
-  /// The member goes, and what it helped to form fails; `why` is given what forms and who is
-  /// missing.
-  void QuitForming(
-      Member* member,
-      const std::function<Status(const std::string& what, const std::string& missing)>& why);
-  /// Ends the formations that still wait for this rank of the parent.
-  void FailFormationsWaitingFor(const Communicator& parent, int rank, const Status& why);
-  void Depart(Session& session, Member* member, std::function<void()> done);
+  void Withdraw(Member* member, const WhyWithdrawn& why);
   bool MayEndLater(Communicator& communicator);
-  void Notify(const Formation& formation, const std::string& notice);
-
-  // The cluster.
-  void NoteEnded(uint64_t key, uint64_t collectives);
-  void OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed);
-  void DeliverEarly(Communicator* communicator, uint64_t key);
-  void OnApply(transport::PeerId peer, const ApplyMessage& request);
-  void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
-  void OnFormed(transport::PeerId peer, const FormedMessage& formed);
-  /// By the daemon that was asked; none: it could not be reached.
-  void OnRefused(std::optional<transport::PeerId> peer, const RefusedMessage& refused);
-  void OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice);
-  void OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question);
-  void OnGrowId(transport::PeerId peer, const GrowIdMessage& answer);
-  void OnAskFabric(transport::PeerId peer, const AskFabricMessage& question);
-  void OnFabric(const FabricMessage& fabric);
   void OnCommunicatorMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
-  void DropLate(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
 
-  const MembershipServices services_;
   const Config& config_;
-  Cluster* const cluster_;  // nullptr where this host stands alone
+  Cluster* const cluster_;  ///< nullptr where this host stands alone.
   CommunicatorRegistry& communicators_;
+  const CommunicatorObservers& observers_;
+  IssuedIds ids_;
   PendingFormations pending_;
-  std::map<FormationKey, FailedFormation> failed_formations_;
-  IssuedIds issued_;
-  std::list<Departure> departures_;
-  uint64_t reported_ = 0;  ///< The communicator whose late ranks were looked for last.
-
-  uint64_t next_ticket_ = 1;
-  std::map<uint64_t, Ticket> tickets_;
-  struct GrowIdCall {
-    transport::PeerId peer;
-    std::function<void(const Result<UniqueId>&)> done;
-  };
-  std::map<uint64_t, GrowIdCall> grow_id_calls_;  // by ticket
-  /// What others said about communicators before the home did.
-  struct EarlyMessage {
-    transport::PeerId peer;
-    uint64_t key;
-    ClusterMessage message;
-  };
-  std::deque<EarlyMessage> early_;
-  /// Communicators that have ended here, with how many collectives they had begun.
-  std::deque<std::pair<uint64_t, uint64_t>> ended_;
+  FormationWatch watch_;
+  CommunicatorMaker maker_;
+  StrayMessages stray_;
+  FabricExchange fabric_exchange_;
+  FormationHome home_;
+  FormationClient client_;
+  Departures departures_;
+  LateRounds late_rounds_;
 };
 
 }  // namespace harmonaize::daemon

@@ -13,7 +13,7 @@ class TenantTable;
 /// outlives membership.
 struct MembershipServices {
   CommunicatorServices communicator;
-  HostServices hosts;  ///< Without `ranks`, which membership is itself.
+  HostServices hosts;  ///< Without `ranks`, which membership adds.
   CommunicatorRegistry* communicators = nullptr;
   TenantTable* tenants = nullptr;
   const SessionTable* sessions = nullptr;

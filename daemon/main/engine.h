@@ -62,6 +62,8 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   const Executor& executor() const override { return *executor_; }
   const HostTuning& tuning() const override { return tuning_; }
   ReportSources report_sources() const override;
+  ControlLoop& control_loop() { return *control_loop_; }
+  const Fabrics& fabrics() const { return fabrics_; }
   /// The observers are told what becomes of communicators.
   CommunicatorObservers& observers() { return observers_; }
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/config/config.h"
-#include "daemon/formation/membership_requests.h"
+#include "daemon/formation/rank_limits.h"
 #include "daemon/host/host_tuning.h"
 #include "daemon/host/inline_limits.h"
 #include "src/executor/host/executor.h"

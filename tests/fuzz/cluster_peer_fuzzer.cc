@@ -144,7 +144,7 @@ void Vary(Input* input, json* value) {
 void PointAtWhatIsThere(Engine& engine, ClusterMessage* message) {
   const auto key_of = [&](uint64_t number) {
     uint64_t place = 0;
-    for (const auto& [id, communicator] : engine.membership().communicators()) {
+    for (const auto& [id, communicator] : engine.report_sources().communicators->all()) {
       const HostGroup* const group = communicator->host_group();
       if (group != nullptr && ++place == number) return group->roster().key;
     }
@@ -153,7 +153,7 @@ void PointAtWhatIsThere(Engine& engine, ClusterMessage* message) {
   message->Visit([&](auto& body) {
     if constexpr (requires { body.communicator; }) body.communicator = key_of(body.communicator);
     if constexpr (requires { body.fabric; }) {
-      if (body.fabric == 0) body.fabric = engine.own_fabric();
+      if (body.fabric == 0) body.fabric = engine.fabrics().own();
     }
     if constexpr (requires {
                     body.jobs;

@@ -19,8 +19,8 @@
 #include "daemon/host/host_limits.h"
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/main/engine.h"
-#include "daemon/tenant/connection.h"
 #include "daemon/quota/holdings.h"
+#include "daemon/tenant/connection.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/ipc/control_socket.h"
@@ -64,7 +64,7 @@ class EngineRunner {
   /// Runs `call` on the engine's thread, and waits for its end.
   void Do(const std::function<void(daemon::Engine&)>& call) {
     std::binary_semaphore done(0);
-    engine_->Post([&] {
+    engine_->loop().Post([&] {
       call(*engine_);
       done.release();
     });
@@ -94,8 +94,8 @@ class EngineRunner {
   Holdings holdings() {
     Holdings now;
     Do([&](daemon::Engine& engine) {
-      now.sessions = engine.sessions().size();
-      now.communicators = engine.membership().communicators().size();
+      now.sessions = engine.report_sources().sessions->all().size();
+      now.communicators = engine.report_sources().communicators->all().size();
     });
     for (size_t i = 0; i < now.amounts.size(); ++i) {
       now.amounts[i] = accounts_->host().held(static_cast<daemon::Resource>(i));

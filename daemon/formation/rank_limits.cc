@@ -1,6 +1,4 @@
-#include "daemon/formation/membership_requests.h"
-
-#include <cstring>
+#include "daemon/formation/rank_limits.h"
 
 namespace harmonaize::daemon {
 
@@ -22,24 +20,6 @@ Status CheckRanksOnHost(size_t ranks) {
       "{} ranks of one communicator are on one host, where at most {} can be: use more hosts, or "
       "fewer ranks",
       ranks, kMaxRanksOnHost);
-}
-
-const char* WhatOf(FormationKind kind) {
-  switch (kind) {
-    case FormationKind::kSplit: return "ncclCommSplit";
-    case FormationKind::kShrink: return "ncclCommShrink";
-    case FormationKind::kGrow:
-    case FormationKind::kJoinGrowth: return "ncclCommGrow";
-    default: return "ncclCommInitRank";
-  }
-}
-
-Result<UniqueId> IdOf(const ApplyMessage& request) {
-  UniqueId id;
-  if (request.id.size() != sizeof id) return InvalidArgument("a unique id of the wrong size");
-  std::memcpy(&id, request.id.data(), sizeof id);
-  HZ_RETURN_IF_ERROR(CheckUniqueId(id));
-  return id;
 }
 
 }  // namespace harmonaize::daemon

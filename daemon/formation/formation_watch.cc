@@ -1,0 +1,118 @@
+#include "daemon/formation/formation_watch.h"
+
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/config/config.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/tenant/session_table.h"
+
+namespace harmonaize::daemon {
+
+void FormationWatch::Refuse(const Applicant& applicant, const Status& why) {
+  if (applicant.member != nullptr) {
+    applicant.member->formation = nullptr;
+    applicant.member->Fail(why);
+  } else if (applicant.peer != kThisDaemon) {
+    cluster_->Send(applicant.peer, RefusedMessage{{applicant.ticket}, why});
+  }
+}
+
+void FormationWatch::RefuseAll(const Formation& formation, const Status& why) {
+  // The formation goes next, so each of them has to be rid of it.
+  for (const auto& taken : formation.taken()) {
+    GuardedAndLogged("a refusal", [&] { Refuse(taken.second, why); });
+  }
+}
+
+void FormationWatch::Fail(const FormationKey& key, const Status& why) {
+  if (!pending_.contains(key)) return;
+  RefuseAll(*pending_.Find(key)->formation, why);
+  // While ranks waited here, their id outlived the process that had asked for it.
+  if (const IssuedId* const id = ids_.Find(key.id)) {
+    if (id->session != 0 && sessions_.Find(id->session) == nullptr) ids_.Erase(key.id);
+  }
+  pending_.Take(key);
+}
+
+void FormationWatch::FailWaitingFor(const Communicator& parent, int rank, const Status& why) {
+  for (const FormationKey& key : pending_.OfParent(parent.id())) {
+    if (!pending_.Find(key)->formation->taken(static_cast<size_t>(rank))) Fail(key, why);
+  }
+}
+
+void FormationWatch::Withdraw(Member* member, const WhyWithdrawn& why) {
+  Formation* const formation = member->formation;
+  if (formation == nullptr) return;
+  // First what may throw: who is called again after an exception finds all as it was.
+  const Status status = why(formation->what(), formation->Missing());
+  const FormationKey key = formation->key();
+  member->formation = nullptr;
+  formation->Forget(member->place_in_formation);
+  Fail(key, status);
+}
+
+void FormationWatch::EraseIdsOf(const Session& session) {
+  ids_.EraseOfSession(session.id(), [this](const UniqueId& id) {
+    return pending_.contains({FormationKey::Kind::kSecretId, id});
+  });
+}
+
+void FormationWatch::Tick(uint64_t now_ns) {
+  const auto late_after = static_cast<uint64_t>(config_.late_after_seconds * 1e9);
+  const auto timeout = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
+  std::vector<std::pair<FormationKey, Status>> failing;
+  for (auto& [key, pending] : pending_.all()) {
+    const std::string notice = pending.formation->LateNotice(now_ns, late_after);
+    if (!notice.empty()) Notify(*pending.formation, notice);
+    if (pending.formation->age_ns(now_ns) > timeout) {
+      failing.emplace_back(
+          key, RemoteError("{} has waited {:.0f} s in vain for {}", pending.formation->what(),
+                           config_.formation_timeout_seconds, pending.formation->Missing()));
+    }
+  }
+  for (const auto& [key, why] : failing) Fail(key, why);
+}
+
+void FormationWatch::Notify(const Formation& formation, const std::string& notice) {
+  for (const auto& [place, applicant] : formation.taken()) {
+    if (applicant.member != nullptr) {
+      applicant.member->slot->notice.Set(notice);
+    } else if (applicant.peer != kThisDaemon) {
+      cluster_->Send(applicant.peer, FormingNoticeMessage{{applicant.ticket}, notice});
+    }
+  }
+}
+
+void FormationWatch::OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw) {
+  PendingFormation* const pending = pending_.FindByTicket(peer, withdraw.ticket);
+  if (pending == nullptr) return;
+  const FormationKey key = pending->formation->key();
+  const std::vector<size_t> places = pending->formation->PlacesWhere(
+      [&](const Applicant& one) { return one.peer == peer && one.ticket == withdraw.ticket; });
+  if (places.empty()) return;
+  pending->formation->Forget(places.front());
+  Fail(key, withdraw.status.ok() ? RemoteError("a rank gave up") : withdraw.status);
+}
+
+void FormationWatch::OnPeerLost(transport::PeerId peer) {
+  std::vector<std::pair<FormationKey, Status>> failing;
+  for (auto& [key, pending] : pending_.all()) {
+    const std::vector<size_t> places = pending.formation->PlacesWhere(
+        [&](const Applicant& applicant) { return applicant.peer == peer; });
+    if (places.empty()) continue;
+    failing.emplace_back(key,
+                         RemoteError("rank {} is lost during {}: its host's daemon does not answer",
+                                     places.front(), pending.formation->what()));
+    for (const size_t place : places) pending.formation->Forget(place);
+  }
+  for (const auto& [key, why] : failing) Fail(key, why);
+}
+
+void FormationWatch::OnRankLeft(Communicator& communicator, int rank) {
+  FailWaitingFor(communicator, rank, RemoteError("rank {} has left the communicator", rank));
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/cluster/messages/formation.h"
+#include "daemon/formation/formation.h"
+#include "daemon/formation/issued_ids.h"
+#include "daemon/formation/pending_formations.h"
+#include "daemon/multihost/host_services.h"
+#include "src/base/status.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+class Cluster;
+class SessionTable;
+struct Config;
+
+/// Watches what forms here: tells ranks whom they wait for, and fails formations that cannot
+/// complete any more. Thread: engine.
+class FormationWatch final : public RemoteRankObserver {
+ public:
+  /// `cluster` is nullptr where this host stands alone.
+  FormationWatch(const Config& config, PendingFormations& pending, IssuedIds& ids,
+                 const SessionTable& sessions, Cluster* cluster)
+      : config_(config), pending_(pending), ids_(ids), sessions_(sessions), cluster_(cluster) {}
+
+  /// Tells a rank that it gets no communicator.
+  void Refuse(const Applicant& applicant, const Status& why);
+  /// Tells all ranks of a formation. Requires: the formation goes next.
+  void RefuseAll(const Formation& formation, const Status& why);
+  /// Fails what forms by this key, if anything does.
+  void Fail(const FormationKey& key, const Status& why);
+  /// Fails the formations that still wait for this rank of the parent.
+  void FailWaitingFor(const Communicator& parent, int rank, const Status& why);
+  /// Takes the member out of what forms here, if it is in anything, and fails that.
+  void Withdraw(Member* member, const WhyWithdrawn& why);
+  /// Erases the ids that the session has asked for, unless ranks wait with them.
+  void EraseIdsOf(const Session& session);
+  /// Tells ranks that have waited long whom they wait for; fails what has waited too long.
+  void Tick(uint64_t now_ns);
+
+  // What the cluster says.
+
+  void OnWithdraw(transport::PeerId peer, const WithdrawMessage& withdraw);
+  void OnPeerLost(transport::PeerId peer);
+  void OnRankLeft(Communicator& communicator, int rank) override;
+
+ private:
+  void Notify(const Formation& formation, const std::string& notice);
+
+  const Config& config_;
+  PendingFormations& pending_;
+  IssuedIds& ids_;
+  const SessionTable& sessions_;
+  Cluster* const cluster_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,62 @@
+#include "daemon/formation/home_address.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/multihost/host_group.h"
+#include "src/transport/address.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+bool IsLost(const Communicator& parent, const Cluster* cluster) {
+  const HostGroup* const group = parent.host_group();
+  return group != nullptr && !group->is_home() && !cluster->Linked(group->roster().home);
+}
+
+/// The daemon of the first rank that remains. All ranks that name the same ones to leave out come
+/// to the same.
+HomeAddress HomeOfRemaining(const Roster& roster, const std::vector<int>& excluded,
+                            const Cluster& cluster) {
+  int first = 0;
+  while (std::binary_search(excluded.begin(), excluded.end(), first)) ++first;
+  const auto host = static_cast<size_t>(roster.host_of_rank[static_cast<size_t>(first)]);
+  if (static_cast<int>(host) == roster.self) return HomeAddress{};
+  const transport::PeerId peer = roster.peers[host];
+  HomeAddress home{.here = false, .address = roster.addresses[host]};
+  if (peer != kThisDaemon && cluster.Linked(peer)) home.peer = peer;
+  return home;
+}
+
+}  // namespace
+
+Result<HomeAddress> HomeOf(const Communicator& communicator, const Cluster* cluster) {
+  if (IsLost(communicator, cluster)) {
+    return RemoteError("the daemon that looked after the communicator does not answer any more");
+  }
+  const HostGroup* const group = communicator.host_group();
+  if (group == nullptr || group->is_home()) return HomeAddress{};
+  return HomeAddress{.here = false, .peer = group->roster().home};
+}
+
+Result<HomeAddress> HomeFor(const FormationRequest& request,
+                            const CommunicatorRegistry& communicators, const Cluster* cluster) {
+  if (cluster == nullptr) return HomeAddress{};
+  if (request.kind == FormationKind::kJoin || request.kind == FormationKind::kJoinGrowth) {
+    HZ_ASSIGN_OR_RETURN(const std::optional<transport::NetworkAddress> home,
+                        cluster->HomeOf(request.id));
+    if (!home.has_value()) return HomeAddress{};
+    return HomeAddress{.here = false, .address = home->ToString()};
+  }
+  const Communicator* const parent = communicators.FindById(request.parent);
+  if (parent == nullptr) return RemoteError("the communicator is gone");
+  // The ranks that remain can shrink without the parent's home.
+  if (request.kind == FormationKind::kShrink && IsLost(*parent, cluster)) {
+    return HomeOfRemaining(parent->host_group()->roster(), request.excluded, *cluster);
+  }
+  return HomeOf(*parent, cluster);
+}
+
+}  // namespace harmonaize::daemon
