@@ -3,6 +3,7 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Slowdowns at which a level begins, and below which it ends again.
 struct Threshold {
   double enter;
   double leave;
