@@ -46,7 +46,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   /// Drops all connections, and closes once nobody refers to any connection or region of the
   /// tenant. Thread: any.
   void Close();
-  /// Whether the thread has ended. Thread: any.
+  /// Returns whether the thread has ended. Thread: any.
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
  private:

@@ -10,8 +10,10 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Bytes of the nonce of AES-GCM.
 constexpr int kNonceBytes = 12;
-constexpr size_t kTextBytes = 64;  // bytes: an IPv6 address in full, with its port
+constexpr size_t kTextBytes = 64;  // bytes of a sealed text: an IPv6 address in full, with its port
+/// Bytes of the tag of AES-GCM.
 constexpr size_t kTagBytes = 16;
 
 /// Layout of an id's reserved bytes.

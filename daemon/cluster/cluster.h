@@ -71,7 +71,7 @@ class Cluster final : private transport::TransportEvents {
   /// Number of rails that lead to a peer.
   size_t RailsTo(transport::PeerId peer) const;
   size_t peers() const { return peers_.size(); }
-  /// Whether the link to a peer is up. A link that is down never comes up again.
+  /// Returns whether the link to a peer is up. A link that is down never comes up again.
   bool Linked(transport::PeerId peer) const { return peers_.contains(peer); }
   const std::map<transport::PeerId, transport::PeerInfo>& linked() const { return peers_; }
 

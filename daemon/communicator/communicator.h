@@ -58,7 +58,7 @@ class Communicator final : private LocalRunner::Owner {
   const Tenant& tenant() const { return *tenant_; }
   void Keep(CommunicatorHoldings holdings) { holdings_ = std::move(holdings); }
   int ranks() const { return static_cast<int>(members_.size()); }
-  /// Whether it has, or had, any ranks on this host.
+  /// Returns whether it has, or had, any ranks on this host.
   bool has_ranks_here() const { return local_ranks_ > 0; }
   State state() const { return state_; }
   const Status& failure() const { return failure_; }
@@ -83,7 +83,7 @@ class Communicator final : private LocalRunner::Owner {
   /// Tries again to begin collectives: a plan has come or will not come, or it is time to try
   /// again.
   void OnPlanReady();
-  /// Whether an operation is being executed now.
+  /// Returns whether an operation is being executed now.
   bool executing() const;
 
   // Ranks that go, and communicators that end.
@@ -103,8 +103,8 @@ class Communicator final : private LocalRunner::Owner {
   uint64_t first_left() const;
   /// Stands for the number of collectives of a rank that has not left.
   static constexpr uint64_t kStays = UINT64_MAX;
-  /// Whether every rank of this host has left, and at the home those of other hosts, too. Once
-  /// nothing is executed any more the communicator may be destroyed.
+  /// Returns whether every rank of this host has left, and at the home those of other hosts, too.
+  /// Once nothing is executed any more the communicator may be destroyed.
   bool all_left() const;
   /// Number of ranks that have left, and of which something may still be in flight.
   int departing = 0;

@@ -18,6 +18,7 @@ constexpr int kRanksPlannedAtOnce = 64;
 
 /// Returns the memory that a schedule takes, in bytes, with what malloc adds to its lists.
 int64_t BytesOf(const Schedule& schedule) {
+  // Bytes that malloc adds to a block.
   constexpr size_t kBlockOfMemory = 16;
   size_t bytes = 0;
   for (const Step& step : schedule.programs.front().steps) {

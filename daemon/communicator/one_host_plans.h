@@ -37,7 +37,7 @@ class OneHostPlans : public std::enable_shared_from_this<OneHostPlans> {
   /// Returns whether the schedule has been made.
   bool IsMade(Collective collective, int root, bool in_place) const;
   bool IsBeingMade(Collective collective, int root, bool in_place) const;
-  /// Whether a schedule may take so long to make that it is made in the background.
+  /// Returns whether a schedule may take so long to make that it is made in the background.
   bool made_in_background() const;
   /// Has the background thread destroy the schedules, if they may be large. Requires: nobody asks
   /// for one any more.

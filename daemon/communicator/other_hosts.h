@@ -24,10 +24,10 @@ class OtherHosts {
   virtual HostGroup& group() = 0;
   /// The communicator's number among all hosts.
   virtual uint64_t key() const = 0;
-  /// Whether the communicator's fate is decided here.
+  /// Returns whether the communicator's fate is decided here.
   virtual bool is_home() const = 0;
   virtual bool IsRemote(int rank) const = 0;
-  /// Whether an operation with other hosts is being executed now.
+  /// Returns whether an operation with other hosts is being executed now.
   virtual bool executing() const = 0;
 
   // Operations.

@@ -58,10 +58,13 @@ struct TenantsConfig {
   std::vector<Socket> sockets;
 };
 
-/// The values of `workers.placement` in the configuration.
+// The values of `workers.placement` in the configuration; see PlaceWorkers.
 inline constexpr const char* kPlaceByHost = "auto";  ///< kPlaceOnNodes on several nodes, else free.
+/// Workers run on any processor.
 inline constexpr const char* kPlaceFreely = "none";
+/// Each worker runs on the processors of one node.
 inline constexpr const char* kPlaceOnNodes = "nodes";
+/// Each worker runs on one processor.
 inline constexpr const char* kPlaceOnProcessors = "processors";
 
 /// The share that a tenant gets of a connection that other tenants want, too.

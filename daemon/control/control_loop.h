@@ -58,9 +58,9 @@ class ControlLoop final : public StartGate {
 
   /// Begins, since the cluster has been joined. Requires: the cluster outlives the control loop.
   void Begin(Cluster* cluster);
-  /// Whether there is a fabric file, and the provider wants plans to follow its links.
+  /// Returns whether there is a fabric file, and the provider wants plans to follow its links.
   bool active() const { return self_ >= 0; }
-  /// Whether Tick is to be called although no operation is under way.
+  /// Returns whether Tick is to be called although no operation is under way.
   bool busy() const { return prober_ != nullptr && prober_->busy(); }
   /// Looks at the traffic and tells of it. To be called often while operations are under way; acts
   /// once in an interval.

@@ -52,6 +52,7 @@ HostCapacity CapacityOfHost() {
   HostCapacity capacity;
   rlimit descriptors{};
   if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+    // The limit may be infinite; sums of descriptors must not overflow.
     constexpr rlim_t kMostDescriptors = rlim_t{1} << 30;
     capacity.descriptors = static_cast<int64_t>(std::min(descriptors.rlim_cur, kMostDescriptors));
   }

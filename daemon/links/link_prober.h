@@ -41,7 +41,7 @@ class LinkProber {
   void OnProbed(transport::PeerId peer, const LinkProbedMessage& message, uint64_t now_ns);
   /// Gives up probes that take too long.
   void Tick(uint64_t now_ns);
-  /// Whether Tick is to be called.
+  /// Returns whether Tick is to be called.
   bool busy() const { return !sending_.empty() || !receiving_.empty(); }
 
   /// Time, in nanoseconds, after which a probe is given up.

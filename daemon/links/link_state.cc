@@ -48,6 +48,7 @@ bool Differs(double one, double other) {
 }  // namespace
 
 std::string DescribeRates(const FabricModel& model, const EdgeRates& rates) {
+  // Most links that the text names.
   constexpr size_t kMostNamed = 3;
   if (rates.empty()) return "all links carry what the fabric states";
   const auto share = [&model](const EdgeRate& one) {

@@ -8,7 +8,9 @@ struct Threshold {
   double enter;
   double leave;
 };
+/// Thresholds of CongestionLevel::kMild.
 constexpr Threshold kMild{1.15, 1.08};
+/// Thresholds of CongestionLevel::kSevere.
 constexpr Threshold kSevere{2.0, 1.7};
 
 bool Reaches(double slowdown, const Threshold& threshold, bool inside) {

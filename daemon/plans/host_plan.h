@@ -68,7 +68,7 @@ class HostPlan {
   /// Returns an execution that is not under way. It belongs to this plan, and is to be given back.
   NetworkExecution* Take();
   void GiveBack(NetworkExecution* execution) { free_.push_back(execution); }
-  /// Whether an execution is under way.
+  /// Returns whether an execution is under way.
   bool in_use() const { return free_.size() < all_.size(); }
 
  private:

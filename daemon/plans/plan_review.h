@@ -27,8 +27,8 @@ class PlanReview {
   /// Makes one review, and returns the keys whose plans are to change now. The gain of all
   /// candidates together decides, each by its weight.
   std::vector<PlanKey> Decide(const std::vector<Candidate>& candidates, double now_seconds);
-  /// Whether a gain has been seen that has to hold for longer, or to wait: the caller reviews again
-  /// soon.
+  /// Returns whether a gain has been seen that has to hold for longer, or to wait: the caller
+  /// reviews again soon.
   bool pending() const { return pending_; }
   /// Notes that a change has been proposed.
   void NoteChange(double now_seconds);

@@ -27,7 +27,9 @@ struct ProbeHello {
   uint32_t transfer = 0;
 };
 
+/// Bytes of an encoded ProbeHello: its token, set and transfer.
 inline constexpr size_t kProbeHelloBytes = 28;
+/// The listener's answer to a ProbeHello that it accepts.
 inline constexpr char kProbeWelcome = 'w';
 /// Bytes of a message that goes to and fro.
 inline constexpr size_t kProbePingBytes = 64;

@@ -20,6 +20,7 @@ namespace {
 
 using OneThreadsTerminal = spdlog::sinks::ansicolor_sink<spdlog::details::console_nullmutex>;
 
+/// Names of the levels in the configuration, by LogLevel.
 constexpr const char* kLevelNames[] = {"error", "warning", "info", "debug", "trace"};
 
 /// Longest time, in milliseconds, that FlushLog waits for the log to be written. systemd kills a

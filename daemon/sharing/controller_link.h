@@ -41,7 +41,7 @@ class ControllerLink {
   void Tick(uint64_t now_ns);
   void OnPeerLost(transport::PeerId peer);
 
-  /// Whether the controller has said something lately.
+  /// Returns whether the controller has said something lately.
   bool follows() const { return heard_ns_ != 0; }
   /// Returns what edges have for a communicator, by edge, where that is not what the fabric states.
   EdgeRates RatesFor(uint64_t communicator) const;

@@ -23,7 +23,7 @@ class Rhythm {
 
   /// Returns whether an operation that begins now is a burst's first.
   bool BeginsBurst(uint64_t now_ns) const;
-  /// Whether nothing is under way, and the burst has had as many operations as the others.
+  /// Returns whether nothing is under way, and the burst has had as many operations as the others.
   bool burst_seems_over() const;
   /// Number of bursts that have begun.
   uint64_t bursts() const { return bursts_; }

@@ -131,10 +131,10 @@ class Connection {
   /// Drops the document: its reader asks for no more of it. Requires: no request is with the
   /// engine.
   void ForgetDocument() { document_ = nullptr; }
-  /// Whether the tenant has not read all that it was sent.
+  /// Returns whether the tenant has not read all that it was sent.
   bool HasUnread() const { return socket_.HasUnread(); }
 
-  /// Whether the peer has gone, so that nobody waits for answers. Thread: any.
+  /// Returns whether the peer has gone, so that nobody waits for answers. Thread: any.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   void SetGone() { gone_.store(true, std::memory_order_relaxed); }
 

@@ -44,8 +44,8 @@ class Region {
   int descriptor() const { return memory_->descriptor.get(); }
   bool shareable() const { return memory_->descriptor.valid(); }
   int node() const { return memory_->node; }
-  /// Whether the tenant, or a fault of the hardware, took pages away while an operation ran. The
-  /// result of that operation is worth nothing.
+  /// Returns whether the tenant, or a fault of the hardware, took pages away while an operation
+  /// ran. The result of that operation is worth nothing.
   bool lost() const { return memory_->guard.lost(); }
 
   /// Returns the address of [offset, offset + bytes), or nullptr if it does not lie in the region.

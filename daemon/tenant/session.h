@@ -47,7 +47,7 @@ class Session {
   /// the ring's tail is impossible; ring_broken tells.
   bool TakeDescriptor(OperationDescriptor* descriptor);
   bool HasDescriptors() const;
-  /// Whether the tenant wrote something into the ring that no client writes.
+  /// Returns whether the tenant wrote something into the ring that no client writes.
   bool ring_broken() const { return ring_broken_; }
   /// Answers a tenant that wonders whether the engine still works: see SessionHeader::sign.
   void AnswerSign() {
@@ -99,7 +99,7 @@ class Session {
 
   uint32_t AddRegion(std::shared_ptr<RegionMemory> memory);
   Region* FindRegion(uint32_t id);
-  /// Whether pages of one of its regions are gone.
+  /// Returns whether pages of one of its regions are gone.
   bool HasLostMemory() const;
   /// Removes the region at once, or when no operation uses it any more. The tenant's reception then
   /// unmaps it. Returns kInvalidArgument if there is no such region.

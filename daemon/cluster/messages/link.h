@@ -83,6 +83,7 @@ struct JobRates {
 /// A communicator whose bursts collide with others': each of them waits for its turn, but no longer
 /// than this.
 struct JobWait {
+  /// Longest wait, in seconds, that a daemon accepts.
   static constexpr double kLongestSeconds = 60;
 
   uint64_t communicator = 0;
