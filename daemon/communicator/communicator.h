@@ -154,7 +154,7 @@ class Communicator final : private LocalRunner::Owner {
   /// Returns OK if the ranks here ask for the same operation. Otherwise returns an error that says
   /// what each rank asks for, or which request is invalid.
   Status CheckAgreement(const MatchedOperation& operation) const;
-  /// Returns an operation of so many parts. Returns nullptr, and breaks the communicator, if the
+  /// Returns an operation of `parts` parts. Returns nullptr, and breaks the communicator, if the
   /// tenant has no memory left for it.
   MatchedOperation* NewOperation(size_t parts);
   void GiveBack(MatchedOperation* operation) { pool_.GiveBack(operation); }

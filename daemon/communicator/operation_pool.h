@@ -18,7 +18,7 @@ class OperationPool {
   OperationPool(Communicator* communicator, std::function<Status(int64_t bytes)> pay)
       : communicator_(communicator), pay_(std::move(pay)) {}
 
-  /// Returns an operation with places for so many parts, all of them empty. Returns the errors of
+  /// Returns an operation with places for `parts` parts, all of them empty. Returns the errors of
   /// `pay`.
   Result<MatchedOperation*> Take(size_t parts);
   void GiveBack(MatchedOperation* operation);

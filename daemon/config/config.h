@@ -128,7 +128,7 @@ struct LogConfig {
 /// The provider's configuration of one daemon; every value has a default that works.
 struct Config {
   std::string socket_path;
-  /// Access bits of the socket file: who may become a tenant.
+  /// Access bits of the socket file. They decide who may become a tenant.
   int64_t socket_mode = 0666;
   /// The socket at which operators connect, who see all tenants; "": OperatorSocketPath of the
   /// tenants' socket. OperatorSocketOf returns the one in force.

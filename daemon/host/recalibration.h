@@ -46,8 +46,8 @@ class Recalibration {
     /// The longest wait after a try that found the daemon busy. Such a try costs next to nothing,
     /// and a job may pause at any time.
     std::chrono::milliseconds longest_while_busy{30'000};
-    /// The longest wait after a try that measured: one third of a second in fifteen minutes matters
-    /// to nobody.
+    /// The longest wait after a try that measured: one third of a second in fifteen minutes does no
+    /// harm.
     std::chrono::milliseconds longest{900'000};
     /// How long the daemon must have been at rest before a measurement begins.
     std::chrono::milliseconds rest{1'000};

@@ -72,7 +72,7 @@ class SwitchLeader {
   std::optional<Settlement> OnPromise(int host, uint64_t round, uint64_t from);
   /// Takes in a host's refusal, which calls the round off.
   std::optional<Settlement> OnRefusal(uint64_t round);
-  /// Calls off the round that is under way, since a rank has left. Requires: no other round begins.
+  /// Calls off the round that is under way, since a rank has left. No other round may begin then.
   std::optional<Settlement> OnRankLeft();
 
  private:

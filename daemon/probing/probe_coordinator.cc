@@ -24,11 +24,11 @@ constexpr double kDelay = 0.02;
 constexpr int kOneAfterTheOther = 16;
 /// Samples of all pairs together in one pass.
 constexpr size_t kSamplesInAll = 200'000;
-// The most samples of each pair: they let both ends be everywhere (VisitProcessors).
+/// The most samples of each pair: they let both ends be everywhere (VisitProcessors).
 constexpr size_t kMostSamples = 80;
-// The fewest samples of each pair: the tenth percentile is looked at.
+/// The fewest samples of each pair: their tenth percentile is looked at.
 constexpr size_t kLeastSamples = 20;
-/// Time, in seconds, that a slow round trip is given.
+/// Time, in seconds, that each round trip is given before an answer counts as missing.
 constexpr double kSlowRoundTrip = 0.01;
 
 bool SameHosts(const std::pair<Endpoint, Endpoint>& a, const std::pair<Endpoint, Endpoint>& b) {

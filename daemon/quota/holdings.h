@@ -93,7 +93,8 @@ class Account : public std::enable_shared_from_this<Account> {
   std::array<std::atomic<int64_t>, kResourceCount> held_{};
 };
 
-/// An amount of a resource that a tenant holds. Its end, on whatever thread, gives the amount back.
+/// An amount of a resource that a tenant holds. Its destruction, on any thread, gives the amount
+/// back.
 class Holding {
  public:
   Holding() = default;

@@ -26,8 +26,8 @@ constexpr double kAnswersInBurst = 10;
 constexpr double kLeastPart = 0.05;
 /// Sum of two bursts' fractions of an edge's capacity up to which they do not collide there.
 constexpr double kFull = 1.05;
-/// Factor by which a burst may take longer than expected: that is not exact, and jobs that are
-/// alike shall take turns.
+/// Factor by which a burst may take longer than expected: the expectation is not exact, and jobs
+/// that are alike shall take turns.
 constexpr double kSlack = 1.25;
 /// Multiple of its expected time after which a burst is not waited for any more.
 constexpr double kOverdue = 2;

@@ -21,7 +21,7 @@ Session* SessionTable::Find(uint32_t id) const {
 Session* SessionTable::MarkGone(uint32_t id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return nullptr;
-  // Others know the session's ranks, so it must come to its place whatever throws.
+  // Others know the session's ranks, so it must come to its place even if something throws.
   gone_.push_back(nullptr);
   gone_.back() = std::move(found->second);
   sessions_.erase(found);
