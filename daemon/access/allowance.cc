@@ -11,14 +11,13 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A tenant gets one part in so many of one processor's time.
+/// A tenant may use one part in this many of one processor's time.
 constexpr int64_t kShareDivisor = 4;
 
-/// How much of it a tenant that was quiet may use at once, in nanoseconds.
+/// Most unused time that a quiet tenant keeps and may use at once, in nanoseconds.
 constexpr int64_t kMostNanoseconds = 250'000'000;
 
-/// How long a rest takes at most, in nanoseconds: the thread is waited for by the end of the
-/// daemon.
+/// Longest rest, in nanoseconds: the daemon waits for the resting thread when it ends.
 constexpr int64_t kMostRestNanoseconds = 10'000'000;
 
 }  // namespace

@@ -12,17 +12,18 @@ class Allowance {
  public:
   Allowance();
 
-  /// Whether nothing is left now.
+  /// Returns whether nothing is left now.
   bool spent();
-  /// So much of this thread's time was used, in nanoseconds; or of another's, while this one
-  /// waited.
+  /// Charges time of this thread, or time of another thread for which this one waited, in
+  /// nanoseconds.
   void Spend(int64_t nanoseconds) { left_ns_ -= nanoseconds; }
-  /// The same of another thread's, which says so itself. Any thread.
+  /// Charges time of another thread, which calls this itself. Thread: any.
   void SpendElsewhere(int64_t nanoseconds) {
     elsewhere_ns_.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
-  /// Sleeps until something is left, but not for long: a flood of connections, and of what they
-  /// say, is dealt with at the pace of the allowance, and waits in the kernel meanwhile.
+  /// Sleeps if nothing is left, until something is, but for 10 ms at most. So a flood of
+  /// connections and messages is dealt with at the pace of the allowance, and waits in the kernel
+  /// meanwhile.
   void RestIfSpent();
 
  private:
@@ -33,7 +34,7 @@ class Allowance {
   std::atomic<int64_t> elsewhere_ns_{0};  ///< Used, and not taken off `left_ns_` yet.
 };
 
-/// The processor's time that the calling thread has used, in nanoseconds.
+/// Returns the processor's time that the calling thread has used, in nanoseconds.
 int64_t ThreadNanoseconds();
 
 }  // namespace harmonaize::daemon

@@ -11,24 +11,25 @@
 
 namespace harmonaize::daemon {
 
-/// The way to the engine for threads that may live longer than it does. Thread safe.
+/// Passes calls to the engine from threads that may live longer than it does. Thread: any.
 class EngineGate {
  public:
   explicit EngineGate(EngineRooms* rooms) : rooms_(rooms) {}
 
-  /// Runs `call` on the engine's thread. False when the engine is gone.
+  /// Runs `call` on the engine's thread. Returns false if the engine is gone.
   bool Post(std::function<void(EngineRooms&)> call) {
     const std::lock_guard lock(mutex_);
     if (rooms_ == nullptr) return false;
     rooms_->loop().Post([rooms = rooms_, call = std::move(call)] { call(*rooms); });
     return true;
   }
+  /// Makes Post refuse calls from now on, before the engine goes.
   void Shut() {
     const std::lock_guard lock(mutex_);
     rooms_ = nullptr;
   }
 
-  /// Numbers sessions, from 1, for all receptions.
+  /// Returns the number of the next session, from 1, for all receptions.
   uint32_t NextSession() { return next_session_.fetch_add(1, std::memory_order_relaxed); }
 
  private:

@@ -18,8 +18,7 @@ class SessionKeeper;
 class TenantTable;
 struct Config;
 
-/// The rooms of the daemon that requests reach. All of them belong to the engine's thread, but for
-/// EventLoop::Post.
+/// The parts of the daemon that requests reach. Thread: engine, except for EventLoop::Post.
 class EngineRooms {
  public:
   virtual EventLoop& loop() = 0;

@@ -23,20 +23,20 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// How long a connection may be silent before it asks for the first time. A client says hello at
-/// once; whoever does not only holds descriptors.
+/// Longest time, in nanoseconds, that a new connection may be silent. A client says hello at once;
+/// a silent connection only holds descriptors.
 constexpr uint64_t kHelloWithinNanoseconds = 5'000'000'000;
 
-/// How long a reception stays after its tenant's last connection, so that what the tenant has used
-/// of its allowance is not forgotten: by then it is full again.
+/// Time, in nanoseconds, that a reception stays after its tenant's last connection. By then the
+/// tenant's allowance is full again, so that what it has used is not forgotten too early.
 constexpr uint64_t kLingerNanoseconds = 1'000'000'000;
 
-/// How often a reception looks whether its tenant has read the last answers of connections that
-/// have ended, in nanoseconds.
+/// Interval, in nanoseconds, at which a reception looks whether its tenant has read the last
+/// answers of connections that have ended.
 constexpr uint64_t kUnreadEveryNanoseconds = 50'000'000;
 
-/// What a session takes of the daemon's memory: tables of its members and streams, the parts of its
-/// segment that the daemon writes, kernel objects.
+/// Bytes of the daemon's memory that a session is charged for: tables of its members and streams,
+/// the parts of its segment that the daemon writes, kernel objects.
 constexpr int64_t kSessionBytes = 512 << 10;
 
 }  // namespace
@@ -46,7 +46,7 @@ Result<std::shared_ptr<Reception>> Reception::Open(std::shared_ptr<EngineGate> g
   std::shared_ptr<Reception> reception(new Reception(std::move(gate), std::move(tenant), workers));
   HZ_ASSIGN_OR_RETURN(reception->loop_, EventLoop::Create());
   try {
-    // Nobody waits for the thread: it may stand still for as long as its tenant likes.
+    // The thread is detached: it may stand still for as long as its tenant likes.
     std::thread([reception] { reception->Run(); }).detach();
   } catch (const std::system_error& error) {
     return SystemError("cannot start a thread: {}", error.what());
@@ -89,7 +89,8 @@ void Reception::Run() {
       LetGoOfWhatWasRead(now_ns);
       AskNext();
     });
-    // Giving memory back does not count: it takes long where it was much, and others want it.
+    // Giving memory back is not charged: it takes long if there is much, and others want the
+    // memory.
     allowance_.Spend(ThreadNanoseconds() - begun_ns);
     DestroyUnused();
   } while (!MayEnd());
@@ -119,7 +120,7 @@ int Reception::TimeoutMs() const {
   }
   if (!unread_.empty()) until_ns = std::min(until_ns, next_look_at_unread_ns_);
   if (unused_since_ns_ != 0) until_ns = std::min(until_ns, unused_since_ns_ + kLingerNanoseconds);
-  // By then the allowance is above 0 again.
+  // By then the allowance may be above 0 again.
   if (asking_ == nullptr && !questions_.empty()) until_ns = std::min(until_ns, now_ns + 10'000'000);
   if (until_ns == UINT64_MAX) return -1;
   return until_ns <= now_ns ? 0 : static_cast<int>((until_ns - now_ns) / 1'000'000) + 1;
@@ -143,7 +144,7 @@ void Reception::WelcomeArrivals() {
 
 void Reception::Welcome(std::unique_ptr<Connection> arrived) {
   const std::shared_ptr<Connection> connection = Share(std::move(arrived));
-  // The connection keeps the reception, by its deleter, and so may not be kept itself.
+  // The connection's deleter keeps the reception, so these calls must not keep the connection.
   connection->SetOnAnswered([this, weak = std::weak_ptr(connection)] {
     loop_->Post([this, weak] {
       if (const auto answered = weak.lock()) OnAnswered(answered);
@@ -155,7 +156,7 @@ void Reception::Welcome(std::unique_ptr<Connection> arrived) {
     });
   });
   const TenantIdentity& tenant = connection->tenant();
-  // Here, since it may ask a server.
+  // The name is looked up on this thread, since that may wait for a server.
   if (!std::exchange(named_, true) && tenant.number == tenant.user) {
     connection->account()->SetName(UserName(tenant.user));
   }
@@ -189,8 +190,8 @@ void Reception::SendAwayTheSilent(uint64_t now_ns) {
   }
 }
 
-// The engine has seen nothing of a message at which this throws, but the tenant would wait for its
-// answer, so it is told and sent away.
+// The engine has seen nothing of a message at which this throws. Its sender would wait for the
+// answer, so it gets an error and is sent away.
 void Reception::OnReadable(const std::shared_ptr<Connection>& connection) {
   const auto found = guests_.find(connection->fd());
   if (found == guests_.end() || found->second.connection != connection) return;
@@ -202,7 +203,7 @@ void Reception::OnReadable(const std::shared_ptr<Connection>& connection) {
         Drop(connection,
              fmt::format("(process {}) was cut off by the provider", connection->peer().process));
       });
-  // Readable once more, then.
+  // The connection is readable once more then, and is dropped.
   if (!dealt_with) connection->Cut();
 }
 
@@ -212,7 +213,7 @@ void Reception::Read(Guest& guest) {
     Drop(connection,
          fmt::format("(process {}) died or closed its connection", connection->peer().process));
   };
-  // It is not being read, so it has hung up.
+  // The connection is not being read, so it is ready only because it has hung up.
   if (guest.answering) return drop();
   // An unread answer takes memory and descriptors of the kernel, which count as the daemon's.
   if (guest.has_asked && connection->HasUnread()) {
@@ -245,7 +246,7 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   const uint32_t session = found->second.session;
   connection->SendOutgoing();
   connection->SetGone();
-  // First what may throw: while it is watched, a connection that has ended is ready again.
+  // The step that may throw comes first: an ended connection is ready again while it is watched.
   unread_.reserve(unread_.size() + 1);
   if (session != 0) {
     gate_->Post([self = shared_from_this(), session, why](EngineRooms& rooms) {
@@ -258,7 +259,8 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   }
   loop_->Unwatch(connection->fd());
   if (connection->process_fd() >= 0) loop_->Unwatch(connection->process_fd());
-  // It counts as the tenant's for as long as the kernel keeps something of it for the tenant.
+  // The connection counts as the tenant's for as long as the kernel keeps something for the tenant
+  // to read.
   if (connection->HasUnread()) {
     connection->Cut();
     if (!found->second.answering) connection->ForgetDocument();
@@ -376,7 +378,8 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
                         MapRegion(*connection->account(), header, message));
     region = Share(std::move(mapped));
   }
-  // At once: the engine may be behind, and descriptors are what a daemon runs out of first.
+  // Closes the descriptors at once: the engine may be behind, and descriptors are what a daemon
+  // runs out of first.
   message.descriptors.clear();
   Ask(guest, header.type,
       [session = guest.session, connection,
@@ -410,7 +413,7 @@ void Reception::Ask(Guest& guest, MessageType type, std::function<void(EngineRoo
 }
 
 void Reception::AskNext() {
-  // What nobody waits for any more is forgotten.
+  // Forgets questions whose askers have gone.
   while (!questions_.empty() && questions_.front().connection->gone()) questions_.pop_front();
   if (asking_ != nullptr || questions_.empty() || allowance_.spent()) return;
   asking_ = std::make_shared<Question>(std::move(questions_.front()));
@@ -428,7 +431,7 @@ void Reception::AskNext() {
   ShareStatus(nullptr);
 }
 
-// On the engine's thread. Nothing here may throw, or the reception would wait for ever.
+// Thread: engine. Nothing here may throw, or the reception would wait for ever.
 void Reception::HaveAnswered(Question& question, EngineRooms& rooms) noexcept {
   Connection& connection = *question.connection;
   const LogFor log_for(tenant_);
@@ -449,13 +452,14 @@ void Reception::OnAsked() {
   const std::shared_ptr<Question> question = std::exchange(asking_, nullptr);
   allowance_.Spend(static_cast<int64_t>(question->took_ns));
   question->connection->SendOutgoing();
-  // None was made where the asker has gone, or memory ran out: then the next one asks.
+  // No report was made if the asker has gone or memory ran out: then the next asker's question is
+  // asked.
   ShareStatus(question->answered ? question->connection->document() : nullptr);
   if (question->answered) OnAnswered(question->connection);
 }
 
-// One status answers all that asked before it was begun, so that many readers cost the engine no
-// more than one, and nobody reads of a time before the question.
+// One status report answers all readers that asked before it was begun. So many readers cost the
+// engine no more than one, and no reader gets a report that is older than its question.
 void Reception::TakeStatusQuestions() {
   const auto first = std::stable_partition(
       questions_.begin(), questions_.end(),
@@ -484,9 +488,9 @@ void Reception::OnAnswered(const std::shared_ptr<Connection>& connection) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// What the engine holds of the tenant's comes back here to be destroyed
+// Objects of the tenant that the engine holds come back here to be destroyed
 
-// The deleter is called, too, if there is no memory for the pointer's own part.
+// A shared pointer calls the deleter, too, if there is no memory for its own part.
 std::shared_ptr<Connection> Reception::Share(std::unique_ptr<Connection> connection) {
   dependents_.fetch_add(1, std::memory_order_relaxed);
   return {connection.release(),

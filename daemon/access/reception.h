@@ -23,45 +23,47 @@
 namespace harmonaize::daemon {
 
 /// Deals with the connections of one tenant on a thread of its own: receives what the tenant sends,
-/// opens sessions, maps and unmaps the tenant's memory, and passes requests to the engine. Whatever
-/// of the tenant's the kernel makes a thread wait for, it is this thread, and this tenant.
+/// opens sessions, maps and unmaps the tenant's memory, and passes requests to the engine. If the
+/// kernel makes a thread wait for something of the tenant's, it is this thread, and only this
+/// tenant waits with it.
 ///
-/// The engine gets one request of a tenant at a time, and no more than a share of a processor's
-/// time, the engine's included, goes to the connections and requests of one tenant. A connection is
-/// read again once its request was answered.
+/// The engine gets one request of a tenant at a time. A tenant's connections and requests get no
+/// more than a share of a processor's time, the engine's included (Allowance). A connection is read
+/// again once its request was answered.
 class Reception : public std::enable_shared_from_this<Reception> {
  public:
-  /// `workers` is what a hello is told.
+  /// Starts a reception. `workers` is the number of workers that the answer to a hello tells.
   static Result<std::shared_ptr<Reception>> Open(std::shared_ptr<EngineGate> gate,
                                                  TenantIdentity tenant, int64_t workers);
 
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
 
-  /// Takes over a connection. False, and nothing is taken, when the reception has closed, as it
-  /// does when its tenant has had nothing here for a while. Main thread.
+  /// Takes over a connection. Returns false, and takes nothing, if the reception has closed, as it
+  /// does when its tenant has had nothing here for a while. Thread: main.
   bool Receive(std::unique_ptr<Connection>* connection);
 
-  /// Drops all connections, and closes once nobody refers to what it looks after. Any thread.
+  /// Drops all connections, and closes once nobody refers to any connection or region of the
+  /// tenant. Thread: any.
   void Close();
-  /// Whether the thread has ended.
+  /// Returns whether the thread has ended. Thread: any.
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
  private:
   struct Guest {
     std::shared_ptr<Connection> connection;
     uint32_t session = 0;      ///< 0 until it has said hello.
-    bool has_asked = false;    ///< For anything.
-    bool answering = false;    ///< Its request is under way.
-    uint64_t hello_by_ns = 0;  ///< When it is sent away if it has asked for nothing.
+    bool has_asked = false;    ///< Whether it has sent any request.
+    bool answering = false;    ///< Whether its request is under way.
+    uint64_t hello_by_ns = 0;  ///< When it is sent away, if it has asked for nothing.
   };
   struct Question {
     std::shared_ptr<Connection> connection;
     MessageType type;
     std::function<void(EngineRooms&)> answer;
-    // What became of it.
-    bool answered = false;  ///< Else the answer comes later.
-    uint64_t took_ns = 0;   ///< Of the engine's time.
+    // The outcome, which HaveAnswered sets.
+    bool answered = false;  ///< False: the answer comes later.
+    uint64_t took_ns = 0;   ///< The engine's time, in nanoseconds.
   };
 
   Reception(std::shared_ptr<EngineGate> gate, TenantIdentity tenant, int64_t workers)
@@ -106,7 +108,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   std::atomic<bool> closing_{false};
   std::atomic<bool> closed_{false};
   std::atomic<bool> answered_{false};  ///< The engine is done with `asking_`.
-  Allowance allowance_;                ///< What this thread and the engine may spend on the tenant.
+  Allowance allowance_;  ///< Time that this thread and the engine may spend on the tenant.
   /// Connections and regions that exist, here or with the engine.
   std::atomic<int64_t> dependents_{0};
 
@@ -116,16 +118,16 @@ class Reception : public std::enable_shared_from_this<Reception> {
   Connection* unused_ = nullptr;                      // under mutex_
   RegionMemory* unused_regions_ = nullptr;            // under mutex_
 
-  // Of the thread.
+  // Thread: one, the reception's.
   bool named_ = false;           ///< The account has its name.
   std::map<int, Guest> guests_;  // by socket
   std::deque<Question> questions_;
-  std::shared_ptr<Question> asking_;  ///< The one that the engine has.
-  std::vector<Question> sharing_;     ///< Get the status that the engine makes now.
+  std::shared_ptr<Question> asking_;  ///< The question that the engine has.
+  std::vector<Question> sharing_;     ///< Questions that get the status that the engine makes now.
   /// Ended connections whose tenant has not read all that it was sent.
   std::vector<std::shared_ptr<Connection>> unread_;
   uint64_t next_look_at_unread_ns_ = 0;
-  uint64_t unused_since_ns_ = 0;  ///< 0: it is in use.
+  uint64_t unused_since_ns_ = 0;  ///< 0: the reception is in use.
 };
 
 }  // namespace harmonaize::daemon

@@ -16,17 +16,19 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// The connections, of all users and of one, whose other side has been told why and has not read
-/// it. Each costs a descriptor and a kilobyte of the kernel's memory.
+/// Most connections whose other side has been told why and has not read it. Each costs a descriptor
+/// and a kilobyte of the kernel's memory.
 constexpr size_t kMostTold = 2048;
+/// Most such connections of one user, so that no user takes all of these places.
 constexpr int64_t kMostToldOfAUser = 256;
 
-/// How often connections are closed, in nanoseconds, unless so many wait: a process is made for
-/// them, which takes milliseconds when the daemon has much memory mapped.
+/// Shortest time between two closings, in nanoseconds: each makes a process, which takes
+/// milliseconds if the daemon has much memory mapped.
 constexpr uint64_t kEveryNanoseconds = 100'000'000;
+/// Waiting connections from which on they are closed earlier than that.
 constexpr size_t kMostWaiting = 1024;
 
-/// Runs in the closing process: keeps these descriptors alone, and waits to be killed.
+/// Keeps only these descriptors open, and waits to be killed. Runs in the closing process.
 [[noreturn]] void KeepOnly(const std::vector<ControlSocket>& sockets) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   unsigned next = 0;
@@ -59,8 +61,8 @@ void RefusedConnections::Refuse(ControlSocket socket, const Status& why) {
                                     [user](const Told& told) { return told.user == user; });
   const bool tells = told_.size() < kMostTold && unread < kMostToldOfAUser;
   if (tells) static_cast<void>(socket.Send(EncodeFailure(MessageType::kHello, why), {}));
-  // Nothing can come after this. What has come may hold descriptors, and nothing tells for sure
-  // that it does not: a message may be empty, and an error may hide one.
+  // Nothing can arrive after this. What has arrived may hold descriptors, and no check can rule
+  // that out: a message may be empty, and an error may hide one.
   shutdown(socket.fd(), SHUT_RD);
   if (tells && socket.HasUnread()) {
     told_.push_back({std::move(socket), user});
@@ -87,10 +89,10 @@ int RefusedConnections::TimeoutMs() const {
   return now_ns >= next_ns_ ? 0 : static_cast<int>((next_ns_ - now_ns) / 1'000'000) + 1;
 }
 
-// A process that only waits has all our descriptors. We close ours, and it is killed: the last
-// references go with it. The kernel does not wait for a socket to linger when a process ends, and
-// if anything else keeps this one, it is no thread of ours. It keeps no descriptor of others
-// meanwhile.
+// Forks a process that has all descriptors of the daemon and only waits. The daemon closes its own
+// and kills the process, with which the last references go. The kernel does not wait for a socket
+// to linger when a process ends, and if anything else delays the process's end, no thread of the
+// daemon waits with it. The process keeps no descriptors of others meanwhile.
 void RefusedConnections::CloseWaiting() {
   const uint64_t now_ns = MonotonicNanoseconds();
   if (now_ns < next_ns_ && waiting_.size() < kMostWaiting) return;

@@ -11,8 +11,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// The node on which the memory lies, by a few of its pages, as far as these are there; -1 for
-/// several nodes, and on hosts with one.
+/// Returns the node on which the memory lies, by those of five of its pages that are there; -1 if
+/// there are several nodes, and on hosts with one.
 int NodeOf(const Mapping& mapping) {
   static const bool kSeveralNodes = MemoryNodeCount() > 1;
   if (!kSeveralNodes) return -1;

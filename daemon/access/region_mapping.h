@@ -10,11 +10,12 @@
 
 namespace harmonaize::daemon {
 
-/// Maps what a RegisterRegionRequest brought. It is paid for before it is mapped, and until it has
-/// been unmapped. One descriptor a region is what no tenant may use up for all: beyond a tenant's
-/// share its regions work as well, but its ranks cannot map each other's. The kernel may keep the
-/// calling thread waiting for as long as the tenant likes: it is to be the tenant's own.
-/// Errors: those of MapAndSeal, and kInvalidUsage where a quota is used up.
+/// Maps the memory that a RegisterRegionRequest brought. The tenant pays for it before it is
+/// mapped, and until it has been unmapped. The region keeps its descriptor while the tenant's quota
+/// of descriptors allows it; beyond that the region works as well, but other ranks cannot map it.
+/// Requires: the thread is the tenant's own, since the kernel may keep it waiting for as long as
+/// the tenant likes. Returns the errors of MapAndSeal and MissingPages::Refuse, and kInvalidUsage
+/// if a quota is used up.
 Result<std::unique_ptr<RegionMemory>> MapRegion(Account& account, const MessageHeader& header,
                                                 ControlMessage& message);
 

@@ -18,8 +18,9 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Answers with the first piece of a text that no message could hold. `reply` says how long it is.
-/// The connection keeps the text until it is given another, and its tenant pays for that.
+/// Replies with the first piece of a text that is too long for one message; `reply` says how long
+/// it is. The connection keeps the text until its next request to the engine, and its tenant pays
+/// for that.
 template <typename Reply>
 void ReplyDocument(Connection& connection, MessageType type, std::string text, const Reply& reply) {
   Result<Holding> memory =
@@ -37,7 +38,7 @@ Reader ReaderAt(const Connection& connection) {
   return {connection.tenant().number, connection.is_operator()};
 }
 
-/// Whether such a request leaves engine and session as they were.
+/// Returns whether a request of this type leaves the engine and the session as they were.
 bool OnlyReads(MessageType type) {
   return type == MessageType::kStatus || type == MessageType::kExplain ||
          type == MessageType::kEstimate || type == MessageType::kMapPeerRegion;
@@ -83,7 +84,7 @@ class Request {
       case MessageType::kOfferRegion: return OfferRegion();
       case MessageType::kMapPeerRegion: return MapPeerRegion();
       case MessageType::kExplain: return Explain();
-      case MessageType::kProbe: break;  // the server knows it without a session
+      case MessageType::kProbe: break;  // the reception takes it only without a session
       case MessageType::kHello: break;
       case MessageType::kDocument: break;  // the reception answers it
     }
@@ -154,7 +155,7 @@ class Request {
 
   Status Leave() {
     HZ_ASSIGN_OR_RETURN(const LeaveRequest request, Decode<LeaveRequest>());
-    // Where it fails there is nobody left to answer.
+    // If this fails the session is gone, and nobody is left to answer.
     if (!rooms_.session_keeper().TakeInPosted(session_)) return Status::Ok();
     Member* const member = session_.FindMember(request.member);
     HZ_RETURN_IF_ERROR(
@@ -182,7 +183,7 @@ class Request {
   Status UnregisterRegion() {
     HZ_ASSIGN_OR_RETURN(const UnregisterRegionRequest request, Decode<UnregisterRegionRequest>());
     // Operations that use it may still be in the ring.
-    // Where it fails there is nobody left to answer.
+    // If this fails the session is gone, and nobody is left to answer.
     if (!rooms_.session_keeper().TakeInPosted(session_)) return Status::Ok();
     HZ_RETURN_IF_ERROR(session_.GiveUpRegion(request.region));
     const bool gone = session_.FindRegion(request.region) == nullptr;
@@ -356,13 +357,13 @@ void AnswerRequest(EngineRooms& rooms, uint32_t session,
         LogException("a request", exception);
         connection->ReplyFailure(header->type, exception);
         if (OnlyReads(header->type)) return;
-        // It may have changed half of what it was to change: a rank without its place in what
-        // forms, say. What a lost session leaves behind is cleared away whatever state it was in,
-        // and its peers are told, so the session is ended. The reply is still read first.
+        // The request may have changed half of what it was to change: a rank without its place in a
+        // formation, say. The loss of a session cleans up after any state, and tells its peers, so
+        // the session is ended. The tenant still reads the reply first.
         Session* const left = rooms.session_keeper().FindSession(session);
         if (left != nullptr) rooms.session_keeper().CutOff(*left, exception.message());
       });
-  // The server's thread sees the end of the connection, and ends the session.
+  // The reception's thread sees the end of the connection, and ends the session.
   if (!dealt_with) connection->CutSoon();
 }
 

@@ -22,8 +22,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Holds the socket's place: two daemons that start at the same moment cannot both have it. The
-/// kernel lets go of it however the daemon ends.
+/// Locks the socket's place, so that two daemons that start at the same moment cannot both have it.
+/// The kernel lets go of the lock however the daemon ends.
 Result<FileDescriptor> LockSocket(const std::string& socket_path) {
   const std::string path = socket_path + ".lock";
   HZ_RETURN_IF_ERROR(MakeSocketFolder(socket_path));
@@ -38,14 +38,15 @@ Result<FileDescriptor> LockSocket(const std::string& socket_path) {
   return fd;
 }
 
-/// Connections that are accepted before the loop looks at anything else, a signal to stop among it.
+/// Most connections that are accepted before the loop looks at anything else, a signal to stop
+/// among it.
 constexpr int kAcceptsPerTurn = 64;
 
-/// Tenants that are served at a time, each by a thread of its own.
+/// Most tenants that are served at a time, each by a thread of its own.
 constexpr size_t kMostReceptions = 4096;
 
-/// How long a daemon that ends waits for the threads that deal with tenants. A tenant can make its
-/// own stand still; that one is left behind.
+/// Longest time, in milliseconds, that an ending daemon waits for the threads that deal with
+/// tenants. A tenant can make its own thread stand still; such a thread is left behind.
 constexpr std::chrono::milliseconds kReceptionsCloseWithin(2000);
 
 /// Lets the members of a group use the operators' socket, where the host has such a group and the
@@ -99,7 +100,7 @@ Status Server::OpenDoors() {
   LetGroupIn(operators, config_.operator_group);
   if (config_.tenants.identity != "socket") return Status::Ok();
   for (const TenantsConfig::Socket& socket : config_.tenants.sockets) {
-    // Who reaches it is decided by whose container it is mounted into.
+    // The provider decides who reaches the socket, by the containers that it is mounted into.
     HZ_RETURN_IF_ERROR(
         OpenDoor({.path = socket.path, .tenant = socket.name, .listener = {}}, 0666));
   }
@@ -117,7 +118,7 @@ Server::~Server() {
 }
 
 void Server::RemoveSockets() {
-  // Of a server that never came to own its sockets nothing must be taken away.
+  // A server that never came to own its sockets must remove nothing.
   for (const std::unique_ptr<Door>& door : doors_) unlink(door->path.c_str());
   if (!doors_.empty()) unlink((config_.socket_path + ".lock").c_str());
 }
@@ -161,13 +162,13 @@ void Server::ForgetClosed() {
 // ---------------------------------------------------------------------------------------------
 // Connections
 
-// Until it is known who somebody is, all count as one in the log.
+// Until their tenants are known, all newcomers count as one in the log.
 void Server::Accept(const Door& door) {
   static const TenantIdentity kNewcomers{
       .number = UINT32_MAX, .across_hosts = UINT32_MAX, .user = 0, .name = "at the front door"};
   const LogFor log_for(kNewcomers);
   for (int i = 0; i < kAcceptsPerTurn && AcceptOne(door); ++i) continue;
-  // Those of tenants that have gone hold descriptors.
+  // Receptions of tenants that have gone still hold descriptors.
   ForgetClosed();
 }
 
@@ -179,7 +180,7 @@ bool Server::AcceptOne(const Door& door) {
   }
   ControlSocket socket(std::move(fd));
   const Status admitted = Caught([&] { return Admit(&socket, door); });
-  // Whoever has ended meanwhile hears nothing.
+  // A peer that has ended meanwhile hears nothing.
   if (!admitted.ok() && socket.valid()) refused_.Refuse(std::move(socket), admitted);
   return true;
 }
@@ -204,7 +205,7 @@ Status Server::HandOver(std::unique_ptr<Connection>* connection) {
   const ReceptionKey key{(*connection)->tenant().number, (*connection)->is_operator()};
   const auto known = receptions_.find(key);
   if (known != receptions_.end() && known->second->Receive(connection)) return Status::Ok();
-  // The one before has closed.
+  // The tenant's reception before, if any, has closed.
   ForgetClosed();
   if (receptions_.size() >= kMostReceptions) {
     return InvalidUsage("this host's daemon serves {} tenants, which is as many as it may",
@@ -217,7 +218,8 @@ Status Server::HandOver(std::unique_ptr<Connection>* connection) {
   return Status::Ok();
 }
 
-// Left in the queue, a connection for which there is no descriptor would wake the loop for ever.
+// A connection for which there is no descriptor would wake the loop for ever if it stayed in the
+// queue.
 void Server::TurnAway(const Door& door) {
   const Status why = SystemError(
       "the daemon is out of file descriptors and turns this process away: its operator can raise "
@@ -226,7 +228,7 @@ void Server::TurnAway(const Door& door) {
   spare_.Reset();
   FileDescriptor fd(accept4(door.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd.valid()) refused_.Refuse(ControlSocket(std::move(fd)), why);
-  // The descriptors that these hold are wanted.
+  // The refused connections hold descriptors, which are needed now.
   refused_.CloseAll();
   spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }

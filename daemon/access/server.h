@@ -20,24 +20,25 @@ namespace harmonaize::daemon {
 class Connection;
 class Reception;
 
-/// The daemon's front door: accepts connections, sees whose they are, and hands each to its
-/// tenant's Reception. It lives on the main thread, and touches nothing that a tenant has sent, so
-/// no tenant can make it stand still.
+/// The daemon's front door: accepts connections, finds out whose they are, and hands each to its
+/// tenant's Reception. It touches nothing that a tenant has sent, so no tenant can make it stand
+/// still. Thread: main, except for Stop.
 class Server {
  public:
-  /// Takes the sockets' places: connections wait there until Run. Errors name the daemon or the
-  /// path that is in the way.
+  /// Opens the sockets; connections wait there until Run. Errors name the daemon or the path that
+  /// is in the way.
   static Result<std::unique_ptr<Server>> Open(const Config& config);
   ~Server();
 
-  /// The way to the engine that requests go, and the accounts of the tenants. Before Run, once.
+  /// Sets the gate by which requests reach the engine, and the accounts of the tenants. Requires:
+  /// called once, before Run.
   Status Serve(std::shared_ptr<EngineGate> gate, std::shared_ptr<Accounts> accounts);
   /// Accepts connections until Stop.
   void Run();
   /// Ends Run. Thread: any.
   void Stop();
-  /// Drops all connections, once the engine has gone. Does not return where a tenant keeps a thread
-  /// of the daemon waiting: the process then ends here.
+  /// Drops all connections. Does not return if a tenant keeps a thread of the daemon waiting: the
+  /// process then ends here. Requires: the engine has gone.
   void Close();
 
   EventLoop& loop() { return *loop_; }
@@ -46,7 +47,7 @@ class Server {
   /// A socket at which the daemon listens.
   struct Door {
     std::string path;
-    std::string tenant;  ///< Whose it is; "": of all.
+    std::string tenant;  ///< The tenant that it belongs to; "": all tenants.
     bool for_operators = false;
     FileDescriptor listener;
   };
@@ -73,7 +74,7 @@ class Server {
   std::unique_ptr<EventLoop> loop_;
   FileDescriptor lock_;
   std::vector<std::unique_ptr<Door>> doors_;
-  FileDescriptor spare_;  // given up for a moment to turn somebody away
+  FileDescriptor spare_;  // given up for a moment, to accept a connection and turn it away
   TenantIdentifier identifier_;
   std::shared_ptr<Accounts> accounts_;
   std::shared_ptr<EngineGate> gate_;

@@ -10,11 +10,13 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Bytes of the nonce of AES-GCM.
 constexpr int kNonceBytes = 12;
-constexpr size_t kTextBytes = 64;  // an IPv6 address in full, with its port
+constexpr size_t kTextBytes = 64;  // bytes of a sealed text: an IPv6 address in full, with its port
+/// Bytes of the tag of AES-GCM.
 constexpr size_t kTagBytes = 16;
 
-/// What stands in an id's reserved bytes.
+/// Layout of an id's reserved bytes.
 struct Sealed {
   std::array<uint8_t, kTextBytes> text{};
   std::array<uint8_t, kTagBytes> tag{};
@@ -23,7 +25,8 @@ static_assert(sizeof(Sealed) <= sizeof(UniqueId::reserved));
 
 using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
 
-// The whole token is authenticated: an address cannot be moved to another id.
+// Begins to encrypt or decrypt. The id's whole token is authenticated, so that an address cannot be
+// moved to another id.
 bool Begin(EVP_CIPHER_CTX* cipher, bool encrypt, const std::byte* key, const UniqueId& id) {
   int ignored = 0;
   return EVP_CipherInit_ex(cipher, EVP_aes_256_gcm(), nullptr,

@@ -12,17 +12,18 @@
 namespace harmonaize::daemon {
 
 /// Puts the address of a daemon into the unique ids that it makes, so that other daemons of the
-/// cluster find it, and nobody else can read or change it: encrypted with AES-256-GCM (NIST SP
-/// 800-38D) under a key that comes from the cluster's. The id's random token is the nonce.
+/// cluster find it, and nobody else can read or change it. The address is encrypted with
+/// AES-256-GCM (NIST SP 800-38D) under a key that is derived from the cluster's. The id's random
+/// token is the nonce.
 class AddressSeal {
  public:
   explicit AddressSeal(const transport::ClusterKey& cluster_key);
 
-  /// Errors: kSystemError when libcrypto refuses.
+  /// Puts the address into the id. Returns kSystemError if libcrypto refuses.
   Status Seal(const transport::NetworkAddress& address, UniqueId* id) const;
 
-  /// None for an id without an address. kInvalidArgument for one that was sealed under another key,
-  /// or was changed.
+  /// Returns the address in an id; nullopt for an id without one. Returns kInvalidArgument for an
+  /// id that was sealed under another key, or was changed.
   Result<std::optional<transport::NetworkAddress>> Open(const UniqueId& id) const;
 
  private:

@@ -13,9 +13,10 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// After so many looks in vain the transport's descriptor tells when there is something.
+/// Number of looks in vain after which the transport's descriptor tells when there is something.
 constexpr int kQuietRounds = 256;
-/// The longest reason for the loss of a daemon that is logged, in bytes: it may be the other's.
+/// The longest reason for the loss of a daemon that is logged, in bytes: it may be the other
+/// daemon's words.
 constexpr size_t kMostReason = 512;
 
 Result<transport::ClusterKey> KeyOf(const ClusterConfig& config) {
@@ -85,7 +86,8 @@ Status Cluster::ReadFabric(const ClusterConfig& config, const transport::Network
                          config.host, DidYouMean(config.host, names));
 }
 
-// A host of the fabric is reached at its first NIC, at the port that this daemon listens at.
+// Finds the controller's address. A host of the fabric is reached at its first NIC, at the port
+// that this daemon listens at.
 Status Cluster::FindController(const ClusterConfig& config) {
   if (config.controller.empty()) return Status::Ok();
   if (fabric_ == nullptr) {
@@ -119,7 +121,7 @@ Result<std::optional<transport::NetworkAddress>> Cluster::HomeOf(const UniqueId&
   Result<std::optional<transport::NetworkAddress>> address =
       std::optional<transport::NetworkAddress>();
   if (id.kind == UniqueId::Kind::kNamed) {
-    // Names that are no addresses of other hosts are for ranks of this one.
+    // A name that is no address of another host is for ranks of this one.
     Result<transport::NetworkAddress> named = transport::NetworkAddress::Parse(NameOfId(id));
     if (!named.ok() || named->IsLoopback() || named->IsWildcard()) return address;
     named->set_port(listening_.port());

@@ -18,69 +18,70 @@
 
 namespace harmonaize::daemon {
 
-/// At which daemons listen unless they are told otherwise.
+/// Port at which daemons listen unless they are told otherwise.
 inline constexpr uint16_t kDefaultClusterPort = 7400;
 
-/// The name of the host that has a NIC with this address; "" if there is none.
+/// Returns the name of the host that has a NIC with this address; "" if there is none.
 std::string HostAt(const FabricModel& model, const std::string& address);
 
-/// What happens in the cluster. Called from Cluster::Progress.
+/// Events of the cluster. Cluster::Progress calls them.
 class ClusterEvents {
  public:
   virtual void OnMessage(transport::PeerId peer, const ClusterMessage& message) = 0;
-  /// Gone for good. What was sent to it may not have arrived.
+  /// A daemon is gone for good. Messages that were sent to it may not have arrived.
   virtual void OnPeerLost(transport::PeerId peer) = 0;
 
  protected:
   ~ClusterEvents() = default;
 };
 
-/// The daemons of other hosts, as this one reaches them. For the engine's thread.
+/// The daemons of other hosts, as this one reaches them. Thread: engine.
 class Cluster final : private transport::TransportEvents {
  public:
-  /// Listens. Errors name the key of the configuration that is wrong.
-  /// `loop` is that of the thread; both pointers must outlive the cluster.
+  /// Begins to listen. Errors name the key of the configuration that is wrong. `loop` is that of
+  /// the thread. Requires: `events` and `loop` outlive the cluster.
   static Result<std::unique_ptr<Cluster>> Create(const ClusterConfig& config, ClusterEvents* events,
                                                  EventLoop* loop);
 
-  /// Where others reach this daemon.
+  /// The address at which other daemons reach this one.
   const std::string& address() const { return address_; }
   /// This host's name in the fabric file; "" without one.
   const std::string& host_name() const { return host_name_; }
-  /// Where the controller of the cluster is reached, this daemon perhaps; "": there is none.
+  /// The address of the cluster's controller, which may be this daemon; "": there is none.
   const std::string& controller() const { return controller_; }
   /// The provider's fabric; nullptr without a file.
   const std::shared_ptr<const FabricModel>& fabric() const { return fabric_; }
 
-  /// Makes the id lead here.
+  /// Puts this daemon's address into the id.
   Status Seal(UniqueId* id) const { return seal_.Seal(listening_, id); }
-  /// Where an id leads; none: here. A named one leads to the daemon at the name's address, at the
-  /// port that this one listens at.
+  /// Returns the address of the daemon that an id leads to; nullopt: this one. A named id leads to
+  /// the daemon at the name's address, at the port that this one listens at.
   Result<std::optional<transport::NetworkAddress>> HomeOf(const UniqueId& id) const;
 
-  /// Finds or makes the link to a daemon. The error is for tenants: it has no address.
+  /// Called with the link to a daemon, or an error for tenants, which names no address.
   using ReachDone = std::function<void(const Result<transport::PeerId>&)>;
+  /// Finds or makes the link to a daemon, and calls `done`.
   void Reach(const std::string& address, ReachDone done);
-  /// To one that is lost: nothing is sent, and OnPeerLost was or will be called. To kThisDaemon: it
-  /// comes later, as from others, and never from within this call.
+  /// Sends a message. To a daemon that is lost nothing is sent: OnPeerLost was or will be called.
+  /// To kThisDaemon the message comes later, as from others, and never from within this call.
   void Send(transport::PeerId peer, const ClusterMessage& message);
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
   transport::TransportCounters counters() const { return transport_->counters(); }
-  /// How many rails lead to a peer.
+  /// Number of rails that lead to a peer.
   size_t RailsTo(transport::PeerId peer) const;
   size_t peers() const { return peers_.size(); }
-  /// Whether the link to a peer is up. Once it is not it never is again.
+  /// Returns whether the link to a peer is up. A link that is down never comes up again.
   bool Linked(transport::PeerId peer) const { return peers_.contains(peer); }
   const std::map<transport::PeerId, transport::PeerInfo>& linked() const { return peers_; }
 
-  /// Does what can be done now; false when there was nothing. `busy`: whether data is on its way,
-  /// so that looking is worth a system call.
+  /// Does what can be done now. Returns false if there was nothing to do. `busy` tells whether data
+  /// is on its way, so that a look is worth a system call.
   bool Progress(bool busy);
-  /// Before a sleep on fd(): whether nothing is to be done.
+  /// Prepares a sleep on fd(). Returns whether there is nothing to do.
   bool Arm();
   int fd() const { return transport_->fd(); }
-  /// fd() is readable.
+  /// Notes that fd() is readable.
   void OnReadable() { readable_ = true; }
 
  private:

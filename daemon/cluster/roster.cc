@@ -14,7 +14,8 @@ int Roster::RanksTogether() const {
     ++run;
     const bool last = rank + 1 == host_of_rank.size();
     if (!last && host_of_rank[rank + 1] == host_of_rank[rank]) continue;
-    // A run begins where the ones before it end: at multiples of what divides them all.
+    // A run begins where the ones before it end: at a multiple of every number that divides them
+    // all.
     together = std::gcd(together, run);
     run = 0;
   }

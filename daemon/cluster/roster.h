@@ -11,25 +11,26 @@
 
 namespace harmonaize::daemon {
 
-/// Who is where in a communicator that spans hosts. Hosts are numbered here by their place in it.
+/// Where the ranks of a communicator that spans hosts are. Hosts are numbered by their place here.
 struct Roster {
-  uint64_t key = 0;                      ///< The communicator's, alike at all hosts.
+  uint64_t key = 0;                      ///< The communicator's key, the same at all hosts.
   transport::PeerId home = kThisDaemon;  ///< The daemon that formed it.
   int self = -1;                         ///< This host; -1: the home, without ranks.
   std::vector<int> host_of_rank = {};
   std::vector<std::string> addresses = {};  ///< By host: where its daemon is reached.
   std::vector<int> fabric_hosts = {};       ///< By host: its number in the fabric.
-  /// By host: the daemon; kThisDaemon also for one that was not needed so far.
+  /// By host: its daemon; kThisDaemon also for a daemon that was not needed so far.
   std::vector<transport::PeerId> peers = {};
   uint64_t fabric = 0;  ///< FabricDigest.
 
   int hosts() const { return static_cast<int>(addresses.size()); }
   bool IsLocal(int rank) const { return host_of_rank[static_cast<size_t>(rank)] == self; }
-  /// The largest number for which every run of so many ranks, from rank 0 on, is at one host.
+  /// Returns the largest number such that every run of as many ranks, from rank 0 on, is at one
+  /// host.
   int RanksTogether() const;
-  /// "rank 3", "ranks 2, 3".
+  /// Returns "rank 3" or "ranks 2, 3", for the ranks of a host.
   std::string RanksOf(int host) const;
-  /// The host of a peer; -1 if it is none.
+  /// Returns the host of a peer; -1 if the peer has none.
   int HostOf(transport::PeerId peer) const;
 };
 

@@ -4,7 +4,7 @@
 
 namespace harmonaize::daemon {
 
-/// In the place of a peer: this daemon itself, to which the transport gives no number.
+/// Stands for this daemon itself in the place of a peer; the transport gives this number to none.
 inline constexpr transport::PeerId kThisDaemon = 0;
 
 }  // namespace harmonaize::daemon

@@ -15,27 +15,27 @@ struct MatchedOperation;
 /// sequence numbers. They begin in order. Thread: engine.
 class CollectiveWindow {
  public:
-  /// The sequence number of the one that begins next; those before have begun.
+  /// The sequence number of the collective that begins next; the ones before have begun.
   uint64_t start() const { return start_; }
-  /// The one that begins next; nullptr if no rank has posted it.
+  /// The collective that begins next; nullptr if no rank has posted it.
   MatchedOperation* front() const { return window_.empty() ? nullptr : window_.front(); }
-  /// Requires: front() is there.
+  /// Removes the collective that begins now. Requires: front() is not nullptr.
   void PopFront() {
     window_.pop_front();
     ++start_;
   }
-  /// nullptr if no rank has posted it, or if it has begun.
+  /// Returns the collective; nullptr if no rank has posted it, or if it has begun.
   MatchedOperation* Find(uint64_t sequence) const {
     const uint64_t place = sequence - start_;
     return sequence >= start_ && place < window_.size() ? window_[place] : nullptr;
   }
-  /// The place of one that has not begun.
+  /// Returns the place of a collective that has not begun.
   MatchedOperation*& At(uint64_t sequence) {
     while (sequence - start_ >= window_.size()) window_.push_back(nullptr);
     return window_[sequence - start_];
   }
-  /// Removes those from this sequence number on, and returns them in order. They have not begun, so
-  /// the start stays.
+  /// Removes the collectives from this sequence number on, and returns them in order. They have not
+  /// begun, so the start stays.
   std::vector<MatchedOperation*> TakeFrom(uint64_t sequence) {
     const uint64_t first =
         std::min<uint64_t>(sequence - std::min(sequence, start_), window_.size());
@@ -46,8 +46,8 @@ class CollectiveWindow {
     return taken;
   }
 
-  /// Calls with those that are there, in order, in the first `most` places. Returns how many places
-  /// are behind these.
+  /// Calls `call` with the posted collectives in the first `most` places, in order. Returns the
+  /// number of places behind these.
   template <typename Call>
   size_t ForFirst(size_t most, Call&& call) const {
     const size_t looked_at = std::min(most, window_.size());

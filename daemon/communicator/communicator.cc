@@ -20,15 +20,15 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What a communicator takes of the daemon's memory, in bytes: itself, and for each rank its places
-/// in lists.
+/// Bytes of the daemon's memory that a communicator is charged for, without its ranks.
 constexpr int64_t kCommunicatorBytes = 4096;
+/// Bytes of the daemon's memory that a communicator is charged for each rank: its places in lists.
 constexpr int64_t kRankOfCommunicatorBytes = 64;
 
-/// Collectives that begin in one go, before the engine looks at other tenants' work.
+/// Most collectives that begin at once, before the engine looks at other tenants' work.
 constexpr int kLaunchedAtOnce = 64;
 
-/// For so many pairs of ranks that wait a communicator is charged at once.
+/// Number of waiting pairs of ranks that a communicator is charged for at a time.
 constexpr size_t kPairsPaidAtOnce = 64;
 
 }  // namespace
@@ -139,7 +139,8 @@ void Communicator::PostPair(PostedOperation* part) {
   matched_pairs_.Add(operation);
 }
 
-// One more pair of ranks may wait from now on; or the communicator is broken.
+// Charges the communicator for one more waiting pair of ranks. Returns false, and breaks the
+// communicator, if the tenant has no memory left for it.
 bool Communicator::PayForPair() {
   if (pairs_.pairs() < paid_pairs_) return true;
   const Status paid =
@@ -163,7 +164,7 @@ void Communicator::OnReady(PostedOperation* part) {
   if (part->crosses_hosts) return other_hosts_->OnPairReady(part);
   MatchedOperation* operation = part->matched;
   if (operation == nullptr) return;  // half of a pair, alone so far
-  if (operation->doomed) return;     // it is told soon
+  if (operation->doomed) return;     // it fails soon
   ++operation->ready;
   if (!IsPointToPoint(part->descriptor.collective)) {
     LaunchReady();
@@ -191,7 +192,7 @@ void Communicator::LaunchReady() {
   }
 }
 
-// Whether the operation may be launched: otherwise LaunchReady is called again when it may.
+// Returns whether the operation may be launched; if not, LaunchReady is called again when it may.
 bool Communicator::MayLaunch(MatchedOperation* operation) {
   if (other_hosts_ != nullptr) return other_hosts_->MayLaunch(operation);
   // An operation about which its ranks disagree needs no plan.
@@ -208,7 +209,7 @@ void Communicator::OnPlanReady() {
   if (other_hosts_ != nullptr) other_hosts_->OnPlanReady();
 }
 
-// A tenant may have thousands that wait for one.
+// Posts the rest of LaunchReady: a tenant may have thousands of collectives that wait for one.
 void Communicator::LaunchLater() {
   if (std::exchange(launch_posted_, true)) return;
   CallSoon([this] {
@@ -319,8 +320,9 @@ void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   pool_.GiveBack(operation);
 }
 
-// Whoever took pages of registered memory away, or had them fail: what the workers made of the
-// operation is worth nothing, and they will not come near that memory again.
+// Breaks the communicator if pages of a rank's registered memory were taken away or have failed,
+// and ends the rank's session. The result of the operation is worth nothing, and the workers will
+// not come near that memory again.
 void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
   for (const PostedOperation* part : operation.parts) {
     const auto lost = [](const Region* region) { return region != nullptr && region->lost(); };

@@ -27,29 +27,30 @@
 
 namespace harmonaize::daemon {
 
-/// What a tenant pays for a communicator.
+/// Resources that a tenant is charged for a communicator.
 struct CommunicatorHoldings {
   Holding place;
   Holding memory;  ///< Grows with what the communicator keeps.
 };
 Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks);
 
-/// The daemon's side of a communicator: matches what its ranks post, has launched what is complete,
-/// and ends what never will be. LocalRunner carries out what concerns this host alone, OtherHosts
-/// the rest. Thread: engine.
+/// The daemon's side of a communicator: matches the operations that its ranks post, launches those
+/// that are complete, and fails those that never will be. LocalRunner carries out the operations
+/// that concern this host alone, OtherHosts the others. Thread: engine.
 class Communicator final : private LocalRunner::Owner {
  public:
   enum class State { kReady, kRevoked, kBroken };
 
-  /// `members` by rank; nullptr for those on other hosts, about which Span then tells.
+  /// `members` is by rank, with nullptr for ranks on other hosts, which Span then adds.
   Communicator(const CommunicatorServices& services, uint64_t id, std::string name, Tenant* tenant,
                std::vector<Member*> members);
   ~Communicator();
-  /// The communicator has ranks on other hosts. Requires: none has posted anything.
+  /// Adds the communicator's side of other hosts, where some of its ranks are. Requires: no rank
+  /// has posted anything.
   void Span(std::unique_ptr<OtherHosts> other_hosts) { other_hosts_ = std::move(other_hosts); }
 
   uint64_t id() const { return id_; }
-  /// Session::job of those of its ranks that are on this host.
+  /// Session::job of its ranks on this host.
   uint32_t job() const { return job_; }
   void set_job(uint32_t job) { job_ = job; }
   const std::string& name() const { return name_; }
@@ -57,7 +58,7 @@ class Communicator final : private LocalRunner::Owner {
   const Tenant& tenant() const { return *tenant_; }
   void Keep(CommunicatorHoldings holdings) { holdings_ = std::move(holdings); }
   int ranks() const { return static_cast<int>(members_.size()); }
-  /// Whether it has, or had, any on this host.
+  /// Returns whether it has, or had, any ranks on this host.
   bool has_ranks_here() const { return local_ranks_ > 0; }
   State state() const { return state_; }
   const Status& failure() const { return failure_; }
@@ -65,7 +66,7 @@ class Communicator final : private LocalRunner::Owner {
   Member* member(int rank) const { return members_[static_cast<size_t>(rank)]; }
   /// nullptr for a communicator of one host.
   OtherHosts* other_hosts() const { return other_hosts_.get(); }
-  /// The same: the hosts that it spans.
+  /// The hosts that it spans; nullptr for a communicator of one host.
   HostGroup* host_group() const {
     return other_hosts_ == nullptr ? nullptr : &other_hosts_->group();
   }
@@ -75,37 +76,39 @@ class Communicator final : private LocalRunner::Owner {
 
   /// Takes in a part, before its stream was asked whether it is ready.
   void Post(PostedOperation* part);
-  /// The part's stream has come this far.
+  /// Notes that the part's stream has come to it, and launches what is complete now.
   void OnReady(PostedOperation* part);
   /// Begins the collectives that all ranks here are ready for, in order.
   void LaunchReady();
-  /// A plan has come, or will not; or the time to begin again.
+  /// Tries again to begin collectives: a plan has come or will not come, or it is time to try
+  /// again.
   void OnPlanReady();
-  /// Whether an operation is being executed now.
+  /// Returns whether an operation is being executed now.
   bool executing() const;
 
   // Ranks that go, and communicators that end.
 
-  /// The rank leaves in peace: what waits for it ends with an error, the rest goes on.
+  /// Lets a rank leave in peace: operations that wait for it end with an error, the others go on.
   void Leave(int rank);
-  /// Every operation of every rank ends with `why`; nothing can be posted any more.
+  /// Ends every operation of every rank with `why`; nothing can be posted any more.
   void Break(const Status& why);
-  /// The same, but the ranks stay in good standing, to split or shrink.
+  /// Does what Break does, but the ranks stay in good standing, to split or shrink.
   void Revoke(const Status& why);
   /// Ends, soon, the sessions of this communicator's ranks on this host. An exception interrupted
   /// one of its operations, and the state of the operation's parts is unknown.
   void GiveUp(const Status& exception) override;
 
   bool HasLeft(int rank) const { return left_after_[static_cast<size_t>(rank)] != kStays; }
-  /// From which collective on a rank is missing, the first of all; kStays where none has left.
+  /// The first collective for which a rank is missing; kStays if no rank has left.
   uint64_t first_left() const;
+  /// Stands for the number of collectives of a rank that has not left.
   static constexpr uint64_t kStays = UINT64_MAX;
-  /// Whether every rank has left, at the home those of other hosts too: once nothing is executed
-  /// any more it may be destroyed.
+  /// Returns whether every rank of this host has left, and at the home those of other hosts, too.
+  /// Once nothing is executed any more the communicator may be destroyed.
   bool all_left() const;
-  /// Ranks that have left, and of which something may still be in flight.
+  /// Number of ranks that have left, and of which something may still be in flight.
   int departing = 0;
-  /// CommunicatorRegistry's.
+  /// Whether CommunicatorRegistry has noted that it may have ended.
   bool may_have_ended = false;
 
   // What is known of it.
@@ -121,14 +124,14 @@ class Communicator final : private LocalRunner::Owner {
   const CommunicatorObservers& observers() const { return *services_.observers; }
   /// Tells observers, and the ranks of these parts, that ranks are late.
   void Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice);
-  /// "rank 3 (process 4711)".
+  /// Returns "rank 3 (process 4711)", or "rank 3" for a rank that is not on this host.
   std::string DescribeRank(int rank) const;
 
-  /// The segment on which the ranks carry out small operations themselves, made at the first
-  /// request; nullptr where there is none.
+  /// Returns the segment on which the ranks carry out small operations themselves, made at the
+  /// first request; nullptr if the communicator has no inline path.
   Result<InlineSegment*> Inline();
   const InlineSegment* inline_segment() const { return inline_segment_.get(); }
-  /// A rank has given up a region that others may have mapped.
+  /// Tells the other ranks that a rank has given up a region that they may have mapped.
   void TellRegionGone(int rank, uint32_t region) {
     if (inline_segment_ != nullptr) inline_segment_->TellGone(rank, region);
   }
@@ -141,29 +144,31 @@ class Communicator final : private LocalRunner::Owner {
   // For OtherHosts.
 
   const CollectiveWindow& window() const { return window_; }
-  /// A rank of another host has left, after so many collectives.
+  /// Notes that a rank of another host has left, after this many collectives.
   void NoteLeft(int rank, uint64_t after) { left_after_[static_cast<size_t>(rank)] = after; }
-  /// Collectives from there on, which nobody has begun, fail.
+  /// Fails the collectives from this sequence number on. They have not begun.
   void FailWindowFrom(uint64_t sequence, const Status& why);
   /// The rank's part; nullptr if it has not posted. Requires: the rank is on this host.
   const PostedOperation* PartOf(const MatchedOperation& operation, int rank) const;
   bool executing_here() const { return !local_.empty(); }
-  /// Whether the ranks here ask for the same; else an error that says what each asks for.
+  /// Returns OK if the ranks here ask for the same operation. Otherwise returns an error that says
+  /// what each rank asks for, or which request is invalid.
   Status CheckAgreement(const MatchedOperation& operation) const;
-  /// nullptr, and the communicator is broken, where the tenant may not make the daemon keep more.
+  /// Returns an operation of `parts` parts. Returns nullptr, and breaks the communicator, if the
+  /// tenant has no memory left for it.
   MatchedOperation* NewOperation(size_t parts);
   void GiveBack(MatchedOperation* operation) { pool_.GiveBack(operation); }
-  /// What becomes of an operation whose execution has ended like this. Breaks the communicator
-  /// where memory of a rank is not there any more.
+  /// Returns the outcome of an operation whose execution has ended with `end`. Breaks the
+  /// communicator if memory of a rank is not there any more.
   Status Judge(const MatchedOperation& operation, const Status& end);
-  /// The same where the outcome is known.
+  /// Breaks the communicator if memory of a rank of the operation is not there any more.
   void LoseRanksWithoutMemory(const MatchedOperation& operation);
-  /// Tells the ranks how an operation has ended that was carried out.
+  /// Tells the ranks how an operation has ended that was carried out, and gives it back.
   void Settle(MatchedOperation* operation, Status outcome);
-  /// The same for an operation that was not.
+  /// Fails an operation that was not carried out, tells the ranks, and gives it back.
   void FailMatched(MatchedOperation* operation, const Status& why);
   void FinishPart(PostedOperation* part, const Status& outcome);
-  /// The operation counts as done for the tenant.
+  /// Counts the operation as done, for the communicator and for the tenant.
   void Count(const MatchedOperation& operation);
   /// Puts a warning into the tenant's log, unless its process has been warned of this before.
   void WarnOnce(PostedOperation* part, const std::string& warning);
@@ -182,7 +187,8 @@ class Communicator final : private LocalRunner::Owner {
   void WarnOfTypes(const MatchedOperation& operation);
   void Decide(PostedOperation* part, const Status& outcome);
   void FailEverything(const Status& why);
-  /// Fails these, the first of them now. Requires: nothing else refers to them any more.
+  /// Fails these operations and parts: the first of them now, the others soon. Requires: nothing
+  /// else refers to them any more.
   void Doom(std::vector<MatchedOperation*> operations, std::vector<PostedOperation*> parts,
             const Status& why);
   void FailDoomed();
@@ -194,19 +200,19 @@ class Communicator final : private LocalRunner::Owner {
   Tenant* const tenant_;
   CommunicatorHoldings holdings_;
   std::vector<Member*> members_;       // by rank
-  std::vector<uint64_t> left_after_;   // by rank: after so many collectives; kStays: it has not
-  std::vector<size_t> place_of_rank_;  // in MatchedOperation::parts
+  std::vector<uint64_t> left_after_;   // by rank: collectives before it left; kStays: it has not
+  std::vector<size_t> place_of_rank_;  // by rank: its place in MatchedOperation::parts
   size_t local_ranks_ = 0;
   State state_ = State::kReady;
   Status failure_;
 
   CollectiveWindow window_;
   PairMatcher pairs_;
-  size_t paid_pairs_ = 0;                         ///< So many pairs of ranks may wait in `pairs_`.
+  size_t paid_pairs_ = 0;  ///< Number of pairs of ranks in `pairs_` that are paid for.
   OperationSet<MatchedOperation> matched_pairs_;  // both here, not both ready
   Doomed doomed_;
-  bool doom_posted_ = false;    ///< FailDoomed will be called.
-  bool launch_posted_ = false;  ///< LaunchReady will be called.
+  bool doom_posted_ = false;    ///< A call of FailDoomed is posted.
+  bool launch_posted_ = false;  ///< A call of LaunchReady is posted.
   OperationPool pool_;
   LateReporter late_{this, &window_, &pairs_};
 

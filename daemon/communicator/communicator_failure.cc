@@ -1,4 +1,4 @@
-// How a communicator fails, as a whole or for what some of its ranks have posted.
+// How a communicator fails, as a whole or in the operations that some of its ranks have posted.
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Parts that are told of their failure in one go, before the engine looks at other tenants' work:
-/// a part takes a tenth of a microsecond.
+/// Most parts that are told of their failure at once, before the engine looks at other tenants'
+/// work: a part takes a tenth of a microsecond.
 constexpr size_t kPartsFailedAtOnce = 2048;
 
 }  // namespace
@@ -40,12 +40,12 @@ void Communicator::Doom(std::vector<MatchedOperation*> operations,
                         std::vector<PostedOperation*> parts, const Status& why) {
   if (operations.empty() && parts.empty()) return;
   doomed_.Add(std::move(operations), std::move(parts), why);
-  // Behind those of before, which others go on with.
+  // If a call of FailDoomed is posted, the new ones wait behind the earlier ones.
   if (!doom_posted_) FailDoomed();
 }
 
 void Communicator::FailDoomed() {
-  // Whatever fails meanwhile is added, and no more.
+  // Operations that fail meanwhile are only added.
   doom_posted_ = true;
   doomed_.FailSome(
       kPartsFailedAtOnce,
@@ -63,8 +63,8 @@ void Communicator::FailEverything(const Status& why) {
   if (other_hosts_ != nullptr) other_hosts_->FailAll(why);
 }
 
-// Collectives that it has not posted cannot be carried out any more. Those that it has are done,
-// but in a communicator that spans hosts maybe not at this one.
+// Fails the collectives that a leaving rank has not posted: they cannot be carried out any more.
+// Those that it has posted are done, but in a communicator that spans hosts maybe not at this one.
 void Communicator::FailWindowFrom(uint64_t sequence, const Status& why) {
   Doom(window_.TakeFrom(sequence), {}, why);
 }
@@ -96,7 +96,7 @@ void Communicator::Break(const Status& why) {
   if (state_ == State::kBroken) return;
   state_ = State::kBroken;
   failure_ = why;
-  // First, so that a rank whose operation fails finds its communicator failed.
+  // The ranks are told first, so that a rank whose operation fails finds its communicator failed.
   for (Member* rank : members_) {
     if (rank != nullptr) rank->Fail(why);
   }

@@ -4,7 +4,7 @@
 
 namespace harmonaize::daemon {
 
-/// Writes into the log, on behalf of its tenant, what becomes of a communicator. Thread: engine.
+/// Writes what becomes of communicators into the log, on behalf of their tenants. Thread: engine.
 class CommunicatorLog final : public CommunicatorObserver {
  public:
   void OnFormed(const Communicator& communicator, int hosts) override;

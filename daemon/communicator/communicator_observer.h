@@ -14,33 +14,35 @@ class Communicator;
 /// Hears what becomes of communicators on this host. Thread: engine.
 class CommunicatorObserver {
  public:
-  /// Its ranks may use it from now on; they are on so many hosts.
+  /// A communicator has formed on this many hosts, and its ranks may use it from now on.
   virtual void OnFormed(const Communicator&, int /*hosts*/) {}
   /// Ranks keep others waiting: `notice` says who waits, for how long, and for whom.
   virtual void OnLate(const Communicator&, const std::string& /*notice*/) {}
   /// A collective that OnLate was about begins after all.
   virtual void OnRecovered(const Communicator&) {}
-  /// It can do nothing any more. Once, from within what ended it.
+  /// A communicator was broken or revoked, and carries out nothing any more. Called from within
+  /// what ended it; for a revoked communicator that breaks later, once more.
   virtual void OnBroken(const Communicator&, const Status& /*why*/) {}
-  /// All of its ranks have left; it is about to go.
+  /// All ranks of a communicator have left, and it is about to go.
   virtual void OnEnded(const Communicator&) {}
-  /// This daemon is its home, and has changed a plan to this one, or has called that off: `outcome`
-  /// says which ("from #12 on", "called off, ..."). `why` is why it was to change.
+  /// This daemon, a communicator's home, has changed a plan of it to this one, or has called that
+  /// off: `outcome` says which ("from #12 on", "called off, ..."). `why` is the reason for the
+  /// change.
   virtual void OnPlanChanged(const Communicator&, const CollectivePlan& /*plan*/,
                              const std::string& /*outcome*/, const std::string& /*why*/) {}
-  /// Its operations take so many times as long as on an empty network.
+  /// A communicator's operations take this many times as long as on an empty network.
   virtual void OnCongestionChanged(const Communicator&, CongestionLevel, double /*times*/) {}
 
  protected:
   ~CommunicatorObserver() = default;
 };
 
-/// All who want to hear, in the order in which they were added.
+/// The observers, in the order in which they were added.
 class CommunicatorObservers {
  public:
-  /// The observer must outlive this.
+  /// Adds an observer. Requires: it outlives this object.
   void Add(CommunicatorObserver* observer) { observers_.push_back(observer); }
-  /// Calls `method` of each.
+  /// Calls `method` of each observer.
   template <typename Method, typename... Arguments>
   void Tell(Method method, const Arguments&... arguments) const {
     for (CommunicatorObserver* observer : observers_) (observer->*method)(arguments...);

@@ -10,26 +10,27 @@
 
 namespace harmonaize::daemon {
 
-/// All communicators that have ranks on this host, or are looked after here. Thread: engine.
+/// All communicators that have ranks on this host, or have their home here. Thread: engine.
 class CommunicatorRegistry {
  public:
   using Communicators = std::map<uint64_t, std::unique_ptr<Communicator>>;
 
   /// By Communicator::id().
   const Communicators& all() const { return communicators_; }
-  /// nullptr once it is gone.
+  /// Returns the communicator; nullptr once it is gone.
   Communicator* FindById(uint64_t id) const;
-  /// By its number among all hosts (Roster::key). nullptr if there is none.
+  /// Returns the communicator with this number among all hosts (Roster::key); nullptr if there is
+  /// none.
   Communicator* FindByKey(uint64_t key) const;
 
-  /// A number for Communicator::id(), of no other communicator.
+  /// Returns a number for Communicator::id() that no other communicator has had.
   uint64_t NextId() { return next_id_++; }
   Communicator* Add(std::unique_ptr<Communicator> communicator);
   void Erase(uint64_t id);
 
   /// Notes that a communicator may have ended. Throws nothing.
   void NoteMayHaveEnded(Communicator& communicator) noexcept;
-  /// Calls with each communicator that was noted; it stays noted where `look` returns true, or
+  /// Calls `look` with each communicator that was noted. It stays noted if `look` returns true, or
   /// throws. `look` may erase it.
   template <typename Look>
   void LookAtNoted(Look&& look) {

@@ -18,7 +18,7 @@ struct Config;
 /// What a communicator uses of the daemon. All of it outlives the communicators.
 struct CommunicatorServices {
   const Config* config = nullptr;
-  EventLoop* loop = nullptr;  ///< Of the engine's thread.
+  EventLoop* loop = nullptr;  ///< The engine's loop.
   Background* background = nullptr;
   WorkEngine* work = nullptr;
   HostTuning* tuning = nullptr;

@@ -22,8 +22,9 @@ class Doomed {
   }
   bool empty() const { return batches_.empty(); }
 
-  /// Removes up to about so many parts, in the order in which they were added, and calls
-  /// `fail_operation` or `fail_part` with each and why it fails.
+  /// Removes about this many parts, in the order in which they were added, and calls
+  /// `fail_operation` or `fail_part` with each and why it fails. An operation is removed as a
+  /// whole.
   template <typename FailOperation, typename FailPart>
   void FailSome(size_t parts, FailOperation&& fail_operation, FailPart&& fail_part) {
     size_t failed = 0;

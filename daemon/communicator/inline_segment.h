@@ -13,18 +13,18 @@
 
 namespace harmonaize::daemon {
 
-/// The daemon's end of a communicator's inline path: it makes the ranks' segment, steers by their
-/// slots, and reads there what the ranks have done. The ranks can write all of it, so nothing is
-/// decided by what it says. Thread: engine.
+/// The daemon's end of a communicator's inline path: it makes the ranks' segment, steers the ranks
+/// by their slots, and reads there what they have done. The ranks can write all of it, so nothing
+/// is decided by what it says. Thread: engine.
 class InlineSegment {
  public:
   static Result<std::unique_ptr<InlineSegment>> Create(int ranks, const InlineLimits& limits,
                                                        const Machine& machine);
 
-  /// Tells a rank in its slot what goes inline. The slot stays where it is until Detach. To be done
-  /// before the rank is handed the segment.
+  /// Tells a rank in its slot what goes inline. Requires: the slot stays where it is until Detach,
+  /// and the rank has not been handed the segment.
   void Attach(int rank, InlineSlot* slot);
-  /// The rank has left.
+  /// Forgets the slot of a rank that has left.
   void Detach(int rank);
 
   /// Sends everything to the daemon from now on: a rank has left, or the communicator was revoked.
@@ -32,12 +32,13 @@ class InlineSegment {
   /// Tells the other ranks that a rank has given a region up that it had offered to them.
   void TellGone(int rank, uint32_t region);
 
-  /// What the ranks say they have done, by the rank that says most.
+  /// Number of operations that the ranks say they have done, by the rank that says most.
   uint64_t operations() const;
-  /// The sum of what all ranks that have not left say they have moved.
+  /// Number of bytes that all ranks that have not left say they have moved.
   uint64_t bytes_moved() const;
 
-  /// To hand to a rank; then NoteHanded. Kept until each rank has been given it once.
+  /// The segment's descriptor, to hand to a rank; NoteHanded follows. It is kept until each rank
+  /// has been given it once.
   int descriptor() const { return descriptor_.get(); }
   void NoteHanded() {
     if (++handed_ == slots_.size()) descriptor_.Reset();

@@ -11,13 +11,13 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Pairs of ranks of a communicator that are looked at in one look for late ranks; the next look
-/// goes on behind them.
+/// Most pairs of ranks of a communicator that one look for late ranks looks at; the next look goes
+/// on behind them.
 constexpr size_t kPairsLookedAt = 256;
-/// Notices of one look about pairs of a communicator.
+/// Most notices of one look about pairs of a communicator.
 constexpr int kPairNotices = 8;
 
-/// Operations of each kind that a report of what waits looks at.
+/// Most operations of each kind that a report of waiting operations looks at.
 constexpr size_t kOperationsLookedAt = 1024;
 
 uint64_t AgeOf(uint64_t since_ns, uint64_t now_ns) {
@@ -66,13 +66,14 @@ void LateReporter::ReportCollective(uint64_t now_ns, uint64_t late_after_ns) {
     missing.push_back(communicator_->DescribeRank(rank));
     if (part != nullptr) missing.back() += " whose stream is busy with earlier operations";
   }
-  if (missing.empty()) return;              // all of this host are here
+  if (missing.empty()) return;              // all ranks of this host are here
   operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
   communicator_->Notify(operation.parts,
                         WaitNotice(*witness, age, fmt::format("{}", fmt::join(missing, ", "))));
 }
 
-// Ranks may wait for each other in as many pairs as the square of their number.
+// Looks at some pairs only: ranks may wait for each other in as many pairs as the square of their
+// number.
 void LateReporter::ReportPairs(uint64_t now_ns, uint64_t late_after_ns) {
   int notices = 0;
   const auto report = [&](PostedOperation* part, uint64_t* next_report_ns) {
@@ -98,7 +99,8 @@ WaitingOperations LateReporter::Waiting(uint64_t now_ns) const {
                               AgeInSeconds(part->ready_ns, now_ns),
                               {part->descriptor.root}});
   };
-  // Those behind the first ones count as waiting for a rank, though some may wait for their stream.
+  // Operations behind the first ones count as waiting for a rank, though some may wait for their
+  // stream.
   waiting.not_listed +=
       window_->ForFirst(kOperationsLookedAt, [&](const MatchedOperation& operation) {
         const PostedOperation* const first = FirstReady(operation);
@@ -112,7 +114,7 @@ WaitingOperations LateReporter::Waiting(uint64_t now_ns) const {
   return waiting;
 }
 
-// A collective that waits for ranks of this host, and which these are.
+// Describes a collective that waits for ranks of this host, and which ranks these are.
 WaitingOperation LateReporter::Describe(const MatchedOperation& operation,
                                         const PostedOperation& first_ready, uint64_t now_ns) const {
   WaitingOperation entry{.operation = NameOf(first_ready.descriptor, first_ready.member->rank),

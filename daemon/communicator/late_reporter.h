@@ -16,14 +16,14 @@ struct MatchedOperation;
 /// engine.
 class LateReporter {
  public:
-  /// All of them must outlive the reporter.
+  /// Requires: all of them outlive the reporter.
   LateReporter(Communicator* communicator, const CollectiveWindow* window, PairMatcher* pairs)
       : communicator_(communicator), window_(window), pairs_(pairs) {}
 
-  /// Tells the ranks that wait, and observers, of those here that have kept them waiting for longer
-  /// than `late_after_ns`, and of peers of sends and receives on other hosts.
+  /// Tells the ranks that wait, and observers, which ranks have kept them waiting for longer than
+  /// `late_after_ns`: ranks of this host, and peers of sends and receives on other hosts.
   void Report(uint64_t now_ns, uint64_t late_after_ns);
-  /// What waits for ranks here or for peers.
+  /// Returns the operations that wait for ranks.
   WaitingOperations Waiting(uint64_t now_ns) const;
 
  private:
@@ -37,11 +37,11 @@ class LateReporter {
   PairMatcher* const pairs_;
 };
 
-// What reports of late ranks say.
+// Texts of reports about late ranks.
 
-/// How long ago that was, in seconds; 0 for a time to come.
+/// Returns how long ago `since_ns` was, in seconds; 0 for a time to come.
 double AgeInSeconds(uint64_t since_ns, uint64_t now_ns);
-/// "AllReduce #12 of rank 0 has waited 2.5 s for rank 3".
+/// Returns a notice, such as "AllReduce #12 has waited 2.5 s for rank 3".
 std::string WaitNotice(const PostedOperation& waits, uint64_t age_ns, const std::string& what_for);
 
 }  // namespace harmonaize::daemon

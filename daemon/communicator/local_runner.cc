@@ -12,18 +12,19 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Of so many collectives in a row the first two are timed, for CheckPrediction. Reading the clock
-/// and predicting take a tenth of a microsecond, a twentieth of the smallest operations.
+/// Number of collectives in a row of which the first two are timed, for CheckPrediction. Reading
+/// the clock and predicting take a tenth of a microsecond, a twentieth of the smallest operations.
 constexpr uint64_t kCollectivesPerCheck = 64;
 
-/// Whether a rank of the operation has its result where its data was.
+/// Returns whether a rank of the operation has its result where its data was.
 bool IsInPlace(const MatchedOperation& operation) {
   return std::any_of(
       operation.parts.begin(), operation.parts.end(),
       [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
 }
 
-/// The node on which all registered buffers lie; -1 where they do not agree, or some are elsewhere.
+/// Returns the node on which all registered buffers lie; -1 if they are on several nodes, or on
+/// unknown ones.
 int NodeOf(const MatchedOperation& operation) {
   int node = -1;
   for (const PostedOperation* part : operation.parts) {
@@ -144,7 +145,7 @@ void LocalRunner::End(MatchedOperation* operation, const Status& outcome) {
   owner_->OnLocalDone(operation, outcome);
 }
 
-// The first of two collectives in a row is where the upper bound of the second begins.
+// The upper bound of the second of two collectives in a row begins at the end of the first.
 void LocalRunner::CheckPrediction(const MatchedOperation& operation) {
   const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
   if (IsPointToPoint(descriptor.collective)) return;

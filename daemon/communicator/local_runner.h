@@ -23,24 +23,26 @@ class LocalRunner {
     virtual void OnLocalDone(MatchedOperation* operation, const Status& outcome) = 0;
     /// An exception interrupted OnLocalDone.
     virtual void GiveUp(const Status& exception) = 0;
-    /// Has the tenant pay for so many bytes more.
+    /// Charges the tenant for this many bytes more.
     virtual Status Pay(int64_t bytes) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  /// The services, the owner and the tenant must outlive the runner.
+  /// Requires: the services, the owner and the tenant outlive the runner.
   LocalRunner(const CommunicatorServices& services, Owner* owner, const Tenant* tenant, int ranks);
 
-  /// Whether Start finds the plan of the collective made, or needs none.
+  /// Returns whether Start need not wait for the collective's plan: it is made, or made at once, or
+  /// not needed.
   bool HasPlan(const MatchedOperation& operation) const;
-  /// Makes the plan, unless that is under way. `made` is called with the outcome later, unless the
-  /// runner is gone by then. Requires: HasPlan is false, and the ranks agree.
+  /// Makes the plan in the background, and calls `made` with the outcome later, unless the runner
+  /// is gone by then. Does nothing if the plan is being made. Requires: HasPlan is false, and the
+  /// ranks agree.
   void MakePlan(const MatchedOperation& operation, std::function<void(const Status&)> made);
-  /// Begins to carry out an operation on whose arguments its ranks agree; Owner::OnLocalDone
-  /// follows, for one without elements from within. Errors: there is no plan, or its buffers cannot
-  /// be used.
+  /// Begins to carry out an operation on whose arguments its ranks agree. Owner::OnLocalDone
+  /// follows; for an operation without elements Start itself calls it. Returns an error if there is
+  /// no plan, or if its buffers cannot be used.
   Status Start(MatchedOperation* operation);
   /// Ends all that is under way early; Owner::OnLocalDone still follows.
   void CancelAll(const Status& why);
@@ -60,7 +62,8 @@ class LocalRunner {
   const int ranks_;
   const std::shared_ptr<OneHostPlans> plans_;
   OperationSet<MatchedOperation> running_;
-  uint64_t checked_ns_ = 0;  ///< When the last collective ended from which CheckPrediction counts.
+  /// End of the last collective from which CheckPrediction counts; 0: none.
+  uint64_t checked_ns_ = 0;
 };
 
 }  // namespace harmonaize::daemon

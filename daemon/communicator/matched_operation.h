@@ -17,24 +17,24 @@ class Communicator;
 class HostPlan;
 class LocalRunner;
 
-/// How an operation is carried out among the ranks of this host. LocalRunner's.
+/// How an operation is carried out among the ranks of this host. Used by LocalRunner.
 struct LocalRun {
   LocalRunner* runner = nullptr;
   Execution execution;
 };
 
-/// How an operation is carried out with other hosts. NetworkRunner's.
+/// How an operation is carried out with other hosts. Used by NetworkRunner.
 struct NetworkRun {
   HostPlan* plan = nullptr;
   NetworkExecution* execution = nullptr;
   RankFeed feed;
-  uint64_t number = 0;  ///< Of the names of its messages.
+  uint64_t number = 0;  ///< The number in the names of its messages.
   uint64_t started_ns = 0;
-  uint32_t job = 0;             ///< JobActivity's.
+  uint32_t job = 0;             ///< The job that JobActivity counts it for.
   bool reported = false;        ///< The home knows that it takes long.
-  bool told = false;            ///< The verdict comes from elsewhere, so that all know of it.
-  bool done_here = false;       ///< Only the word that all have begun the same is missing.
-  std::vector<int> late_ranks;  ///< Of other hosts, by the home's last notice.
+  bool told = false;            ///< The verdict came from another host, so all hosts know of it.
+  bool done_here = false;       ///< Only the word is missing that all hosts have begun the same.
+  std::vector<int> late_ranks;  ///< Ranks of other hosts, by the home's last notice.
 };
 
 /// The parts of one operation that belong together: one of every rank, or a send and its receive.
@@ -42,17 +42,18 @@ struct NetworkRun {
 struct MatchedOperation {
   Communicator* communicator = nullptr;
   uint64_t sequence = 0;
-  /// By rank, of those on this host; of a pair, sender then receiver, or the one that is here.
+  /// The parts of the ranks on this host, by rank. Of a pair: the sender's and then the receiver's,
+  /// or the one that is here.
   std::vector<PostedOperation*> parts;
   int arrived = 0;
   int ready = 0;
-  size_t place_in_set = 0;  ///< OperationSet's.
+  size_t place_in_set = 0;  ///< Its place in an OperationSet.
   bool doomed = false;      ///< It fails soon; see Doomed.
-  Status verdict;           ///< How it ends whatever becomes of it here.
-  /// While ranks are missing, or the home's word how it ends.
+  Status verdict;           ///< How it ends, whatever becomes of it here.
+  /// Held while ranks are missing, or the home's word how the operation ends.
   WaitingHold waiting;
   uint64_t first_arrival_ns = 0;
-  uint64_t next_report_ns = 0;  ///< When to report ranks that are missing, or their data.
+  uint64_t next_report_ns = 0;  ///< When to report missing ranks, or ranks whose data is missing.
   /// The executor works with these.
   std::vector<Buffer> inputs;
   std::vector<Buffer> outputs;

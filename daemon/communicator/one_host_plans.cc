@@ -12,12 +12,13 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Up to so many ranks a schedule is made when it is first needed, on the engine's thread: an
+/// Most ranks for which a schedule is made when it is first needed, on the engine's thread: an
 /// all-to-all among 64 takes half a millisecond.
 constexpr int kRanksPlannedAtOnce = 64;
 
-/// The memory that a schedule takes, in bytes. The blocks of its lists count.
+/// Returns the memory that a schedule takes, in bytes, with what malloc adds to its lists.
 int64_t BytesOf(const Schedule& schedule) {
+  // Bytes that malloc adds to a block.
   constexpr size_t kBlockOfMemory = 16;
   size_t bytes = 0;
   for (const Step& step : schedule.programs.front().steps) {
@@ -27,9 +28,9 @@ int64_t BytesOf(const Schedule& schedule) {
   return static_cast<int64_t>(bytes);
 }
 
-/// Destroys on the background thread what that thread has made. A large schedule is half a million
-/// blocks of memory, and freeing them would take the engine milliseconds. Only the thread whose
-/// arena they are in returns them to the kernel.
+/// Destroys an object on the background thread, which has made it. A large schedule is half a
+/// million blocks of memory, and freeing them would take the engine milliseconds. Only the thread
+/// whose arena they are in returns them to the kernel.
 void DestroyInBackground(Background& background, std::shared_ptr<void> made, uint32_t tenant) {
   background.Post(
       [held = std::move(made)]() mutable {
@@ -63,7 +64,7 @@ bool OneHostPlans::IsBeingMade(Collective collective, int root, bool in_place) c
 
 void OneHostPlans::With(Collective collective, int root, bool in_place, Planned planned) {
   const Key key = KeyOf(collective, root, in_place);
-  // A pair's is as small as can be.
+  // The schedule of a pair is as small as can be.
   const bool at_once = !made_in_background() || std::get<Collective>(key) == Collective::kSend;
   if (!made_.contains(key) && at_once) {
     const Status added = Add(key, Make(key, ranks_));

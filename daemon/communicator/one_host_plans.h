@@ -15,31 +15,32 @@
 namespace harmonaize::daemon {
 
 /// The schedules by which a communicator's collectives are carried out on this host. Each is made
-/// when it is wanted first, and kept. Among many ranks that takes long, and is done in the
+/// when it is wanted first, and kept. Making one for many ranks takes long, and is done in the
 /// background. Thread: engine.
 class OneHostPlans : public std::enable_shared_from_this<OneHostPlans> {
  public:
   using Planned = std::function<void(const Result<const Schedule*>&)>;
   struct Means {
     Background* background;
-    uint32_t tenant;  ///< Whose turn in the background it is.
-    /// Runs a call on the engine's thread, soon. Any thread.
+    uint32_t tenant;  ///< The tenant whose turn in the background the work takes.
+    /// Runs a call on the engine's thread, soon. Thread: any.
     std::function<void(std::function<void()> call)> post;
-    /// Has the tenant pay for so many bytes more.
+    /// Charges the tenant for this many bytes more.
     std::function<Status(int64_t bytes)> pay;
   };
 
   OneHostPlans(int ranks, Means means) : ranks_(ranks), means_(std::move(means)) {}
 
-  /// Calls `planned` with the schedule, or why there is none: now, or once it has been made, unless
-  /// these plans are gone by then.
+  /// Calls `planned` with the schedule, or with the reason why there is none: now, or once it has
+  /// been made, unless these plans are gone by then.
   void With(Collective collective, int root, bool in_place, Planned planned);
-  /// True if With would call at once, or nobody has asked for it; false while it is being made.
+  /// Returns whether the schedule has been made.
   bool IsMade(Collective collective, int root, bool in_place) const;
   bool IsBeingMade(Collective collective, int root, bool in_place) const;
-  /// Whether a schedule may take so long to make that it is made in the background.
+  /// Returns whether a schedule may take so long to make that it is made in the background.
   bool made_in_background() const;
-  /// Gives large schedules away, to be destroyed elsewhere. Requires: nobody asks for one any more.
+  /// Has the background thread destroy the schedules, if they may be large. Requires: nobody asks
+  /// for one any more.
   void Drop();
 
  private:
@@ -55,7 +56,8 @@ class OneHostPlans : public std::enable_shared_from_this<OneHostPlans> {
   const int ranks_;
   const Means means_;
   std::map<Key, Schedule> made_;
-  std::map<Key, std::vector<Planned>> awaited_;  ///< While they are made.
+  /// Calls that wait for a schedule that is being made.
+  std::map<Key, std::vector<Planned>> awaited_;
 };
 
 }  // namespace harmonaize::daemon

@@ -5,7 +5,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What an operation's places for one rank take, in bytes: its part, buffers and scalar.
+/// Bytes that an operation's places for one rank take: its part, buffers and scalar.
 constexpr int64_t kRankOfOperationBytes = 64;
 
 }  // namespace

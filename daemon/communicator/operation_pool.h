@@ -14,11 +14,12 @@ namespace harmonaize::daemon {
 /// nothing. Thread: engine.
 class OperationPool {
  public:
-  /// `pay` has the tenant pay for so many bytes more.
+  /// `pay` charges the tenant for this many bytes more.
   OperationPool(Communicator* communicator, std::function<Status(int64_t bytes)> pay)
       : communicator_(communicator), pay_(std::move(pay)) {}
 
-  /// An operation of so many parts, none of which is there. Errors: those of `pay`.
+  /// Returns an operation with places for `parts` parts, all of them empty. Returns the errors of
+  /// `pay`.
   Result<MatchedOperation*> Take(size_t parts);
   void GiveBack(MatchedOperation* operation);
 

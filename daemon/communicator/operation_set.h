@@ -16,7 +16,7 @@ class OperationSet {
     operation->place_in_set = operations_.size();
     operations_.push_back(operation);
   }
-  /// Requires: it is in this set.
+  /// Requires: the operation is in this set.
   void Remove(Operation* operation) {
     Operation* const last = operations_.back();
     operations_[operation->place_in_set] = last;

@@ -24,10 +24,10 @@ class OtherHosts {
   virtual HostGroup& group() = 0;
   /// The communicator's number among all hosts.
   virtual uint64_t key() const = 0;
-  /// Whether the communicator's fate is decided here.
+  /// Returns whether the communicator's fate is decided here.
   virtual bool is_home() const = 0;
   virtual bool IsRemote(int rank) const = 0;
-  /// Whether an operation with other hosts is being executed now.
+  /// Returns whether an operation with other hosts is being executed now.
   virtual bool executing() const = 0;
 
   // Operations.
@@ -35,45 +35,48 @@ class OtherHosts {
   /// Takes in a send or a receive whose peer is on another host.
   virtual void PostPair(PostedOperation* part) = 0;
   virtual void OnPairReady(PostedOperation* part) = 0;
-  /// The first part of a collective has come. Its end may have been decided elsewhere.
+  /// Notes that the first part of a collective has come. Another host may have decided its end
+  /// already.
   virtual void OnFirstPart(MatchedOperation* operation) = 0;
-  /// Whether a collective that all ranks here are ready for may begin. If not,
+  /// Returns whether a collective that all ranks here are ready for may begin. If not,
   /// Communicator::LaunchReady follows.
   virtual bool MayLaunch(MatchedOperation* operation) = 0;
   /// Carries out a collective on whose arguments the ranks here agree.
   virtual void Launch(MatchedOperation* operation) = 0;
-  /// The network has carried out the operation, or given it up; see NetworkOperations::Start.
+  /// Notes that the network has carried out the operation, or given it up; see
+  /// NetworkOperations::Start.
   virtual void OnNetworkDone(MatchedOperation* operation) = 0;
-  /// An operation of the ranks here has ended, or is about to, with this outcome.
+  /// Notes that an operation of the ranks here has ended, or is about to, with this outcome.
   virtual void NoteEnd(const MatchedOperation& operation, const Status& outcome) = 0;
-  /// A plan has come, or will not.
+  /// Notes that a plan has come, or will not come.
   virtual void OnPlanReady() = 0;
 
   // Ends.
 
-  /// A rank of this host leaves, after so many collectives: what others wait for it fails.
+  /// Fails the operations in which others wait for a rank of this host that leaves after this many
+  /// collectives.
   virtual void FailFrom(int rank, uint64_t after, const Status& why) = 0;
-  /// Tells the others that the rank has left.
+  /// Tells the other hosts that the rank has left.
   virtual void TellLeft(int rank, uint64_t after) = 0;
-  /// Tells the others that the communicator has ended.
+  /// Tells the other hosts that the communicator has ended.
   virtual void TellEnd(bool revoked, const Status& why) = 0;
-  /// Fails all that is under way or waits.
+  /// Fails all operations that are under way or wait.
   virtual void FailAll(const Status& why) = 0;
 
   // Ranks that are late.
 
   /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
   virtual void ReportLate(uint64_t now_ns, uint64_t late_after_ns) = 0;
-  /// Calls with each send and receive here that waits for its peer on another host.
+  /// Calls `call` with each send and receive here that waits for its peer on another host.
   virtual void ForEachWaitingPair(const std::function<void(PostedOperation*)>& call) const = 0;
   /// Adds the collectives that wait for ranks of other hosts.
   virtual void AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const = 0;
 
   // What the cluster says.
 
-  /// What the home, or at the home another host, says of this communicator.
+  /// Handles a message about this communicator: from its home, or at the home from another host.
   virtual void OnMessage(transport::PeerId peer, const ClusterMessage& message) = 0;
-  /// A daemon is lost, and with it the ranks it has.
+  /// Handles the loss of a daemon, and with it of its ranks.
   virtual void OnPeerLost(transport::PeerId peer) = 0;
 };
 

@@ -12,29 +12,29 @@
 namespace harmonaize::daemon {
 
 /// The sends and receives between ranks of this host whose other half has not been posted. Each
-/// pair of ranks matches in the order in which they post. Thread: engine.
+/// pair of ranks matches its halves in the order in which they were posted. Thread: engine.
 class PairMatcher {
  public:
   struct Match {
     PostedOperation* send = nullptr;
     PostedOperation* receive = nullptr;
   };
-  /// What a pair of ranks takes of the daemon's memory while a half of theirs waits, in bytes.
+  /// Bytes of the daemon's memory that a pair of ranks takes while a half of theirs waits.
   static constexpr size_t kPairBytes = 128;
 
-  /// Takes in one half, whose rank and peer exist; its match if that makes one.
+  /// Takes in one half, whose rank and peer exist. Returns the match if that makes one.
   std::optional<Match> Add(PostedOperation* part);
-  /// Removes and returns the halves of this rank and those that wait for it.
+  /// Removes and returns the halves that this rank has posted, and those that wait for it.
   std::vector<PostedOperation*> TakeWith(int rank);
   std::vector<PostedOperation*> TakeAll();
 
-  /// How many halves wait.
+  /// Number of halves that wait.
   size_t size() const { return size_; }
-  /// How many pairs of ranks they are of: up to the square of the ranks.
+  /// Number of pairs of ranks that have them: up to the square of the ranks.
   size_t pairs() const { return queues_.size(); }
 
-  /// Calls with the first half that waits of some pairs of ranks, and when it is to be reported
-  /// that its peer is late: of so many at most, beginning behind those that were looked at last.
+  /// Calls `call` with the first waiting half of up to `most` pairs of ranks, and with the time at
+  /// which to report that its peer is late. Begins behind the pairs that were looked at last.
   template <typename Call>
   void LookAtSome(size_t most, Call&& call) {
     auto next = queues_.upper_bound(looked_at_);
@@ -45,7 +45,7 @@ class PairMatcher {
       call(queue.first, &queue.next_report_ns);
     }
   }
-  /// Calls with so many halves at most. Returns how many others wait.
+  /// Calls `call` with up to `most` halves. Returns how many others wait.
   template <typename Call>
   size_t ForFirst(size_t most, Call&& call) const {
     size_t looked_at = 0;
@@ -60,7 +60,7 @@ class PairMatcher {
   }
 
  private:
-  /// Halves of one kind: the other kind would match.
+  /// Halves of one kind, since the other kind would match.
   struct Queue {
     PostedOperation* first = nullptr;
     PostedOperation* last = nullptr;

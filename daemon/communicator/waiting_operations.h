@@ -13,13 +13,15 @@ struct WaitingOperation {
   std::vector<int> missing_ranks;
 };
 
-/// What waits in a communicator: the first few, as a tenant may have tens of thousands.
+/// The operations that wait in a communicator. Only the first few are listed, as a tenant may have
+/// tens of thousands.
 struct WaitingOperations {
+  /// The most operations that are listed.
   static constexpr size_t kMostListed = 16;
   /// The most missing ranks that are listed of one operation.
   static constexpr size_t kMostRanks = 64;
 
-  /// Counts an operation that waits; true if it is to be listed.
+  /// Counts an operation that waits. Returns true if it is to be listed.
   bool MayList() {
     if (listed.size() < kMostListed) return true;
     ++not_listed;

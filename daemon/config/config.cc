@@ -77,6 +77,7 @@ std::string SharesTemplate(const Config& config) {
 }
 
 Status Read(TomlReader& reader, Config* config) {
+  // Upper bound of values without a natural limit: more than any host has.
   constexpr int64_t kMany = int64_t{1} << 40;
   reader.String("socket.path", &config->socket_path);
   reader.Integer("socket.mode", 0, 0777, &config->socket_mode);

@@ -16,8 +16,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// The value of a variable that names a folder; "" when it is unset, or relative and so not to be
-/// heeded.
+/// Returns the value of an environment variable that names a folder; "" if it is unset, or relative
+/// and so not to be heeded.
 std::string FolderVariable(const char* name) {
   const char* const value = getenv(name);
   return value != nullptr && value[0] == '/' ? value : "";
@@ -39,7 +39,7 @@ Status WriteAll(int fd, std::string_view text, const std::string& path) {
   return Status::Ok();
 }
 
-/// Whatever the umask says, others do not write to it.
+/// Makes the folder if it is missing, so that others cannot write to it, whatever the umask says.
 Status MakeStateFolder(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code failure;
@@ -91,7 +91,7 @@ Status ReplaceStateFile(const std::string& folder, const std::string& name, std:
   const FileDescriptor fd(mkostemp(temporary.data(), O_CLOEXEC));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a file in " + folder);
   Status status = WriteAll(fd.get(), text, temporary);
-  // For others to read: it is nobody's secret.
+  // Others may read the file: it holds no secret.
   if (status.ok() && fchmod(fd.get(), 0644) != 0) {
     status = ErrnoError(errno, "cannot set the access bits of " + temporary);
   }

@@ -19,12 +19,14 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Interval of looks at the traffic, in nanoseconds.
 constexpr auto kIntervalNs = static_cast<uint64_t>(LinkState::kIntervalSeconds * 1e9);
-/// Links that waver are no news.
+/// Shortest time, in nanoseconds, between two lines about links in the log at its usual level:
+/// links that waver are no news.
 constexpr uint64_t kLogEveryNs = 1'000'000'000;
-/// Whoever has told of traffic so lately goes on sending.
+/// Time, in nanoseconds, for which a daemon that has told of traffic counts as still sending.
 constexpr uint64_t kTellingNs = 3 * kIntervalNs;
-/// What lies longer behind says nothing of now.
+/// Longest time, in seconds, over which traffic is averaged: a longer mean says nothing of now.
 constexpr double kLongestSeconds = 5 * LinkState::kIntervalSeconds;
 
 double Seconds(uint64_t nanoseconds) {
@@ -82,7 +84,7 @@ bool ControlLoop::IsActive(Communicator& communicator, uint64_t now_ns) {
   const auto [found, is_new] = begun_.try_emplace(communicator.id(), begun);
   const bool went_on = !is_new && found->second != begun;
   found->second = begun;
-  // A home without ranks goes by what others tell.
+  // A home without ranks goes by what other daemons tell.
   if (!communicator.has_ranks_here()) return now_ns - told_ns_ < kTellingNs;
   return went_on || communicator.executing();
 }
@@ -176,7 +178,7 @@ bool ControlLoop::IsController(transport::PeerId peer, uint64_t fabric) const {
 
 void ControlLoop::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* probe = message.As<LinkProbeMessage>()) {
-    // Also where plans are left as they are: others may want to know.
+    // Probes are received even if plans are left as they are here: other daemons may want to know.
     return prober_->OnProbe(peer, *probe, MonotonicNanoseconds());
   }
   if (self_ < 0) return;
@@ -219,7 +221,7 @@ void ControlLoop::OnTraffic(transport::PeerId peer, const TrafficMessage& traffi
   }
   ReviewPlans(now_ns);
   ProbeIfDue(now_ns);
-  Tick(now_ns);  // which nobody else calls where no operations are under way
+  Tick(now_ns);  // which has no other caller if no operations are under way
 }
 
 void ControlLoop::LogLinks(uint64_t now_ns) {
@@ -281,7 +283,7 @@ void ControlLoop::TellBurst(Communicator& communicator, bool ended) {
   const BurstMessage burst{services_.fabrics->own(), communicator.tenant().identity.across_hosts,
                            communicator.host_group()->roster().key,
                            communicator.host_group()->gate()->burst(), ended};
-  // Without a controller nobody is to be asked now.
+  // Without a link to the controller there is no one to ask now.
   if (const auto controller = ControllersPeer()) Tell(*controller, burst);
 }
 
@@ -302,7 +304,8 @@ void ControlLoop::OnTurn(transport::PeerId peer, const BurstTurnMessage& turn) {
   if (!IsController(peer, turn.fabric)) return;
   Communicator* const communicator = services_.communicators->FindByKey(turn.communicator);
   if (communicator == nullptr || !communicator->host_group()->gate()->Grant(turn.burst)) return;
-  // Later: it, or another, may be in the middle of asking, or of ending an operation.
+  // Later, since this communicator or another may be in the middle of asking, or of ending an
+  // operation.
   services_.loop->Post([this, key = turn.communicator] {
     if (Communicator* const ready = services_.communicators->FindByKey(key)) ready->OnPlanReady();
   });
@@ -347,7 +350,8 @@ void ControlLoop::OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessa
   if (!lane.has_value() || question.rail >= cluster_->RailsTo(*receiver)) return;
   const std::vector<transport::LinkTraffic> traffic =
       cluster_->transport().Traffic(std::span(&*receiver, 1));
-  if (traffic.empty() || traffic[0].rails[question.rail].astray) return;  // that says nothing of it
+  // A probe of a rail that is astray says nothing of the rail's own way.
+  if (traffic.empty() || traffic[0].rails[question.rail].astray) return;
   double stated = 0;
   for (const int edge : model.CertainRouteOf(self_, question.to, *lane).edges) {
     stated =

@@ -39,30 +39,31 @@ struct Config;
 ///                     (ControllerLink)
 ///
 /// Works on the provider's fabric alone: without a fabric file nobody knows which links a rail goes
-/// over. At rest nothing is looked at, told or reviewed. For the engine's thread.
+/// over. At rest nothing is looked at, told or reviewed. Thread: engine.
 class ControlLoop final : public StartGate {
  public:
   struct Services {
     const Config* config = nullptr;
-    EventLoop* loop = nullptr;  ///< Of the engine's thread.
+    EventLoop* loop = nullptr;  ///< The engine's loop.
     const Fabrics* fabrics = nullptr;
     const CommunicatorRegistry* communicators = nullptr;
-    /// ReportLate of communicators is called at this time at the latest, if something waits.
+    /// Has ReportLate of communicators called at this time at the latest, if something waits.
     std::function<void(uint64_t at_ns)> tick_by;
   };
 
-  /// All that the services name must outlive the control loop.
+  /// Requires: all objects that the services name outlive the control loop.
   explicit ControlLoop(Services services) : services_(std::move(services)) {}
   ControlLoop(const ControlLoop&) = delete;
   ControlLoop& operator=(const ControlLoop&) = delete;
 
-  /// The cluster has been joined; it must outlive the control loop.
+  /// Begins, since the cluster has been joined. Requires: the cluster outlives the control loop.
   void Begin(Cluster* cluster);
-  /// Whether there is a fabric, and the provider wants it.
+  /// Returns whether there is a fabric file, and the provider wants plans to follow its links.
   bool active() const { return self_ >= 0; }
-  /// Whether Tick is to be called although no operation is under way.
+  /// Returns whether Tick is to be called although no operation is under way.
   bool busy() const { return prober_ != nullptr && prober_->busy(); }
-  /// Often, while operations are under way; acts once in an interval.
+  /// Looks at the traffic and tells of it. To be called often while operations are under way; acts
+  /// once in an interval.
   void Tick(uint64_t now_ns);
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   void OnPeerLost(transport::PeerId peer);
@@ -70,31 +71,31 @@ class ControlLoop final : public StartGate {
   bool MayBegin(Communicator& communicator) override;
   void NoteEnd(Communicator& communicator) override;
 
-  /// Nullptr where nothing is looked at.
+  /// nullptr if no NICs are looked at.
   NicWatch* nics() const { return nics_.get(); }
-  /// At a home, or a controller, that was told anything; else nullptr.
+  /// At a home, or the controller, that was told of traffic; else nullptr.
   const LinkState* links() const { return links_.get(); }
-  /// Nullptr where this daemon is not it.
+  /// nullptr unless this daemon is the controller.
   const Controller* controller() const { return controller_.get(); }
-  /// Nullptr where the cluster has no controller.
+  /// nullptr if the cluster has no controller.
   const ControllerLink* controller_link() const { return controller_link_.get(); }
 
  private:
-  /// The hosts of active communicators, and who is to be told of them.
+  /// The hosts of active communicators, and the homes that are to be told of them.
   struct Active {
-    std::map<transport::PeerId, int> hosts;  // of the fabric
+    std::map<transport::PeerId, int> hosts;  // by peer: its host in the fabric
     std::vector<transport::PeerId> homes;    // 0: this daemon
     std::vector<uint64_t> own;               // communicators of which this daemon is the home
-    std::vector<Communicator*> led;          // those whose rank 0 is here
+    std::vector<Communicator*> led;          // communicators whose rank 0 is here
   };
   void WatchNics();
   Active FindActive(uint64_t now_ns);
   bool IsActive(Communicator& communicator, uint64_t now_ns);
   TrafficMessage LookAtTraffic(const Active& active, uint64_t now_ns);
   void TellTraffic(const Active& active, uint64_t now_ns);
-  /// Peer 0 is this daemon.
+  /// Tells a peer; peer 0 is this daemon.
   void Tell(transport::PeerId peer, const ClusterMessage& message);
-  /// None while it is not linked, or where there is none.
+  /// Returns the controller's peer; nullopt while it is not linked, or if there is none.
   std::optional<transport::PeerId> ControllersPeer() const;
   bool IsController(transport::PeerId peer, uint64_t fabric) const;
   void OnTraffic(transport::PeerId peer, const TrafficMessage& traffic);
@@ -112,11 +113,11 @@ class ControlLoop final : public StartGate {
   std::optional<transport::PeerId> PeerAt(int fabric_host) const;
 
   const Services services_;
-  Cluster* cluster_ = nullptr;  // none was joined
+  Cluster* cluster_ = nullptr;  // nullptr: no cluster was joined
   int self_ = -1;               // this host in the fabric
   TrafficMeter meter_;
   std::unique_ptr<NicWatch> nics_;
-  std::map<uint64_t, uint64_t> begun_;  // by communicator: at the last look
+  std::map<uint64_t, uint64_t> begun_;  // by communicator: collectives begun at the last look
   uint64_t next_look_ns_ = 0;
   uint64_t told_ns_ = 0;                           // when another daemon told of traffic
   std::map<transport::PeerId, int> host_of_peer_;  // of active communicators

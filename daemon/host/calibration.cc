@@ -28,7 +28,8 @@ std::string Now() {
   return text;
 }
 
-/// nullopt where there is no file; one that cannot be read is an empty, and so a damaged one.
+/// Returns the text of a file; nullopt if there is no file. A file that cannot be read counts as
+/// empty, and so as damaged.
 std::optional<std::string> ReadFile(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -36,7 +37,7 @@ std::optional<std::string> ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-/// The fingerprint in a stored calibration; nullopt where there is none.
+/// Returns the fingerprint in a stored calibration; nullopt if there is none.
 std::optional<Fingerprint> MadeOn(std::string_view text) {
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object()) return std::nullopt;
@@ -45,13 +46,14 @@ std::optional<Fingerprint> MadeOn(std::string_view text) {
   return FingerprintFrom(fingerprint);
 }
 
-/// The stored calibration, if there is one that holds for this host and no stranger wrote.
+/// Returns the stored calibration, if there is one that holds for this host and that no stranger
+/// wrote.
 std::optional<Calibration> Load(const std::string& folder, const Fingerprint& host) {
   const std::string path = folder + "/" + kCalibrationFile;
   if (!CheckStateFolder(folder).ok()) return std::nullopt;
   const std::optional<std::string> text = ReadFile(path);
   if (!text) return std::nullopt;
-  // First of all, because other versions write other files, which are not damaged.
+  // The fingerprint comes first, because other versions write other files, which are not damaged.
   if (const std::optional<Fingerprint> made_on = MadeOn(*text); made_on && *made_on != host) {
     Log(LogLevel::kInfo, kLogTuning,
         "{} was made on other hardware, or by another version: measuring this host anew", path);

@@ -12,7 +12,7 @@
 
 namespace harmonaize::daemon {
 
-/// What this host was measured to cost, when, and how far that can be trusted.
+/// The measured costs of this host, when they were measured, and how far they can be trusted.
 struct Calibration {
   HostCosts costs = {};
   CostEvidence evidence = {};
@@ -25,28 +25,28 @@ struct Calibration {
 /// The file's name in the state directory.
 inline constexpr char kCalibrationFile[] = "calibration.json";
 
-/// How a host is measured: MeasureHost, but for tests.
+/// Measures a host: MeasureHost, except in tests.
 using Measurer = std::function<Result<MeasuredCosts>(const GoOn& go_on)>;
 
 nlohmann::json ToJson(const Calibration& calibration);
-/// Errors: kInvalidArgument, with what is wrong, if this is no calibration that ToJson wrote, or
-/// one with a cost that no host has.
+/// Parses a calibration. Returns kInvalidArgument, with what is wrong, if the text is no
+/// calibration that ToJson wrote, or has a cost that no host has.
 Result<Calibration> ParseCalibration(std::string_view text);
 
-/// Measures, and notes when and on which host.
+/// Measures a host, and notes when, and which host it was.
 Result<Calibration> MeasureNow(const Fingerprint& host, const Measurer& measure, const GoOn& go_on);
 
 /// Writes the calibration to the file in `folder`, which may be "", for no folder. A failure is
-/// logged, and no error: the next start measures again.
+/// logged and is no error: the next start measures again.
 void KeepCalibration(const std::string& folder, const Calibration& calibration);
 
-/// Returns what the file in `folder` holds, if it was made on this host by this version, sure or
-/// not. Otherwise measures, and keeps the result. `folder` may be "", for no folder. Whatever goes
-/// wrong with the file is logged, and no error. Errors are those of `measure`.
+/// Returns the calibration in the file in `folder`, sure or not, if it was made on this host by
+/// this version. Otherwise measures, and keeps the result. `folder` may be "", for no folder.
+/// Problems with the file are logged and are no error. Returns the errors of `measure`.
 Result<Calibration> LoadOrMeasure(const std::string& folder, const Fingerprint& host,
                                   const Measurer& measure);
 
-/// "sure: 3 of 3 rounds agree", or "unsure: " and the doubts; with the load meanwhile.
+/// Returns "sure: 3 of 3 rounds agree", or "unsure: " and the doubts, with the load meanwhile.
 std::string DescribeEvidence(const CostEvidence& evidence);
 
 }  // namespace harmonaize::daemon

@@ -22,7 +22,8 @@ using nlohmann::json;
 /// not be told from a slow one.
 constexpr int kCostsVersion = 3;
 
-/// "AMD EPYC 9654 96-Core Processor", or the machine's architecture where the kernel names none.
+/// Returns the processor's model, such as "AMD EPYC 9654 96-Core Processor", or the machine's
+/// architecture if the kernel names no model.
 std::string ProcessorModel(const utsname& system) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

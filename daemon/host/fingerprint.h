@@ -8,7 +8,8 @@
 
 namespace harmonaize::daemon {
 
-/// What a measurement of a host holds for: as long as this stays the same.
+/// Identifies a host, its kernel and the daemon's version: a measurement holds for as long as this
+/// stays the same.
 struct Fingerprint {
   std::string processor;  ///< The model's name, as the kernel tells it.
   uint64_t processors = 0;
@@ -16,8 +17,8 @@ struct Fingerprint {
   uint64_t last_level_bytes = 0;
   /// In steps of a gibibyte: what the kernel keeps for itself varies from start to start.
   uint64_t memory_gib = 0;
-  std::string kernel;   ///< Its release.
-  std::string version;  ///< The daemon's, and the kind of its measurements.
+  std::string kernel;   ///< The kernel's release.
+  std::string version;  ///< Version of the daemon, and of its measurements.
 
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
@@ -25,7 +26,8 @@ struct Fingerprint {
 Fingerprint FingerprintOfHost();
 
 nlohmann::json ToJson(const Fingerprint& fingerprint);
-/// Whatever is missing in the document, or of another type, is empty: no host is like that.
+/// Reads a fingerprint. Values that are missing in the document, or of another type, are empty: no
+/// host is like that.
 Fingerprint FingerprintFrom(const nlohmann::json& document);
 
 }  // namespace harmonaize::daemon

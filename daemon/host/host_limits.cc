@@ -13,23 +13,26 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Linux's own default of vm.max_map_count, for hosts that do not tell.
+/// Linux's own default of vm.max_map_count, for hosts that do not tell theirs.
 constexpr int64_t kUsualMappings = 65530;
 
-/// Descriptors that one connection takes at most: its socket, its process's, its session's bell,
-/// and the session's memory while it is handed over.
+/// Most descriptors that one connection takes: its socket, its process's, its session's bell, and
+/// the session's memory while it is handed over.
 constexpr int64_t kDescriptorsOfConnection = 4;
 
-/// Unique ids that the daemon keeps at most for all tenants: 400 bytes each, some 25 MiB.
+/// Most unique ids that the daemon keeps for all tenants: 400 bytes each, some 25 MiB.
 constexpr int64_t kMostUniqueIds = 1 << 16;
 
-/// Sessions and communicators of all tenants. What they take is counted as memory; the engine looks
-/// through all of them in some rounds, which takes 100 us for so many.
+/// Most sessions of all tenants. Their memory is limited as such; this limits the time of the
+/// rounds in which the engine looks through all sessions and communicators, to 100 us.
 constexpr int64_t kMostSessions = 1 << 14;
+/// Most communicators of all tenants, for the same reason.
 constexpr int64_t kMostCommunicators = 1 << 16;
+/// Most ranks of all tenants on this host: four for each communicator.
 constexpr int64_t kMostRanksOnHost = 1 << 18;
 
-/// The smallest memory limit of the control groups that this process is in; `most` without one.
+/// Returns the smallest memory limit of the control groups that this process is in, and no more
+/// than `most`.
 int64_t MemoryLimit(int64_t most) {
   const std::string line = FirstLine("/proc/self/cgroup");
   if (line.rfind("0::/", 0) != 0) return most;
@@ -49,6 +52,7 @@ HostCapacity CapacityOfHost() {
   HostCapacity capacity;
   rlimit descriptors{};
   if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+    // The limit may be infinite; sums of descriptors must not overflow.
     constexpr rlim_t kMostDescriptors = rlim_t{1} << 30;
     capacity.descriptors = static_cast<int64_t>(std::min(descriptors.rlim_cur, kMostDescriptors));
   }
@@ -59,8 +63,8 @@ HostCapacity CapacityOfHost() {
   return capacity;
 }
 
-// The shares of descriptors and mappings leave a quarter and a half for the daemon's own: rails to
-// other hosts, files, threads' stacks, and what is on its way.
+// The shares of descriptors and mappings leave a quarter and a half of these for the daemon's own
+// use: rails to other hosts, files, threads' stacks, and messages on their way.
 ResourceLimits LimitsOfHost(const Config& config, const HostCapacity& capacity) {
   ResourceLimits limits{};
   const auto set = [&](Resource resource, int64_t quota, int64_t for_all) {
@@ -71,9 +75,8 @@ ResourceLimits LimitsOfHost(const Config& config, const HostCapacity& capacity) 
       capacity.descriptors / 2 / kDescriptorsOfConnection);
   set(Resource::kSessions, quota.sessions, kMostSessions);
   set(Resource::kRegions, quota.regions, capacity.mappings / 2);
-  // Memory of the tenants' own, which the daemon maps: it costs the daemon the page tables, a
-  // 512th. As many tenants as can fill the host register what they have; each is bounded by its
-  // quota.
+  // Registered memory is the tenants' own. Mapping it costs the daemon the page tables, a 512th.
+  // All tenants together may register as much as they have; each is bounded by its quota.
   set(Resource::kRegisteredBytes, quota.region_bytes, HostHoldings::kMostOfAResource);
   set(Resource::kRegionDescriptors, 0, capacity.descriptors / 4);
   set(Resource::kUniqueIds, quota.unique_ids, kMostUniqueIds);

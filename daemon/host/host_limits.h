@@ -7,17 +7,17 @@
 
 namespace harmonaize::daemon {
 
-/// What this process may take of its host.
+/// Resources of the host that this process may use.
 struct HostCapacity {
   int64_t descriptors = 0;   ///< RLIMIT_NOFILE.
   int64_t mappings = 0;      ///< vm.max_map_count.
-  int64_t memory_bytes = 0;  ///< Of the host, or the smallest limit of the control groups it is in.
+  int64_t memory_bytes = 0;  ///< The host's, or the smallest limit of the control groups it is in.
 };
 
 HostCapacity CapacityOfHost();
 
-/// What tenants may hold: of each resource all together so much that the daemon keeps what it needs
-/// itself, and each as the configuration says, but no more than what is then left for all others.
+/// Returns the limits of what tenants may hold. The limits for all tenants leave the daemon what it
+/// needs itself. The limits for each tenant are those of the configuration.
 ResourceLimits LimitsOfHost(const Config& config, const HostCapacity& capacity);
 
 }  // namespace harmonaize::daemon

@@ -49,7 +49,7 @@ void HostTuning::CheckPrediction(HostOperation operation, double least, double m
   predicted.most = choice.OffloadSeconds(operation);
   const PredictionCheck::Verdict verdict = predictions_.Note(predicted, {least, most});
   if (verdict == PredictionCheck::Verdict::kNone || !calibration_.sure()) return;
-  // The operation is not to suffer from an exception.
+  // An exception here must not affect the operation.
   GuardedAndLogged("a doubt about the calibration", [&] {
     Doubt(verdict == PredictionCheck::Verdict::kQuick
               ? "many operations took less than a tenth of what was predicted"

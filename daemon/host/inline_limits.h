@@ -9,7 +9,7 @@
 
 namespace harmonaize::daemon {
 
-/// Up to which size the operations of one communicator go inline, in bytes of one block; see
+/// Largest operations of one communicator that go inline, in bytes of one block; see
 /// InlineSteering.
 struct InlineLimits {
   // By collective.
@@ -18,8 +18,8 @@ struct InlineLimits {
   uint64_t stream = 0;
 };
 
-/// What the configuration says, and where it leaves that open, what the choice does. `ranks` are
-/// those of the communicator.
+/// Returns the limits of the configuration, or those of `choice` where the configuration leaves
+/// them open. `ranks` is the number of ranks of the communicator.
 InlineLimits InlineLimitsFor(const InlineConfig& config, const InlineChoice& choice, int ranks);
 
 }  // namespace harmonaize::daemon

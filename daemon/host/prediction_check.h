@@ -4,20 +4,20 @@
 
 namespace harmonaize::daemon {
 
-/// Finds out whether what operations take contradicts what is predicted of them by so much that
-/// this host must have been measured badly. It keeps two counts, and learns nothing: its verdict is
-/// that the host should be measured again.
+/// Finds out whether the times of operations contradict their predictions by so much that this host
+/// must have been measured badly. It keeps two counts, and learns nothing: its verdict is that the
+/// host should be measured again.
 ///
-/// Of an operation the daemon knows two bounds. It takes longer than from the moment when the last
-/// rank had asked for it until its end, because the ranks have to be woken too. And it takes less
-/// than from the end of the operation before until its own end, if its ranks asked for it after
-/// that end. A host that is busy makes operations slower in a way that predictions do not know, so
-/// slow ones count for little: only if all of many are slow, the fastest among them too, is it the
-/// measurement that is wrong. Quick operations are evidence at once, because no load makes an
-/// operation quicker.
+/// The daemon knows two bounds of an operation's time. The time is longer than from the moment when
+/// the last rank had asked for the operation until its end, because the ranks have to be woken too.
+/// And it is shorter than from the end of the operation before until its own end, if its ranks
+/// asked for it after that end. A busy host makes operations slower in a way that predictions do
+/// not know, so slow operations count for little: the measurement is wrong only if all of many
+/// operations are slow. Quick operations are evidence at once, because no load makes an operation
+/// quicker.
 class PredictionCheck {
  public:
-  /// So many operations in a row have to say the same.
+  /// Number of operations in a row that must contradict their predictions in the same way.
   static constexpr int kOperations = 100;
   /// An operation is slow if its lower bound exceeds the prediction by this factor. The lower bound
   /// stayed below the prediction for all sizes on two processors that were at rest.
@@ -27,7 +27,7 @@ class PredictionCheck {
   /// the prediction on two processors, and may take less where each thread has one of its own.
   static constexpr double kQuick = 10;
 
-  /// In seconds.
+  /// Bounds of an operation's time, in seconds.
   struct Bounds {
     double least = 0;
     double most = 0;
@@ -45,7 +45,7 @@ class PredictionCheck {
     return verdict;
   }
 
-  /// Other predictions count from now on.
+  /// Forgets all operations, since predictions are different from now on.
   void Reset() { slow_ = quick_ = 0; }
 
  private:

@@ -76,7 +76,7 @@ Recalibration::Try Recalibration::TryOnce() {
     }
     return Try::kBusy;
   }
-  // One that is unsure again is used too: it is newer, and was made at rest.
+  // A calibration that is unsure again is used too: it is newer, and was made at rest.
   const bool sure = measured->sure();
   KeepCalibration(means_.folder, *measured);
   means_.use(std::move(*measured));
@@ -118,7 +118,8 @@ void Recalibration::Settle(Try outcome) {
   next_ = NextTry();
 }
 
-// Daemons that started on one host at the same moment would disturb each other at every try.
+// A random part is added because daemons that started on one host at the same moment would
+// otherwise disturb each other at every try.
 steady_clock::time_point Recalibration::NextTry() {
   std::uniform_int_distribution<milliseconds::rep> more(0, interval_.count() / 2);
   return steady_clock::now() + interval_ + milliseconds(more(random_));

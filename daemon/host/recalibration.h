@@ -14,10 +14,10 @@
 
 namespace harmonaize::daemon {
 
-/// What the daemon is doing, to tell whether operations run.
+/// The daemon's activity, to tell whether operations run.
 struct Activity {
   bool busy = false;        ///< Operations are under way or wait for ranks.
-  uint64_t operations = 0;  ///< Another number than before: operations have run meanwhile.
+  uint64_t operations = 0;  ///< Number of operations: if it changes, operations have run meanwhile.
 };
 
 /// Replaces an unsure calibration: measures the host again, on a thread of its own, at growing
@@ -30,7 +30,7 @@ class Recalibration {
  public:
   struct Means {
     Fingerprint host;
-    std::string folder;  ///< KeepCalibration's.
+    std::string folder;  ///< As in KeepCalibration.
     Measurer measure;
     /// Asks the daemon for its activity. `answer` is called soon, from any thread, or never once
     /// the daemon ends; not after this object has ended.
@@ -39,51 +39,53 @@ class Recalibration {
     std::function<void(Calibration)> use;
   };
   struct Times {
-    /// Until the first try: the boot of a host, or the start of a job, is over soon. Each further
-    /// try waits twice as long. All these waits are up to half as long again, by chance.
+    /// The wait before the first try: the boot of a host, or the start of a job, is over soon. Each
+    /// further try waits twice as long. Every wait for a try is up to half as long again, at
+    /// random.
     std::chrono::milliseconds first{2'000};
     /// The longest wait after a try that found the daemon busy. Such a try costs next to nothing,
     /// and a job may pause at any time.
     std::chrono::milliseconds longest_while_busy{30'000};
-    /// The longest wait after a try that measured: one third of a second in fifteen minutes does
-    /// not matter to anybody.
+    /// The longest wait after a try that measured: one third of a second in fifteen minutes does no
+    /// harm.
     std::chrono::milliseconds longest{900'000};
     /// How long the daemon must have been at rest before a measurement begins.
     std::chrono::milliseconds rest{1'000};
   };
-  /// For people.
+  /// Progress of the measuring, for reports.
   struct State {
     bool wanted = false;  ///< The host will be measured again.
-    int tries = 0;        ///< How often that was tried.
+    int tries = 0;        ///< Number of tries so far.
     double next_in_seconds = 0;
   };
 
   explicit Recalibration(Means means);
   Recalibration(Means means, const Times& times);
-  /// Waits for a measurement's primitive to end, for some 30 ms.
+  /// Waits for the current primitive of a measurement to end, for some 30 ms.
   ~Recalibration();
   Recalibration(const Recalibration&) = delete;
   Recalibration& operator=(const Recalibration&) = delete;
 
-  /// Measures until it is sure, from now on. After an earlier Begin the intervals go on growing, so
-  /// that operations that contradict every measurement do not have the host measured all the time.
-  /// Any thread. Throws std::system_error if there is no thread to be had.
+  /// Measures, from now on, until a measurement is sure. After an earlier Begin the intervals go on
+  /// growing, so that operations that contradict every measurement do not have the host measured
+  /// all the time. Throws std::system_error if there is no thread to be had. Thread: any.
   void Begin();
 
-  /// Any thread.
+  /// Thread: any.
   State state() const;
 
  private:
   enum class Try { kSure, kUnsure, kBusy };
 
   void Run();
-  /// Waits for a wish and then until the next try is due. False: this object ends.
+  /// Waits until a measurement is wanted and the next try is due. Returns false if this object
+  /// ends.
   bool AwaitTry();
   Try TryOnce();
-  /// The daemon's activity; nullopt if this object ends.
+  /// Returns the daemon's activity; nullopt if this object ends.
   std::optional<Activity> Ask();
   bool AtRestSince(const Activity& before);
-  /// Waits. False: this object ends.
+  /// Waits for `time`. Returns false if this object ends.
   bool Pause(std::chrono::milliseconds time);
   void Settle(Try outcome);
   /// Requires: mutex_ is held.

@@ -6,7 +6,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// The processors of a node, one of each core first, then the second of each, and so on.
+/// Returns the processors of a node: one of each core first, then the second of each, and so on.
 std::vector<int> CoresFirst(const Host& host, int node) {
   std::map<int, int> seen;                        // by core: processors so far
   std::vector<std::pair<int, int>> by_turn_then;  // (how many of its core came before, number)
@@ -19,7 +19,7 @@ std::vector<int> CoresFirst(const Host& host, int node) {
   return numbers;
 }
 
-/// Deals workers to nodes: each to the one that has fewest for its number of processors.
+/// Deals workers to nodes: each to the node that has the fewest for its number of processors.
 class Dealer {
  public:
   Dealer(const Host& host, std::vector<int> nodes) : nodes_(std::move(nodes)) {
@@ -31,7 +31,7 @@ class Dealer {
 
   struct Deal {
     int node;
-    size_t turn;  ///< Of this node's workers, from 0 on.
+    size_t turn;  ///< Number among this node's workers, from 0 on.
   };
   Deal Next() {
     size_t best = 0;

@@ -13,11 +13,11 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Numbers from here on are of tenants that are more than a user. No distribution gives such
-/// numbers to users.
+/// First number of tenants that are told apart by more than their user. No distribution gives users
+/// numbers from here on.
 constexpr uint32_t kFirstGivenNumber = uint32_t{1} << 31;
 
-/// Digits of the ids that container runtimes draw.
+/// Hexadecimal digits of the ids that container runtimes draw.
 constexpr size_t kContainerIdDigits = 64;
 
 /// The longest line that subuid(5) and /proc/PID/cgroup can sensibly have, in bytes.
@@ -32,7 +32,7 @@ std::optional<uint64_t> Number(std::string_view text) {
 
 std::optional<uid_t> UserOf(std::string_view name_or_number) {
   if (const auto number = Number(name_or_number)) return static_cast<uid_t>(*number);
-  // Subordinate ids are of users in the host's own files, so this asks no server for long.
+  // Users with subordinate ids are in the host's own files, so this asks no server for long.
   std::vector<char> buffer(kMostLineBytes);
   passwd entry{};
   passwd* found = nullptr;
@@ -53,7 +53,7 @@ bool HoldsContainerId(std::string_view name) {
   return false;
 }
 
-/// The process's path in the unified hierarchy; "" where there is none.
+/// Returns the path of the process's control group in the unified hierarchy; "" if it has none.
 std::string ControlGroupOf(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/cgroup", process));
   for (std::string line; std::getline(file, line) && line.size() < kMostLineBytes;) {
@@ -119,7 +119,8 @@ Result<TenantIdentity> TenantIdentifier::Identify(const PeerCredentials& peer, i
   TenantIdentity identity{user, user, user, fmt::format("uid {}", user)};
   if (config_.identity != "cgroup") return identity;
   const std::string container = ContainerOf(ControlGroupOf(peer.process));
-  // If the process still lives, the number has not passed on to another one before it was read.
+  // If the process still lives now, its number had not passed to another process when the control
+  // group was read.
   if (process >= 0 && HasEnded(process)) return RemoteError("the process has ended");
   if (container.empty()) return identity;
   identity.name += fmt::format(" in {}", container);

@@ -18,37 +18,38 @@
 
 namespace harmonaize::daemon {
 
-/// Who a tenant is. By default a tenant is a user of the host, and `number` is the user's; a tenant
-/// that is told apart by more than its user has a number that this daemon gave it.
+/// The identity of a tenant. By default a tenant is a user of the host, and `number` is the user's
+/// number. A tenant that is told apart by more than its user has a number of its own.
 struct TenantIdentity {
   uint32_t number = 0;
-  /// By which the daemons of different hosts know that a tenant is the same: the user's number, or
-  /// one that stems from the name of the tenant's socket.
+  /// Number by which the daemons of different hosts recognize the tenant: the user's number, or one
+  /// derived from the name of the tenant's socket.
   uint32_t across_hosts = 0;
   uid_t user = 0;
-  /// "uid 1000", "uid 0 in /kubepods/pod7/3f...", "team-a".
+  /// Name for people, such as "uid 1000", "uid 0 in /kubepods/pod7/3f..." or "team-a".
   std::string name;
 };
 
-/// Who asks for a report.
+/// The reader of a report.
 struct Reader {
   uint32_t tenant = 0;  ///< TenantIdentity::number.
-  /// Sees all tenants, and what is the provider's.
+  /// An operator sees all tenants, and what only the provider may see.
   bool is_operator = false;
 };
 
-/// The file in which Linux distributions keep whose the subordinate user ids are.
+/// The file in which Linux distributions record the owners of subordinate user ids.
 inline constexpr char kSubordinateIdsFile[] = "/etc/subuid";
 
-/// Subordinate ids (subuid(5)): a range of user ids belongs to a user, who can become each of them
-/// in a user namespace. They count as that user, who would be thousands of tenants otherwise.
+/// The owners of subordinate user ids (subuid(5)). A user owns a range of ids and can become each
+/// of them in a user namespace. The ids count as their owner, who would be thousands of tenants
+/// otherwise.
 class SubordinateIds {
  public:
   explicit SubordinateIds(std::filesystem::path file = kSubordinateIdsFile)
       : file_(std::move(file)) {}
 
-  /// To whom the id belongs: its owner by the file, else itself. Reads the file again when it has
-  /// changed.
+  /// Returns the owner of the id by the file, or the id itself if it has none. Reads the file again
+  /// when it has changed.
   uid_t OwnerOf(uid_t id);
 
  private:
@@ -65,18 +66,20 @@ class SubordinateIds {
   std::vector<Range> ranges_;
 };
 
-/// The part of a control group's path that stands for a container: up to and with the first name
-/// that holds an id of 64 hexadecimal digits, as Docker, containerd, CRI-O and Podman name them.
-/// "" outside of containers, and below user.slice, where users make groups of their own.
+/// Returns the part of a control group's path that stands for a container: up to and including the
+/// first name that holds an id of 64 hexadecimal digits, as Docker, containerd, CRI-O and Podman
+/// name them. Returns "" outside of containers, and below user.slice, where users make groups of
+/// their own.
 std::string ContainerOf(const std::string& control_group);
 
-/// Tells tenants apart as the configuration says. Main thread only.
+/// Tells tenants apart as the configuration says. Thread: main.
 class TenantIdentifier {
  public:
   explicit TenantIdentifier(const TenantsConfig& config) : config_(config) {}
 
-  /// `process` is a descriptor of the peer's, and `socket_name` the name of the tenant whose socket
-  /// it came by, "" for the common one. kRemoteError when the process has ended meanwhile.
+  /// Returns the identity of a peer. `process` is a descriptor of the peer's process. `socket_name`
+  /// is the name of the tenant at whose socket the peer connected; "" for the common socket.
+  /// Returns kRemoteError if the process ended before its container was known.
   Result<TenantIdentity> Identify(const PeerCredentials& peer, int process,
                                   const std::string& socket_name);
 
@@ -88,18 +91,19 @@ class TenantIdentifier {
   std::map<std::string, uint32_t> numbers_;
 };
 
-/// TenantIdentity::across_hosts of the tenant with this socket, user or number of a user.
+/// Returns TenantIdentity::across_hosts of the tenant whose socket, user name or user number is
+/// `name`; nullopt if there is none.
 std::optional<uint32_t> TenantNamed(const std::string& name, const TenantsConfig& tenants);
 
-/// A number that stems from a name, the same on every host, and no user's number.
+/// Returns a number derived from a name: the same on every host, and no user's number.
 uint32_t NumberFromName(const std::string& name);
 
-/// The accounts of all tenants, by TenantIdentity::number. Thread safe.
+/// The accounts of all tenants, by TenantIdentity::number. Thread: any.
 class Accounts {
  public:
   explicit Accounts(const ResourceLimits& limits) : host_(std::make_shared<HostHoldings>(limits)) {}
 
-  /// Made at need, and then named so.
+  /// Returns the tenant's account. The first call for a tenant makes it, under `name`.
   std::shared_ptr<Account> Of(uint32_t tenant, const std::string& name);
   const HostHoldings& host() const { return *host_; }
 

@@ -5,10 +5,11 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A rail of which nothing was told for so long is no witness any more.
+/// Time, in seconds, without news of a rail after which it is no witness any more.
 constexpr double kToldSeconds = 0.5;
-/// A stream leaves its way half a second after that was cut, or later, and its transport tries the
-/// others just before.
+/// Time, in seconds, before a rail was found astray from which on traffic over an edge clears that
+/// edge. A stream leaves its way half a second after the way was cut, or later, and its transport
+/// tries the other rails just before.
 constexpr double kTriedSeconds = 0.3;
 
 }  // namespace

@@ -8,17 +8,17 @@
 
 namespace harmonaize::daemon {
 
-/// Which edges carry nothing, by the rails whose streams have left their ways (StreamMoves): the
-/// edges of such a way over which nothing else has gone since. Its transport has sent a few bytes
-/// over all its other rails when it found out, so that is soon known of those that are well. One
-/// thread's; time is passed in.
+/// Finds the edges that carry nothing, by the rails whose streams have left their ways
+/// (StreamMoves): the edges of such a way over which nothing else has gone since. The rail's
+/// transport sent a few bytes over all its other rails when it found out, so edges that are well
+/// are soon known. Thread: one. Time is passed in.
 class CutLinks {
  public:
-  /// A rail is not on its own way, which is over `edges` and no others.
+  /// Notes that a rail is not on its own way, which is over `edges` and no others.
   void NoteAstray(const FabricRail& rail, const std::vector<int>& edges, double now_seconds);
-  /// Something has got over these edges just now.
+  /// Notes that something has got over these edges just now.
   void NoteCarried(const std::vector<int>& edges, double now_seconds);
-  /// True if the edges have changed.
+  /// Draws the conclusions. Returns true if the edges have changed.
   bool Settle(double now_seconds);
 
   const std::set<int>& edges() const { return edges_; }

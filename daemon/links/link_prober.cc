@@ -9,7 +9,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Twice what policers and switches let through at once after a pause.
+/// Length of a probe, in seconds at the stated rate: twice what policers and switches let through
+/// at once after a pause.
 constexpr double kBurstSeconds = 4e-3;
 
 int MessagesFor(double bytes_per_second) {
@@ -57,7 +58,7 @@ void LinkProber::OnProbe(transport::PeerId peer, const LinkProbeMessage& message
     const Status posted =
         transport_->PostReceive(peer, tag, receiving->buffer, {&LinkProber::OnReceived, receiving});
     if (posted.ok()) continue;
-    // The peer is gone, and with it all that was posted before.
+    // The peer is gone, and with it all receives that were posted before.
     receiving->messages = i;
     receiving->failed = true;
     break;
@@ -111,7 +112,7 @@ void LinkProber::Tick(uint64_t now_ns) {
   for (auto one = receiving_.begin(); one != receiving_.end();) {
     const Receiving& receiving = *one->second;
     const bool nothing_posted = receiving.ended >= receiving.messages;
-    // What was posted ends by this, and takes the entry along.
+    // The posted receives end by this, and take the entry along.
     if (late(receiving.began_ns)) transport_->Cancel(receiving.peer, receiving.probe);
     one = nothing_posted ? receiving_.erase(one) : std::next(one);
   }

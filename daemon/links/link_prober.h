@@ -12,15 +12,15 @@
 
 namespace harmonaize::daemon {
 
-/// Finds out what a rail carries, by a fraction of a megabyte over it: for links that were slow and
-/// over which now too little goes to see whether they still are. Between the daemon that sends and
-/// the one that receives; whoever wants to know (LinkState, at a home) asks the sender.
+/// Finds out what a rail carries, by some messages over it: for links that were slow, and over
+/// which too little goes now to see whether they still are. A probe is between the daemon that
+/// sends and the one that receives; a home that wants to know (LinkState) asks the sender.
 ///
-/// The first half takes what a link lets through at once after a pause; of the second the receiver
-/// takes the time. The sender does not believe more than fits into the time until it hears of that:
-/// a receiver that was held up finds several messages at once.
+/// The first half uses up what a link lets through at once after a pause; the receiver times the
+/// second half. The sender does not believe more than fits into the time until it hears of that: a
+/// receiver that was held up finds several messages at once.
 ///
-/// For the thread that owns the transport.
+/// Thread: one, the transport's.
 class LinkProber {
  public:
   /// `tell` sends a control message to a peer.
@@ -30,23 +30,27 @@ class LinkProber {
   LinkProber(const LinkProber&) = delete;
   LinkProber& operator=(const LinkProber&) = delete;
 
-  /// Sends over a rail to a peer; `stated` is what it should carry, in bytes per second. `done`
-  /// gets what it carries, once, later; it is not called if that is not known after kGivenUpNs.
-  /// `probe` is a number that was drawn by chance and names the messages.
+  /// Sends over a rail to a peer; `stated` is what it should carry, in bytes per second. Calls
+  /// `done` once, later, with what it carries; not if that is not known after kGivenUpNs. `probe`
+  /// is a random number, and names the messages.
   void Send(transport::PeerId peer, size_t rail, double stated, uint64_t probe, uint64_t now_ns,
             std::function<void(double bytes_per_second)> done);
-  /// A peer sends.
+  /// Receives a probe that a peer sends.
   void OnProbe(transport::PeerId peer, const LinkProbeMessage& message, uint64_t now_ns);
-  /// What a peer has got.
+  /// Takes in how fast a peer has got a probe.
   void OnProbed(transport::PeerId peer, const LinkProbedMessage& message, uint64_t now_ns);
-  /// Gives up what takes too long.
+  /// Gives up probes that take too long.
   void Tick(uint64_t now_ns);
-  /// Whether Tick is to be called.
+  /// Returns whether Tick is to be called.
   bool busy() const { return !sending_.empty() || !receiving_.empty(); }
 
+  /// Time, in nanoseconds, after which a probe is given up.
   static constexpr uint64_t kGivenUpNs = 2'000'000'000;
+  /// Bytes of one message of a probe.
   static constexpr size_t kMessageBytes = size_t{64} << 10;
+  /// Fewest messages of a probe.
   static constexpr int kLeastMessages = 4;
+  /// Most messages of a probe.
   static constexpr int kMostMessages = 64;
 
  private:

@@ -6,29 +6,33 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A host that has said nothing for so long sends nothing.
+/// Age, in seconds, up to which a report counts: a host that has said nothing for longer sends
+/// nothing.
 constexpr double kRecentSeconds = 0.25;
-/// An estimate that differs from what is in force by less is noise.
+/// Relative difference from the rate in force up to which an estimate is noise.
 constexpr double kTolerance = 0.06;
-/// So many intervals in a row it has to differ.
+/// Number of intervals in a row in which an estimate has to differ.
 constexpr int kIntervals = 2;
-/// Of an edge's stated rate: what is near to all is all, ...
+/// Fraction of an edge's stated rate above which the edge counts as carrying all of it.
 constexpr double kWhole = 0.9;
-/// ... less than this is next to nothing, ...
+/// Fraction of the stated rate below which the edge counts as carrying kNothing.
 constexpr double kLeast = 1.0 / 64;
+/// Fraction of the stated rate that is in force for an edge that carries next to nothing.
 constexpr double kNothing = 1.0 / 1024;
-/// ... and between them lie steps of so much: finer ones would make new models for nothing.
+/// Ratio of neighbouring rates in force between these: finer steps would make new models for
+/// nothing.
 constexpr double kStep = 1.04;
-/// An edge that nobody is held up by for so long is probed, ...
+/// Time, in seconds, in which a slow edge has held up no flow, after which it is probed.
 constexpr double kQuietSeconds = 0.3;
-/// ... again after a pause, which doubles while the edge stays slow, ...
+/// Pause, in seconds, before the first probe of an edge whose rate in force has changed.
 constexpr double kFirstPauseSeconds = 0.5;
+/// Longest pause, in seconds, to which it doubles while the edge stays slow.
 constexpr double kLongPauseSeconds = 2;
-/// ... and further when a probe promised more than flows then got.
+/// Longest pause, in seconds, to which it doubles when probes promise more than flows then get.
 constexpr double kLongestPauseSeconds = 32;
-/// A promise that has been kept for so long was true.
+/// Time, in seconds, after which a promise that has been kept was true.
 constexpr double kKeptSeconds = 5;
-/// Plans name so many edges at most: the slowest.
+/// Most edges that plans are told of: the slowest.
 constexpr size_t kMostRates = 256;
 
 double Rounded(double share) {
@@ -44,6 +48,7 @@ bool Differs(double one, double other) {
 }  // namespace
 
 std::string DescribeRates(const FabricModel& model, const EdgeRates& rates) {
+  // Most links that the text names.
   constexpr size_t kMostNamed = 3;
   if (rates.empty()) return "all links carry what the fabric states";
   const auto share = [&model](const EdgeRate& one) {
@@ -112,7 +117,8 @@ std::vector<EdgeCount> LinkState::CountsOf(const TrafficMessage& traffic) const 
   return counts;
 }
 
-// Both ends of a cable between two hosts tell of it, and one of them of its queue.
+// Merges recent counts by edge. Both ends of a cable between two hosts tell of it, and one of them
+// of its queue.
 std::vector<EdgeCount> LinkState::RecentCounts(double now_seconds) const {
   std::map<int, EdgeCount> counts;
   for (const auto& [host, report] : reports_) {
@@ -127,7 +133,8 @@ std::vector<EdgeCount> LinkState::RecentCounts(double now_seconds) const {
   return list;
 }
 
-// What the receiver of a flow sees of its queues; < 0 where it is not known.
+// Returns the seconds that a flow waits in queues, as its receiver sees it; < 0 if that is not
+// known.
 double LinkState::QueueOf(const FabricRail& rail, double now_seconds) const {
   const auto report = reports_.find(rail.to);
   if (report == reports_.end()) return -1;
@@ -148,7 +155,7 @@ std::vector<FlowSample> LinkState::Recent(double now_seconds) const {
   return flows;
 }
 
-// Edges that are held up now, and by which rail one gets there.
+// Notes, for edges that are slow or may soon be, a rail by which one gets there.
 void LinkState::NoteWitnesses(double now_seconds) {
   for (const auto& [host, report] : reports_) {
     if (now_seconds - report.at_seconds > kRecentSeconds) continue;
@@ -180,7 +187,8 @@ bool LinkState::Settle(double now_seconds) {
   return changed;
 }
 
-// What was thought of an edge while it was being cut is not true of it any more when it is mended.
+// Finds out which edges are cut. An edge that is mended is forgotten: what was thought of it while
+// it was being cut is not true any more.
 bool LinkState::SettleCut(double now_seconds) {
   const std::set<int> before = cut_.edges();
   if (!cut_.Settle(now_seconds)) return false;
@@ -190,8 +198,8 @@ bool LinkState::SettleCut(double now_seconds) {
   return true;
 }
 
-// Brings what is in force for an edge after its estimate, if that has differed long enough: it is
-// lowered when flows are held up by the edge, and raised when it carries more.
+// Makes the rate in force of an edge follow its estimate, if the two have differed for long enough.
+// It is lowered when flows are held up by the edge, and raised when the edge carries more.
 bool LinkState::Follow(int edge, double now_seconds) {
   const EdgeEstimate estimate = estimates_.At(edge, now_seconds);
   if (estimate.age_seconds > 0) return false;
@@ -225,7 +233,7 @@ void LinkState::PutInForce(Slow* slow, double share, double now_seconds) {
   slow->next_probe_seconds = now_seconds + slow->probe_pause_seconds;
 }
 
-// Once more, whatever it will find.
+// Plans the next probe, whatever this one will find.
 void LinkState::PauseProbes(Slow* slow, double now_seconds) {
   const double longer = std::min(2 * slow->probe_pause_seconds, kLongPauseSeconds);
   slow->probe_pause_seconds = std::max(slow->probe_pause_seconds, longer);
@@ -258,7 +266,8 @@ std::optional<FabricRail> LinkState::NextProbe(double now_seconds) {
                      now_seconds - slow.blamed_seconds >= kQuietSeconds;
     if (!due) continue;
     const FabricRail probe = *slow.witness;
-    // The same rail leads over others that are thought to be slow: one probe is for all of them.
+    // The same rail may lead over other edges that are thought to be slow: one probe is for all of
+    // them.
     const std::optional<Lane> lane = rails_of_hosts_.LaneOf(probe.from, probe.to, probe.rail);
     for (const int other : model_->CertainRouteOf(probe.from, probe.to, *lane).edges) {
       const auto found = slow_.find(other);
@@ -283,7 +292,7 @@ bool LinkState::TakeProbe(const FabricRail& rail, double bytes_per_second, doubl
     found->second.deviating = 0;
     found->second.raised_seconds = now_seconds;
     changed = true;
-    // What has recovered one way may have done so the other way.
+    // A link that has recovered in one direction may have done so in the other.
     const auto back = slow_.find(edge ^ 1);
     if (back != slow_.end() && back->second.probe_pause_seconds <= kLongPauseSeconds) {
       back->second.next_probe_seconds = now_seconds;

@@ -17,51 +17,53 @@
 
 namespace harmonaize::daemon {
 
-/// What is known of an edge, for people.
+/// What is known of an edge, for reports.
 struct EdgeState {
   int edge = 0;
   double stated = 0;    ///< Bytes per second, by the fabric file.
-  double in_force = 0;  ///< What plans are made for.
+  double in_force = 0;  ///< Bytes per second that plans are made for.
   EdgeEstimate estimate;
 };
 
-/// "leaf0 to spine0 carries 100 of 500 Mbit/s", of the slowest few.
+/// Returns "leaf0 to spine0 carries 100 of 500 Mbit/s", for the slowest few edges.
 std::string DescribeRates(const FabricModel& model, const EdgeRates& rates);
 
-/// At a home, and at the controller: what the links of the provider's fabric carry now, by what the
-/// daemons of its communicators tell of their rails. Estimates waver with every interval; what
-/// plans are made for, the rates *in force*, follow them when they differ by much, and for more
-/// than one interval.
+/// At a home, and at the controller: infers what the links of the provider's fabric carry now, from
+/// what the daemons of its communicators tell of their rails. Estimates waver with every interval.
+/// Plans are made for the rates *in force*, which follow the estimates when they differ by much,
+/// and for more than one interval.
 ///
-/// An edge that has been found slow stays so until there is a sign of more: from flows, or, while
-/// none is held up by it, from a probe. One that is cut (CutLinks) is so at once, and not any
-/// longer than somebody says so. One thread's; time is passed in.
+/// An edge that has been found slow stays so until there is a sign of more: from flows, or from a
+/// probe while it holds up no flow. An edge that is cut (CutLinks) is so at once, and no longer
+/// than a host says so. Thread: one. Time is passed in.
 class LinkState {
  public:
   explicit LinkState(std::shared_ptr<const FabricModel> model);
 
-  /// What a host tells. One that names hosts or rails that there are not is left out.
+  /// Takes in what a host tells. Hosts and rails that do not exist are left out.
   void Take(const TrafficMessage& traffic, double now_seconds);
-  /// Once in an interval, or more often: draws the conclusions. True if the rates in force have
-  /// changed.
+  /// Draws the conclusions. To be called once in an interval, or more often. Returns true if the
+  /// rates in force have changed.
   bool Settle(double now_seconds);
 
-  /// Of edges that carry less than the fabric states.
+  /// The rates in force of edges that carry less than the fabric states.
   const EdgeRates& rates() const { return rates_; }
 
-  /// One that leads over an edge of which it is time to see whether it is still slow.
+  /// Returns a rail to probe: it leads over an edge of which it is time to see whether it is still
+  /// slow.
   std::optional<FabricRail> NextProbe(double now_seconds);
-  /// What a probe over a rail has found. True if the rates in force have changed.
+  /// Takes in what a probe over a rail has found. Returns true if the rates in force have changed.
   bool TakeProbe(const FabricRail& rail, double bytes_per_second, double now_seconds);
 
-  /// Of which there ever was a sign.
+  /// Returns the edges of which there ever was a sign.
   std::vector<EdgeState> Edges(double now_seconds) const;
 
+  /// Interval, in seconds, at which hosts tell of their traffic and conclusions are drawn.
   static constexpr double kIntervalSeconds = 0.1;
 
  private:
   struct Slow {
-    double share = 1;   ///< In force, of what is stated.
+    double share = 1;   ///< Fraction of the stated rate that is in force.
     int deviating = 0;  ///< Intervals in a row in which the estimate was far below, or (< 0) above.
     double blamed_seconds = 0;  ///< When a flow was last held up by it.
     double next_probe_seconds = 0;
@@ -72,9 +74,9 @@ class LinkState {
   struct Report {
     double at_seconds = 0;
     std::vector<FlowSample> flows;
-    std::vector<FabricRail> rails;          ///< Of the flows.
-    std::map<FabricRail, double> arrivals;  ///< What came to this host waited so long in queues.
-    std::vector<EdgeCount> counts;          ///< Of the links at its NICs.
+    std::vector<FabricRail> rails;          ///< The rails of the flows.
+    std::map<FabricRail, double> arrivals;  ///< Seconds that arriving data waited in queues.
+    std::vector<EdgeCount> counts;          ///< Counts of the links at its NICs.
   };
 
   std::vector<FlowSample> Recent(double now_seconds) const;
@@ -93,7 +95,7 @@ class LinkState {
   LinkEstimates estimates_;
   CutLinks cut_;
   std::map<int, Report> reports_;  // by host
-  std::map<int, Slow> slow_;       // by edge: what is not as stated, or may soon be
+  std::map<int, Slow> slow_;       // by edge: those that are not as stated, or may soon be so
   EdgeRates rates_;
   double settled_seconds_ = -1;
 };

@@ -10,6 +10,7 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Shortest time between two readings of RDMA counters, in nanoseconds: some cards take their time.
 constexpr uint64_t kRdmaEveryNs = 1'000'000'000;
 
 const NicCounters* Find(const std::vector<NicCounters>& nics, const std::string& device) {

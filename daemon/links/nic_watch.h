@@ -14,31 +14,34 @@
 
 namespace harmonaize::daemon {
 
-/// What a NIC of this host carries, whoever's it is.
+/// The load of a NIC of this host, by all programs together.
 struct NicLoad {
-  size_t nic = 0;  ///< As NicWatch was told of it.
+  size_t nic = 0;  ///< Its place among the devices of NicWatch.
   double sent_bytes_per_second = 0;
   double received_bytes_per_second = 0;
-  /// The least that waited to be sent at the last two looks; < 0: not known.
+  /// The fewest bytes that waited to be sent at the last two looks; < 0: not known.
   double queued_bytes = -1;
 };
 
-/// Looks at what the NICs of this host have counted, on a thread of its own, since the kernel may
-/// let it wait while somebody changes the network's settings. Looks only when it is asked to.
+/// Looks at the counters of this host's NICs, on a thread of its own, since the kernel may let it
+/// wait while somebody changes the network's settings. Looks only when it is asked to.
 class NicWatch {
  public:
-  /// Devices by number; "": not known, and left out. Errors: kSystemError.
+  /// `devices` is by number; "" stands for one that is not known, and is left out. Errors:
+  /// kSystemError.
   static Result<std::unique_ptr<NicWatch>> Open(std::vector<std::string> devices);
   NicWatch(std::vector<std::string> devices, std::unique_ptr<NicCounterReader> reader)
       : devices_(std::move(devices)), reader_(std::move(reader)) {}
 
   /// Begins a look, unless one is under way.
   void Look();
-  /// From the last two looks; empty before, and where these lie further apart than `longest`.
+  /// Returns the loads between the last two looks. Empty before there are two, and if they lie
+  /// further apart, or further back, than `longest_ns`.
   std::vector<NicLoad> Loads(uint64_t longest_ns) const;
-  /// As of the last look.
+  /// Returns the counters as of the last look.
   std::vector<NicCounters> Counters() const;
-  /// Of all RDMA ports of this host; once a second at most, as some cards take their time.
+  /// Returns the counters of all RDMA ports of this host, read once a second at most, as some cards
+  /// take their time.
   std::vector<RdmaCounters> Rdma() const;
 
  private:

@@ -30,7 +30,7 @@ std::vector<RailFlow> TrafficMeter::Look(const std::vector<transport::LinkTraffi
   return flows;
 }
 
-// Both lists are by tenant and job.
+// Requires: both lists are sorted by tenant and job.
 std::vector<JobRate> TrafficMeter::RatesOf(const std::vector<transport::JobTraffic>& before,
                                            const std::vector<transport::JobTraffic>& now,
                                            double seconds) {

@@ -17,7 +17,7 @@ struct JobRate {
   uint64_t communicator = 0;
   double weight = 1;
   double bytes_per_second = 0;
-  uint64_t sent_bytes = 0;  ///< In all; now and then counted anew.
+  uint64_t sent_bytes = 0;  ///< The total, which is counted anew now and then.
 };
 
 /// What went over one rail between two looks, as this host sent it.
@@ -25,19 +25,20 @@ struct RailFlow {
   transport::PeerId peer = 0;
   size_t rail = 0;
   double bytes_per_second = 0;
-  double busy = 0;  ///< Part of the time, 0 to 1, in which there was something to send.
-  /// What comes the other way, from the peer, waits so long in queues; < 0: nothing came.
+  double busy = 0;  ///< Fraction of the time in which there was something to send.
+  /// Seconds that data from the peer waits in queues; < 0: nothing came.
   double arrival_queue_seconds = -1;
-  bool astray = false;  ///< The rail's own way carries nothing; so it is told although it may rest.
-  std::vector<JobRate> jobs{};  ///< Whose it was.
+  /// The rail's own way carries nothing. Such a flow is told even if it rests.
+  bool astray = false;
+  std::vector<JobRate> jobs{};  ///< The jobs whose data it was.
 };
 
 /// Makes flows of the counts that a transport keeps.
 class TrafficMeter {
  public:
-  /// What has gone since the last look, over rails that were there then and had anything to send,
-  /// or to receive. What was not looked at for longer than `longest` seconds begins anew: a mean
-  /// over a long pause says nothing of now.
+  /// Returns what has gone since the last look, over rails that were there then and had anything to
+  /// send, or to receive. A rail that was not looked at for longer than `longest` seconds begins
+  /// anew: a mean over a long pause says nothing of now.
   std::vector<RailFlow> Look(const std::vector<transport::LinkTraffic>& links, double now_seconds,
                              double longest);
 

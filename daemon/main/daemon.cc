@@ -29,7 +29,7 @@ void Daemon::Run(const std::function<void()>& on_listening) {
   server_->Run();
   gate_->Shut();
   engine_->Stop("it was stopped by its operator");
-  // With the sessions that the engine has, and what these keep of the receptions'.
+  // Destroys the engine's sessions too, and with them what they keep of the receptions'.
   engine_.reset();
   server_->Close();
 }

@@ -15,17 +15,17 @@ namespace harmonaize::daemon {
 /// their operations. Thread: main, except for Stop.
 class Daemon {
  public:
-  /// Takes the socket's place, measures the host if nobody has, and joins the cluster. Errors name
-  /// what is in the way: another daemon, or a key of the configuration.
+  /// Opens the sockets, measures the host if no measurement of it is kept, and joins the cluster.
+  /// Errors name what is in the way: another daemon, or a key of the configuration.
   static Result<std::unique_ptr<Daemon>> Create(const Config& config);
 
-  /// Serves until Stop. `on_listening` is called once tenants can connect. A tenant that makes a
-  /// thread of the daemon wait is not waited for: the process then ends here.
+  /// Serves until Stop. Calls `on_listening` once tenants can connect. Does not wait for a tenant
+  /// that makes a thread of the daemon wait: the process then ends here.
   void Run(const std::function<void()>& on_listening);
   /// Ends Run. Thread: any.
   void Stop() { server_->Stop(); }
 
-  /// The main thread's.
+  /// The main thread's loop.
   EventLoop& loop() { return server_->loop(); }
 
  private:

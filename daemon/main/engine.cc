@@ -20,38 +20,41 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Descriptors taken from one ring before the next ring has its turn.
+/// Most descriptors taken from one ring before the next ring has its turn.
 constexpr int kDescriptorsPerTurn = 64;
 
-/// Descriptors taken from the rings of one tenant before the next tenant has its turn.
+/// Most descriptors taken from the rings of one tenant before the next tenant has its turn.
 constexpr int kDescriptorsPerTenant = 256;
-/// Rings of one tenant that are looked at before the next tenant has its turn.
+/// Most rings of one tenant that are looked at before the next tenant has its turn.
 constexpr size_t kRingsPerTenant = 64;
 
-/// How long the engine goes without a look at sleeping sessions' doorbells while there is work, in
-/// nanoseconds: a look is a system call, a round as little as a few cache misses.
+/// Time, in nanoseconds, between looks at sleeping sessions' doorbells while there is work. A look
+/// is a system call, and a round may be as little as a few cache misses.
 constexpr uint64_t kDoorbellNanoseconds = 100'000;
-/// Rounds between looks at the clock for that. No round takes longer than some of these budgets.
+/// Rounds between looks at the clock for kDoorbellNanoseconds. No round takes longer than some of
+/// these budgets.
 constexpr int kRoundsPerClock = 4;
-/// The same while it looks for work: by then every look may be a system call.
+/// Idle looks between looks at the doorbells: every idle look may be a system call, too.
 constexpr int kLooksPerDoorbellCheck = 16;
-/// For how long at most the engine does what workers could do before it looks round, beyond one
-/// unit.
+/// Longest time, in nanoseconds, that the engine does the workers' work before it looks round,
+/// beyond one unit.
 constexpr uint64_t kHelpNanoseconds = 20'000;
 
-/// How long the engine pauses after a round that threw: one that throws again and again must not
+/// Pause, in milliseconds, after a round that threw: a round that throws again and again must not
 /// fill the log.
 constexpr std::chrono::milliseconds kPauseAfterException(1);
 
-/// For how long at most the engine deals with requests before it looks at operations again, beyond
-/// one request, in nanoseconds. It is what a middling operation takes.
+/// Longest time, in nanoseconds, that the engine deals with requests before it looks at operations
+/// again, beyond one request. A middling operation takes as long.
 constexpr uint64_t kPostedNanoseconds = 100'000;
 
-/// For how long at most the engine starts operations that are ready before it looks round, beyond a
-/// turn of each tenant, in nanoseconds. The same for those that have been carried out.
+/// Longest time, in nanoseconds, that the engine starts ready operations before it looks round,
+/// beyond a turn of each tenant.
 constexpr uint64_t kReadyNanoseconds = 100'000;
+/// Longest time, in nanoseconds, that the engine ends executed operations before it looks round,
+/// beyond kFinishedPerClock of them.
 constexpr uint64_t kFinishedNanoseconds = 100'000;
-/// Operations that have been carried out between looks at the clock.
+/// Executed operations that are ended between looks at the clock.
 constexpr int kFinishedPerClock = 32;
 
 }  // namespace
@@ -96,7 +99,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
   return engine;
 }
 
-// Makes what names all the others.
+// Makes the parts that refer to the others.
 void Engine::OpenRooms() {
   const PlanServices plans{.config = &config_,
                            .loop = loop_.get(),
@@ -152,7 +155,7 @@ Status Engine::JoinCluster() {
 Engine::~Engine() {
   if (thread_.joinable()) Stop("the daemon was stopped");
   FaultGuard::TellLossesTo(-1);
-  // Before the executions that it may still hold.
+  // The executor goes before the executions that it may still hold.
   executor_.reset();
 }
 
@@ -164,8 +167,8 @@ Activity Engine::ActivityNow() const {
     now.busy = now.busy || session->outstanding() > 0;
     now.operations += session->operations();
   }
-  // The ranks count these themselves. One that lies has this host measured later, or while it is
-  // busy, which the measurement notices.
+  // The ranks count inline operations themselves. A rank that lies has this host measured later, or
+  // while it is busy, which the measurement notices.
   for (const auto& [id, communicator] : communicators_.all()) {
     const InlineSegment* const segment = communicator->inline_segment();
     if (segment != nullptr) now.operations += segment->operations();
@@ -193,7 +196,7 @@ void Engine::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-// Not by a call that is posted: it would wait behind all requests.
+// Sets a flag, since a posted call would wait behind all requests.
 void Engine::Stop(const std::string& why) {
   stopped_why_ = why;
   // Release, with the acquire in Run.
@@ -249,7 +252,7 @@ bool Engine::RunRound() {
   return progress;
 }
 
-// Looks on for as long as that pays, then sleeps.
+// Goes on looking for work for as long as that pays, then sleeps.
 void Engine::StayIdle() {
   const uint64_t now = MonotonicNanoseconds();
   if (!idle_wait_.begun()) idle_wait_.Begin(now, WhatIsAwaited());
@@ -261,7 +264,7 @@ void Engine::StayIdle() {
 }
 
 IdleWait::Circumstances Engine::WhatIsAwaited() const {
-  // The workers are done after a while; when a tenant comes again nobody knows.
+  // The workers are done after a while, but nobody knows when a tenant comes again.
   IdleWait::For awaited =
       executor_->executing() ? IdleWait::For::kWorkers : IdleWait::For::kTenants;
   if (!network_operations_.empty()) awaited = IdleWait::For::kNetwork;
@@ -272,7 +275,7 @@ IdleWait::Circumstances Engine::WhatIsAwaited() const {
           .crowded = crowded_};
 }
 
-// By index: a session that is cut off leaves the lists.
+// Goes by index, since a session that is cut off leaves the lists.
 bool Engine::PollRings() {
   bool progress = false;
   const std::vector<Tenant*>& tenants = sessions_.hot_tenants();
@@ -301,8 +304,8 @@ int Engine::DrainRing(Session& session) {
   int taken = 0;
   while (taken < kDescriptorsPerTurn && session.TakeDescriptor(&descriptor)) {
     ++taken;
-    // Before it is admitted: a part that no communicator has would never be retired, and a session
-    // is kept for as long as it has parts.
+    // The quota comes before Admit: a part that no communicator has would never be retired, and a
+    // session is kept for as long as it has parts.
     if (session.outstanding() >= config_.quota.outstanding_operations) {
       CutOff(session, fmt::format("more than {} operations in flight, which is the provider's "
                                   "quota for one process",
@@ -333,7 +336,7 @@ bool Engine::TakeInPosted(Session& session) {
   return FindSession(id) != nullptr;
 }
 
-// In turns, not by recursion: a stream may hold thousands of tiny operations.
+// Starts operations in turns, not by recursion: a stream may hold thousands of tiny operations.
 bool Engine::RunReady() {
   if (ready_.empty()) return false;
   uint64_t until = 0;
@@ -350,8 +353,9 @@ bool Engine::RunReady() {
   }
 }
 
-// A round of everything costs more than a small unit, and an operation may have many. But where
-// tenants share, one that waits for what has ended does not wait for another one's units.
+// Does several units at once, since a round of everything costs more than a small unit, and an
+// operation may have many. But if tenants share the executor, it stops when an execution has ended,
+// so that its tenant does not wait for another tenant's units.
 bool Engine::Help() {
   if (!executor_->Help()) return executor_->AwaitRanks();
   const bool shared = executor_->shared();
@@ -400,13 +404,13 @@ void Engine::OnPeerLost(transport::PeerId peer) {
   control_loop_->OnPeerLost(peer);
 }
 
-// Who wakes the engine, and why none is missed: it first says that it sleeps (to the tenants, in
-// their rings, and to the workers, in asleep_), then looks once more at all they may have left, and
-// only then sleeps. Each of them first leaves its word and then looks whether the engine sleeps.
-// All four are sequentially consistent, so at least one side sees the other.
+// How the engine is woken, and why no wake-up is missed: the engine first says that it sleeps (to
+// the tenants in their rings, to the workers in asleep_), then looks once more at all they may have
+// left, and only then sleeps. Tenants and workers first leave their word, and then look whether the
+// engine sleeps. All four are sequentially consistent, so at least one side sees the other.
 //
-// Whoever has been active of late is listened to again from the moment the engine is awake, so that
-// only the first of several ranks that come at the same time has to ring.
+// The engine listens to active sessions again from the moment it is awake, so only the first of
+// several ranks that come at the same time has to ring.
 void Engine::Sleep() {
   sessions_.CoolDown(MonotonicNanoseconds());
   UpdateCrowded();
@@ -443,7 +447,8 @@ int Engine::SleepTimeout() const {
 void Engine::TickIfDue() {
   const uint64_t now = MonotonicNanoseconds();
   if (now < next_tick_ns_) return;
-  // Often enough that a report is at most half as late again as the rank it is about.
+  // A quarter of late_after_seconds, within bounds, so that a report comes not much later than its
+  // rank.
   double interval = std::clamp(config_.late_after_seconds / 4, 0.005, 0.5);
   if (control_loop_->active()) interval = std::min(interval, LinkState::kIntervalSeconds);
   if (config_.plans.switch_every_ms > 0) {
@@ -471,7 +476,7 @@ Status Engine::AddSession(std::unique_ptr<Session> session) {
   added->set_on_region_gone([](const Member& member, uint32_t region) {
     member.communicator->TellRegionGone(member.rank, region);
   });
-  // Nothing may throw between the bell's handler and the session's place.
+  // Nothing may throw between the watch of the bell and the session's place in the table.
   SessionTable::Sessions entry;
   entry.emplace(added->id(), std::move(session));
   HZ_RETURN_IF_ERROR(loop_->WatchBell(added->doorbell(), [this, added] {
@@ -516,7 +521,8 @@ Status Engine::WatchForLostMemory() {
   return loop_->Watch(lost_memory_.get(), [this] { LookForLostMemory(); });
 }
 
-// At once, because operations under way go on meanwhile and fill memory of the daemon's own.
+// Cuts sessions off at once, because operations under way go on meanwhile and fill memory of the
+// daemon's own.
 void Engine::LookForLostMemory() {
   uint64_t losses = 0;
   if (read(lost_memory_.get(), &losses, sizeof losses) < 0) return;

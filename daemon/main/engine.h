@@ -37,8 +37,8 @@
 namespace harmonaize::daemon {
 
 /// The thread that carries operations from the tenants' rings to the executor and back. It owns all
-/// that tenants have here, so nothing of that is locked; receptions hand it requests by its loop.
-/// It looks at the rings of active sessions, and sleeps when there is nothing to do.
+/// state of the tenants, so none of that is locked; receptions hand it requests by its loop. It
+/// looks at the rings of active sessions, and sleeps when there is nothing to do.
 class Engine final : public EngineRooms, private SessionKeeper, private ClusterEvents {
  public:
   static Result<std::unique_ptr<Engine>> Create(const Config& config, Calibration calibration,
@@ -48,11 +48,11 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   Engine& operator=(const Engine&) = delete;
 
   void Start();
-  /// Ends all sessions, telling each tenant `why`, and the thread.
+  /// Ends all sessions and tells each tenant `why`, and ends the thread.
   void Stop(const std::string& why);
 
-  /// Runs what is posted on the engine's thread. What tenants cause in this way is bounded: by one
-  /// request and one loss for each connection.
+  /// The loop, which runs posted calls on the engine's thread. The number of calls that tenants
+  /// cause is bounded: by one request and one loss for each connection.
   EventLoop& loop() override { return *loop_; }
   const Config& config() const override { return config_; }
   SessionKeeper& session_keeper() override { return *this; }
@@ -109,19 +109,19 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   const Config config_;
   const uint64_t started_ns_;
   std::unique_ptr<EventLoop> loop_;
-  FileDescriptor lost_memory_;  ///< An event: FaultGuard tells of pages that are gone.
+  FileDescriptor lost_memory_;  ///< An eventfd by which FaultGuard tells of pages that are gone.
   std::unique_ptr<Executor> executor_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::string stopped_why_;    ///< Set before `stopping_`.
-  int64_t rounds_ = 0;         ///< That found something to do.
+  int64_t rounds_ = 0;         ///< Rounds that found something to do.
   uint64_t doorbells_ns_ = 0;  ///< When sleeping sessions' doorbells were looked at last.
   /// True while the thread sleeps, or is about to: workers then wake it.
   std::atomic<bool> asleep_{false};
 
   CommunicatorLog communicator_log_;
   CommunicatorObservers observers_;
-  WaitingCount waiting_;  ///< Before all that may wait.
+  WaitingCount waiting_;  ///< Declared before everything that may wait.
   TenantTable tenants_;
   SessionTable sessions_;
   CommunicatorRegistry communicators_;
@@ -137,11 +137,11 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   IdleWait idle_wait_;
   bool crowded_ = false;
   uint64_t sleeps_ = 0;
-  // OpenRooms makes these.
+  // Create makes the first of these, and OpenRooms the others.
   std::optional<ControlLoop> control_loop_;
   std::optional<Membership> membership_;
   std::optional<ProbeService> probes_;
-  // Last: what these run posts to this engine.
+  // Declared last: their threads post to this engine.
   Background background_;
   HostTuning tuning_;
 };

@@ -43,7 +43,8 @@ Examples:
   harmonaize status                            what it is doing
 )";
 
-/// SIGTERM and SIGINT become readable on a descriptor; call before any thread starts.
+/// Returns a descriptor that is readable once SIGTERM or SIGINT has come, and ignores SIGPIPE.
+/// Requires: no thread has started.
 Result<FileDescriptor> CatchSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -57,7 +58,8 @@ Result<FileDescriptor> CatchSignals() {
   return fd;
 }
 
-/// A tenant process takes four descriptors: the usual soft limit would end at 250 of them.
+/// Raises the limit of descriptors as far as it may: a tenant process takes four descriptors, so
+/// the usual soft limit would end at 250 processes.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -65,8 +67,8 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// What malloc keeps at the end of each of its arenas, in bytes. By itself it learns to keep
-/// dozens of megabytes from the first large schedule that it is given back.
+/// Bytes that malloc keeps at the end of each of its arenas. By itself it learns to keep dozens of
+/// megabytes from the first large schedule that is freed.
 constexpr int kKeptOfArena = 1 << 20;
 
 /// The kernel's switch for transparent huge pages of shared memory.
@@ -116,8 +118,8 @@ Status Serve(const Config& config) {
   return Status::Ok();
 }
 
-/// The process's exit status, once the log says why it ends. Where nobody takes the log the process
-/// ends here, since whatever closes streams at its end would wait as well.
+/// Logs why the process ends, and returns its exit status. If nobody takes the log the process ends
+/// here, since the closing of streams at its end would wait as well.
 int End(const Status& served) {
   const int status = served.ok() ? 0 : 1;
   if (!served.ok()) Log(LogLevel::kError, kLogInit, "{}", served.message());

@@ -17,21 +17,23 @@ class CollectiveHistory {
     ended_.push_back(std::move(ended));
     if (ended_.size() > kMost) ended_.pop_front();
   }
-  /// nullptr for one that has not ended, or that is forgotten.
+  /// Returns how a collective has ended; nullptr if it has not ended, or is forgotten.
   const ProgressMessage* Find(uint64_t sequence) const {
     for (const ProgressMessage& ended : ended_) {
       if (ended.sequence == sequence) return &ended;
     }
     return nullptr;
   }
-  /// Whether the ranks were told that this collective of some time ago went well.
+  /// Returns whether the ranks were told that a collective that has ended here went well. A
+  /// forgotten one counts as such.
   bool EndedWell(uint64_t sequence) const {
     const ProgressMessage* const ended = Find(sequence);
     return ended == nullptr || ended->state != HostProgress::kFailed;
   }
 
  private:
-  /// Collectives that are remembered.
+  /// Most ends that are remembered: more than a host may have begun without the home's word
+  /// (kMostOpen in start_confirmation.cc).
   static constexpr size_t kMost = 256;
 
   std::deque<ProgressMessage> ended_;

@@ -13,7 +13,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// An operation that is under way for longer than this is told to the home, once.
+/// Time, in nanoseconds, after which the home is told, once, that an operation is under way.
 constexpr uint64_t kSlowNanoseconds = 100'000'000;
 
 RankRequest RequestFrom(const PostedOperation& part) {
@@ -45,7 +45,7 @@ void CollectiveOutcomes::Hold(MatchedOperation* operation) {
   operation->waiting = WaitingHold(*waiting_);
 }
 
-// The collective that runs; nullptr if it does not.
+// Returns the running collective of this number; nullptr if it does not run.
 MatchedOperation* CollectiveOutcomes::FindRunning(uint64_t sequence) const {
   for (MatchedOperation* operation : running_) {
     if (operation->sequence == sequence) return operation;
@@ -53,7 +53,7 @@ MatchedOperation* CollectiveOutcomes::FindRunning(uint64_t sequence) const {
   return nullptr;
 }
 
-// Removes and returns the collective that is held; nullptr if it is not.
+// Removes and returns the held collective of this number; nullptr if it is not held.
 MatchedOperation* CollectiveOutcomes::TakeHeld(uint64_t sequence) {
   const auto held = std::find_if(
       held_.begin(), held_.end(),
@@ -69,7 +69,7 @@ void CollectiveOutcomes::EndHere(MatchedOperation* operation) {
   Hold(operation);
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
   if (descriptor.count > 0) return;
-  // What began it has ended it.
+  // A collective without elements ends when it begins.
   operation->network.started_ns = MonotonicNanoseconds();
   group_->NoteBegun({operation->sequence, RequestDigest(descriptor)}, true);
   TellIfWanted(operation->sequence);
@@ -154,7 +154,7 @@ ProgressMessage CollectiveOutcomes::ProgressOf(uint64_t sequence) const {
 // Lists the ranks here that have not posted the collective, or whose streams have not come to it.
 void CollectiveOutcomes::ListAbsent(ProgressMessage* progress,
                                     const MatchedOperation* waiting) const {
-  // Behind the communicator's own collectives a rank is where it should be: these tell for
+  // Behind earlier collectives of the communicator a rank is where it should be: these report for
   // themselves whom they wait for.
   const bool in_turn = progress->sequence > communicator_->window().start() ||
                        communicator_->executing_here() || !running_.empty();
@@ -173,7 +173,7 @@ void CollectiveOutcomes::ListAbsent(ProgressMessage* progress,
 void CollectiveOutcomes::TellProgress(uint64_t sequence) {
   const MatchedOperation* const running = FindRunning(sequence);
   if (running != nullptr && !running->network.execution->status().ok()) {
-    wanted_.insert(sequence);  // as what it ends is told in a moment
+    wanted_.insert(sequence);  // how it ends is told in a moment
     return;
   }
   const ProgressMessage progress = ProgressOf(sequence);
@@ -185,7 +185,8 @@ void CollectiveOutcomes::TellProgress(uint64_t sequence) {
   group_->TellHome(progress);
 }
 
-// How an operation has ended here, for the home to ask.
+// Notes how an operation has ended here, for the home to ask, and tells the home if it has asked or
+// the end is a failure that it does not know.
 void CollectiveOutcomes::NoteEnd(const MatchedOperation& operation, const Status& outcome) {
   const PostedOperation& first = *operation.parts.front();
   if (IsPointToPoint(first.descriptor.collective)) return;
@@ -194,7 +195,8 @@ void CollectiveOutcomes::NoteEnd(const MatchedOperation& operation, const Status
   end.requests.push_back(RequestFrom(first));
   const bool news = !outcome.ok() && !operation.network.told;
   if (news) {
-    // All of this host's ranks, who may disagree among each other; of many, those that differ.
+    // Lists all ranks of this host, which may disagree with each other; if there are many, only
+    // those that differ from the first.
     const bool many = operation.parts.size() > kMostNamedRanks;
     for (const PostedOperation* part : operation.parts) {
       if (part == &first || end.requests.size() >= kMostNamedRanks) continue;
@@ -222,8 +224,8 @@ void CollectiveOutcomes::OnVerdict(uint64_t sequence, const Status& verdict) {
     return communicator_->Settle(held, verdict);
   }
   if (sequence < communicator_->window().start()) {
-    // Ranks were told that all went well. Of what was done at another host that is true; not where
-    // they have not been at the same.
+    // The ranks were told that the collective went well. That stays true if another host has
+    // failed, but not if the ranks did not ask for the same.
     if (verdict.code() == Code::kInvalidUsage && history_.EndedWell(sequence))
       communicator_->Revoke(verdict);
     return;
@@ -244,8 +246,8 @@ void CollectiveOutcomes::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   TellSlow(now_ns);
 }
 
-// Ranks that have posted a collective and do not get on with copying what they have for it. All
-// others wait, on all hosts, and the home tells them.
+// Reports ranks that have posted a collective and do not get on with copying their data for it. All
+// other ranks wait, on all hosts, and the home tells them.
 void CollectiveOutcomes::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
   if (communicator_->state() != Communicator::State::kReady) return;
   for (MatchedOperation* operation : running_) {

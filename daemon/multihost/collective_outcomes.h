@@ -18,46 +18,50 @@ namespace harmonaize::daemon {
 class Communicator;
 class HostGroup;
 
-/// How a communicator's collectives stand and end on this host. The home is told where they do not
-/// go well or take long, and says how those end at all hosts. Thread: engine.
+/// Tracks how a communicator's collectives stand and end on this host. It tells the home of those
+/// that fail or take long, and the home says how these end at all hosts. Thread: engine.
 class CollectiveOutcomes {
  public:
-  /// All of them must outlive it.
+  /// Requires: all of them outlive this object.
   CollectiveOutcomes(WaitingCount* waiting, Communicator* communicator, HostGroup* group)
       : waiting_(waiting), communicator_(communicator), group_(group) {}
 
   // Collectives here.
 
-  /// The first part of a collective has come. Its end may have been decided elsewhere.
+  /// Notes that the first part of a collective has come. Another host may have decided its end
+  /// already.
   void OnFirstPart(MatchedOperation* operation);
-  /// The network carries out a collective from now on.
+  /// Notes that the network carries out a collective from now on.
   void AddRunning(MatchedOperation* operation) { running_.Add(operation); }
   void RemoveRunning(MatchedOperation* operation) { running_.Remove(operation); }
   bool any_running() const { return !running_.empty(); }
-  /// A collective has failed here, and the home will say how it ends.
+  /// Keeps a collective that has ended here until the home says how it ends.
   void Hold(MatchedOperation* operation);
-  /// A collective is done here. It has succeeded when all are known to be at the same, or, if there
-  /// was something to do, at enough of what came before.
+  /// Notes that a collective is done here. It has succeeded once all hosts are known to have begun
+  /// the same, or, if it has elements, once enough of the earlier ones are known to
+  /// (HostGroup::MayEnd).
   void EndHere(MatchedOperation* operation);
-  /// An operation of the ranks here has ended, or is about to, with this outcome.
+  /// Notes that an operation of the ranks here has ended, or is about to, with this outcome.
   void NoteEnd(const MatchedOperation& operation, const Status& outcome);
-  /// Collectives from there on cannot be carried out: those that have begun end early.
+  /// Ends the begun collectives from this one on early: they cannot be carried out.
   void EndFrom(uint64_t sequence, const Status& why);
-  /// All end early.
+  /// Ends all collectives early.
   void FailAll(const Status& why);
 
   // What the home is told, and says.
 
   /// Tells the home where this host stands with a collective.
   void TellProgress(uint64_t sequence);
-  /// The same if the home has asked, and has had no final answer.
+  /// Does that if the home has asked, and has had no final answer.
   void TellIfWanted(uint64_t sequence) {
     if (wanted_.contains(sequence)) TellProgress(sequence);
   }
+  /// Takes in the home's word how a collective ends.
   void OnVerdict(uint64_t sequence, const Status& verdict);
-  /// All hosts have begun the same collectives up to this one, see StartConfirmations.
+  /// Takes in the home's word that all hosts have begun the same collectives up to this one, see
+  /// StartConfirmations.
   void OnAgreed(uint64_t sequence);
-  /// Ranks of other hosts keep a collective waiting.
+  /// Takes in the home's word that ranks keep a collective waiting.
   void OnLate(const LateMessage& late);
 
   // Ranks that are late.
@@ -74,7 +78,7 @@ class CollectiveOutcomes {
   void ListAbsent(ProgressMessage* progress, const MatchedOperation* waiting) const;
   void ReportFilling(uint64_t now_ns, uint64_t late_after_ns);
   void TellSlow(uint64_t now_ns);
-  /// Calls with each collective that was launched and has not ended for its ranks.
+  /// Calls `call` with each collective that was launched and has not ended for its ranks.
   template <typename Call>
   void ForEachBegun(Call&& call) const {
     for (MatchedOperation* operation : running_) call(operation);

@@ -11,11 +11,11 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// The transport remembers as many operations that were cancelled.
+/// Most operations of a peer that are dropped: the transport remembers as many that were cancelled.
 constexpr uint64_t kMostDropped = 4096;
 
-// SplitMix64 (Steele, Lea, Flood, 2014), one step: names of operations are spread over all numbers,
-// so that those of different communicators meet once in some billion years.
+// Does one step of SplitMix64 (Steele, Lea, Flood, 2014). It spreads the names of operations over
+// all numbers, so that those of different communicators meet once in some billion years.
 uint64_t Mix(uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -71,7 +71,7 @@ uint64_t HostGroup::PairNumber(uint64_t key, int from, int to, uint64_t number) 
 
 void HostGroup::DropCollectives(transport::Transport* transport, transport::PeerId peer,
                                 uint64_t key, uint64_t first, uint64_t begun) {
-  // The oldest are dropped, and of a number that cannot be not all are gone through.
+  // Drops the oldest ones, and does not go through all of an impossible number.
   for (uint64_t i = 0; i < kMostDropped && first + i < begun; ++i) {
     transport->Cancel(peer, CollectiveNumber(key, first + i));
   }
@@ -86,8 +86,8 @@ void HostGroup::Forget(uint64_t number) {
 // ---------------------------------------------------------------------------------------------
 // What is said
 
-// What the home tells itself comes later, as it does to all others: never from within what it is
-// about to do.
+// A message of the home to itself comes later, as it does to all others: never from within what it
+// is about to do.
 void HostGroup::TellHome(const ClusterMessage& message) {
   services_.plans.cluster->Send(roster_.home, message);
 }
@@ -140,7 +140,7 @@ void HostGroup::EndFrom(uint64_t sequence) {
   arbiter_->EndFrom(sequence);
   confirmations_->EndFrom(sequence);
   CountOpenCases();
-  // Later: who calls is about to change what is looked at.
+  // Looks later, since the caller is about to change what is looked at.
   communicator_->CallSoon([this] { LookAgain(); });
 }
 
@@ -178,7 +178,7 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
     }
   }
   for (const uint64_t sequence : disagreed) {
-    // What each asks for, in words, is the agreement's to put together.
+    // The arbiter puts into words what each host asks for.
     arbiter_->NoteDisagreement(sequence);
     std::vector<int> all;
     for (int each = 0; each < roster_.hosts(); ++each) all.push_back(each);
@@ -186,19 +186,19 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
   }
 }
 
-// While there is something to tell the engine has to come by, whether or not anybody waits.
+// Has the engine come by while there is something to tell, whether or not a rank waits.
 void HostGroup::CountUntold() {
   untold_ =
       unconfirmed_starts_.anything_to_tell() ? WaitingHold(*services_.waiting) : WaitingHold();
 }
 
-// A host may be gone for whose word others have waited.
+// Looks at the open cases again: a host may be gone whose word they have waited for.
 void HostGroup::LookAgain() {
   for (const auto& [sequence, outcome] : arbiter_->LookAgain()) ActOn(sequence, outcome);
   CountOpenCases();
 }
 
-// While anything is not decided the engine has to look for late ranks, whether or not one of this
+// Has the engine look for late ranks while a case is not decided, whether or not a rank of this
 // host waits.
 void HostGroup::CountOpenCases() {
   undecided_ = arbiter_->open() > 0 ? WaitingHold(*services_.waiting) : WaitingHold();

@@ -24,8 +24,8 @@ namespace harmonaize::daemon {
 class CollectiveOutcomes;
 class Communicator;
 
-/// What a communicator that spans hosts needs beyond one that does not: who is where, the plans,
-/// and the ways to its home and to other hosts. For the engine's thread.
+/// What a communicator needs if it spans hosts: which rank is on which host, the plans, and the
+/// ways to its home and to other hosts. Thread: engine.
 class HostGroup {
  public:
   HostGroup(const HostServices& services, Communicator* communicator, CollectiveOutcomes* outcomes,
@@ -37,12 +37,13 @@ class HostGroup {
 
   PlanTable& plans() { return plans_; }
   const PlanTable& plans() const { return plans_; }
-  /// Through which its operations on this host go.
+  /// The gate through which its operations on this host go.
   TurnGate* gate() { return &gate_; }
-  /// nullptr until it has come from the home.
+  /// The fabric that its plans are made for; nullptr until it has come from the home.
   const KnownFabric* fabric() const;
 
-  // The names of its operations' messages, alike at all hosts and no other's.
+  // The names of its operations' messages: the same at all hosts, and different from those of other
+  // operations.
 
   static uint64_t CollectiveNumber(uint64_t key, uint64_t sequence);
   static uint64_t PairNumber(uint64_t key, int from, int to, uint64_t number);
@@ -56,45 +57,49 @@ class HostGroup {
   // What is said.
 
   void TellHome(const ClusterMessage& message);
-  /// As if the home had told this host, later.
+  /// Sends a message to this host, later, as if the home had.
   void TellSelf(const ClusterMessage& message);
-  /// To the home, which passes it on; without a home to all that were reached.
+  /// Sends to the home, which passes it on; without a link to the home, to all daemons that were
+  /// reached.
   void TellLeft(const LeftMessage& left);
-  /// From the home to all other hosts.
+  /// Sends from the home to all other hosts, but for host `except`.
   void TellHosts(const ClusterMessage& message, int except = -1);
-  /// To the daemon of a rank.
+  /// Sends to the daemon of a rank, and reaches it before.
   void TellHostOf(int rank, const ClusterMessage& message);
-  /// Sees to a link with the daemon of a host; `done` may be called at once, and not at all once
-  /// the communicator is gone. Errors: kRemoteError, of which nobody else has been told.
+  /// Makes a link with the daemon of a host. `done` may be called at once, and not at all once the
+  /// communicator is gone. It gets kRemoteError if the daemon cannot be reached, of which nobody
+  /// else has been told.
   void ReachHost(int host, std::function<void(const Status&)> done);
-  /// To all daemons that were reached.
+  /// Sends to all daemons that were reached.
   void TellReached(const ClusterMessage& message);
   /// At the home: takes in what a host says of a collective.
   void OnProgress(int host, const ProgressMessage& progress);
-  /// This host has begun a collective, see UnconfirmedStarts. `asks`: CollectiveOutcomes::OnAgreed
-  /// follows as soon as all have; else when much has been begun.
+  /// Notes that this host has begun a collective, see UnconfirmedStarts.
+  /// CollectiveOutcomes::OnAgreed follows: if `asks`, as soon as all hosts have begun it, else when
+  /// much has been begun.
   void NoteBegun(const BegunCollective& begun, bool asks);
-  /// This host begins a collective that nobody has to agree on.
+  /// Notes that this host begins a collective that needs no agreement.
   void NoteOther(uint64_t sequence);
-  /// Whether a collective that was noted may be called done here. Else it may at some later
-  /// CollectiveOutcomes::OnAgreed.
+  /// Returns whether a collective that was noted may be called done here. If not, it may at some
+  /// later CollectiveOutcomes::OnAgreed.
   bool MayEnd() const { return unconfirmed_starts_.may_end(); }
-  /// Tells the home what it has not been told.
+  /// Tells the home of the begun collectives that it has not been told of.
   void TellBegun(bool asks = false);
-  /// The home's word.
+  /// Takes in the home's word that all hosts agree up to this collective.
   void OnAgreed(uint64_t sequence) { unconfirmed_starts_.Agree(sequence); }
-  /// At the home: what a host has begun.
+  /// At the home: takes in what a host has begun.
   void OnBegun(int host, const BegunMessage& message);
-  /// At the home: what is late.
+  /// Tells the home what it has not been told; at the home, also reports what is late.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
-  /// Collectives from there on end without a verdict, at all hosts.
+  /// Notes that the collectives from this one on end without a verdict, at all hosts.
   void EndFrom(uint64_t sequence);
-  /// Learns that a rank's daemon is this peer. False: it is another.
+  /// Learns that a rank's daemon is this peer. Returns false if it is another one.
   bool NotePeer(int rank, transport::PeerId peer);
 
-  /// Drops what came, or will, of an operation that has ended badly.
+  /// Drops the messages that have come, or will come, of an operation that has ended badly.
   void Forget(uint64_t number);
-  /// The same for what a peer sent of a communicator's collectives, up to as many as it has begun.
+  /// Drops the messages of a peer for a communicator's collectives from `first` on, up to as many
+  /// as it has begun.
   static void DropCollectives(transport::Transport* transport, transport::PeerId peer, uint64_t key,
                               uint64_t first, uint64_t begun);
 
@@ -114,8 +119,8 @@ class HostGroup {
   std::unique_ptr<OutcomeArbiter> arbiter_;
   std::unique_ptr<StartConfirmations> confirmations_;
   UnconfirmedStarts unconfirmed_starts_;
-  WaitingHold undecided_;  ///< While an operation's outcome is not decided.
-  WaitingHold untold_;     ///< While there is something to tell.
+  WaitingHold undecided_;  ///< Held while an operation's outcome is not decided.
+  WaitingHold untold_;     ///< Held while there is something to tell.
   Lifetime lifetime_;
 };
 

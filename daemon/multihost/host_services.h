@@ -19,7 +19,7 @@ class RemoteRankObserver {
   ~RemoteRankObserver() = default;
 };
 
-/// What a communicator that spans hosts uses of the daemon, beyond what any uses. All of it
+/// What a communicator that spans hosts uses of the daemon, beyond CommunicatorServices. All of it
 /// outlives the communicators.
 struct HostServices {
   PlanServices plans;

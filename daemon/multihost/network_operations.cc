@@ -12,13 +12,13 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// While jobs share connections each keeps up to so many times as many slices under way: a plan is
-/// made for an empty network, and a job that has nothing to send when its turn comes gets less than
-/// its share.
+/// Factor by which an operation may keep more slices under way while jobs share connections: a plan
+/// is made for an empty network, and a job that has nothing to send when its turn comes gets less
+/// than its share.
 constexpr int kSlicesWhenShared = 4;
 
-/// What these slices may hold together, in bytes: no more than caches do. Without that two hosts
-/// got through half as much.
+/// Most bytes that these slices may hold together: no more than caches do. Without this limit two
+/// hosts got through half as much.
 constexpr uint64_t kSharedSliceBytes = uint64_t{512} << 10;
 
 int SlicesWhenShared(const SliceCut& slice) {
@@ -56,7 +56,7 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
 bool NetworkOperations::Run() {
   bool progress = false;
   for (MatchedOperation* operation : under_way_) Feed(operation, &progress);
-  // By index: what ends may begin and end others.
+  // Goes by index, since the end of an operation may begin and end others.
   for (size_t i = 0; i < under_way_.size();) {
     MatchedOperation* const operation = under_way_[i];
     if (!operation->network.execution->done()) {

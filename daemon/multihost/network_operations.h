@@ -15,14 +15,15 @@ struct MatchedOperation;
 /// The operations with other hosts that are under way here. Thread: engine.
 class NetworkOperations {
  public:
-  /// Carries out what the operation's plan and buffers say; `binding` has the rest.
-  /// OtherHosts::OnNetworkDone follows, unless there is an error.
+  /// Begins to carry out an operation by its plan and with its buffers; `binding` has the other
+  /// arguments. OtherHosts::OnNetworkDone follows, unless an error is returned.
   Status Start(MatchedOperation* operation, NetworkBinding binding);
-  /// Feeds what is under way, and ends what is done. Whether there was something to do.
+  /// Feeds the operations under way, and ends those that are done. Returns whether there was
+  /// something to do.
   bool Run();
 
   bool empty() const { return under_way_.empty(); }
-  /// Whether Run has something to do already.
+  /// Returns whether Run has something to feed already.
   bool CanFeed() const;
 
  private:

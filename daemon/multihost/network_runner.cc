@@ -83,7 +83,7 @@ Status NetworkRunner::Start(MatchedOperation* operation) {
   return Status::Ok();
 }
 
-// The network lets go of it.
+// Takes an operation from the network, which has carried it out.
 void NetworkRunner::EndNetwork(MatchedOperation* operation) {
   group_.gate()->End(MonotonicNanoseconds());
   services_.start_gate->NoteEnd(*communicator_);
@@ -96,7 +96,8 @@ void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
   EndNetwork(operation);
   const Status& ended = operation->network.execution->status();
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
-  // First, also where the operation was done when the verdict came: it comes once.
+  // A verdict comes first, also if the operation was done when the verdict came, since it comes
+  // once.
   if (!operation->verdict.ok()) {
     communicator_->LoseRanksWithoutMemory(*operation);
     return communicator_->Settle(operation, operation->verdict);
@@ -135,7 +136,7 @@ Result<MatchedOperation*> NetworkRunner::StartTransfer(PostedOperation* part, Ho
   operation->outputs = {part->receive};
   operation->scalars = {0};
   NetworkBinding binding;
-  // In bytes: both sides must cut it alike, and may differ in type.
+  // The count is in bytes: both sides must cut the data alike, and may differ in type.
   binding.type = DataType::kInt8;
   binding.count = BytesOf(part->descriptor);
   const Status started = services_.network->Start(operation, binding);
@@ -183,8 +184,8 @@ void NetworkRunner::OnMessage(transport::PeerId peer, const ClusterMessage& mess
   const LogFor log_for(communicator_->tenant().identity);
   if (const auto* broken = message.As<BrokenMessage>()) OnBroken(*broken);
   if (const auto* closed = message.As<ClosedMessage>()) {
-    // The peer has begun collectives that are not begun here any more, or will soon not be: the
-    // news of the end take another way.
+    // The peer has begun collectives that do not begin here any more, or soon will not: the news of
+    // the end takes another way.
     leftovers_.Note(peer, closed->collectives);
     return DropLeftovers();
   }
@@ -196,7 +197,7 @@ void NetworkRunner::OnMessage(transport::PeerId peer, const ClusterMessage& mess
   if (peer == group_.roster().home) OnMessageOfHome(message);
 }
 
-// Of a communicator that has ended only who leaves matters, and what is still coming.
+// For a communicator that has ended, only ranks that leave and messages that still come matter.
 void NetworkRunner::OnMessageAfterEnd(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* left = message.As<LeftMessage>()) OnRankLeft(left->rank, left->sequence);
   if (const auto* offer = message.As<OfferMessage>()) {
@@ -205,7 +206,7 @@ void NetworkRunner::OnMessageAfterEnd(transport::PeerId peer, const ClusterMessa
   }
 }
 
-// Messages about sends and receives go from host to host.
+// Handles messages about sends and receives, which go from host to host. Returns false for others.
 bool NetworkRunner::OnMessageOfPair(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* offer = message.As<OfferMessage>()) {
     if (IsFrom(peer, offer->from, offer->to)) pairs_.OnOffer(*offer);
@@ -218,7 +219,7 @@ bool NetworkRunner::OnMessageOfPair(transport::PeerId peer, const ClusterMessage
   return false;
 }
 
-// What hosts tell the home, which passes some of it on.
+// Handles what hosts tell the home, which passes some of it on. Returns false for other messages.
 bool NetworkRunner::OnMessageAtHome(transport::PeerId peer, const ClusterMessage& message) {
   const Roster& roster = group_.roster();
   const int host = peer == kThisDaemon ? roster.self : roster.HostOf(peer);
@@ -264,7 +265,8 @@ void NetworkRunner::OnMessageOfHome(const ClusterMessage& message) {
   if (const auto* late = message.As<LateMessage>()) outcomes_.OnLate(*late);
 }
 
-// Whether a message of a pair makes sense: from a rank there, to one here.
+// Returns whether a message of a pair makes sense: from the daemon of a rank there, about a rank
+// here.
 bool NetworkRunner::IsFrom(transport::PeerId peer, int there, int here) {
   const bool exist =
       there >= 0 && there < communicator_->ranks() && here >= 0 && here < communicator_->ranks();
@@ -298,8 +300,8 @@ void NetworkRunner::OnBroken(const BrokenMessage& broken) {
   }
 }
 
-// The home tells all; the others tell the home. Where that is lost those that were reached learn
-// the reason before they hear of ranks that leave for it.
+// The home tells all hosts; the others tell the home. If the home is lost, the daemons that were
+// reached learn the reason before they hear of ranks that leave for it.
 void NetworkRunner::TellEnd(bool revoked, const Status& why) {
   const BrokenMessage broken{group_.roster().key, revoked, why};
   if (group_.is_home()) {
@@ -314,7 +316,7 @@ void NetworkRunner::TellEnd(bool revoked, const Status& why) {
   DropLeftovers();
 }
 
-// What others sent of collectives that never begin here.
+// Drops what other hosts sent of collectives that never begin here.
 void NetworkRunner::DropLeftovers() {
   const uint64_t begun = communicator_->window().start();
   uint64_t first = begun;
@@ -340,8 +342,8 @@ void NetworkRunner::OnRankLeft(int rank, uint64_t sequence) {
   pairs_.OnPeerRankLeft(rank, why);
 }
 
-// Collectives from there on cannot be carried out. Those that others have begun here end, and what
-// was sent of them is dropped at the other hosts.
+// Ends the collectives from this one on, which cannot be carried out. The other hosts drop what was
+// sent of those that have begun here.
 void NetworkRunner::EndFrom(uint64_t sequence, const Status& why) {
   outcomes_.EndFrom(sequence, why);
   group_.EndFrom(sequence);

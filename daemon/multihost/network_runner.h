@@ -15,11 +15,11 @@
 
 namespace harmonaize::daemon {
 
-/// Carries out a communicator's operations with other hosts over the network, and deals with what
-/// these hosts say of it. Thread: engine.
+/// Carries out a communicator's operations with other hosts over the network, and handles the
+/// messages of these hosts about it. Thread: engine.
 class NetworkRunner final : public OtherHosts {
  public:
-  /// The services and the communicator must outlive the runner.
+  /// Requires: the services and the communicator outlive the runner.
   NetworkRunner(const HostServices& services, Communicator* communicator, Roster roster);
 
   // OtherHosts.
@@ -57,7 +57,7 @@ class NetworkRunner final : public OtherHosts {
 
   Result<MatchedOperation*> StartTransfer(PostedOperation* part, HostPlan* plan, uint64_t number);
   void CancelTransfer(MatchedOperation* operation, const Status& why);
-  /// How it went; the operation goes back to the pool.
+  /// Ends a transfer and returns its outcome; the operation goes back to the pool.
   Status EndTransfer(MatchedOperation* operation);
 
  private:

@@ -12,6 +12,7 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Most cases that are kept, decided ones included; beyond it the oldest is forgotten.
 constexpr size_t kMostCases = 1024;
 
 OperationDescriptor DescriptorOf(const RankRequest& request, uint64_t sequence) {
@@ -56,7 +57,7 @@ OutcomeArbiter::Outcome OutcomeArbiter::Take(int host, const ProgressMessage& pr
   if (All(one, [](HostProgress state) { return state == HostProgress::kDone; })) {
     cases_.erase(progress.sequence);
   }
-  // What was decided is kept for a while, so that who reports it late does not begin anew.
+  // Decided cases are kept for a while, so that a late report does not open one anew.
   if (cases_.size() > kMostCases) cases_.erase(cases_.begin());
   return outcome;
 }
@@ -73,7 +74,8 @@ OutcomeArbiter::Outcome OutcomeArbiter::Judge(uint64_t sequence, Case* one) cons
   if (outcome.verdict.ok()) {
     const Status failure = Failure(*one);
     // A transport's failure may have its cause in ranks that disagree, or in a failure of another
-    // host, which ends its messages. So all are heard first, and those who were still at it again.
+    // host, which ends its messages. So all hosts are heard first, and those that were still
+    // running are asked again.
     const bool transport = failure.code() == Code::kRemoteError;
     if (!failure.ok() && !transport) outcome.verdict = failure;
     if (transport && !std::exchange(one->failing, true)) {
@@ -140,7 +142,7 @@ Status OutcomeArbiter::Disagreement(uint64_t sequence, const Case& one) const {
                       fmt::join(texts, "; "));
 }
 
-// What a host has met by itself goes before what transports have.
+// Returns the failure of a case. What a host has met by itself goes before what transports have.
 Status OutcomeArbiter::Failure(const Case& one) const {
   Status found;
   for (const auto& [host, progress] : one.by_host) {
@@ -152,7 +154,8 @@ Status OutcomeArbiter::Failure(const Case& one) const {
   return found;
 }
 
-// Whether all hosts have been heard, but those that are gone, and it holds for the state of each.
+// Returns whether all hosts that are not gone have been heard, and `holds` is true for the state of
+// each.
 bool OutcomeArbiter::All(const Case& one, const std::function<bool(HostProgress)>& holds) const {
   for (int host = 0; host < hosts_; ++host) {
     if (gone_(host)) continue;

@@ -17,7 +17,8 @@ namespace harmonaize::daemon {
 /// operation ends. A plain state machine: it sends nothing itself.
 class OutcomeArbiter {
  public:
-  /// `gone(host)`: all ranks of the host have left, so it has done whatever it took part in.
+  /// `gone(host)` tells whether all ranks of the host have left; it has then done whatever it took
+  /// part in.
   OutcomeArbiter(int hosts, std::function<bool(int host)> gone)
       : hosts_(hosts), gone_(std::move(gone)) {}
 
@@ -29,30 +30,33 @@ class OutcomeArbiter {
     /// How the communicator ends; ok: it goes on.
     Status breaks;
   };
+  /// Takes in what a host says of a collective.
   Outcome Take(int host, const ProgressMessage& progress, uint64_t now_ns);
 
-  /// The ranks are known to disagree about a collective (StartConfirmations). So it fails when all
-  /// hosts have been heard, also where none remembers what its ranks asked for.
+  /// Notes that the ranks disagree about a collective (StartConfirmations). It then fails when all
+  /// hosts have been heard, even if none remembers what its ranks asked for.
   void NoteDisagreement(uint64_t sequence);
 
-  /// Collectives from there on end at all hosts without a verdict, since a rank has left: they are
-  /// forgotten, and nothing about them is taken in any more.
+  /// Forgets the collectives from this one on, and takes in nothing about them any more: a rank has
+  /// left, and they end at all hosts without a verdict.
   void EndFrom(uint64_t sequence);
-  /// To be called after a host has become gone: what can be decided now.
+  /// Returns what can be decided now, after a host has become gone.
   std::vector<std::pair<uint64_t, Outcome>> LookAgain();
 
-  /// Operations that were heard of, and are neither decided nor known to be done at all hosts.
+  /// Number of operations that were heard of, and are neither decided nor known to be done at all
+  /// hosts.
   size_t open() const;
 
   struct LateOperation {
     uint64_t sequence;
-    std::string notice;        ///< "": not yet, until those asked have answered.
-    std::vector<int> missing;  ///< The ranks.
-    std::vector<int> ask;      ///< Hosts of which it would be good to hear again.
+    std::string notice;        ///< "": not yet, until the asked hosts have answered.
+    std::vector<int> missing;  ///< The ranks that are late.
+    std::vector<int> ask;      ///< Hosts that are to be asked again.
   };
-  /// Operations for which ranks of some host have waited for longer than this; each is told again
-  /// when it has waited twice as long. Before it is told the hosts are asked anew, so that nobody
-  /// is named who has come meanwhile: hence to be called again soon.
+  /// Returns the operations for which ranks of some host have waited for longer than
+  /// `late_after_ns`. Each is told again when it has waited twice as long. Before it is told the
+  /// hosts are asked anew, so that no rank is named that has come meanwhile: hence this is to be
+  /// called again soon.
   std::vector<LateOperation> Late(uint64_t now_ns, uint64_t late_after_ns);
 
  private:
@@ -63,7 +67,7 @@ class OutcomeArbiter {
     bool asked_who_is_late = false;
     bool decided = false;
     bool known_to_disagree = false;
-    /// A transport has failed, and those who had not failed by then were asked anew.
+    /// A transport has failed, and the hosts that were still running by then were asked anew.
     bool failing = false;
     std::map<int, ProgressMessage> by_host;
   };

@@ -13,9 +13,10 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What was used so long ago counts a third of what is used now.
+/// Age, in seconds, at which the use of a plan counts a third of what use counts now.
 constexpr double kUseSeconds = 5;
-/// A gain has to be seen at two times, not twice at once.
+/// Shortest time between two reviews, in nanoseconds: a gain has to be seen at two times, not twice
+/// at once.
 constexpr uint64_t kReviewEveryNs = 80'000'000;
 
 }  // namespace
@@ -35,7 +36,7 @@ PlanControl::PlanControl(const PlansConfig& config, HomePlanner* home_planner,
 void PlanControl::OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns) {
   const bool adaptive = FindPlanPolicy(config_.policy) == PlanPolicy::kAdaptive;
   if (!adaptive) return;
-  // Messages are dealt out anew at once, which costs nothing and needs nobody's consent.
+  // Messages are dealt out anew at once, which costs nothing and needs no consent of other hosts.
   if (rates != told_rates_) {
     told_rates_ = rates;
     tell_rates_(told_rates_);
@@ -46,7 +47,8 @@ void PlanControl::OnRates(const EdgeRates& rates, const FabricModel& fabric, uin
   Review(rates, fabric);
 }
 
-// Seconds of its operations, of late. One that has not ended any may be just about to.
+// Returns the seconds that a plan's operations took of late. A plan of which no operation has ended
+// counts its predicted time at least, since one may be just about to end.
 double PlanControl::WeightOf(const PlanRecord& record) {
   const uint64_t now_ns = MonotonicNanoseconds();
   Use& use = uses_[record.plan.key];
@@ -107,7 +109,7 @@ void PlanControl::NoteCongestion(const std::vector<HomePlanner::Reviewed>& revie
   double now = 0;
   double stated = 0;
   for (const HomePlanner::Reviewed& one : reviewed) {
-    // Of the time that operations of this kind take.
+    // Weighted by the time that operations of this kind take.
     const double weight = weights[one.best.key];
     now += weight;
     stated += weight * one.stated_seconds / one.best.predicted_seconds;

@@ -18,20 +18,20 @@ namespace harmonaize::daemon {
 class PlanSwitching;
 struct PlanRecord;
 
-/// At the home of a communicator: decides when its plans change, and to what. For the engine's
-/// thread.
+/// At the home of a communicator: decides when its plans change, and to which plans. Thread:
+/// engine.
 class PlanControl {
  public:
-  /// `records` tells of the plans in use; `tell_rates` tells all hosts what links carry;
-  /// `on_congestion` hears of another level, and how many times as long operations take.
+  /// `records` returns the plans in use; `tell_rates` tells all hosts what links carry;
+  /// `on_congestion` is called with another level, and with how many times as long operations take.
   PlanControl(const PlansConfig& config, HomePlanner* home_planner, PlanSwitching* switching,
               std::function<std::vector<PlanRecord>()> records,
               std::function<void(const EdgeRates&)> tell_rates,
               std::function<void(CongestionLevel, double)> on_congestion);
 
-  /// What links have for this communicator, where not what the fabric states, may have changed.
+  /// Takes in what links have for this communicator, where that is not what the fabric states.
   void OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns);
-  /// Now and then: what the configuration wants changed.
+  /// Changes plans as often as the configuration asks for (PlansConfig::switch_every_ms).
   void Tick(uint64_t now_ns);
   /// How much of its speed the communicator loses now.
   const Congestion& congestion() const { return congestion_; }
@@ -58,8 +58,8 @@ class PlanControl {
   uint64_t next_review_ns_ = 0;
   bool reviewing_ = false;
   struct Use {
-    double seconds = 0;  // of operations, when it was last looked at
-    double weight = 0;   // of these, the older the less
+    double seconds = 0;  // PlanRecord::seconds when it was last looked at
+    double weight = 0;   // seconds of operations, of which older ones count less
     uint64_t at_ns = 0;
   };
   std::map<PlanKey, Use> uses_;

@@ -15,7 +15,7 @@ struct Config;
 /// What plans use of the daemon. All of it outlives them.
 struct PlanServices {
   const Config* config = nullptr;
-  EventLoop* loop = nullptr;  ///< Of the engine's thread.
+  EventLoop* loop = nullptr;  ///< The engine's loop.
   Background* background = nullptr;
   Cluster* cluster = nullptr;
   Fabrics* fabrics = nullptr;

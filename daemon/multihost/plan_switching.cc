@@ -14,10 +14,12 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What a round trip to the home and back may take: operations of this time are promised ahead, so
-/// that hosts need not stop for it.
+/// Time, in seconds, that a round trip to the home and back may take. Operations that take this
+/// long are promised ahead, so that hosts need not stop for it.
 constexpr double kAheadSeconds = 2e-3;
+/// Most operations that are promised ahead.
 constexpr uint64_t kMostAhead = 64;
+/// Most changes that the history keeps.
 constexpr size_t kRememberedChanges = 64;
 
 }  // namespace

@@ -19,7 +19,7 @@ class Communicator;
 class PlanTable;
 class HostGroup;
 
-/// A change of plans, for people.
+/// A change of plans, for reports.
 struct PlanChange {
   double unix_seconds = 0;  ///< When it was proposed.
   std::string reason;
@@ -28,33 +28,34 @@ struct PlanChange {
   enum class Outcome { kUnderWay, kCommitted, kCalledOff };
   Outcome outcome = Outcome::kUnderWay;
   uint64_t from = 0;         ///< kCommitted: the first collective that goes by the new plans.
-  std::string called_off{};  ///< Why.
-  double took_seconds = 0;   ///< Until it was settled.
+  std::string called_off{};  ///< Why it was called off.
+  double took_seconds = 0;   ///< Time until it was settled.
 };
 
-/// Sees to it that the plans of a communicator change at all of its hosts alike (plan_switch.h).
-/// For the engine's thread.
+/// Makes the plans of a communicator change alike at all of its hosts (plan_switch.h). Thread:
+/// engine.
 class PlanSwitching {
  public:
   PlanSwitching(Communicator* communicator, HostGroup* group, PlanTable* plans);
 
-  /// At the home: these plans instead of those that are in use for the same. False: it cannot be
-  /// now, since a change is under way or a rank has left.
+  /// At the home: proposes these plans in place of those that are in use for the same keys. Returns
+  /// false if no change can begin now, since one is under way, a rank has left, or a key has no
+  /// plan.
   bool Propose(std::vector<CollectivePlan> next, std::string reason);
   bool under_way() const { return leader_.under_way(); }
   /// At the home: the last changes, the newest last.
   const std::deque<PlanChange>& history() const { return history_; }
 
-  /// Whether a collective may begin whose plan is about this: not if that is about to change.
+  /// Returns whether a collective of this key may begin: not if its plan is about to change.
   bool MayBegin(const PlanKey& key, uint64_t sequence) const {
     return follower_.MayBegin(sequence) || !ready_.contains(key);
   }
 
   void OnPropose(const ProposeMessage& proposal);
   void OnSettle(const SettleMessage& settlement);
-  /// At the home.
+  /// At the home: takes in a host's promise, or its refusal.
   void OnPromise(int host, const PromiseMessage& promise);
-  /// At the home: no plan changes any more.
+  /// Calls off the change that is under way, if any. No plan changes any more.
   void OnRankLeft();
 
  private:
@@ -71,7 +72,7 @@ class PlanSwitching {
   SwitchFollower follower_;
   struct Ready {
     CollectivePlan message;
-    std::unique_ptr<HostPlan> plan;  ///< nullptr: not yet.
+    std::unique_ptr<HostPlan> plan;  ///< nullptr: not made yet.
   };
   std::map<PlanKey, Ready> ready_;  // of the round that is under way here
 

@@ -16,7 +16,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// For tenants, who are to learn nothing of the fabric that plans are made on.
+/// Returns the error for tenants, who are to learn nothing of the fabric that plans are made on.
 Status NoPlan() {
   return InternalError("no plan could be made for this operation; the provider's log says why");
 }
@@ -86,7 +86,7 @@ void PlanTable::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question
 
 void PlanTable::OnPlan(const CollectivePlan& plan) {
   const auto found = plans_.find(plan.key);
-  if (found == plans_.end()) return;  // nobody asked
+  if (found == plans_.end()) return;  // no operation asked
   Version& first = found->second.versions.front();
   if (!first.record.plan.algorithm.empty()) return;  // known from a proposal
   first.record.plan = plan;
@@ -117,7 +117,7 @@ void PlanTable::OnFabric(const Status& status) {
   communicator_->OnPlanReady();
 }
 
-// Whether the home has placed the hosts where there are some.
+// Returns an error if the home has given a host a number that the fabric does not have.
 Status PlanTable::CheckFabric() const {
   for (const int host : host_group_->roster().fabric_hosts) {
     if (host < host_group_->fabric()->model->hosts()) continue;
@@ -151,7 +151,7 @@ void PlanTable::MakeFirst(const PlanKey& key) {
 
 void PlanTable::Make(const CollectivePlan& plan,
                      std::function<void(Result<std::unique_ptr<HostPlan>>)> done) {
-  // What follows comes later in any case: who asks is not ready to be told.
+  // `done` is called later in any case, since the caller is not ready for it.
   const auto fail = [&](const Status& why) { communicator_->CallSoon([done, why] { done(why); }); };
   if (host_group_->fabric() == nullptr) return fail(InternalError("the fabric is not known yet"));
   if (const Status good = CheckFabric(); !good.ok()) return fail(good);
@@ -205,7 +205,7 @@ Result<HostPlan*> PlanTable::PairPlanFor(int rank, bool sends) {
     BreakSoon(NoPlan());
     return NoPlan();
   }
-  // Not from within this call: who asks is not ready to be told.
+  // Finishes the plan later, since the caller is not ready for it.
   auto shared = std::make_shared<HostPart>(std::move(*part));
   communicator_->CallSoon([this, key, shared] {
     Finish(std::move(*shared), [this, key](Result<std::unique_ptr<HostPlan>> made) {
@@ -331,8 +331,8 @@ void PlanTable::AddVersion(uint64_t from, const CollectivePlan& plan,
   DropOldVersions(&entry);
 }
 
-// Those that no collective begins by any more and none is under way by. The first, until it has
-// been made: who makes it is going to put it there.
+// Drops versions by which no collective begins any more and none is under way. A version that has
+// not been made stays, since its plan will be put there.
 void PlanTable::DropOldVersions(PlanEntry* entry) {
   const size_t oldest = VersionFor(entry->begin_at, communicator_->collectives_begun());
   for (size_t version = oldest; version-- > 0;) {
@@ -341,7 +341,7 @@ void PlanTable::DropOldVersions(PlanEntry* entry) {
     entry->versions.erase(entry->versions.begin() + static_cast<std::ptrdiff_t>(version));
     entry->begin_at.erase(entry->begin_at.begin() + static_cast<std::ptrdiff_t>(version));
   }
-  // Whatever is left is the first of all that are to come.
+  // The oldest version that is left serves all collectives before the next one.
   entry->begin_at.front() = 0;
 }
 

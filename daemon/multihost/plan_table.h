@@ -23,59 +23,63 @@ namespace harmonaize::daemon {
 class Communicator;
 class HostGroup;
 
-/// What was planned for one collective and size class, and how it went since.
+/// The plan for one collective and size class, and what its operations took.
 struct PlanRecord {
   CollectivePlan plan;
-  uint64_t operations = 0;  ///< Done by it.
-  double seconds = 0;       ///< Of those, together.
-  uint64_t bytes = 0;       ///< Of their units, together.
+  uint64_t operations = 0;  ///< Operations that were done by it.
+  double seconds = 0;       ///< Their time, together.
+  uint64_t bytes = 0;       ///< Bytes of their units, together.
 };
 
-/// How the operations of a communicator that spans hosts are carried out at this one: asks the
-/// home, makes this host's part, and reaches the daemons that it exchanges messages with. For the
-/// engine's thread.
+/// The plans of a communicator that spans hosts, at one of these: asks the home for them, makes
+/// this host's part of each, and reaches the daemons that it exchanges messages with. Thread:
+/// engine.
 class PlanTable {
  public:
-  /// Part of `span`, which is being made.
+  /// The table is part of `group`, which is being made.
   PlanTable(const PlanServices& services, Communicator* communicator, HostGroup* group);
 
-  /// How a collective is carried out here; nullptr while that is being found out or about to
-  /// change, and then Communicator::OnPlanReady follows. Error: there is no plan.
+  /// Returns how a collective is carried out here; nullptr while that is being found out or about
+  /// to change. Communicator::OnPlanReady follows then. Returns an error if there is no plan.
   Result<HostPlan*> PlanFor(const OperationDescriptor& descriptor);
-  /// The same for a send to a rank of another host, or a receive from it.
+  /// Returns in the same way how a send to a rank of another host, or a receive from it, is carried
+  /// out.
   Result<HostPlan*> PairPlanFor(int rank, bool sends);
-  /// A collective that PlanFor was asked for is done.
+  /// Counts a collective that PlanFor was asked for, and that is done now.
   void CountOperation(const OperationDescriptor& descriptor, double seconds);
-  /// In use now.
+  /// Returns the plans that are in use now.
   std::vector<PlanRecord> Records() const;
-  /// At the home: what was chosen from; elsewhere nullptr.
+  /// At the home: the planner that chooses the plans; elsewhere nullptr.
   const HomePlanner* home_planner() const { return home_planner_.get(); }
 
-  /// What links carry now, by the home: messages of all plans are dealt out by that.
+  /// Takes in what links carry now, by the home's word. Messages of all plans are dealt out by
+  /// that.
   void OnRates(const EdgeRates& rates);
 
   // Plans that change.
 
   PlanSwitching& switching() { return switching_; }
   const PlanSwitching& switching() const { return switching_; }
-  /// What a key goes by, or will; nullptr if nobody asked, or there is none.
+  /// Returns the newest plan of a key, which it goes by or will; nullptr if no operation has asked
+  /// for it, or if it is not known.
   const PlanRecord* Newest(const PlanKey& key) const;
-  /// Here nobody may have asked yet for a plan that is in use elsewhere.
+  /// Takes in a plan that is in use at other hosts, also if no operation here has asked for it.
   void Ensure(const CollectivePlan& plan);
-  /// This host's part of a plan, later; nothing where the communicator is gone by then. Errors:
-  /// kRemoteError where a daemon that it exchanges messages with cannot be reached, and others.
+  /// Makes this host's part of a plan, and calls `done` with it later, unless the communicator is
+  /// gone by then. Errors: kRemoteError if a daemon that it exchanges messages with cannot be
+  /// reached, and others.
   void Make(const CollectivePlan& plan,
             std::function<void(Result<std::unique_ptr<HostPlan>>)> done);
-  /// Goes before what there is, for collectives from there on.
+  /// Adds a plan for the collectives from this sequence number on.
   void AddVersion(uint64_t from, const CollectivePlan& plan, std::unique_ptr<HostPlan> made);
-  /// At the home: when they change; elsewhere nullptr.
+  /// At the home: decides when plans change; elsewhere nullptr.
   PlanControl* control() { return control_.get(); }
   const PlanControl* control() const { return control_.get(); }
 
-  /// At the home.
+  /// At the home: answers a host that asks for a plan.
   void OnAskPlan(transport::PeerId peer, const AskPlanMessage& question);
   void OnPlan(const CollectivePlan& plan);
-  /// The fabric has come, or will not.
+  /// Makes what waits for the fabric, which has come, or fails it if the fabric will not come.
   void OnFabric(const Status& status);
 
  private:
@@ -84,9 +88,10 @@ class PlanTable {
     std::unique_ptr<HostPlan> plan;  // nullptr: not made yet
   };
   struct PlanEntry {
-    std::vector<uint64_t> begin_at = {0};  // of versions: VersionFor
+    // By version: the first collective that goes by it, see VersionFor.
+    std::vector<uint64_t> begin_at = {0};
     std::vector<Version> versions{1};
-    Status failure;  // of the first
+    Status failure;  // why the first version was not made
   };
   struct PairEntry {
     std::unique_ptr<HostPlan> plan;

@@ -37,7 +37,7 @@ void RemotePairs::Post(PostedOperation* part) {
   Transfer& transfer = line.transfers[part->pair_number];
   transfer.part = part;
   const Result<HostPlan*> plan =
-      host_group_->plans().PairPlanFor(peer, Sends(*part));  // begins to reach it
+      host_group_->plans().PairPlanFor(peer, Sends(*part));  // begins to reach the peer
   if (!plan.ok()) transfer.failure = plan.status();
   const bool never = communicator_->HasLeft(peer) && !transfer.offered;
   if (never) {
@@ -58,7 +58,8 @@ RemotePairs::Transfer* RemotePairs::Find(const Pair& pair, uint64_t number) {
   return found == line->second.transfers.end() ? nullptr : &found->second;
 }
 
-// Does what is next, once both are there: what the stream has come to, and what the peer has said.
+// Takes the next step of a transfer, once the part's stream has come to it and the peer has said
+// what the step needs.
 void RemotePairs::Advance(const Pair& pair, uint64_t number) {
   Transfer* const transfer = Find(pair, number);
   if (transfer == nullptr || transfer->part == nullptr || !transfer->part->ready) return;
@@ -182,13 +183,14 @@ void RemotePairs::OnExecuted(MatchedOperation* operation) {
   const auto [pair, number] = found.front();
   Transfer& transfer = *Find(pair, number);
   const OperationDescriptor& descriptor = transfer.part->descriptor;
-  // It may break the communicator: until it is back this one counts as running, and stays.
+  // EndTransfer may break the communicator. Until it returns this transfer counts as running, and
+  // stays.
   const Status ended = runner_->EndTransfer(operation);
   transfer.running = nullptr;
   transfer.transferred = true;
   if (transfer.failure.ok() && !ended.ok()) {
     transfer.failure = ended;
-    // The other side may wait for what will never come.
+    // The other side may wait for data that will never come.
     if (descriptor.collective == Collective::kSend) {
       Offer(pair, number, descriptor, ended);
     } else {
@@ -198,7 +200,7 @@ void RemotePairs::OnExecuted(MatchedOperation* operation) {
   Advance(pair, number);
 }
 
-// By value: what is ended often holds it.
+// Takes the outcome by value, since the transfer that ends often holds it.
 void RemotePairs::Finish(const Pair& pair, uint64_t number, Status outcome) {
   PostedOperation* const part = Find(pair, number)->part;
   lines_.at(pair).transfers.erase(number);

@@ -21,11 +21,11 @@ struct MatchedOperation;
 
 /// Sends and receives between ranks of different hosts. Both sides count those of a pair of ranks,
 /// so the n-th send meets the n-th receive. The sender's daemon offers each send and begins to
-/// transfer at once; the receiver's says when the receive is there, and whether it fits. A send is
-/// done when its data is handed over and it was answered, so that, as within a host, none ends
-/// before its receive was posted. Every offer is answered, also for a rank that has left, so who
-/// waits for an answer goes by it alone: news of a rank that left come by way of the home, and may
-/// overtake the rank's last answers. For the engine's thread.
+/// transfer at once; the receiver's daemon says when the receive is there, and whether it fits. A
+/// send is done when its data is handed over and it was answered, so that, as within a host, no
+/// send ends before its receive was posted. Every offer is answered, also for a rank that has left.
+/// So a send that waits for an answer goes by the answer alone: news of a rank that left come by
+/// way of the home, and may overtake the rank's last answers. Thread: engine.
 class RemotePairs {
  public:
   RemotePairs(Communicator* communicator, HostGroup* group, NetworkRunner* runner)
@@ -37,19 +37,19 @@ class RemotePairs {
   void OnReady(PostedOperation* part);
   void OnOffer(const OfferMessage& offer);
   void OnAnswer(const AnswerMessage& answer);
-  /// The network has done its part of one that was started.
+  /// Notes that the network has done its part of a transfer.
   void OnExecuted(MatchedOperation* operation);
-  /// The plans that some wait for may be there.
+  /// Starts transfers that wait for their plans, which may be there now.
   void OnPlanReady();
 
-  /// A rank of another host has left: ends what it has not offered, or was not offered, before.
+  /// Ends the transfers with a rank of another host that has left, unless they were offered before.
   void OnPeerRankLeft(int rank, const Status& why);
-  /// A rank of this host has left: answers what it was offered and has not taken.
+  /// Answers the offers to a rank of this host that has left, which it has not taken.
   void OnOwnRankLeft(int rank, const Status& why);
-  /// Ends all.
+  /// Ends all transfers.
   void FailAll(const Status& why);
 
-  /// Calls with each that waits for its peer.
+  /// Calls `call` with each part that waits for its peer.
   void ForEachWaiting(const std::function<void(PostedOperation*)>& call) const;
 
  private:
@@ -59,7 +59,7 @@ class RemotePairs {
     bool offered = false;      // At the receiver: the offer is here. At the sender: it was made.
     OfferMessage offer;        // At the receiver.
     bool answered = false;     // At the receiver: sent; at the sender: got.
-    bool needs_plan = false;   // To be started once there is one.
+    bool needs_plan = false;   // It is started once there is a plan.
     bool transferred = false;  // The data has gone, or come.
     MatchedOperation* running = nullptr;
     Status failure;

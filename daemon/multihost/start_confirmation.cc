@@ -3,15 +3,16 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A host has no more than this open; as many have to be remembered as how they ended, see
-/// Communicator::ProgressOf.
+/// Most collectives that a host may have begun without the home's word before it has to wait for
+/// that. As many have to be remembered as how they ended, see CollectiveHistory.
 constexpr size_t kMostOpen = 128;
-/// The home is told of so many together, the others between them included, and tells all when it
-/// knows of as many. Hosts of which none is far ahead then stay below kMostOpen; and of hosts that
-/// wait for one that has to stop there, each has told enough of what it has begun for that one to
-/// go on.
+/// Number of collectives that the home is told of together, the others between them included, and
+/// of which it tells all hosts together. Hosts of which none is far ahead then stay below
+/// kMostOpen. If a host has to stop there, each of the hosts that wait for it has told enough of
+/// what it has begun for that host to go on.
 constexpr size_t kTogether = 32;
-/// At the home, what crossed the news of another end stays behind; of that no more than this.
+/// Most collectives that the home remembers: messages that crossed the news of another end leave
+/// some behind.
 constexpr size_t kMost = 4096;
 
 }  // namespace
@@ -48,7 +49,7 @@ StartConfirmations::Outcome StartConfirmations::Take(int host, const BegunCollec
   }
   if (known.digests.size() == static_cast<size_t>(hosts_)) {
     begun_.erase(begun.sequence);
-    // Hosts begin in order: whatever came before has been told by all, too.
+    // Hosts begin in order, so all hosts have told of the earlier ones, too.
     agreed_end_ = begun.sequence + 1;
     return Outcome::kAll;
   }

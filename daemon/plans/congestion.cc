@@ -3,11 +3,14 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Slowdowns at which a level begins, and below which it ends again.
 struct Threshold {
   double enter;
   double leave;
 };
+/// Thresholds of CongestionLevel::kMild.
 constexpr Threshold kMild{1.15, 1.08};
+/// Thresholds of CongestionLevel::kSevere.
 constexpr Threshold kSevere{2.0, 1.7};
 
 bool Reaches(double slowdown, const Threshold& threshold, bool inside) {

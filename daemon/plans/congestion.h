@@ -14,27 +14,29 @@ enum class CongestionLevel {
   kMild,    ///< The best plan takes at least 15% longer than it would.
   kSevere,  ///< At least twice as long.
 };
-/// "none", "mild", "severe".
+/// Returns "none", "mild" or "severe".
 std::string_view CongestionName(CongestionLevel level);
 
 /// The levels of one communicator over time. A level is left again only well below where it began,
-/// so that what wavers about a threshold is one change.
+/// so that a slowdown that wavers about a threshold is one change.
 class Congestion {
  public:
   struct Change {
     double unix_seconds = 0;
     CongestionLevel level = CongestionLevel::kNone;
-    double slowdown = 1;  ///< Predicted now, by predicted where all is as stated.
+    /// Time that is predicted now, divided by that if all links carry what is stated.
+    double slowdown = 1;
   };
 
-  /// What is predicted now. True if the level has changed.
+  /// Takes in the slowdown that is predicted now. Returns true if the level has changed.
   bool Take(double slowdown, double unix_seconds);
 
   CongestionLevel level() const { return level_; }
   double slowdown() const { return slowdown_; }
-  /// The last ones, the newest last.
+  /// The last changes, the newest last.
   const std::deque<Change>& changes() const { return changes_; }
 
+  /// Most changes that are remembered.
   static constexpr size_t kRemembered = 64;
 
  private:

@@ -8,12 +8,14 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Of each host of a network that nobody has described: what most have at least.
+/// Assumed rate, in bytes per second, of each host of a network that nobody has described: most
+/// have at least this.
 constexpr double kUnknownBytesPerSecond = 1.25e9;
 /// The longest reason, in bytes, why a file of another daemon's is refused: it quotes the file.
 constexpr size_t kMostFabricReason = 512;
 
-// FNV-1a (Fowler, Noll, Vo, 1991), 64 bits: between daemons that trust each other.
+// FNV-1a (Fowler, Noll, Vo, 1991), 64 bits. It need not withstand attacks: the daemons trust each
+// other.
 uint64_t Digest(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;

@@ -17,25 +17,26 @@ struct KnownFabric {
   uint64_t digest = 0;
   std::string text;  ///< A fabric file; equal fabrics have equal texts.
   std::shared_ptr<const FabricModel> model;
-  std::shared_ptr<RatedModels> rated;  ///< The same at other rates.
+  std::shared_ptr<RatedModels> rated;  ///< The same fabric at other rates.
 };
 
 /// All fabrics that this daemon has met: the provider's, those of other homes, and those that stand
-/// for a network nobody has told about. For the engine's thread.
+/// for a network that nobody has described. Thread: engine.
 class Fabrics {
  public:
   const KnownFabric& Add(std::shared_ptr<const FabricModel> model);
-  /// From another daemon. kRemoteError if it is no fabric, or not the one that was asked for.
+  /// Adds a fabric that another daemon has sent. Returns kRemoteError if it is no fabric, or not
+  /// the one that was asked for.
   Result<const KnownFabric*> AddText(uint64_t digest, const std::string& text);
-  /// nullptr if it is not known.
+  /// Returns the fabric; nullptr if it is not known.
   const KnownFabric* Find(uint64_t digest) const;
 
   /// The provider's fabric, by which this daemon's rails are numbered.
   void SetOwn(std::shared_ptr<const FabricModel> model) { own_ = Add(std::move(model)).digest; }
-  /// Its digest; 0 where the provider has named none.
+  /// The digest of the provider's fabric; 0 if the provider has named none.
   uint64_t own() const { return own_; }
 
-  /// So many hosts at one switch, alike.
+  /// Returns a fabric of this many equal hosts at one switch.
   const KnownFabric& OneSwitch(int hosts);
 
  private:

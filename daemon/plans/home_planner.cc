@@ -13,7 +13,7 @@
 
 namespace harmonaize::daemon {
 
-// Predictions count on what the transport does.
+// Predictions assume this limit of the transport.
 static_assert(NetworkCosts{}.eager_bytes == transport::TcpChannel::kMaxEagerBytes);
 
 int SizeClassOf(uint64_t bytes) {
@@ -30,7 +30,7 @@ struct HomePlanner::Shared {
   std::shared_ptr<RatedModels> models;
   std::vector<int> host_of_rank;
 
-  /// A planner borrows its model.
+  /// A planner with the model that it borrows.
   struct OnModel {
     EdgeRates rates;
     std::shared_ptr<const FabricModel> model;
@@ -39,18 +39,20 @@ struct HomePlanner::Shared {
   std::mutex mutex;
   EdgeRates rates;  // guarded by mutex
   std::map<std::pair<Collective, int>, std::shared_ptr<const OnModel>>
-      planners;  // for these; likewise
+      planners;  // for these rates; likewise
 
   std::map<PlanKey, double> stated_seconds;  // the background thread's
 
   Problem ProblemOf(Collective collective, int root) const;
   Result<std::shared_ptr<const OnModel>> PlannerFor(Collective collective, int root);
   Result<Planner> MakePlanner(const FabricModel& model, const Problem& problem) const;
-  /// The `turn`-th best, around and around. Throws nothing: somebody waits for an answer.
+  /// Returns the `turn`-th best plan, beginning again after the last one. Throws nothing, since a
+  /// caller waits for the answer.
   CollectivePlan Plan(const PlanKey& key, size_t turn);
   Status Choose(const PlanKey& key, size_t turn, CollectivePlan* plan);
   void SetRates(const EdgeRates& now);
-  /// Of the best plan where all is as the fabric states. For the background thread.
+  /// Returns the predicted time of the best plan if all links carry what the fabric states. Thread:
+  /// one, the background's.
   Result<double> StatedSeconds(const PlanKey& key);
   Result<double> PredictNow(const CollectivePlan& plan, const EdgeRates& now) const;
 };
@@ -84,7 +86,7 @@ Result<Planner> HomePlanner::Shared::MakePlanner(const FabricModel& model,
   return Planner::Make(model, problem, options);
 }
 
-// What some rank does in place, others may not: a plan has to serve both.
+// Some ranks may work in place and others not: a plan has to serve both.
 Problem HomePlanner::Shared::ProblemOf(Collective collective, int root) const {
   return {.collective = collective, .host_of_rank = host_of_rank, .root = root, .in_place = true};
 }
@@ -159,7 +161,7 @@ Result<double> HomePlanner::Shared::StatedSeconds(const PlanKey& key) {
   return seconds;
 }
 
-// At the rates of now, whatever the plan was made for.
+// Predicts the time of a plan at the rates of now, whatever rates the plan was made for.
 Result<double> HomePlanner::Shared::PredictNow(const CollectivePlan& plan,
                                                const EdgeRates& now) const {
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> before, models->With(plan.rates));

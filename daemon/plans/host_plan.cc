@@ -6,9 +6,10 @@
 namespace harmonaize::daemon {
 namespace {
 
-// Of a send: long enough that messages cost little beside their bytes, short enough that several
-// rails are busy.
+// Bytes of a slice of a send: long enough that messages cost little beside their bytes, short
+// enough that several rails are busy.
 constexpr uint64_t kPairSliceBytes = uint64_t{128} << 10;
+// Most slices of a send that are under way at a time.
 constexpr int kPairSlicesAtOnce = 8;
 
 std::vector<int> PeersOf(const NetworkProgram& program) {

@@ -18,57 +18,57 @@
 
 namespace harmonaize::daemon {
 
-/// What this host does in one plan, before anybody was reached. Hosts are the fabric's.
+/// This host's part of one plan, before any daemon was reached. Hosts have the fabric's numbers.
 struct HostPart {
   std::unique_ptr<NetworkProgram> program;
   std::vector<int> peers;  ///< Hosts that it exchanges messages with.
-  /// How its messages are to be dealt out over rails, by what links carry. Any thread;
-  /// milliseconds.
+  /// Deals its messages out over rails, by what links carry. Takes milliseconds. Thread: any.
   using Deal = std::function<std::unique_ptr<RailTable>(const FabricModel& rated)>;
   Deal deal;
-  EdgeRates dealt_for;  ///< What `rails` was made for.
+  EdgeRates dealt_for;  ///< The rates that `rails` was made for.
   std::unique_ptr<RailTable> rails;
-  bool one_connection = false;  ///< Of each rail: PathUse::kEcmp.
+  bool one_connection = false;  ///< Whether one connection of each rail is used: PathUse::kEcmp.
   SliceCut slice;
 };
 
-/// What a plan of the home's says to do. kInvalidArgument for an algorithm that is not known here.
+/// Returns what a plan of the home's says to do. Returns kInvalidArgument for an algorithm that is
+/// not known here.
 Result<PlanSpec> SpecOf(const CollectivePlan& plan);
-/// This host's part of a collective by the home's plan, with its messages dealt out for `now`.
-/// Takes up to seconds; any thread. kInvalidArgument or kInternalError for a plan that cannot be
-/// made here.
+/// Makes this host's part of a collective by the home's plan, with its messages dealt out for
+/// `now`. Takes up to seconds. Returns kInvalidArgument or kInternalError for a plan that cannot be
+/// made here. Thread: any.
 Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int host,
                               const CollectivePlan& plan, const EdgeRates& now);
-/// A send to another host, or a receive from it, of which rank 0 of the binding is this side.
+/// Makes this host's part of a send to another host, or of a receive from it. Rank 0 of the binding
+/// is this side.
 Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool sends,
                               const EdgeRates& now);
 
-/// A plan that can be run: the part of this host, with the daemons of the others. For the engine's
-/// thread.
+/// A plan that can be run: the part of this host, with the daemons of the others. Thread: engine.
 class HostPlan {
  public:
-  /// `peers` by the fabric's hosts. `own_rails`: whether the fabric is the one by which this
-  /// daemon's rails are numbered; else messages are dealt over all rails there are. `share`: whose
-  /// messages they are.
+  /// `peers` is by the fabric's hosts. `own_rails` tells whether the fabric is the one by which
+  /// this daemon's rails are numbered; else messages are dealt over all rails there are. `share`
+  /// tells whose messages they are.
   HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
            transport::TenantShare share, Cluster* cluster, WorkEngine* work);
 
-  /// Messages that are begun from now on go by other rails: a sender's own affair, since they are
-  /// received by whatever rail they come. Also in the midst of an operation.
+  /// Lets messages that are begun from now on go by other rails, also in the midst of an operation.
+  /// This is the sender's own affair, since messages are received by whatever rail they come.
   void Deal(const EdgeRates& rates, std::unique_ptr<RailTable> rails);
   const HostPart::Deal& deal() const { return part_.deal; }
   const EdgeRates& dealt_for() const { return part_.dealt_for; }
-  /// Gone with the plan.
+  /// Expires with the plan.
   std::weak_ptr<void> alive() const { return alive_; }
 
   const NetworkProgram& program() const { return *part_.program; }
   TransportPort& port() { return *port_; }
   const SliceCut& slice() const { return part_.slice; }
 
-  /// One that is not under way; it belongs to this plan and is to be given back.
+  /// Returns an execution that is not under way. It belongs to this plan, and is to be given back.
   NetworkExecution* Take();
   void GiveBack(NetworkExecution* execution) { free_.push_back(execution); }
-  /// Whether one is under way.
+  /// Returns whether an execution is under way.
   bool in_use() const { return free_.size() < all_.size(); }
 
  private:

@@ -5,7 +5,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A plan that gains less does not go along with one that gains enough.
+/// Least gain, as a factor, of a plan that changes along with one that gains enough.
 constexpr double kWorthTelling = 1.01;
 
 }  // namespace

@@ -6,37 +6,40 @@
 
 namespace harmonaize::daemon {
 
-/// Decides when plans give way to better ones: a change costs something, and what is predicted
-/// wavers with what is measured. So a plan is changed only for a gain above a threshold which holds
-/// for several reviews in a row, and after a change nothing is changed for a while: the longer, the
-/// more changes there were of late, so that a fabric that swings does not swing the plans.
+/// Decides when plans give way to better ones. A change costs something, and predictions waver with
+/// what is measured. So a plan is changed only for a gain above a threshold which holds for several
+/// reviews in a row. After a change nothing is changed for a while: the longer, the more changes
+/// there were of late, so that a fabric that swings does not swing the plans.
 ///
-/// One communicator's. One thread's; time is passed in.
+/// Serves one communicator. Thread: one. Time is passed in.
 class PlanReview {
  public:
-  /// `least_gain`: how many times as fast the best has to be, above 1.
+  /// `least_gain` is how many times as fast the best has to be, above 1.
   explicit PlanReview(double least_gain) : least_gain_(least_gain) {}
 
-  /// A plan in use and the best there is now.
+  /// A plan in use, and the best one now.
   struct Candidate {
     PlanKey key;
     double current_seconds = 0;
     double best_seconds = 0;
     double weight = 1;  ///< How much time operations of this kind take; relative.
   };
-  /// One review: the keys whose plans are to change now. What counts is what all of them gain
-  /// together, each by its weight.
+  /// Makes one review, and returns the keys whose plans are to change now. The gain of all
+  /// candidates together decides, each by its weight.
   std::vector<PlanKey> Decide(const std::vector<Candidate>& candidates, double now_seconds);
-  /// Whether a gain has been seen that has yet to hold, or to wait: review again soon.
+  /// Returns whether a gain has been seen that has to hold for longer, or to wait: the caller
+  /// reviews again soon.
   bool pending() const { return pending_; }
-  /// A change has been committed.
+  /// Notes that a change has been proposed.
   void NoteChange(double now_seconds);
 
-  /// Reviews in a row that have to see the gain.
+  /// Number of reviews in a row that have to see the gain.
   static constexpr int kReviews = 2;
+  /// Rest, in seconds, after a first change; it doubles with each change that soon follows.
   static constexpr double kFirstRestSeconds = 0.5;
+  /// Longest rest, in seconds.
   static constexpr double kLongestRestSeconds = 32;
-  /// A change after so many rests of quiet begins with the first rest again.
+  /// Number of rests of quiet after which a change begins with the first rest again.
   static constexpr double kForgottenRests = 8;
 
  private:

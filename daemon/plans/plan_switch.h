@@ -27,19 +27,23 @@ namespace harmonaize::daemon {
 /// A host's side.
 class SwitchFollower {
  public:
-  /// The home proposes round `round`, later ones with larger numbers: to be made ready.
+  /// Takes in the home's proposal of a round, which is to be made ready. Later rounds have larger
+  /// numbers.
   void Propose(uint64_t round);
-  /// All is ready for that round: the number to tell the home. `next` is the first collective that
-  /// is not begun here, and `ahead` how many more may begin meanwhile. None: that round is over.
+  /// Makes the promise once all is ready for a round, and returns the number to tell the home.
+  /// `next` is the first collective that is not begun here, and `ahead` is how many more may begin
+  /// meanwhile. Returns nullopt if that round is over.
   std::optional<uint64_t> Promise(uint64_t round, uint64_t next, uint64_t ahead);
-  /// Something could not be made ready. False: that round is over, and nobody needs to know.
+  /// Notes that something could not be made ready. Returns false if that round is over, and the
+  /// home need not know.
   bool Refuse(uint64_t round);
-  /// The home's word on a round; false: not on this one, to be ignored.
+  /// Takes in the home's word on a round. Returns false if it is not about this round, and to be
+  /// ignored.
   bool Settle(uint64_t round);
 
   uint64_t round() const { return round_; }
   bool under_way() const { return phase_ != Phase::kIdle; }
-  /// Whether a collective may begin that a proposal would change.
+  /// Returns whether a collective may begin that a proposal would change.
   bool MayBegin(uint64_t sequence) const {
     return phase_ != Phase::kPromised || sequence < promised_;
   }
@@ -57,18 +61,18 @@ class SwitchLeader {
   explicit SwitchLeader(int hosts) : promises_(static_cast<size_t>(hosts)) {}
 
   bool under_way() const { return under_way_; }
-  /// Begins a round, its number. None must be under way.
+  /// Begins a round and returns its number. Requires: no round is under way.
   uint64_t Begin();
-  /// What all hosts are to be told: commit from there on, or call it off where there is no number.
+  /// The decision to tell all hosts: commit from `from` on, or call it off if that is nullopt.
   struct Settlement {
     uint64_t round = 0;
     std::optional<uint64_t> from;
   };
-  /// A host promises. None: not all have, or the round is over.
+  /// Takes in a host's promise. Returns nullopt if not all have promised, or the round is over.
   std::optional<Settlement> OnPromise(int host, uint64_t round, uint64_t from);
-  /// A host refuses.
+  /// Takes in a host's refusal, which calls the round off.
   std::optional<Settlement> OnRefusal(uint64_t round);
-  /// A rank has left: a round that is under way is called off. There is to be no other.
+  /// Calls off the round that is under way, since a rank has left. No other round may begin then.
   std::optional<Settlement> OnRankLeft();
 
  private:
@@ -77,8 +81,9 @@ class SwitchLeader {
   std::vector<std::optional<uint64_t>> promises_;  // by host
 };
 
-/// Of versions that begin at these numbers, in the order of their rounds, the one for a collective:
-/// the last of those that begin at it or before. The first begins at 0.
+/// Returns the version for a collective, of versions that begin at these numbers, in the order of
+/// their rounds: the last one that begins at the collective or before. Requires: the first begins
+/// at 0.
 size_t VersionFor(const std::vector<uint64_t>& begin_at, uint64_t sequence);
 
 }  // namespace harmonaize::daemon

@@ -10,20 +10,25 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Longest name of a host in a fabric, in characters.
 constexpr size_t kLongestName = 32;
+/// Longest wait, in seconds, for a daemon to open its NICs' addresses.
 constexpr double kOpenPatience = 15;
-/// For what any answer takes beyond the measuring itself.
+/// Longest wait for an answer, in seconds, beyond the measuring itself.
 constexpr double kAnswerPatience = 15;
-/// After the word to begin has gone out over the quiet network, and before traffic is in its way.
+/// Delay, in seconds, of a run after the word to begin, which goes out over the quiet network
+/// before traffic is in its way.
 constexpr double kDelay = 0.02;
-/// Above this many hosts, round trips of pairs that have no host in common go at the same time: it
-/// would take too long otherwise.
+/// Number of hosts above which round trips of pairs that have no host in common go at the same
+/// time: it would take too long otherwise.
 constexpr int kOneAfterTheOther = 16;
-/// Of all pairs together in one pass, and of each; the tenth percentile is looked at. The most is
-/// what lets both ends be everywhere: VisitProcessors.
+/// Samples of all pairs together in one pass.
 constexpr size_t kSamplesInAll = 200'000;
+/// The most samples of each pair: they let both ends be everywhere (VisitProcessors).
 constexpr size_t kMostSamples = 80;
+/// The fewest samples of each pair: their tenth percentile is looked at.
 constexpr size_t kLeastSamples = 20;
+/// Time, in seconds, that each round trip is given before an answer counts as missing.
 constexpr double kSlowRoundTrip = 0.01;
 
 bool SameHosts(const std::pair<Endpoint, Endpoint>& a, const std::pair<Endpoint, Endpoint>& b) {
@@ -129,7 +134,8 @@ Status ProbeCoordinator::TakeReady(const std::map<size_t, ProbeReadyMessage>& re
     host.name = names[daemon];
     std::vector<Place>& places = places_.emplace_back();
     for (size_t nic = 0; nic < answer.nics.size(); ++nic) {
-      // What several hosts have leads nowhere, as the bridges of container engines do.
+      // An address that several hosts have leads nowhere, as those of container engines' bridges
+      // do.
       if (holders[answer.nics[nic].address] > 1) continue;
       host.nics.push_back({answer.nics[nic].device, answer.nics[nic].address});
       places.push_back({daemon, static_cast<int>(nic), answer.nics[nic]});
@@ -171,7 +177,8 @@ Status ProbeCoordinator::MeasureRoundTrips(
   return Status::Ok();
 }
 
-/// All NIC pairs of two hosts; of many hosts, as many such as have no host in common.
+/// Returns the length of the next batch: all NIC pairs of two hosts; of many hosts, as many such as
+/// have no host in common.
 size_t ProbeCoordinator::BatchLength(std::span<const std::pair<Endpoint, Endpoint>> pairs) const {
   const bool together = measurements_.hosts.size() > kOneAfterTheOther;
   std::set<int> busy = {pairs[0].first.host, pairs[0].second.host};

@@ -20,36 +20,36 @@
 
 namespace harmonaize::daemon {
 
-/// Makes names differ: the second "rack1" becomes "rack1-2". Each fits IsFabricName still.
+/// Makes names differ: the second "rack1" becomes "rack1-2". Each name still fits IsFabricName.
 void MakeNamesUnique(std::vector<std::string>* names);
 
-/// Leads a probe: has daemons measure what NextProbes asks for until there is no more to ask. In a
-/// thread of its own, which waits for each answer for a limited time.
+/// Leads a probe: has daemons measure what NextProbes asks for until there is no more to ask. It
+/// does so on a thread of its own, which waits for each answer for a limited time.
 class ProbeCoordinator {
  public:
   struct Calls {
-    /// To a daemon, by its place in `daemons`. From the thread.
+    /// Sends to a daemon, by its place in `daemons`. Called on the thread.
     std::function<void(size_t daemon, ClusterMessage message)> send;
-    /// What is being measured, for people. From the thread.
+    /// Tells people what is being measured. Called on the thread.
     std::function<void(const std::string& what)> progress;
-    /// The end, with FormatMeasurements of all that was measured; all daemons have been told. From
-    /// the thread, as the last.
+    /// Called at the end, with FormatMeasurements of all that was measured, once all daemons have
+    /// been told. The last call on the thread.
     std::function<void(const Result<std::string>& measured)> done;
   };
 
-  /// `daemons`: what the operator knows each by, for errors; two or more. `seconds`: how long each
-  /// set of transfers runs.
+  /// `daemons` has the names by which the operator knows each, for errors; two or more. `seconds`
+  /// is how long each set of transfers runs.
   ProbeCoordinator(uint64_t probe, std::vector<std::string> daemons, double seconds, Calls calls);
-  /// Ends within moments, as Cancel does.
+  /// Ends the probe within moments, as Cancel does.
   ~ProbeCoordinator();
   ProbeCoordinator(const ProbeCoordinator&) = delete;
   ProbeCoordinator& operator=(const ProbeCoordinator&) = delete;
 
-  // Any thread.
+  // Thread: any.
 
-  /// ProbeReadyMessage, ProbeResultMessage or ProbeEndMessage from a daemon.
+  /// Takes in a ProbeReadyMessage, ProbeResultMessage or ProbeEndMessage from a daemon.
   void Deliver(size_t daemon, ClusterMessage message);
-  /// Ends it with this error.
+  /// Ends the probe with this error.
   void Cancel(const Status& why);
 
  private:

@@ -8,7 +8,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-// Least significant byte first, whatever the hosts are.
+// Writes the least significant byte first, whatever the hosts' order is.
 void PutNumber(uint64_t number, std::span<std::byte> out) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(number >> (8 * i));
 }

@@ -19,14 +19,16 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Connections that may wait to be accepted at each NIC.
 constexpr int kBacklog = 1024;
-/// How often it is looked whether somebody took too long.
+/// Interval, in milliseconds, of looks for guests who took too long.
 constexpr int kLookMilliseconds = 100;
+/// Longest time, in seconds, until a guest's hello is complete.
 constexpr std::chrono::seconds kHelloPatience(2);
-/// Guests who have shown no token: one more, and the oldest goes.
+/// Most guests who have shown no token: with one more the oldest goes.
 constexpr size_t kMostStrangers = 256;
-/// After a message the next one is waited for awake, so long: what a wake-up takes would hide what
-/// a switch takes.
+/// Time, in milliseconds, for which the next message is awaited awake: the time of a wake-up would
+/// hide that of a switch.
 constexpr std::chrono::milliseconds kStayAwake(1);
 
 }  // namespace
@@ -101,7 +103,7 @@ void ProbeListener::WaitForEvents() {
   for (const FileDescriptor& listener : listeners_) events.push_back({listener.get(), POLLIN, 0});
   std::vector<std::list<Guest>::iterator> served;
   for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
-    // What belongs to a set says nothing before its time.
+    // A connection of a set says nothing before its time.
     if (guest->hello && guest->hello->set != 0) continue;
     events.push_back({guest->socket.get(), POLLIN, 0});
     served.push_back(guest);
@@ -126,7 +128,7 @@ void ProbeListener::Accept(int listener) {
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     guests_.push_back({std::move(socket), ProbeClock::now(), {}, std::nullopt});
     Guest* const guest = &guests_.back();
-    // Its hello is often there already.
+    // The guest's hello is often there already.
     if (!Serve(guest)) guests_.pop_back();
   }
 }

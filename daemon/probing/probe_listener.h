@@ -18,18 +18,18 @@
 
 namespace harmonaize::daemon {
 
-/// The end of a probe's connections that others connect to: listens at this host's NICs, sends back
-/// what is to be sent back, and counts what arrives. In a thread of its own.
+/// The end of a probe's connections that others connect to: listens at this host's NICs, sends
+/// messages back, and counts what arrives. It works on a thread of its own.
 class ProbeListener {
  public:
   struct Calls {
-    /// What Count was asked for. From the thread.
+    /// Called on the thread with the result of a Count.
     std::function<void(ProbeResultMessage)> report;
-    /// Nothing was asked for during `idle_limit`. From the thread; once.
+    /// Called on the thread, once, if there was no Touch for `idle_limit`.
     std::function<void()> expired;
   };
 
-  /// Errors: kSystemError, with the NIC that cannot be listened at.
+  /// Opens a listener. Returns kSystemError, with the NIC that cannot be listened at.
   static Result<std::unique_ptr<ProbeListener>> Open(const std::vector<ProbedNic>& nics,
                                                      const ProbeToken& token,
                                                      std::chrono::milliseconds idle_limit,
@@ -39,12 +39,12 @@ class ProbeListener {
   ProbeListener(const ProbeListener&) = delete;
   ProbeListener& operator=(const ProbeListener&) = delete;
 
-  /// With the ports.
+  /// This host's NICs, with the ports that are listened at.
   const std::vector<ProbeNic>& nics() const { return nics_; }
 
-  // Any thread.
+  // Thread: any.
 
-  /// There is life in the probe.
+  /// Notes that there is life in the probe.
   void Touch();
   /// Counts what comes over the connections of a set, and closes them.
   void Count(const ProbeRunMessage& run);
@@ -53,8 +53,8 @@ class ProbeListener {
   struct Guest {
     FileDescriptor socket;
     ProbeClock::time_point came;
-    std::vector<std::byte> said;      // of its hello
-    std::optional<ProbeHello> hello;  // once it is let in
+    std::vector<std::byte> said;      // bytes of its hello so far
+    std::optional<ProbeHello> hello;  // set once it is let in
   };
 
   explicit ProbeListener(const ProbeToken& token, std::chrono::milliseconds idle_limit, Calls calls)
@@ -65,7 +65,7 @@ class ProbeListener {
   void WaitForEvents();
   void Accept(int listener);
   void DropLateGuests();
-  /// False: it is to go.
+  /// Serves a guest that is readable. Returns false if the guest is to go.
   bool Serve(Guest* guest);
   bool Greet(Guest* guest);
   bool SendBack(Guest* guest);

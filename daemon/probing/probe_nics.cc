@@ -21,8 +21,10 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Longest name of a host in a fabric, in characters.
 constexpr size_t kLongestName = 32;
-/// As many as TransportOptions::rails may have: more would be measured for nothing.
+/// Most NICs that are probed: as many as TransportOptions::rails may have. More would be measured
+/// for nothing.
 constexpr size_t kMostNics = 16;
 
 struct FreeAddresses {
@@ -61,7 +63,7 @@ Device ReadDevice(const nlmsghdr* message) {
   return device;
 }
 
-/// By index. Empty where the kernel does not say.
+/// Returns the devices by index; empty if the kernel does not tell them.
 std::map<int, Device> ListDevices() {
   std::map<int, Device> devices;
   const FileDescriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
@@ -89,7 +91,8 @@ std::map<int, Device> ListDevices() {
   }
 }
 
-/// Devices that are up and have an IPv4 address; each with its first one, in the kernel's order.
+/// Returns the devices that are up and have an IPv4 address, each with its first one, in the
+/// kernel's order.
 Result<std::vector<ProbedNic>> ListAddresses() {
   ifaddrs* found = nullptr;
   if (getifaddrs(&found) != 0) return ErrnoError(errno, "cannot list this host's addresses");
@@ -101,7 +104,7 @@ Result<std::vector<ProbedNic>> ListAddresses() {
     const auto address = transport::NetworkAddress::From(one->ifa_addr);
     if (address.family() != AF_INET || address.IsLinkLocal()) continue;
     const std::string device = one->ifa_name;
-    if (device.find(':') != std::string::npos) continue;  // a second address of one
+    if (device.find(':') != std::string::npos) continue;  // a second address of a device
     const bool known = std::any_of(nics.begin(), nics.end(),
                                    [&](const ProbedNic& nic) { return nic.device == device; });
     if (!known) nics.push_back({device, address.HostText()});

@@ -10,7 +10,7 @@ ProbePlaces ProbePlacesOf(int burst) {
 
 VisitProcessors::VisitProcessors() {
   CPU_ZERO(&allowed_);
-  // Where the kernel does not say, the thread stays where it is.
+  // If the kernel does not tell them, the thread stays where it is.
   if (::sched_getaffinity(0, sizeof(allowed_), &allowed_) != 0) return;
   for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
     if (CPU_ISSET(processor, &allowed_)) processors_.push_back(processor);

@@ -15,7 +15,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A coordinator that asks for nothing this long is gone, whatever its link says.
+/// Time, in seconds, after which a coordinator that asks for nothing counts as gone, whatever its
+/// link says.
 constexpr std::chrono::seconds kIdleLimit(60);
 
 /// Stands for a daemon to which there is no link yet.
@@ -62,7 +63,7 @@ Result<uint64_t> ProbeService::Lead(const Order& order, Calls calls) {
     HZ_RETURN_IF_ERROR(transport::FillRandom(std::as_writable_bytes(std::span(&probe, 1))));
   }
   led_ = Led{.probe = probe, .seconds = order.seconds, .calls = std::move(calls)};
-  // Once whoever asked knows the number.
+  // Posted, so that the caller knows the number before.
   services_.loop->Post([this, probe, addresses = order.addresses] {
     if (!led_ || led_->probe != probe) return;
     if (addresses.empty()) AddLinked();
@@ -88,7 +89,7 @@ void ProbeService::Reach(const std::vector<transport::NetworkAddress>& addresses
   for (const transport::NetworkAddress& address : addresses) {
     AddDaemon(kUnreached, address.ToString());
   }
-  led_->unreached = addresses.size() + 1;  // one that is met once all have been tried
+  led_->unreached = addresses.size() + 1;  // one more, which counts as met once all have been tried
   for (size_t daemon = 0; daemon < led_->names.size(); ++daemon) {
     if (led_->peers[daemon] != kUnreached) continue;
     if (led_->names[daemon] == services_.cluster->address()) {
@@ -147,7 +148,7 @@ void ProbeService::BeginWhenReached() {
       std::make_unique<ProbeCoordinator>(probe, led_->names, led_->seconds, std::move(calls));
 }
 
-// Of several addresses of one daemon the first stands.
+// Keeps the first of several addresses of one daemon.
 void ProbeService::ForgetDoubles() {
   for (size_t daemon = 0; daemon < led_->peers.size();) {
     const auto end = led_->peers.begin() + static_cast<ptrdiff_t>(daemon);
@@ -320,7 +321,7 @@ void ProbeService::OnEnd(transport::PeerId peer, const ProbeEndMessage& end) {
   ToCoordinator(peer, end.probe, end);
 }
 
-// Its threads end soon, but not at once.
+// Has the background thread wait for the probe's threads, which end soon, but not at once.
 void ProbeService::LeaveProbe() {
   auto leaving = std::make_shared<Joined>(std::move(*joined_));
   joined_.reset();

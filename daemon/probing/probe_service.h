@@ -23,47 +23,48 @@ class Cluster;
 class EventLoop;
 struct Config;
 
-/// Addresses of daemons, one a line; without a port, kDefaultClusterPort. kInvalidArgument names
-/// the one that is none.
+/// Returns addresses of daemons, one from each line; an address without a port gets
+/// kDefaultClusterPort. Returns kInvalidArgument with the line that is no address.
 Result<std::vector<transport::NetworkAddress>> ParseProbeAddresses(std::string_view lines);
 
 /// The probes that this daemon leads, for its provider, and takes part in, for another daemon or
-/// itself: one of each at a time. What takes time is done by their own threads. Engine thread only.
+/// itself: one of each at a time. Work that takes time is done by their own threads. Thread:
+/// engine.
 class ProbeService {
  public:
   struct Services {
     const Config* config = nullptr;
-    EventLoop* loop = nullptr;  ///< Of the engine's thread.
+    EventLoop* loop = nullptr;  ///< The engine's loop.
     Background* background = nullptr;
-    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    Cluster* cluster = nullptr;  ///< nullptr if this host stands alone.
   };
 
-  /// All that the services name must outlive the probes.
+  /// Requires: all objects that the services name outlive the probes.
   explicit ProbeService(const Services& services) : services_(services) {}
   ~ProbeService() { Clear(); }
   ProbeService(const ProbeService&) = delete;
   ProbeService& operator=(const ProbeService&) = delete;
 
   struct Order {
-    std::vector<transport::NetworkAddress> addresses;  ///< Empty: all that are linked, and this.
+    std::vector<transport::NetworkAddress> addresses;  ///< Empty: all linked daemons, and this one.
     double seconds = 0;
     bool by_operator = false;
   };
   struct Calls {
     std::function<void(const std::string& what)> progress;
-    /// FormatMeasurements of all that was measured.
+    /// Called with FormatMeasurements of all that was measured.
     std::function<void(const Result<std::string>& measured)> done;
   };
-  /// Leads a probe; calls back later, from the engine's thread. kInvalidUsage for who is no
-  /// operator, for a daemon that stands alone, and while another probe is led here.
-  /// The number stands for it in Cancel.
+  /// Leads a probe; makes the calls later, on the engine's thread. Returns a number that stands for
+  /// the probe in Cancel. Returns kInvalidUsage if the reader is no operator, for a daemon that
+  /// stands alone, and while another probe is led here.
   Result<uint64_t> Lead(const Order& order, Calls calls);
-  /// Whoever asked does not wait any more.
+  /// Ends a probe whose asker does not wait any more.
   void Cancel(uint64_t probe);
 
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
   void OnPeerLost(transport::PeerId peer);
-  /// Ends all of it. What was to be called back is not.
+  /// Ends all probes, without the calls that are due.
   void Clear();
 
  private:
@@ -71,7 +72,7 @@ class ProbeService {
     uint64_t probe = 0;
     double seconds = 0;
     Calls calls;
-    std::vector<transport::PeerId> peers{};  ///< By daemon.
+    std::vector<transport::PeerId> peers{};  ///< By daemon: its peer.
     std::vector<std::string> names{};
     size_t unreached = 0;
     Status failure{};

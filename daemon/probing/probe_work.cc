@@ -16,20 +16,29 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Most targets of one task.
 constexpr size_t kMostTargets = 4096;
+/// Most connections to one target.
 constexpr int kMostConnections = 64;
+/// Most connections of one task.
 constexpr int64_t kMostConnectionsInAll = 16384;
+/// Most samples of round trips to one target.
 constexpr int kMostSamples = 10000;
+/// Longest delay of a run, in seconds.
 constexpr double kMostDelay = 0.1;
 
-/// To NICs on other rails no way leads, and often nobody says so.
+/// Longest wait, in milliseconds, for the connections of round trips: often no way leads to NICs on
+/// other rails, and nobody says so.
 constexpr std::chrono::milliseconds kRoundTripPatience(1000);
+/// Longest wait, in milliseconds, for the connections of a set.
 constexpr std::chrono::milliseconds kConnectPatience(5000);
+/// Longest wait, in milliseconds, for one round trip.
 constexpr std::chrono::milliseconds kPingPatience(1000);
+/// Round trips before each burst that do not count.
 constexpr int kWarmUpRoundTrips = 5;
-/// Samples that are taken in one place; see VisitProcessors.
+/// Number of samples that are taken in one place; see VisitProcessors.
 constexpr int kBurst = 10;
-/// The other end falls asleep in it, and wakes elsewhere.
+/// Pause between bursts, in milliseconds: the other end falls asleep in it, and wakes elsewhere.
 constexpr std::chrono::milliseconds kBetweenBursts(2);
 
 Status CheckTargets(const std::vector<ProbeTarget>& targets, size_t nics) {
@@ -47,7 +56,7 @@ Status CheckTargets(const std::vector<ProbeTarget>& targets, size_t nics) {
   return Status::Ok();
 }
 
-/// Each target so many times as it has connections.
+/// Returns each target as many times as it has connections.
 std::vector<ProbeTarget> OneForEachConnection(const std::vector<ProbeTarget>& targets) {
   std::vector<ProbeTarget> all;
   for (const ProbeTarget& target : targets) {
@@ -71,7 +80,7 @@ Status CheckProbeTask(const ProbeConnectMessage& task, size_t nics) {
 }
 
 Status CheckProbeTask(const ProbeRunMessage& task) {
-  // Written so that what is no number is refused.
+  // The comparisons refuse a value that is no number.
   if (!(task.seconds > 0 && task.seconds <= kMostProbeSeconds)) {
     return InvalidArgument("transfers of {} s", task.seconds);
   }
@@ -138,7 +147,7 @@ void ProbeWork::CarryOut(const ProbeRoundTripsMessage& task) {
     const ProbePlaces places = ProbePlacesOf(burst);
     processors.Go(places.own, kOwnProbePlaces);
     for (size_t i = 0; i < sockets.size() && !stop_; ++i) {
-      // One that breaks on the way is not reachable either.
+      // A connection that breaks on the way is not reachable either.
       reachable[i] =
           reachable[i] &&
           Ping(*sockets[i], places.other, std::min(left, kBurst), &result.samples[i]).ok();
@@ -176,7 +185,7 @@ void ProbeWork::CarryOut(const ProbeRunMessage& task) {
   if (sockets.empty()) return;
   std::this_thread::sleep_until(start);
   SendUntil(sockets, After(start, task.seconds), stop_);
-  // What lies in the kernel still is not to be in the way of the next set.
+  // Drops data that lies in the kernel still, so that it is not in the way of the next set.
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   for (const int socket : sockets) {
     ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
@@ -230,7 +239,7 @@ Status ProbeWork::Introduce(const FileDescriptor& socket, const ProbeTarget& tar
   return Status::Ok();
 }
 
-// Awake all the time: what a wake-up takes would hide what a switch takes.
+// Stays awake all the time: the time of a wake-up would hide that of a switch.
 Status ProbeWork::Ping(const FileDescriptor& socket, uint8_t place, int samples,
                        std::vector<double>* seconds) {
   char message[kProbePingBytes] = {static_cast<char>(place)};

@@ -16,30 +16,30 @@
 
 namespace harmonaize::daemon {
 
-/// Whether the coordinator's word can be carried out by a host with so many NICs, and within what
-/// any host should do. kInvalidArgument names what is wrong.
+/// Returns kInvalidArgument with what is wrong unless a host with this many NICs can carry out the
+/// coordinator's task, and the task is within what any host should do.
 Status CheckProbeTask(const ProbeRoundTripsMessage& task, size_t nics);
 Status CheckProbeTask(const ProbeConnectMessage& task, size_t nics);
 Status CheckProbeTask(const ProbeRunMessage& task);
 
-/// The end of a probe's connections that connects: measures round trips and sends. In a thread of
-/// its own, one task after the other.
+/// The end of a probe's connections that connects: measures round trips and sends. It works on a
+/// thread of its own, one task after the other.
 class ProbeWork {
  public:
   using Report = std::function<void(ProbeResultMessage)>;
 
-  /// `nics`: this host's. `report` is called from the thread, once for each task but Send.
+  /// `nics` are this host's. `report` is called on the thread, once for each task but Send.
   ProbeWork(std::vector<ProbeNic> nics, Report report);
   /// Ends within milliseconds, whatever goes on; nothing is called afterwards.
   ~ProbeWork();
   ProbeWork(const ProbeWork&) = delete;
   ProbeWork& operator=(const ProbeWork&) = delete;
 
-  // Any thread. The tasks have been checked.
+  // Thread: any. Requires: the tasks have been checked.
 
   void MeasureRoundTrips(ProbeRoundTripsMessage task) { Post(std::move(task)); }
   void Connect(ProbeConnectMessage task) { Post(std::move(task)); }
-  /// Over the connections of a set; closes them at the end.
+  /// Sends over the connections of a set, and closes them at the end.
   void Send(ProbeRunMessage task) { Post(std::move(task)); }
 
  private:
@@ -54,7 +54,7 @@ class ProbeWork {
                                                  uint64_t set, std::chrono::milliseconds patience);
   Status Introduce(const FileDescriptor& socket, const ProbeTarget& target, uint64_t set,
                    ProbeClock::time_point deadline);
-  /// `place`: where the other end is to be, ProbePlaces::other.
+  /// `place` is where the other end is to be, ProbePlaces::other.
   Status Ping(const FileDescriptor& socket, uint8_t place, int samples,
               std::vector<double>* seconds);
 

@@ -13,34 +13,36 @@
 
 namespace harmonaize::daemon {
 
-/// What a tenant can take of a daemon, and others then lack.
+/// A resource of the daemon of which other tenants lack what one tenant takes.
 enum class Resource : uint8_t {
   kConnections,        ///< Sockets, with or without a session.
   kSessions,           ///< Processes that have said hello.
   kRegions,            ///< Pieces of registered memory; each is a mapping of the daemon's.
-  kRegisteredBytes,    ///< The bytes of these.
-  kRegionDescriptors,  ///< Descriptors kept of these, so that ranks can map each other's.
+  kRegisteredBytes,    ///< Bytes of registered memory.
+  kRegionDescriptors,  ///< Descriptors kept of regions, so that ranks can map each other's.
   kUniqueIds,          ///< Ids of communicators that have not formed.
   kCommunicators,
-  kRanks,   ///< Of communicators that exist or form, on this host.
+  kRanks,   ///< Ranks on this host, of communicators that exist or form.
   kMemory,  ///< Bytes of the daemon's own memory that grow with what a tenant asks for.
 };
 inline constexpr size_t kResourceCount = 9;
 
-/// "unique ids", for error messages and reports.
+/// Returns the resource's name for error messages and reports, such as "unique ids".
 const char* ResourceName(Resource resource);
 
 struct ResourceLimit {
-  int64_t for_each = 0;  ///< What one tenant may hold.
-  int64_t for_all = 0;   ///< What there is.
+  int64_t for_each = 0;  ///< Most that one tenant may hold.
+  int64_t for_all = 0;   ///< Most that all tenants together may hold.
 };
 using ResourceLimits = std::array<ResourceLimit, kResourceCount>;
 
-/// How much of each resource all tenants together hold. Thread safe.
+/// How much of each resource all tenants together hold. Thread: any.
 class HostHoldings {
  public:
-  /// Limits above kMostOfAResource are taken for it, so that no sum overflows.
+  /// Lowers limits above kMostOfAResource to it, so that no sum overflows.
   explicit HostHoldings(ResourceLimits limits);
+  /// Largest limit of a resource, in its unit. Sums stay below three times this, which fits in 64
+  /// bits.
   static constexpr int64_t kMostOfAResource = int64_t{1} << 60;
 
   const ResourceLimit& limit(Resource resource) const {
@@ -59,22 +61,21 @@ class HostHoldings {
 
 class Holding;
 
-/// How much of each resource one tenant holds. Thread safe.
+/// How much of each resource one tenant holds. Thread: any.
 ///
-/// A tenant gets more of a resource as long as it stays within its own limit, and as long as it
-/// does not hold more than is then left: one tenant alone can hold half of what there is, a second
-/// one a quarter and so on, so a newcomer always finds something (the dynamic thresholds of
-/// Choudhury and Hahne, 1998).
+/// A tenant gets more of a resource if it stays within its own limit and holds no more than is then
+/// left. So one tenant alone can hold half of what there is, a second one a quarter and so on, and
+/// a newcomer always finds something (the dynamic thresholds of Choudhury and Hahne, 1998).
 class Account : public std::enable_shared_from_this<Account> {
  public:
   Account(std::shared_ptr<HostHoldings> host, std::string name)
       : host_(std::move(host)), name_(std::move(name)) {}
 
   std::string name() const;
-  /// For people's eyes, once it is known.
+  /// Replaces the name that people read, once a better one is known.
   void SetName(std::string name);
-  /// Takes `amount` of a resource; it is given back with the object. kInvalidUsage, with what is
-  /// held and the limit, when that would be too much.
+  /// Charges the tenant for `amount` of a resource, until the returned Holding ends. Returns
+  /// kInvalidUsage, with what is held and the limit, if that would be too much.
   Result<Holding> Take(Resource resource, int64_t amount);
   int64_t held(Resource resource) const {
     return held_[static_cast<size_t>(resource)].load(std::memory_order_relaxed);
@@ -92,7 +93,8 @@ class Account : public std::enable_shared_from_this<Account> {
   std::array<std::atomic<int64_t>, kResourceCount> held_{};
 };
 
-/// Something that a tenant holds; given back when it goes, in whatever thread.
+/// An amount of a resource that a tenant holds. Its destruction, on any thread, gives the amount
+/// back.
 class Holding {
  public:
   Holding() = default;
@@ -114,7 +116,7 @@ class Holding {
   Holding& operator=(const Holding&) = delete;
 
   int64_t amount() const { return amount_; }
-  /// Takes so much more of the same resource for the same tenant.
+  /// Takes `amount` more of the same resource for the same tenant.
   Status Add(int64_t amount);
   void Reset();
 

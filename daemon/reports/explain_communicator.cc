@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Of what was considered, the best so many are told.
+/// Most plans that are told of those that were considered: the best ones.
 constexpr size_t kMostCandidates = 8;
 
 /// The names that a reader may see.
@@ -69,7 +69,8 @@ json DescribeSpec(const Planner& planner, const RankedPlan& plan, const HostName
           {"predicted_seconds", plan.prediction.seconds}};
 }
 
-/// What the home knows beyond the choice: the candidates, and a prediction for what was measured.
+/// Adds what the home knows beyond the choice: the candidates, and a prediction for what was
+/// measured.
 void AddCandidates(const Planner& planner, uint64_t class_bytes, uint64_t mean_bytes,
                    const HostNames& names, json* entry) {
   const PlannedSize planned = planner.PlanFor(class_bytes);

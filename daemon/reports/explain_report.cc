@@ -40,7 +40,7 @@ json DescribeInline(const InlineConfig& config, bool possible) {
           {"heap_limits_by", by(config.heap_bytes)}};
 }
 
-/// Whether, and when, an unsure calibration will be replaced.
+/// Describes whether, and when, an unsure calibration will be replaced.
 json DescribeAgain(const ReportSources& sources) {
   const Recalibration::State state = sources.tuning->state();
   json again = {

@@ -26,7 +26,7 @@ struct ReportSources {
   const TenantTable* tenants = nullptr;
   const SessionTable* sessions = nullptr;
   const CommunicatorRegistry* communicators = nullptr;
-  const Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+  const Cluster* cluster = nullptr;  ///< nullptr if this host stands alone.
   const ControlLoop* control_loop = nullptr;
 };
 

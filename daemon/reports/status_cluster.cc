@@ -39,7 +39,8 @@ json DescribeLinks(const Cluster& cluster) {
   return links;
 }
 
-/// What a home has found of the fabric's links; those of which there never was a sign are left out.
+/// Describes what a home has found of the fabric's links. Links of which there never was a sign are
+/// left out.
 json DescribeFabricLinks(const LinkState& state, const Fabric& fabric, double now_seconds) {
   json links = json::array();
   for (const EdgeState& one : state.Edges(now_seconds)) {
@@ -75,7 +76,7 @@ json DescribeNics(NicWatch& watch) {
     }
     nics.push_back(std::move(one));
   }
-  watch.Look();  // for whoever asks again
+  watch.Look();  // for the next report
   return nics;
 }
 
@@ -101,7 +102,8 @@ json DescribeRdma(const NicWatch& watch) {
   return ports;
 }
 
-/// Whose word on shares of links is heeded here; at the controller also of whom it knows.
+/// Describes the controller whose word on shares of links is heeded here; at the controller also
+/// the jobs that it knows.
 json DescribeController(const ControlLoop& loop) {
   const ControllerLink& link = *loop.controller_link();
   json description = {{"address", link.address()},

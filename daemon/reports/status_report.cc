@@ -29,7 +29,7 @@ const char* StateName(Communicator::State state) {
   return "unknown";
 }
 
-/// Between hosts: the plans in use, and, at the home, how they fare.
+/// Adds, for a communicator that spans hosts, the plans in use, and, at the home, how they fare.
 void DescribeSpan(const HostGroup& group, json* description) {
   (*description)["hosts"] = group.roster().hosts();
   (*description)["home"] = group.is_home();
@@ -65,7 +65,7 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                        {"program", member->session->program()},
                        {"session", member->session->id()}});
   }
-  // Of what its ranks do among themselves the daemon knows what they say.
+  // Of inline operations the daemon knows only what the ranks say.
   const InlineSegment* const segment = communicator.inline_segment();
   json description = {{"id", communicator.id()},
                       {"job", communicator.job()},
@@ -99,7 +99,8 @@ json DescribeProcesses(const ReportSources& sources, const Tenant& tenant) {
   return processes;
 }
 
-/// What the tenant holds of what all tenants share, and how much of it it may hold.
+/// Describes what the tenant holds of what all tenants share, and how much of it the tenant may
+/// hold.
 json DescribeHoldings(const Account& account) {
   json holdings = json::array();
   for (size_t i = 0; i < kResourceCount; ++i) {

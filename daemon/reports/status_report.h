@@ -9,9 +9,8 @@
 
 namespace harmonaize::daemon {
 
-/// What the daemon is doing, as JSON (docs/operator-guide.md lists the fields). The provider (root,
-/// or who runs the daemon) sees all tenants, anybody else only what is their own. Engine thread
-/// only.
+/// Returns what the daemon is doing, as JSON (docs/operator-guide.md lists the fields). An operator
+/// sees all tenants, any other reader only its own tenant. Thread: engine.
 std::string StatusReport(const ReportSources& sources, const Reader& reader);
 
 }  // namespace harmonaize::daemon

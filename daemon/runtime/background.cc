@@ -39,7 +39,7 @@ void Background::Post(std::function<void()> posted, uint32_t tenant) {
   posted_.notify_one();
 }
 
-// Whose turn it was is last from now on.
+// The tenant whose call is taken goes to the end of the turns.
 std::function<void()> Background::TakeNext() {
   Queue& queue = queues_.front();
   std::function<void()> call = std::move(queue.calls.front());

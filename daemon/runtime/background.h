@@ -10,21 +10,22 @@
 
 namespace harmonaize::daemon {
 
-/// A thread for what takes milliseconds and more. Calls run one after the other: those of one
-/// tenant in the order posted, and tenants in turns, so that none waits for all that another has
-/// asked for. An exception of a call is logged and ends that call alone. A caller that waits for a
-/// call's outcome must catch what the call throws.
+/// A thread for work that takes milliseconds or more. Calls run one after the other: those of one
+/// tenant in the order posted, while the tenants take turns, so that none waits for all that
+/// another has asked for. An exception of a call is logged and ends that call alone. A caller that
+/// waits for a call's outcome must catch what the call throws.
 class Background {
  public:
   Background();
-  /// Lets the call that runs end; those that wait are dropped.
+  /// Waits for the call that runs, and drops the calls that wait.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// `tenant` is whose turn the call takes, by TenantIdentity::number. What the call logs counts as
-  /// what the caller logs (LogFor). Any thread.
+  /// Runs `call` on this thread, in the turn of `tenant` (TenantIdentity::number). Its log lines
+  /// count as those of the tenant that the caller logs for (LogFor). Thread: any.
   void Post(std::function<void()> call, uint32_t tenant = kTheDaemonsOwn);
+  /// The `tenant` of calls that the daemon makes for itself.
   static constexpr uint32_t kTheDaemonsOwn = UINT32_MAX;
 
  private:

@@ -19,7 +19,7 @@ Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
   if (!loop->epoll_.valid() || !loop->wake_.valid()) {
     return ErrnoError(errno, "cannot make an event loop");
   }
-  // What it tells, the loop looks for anyway.
+  // The handler has nothing to do: the owner of the loop runs posted calls after each Wait.
   HZ_RETURN_IF_ERROR(loop->WatchBell(loop->wake_.get(), [] {}));
   return loop;
 }
@@ -40,7 +40,8 @@ Status EventLoop::Add(int fd, uint32_t events, std::function<void()> on_ready) {
   const uint32_t ticket = next_ticket_++;
   event.data.u64 = MarkOf(fd, ticket);
   auto handler = std::make_shared<std::function<void()>>(std::move(on_ready));
-  // First what may throw: a descriptor that is watched without a handler would be ready forever.
+  // The steps that may throw come first: a descriptor that is watched without a handler would be
+  // ready forever.
   Watched& watched = watches_[fd];
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     const int why = errno;
@@ -64,7 +65,7 @@ void EventLoop::SetReading(int fd, bool reading) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = MarkOf(fd, watched.ticket);
-  // It is watched, so the kernel has nothing to refuse.
+  // The descriptor is watched, so the kernel has no reason to refuse.
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) watched.events = events;
 }
 
@@ -79,14 +80,14 @@ void EventLoop::Post(std::function<void()> call) {
 
 void EventLoop::Wake() {
   const uint64_t one = 1;
-  // It can only fail when the counter is full, and then the loop will wake anyway.
+  // The write fails only when the counter is full, and then the loop wakes anyway.
   if (write(wake_.get(), &one, sizeof one) < 0) return;
 }
 
 bool EventLoop::RunPosted(uint64_t budget_ns) {
   if (!HasPosted()) return false;
   const uint64_t begun_ns = MonotonicNanoseconds();
-  size_t left = 0;  // what these calls post is for the next time
+  size_t left = 0;  // calls posted from now on wait for the next RunPosted
   {
     const std::lock_guard lock(mutex_);
     left = posted_.size();

@@ -8,18 +8,19 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// How much free memory malloc may keep when a tenant has gone, in bytes: what other tenants'
-/// requests use up and give back all the time.
+/// Free memory, in bytes, that malloc may keep when a tenant has gone: the requests of other
+/// tenants use up and free about that much all the time.
 constexpr size_t kMostFreeBytes = size_t{4} << 20;
 
-/// A block after whose end malloc looks at the end of its arena, in bytes: more than
-/// FASTBIN_CONSOLIDATION_THRESHOLD of glibc (64 KiB), less than what is mapped by itself (128 KiB).
+/// Size of a block, in bytes, on whose release malloc looks at the end of its arena. It is more
+/// than FASTBIN_CONSOLIDATION_THRESHOLD of glibc (64 KiB), and less than the size that is mapped by
+/// itself (128 KiB).
 constexpr size_t kLargeBlockBytes = size_t{96} << 10;
 
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
-// That sanitizer has an allocator of its own, and libc's is not ready for questions.
+// AddressSanitizer has an allocator of its own, and libc's is not ready for questions.
 void ReturnFreeMemory() {}
 void ReturnEndOfOwnArena() {}
 #else
@@ -28,7 +29,7 @@ void ReturnFreeMemory() {
 }
 
 void ReturnEndOfOwnArena() {
-  // Volatile, or the compiler would leave both out.
+  // Volatile, or the compiler would leave out both calls.
   void* volatile block = std::malloc(kLargeBlockBytes);
   std::free(block);
 }

@@ -5,8 +5,9 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Looks for which the engine keeps its processor although others want it. Each is a round of all
-/// that could have happened, a system call among it, and so not one of Pacer's.
+/// Number of looks for which the engine keeps its processor although other threads want it. It is
+/// below Pacer's default because a look of the engine is a whole round of checks, with a system
+/// call among them.
 constexpr int kCrowdedLooks = 1;
 
 }  // namespace

@@ -5,19 +5,19 @@
 
 namespace harmonaize::daemon {
 
-/// Ends with the object that has it as a member: calls that it has guarded do nothing afterwards.
+/// A member that ends with its object: calls that it has guarded do nothing afterwards.
 ///
 ///     loop->Post(lifetime_.Guard([this] { ... }));
 ///
-/// Guarded calls run on the thread that destroys the object. They may be made on it only, and be
-/// handed around and destroyed by any thread.
+/// Guarded calls must be made, and must run, on the thread that destroys the object. Any thread may
+/// hand them around and destroy them.
 class Lifetime {
  public:
   Lifetime() = default;
   Lifetime(const Lifetime&) = delete;
   Lifetime& operator=(const Lifetime&) = delete;
 
-  /// `call`, which does nothing once the object is gone.
+  /// Returns `call`, wrapped so that it does nothing once the object is gone.
   template <typename Call>
   auto Guard(Call call) const {
     return

@@ -15,7 +15,8 @@ void LogQueue::Add(LogLevel level, std::string_view text, const TenantIdentity* 
     source->tokens_at_ns = now_ns;
   }
   const bool has_token = source == &own_ || source->tokens >= 1;
-  // The daemon's own missing lines are told in their place, and that takes room, too.
+  // Missing lines of the daemon's own are reported where they are missing, and the report takes
+  // room, too.
   const bool tells = source == &own_ && own_.left_out > 0;
   if (!has_token || RoomOf(*source) < (tells ? 2 : 1)) return LeaveOut(source, level, now_ns);
   if (tells) TellOf(source);
@@ -60,9 +61,9 @@ LogQueue::Source* LogQueue::SourceOf(const TenantIdentity* tenant, uint64_t now_
   return &tenants_.emplace(tenant->number, std::move(source)).first->second;
 }
 
-// A tenant with a full bucket and no line here can be forgotten: it would begin like that. The next
-// look comes when twice as many tenants are known as remain, so that looks cost each newcomer
-// little.
+// A tenant with a full bucket and no line in the queue can be forgotten, since a new tenant begins
+// in that state. The next search comes when twice as many tenants are known as remain, so that
+// searches cost each newcomer little.
 void LogQueue::ForgetTheQuiet(uint64_t now_ns) {
   std::erase_if(tenants_, [&](const auto& tenant) {
     const Source& source = tenant.second;
@@ -78,8 +79,9 @@ double LogQueue::TokensAt(const Source& source, uint64_t now_ns) const {
                   source.tokens + seconds * config_.tenant_lines_per_second);
 }
 
-// A tenant may have as many lines here as it leaves places to the other tenants, so that one alone
-// has half of them, and a newcomer always finds some: Account shares other resources alike.
+// A tenant may have no more lines in the queue than it leaves places to the other tenants. So one
+// tenant alone gets half of the places, and a newcomer always finds some. Account shares other
+// resources in the same way.
 size_t LogQueue::RoomOf(const Source& source) const {
   constexpr size_t kHalf = kMostLines / 2;
   if (&source == &own_) return kHalf - std::min(kHalf, own_.waiting);
@@ -97,7 +99,7 @@ void LogQueue::LeaveOut(Source* source, LogLevel level, uint64_t now_ns) {
   source->gravest = std::min(source->gravest, level);
 }
 
-// Nothing is forgotten if there is no memory to tell it.
+// Push throws if there is no memory for the report, so the count is reset after it.
 void LogQueue::TellOf(Source* source) {
   Push(source, source->gravest,
        source == &own_

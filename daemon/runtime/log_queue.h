@@ -22,8 +22,9 @@ struct LogLine {
   std::string text;
 };
 
-/// The log's lines on their way from the threads that log to the one that writes, in their order.
-/// The number of lines is bounded, so a log that nobody reads costs a bounded amount of memory.
+/// The log's lines, in their order, on their way from the threads that log to the thread that
+/// writes. The number of lines is bounded, so a log that nobody reads costs a bounded amount of
+/// memory.
 ///
 /// Two limits hold for a tenant's lines: a token bucket, and a share of the queue. The share is no
 /// more than the tenant leaves to the others. Half of the queue is the daemon's own. Lines that do
@@ -34,27 +35,30 @@ class LogQueue {
  public:
   /// The longest line that is kept, in bytes; the rest is cut off.
   static constexpr size_t kMostLineBytes = 4096;
-  /// Lines that wait to be written at most, half of them the daemon's own. With lines of the
-  /// greatest length that is 8 MiB.
+  /// Most lines that wait to be written; half of the places are for the daemon's own lines. Lines
+  /// of the greatest length take 8 MiB.
   static constexpr size_t kMostLines = 2048;
-  /// How long after a tenant's first missing line the log says how many are missing.
+  /// Time, in nanoseconds, from a tenant's first missing line until the log says how many are
+  /// missing.
   static constexpr uint64_t kToldAfterNanoseconds = 5'000'000'000;
 
   explicit LogQueue(const LogConfig& config) : config_(config) {}
 
-  /// `tenant` is who caused the line, nullptr for the daemon itself.
+  /// Adds a line, or counts it as missing. `tenant` is the tenant that caused it; nullptr: the
+  /// daemon itself.
   void Add(LogLevel level, std::string_view text, const TenantIdentity* tenant, uint64_t now_ns);
   /// Counts a line for which there was no memory.
   void AddLost() noexcept { ++own_.left_out; }
-  /// Adds the lines that tell of missing ones: those that are due and have room, or `all`.
+  /// Adds the lines that say how many lines are missing: those that are due and have room, or
+  /// `all`.
   void Tell(uint64_t now_ns, bool all);
-  /// Takes the oldest line out.
+  /// Removes and returns the oldest line; nullopt if there is none.
   std::optional<LogLine> Take();
 
   bool empty() const { return lines_.empty(); }
-  /// When Tell will have something to add; nullopt where nothing is missing.
+  /// Returns when Tell will have something to add, 0 for at once; nullopt if no line is missing.
   std::optional<uint64_t> TellAt() const;
-  /// How many tenants are known. One that was quiet for a while is forgotten.
+  /// Number of tenants that are known. A tenant that was quiet for a while is forgotten.
   size_t tenants() const { return tenants_.size(); }
 
  private:
@@ -64,8 +68,8 @@ class LogQueue {
     size_t waiting = 0;  ///< Its lines in the queue.
     uint64_t left_out = 0;
     uint64_t left_out_since_ns = 0;
-    LogLevel gravest = LogLevel::kTrace;  ///< Of the lines that were left out.
-    double tokens = 0;                    ///< Lines that it might add at tokens_at_ns.
+    LogLevel gravest = LogLevel::kTrace;  ///< The gravest level of the lines that were left out.
+    double tokens = 0;                    ///< Lines that it may add, as of tokens_at_ns.
     uint64_t tokens_at_ns = 0;
   };
   struct Entry {
@@ -86,7 +90,7 @@ class LogQueue {
   Source own_;
   std::map<uint32_t, Source> tenants_;  // by TenantIdentity::number
   std::deque<Source*> untold_;          // tenants with missing lines, the first one first
-  size_t forget_at_ = 256;              // as many tenants are looked through for quiet ones
+  size_t forget_at_ = 256;              // number of tenants at which quiet ones are looked for
 };
 
 }  // namespace harmonaize::daemon

@@ -20,10 +20,11 @@ namespace {
 
 using OneThreadsTerminal = spdlog::sinks::ansicolor_sink<spdlog::details::console_nullmutex>;
 
+/// Names of the levels in the configuration, by LogLevel.
 constexpr const char* kLevelNames[] = {"error", "warning", "info", "debug", "trace"};
 
-/// The end of the process waits this long at most until its log is taken. systemd kills a service
-/// that takes longer than 90 s to stop, so there is time for it.
+/// Longest time, in milliseconds, that FlushLog waits for the log to be written. systemd kills a
+/// service that takes longer than 90 s to stop, so there is time for it.
 constexpr std::chrono::milliseconds kFlushWithin(2000);
 
 // Neither is ever destroyed: threads may log, and the writer may write, until the process is gone.
@@ -49,15 +50,14 @@ bool Flush() {
   return writer->Flush(kFlushWithin);
 }
 
-/// On the writer's thread. spdlog adds the time at which the line was logged, and colours on
-/// terminals.
+/// Writes one line, on the writer's thread. spdlog adds the time at which the line was logged, and
+/// colours on terminals.
 void Write(const LogLine& line) {
   logger->log(line.at, spdlog::source_loc{}, ToSpdlog(line.level), line.text);
 }
 
-/// The writer gets a stream of its own. A write that stands still holds the stream's lock, and the
-/// end of the process takes the lock of `stderr`. Where standard error is closed the log goes
-/// nowhere.
+/// Opens a stream of the writer's own. A write that stands still holds the stream's lock, and the
+/// end of the process takes the lock of `stderr`. If standard error is closed the log goes nowhere.
 FILE* OwnStandardError() {
   const int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   return fd < 0 ? fopen("/dev/null", "we") : fdopen(fd, "w");

@@ -5,8 +5,8 @@
 
 namespace harmonaize::daemon {
 
-/// Sends the log to standard error, from `config.level` up, by a thread of its own that it starts.
-/// FlushLog waits for it for two seconds at most. Call it once.
+/// Sends log lines of `config.level` and graver to standard error, on a thread that it starts.
+/// FlushLog waits for that thread for two seconds at most. Requires: it has not been called before.
 Status InstallLogSink(const LogConfig& config);
 
 }  // namespace harmonaize::daemon

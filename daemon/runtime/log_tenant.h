@@ -6,23 +6,24 @@
 
 namespace harmonaize::daemon {
 
-/// While it exists, the lines that this thread logs count as caused by this tenant: LogQueue limits
-/// them. They nest; the innermost counts. Stands on the stack of one thread.
+/// Counts the lines that this thread logs as caused by a tenant, for as long as the object exists;
+/// LogQueue limits them. Objects nest, and the innermost counts. Requires: the object stands on the
+/// stack of the thread.
 class LogFor {
  public:
   /// Requires: `tenant` outlives the object.
   explicit LogFor(const TenantIdentity& tenant) : LogFor(&tenant) {}
-  /// What Current gave, for work that goes on later or in another thread. nullopt: the daemon's
-  /// own.
+  /// Takes what Current returned, for work that goes on later or in another thread; nullopt: the
+  /// daemon itself. Requires: `tenant` outlives the object.
   explicit LogFor(const std::optional<TenantIdentity>& tenant)
       : LogFor(tenant.has_value() ? &*tenant : nullptr) {}
   ~LogFor() { current_ = before_; }
   LogFor(const LogFor&) = delete;
   LogFor& operator=(const LogFor&) = delete;
 
-  /// For whom this thread logs now; nullptr for the daemon itself.
+  /// Returns the tenant that this thread logs for; nullptr: the daemon itself.
   static const TenantIdentity* Tenant() { return current_; }
-  /// A copy of it.
+  /// Returns a copy of that tenant; nullopt: the daemon itself.
   static std::optional<TenantIdentity> Current() {
     return current_ == nullptr ? std::nullopt : std::optional(*current_);
   }

@@ -11,7 +11,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// How long the writer waits before it asks again for memory that it did not get.
+/// Time, in nanoseconds, after which the writer asks again for memory that it did not get.
 constexpr uint64_t kRetryNanoseconds = 10'000'000;
 
 }  // namespace
@@ -54,7 +54,7 @@ LogLine LogWriter::TakeNext() {
   std::unique_lock lock(mutex_);
   writing_ = false;
   while (true) {
-    // Without memory it is told later.
+    // If there is no memory for the report, a later round adds it.
     Guarded([this] { queue_.Tell(MonotonicNanoseconds(), false); }, [](const Status&) {});
     if (std::optional<LogLine> line = queue_.Take()) {
       writing_ = true;
@@ -65,7 +65,7 @@ LogLine LogWriter::TakeNext() {
   }
 }
 
-// What is due by now could not be told for want of memory.
+// A report that is due by now could not be added for want of memory.
 void LogWriter::WaitForMore(std::unique_lock<std::mutex>& lock) {
   const std::optional<uint64_t> tell_at_ns = queue_.TellAt();
   if (!tell_at_ns.has_value()) return added_.wait(lock);

@@ -11,24 +11,24 @@
 
 namespace harmonaize::daemon {
 
-/// Writes lines on a thread of its own, so that no other thread waits for whoever takes the log.
+/// Writes lines on a thread of its own, so that no other thread waits for the reader of the log.
 /// Every line is clean (CleanText) when it is written, whatever it was when it was logged.
 ///
 /// A writer is never destroyed: its thread may wait in `write` for as long as the process lives.
 class LogWriter {
  public:
-  /// `write` is called on the writer's thread, with one line after the other, and may take its
-  /// time. It must not throw. kSystemError when no thread can be started.
+  /// Starts a writer that calls `write` on its thread, with one line after the other. `write` may
+  /// take its time, and must not throw. Returns kSystemError if no thread can be started.
   static Result<LogWriter*> Start(const LogConfig& config,
                                   std::function<void(const LogLine&)> write);
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Any thread. Waits for nothing but other callers. A line for which there is no memory is
-  /// counted as missing.
+  /// Adds a line. Waits for nothing but other callers. A line for which there is no memory is
+  /// counted as missing. Thread: any.
   void Add(LogLevel level, std::string_view line, const TenantIdentity* tenant) noexcept;
-  /// Waits until what was added is written, and how much is missing. False when that takes longer
-  /// than `within`. Any thread.
+  /// Waits until all added lines, and the numbers of missing ones, are written. Returns false if
+  /// that takes longer than `within`. Thread: any.
   bool Flush(std::chrono::milliseconds within);
 
  private:

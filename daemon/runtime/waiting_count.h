@@ -5,8 +5,8 @@
 
 namespace harmonaize::daemon {
 
-/// How much waits for a rank, of whatever kind: while there is any, the engine comes by to look for
-/// late ones. Thread: engine.
+/// Counts what waits for ranks or for other hosts, of whatever kind. While anything waits, the
+/// engine wakes regularly to look for late ranks. Thread: engine.
 class WaitingCount {
  public:
   WaitingCount() = default;
@@ -20,7 +20,8 @@ class WaitingCount {
   int64_t count_ = 0;
 };
 
-/// One thing that waits, from its making until it is reset or destroyed. The count must outlive it.
+/// Counts as one waiting thing, from its construction until it is reset or destroyed. Requires: the
+/// count outlives it.
 class WaitingHold {
  public:
   WaitingHold() = default;

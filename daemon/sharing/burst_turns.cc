@@ -5,31 +5,33 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Jobs that have told nothing for so long are forgotten; some pause for long.
+/// Silence, in seconds, after which a job is forgotten; some jobs pause for long.
 constexpr double kForgottenSeconds = 30;
-/// What a rhythm says holds for so many iterations, ...
+/// Number of iterations for which a told rhythm holds, if that is more than kKeptSeconds.
 constexpr double kIterationsKept = 3;
-/// ... and so long at least.
+/// Shortest time, in seconds, for which a told rhythm holds.
 constexpr double kKeptSeconds = 0.5;
-/// Bursts by which it is known what one of them takes.
+/// Number of bursts by which it is known what one of them takes.
 constexpr double kWindowBursts = 3;
-/// Who would pause for less of the time, had it its links to itself, sends all the time. By the
-/// bursts as they are now, one that has little of a link would never seem to pause, and never get a
-/// turn in which it has more.
+/// A job whose predicted pause fraction, alone on its links, is below this counts as always
+/// sending. The observed pause would mislead: a job that has little of a link would never seem to
+/// pause, and never get a turn in which it has more.
 constexpr double kLeastPause = 0.05;
-/// Asking for a turn costs a round trip, and what the controller is busy with meanwhile: shorter
-/// bursts, and those that take less than so many times that long, do without.
+/// Shortest burst, in seconds, that asks for a turn: asking costs a round trip.
 constexpr double kLeastBurst = 0.01;
+/// Shortest burst that asks for a turn, as a multiple of the time that the controller is busy with
+/// other things before it answers.
 constexpr double kAnswersInBurst = 10;
-/// What takes less of an edge does not matter there, and bursts that take together so much of it do
-/// not collide.
+/// Fraction of an edge's capacity below which a burst does not matter there.
 constexpr double kLeastPart = 0.05;
+/// Sum of two bursts' fractions of an edge's capacity up to which they do not collide there.
 constexpr double kFull = 1.05;
-/// What a burst is expected to take is not exact: jobs that are alike shall take turns.
+/// Factor by which a burst may take longer than expected: the expectation is not exact, and jobs
+/// that are alike shall take turns.
 constexpr double kSlack = 1.25;
-/// A burst that takes so many times as long is not waited for any more.
+/// Multiple of its expected time after which a burst is not waited for any more.
 constexpr double kOverdue = 2;
-/// Looked at so often.
+/// Interval, in seconds, at which Settle looks at the jobs.
 constexpr double kIntervalSeconds = 0.5;
 
 }  // namespace
@@ -76,7 +78,7 @@ std::optional<BurstTurns::Mean> BurstTurns::MeanOf(const JobId& id, const Fabric
   return Mean{sent->second.mean, std::min(rhythm.burst_seconds / rhythm.iteration_seconds, 1.0)};
 }
 
-// With that part of the one under way that has passed.
+// Returns the number of bursts, with the part of the current one that has passed.
 double BurstTurns::BurstsOf(const Job& job) {
   const double part = job.rhythm.begun_seconds / std::max(job.rhythm.burst_seconds, 1e-9);
   return static_cast<double>(job.rhythm.bursts) + std::min(part, 1.0);
@@ -109,7 +111,8 @@ void BurstTurns::Settle(const Capacity& capacity, double answer_seconds, double 
   if (changed) FindNeighbours();
 }
 
-// By the bytes of the window: the edge that is busy for longest is what a burst waits for.
+// Finds out what a burst takes, by the bytes of the window. A burst waits for the edge that is busy
+// for longest.
 void BurstTurns::Measure(Job* job, const Capacity& capacity, double least_burst) {
   const double bursts = BurstsOf(*job) - job->window_begun;
   job->parts.clear();
@@ -132,7 +135,7 @@ void BurstTurns::Measure(Job* job, const Capacity& capacity, double least_burst)
 }
 
 void BurstTurns::FindNeighbours() {
-  std::map<int, std::vector<Jobs::iterator>> users;  // of edges
+  std::map<int, std::vector<Jobs::iterator>> users;  // by edge
   for (auto job = jobs_.begin(); job != jobs_.end(); ++job) {
     job->second.neighbours.clear();
     if (job->second.alone_seconds == 0) continue;
@@ -200,7 +203,8 @@ std::vector<BurstTurns::Turn> BurstTurns::Forget(transport::PeerId leader, doubl
   return turns;
 }
 
-// Where a neighbour ends before this job would, though they shared the link from now on.
+// Returns whether a neighbour that sends would end before this job, even if they shared the link
+// from now on.
 bool BurstTurns::MustWait(const Job& job, double now_seconds) const {
   return std::any_of(job.neighbours.begin(), job.neighbours.end(), [&](const JobId& id) {
     const Job& other = jobs_.at(id);
@@ -212,7 +216,8 @@ bool BurstTurns::MustWait(const Job& job, double now_seconds) const {
   });
 }
 
-// Who has waited for longest comes first.
+// Gives turns to those of these jobs that wait and may begin. The job that has waited for longest
+// comes first.
 std::vector<BurstTurns::Turn> BurstTurns::GiveTurns(const std::set<JobId>& jobs,
                                                     double now_seconds) {
   std::vector<Jobs::iterator> waiting;

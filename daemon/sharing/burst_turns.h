@@ -17,52 +17,55 @@
 namespace harmonaize::daemon {
 
 /// At the controller: lets jobs that compute and send by turns send one after the other where their
-/// bursts collide on links. Such jobs ask before each burst; one whose neighbour is nearer to its
-/// end than the newcomer would be waits for that end. It loses nothing by that, for it would have
-/// had to share the link until then, and its neighbour is done earlier: shortest remaining time
-/// first (L. Schrage, "A proof of the optimality of the shortest remaining processing time
-/// discipline", Operations Research, 1968). Jobs of one period so come to send while the others
-/// compute, as in Rajasekaran et al., "CASSINI: network-aware job scheduling in machine learning
-/// clusters", NSDI 2024, and stay that way although their times waver.
+/// bursts collide on links. Such jobs ask before each burst. A job waits if a neighbour that sends
+/// is nearer to its end than the newcomer would be. It loses nothing by that, for it would have had
+/// to share the link until then, and its neighbour is done earlier: shortest remaining time first
+/// (L. Schrage, "A proof of the optimality of the shortest remaining processing time discipline",
+/// Operations Research, 1968). Jobs of one period so come to send while the others compute, as in
+/// Rajasekaran et al., "CASSINI: network-aware job scheduling in machine learning clusters", NSDI
+/// 2024, and stay that way although their times waver.
 ///
-/// For the engine's thread. Time is passed in.
+/// Thread: engine. Time is passed in.
 class BurstTurns {
  public:
   using Edges = std::shared_ptr<const std::vector<CrossedEdge>>;
 
-  /// What a job has sent over a rail, as its host counts it; the count may begin anew.
+  /// Takes in what a job has sent over a rail, as its host counts it; the count may begin anew.
   void TakeSent(const JobId& id, const FabricRail& rail, const Edges& edges, const TrafficJob& told,
                 double now_seconds);
-  /// How a job goes, as its leader tells: the daemon of the host that has its rank 0.
+  /// Takes in a job's rhythm, as its leader tells it: the daemon of the host that has the job's
+  /// rank 0.
   void TakeRhythm(const TrafficRhythm& rhythm, double now_seconds);
 
-  /// What an edge can carry, bytes a second.
+  /// Returns what an edge can carry, in bytes a second.
   using Capacity = std::function<double(int edge)>;
-  /// Often, but not while the controller rests; sees at times who collides with whom.
-  /// `answer_seconds`: how long the controller may be busy with other things.
+  /// Finds out at times which jobs collide. To be called often, but not while the controller rests.
+  /// `answer_seconds` is how long the controller may be busy with other things.
   void Settle(const Capacity& capacity, double answer_seconds, double now_seconds);
 
-  /// For so long at most a job should wait for its turn; 0: it need not ask.
+  /// Returns the longest time, in seconds, that a job should wait for its turn; 0: it need not ask.
   double LongestWait(const JobId& id) const;
-  /// A job whose burst may begin, and who is to be told.
+  /// A burst that may begin, and the daemon that is to be told.
   struct Turn {
     transport::PeerId leader = kThisDaemon;
     uint64_t communicator = 0;
     uint64_t burst = 0;
   };
-  /// A leader asks for a burst's turn, or tells that it has ended. Whose turn it is then.
+  /// Takes in that a leader asks for a burst's turn, or that the burst has ended. Returns the turns
+  /// that begin then.
   std::vector<Turn> Take(transport::PeerId leader, const BurstMessage& message, double now_seconds);
-  /// A daemon is gone: its jobs are not waited for.
+  /// Stops waiting for the jobs of a daemon that is gone. Returns the turns that begin then.
   std::vector<Turn> Forget(transport::PeerId leader, double now_seconds);
 
   /// What a job sends over a rail in the mean of its turns; in each of its bursts it would seem
-  /// greedy. Nothing for one that does not go by turns that matter, or that are known.
+  /// greedy.
   struct Mean {
     double bytes_per_second = 0;
-    double sending = 1;  ///< The part of the time in which it sends.
+    double sending = 1;  ///< Fraction of the time in which it sends.
   };
+  /// Returns nullopt for a job whose turns are not known, or do not matter.
   std::optional<Mean> MeanOf(const JobId& id, const FabricRail& rail) const;
-  /// How often a job's bursts have waited for others'.
+  /// Returns how often a job's bursts have waited for others'.
   uint64_t WaitsOf(const JobId& id) const;
 
  private:
@@ -82,15 +85,15 @@ class BurstTurns {
     double told_seconds = 0;
     double window_begun = 0;  // bursts by then
 
-    /// Of a burst, with its links to itself; 0: not known, or of no use.
+    /// Seconds that a burst takes with its links to itself; 0: not known, or of no use.
     double alone_seconds = 0;
-    std::map<int, double> parts{};  // of edges' capacities, that it then takes
-    std::set<JobId> neighbours{};   // with which it collides; all are in jobs_
+    std::map<int, double> parts{};  // by edge: fraction of its capacity that a burst then takes
+    std::set<JobId> neighbours{};   // jobs with which it collides; all are in jobs_
 
     State state = State::kComputes;
     transport::PeerId leader = kThisDaemon;
     uint64_t burst = 0;
-    double since_seconds = 0;  // of waiting, or of sending
+    double since_seconds = 0;  // when it began to wait, or to send
     uint64_t waits = 0;
   };
   using Jobs = std::map<JobId, Job>;

@@ -10,25 +10,27 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A host that has said nothing for so long sends nothing, ...
+/// Age, in seconds, up to which a report counts: a host that has said nothing for longer sends
+/// nothing.
 constexpr double kRecentSeconds = 0.25;
-/// ... and is forgotten after this.
+/// Age, in seconds, after which a report, or a job, is forgotten.
 constexpr double kForgottenSeconds = 2;
-/// What has not changed is told again after so long: who hears nothing goes its own way.
+/// Time, in seconds, after which shares that have not changed are told again: a daemon that hears
+/// nothing goes its own way.
 constexpr double kRepeatSeconds = 0.4;
-/// Of ways among which routers choose, so many are looked at.
+/// Most ways that are looked at, of those among which routers choose.
 constexpr size_t kMostWays = 64;
-/// What is left for plans is looked at so often.
+/// Interval, in seconds, at which the controller looks at what is left for a job's plans.
 constexpr double kLeftSeconds = 0.3;
-/// For so long after a job has begun to use a link, or has been told that it has more or less of
-/// it, nobody else's plans are told anything new of that link: what each then does has to be seen
-/// first.
+/// Time, in seconds, for which no other job's plans are told anything new of a link: after a job
+/// has begun to use the link, or has been told that it has more or less of it. The effect has to be
+/// seen first.
 constexpr double kSettleSeconds = 1;
-/// It rests for so many times as long as it has worked: a cluster may be large.
+/// The controller rests for this many times as long as it has worked: a cluster may be large.
 constexpr double kPausesPerSpent = 20;
-/// Ways of so many rails are kept though nobody uses them any more.
+/// Number of rails with kept ways from which on those that no job uses are dropped.
 constexpr size_t kMostKept = 1 << 15;
-/// Limits that differ by less are the same.
+/// Relative difference up to which limits are the same.
 constexpr double kNoise = 0.03;
 
 bool Alike(double one, double other) {
@@ -81,7 +83,7 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
   }
 }
 
-// What it could use between two hosts are all rails between them.
+// Notes a job, and the edges that it could use: between two hosts these are the edges of all rails.
 void Controller::NoteJob(const JobId& id, const FabricRail& rail, double weight,
                          double now_seconds) {
   Job& job = jobs_[id];
@@ -103,7 +105,8 @@ void Controller::Unsettle(int edge, double now_seconds) {
   unsettled_until_[index] = now_seconds + kSettleSeconds;
 }
 
-// None for a rail that there is not. Ways are kept, those of rails that somebody uses at least.
+// Returns the edges of a rail's ways; none for a rail that does not exist. Ways are kept, at least
+// those of rails that a job uses.
 Controller::Edges Controller::EdgesOf(const FabricRail& rail) {
   const auto known = edges_.find(rail);
   if (known != edges_.end()) return known->second;
@@ -195,7 +198,8 @@ double Controller::CapacityOf(int edge, const LinkState& links) const {
   return differs ? found->bytes_per_second : model_->BytesPerSecond(edge);
 }
 
-// Tenants of whose jobs any is held back; the others of theirs on that rail along with it.
+// Returns the limits of each host: for tenants that have a job which is held back on a rail, with
+// their other jobs on that rail.
 std::map<int, std::vector<RailShare>> Controller::LimitsByHost() const {
   std::map<int, std::vector<RailShare>> by_host;
   const std::vector<JobLimit> limits = shares_.Limits();  // by rail and tenant
@@ -220,8 +224,8 @@ bool Controller::IsSettled(const std::set<int>& edges, double now_seconds) const
   });
 }
 
-// Jobs go around each other one after the other: were all told at once what the others leave, all
-// would go to where nobody was. Who was told last waits longest.
+// Tells jobs one after the other what the others leave. If all were told at once, all would go to
+// where no job was. The job that was told last waits longest.
 void Controller::TakeLeft(double now_seconds) {
   std::vector<std::pair<double, JobId>> due;
   for (const auto& [id, job] : jobs_) {

@@ -18,44 +18,45 @@
 
 namespace harmonaize::daemon {
 
-/// A communicator that the controller has heard of lately, for people.
+/// A communicator that the controller has heard of lately, for reports.
 struct ControlledJob {
   JobId job;
-  double bytes_per_second = 0;  ///< Sent, by all of its hosts.
-  size_t rails = 0;             ///< That it sends over, ...
-  size_t held_back = 0;         ///< ... and of these, on which it is held back.
-  uint64_t waits = 0;           ///< How many of its bursts have waited for others'.
+  double bytes_per_second = 0;  ///< Sent by all of its hosts.
+  size_t rails = 0;             ///< Rails that it sends over.
+  size_t held_back = 0;         ///< Rails of these on which it is held back.
+  uint64_t waits = 0;           ///< Number of its bursts that have waited for others'.
 };
 
 /// The controller of a cluster: hears from the daemons of all hosts what each job sends over which
-/// rail, and tells them what they may send where jobs meet on a link (LinkShares), and what links
-/// have left for each job's plans. One of the cluster's daemons is it (Config, cluster.controller).
+/// rail. It tells them what they may send where jobs meet on a link (LinkShares), and what links
+/// have left for each job's plans. One of the cluster's daemons is the controller (Config,
+/// cluster.controller).
 ///
-/// For the engine's thread. Time is passed in.
+/// Thread: engine. Time is passed in.
 class Controller {
  public:
   explicit Controller(std::shared_ptr<const FabricModel> model)
       : model_(std::move(model)), rails_(model_->fabric()) {}
 
-  /// What a daemon tells; peer 0 is this one.
+  /// Takes in what a daemon tells of its traffic; peer 0 is this one.
   void Take(transport::PeerId peer, const TrafficMessage& traffic, double now_seconds);
-  /// A burst is ready to begin, or has ended. Whose turn it is then.
+  /// Takes in that a burst is ready to begin, or has ended. Returns the turns that begin then.
   std::vector<BurstTurns::Turn> Take(transport::PeerId peer, const BurstMessage& burst,
                                      double now_seconds) {
     return turns_.Take(peer, burst, now_seconds);
   }
-  /// A peer is gone. Whose turn it is then.
+  /// Forgets a peer that is gone. Returns the turns that begin then.
   std::vector<BurstTurns::Turn> Forget(transport::PeerId peer, double now_seconds);
 
-  /// Once in an interval, or more often; then acts once in it. What is to be told to whom. `links`
-  /// has taken the same traffic.
+  /// Shares links out, and returns what is to be told to which peer. To be called once in an
+  /// interval, or more often; acts once in it. Requires: `links` has taken in the same traffic.
   std::vector<std::pair<transport::PeerId, SharesMessage>> Settle(const LinkState& links,
                                                                   double now_seconds);
-  /// The daemon of a host that has told of traffic lately.
+  /// Returns the daemon of a host that has told of traffic lately.
   std::optional<transport::PeerId> PeerAt(int fabric_host) const;
 
   std::vector<ControlledJob> Jobs() const;
-  /// Of hosts that have told of traffic lately.
+  /// Number of daemons that have told of traffic lately.
   size_t hosts() const { return reports_.size(); }
 
  private:
@@ -72,8 +73,8 @@ class Controller {
   struct Job {
     double weight = 1;  // of the tenant
     double seen_seconds = 0;
-    std::set<std::pair<int, int>> pairs;  // of hosts
-    std::set<int> edges;                  // that it sends over, or could
+    std::set<std::pair<int, int>> pairs;  // pairs of hosts that it sends between
+    std::set<int> edges;                  // edges that it sends over, or could
     EdgeRates left;
     double left_seconds = 0;        // when it was looked at
     double left_since_seconds = 0;  // when it changed

@@ -7,16 +7,18 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What the controller said holds for so long; it repeats itself more often.
+/// Time, in nanoseconds, for which the controller's word holds; it repeats itself more often.
 constexpr uint64_t kHoldsNs = 1'500'000'000;
-/// A controller that cannot be reached is tried again after so long; the pause doubles.
+/// First pause, in nanoseconds, before a controller that cannot be reached is tried again; the
+/// pause doubles.
 constexpr uint64_t kFirstPauseNs = 1'000'000'000;
+/// Longest such pause, in nanoseconds.
 constexpr uint64_t kLongestPauseNs = 30'000'000'000;
 
 }  // namespace
 
 void ControllerLink::Tell(const TrafficMessage& traffic, uint64_t now_ns) {
-  // After a pause it has its time to answer.
+  // After a pause in telling, the controller has its time to answer.
   if (follows() && now_ns > told_ns_ + kHoldsNs / 2) heard_ns_ = now_ns;
   told_ns_ = now_ns;
   if (peer_.has_value()) return cluster_->Send(*peer_, traffic);
@@ -65,7 +67,7 @@ void ControllerLink::Take(const SharesMessage& shares, const PeerAt& peer_at, ui
 }
 
 void ControllerLink::Limit(const Rail& rail, const transport::RailLimits& limits) {
-  // One that is lost has no limit any more.
+  // A rail to a lost peer has no limit any more.
   const Status limited = cluster_->transport().Limit(rail.first, rail.second, limits);
   if (!limited.ok()) Log(LogLevel::kDebug, kLogTuning, "no limit: {}", limited.message());
 }

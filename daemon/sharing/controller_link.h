@@ -16,37 +16,39 @@
 
 namespace harmonaize::daemon {
 
-/// A daemon's way to the controller of its cluster: tells it of traffic, and does what it says,
-/// for as long as it says anything. Without it, or when it is silent, daemons go their own ways.
+/// A daemon's link to the controller of its cluster: tells the controller of traffic, and follows
+/// its word for as long as the controller is heard. Without a controller, or if it is silent,
+/// daemons go their own ways.
 ///
-/// For the engine's thread. Time is passed in.
+/// Thread: engine. Time is passed in.
 class ControllerLink {
  public:
-  /// `address` is the controller's. Borrows the cluster, which must outlive this.
+  /// `address` is the controller's. Requires: the cluster outlives this object.
   ControllerLink(Cluster* cluster, std::string address)
       : cluster_(cluster), address_(std::move(address)) {}
 
   const std::string& address() const { return address_; }
-  /// None while it is not linked, and where it is this daemon.
+  /// The controller's peer; nullopt while it is not linked, and if it is this daemon.
   std::optional<transport::PeerId> peer() const { return peer_; }
 
-  /// Finds the controller first, where it is not linked; what cannot be told is left out.
+  /// Tells the controller of traffic. While it is not linked, tries to link with it instead.
   void Tell(const TrafficMessage& traffic, uint64_t now_ns);
-  /// What the controller says. `peer_at` knows the daemons of the fabric's hosts.
+  /// Returns the daemon of a host of the fabric; nullopt if it is not known.
   using PeerAt = std::function<std::optional<transport::PeerId>(int fabric_host)>;
+  /// Takes in the controller's word.
   void Take(const SharesMessage& shares, const PeerAt& peer_at, uint64_t now_ns);
-  /// Often, while anything is sent: what a silent controller has said lapses.
+  /// Drops the word of a controller that is silent. To be called often while anything is sent.
   void Tick(uint64_t now_ns);
   void OnPeerLost(transport::PeerId peer);
 
-  /// Whether the controller has said something lately.
+  /// Returns whether the controller has said something lately.
   bool follows() const { return heard_ns_ != 0; }
-  /// What edges have for a communicator, where not what the fabric states; by edge.
+  /// Returns what edges have for a communicator, by edge, where that is not what the fabric states.
   EdgeRates RatesFor(uint64_t communicator) const;
-  /// For so long at most a burst of this communicator, whose rank 0 is here, is to wait for its
-  /// turn; 0: it need not ask for one.
+  /// Returns the longest time, in seconds, that a burst of this communicator, whose rank 0 is here,
+  /// is to wait for its turn; 0: it need not ask for one.
   double LongestWait(uint64_t communicator) const;
-  /// Rails that are held back here now.
+  /// Number of rails that are held back here now.
   size_t limits() const { return limited_.size(); }
 
  private:

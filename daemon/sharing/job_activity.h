@@ -5,17 +5,18 @@
 
 namespace harmonaize::daemon {
 
-/// Which jobs have operations between hosts, now or lately (Session::job). For one thread; time is
-/// passed in.
+/// Knows which jobs have operations between hosts, now or lately (Session::job). Thread: one. Time
+/// is passed in.
 class JobActivity {
  public:
-  /// An operation of this job starts. Whether another job has one under way, or had one less than
-  /// kLatelyNs ago.
+  /// Notes that an operation of this job starts. Returns whether another job has one under way, or
+  /// had one less than kLatelyNs ago.
   bool Start(uint32_t job, uint64_t now_ns);
-  /// The same job as at its start, whatever has become of that.
+  /// Notes that an operation ends. Requires: `job` is the one that was passed to Start.
   void End(uint32_t job, uint64_t now_ns);
 
-  /// Jobs that compute and send by turns may pause for so long.
+  /// Time, in nanoseconds, for which a job without operations counts: jobs that compute and send by
+  /// turns may pause for as long.
   static constexpr uint64_t kLatelyNs = 2'000'000'000;
 
  private:

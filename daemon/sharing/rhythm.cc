@@ -6,9 +6,10 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Whoever rests for this part of its longest pause of late begins a burst then.
+/// A rest of one part in this many of the longest recent pause begins a new burst.
 constexpr uint64_t kPartOfPause = 4;
-/// Pauses that differ from the middle one by no more are alike; all but one have to be.
+/// Relative difference from the middle pause up to which a pause is alike; all but one have to be
+/// alike.
 constexpr double kAlike = 0.2;
 
 }  // namespace

@@ -7,34 +7,35 @@
 
 namespace harmonaize::daemon {
 
-/// How a communicator computes and sends by turns, as its operations begin and end here: those that
-/// follow each other closely are one burst.
+/// Learns how a communicator computes and sends by turns, as its operations begin and end here.
+/// Operations that follow each other closely are one burst.
 ///
-/// For one thread; time is passed in.
+/// Thread: one. Time is passed in.
 class Rhythm {
  public:
-  /// An operation begins, while others may be under way.
+  /// Notes that an operation begins; others may be under way.
   void Begin(uint64_t now_ns);
-  /// An operation is ready, and would begin a burst, but waits for others: that is no pause.
+  /// Notes that an operation is ready which would begin a burst, but waits for other jobs: that is
+  /// no pause.
   void Wait(uint64_t now_ns) { ready_ns_ = now_ns; }
-  /// One of those that have begun has ended.
+  /// Notes that an operation has ended.
   void End(uint64_t now_ns);
 
-  /// Whether an operation that begins now is a burst's first.
+  /// Returns whether an operation that begins now is a burst's first.
   bool BeginsBurst(uint64_t now_ns) const;
-  /// Whether nothing is under way, and the burst has had as many operations as the others.
+  /// Returns whether nothing is under way, and the burst has had as many operations as the others.
   bool burst_seems_over() const;
-  /// That have begun.
+  /// Number of bursts that have begun.
   uint64_t bursts() const { return bursts_; }
 
   struct Beat {
-    uint64_t bursts = 0;  ///< That have begun, the last one among them.
+    uint64_t bursts = 0;  ///< Bursts that have begun, the last one among them.
     double burst_seconds = 0;
-    double pause_seconds = 0;      ///< After it.
-    double iteration_seconds = 0;  ///< From one to the next, with what that waited for others.
-    double begun_seconds = 0;      ///< Since the last one began.
+    double pause_seconds = 0;      ///< Pause after a burst.
+    double iteration_seconds = 0;  ///< From one burst to the next, with its wait for others.
+    double begun_seconds = 0;      ///< Time since the last burst began.
   };
-  /// Nothing before some bursts have passed, and while pauses differ widely.
+  /// Returns nullopt before some bursts have passed, and while pauses differ widely.
   std::optional<Beat> Of(uint64_t now_ns) const;
 
  private:
@@ -45,7 +46,7 @@ class Rhythm {
     uint64_t iteration_ns = 0;
     uint64_t operations = 0;
   };
-  /// Of what counts as a rhythm's.
+  /// Number of bursts by which the rhythm is judged.
   static constexpr size_t kRemembered = 5;
 
   uint64_t MiddleOf(uint64_t Past::*what) const;
@@ -53,9 +54,9 @@ class Rhythm {
   int under_way_ = 0;
   uint64_t bursts_ = 0;
   uint64_t ready_ns_ = 0;    // when a burst would have begun that waits; 0: none does
-  uint64_t begun_ns_ = 0;    // of the burst
-  uint64_t ended_ns_ = 0;    // of its last operation so far
-  uint64_t operations_ = 0;  // of it
+  uint64_t begun_ns_ = 0;    // when the burst began
+  uint64_t ended_ns_ = 0;    // when its last operation so far ended
+  uint64_t operations_ = 0;  // operations of the burst
   std::array<Past, kRemembered> past_{};
 };
 

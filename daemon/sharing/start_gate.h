@@ -7,10 +7,10 @@ class Communicator;
 /// Decides when operations between hosts may begin where jobs take turns. Thread: engine.
 class StartGate {
  public:
-  /// Whether an operation of this communicator that is ready may begin. If not,
+  /// Returns whether an operation of this communicator that is ready may begin. If not,
   /// Communicator::OnPlanReady or Communicator::ReportLate follows when it may.
   virtual bool MayBegin(Communicator& communicator) = 0;
-  /// An operation of the communicator has ended.
+  /// Notes that an operation of the communicator has ended.
   virtual void NoteEnd(Communicator& communicator) = 0;
 
  protected:

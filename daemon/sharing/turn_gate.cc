@@ -4,7 +4,7 @@ namespace harmonaize::daemon {
 
 void TurnGate::Begin(uint64_t now_ns) {
   rhythm_.Begin(now_ns);
-  // Also one that has not waited for its end: sends and receives do not.
+  // An operation may also begin that has not waited for its turn: sends and receives do not.
   if (state_ != State::kFree) state_ = State::kSends;
 }
 

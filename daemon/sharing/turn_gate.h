@@ -6,31 +6,34 @@
 
 namespace harmonaize::daemon {
 
-/// At the host of a communicator's rank 0: where its bursts collide with other jobs', has the
-/// controller asked before each of them, and lets it wait for the answer, but never for longer than
-/// it was told (BurstTurns). It is enough that one host waits: the others wait for what it sends.
+/// At the host of a communicator's rank 0: if its bursts collide with other jobs', has the
+/// controller asked before each of them, and lets the burst wait for the answer, but never for
+/// longer than the controller said (BurstTurns). It is enough that one host waits: the others wait
+/// for what it sends.
 ///
-/// For one thread; time is passed in.
+/// Thread: one. Time is passed in.
 class TurnGate {
  public:
-  /// Operations of the communicator begin and end.
+  /// Notes that an operation of the communicator begins.
   void Begin(uint64_t now_ns);
+  /// Notes that an operation of the communicator ends.
   void End(uint64_t now_ns) { rhythm_.End(now_ns); }
 
   enum class Answer {
     kGo,
-    kAsk,   ///< The controller, for burst(); then wait.
-    kWait,  ///< Until it answers, and no longer than until wait_until_ns().
+    kAsk,   ///< Ask the controller for burst(), then wait.
+    kWait,  ///< Wait until it answers, and no longer than until wait_until_ns().
   };
-  /// Whether an operation that is ready may begin, where bursts are to wait for so long at most.
+  /// Returns whether an operation that is ready may begin. A burst waits for `longest_wait_seconds`
+  /// at most.
   Answer MayBegin(uint64_t now_ns, double longest_wait_seconds);
-  /// The controller's answer. Whether it was waited for.
+  /// Takes in the controller's answer. Returns whether it was waited for.
   bool Grant(uint64_t burst);
-  /// The burst under way, or that which waits.
+  /// The burst that is under way, or waits.
   uint64_t burst() const { return burst_; }
   uint64_t wait_until_ns() const { return wait_until_ns_; }
   bool waits() const { return state_ == State::kWaits; }
-  /// Whether the controller is to be told now that the burst it was asked for has ended.
+  /// Returns whether the controller is to be told now that the burst it was asked for has ended.
   bool TakeEnded();
 
   const Rhythm& rhythm() const { return rhythm_; }
@@ -39,7 +42,7 @@ class TurnGate {
   enum class State { kFree, kWaits, kGranted, kSends };
 
   Rhythm rhythm_;
-  State state_ = State::kFree;  // kFree: nobody was asked
+  State state_ = State::kFree;  // kFree: the controller was not asked
   uint64_t burst_ = 0;
   uint64_t wait_until_ns_ = 0;
 };

@@ -63,7 +63,7 @@ void Connection::SendOutgoing() {
 }
 
 void Connection::SendOrCut(const Outgoing& outgoing) {
-  // Nothing here may throw: the reception has no other way to get rid of it.
+  // Nothing here may throw: the message would be lost, and the connection not be cut.
   std::array<int, kMaxDescriptorsPerMessage> descriptors;
   const size_t count = std::min(descriptors.size(), outgoing.descriptors.size());
   for (size_t i = 0; i < count; ++i) descriptors[i] = outgoing.descriptors[i].get();

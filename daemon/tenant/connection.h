@@ -25,28 +25,28 @@ namespace harmonaize::daemon {
 /// A text that is too long for one message: its reader asks for one piece after the other.
 struct Document {
   std::string text;
-  Holding memory;  ///< Of Resource::kMemory, for as long as a connection keeps it.
+  Holding memory;  ///< Charged as Resource::kMemory for as long as a connection keeps the document.
 };
 
-/// A piece of a document, in bytes: well below what a message may hold.
+/// Most bytes of a document in one message: well below what a message may hold.
 inline constexpr size_t kDocumentPieceBytes = 32 * 1024;
 
-/// What a connection is charged of the daemon's memory, in bytes: the kernel keeps an answer at the
-/// daemon's cost until it is read, which is a piece of a document at most, in pages.
+/// Bytes of the daemon's memory that a connection is charged for. The kernel keeps an unread answer
+/// at the daemon's cost: at most one piece of a document, in whole pages.
 inline constexpr int64_t kConnectionBytes = 48 << 10;
 
 /// The control socket of one tenant process, or of an operator's. Its tenant's Reception receives
 /// from it, and the engine's thread answers on it, one request at a time.
 ///
-/// What a tenant sends holds descriptors of any kind, and the kernel may wait for somebody foreign
-/// when the last reference to one goes. So a connection is received from, and destroyed, by its
-/// tenant's Reception alone.
+/// A tenant's messages may hold descriptors of any kind, and the kernel may wait for a stranger
+/// when the last reference to one goes. So only the tenant's Reception receives from a connection,
+/// and destroys it.
 class Connection {
  public:
   struct Peer {
     PeerCredentials credentials;
     TenantIdentity tenant;
-    /// It came by the operators' socket.
+    /// The peer connected at the operators' socket.
     bool is_operator = false;
   };
 
@@ -68,12 +68,11 @@ class Connection {
   int process_fd() const { return process_.get(); }
   Result<ControlMessage> Receive() { return socket_.Receive(0); }
 
-  // Answers. Of the engine's thread while a request is with the engine, else of the reception's. A
-  // tenant that does not read them is cut off. The engine's are sent by the reception
-  // (SendOutgoing): sending wakes whoever waits at the other end, and a tenant can have millions
-  // wait.
+  // Answers. Thread: engine while a request is with the engine, else the reception's. A tenant that
+  // does not read its answers is cut off. The reception sends the engine's answers (SendOutgoing):
+  // sending wakes the threads that wait at the other end, and a tenant can have millions of them.
 
-  /// The one answer to a request: the connection may ask again.
+  /// Sends the only answer to a request; the connection may ask again then.
   template <typename Body>
   void Reply(MessageType type, const Body& body, std::span<const int> descriptors = {},
              std::span<const std::byte> tail = {}) {
@@ -86,69 +85,74 @@ class Connection {
     Say(EncodeFailure(type, status), {});
     NoteAnswered();
   }
-  /// The first piece of a document, with a `body` that says how long it is; the rest is kept here.
+  /// Replies with the first piece of a document, after a `body` that says how long it is. The
+  /// connection keeps the document for the other pieces.
   template <typename Body>
   void ReplyDocument(MessageType type, const Body& body, std::shared_ptr<const Document> document) {
     document_ = std::move(document);
     Reply(type, body, {}, Piece(0));
   }
-  /// A word before the answer.
+  /// Sends a message ahead of the answer.
   template <typename Body>
   void Tell(MessageType type, const Body& body) {
     Say(Encode(type, body), {});
   }
 
-  /// The reception is told by `on_outgoing` when SendOutgoing has something to send, but for what
-  /// is said while a request is with the engine: that is sent before the request has its end.
-  /// Before it is set all is sent at once. Thread: the reception's.
+  /// Sets the call that tells the reception that SendOutgoing has something to send. Messages of a
+  /// request that is with the engine cause no call: they are sent when the request ends. Before
+  /// this is set all messages are sent at once. Thread: the reception's.
   void SetOnOutgoing(std::function<void()> on_outgoing);
-  /// Sends what the engine has said, or ends the connection. Thread: the reception's.
+  /// Sends the messages that wait, and then ends the connection if CutSoon was called. Thread: the
+  /// reception's.
   void SendOutgoing();
 
-  /// The document that answered the connection's last request; nullptr where another answer did.
+  /// The document that answered the connection's last request; nullptr if it had another answer.
   const std::shared_ptr<const Document>& document() const { return document_; }
-  /// At most kDocumentPieceBytes of it.
+  /// Returns the document from `offset` on, up to kDocumentPieceBytes of it.
   std::span<const std::byte> Piece(uint64_t offset) const;
 
-  /// The engine is about to deal with a request.
+  /// Notes that the engine is about to deal with a request.
   void BeginRequest() {
     answered_ = false;
     with_engine_ = true;
     document_ = nullptr;
   }
-  /// It has. False: the answer comes later, and then `on_answered` is called.
+  /// Notes that the engine has dealt with the request. Returns false if the answer comes later;
+  /// `on_answered` is called then.
   bool EndRequest() {
     with_engine_ = false;
     return answered_;
   }
   void SetOnAnswered(std::function<void()> on_answered) { on_answered_ = std::move(on_answered); }
 
-  /// Of the engine's thread: the probe that was asked for over it and has not ended; 0: none.
+  /// The probe that this connection asked for and that has not ended; 0: none. Thread: engine.
   uint64_t probe = 0;
 
-  /// Nobody asks for more of the document. Not while a request is with the engine.
+  /// Drops the document: its reader asks for no more of it. Requires: no request is with the
+  /// engine.
   void ForgetDocument() { document_ = nullptr; }
-  /// Whether the tenant has not read all that it was sent.
+  /// Returns whether the tenant has not read all that it was sent.
   bool HasUnread() const { return socket_.HasUnread(); }
 
-  /// Nobody waits for answers any more. Any thread.
+  /// Returns whether the peer has gone, so that nobody waits for answers. Thread: any.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   void SetGone() { gone_.store(true, std::memory_order_relaxed); }
 
-  /// Ends the connection; the reception sees the end of the stream and cleans up. Wakes whoever
-  /// waits at the other end: not for the engine's thread.
+  /// Ends the connection; the reception sees the end of the stream and cleans up. Wakes the threads
+  /// that wait at the other end, so the engine's thread uses CutSoon instead.
   void Cut() { shutdown(socket_.fd(), SHUT_RDWR); }
-  /// Has the reception end it, after what has been said. Any thread.
+  /// Makes the reception end the connection, after the messages that wait. Thread: any.
   void CutSoon();
 
-  /// Has what its session leaves behind destroyed with it: by the tenant's own thread, for the
-  /// kernel may keep whoever unmaps it waiting. Thread: engine.
+  /// Hands over what the session leaves behind, to be destroyed with the connection. The tenant's
+  /// own thread does that, for the kernel may keep the thread that unmaps it waiting. Thread:
+  /// engine.
   void TakeAlong(std::shared_ptr<void> remains) { remains_ = std::move(remains); }
 
-  /// For a connection that nobody received.
+  /// Takes the socket out of a connection that no reception has received.
   ControlSocket TakeSocket() { return std::move(socket_); }
 
-  /// For Reception's list of those that nobody refers to any more.
+  /// Link of Reception's list of connections that nobody refers to any more.
   Connection* next_unused = nullptr;
 
  private:
@@ -164,7 +168,7 @@ class Connection {
   void NoteAnswered() {
     answered_ = true;
     if (with_engine_ || on_answered_ == nullptr) return;
-    // It would not be read again.
+    // If the call fails, the reception would never read from the connection again.
     if (!Guarded(on_answered_, [this](const Status&) { Cut(); })) Cut();
   }
 
@@ -177,7 +181,7 @@ class Connection {
   std::atomic<bool> gone_{false};
   std::shared_ptr<const Document> document_;
   std::shared_ptr<void> remains_;
-  // Of the engine's thread while a request is with the engine.
+  // Thread: engine while a request is with the engine.
   bool with_engine_ = false;
   bool answered_ = false;
   std::function<void()> on_answered_;

@@ -20,7 +20,7 @@ void FinishedParts::Finish(PostedOperation* part, const Status& outcome) {
   session.Retire(part);
 }
 
-// Whatever was completed is shown first to all who look, for that is quick, then to those who
+// Shows the completed parts to all threads that look, which is quick, before it wakes those that
 // sleep.
 void FinishedParts::Publish() {
   for (const Unpublished& one : unpublished_) one.queue->Publish();

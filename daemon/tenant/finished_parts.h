@@ -14,7 +14,8 @@ class StreamQueue;
 /// Tells tenants of parts that are completed, and moves the parts' streams on. Thread: engine.
 class FinishedParts {
  public:
-  /// `ready` gets the parts that streams come to, and must outlive this.
+  /// `ready` gets the parts that become ready when their streams move on. Requires: it outlives
+  /// this object.
   explicit FinishedParts(ReadyParts* ready) : ready_(ready) {}
 
   /// Completes a part: notes its error for the tenant, moves its stream on, takes the part back.

@@ -28,7 +28,7 @@ void Member::TellDeparture() {
 Status Member::Offer(uint32_t region) {
   if (Offers(region)) return Status::Ok();
   if (offered_regions.size() == offered_regions.capacity()) {
-    // Paid for before it is there, and until the member goes.
+    // The tenant pays for the memory before it is there, and until the member goes.
     constexpr size_t kLeastOffers = 8;
     const size_t more = std::max(kLeastOffers, offered_regions.size());
     HZ_RETURN_IF_ERROR(memory.Add(static_cast<int64_t>(more * sizeof(uint32_t))));

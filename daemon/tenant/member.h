@@ -16,43 +16,43 @@ class Communicator;
 class Formation;
 class Session;
 
-/// One rank of one communicator, as its session holds it. From Join (or Split, ...) until the rank
-/// has left and nothing of it is in flight.
+/// One rank of one communicator, as its session holds it. It exists from Join (or Split, ...) until
+/// the rank has left and nothing of it is in flight.
 struct Member {
   Session* session = nullptr;
-  uint32_t index = kNoMember;  ///< Of its slot in the session's segment.
+  uint32_t index = kNoMember;  ///< Index of its slot in the session's segment.
   MemberSlot* slot = nullptr;
   int rank = -1;
-  int ranks = 0;  ///< Of the communicator.
+  int ranks = 0;  ///< Number of ranks in the communicator.
 
-  Formation* formation = nullptr;  ///< While it forms here.
+  Formation* formation = nullptr;  ///< Set while the communicator forms here.
   size_t place_in_formation = 0;   ///< Its place there.
-  uint64_t ticket = 0;             ///< While it forms at another daemon: ApplyMessage::ticket.
-  Communicator* communicator = nullptr;  ///< Once it has formed, until it has left.
+  uint64_t ticket = 0;             ///< Set while it forms at another daemon: ApplyMessage::ticket.
+  Communicator* communicator = nullptr;  ///< Set once it has formed, until the rank has left.
 
   uint64_t next_sequence = 0;    ///< The collective that it posts next.
   uint64_t next_split = 0;       ///< How many splits it has called.
   int64_t outstanding = 0;       ///< Posted operations that are not completed.
   bool attached_inline = false;  ///< It has been given the segment of the inline path.
   bool gone = false;             ///< It has left, or its process has ended.
-  // What its tenant pays for it.
+  // Resources that the tenant is charged for the member.
   Holding place;
   Holding memory;
 
-  /// Lets the other ranks of the communicator map a region of its session. kInvalidUsage when its
-  /// tenant has no memory left for that. Doing it twice is doing it once.
+  /// Lets the other ranks of the communicator map a region of its session. Does nothing if they may
+  /// already. Returns kInvalidUsage if its tenant has no memory left for that.
   Status Offer(uint32_t region);
-  /// Whether it had offered it.
+  /// Withdraws the offer of a region. Returns whether there was one.
   bool TakeBackOffer(uint32_t region) { return std::erase(offered_regions, region) > 0; }
   bool Offers(uint32_t region) const;
-  std::vector<uint32_t> offered_regions;  ///< Sorted. By Offer.
+  std::vector<uint32_t> offered_regions;  ///< Sorted. Changed by Offer and TakeBackOffer.
 
-  /// Sets the slot's state and wakes who waits for it.
+  /// Sets the slot's state and wakes the tenant's threads that wait for it.
   void SetState(MemberState state);
-  /// kFailed, with the reason.
+  /// Sets the state to kFailed, with the reason.
   void Fail(const Status& why) { Fail(why.code(), why.message()); }
   void Fail(Code code, std::string_view why);
-  /// Tells the tenant that the rank has left, and wakes who waits for that.
+  /// Tells the tenant that the rank has left, and wakes its threads that wait for that.
   void TellDeparture();
 };
 

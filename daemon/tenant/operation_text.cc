@@ -37,8 +37,8 @@ std::string DifferentTypes(const OperationDescriptor& send, int sender,
 }
 
 bool Agree(const OperationDescriptor& a, const OperationDescriptor& b) {
-  // As in NCCL, where a message is bytes to its transport. A count that was admitted times its type
-  // does not overflow.
+  // As in NCCL, where a message is bytes to its transport. An admitted count times the size of its
+  // type does not overflow.
   if (IsPointToPoint(a.collective)) return BytesOf(a) == BytesOf(b);
   return a.collective == b.collective && a.count == b.count && a.type == b.type &&
          (!Reduces(a.collective) || a.op == b.op) && (!HasRoot(a.collective) || a.root == b.root);

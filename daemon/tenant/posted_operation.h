@@ -17,7 +17,7 @@ class StreamQueue;
 /// One rank's part in one operation, from the moment its descriptor was read to its completion.
 /// Belongs to its session; taken from and given back to the session's pool.
 struct PostedOperation {
-  OperationDescriptor descriptor;  ///< Our copy: the tenant can no longer change it.
+  OperationDescriptor descriptor;  ///< The daemon's copy, which the tenant cannot change.
   Member* member = nullptr;
   StreamQueue* stream = nullptr;
   uint64_t arrived_ns = 0;
@@ -32,15 +32,15 @@ struct PostedOperation {
   /// Set when the outcome is known before the stream has come this far.
   Status outcome;
 
-  /// Which send or receive it is among those of its pair of ranks, when these are on two hosts.
+  /// Its number among the sends or receives of its pair of ranks, if these are on two hosts.
   uint64_t pair_number = 0;
   bool crosses_hosts = false;
   uint64_t next_report_ns = 0;  ///< When to report that its peer is late, if it crosses hosts.
 
-  PostedOperation* next_of_pair = nullptr;  ///< PairMatcher's.
-  WaitingHold waiting;                      ///< While it is alone, or its peer is on another host.
-  MatchedOperation* matched = nullptr;      ///< Once its partners are known.
-  bool ready = false;                       ///< The stream has come this far.
+  PostedOperation* next_of_pair = nullptr;  ///< Link of PairMatcher's list.
+  WaitingHold waiting;                  ///< Held while it has no partner, or one on another host.
+  MatchedOperation* matched = nullptr;  ///< Set once its partners are known.
+  bool ready = false;                   ///< The stream has come this far.
   uint64_t ready_ns = 0;  ///< When the stream came this far; the part waits for others since then.
 };
 

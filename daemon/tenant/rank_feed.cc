@@ -34,7 +34,7 @@ void RankFeed::Assign(std::span<PostedOperation* const> parts) {
 void RankFeed::Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) {
   slices_ = slices;
   for (const Rank& rank : ranks_) {
-    // Published by what is told then.
+    // Tell publishes these stores.
     rank.progress->piece_elements.store(piece_elements, std::memory_order_relaxed);
     rank.progress->slice_elements.store(slice_elements, std::memory_order_relaxed);
     rank.progress->slices.store(slices, std::memory_order_relaxed);
@@ -42,8 +42,8 @@ void RankFeed::Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t 
   }
 }
 
-// Acquire, for what was filled. Sequentially consistent, for the engine's last look before it
-// sleeps: a rank that fills rings when it sees that the engine sleeps.
+// Acquire, so that the filled data is visible. Sequentially consistent, for the engine's last look
+// before it sleeps: a rank that has filled a slice rings when it sees that the engine sleeps.
 uint64_t RankFeed::Rank::Filled() const {
   return SlicesOf(sequence, progress->filled.load(std::memory_order_seq_cst));
 }
@@ -51,7 +51,7 @@ uint64_t RankFeed::Rank::Filled() const {
 uint64_t RankFeed::Filled() const {
   uint64_t filled = kAllSlices;
   for (const Rank& rank : ranks_) filled = std::min(filled, rank.Filled());
-  // All, of an operation of more slices than can be counted.
+  // kAllSlices stands for all slices of an operation that has more of them than can be counted.
   return filled < kAllSlices ? filled : ~uint64_t{0};
 }
 

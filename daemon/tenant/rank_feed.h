@@ -10,21 +10,23 @@
 
 namespace harmonaize::daemon {
 
-/// The ranks of one collective that copy while it is under way (SliceProgress). Engine thread only.
+/// The ranks of one collective that copy while it is under way (SliceProgress). Thread: engine.
 class RankFeed final : public SliceFeed {
  public:
-  /// Of these parts those that said so. They stay until the operation has ended.
+  /// Takes over the ranks of those parts that copy along (kCopiesAlong). Requires: their members
+  /// stay until the operation has ended, or Clear.
   void Assign(std::span<PostedOperation* const> parts);
-  /// Nobody's.
+  /// Forgets the ranks.
   void Clear() { ranks_.clear(); }
   bool empty() const { return ranks_.empty(); }
 
   void Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) override;
-  /// As the slowest of them says; nothing that a tenant writes is believed to be true, or to stay.
+  /// Returns the number of slices that the slowest rank says it has filled. The ranks' words are
+  /// not trusted: they may be wrong, and may change at any time.
   uint64_t Filled() const override;
   void Carried(uint32_t slices) override;
 
-  /// The ranks that still have slices to fill, once it has begun.
+  /// Returns the ranks that still have slices to fill. Requires: Begin was called.
   std::vector<int> Filling() const;
 
  private:
@@ -40,7 +42,7 @@ class RankFeed final : public SliceFeed {
   uint64_t slices_ = 0;
 };
 
-/// Where the part's rank copied along: its operation has ended.
+/// Tells a rank that copies along that its operation has ended; does nothing for other ranks.
 void EndSliceProgress(const PostedOperation& part);
 
 }  // namespace harmonaize::daemon

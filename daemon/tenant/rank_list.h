@@ -10,10 +10,11 @@
 
 namespace harmonaize::daemon {
 
-/// As many ranks are named in a sentence; a tenant may make communicators of a million.
+/// Most ranks that a sentence names; a tenant may make communicators of a million.
 inline constexpr size_t kMostNamedRanks = 32;
 
-/// "rank 3", "ranks 2, 3", "ranks 0, 1, ... 31 and 68 more". `ranks` may be the first of `total`.
+/// Returns "rank 3", "ranks 2, 3" or "ranks 0, 1, ... 31 and 68 more". `ranks` may be only the
+/// first of `total`.
 template <typename Number>
 std::string RankList(const std::vector<Number>& ranks, size_t total) {
   const size_t named = std::min(ranks.size(), kMostNamedRanks);

@@ -9,17 +9,17 @@
 
 namespace harmonaize::daemon {
 
-/// Parts whose streams have come to them, in turns by tenant, so that nobody waits behind all that
-/// another tenant has. Thread: engine.
+/// Parts that their streams have come to. Tenants take turns, so that none waits behind all parts
+/// of another. Thread: engine.
 class ReadyParts {
  public:
-  /// The list that a tenant's parts are appended to. Note follows.
+  /// Returns the list that a tenant's parts are appended to. The caller calls Note afterwards.
   static std::vector<PostedOperation*>* ListOf(Tenant& tenant) { return &tenant.ready.parts; }
   void Add(Tenant& tenant, PostedOperation* part) {
     ListOf(tenant)->push_back(part);
     Note(tenant);
   }
-  /// To be called when something may have been appended to the tenant's list.
+  /// Puts the tenant into the turns if there are parts in its list.
   void Note(Tenant& tenant) {
     if (tenant.ready.parts.empty() || tenant.ready.listed) return;
     tenants_.push_back(&tenant);
@@ -28,7 +28,7 @@ class ReadyParts {
 
   bool empty() const { return tenants_.empty(); }
 
-  /// Calls with the first parts of each tenant, kMostInATurn at most; `call` may add parts.
+  /// Calls `call` with the first parts of each tenant, kMostInATurn at most; `call` may add parts.
   template <typename Call>
   void TakeTurn(Call&& call) {
     // By index: tenants that come meanwhile have their turn, too.
@@ -45,7 +45,7 @@ class ReadyParts {
   }
 
  private:
-  /// The parts of one tenant that start before the next tenant has its turn.
+  /// Most parts of one tenant that start before the next tenant has its turn.
   static constexpr size_t kMostInATurn = 64;
 
   std::vector<Tenant*> tenants_;

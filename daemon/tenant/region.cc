@@ -7,15 +7,15 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What is unmapped in one go, in bytes. While it lasts no other thread of the process can map
-/// anything, and giving so many pages back takes some milliseconds.
+/// Most bytes that are unmapped at once. Meanwhile no other thread of the process can map anything,
+/// and giving this many pages back takes some milliseconds.
 constexpr size_t kUnmapBytes = size_t{64} << 20;
 
 }  // namespace
 
 RegionMemory::~RegionMemory() {
   guard.Reset();
-  // From the end, so that what is left is a whole mapping's beginning.
+  // Unmaps from the end, so that the rest is always the beginning of the mapping.
   size_t left = mapping.size();
   while (left > kUnmapBytes) {
     const size_t first = (left - 1) / kUnmapBytes * kUnmapBytes;

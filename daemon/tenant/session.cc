@@ -28,13 +28,13 @@ Session::Session(uint32_t id, std::shared_ptr<Connection> connection, std::strin
 }
 
 Session::~Session() {
-  /// What takes long to destroy, where a tenant wants that.
+  /// The parts of a session that a tenant can make slow to destroy.
   struct Remains {
     Holding memory;
     Mapping mapping;
     std::vector<std::unique_ptr<PostedOperation>> pool;
   };
-  // Else it is destroyed here.
+  // If they cannot be handed over, they are destroyed here.
   GuardedAndLogged("the end of a session", [this] {
     auto remains = std::make_shared<Remains>();
     remains->mapping = std::move(mapping_);
@@ -203,7 +203,7 @@ void Session::PublishRetired() {
 Member* Session::AddMember() {
   if (free_members_.empty()) return nullptr;
   const uint32_t index = free_members_.back();
-  // First what may throw: then the index is still free.
+  // The steps that may throw come first: the index is still free then.
   auto member = std::make_unique<Member>();
   if (streams_[index] == nullptr) {
     streams_[index] = std::make_unique<StreamQueue>(&segment_->streams[index]);
@@ -252,8 +252,8 @@ Result<Session::OpenedStream> Session::OpenStream() {
   if (streams_[slot] == nullptr) {
     streams_[slot] = std::make_unique<StreamQueue>(&segment_->streams[slot]);
   }
-  // Positions go on where the stream before left off: ranks remember up to where they used that
-  // one, and must find it done.
+  // Positions continue where the slot's previous stream left off. Ranks remember up to which
+  // position they used that stream, and must find it completed.
   return OpenedStream{slot, streams_[slot]->completed()};
 }
 
@@ -267,7 +267,7 @@ Status Session::CloseStream(uint32_t stream) {
 }
 
 uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
-  // kNoBuffer is never reached: quotas end long before.
+  // Numbers are not used again. A session would have to register 2^32 regions to reach kNoBuffer.
   const uint32_t id = next_region_++;
   regions_[id] = std::make_unique<Region>(id, std::move(memory));
   return id;

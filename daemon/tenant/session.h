@@ -17,10 +17,10 @@
 
 namespace harmonaize::daemon {
 
-/// One tenant process: its segment, its queues, its regions and its ranks. Engine thread only.
+/// One tenant process: its segment, its queues, its regions and its ranks. Thread: engine.
 class Session {
  public:
-  /// What its tenant pays for it.
+  /// Resources that the tenant is charged for the session.
   struct Holdings {
     Holding place;
     Holding memory;
@@ -31,8 +31,8 @@ class Session {
   ~Session();
 
   uint32_t id() const { return id_; }
-  /// Of which job it is: processes that have ranks in one communicator are of one job. A number of
-  /// one of its sessions.
+  /// The job of the process, by the number of one of its sessions. Processes that have ranks in one
+  /// communicator belong to one job.
   uint32_t job() const { return job_; }
   void set_job(uint32_t job) { job_ = job; }
   pid_t process() const { return connection_->peer().process; }
@@ -43,46 +43,48 @@ class Session {
 
   // The submission ring.
 
-  /// The next descriptor, copied out of the tenant's reach, if there is one. False also when the
-  /// ring's tail is nonsense; `Broken` tells.
+  /// Copies the next descriptor out of the tenant's reach. Returns false if there is none, or if
+  /// the ring's tail is impossible; ring_broken tells.
   bool TakeDescriptor(OperationDescriptor* descriptor);
   bool HasDescriptors() const;
-  /// Whether the tenant wrote something into the ring that no client writes.
+  /// Returns whether the tenant wrote something into the ring that no client writes.
   bool ring_broken() const { return ring_broken_; }
-  /// The tenant may wonder whether we still work: see SessionHeader::sign.
+  /// Answers a tenant that wonders whether the engine still works: see SessionHeader::sign.
   void AnswerSign() {
     SessionHeader& header = segment_->header;
     header.answered_sign.store(header.sign.load(std::memory_order_relaxed),
                                std::memory_order_relaxed);
   }
-  /// Says that we are about to sleep (or not) on the doorbell. Look at the ring once more after
-  /// saying so.
+  /// Tells the tenant whether the engine is about to sleep on the doorbell. If it is, the caller
+  /// looks at the ring once more afterwards.
   void SetConsumerWaiting(bool waiting);
-  /// Tells the tenant that what was taken has left the ring, and wakes one that waits for room.
+  /// Tells the tenant that the taken descriptors have left the ring, and wakes the threads that
+  /// wait for room.
   void FreeTaken();
-  /// Tells the tenant whether who waits should give way: see SessionHeader::crowded.
+  /// Tells the tenant whether its waiting threads should give way: see SessionHeader::crowded.
   void SetCrowded(bool crowded);
-  /// A communicator of this session spans hosts.
+  /// Notes that a communicator of this session spans hosts.
   void NoteOtherHosts();
   bool across_hosts() const { return across_hosts_; }
 
   // Operations.
 
-  /// A part for a descriptor that was taken, with its member, its queue and its buffers found. An
-  /// error means that no honest client could have written it.
+  /// Makes a part for a taken descriptor, and finds its member, its queue and its buffers. Returns
+  /// kInvalidArgument if no honest client could have written the descriptor, and kInvalidUsage if
+  /// the tenant has no memory left for the part.
   Result<PostedOperation*> Admit(const OperationDescriptor& descriptor);
   /// Gives a completed part back.
   void Retire(PostedOperation* operation);
   int64_t outstanding() const { return outstanding_; }
   /// Tells the tenant how many parts have been given back, so that it may post others, and wakes
-  /// who waits for that. After the queues of these parts were published.
+  /// the threads that wait for that. Requires: the queues of these parts have been published.
   void PublishRetired();
 
   // Ranks, queues and regions.
 
-  /// A member with a fresh slot; nullptr when the session has as many as fit.
+  /// Adds a member with a fresh slot. Returns nullptr if the session has as many as fit.
   Member* AddMember();
-  /// nullptr for an index that stands for no rank of this session.
+  /// Returns nullptr for an index that stands for no rank of this session.
   Member* FindMember(uint32_t index);
   void RemoveMember(Member* member);
   std::vector<Member*> Members();
@@ -90,21 +92,21 @@ class Session {
 
   struct OpenedStream {
     uint32_t stream = 0;
-    uint64_t position = 0;  ///< Operations begin after it.
+    uint64_t position = 0;  ///< The first operation has the position after it.
   };
   Result<OpenedStream> OpenStream();
   Status CloseStream(uint32_t stream);
 
   uint32_t AddRegion(std::shared_ptr<RegionMemory> memory);
   Region* FindRegion(uint32_t id);
-  /// Whether pages of one of its regions are gone.
+  /// Returns whether pages of one of its regions are gone.
   bool HasLostMemory() const;
-  /// Removes the region: at once, or when no operation uses it any more. Its tenant's reception
-  /// then unmaps it. kInvalidArgument if there is none.
+  /// Removes the region at once, or when no operation uses it any more. The tenant's reception then
+  /// unmaps it. Returns kInvalidArgument if there is no such region.
   Status GiveUpRegion(uint32_t id);
 
-  /// `call` is told of each region that the session has given up, and that the others of a rank's
-  /// communicator may have mapped.
+  /// Sets the call that is told of each region that the session has given up and that other ranks
+  /// of the member's communicator may have mapped.
   void set_on_region_gone(std::function<void(const Member& member, uint32_t region)> call) {
     on_region_gone_ = std::move(call);
   }
@@ -121,13 +123,13 @@ class Session {
   bool told_of_types = false;
   /// Whether the engine looks at the ring in every round.
   bool hot = false;
-  /// When it last found something there.
+  /// When the engine last found something in the ring.
   uint64_t active_ns = 0;
 
-  /// System calls that waiting cost: those that the daemon made for the tenant, and those that the
-  /// tenant says it made for the daemon.
+  /// System calls that the daemon made to wake the tenant.
   uint64_t wakes() const { return wakes_; }
   void CountWake() { ++wakes_; }
+  /// System calls that the tenant says it made to wake the daemon.
   uint64_t doorbells() const { return segment_->ring.doorbells.load(std::memory_order_relaxed); }
   /// Parts completed, the failed ones included.
   uint64_t operations() const { return operations_; }

@@ -12,15 +12,16 @@ namespace harmonaize::daemon {
 /// Opens and ends the sessions of this host. Thread: engine.
 class SessionKeeper {
  public:
-  /// Errors: the system's, where the session's doorbell cannot be watched.
+  /// Adds a session and watches its doorbell. Returns the system's error if that cannot be watched.
   virtual Status AddSession(std::unique_ptr<Session> session) = 0;
-  /// nullptr once it is gone.
+  /// Returns the session; nullptr once it is gone.
   virtual Session* FindSession(uint32_t id) = 0;
-  /// The session's process has ended or hung up; `why` completes "rank 3 ...".
+  /// Ends a session whose process has ended or hung up; `why` completes "rank 3 ...".
   virtual void LoseSession(uint32_t id, const std::string& why) = 0;
   /// Ends a session whose tenant did what no client does.
   virtual void CutOff(Session& session, const std::string& why) = 0;
-  /// The same, once what is under way now has been dealt with.
+  /// Ends such a session in a later round of the engine, once the work under way now has been dealt
+  /// with.
   virtual void CutOffSoon(uint32_t session, std::string why) = 0;
   /// Takes in all that the session has posted so far, before a request that must not overtake it.
   /// False when the session was cut off over that; it is gone then.

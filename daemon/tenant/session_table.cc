@@ -7,8 +7,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A session in whose ring there was nothing for this long has to ring when it comes again. Until
-/// then every sleep of the engine costs two stores more, and every round a look.
+/// Time, in nanoseconds, without a descriptor after which a session has to ring when it comes
+/// again. Until then it costs two stores at every sleep of the engine, and a look in every round.
 constexpr uint64_t kCoolNanoseconds = 10'000'000;
 
 }  // namespace
@@ -21,7 +21,7 @@ Session* SessionTable::Find(uint32_t id) const {
 Session* SessionTable::MarkGone(uint32_t id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return nullptr;
-  // Its ranks are known to others: it must come to its place whatever throws.
+  // Others know the session's ranks, so it must come to its place even if something throws.
   gone_.push_back(nullptr);
   gone_.back() = std::move(found->second);
   sessions_.erase(found);
@@ -50,14 +50,15 @@ void SessionTable::MakeHot(Session& session) {
   session.SetConsumerWaiting(false);
 }
 
-// Its tenant's rings are looked at without this one.
+// Takes the session out of the rings of its tenant that are looked at.
 void SessionTable::LetCool(Session& session) {
   std::vector<Session*>& of_tenant = session.tenant().hot.sessions;
   std::erase(of_tenant, &session);
   if (of_tenant.empty()) std::erase(hot_tenants_, &session.tenant());
 }
 
-// The flag first, then the look: what is posted after the look rings.
+// Sets the flag before it looks, so that a descriptor posted after the look comes with a ring of
+// the bell.
 void SessionTable::CoolDown(uint64_t now_ns) {
   std::erase_if(hot_, [this, now_ns](Session* session) {
     if (now_ns < session->active_ns + kCoolNanoseconds) return false;

@@ -36,7 +36,8 @@ bool StreamQueue::Finish(std::vector<PostedOperation*>* ready) {
 void StreamQueue::NoteFailure(Code code, uint32_t member) {
   slot_->error_code.store(static_cast<uint32_t>(code), std::memory_order_relaxed);
   slot_->error_member.store(member, std::memory_order_relaxed);
-  // Published by the store of `completed` that follows; release for who polls the count alone.
+  // The store of `completed` that follows publishes these; release for a thread that polls the
+  // count alone.
   slot_->error_count.store(++errors_, std::memory_order_release);
 }
 

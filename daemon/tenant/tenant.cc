@@ -9,7 +9,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// A priority is a weight beside which others hardly count; whoever has none is not shut out.
+/// Factor by which one step of priority multiplies a weight: tenants of lower priority hardly count
+/// beside it, but are not shut out.
 constexpr double kPriorityFactor = 1000;
 
 }  // namespace

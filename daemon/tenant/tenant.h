@@ -17,26 +17,26 @@ class Session;
 /// Parts of one tenant, see ReadyParts.
 struct ReadyList {
   std::vector<PostedOperation*> parts;
-  size_t first = 0;     ///< Those before it have been taken.
+  size_t first = 0;     ///< The parts before it have been taken.
   bool listed = false;  ///< ReadyParts knows of the tenant.
 };
 
 /// Sessions of one tenant whose rings the engine looks at, in turns.
 struct HotSessions {
   std::vector<Session*> sessions;
-  size_t next = 0;  ///< The one that comes next, modulo their number.
+  size_t next = 0;  ///< Index of the session that comes next, modulo their number.
 };
 
-/// A tenant as the engine knows it. Engine thread only.
+/// A tenant as the engine knows it. Thread: engine.
 struct Tenant {
   Tenant(TenantIdentity who, std::shared_ptr<Account> its_account)
       : identity(std::move(who)), account(std::move(its_account)) {}
 
   const TenantIdentity identity;
   const std::shared_ptr<Account> account;
-  double weight = 1;  ///< Its share of what others want too, with its priority: Config::shares.
-  uint64_t operations = 0;  ///< Completed, counted once a communicator.
-  uint64_t bytes = 0;       ///< Of those operations, as nccl-tests counts the size.
+  double weight = 1;  ///< Its weight against other tenants, its priority included: Config::shares.
+  uint64_t operations = 0;  ///< Completed operations, each counted once a communicator.
+  uint64_t bytes = 0;       ///< Bytes of those operations, as nccl-tests counts the size.
 
   ReadyList ready;
   HotSessions hot;
@@ -44,13 +44,14 @@ struct Tenant {
   std::string name() const { return account->name(); }
 };
 
-/// What the provider has decided for a tenant, by its number across hosts; 1 where it has not.
+/// Returns the weight that the provider has given a tenant, by its number across hosts; 1 if it has
+/// given none.
 double WeightOf(uint32_t tenant, const std::vector<ShareConfig>& shares);
 
-/// The user's name, or its number. May ask a server for it, and wait.
+/// Returns the user's name, or its number if it has no name. May wait for a server.
 std::string UserName(uid_t user);
 
-/// The same shares, with the tenants that they name.
+/// Returns the shares with `tenant` set to the tenant that each names.
 std::vector<ShareConfig> FindTenants(std::vector<ShareConfig> shares, const TenantsConfig& tenants);
 
 }  // namespace harmonaize::daemon

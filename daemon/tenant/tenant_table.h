@@ -16,9 +16,9 @@ class TenantTable {
   TenantTable(std::shared_ptr<Accounts> accounts, std::vector<ShareConfig> shares)
       : accounts_(std::move(accounts)), shares_(std::move(shares)) {}
 
-  /// The tenant's entry, made at need.
+  /// Returns the tenant's entry. The first call for a tenant makes it.
   Tenant* Of(const TenantIdentity& identity);
-  /// The same of a tenant that another daemon speaks for, by TenantIdentity::across_hosts.
+  /// Returns the entry of a tenant that another daemon speaks for, by TenantIdentity::across_hosts.
   Tenant* AcrossHosts(uint32_t across_hosts);
 
   /// By TenantIdentity::number.

@@ -14,8 +14,9 @@
 
 namespace harmonaize::daemon {
 
-// Each reads the message of a kind from a document of its fields. Errors: kInvalidArgument where
-// the kind is not among the variant's; kRemoteError names the field that is missing or wrong.
+// Each of these reads the message of a kind from a document of its fields. They return
+// kInvalidArgument if the kind is not among the variant's, and kRemoteError with the field that is
+// missing or wrong.
 
 Status Read(uint64_t kind, const nlohmann::json& document, FormationMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, OutcomeMessage* message);
@@ -24,7 +25,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, PairMessage* message)
 Status Read(uint64_t kind, const nlohmann::json& document, LinkMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, ProbeMessage* message);
 
-// Each writes the fields of a message.
+// Each of these writes the fields of a message.
 
 nlohmann::json Write(const FormationMessage& message);
 nlohmann::json Write(const OutcomeMessage& message);

@@ -1,7 +1,7 @@
 #pragma once
 
-// How the structures of messages are written as JSON documents and read from them. For the sources
-// in this folder.
+// Writes the structures of messages as JSON documents, and reads them from such. For the sources in
+// this folder.
 
 #include <algorithm>
 #include <climits>
@@ -22,7 +22,7 @@
 #include "src/planner/rated_models.h"
 
 /// Says which fields of a structure are sent, by their names: VisitFields(visitor, message) calls
-/// visitor("name", message.name) for each. In the structure's namespace.
+/// visitor("name", message.name) for each. To be used in the structure's namespace.
 #define HARMONAIZE_VISIT_FIELD(field) visitor(#field, message.field);
 #define HARMONAIZE_FIELDS(Type, ...)                                               \
   template <typename Visitor, typename Message>                                    \
@@ -39,8 +39,8 @@ namespace harmonaize::daemon::fields {
 
 using Json = nlohmann::json;
 
-/// The number of values of an enumeration, which are counted from 0. Specialized for each that is
-/// in a message.
+/// The number of values of an enumeration, which are counted from 0. Specialized for each
+/// enumeration that is in a message.
 template <typename Enum>
 inline constexpr int kValueCount = 0;
 template <>
@@ -50,7 +50,7 @@ inline constexpr int kValueCount<DataType> = kDataTypeCount;
 template <>
 inline constexpr int kValueCount<ReduceOperator> = kReduceOperatorCount;
 
-/// Ranks of one communicator: a rank is below this.
+/// Most ranks of one communicator: every rank in a message is below this.
 inline constexpr int kMostRanks = 1 << 20;
 
 inline bool InRange(int64_t value, int64_t end) {
@@ -70,13 +70,13 @@ inline bool IsAmount(double value) {
   return std::isfinite(value) && value >= 0;
 }
 
-/// Whether all elements of a list are sound by its IsSound.
+/// Returns whether all elements of a list are sound by their IsSound.
 template <typename Element>
 bool AllSound(const std::vector<Element>& list) {
   return std::all_of(list.begin(), list.end(), [](const Element& one) { return IsSound(one); });
 }
 
-/// Edges rise, and each carries something.
+/// Returns whether the edges of `rates` rise, and each carries something.
 inline bool AreSoundRates(const EdgeRates& rates) {
   const bool each = std::all_of(rates.begin(), rates.end(), [](const EdgeRate& one) {
     return one.edge >= 0 && IsAmount(one.bytes_per_second) && one.bytes_per_second > 0;
@@ -129,8 +129,8 @@ Json Write(const std::vector<T>& list) {
 // ---------------------------------------------------------------------------------------------
 // Reading
 
-/// Reads the fields of one structure. After the first that is missing or wrong, `problem` names it
-/// and nothing more is read.
+/// Reads the fields of one structure. After the first field that is missing or wrong, `problem`
+/// names it and nothing more is read.
 class Reader {
  public:
   explicit Reader(const Json& document) : document_(document) {}
@@ -145,10 +145,11 @@ class Reader {
       problem_ = std::string("field '") + name + "' is wrong";
     }
   }
-  /// "" where all is well.
+  /// The problem; "" if there is none.
   const std::string& problem() const { return problem_; }
 
-  /// Whether the value is of the type's kind and in its range: a number never becomes another one.
+  /// Returns whether the value is of the type's kind and in its range: a number never becomes
+  /// another one.
   template <typename T>
   static bool Read(const Json& value, T* out) {
     if constexpr (std::is_enum_v<T>) {
@@ -196,9 +197,9 @@ class Reader {
   std::string problem_;
 };
 
-/// Reads a message of one kind, and sees by its IsSound, where it has one, that all numbers that
-/// count or name something can do so and that lists fit each other. Errors: kRemoteError names the
-/// field that is missing or wrong.
+/// Reads a message of one kind. Its IsSound, if it has one, checks that all numbers that count or
+/// name something can do so, and that lists fit each other. Returns kRemoteError with the field
+/// that is missing or wrong.
 template <typename Message>
 Status ReadMessage(const Json& document, Message* message) {
   if (!document.is_object()) return RemoteError("it is no list of fields");
@@ -211,8 +212,8 @@ Status ReadMessage(const Json& document, Message* message) {
   return Status::Ok();
 }
 
-/// Reads that alternative of a variant of messages which is of this kind. Errors: as ReadMessage;
-/// kInvalidArgument where none is of this kind.
+/// Reads the alternative of a variant of messages that is of this kind. Returns the errors of
+/// ReadMessage, and kInvalidArgument if no alternative is of this kind.
 template <size_t kIndex = 0, typename Variant>
 Status ReadOneOf(uint64_t kind, const Json& document, Variant* message) {
   if constexpr (kIndex < std::variant_size_v<Variant>) {

@@ -10,13 +10,13 @@
 
 namespace harmonaize::daemon {
 
-// How ranks of several hosts form a communicator at its home.
+// Messages by which ranks of several hosts form a communicator at its home.
 
-/// The call by which a rank takes part in what forms.
+/// The call by which a rank takes part in a formation.
 enum class FormationKind : uint8_t { kJoin = 0, kSplit, kShrink, kGrow, kJoinGrowth };
 inline constexpr int kFormationKindCount = 5;
 
-/// A rank wants to take part in what forms at the home. Answered by FormedMessage or
+/// A rank wants to take part in a formation at the home. Answered by FormedMessage or
 /// RefusedMessage, sooner or later.
 struct ApplyMessage {
   static constexpr MessageKind kKind = MessageKind::kApply;
@@ -24,21 +24,21 @@ struct ApplyMessage {
   FormationKind kind = FormationKind::kJoin;
   std::vector<uint8_t> id{};    ///< kJoin, kJoinGrowth: the unique id.
   uint64_t communicator = 0;    ///< kSplit, kShrink, kGrow: the parent.
-  uint64_t round = 0;           ///< kSplit: which split of the rank's.
-  int ranks = 0;                ///< kJoin, kGrow, kJoinGrowth: of the new communicator.
-  int rank = 0;                 ///< In the new one; kSplit, kShrink, kGrow: in the parent.
+  uint64_t round = 0;           ///< kSplit: the number of the split among the rank's.
+  int ranks = 0;                ///< kJoin, kGrow, kJoinGrowth: size of the new communicator.
+  int rank = 0;                 ///< Its rank there; kSplit, kShrink, kGrow: in the parent.
   bool takes_part = true;       ///< kSplit: has a color.
   int color = 0;                ///< kSplit.
   int key = 0;                  ///< kSplit.
   std::vector<int> excluded{};  ///< kShrink.
   bool abort_parent = false;    ///< kShrink.
-  std::string name{};           ///< Of the new communicator; "": the parent's.
+  std::string name{};           ///< Name of the new communicator; "": the parent's.
   uint32_t user = 0;
-  std::string address{};  ///< Where the rank's daemon is reached.
-  std::string host{};     ///< Its name in the fabric, where it was told.
+  std::string address{};  ///< The address of the rank's daemon.
+  std::string host{};     ///< The daemon's host in the fabric, if it was told.
 };
 
-/// The rank gives up: its place fails what forms.
+/// A rank gives up, and the formation fails for it.
 struct WithdrawMessage {
   static constexpr MessageKind kKind = MessageKind::kWithdraw;
   uint64_t ticket = 0;
@@ -59,7 +59,7 @@ struct FormedMessage {
   std::vector<int> host_of_rank{};
   int self = -1;                      ///< The receiver's host.
   int home_host = -1;                 ///< The home's; -1: it has no ranks.
-  std::vector<TicketedRank> ranks{};  ///< Of the receiver.
+  std::vector<TicketedRank> ranks{};  ///< The receiver's ranks.
   uint64_t fabric = 0;                ///< FabricDigest; AskFabricMessage gets its text.
 };
 
@@ -69,7 +69,7 @@ struct RefusedMessage {
   Status status{};
 };
 
-/// For ranks that wait for others: whom they wait for.
+/// Tells ranks that wait in a formation which ranks they wait for.
 struct FormingNoticeMessage {
   static constexpr MessageKind kKind = MessageKind::kFormingNotice;
   std::vector<uint64_t> tickets{};

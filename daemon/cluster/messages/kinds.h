@@ -5,8 +5,8 @@
 namespace harmonaize::daemon {
 
 /// The kind of a message between daemons, as it is sent. Kinds are only added: a number keeps its
-/// meaning for as long as daemons speak this protocol (transport::kProtocolVersion), and that of a
-/// kind that is no longer sent is not given to another.
+/// meaning for as long as daemons speak this protocol (transport::kProtocolVersion), and the number
+/// of a kind that is no longer sent is not given to another.
 enum class MessageKind : uint16_t {
   // messages/formation.h
   kApply = 100,

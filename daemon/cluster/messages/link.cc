@@ -27,9 +27,9 @@ HARMONAIZE_FIELDS(LinkProbedMessage, probe, bytes_per_second)
 
 namespace {
 
-/// The weight of a tenant, with its priority, is below this.
+/// Upper bound of a tenant's weight, its priority included.
 constexpr double kMostWeight = 1e15;
-/// The most messages that one look at a link takes.
+/// The most messages that one probe of a link takes.
 constexpr int kMostProbeMessages = 1024;
 
 }  // namespace

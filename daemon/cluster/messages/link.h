@@ -16,9 +16,9 @@ namespace harmonaize::daemon {
 struct TrafficJob {
   uint32_t user = 0;
   uint64_t communicator = 0;
-  double weight = 1;  ///< The tenant's.
+  double weight = 1;  ///< The tenant's weight.
   double bytes_per_second = 0;
-  uint64_t sent_bytes = 0;  ///< The total. Its count begins anew now and then.
+  uint64_t sent_bytes = 0;  ///< The total, which is counted anew now and then.
 };
 
 /// The recent traffic of one host to another over one rail, and how the traffic back fared.
@@ -26,18 +26,19 @@ struct TrafficFlow {
   int peer = 0;  ///< A host of the fabric.
   uint64_t rail = 0;
   double bytes_per_second = 0;  ///< Sent.
-  double busy = 0;              ///< Part of the time in which there was something to send.
-  double arrival_queue = -1;    ///< Of what came, seconds in queues; < 0: not known.
-  bool astray = false;          ///< It went another way than the rail's own, if any.
+  double busy = 0;              ///< Fraction of the time in which there was something to send.
+  double arrival_queue = -1;    ///< Seconds that arriving traffic waited in queues; < 0: not known.
+  /// Whether its traffic, if any, went another way than the rail's own.
+  bool astray = false;
   std::vector<TrafficJob> jobs{};
 };
 
 /// The load of one NIC of the host, by all programs together.
 struct TrafficNic {
-  int nic = 0;      ///< Of the host in the fabric.
+  int nic = 0;      ///< Its number at the host in the fabric.
   double sent = 0;  ///< Bytes a second.
   double received = 0;
-  double queued_bytes = -1;  ///< That waited to be sent; < 0: not known.
+  double queued_bytes = -1;  ///< Bytes that waited to be sent; < 0: not known.
 };
 
 /// A communicator that computes and sends by turns, as the host of its rank 0 sees it; see
@@ -53,11 +54,11 @@ struct TrafficRhythm {
 };
 
 /// To the homes of the communicators that were active here, and to the controller: all that this
-/// host has sent and got.
+/// host has sent and received.
 struct TrafficMessage {
   static constexpr MessageKind kKind = MessageKind::kTraffic;
   uint64_t fabric = 0;
-  int host = 0;  ///< The sender, in the fabric.
+  int host = 0;  ///< The sender's number in the fabric.
   std::vector<TrafficFlow> flows{};
   std::vector<TrafficNic> nics{};
   std::vector<uint64_t>
@@ -79,26 +80,30 @@ struct JobRates {
   EdgeRates rates{};
 };
 
-/// A communicator whose bursts collide with others': each waits for its turn, but no longer.
+/// A communicator whose bursts collide with others': each of them waits for its turn, but no longer
+/// than this.
 struct JobWait {
+  /// Longest wait, in seconds, that a daemon accepts.
   static constexpr double kLongestSeconds = 60;
 
   uint64_t communicator = 0;
   double seconds = 0;  ///< Above 0, and kLongestSeconds at most.
 };
 
-/// From the controller, to who tells it of traffic: again and again, though nothing has changed.
+/// From the controller, to the daemons that tell it of traffic: again and again, though nothing has
+/// changed.
 struct SharesMessage {
   static constexpr MessageKind kKind = MessageKind::kShares;
   uint64_t fabric = 0;
-  EdgeRates links{};                ///< What edges carry now, where not as the fabric states.
-  std::vector<RailShare> limits{};  ///< All others may send what they can.
-  std::vector<JobRates> jobs{};     ///< Of which the receiver is the home.
-  std::vector<JobWait> waits{};     ///< Of those whose rhythm the receiver has told.
+  /// What edges carry now, if that is not what the fabric states.
+  EdgeRates links{};
+  std::vector<RailShare> limits{};  ///< Limits; all other tenants may send what they can.
+  std::vector<JobRates> jobs{};     ///< Communicators of which the receiver is the home.
+  std::vector<JobWait> waits{};     ///< Communicators whose rhythm the receiver has told.
 };
 
-/// From who has a JobWait for a communicator, to the controller: a burst of it is ready to begin,
-/// or that one has ended.
+/// From the daemon that has a JobWait for a communicator, to the controller: a burst of the
+/// communicator is ready to begin, or has ended.
 struct BurstMessage {
   static constexpr MessageKind kKind = MessageKind::kBurst;
   uint64_t fabric = 0;
@@ -108,7 +113,7 @@ struct BurstMessage {
   bool ended = false;
 };
 
-/// The controller's answer: it may begin.
+/// The controller's answer: the burst may begin.
 struct BurstTurnMessage {
   static constexpr MessageKind kKind = MessageKind::kBurstTurn;
   uint64_t fabric = 0;
@@ -116,7 +121,7 @@ struct BurstTurnMessage {
   uint64_t burst = 0;
 };
 
-/// From a home to the host `from`: see what one of your rails carries now.
+/// From a home to the host `from`: a request to find out what one of its rails carries now.
 struct AskLinkProbeMessage {
   static constexpr MessageKind kKind = MessageKind::kAskLinkProbe;
   uint64_t fabric = 0;
@@ -126,7 +131,7 @@ struct AskLinkProbeMessage {
   uint64_t rail = 0;
 };
 
-/// To the host that gets the data, so many messages: it is to tell how fast they came.
+/// To the host that gets the data: this many messages come, and it is to tell how fast they came.
 struct LinkProbeMessage {
   static constexpr MessageKind kKind = MessageKind::kLinkProbe;
   uint64_t probe = 0;

@@ -11,16 +11,16 @@ namespace {
 
 using nlohmann::json;
 
-/// The levels of lists and structures in a message. It is more than any of ours has; the reader
+/// The most levels of lists and structures in a message: more than any message has. The reader
 /// calls itself for each level.
 constexpr int kMostLevels = 8;
-/// The longest text for people, in bytes: a control message has its limit.
+/// The longest text for people, in bytes: the size of a control message is limited.
 constexpr size_t kMostText = 4096;
-/// The longest name of a host, a device, a communicator, or what else a daemon names, in bytes.
-/// Tenants' names have 63 at most, DNS names 253.
+/// The longest name of a host, a device, a communicator or anything else that a daemon names, in
+/// bytes. Tenants' names have 63 at most, DNS names 253.
 constexpr size_t kMostName = 255;
 
-/// Looks through a document without keeping it, and stops where it is too deep.
+/// Looks through a document without keeping it, and stops if it is too deep.
 class LevelCounter final : public nlohmann::json_sax<json> {
  public:
   bool null() override { return true; }
@@ -41,8 +41,8 @@ class LevelCounter final : public nlohmann::json_sax<json> {
   int levels_ = 0;
 };
 
-/// Cuts a text for people where it is longer than they read: a tenant may see to it that thousands
-/// of ranks have something to say.
+/// Cuts a text for people if it is longer than they read: a tenant may see to it that thousands of
+/// ranks have something to say.
 void CutText(json* fields, const char* name) {
   const auto found = fields->find(name);
   if (found == fields->end()) return;
@@ -50,7 +50,7 @@ void CutText(json* fields, const char* name) {
   if (text.size() > kMostText) text = CleanText(text, kMostText - 3) + "...";
 }
 
-/// Cleans all that another daemon names or says: it goes into logs, documents and tenants' errors.
+/// Cleans all texts of another daemon, since they go into logs, documents and tenants' errors.
 void CleanTexts(json* value, size_t most_bytes) {
   if (value->is_string()) {
     auto& text = value->get_ref<std::string&>();
@@ -64,7 +64,7 @@ void CleanTexts(json* value, size_t most_bytes) {
   }
 }
 
-/// Reads a message of the first subject that has its kind.
+/// Reads a message as one of the first subject that has its kind.
 template <size_t kSubject = 0>
 Status ReadSubject(uint64_t kind, const json& fields, ClusterMessage::Subjects* subjects) {
   const Status read = Read(kind, fields, &subjects->emplace<kSubject>());
@@ -85,7 +85,7 @@ Json Write(const Status& status) {
   return document;
 }
 
-// A code that this daemon does not know yet is some failure of the other's.
+// A code that this daemon does not know yet counts as a failure of the other daemon.
 bool Reader::Read(const Json& value, Status* out) {
   if (!value.is_object()) return false;
   int code = 0;
@@ -123,7 +123,7 @@ Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes) {
   if (!document.is_array() || document.size() != 2 || !fields::Reader::Read(document[0], &kind)) {
     return RemoteError("malformed cluster message: it is no kind with its fields");
   }
-  // A fabric comes as a file of many lines, whose reader looks at the names in it.
+  // A fabric comes as a file of many lines, and its reader checks the names in it.
   if (kind != static_cast<uint64_t>(MessageKind::kFabric)) CleanTexts(&document[1], kMostName);
   ClusterMessage::Subjects subjects;
   const Status read = ReadSubject(kind, document[1], &subjects);

@@ -19,14 +19,15 @@
 
 namespace harmonaize::daemon {
 
-// What daemons of different hosts say to each other, beside the data: CBOR (RFC 8949) over the
-// control link of the transport, which has proved the cluster key. A daemon believes what another
-// says about its own ranks, and no message of any shape makes it crash.
+// The messages of daemons of different hosts to each other, beside the data: CBOR (RFC 8949) over
+// the control link of the transport, which has proved the cluster key. A daemon believes what
+// another says about its own ranks, and no message of any shape makes it crash.
 //
-// A communicator that spans hosts has a *home*, the daemon at which it was formed. All that
-// concerns all of its hosts goes through the home: who takes part, how operations are carried out,
-// whether the ranks agree, who is late, and how it ends. `communicator` is its key, drawn by its
-// home and alike at all hosts; hosts are numbered by the roster that FormedMessage brings.
+// A communicator that spans hosts has a *home*, the daemon at which it was formed. Everything that
+// concerns all of its hosts goes through the home: which ranks take part, how operations are
+// carried out, whether the ranks agree, which ranks are late, and how it ends. `communicator` is
+// its key, drawn by its home and the same at all hosts; hosts are numbered by the roster that
+// FormedMessage brings.
 
 /// Whether a message is an alternative of a variant of messages.
 template <typename Message, typename Variant>
@@ -35,7 +36,7 @@ template <typename Message, typename... Alternatives>
 inline constexpr bool kIsAlternativeOf<Message, std::variant<Alternatives...>> =
     (std::is_same_v<Message, Alternatives> || ...);
 
-/// `type` is the variant, of several, that a message is an alternative of.
+/// `type` is the one of several variants that a message is an alternative of.
 template <typename Message, typename Subjects>
 struct SubjectAmong;
 template <typename Message, typename... Subjects>
@@ -54,7 +55,7 @@ class ClusterMessage {
                                 LinkMessage, ProbeMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
-  /// Of a structure of one of the subjects.
+  /// Makes a message of a structure of one of the subjects.
   template <typename Message>
   requires(requires { std::remove_cvref_t<Message>::kKind; }) ClusterMessage(Message&& message)
       : subjects_(std::in_place_type<SubjectOf<std::remove_cvref_t<Message>>>,
@@ -76,7 +77,7 @@ class ClusterMessage {
   MessageKind kind() const {
     return Visit([](const auto& message) { return std::remove_cvref_t<decltype(message)>::kKind; });
   }
-  /// The structure; nullptr where the message is of another kind.
+  /// Returns the structure; nullptr if the message is of another kind.
   template <typename Message>
   const Message* As() const {
     const auto* const subject = std::get_if<SubjectOf<Message>>(&subjects_);
@@ -90,12 +91,12 @@ class ClusterMessage {
   Subjects subjects_;
 };
 
-/// Texts for people are cut where they are longer than a screen.
+/// Encodes a message. Texts for people are cut if they are longer than people read.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);
-/// What comes is a message in which every enumeration has one of its values, every number that
-/// counts or names something can be one, and lists fit each other. Whether there is such a rank,
-/// host or communicator is for the receiver to see. Errors: kRemoteError for anything else, with
-/// the kind and the field that is missing or wrong.
+/// Decodes a message in which every enumeration has one of its values, every number that counts or
+/// names something can do so, and lists fit each other. Whether there is such a rank, host or
+/// communicator is for the receiver to check. Returns kRemoteError for anything else, with the kind
+/// and the field that is missing or wrong.
 Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes);
 
 }  // namespace harmonaize::daemon

@@ -12,10 +12,12 @@
 
 namespace harmonaize::daemon {
 
-// How the operations of a communicator end at all of its hosts alike, and how it ends itself.
+// Messages by which the operations of a communicator end at all of its hosts alike, and by which
+// the communicator ends itself.
 //
-// Each message but AgreedMessage, AskProgressMessage and VerdictMessage goes to the home, which
-// passes on what concerns all hosts.
+// AgreedMessage, AskProgressMessage and VerdictMessage come from the home, and ClosedMessage goes
+// to all daemons that were reached. Every other message goes to the home, which passes on what
+// concerns all hosts.
 
 /// The communicator ends, or is revoked, for this reason.
 struct BrokenMessage {
@@ -25,7 +27,7 @@ struct BrokenMessage {
   Status status{};
 };
 
-/// A rank has left after so many collectives.
+/// A rank has left after this many collectives.
 struct LeftMessage {
   static constexpr MessageKind kKind = MessageKind::kLeft;
   uint64_t communicator = 0;
@@ -33,7 +35,7 @@ struct LeftMessage {
   uint64_t sequence = 0;
 };
 
-/// What a rank asked for.
+/// The operation that a rank asked for.
 struct RankRequest {
   int rank = 0;
   Collective collective = Collective::kAllReduce;
@@ -58,7 +60,7 @@ struct ProgressMessage {
   uint64_t communicator = 0;
   uint64_t sequence = 0;
   HostProgress state = HostProgress::kWaiting;
-  std::vector<RankRequest> requests{};  ///< One for the host where its ranks agree.
+  std::vector<RankRequest> requests{};  ///< One for the host if its ranks agree.
   std::vector<int> missing{};           ///< Ranks of the host that have not come.
   std::vector<int> queued{};  ///< Ranks that have called; their streams have earlier operations.
   Status status{};            ///< kFailed.
@@ -70,7 +72,7 @@ struct AskProgressMessage {
   uint64_t sequence = 0;
 };
 
-/// The home's word: this collective fails at all hosts.
+/// From the home: this collective fails at all hosts.
 struct VerdictMessage {
   static constexpr MessageKind kKind = MessageKind::kVerdict;
   uint64_t communicator = 0;
@@ -78,8 +80,8 @@ struct VerdictMessage {
   Status status{};
 };
 
-/// For the log and for ranks that wait. To the home, of ranks of this host that do not get on with
-/// an operation that has begun; and from the home to all.
+/// A notice for the log and for ranks that wait. To the home, about ranks of this host that do not
+/// get on with an operation that has begun; and from the home to all hosts.
 struct LateMessage {
   static constexpr MessageKind kKind = MessageKind::kLate;
   uint64_t communicator = 0;
@@ -93,13 +95,14 @@ struct BegunCollective {
   uint64_t sequence = 0;
   uint32_t digest = 0;  ///< RequestDigest.
 };
-/// To the home: all ranks of this host are at these collectives, of which this host's part may be
-/// done before others have begun theirs, see StartConfirmations.
+/// To the home: all ranks of this host have come to these collectives, of which this host's part
+/// may be done before others have begun theirs, see StartConfirmations.
 struct BegunMessage {
   static constexpr MessageKind kKind = MessageKind::kBegun;
   uint64_t communicator = 0;
   std::vector<BegunCollective> begun{};
-  bool asks = false;  ///< To be told as soon as all have begun the last of them.
+  /// Whether the host wants to be told as soon as all have begun the last of them.
+  bool asks = false;
 };
 
 /// From the home: all hosts have begun the same, up to this one.
@@ -109,7 +112,8 @@ struct AgreedMessage {
   uint64_t sequence = 0;
 };
 
-/// No more is begun from here: what the receiver was sent beyond these is for nobody.
+/// The sender has begun this many collectives, and begins no more. The receiver drops what it was
+/// sent of those that never begin there.
 struct ClosedMessage {
   static constexpr MessageKind kKind = MessageKind::kClosed;
   uint64_t communicator = 0;

@@ -9,9 +9,10 @@
 
 namespace harmonaize::daemon {
 
-// Sends and receives, between the hosts of a sender and a receiver.
+// Messages about sends and receives, between the hosts of a sender and a receiver.
 
-/// The n-th send of a pair of ranks is on its way. With a reason: it will not come after all.
+/// The n-th send of a pair of ranks is on its way. A status that is not ok says why it will not
+/// come after all.
 struct OfferMessage {
   static constexpr MessageKind kKind = MessageKind::kOffer;
   uint64_t communicator = 0;
@@ -23,7 +24,7 @@ struct OfferMessage {
   Status status{};
 };
 
-/// The receive for it is there. With a reason: it is not, or does not fit.
+/// The receive for a send is there. A status that is not ok says why it is not, or does not fit.
 struct AnswerMessage {
   static constexpr MessageKind kKind = MessageKind::kAnswer;
   uint64_t communicator = 0;

@@ -12,7 +12,7 @@
 
 namespace harmonaize::daemon {
 
-// By what plans the hosts of a communicator carry out its collectives.
+// Messages about the plans by which the hosts of a communicator carry out its collectives.
 
 /// A host asks the home for a plan that it needs for the first time.
 struct AskPlanMessage {

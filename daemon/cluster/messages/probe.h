@@ -10,11 +10,11 @@
 
 namespace harmonaize::daemon {
 
-// A probe: one daemon, the coordinator, has others measure the network among themselves. `probe` is
-// its number, drawn by the coordinator.
+// Messages of a probe: one daemon, the coordinator, has others measure the network among
+// themselves. `probe` is its number, drawn by the coordinator.
 
-/// Take part: listen at your NICs' addresses until ProbeEndMessage. Who connects there has to show
-/// the token. Answered by ProbeReadyMessage.
+/// Asks a daemon to take part: it listens at its NICs' addresses until ProbeEndMessage. Peers that
+/// connect there have to show the token. Answered by ProbeReadyMessage.
 struct ProbeOpenMessage {
   static constexpr MessageKind kKind = MessageKind::kProbeOpen;
   uint64_t probe = 0;
@@ -24,7 +24,7 @@ struct ProbeOpenMessage {
 struct ProbeNic {
   std::string device{};
   std::string address{};  ///< IPv4.
-  int port = 0;           ///< Listened at.
+  int port = 0;           ///< The port that the daemon listens at.
 };
 
 struct ProbeReadyMessage {
@@ -35,7 +35,7 @@ struct ProbeReadyMessage {
   Status status{};
 };
 
-/// Where to connect to, and from where.
+/// An address to connect to, and the NIC to connect from.
 struct ProbeTarget {
   int nic = 0;  ///< The receiver's own.
   std::string address{};
@@ -45,16 +45,17 @@ struct ProbeTarget {
   int connections = 1;
 };
 
-/// Measure round trips to these, one after the other. Answered by ProbeResultMessage with samples.
+/// Asks for round trips to these targets, one after the other. Answered by ProbeResultMessage with
+/// samples.
 struct ProbeRoundTripsMessage {
   static constexpr MessageKind kKind = MessageKind::kProbeRoundTrips;
   uint64_t probe = 0;
-  uint64_t step = 0;  ///< Each of the coordinator's questions has another.
+  uint64_t step = 0;  ///< A number that differs for each of the coordinator's questions.
   int samples = 0;
   std::vector<ProbeTarget> targets{};
 };
 
-/// Bring these connections about. Answered by ProbeResultMessage.
+/// Asks for these connections to be made. Answered by ProbeResultMessage.
 struct ProbeConnectMessage {
   static constexpr MessageKind kKind = MessageKind::kProbeConnect;
   uint64_t probe = 0;
@@ -62,8 +63,8 @@ struct ProbeConnectMessage {
   std::vector<ProbeTarget> targets{};
 };
 
-/// Send over the connections that you brought about at step `set`, and receive over those that
-/// others brought about to you at it, both from `delay` seconds on and for `seconds`. Then all of
+/// Asks a daemon to send over the connections that it made at step `set`, and to receive over those
+/// that others made to it at that step, both from `delay` seconds on and for `seconds`. Then all of
 /// them are closed. Answered by ProbeResultMessage with counts.
 struct ProbeRunMessage {
   static constexpr MessageKind kKind = MessageKind::kProbeRun;
@@ -76,7 +77,7 @@ struct ProbeRunMessage {
 
 struct ProbeCount {
   int transfer = 0;
-  int64_t bytes = 0;  ///< That arrived in the second half of the time.
+  int64_t bytes = 0;  ///< Bytes that arrived in the second half of the time.
 };
 
 struct ProbeResultMessage {
@@ -88,7 +89,7 @@ struct ProbeResultMessage {
   Status status{};
 };
 
-/// From the coordinator: it is over. From another: I take part no more.
+/// From the coordinator: the probe is over. From another daemon: it takes part no more.
 struct ProbeEndMessage {
   static constexpr MessageKind kKind = MessageKind::kProbeEnd;
   uint64_t probe = 0;

@@ -48,7 +48,7 @@ TEST(AddressSeal, AnotherKeyDoesNotOpenIt) {
   EXPECT_NE(opened.status().message().find("another cluster"), std::string::npos);
 }
 
-// Whichever bit of token, address or tag changes: nobody is led elsewhere.
+// If any bit of token, address or tag changes, the id leads nowhere.
 TEST(AddressSeal, NoBitCanBeChanged) {
   const AddressSeal seal(KeyOf('k'));
   const UniqueId id = SealedFor(seal, "10.0.0.1:7400");
@@ -64,7 +64,7 @@ TEST(AddressSeal, NoBitCanBeChanged) {
                                reinterpret_cast<const char*>(&id));
   };
   for (size_t i = 0; i < id.token.size(); ++i) check(offset_of(&id.token) + i);
-  // What is not used of the reserved bytes may be anything.
+  // The unused reserved bytes may have any value.
   for (size_t i = 0; i < 64 + 16; ++i) check(offset_of(&id.reserved) + i);
 }
 

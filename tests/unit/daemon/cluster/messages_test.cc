@@ -1,5 +1,4 @@
-// What daemons say to each other: every kind makes the way there, and whatever else comes is
-// refused.
+// Messages between daemons: every kind arrives as it was sent, and everything else is refused.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +23,7 @@ using nlohmann::json;
 
 const Status kWhy = InvalidUsage("why");
 
-/// One of each kind, every field different from what it is without a value.
+/// Returns a message of each kind, in which every field differs from its default.
 std::vector<ClusterMessage> OneOfEach() {
   return {
       ApplyMessage{.ticket = 9,
@@ -187,8 +186,9 @@ TEST(ClusterMessages, WhatIsCutShortOrMissesSomethingIsRefused) {
   }
 }
 
-/// In threads that end now and then: the address sanitizer does not get back the frames that an
-/// exception leaves before its thread ends, and grows slow without them.
+/// Calls `once` this many times, in threads that end now and then: the address sanitizer does not
+/// get back the frames that an exception leaves before its thread ends, and grows slow without
+/// that.
 void Repeat(int rounds, const std::function<void()>& once) {
   constexpr int kRoundsAThread = 500;
   for (; rounds > 0; rounds -= kRoundsAThread) {
@@ -198,7 +198,7 @@ void Repeat(int rounds, const std::function<void()>& once) {
   }
 }
 
-// Whatever comes: a message or an error. (The sanitizers see to what must not happen.)
+// Any bytes decode to a message or an error. (The sanitizers see to what must not happen.)
 TEST(ClusterMessages, RandomBytesAndChangesAreSurvived) {
   std::mt19937 random(20240607);
   int accepted = 0;
@@ -230,7 +230,7 @@ TEST(ClusterMessages, DeepNestsAreRefusedBeforeTheyAreFollowed) {
     }
     EXPECT_FALSE(DecodeMessage(std::as_bytes(std::span(bytes))).ok());
   }
-  // Lengths that are not there.
+  // These lengths exceed the message.
   for (const unsigned char kind : {0x9b, 0xbb, 0x7b, 0x5b}) {
     const unsigned char claim[] = {0x82, 0x00, kind, 0xff, 0xff, 0xff,
                                    0xff, 0xff, 0xff, 0xff, 0xff};
@@ -238,7 +238,7 @@ TEST(ClusterMessages, DeepNestsAreRefusedBeforeTheyAreFollowed) {
   }
 }
 
-/// Each of these values in place of a field of the message of that kind.
+/// Values that are refused in a field of a message of this kind.
 struct OutOfRange {
   MessageKind kind;
   const char* path;  // a JSON pointer
@@ -343,7 +343,7 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
   EXPECT_FALSE(Decode(unknown).ok());
 }
 
-// What a daemon names and says goes into logs, documents and tenants' errors.
+// Texts of a daemon go into logs, documents and tenants' errors.
 TEST(ClusterMessages, TextsAreCleaned) {
   const std::string hostile = "\xff\x1b[2J\nrack\xc0\x80";
   const std::string cleaned = CleanText(hostile, 255);

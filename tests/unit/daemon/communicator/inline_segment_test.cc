@@ -37,7 +37,7 @@ class InlineSegmentTest : public ::testing::Test {
 };
 
 TEST_F(InlineSegmentTest, TellsEachRankWhatGoesInline) {
-  // What a rank that had the slot before has left there.
+  // An earlier rank of the slot has left these there.
   slot(1).operations.store(7);
   slot(1).gone.store(3);
   AttachAll();

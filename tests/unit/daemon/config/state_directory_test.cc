@@ -29,7 +29,7 @@ TEST_F(StateDirectoryTest, IsTheSystemsOrTheUsers) {
   setenv("XDG_STATE_HOME", "/home/u/.state", 1);
   EXPECT_EQ(DefaultStateDirectory(),
             geteuid() == 0 ? "/var/lib/harmonaize" : "/home/u/.state/harmonaize");
-  // By the specification of these variables a relative one is as good as none.
+  // By the specification of these variables a relative path is as good as none.
   setenv("XDG_STATE_HOME", "state", 1);
   setenv("HOME", "/home/u", 1);
   EXPECT_EQ(DefaultStateDirectory(),

@@ -15,7 +15,7 @@ namespace {
 
 HostCosts SomeCosts() {
   HostCosts costs = TypicalCosts();
-  // Not the same factor for any two.
+  // The factor differs for each cost.
   double factor = 1;
   for (const HostCostField& field : kHostCostFields) costs.*field.value *= factor += 0.125;
   return costs;
@@ -40,7 +40,7 @@ class CalibrationTest : public ::testing::Test {
   }
   ~CalibrationTest() override { std::filesystem::remove_all(folder_); }
 
-  /// What LoadOrMeasure gives; counts how often it measures.
+  /// Returns the result of LoadOrMeasure, and counts how often it measures.
   Result<Calibration> Get(const std::string& folder) {
     return LoadOrMeasure(folder, host_, [this](const GoOn& go_on) -> Result<MeasuredCosts> {
       ++measured_;
@@ -189,7 +189,7 @@ TEST_F(CalibrationTest, EveryDamageIsToldAndNoneIsFatal) {
   }
 }
 
-// A doubt may quote what is no UTF-8, which JSON cannot hold as it is.
+// A doubt may quote text that is no UTF-8, which JSON cannot hold as it is.
 TEST_F(CalibrationTest, KeepsDoubtsOfAnyBytes) {
   next_ = Unsure();
   next_.evidence.doubts = {"\xff\x1b[2J \"odd\""};

@@ -7,7 +7,8 @@ namespace {
 
 using Verdict = PredictionCheck::Verdict;
 
-/// The verdict after so many operations of this kind, none before.
+/// Notes this many operations of one kind, and returns the verdict of the last. The others must
+/// give none.
 Verdict Repeat(PredictionCheck& check, int operations, PredictionCheck::Bounds measured) {
   for (int i = 1; i < operations; ++i) {
     EXPECT_EQ(check.Note({10, 20}, measured), Verdict::kNone) << i;
@@ -18,7 +19,7 @@ Verdict Repeat(PredictionCheck& check, int operations, PredictionCheck::Bounds m
 TEST(PredictionCheck, BelievesManyQuickOperations) {
   PredictionCheck check;
   EXPECT_EQ(Repeat(check, PredictionCheck::kOperations, {0.001, 0.9}), Verdict::kQuick);
-  // Once: then it begins anew.
+  // A verdict comes once, and then the count begins anew.
   EXPECT_EQ(Repeat(check, PredictionCheck::kOperations, {0.001, 0.9}), Verdict::kQuick);
 }
 
@@ -26,14 +27,14 @@ TEST(PredictionCheck, BelievesManySlowOperationsWithoutAnyOther) {
   PredictionCheck check;
   EXPECT_EQ(Repeat(check, PredictionCheck::kOperations, {61, 100}), Verdict::kSlow);
   EXPECT_EQ(Repeat(check, PredictionCheck::kOperations - 1, {61, 100}), Verdict::kNone);
-  // One that was not slow.
+  // This operation was not slow.
   EXPECT_EQ(check.Note({10, 20}, {59, 100}), Verdict::kNone);
   EXPECT_EQ(Repeat(check, PredictionCheck::kOperations, {61, 100}), Verdict::kSlow);
 }
 
 TEST(PredictionCheck, TakesNoticeOfNeitherBoundThatSaysNothing) {
   PredictionCheck check;
-  // It may have been quick, or slow, or neither.
+  // These operations may have been quick, or slow, or neither.
   EXPECT_EQ(Repeat(check, 10 * PredictionCheck::kOperations, {0, 1000}), Verdict::kNone);
   EXPECT_EQ(Repeat(check, 10 * PredictionCheck::kOperations, {1.1, 1.1}), Verdict::kNone);
   EXPECT_EQ(Repeat(check, 10 * PredictionCheck::kOperations, {59, 59}), Verdict::kNone);

@@ -21,8 +21,8 @@ CostEvidence Doubtful(size_t doubts) {
   return {.rounds = 1, .agreed = 1, .doubts = std::vector<std::string>(doubts, "a doubt")};
 }
 
-/// A daemon and a host that do what a test wants, and a Recalibration for them. All that the
-/// recalibration's thread shares with the test is guarded.
+/// A daemon and a host that do what a test wants, and a Recalibration for them. A mutex guards all
+/// state that the recalibration's thread shares with the test.
 class RecalibrationTest : public ::testing::Test {
  protected:
   RecalibrationTest() {

@@ -62,7 +62,7 @@ TEST_F(LinkProberTest, GivesUpWhereNobodyAnswers) {
   bool called = false;
   const uint64_t now = MonotonicNanoseconds();
   at_a_.Send(a_.peer(), 0, 1e6, 5, now, [&](double) { called = true; });
-  at_b_.OnProbe(b_.peer(), {6, 4}, now);  // of which nothing will come
+  at_b_.OnProbe(b_.peer(), {6, 4}, now);  // a probe of which nothing will come
   ASSERT_TRUE(PumpUntil({&a_, &b_}, [&] { return b_->counters().arrivals_waiting == 4; }));
   at_a_.Tick(now + LinkProber::kGivenUpNs / 2);
   EXPECT_TRUE(at_a_.busy());
@@ -72,7 +72,7 @@ TEST_F(LinkProberTest, GivesUpWhereNobodyAnswers) {
     at_b_.Tick(now + LinkProber::kGivenUpNs + 1);
     return !at_b_.busy();
   }));
-  // What came before the receiver knew of it is taken when it does.
+  // Messages that came before the receiver knew of their probe are taken when it does.
   deaf_ = false;
   at_b_.OnProbe(b_.peer(), {5, 4}, now);
   ASSERT_TRUE(PumpUntil({&a_, &b_}, [&] { return !at_b_.busy(); }));

@@ -1,4 +1,4 @@
-// What follows for links from what daemons tell of their rails.
+// Conclusions about links, from what daemons tell of their rails.
 
 #include "daemon/links/link_state.h"
 
@@ -31,14 +31,15 @@ class LinkStateTest : public ::testing::Test {
     EXPECT_EQ(model_->fabric().nodes[static_cast<size_t>(ends.from)].name, "leaf0");
   }
 
-  /// What path 0 carries from rack 0 to rack 1, by all of its flows; and the queue there.
+  /// What path 0 carries from rack 0 to rack 1, by all of its flows, in bytes per second.
   double carried_ = 400 * kMbit;
   double queue_ = 0;
   double busy_ = 0.5;
   bool stalled_ = false;  ///< Nothing goes over path 0, ...
   bool astray_ = false;   ///< ... and its rails go another way.
 
-  /// One interval in which all hosts report; whether the rates in force have changed in it.
+  /// Passes one interval in which all hosts report. Returns whether the rates in force have changed
+  /// in it.
   bool Pass(double noise = 0) {
     now_ += LinkState::kIntervalSeconds;
     std::normal_distribution<double> factor(1, noise);
@@ -58,7 +59,7 @@ class LinkStateTest : public ::testing::Test {
         }
         flow.bytes_per_second = on_path0 && forth ? carried_ / 4 : 100 * kMbit;
         flow.busy = on_path0 && forth ? busy_ : 0.5;
-        // What comes to rack 1 by path 0 is what rack 0 sends.
+        // Traffic that comes to rack 1 by path 0 is what rack 0 sends.
         flow.arrival_queue = on_path0 && !forth ? queue_ : 20e-6;
         if (noise > 0) flow.bytes_per_second *= std::max(0.1, factor(random_));
         if (noise > 0) flow.arrival_queue *= std::max(0.1, factor(random_));
@@ -79,7 +80,7 @@ class LinkStateTest : public ::testing::Test {
     queue_ = 20e-6;
     busy_ = 0.4;
   }
-  /// In force for the slow edge, Mbit/s.
+  /// Returns the rate in force of the slow edge, in Mbit/s.
   double InForce() const {
     for (const EdgeRate& one : state_->rates()) {
       if (one.edge == slow_) return one.bytes_per_second / kMbit;
@@ -110,7 +111,7 @@ TEST_F(LinkStateTest, ALinkThatHoldsFlowsUpIsFoundWithinAFewIntervals) {
     ++intervals;
   }
   EXPECT_LE(intervals, 4);
-  // The two in a row by which path 0 goes, this way; no others.
+  // Slow are the two edges in a row by which path 0 goes, in this direction; no others.
   EXPECT_EQ(state_->rates().size(), 2u);
   EXPECT_NE(DescribeRates(*model_, state_->rates()).find("leaf0 to spine0 carries"),
             std::string::npos);
@@ -118,19 +119,19 @@ TEST_F(LinkStateTest, ALinkThatHoldsFlowsUpIsFoundWithinAFewIntervals) {
 
 TEST_F(LinkStateTest, ACutLinkIsOneOfThoseOverWhichNothingElseGoes) {
   for (int i = 0; i < 5; ++i) Pass();
-  // It takes the transport half a second to be sure.
+  // The transport needs half a second to be sure.
   stalled_ = true;
   for (int i = 0; i < 6; ++i) Pass();
   astray_ = true;
   EXPECT_TRUE(Pass());
   Pass();  // by now all hosts have told
-  // Both links of path 0, both ways, since nobody tells them apart; not the hosts' own, over which
-  // path 1 goes as well.
+  // Both links of path 0 count as cut, in both directions, since nothing tells them apart. The
+  // hosts' own links do not, over which path 1 goes as well.
   EXPECT_EQ(state_->rates().size(), 4u);
   EXPECT_LT(InForce(), 1);
   EXPECT_NE(DescribeRates(*model_, state_->rates()).find("leaf0 to spine0 carries nothing"),
             std::string::npos);
-  // Nobody has it probed as long as nothing gets there.
+  // It is not probed as long as nothing gets there.
   for (int i = 0; i < 50; ++i) {
     EXPECT_FALSE(Pass());
     EXPECT_FALSE(state_->NextProbe(now_).has_value());
@@ -164,7 +165,7 @@ TEST_F(LinkStateTest, OneBadIntervalIsNoChange) {
 TEST_F(LinkStateTest, ThatIsSlowButNotFullIsProbedAndRecovers) {
   HoldUp(100);
   for (int i = 0; i < 10; ++i) Pass();
-  // While flows are held up by it nobody has to ask.
+  // While flows are held up by it no probe is needed.
   EXPECT_FALSE(state_->NextProbe(now_).has_value());
   LetGo(80);
   std::optional<FabricRail> probe;
@@ -173,7 +174,7 @@ TEST_F(LinkStateTest, ThatIsSlowButNotFullIsProbedAndRecovers) {
     probe = state_->NextProbe(now_);
   }
   ASSERT_TRUE(probe.has_value());
-  // It leads over the edge.
+  // The probe leads over the edge.
   EXPECT_LT(probe->from, 2);
   EXPECT_GE(probe->to, 2);
   EXPECT_TRUE(probe->rail == 2 || probe->rail == 3);
@@ -183,7 +184,7 @@ TEST_F(LinkStateTest, ThatIsSlowButNotFullIsProbedAndRecovers) {
   EXPECT_TRUE(state_->rates().empty());
 }
 
-// A probe got more than flows then did, again and again: asked ever more rarely.
+// A link whose probes get more than flows then do, again and again, is probed ever more rarely.
 TEST_F(LinkStateTest, ThatBreaksItsPromisesIsProbedMoreRarely) {
   HoldUp(100);
   for (int i = 0; i < 10; ++i) Pass();
@@ -208,7 +209,7 @@ TEST_F(LinkStateTest, NoiseIsNoChange) {
   int changes = 0;
   for (int i = 0; i < 36'000; ++i) changes += Pass(0.05) ? 1 : 0;
   EXPECT_NEAR(InForce(), 300, 40);
-  // Of 36,000 intervals; what they bring is dealing messages anew by a few per cent.
+  // There are 36,000 intervals. A change only deals messages anew by a few per cent.
   EXPECT_LE(changes, 360);
 }
 

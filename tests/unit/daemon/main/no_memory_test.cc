@@ -50,7 +50,7 @@ class NoMemoryTest : public ::testing::Test {
   }
   ~NoMemoryTest() override { SetLog(LogLevel::kWarning, kLogAll, nullptr); }
 
-  /// Runs it on the engine's thread, and waits.
+  /// Runs `call` on the engine's thread, and waits for its end.
   void OnEngine(const std::function<void()>& call) {
     std::promise<void> done;
     engine_->loop().Post([&] {
@@ -86,12 +86,12 @@ class NoMemoryTest : public ::testing::Test {
     EXPECT_TRUE(added.ok()) << added.message();
     return guest;
   }
-  /// As the server does when the connection has ended.
+  /// Ends the session, as a reception does when the connection has ended.
   void Leave(const Guest& guest) {
     OnEngine([&] { engine_->session_keeper().LoseSession(guest.session, "left"); });
   }
 
-  /// One request, answered under whatever `before` sets up.
+  /// Has the engine answer one request under whatever `before` sets up.
   void Serve(
       const Guest& guest, const ControlMessage& message,
       const std::function<void()>& before = [] {}) {
@@ -155,8 +155,8 @@ class NoMemoryTest : public ::testing::Test {
     Leave(guest);
   }
 
-  /// Makes the request again and again, and each time another allocation fails: it alone, or all
-  /// from there on.
+  /// Makes the request again and again, and each time another allocation fails: that one alone, or
+  /// all from there on.
   void FailEveryAllocationOf(const std::function<ControlMessage(uint32_t member)>& request) {
     for (const bool alone : {true, false}) {
       int after = 0;
@@ -165,7 +165,7 @@ class NoMemoryTest : public ::testing::Test {
         Serve(pair.second, request(pair.member),
               [&] { alone ? FailOneAllocation(after) : LimitAllocations(after); });
         failed = alone ? one_failed_ : !unlimited_;
-        // An answer, or the end of the connection; nobody is left waiting.
+        // The tenant gets an answer, or the end of the connection; it is not left waiting.
         const Result<ControlMessage> reply = NextMessage(pair.second);
         EXPECT_NE(reply.status().code(), Code::kInProgress) << "after " << after;
         ExpectServing();
@@ -179,7 +179,7 @@ class NoMemoryTest : public ::testing::Test {
     }
   }
 
-  /// What failed has not stayed behind.
+  /// Checks that no session or communicator has stayed behind.
   void ExpectNothingLeft() {
     size_t communicators = 1;
     int64_t sessions = 1;
@@ -248,8 +248,8 @@ TEST_F(NoMemoryTest, LeaveAndAbort) {
   });
 }
 
-// A request that only reads costs nobody the session. (Only its first allocations fail here: the
-// JSON library allocates in destructors, too, where nothing can be done about a failure.)
+// A request that only reads does not cost its tenant the session. (Only its first allocations fail
+// here: the JSON library allocates in destructors, too, where nothing can be done about a failure.)
 TEST_F(NoMemoryTest, WhoOnlyAskedMayAskAgain) {
   const Guest guest = Enter();
   for (const int after : {0, 1, 2}) {

@@ -63,7 +63,7 @@ TEST_F(OutcomeArbiterTest, RanksThatDisagreedLongAgoFailAllTheSame) {
   EXPECT_EQ(arbiter_.open(), 1u);
   EXPECT_EQ(Take(1, forgotten).verdict.code(), Code::kInvalidUsage);
   EXPECT_EQ(arbiter_.open(), 0u);
-  // Where somebody remembers, all are told what it was.
+  // If a host remembers what its ranks asked for, all are told that.
   arbiter_.NoteDisagreement(3);
   Take(0, Progress(State::kDone, 0, 8, 0));
   const Status verdict = Take(1, Progress(State::kDone, 1, 8, 1)).verdict;
@@ -86,7 +86,7 @@ TEST_F(OutcomeArbiterTest, RanksThatDisagreeAreNamedInOrder) {
             "the ranks disagree about operation #3: rank 1 asked for AllReduce(7 x float32, sum); "
             "rank 5 asked for AllReduce(8 x float32, sum)");
   EXPECT_EQ(arbiter_.open(), 0u);
-  // Once.
+  // A verdict comes once.
   EXPECT_TRUE(Take(1, Progress(State::kRunning, 3, 9)).verdict.ok());
 }
 
@@ -122,8 +122,8 @@ TEST_F(OutcomeArbiterTest, ATransportsFailureWaitsForRanksThatHaveNotCome) {
   EXPECT_FALSE(Take(0, Progress(State::kRunning, 0)).breaks.ok());
 }
 
-// Host 0 ran when it was asked; then it met a bad buffer, which ended its messages with host 1.
-// What host 1 tells of that comes first.
+// Host 0 ran when it was asked. Then it met a bad buffer, which ended its messages with host 1.
+// Host 1 tells of that first.
 TEST_F(OutcomeArbiterTest, WhoRanWhenATransportFailedIsAskedAnew) {
   Take(2, Progress(State::kRunning, 2));
   Take(0, Progress(State::kRunning, 0));
@@ -182,7 +182,7 @@ TEST_F(OutcomeArbiterTest, LateRanksAreNamedOnceTheHostsWereAskedAnew) {
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].notice, "AllReduce #3 has waited 2.0 s for rank 0");
   EXPECT_EQ(late[0].missing, (std::vector<int>{0}));
-  // Not again before it has waited twice as long.
+  // An operation is not told again before it has waited twice as long.
   EXPECT_TRUE(arbiter_.Late(3'000'000'000, 200).empty());
   EXPECT_FALSE(arbiter_.Late(4'100'000'000, 200).empty());
   EXPECT_FALSE(arbiter_.Late(4'200'000'000, 200).empty());

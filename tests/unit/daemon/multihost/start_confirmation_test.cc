@@ -77,8 +77,8 @@ TEST(StartConfirmations, WhatCameBeforeIsAgreedOn) {
   EXPECT_EQ(consent.TakeListeners(), std::vector<int>{0});
 }
 
-// Each waits for what the others are ahead by, and none can be told of all: it goes on all the
-// same.
+// Each host waits for what the others are ahead by, and none can be told of all: all go on
+// nevertheless.
 TEST(StartConfirmations, HostsThatAreAtTheSameNeverStop) {
   StartConfirmations consent(2);
   UnconfirmedStarts awaited[2];

@@ -1,4 +1,4 @@
-// Levels of congestion, from what is predicted.
+// Levels of congestion, from predicted slowdowns.
 
 #include "daemon/plans/congestion.h"
 

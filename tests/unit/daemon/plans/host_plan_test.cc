@@ -1,4 +1,4 @@
-// Plans as other daemons may send them: what cannot be carried out is refused, not tried.
+// Plans as other daemons may send them: a plan that cannot be carried out is refused, not tried.
 
 #include "daemon/plans/host_plan.h"
 

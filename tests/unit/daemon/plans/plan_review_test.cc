@@ -30,7 +30,7 @@ TEST(PlanReview, SmallGainsAreNotWorthIt) {
   EXPECT_FALSE(review.pending());
 }
 
-// What takes most of the time decides; the others come along if they gain anything.
+// The plan that takes most of the time decides; the others come along if they gain anything.
 TEST(PlanReview, WeighsByTime) {
   PlanReview review(1.1);
   const PlanKey large{Collective::kAllReduce, -1, 9};

@@ -2,9 +2,9 @@
 // get ready or fail to, leave, and messages arrive, for two to four hosts. The state machines are
 // the daemon's own.
 //
-// The bounds are such that it takes seconds. Gone through once with larger ones (2 hosts, 4
+// The bounds are such that the test takes seconds. One run with larger bounds (2 hosts, 4
 // operations, 3 rounds; 3 hosts, 3 operations, 2 rounds; 4 hosts, 2 operations; each with one that
-// refuses and one that leaves; 7 minutes): no contradiction, and no end before all was done.
+// refuses and one that leaves; 7 minutes) found no contradiction, and no end before all was done.
 
 #include "daemon/plans/plan_switch.h"
 
@@ -48,7 +48,7 @@ struct World {
   bool somebody_left = false;  // as the home knows
   std::vector<uint64_t> left_after;
 
-  // Equal texts behave equally.
+  // Worlds with equal texts behave equally.
   std::string Text() const;
 };
 
@@ -63,7 +63,7 @@ struct Limits {
 std::string World::Text() const {
   std::string text;
   const auto add = [&](uint64_t number) { text += static_cast<char>('0' + number); };
-  // What a follower holds shows in what it answers.
+  // A follower's state shows in its answers.
   for (const Host& host : hosts) {
     add(host.follower.round());
     add(host.follower.under_way());
@@ -122,7 +122,7 @@ void AtHost(Host* host, const Message& message) {
   host->round_of_version.push_back(message.round);
 }
 
-/// Every world that may follow this one.
+/// Visits every world that may follow this one.
 void ForEachStep(const World& world, const Limits& limits,
                  const std::function<void(World next)>& visit) {
   const auto with = [&](const std::function<void(World*)>& change) {
@@ -189,7 +189,7 @@ void ForEachStep(const World& world, const Limits& limits,
   }
 }
 
-/// "" if no two hosts have begun an operation by different versions.
+/// Returns an operation that two hosts have begun by different versions; "" if there is none.
 std::string Contradiction(const World& world) {
   for (size_t a = 0; a < world.hosts.size(); ++a) {
     for (size_t b = a + 1; b < world.hosts.size(); ++b) {
@@ -205,7 +205,7 @@ std::string Contradiction(const World& world) {
   return "";
 }
 
-/// Goes through all worlds; gives how many there are. A world in which nothing can happen any more
+/// Goes through all worlds and returns their number. A world in which nothing can happen any more
 /// has to be one in which all is done.
 size_t Explore(const Limits& limits, const std::vector<uint64_t>& ahead) {
   World first;

@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 
 constexpr ProbeToken kToken = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-/// Something that comes from another thread.
+/// Values that another thread sets, in order.
 template <typename Value>
 class Awaited {
  public:
@@ -150,7 +150,7 @@ class ProbeListenerTest : public ::testing::Test {
     EXPECT_TRUE(FinishConnect(*socket, "here", "there", After(ProbeClock::now(), 5), never).ok());
     return std::move(*socket);
   }
-  /// What comes within 5 s; 0 at the end of the stream.
+  /// Receives what comes within 5 s; 0 at the end of the stream.
   static ssize_t Receive(const FileDescriptor& socket, void* to, size_t bytes) {
     pollfd readable{socket.get(), POLLIN, 0};
     if (::poll(&readable, 1, 5000) != 1) return -1;
@@ -226,7 +226,8 @@ class ProbeCoordinatorTest : public ::testing::Test {
     calls.send = [this](size_t daemon, ClusterMessage message) {
       if (message.As<ProbeEndMessage>() != nullptr) ended_.Set(daemon);
       std::optional<ClusterMessage> said = answer_(daemon, message);
-      // As from the network: by another thread, and the coordinator may not be there yet.
+      // The answer comes on another thread, as from the network, and maybe before the coordinator
+      // is there.
       if (said) said_.Set({daemon, std::move(*said)});
     };
     calls.progress = [](const std::string&) {};
@@ -251,7 +252,7 @@ class ProbeCoordinatorTest : public ::testing::Test {
                              .nics = {{"eth0", fmt::format("10.0.0.{}", daemon + 1), 1000},
                                       {"docker0", "172.17.0.1", 1001}}};
   }
-  /// The whole way of a network where all is well.
+  /// Answers every message as a network does where all is well.
   static std::optional<ClusterMessage> AllIsWell(size_t daemon, const ClusterMessage& message) {
     if (message.As<ProbeOpenMessage>() != nullptr) return Ready(daemon);
     if (const auto* trips = message.As<ProbeRoundTripsMessage>()) {
@@ -285,7 +286,7 @@ TEST_F(ProbeCoordinatorTest, ComesToTheEnd) {
   ASSERT_TRUE(measured.ok()) << measured.status().message();
   ASSERT_EQ(measured->hosts.size(), 2u);
   EXPECT_EQ(measured->hosts[1].name, "same-2");
-  // What all hosts have is no way to any of them.
+  // An address that all hosts have is no way to any of them.
   ASSERT_EQ(measured->hosts[1].nics.size(), 1u);
   EXPECT_EQ(measured->hosts[1].nics[0].address, "10.0.0.2");
   EXPECT_EQ(measured->round_trips.size(), 5u);  // one pair in five passes

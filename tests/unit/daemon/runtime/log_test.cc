@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Longer than anything here takes on a busy machine.
+// Longer, in milliseconds, than anything here takes on a busy machine.
 constexpr milliseconds kLogPatience(30'000);
 constexpr uint64_t kLogSecond = 1'000'000'000;
 
@@ -30,7 +30,7 @@ LogConfig LogLimits(int64_t burst, double lines_per_second) {
   return {.level = "info", .tenant_burst = burst, .tenant_lines_per_second = lines_per_second};
 }
 
-/// All lines that wait, taken out.
+/// Removes and returns all lines that wait.
 std::vector<std::string> TakeAllLines(LogQueue* queue) {
   std::vector<std::string> texts;
   while (const std::optional<LogLine> line = queue->Take()) texts.push_back(line->text);
@@ -61,7 +61,7 @@ TEST(LogQueue, ATenantHasABurstAndThenARate) {
   EXPECT_EQ(TakeAllLines(&queue).size(), 1u);
   AddLines(&queue, 20, &alice, 102 * kLogSecond);
   EXPECT_EQ(TakeAllLines(&queue).size(), 3u);
-  // No more is saved than a burst.
+  // A tenant saves no more than a burst.
   AddLines(&queue, 20, &alice, 1000 * kLogSecond);
   EXPECT_EQ(TakeAllLines(&queue).size(), 5u);
 }
@@ -91,7 +91,7 @@ TEST(LogQueue, OneLineTellsLaterHowManyAreMissing) {
   EXPECT_TRUE(queue.empty());
   queue.Tell(105 * kLogSecond, false);
   EXPECT_EQ(TakeAllLines(&queue), (std::vector<std::string>{"tenant uid 1: 15 lines left out"}));
-  // Each once.
+  // Each missing line is reported once.
   queue.Tell(200 * kLogSecond, true);
   EXPECT_TRUE(queue.empty());
   EXPECT_EQ(queue.TellAt(), std::nullopt);
@@ -109,7 +109,7 @@ TEST(LogQueue, TellsOfTheGravestLineThatIsMissing) {
   EXPECT_EQ(queue.Take()->level, LogLevel::kError);
 }
 
-// Nobody takes anything, and each tenant is below its rate.
+// No line is taken, and each tenant is below its rate.
 TEST(LogQueue, IsSharedByTenantsWithoutEndAndTheDaemonItself) {
   LogQueue queue(LogLimits(1'000'000, 1));
   for (uint32_t tenant = 1; tenant <= 1000; ++tenant) {
@@ -119,7 +119,7 @@ TEST(LogQueue, IsSharedByTenantsWithoutEndAndTheDaemonItself) {
   AddLines(&queue, 10'000, nullptr, 0);
   const std::vector<std::string> texts = TakeAllLines(&queue);
   EXPECT_EQ(texts.size(), LogQueue::kMostLines);
-  // What came after all that had its half.
+  // The daemon, which came last, had its half.
   EXPECT_EQ(texts.back(), fmt::format("line {}", LogQueue::kMostLines / 2 - 1));
 }
 
@@ -152,7 +152,7 @@ TEST(LogQueue, ForgetsTenantsThatAreQuietAndNoOthers) {
     queue.Add(LogLevel::kInfo, "", &identity, tenant * kLogSecond / 100);
     TakeAllLines(&queue);
   }
-  // At a hundred a second, of which each is known for a second.
+  // A hundred tenants come each second, and each is known for a second.
   EXPECT_LT(queue.tenants(), 1000u);
   queue.Tell(0, true);
   EXPECT_EQ(TakeAllLines(&queue),
@@ -168,7 +168,7 @@ TEST(LogQueue, CutsLongLines) {
 // ---------------------------------------------------------------------------------------------
 // The writer
 
-/// What takes the lines of a writer, and can stand still.
+/// Takes the lines of a writer, and can stand still.
 class LogReader {
  public:
   std::function<void(const LogLine&)> Write() {
@@ -199,7 +199,7 @@ class LogReader {
   std::vector<std::string> lines_;  // guarded by mutex_
 };
 
-/// Never destroyed, as writers are.
+/// Starts a writer, which is never destroyed, as writers are.
 LogWriter* StartWriter(LogReader* reader, const LogConfig& config = {}) {
   const Result<LogWriter*> writer = LogWriter::Start(config, reader->Write());
   EXPECT_TRUE(writer.ok()) << writer.status().message();
@@ -239,7 +239,7 @@ TEST(LogWriter, NobodyWaitsForAReaderThatStandsStill) {
   for (int i = 0; i < 100'000; ++i) {
     writer->Add(LogLevel::kInfo, "line", i % 2 == 0 ? nullptr : &alice);
   }
-  // This gives up.
+  // Flush gives up.
   EXPECT_FALSE(writer->Flush(milliseconds(20)));
   EXPECT_TRUE(reader->lines().empty());
   reader->GoOn();
@@ -286,7 +286,7 @@ TEST(LogWriter, ManyThreadsMayLog) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// For whom a thread logs
+// The tenant that a thread logs for
 
 TEST(LogFor, TheInnermostCountsAndEnds) {
   const TenantIdentity alice = LoggingUid(1);

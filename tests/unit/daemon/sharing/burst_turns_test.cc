@@ -1,4 +1,4 @@
-// Whose burst may begin, where those of several jobs collide.
+// Turns of the bursts of several jobs, where these collide.
 
 #include "daemon/sharing/burst_turns.h"
 
@@ -19,18 +19,18 @@ constexpr double kPause = 0.2;
 class BurstTurnsTest : public ::testing::Test {
  protected:
   struct Job {
-    double bytes = 0;  // of a burst
+    double bytes = 0;  // bytes of a burst
     double weight = 1;
     BurstTurns::Edges edges{};
     double pause = kPause;
-    double slowed = 2;  // its bursts take so many times as long as alone
+    double slowed = 2;  // factor by which its bursts take longer than alone
   };
-  /// Numbered from 1 on; the job's leader is the peer of its number.
+  /// Adds a job and returns its number, from 1 on; its leader is the peer of that number.
   uint32_t Add(double bytes, std::vector<CrossedEdge> edges = {{0, 1}}, double weight = 1) {
     jobs_.push_back({bytes, weight, std::make_shared<const std::vector<CrossedEdge>>(edges)});
     return static_cast<uint32_t>(jobs_.size());
   }
-  /// So many bursts of all jobs, told of as they begin.
+  /// Passes this many bursts of all jobs, which are told of as they begin.
   void Pass(int bursts) {
     for (int i = 0; i < bursts; ++i) {
       ++burst_;
@@ -47,7 +47,7 @@ class BurstTurnsTest : public ::testing::Test {
     const double burst = job.slowed * job.bytes / kCapacity;
     turns_.TakeRhythm({number, number, burst_, burst, job.pause, burst + job.pause, 0}, now_);
   }
-  /// Those whose turn it is.
+  /// Asks for a job's turn, and returns the jobs whose turns begin then.
   std::vector<uint64_t> Ask(uint32_t number, uint64_t burst = 1) {
     return Numbers(turns_.Take(number, {1, number, number, burst, false}, now_));
   }
@@ -237,8 +237,7 @@ TEST_F(BurstTurnsTest, AJobWithoutARhythmIsNoNeighbourAnyMore) {
   EXPECT_EQ(turns_.LongestWait({one, one}), 0);
 }
 
-// However jobs come, go and vanish: nobody waits while none of those whom it may collide with
-// sends.
+// However jobs come, go and vanish, no job waits while none sends that it may collide with.
 TEST_F(BurstTurnsTest, NobodyWaitsForNothing) {
   constexpr int kSteps = 20000;
   std::mt19937 random(7);

@@ -1,5 +1,5 @@
-// What the controller of a cluster does in one interval: it reads what the daemons of all hosts
-// tell, shares out the links, and writes what each is told. Ten of these are one second.
+// Times what the controller of a cluster does in one interval: it reads what the daemons of all
+// hosts tell, shares out the links, and writes what each is told. Ten intervals are one second.
 
 #include <benchmark/benchmark.h>
 

@@ -41,7 +41,7 @@ class ControllerTest : public ::testing::Test {
     links_->Take(traffic, now_);
     controller_->Take(static_cast<transport::PeerId>(host) + 1, traffic, now_);
   }
-  /// One interval.
+  /// Passes one interval, and returns what each peer is told.
   std::map<transport::PeerId, SharesMessage> Pass(double first, double second, double weight = 1) {
     now_ += LinkState::kIntervalSeconds;
     Tell(0, 2, 1001, first);
@@ -78,7 +78,7 @@ TEST_F(ControllerTest, WhoHasMoreThanItsShareIsHeldBack) {
 }
 
 TEST_F(ControllerTest, PlansAreToldWhatLinksHaveLeftOneAfterTheOther) {
-  // Nothing until it has been seen what both send.
+  // Nothing is told until it has been seen what both send.
   for (int i = 0; i < 8; ++i) Pass(100, 300);
   EXPECT_TRUE(last_[1].jobs.empty());
   EXPECT_TRUE(last_[2].jobs.empty());

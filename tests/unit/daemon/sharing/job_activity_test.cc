@@ -15,7 +15,7 @@ TEST(JobActivity, IsSharedWhileAnotherJobIsActiveOrWasLately) {
   EXPECT_FALSE(activity.Start(kOne, now));
   activity.End(kOne, now);
   now += kLong;
-  // One of the first's is under way all the time.
+  // An operation of the first job is under way all the time.
   EXPECT_TRUE(activity.Start(kTwo, now));
   activity.End(kOne, now);
   activity.End(kTwo, now);

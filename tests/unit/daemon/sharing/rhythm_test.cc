@@ -13,7 +13,7 @@ constexpr uint64_t kMs = 1'000'000;
 
 class RhythmTest : public ::testing::Test {
  protected:
-  /// So many operations with short gaps, then a pause.
+  /// Passes a burst of this many operations with short gaps, then a pause.
   void Burst(int operations, uint64_t pause_ms) {
     for (int i = 0; i < operations; ++i) {
       rhythm_.Begin(now_);
@@ -92,7 +92,7 @@ class TurnGateTest : public ::testing::Test {
   TurnGateTest() {
     for (int i = 0; i < 10; ++i) Pass();
   }
-  /// A burst of one operation, and a pause.
+  /// Passes a burst of one operation, then a pause.
   void Pass() {
     gate_.Begin(now_);
     gate_.End(now_ += 10 * kMs);
@@ -108,7 +108,7 @@ TEST_F(TurnGateTest, WhoNeedNotWaitGoes) {
   EXPECT_EQ(gate_.MayBegin(now_, 0), TurnGate::Answer::kGo);
   gate_.Begin(now_);
   gate_.End(now_ + kMs);
-  EXPECT_FALSE(gate_.TakeEnded());  // nobody was asked
+  EXPECT_FALSE(gate_.TakeEnded());  // the controller was not asked
 }
 
 TEST_F(TurnGateTest, ABurstWaitsForItsTurn) {

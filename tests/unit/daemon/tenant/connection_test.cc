@@ -12,7 +12,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What the engine says over a connection whose reception is this test's thread.
+/// Tests what the engine says over a connection whose reception is this test's thread.
 class ConnectionTest : public ::testing::Test {
  protected:
   ConnectionTest() {

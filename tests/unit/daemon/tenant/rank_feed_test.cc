@@ -102,7 +102,7 @@ TEST_F(RankFeedTest, NamesTheRanksThatStillFill) {
   EXPECT_TRUE(feed_.Filling().empty());
 }
 
-// More than there are is for the execution to cut off.
+// A count above the number of slices is for the execution to cut off.
 TEST_F(RankFeedTest, AnythingMayBeWritten) {
   const PostedOperation* const rank = AddRank(true);
   feed_.Assign(parts_);

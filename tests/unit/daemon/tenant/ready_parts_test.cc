@@ -12,7 +12,7 @@ namespace {
 
 class ReadyPartsTest : public ::testing::Test {
  protected:
-  /// A tenant with so many parts that are ready.
+  /// Returns a new tenant with this many ready parts.
   Tenant& TenantWith(int parts) {
     const auto number = static_cast<uint32_t>(tenants_.size());
     tenants_.push_back(std::make_unique<Tenant>(
@@ -29,7 +29,7 @@ class ReadyPartsTest : public ::testing::Test {
     }
     ready_.Note(tenant);
   }
-  /// The tenants whose parts were taken in one turn, by their numbers.
+  /// Takes one turn, and returns the number of the tenant of each part that was taken.
   std::vector<uint64_t> TakeTurn() {
     std::vector<uint64_t> taken;
     ready_.TakeTurn([&](PostedOperation* part) { taken.push_back(part->arrived_ns); });

@@ -10,7 +10,7 @@ namespace {
 
 class StreamQueueTest : public ::testing::Test {
  protected:
-  /// An operation at `position`; `last` closes the position.
+  /// Returns an operation at `position`; `last` closes the position.
   PostedOperation* At(uint64_t position, bool last) {
     operations_.push_back(std::make_unique<PostedOperation>());
     operations_.back()->descriptor.position = position;
@@ -18,7 +18,7 @@ class StreamQueueTest : public ::testing::Test {
     return operations_.back().get();
   }
   uint64_t completed() const { return slot_.completed.load(); }
-  /// What the engine does at the end of a round in which the queue asked for it.
+  /// Does what the engine does at the end of a round in which the queue asked for it.
   void Finish() {
     if (queue_.Finish(&ready_)) queue_.Publish();
   }

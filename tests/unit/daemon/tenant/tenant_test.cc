@@ -29,7 +29,7 @@ TEST(TenantNamed, FindsUsersNumbersAndTenantsWithASocket) {
   EXPECT_EQ(TenantNamed("no such user", tenants), std::nullopt);
 }
 
-/// Limits of which only one resource's matters.
+/// Returns a host's holdings with a limit for unique ids.
 std::shared_ptr<HostHoldings> HostWith(ResourceLimit limit) {
   ResourceLimits limits{};
   limits[static_cast<size_t>(Resource::kUniqueIds)] = limit;
