@@ -30,7 +30,11 @@ class EngineGate {
   }
 
   /// Returns the number of the next session, from 1, for all receptions.
-  uint32_t NextSession() { return next_session_.fetch_add(1, std::memory_order_relaxed); }
+  uint32_t NextSession() {
+    uint32_t number = 0;
+    while (number == 0) number = next_session_.fetch_add(1, std::memory_order_relaxed);
+    return number;
+  }
 
  private:
   std::mutex mutex_;

@@ -176,7 +176,7 @@ class Request {
   }
 
   Status RegisterRegion() {
-    const uint32_t region = session_.AddRegion(std::move(region_));
+    HZ_ASSIGN_OR_RETURN(const uint32_t region, session_.AddRegion(std::move(region_)));
     return Reply(RegisterRegionReply{region, session_.FindRegion(region)->shareable() ? 1u : 0u});
   }
 
@@ -291,7 +291,7 @@ class Request {
 
 void AnswerGuarded(Connection& connection, MessageType type, const std::function<void()>& answer) {
   const bool answered = Guarded(answer, [&](const Status& exception) {
-    LogException("a request without a session", exception);
+    LogException("a request", exception);
     connection.ReplyFailure(type, exception);
   });
   if (!answered) connection.CutSoon();

@@ -32,7 +32,7 @@ std::string Roster::RanksOf(int host) const {
 
 int Roster::HostOf(transport::PeerId peer) const {
   const auto found = std::find(peers.begin(), peers.end(), peer);
-  return peer == kThisDaemon || found == peers.end() ? -1 : static_cast<int>(found - peers.begin());
+  return found == peers.end() ? -1 : static_cast<int>(found - peers.begin());
 }
 
 }  // namespace harmonaize::daemon

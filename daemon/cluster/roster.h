@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,8 @@ struct Roster {
   std::vector<int> host_of_rank = {};
   std::vector<std::string> addresses = {};  ///< By host: where its daemon is reached.
   std::vector<int> fabric_hosts = {};       ///< By host: its number in the fabric.
-  /// By host: its daemon; kThisDaemon also for a daemon that was not needed so far.
-  std::vector<transport::PeerId> peers = {};
+  /// By host: its daemon, which is kThisDaemon here; none while it was not needed.
+  std::vector<std::optional<transport::PeerId>> peers = {};
   uint64_t fabric = 0;  ///< FabricDigest.
 
   int hosts() const { return static_cast<int>(addresses.size()); }

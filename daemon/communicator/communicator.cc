@@ -84,7 +84,7 @@ void Communicator::PostCollective(PostedOperation* part) {
   }
   MatchedOperation*& operation = window_.At(sequence);
   if (operation == nullptr) {
-    MatchedOperation* const made = NewOperation(local_ranks_);
+    MatchedOperation* const made = NewOperation(local_ranks_, members_.size());
     if (made == nullptr) {
       part->outcome = failure_;
       return;
@@ -124,7 +124,7 @@ void Communicator::PostPair(PostedOperation* part) {
   const std::optional<PairMatcher::Match> match = pairs_.Add(part);
   if (!match.has_value()) return;
 
-  MatchedOperation* operation = NewOperation(2);
+  MatchedOperation* operation = NewOperation(2, 2);
   if (operation == nullptr) return Doom({}, {match->send, match->receive}, failure_);
   operation->parts[0] = match->send;
   operation->parts[1] = match->receive;
@@ -356,8 +356,8 @@ void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const st
 // ---------------------------------------------------------------------------------------------
 // Bookkeeping
 
-MatchedOperation* Communicator::NewOperation(size_t parts) {
-  Result<MatchedOperation*> operation = pool_.Take(parts);
+MatchedOperation* Communicator::NewOperation(size_t parts, size_t ranks) {
+  Result<MatchedOperation*> operation = pool_.Take(parts, ranks);
   if (operation.ok()) return *operation;
   Break(operation.status());
   return nullptr;

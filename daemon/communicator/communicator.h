@@ -19,8 +19,8 @@
 #include "daemon/communicator/other_hosts.h"
 #include "daemon/communicator/pair_matcher.h"
 #include "daemon/communicator/waiting_operations.h"
-#include "daemon/runtime/lifetime.h"
 #include "daemon/quota/holdings.h"
+#include "daemon/runtime/lifetime.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/posted_operation.h"
 #include "daemon/tenant/tenant.h"
@@ -156,7 +156,7 @@ class Communicator final : private LocalRunner::Owner {
   Status CheckAgreement(const MatchedOperation& operation) const;
   /// Returns an operation of `parts` parts. Returns nullptr, and breaks the communicator, if the
   /// tenant has no memory left for it.
-  MatchedOperation* NewOperation(size_t parts);
+  MatchedOperation* NewOperation(size_t parts, size_t ranks);
   void GiveBack(MatchedOperation* operation) { pool_.GiveBack(operation); }
   /// Returns the outcome of an operation whose execution has ended with `end`. Breaks the
   /// communicator if memory of a rank is not there any more.

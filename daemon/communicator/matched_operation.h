@@ -47,6 +47,7 @@ struct MatchedOperation {
   std::vector<PostedOperation*> parts;
   int arrived = 0;
   int ready = 0;
+  size_t places = 0;        ///< OperationPool's: ranks for which the tenant has paid.
   size_t place_in_set = 0;  ///< Its place in an OperationSet.
   bool doomed = false;      ///< It fails soon; see Doomed.
   Status verdict;           ///< How it ends, whatever becomes of it here.

@@ -1,5 +1,6 @@
 #include "daemon/communicator/operation_pool.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace harmonaize::daemon {
@@ -10,14 +11,19 @@ constexpr int64_t kRankOfOperationBytes = 64;
 
 }  // namespace
 
-Result<MatchedOperation*> OperationPool::Take(size_t parts) {
+Result<MatchedOperation*> OperationPool::Take(size_t parts, size_t ranks) {
   if (free_.empty()) {
-    HZ_RETURN_IF_ERROR(pay_(static_cast<int64_t>(sizeof(MatchedOperation)) +
-                            kRankOfOperationBytes * static_cast<int64_t>(parts)));
+    HZ_RETURN_IF_ERROR(pay_(static_cast<int64_t>(sizeof(MatchedOperation))));
     all_.push_back(std::make_unique<MatchedOperation>());
     free_.push_back(all_.back().get());
   }
   MatchedOperation* operation = free_.back();
+  // Its lists keep the memory of the largest operation that it has been.
+  if (const size_t places = std::max(parts, ranks); places > operation->places) {
+    HZ_RETURN_IF_ERROR(
+        pay_(kRankOfOperationBytes * static_cast<int64_t>(places - operation->places)));
+    operation->places = places;
+  }
   free_.pop_back();
   operation->communicator = communicator_;
   operation->sequence = 0;

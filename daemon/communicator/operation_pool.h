@@ -18,9 +18,9 @@ class OperationPool {
   OperationPool(Communicator* communicator, std::function<Status(int64_t bytes)> pay)
       : communicator_(communicator), pay_(std::move(pay)) {}
 
-  /// Returns an operation with places for `parts` parts, all of them empty. Returns the errors of
-  /// `pay`.
-  Result<MatchedOperation*> Take(size_t parts);
+  /// Returns an operation with places for `parts` parts, all of them empty, whose buffers will be
+  /// those of up to `ranks` ranks. Returns the errors of `pay`.
+  Result<MatchedOperation*> Take(size_t parts, size_t ranks);
   void GiveBack(MatchedOperation* operation);
 
  private:

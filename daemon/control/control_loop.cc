@@ -100,7 +100,8 @@ ControlLoop::Active ControlLoop::FindActive(uint64_t now_ns) {
     if (!is_active) continue;
     const Roster& roster = group->roster();
     for (size_t host = 0; host < roster.peers.size(); ++host) {
-      if (roster.peers[host] != 0) active.hosts[roster.peers[host]] = roster.fabric_hosts[host];
+      const auto& peer = roster.peers[host];
+      if (peer.has_value() && *peer != kThisDaemon) active.hosts[*peer] = roster.fabric_hosts[host];
     }
     const bool known =
         std::find(active.homes.begin(), active.homes.end(), roster.home) != active.homes.end();

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "daemon/cluster/cluster.h"
@@ -178,13 +179,14 @@ void FormationClient::OnFormed(transport::PeerId peer, const FormedMessage& form
   std::vector<Member*> members(formed.host_of_rank.size(), nullptr);
   Tenant* tenant = nullptr;
   std::vector<int> given_up;
+  std::set<uint64_t> taken;
   for (const TicketedRank& rank : formed.ranks) {
-    const auto ticket = tickets_.extract(rank.ticket);
-    if (ticket.empty()) {
+    const auto ticket = tickets_.find(rank.ticket);
+    if (ticket == tickets_.end() || !taken.insert(rank.ticket).second) {
       given_up.push_back(rank.rank);
       continue;
     }
-    Member* const member = ticket.mapped().member;
+    Member* const member = ticket->second.member;
     members[static_cast<size_t>(rank.rank)] = member;
     tenant = &member->session->tenant();
   }
@@ -197,8 +199,9 @@ void FormationClient::OnFormed(transport::PeerId peer, const FormedMessage& form
                     .host_of_rank = formed.host_of_rank,
                     .addresses = formed.addresses,
                     .fabric_hosts = formed.fabric_hosts,
-                    .peers = std::vector<transport::PeerId>(formed.addresses.size(), 0),
+                    .peers = std::vector<std::optional<transport::PeerId>>(formed.addresses.size()),
                     .fabric = formed.fabric};
+    roster->peers[static_cast<size_t>(formed.self)] = kThisDaemon;
     if (formed.home_host >= 0) roster->peers[static_cast<size_t>(formed.home_host)] = peer;
   }
   Result<CommunicatorHoldings> paid = PayForCommunicator(*tenant->account, members.size());
@@ -206,6 +209,7 @@ void FormationClient::OnFormed(transport::PeerId peer, const FormedMessage& form
   Communicator* const communicator =
       services_.maker.Make(formed.name, tenant, std::move(members), std::move(roster),
                            paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
+  for (const TicketedRank& rank : formed.ranks) tickets_.erase(rank.ticket);
   services_.stray.DeliverTo(communicator, formed.communicator);
   // Others know of it already, so it ends at once.
   if (!charged.ok()) communicator->Break(charged);
@@ -231,6 +235,20 @@ Status FormationClient::CheckTickets(transport::PeerId peer, const FormedMessage
 }
 
 // All ranks that this host was to have have given up meanwhile.
+void FormationClient::GiveUpOn(transport::PeerId peer, const FormedMessage& formed,
+                               const Status& exception) {
+  if (!CheckTickets(peer, formed).ok()) return;
+  for (const TicketedRank& rank : formed.ranks) {
+    const auto ticket = tickets_.find(rank.ticket);
+    if (ticket == tickets_.end()) continue;
+    Member* const member = ticket->second.member;
+    tickets_.erase(ticket);
+    member->ticket = 0;
+    member->Fail(exception);
+  }
+  OnNobodyLeft(peer, formed);
+}
+
 void FormationClient::OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed) {
   if (formed.addresses.size() == 1) return;  // nobody else knows of it
   std::vector<int> ranks;

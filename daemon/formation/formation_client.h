@@ -51,6 +51,9 @@ class FormationClient {
   // What the cluster says.
 
   void OnFormed(transport::PeerId peer, const FormedMessage& formed);
+  /// An exception has ended OnFormed before there was a communicator: its ranks here learn of it,
+  /// and leave.
+  void GiveUpOn(transport::PeerId peer, const FormedMessage& formed, const Status& exception);
   /// `peer` is the daemon that was asked; none: it could not be reached.
   void OnRefused(std::optional<transport::PeerId> peer, const RefusedMessage& refused);
   void OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice);

@@ -69,7 +69,7 @@ Status FormationCompleter::MakeCommunicator(Formation& formation,
 void FormationCompleter::TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
                                     const std::string& name) {
   for (int host = 0; host < roster.hosts(); ++host) {
-    const transport::PeerId peer = roster.peers[static_cast<size_t>(host)];
+    const transport::PeerId peer = *roster.peers[static_cast<size_t>(host)];
     if (peer == kThisDaemon) continue;
     FormedMessage formed{.communicator = roster.key,
                          .name = name,

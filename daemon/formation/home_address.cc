@@ -24,9 +24,9 @@ HomeAddress HomeOfRemaining(const Roster& roster, const std::vector<int>& exclud
   while (std::binary_search(excluded.begin(), excluded.end(), first)) ++first;
   const auto host = static_cast<size_t>(roster.host_of_rank[static_cast<size_t>(first)]);
   if (static_cast<int>(host) == roster.self) return HomeAddress{};
-  const transport::PeerId peer = roster.peers[host];
+  const std::optional<transport::PeerId> peer = roster.peers[host];
   HomeAddress home{.here = false, .address = roster.addresses[host]};
-  if (peer != kThisDaemon && cluster.Linked(peer)) home.peer = peer;
+  if (peer.has_value() && cluster.Linked(*peer)) home.peer = peer;
   return home;
 }
 

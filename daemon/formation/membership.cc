@@ -297,7 +297,10 @@ void Membership::GiveUpOn(transport::PeerId peer, const ClusterMessage& message,
     return 0;
   };
   Communicator* const communicator = communicators_.FindByKey(message.Visit(key_of));
-  if (communicator != nullptr) communicator->Break(exception);
+  if (communicator != nullptr) return communicator->Break(exception);
+  if (const auto* const formed = message.As<FormedMessage>()) {
+    client_.GiveUpOn(peer, *formed, exception);
+  }
 }
 
 void Membership::OnPeerLost(transport::PeerId peer) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -31,7 +32,11 @@ std::optional<uint64_t> Number(std::string_view text) {
 }
 
 std::optional<uid_t> UserOf(std::string_view name_or_number) {
-  if (const auto number = Number(name_or_number)) return static_cast<uid_t>(*number);
+  if (const auto number = Number(name_or_number)) {
+    // The kernel keeps the largest number for "no user".
+    if (*number >= std::numeric_limits<uid_t>::max()) return std::nullopt;
+    return static_cast<uid_t>(*number);
+  }
   // Users with subordinate ids are in the host's own files, so this asks no server for long.
   std::vector<char> buffer(kMostLineBytes);
   passwd entry{};

@@ -473,6 +473,10 @@ void Engine::WakeFromWorker() {
 
 Status Engine::AddSession(std::unique_ptr<Session> session) {
   Session* const added = session.get();
+  // Numbers come round after 2^32 sessions.
+  if (FindSession(added->id()) != nullptr) {
+    return InvalidUsage("number {} is that of another session: connect again", added->id());
+  }
   added->set_on_region_gone([](const Member& member, uint32_t region) {
     member.communicator->TellRegionGone(member.rank, region);
   });

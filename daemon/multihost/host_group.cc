@@ -23,6 +23,11 @@ uint64_t Mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
+/// Whether it is the daemon of another host, and was reached.
+bool IsOther(const std::optional<transport::PeerId>& peer) {
+  return peer.has_value() && *peer != kThisDaemon;
+}
+
 }  // namespace
 
 HostGroup::HostGroup(const HostServices& services, Communicator* communicator,
@@ -46,7 +51,7 @@ const KnownFabric* HostGroup::fabric() const {
 
 void HostGroup::ReachHost(int host, std::function<void(const Status&)> done) {
   const auto place = static_cast<size_t>(host);
-  if (roster_.peers[place] != 0) return done(Status::Ok());
+  if (roster_.peers[place].has_value()) return done(Status::Ok());
   const auto reached = [this, place, host, done](const Result<transport::PeerId>& peer) {
     if (!peer.ok()) {
       return done(RemoteError("{}: their host's daemon cannot be reached", roster_.RanksOf(host)));
@@ -78,8 +83,8 @@ void HostGroup::DropCollectives(transport::Transport* transport, transport::Peer
 }
 
 void HostGroup::Forget(uint64_t number) {
-  for (const transport::PeerId peer : roster_.peers) {
-    if (peer != kThisDaemon) services_.plans.cluster->transport().Cancel(peer, number);
+  for (const auto& peer : roster_.peers) {
+    if (IsOther(peer)) services_.plans.cluster->transport().Cancel(*peer, number);
   }
 }
 
@@ -103,8 +108,8 @@ void HostGroup::TellLeft(const LeftMessage& left) {
 
 void HostGroup::TellHosts(const ClusterMessage& message, int except) {
   for (int host = 0; host < roster_.hosts(); ++host) {
-    const transport::PeerId peer = roster_.peers[static_cast<size_t>(host)];
-    if (peer != kThisDaemon && host != except) services_.plans.cluster->Send(peer, message);
+    const auto& peer = roster_.peers[static_cast<size_t>(host)];
+    if (IsOther(peer) && host != except) services_.plans.cluster->Send(*peer, message);
   }
 }
 
@@ -112,7 +117,7 @@ void HostGroup::TellHostOf(int rank, const ClusterMessage& message) {
   const int host = roster_.host_of_rank[static_cast<size_t>(rank)];
   ReachHost(host, [this, host, message](const Status& reached) {
     if (!reached.ok()) return communicator_->Break(reached);
-    services_.plans.cluster->Send(roster_.peers[static_cast<size_t>(host)], message);
+    services_.plans.cluster->Send(*roster_.peers[static_cast<size_t>(host)], message);
   });
 }
 
@@ -174,7 +179,7 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
     if (listener == roster_.self) {
       outcomes_->OnAgreed(agreed.sequence);
     } else {
-      services_.plans.cluster->Send(roster_.peers[static_cast<size_t>(listener)], agreed);
+      services_.plans.cluster->Send(*roster_.peers[static_cast<size_t>(listener)], agreed);
     }
   }
   for (const uint64_t sequence : disagreed) {
@@ -205,9 +210,9 @@ void HostGroup::CountOpenCases() {
 }
 
 bool HostGroup::NotePeer(int rank, transport::PeerId peer) {
-  transport::PeerId& known =
+  std::optional<transport::PeerId>& known =
       roster_.peers[static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)])];
-  if (known == 0) known = peer;
+  if (!known.has_value()) known = peer;
   return known == peer;
 }
 
@@ -217,7 +222,7 @@ void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome)
     if (host == roster_.self) {
       outcomes_->TellProgress(sequence);
     } else {
-      services_.plans.cluster->Send(roster_.peers[static_cast<size_t>(host)], question);
+      services_.plans.cluster->Send(*roster_.peers[static_cast<size_t>(host)], question);
     }
   }
   CountOpenCases();

@@ -127,7 +127,7 @@ void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
 
 Result<MatchedOperation*> NetworkRunner::StartTransfer(PostedOperation* part, HostPlan* plan,
                                                        uint64_t number) {
-  MatchedOperation* const operation = communicator_->NewOperation(1);
+  MatchedOperation* const operation = communicator_->NewOperation(1, 1);
   if (operation == nullptr) return communicator_->failure();
   operation->parts[0] = part;
   operation->network.plan = plan;
@@ -222,7 +222,7 @@ bool NetworkRunner::OnMessageOfPair(transport::PeerId peer, const ClusterMessage
 // Handles what hosts tell the home, which passes some of it on. Returns false for other messages.
 bool NetworkRunner::OnMessageAtHome(transport::PeerId peer, const ClusterMessage& message) {
   const Roster& roster = group_.roster();
-  const int host = peer == kThisDaemon ? roster.self : roster.HostOf(peer);
+  const int host = roster.HostOf(peer);
   if (const auto* left = message.As<LeftMessage>()) {
     if (is_home()) group_.TellHosts(message, host);
     OnRankLeft(left->rank, left->sequence);

@@ -31,6 +31,7 @@ PlanTable::PlanTable(const PlanServices& services, Communicator* communicator, H
   if (!host_group_->is_home()) return;
   home_planner_ = std::make_unique<HomePlanner>(
       *services.config, host_group_->fabric()->rated, FabricHostOfRank(), services.background,
+      communicator->tenant().identity.number,
       [loop = services.loop](std::function<void()> call) { loop->Post(std::move(call)); });
   control_ = std::make_unique<PlanControl>(
       services_.config->plans, home_planner_.get(), &switching_, [this] { return Records(); },
@@ -244,7 +245,8 @@ void PlanTable::Finish(HostPart part, std::function<void(Result<std::unique_ptr<
     for (int host = 0; host < host_group_->roster().hosts(); ++host) {
       const auto fabric_host =
           static_cast<size_t>(host_group_->roster().fabric_hosts[static_cast<size_t>(host)]);
-      by_fabric_host[fabric_host] = host_group_->roster().peers[static_cast<size_t>(host)];
+      by_fabric_host[fabric_host] =
+          host_group_->roster().peers[static_cast<size_t>(host)].value_or(kThisDaemon);
     }
     const bool own_rails = services_.fabrics->own() == host_group_->roster().fabric;
     const Tenant& tenant = communicator_->tenant();

@@ -28,10 +28,15 @@ std::vector<std::pair<RemotePairs::Pair, uint64_t>> RemotePairs::Where(Predicate
   return found;
 }
 
+RemotePairs::Pair RemotePairs::PairOf(const PostedOperation& part) {
+  const int self = part.member->rank;
+  const int peer = part.descriptor.root;
+  return Sends(part) ? Pair(self, peer) : Pair(peer, self);
+}
+
 void RemotePairs::Post(PostedOperation* part) {
-  const int self = part->member->rank;
   const int peer = part->descriptor.root;
-  const Pair pair = Sends(*part) ? Pair(self, peer) : Pair(peer, self);
+  const Pair pair = PairOf(*part);
   Line& line = lines_[pair];
   part->pair_number = line.posted++;
   Transfer& transfer = line.transfers[part->pair_number];
@@ -46,9 +51,7 @@ void RemotePairs::Post(PostedOperation* part) {
 }
 
 void RemotePairs::OnReady(PostedOperation* part) {
-  const int self = part->member->rank;
-  const int peer = part->descriptor.root;
-  Advance(Sends(*part) ? Pair(self, peer) : Pair(peer, self), part->pair_number);
+  Advance(PairOf(*part), part->pair_number);
 }
 
 RemotePairs::Transfer* RemotePairs::Find(const Pair& pair, uint64_t number) {
@@ -178,11 +181,11 @@ void RemotePairs::OnAnswer(const AnswerMessage& answer) {
 }
 
 void RemotePairs::OnExecuted(MatchedOperation* operation) {
-  const auto found =
-      Where([&](const Transfer& transfer, const Pair&) { return transfer.running == operation; });
-  const auto [pair, number] = found.front();
+  const PostedOperation& part = *operation->parts.front();
+  const Pair pair = PairOf(part);
+  const uint64_t number = part.pair_number;
   Transfer& transfer = *Find(pair, number);
-  const OperationDescriptor& descriptor = transfer.part->descriptor;
+  const OperationDescriptor& descriptor = part.descriptor;
   // EndTransfer may break the communicator. Until it returns this transfer counts as running, and
   // stays.
   const Status ended = runner_->EndTransfer(operation);

@@ -69,6 +69,7 @@ class RemotePairs {
     std::map<uint64_t, Transfer> transfers;  // by number; those that are not done
   };
 
+  static Pair PairOf(const PostedOperation& part);
   template <typename Predicate>
   std::vector<std::pair<Pair, uint64_t>> Where(Predicate predicate) const;
   Transfer* Find(const Pair& pair, uint64_t number);

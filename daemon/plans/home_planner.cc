@@ -179,10 +179,11 @@ Result<double> HomePlanner::Shared::PredictNow(const CollectivePlan& plan,
 }
 
 HomePlanner::HomePlanner(const Config& config, std::shared_ptr<RatedModels> models,
-                         std::vector<int> host_of_rank, Background* background,
+                         std::vector<int> host_of_rank, Background* background, uint32_t tenant,
                          std::function<void(std::function<void()>)> post)
     : shared_(std::make_shared<Shared>()),
       background_(background),
+      tenant_(tenant),
       post_(std::move(post)),
       alive_(std::make_shared<char>()) {
   shared_->config = config.plans;
@@ -231,15 +232,17 @@ void HomePlanner::Review(std::vector<CollectivePlan> current, const EdgeRates& r
 
 template <typename Work, typename Done>
 void HomePlanner::InBackground(Work work, Done done) {
-  background_->Post([post = post_, planner = std::weak_ptr(alive_), work = std::move(work),
-                     done = std::move(done), caller = LogFor::Current()] {
-    std::invoke_result_t<const Work&> made{};
-    GuardedAndLogged("planning", [&] { made = work(); });
-    post([planner, done, made = std::move(made), caller] {
-      const LogFor log_for(caller);
-      if (planner.lock() != nullptr) done(made);
-    });
-  });
+  background_->Post(
+      [post = post_, planner = std::weak_ptr(alive_), work = std::move(work),
+       done = std::move(done), caller = LogFor::Current()] {
+        std::invoke_result_t<const Work&> made{};
+        GuardedAndLogged("planning", [&] { made = work(); });
+        post([planner, done, made = std::move(made), caller] {
+          const LogFor log_for(caller);
+          if (planner.lock() != nullptr) done(made);
+        });
+      },
+      tenant_);
 }
 
 void HomePlanner::Decide(const PlanKey& key, const CollectivePlan& plan) {

@@ -23,9 +23,10 @@ int SizeClassOf(uint64_t bytes);
 /// engine.
 class HomePlanner {
  public:
-  /// `post` runs a call on the engine's thread. `host_of_rank` has the fabric's numbers of hosts.
+  /// `host_of_rank` has the fabric's numbers of hosts. `tenant` is the tenant whose turns in the
+  /// background planning takes, see Background. `post` runs a call on the engine's thread.
   HomePlanner(const Config& config, std::shared_ptr<RatedModels> models,
-              std::vector<int> host_of_rank, Background* background,
+              std::vector<int> host_of_rank, Background* background, uint32_t tenant,
               std::function<void(std::function<void()>)> post);
   ~HomePlanner();
 
@@ -71,6 +72,7 @@ class HomePlanner {
 
   const std::shared_ptr<Shared> shared_;
   Background* const background_;
+  const uint32_t tenant_;
   const std::function<void(std::function<void()>)> post_;
   /// Expires with the planner, so that results that come late are dropped.
   std::shared_ptr<void> alive_;

@@ -266,8 +266,12 @@ Status Session::CloseStream(uint32_t stream) {
   return Status::Ok();
 }
 
-uint32_t Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
-  // Numbers are not used again. A session would have to register 2^32 regions to reach kNoBuffer.
+Result<uint32_t> Session::AddRegion(std::shared_ptr<RegionMemory> memory) {
+  // A number is not used again: operations under way hold on to the region that has it.
+  if (next_region_ == kNoBuffer) {
+    return InvalidUsage("this process has registered memory {} times, which is as often as it may",
+                        kNoBuffer);
+  }
   const uint32_t id = next_region_++;
   regions_[id] = std::make_unique<Region>(id, std::move(memory));
   return id;

@@ -97,7 +97,8 @@ class Session {
   Result<OpenedStream> OpenStream();
   Status CloseStream(uint32_t stream);
 
-  uint32_t AddRegion(std::shared_ptr<RegionMemory> memory);
+  /// kInvalidUsage when the session has had as many as there are numbers.
+  Result<uint32_t> AddRegion(std::shared_ptr<RegionMemory> memory);
   Region* FindRegion(uint32_t id);
   /// Returns whether pages of one of its regions are gone.
   bool HasLostMemory() const;

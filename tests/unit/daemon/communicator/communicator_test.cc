@@ -131,7 +131,7 @@ class CommunicatorTest : public ::testing::Test {
     EXPECT_TRUE(shared.ok());
     memory->mapping = std::move(shared->mapping);
     data_.push_back(reinterpret_cast<float*>(memory->mapping.data()));
-    regions_.push_back(sessions_.back()->AddRegion(std::move(memory)));
+    regions_.push_back(*sessions_.back()->AddRegion(std::move(memory)));
     members_.push_back(sessions_.back()->AddMember());
     posted_.push_back(0);
   }

@@ -27,6 +27,10 @@ TEST(TenantNamed, FindsUsersNumbersAndTenantsWithASocket) {
   EXPECT_EQ(TenantNamed("root", tenants), 0u);
   EXPECT_EQ(TenantNamed("team-a", tenants), NumberFromName("team-a"));
   EXPECT_EQ(TenantNamed("no such user", tenants), std::nullopt);
+  // It would be root's, cut to as many bits as users' numbers have.
+  EXPECT_EQ(TenantNamed("4294967296", tenants), std::nullopt);
+  EXPECT_EQ(TenantNamed("4294967295", tenants), std::nullopt);
+  EXPECT_EQ(TenantNamed("4294967294", tenants), 4294967294u);
 }
 
 /// Returns a host's holdings with a limit for unique ids.
