@@ -249,9 +249,12 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   // The step that may throw comes first: an ended connection is ready again while it is watched.
   unread_.reserve(unread_.size() + 1);
   if (session != 0) {
-    gate_->Post([self = shared_from_this(), session, why](EngineRooms& rooms) {
+    gate_->Post([self = shared_from_this(), connection, session, why](EngineRooms& rooms) {
       const uint64_t begun_ns = MonotonicNanoseconds();
-      rooms.session_keeper().LoseSession(session, why);
+      SessionKeeper& sessions = rooms.session_keeper();
+      if (sessions.FindSessionOf(*connection, session) != nullptr) {
+        sessions.LoseSession(session, why);
+      }
       self->allowance_.SpendElsewhere(static_cast<int64_t>(MonotonicNanoseconds() - begun_ns));
     });
   } else if (found->second.has_asked) {

@@ -344,7 +344,7 @@ void ForgetAsker(EngineRooms& rooms, const Connection& connection) {
 void AnswerRequest(EngineRooms& rooms, uint32_t session,
                    const std::shared_ptr<Connection>& connection, const ControlMessage& message,
                    std::shared_ptr<RegionMemory> region) {
-  Session* found = rooms.session_keeper().FindSession(session);
+  Session* const found = rooms.session_keeper().FindSessionOf(*connection, session);
   if (found == nullptr) return;
   const Result<MessageHeader> header = DecodeHeader(message.bytes);
   if (!header.ok()) {
@@ -360,7 +360,7 @@ void AnswerRequest(EngineRooms& rooms, uint32_t session,
         // The request may have changed half of what it was to change: a rank without its place in a
         // formation, say. The loss of a session cleans up after any state, and tells its peers, so
         // the session is ended. The tenant still reads the reply first.
-        Session* const left = rooms.session_keeper().FindSession(session);
+        Session* const left = rooms.session_keeper().FindSessionOf(*connection, session);
         if (left != nullptr) rooms.session_keeper().CutOff(*left, exception.message());
       });
   // The reception's thread sees the end of the connection, and ends the session.

@@ -143,7 +143,11 @@ void Cluster::Reach(const std::string& address, ReachDone done) {
   const Result<transport::NetworkAddress> parsed = transport::NetworkAddress::Parse(address);
   if (!parsed.ok()) {
     Log(LogLevel::kError, kLogNet, "a daemon gave an address that is none: {}", address);
-    return done(RemoteError("a host's address is wrong"));
+    // Later, as in all other cases: the caller may be in the middle of something.
+    return loop_->Post([done = std::move(done), caller = LogFor::Current()] {
+      const LogFor log_for(caller);
+      done(RemoteError("a host's address is wrong"));
+    });
   }
   transport_->Connect(*parsed, [address, done = std::move(done),
                                 caller = LogFor::Current()](const Result<transport::PeerId>& peer) {

@@ -17,8 +17,14 @@ Communicator* CommunicatorRegistry::FindByKey(uint64_t key) const {
 Communicator* CommunicatorRegistry::Add(std::unique_ptr<Communicator> communicator) {
   Communicator* const added = communicator.get();
   noted_.reserve(communicators_.size() + 1);
-  if (added->other_hosts() != nullptr) by_key_.emplace(added->other_hosts()->key(), added);
-  communicators_.emplace(added->id(), std::move(communicator));
+  const auto place = communicators_.emplace(added->id(), std::move(communicator)).first;
+  if (added->other_hosts() == nullptr) return added;
+  try {
+    by_key_.emplace(added->other_hosts()->key(), added);
+  } catch (...) {
+    communicators_.erase(place);
+    throw;
+  }
   return added;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -12,6 +13,11 @@ namespace harmonaize::daemon {
 template <typename Operation>
 class OperationSet {
  public:
+  /// Sees to it that the next Add does not throw.
+  void MakeRoom() {
+    if (operations_.size() < operations_.capacity()) return;
+    operations_.reserve(std::max<size_t>(8, 2 * operations_.size()));
+  }
   void Add(Operation* operation) {
     operation->place_in_set = operations_.size();
     operations_.push_back(operation);

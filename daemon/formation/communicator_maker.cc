@@ -5,13 +5,27 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/multihost/network_runner.h"
+#include "daemon/runtime/guarded.h"
 #include "daemon/tenant/session_table.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// The jobs of the ranks that are on this host.
+std::set<uint32_t> JobsOf(const std::vector<Member*>& members) {
+  std::set<uint32_t> jobs;
+  for (const Member* const member : members) {
+    if (member != nullptr) jobs.insert(member->session->job());
+  }
+  return jobs;
+}
+
+}  // namespace
 
 Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
                                       std::vector<Member*> members, std::optional<Roster> roster,
@@ -21,13 +35,14 @@ Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
   if (roster.has_value()) {
     made->Span(std::make_unique<NetworkRunner>(hosts_, made.get(), *std::move(roster)));
   }
+  const Roster* const spans =
+      made->host_group() == nullptr ? nullptr : &made->host_group()->roster();
+  const int hosts = spans == nullptr ? 1 : spans->hosts();
+  const int together = spans == nullptr ? static_cast<int>(members.size()) : spans->RanksTogether();
+  const std::set<uint32_t> jobs = JobsOf(members);
   Communicator* const communicator = communicators_.Add(std::move(made));
+  // Nothing throws from here on: a communicator that others can find has all of its ranks.
   communicator->Keep(std::move(holdings));
-  const int hosts =
-      communicator->host_group() == nullptr ? 1 : communicator->host_group()->roster().hosts();
-  const int together = communicator->host_group() == nullptr
-                           ? static_cast<int>(members.size())
-                           : communicator->host_group()->roster().RanksTogether();
   for (size_t rank = 0; rank < members.size(); ++rank) {
     Member* member = members[rank];
     if (member == nullptr) continue;
@@ -40,24 +55,21 @@ Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
     member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
     member->slot->across_hosts.store(hosts > 1 ? 1 : 0, std::memory_order_relaxed);
     member->slot->ranks_together.store(together, std::memory_order_relaxed);
-    // What the slot's last owner left behind counted another one's operations.
+    // The slot's last owner left counts of other operations behind.
     member->slot->progress.carried.completed.store(0, std::memory_order_relaxed);
     member->slot->progress.filled.store(0, std::memory_order_relaxed);
-    if (communicator->host_group() != nullptr) member->session->NoteOtherHosts();
+    if (spans != nullptr) member->session->NoteOtherHosts();
     member->SetState(MemberState::kReady);
   }
-  UniteJobs(communicator);
-  communicator_.observers->Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
+  UniteJobs(jobs, communicator);
+  GuardedAndLogged("the news of a communicator", [&] {
+    communicator_.observers->Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
+  });
   return communicator;
 }
 
-// Its ranks are of one job, with all that they have communicators with already.
-void CommunicatorMaker::UniteJobs(Communicator* communicator) {
-  std::set<uint32_t> jobs;
-  for (int rank = 0; rank < communicator->ranks(); ++rank) {
-    const Member* const member = communicator->member(rank);
-    if (member != nullptr) jobs.insert(member->session->job());
-  }
+// The communicator's ranks are of one job, with all that they have communicators with already.
+void CommunicatorMaker::UniteJobs(const std::set<uint32_t>& jobs, Communicator* communicator) {
   if (jobs.empty()) return;
   const uint32_t job = *jobs.begin();
   communicator->set_job(job);

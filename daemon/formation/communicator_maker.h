@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,7 @@ class SessionTable;
 /// engine.
 class CommunicatorMaker {
  public:
-  /// The references outlive the maker. Its communicators use its services: they are idle once it is
-  /// gone.
+  /// What the services name and the references must outlive the maker and its communicators.
   CommunicatorMaker(const CommunicatorServices& communicator, const HostServices& hosts,
                     CommunicatorRegistry& communicators, const SessionTable& sessions)
       : communicator_(communicator),
@@ -31,7 +31,7 @@ class CommunicatorMaker {
                      std::optional<Roster> roster, CommunicatorHoldings holdings);
 
  private:
-  void UniteJobs(Communicator* communicator);
+  void UniteJobs(const std::set<uint32_t>& jobs, Communicator* communicator);
 
   const CommunicatorServices communicator_;
   const HostServices hosts_;

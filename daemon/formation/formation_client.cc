@@ -210,7 +210,9 @@ void FormationClient::OnFormed(transport::PeerId peer, const FormedMessage& form
       services_.maker.Make(formed.name, tenant, std::move(members), std::move(roster),
                            paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
   for (const TicketedRank& rank : formed.ranks) tickets_.erase(rank.ticket);
-  services_.stray.DeliverTo(communicator, formed.communicator);
+  if (communicator->other_hosts() != nullptr) {
+    services_.stray.DeliverTo(communicator, formed.communicator);
+  }
   // Others know of it already, so it ends at once.
   if (!charged.ok()) communicator->Break(charged);
   for (const int rank : given_up) {

@@ -266,6 +266,9 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
       [&](const GrowIdMessage& one) { client_.OnGrowId(peer, one); },
       [&](const AskFabricMessage& one) { fabric_exchange_.OnAskFabric(peer, one); },
       [&](const FabricMessage& one) { fabric_exchange_.OnFabric(one); },
+      // The control loop's, which name communicators of other hosts.
+      [](const BurstMessage&) {},
+      [](const BurstTurnMessage&) {},
       [&](const auto& one) {
         // What is about no communicator is not for here.
         if constexpr (requires { one.communicator; }) {

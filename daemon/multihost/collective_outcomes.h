@@ -32,7 +32,9 @@ class CollectiveOutcomes {
   /// already.
   void OnFirstPart(MatchedOperation* operation);
   /// Notes that the network carries out a collective from now on.
+  /// Does not throw after MakeRoom.
   void AddRunning(MatchedOperation* operation) { running_.Add(operation); }
+  void MakeRoom() { running_.MakeRoom(); }
   void RemoveRunning(MatchedOperation* operation) { running_.Remove(operation); }
   bool any_running() const { return !running_.empty(); }
   /// Keeps a collective that has ended here until the home says how it ends.

@@ -29,6 +29,10 @@ int SlicesWhenShared(const SliceCut& slice) {
 }  // namespace
 
 Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding binding) {
+  // First what may throw: what has been started must be known here.
+  if (under_way_.size() == under_way_.capacity()) {
+    under_way_.reserve(std::max<size_t>(8, 2 * under_way_.size()));
+  }
   binding.program = &operation->network.plan->program();
   binding.inputs = operation->inputs;
   binding.outputs = operation->outputs;

@@ -20,7 +20,7 @@ NetworkRunner::NetworkRunner(const HostServices& services, Communicator* communi
                              Roster roster)
     : services_(services),
       communicator_(communicator),
-      group_(services, communicator, &outcomes_, std::move(roster)),
+      group_(services_, communicator, &outcomes_, std::move(roster)),
       pairs_(communicator, &group_, this),
       outcomes_(services.waiting, communicator, &group_) {}
 
@@ -71,6 +71,7 @@ Status NetworkRunner::Start(MatchedOperation* operation) {
   binding.check = RequestDigest(descriptor);
   operation->network.feed.Assign(operation->parts);
   if (!operation->network.feed.empty()) binding.feed = &operation->network.feed;
+  outcomes_.MakeRoom();
   HZ_RETURN_IF_ERROR(services_.network->Start(operation, binding));
   outcomes_.AddRunning(operation);
   group_.gate()->Begin(operation->network.started_ns);
@@ -139,6 +140,7 @@ Result<MatchedOperation*> NetworkRunner::StartTransfer(PostedOperation* part, Ho
   // The count is in bytes: both sides must cut the data alike, and may differ in type.
   binding.type = DataType::kInt8;
   binding.count = BytesOf(part->descriptor);
+  transfers_.MakeRoom();
   const Status started = services_.network->Start(operation, binding);
   if (!started.ok()) {
     communicator_->GiveBack(operation);

@@ -74,7 +74,7 @@ class NetworkRunner final : public OtherHosts {
   bool IsFrom(transport::PeerId peer, int there, int here);
   void DropLeftovers();
 
-  const HostServices& services_;
+  const HostServices services_;  // group_ refers to it
   Communicator* const communicator_;
   HostGroup group_;
   RemotePairs pairs_;

@@ -134,6 +134,8 @@ void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
   if (transfer.needs_plan) return;
   const Result<MatchedOperation*> started = runner_->StartTransfer(
       transfer.part, *plan, host_group_->PairNumber(pair.first, pair.second, number));
+  // Where the tenant cannot pay for it, the communicator breaks, and takes the transfer along.
+  if (Find(pair, number) == nullptr) return;
   if (!started.ok()) return Finish(pair, number, started.status());
   transfer.running = *started;
 }

@@ -16,6 +16,11 @@ class SessionKeeper {
   virtual Status AddSession(std::unique_ptr<Session> session) = 0;
   /// Returns the session; nullptr once it is gone.
   virtual Session* FindSession(uint32_t id) = 0;
+  /// The same for a session of this connection: its number may have come to be another one's.
+  Session* FindSessionOf(const Connection& connection, uint32_t id) {
+    Session* const session = FindSession(id);
+    return session != nullptr && &session->connection() == &connection ? session : nullptr;
+  }
   /// Ends a session whose process has ended or hung up; `why` completes "rank 3 ...".
   virtual void LoseSession(uint32_t id, const std::string& why) = 0;
   /// Ends a session whose tenant did what no client does.

@@ -113,7 +113,7 @@ void AddClusterMessages(const Seeds& seeds) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Ids, probes and the consent of hosts
+// Ids, probes and the starts that hosts confirm
 
 void AddUniqueIds(const Seeds& seeds) {
   const Seed named = Seed().Put(MakeNamedId("10.0.0.1:7400"));
@@ -136,7 +136,7 @@ void AddProbeHellos(const Seeds& seeds) {
   seeds.Add("wrong", Seed(said).Put(ProbeToken{}).Text(addresses));
 }
 
-void AddConsents(const Seeds& seeds) {
+void AddStartConfirmations(const Seeds& seeds) {
   Seed all;
   for (int sequence = 0; sequence < 3; ++sequence) {
     for (int host = 0; host < 3; ++host) all.Append({2, sequence, 0, host, 1});
@@ -312,7 +312,7 @@ void Make(const std::filesystem::path& folder) {
   AddClusterMessages({folder, "cluster_message"});
   AddUniqueIds({folder, "unique_id"});
   AddProbeHellos({folder, "probe_hello"});
-  AddConsents({folder, "consent"});
+  AddStartConfirmations({folder, "start_confirmation"});
   AddHandshakes({folder, "handshake"});
   AddControlFrames({folder, "control_frame"});
   AddRailFrames({folder, "rail_frame"});

@@ -8,87 +8,88 @@ namespace {
 using Outcome = StartConfirmations::Outcome;
 
 TEST(StartConfirmations, AllHostsHaveToBeginTheSame) {
-  StartConfirmations consent(3);
-  EXPECT_EQ(consent.Take(2, {5, 77}), Outcome::kWaiting);
-  EXPECT_EQ(consent.Take(0, {5, 77}), Outcome::kWaiting);
-  EXPECT_EQ(consent.Take(0, {6, 78}), Outcome::kWaiting);  // one host may be ahead
-  EXPECT_EQ(consent.Take(1, {5, 77}), Outcome::kAll);
-  EXPECT_EQ(consent.Take(1, {6, 78}), Outcome::kWaiting);
-  EXPECT_EQ(consent.Take(2, {6, 78}), Outcome::kAll);
+  StartConfirmations confirmations(3);
+  EXPECT_EQ(confirmations.Take(2, {5, 77}), Outcome::kWaiting);
+  EXPECT_EQ(confirmations.Take(0, {5, 77}), Outcome::kWaiting);
+  EXPECT_EQ(confirmations.Take(0, {6, 78}), Outcome::kWaiting);  // one host may be ahead
+  EXPECT_EQ(confirmations.Take(1, {5, 77}), Outcome::kAll);
+  EXPECT_EQ(confirmations.Take(1, {6, 78}), Outcome::kWaiting);
+  EXPECT_EQ(confirmations.Take(2, {6, 78}), Outcome::kAll);
 }
 
 TEST(StartConfirmations, OneThatDiffersIsToldOnce) {
-  StartConfirmations consent(3);
-  EXPECT_EQ(consent.Take(0, {0, 1}), Outcome::kWaiting);
-  EXPECT_EQ(consent.Take(1, {0, 2}), Outcome::kDisagree);
-  EXPECT_EQ(consent.Take(2, {0, 1}), Outcome::kWaiting);
-  consent.Forget(0);
-  EXPECT_EQ(consent.Take(2, {0, 1}), Outcome::kWaiting);
+  StartConfirmations confirmations(3);
+  EXPECT_EQ(confirmations.Take(0, {0, 1}), Outcome::kWaiting);
+  EXPECT_EQ(confirmations.Take(1, {0, 2}), Outcome::kDisagree);
+  EXPECT_EQ(confirmations.Take(2, {0, 1}), Outcome::kWaiting);
+  confirmations.Forget(0);
+  EXPECT_EQ(confirmations.Take(2, {0, 1}), Outcome::kWaiting);
 }
 
 TEST(StartConfirmations, WhatEndsOtherwiseIsForgotten) {
-  StartConfirmations consent(2);
+  StartConfirmations confirmations(2);
   for (uint64_t sequence = 0; sequence < 4; ++sequence) {
-    EXPECT_EQ(consent.Take(0, {sequence, 1}), Outcome::kWaiting);
+    EXPECT_EQ(confirmations.Take(0, {sequence, 1}), Outcome::kWaiting);
   }
-  consent.EndFrom(2);
-  EXPECT_EQ(consent.Take(1, {1, 1}), Outcome::kAll);
-  EXPECT_EQ(consent.Take(1, {2, 1}), Outcome::kWaiting);
+  confirmations.EndFrom(2);
+  EXPECT_EQ(confirmations.Take(1, {1, 1}), Outcome::kAll);
+  EXPECT_EQ(confirmations.Take(1, {2, 1}), Outcome::kWaiting);
 }
 
 TEST(StartConfirmations, WhoAsksIsToldWhenAllHaveComeAsFar) {
   using Hosts = std::vector<int>;
-  StartConfirmations consent(2);
-  for (uint64_t sequence = 3; sequence < 6; ++sequence) consent.Take(0, {sequence, 1});
-  consent.Ask(0, 5);
-  EXPECT_EQ(consent.TakeListeners(), Hosts{});
-  consent.Take(1, {3, 1});
-  consent.Ask(1, 3);
-  EXPECT_EQ(consent.TakeListeners(), Hosts{1});
-  EXPECT_EQ(consent.agreed(), 3u);
-  consent.Take(1, {4, 1});
-  EXPECT_EQ(consent.TakeListeners(), Hosts{});
-  consent.Take(1, {5, 1});
-  EXPECT_EQ(consent.TakeListeners(), Hosts{0});
-  EXPECT_EQ(consent.agreed(), 5u);
-  EXPECT_EQ(consent.TakeListeners(), Hosts{});
+  StartConfirmations confirmations(2);
+  for (uint64_t sequence = 3; sequence < 6; ++sequence) confirmations.Take(0, {sequence, 1});
+  confirmations.Ask(0, 5);
+  EXPECT_EQ(confirmations.TakeListeners(), Hosts{});
+  confirmations.Take(1, {3, 1});
+  confirmations.Ask(1, 3);
+  EXPECT_EQ(confirmations.TakeListeners(), Hosts{1});
+  EXPECT_EQ(confirmations.agreed(), 3u);
+  confirmations.Take(1, {4, 1});
+  EXPECT_EQ(confirmations.TakeListeners(), Hosts{});
+  confirmations.Take(1, {5, 1});
+  EXPECT_EQ(confirmations.TakeListeners(), Hosts{0});
+  EXPECT_EQ(confirmations.agreed(), 5u);
+  EXPECT_EQ(confirmations.TakeListeners(), Hosts{});
 }
 
 TEST(StartConfirmations, AllAreToldNowAndThen) {
-  StartConfirmations consent(2);
+  StartConfirmations confirmations(2);
   size_t told = 0;
   for (uint64_t sequence = 0; sequence < 1000; ++sequence) {
-    consent.Take(0, {sequence, 1});
-    consent.Take(1, {sequence, 1});
-    told += consent.TakeListeners().size();
+    confirmations.Take(0, {sequence, 1});
+    confirmations.Take(1, {sequence, 1});
+    told += confirmations.TakeListeners().size();
   }
   EXPECT_GT(told, 10u);
   EXPECT_LT(told, 200u);
 }
 
 TEST(StartConfirmations, WhatCameBeforeIsAgreedOn) {
-  StartConfirmations consent(2);
-  consent.Take(0, {3, 1});
-  consent.Take(0, {4, 1});
-  consent.Ask(0, 4);
+  StartConfirmations confirmations(2);
+  confirmations.Take(0, {3, 1});
+  confirmations.Take(0, {4, 1});
+  confirmations.Ask(0, 4);
   // Ranks of host 1 were at something else at 3, which ended otherwise.
-  consent.Forget(3);
-  consent.Take(1, {4, 1});
-  EXPECT_EQ(consent.TakeListeners(), std::vector<int>{0});
+  confirmations.Forget(3);
+  confirmations.Take(1, {4, 1});
+  EXPECT_EQ(confirmations.TakeListeners(), std::vector<int>{0});
 }
 
 // Each host waits for what the others are ahead by, and none can be told of all: all go on
 // nevertheless.
 TEST(StartConfirmations, HostsThatAreAtTheSameNeverStop) {
-  StartConfirmations consent(2);
+  StartConfirmations confirmations(2);
   UnconfirmedStarts awaited[2];
   for (uint64_t sequence = 0; sequence < 10000; ++sequence) {
     for (const int host : {0, 1}) {
       awaited[host].Begin({sequence, 1});
       ASSERT_TRUE(awaited[host].may_end()) << sequence;
       if (!awaited[host].due(sequence)) continue;
-      for (const BegunCollective& one : awaited[host].TakeUntold()) consent.Take(host, one);
-      for (const int listener : consent.TakeListeners()) awaited[listener].Agree(consent.agreed());
+      for (const BegunCollective& one : awaited[host].TakeUntold()) confirmations.Take(host, one);
+      for (const int listener : confirmations.TakeListeners())
+        awaited[listener].Agree(confirmations.agreed());
     }
   }
 }

@@ -18,20 +18,21 @@ constexpr int kHosts = 3;
 /// What each host has told of a collective since it was last forgotten or settled.
 using Told = std::map<uint64_t, std::map<int, uint32_t>>;
 
-void Tell(Input* input, uint64_t sequence, StartConfirmations* consent, Told* told) {
+void Tell(Input* input, uint64_t sequence, StartConfirmations* confirmations, Told* told) {
   const auto host = static_cast<int>(input->TakeUpTo(kHosts - 1));
   const uint32_t digest = input->Take<uint8_t>() % 3;
   (*told)[sequence][host] = digest;
-  if (consent->Take(host, {sequence, digest}) != StartConfirmations::Outcome::kAll) return;
+  if (confirmations->Take(host, {sequence, digest}) != StartConfirmations::Outcome::kAll) return;
   const std::map<int, uint32_t>& by_host = (*told)[sequence];
   Require(by_host.size() == kHosts, "all have told when all agree");
   for (const auto& one : by_host) Require(one.second == digest, "all have told the same");
-  Require(consent->agreed() == sequence || sequence == UINT64_MAX, "the last that is agreed on");
+  Require(confirmations->agreed() == sequence || sequence == UINT64_MAX,
+          "the last that is agreed on");
   told->erase(sequence);
 }
 
 void Run(Input input) {
-  StartConfirmations consent(kHosts);
+  StartConfirmations confirmations(kHosts);
   Told told;
   UnconfirmedStarts awaited;
   while (!input.empty()) {
@@ -39,16 +40,16 @@ void Run(Input input) {
     const uint64_t sequence = what == 6 ? input.Take<uint64_t>() : uint64_t{input.Take<uint8_t>()};
     switch (what) {
       case 0:
-        consent.Forget(sequence);
+        confirmations.Forget(sequence);
         told.erase(sequence);
         break;
       case 1:
-        consent.EndFrom(sequence);
+        confirmations.EndFrom(sequence);
         told.erase(told.lower_bound(sequence), told.end());
         break;
-      case 2: consent.Ask(static_cast<int>(input.TakeUpTo(kHosts - 1)), sequence); break;
+      case 2: confirmations.Ask(static_cast<int>(input.TakeUpTo(kHosts - 1)), sequence); break;
       case 3:
-        for (const int host : consent.TakeListeners()) {
+        for (const int host : confirmations.TakeListeners()) {
           Require(host >= 0 && host < kHosts, "a listener is a host");
         }
         break;
@@ -62,7 +63,7 @@ void Run(Input input) {
         break;
       default: break;
     }
-    Tell(&input, sequence, &consent, &told);
+    Tell(&input, sequence, &confirmations, &told);
   }
 }
 

@@ -1,0 +1,148 @@
+// A communicator of two hosts, one of which is the test; of the other there is the port, and nobody
+// who answers.
+
+#include "daemon/multihost/network_runner.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/this_daemon.h"
+#include "daemon/multihost/network_operations.h"
+#include "daemon/plans/fabrics.h"
+#include "daemon/sharing/start_gate.h"
+#include "tests/unit/daemon/communicator/communicator_fixture.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Lets everything begin.
+class OpenGate final : public StartGate {
+ public:
+  bool MayBegin(Communicator&) override { return true; }
+  void NoteEnd(Communicator&) override {}
+};
+
+class NoRankObserver final : public RemoteRankObserver {
+ public:
+  void OnRankLeft(Communicator&, int) override {}
+};
+
+/// Hears of nothing that the tests need.
+class NoClusterEvents final : public ClusterEvents {
+ public:
+  void OnMessage(transport::PeerId, const ClusterMessage&) override {}
+  void OnPeerLost(transport::PeerId) override {}
+};
+
+class NetworkRunnerTest : public CommunicatorFixture {
+ protected:
+  NetworkRunnerTest() {
+    Make(2, {0});
+    ClusterConfig config;
+    config.address = "127.0.0.1:0";
+    config.allow_unauthenticated = true;
+    cluster_ = NewCluster(config);
+    other_ = NewCluster(config);
+  }
+  ~NetworkRunnerTest() override { communicator_.reset(); }
+
+  std::unique_ptr<Cluster> NewCluster(const ClusterConfig& config) {
+    Result<std::unique_ptr<Cluster>> made = Cluster::Create(config, &events_, loop_.get());
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    return made.ok() ? std::move(*made) : nullptr;
+  }
+
+  /// Rank 0 is here, rank 1 at a daemon with this address.
+  void SpanTo(const std::string& address) {
+    const Roster roster{.key = 77,
+                        .home = kThisDaemon,
+                        .self = 0,
+                        .host_of_rank = {0, 1},
+                        .addresses = {cluster_->address(), address},
+                        .fabric_hosts = {0, 1},
+                        .peers = {kThisDaemon, std::nullopt},
+                        .fabric = fabrics_.OneSwitch(2).digest};
+    communicator_->Span(
+        std::make_unique<NetworkRunner>(HostServices{.plans = {.config = &config_,
+                                                               .loop = loop_.get(),
+                                                               .background = &background_,
+                                                               .cluster = cluster_.get(),
+                                                               .fabrics = &fabrics_,
+                                                               .work = executor_.get()},
+                                                     .waiting = &waiting_,
+                                                     .network = &network_,
+                                                     .start_gate = &gate_,
+                                                     .ranks = &ranks_},
+                                        communicator_.get(), roster));
+  }
+  void PostSend() {
+    OperationDescriptor send;
+    send.collective = Collective::kSend;
+    send.root = 1;
+    send.count = kElements;
+    send.type = DataType::kFloat32;
+    Post(0, send);
+  }
+  /// Takes all memory that the tenant may still make the daemon keep.
+  void TakeAllMemory() {
+    for (int64_t bytes = int64_t{1} << 50; bytes > 0; bytes /= 2) {
+      for (Result<Holding> taken = tenant_->account->Take(Resource::kMemory, bytes); taken.ok();
+           taken = tenant_->account->Take(Resource::kMemory, bytes)) {
+        taken_.push_back(std::move(*taken));
+      }
+    }
+  }
+  /// Lets both daemons go on until the communicator is not ready any more.
+  void RunUntilEnded() {
+    for (int i = 0; i < 20'000; ++i) {
+      Run();
+      cluster_->Progress(true);
+      other_->Progress(true);
+      network_.Run();
+      if (communicator_->state() != Communicator::State::kReady) break;
+      usleep(100);
+    }
+    Run();
+  }
+
+  NoClusterEvents events_;
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<Cluster> other_;
+  Fabrics fabrics_;
+  NetworkOperations network_;
+  OpenGate gate_;
+  NoRankObserver ranks_;
+  std::vector<Holding> taken_;
+};
+
+// The break comes from within the beginning of the transfer, and takes the transfer along.
+TEST_F(NetworkRunnerTest, ATransferThatCannotBePaidForEndsTheCommunicator) {
+  SpanTo(other_->address());
+  PostSend();
+  TakeAllMemory();
+  RunUntilEnded();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
+  EXPECT_EQ(outstanding(0), 0);
+  ExpectIn("memory", ErrorOf(0));
+  EXPECT_FALSE(communicator_->executing());
+}
+
+// Addresses are other daemons' words. The send that finds it out must not be ended while it looks.
+TEST_F(NetworkRunnerTest, AnAddressThatIsNoneEndsTheCommunicator) {
+  SpanTo("nowhere");
+  PostSend();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  RunUntilEnded();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
+  EXPECT_EQ(outstanding(0), 0);
+  ExpectIn("rank 1", ErrorOf(0));
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon
