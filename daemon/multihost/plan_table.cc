@@ -285,14 +285,16 @@ void PlanTable::OnRates(const EdgeRates& rates) {
 void PlanTable::DealAnew(HostPlan* plan) {
   if (plan->dealt_for() == rates_) return;
   services_.background->Post(
-      [loop = services_.loop, plan, alive = plan->alive(), rates = rates_,
-       models = host_group_->fabric()->rated, deal = plan->deal()] {
+      [loop = services_.loop, rates = rates_, models = host_group_->fabric()->rated,
+       deal = plan->deal(),
+       finish = plan->lifetime().Guard(
+           [plan](const EdgeRates& dealt_for, std::unique_ptr<RailTable> rails) {
+             plan->Deal(dealt_for, std::move(rails));
+           })] {
         const auto model = models->With(rates);
         if (!model.ok()) return;  // another daemon tells of links that are not there
         auto rails = std::make_shared<std::unique_ptr<RailTable>>(deal(**model));
-        loop->Post([plan, alive, rates, rails] {
-          if (alive.lock() != nullptr) plan->Deal(rates, std::move(*rails));
-        });
+        loop->Post([finish, rates, rails] { finish(rates, std::move(*rails)); });
       },
       communicator_->tenant().identity.number);
 }

@@ -184,8 +184,7 @@ HomePlanner::HomePlanner(const Config& config, std::shared_ptr<RatedModels> mode
     : shared_(std::make_shared<Shared>()),
       background_(background),
       tenant_(tenant),
-      post_(std::move(post)),
-      alive_(std::make_shared<char>()) {
+      post_(std::move(post)) {
   shared_->config = config.plans;
   shared_->costs = config.costs.ToNetworkCosts();
   shared_->models = std::move(models);
@@ -233,13 +232,13 @@ void HomePlanner::Review(std::vector<CollectivePlan> current, const EdgeRates& r
 template <typename Work, typename Done>
 void HomePlanner::InBackground(Work work, Done done) {
   background_->Post(
-      [post = post_, planner = std::weak_ptr(alive_), work = std::move(work),
-       done = std::move(done), caller = LogFor::Current()] {
+      [post = post_, work = std::move(work), finish = lifetime_.Guard(std::move(done)),
+       caller = LogFor::Current()] {
         std::invoke_result_t<const Work&> made{};
         GuardedAndLogged("planning", [&] { made = work(); });
-        post([planner, done, made = std::move(made), caller] {
+        post([finish, made = std::move(made), caller] {
           const LogFor log_for(caller);
-          if (planner.lock() != nullptr) done(made);
+          finish(made);
         });
       },
       tenant_);

@@ -8,6 +8,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/runtime/background.h"
+#include "daemon/runtime/lifetime.h"
 #include "src/planner/collective_plan.h"
 #include "src/planner/planner.h"
 #include "src/planner/rated_models.h"
@@ -74,9 +75,8 @@ class HomePlanner {
   Background* const background_;
   const uint32_t tenant_;
   const std::function<void(std::function<void()>)> post_;
-  /// Expires with the planner, so that results that come late are dropped.
-  std::shared_ptr<void> alive_;
   std::map<PlanKey, Decision> decisions_;
+  Lifetime lifetime_;
 };
 
 }  // namespace harmonaize::daemon

@@ -102,7 +102,6 @@ Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool send
 HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
                    transport::TenantShare share, Cluster* cluster, WorkEngine* work)
     : part_(std::move(part)),
-      alive_(std::make_shared<char>()),
       peers_(std::move(peers)),
       own_rails_(own_rails),
       share_(share),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/runtime/lifetime.h"
 #include "src/executor/host/work_engine.h"
 #include "src/executor/network/network_execution.h"
 #include "src/executor/network/network_program.h"
@@ -58,8 +59,7 @@ class HostPlan {
   void Deal(const EdgeRates& rates, std::unique_ptr<RailTable> rails);
   const HostPart::Deal& deal() const { return part_.deal; }
   const EdgeRates& dealt_for() const { return part_.dealt_for; }
-  /// Expires with the plan.
-  std::weak_ptr<void> alive() const { return alive_; }
+  const Lifetime& lifetime() const { return lifetime_; }
 
   const NetworkProgram& program() const { return *part_.program; }
   TransportPort& port() { return *port_; }
@@ -75,7 +75,6 @@ class HostPlan {
   transport::RailChoice RailOf(const MessageName& name, size_t bytes);
 
   HostPart part_;
-  std::shared_ptr<void> alive_;
   const std::vector<transport::PeerId> peers_;
   const bool own_rails_;
   const transport::TenantShare share_;
@@ -84,6 +83,7 @@ class HostPlan {
   std::unique_ptr<TransportPort> port_;
   std::vector<std::unique_ptr<NetworkExecution>> all_;
   std::vector<NetworkExecution*> free_;
+  Lifetime lifetime_;
 };
 
 }  // namespace harmonaize::daemon

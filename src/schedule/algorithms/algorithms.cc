@@ -10,11 +10,11 @@
 #include "src/schedule/algorithms/hierarchical.h"
 #include "src/schedule/algorithms/one_host.h"
 #include "src/schedule/algorithms/packed_trees.h"
+#include "src/schedule/algorithms/rank_order.h"
 #include "src/schedule/algorithms/recursive_doubling.h"
 #include "src/schedule/algorithms/ring.h"
 #include "src/schedule/algorithms/rooted_tree.h"
 #include "src/schedule/algorithms/shared_tree.h"
-#include "src/schedule/ir/rank_order.h"
 
 namespace harmonaize {
 namespace {

@@ -10,12 +10,12 @@
 #include "src/schedule/algorithms/double_binary_tree.h"
 #include "src/schedule/algorithms/halving_doubling.h"
 #include "src/schedule/algorithms/hierarchical.h"
+#include "src/schedule/algorithms/rank_order.h"
 #include "src/schedule/algorithms/recursive_doubling.h"
 #include "src/schedule/algorithms/ring.h"
 #include "src/schedule/algorithms/rooted_tree.h"
 #include "src/schedule/algorithms/shared_tree.h"
 #include "src/schedule/check/check.h"
-#include "src/schedule/ir/rank_order.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/schedule/testing.h"
 

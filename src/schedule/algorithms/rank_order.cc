@@ -1,4 +1,4 @@
-#include "src/schedule/ir/rank_order.h"
+#include "src/schedule/algorithms/rank_order.h"
 
 #include <algorithm>
 #include <utility>
