@@ -28,10 +28,10 @@ bool IsInPlace(const MatchedOperation& operation) {
 int NodeOf(const MatchedOperation& operation) {
   int node = -1;
   for (const PostedOperation* part : operation.parts) {
-    const std::pair<const Buffer&, const Region*> buffers[] = {
+    const std::pair<const MemoryView&, const Region*> buffers[] = {
         {part->send, part->send_region}, {part->receive, part->receive_region}};
     for (const auto& [buffer, region] : buffers) {
-      if (!buffer.is_mapped()) continue;  // not used
+      if (!buffer.exists()) continue;  // not used
       if (region->node() < 0) return -1;
       if (node >= 0 && node != region->node()) return -1;
       node = region->node();

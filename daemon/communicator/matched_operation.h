@@ -56,8 +56,8 @@ struct MatchedOperation {
   uint64_t first_arrival_ns = 0;
   uint64_t next_report_ns = 0;  ///< When to report missing ranks, or ranks whose data is missing.
   /// The executor works with these.
-  std::vector<Buffer> inputs;
-  std::vector<Buffer> outputs;
+  std::vector<MemoryView> inputs;
+  std::vector<MemoryView> outputs;
   std::vector<uint64_t> scalars;
   LocalRun local;
   NetworkRun network;

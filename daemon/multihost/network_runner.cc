@@ -53,8 +53,8 @@ void NetworkRunner::Launch(MatchedOperation* operation) {
 Status NetworkRunner::Start(MatchedOperation* operation) {
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
   const auto all = static_cast<size_t>(communicator_->ranks());
-  operation->inputs.assign(all, Buffer{});
-  operation->outputs.assign(all, Buffer{});
+  operation->inputs.assign(all, MemoryView{});
+  operation->outputs.assign(all, MemoryView{});
   operation->scalars.assign(all, 0);
   for (const PostedOperation* part : operation->parts) {
     const auto rank = static_cast<size_t>(part->member->rank);

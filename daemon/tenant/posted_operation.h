@@ -5,7 +5,7 @@
 #include "daemon/runtime/waiting_count.h"
 #include "src/base/status.h"
 #include "src/ipc/session_segment.h"
-#include "src/memory/buffer.h"
+#include "src/memory/memory_view.h"
 
 namespace harmonaize::daemon {
 
@@ -22,8 +22,8 @@ struct PostedOperation {
   StreamQueue* stream = nullptr;
   uint64_t arrived_ns = 0;
 
-  Buffer send;
-  Buffer receive;
+  MemoryView send;
+  MemoryView receive;
   Region* send_region = nullptr;  ///< Held in use until completion, when set.
   Region* receive_region = nullptr;
 

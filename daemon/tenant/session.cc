@@ -159,9 +159,9 @@ Status Session::FindBuffers(PostedOperation* operation) {
   return InvalidArgument("the receive buffer of rank {}: {}", rank, receive.message());
 }
 
-Status Session::FindBuffer(const BufferReference& reference, uint64_t bytes, Buffer* buffer,
+Status Session::FindBuffer(const BufferReference& reference, uint64_t bytes, MemoryView* buffer,
                            Region** region) {
-  *buffer = Buffer{};
+  *buffer = MemoryView{};
   if (bytes == 0) return Status::Ok();
   if (reference.region == kNoBuffer) {
     return InvalidArgument("its {} bytes at {:#x} are not mapped, or are protected", bytes,
@@ -173,7 +173,7 @@ Status Session::FindBuffer(const BufferReference& reference, uint64_t bytes, Buf
     return InvalidArgument("{} bytes at offset {} do not lie in region {}", bytes, reference.offset,
                            reference.region);
   }
-  *buffer = Buffer{address};
+  *buffer = MemoryView{address};
   *region = found;
   found->AddUse();
   return Status::Ok();

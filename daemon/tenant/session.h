@@ -138,7 +138,7 @@ class Session {
  private:
   void RemoveRegion(uint32_t id);
   Status FindBuffers(PostedOperation* operation);
-  Status FindBuffer(const BufferReference& reference, uint64_t bytes, Buffer* buffer,
+  Status FindBuffer(const BufferReference& reference, uint64_t bytes, MemoryView* buffer,
                     Region** region);
 
   const uint32_t id_;

@@ -35,8 +35,8 @@ class HostRunner final : private transport::TransportEvents {
     const NetworkProgram* program = nullptr;
     RailTable* rails = nullptr;
     uint64_t count = 0;  ///< float32 elements of a unit.
-    std::span<const Buffer> inputs;
-    std::span<const Buffer> outputs;
+    std::span<const MemoryView> inputs;
+    std::span<const MemoryView> outputs;
     uint64_t slice_bytes = 0;
     int slices_at_once = 0;
   };

@@ -8,11 +8,11 @@ RankBuffers::RankBuffers(const Problem& problem, int host, uint64_t count)
   for (int rank = 0; rank < ranks; ++rank) {
     const auto place = static_cast<size_t>(rank);
     const BufferBlocks blocks = BlocksOf(problem.collective, ranks, rank, problem.root);
-    Buffer input;
-    Buffer output;
+    MemoryView input;
+    MemoryView output;
     if (problem.host_of_rank[place] == host) {
-      input.mapped = Allocate(2 * place, blocks.send * count, static_cast<float>(rank + 1));
-      output.mapped = Allocate(2 * place + 1, blocks.receive * count, -1);
+      input.address = Allocate(2 * place, blocks.send * count, static_cast<float>(rank + 1));
+      output.address = Allocate(2 * place + 1, blocks.receive * count, -1);
     }
     inputs_.push_back(input);
     outputs_.push_back(output);

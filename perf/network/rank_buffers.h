@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/memory/buffer.h"
+#include "src/memory/memory_view.h"
 #include "src/schedule/ir/outline.h"
 
 namespace harmonaize::perf {
@@ -17,8 +17,8 @@ class RankBuffers {
   RankBuffers(const Problem& problem, int host, uint64_t count);
 
   /// Return the buffers by rank; empty for ranks of other hosts.
-  const std::vector<Buffer>& inputs() const { return inputs_; }
-  const std::vector<Buffer>& outputs() const { return outputs_; }
+  const std::vector<MemoryView>& inputs() const { return inputs_; }
+  const std::vector<MemoryView>& outputs() const { return outputs_; }
   /// Returns whether this host's outputs are right.
   bool Right() const;
 
@@ -29,8 +29,8 @@ class RankBuffers {
   const Problem& problem_;
   const uint64_t count_;
   std::vector<std::vector<float>> memory_;  // inputs and outputs alternate
-  std::vector<Buffer> inputs_;
-  std::vector<Buffer> outputs_;
+  std::vector<MemoryView> inputs_;
+  std::vector<MemoryView> outputs_;
 };
 
 }  // namespace harmonaize::perf

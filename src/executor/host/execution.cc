@@ -87,13 +87,17 @@ class Survey {
                  : InternalError("{} {}: there is no such block", role, Describe(block));
     }
     const bool input = block.space == Space::kInput;
-    const std::span<const Buffer> buffers = input ? binding_.inputs : binding_.outputs;
+    const std::span<const MemoryView> buffers = input ? binding_.inputs : binding_.outputs;
     if (block.rank < 0 || static_cast<size_t>(block.rank) >= buffers.size()) {
       return InvalidArgument("{} {}: no such rank among {}", role, Describe(block), buffers.size());
     }
-    const Buffer& buffer = buffers[static_cast<size_t>(block.rank)];
-    if (!buffer.is_mapped()) {
+    const MemoryView& buffer = buffers[static_cast<size_t>(block.rank)];
+    if (!buffer.exists()) {
       return InvalidArgument("rank {} has no {} buffer", block.rank, input ? "send" : "receive");
+    }
+    if (buffer.kind != MemoryKind::kHost) {
+      return InvalidArgument("the {} buffer of rank {} is not in host memory",
+                             input ? "send" : "receive", block.rank);
     }
     largest_index_ = std::max(largest_index_, block.index);
     return Status::Ok();

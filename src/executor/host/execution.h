@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/executor/host/cut.h"
 #include "src/executor/host/machine.h"
-#include "src/memory/buffer.h"
+#include "src/memory/memory_view.h"
 #include "src/numerics/types.h"
 #include "src/schedule/ir/schedule.h"
 
@@ -20,8 +20,8 @@ struct Operands {
   ReduceOperator op = ReduceOperator::kSum;
   uint64_t count = 0;  ///< Elements of a unit, as in NCCL's call.
   /// Buffers by rank of the communicator. A rank that the program does not touch may have Buffer{}.
-  std::span<const Buffer> inputs;
-  std::span<const Buffer> outputs;
+  std::span<const MemoryView> inputs;
+  std::span<const MemoryView> outputs;
   /// For kPreMulSum: by rank, the scalar of its contribution, as numerics expects it.
   std::span<const uint64_t> scalars;
   uint64_t divisor = 1;  ///< Divisor of kAvg.
@@ -58,8 +58,8 @@ struct BoundProgram {
   ReduceOperator op = ReduceOperator::kSum;
   uint64_t count = 0;
   uint64_t divisor = 1;
-  std::vector<Buffer> inputs;
-  std::vector<Buffer> outputs;
+  std::vector<MemoryView> inputs;
+  std::vector<MemoryView> outputs;
   std::vector<uint64_t> scalars;
   Cut cut;
   bool non_temporal = false;

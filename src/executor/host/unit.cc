@@ -45,12 +45,12 @@ void UnitRunner::RunReduce(const Step& step) {
   outputs_.clear();
   scalars_.clear();
   for (const Block& block : step.sources) {
-    inputs_.push_back(Resolve(block).mapped);
+    inputs_.push_back(Resolve(block).address);
     if (bound_->op == ReduceOperator::kPreMulSum) {
       scalars_.push_back(bound_->scalars[static_cast<size_t>(block.rank)]);
     }
   }
-  for (const Block& block : step.destinations) outputs_.push_back(Resolve(block).mapped);
+  for (const Block& block : step.destinations) outputs_.push_back(Resolve(block).address);
   Reduce({.type = bound_->type,
           .op = bound_->op,
           .inputs = inputs_,
@@ -63,41 +63,41 @@ void UnitRunner::RunReduce(const Step& step) {
 }
 
 void UnitRunner::RunCopy(const Step& step) {
-  const Buffer source = Resolve(step.sources[0]);
+  const MemoryView source = Resolve(step.sources[0]);
   outputs_.clear();
   for (const Block& to : step.destinations) {
-    const Buffer destination = Resolve(to);
-    if (!destination.SamePlace(source)) outputs_.push_back(destination.mapped);
+    const MemoryView destination = Resolve(to);
+    if (!destination.SamePlace(source)) outputs_.push_back(destination.address);
   }
   if (outputs_.empty()) return;
-  CopyToMany(source.mapped, outputs_, bytes_, bound_->non_temporal);
+  CopyToMany(source.address, outputs_, bytes_, bound_->non_temporal);
   moved_bytes_ += bytes_ * (1 + outputs_.size());
 }
 
 void UnitRunner::RunExchange(const Step& step) {
   const size_t pairs = step.sources.size();
   for (size_t i = 0; i < pairs; ++i) {
-    const Buffer source = Resolve(step.sources[i]);
+    const MemoryView source = Resolve(step.sources[i]);
     if (source.SamePlace(Resolve(step.destinations[i]))) continue;
     std::byte* const slot = Slot(static_cast<int>(i));
-    CopyToMany(source.mapped, {&slot, 1}, bytes_, false);
+    CopyToMany(source.address, {&slot, 1}, bytes_, false);
   }
   for (size_t i = 0; i < pairs; ++i) {
-    const Buffer destination = Resolve(step.destinations[i]);
+    const MemoryView destination = Resolve(step.destinations[i]);
     if (destination.SamePlace(Resolve(step.sources[i]))) continue;
-    CopyToMany(Slot(static_cast<int>(i)), {&destination.mapped, 1}, bytes_, bound_->non_temporal);
+    CopyToMany(Slot(static_cast<int>(i)), {&destination.address, 1}, bytes_, bound_->non_temporal);
     moved_bytes_ += 2 * bytes_;
   }
 }
 
-Buffer UnitRunner::Resolve(const Block& block) const {
+MemoryView UnitRunner::Resolve(const Block& block) const {
   if (block.space == Space::kScratch) {
     // Scratch blocks follow the slots of the steps; a unit has a slice of each.
     const int first = static_cast<int>(bound_->cut.staging_bytes / bound_->cut.stride_bytes) -
                       bound_->program->scratch_blocks;
-    return Buffer{Slot(first + block.index)};
+    return MemoryView{Slot(first + block.index)};
   }
-  const std::vector<Buffer>& buffers =
+  const std::vector<MemoryView>& buffers =
       block.space == Space::kInput ? bound_->inputs : bound_->outputs;
   const BlockExtent extent = ExtentOf(bound_->count, bound_->pieces, block.index);
   return buffers[static_cast<size_t>(block.rank)].At((extent.offset + first_element_) *

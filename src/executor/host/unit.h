@@ -27,7 +27,7 @@ class UnitRunner {
   void RunExchange(const Step& step);
 
   /// Returns where the slice of a block lies; for a scratch block, this thread's copy.
-  Buffer Resolve(const Block& block) const;
+  MemoryView Resolve(const Block& block) const;
   std::byte* Slot(int index) const;
 
   StagingArea staging_;

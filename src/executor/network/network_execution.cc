@@ -27,6 +27,12 @@ Status NetworkExecution::Start(const NetworkBinding& binding) {
     return InvalidArgument("an operation in slices of {} elements, {} at once",
                            binding.slice_elements, binding.slices_at_once);
   }
+  for (const std::span<const MemoryView> views : {binding.inputs, binding.outputs}) {
+    const bool host = std::all_of(views.begin(), views.end(), [](const MemoryView& view) {
+      return view.kind == MemoryKind::kHost;
+    });
+    if (!host) return InvalidArgument("a buffer is not in host memory, which messages come from");
+  }
   Reset(binding);
   BeginSlices();
   LaunchReady();
@@ -194,12 +200,12 @@ void NetworkExecution::BeginSend(Slice& slice, int step) {
   const Block& source = what.sources.front();
   Landing& from = slice.landings[static_cast<size_t>(step)];
   if (from.at == nullptr) {
-    const Buffer buffer = Resolve(slice, source);
+    const MemoryView buffer = Resolve(slice, source);
     if (Scales(source)) {
       from = {TakeLanding(), true};
       return BeginWork(slice, step);  // and comes back
     }
-    from = {buffer.mapped, false};
+    from = {buffer.address, false};
   }
   ++outstanding_;
   // Computed from the slice alone, so that all hosts state about the same.
@@ -219,7 +225,7 @@ void NetworkExecution::BeginReceive(Slice& slice, int step) {
   if (what.kind == StepKind::kReceive) {
     // Received straight into the first destination that can be reached.
     for (const Block& destination : what.destinations) {
-      to.at = Resolve(slice, destination).mapped;
+      to.at = Resolve(slice, destination).address;
       if (to.at != nullptr) break;
     }
   }
@@ -286,7 +292,7 @@ void NetworkExecution::BeginWork(Slice& slice, int step) {
   work->step = step;
   AddSources(*work);
   if (what.kind == StepKind::kSend) {
-    work->outputs.push_back(Buffer{.mapped = slice.landings[static_cast<size_t>(step)].at});
+    work->outputs.push_back(MemoryView{.address = slice.landings[static_cast<size_t>(step)].at});
   } else {
     for (const Block& block : what.destinations) work->outputs.push_back(Resolve(slice, block));
   }
@@ -307,7 +313,7 @@ void NetworkExecution::AddSources(Work& work) {
   const uint64_t one = OneBits(binding_.type);
   if (Receives(step.kind)) {
     work.inputs.push_back(
-        Buffer{.mapped = work.slice->landings[static_cast<size_t>(work.step)].at});
+        MemoryView{.address = work.slice->landings[static_cast<size_t>(work.step)].at});
     work.scalars.push_back(one);
   }
   for (const Block& block : step.sources) {
@@ -433,11 +439,12 @@ uint64_t NetworkExecution::ElementsOf(const Slice& slice, const NetworkStep& ste
       slice, step.kind == StepKind::kSend ? step.sources.front() : step.destinations.front());
 }
 
-Buffer NetworkExecution::Resolve(const Slice& slice, const Block& block) const {
+MemoryView NetworkExecution::Resolve(const Slice& slice, const Block& block) const {
   if (block.space == Space::kScratch) {
-    return Buffer{.mapped = slice.scratch.get() + static_cast<size_t>(block.index) * slice_bytes_};
+    return MemoryView{.address =
+                          slice.scratch.get() + static_cast<size_t>(block.index) * slice_bytes_};
   }
-  const std::vector<Buffer>& buffers = block.space == Space::kInput ? inputs_ : outputs_;
+  const std::vector<MemoryView>& buffers = block.space == Space::kInput ? inputs_ : outputs_;
   const uint64_t first = ExtentOf(binding_.count, binding_.program->pieces(), block.index).offset +
                          slice.number * binding_.slice_elements;
   return buffers[static_cast<size_t>(block.rank)].At(first * element_bytes_);

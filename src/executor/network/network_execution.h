@@ -12,7 +12,7 @@
 #include "src/executor/network/message_port.h"
 #include "src/executor/network/network_program.h"
 #include "src/executor/network/slice_feed.h"
-#include "src/memory/buffer.h"
+#include "src/memory/memory_view.h"
 
 namespace harmonaize {
 
@@ -104,8 +104,8 @@ class NetworkExecution final : private MessageListener {
     NetworkExecution* owner = nullptr;
     Slice* slice = nullptr;
     int step = kAveraging;
-    std::vector<Buffer> inputs;
-    std::vector<Buffer> outputs;
+    std::vector<MemoryView> inputs;
+    std::vector<MemoryView> outputs;
     std::vector<uint64_t> scalars;
     HostProgram scaling;  // in place of the step's work where inputs have to be scaled
   };
@@ -143,7 +143,7 @@ class NetworkExecution final : private MessageListener {
   MessageName NameOf(const Slice& slice, const NetworkStep& step) const;
   uint64_t ElementsOf(const Slice& slice, const Block& block) const;
   uint64_t ElementsOf(const Slice& slice, const NetworkStep& step) const;
-  Buffer Resolve(const Slice& slice, const Block& block) const;
+  MemoryView Resolve(const Slice& slice, const Block& block) const;
   /// Returns whether the block is a contribution that has to be scaled before use.
   bool Scales(const Block& block) const;
   std::byte* TakeLanding();
@@ -153,8 +153,8 @@ class NetworkExecution final : private MessageListener {
   MessagePort* const port_;
 
   NetworkBinding binding_;
-  std::vector<Buffer> inputs_;
-  std::vector<Buffer> outputs_;
+  std::vector<MemoryView> inputs_;
+  std::vector<MemoryView> outputs_;
   std::vector<uint64_t> scalars_;
   size_t element_bytes_ = 1;
   size_t slice_bytes_ = 0;

@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kLargest = size_t{128} << 20;
 
 struct Buffers {
-  std::vector<Buffer> inputs;
-  std::vector<Buffer> outputs;
+  std::vector<MemoryView> inputs;
+  std::vector<MemoryView> outputs;
 };
 
 double BestSeconds(TestExecutor& executor, const Schedule& schedule, const Buffers& buffers,
@@ -94,10 +94,10 @@ class Bound {
   }
 
   void Piece(size_t offset, size_t bytes) {
-    const std::array<const std::byte*, 2> inputs = {buffers_.inputs[0].mapped + offset,
-                                                    buffers_.inputs[1].mapped + offset};
-    const std::array<std::byte*, 2> outputs = {buffers_.outputs[0].mapped + offset,
-                                               buffers_.outputs[1].mapped + offset};
+    const std::array<const std::byte*, 2> inputs = {buffers_.inputs[0].address + offset,
+                                                    buffers_.inputs[1].address + offset};
+    const std::array<std::byte*, 2> outputs = {buffers_.outputs[0].address + offset,
+                                               buffers_.outputs[1].address + offset};
     Reduce({.type = DataType::kFloat32,
             .op = ReduceOperator::kSum,
             .inputs = inputs,
@@ -126,8 +126,8 @@ void Run(int rounds) {
   for (int rank = 0; rank < 4; ++rank) {
     Result<SharedMemory> memory = CreateSharedMemory("benchmark", kLargest);
     if (!memory.ok()) std::abort();
-    Buffer buffer;
-    buffer.mapped = memory->mapping.data();
+    MemoryView buffer;
+    buffer.address = memory->mapping.data();
     (rank < 2 ? mapped.inputs : mapped.outputs).push_back(buffer);
     shared.push_back(std::move(*memory));
   }

@@ -23,8 +23,8 @@ class BoundExecution {
  public:
   explicit BoundExecution(uint64_t count, bool helpable = false, int node = -1) {
     const Schedule& schedule = Program();
-    const Buffer buffer{&memory_};
-    const std::array<Buffer, 2> buffers = {buffer, buffer};
+    const MemoryView buffer{&memory_};
+    const std::array<MemoryView, 2> buffers = {buffer, buffer};
     Binding binding;
     binding.program = &schedule.programs[0];
     binding.type = DataType::kUint8;

@@ -200,8 +200,8 @@ void ExecutorCluster::FillBuffers() {
     for (size_t i = 0; i < inputs_[r].size(); ++i) {
       inputs_[r][i] = Value(static_cast<int>(r), i);
     }
-    input_buffers_[r] = Buffer{reinterpret_cast<std::byte*>(inputs_[r].data())};
-    output_buffers_[r] = Buffer{reinterpret_cast<std::byte*>(outputs_[r].data())};
+    input_buffers_[r] = MemoryView{reinterpret_cast<std::byte*>(inputs_[r].data())};
+    output_buffers_[r] = MemoryView{reinterpret_cast<std::byte*>(outputs_[r].data())};
   }
 }
 

@@ -175,8 +175,8 @@ class ExecutorCluster {
   std::vector<std::vector<uint32_t>> memory_;  // by rank
   std::vector<std::span<uint32_t>> inputs_;
   std::vector<std::span<uint32_t>> outputs_;
-  std::vector<Buffer> input_buffers_;
-  std::vector<Buffer> output_buffers_;
+  std::vector<MemoryView> input_buffers_;
+  std::vector<MemoryView> output_buffers_;
   std::vector<uint64_t> scalars_;
 };
 

@@ -71,8 +71,8 @@ TEST(Collectives, AverageAndScaledSumPassTheirParameters) {
   const Schedule schedule = OneHost(Collective::kAllReduce, 3, 0, false);
   std::array<std::vector<float>, 3> inputs;
   std::array<std::vector<float>, 3> outputs;
-  std::vector<Buffer> input_buffers;
-  std::vector<Buffer> output_buffers;
+  std::vector<MemoryView> input_buffers;
+  std::vector<MemoryView> output_buffers;
   for (size_t r = 0; r < 3; ++r) {
     inputs[r].assign(1000, static_cast<float>(r + 1));
     outputs[r].assign(1000, -1.0F);

@@ -17,8 +17,8 @@ class BindErrors : public testing::Test {
  protected:
   void SetUp() override {
     for (size_t r = 0; r < 2; ++r) {
-      inputs_[r] = {.mapped = memory_.data() + 256 * r};
-      outputs_[r] = {.mapped = memory_.data() + 512 + 256 * r};
+      inputs_[r] = {.address = memory_.data() + 256 * r};
+      outputs_[r] = {.address = memory_.data() + 512 + 256 * r};
     }
     binding_.program = &schedule_.programs[0];
     binding_.count = 16;
@@ -33,8 +33,8 @@ class BindErrors : public testing::Test {
   }
 
   std::vector<std::byte> memory_ = std::vector<std::byte>(1024);
-  std::array<Buffer, 2> inputs_;
-  std::array<Buffer, 2> outputs_;
+  std::array<MemoryView, 2> inputs_;
+  std::array<MemoryView, 2> outputs_;
   Schedule schedule_ = OneHost(Collective::kAllReduce, 2, 0, false);
   HostProgram program_;
   Binding binding_;
@@ -51,6 +51,11 @@ TEST_F(BindErrors, NamesTheRankWithoutABuffer) {
   outputs_[1] = outputs_[0];
   inputs_[0] = {};
   ExpectRefused(Code::kInvalidArgument, "rank 0 has no send buffer");
+}
+
+TEST_F(BindErrors, WorksOnHostMemoryAlone) {
+  outputs_[1].kind = MemoryKind::kDevice;
+  ExpectRefused(Code::kInvalidArgument, "the receive buffer of rank 1 is not in host memory");
 }
 
 TEST_F(BindErrors, WantsABufferOfEveryRank) {

@@ -137,10 +137,10 @@ class RootOfAStar : public testing::Test {
     program_ = std::make_unique<NetworkProgram>((*outline)->Program(0), (*outline)->pieces());
     const uint64_t count = slice_bytes * slices / sizeof(uint32_t);
     memory_.assign(2 * count, 0);
-    std::vector<Buffer> inputs(8);
-    std::vector<Buffer> outputs(8);
-    inputs[0].mapped = reinterpret_cast<std::byte*>(memory_.data());
-    outputs[0].mapped = reinterpret_cast<std::byte*>(memory_.data() + count);
+    std::vector<MemoryView> inputs(8);
+    std::vector<MemoryView> outputs(8);
+    inputs[0].address = reinterpret_cast<std::byte*>(memory_.data());
+    outputs[0].address = reinterpret_cast<std::byte*>(memory_.data() + count);
     NetworkBinding binding;
     binding.program = program_.get();
     binding.type = DataType::kUint32;

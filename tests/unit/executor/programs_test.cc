@@ -35,11 +35,11 @@ class Programs : public testing::TestWithParam<uint64_t> {
   }
 
   void Run(const HostProgram& program, int pieces = 1) {
-    std::array<Buffer, kRanks> inputs;
-    std::array<Buffer, kRanks> outputs;
+    std::array<MemoryView, kRanks> inputs;
+    std::array<MemoryView, kRanks> outputs;
     for (size_t r = 0; r < kRanks; ++r) {
-      inputs[r].mapped = reinterpret_cast<std::byte*>(inputs_[r].data());
-      outputs[r].mapped = reinterpret_cast<std::byte*>(outputs_[r].data());
+      inputs[r].address = reinterpret_cast<std::byte*>(inputs_[r].data());
+      outputs[r].address = reinterpret_cast<std::byte*>(outputs_[r].data());
     }
     Binding binding;
     binding.program = &program;

@@ -107,10 +107,10 @@ class Copy {
  public:
   Copy(size_t bytes, uint32_t tenant, float weight, const Machine& machine, bool helpable = false)
       : memory_(2 * bytes), schedule_(OneHost(Collective::kBroadcast, 2, 0, false)) {
-    const Buffer from{.mapped = memory_.data()};
-    const Buffer to{.mapped = memory_.data() + bytes};
-    const std::array<Buffer, 2> inputs = {from, Buffer{}};
-    const std::array<Buffer, 2> outputs = {from, to};
+    const MemoryView from{.address = memory_.data()};
+    const MemoryView to{.address = memory_.data() + bytes};
+    const std::array<MemoryView, 2> inputs = {from, MemoryView{}};
+    const std::array<MemoryView, 2> outputs = {from, to};
     Binding binding;
     binding.program = &schedule_.programs[0];
     binding.type = DataType::kUint8;

@@ -15,14 +15,14 @@ namespace {
 constexpr uint64_t kGuardElements = 16;
 constexpr int32_t kGuard = 0x5a5a5a5a;
 
-std::vector<int32_t> ReadAll(const Buffer& buffer, uint64_t elements) {
+std::vector<int32_t> ReadAll(const MemoryView& buffer, uint64_t elements) {
   std::vector<int32_t> values(elements);
-  if (elements > 0) std::memcpy(values.data(), buffer.mapped, elements * sizeof(int32_t));
+  if (elements > 0) std::memcpy(values.data(), buffer.address, elements * sizeof(int32_t));
   return values;
 }
 
-void WriteAll(const Buffer& buffer, const std::vector<int32_t>& values) {
-  if (!values.empty()) std::memcpy(buffer.mapped, values.data(), values.size() * sizeof(int32_t));
+void WriteAll(const MemoryView& buffer, const std::vector<int32_t>& values) {
+  if (!values.empty()) std::memcpy(buffer.address, values.data(), values.size() * sizeof(int32_t));
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ CollectiveRun::Place CollectiveRun::Allocate(uint64_t elements, uint64_t shift) 
   place.elements = elements;
   const uint64_t whole = elements + kGuardElements + 16;
   memory_.push_back(std::make_unique<int32_t[]>(whole));
-  place.buffer.mapped = reinterpret_cast<std::byte*>(memory_.back().get() + shift);
+  place.buffer.address = reinterpret_cast<std::byte*>(memory_.back().get() + shift);
   return place;
 }
 

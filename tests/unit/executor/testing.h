@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/executor/host/executor.h"
-#include "src/memory/buffer.h"
+#include "src/memory/memory_view.h"
 #include "src/schedule/ir/schedule.h"
 
 namespace harmonaize {
@@ -61,7 +61,7 @@ class CollectiveRun {
 
  private:
   struct Place {
-    Buffer buffer;
+    MemoryView buffer;
     uint64_t elements = 0;
   };
 
@@ -78,8 +78,8 @@ class CollectiveRun {
   std::vector<std::unique_ptr<int32_t[]>> memory_;
   std::vector<Place> inputs_;
   std::vector<Place> outputs_;
-  std::vector<Buffer> input_buffers_;
-  std::vector<Buffer> output_buffers_;
+  std::vector<MemoryView> input_buffers_;
+  std::vector<MemoryView> output_buffers_;
   int round_ = 0;
 };
 

@@ -81,13 +81,13 @@ class TwoHosts : public testing::Test {
   }
 
   void Start(int number) {
-    std::vector<Buffer> inputs(2);
-    std::vector<Buffer> outputs(2);
+    std::vector<MemoryView> inputs(2);
+    std::vector<MemoryView> outputs(2);
     const auto rank = static_cast<size_t>(number);
     input_[rank].assign(kCount, static_cast<float>(number + 1));
     output_[rank].assign(kCount, 0);
-    inputs[rank].mapped = reinterpret_cast<std::byte*>(input_[rank].data());
-    outputs[rank].mapped = reinterpret_cast<std::byte*>(output_[rank].data());
+    inputs[rank].address = reinterpret_cast<std::byte*>(input_[rank].data());
+    outputs[rank].address = reinterpret_cast<std::byte*>(output_[rank].data());
     NetworkBinding binding;
     binding.program = programs_[rank].get();
     binding.count = kCount;

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "src/memory/buffer.h"
+#include "src/memory/memory_view.h"
 #include "src/memory/shared_memory.h"
 #include "tests/support/reserved_huge_pages.h"
 
@@ -269,12 +269,14 @@ TEST(MapAndSeal, RefusesOtherFiles) {
   }
 }
 
-TEST(Buffer, KnowsItsPlace) {
+TEST(MemoryView, KnowsItsPlace) {
   std::byte memory[16];
-  const Buffer buffer{memory};
-  EXPECT_EQ(buffer.At(4).mapped, memory + 4);
-  EXPECT_TRUE(buffer.At(4).SamePlace(Buffer{memory + 4}));
+  const MemoryView buffer{memory};
+  EXPECT_EQ(buffer.At(4).address, memory + 4);
+  EXPECT_TRUE(buffer.At(4).SamePlace(MemoryView{memory + 4}));
   EXPECT_FALSE(buffer.At(4).SamePlace(buffer));
+  const MemoryView device{memory, MemoryKind::kDevice};
+  EXPECT_EQ(device.At(4).kind, MemoryKind::kDevice);
 }
 
 }  // namespace
