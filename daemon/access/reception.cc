@@ -79,8 +79,8 @@ void Reception::Run() {
     loop_->Wait(TimeoutMs());
     loop_->RunPosted();
     WelcomeArrivals();
-    if (answered_.exchange(false, std::memory_order_acquire)) OnAsked();
     GuardedAndLogged("a tenant's reception", [this] {
+      if (answered_.exchange(false, std::memory_order_acquire)) OnAsked();
       while (closing_.load(std::memory_order_relaxed) && !guests_.empty()) {
         Drop(guests_.begin()->second.connection, "lost its daemon");
       }

@@ -211,6 +211,12 @@ class Request {
         (HasRoot(request.collective) && (request.root < 0 || request.root >= ranks))) {
       return InvalidArgument("an estimate for an operation that does not exist");
     }
+    if (communicator->state() != Communicator::State::kReady) return communicator->failure();
+    // The schedule is one of all ranks, as if they were on one host. It grows with their square.
+    constexpr int kMostEstimatedRanks = 64;
+    if (communicator->other_hosts() != nullptr && ranks > kMostEstimatedRanks) {
+      return InvalidUsage("an estimate over hosts is for up to {} ranks", kMostEstimatedRanks);
+    }
     const uint64_t block = request.count * DataTypeSize(request.type);
     communicator->plans().With(request.collective, request.root, false,
                                [executor = &rooms_.executor(), connection = connection_,

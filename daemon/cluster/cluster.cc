@@ -19,6 +19,11 @@ constexpr int kQuietRounds = 256;
 /// daemon's words.
 constexpr size_t kMostReason = 512;
 
+/// Daemons that are being reached at once for one tenant. A tenant can name any address in an id,
+/// and each attempt takes sockets for as long as nobody answers. An all-to-all reaches all hosts of
+/// its communicator at once.
+constexpr int kMostReachedAtOnce = 1024;
+
 Result<transport::ClusterKey> KeyOf(const ClusterConfig& config) {
   if (!config.key_file.empty()) return transport::ClusterKey::FromFile(config.key_file);
   if (config.allow_unauthenticated) return transport::ClusterKey();
@@ -149,17 +154,48 @@ void Cluster::Reach(const std::string& address, ReachDone done) {
       done(RemoteError("a host's address is wrong"));
     });
   }
-  transport_->Connect(*parsed, [address, done = std::move(done),
-                                caller = LogFor::Current()](const Result<transport::PeerId>& peer) {
+  // Calls log for their callers.
+  ReachDone logged = [done = std::move(done),
+                      caller = LogFor::Current()](const Result<transport::PeerId>& peer) {
     const LogFor log_for(caller);
-    GuardedAndLogged("what waits for the link to another daemon", [&] {
-      if (peer.ok()) return done(peer);
+    GuardedAndLogged("what waits for the link to another daemon", [&] { done(peer); });
+  };
+  if (const auto found = reaching_.find(parsed->ToString()); found != reaching_.end()) {
+    return found->second.push_back(std::move(logged));
+  }
+  const uint32_t tenant = LogFor::Tenant() == nullptr ? UINT32_MAX : LogFor::Tenant()->number;
+  if (reaching_for_[tenant] >= kMostReachedAtOnce) {
+    return loop_->Post([logged = std::move(logged)] {
+      logged(RemoteError("as many daemons of other hosts as may be are being reached already"));
+    });
+  }
+  const std::string key = parsed->ToString();
+  reaching_[key].push_back(std::move(logged));
+  try {
+    transport_->Connect(*parsed, [this, key, tenant](const Result<transport::PeerId>& peer) {
+      OnReached(key, tenant, peer);
+    });
+  } catch (...) {
+    reaching_.erase(key);  // or others would wait for an attempt that does not exist
+    throw;
+  }
+  ++reaching_for_[tenant];
+  readable_ = true;
+}
+
+void Cluster::OnReached(const std::string& address, uint32_t tenant,
+                        const Result<transport::PeerId>& peer) {
+  if (--reaching_for_[tenant] == 0) reaching_for_.erase(tenant);
+  auto waiting = reaching_.extract(address);
+  if (!peer.ok()) {
+    GuardedAndLogged("the log of a daemon that cannot be reached", [&] {
       Log(LogLevel::kWarning, kLogNet, "the daemon at {} cannot be reached: {}", address,
           peer.status().message());
-      done(RemoteError("the daemon of another host cannot be reached"));
     });
-  });
-  readable_ = true;
+  }
+  for (const ReachDone& done : waiting.mapped()) {
+    done(peer.ok() ? peer : RemoteError("the daemon of another host cannot be reached"));
+  }
 }
 
 void Cluster::Send(transport::PeerId peer, const ClusterMessage& message) {

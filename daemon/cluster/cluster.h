@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/cluster/address_seal.h"
 #include "daemon/cluster/messages/message.h"
@@ -88,6 +89,8 @@ class Cluster final : private transport::TransportEvents {
   Cluster(ClusterEvents* events, EventLoop* loop, const transport::ClusterKey& key)
       : events_(events), loop_(loop), seal_(key) {}
 
+  void OnReached(const std::string& address, uint32_t tenant,
+                 const Result<transport::PeerId>& peer);
   Status FindController(const ClusterConfig& config);
   Status ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address);
   void OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) override;
@@ -104,6 +107,9 @@ class Cluster final : private transport::TransportEvents {
   std::string address_;
   std::string controller_;
   std::map<transport::PeerId, transport::PeerInfo> peers_;
+  /// Daemons that are being reached, by address, with the calls that wait for them.
+  std::map<std::string, std::vector<ReachDone>> reaching_;
+  std::map<uint32_t, int> reaching_for_;  // by tenant: how many of these it has begun
   bool readable_ = true;
   int quiet_rounds_ = 0;
 };

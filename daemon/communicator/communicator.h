@@ -170,12 +170,13 @@ class Communicator final : private LocalRunner::Owner {
   void FinishPart(PostedOperation* part, const Status& outcome);
   /// Counts the operation as done, for the communicator and for the tenant.
   void Count(const MatchedOperation& operation);
+  /// Charges the tenant for this many bytes more, until the communicator goes.
+  Status Pay(int64_t bytes) override { return holdings_.memory.Add(bytes); }
   /// Puts a warning into the tenant's log, unless its process has been warned of this before.
   void WarnOnce(PostedOperation* part, const std::string& warning);
 
  private:
   void OnLocalDone(MatchedOperation* operation, const Status& outcome) override;
-  Status Pay(int64_t bytes) override { return holdings_.memory.Add(bytes); }
 
   size_t PlaceOf(int rank) const { return place_of_rank_[static_cast<size_t>(rank)]; }
   void PostCollective(PostedOperation* part);

@@ -100,7 +100,13 @@ void OneHostPlans::OnMade(const Key& key, Result<Schedule> made) {
 }
 
 Status OneHostPlans::Add(const Key& key, Schedule schedule) {
-  HZ_RETURN_IF_ERROR(means_.pay(BytesOf(schedule)));
+  if (Status paid = means_.pay(BytesOf(schedule)); !paid.ok()) {
+    if (made_in_background()) {
+      DestroyInBackground(*means_.background, std::make_shared<Schedule>(std::move(schedule)),
+                          means_.tenant);
+    }
+    return paid;
+  }
   made_.emplace(key, std::move(schedule));
   return Status::Ok();
 }

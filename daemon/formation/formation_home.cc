@@ -86,6 +86,8 @@ Result<PendingFormation*> FormationHome::PendingAt(const FormationKey& key, Make
 
 Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant applicant) {
   Formation& formation = *services_.pending.Find(key)->formation;
+  // A rank that cannot have the place leaves nothing behind.
+  if (formation.taken(place)) return formation.Take(place, std::move(applicant));
   // Before the rank is there, and may be withdrawn.
   if (applicant.peer != kThisDaemon) {
     services_.pending.NoteTicket(applicant.peer, applicant.ticket, key);

@@ -341,7 +341,7 @@ bool Engine::RunReady() {
   if (ready_.empty()) return false;
   uint64_t until = 0;
   while (true) {
-    ready_.TakeTurn([this](PostedOperation* part) {
+    ready_.TakeTurn([](PostedOperation* part) {
       Communicator* const communicator = part->member->communicator;
       Guarded([&] { communicator->OnReady(part); },
               [&](const Status& exception) { communicator->GiveUp(exception); });

@@ -15,6 +15,12 @@ namespace {
 
 /// Time, in nanoseconds, after which the home is told, once, that an operation is under way.
 constexpr uint64_t kSlowNanoseconds = 100'000'000;
+/// Slow operations that the home is told of in one look. A tenant may have tens of thousands under
+/// way; the next look goes on.
+constexpr int kSlowToldAtOnce = 64;
+/// Verdicts that are kept for collectives that no rank here has posted, and sequence numbers that
+/// the home has asked about. Hosts that are further apart end their communicator.
+constexpr size_t kMostKept = 16'384;
 
 RankRequest RequestFrom(const PostedOperation& part) {
   const OperationDescriptor& descriptor = part.descriptor;
@@ -180,7 +186,7 @@ void CollectiveOutcomes::TellProgress(uint64_t sequence) {
   if (progress.state == HostProgress::kDone || progress.state == HostProgress::kFailed) {
     wanted_.erase(sequence);
   } else {
-    wanted_.insert(sequence);
+    Want(sequence);
   }
   group_->TellHome(progress);
 }
@@ -235,6 +241,9 @@ void CollectiveOutcomes::OnVerdict(uint64_t sequence, const Status& verdict) {
     waiting->network.told = true;
     return communicator_->LaunchReady();
   }
+  if (early_verdicts_.size() >= kMostKept) {
+    return communicator_->Break(RemoteError("hosts are more than {} collectives apart", kMostKept));
+  }
   early_verdicts_[sequence] = verdict;
 }
 
@@ -275,13 +284,29 @@ void CollectiveOutcomes::AddWaiting(uint64_t now_ns, WaitingOperations* waiting)
 }
 
 void CollectiveOutcomes::TellSlow(uint64_t now_ns) {
-  if (communicator_->state() != Communicator::State::kReady) return;
+  int told = 0;
   ForEachBegun([&](MatchedOperation* operation) {
-    const bool slow =
-        !operation->network.reported && now_ns > operation->network.started_ns + kSlowNanoseconds;
-    if (!slow) return;
-    operation->network.reported = true;
-    TellProgress(operation->sequence);
+    if (told >= kSlowToldAtOnce || communicator_->state() != Communicator::State::kReady) return;
+    NetworkRun& run = operation->network;
+    const bool held_for_home = run.execution != nullptr && !run.execution->status().ok();
+    const bool slow = !run.reported && now_ns > run.started_ns + kSlowNanoseconds;
+    if (!slow || held_for_home) return;  // the home knows of what has failed
+    run.reported = true;
+    ++told;
+    Want(operation->sequence);
+    group_->TellHome(ProgressMessage{.communicator = group_->roster().key,
+                                     .sequence = operation->sequence,
+                                     .state = HostProgress::kRunning,
+                                     .requests = {RequestFrom(*operation->parts.front())}});
+  });
+}
+
+// The home is told how this collective ends.
+void CollectiveOutcomes::Want(uint64_t sequence) {
+  wanted_.insert(sequence);
+  if (wanted_.size() <= kMostKept) return;
+  communicator_->CallSoon([communicator = communicator_] {
+    communicator->Break(RemoteError("hosts are more than {} collectives apart", kMostKept));
   });
 }
 

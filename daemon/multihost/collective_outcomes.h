@@ -80,6 +80,7 @@ class CollectiveOutcomes {
   void ListAbsent(ProgressMessage* progress, const MatchedOperation* waiting) const;
   void ReportFilling(uint64_t now_ns, uint64_t late_after_ns);
   void TellSlow(uint64_t now_ns);
+  void Want(uint64_t sequence);
   /// Calls `call` with each collective that was launched and has not ended for its ranks.
   template <typename Call>
   void ForEachBegun(Call&& call) const {

@@ -39,7 +39,9 @@ void RemotePairs::Post(PostedOperation* part) {
   const Pair pair = PairOf(*part);
   Line& line = lines_[pair];
   part->pair_number = line.posted++;
-  Transfer& transfer = line.transfers[part->pair_number];
+  const auto [place, is_new] = line.transfers.try_emplace(part->pair_number);
+  if (!is_new) --untaken_;
+  Transfer& transfer = place->second;
   transfer.part = part;
   const Result<HostPlan*> plan =
       host_group_->plans().PairPlanFor(peer, Sends(*part));  // begins to reach the peer
@@ -150,6 +152,20 @@ void RemotePairs::OnPlanReady() {
   for (const auto& [pair, number] : waiting) Advance(pair, number);
 }
 
+// One more offer is kept for which no rank here has posted a receive; or the communicator is
+// broken.
+bool RemotePairs::PayForOffer() {
+  if (++untaken_ <= paid_offers_) return true;
+  const Status paid = communicator_->Pay(kOffersPaidAtOnce * kOfferBytes);
+  if (paid.ok()) {
+    paid_offers_ += kOffersPaidAtOnce;
+  } else {
+    --untaken_;
+    communicator_->Break(paid);
+  }
+  return paid.ok();
+}
+
 void RemotePairs::OnOffer(const OfferMessage& offer) {
   const Pair pair(offer.from, offer.to);
   if (communicator_->HasLeft(offer.to)) {
@@ -158,6 +174,7 @@ void RemotePairs::OnOffer(const OfferMessage& offer) {
   }
   Line& line = lines_[pair];
   if (offer.number < line.posted && !line.transfers.contains(offer.number)) return;  // has ended
+  if (!line.transfers.contains(offer.number) && !PayForOffer()) return;
   Transfer& transfer = line.transfers[offer.number];
   if (const Status withdrawn = offer.status; !withdrawn.ok()) {
     transfer.failure = withdrawn;
@@ -229,6 +246,7 @@ void RemotePairs::OnOwnRankLeft(int rank, const Status& why) {
   for (const auto& [pair, number] : untaken) {
     host_group_->Forget(host_group_->PairNumber(pair.first, pair.second, number));
     lines_.at(pair).transfers.erase(number);
+    --untaken_;
     Answer(pair, number, why);
   }
 }
@@ -240,6 +258,7 @@ void RemotePairs::FailAll(const Status& why) {
     host_group_->Forget(host_group_->PairNumber(pair.first, pair.second, number));
     if (transfer->part == nullptr) {
       lines_.at(pair).transfers.erase(number);
+      --untaken_;
     } else if (transfer->running != nullptr) {
       runner_->CancelTransfer(transfer->running, why);
     } else {

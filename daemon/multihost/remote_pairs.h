@@ -69,6 +69,12 @@ class RemotePairs {
     std::map<uint64_t, Transfer> transfers;  // by number; those that are not done
   };
 
+  /// Memory of the daemon that an offer takes until a receive is posted, in bytes.
+  static constexpr int64_t kOfferBytes = sizeof(Transfer) + 96;
+  /// Offers for which the tenant is charged at once.
+  static constexpr int64_t kOffersPaidAtOnce = 64;
+
+  bool PayForOffer();
   static Pair PairOf(const PostedOperation& part);
   template <typename Predicate>
   std::vector<std::pair<Pair, uint64_t>> Where(Predicate predicate) const;
@@ -85,6 +91,8 @@ class RemotePairs {
   HostGroup* const host_group_;
   NetworkRunner* const runner_;
   std::map<Pair, Line> lines_;
+  int64_t untaken_ = 0;      // offers for which no receive was posted
+  int64_t paid_offers_ = 0;  // so many of them have been paid for
 };
 
 }  // namespace harmonaize::daemon

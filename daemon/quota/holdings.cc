@@ -75,6 +75,7 @@ void Account::GiveBack(Resource resource, int64_t amount) {
 }
 
 Status Holding::Add(int64_t amount) {
+  if (account_ == nullptr) return InvalidUsage("nothing was paid for that this could add to");
   HZ_ASSIGN_OR_RETURN(Holding more, account_->Take(resource_, amount));
   amount_ += std::exchange(more.amount_, 0);
   return Status::Ok();

@@ -202,23 +202,15 @@ void TransportCore::Cancel(PeerId peer, uint64_t operation) {
   if (links_.Up(peer) == nullptr) return;
   board_.MarkCancelled(peer, operation);
   const Status cancelled = InvalidUsage("the operation was cancelled on this host");
-  board_.ForEachRequest(
-      [&](const Request& request) {
-        return request.peer == peer && request.tag.operation == operation;
-      },
-      [&](Request* request) {
-        request->state == Request::State::kPosted ? board_.Complete(request, cancelled)
-                                                  : request->channel->Abort(request, cancelled);
-      });
-  board_.TakeArrivals(
-      [&](const Arrival& arrival) {
-        return arrival.peer == peer && arrival.tag.operation == operation;
-      },
-      [&](Arrival* arrival) {
-        if (arrival->offered) return arrival->channel->Refuse(arrival);
-        arrival->channel->OnConsumed(arrival);
-        board_.Free(arrival);
-      });
+  board_.ForEachRequestOf(peer, operation, [&](Request* request) {
+    request->state == Request::State::kPosted ? board_.Complete(request, cancelled)
+                                              : request->channel->Abort(request, cancelled);
+  });
+  board_.TakeArrivalsOf(peer, operation, [&](Arrival* arrival) {
+    if (arrival->offered) return arrival->channel->Refuse(arrival);
+    arrival->channel->OnConsumed(arrival);
+    board_.Free(arrival);
+  });
 }
 
 Result<std::unique_ptr<MemoryRegistration>> TransportCore::RegisterMemory(

@@ -28,7 +28,10 @@ uint64_t Hash(PeerId peer, const MessageTag& tag) {
 }  // namespace
 
 MessageBoard::MessageBoard()
-    : buckets_(std::make_unique<Bucket[]>(kFirstBuckets)), bucket_count_(kFirstBuckets) {}
+    : buckets_(std::make_unique<Bucket[]>(kFirstBuckets)),
+      bucket_count_(kFirstBuckets),
+      operations_(std::make_unique<OperationBucket[]>(kFirstBuckets)),
+      operation_count_(kFirstBuckets) {}
 
 MessageBoard::~MessageBoard() = default;
 
@@ -40,8 +43,23 @@ MessageBoard::Bucket& MessageBoard::BucketOf(PeerId peer, const MessageTag& tag)
   return buckets_[Hash(peer, tag) & (bucket_count_ - 1)];
 }
 
+MessageBoard::OperationBucket& MessageBoard::OperationBucketOf(PeerId peer,
+                                                               uint64_t operation) const {
+  return operations_[OperationHash()({peer, operation}) & (operation_count_ - 1)];
+}
+
+Arrival* MessageBoard::ArrivalOf(PeerId peer, uint64_t operation) const {
+  const auto& arrivals = OperationBucketOf(peer, operation).arrivals;
+  for (auto* place = arrivals.Front(); place != nullptr; place = arrivals.After(place)) {
+    Arrival* const arrival = place->owner;
+    if (arrival->peer == peer && arrival->tag.operation == operation) return arrival;
+  }
+  return nullptr;
+}
+
 Request* MessageBoard::NewRequest(bool is_send, PeerId peer, const MessageTag& tag, std::byte* data,
                                   size_t size, Completion completion) {
+  GrowOperationsIfCrowded();
   Request* request = free_requests_.PopFront();
   if (request == nullptr) {
     request = &requests_.emplace_back();
@@ -62,6 +80,7 @@ Request* MessageBoard::NewRequest(bool is_send, PeerId peer, const MessageTag& t
   request->foreign = nullptr;
   request->completion = completion;
   ++under_way_;
+  OperationBucketOf(peer, tag.operation).requests.PushBack(&request->in_operation);
   return request;
 }
 
@@ -106,14 +125,18 @@ Arrival* MessageBoard::NewArrival(PeerId peer, const MessageTag& tag, size_t tot
 
 void MessageBoard::AddArrival(Arrival* arrival) {
   GrowIfCrowded();
+  GrowOperationsIfCrowded();
   ++listed_;
   ++arrivals_waiting_;
   arrival_bytes_ += arrival->data.size();
   BucketOf(arrival->peer, arrival->tag).arrivals.PushBack(arrival);
+  OperationBucketOf(arrival->peer, arrival->tag.operation)
+      .arrivals.PushBack(&arrival->in_operation);
 }
 
 void MessageBoard::Unlist(Arrival* arrival) {
   arrival->Unlink();
+  arrival->in_operation.Unlink();
   --listed_;
   --arrivals_waiting_;
   arrival_bytes_ -= arrival->data.size();
@@ -143,12 +166,14 @@ Arrival* MessageBoard::TakeOffer(PeerId peer, const MessageTag& tag, uint64_t re
 void MessageBoard::Free(Arrival* arrival) {
   arrival->data.clear();
   if (arrival->data.capacity() > kKeptArrivalBytes) arrival->data.shrink_to_fit();
-  free_arrivals_.PushBack(arrival);
+  // First, so that of many that were needed once few get buffers.
+  free_arrivals_.PushFront(arrival);
 }
 
 void MessageBoard::Complete(Request* request, Status status) {
   if (request->state == Request::State::kPosted && request->linked()) --listed_;
   request->state = Request::State::kFree;  // Find no longer finds it
+  request->in_operation.Unlink();
   request->status = std::move(status);
   completed_.PushBack(request);
 }
@@ -181,16 +206,35 @@ void MessageBoard::MarkCancelled(PeerId peer, uint64_t operation) {
 
 void MessageBoard::GrowIfCrowded() {
   if (listed_ < 2 * bucket_count_) return;
-  const std::unique_ptr<Bucket[]> old = std::move(buckets_);
+  // What may throw comes first.
+  auto grown = std::make_unique<Bucket[]>(4 * bucket_count_);
+  const std::unique_ptr<Bucket[]> old = std::exchange(buckets_, std::move(grown));
   const size_t old_count = bucket_count_;
   bucket_count_ *= 4;
-  buckets_ = std::make_unique<Bucket[]>(bucket_count_);
   for (size_t i = 0; i < old_count; ++i) {
     while (Request* request = old[i].posted.PopFront()) {
       BucketOf(request->peer, request->tag).posted.PushBack(request);
     }
     while (Arrival* arrival = old[i].arrivals.PopFront()) {
       BucketOf(arrival->peer, arrival->tag).arrivals.PushBack(arrival);
+    }
+  }
+}
+
+void MessageBoard::GrowOperationsIfCrowded() {
+  if (under_way_ + arrivals_waiting_ < 2 * operation_count_) return;
+  auto grown = std::make_unique<OperationBucket[]>(4 * operation_count_);
+  const std::unique_ptr<OperationBucket[]> old = std::exchange(operations_, std::move(grown));
+  const size_t old_count = operation_count_;
+  operation_count_ *= 4;
+  for (size_t i = 0; i < old_count; ++i) {
+    while (auto* place = old[i].requests.PopFront()) {
+      const Request& request = *place->owner;
+      OperationBucketOf(request.peer, request.tag.operation).requests.PushBack(place);
+    }
+    while (auto* place = old[i].arrivals.PopFront()) {
+      const Arrival& arrival = *place->owner;
+      OperationBucketOf(arrival.peer, arrival.tag.operation).arrivals.PushBack(place);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "src/transport/message.h"
@@ -14,6 +15,13 @@
 namespace harmonaize::transport {
 
 class Channel;
+
+/// A second place of a request or an arrival: in the list of its operation.
+template <typename T>
+struct OperationPlace : ListNode {
+  explicit OperationPlace(T* of) : owner(of) {}
+  T* const owner;
+};
 
 /// A posted send or receive. Belongs to the board; others borrow it until Complete.
 struct Request : ListNode {
@@ -44,6 +52,7 @@ struct Request : ListNode {
   void* foreign = nullptr;     ///< For a channel's own use.
   Completion completion;
   Status status;
+  OperationPlace<Request> in_operation{this};
 
   /// Returns the request's name in messages, which becomes stale once it has completed.
   uint64_t slot() const { return uint64_t{generation} << 32 | index; }
@@ -60,6 +69,7 @@ struct Arrival : ListNode {
   void* foreign = nullptr;   ///< For a channel's own use.
   /// The bytes, if not offered. Keeps its capacity from use to use, within bounds.
   std::vector<std::byte> data;
+  OperationPlace<Arrival> in_operation{this};
 };
 
 /// Matches posted requests and arriving messages, in whatever order, by peer and tag. Messages of
@@ -126,6 +136,33 @@ class MessageBoard {
     }
   }
 
+  /// Calls `act` for each request under way of this operation; `act` may complete it. Takes as long
+  /// as the operation has requests.
+  template <typename Act>
+  void ForEachRequestOf(PeerId peer, uint64_t operation, Act act) {
+    std::vector<std::pair<Request*, uint32_t>> found;
+    const auto& requests = OperationBucketOf(peer, operation).requests;
+    for (auto* place = requests.Front(); place != nullptr; place = requests.After(place)) {
+      const Request& request = *place->owner;
+      if (request.peer == peer && request.tag.operation == operation) {
+        found.emplace_back(place->owner, request.generation);
+      }
+    }
+    for (const auto& [request, generation] : found) {
+      const bool under_way =
+          request->generation == generation && request->state != Request::State::kFree;
+      if (under_way) act(request);
+    }
+  }
+  /// Removes the arrivals of this operation, and passes each to `act`, which frees it.
+  template <typename Act>
+  void TakeArrivalsOf(PeerId peer, uint64_t operation, Act act) {
+    while (Arrival* const arrival = ArrivalOf(peer, operation)) {
+      Unlist(arrival);
+      act(arrival);
+    }
+  }
+
   size_t requests_under_way() const { return under_way_; }
   size_t arrivals_waiting() const { return arrivals_waiting_; }
   size_t arrival_bytes() const { return arrival_bytes_; }
@@ -144,7 +181,15 @@ class MessageBoard {
     size_t operator()(const OperationKey& key) const;
   };
 
+  struct OperationBucket {
+    IntrusiveList<OperationPlace<Request>> requests;
+    IntrusiveList<OperationPlace<Arrival>> arrivals;
+  };
+
   Bucket& BucketOf(PeerId peer, const MessageTag& tag) const;
+  OperationBucket& OperationBucketOf(PeerId peer, uint64_t operation) const;
+  Arrival* ArrivalOf(PeerId peer, uint64_t operation) const;
+  void GrowOperationsIfCrowded();
   void Unlist(Arrival* arrival);
   void GrowIfCrowded();
 
@@ -155,7 +200,9 @@ class MessageBoard {
   IntrusiveList<Request> completed_;
   std::unique_ptr<Bucket[]> buckets_;
   size_t bucket_count_ = 0;  // a power of two
-  size_t listed_ = 0;        // posted receives and arrivals in buckets, approximately
+  std::unique_ptr<OperationBucket[]> operations_;
+  size_t operation_count_ = 0;  // buckets in operations_, a power of two
+  size_t listed_ = 0;           // posted receives and arrivals in buckets, approximately
   size_t under_way_ = 0;
   size_t arrivals_waiting_ = 0;
   size_t arrival_bytes_ = 0;

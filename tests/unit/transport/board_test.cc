@@ -41,6 +41,43 @@ TEST(MessageBoard, ASlotIsStaleOnceItsRequestHasEnded) {
   EXPECT_EQ(board.Find(~uint64_t{0}), nullptr);
 }
 
+TEST(MessageBoard, FindsWhatAnOperationHas) {
+  MessageBoard board;
+  std::vector<Request*> requests;
+  // Enough that the table of operations grows.
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    const uint64_t operation = i % 5'000;
+    requests.push_back(board.NewRequest(i % 2 == 0, 1 + i % 3, {operation, 0, 0}, nullptr, 0, {}));
+    board.AddArrival(board.NewArrival(1 + i % 3, {operation, 1, 0}, 0));
+  }
+  board.Complete(requests[7], Status::Ok());  // of peer 2, operation 7
+  for (PeerId peer = 1; peer <= 3; ++peer) {
+    std::vector<Request*> expected;
+    for (uint64_t i = 7; i < requests.size(); i += 5'000) {
+      if (1 + i % 3 == peer && i != 7) expected.push_back(requests[i]);
+    }
+    std::vector<Request*> found;
+    board.ForEachRequestOf(peer, 7, [&](Request* request) {
+      found.push_back(request);
+      board.Complete(request, Status::Ok());
+    });
+    EXPECT_EQ(found, expected);
+    board.ForEachRequestOf(peer, 7, [](Request*) { ADD_FAILURE() << "it has ended"; });
+  }
+  const size_t before = board.arrivals_waiting();
+  size_t taken = 0;
+  for (PeerId peer = 1; peer <= 3; ++peer) {
+    board.TakeArrivalsOf(peer, 7, [&](Arrival* arrival) {
+      EXPECT_EQ(arrival->peer, peer);
+      EXPECT_EQ(arrival->tag.operation, 7u);
+      board.Free(arrival);
+      ++taken;
+    });
+  }
+  EXPECT_EQ(taken, 4u);
+  EXPECT_EQ(board.arrivals_waiting(), before - 4);
+}
+
 TEST(MessageBoard, GrowsWithWhatIsPosted) {
   MessageBoard board;
   std::vector<Request*> requests;

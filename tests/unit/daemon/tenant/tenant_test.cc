@@ -152,5 +152,11 @@ TEST(ContainerOf, IsNothingThatAUserCanMake) {
             "");
 }
 
+// What was never paid for cannot grow: a communicator for which nothing could be paid has one.
+TEST(Holding, OfNothingCannotBeAddedTo) {
+  Holding nothing;
+  EXPECT_FALSE(nothing.Add(1).ok());
+}
+
 }  // namespace
 }  // namespace harmonaize::daemon
