@@ -21,14 +21,15 @@ void FabricExchange::OnAskFabric(transport::PeerId peer, const AskFabricMessage&
   cluster_->Send(peer, answer);
 }
 
-void FabricExchange::OnFabric(const FabricMessage& fabric) {
+void FabricExchange::OnFabric(transport::PeerId peer, const FabricMessage& fabric) {
   const Result<const KnownFabric*> added = fabrics_.AddText(fabric.fabric, fabric.text);
   if (!added.ok()) Log(LogLevel::kError, kLogTuning, "{}", added.status().message());
   for (const auto& [id, communicator] : communicators_.all()) {
     HostGroup* const group = communicator->host_group();
-    if (group != nullptr && group->roster().fabric == fabric.fabric) {
-      group->plans().OnFabric(added.status());
-    }
+    // A home is asked for the fabric, and nobody else can say that there is none.
+    const bool asked = group != nullptr && group->roster().fabric == fabric.fabric &&
+                       (added.ok() || group->roster().home == peer);
+    if (asked) group->plans().OnFabric(added.status());
   }
 }
 

@@ -18,7 +18,7 @@ class FabricExchange {
       : fabrics_(fabrics), communicators_(communicators), cluster_(cluster) {}
 
   void OnAskFabric(transport::PeerId peer, const AskFabricMessage& question);
-  void OnFabric(const FabricMessage& fabric);
+  void OnFabric(transport::PeerId peer, const FabricMessage& fabric);
 
  private:
   Fabrics& fabrics_;

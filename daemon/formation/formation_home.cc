@@ -280,7 +280,8 @@ void FormationHome::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& 
   GrowIdMessage answer{.ticket = question.ticket};
   const Communicator* const parent = services_.communicators.FindByKey(question.communicator);
   Result<UniqueId> id = InvalidUsage("the communicator is gone");
-  if (parent != nullptr) {
+  const bool of_user = parent != nullptr && parent->tenant().identity.across_hosts == question.user;
+  if (of_user) {
     id = services_.ids.Issue(services_.tenants.AcrossHosts(question.user), 0, parent->id());
   }
   if (id.ok()) {

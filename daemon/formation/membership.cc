@@ -265,7 +265,7 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
       [&](const AskGrowIdMessage& one) { home_.OnAskGrowId(peer, one); },
       [&](const GrowIdMessage& one) { client_.OnGrowId(peer, one); },
       [&](const AskFabricMessage& one) { fabric_exchange_.OnAskFabric(peer, one); },
-      [&](const FabricMessage& one) { fabric_exchange_.OnFabric(one); },
+      [&](const FabricMessage& one) { fabric_exchange_.OnFabric(peer, one); },
       // The control loop's, which name communicators of other hosts.
       [](const BurstMessage&) {},
       [](const BurstTurnMessage&) {},
