@@ -6,8 +6,8 @@
 
 namespace harmonaize {
 
-/// A table whose columns are as wide as their widest cell. The first columns are names and aligned
-/// left, the others right.
+/// A table of text. Each column is as wide as its widest cell. The first columns hold names and are
+/// aligned left; the others are aligned right.
 class TextTable {
  public:
   TextTable(std::vector<std::string> head, size_t left_columns) : left_columns_(left_columns) {

@@ -43,7 +43,8 @@ Examples:
   harmonaize plan --fabric two-racks.toml --collective AllGather --size 1M --show-steps
   harmonaize plan --fabric big.toml --ranks-per-host 8 --json | jq '.sizes[].plans[0].algorithm')";
 
-// Most ranks whose steps are shown: more are too many to read, and may not fit into memory.
+// Most ranks whose steps are shown. The steps of more ranks are too many to read, and may not fit
+// into memory.
 constexpr int kMostShownRanks = 128;
 
 struct PlanOptions {

@@ -416,7 +416,7 @@ void Reception::Ask(Guest& guest, MessageType type, std::function<void(EngineRoo
 }
 
 void Reception::AskNext() {
-  // Forgets questions whose askers have gone.
+  // Questions are dropped if their connection has ended.
   while (!questions_.empty() && questions_.front().connection->gone()) questions_.pop_front();
   if (asking_ != nullptr || questions_.empty() || allowance_.spent()) return;
   asking_ = std::make_shared<Question>(std::move(questions_.front()));

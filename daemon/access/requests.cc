@@ -155,7 +155,7 @@ class Request {
 
   Status Leave() {
     HZ_ASSIGN_OR_RETURN(const LeaveRequest request, Decode<LeaveRequest>());
-    // If this fails the session is gone, and nobody is left to answer.
+    // If this fails, the session has ended, and no process waits for the answer.
     if (!rooms_.session_keeper().TakeInPosted(session_)) return Status::Ok();
     Member* const member = session_.FindMember(request.member);
     HZ_RETURN_IF_ERROR(
@@ -183,7 +183,7 @@ class Request {
   Status UnregisterRegion() {
     HZ_ASSIGN_OR_RETURN(const UnregisterRegionRequest request, Decode<UnregisterRegionRequest>());
     // Operations that use it may still be in the ring.
-    // If this fails the session is gone, and nobody is left to answer.
+    // If this fails, the session has ended, and no process waits for the answer.
     if (!rooms_.session_keeper().TakeInPosted(session_)) return Status::Ok();
     HZ_RETURN_IF_ERROR(session_.GiveUpRegion(request.region));
     const bool gone = session_.FindRegion(request.region) == nullptr;

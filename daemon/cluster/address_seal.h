@@ -12,9 +12,9 @@
 namespace harmonaize::daemon {
 
 /// Puts the address of a daemon into the unique ids that it makes, so that other daemons of the
-/// cluster find it, and nobody else can read or change it. The address is encrypted with
-/// AES-256-GCM (NIST SP 800-38D) under a key that is derived from the cluster's. The id's random
-/// token is the nonce.
+/// cluster find it. Programs without the cluster's key can neither read nor change it. The address
+/// is encrypted with AES-256-GCM (NIST SP 800-38D) under a key that is derived from the cluster's.
+/// The id's random token is the nonce.
 class AddressSeal {
  public:
   explicit AddressSeal(const transport::ClusterKey& cluster_key);

@@ -1,5 +1,6 @@
 #include "daemon/cluster/cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/cluster/this_daemon.h"
@@ -19,10 +20,15 @@ constexpr int kQuietRounds = 256;
 /// daemon's words.
 constexpr size_t kMostReason = 512;
 
-/// Daemons that are being reached at once for one tenant. A tenant can name any address in an id,
-/// and each attempt takes sockets for as long as nobody answers. An all-to-all reaches all hosts of
-/// its communicator at once.
+/// Most daemons that are being reached at once for one tenant. A tenant can name any address in an
+/// id, and an attempt takes sockets until the daemon there answers or the time is up. An all-to-all
+/// reaches all hosts of its communicator at once.
 constexpr int kMostReachedAtOnce = 1024;
+
+/// Returns the tenant's number; none for the daemon itself.
+std::optional<uint32_t> NumberOf(const std::optional<TenantIdentity>& tenant) {
+  return tenant.has_value() ? std::optional(tenant->number) : std::nullopt;
+}
 
 Result<transport::ClusterKey> KeyOf(const ClusterConfig& config) {
   if (!config.key_file.empty()) return transport::ClusterKey::FromFile(config.key_file);
@@ -154,46 +160,46 @@ void Cluster::Reach(const std::string& address, ReachDone done) {
       done(RemoteError("a host's address is wrong"));
     });
   }
-  // Calls log for their callers.
-  ReachDone logged = [done = std::move(done),
-                      caller = LogFor::Current()](const Result<transport::PeerId>& peer) {
+  const std::optional<TenantIdentity> caller = LogFor::Current();
+  ReachDone logged = [done = std::move(done), caller](const Result<transport::PeerId>& peer) {
     const LogFor log_for(caller);
     GuardedAndLogged("what waits for the link to another daemon", [&] { done(peer); });
   };
-  if (const auto found = reaching_.find(parsed->ToString()); found != reaching_.end()) {
-    return found->second.push_back(std::move(logged));
+  const std::string key = parsed->ToString();
+  if (const auto found = reaching_.find(key); found != reaching_.end()) {
+    return found->second.waiting.push_back(std::move(logged));
   }
-  const uint32_t tenant = LogFor::Tenant() == nullptr ? UINT32_MAX : LogFor::Tenant()->number;
-  if (reaching_for_[tenant] >= kMostReachedAtOnce) {
+  const auto begun = std::count_if(reaching_.begin(), reaching_.end(), [&](const auto& one) {
+    return NumberOf(one.second.for_tenant) == NumberOf(caller);
+  });
+  if (begun >= kMostReachedAtOnce) {
     return loop_->Post([logged = std::move(logged)] {
       logged(RemoteError("as many daemons of other hosts as may be are being reached already"));
     });
   }
-  const std::string key = parsed->ToString();
-  reaching_[key].push_back(std::move(logged));
+  Reaching& reaching = reaching_[key];
+  reaching.for_tenant = caller;
+  reaching.waiting.push_back(std::move(logged));
   try {
-    transport_->Connect(*parsed, [this, key, tenant](const Result<transport::PeerId>& peer) {
-      OnReached(key, tenant, peer);
-    });
+    transport_->Connect(
+        *parsed, [this, key](const Result<transport::PeerId>& peer) { OnReached(key, peer); });
   } catch (...) {
     reaching_.erase(key);  // or others would wait for an attempt that does not exist
     throw;
   }
-  ++reaching_for_[tenant];
   readable_ = true;
 }
 
-void Cluster::OnReached(const std::string& address, uint32_t tenant,
-                        const Result<transport::PeerId>& peer) {
-  if (--reaching_for_[tenant] == 0) reaching_for_.erase(tenant);
-  auto waiting = reaching_.extract(address);
+void Cluster::OnReached(const std::string& address, const Result<transport::PeerId>& peer) {
+  const Reaching reached = std::move(reaching_.extract(address).mapped());
   if (!peer.ok()) {
+    const LogFor log_for(reached.for_tenant);
     GuardedAndLogged("the log of a daemon that cannot be reached", [&] {
       Log(LogLevel::kWarning, kLogNet, "the daemon at {} cannot be reached: {}", address,
           peer.status().message());
     });
   }
-  for (const ReachDone& done : waiting.mapped()) {
+  for (const ReachDone& done : reached.waiting) {
     done(peer.ok() ? peer : RemoteError("the daemon of another host cannot be reached"));
   }
 }

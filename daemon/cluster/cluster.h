@@ -11,6 +11,7 @@
 #include "daemon/cluster/address_seal.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/config/config.h"
+#include "daemon/identity/tenant_identity.h"
 #include "daemon/runtime/event_loop.h"
 #include "src/base/status.h"
 #include "src/executor/network/fabric_rails.h"
@@ -86,11 +87,16 @@ class Cluster final : private transport::TransportEvents {
   void OnReadable() { readable_ = true; }
 
  private:
+  /// A daemon that is being reached.
+  struct Reaching {
+    std::optional<TenantIdentity> for_tenant;  ///< The tenant that began it; none: the daemon.
+    std::vector<ReachDone> waiting;            ///< Calls that wait for the link.
+  };
+
   Cluster(ClusterEvents* events, EventLoop* loop, const transport::ClusterKey& key)
       : events_(events), loop_(loop), seal_(key) {}
 
-  void OnReached(const std::string& address, uint32_t tenant,
-                 const Result<transport::PeerId>& peer);
+  void OnReached(const std::string& address, const Result<transport::PeerId>& peer);
   Status FindController(const ClusterConfig& config);
   Status ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address);
   void OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) override;
@@ -107,9 +113,7 @@ class Cluster final : private transport::TransportEvents {
   std::string address_;
   std::string controller_;
   std::map<transport::PeerId, transport::PeerInfo> peers_;
-  /// Daemons that are being reached, by address, with the calls that wait for them.
-  std::map<std::string, std::vector<ReachDone>> reaching_;
-  std::map<uint32_t, int> reaching_for_;  // by tenant: how many of these it has begun
+  std::map<std::string, Reaching> reaching_;  // by address
   bool readable_ = true;
   int quiet_rounds_ = 0;
 };

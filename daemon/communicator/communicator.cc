@@ -300,8 +300,7 @@ Result<InlineSegment*> Communicator::Inline() {
 }
 
 void Communicator::OnLocalDone(MatchedOperation* operation, const Status& outcome) {
-  const bool ran = operation->parts.front()->descriptor.count > 0;
-  Settle(operation, ran ? Judge(*operation, outcome) : outcome);
+  Settle(operation, Judge(*operation, outcome));
 }
 
 Status Communicator::Judge(const MatchedOperation& operation, const Status& end) {

@@ -111,7 +111,7 @@ class Communicator final : private LocalRunner::Owner {
   /// Whether CommunicatorRegistry has noted that it may have ended.
   bool may_have_ended = false;
 
-  // What is known of it.
+  // Reports and statistics.
 
   /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
@@ -154,12 +154,12 @@ class Communicator final : private LocalRunner::Owner {
   /// Returns OK if the ranks here ask for the same operation. Otherwise returns an error that says
   /// what each rank asks for, or which request is invalid.
   Status CheckAgreement(const MatchedOperation& operation) const;
-  /// Returns an operation of `parts` parts. Returns nullptr, and breaks the communicator, if the
-  /// tenant has no memory left for it.
+  /// Returns an operation of `parts` parts that binds the buffers of `ranks` ranks. Returns
+  /// nullptr, and breaks the communicator, if the tenant has no memory left for it.
   MatchedOperation* NewOperation(size_t parts, size_t ranks);
   void GiveBack(MatchedOperation* operation) { pool_.GiveBack(operation); }
-  /// Returns the outcome of an operation whose execution has ended with `end`. Breaks the
-  /// communicator if memory of a rank is not there any more.
+  /// Returns the outcome for the ranks of an operation whose execution has ended with status `end`.
+  /// Breaks the communicator if memory of a rank is not there any more.
   Status Judge(const MatchedOperation& operation, const Status& end);
   /// Breaks the communicator if memory of a rank of the operation is not there any more.
   void LoseRanksWithoutMemory(const MatchedOperation& operation);

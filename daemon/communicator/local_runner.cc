@@ -74,8 +74,7 @@ void LocalRunner::MakePlan(const MatchedOperation& operation,
 
 Status LocalRunner::Start(MatchedOperation* operation) {
   if (operation->parts.front()->descriptor.count == 0) {
-    running_.Add(operation);
-    End(operation, Status::Ok());
+    owner_->OnLocalDone(operation, Status::Ok());
     return Status::Ok();
   }
   HZ_RETURN_IF_ERROR(Bind(operation));
@@ -139,9 +138,8 @@ void LocalRunner::OnExecuted(Execution* execution) {
 
 void LocalRunner::End(MatchedOperation* operation, const Status& outcome) {
   running_.Remove(operation);
-  const bool ran = operation->parts.front()->descriptor.count > 0;
   const bool checked = operation->sequence % kCollectivesPerCheck < 2;
-  if (checked && ran && outcome.ok()) CheckPrediction(*operation);
+  if (checked && outcome.ok()) CheckPrediction(*operation);
   owner_->OnLocalDone(operation, outcome);
 }
 

@@ -31,9 +31,9 @@ Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
                                       std::vector<Member*> members, std::optional<Roster> roster,
                                       CommunicatorHoldings holdings) {
   auto made =
-      std::make_unique<Communicator>(communicator_, communicators_.NextId(), name, tenant, members);
+      std::make_unique<Communicator>(services_, communicators_.NextId(), name, tenant, members);
   if (roster.has_value()) {
-    made->Span(std::make_unique<NetworkRunner>(hosts_, made.get(), *std::move(roster)));
+    made->Span(std::make_unique<NetworkRunner>(services_, made.get(), *std::move(roster)));
   }
   const Roster* const spans =
       made->host_group() == nullptr ? nullptr : &made->host_group()->roster();
@@ -63,7 +63,7 @@ Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
   }
   UniteJobs(jobs, communicator);
   GuardedAndLogged("the news of a communicator", [&] {
-    communicator_.observers->Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
+    services_.observers->Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
   });
   return communicator;
 }

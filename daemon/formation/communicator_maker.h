@@ -19,22 +19,20 @@ class SessionTable;
 class CommunicatorMaker {
  public:
   /// What the services name and the references must outlive the maker and its communicators.
-  CommunicatorMaker(const CommunicatorServices& communicator, const HostServices& hosts,
-                    CommunicatorRegistry& communicators, const SessionTable& sessions)
-      : communicator_(communicator),
-        hosts_(hosts),
-        communicators_(communicators),
-        sessions_(sessions) {}
+  CommunicatorMaker(const HostServices& services, CommunicatorRegistry& communicators,
+                    const SessionTable& sessions)
+      : services_(services), communicators_(communicators), sessions_(sessions) {}
 
-  /// `members` by rank; nullptr for those on other hosts, about which `roster` tells.
+  /// Makes the communicator, and tells its ranks here that they are ready. `members` is by rank,
+  /// with nullptr for ranks on other hosts, which `roster` lists. If it throws, there is no
+  /// communicator.
   Communicator* Make(const std::string& name, Tenant* tenant, std::vector<Member*> members,
                      std::optional<Roster> roster, CommunicatorHoldings holdings);
 
  private:
   void UniteJobs(const std::set<uint32_t>& jobs, Communicator* communicator);
 
-  const CommunicatorServices communicator_;
-  const HostServices hosts_;
+  const HostServices services_;
   CommunicatorRegistry& communicators_;
   const SessionTable& sessions_;
 };

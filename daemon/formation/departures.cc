@@ -8,7 +8,8 @@
 
 namespace harmonaize::daemon {
 
-// First what may throw: who is called again after an exception finds all as it was.
+// The call that may throw comes first, so that a second call after an exception finds the same
+// state.
 void Departures::Add(Session& session, Member* member, std::function<void()> done) {
   departures_.push_back({&session, member, member->communicator, std::move(done)});
   member->gone = true;

@@ -7,7 +7,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What a rank that knows costs its tenant, in bytes. A place in a set takes less.
+/// Bytes of memory that a tenant is charged for each rank that knows. A place in a set takes less.
 constexpr int64_t kToldRankBytes = 64;
 
 }  // namespace

@@ -14,14 +14,14 @@ namespace harmonaize::daemon {
 /// Thread: engine.
 class Disagreements {
  public:
-  /// Each is remembered for so long.
+  /// Each disagreement is remembered for `lasts_ns` nanoseconds.
   explicit Disagreements(uint64_t lasts_ns) : lasts_ns_(lasts_ns) {}
 
   /// Remembers why the formation failed, and which ranks know. Where the account cannot pay for it,
   /// nothing is remembered: ranks that come later wait until their formation ends by its time.
   void Remember(const FormationKey& key, const Status& why, std::set<int> told, Account& account);
-  /// The disagreement, for a rank that does not know of it. A rank that does may begin anew, unless
-  /// its id is spent.
+  /// Returns the disagreement to a rank that does not know of it. A rank that knows may begin anew,
+  /// unless its id is spent.
   Status Check(const FormationKey& key, int rank);
   /// Forgets those that were remembered long enough.
   void ForgetOld(uint64_t now_ns);

@@ -16,8 +16,8 @@
 
 namespace harmonaize::daemon {
 
-/// A rank that takes part in what forms: one of this host's, or one that another daemon speaks for.
-/// Neither: a rank that takes part but gets no communicator.
+/// A rank that takes part in a formation: a rank of this host, or one for which another daemon
+/// speaks. A rank that is neither takes part but gets no communicator.
 struct Applicant {
   Member* member = nullptr;
   transport::PeerId peer = kThisDaemon;
@@ -28,7 +28,7 @@ struct Applicant {
   bool gets_communicator() const { return member != nullptr || ticket != 0; }
 };
 
-/// What makes the calls of several ranks meet in one formation.
+/// Key by which the calls of several ranks meet in one formation.
 struct FormationKey {
   enum class Kind { kNamedId, kSecretId, kSplit, kShrink, kGrow } kind;
   UniqueId id{};        ///< Of the first two.
@@ -38,8 +38,8 @@ struct FormationKey {
   auto operator<=>(const FormationKey&) const = default;
 };
 
-/// Gives the reason why a formation fails that a rank withdraws from: what forms, "ncclCommSplit",
-/// and who is missing, "ranks 2, 3".
+/// Returns the reason why a formation fails from which a rank withdraws. `what` names the call,
+/// "ncclCommSplit", and `missing` the ranks that have not come, "ranks 2, 3".
 using WhyWithdrawn = std::function<Status(const std::string& what, const std::string& missing)>;
 
 /// Ranks that gather to become a communicator, or several: by a unique id, by a split, a shrink or
@@ -62,21 +62,22 @@ class Formation {
   Tenant& tenant() { return *tenant_; }
   size_t places() const { return places_; }
 
-  /// A rank that will not come, so nobody waits for it.
+  /// Notes that the place's rank will not come: the formation does not wait for it.
   void Excuse(size_t place);
   /// kInvalidUsage when the place is taken.
   Status Take(size_t place, Applicant applicant);
 
   bool taken(size_t place) const { return taken_.contains(place); }
-  /// Of a place that is taken; one that was excused or forgotten is an applicant who gets nothing.
+  /// Returns the applicant of a place that is taken. For a place that was excused or forgotten it
+  /// is an applicant that gets no communicator.
   const Applicant& applicant(size_t place) const { return taken_.at(place); }
-  /// Those that are, by place: a tenant may ask for many more than ever come.
+  /// Returns the applicants by place. A tenant may ask for many more places than are ever taken.
   const std::map<size_t, Applicant>& taken() const { return taken_; }
   bool complete() const { return taken_.size() == places_; }
 
-  /// A rank that had come is gone and must not be told anything any more.
+  /// Notes that a rank that had come is gone, and must not be told anything any more.
   void Forget(size_t place) { taken_.at(place) = {}; }
-  /// The places whose ranks a predicate holds for.
+  /// Returns the places for whose applicants the predicate holds.
   template <typename Predicate>
   std::vector<size_t> PlacesWhere(Predicate predicate) const {
     std::vector<size_t> found;
@@ -86,10 +87,10 @@ class Formation {
     return found;
   }
 
-  /// What those who wait are to be told of whom they wait for, when that has lasted long enough
-  /// since they were told last; "" when it has not.
+  /// Returns the notice for the ranks that wait, which says whom they wait for; "" if they have not
+  /// waited long enough since the last notice.
   std::string LateNotice(uint64_t now_ns, uint64_t late_after_ns);
-  /// "ranks 2, 3".
+  /// Returns the ranks that have not come: "ranks 2, 3".
   std::string Missing() const;
   uint64_t age_ns(uint64_t now_ns) const { return now_ns - created_ns_; }
 

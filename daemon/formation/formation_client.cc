@@ -1,6 +1,5 @@
 #include "daemon/formation/formation_client.h"
 
-#include <cstring>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -16,8 +15,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What a rank takes of the daemon's memory, in bytes: its slot in the session's segment, its
-/// queue, its place in what forms.
+/// Bytes of memory that a tenant is charged for a rank: its slot in the session's segment, its
+/// queue, its place in a formation.
 constexpr int64_t kRankBytes = 4096;
 
 Result<Member*> NewMember(Session& session) {
@@ -147,12 +146,10 @@ void FormationClient::OnGrowId(transport::PeerId peer, const GrowIdMessage& answ
   if (call == grow_id_calls_.end() || call->second.peer != peer) return;
   const auto done = std::move(call->second.done);
   grow_id_calls_.erase(call);
-  UniqueId id;
   const Status status = answer.status;
   if (!status.ok()) return done(status);
-  if (answer.id.size() != sizeof id) return done(RemoteError("a unique id of the wrong size"));
-  std::memcpy(&id, answer.id.data(), sizeof id);
-  done(id);
+  const Result<UniqueId> id = DecodeId(answer.id);
+  done(id.ok() ? id : RemoteError("{}", id.status().message()));
 }
 
 void FormationClient::FailGrowIdCallsTo(transport::PeerId lost) {
@@ -221,7 +218,7 @@ void FormationClient::OnFormed(transport::PeerId peer, const FormedMessage& form
   }
 }
 
-// A daemon speaks for what its own ranks applied for at it, and for one tenant at a time.
+// A home answers for ranks that have applied at it, and for one tenant at a time.
 Status FormationClient::CheckTickets(transport::PeerId peer, const FormedMessage& formed) const {
   const Tenant* tenant = nullptr;
   for (const TicketedRank& rank : formed.ranks) {
@@ -236,21 +233,15 @@ Status FormationClient::CheckTickets(transport::PeerId peer, const FormedMessage
   return Status::Ok();
 }
 
-// All ranks that this host was to have have given up meanwhile.
 void FormationClient::GiveUpOn(transport::PeerId peer, const FormedMessage& formed,
                                const Status& exception) {
-  if (!CheckTickets(peer, formed).ok()) return;
-  for (const TicketedRank& rank : formed.ranks) {
-    const auto ticket = tickets_.find(rank.ticket);
-    if (ticket == tickets_.end()) continue;
-    Member* const member = ticket->second.member;
-    tickets_.erase(ticket);
-    member->ticket = 0;
-    member->Fail(exception);
-  }
+  RefusedMessage refused{.tickets = {}, .status = exception};
+  for (const TicketedRank& rank : formed.ranks) refused.tickets.push_back(rank.ticket);
+  OnRefused(peer, refused);
   OnNobodyLeft(peer, formed);
 }
 
+// Tells the home that all ranks of this host have given up meanwhile.
 void FormationClient::OnNobodyLeft(transport::PeerId peer, const FormedMessage& formed) {
   if (formed.addresses.size() == 1) return;  // nobody else knows of it
   std::vector<int> ranks;

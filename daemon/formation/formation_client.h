@@ -24,13 +24,13 @@ class Session;
 class StrayMessages;
 struct Member;
 
-/// Applies for this host's ranks at the homes of what they apply for, and takes in what other homes
-/// answer. A *ticket* stands for a rank that has applied elsewhere. Thread: engine.
+/// Applies for this host's ranks at the homes of the communicators that they want, and takes in the
+/// answers of other homes. A *ticket* stands for a rank that has applied elsewhere. Thread: engine.
 class FormationClient {
  public:
-  /// All of it outlives the client.
+  /// All of these outlive the client.
   struct Services {
-    FormationHome& home;  ///< This daemon's.
+    FormationHome& home;  ///< This daemon as a home.
     CommunicatorMaker& maker;
     StrayMessages& stray;
     const CommunicatorRegistry& communicators;
@@ -40,8 +40,8 @@ class FormationClient {
 
   explicit FormationClient(const Services& services) : services_(services) {}
 
-  /// Applies for a rank of the session. Returns the member that stands for it in what forms;
-  /// kNoMember for a rank that gets nothing.
+  /// Applies for a rank of the session. Returns the number of the member that stands for the rank;
+  /// kNoMember for a rank that gets no communicator.
   Result<uint32_t> Apply(Session& session, FormationRequest request);
   /// Takes back the member's application, if it has applied elsewhere.
   void Withdraw(Member* member, const WhyWithdrawn& why);
@@ -54,17 +54,18 @@ class FormationClient {
   /// An exception has ended OnFormed before there was a communicator: its ranks here learn of it,
   /// and leave.
   void GiveUpOn(transport::PeerId peer, const FormedMessage& formed, const Status& exception);
-  /// `peer` is the daemon that was asked; none: it could not be reached.
+  /// Fails the ranks with these tickets. `peer` is the daemon that was asked; none if it could not
+  /// be reached.
   void OnRefused(std::optional<transport::PeerId> peer, const RefusedMessage& refused);
   void OnFormingNotice(transport::PeerId peer, const FormingNoticeMessage& notice);
   void OnGrowId(transport::PeerId peer, const GrowIdMessage& answer);
 
-  // A lost daemon: membership has each of these done in its turn.
+  // A daemon is lost. Membership calls these in this order, with other work in between.
 
   /// Refuses the ranks that have applied at the daemon. Returns the tickets of those that can apply
   /// at another.
   std::vector<uint64_t> RefuseApplicantsAt(transport::PeerId lost);
-  /// Answers those who have asked the daemon for an id.
+  /// Fails the calls that have asked the daemon for an id.
   void FailGrowIdCallsTo(transport::PeerId lost);
   /// Applies again for ranks that had applied at a daemon that is lost.
   void ApplyAnew(const std::vector<uint64_t>& tickets);

@@ -24,7 +24,7 @@ class FormationCompleter {
 
   /// Makes one communicator of all ranks that get one.
   Status Complete(Formation& formation);
-  /// Makes a communicator for each color. `calls` by the parent's rank.
+  /// Makes a communicator for each color. `calls` is by the rank in the parent.
   Status CompleteSplit(Formation& formation, const std::vector<SplitCall>& calls);
 
  private:

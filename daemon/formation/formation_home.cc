@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <set>
 #include <string>
@@ -22,10 +21,10 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// What something that forms costs its tenant, in bytes, beside its ranks.
+/// Bytes of memory that a tenant is charged for a formation, without its ranks.
 constexpr int64_t kFormationBytes = 1024;
 
-/// Who asks for a place, as the ranks may know: "process 812".
+/// Describes an applicant in words that other ranks may read: "process 812".
 std::string DescribeApplicant(const Applicant& applicant) {
   if (applicant.member != nullptr) {
     return fmt::format("process {}", applicant.member->session->process());
@@ -34,7 +33,7 @@ std::string DescribeApplicant(const Applicant& applicant) {
   return applicant.peer == kThisDaemon ? "a process that is gone" : "a process on another host";
 }
 
-/// nullptr for a rank of another host.
+/// Returns the applicant's tenant; nullptr for a rank of another host.
 const Tenant* TenantOf(const Applicant& applicant) {
   return applicant.member == nullptr ? nullptr : &applicant.member->session->tenant();
 }
@@ -64,8 +63,8 @@ Status FormationHome::Apply(const FormationRequest& request, Applicant applicant
   }
 }
 
-/// What forms by this key; for who comes first `make` makes it. It is there as a whole or, where
-/// that throws or its tenant cannot pay for it, not at all.
+/// Returns the formation with this key. The first rank has `make` make it. If that throws, or the
+/// tenant cannot pay, there is no formation.
 template <typename Make>
 Result<PendingFormation*> FormationHome::PendingAt(const FormationKey& key, Make make) {
   if (PendingFormation* const found = services_.pending.Find(key)) return found;
@@ -88,7 +87,7 @@ Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant
   Formation& formation = *services_.pending.Find(key)->formation;
   // A rank that cannot have the place leaves nothing behind.
   if (formation.taken(place)) return formation.Take(place, std::move(applicant));
-  // Before the rank is there, and may be withdrawn.
+  // The ticket is noted before the rank has its place, and may be withdrawn.
   if (applicant.peer != kThisDaemon) {
     services_.pending.NoteTicket(applicant.peer, applicant.ticket, key);
   }
@@ -102,8 +101,8 @@ Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant
   return Status::Ok();
 }
 
-// What the ranks of a formation must agree on. Where they do not it fails for all of them: those
-// that wait, the one that applies, and those that come later.
+// The ranks of a formation must agree on their number, and have a number of their own each. If they
+// do not, the formation fails for all: ranks that wait, the one that applies, and later ones.
 Status FormationHome::CheckAgreement(const FormationKey& key, const FormationRequest& request,
                                      const Applicant& applicant) {
   Formation& formation = *services_.pending.Find(key)->formation;
@@ -285,8 +284,7 @@ void FormationHome::OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& 
     id = services_.ids.Issue(services_.tenants.AcrossHosts(question.user), 0, parent->id());
   }
   if (id.ok()) {
-    answer.id.resize(sizeof(UniqueId));
-    std::memcpy(answer.id.data(), &*id, sizeof(UniqueId));
+    answer.id = EncodeId(*id);
   } else {
     answer.status = id.status();
   }

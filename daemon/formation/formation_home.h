@@ -22,11 +22,11 @@ class CommunicatorRegistry;
 class TenantTable;
 class WaitingCount;
 
-/// Takes the applications of ranks for what forms at this daemon, its home, and has it completed
-/// once all have come. Thread: engine.
+/// Takes the applications of ranks for communicators that form at this daemon, their home. Has a
+/// formation completed once all of its ranks have come. Thread: engine.
 class FormationHome {
  public:
-  /// All of it outlives the home.
+  /// All of these outlive the home.
   struct Services {
     PendingFormations& pending;
     IssuedIds& ids;
@@ -45,18 +45,18 @@ class FormationHome {
         completer_(services.maker, services.fabrics, services.cluster),
         disagreements_(services.remembering_ns) {}
 
-  /// Takes in a rank's application. An error refuses the rank alone; of what becomes of the rest it
-  /// hears later.
+  /// Takes in a rank's application. An error refuses the rank alone. If the formation fails later,
+  /// the rank is told then.
   Status Apply(const FormationRequest& request, Applicant applicant);
 
-  /// Whether disagreements are remembered, which ForgetOld has to be called for.
+  /// Returns whether disagreements are remembered. ForgetOld must be called while there are some.
   bool remembers_failures() const { return !disagreements_.empty(); }
   void ForgetOld(uint64_t now_ns) { disagreements_.ForgetOld(now_ns); }
 
   // What the cluster says.
 
   void OnApply(transport::PeerId peer, const ApplyMessage& message);
-  /// An exception ended what the message was to do.
+  /// Refuses the rank: an exception interrupted OnApply.
   void GiveUpOn(transport::PeerId peer, const ApplyMessage& message, const Status& exception);
   void OnAskGrowId(transport::PeerId peer, const AskGrowIdMessage& question);
 

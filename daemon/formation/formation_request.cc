@@ -12,6 +12,8 @@ bool GoesById(FormationKind kind) {
   return kind == FormationKind::kJoin || kind == FormationKind::kJoinGrowth;
 }
 
+}  // namespace
+
 std::vector<uint8_t> EncodeId(const UniqueId& id) {
   std::vector<uint8_t> bytes(sizeof id);
   std::memcpy(bytes.data(), &id, sizeof id);
@@ -25,8 +27,6 @@ Result<UniqueId> DecodeId(const std::vector<uint8_t>& bytes) {
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
   return id;
 }
-
-}  // namespace
 
 const char* CallOf(FormationKind kind) {
   switch (kind) {

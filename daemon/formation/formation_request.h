@@ -13,7 +13,7 @@ namespace harmonaize::daemon {
 
 class CommunicatorRegistry;
 
-/// What a rank applies for: its place in what forms.
+/// A rank's application for its place in a communicator that forms.
 struct FormationRequest {
   FormationKind kind = FormationKind::kJoin;
   UniqueId id{};                ///< kJoin, kJoinGrowth.
@@ -34,13 +34,19 @@ struct FormationRequest {
 /// The call by which ranks apply: "ncclCommSplit".
 const char* CallOf(FormationKind kind);
 
-/// The request as another daemon is told of it, without what says whose it is: ticket, address and
-/// host. Requires: the parent, if any, spans hosts.
+/// Returns the request as a message to another daemon, without ticket, address and host. Requires:
+/// the parent, if any, spans hosts.
 ApplyMessage EncodeRequest(const FormationRequest& request,
                            const CommunicatorRegistry& communicators);
-/// What a rank of another host applies for. Errors: kInvalidArgument for bytes that no daemon has
-/// given out as an id.
+/// Returns the request of a rank of another host. Errors: kInvalidArgument for bytes that no daemon
+/// has given out as an id.
 Result<FormationRequest> DecodeRequest(const ApplyMessage& message,
                                        const CommunicatorRegistry& communicators);
+
+// Ids as messages of the cluster hold them.
+
+std::vector<uint8_t> EncodeId(const UniqueId& id);
+/// Errors: kInvalidArgument for bytes that no daemon has given out as an id.
+Result<UniqueId> DecodeId(const std::vector<uint8_t>& bytes);
 
 }  // namespace harmonaize::daemon

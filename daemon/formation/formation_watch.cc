@@ -46,7 +46,7 @@ void FormationWatch::FailWaitingFor(const Communicator& parent, int rank, const 
 void FormationWatch::Withdraw(Member* member, const WhyWithdrawn& why) {
   Formation* const formation = member->formation;
   if (formation == nullptr) return;
-  // First what may throw: who is called again after an exception finds all as it was.
+  // Calls that may throw come first, so that a second call after an exception finds the same state.
   const Status status = why(formation->what(), formation->Missing());
   const FormationKey key = formation->key();
   member->formation = nullptr;

@@ -17,8 +17,8 @@ class Cluster;
 class SessionTable;
 struct Config;
 
-/// Watches what forms here: tells ranks whom they wait for, and fails formations that cannot
-/// complete any more. Thread: engine.
+/// Watches the formations at this daemon: tells ranks whom they wait for, and fails formations that
+/// cannot complete any more. Thread: engine.
 class FormationWatch final : public RemoteRankObserver {
  public:
   /// `cluster` is nullptr where this host stands alone.
@@ -30,11 +30,11 @@ class FormationWatch final : public RemoteRankObserver {
   void Refuse(const Applicant& applicant, const Status& why);
   /// Tells all ranks of a formation. Requires: the formation goes next.
   void RefuseAll(const Formation& formation, const Status& why);
-  /// Fails what forms by this key, if anything does.
+  /// Fails the formation with this key, if there is one.
   void Fail(const FormationKey& key, const Status& why);
   /// Fails the formations that still wait for this rank of the parent.
   void FailWaitingFor(const Communicator& parent, int rank, const Status& why);
-  /// Takes the member out of what forms here, if it is in anything, and fails that.
+  /// Takes the member out of its formation at this daemon, if it has one, and fails the formation.
   void Withdraw(Member* member, const WhyWithdrawn& why);
   /// Erases the ids that the session has asked for, unless ranks wait with them.
   void EraseIdsOf(const Session& session);

@@ -16,8 +16,8 @@ bool IsLost(const Communicator& parent, const Cluster* cluster) {
   return group != nullptr && !group->is_home() && !cluster->Linked(group->roster().home);
 }
 
-/// The daemon of the first rank that remains. All ranks that name the same ones to leave out come
-/// to the same.
+/// Returns the daemon of the first rank that remains. All ranks that exclude the same ranks find
+/// the same daemon.
 HomeAddress HomeOfRemaining(const Roster& roster, const std::vector<int>& excluded,
                             const Cluster& cluster) {
   int first = 0;

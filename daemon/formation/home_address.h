@@ -13,7 +13,7 @@ class Cluster;
 class Communicator;
 class CommunicatorRegistry;
 
-/// The daemon at which something forms.
+/// The daemon at which a communicator forms.
 struct HomeAddress {
   bool here = true;
   std::optional<transport::PeerId> peer = {};  ///< None: it is to be reached by its address.
@@ -24,7 +24,7 @@ struct HomeAddress {
 /// kRemoteError where it is lost. Thread: engine.
 Result<HomeAddress> HomeOf(const Communicator& communicator, const Cluster* cluster);
 
-/// Finds the home of what a rank of this host applies for; otherwise as HomeOf.
+/// Finds the home for a request of a rank of this host. Errors and `cluster` are those of HomeOf.
 Result<HomeAddress> HomeFor(const FormationRequest& request,
                             const CommunicatorRegistry& communicators, const Cluster* cluster);
 

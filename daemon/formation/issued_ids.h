@@ -33,15 +33,15 @@ class IssuedIds {
   /// Draws an id that leads here, and that only the tenant may use. `session` and `parent` as in
   /// IssuedId.
   Result<UniqueId> Issue(Tenant* tenant, uint32_t session, uint64_t parent);
-  /// Whether a rank of this user may use the id. `tenant` is the rank's; nullptr for a rank of
-  /// another host.
+  /// Returns OK if a rank of this user may use the id. `tenant` is the rank's tenant; nullptr for a
+  /// rank of another host.
   Status CheckUse(const UniqueId& id, uint32_t user, const Tenant* tenant) const;
-  /// nullptr for an id that was not given out, or has gone.
+  /// Returns nullptr for an id that was not given out, or was erased.
   const IssuedId* Find(const UniqueId& id) const;
   void Erase(const UniqueId& id);
-  /// Erases those that the session has asked for, except where `keep` holds.
+  /// Erases the ids that the session has asked for, except those for which `keep` holds.
   void EraseOfSession(uint32_t session, const std::function<bool(const UniqueId&)>& keep);
-  /// Erases those by which the communicator was to grow.
+  /// Erases the ids by which the communicator was to grow.
   void EraseOfParent(uint64_t parent);
 
  private:

@@ -8,8 +8,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// One call looks for late ranks no longer than this, beyond one communicator, in nanoseconds: a
-/// tenant may have thousands of communicators.
+/// Time, in nanoseconds, after which a call has no further communicator report. A tenant may have
+/// thousands of communicators.
 constexpr uint64_t kReportNanoseconds = 5'000'000;
 
 }  // namespace

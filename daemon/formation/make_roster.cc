@@ -14,8 +14,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Numbers the hosts by the provider's fabric, if all are in it; else they are taken to hang at one
-/// switch.
+/// Numbers the hosts by the provider's fabric if all of them are in it. Otherwise the hosts count
+/// as connected to one switch.
 void PlaceOnFabric(const std::vector<Applicant>& speakers, const Cluster& cluster, Fabrics& fabrics,
                    Roster* roster) {
   const std::shared_ptr<const FabricModel>& provided = cluster.fabric();

@@ -10,7 +10,7 @@ namespace harmonaize::daemon {
 class Cluster;
 class Fabrics;
 
-/// Makes the roster of a communicator that forms at this daemon, with a key of its own. `ranks` by
+/// Returns the roster of a communicator that forms at this daemon, with a new key. `ranks` is by
 /// rank. Thread: engine.
 Roster MakeRoster(const std::vector<Applicant>& ranks, const Cluster& cluster, Fabrics& fabrics);
 

@@ -24,24 +24,23 @@ HostServices WithObserver(HostServices hosts, RemoteRankObserver* ranks) {
 }  // namespace
 
 Membership::Membership(const MembershipServices& services)
-    : config_(*services.communicator.config),
-      cluster_(services.hosts.plans.cluster),
+    : config_(*services.hosts.config),
+      cluster_(services.hosts.cluster),
       communicators_(*services.communicators),
-      observers_(*services.communicator.observers),
+      observers_(*services.hosts.observers),
       ids_(cluster_),
       watch_(config_, pending_, ids_, *services.sessions, cluster_),
-      maker_(services.communicator, WithObserver(services.hosts, &watch_), communicators_,
-             *services.sessions),
+      maker_(WithObserver(services.hosts, &watch_), communicators_, *services.sessions),
       stray_(cluster_),
-      fabric_exchange_(*services.hosts.plans.fabrics, communicators_, cluster_),
+      fabric_exchange_(*services.hosts.fabrics, communicators_, cluster_),
       home_({.pending = pending_,
              .ids = ids_,
              .watch = watch_,
              .maker = maker_,
              .communicators = communicators_,
              .tenants = *services.tenants,
-             .waiting = *services.communicator.waiting,
-             .fabrics = *services.hosts.plans.fabrics,
+             .waiting = *services.hosts.waiting,
+             .fabrics = *services.hosts.fabrics,
              .cluster = cluster_,
              .remembering_ns = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9)}),
       client_({.home = home_,
@@ -138,7 +137,7 @@ Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, in
 // ---------------------------------------------------------------------------------------------
 // Leaving
 
-// Takes the member out of what forms with it, here or elsewhere, which fails.
+// Takes the member out of its formation, here or elsewhere, and fails the formation.
 void Membership::Withdraw(Member* member, const WhyWithdrawn& why) {
   watch_.Withdraw(member, why);
   client_.Withdraw(member, why);
@@ -266,11 +265,11 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
       [&](const GrowIdMessage& one) { client_.OnGrowId(peer, one); },
       [&](const AskFabricMessage& one) { fabric_exchange_.OnAskFabric(peer, one); },
       [&](const FabricMessage& one) { fabric_exchange_.OnFabric(peer, one); },
-      // The control loop's, which name communicators of other hosts.
+      // These are for the control loop, and name communicators that are not here.
       [](const BurstMessage&) {},
       [](const BurstTurnMessage&) {},
       [&](const auto& one) {
-        // What is about no communicator is not for here.
+        // Messages that are about no communicator are for others.
         if constexpr (requires { one.communicator; }) {
           OnCommunicatorMessage(peer, one.communicator, message);
         }

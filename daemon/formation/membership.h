@@ -29,7 +29,8 @@
 namespace harmonaize::daemon {
 
 /// Lets ranks join, split, shrink, grow, leave and die, and hears what other daemons say of that.
-/// What forms has a *home*, the daemon that made the unique id, or that the parent was formed at.
+/// A communicator that forms has a *home*: the daemon that made the unique id, or at which the
+/// parent was formed.
 /// FormationClient speaks for the ranks of this host, FormationHome is this daemon as a home.
 /// Thread: engine.
 class Membership {
@@ -41,8 +42,8 @@ class Membership {
   /// An id that only ranks of the session's tenant may use.
   Result<UniqueId> CreateId(Session& session);
 
-  // Each gives the member that stands for the caller in what forms; kNoMember for a rank that takes
-  // part and gets nothing. What another daemon finds wrong reaches the member later.
+  // Each returns the number of the member that stands for the caller; kNoMember for a rank that
+  // takes part and gets no communicator. Errors that another daemon finds reach the member later.
   Result<uint32_t> Join(Session& session, const UniqueId& id, int ranks, int rank,
                         const std::string& name);
   Result<uint32_t> Split(Session& session, uint32_t member, std::optional<int> color, int key,
@@ -68,7 +69,7 @@ class Membership {
   void Sweep();
   /// Sends late notices, fails formations that waited too long, forgets old failures.
   void Tick(uint64_t now_ns);
-  /// Whether Tick has something to forget, although nobody waits.
+  /// Returns whether Tick has something to forget, although no rank waits.
   bool remembers_failures() const { return home_.remembers_failures(); }
 
   /// The communicator of a ready member of this session.
@@ -76,9 +77,9 @@ class Membership {
 
   // The cluster.
 
-  /// Takes in what another daemon says, or this one as a home to itself (kThisDaemon).
+  /// Takes in a message of another daemon, or of this one as a home to itself (kThisDaemon).
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
-  /// An exception ended what the message was to do.
+  /// Ends what the message may have left half done: an exception interrupted OnMessage.
   void GiveUpOn(transport::PeerId peer, const ClusterMessage& message, const Status& exception);
   void OnPeerLost(transport::PeerId peer);
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "daemon/communicator/communicator_services.h"
 #include "daemon/multihost/host_services.h"
 
 namespace harmonaize::daemon {
@@ -12,7 +11,6 @@ class TenantTable;
 /// What membership uses of the daemon, and gives to the communicators that it makes. All of it
 /// outlives membership.
 struct MembershipServices {
-  CommunicatorServices communicator;
   HostServices hosts;  ///< Without `ranks`, which membership adds.
   CommunicatorRegistry* communicators = nullptr;
   TenantTable* tenants = nullptr;

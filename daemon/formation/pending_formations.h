@@ -23,7 +23,7 @@ struct SplitCall {
   int key = 0;
 };
 
-/// Ranks that wait for others, and what is done when all have come.
+/// A formation that waits for ranks, with the call that concludes it when all have come.
 struct PendingFormation {
   std::unique_ptr<Formation> formation;
   std::function<Status(Formation&)> conclude;
@@ -31,16 +31,16 @@ struct PendingFormation {
   std::shared_ptr<std::vector<SplitCall>> split_calls{};  ///< A split's, by the parent's rank.
   /// The ranks of other hosts that have come, by their daemon and their ticket.
   std::vector<std::pair<transport::PeerId, uint64_t>> tickets{};
-  // What the tenant pays for it.
+  // Resources that the tenant is charged for it.
   Holding place{};
   Holding memory{};
   WaitingHold waiting{};
 };
 
-/// All that forms at this daemon. Thread: engine.
+/// All formations at this daemon. Thread: engine.
 class PendingFormations {
  public:
-  /// nullptr if nothing forms by this key.
+  /// Returns the formation with this key; nullptr if there is none.
   PendingFormation* Find(const FormationKey& key);
   bool contains(const FormationKey& key) const { return pending_.contains(key); }
   PendingFormation& Add(const FormationKey& key, PendingFormation pending);
@@ -48,11 +48,12 @@ class PendingFormations {
   PendingFormation Take(const FormationKey& key);
   std::map<FormationKey, PendingFormation>& all() { return pending_; }
   const std::map<FormationKey, PendingFormation>& all() const { return pending_; }
-  /// Notes that a rank of another host waits in what forms by this key. Requires: it forms.
+  /// Notes that a rank of another host waits in the formation with this key. Requires: there is
+  /// one.
   void NoteTicket(transport::PeerId peer, uint64_t ticket, const FormationKey& key);
-  /// Where the rank of another host waits; nullptr if it does not.
+  /// Returns the formation in which the rank of another host waits; nullptr if there is none.
   PendingFormation* FindByTicket(transport::PeerId peer, uint64_t ticket);
-  /// The keys of what forms from this communicator.
+  /// Returns the keys of the formations that have this communicator as their parent.
   std::vector<FormationKey> OfParent(uint64_t parent) const;
 
  private:

@@ -12,9 +12,9 @@ namespace harmonaize::daemon {
 class Cluster;
 class Communicator;
 
-/// What other daemons say about communicators that are not here. What is about one that the home
-/// has not told this daemon of is kept until it does. What is about one that has ended is dropped,
-/// with an answer where the sender waits for one. Thread: engine.
+/// Messages of other daemons about communicators that are not here. A message about a communicator
+/// that the home has not announced yet is kept until it does. A message about one that has ended is
+/// dropped, with an answer where the sender waits for one. Thread: engine.
 class StrayMessages {
  public:
   /// `cluster` is nullptr where this host stands alone, and no message comes.

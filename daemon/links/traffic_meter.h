@@ -17,7 +17,7 @@ struct JobRate {
   uint64_t communicator = 0;
   double weight = 1;
   double bytes_per_second = 0;
-  uint64_t sent_bytes = 0;  ///< The total, which is counted anew now and then.
+  uint64_t sent_bytes = 0;  ///< Total bytes sent; the count begins anew now and then.
 };
 
 /// What went over one rail between two looks, as this host sent it.

@@ -22,6 +22,10 @@ constexpr int kSlowToldAtOnce = 64;
 /// the home has asked about. Hosts that are further apart end their communicator.
 constexpr size_t kMostKept = 16'384;
 
+Status TooFarApart() {
+  return RemoteError("hosts are more than {} collectives apart", kMostKept);
+}
+
 RankRequest RequestFrom(const PostedOperation& part) {
   const OperationDescriptor& descriptor = part.descriptor;
   return {.rank = part.member->rank,
@@ -242,7 +246,7 @@ void CollectiveOutcomes::OnVerdict(uint64_t sequence, const Status& verdict) {
     return communicator_->LaunchReady();
   }
   if (early_verdicts_.size() >= kMostKept) {
-    return communicator_->Break(RemoteError("hosts are more than {} collectives apart", kMostKept));
+    return communicator_->Break(TooFarApart());
   }
   early_verdicts_[sequence] = verdict;
 }
@@ -288,9 +292,9 @@ void CollectiveOutcomes::TellSlow(uint64_t now_ns) {
   ForEachBegun([&](MatchedOperation* operation) {
     if (told >= kSlowToldAtOnce || communicator_->state() != Communicator::State::kReady) return;
     NetworkRun& run = operation->network;
-    const bool held_for_home = run.execution != nullptr && !run.execution->status().ok();
+    const bool failed = run.execution != nullptr && !run.execution->status().ok();
     const bool slow = !run.reported && now_ns > run.started_ns + kSlowNanoseconds;
-    if (!slow || held_for_home) return;  // the home knows of what has failed
+    if (!slow || failed) return;  // the home knows of those that have failed
     run.reported = true;
     ++told;
     Want(operation->sequence);
@@ -305,9 +309,7 @@ void CollectiveOutcomes::TellSlow(uint64_t now_ns) {
 void CollectiveOutcomes::Want(uint64_t sequence) {
   wanted_.insert(sequence);
   if (wanted_.size() <= kMostKept) return;
-  communicator_->CallSoon([communicator = communicator_] {
-    communicator->Break(RemoteError("hosts are more than {} collectives apart", kMostKept));
-  });
+  communicator_->CallSoon([communicator = communicator_] { communicator->Break(TooFarApart()); });
 }
 
 void CollectiveOutcomes::OnLate(const LateMessage& late) {

@@ -36,7 +36,7 @@ HostGroup::HostGroup(const HostServices& services, Communicator* communicator,
       communicator_(communicator),
       outcomes_(outcomes),
       roster_(std::move(roster)),
-      plans_(services.plans, communicator, this) {
+      plans_(services, communicator, this) {
   if (!is_home()) return;
   arbiter_ =
       std::make_unique<OutcomeArbiter>(roster_.hosts(), [this](int host) { return HasLeft(host); });
@@ -46,7 +46,7 @@ HostGroup::HostGroup(const HostServices& services, Communicator* communicator,
 HostGroup::~HostGroup() = default;
 
 const KnownFabric* HostGroup::fabric() const {
-  return services_.plans.fabrics->Find(roster_.fabric);
+  return services_.fabrics->Find(roster_.fabric);
 }
 
 void HostGroup::ReachHost(int host, std::function<void(const Status&)> done) {
@@ -59,7 +59,7 @@ void HostGroup::ReachHost(int host, std::function<void(const Status&)> done) {
     roster_.peers[place] = *peer;
     done(Status::Ok());
   };
-  services_.plans.cluster->Reach(roster_.addresses[place], lifetime_.Guard(reached));
+  services_.cluster->Reach(roster_.addresses[place], lifetime_.Guard(reached));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ void HostGroup::DropCollectives(transport::Transport* transport, transport::Peer
 
 void HostGroup::Forget(uint64_t number) {
   for (const auto& peer : roster_.peers) {
-    if (IsOther(peer)) services_.plans.cluster->transport().Cancel(*peer, number);
+    if (IsOther(peer)) services_.cluster->transport().Cancel(*peer, number);
   }
 }
 
@@ -94,22 +94,22 @@ void HostGroup::Forget(uint64_t number) {
 // A message of the home to itself comes later, as it does to all others: never from within what it
 // is about to do.
 void HostGroup::TellHome(const ClusterMessage& message) {
-  services_.plans.cluster->Send(roster_.home, message);
+  services_.cluster->Send(roster_.home, message);
 }
 
 void HostGroup::TellSelf(const ClusterMessage& message) {
-  services_.plans.cluster->Send(kThisDaemon, message);
+  services_.cluster->Send(kThisDaemon, message);
 }
 
 void HostGroup::TellLeft(const LeftMessage& left) {
-  if (is_home() || services_.plans.cluster->Linked(roster_.home)) return TellHome(left);
+  if (is_home() || services_.cluster->Linked(roster_.home)) return TellHome(left);
   TellReached(left);
 }
 
 void HostGroup::TellHosts(const ClusterMessage& message, int except) {
   for (int host = 0; host < roster_.hosts(); ++host) {
     const auto& peer = roster_.peers[static_cast<size_t>(host)];
-    if (IsOther(peer) && host != except) services_.plans.cluster->Send(*peer, message);
+    if (IsOther(peer) && host != except) services_.cluster->Send(*peer, message);
   }
 }
 
@@ -117,7 +117,7 @@ void HostGroup::TellHostOf(int rank, const ClusterMessage& message) {
   const int host = roster_.host_of_rank[static_cast<size_t>(rank)];
   ReachHost(host, [this, host, message](const Status& reached) {
     if (!reached.ok()) return communicator_->Break(reached);
-    services_.plans.cluster->Send(*roster_.peers[static_cast<size_t>(host)], message);
+    services_.cluster->Send(*roster_.peers[static_cast<size_t>(host)], message);
   });
 }
 
@@ -179,7 +179,7 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
     if (listener == roster_.self) {
       outcomes_->OnAgreed(agreed.sequence);
     } else {
-      services_.plans.cluster->Send(*roster_.peers[static_cast<size_t>(listener)], agreed);
+      services_.cluster->Send(*roster_.peers[static_cast<size_t>(listener)], agreed);
     }
   }
   for (const uint64_t sequence : disagreed) {
@@ -222,7 +222,7 @@ void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome)
     if (host == roster_.self) {
       outcomes_->TellProgress(sequence);
     } else {
-      services_.plans.cluster->Send(*roster_.peers[static_cast<size_t>(host)], question);
+      services_.cluster->Send(*roster_.peers[static_cast<size_t>(host)], question);
     }
   }
   CountOpenCases();

@@ -1,13 +1,14 @@
 #pragma once
 
-#include "daemon/multihost/plan_services.h"
+#include "daemon/communicator/communicator_services.h"
 
 namespace harmonaize::daemon {
 
+class Cluster;
 class Communicator;
+class Fabrics;
 class NetworkOperations;
 class StartGate;
-class WaitingCount;
 
 /// Hears of ranks of other hosts. Thread: engine.
 class RemoteRankObserver {
@@ -19,11 +20,11 @@ class RemoteRankObserver {
   ~RemoteRankObserver() = default;
 };
 
-/// What a communicator that spans hosts uses of the daemon, beyond CommunicatorServices. All of it
-/// outlives the communicators.
-struct HostServices {
-  PlanServices plans;
-  WaitingCount* waiting = nullptr;
+/// The services of the daemon that a communicator over several hosts uses. All of them outlive the
+/// communicators. `cluster` is nullptr where this host stands alone.
+struct HostServices : CommunicatorServices {
+  Cluster* cluster = nullptr;
+  Fabrics* fabrics = nullptr;
   NetworkOperations* network = nullptr;
   StartGate* start_gate = nullptr;
   RemoteRankObserver* ranks = nullptr;

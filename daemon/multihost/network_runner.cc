@@ -203,8 +203,8 @@ void NetworkRunner::OnMessage(transport::PeerId peer, const ClusterMessage& mess
 void NetworkRunner::OnMessageAfterEnd(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* left = message.As<LeftMessage>()) OnRankLeft(left->rank, left->sequence);
   if (const auto* offer = message.As<OfferMessage>()) {
-    services_.plans.cluster->transport().Cancel(
-        peer, group_.PairNumber(offer->from, offer->to, offer->number));
+    services_.cluster->transport().Cancel(peer,
+                                          group_.PairNumber(offer->from, offer->to, offer->number));
   }
 }
 
@@ -308,7 +308,7 @@ void NetworkRunner::TellEnd(bool revoked, const Status& why) {
   const BrokenMessage broken{group_.roster().key, revoked, why};
   if (group_.is_home()) {
     group_.TellHosts(broken);
-  } else if (services_.plans.cluster->Linked(group_.roster().home)) {
+  } else if (services_.cluster->Linked(group_.roster().home)) {
     group_.TellHome(broken);
   } else {
     group_.TellReached(broken);
@@ -328,7 +328,7 @@ void NetworkRunner::DropLeftovers() {
     first = std::max(left, begun);
   }
   if (!communicator_->has_ranks_here()) return;
-  leftovers_.Drop(&services_.plans.cluster->transport(), group_.roster().key, first);
+  leftovers_.Drop(&services_.cluster->transport(), group_.roster().key, first);
 }
 
 void NetworkRunner::OnRankLeft(int rank, uint64_t sequence) {

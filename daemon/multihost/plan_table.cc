@@ -23,7 +23,7 @@ Status NoPlan() {
 
 }  // namespace
 
-PlanTable::PlanTable(const PlanServices& services, Communicator* communicator, HostGroup* group)
+PlanTable::PlanTable(const HostServices& services, Communicator* communicator, HostGroup* group)
     : services_(services),
       communicator_(communicator),
       host_group_(group),

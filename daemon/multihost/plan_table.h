@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "daemon/cluster/messages/planning.h"
+#include "daemon/multihost/host_services.h"
 #include "daemon/multihost/plan_control.h"
-#include "daemon/multihost/plan_services.h"
 #include "daemon/multihost/plan_switching.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/plans/home_planner.h"
@@ -37,7 +37,7 @@ struct PlanRecord {
 class PlanTable {
  public:
   /// The table is part of `group`, which is being made.
-  PlanTable(const PlanServices& services, Communicator* communicator, HostGroup* group);
+  PlanTable(const HostServices& services, Communicator* communicator, HostGroup* group);
 
   /// Returns how a collective is carried out here; nullptr while that is being found out or about
   /// to change. Communicator::OnPlanReady follows then. Returns an error if there is no plan.
@@ -110,7 +110,7 @@ class PlanTable {
   void FailPlan(const PlanKey& key, const Status& why);
   void BreakSoon(const Status& why);
 
-  const PlanServices& services_;
+  const HostServices& services_;
   Communicator* const communicator_;
   HostGroup* const host_group_;
   EdgeRates rates_;  // of links that carry something else than the fabric states

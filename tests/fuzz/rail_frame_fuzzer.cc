@@ -86,14 +86,11 @@ class Daemon final : private Channel::Owner {
   void Cancel(uint64_t operation) {
     board_.MarkCancelled(kPeer, operation);
     const Status why = InvalidUsage("cancelled");
-    board_.ForEachRequest(
-        [&](const Request& request) { return request.tag.operation == operation; },
-        [&](Request* request) {
-          request->state == Request::State::kPosted ? board_.Complete(request, why)
-                                                    : channel_->Abort(request, why);
-        });
-    board_.TakeArrivals([&](const Arrival& arrival) { return arrival.tag.operation == operation; },
-                        [&](Arrival* arrival) { GiveUp(arrival); });
+    board_.ForEachRequestOf(kPeer, operation, [&](Request* request) {
+      request->state == Request::State::kPosted ? board_.Complete(request, why)
+                                                : channel_->Abort(request, why);
+    });
+    board_.TakeArrivalsOf(kPeer, operation, [&](Arrival* arrival) { GiveUp(arrival); });
   }
 
   void Hear(std::span<const std::byte> bytes) {

@@ -95,7 +95,7 @@ struct JobWait {
 struct SharesMessage {
   static constexpr MessageKind kKind = MessageKind::kShares;
   uint64_t fabric = 0;
-  /// What edges carry now, if that is not what the fabric states.
+  /// Present rates of the edges whose rate is not the one that the fabric states.
   EdgeRates links{};
   std::vector<RailShare> limits{};  ///< Limits; all other tenants may send what they can.
   std::vector<JobRates> jobs{};     ///< Communicators of which the receiver is the home.

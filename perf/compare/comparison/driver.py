@@ -70,7 +70,7 @@ def _measure(comparison, options, words):
 
 
 def _read(comparison, path, statistic):
-    """A record that was kept, to be shown with the statistic that is asked for now."""
+    """Returns a record that an earlier run wrote, with `statistic` as the one to show."""
     try:
         with open(path, encoding="utf-8") as file:
             record = json.load(file)

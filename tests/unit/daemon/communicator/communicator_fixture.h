@@ -84,6 +84,18 @@ class CommunicatorFixture : public ::testing::Test {
     observers_.Add(&recorder_);
   }
 
+  CommunicatorServices Services() {
+    return {.config = &config_,
+            .loop = loop_.get(),
+            .background = &background_,
+            .work = executor_.get(),
+            .tuning = tuning_.get(),
+            .finished = &finished_,
+            .sessions = &keeper_,
+            .waiting = &waiting_,
+            .observers = &observers_};
+  }
+
   /// Makes the communicator; `here` has its ranks on this host.
   void Make(int ranks, const std::vector<int>& here) {
     members_.resize(static_cast<size_t>(ranks));
@@ -91,16 +103,7 @@ class CommunicatorFixture : public ::testing::Test {
     regions_.resize(members_.size());
     posted_.resize(members_.size());
     for (const int rank : here) AddRank(rank);
-    communicator_ = std::make_unique<Communicator>(CommunicatorServices{.config = &config_,
-                                                                        .loop = loop_.get(),
-                                                                        .background = &background_,
-                                                                        .work = executor_.get(),
-                                                                        .tuning = tuning_.get(),
-                                                                        .finished = &finished_,
-                                                                        .sessions = &keeper_,
-                                                                        .waiting = &waiting_,
-                                                                        .observers = &observers_},
-                                                   1, "test", tenant_.get(), members_);
+    communicator_ = std::make_unique<Communicator>(Services(), 1, "test", tenant_.get(), members_);
     Result<CommunicatorHoldings> holdings = PayForCommunicator(*tenant_->account, members_.size());
     EXPECT_TRUE(holdings.ok());
     communicator_->Keep(std::move(*holdings));
@@ -148,6 +151,15 @@ class CommunicatorFixture : public ::testing::Test {
     descriptor.type = DataType::kFloat32;
     descriptor.op = ReduceOperator::kSum;
     descriptor.count = count;
+    Post(rank, descriptor);
+  }
+  /// The rank posts a send.
+  void PostSend(int rank, int peer) {
+    OperationDescriptor descriptor;
+    descriptor.collective = Collective::kSend;
+    descriptor.root = peer;
+    descriptor.type = DataType::kFloat32;
+    descriptor.count = kElements;
     Post(rank, descriptor);
   }
   void Post(int rank, OperationDescriptor descriptor) {

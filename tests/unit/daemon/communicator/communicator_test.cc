@@ -97,12 +97,7 @@ TEST_F(CommunicatorTest, BreakingEndsWhatWaitsAndWhatRuns) {
   PostAllReduce(0);
   PostAllReduce(1);  // runs
   PostAllReduce(0);  // waits, for its stream
-  OperationDescriptor send;
-  send.collective = Collective::kSend;
-  send.root = 0;
-  send.count = kElements;
-  send.type = DataType::kFloat32;
-  Post(1, send);
+  PostSend(1, 0);
   communicator_->Break(RemoteError("rank 1 is lost"));
   communicator_->Break(RemoteError("and again"));
   Run();

@@ -68,26 +68,9 @@ class NetworkRunnerTest : public CommunicatorFixture {
                         .fabric_hosts = {0, 1},
                         .peers = {kThisDaemon, std::nullopt},
                         .fabric = fabrics_.OneSwitch(2).digest};
-    communicator_->Span(
-        std::make_unique<NetworkRunner>(HostServices{.plans = {.config = &config_,
-                                                               .loop = loop_.get(),
-                                                               .background = &background_,
-                                                               .cluster = cluster_.get(),
-                                                               .fabrics = &fabrics_,
-                                                               .work = executor_.get()},
-                                                     .waiting = &waiting_,
-                                                     .network = &network_,
-                                                     .start_gate = &gate_,
-                                                     .ranks = &ranks_},
-                                        communicator_.get(), roster));
-  }
-  void PostSend() {
-    OperationDescriptor send;
-    send.collective = Collective::kSend;
-    send.root = 1;
-    send.count = kElements;
-    send.type = DataType::kFloat32;
-    Post(0, send);
+    communicator_->Span(std::make_unique<NetworkRunner>(
+        HostServices{Services(), cluster_.get(), &fabrics_, &network_, &gate_, &ranks_},
+        communicator_.get(), roster));
   }
   /// Takes all memory that the tenant may still make the daemon keep.
   void TakeAllMemory() {
@@ -124,7 +107,7 @@ class NetworkRunnerTest : public CommunicatorFixture {
 // The break comes from within the beginning of the transfer, and takes the transfer along.
 TEST_F(NetworkRunnerTest, ATransferThatCannotBePaidForEndsTheCommunicator) {
   SpanTo(other_->address());
-  PostSend();
+  PostSend(0, 1);
   TakeAllMemory();
   RunUntilEnded();
   EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
@@ -136,7 +119,7 @@ TEST_F(NetworkRunnerTest, ATransferThatCannotBePaidForEndsTheCommunicator) {
 // Addresses are other daemons' words. The send that finds it out must not be ended while it looks.
 TEST_F(NetworkRunnerTest, AnAddressThatIsNoneEndsTheCommunicator) {
   SpanTo("nowhere");
-  PostSend();
+  PostSend(0, 1);
   EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
   RunUntilEnded();
   EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
