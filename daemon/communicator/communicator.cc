@@ -28,9 +28,6 @@ constexpr int64_t kRankOfCommunicatorBytes = 64;
 /// Most collectives that begin at once, before the engine looks at other tenants' work.
 constexpr int kLaunchedAtOnce = 64;
 
-/// Number of waiting pairs of ranks that a communicator is charged for at a time.
-constexpr size_t kPairsPaidAtOnce = 64;
-
 }  // namespace
 
 Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks) {
@@ -142,14 +139,9 @@ void Communicator::PostPair(PostedOperation* part) {
 // Charges the communicator for one more waiting pair of ranks. Returns false, and breaks the
 // communicator, if the tenant has no memory left for it.
 bool Communicator::PayForPair() {
-  if (pairs_.pairs() < paid_pairs_) return true;
-  const Status paid =
-      holdings_.memory.Add(static_cast<int64_t>(kPairsPaidAtOnce * PairMatcher::kPairBytes));
-  if (paid.ok()) {
-    paid_pairs_ += kPairsPaidAtOnce;
-  } else {
-    Break(paid);
-  }
+  const Status paid = paid_pairs_.Cover(static_cast<int64_t>(pairs_.pairs()) + 1,
+                                        [this](int64_t bytes) { return Pay(bytes); });
+  if (!paid.ok()) Break(paid);
   return paid.ok();
 }
 

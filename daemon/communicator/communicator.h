@@ -20,6 +20,7 @@
 #include "daemon/communicator/pair_matcher.h"
 #include "daemon/communicator/waiting_operations.h"
 #include "daemon/quota/holdings.h"
+#include "daemon/quota/paid_in_batches.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/posted_operation.h"
@@ -209,8 +210,8 @@ class Communicator final : private LocalRunner::Owner {
 
   CollectiveWindow window_;
   PairMatcher pairs_;
-  size_t paid_pairs_ = 0;  ///< Number of pairs of ranks in `pairs_` that are paid for.
-  OperationSet<MatchedOperation> matched_pairs_;  // both here, not both ready
+  PaidInBatches paid_pairs_{PairMatcher::kPairBytes};  ///< Pairs of ranks in `pairs_`.
+  OperationSet<MatchedOperation> matched_pairs_;       // both here, not both ready
   Doomed doomed_;
   bool doom_posted_ = false;    ///< A call of FailDoomed is posted.
   bool launch_posted_ = false;  ///< A call of LaunchReady is posted.

@@ -155,15 +155,14 @@ void RemotePairs::OnPlanReady() {
 // One more offer is kept for which no rank here has posted a receive; or the communicator is
 // broken.
 bool RemotePairs::PayForOffer() {
-  if (++untaken_ <= paid_offers_) return true;
-  const Status paid = communicator_->Pay(kOffersPaidAtOnce * kOfferBytes);
-  if (paid.ok()) {
-    paid_offers_ += kOffersPaidAtOnce;
-  } else {
-    --untaken_;
+  const Status paid =
+      paid_offers_.Cover(untaken_ + 1, [this](int64_t bytes) { return communicator_->Pay(bytes); });
+  if (!paid.ok()) {
     communicator_->Break(paid);
+    return false;
   }
-  return paid.ok();
+  ++untaken_;
+  return true;
 }
 
 void RemotePairs::OnOffer(const OfferMessage& offer) {
@@ -173,8 +172,10 @@ void RemotePairs::OnOffer(const OfferMessage& offer) {
     return Answer(pair, offer.number, RemoteError("rank {} has left the communicator", offer.to));
   }
   Line& line = lines_[pair];
-  if (offer.number < line.posted && !line.transfers.contains(offer.number)) return;  // has ended
-  if (!line.transfers.contains(offer.number) && !PayForOffer()) return;
+  if (!line.transfers.contains(offer.number)) {
+    if (offer.number < line.posted) return;  // has ended
+    if (!PayForOffer()) return;
+  }
   Transfer& transfer = line.transfers[offer.number];
   if (const Status withdrawn = offer.status; !withdrawn.ok()) {
     transfer.failure = withdrawn;

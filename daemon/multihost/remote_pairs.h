@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/pair.h"
+#include "daemon/quota/paid_in_batches.h"
 #include "daemon/tenant/posted_operation.h"
 #include "src/base/status.h"
 
@@ -71,8 +72,6 @@ class RemotePairs {
 
   /// Memory of the daemon that an offer takes until a receive is posted, in bytes.
   static constexpr int64_t kOfferBytes = sizeof(Transfer) + 96;
-  /// Offers for which the tenant is charged at once.
-  static constexpr int64_t kOffersPaidAtOnce = 64;
 
   bool PayForOffer();
   static Pair PairOf(const PostedOperation& part);
@@ -91,8 +90,8 @@ class RemotePairs {
   HostGroup* const host_group_;
   NetworkRunner* const runner_;
   std::map<Pair, Line> lines_;
-  int64_t untaken_ = 0;      // offers for which no receive was posted
-  int64_t paid_offers_ = 0;  // so many of them have been paid for
+  int64_t untaken_ = 0;  // offers for which no receive was posted
+  PaidInBatches paid_offers_{kOfferBytes};
 };
 
 }  // namespace harmonaize::daemon
