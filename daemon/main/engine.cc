@@ -428,7 +428,7 @@ void Engine::UpdateCrowded() {
 bool Engine::AnythingToDo() {
   return stopping_.load(std::memory_order_relaxed) || loop_->HasPosted() || !ready_.empty() ||
          CollectFinished() || (cluster_ != nullptr && !cluster_->Arm()) ||
-         network_operations_.CanFeed() || sessions_.AnyHasDescriptors();
+         network_operations_.AnyToDo() || sessions_.AnyHasDescriptors();
 }
 
 int Engine::SleepTimeout() const {

@@ -26,13 +26,16 @@ int SlicesWhenShared(const SliceCut& slice) {
   return std::clamp(fit, slice.at_once, slice.at_once * kSlicesWhenShared);
 }
 
+/// Most operations that end before the engine looks at other tenants' work.
+constexpr int kEndedAtOnce = 64;
+
+MatchedOperation* OperationOf(const NetworkExecution& execution) {
+  return static_cast<MatchedOperation*>(execution.cookie());
+}
+
 }  // namespace
 
 Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding binding) {
-  // First what may throw: what has been started must be known here.
-  if (under_way_.size() == under_way_.capacity()) {
-    under_way_.reserve(std::max<size_t>(8, 2 * under_way_.size()));
-  }
   binding.program = &operation->network.plan->program();
   binding.inputs = operation->inputs;
   binding.outputs = operation->outputs;
@@ -40,6 +43,8 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
   binding.operation = operation->network.number;
   binding.tenant = operation->communicator->tenant().identity.across_hosts;
   binding.weight = static_cast<float>(operation->communicator->tenant().weight);
+  binding.done_list = &done_;
+  binding.cookie = operation;
   const SliceCut& slice = operation->network.plan->slice();
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
   operation->network.execution = operation->network.plan->Take();
@@ -53,35 +58,44 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
     operation->network.plan->GiveBack(std::exchange(operation->network.execution, nullptr));
     return started;
   }
-  under_way_.push_back(operation);
+  ++under_way_;
+  NetworkExecution* const execution = operation->network.execution;
+  if (binding.feed != nullptr && !execution->done()) feeding_.PushBack(execution);
   return Status::Ok();
 }
 
 bool NetworkOperations::Run() {
+  const bool fed = FeedSome();
+  return EndSome() || fed;
+}
+
+// An execution that is done moves itself to the other list.
+bool NetworkOperations::FeedSome() {
   bool progress = false;
-  for (MatchedOperation* operation : under_way_) Feed(operation, &progress);
-  // Goes by index, since the end of an operation may begin and end others.
-  for (size_t i = 0; i < under_way_.size();) {
-    MatchedOperation* const operation = under_way_[i];
-    if (!operation->network.execution->done()) {
-      ++i;
-      continue;
-    }
-    under_way_[i] = under_way_.back();
-    under_way_.pop_back();
-    End(operation);
-    progress = true;
+  NetworkExecution* next = nullptr;
+  for (NetworkExecution* execution = feeding_.Front(); execution != nullptr; execution = next) {
+    next = feeding_.After(execution);
+    bool failed = false;
+    Guarded([&] { progress |= execution->Feed(); },
+            [&](const Status& exception) {
+              failed = true;
+              OperationOf(*execution)->communicator->GiveUp(exception);
+            });
+    if (failed) return true;  // `next` may have been canceled along
   }
   return progress;
 }
 
-void NetworkOperations::Feed(MatchedOperation* operation, bool* progress) {
-  Guarded(
-      [&] {
-        *progress |= operation->network.plan->port().DeliverFailures();
-        *progress |= operation->network.execution->Feed();
-      },
-      [&](const Status& exception) { operation->communicator->GiveUp(exception); });
+bool NetworkOperations::EndSome() {
+  if (done_.empty()) return false;
+  // The end of an operation may begin and end others.
+  for (int ended = 0; ended < kEndedAtOnce; ++ended) {
+    NetworkExecution* const execution = done_.PopFront();
+    if (execution == nullptr) break;
+    --under_way_;
+    End(OperationOf(*execution));
+  }
+  return true;
 }
 
 void NetworkOperations::End(MatchedOperation* operation) {
@@ -91,10 +105,13 @@ void NetworkOperations::End(MatchedOperation* operation) {
           [&](const Status& exception) { communicator->GiveUp(exception); });
 }
 
-bool NetworkOperations::CanFeed() const {
-  return std::any_of(under_way_.begin(), under_way_.end(), [](const MatchedOperation* operation) {
-    return operation->network.execution->CanFeed();
-  });
+bool NetworkOperations::AnyToDo() const {
+  if (!done_.empty()) return true;
+  for (const NetworkExecution* execution = feeding_.Front(); execution != nullptr;
+       execution = feeding_.After(execution)) {
+    if (execution->CanFeed()) return true;
+  }
+  return false;
 }
 
 }  // namespace harmonaize::daemon

@@ -62,7 +62,6 @@ class HostPlan {
   const Lifetime& lifetime() const { return lifetime_; }
 
   const NetworkProgram& program() const { return *part_.program; }
-  TransportPort& port() { return *port_; }
   const SliceCut& slice() const { return part_.slice; }
 
   /// Returns an execution that is not under way. It belongs to this plan, and is to be given back.

@@ -122,7 +122,6 @@ Status HostRunner::Run(const Operation& operation) {
 
 void HostRunner::Turn() {
   bool progress = transport_->Progress() > 0;
-  progress |= port_->DeliverFailures();
   progress |= executor_->Help();
   while (Execution* const done = executor_->TakeFinished()) {
     NetworkExecution::OnExecuted(done);

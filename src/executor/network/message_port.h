@@ -34,19 +34,21 @@ class MessageListener {
 };
 
 /// Carries messages between the programs of hosts. Thread: one, the owner. Listeners are called on
-/// it from within the calls that make the port progress, never from Send, Receive or Cancel.
+/// it from within the calls that make the port progress, never from Send, Receive or Cancel. A
+/// listener hears nothing of a message for which Send or Receive returned an error.
 class MessagePort {
  public:
   virtual ~MessagePort() = default;
 
   /// Sends `data`, which has to stay unchanged until the listener is told. `left`: about how many
-  /// bytes of the operation are still to be sent here, these included.
-  virtual void Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
+  /// bytes of the operation are still to be sent here, these included. Errors: kRemoteError if the
+  /// link to the host is lost.
+  virtual Status Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
                     MessageListener* listener, uint64_t token) = 0;
   /// Receives exactly as many bytes as `data` has, whether they come earlier or later. Nothing is
-  /// written to `data` before the message is on its way.
-  virtual void Receive(const MessageName& name, std::span<std::byte> data,
-                       MessageListener* listener, uint64_t token) = 0;
+  /// written to `data` before the message is on its way. Errors: as Send's.
+  virtual Status Receive(const MessageName& name, std::span<std::byte> data,
+                         MessageListener* listener, uint64_t token) = 0;
   /// Ends all outstanding messages of an operation with an error; each listener is told.
   virtual void Cancel(uint64_t operation) = 0;
 };

@@ -36,6 +36,7 @@ Status NetworkExecution::Start(const NetworkBinding& binding) {
   Reset(binding);
   BeginSlices();
   LaunchReady();
+  NoteIfDone();
   return Status::Ok();
 }
 
@@ -43,6 +44,7 @@ bool NetworkExecution::Feed() {
   if (!CanFeed()) return false;
   BeginSlices();
   LaunchReady();
+  NoteIfDone();
   return true;
 }
 
@@ -210,8 +212,8 @@ void NetworkExecution::BeginSend(Slice& slice, int step) {
   ++outstanding_;
   // Computed from the slice alone, so that all hosts state about the same.
   const uint64_t left = (slices_ - slice.number) * slice_bytes_ * binding_.program->sends();
-  port_->Send(NameOf(slice, what), {from.at, ElementsOf(slice, what) * element_bytes_}, left, this,
-              TokenOf(slice, step));
+  NoteBegun(port_->Send(NameOf(slice, what), {from.at, ElementsOf(slice, what) * element_bytes_},
+                        left, this, TokenOf(slice, step)));
 }
 
 void NetworkExecution::BeginReceive(Slice& slice, int step) {
@@ -231,8 +233,15 @@ void NetworkExecution::BeginReceive(Slice& slice, int step) {
   }
   if (to.at == nullptr) to = {TakeLanding(), true};
   ++outstanding_;
-  port_->Receive(NameOf(slice, what), {to.at, ElementsOf(slice, what) * element_bytes_}, this,
-                 TokenOf(slice, step));
+  NoteBegun(port_->Receive(NameOf(slice, what), {to.at, ElementsOf(slice, what) * element_bytes_},
+                           this, TokenOf(slice, step)));
+}
+
+// Takes in whether the message that was counted last is under way.
+void NetworkExecution::NoteBegun(const Status& begun) {
+  if (begun.ok()) return;
+  --outstanding_;
+  Fail(begun);
 }
 
 // Begins with the oldest slice, and with its steps in the order of the program: the other ends send
@@ -241,7 +250,7 @@ void NetworkExecution::ReceiveEarly() {
   const std::vector<int>& steps = binding_.program->early();
   if (steps.empty() || !status_.ok()) return;
   const size_t most = std::max<size_t>(kEarlyBytes / std::max<size_t>(landing_bytes_, 1), 1);
-  while (early_landings_ < most) {
+  while (early_landings_ < most && status_.ok()) {
     Slice* oldest = nullptr;
     for (const std::unique_ptr<Slice>& slice : running_) {
       if (slice->steps_left == 0 || slice->next_early == steps.size()) continue;
@@ -280,6 +289,7 @@ void NetworkExecution::OnMessage(uint64_t token, const Status& status) {
     slice.landings[static_cast<size_t>(step)].there = true;
   }
   LaunchReady();
+  NoteIfDone();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -373,6 +383,7 @@ void NetworkExecution::OnExecuted(Execution* execution) {
   NetworkExecution* const owner = work->owner;
   owner->FinishWork(work);
   owner->LaunchReady();
+  owner->NoteIfDone();
 }
 
 void NetworkExecution::FinishWork(Work* work) {
@@ -397,7 +408,13 @@ void NetworkExecution::FinishWork(Work* work) {
 // Ends
 
 void NetworkExecution::Cancel(Status reason) {
-  if (!done()) Fail(std::move(reason));
+  if (done()) return;
+  Fail(std::move(reason));
+  NoteIfDone();
+}
+
+void NetworkExecution::NoteIfDone() {
+  if (binding_.done_list != nullptr && done()) binding_.done_list->PushBack(this);
 }
 
 void NetworkExecution::Fail(Status status) {

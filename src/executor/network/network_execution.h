@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/intrusive_list.h"
 #include "src/base/status.h"
 #include "src/executor/host/execution.h"
 #include "src/executor/host/work_engine.h"
@@ -15,6 +16,8 @@
 #include "src/memory/memory_view.h"
 
 namespace harmonaize {
+
+class NetworkExecution;
 
 /// One operation of several hosts, to be carried out on this one. Buffers and scalars of ranks on
 /// other hosts are ignored.
@@ -30,6 +33,10 @@ struct NetworkBinding : Operands {
   /// Tells of ranks that copy along; must live until the operation is done. nullptr: all data is
   /// there.
   SliceFeed* feed = nullptr;
+  /// The list that the execution appends itself to when it is done; it must live until then.
+  /// nullptr: none.
+  IntrusiveList<NetworkExecution>* done_list = nullptr;
+  void* cookie = nullptr;  ///< The owner's own, see NetworkExecution::cookie.
 };
 
 /// Carries out a host's program that sends and receives, slice by slice; a step begins as soon as
@@ -46,7 +53,7 @@ struct NetworkBinding : Operands {
 ///
 /// Averages are sums that are divided at the end, so sums of narrow floats can overflow where the
 /// average would not, and are rounded twice.
-class NetworkExecution final : private MessageListener {
+class NetworkExecution final : public ListNode, private MessageListener {
  public:
   NetworkExecution(WorkEngine* work, MessagePort* port) : work_engine_(work), port_(port) {}
   /// Requires: nothing is under way.
@@ -71,6 +78,8 @@ class NetworkExecution final : private MessageListener {
   /// is under way has come back.
   void Cancel(Status reason);
 
+  /// The cookie of the binding.
+  void* cookie() const { return binding_.cookie; }
   /// Returns whether nothing is under way any more: the buffers are no longer touched.
   bool done() const { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }
   /// Once done: ok, or the first failure.
@@ -127,6 +136,7 @@ class NetworkExecution final : private MessageListener {
   void ReceiveEarly();
   void BeginSend(Slice& slice, int step);
   void BeginReceive(Slice& slice, int step);
+  void NoteBegun(const Status& begun);
   void AfterReceive(Slice& slice, int step);
   void BeginWork(Slice& slice, int step);
   void AddSources(Work& work);
@@ -135,6 +145,7 @@ class NetworkExecution final : private MessageListener {
   void FinishWork(Work* work);
   void ReleaseLanding(Slice& slice, int step);
   void Fail(Status status);
+  void NoteIfDone();
 
   const NetworkStep& StepAt(int step) const {
     return binding_.program->steps()[static_cast<size_t>(step)];

@@ -27,42 +27,32 @@ TransportPort::TransportPort(transport::Transport* transport, std::vector<transp
                              ChooseRail choose_rail)
     : transport_(transport), peers_(std::move(peers)), choose_rail_(std::move(choose_rail)) {}
 
-void TransportPort::Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
-                         MessageListener* listener, uint64_t token) {
-  Pending* const pending = Take(listener, token, data.size());
-  const Result<transport::MessageTag> tag = TagOf(name);
-  if (!tag.ok()) return Fail(pending, tag.status());
+Status TransportPort::Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
+                           MessageListener* listener, uint64_t token) {
+  HZ_ASSIGN_OR_RETURN(const transport::MessageTag tag, TagOf(name));
   transport::RailChoice way = choose_rail_(name, data.size());
   way.left = left;
-  const Status posted = transport_->PostSend(peers_[static_cast<size_t>(name.host)], way, *tag,
-                                             data, {&OnComplete, pending});
-  if (!posted.ok()) Fail(pending, posted);
+  Pending* const pending = Take(listener, token, data.size());
+  const Status posted = transport_->PostSend(peers_[static_cast<size_t>(name.host)], way, tag, data,
+                                             {&OnComplete, pending});
+  if (!posted.ok()) free_.push_back(pending);
+  return posted;
 }
 
-void TransportPort::Receive(const MessageName& name, std::span<std::byte> data,
-                            MessageListener* listener, uint64_t token) {
+Status TransportPort::Receive(const MessageName& name, std::span<std::byte> data,
+                              MessageListener* listener, uint64_t token) {
+  HZ_ASSIGN_OR_RETURN(const transport::MessageTag tag, TagOf(name));
   Pending* const pending = Take(listener, token, data.size());
-  const Result<transport::MessageTag> tag = TagOf(name);
-  if (!tag.ok()) return Fail(pending, tag.status());
-  const Status posted = transport_->PostReceive(peers_[static_cast<size_t>(name.host)], *tag, data,
+  const Status posted = transport_->PostReceive(peers_[static_cast<size_t>(name.host)], tag, data,
                                                 {&OnComplete, pending});
-  if (!posted.ok()) Fail(pending, posted);
+  if (!posted.ok()) free_.push_back(pending);
+  return posted;
 }
 
 void TransportPort::Cancel(uint64_t operation) {
   for (const transport::PeerId peer : peers_) {
     if (peer != 0) transport_->Cancel(peer, operation);
   }
-}
-
-bool TransportPort::DeliverFailures() {
-  const bool any = !failures_.empty();
-  while (!failures_.empty()) {
-    const Failure failure = std::move(failures_.front());
-    failures_.pop_front();
-    failure.listener->OnMessage(failure.token, failure.status);
-  }
-  return any;
 }
 
 void TransportPort::OnComplete(void* context, const Status& status, size_t bytes) {
@@ -89,11 +79,6 @@ TransportPort::Pending* TransportPort::Take(MessageListener* listener, uint64_t 
   free_.pop_back();
   *pending = {this, listener, token, bytes};
   return pending;
-}
-
-void TransportPort::Fail(Pending* pending, Status status) {
-  failures_.push_back({pending->listener, pending->token, std::move(status)});
-  free_.push_back(pending);
 }
 
 }  // namespace harmonaize

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -24,15 +23,11 @@ class TransportPort final : public MessagePort {
   /// Requires: nothing is outstanding.
   ~TransportPort() override = default;
 
-  void Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
-            MessageListener* listener, uint64_t token) override;
-  void Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
-               uint64_t token) override;
+  Status Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
+              MessageListener* listener, uint64_t token) override;
+  Status Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
+                 uint64_t token) override;
   void Cancel(uint64_t operation) override;
-
-  /// Tells listeners of messages that could not even begin. Returns whether there was any. To be
-  /// called beside Transport::Progress.
-  bool DeliverFailures();
 
  private:
   /// A message under way.
@@ -42,22 +37,15 @@ class TransportPort final : public MessagePort {
     uint64_t token = 0;
     size_t bytes = 0;  ///< Bytes that have to come, or to go.
   };
-  struct Failure {
-    MessageListener* listener;
-    uint64_t token;
-    Status status;
-  };
 
   static void OnComplete(void* context, const Status& status, size_t bytes);
   Pending* Take(MessageListener* listener, uint64_t token, size_t bytes);
-  void Fail(Pending* pending, Status status);
 
   transport::Transport* const transport_;
   const std::vector<transport::PeerId> peers_;
   const ChooseRail choose_rail_;
   std::vector<std::unique_ptr<Pending>> all_;
   std::vector<Pending*> free_;
-  std::deque<Failure> failures_;
 };
 
 }  // namespace harmonaize

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/intrusive_list.h"
 #include "src/transport/message.h"
-#include "src/transport/queue/intrusive_list.h"
 
 namespace harmonaize::transport {
 

@@ -15,15 +15,17 @@ namespace harmonaize {
 // ---------------------------------------------------------------------------------------------
 // TestNetwork
 
-void TestNetwork::Port::Send(const MessageName& name, std::span<const std::byte> data,
-                             uint64_t /*left*/, MessageListener* listener, uint64_t token) {
+Status TestNetwork::Port::Send(const MessageName& name, std::span<const std::byte> data,
+                               uint64_t /*left*/, MessageListener* listener, uint64_t token) {
   network_->Match(host_, name.host, name).send = {
       {const_cast<std::byte*>(data.data()), data.size()}, listener, token, true};
+  return Status::Ok();
 }
 
-void TestNetwork::Port::Receive(const MessageName& name, std::span<std::byte> data,
-                                MessageListener* listener, uint64_t token) {
+Status TestNetwork::Port::Receive(const MessageName& name, std::span<std::byte> data,
+                                  MessageListener* listener, uint64_t token) {
   network_->Match(name.host, host_, name).receive = {data, listener, token, true};
+  return Status::Ok();
 }
 
 void TestNetwork::Progress() {

@@ -26,10 +26,10 @@ class TestNetwork {
   class Port final : public MessagePort {
    public:
     Port(TestNetwork* network, int host) : network_(network), host_(host) {}
-    void Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
-              MessageListener* listener, uint64_t token) override;
-    void Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
-                 uint64_t token) override;
+    Status Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
+                MessageListener* listener, uint64_t token) override;
+    Status Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
+                   uint64_t token) override;
     void Cancel(uint64_t operation) override { network_->CancelAt(host_, operation); }
 
    private:

@@ -98,16 +98,18 @@ TEST(NetworkExecution, RanksMayCopyWhileItIsUnderWay) {
 /// Keeps what is asked of it; nothing ever comes.
 class RecordingPort final : public MessagePort {
  public:
-  void Send(const MessageName& name, std::span<const std::byte>, uint64_t left,
-            MessageListener* listener, uint64_t token) override {
+  Status Send(const MessageName& name, std::span<const std::byte>, uint64_t left,
+              MessageListener* listener, uint64_t token) override {
     left_of_slice[name.slice].push_back(left);
     asked_.emplace_back(listener, token);
+    return Status::Ok();
   }
-  void Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
-               uint64_t token) override {
+  Status Receive(const MessageName& name, std::span<std::byte> data, MessageListener* listener,
+                 uint64_t token) override {
     received.push_back(name);
     bytes += data.size();
     asked_.emplace_back(listener, token);
+    return Status::Ok();
   }
   void Cancel(uint64_t) override { canceled_ = true; }
   /// Ends all after Cancel.

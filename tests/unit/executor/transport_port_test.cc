@@ -40,7 +40,6 @@ class Host final : public transport::TransportEvents {
 
   void Turn() {
     transport->Progress();
-    if (port != nullptr) port->DeliverFailures();
     executor->Help();
     while (Execution* const done = executor->TakeFinished()) NetworkExecution::OnExecuted(done);
   }
@@ -50,6 +49,7 @@ class Host final : public transport::TransportEvents {
   transport::PeerId peer = 0;
   TestExecutor executor{1};
   std::unique_ptr<TransportPort> port;
+  IntrusiveList<NetworkExecution> done;
   std::unique_ptr<NetworkExecution> execution;
 };
 
@@ -95,6 +95,7 @@ class TwoHosts : public testing::Test {
     binding.outputs = outputs;
     binding.operation = operation_;
     binding.slice_elements = 1000;
+    binding.done_list = &At(number).done;
     ASSERT_TRUE(At(number).execution->Start(binding).ok());
   }
 
@@ -112,7 +113,10 @@ TEST_F(TwoHosts, ReduceOverTheWire) {
     Start(1);
     while (!At(0).execution->done() || !At(1).execution->done()) Turn();
     for (int number = 0; number < 2; ++number) {
-      ASSERT_TRUE(At(number).execution->status().ok()) << At(number).execution->status().ToString();
+      NetworkExecution* const execution = At(number).execution.get();
+      ASSERT_TRUE(execution->status().ok()) << execution->status().ToString();
+      EXPECT_EQ(At(number).done.PopFront(), execution);
+      EXPECT_TRUE(At(number).done.empty());
       ASSERT_EQ(output_[static_cast<size_t>(number)], std::vector<float>(kCount, 3.0F));
     }
   }
@@ -122,13 +126,16 @@ TEST_F(TwoHosts, EndWhenThePeerIsLost) {
   Start(0);  // the other never comes
   for (int i = 0; i < 1000; ++i) Turn();
   EXPECT_FALSE(At(0).execution->done());
+  EXPECT_TRUE(At(0).done.empty());
   At(1).transport->Disconnect(At(1).peer, "the test is over");
   while (!At(0).execution->done()) Turn();
   EXPECT_EQ(At(0).execution->status().code(), Code::kRemoteError);
+  EXPECT_EQ(At(0).done.PopFront(), At(0).execution.get());
   // Nor does anything begin on a link that is gone.
   ++operation_;
   Start(0);
-  while (!At(0).execution->done()) Turn();
+  EXPECT_TRUE(At(0).execution->done());
+  EXPECT_EQ(At(0).done.PopFront(), At(0).execution.get());
   EXPECT_EQ(At(0).execution->status().code(), Code::kRemoteError);
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace harmonaize::transport {
+namespace harmonaize {
 
 /// A place in at most one list, which then needs no memory of its own.
 class ListNode {
@@ -65,4 +65,4 @@ class IntrusiveList {
   ListNode head_;
 };
 
-}  // namespace harmonaize::transport
+}  // namespace harmonaize
