@@ -49,7 +49,7 @@ class Host final : public transport::TransportEvents {
   transport::PeerId peer = 0;
   TestExecutor executor{1};
   std::unique_ptr<TransportPort> port;
-  IntrusiveList<NetworkExecution> done;
+  IntrusiveList<NetworkExecution> ended;
   std::unique_ptr<NetworkExecution> execution;
 };
 
@@ -95,7 +95,7 @@ class TwoHosts : public testing::Test {
     binding.outputs = outputs;
     binding.operation = operation_;
     binding.slice_elements = 1000;
-    binding.done_list = &At(number).done;
+    binding.done_list = &At(number).ended;
     ASSERT_TRUE(At(number).execution->Start(binding).ok());
   }
 
@@ -115,8 +115,8 @@ TEST_F(TwoHosts, ReduceOverTheWire) {
     for (int number = 0; number < 2; ++number) {
       NetworkExecution* const execution = At(number).execution.get();
       ASSERT_TRUE(execution->status().ok()) << execution->status().ToString();
-      EXPECT_EQ(At(number).done.PopFront(), execution);
-      EXPECT_TRUE(At(number).done.empty());
+      EXPECT_EQ(At(number).ended.PopFront(), execution);
+      EXPECT_TRUE(At(number).ended.empty());
       ASSERT_EQ(output_[static_cast<size_t>(number)], std::vector<float>(kCount, 3.0F));
     }
   }
@@ -126,16 +126,16 @@ TEST_F(TwoHosts, EndWhenThePeerIsLost) {
   Start(0);  // the other never comes
   for (int i = 0; i < 1000; ++i) Turn();
   EXPECT_FALSE(At(0).execution->done());
-  EXPECT_TRUE(At(0).done.empty());
+  EXPECT_TRUE(At(0).ended.empty());
   At(1).transport->Disconnect(At(1).peer, "the test is over");
   while (!At(0).execution->done()) Turn();
   EXPECT_EQ(At(0).execution->status().code(), Code::kRemoteError);
-  EXPECT_EQ(At(0).done.PopFront(), At(0).execution.get());
+  EXPECT_EQ(At(0).ended.PopFront(), At(0).execution.get());
   // Nor does anything begin on a link that is gone.
   ++operation_;
   Start(0);
   EXPECT_TRUE(At(0).execution->done());
-  EXPECT_EQ(At(0).done.PopFront(), At(0).execution.get());
+  EXPECT_EQ(At(0).ended.PopFront(), At(0).execution.get());
   EXPECT_EQ(At(0).execution->status().code(), Code::kRemoteError);
 }
 
