@@ -205,14 +205,30 @@ void Cluster::OnReached(const std::string& address, const Result<transport::Peer
 }
 
 void Cluster::Send(transport::PeerId peer, const ClusterMessage& message) {
+  const Status sent = SendAs(transport::kOwnMessages, peer, message);
+  if (!sent.ok()) Log(LogLevel::kError, kLogNet, "{}", sent.message());
+}
+
+Status Cluster::SendFor(const TenantIdentity& tenant, transport::PeerId peer,
+                        const ClusterMessage& message) {
+  return SendAs(transport::ControlSender{tenant.number} + 1, peer, message);
+}
+
+Status Cluster::SendAs(transport::ControlSender sender, transport::PeerId peer,
+                       const ClusterMessage& message) {
   if (peer == kThisDaemon) {
-    return loop_->Post([this, message] { events_->OnMessage(kThisDaemon, message); });
+    loop_->Post([this, message] { events_->OnMessage(kThisDaemon, message); });
+    return Status::Ok();
   }
-  const Status sent = transport_->SendControl(peer, EncodeMessage(message));
-  if (sent.code() == Code::kInvalidArgument) {
-    transport_->Disconnect(peer, "a message was too long: " + sent.message());
-  }
+  const Status sent = transport_->SendControl(peer, EncodeMessage(message), sender);
   readable_ = true;
+  switch (sent.code()) {
+    case Code::kInvalidArgument:
+      return InternalError("a message to another host is too long: {}", sent.message());
+    case Code::kUnavailable:
+      return RemoteError("another host's daemon does not keep up with what it is told");
+    default: return Status::Ok();  // of lost daemons OnPeerLost tells
+  }
 }
 
 size_t Cluster::RailsTo(transport::PeerId peer) const {

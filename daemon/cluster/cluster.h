@@ -67,6 +67,11 @@ class Cluster final : private transport::TransportEvents {
   /// Sends a message. To a daemon that is lost nothing is sent: OnPeerLost was or will be called.
   /// To kThisDaemon the message comes later, as from others, and never from within this call.
   void Send(transport::PeerId peer, const ClusterMessage& message);
+  /// Sends a message that a tenant causes, in the same way. Errors: kRemoteError if as much of this
+  /// tenant's waits for the daemon as may; kInternalError for a message that is too long. Nothing
+  /// is sent then.
+  [[nodiscard]] Status SendFor(const TenantIdentity& tenant, transport::PeerId peer,
+                               const ClusterMessage& message);
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
   transport::TransportCounters counters() const { return transport_->counters(); }
@@ -96,6 +101,8 @@ class Cluster final : private transport::TransportEvents {
   Cluster(ClusterEvents* events, EventLoop* loop, const transport::ClusterKey& key)
       : events_(events), loop_(loop), seal_(key) {}
 
+  Status SendAs(transport::ControlSender sender, transport::PeerId peer,
+                const ClusterMessage& message);
   void OnReached(const std::string& address, const Result<transport::PeerId>& peer);
   Status FindController(const ClusterConfig& config);
   Status ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address);

@@ -28,6 +28,13 @@ bool IsOther(const std::optional<transport::PeerId>& peer) {
   return peer.has_value() && *peer != kThisDaemon;
 }
 
+/// Returns whether the message says that ranks, or all, have ended. It is sent however much waits:
+/// a communicator has few of them, and others would wait for what never comes.
+bool EndsRanks(const ClusterMessage& message) {
+  return message.As<BrokenMessage>() != nullptr || message.As<LeftMessage>() != nullptr ||
+         message.As<ClosedMessage>() != nullptr;
+}
+
 }  // namespace
 
 HostGroup::HostGroup(const HostServices& services, Communicator* communicator,
@@ -91,14 +98,25 @@ void HostGroup::Forget(uint64_t number) {
 // ---------------------------------------------------------------------------------------------
 // What is said
 
+void HostGroup::Tell(transport::PeerId peer, const ClusterMessage& message) {
+  if (EndsRanks(message)) return services_.cluster->Send(peer, message);
+  const Status sent = services_.cluster->SendFor(communicator_->tenant().identity, peer, message);
+  if (!sent.ok()) BreakSoon(sent);
+}
+
+void HostGroup::BreakSoon(const Status& why) {
+  if (std::exchange(break_posted_, true)) return;
+  communicator_->CallSoon([communicator = communicator_, why] { communicator->Break(why); });
+}
+
 // A message of the home to itself comes later, as it does to all others: never from within what it
 // is about to do.
 void HostGroup::TellHome(const ClusterMessage& message) {
-  services_.cluster->Send(roster_.home, message);
+  Tell(roster_.home, message);
 }
 
 void HostGroup::TellSelf(const ClusterMessage& message) {
-  services_.cluster->Send(kThisDaemon, message);
+  Tell(kThisDaemon, message);
 }
 
 void HostGroup::TellLeft(const LeftMessage& left) {
@@ -109,15 +127,21 @@ void HostGroup::TellLeft(const LeftMessage& left) {
 void HostGroup::TellHosts(const ClusterMessage& message, int except) {
   for (int host = 0; host < roster_.hosts(); ++host) {
     const auto& peer = roster_.peers[static_cast<size_t>(host)];
-    if (IsOther(peer) && host != except) services_.cluster->Send(*peer, message);
+    if (IsOther(peer) && host != except) Tell(*peer, message);
   }
 }
 
 void HostGroup::TellHostOf(int rank, const ClusterMessage& message) {
   const int host = roster_.host_of_rank[static_cast<size_t>(rank)];
+  if (const auto& peer = roster_.peers[static_cast<size_t>(host)]) return Tell(*peer, message);
+  const Status paid = paid_unreached_.Cover(
+      unreached_ + 1, [this](int64_t bytes) { return communicator_->Pay(bytes); });
+  if (!paid.ok()) return BreakSoon(paid);
+  ++unreached_;
   ReachHost(host, [this, host, message](const Status& reached) {
+    --unreached_;
     if (!reached.ok()) return communicator_->Break(reached);
-    services_.cluster->Send(*roster_.peers[static_cast<size_t>(host)], message);
+    Tell(*roster_.peers[static_cast<size_t>(host)], message);
   });
 }
 
@@ -179,7 +203,7 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
     if (listener == roster_.self) {
       outcomes_->OnAgreed(agreed.sequence);
     } else {
-      services_.cluster->Send(*roster_.peers[static_cast<size_t>(listener)], agreed);
+      Tell(*roster_.peers[static_cast<size_t>(listener)], agreed);
     }
   }
   for (const uint64_t sequence : disagreed) {
@@ -222,7 +246,7 @@ void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome)
     if (host == roster_.self) {
       outcomes_->TellProgress(sequence);
     } else {
-      services_.cluster->Send(*roster_.peers[static_cast<size_t>(host)], question);
+      Tell(*roster_.peers[static_cast<size_t>(host)], question);
     }
   }
   CountOpenCases();

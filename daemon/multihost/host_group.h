@@ -15,6 +15,7 @@
 #include "daemon/multihost/plan_table.h"
 #include "daemon/multihost/start_confirmation.h"
 #include "daemon/plans/fabrics.h"
+#include "daemon/quota/paid_in_batches.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/waiting_count.h"
 #include "daemon/sharing/turn_gate.h"
@@ -54,8 +55,11 @@ class HostGroup {
     return PairNumber(roster_.key, from, to, number);
   }
 
-  // What is said.
+  // What is said. A communicator breaks, a moment later, if its tenant has too much to say to a
+  // daemon that does not keep up.
 
+  /// Sends to a daemon.
+  void Tell(transport::PeerId peer, const ClusterMessage& message);
   void TellHome(const ClusterMessage& message);
   /// Sends a message to this host, later, as if the home had.
   void TellSelf(const ClusterMessage& message);
@@ -104,7 +108,11 @@ class HostGroup {
                               uint64_t first, uint64_t begun);
 
  private:
+  /// Memory of the daemon that a message takes until its host is reached, in bytes.
+  static constexpr int64_t kUnreachedBytes = 512;
+
   bool HasLeft(int host) const;
+  void BreakSoon(const Status& why);
   void ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome);
   void LookAgain();
   void CountOpenCases();
@@ -119,8 +127,11 @@ class HostGroup {
   std::unique_ptr<OutcomeArbiter> arbiter_;
   std::unique_ptr<StartConfirmations> confirmations_;
   UnconfirmedStarts unconfirmed_starts_;
-  WaitingHold undecided_;  ///< Held while an operation's outcome is not decided.
-  WaitingHold untold_;     ///< Held while there is something to tell.
+  WaitingHold undecided_;      ///< Held while an operation's outcome is not decided.
+  WaitingHold untold_;         ///< Held while there is something to tell.
+  bool break_posted_ = false;  ///< The communicator breaks in a moment.
+  int64_t unreached_ = 0;      ///< Messages that wait until their host is reached.
+  PaidInBatches paid_unreached_{kUnreachedBytes};
   Lifetime lifetime_;
 };
 

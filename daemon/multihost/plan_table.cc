@@ -81,7 +81,7 @@ void PlanTable::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question
   }
   home_planner_->Ask(question.key, [this, peer](const CollectivePlan& plan) {
     if (peer == kThisDaemon) return OnPlan(plan);
-    services_.cluster->Send(peer, PlanMessage{host_group_->roster().key, plan});
+    host_group_->Tell(peer, PlanMessage{host_group_->roster().key, plan});
   });
 }
 
@@ -94,8 +94,7 @@ void PlanTable::OnPlan(const CollectivePlan& plan) {
   if (!plan.status.ok()) return FailPlan(found->first, plan.status);
   if (host_group_->fabric() != nullptr) return MakeFirst(found->first);
   await_fabric_.insert(found->first);
-  services_.cluster->Send(host_group_->roster().home,
-                          AskFabricMessage{host_group_->roster().fabric});
+  host_group_->TellHome(AskFabricMessage{host_group_->roster().fabric});
 }
 
 void PlanTable::Ensure(const CollectivePlan& plan) {
@@ -181,8 +180,7 @@ Result<HostPlan*> PlanTable::PairPlanFor(int rank, bool sends) {
   const std::pair key(host, sends);
   if (host_group_->fabric() == nullptr) {
     if (pairs_await_fabric_.empty()) {
-      services_.cluster->Send(host_group_->roster().home,
-                              AskFabricMessage{host_group_->roster().fabric});
+      host_group_->TellHome(AskFabricMessage{host_group_->roster().fabric});
     }
     pairs_await_fabric_.insert(key);
     return static_cast<HostPlan*>(nullptr);

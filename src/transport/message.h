@@ -11,6 +11,11 @@ namespace harmonaize::transport {
 /// Names a peer for as long as one link to it lasts, and is never used again. 0: none.
 using PeerId = uint64_t;
 
+/// On whose behalf a control message is sent, as the caller numbers them.
+using ControlSender = uint64_t;
+/// The daemon itself.
+inline constexpr ControlSender kOwnMessages = 0;
+
 /// Identifies a message of a pair of daemons. An operation's number is not used again once
 /// cancelled.
 struct MessageTag {

@@ -92,12 +92,13 @@ class TransportCore final : public Transport, public Poller::Handler {
     links_.Disconnect(peer, reason);
   }
 
-  Status SendControl(PeerId peer, std::span<const std::byte> message) override {
+  Status SendControl(PeerId peer, std::span<const std::byte> message,
+                     ControlSender sender) override {
     if (message.size() > kMaxControlBytes) {
       return InvalidArgument("a control message of {} bytes; the limit is {}", message.size(),
                              kMaxControlBytes);
     }
-    return links_.SendControl(peer, message);
+    return links_.SendControl(peer, sender, message);
   }
 
   Status PostSend(PeerId peer, RailChoice way, const MessageTag& tag,

@@ -115,9 +115,12 @@ class Transport {
   /// Ends the link, and tells the other side `reason`. OnPeerLost follows.
   virtual void Disconnect(PeerId peer, const std::string& reason) = 0;
 
-  /// Sends a copy of at most kMaxControlBytes, reliably and in order while the link lasts. Errors:
-  /// kRemoteError for a peer that is gone; kInvalidArgument for too many bytes.
-  virtual Status SendControl(PeerId peer, std::span<const std::byte> message) = 0;
+  /// Sends a copy of at most kMaxControlBytes, reliably and in order while the link lasts. `sender`
+  /// is on whose behalf: senders share the room for messages that a slow peer has not read, see
+  /// ControlBacklog. Errors: kRemoteError for a peer that is gone; kInvalidArgument for too many
+  /// bytes; kUnavailable if too much of this sender waits.
+  virtual Status SendControl(PeerId peer, std::span<const std::byte> message,
+                             ControlSender sender = kOwnMessages) = 0;
 
   /// Sends `bytes`, which must not change until `completion` is called: they were then handed on,
   /// but may not have arrived. Several sends with one tag are received in the order posted if they

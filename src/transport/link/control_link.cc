@@ -28,24 +28,38 @@ Status ControlLink::Start() {
 }
 
 void ControlLink::Send(FrameType type, std::span<const std::byte> payload) {
-  if (closing_ || !broken_.empty() || !stream_.open()) return;
-  if (unsent_.size() + payload.size() > kMaxUnsentBytes) {
-    return Break(
-        fmt::format("it does not read: {} bytes of control messages wait for it", unsent_.size()));
-  }
-  AppendFrame(type, payload, &unsent_);
-  if (!waits_for_room_) Flush();
+  Append(kOwnMessages, type, payload);
 }
 
 void ControlLink::Send(FrameType type, const std::string& text) {
   Send(type, std::as_bytes(std::span(text)));
 }
 
+Status ControlLink::SendMessage(ControlSender sender, std::span<const std::byte> message) {
+  if (sender != kOwnMessages && !unsent_.HasRoom(sender, message.size())) {
+    return Unavailable("{} bytes of control messages wait for a daemon that does not keep up",
+                       unsent_.size());
+  }
+  Append(sender, FrameType::kMessage, message);
+  return Status::Ok();
+}
+
+void ControlLink::Append(ControlSender sender, FrameType type, std::span<const std::byte> payload) {
+  if (closing_ || !broken_.empty() || !stream_.open()) return;
+  if (!unsent_.HasRoom(sender, payload.size())) {
+    return Break(
+        fmt::format("it does not read: {} bytes of control messages wait for it", unsent_.size()));
+  }
+  unsent_.Append(sender, type, payload);
+  if (!waits_for_room_) Flush();
+}
+
 /// Writes what the socket takes. Returns the number of bytes written.
 size_t ControlLink::WriteUnsent() {
   size_t done = 0;
-  while (done < unsent_.size()) {
-    iovec part{unsent_.data() + done, unsent_.size() - done};
+  while (!unsent_.empty()) {
+    const std::span<const std::byte> waiting = unsent_.bytes();
+    iovec part{const_cast<std::byte*>(waiting.data()), waiting.size()};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -56,9 +70,9 @@ size_t ControlLink::WriteUnsent() {
       Break(std::strerror(errno));
       break;
     }
+    unsent_.Drop(static_cast<size_t>(sent));
     done += static_cast<size_t>(sent);
   }
-  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<ptrdiff_t>(done));
   return done;
 }
 

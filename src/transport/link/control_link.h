@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "src/base/file_descriptor.h"
+#include "src/transport/link/control_backlog.h"
 #include "src/transport/stream/movable_stream.h"
 #include "src/transport/tcp/poller.h"
 #include "src/transport/tcp/wire.h"
@@ -27,9 +27,6 @@ class ControlLink final : public Poller::Handler, public StreamUser {
     ~Owner() = default;
   };
 
-  /// Most bytes kept for a peer that does not read; with more the link is broken.
-  static constexpr size_t kMaxUnsentBytes = size_t{16} << 20;
-
   ControlLink(Poller* poller, Owner* owner, FileDescriptor socket);
   ~ControlLink() { Close(); }
   ControlLink(const ControlLink&) = delete;
@@ -37,9 +34,13 @@ class ControlLink final : public Poller::Handler, public StreamUser {
 
   Status Start();
 
-  /// Sends a frame, now or as soon as the socket takes it. A broken link drops it.
+  /// Sends a frame, now or as soon as the socket takes it. A broken link drops it. A peer that does
+  /// not read, so that there is no room for one more, breaks the link.
   void Send(FrameType type, std::span<const std::byte> payload = {});
   void Send(FrameType type, const std::string& text);
+  /// Sends a message in the same way. Errors: kUnavailable if too much of its sender waits; the
+  /// link stays. Messages of the daemon itself break it instead.
+  Status SendMessage(ControlSender sender, std::span<const std::byte> message);
 
   /// Sends what is left, ignores arriving frames, and reports OnBroken when the other side has
   /// closed.
@@ -68,6 +69,7 @@ class ControlLink final : public Poller::Handler, public StreamUser {
   void OnReady(uint32_t events) override;
 
  private:
+  void Append(ControlSender sender, FrameType type, std::span<const std::byte> payload);
   void Flush();
   size_t WriteUnsent();
   void Read();
@@ -78,7 +80,7 @@ class ControlLink final : public Poller::Handler, public StreamUser {
   Owner* owner_;
   MovableStream stream_;
   FrameReader reader_;
-  std::vector<std::byte> unsent_;
+  ControlBacklog unsent_;
   std::string broken_;  // the reason; empty while it works
   bool reported_ = false;
   bool closing_ = false;

@@ -269,12 +269,12 @@ Link* Links::Up(PeerId peer) const {
   return found->second.get();
 }
 
-Status Links::SendControl(PeerId peer, std::span<const std::byte> message) {
+Status Links::SendControl(PeerId peer, ControlSender sender, std::span<const std::byte> message) {
   Link* link = Up(peer);
   if (link == nullptr) return RemoteError("the link to this peer daemon is lost");
-  link->control->Send(FrameType::kMessage, message);
+  const Status sent = link->control->SendMessage(sender, message);
   if (link->control->HasNews()) broken_.emplace_back(peer, "");
-  return Status::Ok();
+  return sent;
 }
 
 void Links::OnFrame(ControlLink* control, const Frame& frame) {

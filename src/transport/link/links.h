@@ -81,7 +81,7 @@ class Links final : public Reception::Owner,
   Result<NetworkAddress> Listen(const NetworkAddress& address);
   void Connect(const NetworkAddress& address, Transport::ConnectDone done);
   void Disconnect(PeerId peer, const std::string& reason);
-  Status SendControl(PeerId peer, std::span<const std::byte> message);
+  Status SendControl(PeerId peer, ControlSender sender, std::span<const std::byte> message);
   /// Returns the link of a peer that is up; null when it is not.
   Link* Up(PeerId peer) const;
   /// Returns the traffic of those peers whose links are up.

@@ -127,5 +127,56 @@ TEST_F(NetworkRunnerTest, AnAddressThatIsNoneEndsTheCommunicator) {
   ExpectIn("rank 1", ErrorOf(0));
 }
 
+// The other daemon is there, and reads nothing. What one tenant has to say to it must not end the
+// link, which all tenants use.
+TEST_F(NetworkRunnerTest, ATenantThatFloodsADaemonEndsItsOwnCommunicator) {
+  SpanTo(other_->address());
+  HostGroup& group = communicator_->other_hosts()->group();
+  Status reached = InternalError("nothing yet");
+  group.ReachHost(1, [&](const Status& status) { reached = status; });
+  for (int i = 0; i < 20'000 && !reached.ok(); ++i) {
+    Run();
+    cluster_->Progress(true);
+    other_->Progress(true);
+    usleep(100);
+  }
+  ASSERT_TRUE(reached.ok()) << reached.message();
+  const Status lengthy = RemoteError("{}", std::string(1000, 'x'));
+  const OfferMessage offer{77, 0, 1, 0, 1, DataType::kInt8, lengthy};
+  for (int i = 0; i < 100'000; ++i) group.TellHostOf(1, offer);
+  Run();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
+  ExpectIn("does not keep up", communicator_->failure().message());
+  ASSERT_EQ(cluster_->linked().size(), 1u);
+  const transport::PeerId peer = cluster_->linked().begin()->first;
+  TenantIdentity neighbour = communicator_->tenant().identity;
+  EXPECT_FALSE(cluster_->SendFor(neighbour, peer, offer).ok());
+  ++neighbour.number;
+  EXPECT_TRUE(cluster_->SendFor(neighbour, peer, offer).ok());
+  for (int i = 0; i < 1000; ++i) {
+    cluster_->Progress(true);
+    other_->Progress(true);
+  }
+  EXPECT_EQ(cluster_->linked().size(), 1u);
+}
+
+// A tenant can name a host that nobody reaches, and go on telling it things.
+TEST_F(NetworkRunnerTest, MessagesForAHostThatIsBeingReachedArePaidFor) {
+  SpanTo(other_->address());
+  const int64_t before = tenant_->account->held(Resource::kMemory);
+  HostGroup& group = communicator_->other_hosts()->group();
+  for (uint64_t number = 0; number < 1000; ++number) {
+    group.TellHostOf(1, OfferMessage{77, 0, 1, number, 1, DataType::kInt8, {}});
+  }
+  EXPECT_GE(tenant_->account->held(Resource::kMemory) - before, 1000 * 256);
+  TakeAllMemory();
+  for (uint64_t number = 0; number < 100; ++number) {
+    group.TellHostOf(1, OfferMessage{77, 0, 1, number, 1, DataType::kInt8, {}});
+  }
+  Run();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
+  ExpectIn("memory", communicator_->failure().message());
+}
+
 }  // namespace
 }  // namespace harmonaize::daemon
