@@ -100,6 +100,9 @@ class HostGroup {
   /// Learns that a rank's daemon is this peer. Returns false if it is another one.
   bool NotePeer(int rank, transport::PeerId peer);
 
+  /// Breaks the communicator a moment later, where the caller is in the middle of something.
+  void BreakSoon(const Status& why);
+
   /// Drops the messages that have come, or will come, of an operation that has ended badly.
   void Forget(uint64_t number);
   /// Drops the messages of a peer for a communicator's collectives from `first` on, up to as many
@@ -112,7 +115,6 @@ class HostGroup {
   static constexpr int64_t kUnreachedBytes = 512;
 
   bool HasLeft(int host) const;
-  void BreakSoon(const Status& why);
   void ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome);
   void LookAgain();
   void CountOpenCases();

@@ -74,6 +74,7 @@ Status NetworkRunner::Start(MatchedOperation* operation) {
   outcomes_.MakeRoom();
   HZ_RETURN_IF_ERROR(services_.network->Start(operation, binding));
   outcomes_.AddRunning(operation);
+  PayForGrowth(*operation);
   group_.gate()->Begin(operation->network.started_ns);
   if (HasRoot(descriptor.collective)) {
     group_.NoteBegun({operation->sequence, binding.check}, false);
@@ -84,10 +85,20 @@ Status NetworkRunner::Start(MatchedOperation* operation) {
   return Status::Ok();
 }
 
+// Charges the tenant for what an execution has come to keep. The memory is there already, so a
+// tenant that cannot pay loses the communicator, to which it belongs.
+void NetworkRunner::PayForGrowth(const MatchedOperation& operation) {
+  const int64_t growth = operation.network.plan->TakeGrowth(*operation.network.execution);
+  if (growth == 0) return;
+  const Status paid = communicator_->Pay(growth);
+  if (!paid.ok()) group_.BreakSoon(paid);
+}
+
 // Takes an operation from the network, which has carried it out.
 void NetworkRunner::EndNetwork(MatchedOperation* operation) {
   group_.gate()->End(MonotonicNanoseconds());
   services_.start_gate->NoteEnd(*communicator_);
+  PayForGrowth(*operation);
   operation->network.plan->GiveBack(operation->network.execution);
 }
 
@@ -147,6 +158,7 @@ Result<MatchedOperation*> NetworkRunner::StartTransfer(PostedOperation* part, Ho
     return started;
   }
   transfers_.Add(operation);
+  PayForGrowth(*operation);
   group_.gate()->Begin(operation->network.started_ns);
   return operation;
 }

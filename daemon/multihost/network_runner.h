@@ -62,6 +62,7 @@ class NetworkRunner final : public OtherHosts {
 
  private:
   Status Start(MatchedOperation* operation);
+  void PayForGrowth(const MatchedOperation& operation);
   void EndNetwork(MatchedOperation* operation);
   void OnBroken(const BrokenMessage& broken);
   void OnRankLeft(int rank, uint64_t sequence);

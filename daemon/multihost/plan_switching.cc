@@ -22,6 +22,16 @@ constexpr uint64_t kMostAhead = 64;
 /// Most changes that the history keeps.
 constexpr size_t kRememberedChanges = 64;
 
+/// Leaves out plans until the message can be sent; they can be changed the next time. Returns false
+/// if not even one fits.
+bool ShortenToFit(ProposeMessage* proposal) {
+  while (!proposal->next.empty() && EncodeMessage(*proposal).size() > transport::kMaxControlBytes) {
+    proposal->current.resize(proposal->current.size() / 2);
+    proposal->next.resize(proposal->next.size() / 2);
+  }
+  return !proposal->next.empty();
+}
+
 }  // namespace
 
 PlanSwitching::PlanSwitching(Communicator* communicator, HostGroup* group, PlanTable* plans)
@@ -48,9 +58,12 @@ bool PlanSwitching::Propose(std::vector<CollectivePlan> next, std::string reason
     change.before.push_back(current->plan);
   }
   change.after = std::move(next);
+  ProposeMessage proposal{host_group_->roster().key, 0, change.before, change.after};
+  if (!ShortenToFit(&proposal)) return false;
+  change.before = proposal.current;
+  change.after = proposal.next;
   proposed_ns_ = MonotonicNanoseconds();
-  const ProposeMessage proposal{host_group_->roster().key, leader_.Begin(), change.before,
-                                change.after};
+  proposal.round = leader_.Begin();
   history_.push_back(std::move(change));
   if (history_.size() > kRememberedChanges) history_.pop_front();
   host_group_->TellHosts(proposal);

@@ -21,6 +21,13 @@ Status NoPlan() {
   return InternalError("no plan could be made for this operation; the provider's log says why");
 }
 
+/// Most plans of a communicator that reports list, and that are reviewed. A job uses a dozen.
+constexpr std::ptrdiff_t kMostRecords = 64;
+
+/// Memory that a plan takes beside its program, in bytes: of itself, and for each host.
+constexpr int64_t kPlanBytes = 4096;
+constexpr int64_t kPlanBytesOfHost = 64;
+
 }  // namespace
 
 PlanTable::PlanTable(const HostServices& services, Communicator* communicator, HostGroup* group)
@@ -40,6 +47,11 @@ PlanTable::PlanTable(const HostServices& services, Communicator* communicator, H
         communicator_->observers().Tell(&CommunicatorObserver::OnCongestionChanged, *communicator_,
                                         level, times);
       });
+}
+
+// What is kept of one plan for as long as the communicator lasts.
+int64_t PlanTable::KeptBytes() const {
+  return kPlanBytes + kPlanBytesOfHost * host_group_->roster().hosts();
 }
 
 PlanKey PlanTable::KeyFor(const OperationDescriptor& descriptor) {
@@ -64,20 +76,28 @@ int PlanTable::HostOfFabricHost(int fabric_host) const {
 
 Result<HostPlan*> PlanTable::PlanFor(const OperationDescriptor& descriptor) {
   const PlanKey key = KeyFor(descriptor);
-  const auto [found, first] = plans_.try_emplace(key);
-  const PlanEntry& entry = found->second;
-  if (first) {
+  auto found = plans_.find(key);
+  if (found == plans_.end()) {
+    HZ_RETURN_IF_ERROR(communicator_->Pay(KeptBytes()));
+    found = plans_.try_emplace(key).first;
     host_group_->TellHome(AskPlanMessage{host_group_->roster().key, key});
   }
+  const PlanEntry& entry = found->second;
   if (!switching_.MayBegin(key, descriptor.sequence)) return static_cast<HostPlan*>(nullptr);
   const size_t version = VersionFor(entry.begin_at, descriptor.sequence);
   if (version == 0 && !entry.failure.ok()) return entry.failure;
-  return entry.versions[version].plan.get();
+  HostPlan* const plan = entry.versions[version].plan.get();
+  if (plan != nullptr) DealAnew(plan);
+  return plan;
 }
 
 void PlanTable::OnAskPlan(transport::PeerId peer, const AskPlanMessage& question) {
   if (question.key.root >= communicator_->ranks()) {
     return services_.cluster->transport().Disconnect(peer, "a plan for a root that is no rank");
+  }
+  if (!home_planner_->Knows(question.key)) {
+    const Status paid = communicator_->Pay(KeptBytes());
+    if (!paid.ok()) return host_group_->BreakSoon(paid);
   }
   home_planner_->Ask(question.key, [this, peer](const CollectivePlan& plan) {
     if (peer == kThisDaemon) return OnPlan(plan);
@@ -113,7 +133,7 @@ void PlanTable::OnFabric(const Status& status) {
     }
   }
   if (!pairs_wait) return;
-  if (!status.ok()) return BreakSoon(NoPlan());
+  if (!status.ok()) return host_group_->BreakSoon(NoPlan());
   communicator_->OnPlanReady();
 }
 
@@ -133,10 +153,6 @@ void PlanTable::FailPlan(const PlanKey& key, const Status& why) {
       communicator_->name(), CollectiveName(key.collective), why.message());
   plans_.at(key).failure = NoPlan();
   communicator_->OnPlanReady();
-}
-
-void PlanTable::BreakSoon(const Status& why) {
-  communicator_->CallSoon([communicator = communicator_, why] { communicator->Break(why); });
 }
 
 void PlanTable::MakeFirst(const PlanKey& key) {
@@ -187,12 +203,15 @@ Result<HostPlan*> PlanTable::PairPlanFor(int rank, bool sends) {
   }
   const auto [found, first] = pairs_.try_emplace(key);
   if (!found->second.failure.ok()) return found->second.failure;
-  if (!first) return found->second.plan.get();
+  if (!first) {
+    if (found->second.plan != nullptr) DealAnew(found->second.plan.get());
+    return found->second.plan.get();
+  }
   if (const Status good = CheckFabric(); !good.ok()) {
     const LogFor log_for(communicator_->tenant().identity);
     Log(LogLevel::kError, kLogTuning, "communicator {}: {}", communicator_->id(), good.message());
     found->second.failure = NoPlan();
-    BreakSoon(NoPlan());  // the other side waits
+    host_group_->BreakSoon(NoPlan());  // the other side waits
     return NoPlan();
   }
   Result<HostPart> part = MakePairPart(
@@ -201,7 +220,7 @@ Result<HostPlan*> PlanTable::PairPlanFor(int rank, bool sends) {
       host_group_->roster().fabric_hosts[static_cast<size_t>(host)], sends, rates_);
   if (!part.ok()) {
     found->second.failure = NoPlan();
-    BreakSoon(NoPlan());
+    host_group_->BreakSoon(NoPlan());
     return NoPlan();
   }
   // Finishes the plan later, since the caller is not ready for it.
@@ -268,20 +287,20 @@ void PlanTable::TellRates(const EdgeRates& rates) {
   host_group_->TellSelf(message);
 }
 
+// The messages of plans that are not in use are dealt out when they are asked for.
 void PlanTable::OnRates(const EdgeRates& rates) {
   rates_ = rates;
+  const auto deal_if_used = [this](const std::unique_ptr<HostPlan>& plan) {
+    if (plan != nullptr && plan->in_use()) DealAnew(plan.get());
+  };
   for (const auto& [key, entry] : plans_) {
-    for (const Version& version : entry.versions) {
-      if (version.plan != nullptr) DealAnew(version.plan.get());
-    }
+    for (const Version& version : entry.versions) deal_if_used(version.plan);
   }
-  for (const auto& [key, pair] : pairs_) {
-    if (pair.plan != nullptr) DealAnew(pair.plan.get());
-  }
+  for (const auto& [key, pair] : pairs_) deal_if_used(pair.plan);
 }
 
 void PlanTable::DealAnew(HostPlan* plan) {
-  if (plan->dealt_for() == rates_) return;
+  if (!plan->StartDealing(rates_)) return;
   services_.background->Post(
       [loop = services_.loop, rates = rates_, models = host_group_->fabric()->rated,
        deal = plan->deal(),
@@ -308,10 +327,19 @@ void PlanTable::CountOperation(const OperationDescriptor& descriptor, double sec
 }
 
 std::vector<PlanRecord> PlanTable::Records() const {
-  std::vector<PlanRecord> records;
+  std::vector<const PlanRecord*> used;
   for (const auto& [key, entry] : plans_) {
-    if (entry.versions.back().plan != nullptr) records.push_back(entry.versions.back().record);
+    if (entry.versions.back().plan != nullptr) used.push_back(&entry.versions.back().record);
   }
+  if (used.size() > kMostRecords) {
+    const auto end = used.begin() + kMostRecords;
+    std::nth_element(used.begin(), end, used.end(), [](const PlanRecord* a, const PlanRecord* b) {
+      return a->seconds > b->seconds;
+    });
+    used.erase(end, used.end());
+  }
+  std::vector<PlanRecord> records;
+  for (const PlanRecord* record : used) records.push_back(*record);
   return records;
 }
 

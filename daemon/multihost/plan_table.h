@@ -47,7 +47,7 @@ class PlanTable {
   Result<HostPlan*> PairPlanFor(int rank, bool sends);
   /// Counts a collective that PlanFor was asked for, and that is done now.
   void CountOperation(const OperationDescriptor& descriptor, double seconds);
-  /// Returns the plans that are in use now.
+  /// Returns the plans that are in use now; of many, those whose operations took the most time.
   std::vector<PlanRecord> Records() const;
   /// At the home: the planner that chooses the plans; elsewhere nullptr.
   const HomePlanner* home_planner() const { return home_planner_.get(); }
@@ -97,6 +97,7 @@ class PlanTable {
     std::unique_ptr<HostPlan> plan;
     Status failure;
   };
+  int64_t KeptBytes() const;
   static PlanKey KeyFor(const OperationDescriptor& descriptor);
 
   void TellRates(const EdgeRates& rates);
@@ -108,7 +109,6 @@ class PlanTable {
   std::vector<int> FabricHostOfRank() const;
   Status CheckFabric() const;
   void FailPlan(const PlanKey& key, const Status& why);
-  void BreakSoon(const Status& why);
 
   const HostServices& services_;
   Communicator* const communicator_;

@@ -16,6 +16,10 @@ namespace harmonaize::daemon {
 // Predictions assume this limit of the transport.
 static_assert(NetworkCosts{}.eager_bytes == transport::TcpChannel::kMaxEagerBytes);
 
+/// Most planners that a communicator keeps, each for a collective and a root. A planner is made
+/// again when it is needed again, in the background.
+constexpr size_t kMostPlanners = 32;
+
 int SizeClassOf(uint64_t bytes) {
   static const std::vector<uint64_t> kClasses = SizeClasses();
   size_t nearest = 0;
@@ -105,7 +109,9 @@ Result<std::shared_ptr<const HomePlanner::Shared::OnModel>> HomePlanner::Shared:
   HZ_ASSIGN_OR_RETURN(Planner made, MakePlanner(*model, ProblemOf(collective, root)));
   auto planner = std::make_shared<const OnModel>(OnModel{now, std::move(model), std::move(made)});
   const std::lock_guard lock(mutex);
-  if (rates == now) planners.emplace(key, planner);
+  if (rates != now) return std::shared_ptr<const OnModel>(std::move(planner));
+  if (planners.size() >= kMostPlanners) planners.erase(planners.begin());
+  planners.emplace(key, planner);
   return std::shared_ptr<const OnModel>(std::move(planner));
 }
 

@@ -34,6 +34,9 @@ class HomePlanner {
   /// Calls `done` with the plan, at once or later; a status that is not ok says that there is none.
   void Ask(const PlanKey& key, std::function<void(const CollectivePlan&)> done);
 
+  /// Returns whether a plan was asked for.
+  bool Knows(const PlanKey& key) const { return decisions_.contains(key); }
+
   /// Calls `done` later with other plans for these keys, which have been answered before: the
   /// `turn`-th best of all plans that were considered for each, beginning again after the last one.
   /// The best is among them.

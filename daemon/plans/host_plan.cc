@@ -102,6 +102,7 @@ Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool send
 HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
                    transport::TenantShare share, Cluster* cluster, WorkEngine* work)
     : part_(std::move(part)),
+      dealing_for_(part_.dealt_for),
       peers_(std::move(peers)),
       own_rails_(own_rails),
       share_(share),
@@ -112,8 +113,26 @@ HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own
           [this](const MessageName& name, size_t bytes) { return RailOf(name, bytes); })) {}
 
 void HostPlan::Deal(const EdgeRates& rates, std::unique_ptr<RailTable> rails) {
+  if (rates != dealing_for_) return;  // newer ones follow
   part_.dealt_for = rates;
   part_.rails = std::move(rails);
+}
+
+bool HostPlan::StartDealing(const EdgeRates& rates) {
+  if (dealing_for_ == rates) return false;
+  dealing_for_ = rates;
+  return true;
+}
+
+int64_t HostPlan::TakeGrowth(const NetworkExecution& execution) {
+  int64_t growth = 0;
+  const auto note = [&growth](size_t* known, size_t now) {
+    growth += static_cast<int64_t>(now - std::min(*known, now));
+    *known = std::max(*known, now);
+  };
+  note(&known_bytes_[&execution], execution.memory_bytes());
+  note(&known_own_bytes_, part_.program->memory_bytes() + port_->memory_bytes());
+  return growth;
 }
 
 transport::RailChoice HostPlan::RailOf(const MessageName& name, size_t bytes) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,7 +60,9 @@ class HostPlan {
   /// This is the sender's own affair, since messages are received by whatever rail they come.
   void Deal(const EdgeRates& rates, std::unique_ptr<RailTable> rails);
   const HostPart::Deal& deal() const { return part_.deal; }
-  const EdgeRates& dealt_for() const { return part_.dealt_for; }
+  /// Returns whether its messages have to be dealt out anew for these rates, and notes that they
+  /// will be: Deal follows.
+  bool StartDealing(const EdgeRates& rates);
   const Lifetime& lifetime() const { return lifetime_; }
 
   const NetworkProgram& program() const { return *part_.program; }
@@ -67,6 +71,9 @@ class HostPlan {
   /// Returns an execution that is not under way. It belongs to this plan, and is to be given back.
   NetworkExecution* Take();
   void GiveBack(NetworkExecution* execution) { free_.push_back(execution); }
+  /// Returns by how many bytes the plan has grown since the last call: by what this execution of it
+  /// keeps, and by the plan itself.
+  int64_t TakeGrowth(const NetworkExecution& execution);
   /// Returns whether an execution is under way.
   bool in_use() const { return free_.size() < all_.size(); }
 
@@ -74,6 +81,7 @@ class HostPlan {
   transport::RailChoice RailOf(const MessageName& name, size_t bytes);
 
   HostPart part_;
+  EdgeRates dealing_for_;  // the last rates that Deal was announced for
   const std::vector<transport::PeerId> peers_;
   const bool own_rails_;
   const transport::TenantShare share_;
@@ -81,6 +89,8 @@ class HostPlan {
   WorkEngine* const work_;
   std::unique_ptr<TransportPort> port_;
   std::vector<std::unique_ptr<NetworkExecution>> all_;
+  std::map<const NetworkExecution*, size_t> known_bytes_;  // as TakeGrowth found them
+  size_t known_own_bytes_ = 0;
   std::vector<NetworkExecution*> free_;
   Lifetime lifetime_;
 };

@@ -506,4 +506,13 @@ NetworkExecution::Work* NetworkExecution::TakeWork() {
   return work;
 }
 
+size_t NetworkExecution::memory_bytes() const {
+  const size_t steps = binding_.program == nullptr ? 0 : binding_.program->steps().size();
+  size_t bytes = sizeof(*this) + all_landings_.size() * landing_bytes_ +
+                 all_works_.size() * sizeof(Work) +
+                 running_.size() * (sizeof(Slice) + steps * (sizeof(size_t) + sizeof(Landing)));
+  for (const std::unique_ptr<Slice>& slice : running_) bytes += slice->scratch_bytes;
+  return bytes;
+}
+
 }  // namespace harmonaize

@@ -70,6 +70,9 @@ class NetworkExecution final : public ListNode, private MessageListener {
   /// Begins these slices. Returns whether there were any.
   bool Feed();
 
+  /// Returns about how much memory it keeps, in bytes: buffers for messages above all.
+  size_t memory_bytes() const;
+
   /// Hands back an execution that Executor::TakeFinished has returned. Requires: a NetworkExecution
   /// has started it (its `on_finished` is this function).
   static void OnExecuted(Execution* execution);

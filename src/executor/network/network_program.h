@@ -40,6 +40,9 @@ class NetworkProgram {
   int pieces() const { return pieces_; }
   int scratch_blocks() const { return scratch_blocks_; }
 
+  /// Returns about how much memory it takes, in bytes.
+  size_t memory_bytes() const;
+
   /// Returns the output blocks that the program writes, each once.
   const std::vector<Block>& outputs() const { return outputs_; }
 

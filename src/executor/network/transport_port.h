@@ -29,7 +29,14 @@ class TransportPort final : public MessagePort {
                  uint64_t token) override;
   void Cancel(uint64_t operation) override;
 
+  /// Returns about how much memory its messages take here and in the transport, in bytes: for as
+  /// many as were ever under way at once.
+  size_t memory_bytes() const { return all_.size() * (sizeof(Pending) + kRequestBytes); }
+
  private:
+  /// What the transport keeps of a message under way, in bytes, about.
+  static constexpr size_t kRequestBytes = 256;
+
   /// A message under way.
   struct Pending {
     TransportPort* port = nullptr;

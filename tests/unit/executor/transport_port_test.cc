@@ -117,6 +117,7 @@ TEST_F(TwoHosts, ReduceOverTheWire) {
       ASSERT_TRUE(execution->status().ok()) << execution->status().ToString();
       EXPECT_EQ(At(number).ended.PopFront(), execution);
       EXPECT_TRUE(At(number).ended.empty());
+      EXPECT_GT(execution->memory_bytes(), 1000 * sizeof(float));  // a slice, at least
       ASSERT_EQ(output_[static_cast<size_t>(number)], std::vector<float>(kCount, 3.0F));
     }
   }

@@ -15,6 +15,7 @@
 #include "daemon/cluster/this_daemon.h"
 #include "daemon/multihost/network_operations.h"
 #include "daemon/plans/fabrics.h"
+#include "daemon/plans/host_plan.h"
 #include "daemon/sharing/start_gate.h"
 #include "tests/unit/daemon/communicator/communicator_fixture.h"
 
@@ -176,6 +177,22 @@ TEST_F(NetworkRunnerTest, MessagesForAHostThatIsBeingReachedArePaidFor) {
   Run();
   EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
   ExpectIn("memory", communicator_->failure().message());
+}
+
+// What executions keep belongs to the tenant's plan until the communicator ends, so it is counted
+// once, when it has grown.
+TEST_F(NetworkRunnerTest, APlanTellsOnceByHowMuchItHasGrown) {
+  Result<HostPart> part = MakePairPart(fabrics_.OneSwitch(2).rated.get(), 0, 1, true, {});
+  ASSERT_TRUE(part.ok());
+  HostPlan plan(std::move(*part), {kThisDaemon, kThisDaemon}, false, {}, cluster_.get(),
+                executor_.get());
+  NetworkExecution* const first = plan.Take();
+  EXPECT_GE(plan.TakeGrowth(*first), static_cast<int64_t>(sizeof(NetworkExecution)));
+  EXPECT_EQ(plan.TakeGrowth(*first), 0);
+  NetworkExecution* const second = plan.Take();
+  EXPECT_EQ(plan.TakeGrowth(*second), static_cast<int64_t>(sizeof(NetworkExecution)));
+  plan.GiveBack(first);
+  EXPECT_EQ(plan.TakeGrowth(*plan.Take()), 0);
 }
 
 }  // namespace
