@@ -9,6 +9,7 @@ namespace harmonaize::daemon {
 class Background;
 class CommunicatorObservers;
 class EventLoop;
+class FedExecutions;
 class FinishedParts;
 class HostTuning;
 class SessionKeeper;
@@ -21,6 +22,7 @@ struct CommunicatorServices {
   EventLoop* loop = nullptr;  ///< The engine's loop.
   Background* background = nullptr;
   WorkEngine* work = nullptr;
+  FedExecutions* sliced = nullptr;  ///< Operations that go slice by slice.
   HostTuning* tuning = nullptr;
   FinishedParts* finished = nullptr;
   SessionKeeper* sessions = nullptr;

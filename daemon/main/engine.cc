@@ -105,6 +105,7 @@ void Engine::OpenRooms() {
                             .loop = loop_.get(),
                             .background = &background_,
                             .work = executor_.get(),
+                            .sliced = &sliced_,
                             .tuning = &tuning_,
                             .finished = &finished_,
                             .sessions = this,
@@ -241,6 +242,7 @@ bool Engine::RunRound() {
   progress |= Help();
   progress |= CollectFinished();
   progress |= RunNetwork();
+  progress |= sliced_.Run();
   progress |= RunReady();
   finished_.Publish();
   membership_->Sweep();
@@ -377,8 +379,7 @@ bool Engine::CollectFinished() {
 
 bool Engine::RunNetwork() {
   if (cluster_ == nullptr) return false;
-  const bool progress = cluster_->Progress(!network_operations_.empty());
-  return network_operations_.Run() || progress;
+  return cluster_->Progress(!network_operations_.empty());
 }
 
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
@@ -427,8 +428,8 @@ void Engine::UpdateCrowded() {
 
 bool Engine::AnythingToDo() {
   return stopping_.load(std::memory_order_relaxed) || loop_->HasPosted() || !ready_.empty() ||
-         CollectFinished() || (cluster_ != nullptr && !cluster_->Arm()) ||
-         network_operations_.AnyToDo() || sessions_.AnyHasDescriptors();
+         CollectFinished() || (cluster_ != nullptr && !cluster_->Arm()) || sliced_.AnyToDo() ||
+         sessions_.AnyHasDescriptors();
 }
 
 int Engine::SleepTimeout() const {

@@ -23,6 +23,7 @@
 #include "daemon/probing/probe_service.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/fed_executions.h"
 #include "daemon/runtime/idle_wait.h"
 #include "daemon/runtime/waiting_count.h"
 #include "daemon/tenant/finished_parts.h"
@@ -130,7 +131,8 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
 
   std::unique_ptr<Cluster> cluster_;  ///< nullptr where the host stands alone.
   Fabrics fabrics_;
-  NetworkOperations network_operations_;
+  FedExecutions sliced_;
+  NetworkOperations network_operations_{&sliced_};
 
   uint64_t next_tick_ns_ = 0;
 

@@ -5,7 +5,6 @@
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/plans/host_plan.h"
-#include "daemon/runtime/guarded.h"
 #include "daemon/tenant/rank_feed.h"
 #include "src/base/clock.h"
 
@@ -26,11 +25,8 @@ int SlicesWhenShared(const SliceCut& slice) {
   return std::clamp(fit, slice.at_once, slice.at_once * kSlicesWhenShared);
 }
 
-/// Most operations that end before the engine looks at other tenants' work.
-constexpr int kEndedAtOnce = 64;
-
-MatchedOperation* OperationOf(const NetworkExecution& execution) {
-  return static_cast<MatchedOperation*>(execution.cookie());
+MatchedOperation* OperationOf(const FedExecution& execution) {
+  return static_cast<MatchedOperation*>(execution.cookie);
 }
 
 }  // namespace
@@ -43,8 +39,6 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
   binding.operation = operation->network.number;
   binding.tenant = operation->communicator->tenant().identity.across_hosts;
   binding.weight = static_cast<float>(operation->communicator->tenant().weight);
-  binding.done_list = &done_;
-  binding.cookie = operation;
   const SliceCut& slice = operation->network.plan->slice();
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
   operation->network.execution = operation->network.plan->Take();
@@ -52,6 +46,7 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
   operation->network.job = operation->communicator->job();
   const bool shared = activity_.Start(operation->network.job, operation->network.started_ns);
   binding.slices_at_once = shared ? SlicesWhenShared(slice) : slice.at_once;
+  executions_->Expect(operation->network.execution, this, operation);
   const Status started = operation->network.execution->Start(binding);
   if (!started.ok()) {
     activity_.End(operation->network.job, operation->network.started_ns);
@@ -59,59 +54,19 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
     return started;
   }
   ++under_way_;
-  NetworkExecution* const execution = operation->network.execution;
-  if (binding.feed != nullptr && !execution->done()) feeding_.PushBack(execution);
+  if (binding.feed != nullptr) executions_->Watch(operation->network.execution);
   return Status::Ok();
 }
 
-bool NetworkOperations::Run() {
-  const bool fed = FeedSome();
-  return EndSome() || fed;
-}
-
-// An execution that is done moves itself to the other list.
-bool NetworkOperations::FeedSome() {
-  bool progress = false;
-  NetworkExecution* next = nullptr;
-  for (NetworkExecution* execution = feeding_.Front(); execution != nullptr; execution = next) {
-    next = feeding_.After(execution);
-    bool failed = false;
-    Guarded([&] { progress |= execution->Feed(); },
-            [&](const Status& exception) {
-              failed = true;
-              OperationOf(*execution)->communicator->GiveUp(exception);
-            });
-    if (failed) return true;  // `next` may have been canceled along
-  }
-  return progress;
-}
-
-bool NetworkOperations::EndSome() {
-  if (done_.empty()) return false;
-  // The end of an operation may begin and end others.
-  for (int ended = 0; ended < kEndedAtOnce; ++ended) {
-    NetworkExecution* const execution = done_.PopFront();
-    if (execution == nullptr) break;
-    --under_way_;
-    End(OperationOf(*execution));
-  }
-  return true;
-}
-
-void NetworkOperations::End(MatchedOperation* operation) {
+void NetworkOperations::OnDone(FedExecution* execution) {
+  --under_way_;
+  MatchedOperation* const operation = OperationOf(*execution);
   activity_.End(operation->network.job, MonotonicNanoseconds());
-  Communicator* const communicator = operation->communicator;
-  Guarded([&] { communicator->other_hosts()->OnNetworkDone(operation); },
-          [&](const Status& exception) { communicator->GiveUp(exception); });
+  operation->communicator->other_hosts()->OnNetworkDone(operation);
 }
 
-bool NetworkOperations::AnyToDo() const {
-  if (!done_.empty()) return true;
-  for (const NetworkExecution* execution = feeding_.Front(); execution != nullptr;
-       execution = feeding_.After(execution)) {
-    if (execution->CanFeed()) return true;
-  }
-  return false;
+void NetworkOperations::OnException(FedExecution* execution, const Status& exception) {
+  OperationOf(*execution)->communicator->GiveUp(exception);
 }
 
 }  // namespace harmonaize::daemon

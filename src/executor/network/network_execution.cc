@@ -413,10 +413,6 @@ void NetworkExecution::Cancel(Status reason) {
   NoteIfDone();
 }
 
-void NetworkExecution::NoteIfDone() {
-  if (binding_.done_list != nullptr && done()) binding_.done_list->PushBack(this);
-}
-
 void NetworkExecution::Fail(Status status) {
   if (!status_.ok()) return;
   status_ = std::move(status);

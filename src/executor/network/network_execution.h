@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/intrusive_list.h"
 #include "src/base/status.h"
 #include "src/executor/host/execution.h"
+#include "src/executor/host/fed_execution.h"
 #include "src/executor/host/work_engine.h"
 #include "src/executor/network/message_port.h"
 #include "src/executor/network/network_program.h"
@@ -16,8 +16,6 @@
 #include "src/memory/memory_view.h"
 
 namespace harmonaize {
-
-class NetworkExecution;
 
 /// One operation of several hosts, to be carried out on this one. Buffers and scalars of ranks on
 /// other hosts are ignored.
@@ -33,10 +31,6 @@ struct NetworkBinding : Operands {
   /// Tells of ranks that copy along; must live until the operation is done. nullptr: all data is
   /// there.
   SliceFeed* feed = nullptr;
-  /// The list that the execution appends itself to when it is done; it must live until then.
-  /// nullptr: none.
-  IntrusiveList<NetworkExecution>* done_list = nullptr;
-  void* cookie = nullptr;  ///< The owner's own, see NetworkExecution::cookie.
 };
 
 /// Carries out a host's program that sends and receives, slice by slice; a step begins as soon as
@@ -53,7 +47,7 @@ struct NetworkBinding : Operands {
 ///
 /// Averages are sums that are divided at the end, so sums of narrow floats can overflow where the
 /// average would not, and are rounded twice.
-class NetworkExecution final : public ListNode, private MessageListener {
+class NetworkExecution final : public FedExecution, private MessageListener {
  public:
   NetworkExecution(WorkEngine* work, MessagePort* port) : work_engine_(work), port_(port) {}
   /// Requires: nothing is under way.
@@ -65,10 +59,10 @@ class NetworkExecution final : public ListNode, private MessageListener {
   /// status().
   Status Start(const NetworkBinding& binding);
 
-  /// Returns whether slices could begin that SliceFeed had not filled before.
-  bool CanFeed() const { return status_.ok() && !idle_.empty() && next_slice_ < FilledSlices(); }
-  /// Begins these slices. Returns whether there were any.
-  bool Feed();
+  bool CanFeed() const override {
+    return status_.ok() && !idle_.empty() && next_slice_ < FilledSlices();
+  }
+  bool Feed() override;
 
   /// Returns about how much memory it keeps, in bytes: buffers for messages above all.
   size_t memory_bytes() const;
@@ -81,10 +75,7 @@ class NetworkExecution final : public ListNode, private MessageListener {
   /// is under way has come back.
   void Cancel(Status reason);
 
-  /// The cookie of the binding.
-  void* cookie() const { return binding_.cookie; }
-  /// Returns whether nothing is under way any more: the buffers are no longer touched.
-  bool done() const { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }
+  bool done() const override { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }
   /// Once done: ok, or the first failure.
   const Status& status() const { return status_; }
 
@@ -148,7 +139,6 @@ class NetworkExecution final : public ListNode, private MessageListener {
   void FinishWork(Work* work);
   void ReleaseLanding(Slice& slice, int step);
   void Fail(Status status);
-  void NoteIfDone();
 
   const NetworkStep& StepAt(int step) const {
     return binding_.program->steps()[static_cast<size_t>(step)];

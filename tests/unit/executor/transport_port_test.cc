@@ -36,6 +36,7 @@ class Host final : public transport::TransportEvents {
     port = std::make_unique<TransportPort>(
         transport.get(), peers, [](const MessageName&, size_t) { return transport::RailChoice{}; });
     execution = std::make_unique<NetworkExecution>(&*executor, port.get());
+    execution->done_list = &ended;
   }
 
   void Turn() {
@@ -49,7 +50,7 @@ class Host final : public transport::TransportEvents {
   transport::PeerId peer = 0;
   TestExecutor executor{1};
   std::unique_ptr<TransportPort> port;
-  IntrusiveList<NetworkExecution> ended;
+  IntrusiveList<FedExecution> ended;
   std::unique_ptr<NetworkExecution> execution;
 };
 
@@ -95,7 +96,6 @@ class TwoHosts : public testing::Test {
     binding.outputs = outputs;
     binding.operation = operation_;
     binding.slice_elements = 1000;
-    binding.done_list = &At(number).ended;
     ASSERT_TRUE(At(number).execution->Start(binding).ok());
   }
 

@@ -16,6 +16,7 @@
 #include "daemon/host/host_tuning.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/fed_executions.h"
 #include "daemon/tenant/finished_parts.h"
 #include "daemon/tenant/session_keeper.h"
 #include "src/base/clock.h"
@@ -89,6 +90,7 @@ class CommunicatorFixture : public ::testing::Test {
             .loop = loop_.get(),
             .background = &background_,
             .work = executor_.get(),
+            .sliced = &sliced_,
             .tuning = tuning_.get(),
             .finished = &finished_,
             .sessions = &keeper_,
@@ -191,6 +193,7 @@ class CommunicatorFixture : public ::testing::Test {
     do {
       while (executor_->Help()) continue;
       while (Execution* done = executor_->TakeFinished()) done->on_finished(done);
+      sliced_.Run();
       RunReady();
       loop_->RunPosted();
     } while (executor_->executing() || loop_->HasPosted());
@@ -208,6 +211,7 @@ class CommunicatorFixture : public ::testing::Test {
   std::unique_ptr<Tenant> tenant_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<Executor> executor_;
+  FedExecutions sliced_;
   std::unique_ptr<HostTuning> tuning_;
   StateRecorder recorder_;
   CommunicatorObservers observers_;

@@ -88,7 +88,7 @@ class NetworkRunnerTest : public CommunicatorFixture {
       Run();
       cluster_->Progress(true);
       other_->Progress(true);
-      network_.Run();
+      sliced_.Run();
       if (communicator_->state() != Communicator::State::kReady) break;
       usleep(100);
     }
@@ -99,7 +99,7 @@ class NetworkRunnerTest : public CommunicatorFixture {
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Cluster> other_;
   Fabrics fabrics_;
-  NetworkOperations network_;
+  NetworkOperations network_{&sliced_};
   OpenGate gate_;
   NoRankObserver ranks_;
   std::vector<Holding> taken_;
