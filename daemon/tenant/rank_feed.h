@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "daemon/tenant/posted_operation.h"
-#include "src/executor/network/slice_feed.h"
+#include "src/executor/host/slice_feed.h"
 #include "src/ipc/session_segment.h"
 
 namespace harmonaize::daemon {

@@ -141,6 +141,12 @@ Status CheckValues(const Binding& binding) {
     return InvalidArgument("premulsum has {} scalars for {} ranks", binding.scalars.size(),
                            binding.inputs.size());
   }
+  for (const auto& [strides, buffers] : {std::pair(binding.input_strides, binding.inputs),
+                                         std::pair(binding.output_strides, binding.outputs)}) {
+    if (!strides.empty() && strides.size() < buffers.size()) {
+      return InvalidArgument("{} strides for {} ranks", strides.size(), buffers.size());
+    }
+  }
   return Status::Ok();
 }
 
@@ -178,6 +184,8 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.inputs.assign(binding.inputs.begin(), binding.inputs.end());
   bound_.outputs.assign(binding.outputs.begin(), binding.outputs.end());
   bound_.scalars.assign(binding.scalars.begin(), binding.scalars.end());
+  bound_.input_strides.assign(binding.input_strides.begin(), binding.input_strides.end());
+  bound_.output_strides.assign(binding.output_strides.begin(), binding.output_strides.end());
   const uint64_t block_bytes = shape.block_elements * shape.element_bytes;
   bound_.beyond_cache = SaturatingProduct(shape.references, block_bytes) > machine.last_level_bytes;
   // If the operation touches more than the shared cache holds, ordinary stores would evict data

@@ -37,6 +37,10 @@ struct Operands {
 struct Binding : Operands {
   const HostProgram* program = nullptr;
   int pieces = 1;  ///< Schedule::pieces.
+  /// By rank: elements from one unit of the buffer to the next, where the buffers hold more than
+  /// these units. Empty: units lie one after the other, as in NCCL's call.
+  std::span<const uint64_t> input_strides;
+  std::span<const uint64_t> output_strides;
   /// The owner promises to call Executor::Help after Start until it returns false. One thread less
   /// is woken then, and none for an operation of one unit.
   bool helpable = false;
@@ -61,6 +65,8 @@ struct BoundProgram {
   std::vector<MemoryView> inputs;
   std::vector<MemoryView> outputs;
   std::vector<uint64_t> scalars;
+  std::vector<uint64_t> input_strides;   ///< As bound.
+  std::vector<uint64_t> output_strides;  ///< As bound.
   Cut cut;
   bool non_temporal = false;
   bool helpable = false;  ///< As bound.
@@ -85,10 +91,10 @@ class Execution {
 
   /// Prepares the run of `binding` by an executor on `machine` (Executor::machine()).
   /// Errors: kInvalidArgument for a block outside the binding, a rank without the buffer that the
-  /// program uses, missing scalars, a zero divisor or sizes beyond 2^62 bytes; kInvalidUsage for a
-  /// program that needs a transport, or that reduces partial results under an operator for which
-  /// that would be wrong (avg, premulsum); kInternalError while the execution runs, or for a
-  /// program that no checker would pass.
+  /// program uses, missing scalars or strides, a zero divisor or sizes beyond 2^62 bytes;
+  /// kInvalidUsage for a program that needs a transport, or that reduces partial results under an
+  /// operator for which that would be wrong (avg, premulsum); kInternalError while the execution
+  /// runs, or for a program that no checker would pass.
   Status Bind(const Binding& binding, const Machine& machine);
 
   /// After TakeFinished: Ok, or the reason given to Cancel.

@@ -97,11 +97,16 @@ MemoryView UnitRunner::Resolve(const Block& block) const {
                       bound_->program->scratch_blocks;
     return MemoryView{Slot(first + block.index)};
   }
-  const std::vector<MemoryView>& buffers =
-      block.space == Space::kInput ? bound_->inputs : bound_->outputs;
-  const BlockExtent extent = ExtentOf(bound_->count, bound_->pieces, block.index);
-  return buffers[static_cast<size_t>(block.rank)].At((extent.offset + first_element_) *
-                                                     DataTypeSize(bound_->type));
+  const bool input = block.space == Space::kInput;
+  const std::vector<MemoryView>& buffers = input ? bound_->inputs : bound_->outputs;
+  const std::vector<uint64_t>& strides = input ? bound_->input_strides : bound_->output_strides;
+  const auto rank = static_cast<size_t>(block.rank);
+  uint64_t offset = ExtentOf(bound_->count, bound_->pieces, block.index).offset;
+  if (!strides.empty()) {
+    const auto unit = static_cast<uint64_t>(block.index / bound_->pieces);
+    offset += unit * (strides[rank] - bound_->count);
+  }
+  return buffers[rank].At((offset + first_element_) * DataTypeSize(bound_->type));
 }
 
 std::byte* UnitRunner::Slot(int index) const {

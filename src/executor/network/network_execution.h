@@ -9,10 +9,10 @@
 #include "src/base/status.h"
 #include "src/executor/host/execution.h"
 #include "src/executor/host/fed_execution.h"
+#include "src/executor/host/slice_feed.h"
 #include "src/executor/host/work_engine.h"
 #include "src/executor/network/message_port.h"
 #include "src/executor/network/network_program.h"
-#include "src/executor/network/slice_feed.h"
 #include "src/memory/memory_view.h"
 
 namespace harmonaize {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/executor/host/slice_feed.h"
 #include "src/executor/network/network_execution.h"
-#include "src/executor/network/slice_feed.h"
 #include "src/schedule/algorithms/algorithms.h"
 #include "tests/unit/executor/testing.h"
 

@@ -203,7 +203,7 @@ TEST_F(ProbeListenerTest, SendsBackAndCounts) {
   EXPECT_EQ(counts->step, 3u);
   ASSERT_EQ(counts->counts.size(), 1u);
   EXPECT_EQ(counts->counts[0].transfer, 3);
-  EXPECT_GT(counts->counts[0].bytes, 1'000'000);
+  EXPECT_GT(counts->counts[0].bytes, 0u);
 }
 
 TEST_F(ProbeListenerTest, ExpiresWhenNothingIsAskedFor) {
