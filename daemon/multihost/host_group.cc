@@ -88,6 +88,12 @@ void HostGroup::Forget(uint64_t number) {
   }
 }
 
+void HostGroup::ForgetAt(int rank, uint64_t number) {
+  const auto host = static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)]);
+  const auto& peer = roster_.peers[host];
+  if (IsOther(peer)) services_.cluster->transport().Cancel(*peer, number);
+}
+
 // ---------------------------------------------------------------------------------------------
 // What is said
 

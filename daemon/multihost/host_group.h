@@ -98,6 +98,8 @@ class HostGroup {
 
   /// Drops the messages that have come, or will come, of an operation that has ended badly.
   void Forget(uint64_t number);
+  /// Does so for an operation whose messages come from the daemon of this rank alone.
+  void ForgetAt(int rank, uint64_t number);
   /// Drops the messages of a peer for a communicator's collectives from `first` on, up to as many
   /// as it has begun.
   static void DropCollectives(transport::Transport* transport, transport::PeerId peer, uint64_t key,

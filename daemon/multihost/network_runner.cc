@@ -341,7 +341,7 @@ void NetworkRunner::OnRankLeft(int rank, uint64_t sequence) {
   const Status why = RemoteError("rank {} has left the communicator", rank);
   communicator_->FailWindowFrom(sequence, why);
   EndFrom(sequence, why);
-  pairs_.OnPeerRankLeft(rank, why);
+  pairs_.OnPeerRankLeft(rank);
 }
 
 // Ends the collectives from this one on, which cannot be carried out. The other hosts drop what was

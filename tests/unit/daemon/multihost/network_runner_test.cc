@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,12 +36,25 @@ class NoRankObserver final : public RemoteRankObserver {
   void OnRankLeft(Communicator&, int) override {}
 };
 
-/// Hears of nothing that the tests need.
-class NoClusterEvents final : public ClusterEvents {
+/// Keeps the messages that it hears.
+class RecordingEvents final : public ClusterEvents {
  public:
-  void OnMessage(transport::PeerId, const ClusterMessage&) override {}
+  void OnMessage(transport::PeerId, const ClusterMessage& message) override {
+    heard.push_back(message);
+  }
   void OnPeerLost(transport::PeerId) override {}
+
+  template <typename Message>
+  int64_t Count() const {
+    return std::count_if(heard.begin(), heard.end(), [](const ClusterMessage& message) {
+      return message.As<Message>() != nullptr;
+    });
+  }
+  std::vector<ClusterMessage> heard;
 };
+
+/// More operations than are dealt with at once.
+constexpr int kMany = 1000;
 
 class NetworkRunnerTest : public CommunicatorFixture {
  protected:
@@ -47,30 +63,81 @@ class NetworkRunnerTest : public CommunicatorFixture {
     ClusterConfig config;
     config.address = "127.0.0.1:0";
     config.allow_unauthenticated = true;
-    cluster_ = NewCluster(config);
-    other_ = NewCluster(config);
+    cluster_ = NewCluster(config, &events_);
+    other_ = NewCluster(config, &other_events_);
   }
   ~NetworkRunnerTest() override { communicator_.reset(); }
 
-  std::unique_ptr<Cluster> NewCluster(const ClusterConfig& config) {
-    Result<std::unique_ptr<Cluster>> made = Cluster::Create(config, &events_, loop_.get());
+  std::unique_ptr<Cluster> NewCluster(const ClusterConfig& config, ClusterEvents* events) {
+    Result<std::unique_ptr<Cluster>> made = Cluster::Create(config, events, loop_.get());
     EXPECT_TRUE(made.ok()) << made.status().message();
     return made.ok() ? std::move(*made) : nullptr;
   }
 
-  /// Rank 0 is here, rank 1 at a daemon with this address.
-  void SpanTo(const std::string& address) {
-    const Roster roster{.key = 77,
+  /// Rank 0 is here, rank 1 at a daemon with this address, which is this peer if it is known.
+  void SpanTo(const std::string& address, std::optional<transport::PeerId> peer = std::nullopt) {
+    const Roster roster{.key = kKey,
                         .home = kThisDaemon,
                         .self = 0,
                         .host_of_rank = {0, 1},
                         .addresses = {cluster_->address(), address},
                         .fabric_hosts = {0, 1},
-                        .peers = {kThisDaemon, std::nullopt},
+                        .peers = {kThisDaemon, peer},
                         .fabric = fabrics_.OneSwitch(2).digest};
     communicator_->Span(std::make_unique<NetworkRunner>(
         HostServices{Services(), cluster_.get(), &fabrics_, &network_, &gate_, &ranks_},
         communicator_.get(), roster));
+  }
+  /// Rank 1 is at the other daemon, to which there is a link.
+  void SpanToOther() {
+    cluster_->Reach(other_->address(), [this](const Result<transport::PeerId>& reached) {
+      ASSERT_TRUE(reached.ok()) << reached.status().message();
+      peer_ = *reached;
+    });
+    RunUntil([this] { return peer_ != kThisDaemon && !other_->linked().empty(); });
+    SpanTo(other_->address(), peer_);
+  }
+  /// Rank 0 posts operations that begin together.
+  void PostTogether(int count, OperationDescriptor descriptor) {
+    descriptor.member = members_[0]->index;
+    descriptor.stream = descriptor.member;
+    descriptor.position = ++posted_[0];
+    descriptor.send = {0, regions_[0]};
+    descriptor.receive = {kElements * sizeof(float), regions_[0]};
+    for (int i = 0; i < count; ++i) {
+      descriptor.flags = i + 1 == count ? kLastOfPosition : 0;
+      descriptor.sequence = members_[0]->next_sequence;
+      const Result<PostedOperation*> part = sessions_[0]->Admit(descriptor);
+      ASSERT_TRUE(part.ok()) << part.status().message();
+      communicator_->Post(*part);
+      if ((*part)->stream->Arrive(*part)) ready_.Add(*tenant_, *part);
+    }
+    RunReady();
+  }
+  static OperationDescriptor Pair(Collective kind) {
+    OperationDescriptor descriptor;
+    descriptor.collective = kind;
+    descriptor.root = 1;
+    descriptor.count = 1;
+    return descriptor;
+  }
+  /// The communicator hears this from the other daemon.
+  void Hear(const ClusterMessage& message) {
+    communicator_->other_hosts()->OnMessage(peer_, message);
+  }
+  void HearOffers(int count) {
+    for (int i = 0; i < count; ++i) {
+      Hear(OfferMessage{kKey, 1, 0, static_cast<uint64_t>(i), 1, DataType::kInt8, Status::Ok()});
+    }
+  }
+  /// Expects that some of so many operations have ended, and that all have after a while.
+  void ExpectPortionsOf(int64_t count, int64_t left_in_the_end) {
+    EXPECT_LT(outstanding(0), count);
+    EXPECT_GT(outstanding(0), left_in_the_end);
+    loop_->RunPosted();
+    EXPECT_GT(outstanding(0), left_in_the_end);
+    Run();
+    EXPECT_EQ(outstanding(0), left_in_the_end);
   }
   /// Takes all memory that the tenant may still make the daemon keep.
   void TakeAllMemory() {
@@ -81,20 +148,26 @@ class NetworkRunnerTest : public CommunicatorFixture {
       }
     }
   }
-  /// Lets both daemons go on until the communicator is not ready any more.
-  void RunUntilEnded() {
-    for (int i = 0; i < 20'000; ++i) {
+  /// Lets both daemons go on until `done` returns true, or for some seconds.
+  void RunUntil(const std::function<bool()>& done) {
+    for (int i = 0; i < 20'000 && !done(); ++i) {
       Run();
       cluster_->Progress(true);
       other_->Progress(true);
       network_.Run();
-      if (communicator_->state() != Communicator::State::kReady) break;
       usleep(100);
     }
     Run();
   }
+  void RunUntilEnded() {
+    RunUntil([this] { return communicator_->state() != Communicator::State::kReady; });
+  }
 
-  NoClusterEvents events_;
+  static constexpr uint64_t kKey = 77;
+
+  RecordingEvents events_;
+  RecordingEvents other_events_;
+  transport::PeerId peer_ = kThisDaemon;
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Cluster> other_;
   Fabrics fabrics_;
@@ -125,6 +198,74 @@ TEST_F(NetworkRunnerTest, AnAddressThatIsNoneEndsTheCommunicator) {
   EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
   EXPECT_EQ(outstanding(0), 0);
   ExpectIn("rank 1", ErrorOf(0));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Many operations, which are dealt with in portions
+
+TEST_F(NetworkRunnerTest, ManyTransfersEndInPortionsWithTheirCommunicator) {
+  SpanToOther();
+  HearOffers(kMany);  // more than the receives that follow
+  PostTogether(kMany, Pair(Collective::kSend));
+  PostTogether(1, Pair(Collective::kReceive));  // waits for its stream
+  communicator_->Break(RemoteError("broken"));
+  EXPECT_TRUE(communicator_->executing());
+  EXPECT_EQ(outstanding(0), kMany + 1);  // the offers come first
+  RunUntil([this] { return outstanding(0) == 0; });
+  EXPECT_EQ(outstanding(0), 0);
+  EXPECT_EQ(ErrorOf(0), "broken");
+  EXPECT_FALSE(communicator_->executing());
+}
+
+TEST_F(NetworkRunnerTest, TransfersWithARankThatLeavesEndInPortionsAndOnce) {
+  SpanToOther();
+  PostTogether(kMany, Pair(Collective::kReceive));
+  Hear(LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->executing());
+  // An offer that comes meanwhile is from before, so its receive is carried out.
+  Hear(OfferMessage{kKey, 1, 0, kMany - 1, 1, DataType::kInt8, Status::Ok()});
+  // One that is not offered ends by itself or in its turn, whatever comes first.
+  Hear(OfferMessage{kKey, 1, 0, kMany - 2, 1, DataType::kInt8, RemoteError("withdrawn")});
+  ExpectPortionsOf(kMany, 1);
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  communicator_->Break(RemoteError("broken"));
+  RunUntil([this] { return outstanding(0) == 0; });
+  EXPECT_EQ(outstanding(0), 0);
+  EXPECT_FALSE(communicator_->executing());
+}
+
+// Their senders wait for the answers, whatever else becomes of the communicator.
+TEST_F(NetworkRunnerTest, OffersToARankThatLeavesAreAllAnswered) {
+  SpanToOther();
+  HearOffers(kMany);
+  communicator_->Leave(0);
+  EXPECT_TRUE(communicator_->executing());
+  RunUntil([this] { return other_events_.Count<AnswerMessage>() == kMany; });
+  EXPECT_EQ(other_events_.Count<AnswerMessage>(), kMany);
+  EXPECT_FALSE(communicator_->executing());
+}
+
+TEST_F(NetworkRunnerTest, TransfersThatWaitForTheirPlanAllStart) {
+  SpanToOther();
+  PostTogether(kMany, Pair(Collective::kSend));
+  RunUntil([this] { return other_events_.Count<OfferMessage>() == kMany; });
+  EXPECT_EQ(other_events_.Count<OfferMessage>(), kMany);
+  for (uint64_t number = 0; number < kMany; ++number) {
+    Hear(AnswerMessage{kKey, 0, 1, number, Status::Ok()});
+  }
+  RunUntil([this] { return outstanding(0) == 0; });
+  EXPECT_EQ(outstanding(0), 0);
+  EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kMany));
+}
+
+TEST_F(NetworkRunnerTest, OfManyTransfersThatWaitSomeAreListed) {
+  SpanToOther();
+  PostTogether(kMany, Pair(Collective::kReceive));
+  const WaitingOperations waiting = communicator_->Waiting(0);
+  EXPECT_EQ(waiting.listed.size(), WaitingOperations::kMostListed);
+  EXPECT_EQ(waiting.listed.size() + waiting.not_listed, static_cast<size_t>(kMany));
+  communicator_->Break(RemoteError("broken"));
+  Run();
 }
 
 }  // namespace
