@@ -119,7 +119,7 @@ void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
   Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {} failed here: {}",
       communicator_->id(), communicator_->name(),
       NameOf(descriptor, operation->parts.front()->member->rank), ended.message());
-  outcomes_.Hold(operation);
+  outcomes_.HoldFailed(operation);
   outcomes_.TellProgress(operation->sequence);
 }
 

@@ -121,6 +121,11 @@ class NetworkRunnerTest : public CommunicatorFixture {
     descriptor.count = 1;
     return descriptor;
   }
+  static OperationDescriptor EmptyAllReduce() {
+    OperationDescriptor descriptor;
+    descriptor.collective = Collective::kAllReduce;
+    return descriptor;
+  }
   /// The communicator hears this from the other daemon.
   void Hear(const ClusterMessage& message) {
     communicator_->other_hosts()->OnMessage(peer_, message);
@@ -266,6 +271,48 @@ TEST_F(NetworkRunnerTest, OfManyTransfersThatWaitSomeAreListed) {
   EXPECT_EQ(waiting.listed.size() + waiting.not_listed, static_cast<size_t>(kMany));
   communicator_->Break(RemoteError("broken"));
   Run();
+}
+
+TEST_F(NetworkRunnerTest, ManyCollectivesEndInPortionsWithTheirCommunicator) {
+  SpanToOther();
+  PostTogether(kMany, EmptyAllReduce());
+  Run();
+  EXPECT_EQ(outstanding(0), kMany);  // the other host has not begun them
+  communicator_->Break(RemoteError("broken"));
+  ExpectPortionsOf(kMany, 0);
+  EXPECT_EQ(ErrorOf(0), "broken");
+}
+
+TEST_F(NetworkRunnerTest, ManyCollectivesEndInPortionsWhenARankLeaves) {
+  SpanToOther();
+  PostTogether(kMany, EmptyAllReduce());
+  Run();
+  Hear(LeftMessage{kKey, 1, 10});
+  ExpectPortionsOf(kMany, 10);
+  ExpectIn("rank 1 has left", ErrorOf(0));
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  communicator_->Break(RemoteError("broken"));
+  Run();
+}
+
+TEST_F(NetworkRunnerTest, ManyCollectivesAreDoneInPortionsWhenAllHostsHaveBegunThem) {
+  SpanToOther();
+  PostTogether(kMany, EmptyAllReduce());
+  Run();
+  for (size_t i = 0; i < events_.heard.size(); ++i) {
+    // What this host tells itself as the home, and what the other one tells.
+    communicator_->other_hosts()->OnMessage(kThisDaemon, events_.heard[i]);
+  }
+  ASSERT_EQ(outstanding(0), kMany);
+  BegunMessage begun{.communicator = kKey, .begun = {}, .asks = true};
+  for (const ClusterMessage& message : events_.heard) {
+    if (const auto* const own = message.As<BegunMessage>()) {
+      begun.begun.insert(begun.begun.end(), own->begun.begin(), own->begun.end());
+    }
+  }
+  Hear(begun);
+  ExpectPortionsOf(kMany, 0);
+  EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kMany));
 }
 
 }  // namespace
