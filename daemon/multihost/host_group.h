@@ -10,6 +10,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
 #include "daemon/cluster/this_daemon.h"
+#include "daemon/communicator/portions.h"
 #include "daemon/multihost/host_services.h"
 #include "daemon/multihost/outcome_arbiter.h"
 #include "daemon/multihost/plan_table.h"
@@ -106,9 +107,11 @@ class HostGroup {
                               uint64_t first, uint64_t begun);
 
  private:
-  bool HasLeft(int host) const;
+  bool HasLeft(int host);
   void ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome);
+  void LookAgainSoon();
   void LookAgain();
+  bool LookAtOneCase();
   void CountOpenCases();
   void CountUntold();
 
@@ -120,6 +123,11 @@ class HostGroup {
   TurnGate gate_;
   std::unique_ptr<OutcomeArbiter> arbiter_;
   std::unique_ptr<StartConfirmations> confirmations_;
+  std::vector<int> first_staying_;  ///< By host: no rank of it before this one has stayed.
+  int hosts_gone_ = 0;              ///< When the open cases were last looked at.
+  bool look_posted_ = false;        ///< A call of LookAgain is posted.
+  uint64_t look_from_ = 0;          ///< The collectives before have been looked at again.
+  Portions looks_;
   UnconfirmedStarts unconfirmed_starts_;
   WaitingHold undecided_;  ///< Held while an operation's outcome is not decided.
   WaitingHold untold_;     ///< Held while there is something to tell.

@@ -315,5 +315,19 @@ TEST_F(NetworkRunnerTest, ManyCollectivesAreDoneInPortionsWhenAllHostsHaveBegunT
   EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kMany));
 }
 
+// A host may be gone whose word a failed collective waits for.
+TEST_F(NetworkRunnerTest, WhenAHostIsGoneTheOthersWordsDecide) {
+  SpanToOther();
+  ProgressMessage failed{.communicator = kKey, .sequence = 3, .state = HostProgress::kFailed};
+  failed.status = RemoteError("the transport failed");
+  communicator_->other_hosts()->OnMessage(kThisDaemon, failed);
+  Run();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  Hear(LeftMessage{kKey, 1, 4});
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  Run();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
+}
+
 }  // namespace
 }  // namespace harmonaize::daemon
