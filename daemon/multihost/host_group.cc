@@ -255,6 +255,18 @@ bool HostGroup::NotePeer(int rank, transport::PeerId peer) {
   return known == peer;
 }
 
+bool HostGroup::MaySpeakFor(int rank, transport::PeerId peer) const {
+  if (peer == roster_.home) return true;
+  const auto host = static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)]);
+  const std::optional<transport::PeerId>& known = roster_.peers[host];
+  return known.has_value() ? *known == peer : roster_.HostOf(peer) < 0;
+}
+
+bool HostGroup::MayBelong(transport::PeerId peer) const {
+  if (peer == roster_.home || roster_.HostOf(peer) >= 0) return true;
+  return std::find(roster_.peers.begin(), roster_.peers.end(), std::nullopt) != roster_.peers.end();
+}
+
 void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome) {
   for (const int host : outcome.ask) {
     const AskProgressMessage question{roster_.key, sequence};

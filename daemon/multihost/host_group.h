@@ -96,6 +96,12 @@ class HostGroup {
   void EndFrom(uint64_t sequence);
   /// Learns that a rank's daemon is this peer. Returns false if it is another one.
   bool NotePeer(int rank, transport::PeerId peer);
+  /// Returns whether the peer may speak for a rank: it is the home or the rank's daemon. Where the
+  /// rank's daemon is not known, any peer may be it that is not known as another host's. The home
+  /// knows all daemons, the others those that they have reached, or that have sent to them.
+  bool MaySpeakFor(int rank, transport::PeerId peer) const;
+  /// Returns whether the peer may be the home or the daemon of any host, as far as is known.
+  bool MayBelong(transport::PeerId peer) const;
 
   /// Drops the messages that have come, or will come, of an operation that has ended badly.
   void Forget(uint64_t number);

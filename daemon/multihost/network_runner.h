@@ -69,7 +69,8 @@ class NetworkRunner final : public OtherHosts {
  private:
   Status Start(MatchedOperation* operation);
   void EndNetwork(MatchedOperation* operation);
-  void OnBroken(const BrokenMessage& broken);
+  void OnBroken(transport::PeerId peer, const BrokenMessage& broken);
+  bool IsCredible(transport::PeerId peer, const LeftMessage& left) const;
   void OnRankLeft(int rank, uint64_t sequence);
   void EndFrom(uint64_t sequence, const Status& why);
   void LoseHost(int host);

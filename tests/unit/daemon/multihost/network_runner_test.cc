@@ -75,9 +75,10 @@ class NetworkRunnerTest : public CommunicatorFixture {
   }
 
   /// Rank 0 is here, rank 1 at a daemon with this address, which is this peer if it is known.
-  void SpanTo(const std::string& address, std::optional<transport::PeerId> peer = std::nullopt) {
+  void SpanTo(const std::string& address, std::optional<transport::PeerId> peer = std::nullopt,
+              transport::PeerId home = kThisDaemon) {
     const Roster roster{.key = kKey,
-                        .home = kThisDaemon,
+                        .home = home,
                         .self = 0,
                         .host_of_rank = {0, 1},
                         .addresses = {cluster_->address(), address},
@@ -90,12 +91,15 @@ class NetworkRunnerTest : public CommunicatorFixture {
   }
   /// Rank 1 is at the other daemon, to which there is a link.
   void SpanToOther() {
+    LinkToOther();
+    SpanTo(other_->address(), peer_);
+  }
+  void LinkToOther() {
     cluster_->Reach(other_->address(), [this](const Result<transport::PeerId>& reached) {
       ASSERT_TRUE(reached.ok()) << reached.status().message();
       peer_ = *reached;
     });
     RunUntil([this] { return peer_ != kThisDaemon && !other_->linked().empty(); });
-    SpanTo(other_->address(), peer_);
   }
   /// Rank 0 posts operations that begin together.
   void PostTogether(int count, OperationDescriptor descriptor) {
@@ -127,8 +131,9 @@ class NetworkRunnerTest : public CommunicatorFixture {
     return descriptor;
   }
   /// The communicator hears this from the other daemon.
-  void Hear(const ClusterMessage& message) {
-    communicator_->other_hosts()->OnMessage(peer_, message);
+  void Hear(const ClusterMessage& message) { HearFrom(peer_, message); }
+  void HearFrom(transport::PeerId peer, const ClusterMessage& message) {
+    communicator_->other_hosts()->OnMessage(peer, message);
   }
   void HearOffers(int count) {
     for (int i = 0; i < count; ++i) {
@@ -169,6 +174,9 @@ class NetworkRunnerTest : public CommunicatorFixture {
   }
 
   static constexpr uint64_t kKey = 77;
+  /// Daemons to which there is no link.
+  static constexpr transport::PeerId kStranger = 1000;
+  static constexpr transport::PeerId kThere = 1001;
 
   RecordingEvents events_;
   RecordingEvents other_events_;
@@ -327,6 +335,56 @@ TEST_F(NetworkRunnerTest, WhenAHostIsGoneTheOthersWordsDecide) {
   EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
   Run();
   EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Who may say what
+
+TEST_F(NetworkRunnerTest, AHomeBelievesOnlyDaemonsThatHaveRanks) {
+  SpanToOther();
+  HearFrom(kStranger, LeftMessage{kKey, 1, 0});
+  HearFrom(peer_, LeftMessage{kKey, 0, 0});
+  HearFrom(peer_, LeftMessage{kKey, 2, 0});
+  HearFrom(kStranger, BrokenMessage{kKey, false, RemoteError("a stranger's word")});
+  EXPECT_FALSE(communicator_->HasLeft(0));
+  EXPECT_FALSE(communicator_->HasLeft(1));
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  HearFrom(peer_, LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->HasLeft(1));
+  HearFrom(peer_, BrokenMessage{kKey, false, RemoteError("broken there")});
+  EXPECT_EQ(ErrorOf(0), "broken there");
+}
+
+TEST_F(NetworkRunnerTest, AfterTheEndOnlyItsDaemonSaysThatARankHasLeft) {
+  SpanToOther();
+  communicator_->Break(RemoteError("broken"));
+  HearFrom(kStranger, LeftMessage{kKey, 1, 0});
+  EXPECT_FALSE(communicator_->HasLeft(1));
+  HearFrom(peer_, LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->HasLeft(1));
+}
+
+TEST_F(NetworkRunnerTest, OtherHostsBelieveTheHomeAndTheRanksDaemon) {
+  LinkToOther();
+  SpanTo(other_->address(), kThere, peer_);
+  HearFrom(kStranger, LeftMessage{kKey, 1, 0});
+  HearFrom(kStranger, BrokenMessage{kKey, false, RemoteError("a stranger's word")});
+  EXPECT_FALSE(communicator_->HasLeft(1));
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  HearFrom(kThere, LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->HasLeft(1));
+  HearFrom(peer_, BrokenMessage{kKey, false, RemoteError("broken at home")});
+  EXPECT_EQ(ErrorOf(0), "broken at home");
+}
+
+// If the home is lost, hosts tell each other, and may not have heard of each other before.
+TEST_F(NetworkRunnerTest, AnUnknownPeerMayBeTheDaemonOfARankWhoseDaemonIsNotKnown) {
+  LinkToOther();
+  SpanTo(other_->address(), std::nullopt, peer_);
+  HearFrom(kStranger, LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->HasLeft(1));
+  HearFrom(kStranger, BrokenMessage{kKey, false, RemoteError("the home is lost")});
+  EXPECT_EQ(ErrorOf(0), "the home is lost");
 }
 
 }  // namespace
