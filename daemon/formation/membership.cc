@@ -48,7 +48,7 @@ Membership::Membership(const MembershipServices& services)
                .stray = stray_,
                .communicators = communicators_,
                .cluster = cluster_}),
-      departures_(communicators_),
+      departures_(communicators_, services.hosts.loop),
       late_rounds_(communicators_) {}
 
 // ---------------------------------------------------------------------------------------------
