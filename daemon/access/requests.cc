@@ -251,10 +251,7 @@ class Request {
   Status OfferRegion() {
     HZ_ASSIGN_OR_RETURN(const OfferRegionRequest request, Decode<OfferRegionRequest>());
     HZ_RETURN_IF_ERROR(rooms_.membership().Find(session_, request.member).status());
-    if (session_.FindRegion(request.region) == nullptr) {
-      return InvalidArgument("region {} is not registered", request.region);
-    }
-    HZ_RETURN_IF_ERROR(session_.FindMember(request.member)->Offer(request.region));
+    HZ_RETURN_IF_ERROR(session_.OfferRegion(session_.FindMember(request.member), request.region));
     return Reply(OfferRegionReply{});
   }
 

@@ -84,7 +84,8 @@ class Communicator final : private LocalRunner::Owner {
   /// Tries again to begin collectives: a plan has come or will not come, or it is time to try
   /// again.
   void OnPlanReady();
-  /// Returns whether an operation is being executed now.
+  /// Returns whether an operation is being executed now. With other hosts also, whether sends and
+  /// receives have yet to be told that they end.
   bool executing() const;
 
   // Ranks that go, and communicators that end.

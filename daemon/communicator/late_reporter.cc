@@ -11,8 +11,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Most pairs of ranks of a communicator that one look for late ranks looks at; the next look goes
-/// on behind them.
+/// Most pairs of ranks of a communicator that one look for late ranks looks at, and most sends and
+/// receives with other hosts; the next look goes on behind them.
 constexpr size_t kPairsLookedAt = 256;
 /// Most notices of one look about pairs of a communicator.
 constexpr int kPairNotices = 8;
@@ -73,7 +73,7 @@ void LateReporter::ReportCollective(uint64_t now_ns, uint64_t late_after_ns) {
 }
 
 // Looks at some pairs only: ranks may wait for each other in as many pairs as the square of their
-// number.
+// number, and for ranks of other hosts in tens of thousands of transfers.
 void LateReporter::ReportPairs(uint64_t now_ns, uint64_t late_after_ns) {
   int notices = 0;
   const auto report = [&](PostedOperation* part, uint64_t* next_report_ns) {
@@ -87,8 +87,8 @@ void LateReporter::ReportPairs(uint64_t now_ns, uint64_t late_after_ns) {
   };
   pairs_->LookAtSome(kPairsLookedAt, report);
   if (communicator_->other_hosts() == nullptr) return;
-  communicator_->other_hosts()->ForEachWaitingPair(
-      [&](PostedOperation* part) { report(part, &part->next_report_ns); });
+  communicator_->other_hosts()->LookAtSomePairs(
+      kPairsLookedAt, [&](PostedOperation* part) { report(part, &part->next_report_ns); });
 }
 
 WaitingOperations LateReporter::Waiting(uint64_t now_ns) const {
@@ -110,7 +110,7 @@ WaitingOperations LateReporter::Waiting(uint64_t now_ns) const {
   waiting.not_listed += pairs_->ForFirst(kOperationsLookedAt, add_part);
   if (communicator_->other_hosts() == nullptr) return waiting;
   communicator_->other_hosts()->AddWaiting(now_ns, &waiting);
-  communicator_->other_hosts()->ForEachWaitingPair(add_part);
+  waiting.not_listed += communicator_->other_hosts()->ForFirstPairs(kOperationsLookedAt, add_part);
   return waiting;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -27,7 +28,8 @@ class OtherHosts {
   /// Returns whether the communicator's fate is decided here.
   virtual bool is_home() const = 0;
   virtual bool IsRemote(int rank) const = 0;
-  /// Returns whether an operation with other hosts is being executed now.
+  /// Returns whether an operation with other hosts is being executed now, or some have yet to be
+  /// told that they end.
   virtual bool executing() const = 0;
 
   // Operations.
@@ -67,8 +69,13 @@ class OtherHosts {
 
   /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
   virtual void ReportLate(uint64_t now_ns, uint64_t late_after_ns) = 0;
-  /// Calls `call` with each send and receive here that waits for its peer on another host.
-  virtual void ForEachWaitingPair(const std::function<void(PostedOperation*)>& call) const = 0;
+  /// Calls `call` with those of up to `most` sends and receives with other hosts that wait for
+  /// their peers. Begins behind the ones that were looked at last.
+  virtual void LookAtSomePairs(size_t most, const std::function<void(PostedOperation*)>& call) = 0;
+  /// Calls `call` with those of up to `most` sends and receives with other hosts that wait for
+  /// their peers. Returns how many others there are.
+  virtual size_t ForFirstPairs(size_t most,
+                               const std::function<void(PostedOperation*)>& call) const = 0;
   /// Adds the collectives that wait for ranks of other hosts.
   virtual void AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const = 0;
 

@@ -252,7 +252,6 @@ void FormationClient::OnNobodyLeft(transport::PeerId peer, const FormedMessage& 
     services_.cluster->Send(peer, LeftMessage{formed.communicator, rank, 0});
   }
   services_.stray.NoteEnded(formed.communicator, 0);
-  services_.stray.DropKeptFor(formed.communicator);
 }
 
 void FormationClient::OnRefused(std::optional<transport::PeerId> peer,

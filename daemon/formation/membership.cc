@@ -31,7 +31,7 @@ Membership::Membership(const MembershipServices& services)
       ids_(cluster_),
       watch_(config_, pending_, ids_, *services.sessions, cluster_),
       maker_(WithObserver(services.hosts, &watch_), communicators_, *services.sessions),
-      stray_(cluster_),
+      stray_(cluster_, services.hosts.loop),
       fabric_exchange_(*services.hosts.fabrics, communicators_, cluster_),
       home_({.pending = pending_,
              .ids = ids_,
@@ -48,7 +48,7 @@ Membership::Membership(const MembershipServices& services)
                .stray = stray_,
                .communicators = communicators_,
                .cluster = cluster_}),
-      departures_(communicators_),
+      departures_(communicators_, services.hosts.loop),
       late_rounds_(communicators_) {}
 
 // ---------------------------------------------------------------------------------------------
@@ -279,12 +279,13 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
 
 void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
                                        const ClusterMessage& message) {
-  if (Communicator* const communicator = communicators_.FindByKey(key)) {
+  Communicator* const communicator = communicators_.FindByKey(key);
+  if (communicator != nullptr) {
     communicators_.NoteMayHaveEnded(*communicator);  // the last rank may leave
-    communicator->other_hosts()->OnMessage(peer, message);
-    return;
   }
-  stray_.OnMessage(peer, key, message);
+  // What came before the communicator comes to it first.
+  if (communicator == nullptr || stray_.Keeps(key)) return stray_.OnMessage(peer, key, message);
+  communicator->other_hosts()->OnMessage(peer, message);
 }
 
 // A rank that applied is refused. A communicator may have changed by half of what the message was

@@ -6,51 +6,155 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/runtime/guarded.h"
 
 namespace harmonaize::daemon {
 namespace {
 
-/// At most so many messages are kept for communicators to come.
-constexpr size_t kMostKeptMessages = 4096;
-/// At most so many communicators that have ended are remembered.
-constexpr size_t kMostEnded = 1024;
+/// Most messages that are handed over or dropped at once, before the engine looks at other tenants'
+/// work. A message takes some microseconds.
+constexpr int kClearedAtOnce = 64;
+
+/// Bytes of memory that a byte of an encoded message may take where it is decoded: a number of one
+/// byte becomes one of four.
+constexpr size_t kBytesPerEncoded = 4;
+
+size_t EstimateBytes(const ClusterMessage& message) {
+  return sizeof(ClusterMessage) + kBytesPerEncoded * EncodeMessage(message).size();
+}
 
 }  // namespace
 
 void StrayMessages::OnMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message) {
-  if (HasEnded(key)) return Drop(peer, key, message);
-  kept_.push_back({peer, key, message});
-  if (kept_.size() > kMostKeptMessages) kept_.pop_front();
+  if (HasEnded(key) && !Keeps(key)) return Drop(peer, key, message);
+  Kept& kept = PlaceFor(key)->second;
+  if (kept.overflowed) return;
+  const size_t bytes = EstimateBytes(message);
+  kept.messages.push_back({peer, message, bytes});
+  kept.bytes += bytes;
+  bytes_ += bytes;
+  if (kept.bytes > kMostBytesOfKey) Overflow(&kept);
+  if (bytes_ > kMostBytes) OverflowLargest();
+}
+
+// Returns the place for a communicator's messages. The oldest of others may have to make room.
+StrayMessages::KeptByKey::iterator StrayMessages::PlaceFor(uint64_t key) {
+  const auto found = kept_.find(key);
+  if (found != kept_.end()) return found;
+  if (by_age_.size() >= kMostKeys) Erase(kept_.find(by_age_.front()));
+  const auto age = by_age_.insert(by_age_.end(), key);
+  try {
+    const auto place = kept_.try_emplace(key).first;
+    place->second.age = age;
+    return place;
+  } catch (...) {
+    by_age_.erase(age);
+    throw;
+  }
+}
+
+// A communicator of which messages are lost cannot go on. It ends when it is here.
+void StrayMessages::Overflow(Kept* kept) {
+  kept->overflowed = true;
+  kept->messages.clear();
+  bytes_ -= std::exchange(kept->bytes, 0);
+}
+
+// Looks at all of them: what that takes is little beside the messages that it took to get here, as
+// the largest has a kMostKeys-th of all bytes at least.
+void StrayMessages::OverflowLargest() {
+  const auto largest = std::max_element(
+      kept_.begin(), kept_.end(),
+      [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+  Overflow(&largest->second);
+}
+
+void StrayMessages::Erase(KeptByKey::iterator kept) {
+  bytes_ -= kept->second.bytes;
+  if (!kept->second.clearing) by_age_.erase(kept->second.age);
+  kept_.erase(kept);
 }
 
 void StrayMessages::DeliverTo(Communicator* communicator, uint64_t key) {
-  std::deque<Kept> kept;
-  for (Kept& one : kept_) {
-    if (one.key == key) kept.push_back(std::move(one));
-  }
-  std::erase_if(kept_, [&](const Kept& one) { return one.key == key; });
-  for (const Kept& one : kept) communicator->other_hosts()->OnMessage(one.peer, one.message);
+  const auto found = kept_.find(key);
+  if (found == kept_.end()) return;
+  found->second.communicator = communicator;
+  Clear(found);
 }
 
 void StrayMessages::NoteEnded(uint64_t key, uint64_t collectives) {
-  ended_.push_back({key, collectives});
-  if (ended_.size() > kMostEnded) ended_.pop_front();
+  if (ended_.try_emplace(key, collectives).second) ended_order_.push_back(key);
+  if (ended_order_.size() > kMostEnded) {
+    ended_.erase(ended_order_.front());
+    ended_order_.pop_front();
+  }
+  const auto found = kept_.find(key);
+  if (found == kept_.end()) return;
+  // If they are being handed over, the rest is dropped.
+  found->second.communicator = nullptr;
+  if (!found->second.clearing) Clear(found);
 }
 
-void StrayMessages::DropKeptFor(uint64_t key) {
-  for (const Kept& one : kept_) {
-    if (one.key == key) Drop(one.peer, one.key, one.message);
+// Hands over or drops what is kept for the communicator.
+void StrayMessages::Clear(KeptByKey::iterator kept) {
+  clearing_.push_back(kept->first);
+  kept->second.clearing = true;
+  by_age_.erase(kept->second.age);
+  if (!posted_) ClearSome();
+}
+
+void StrayMessages::ClearSome() {
+  posted_ = false;
+  for (int i = 0; i < kClearedAtOnce && !clearing_.empty(); ++i) {
+    const auto kept = kept_.find(clearing_.front());
+    const bool done =
+        kept == kept_.end() || (kept->second.messages.empty() && !kept->second.overflowed);
+    if (!done) {
+      TakeOut(kept->first, kept);
+      continue;
+    }
+    if (kept != kept_.end()) Erase(kept);
+    clearing_.pop_front();
   }
-  std::erase_if(kept_, [&](const Kept& one) { return one.key == key; });
+  GoOn();
+}
+
+void StrayMessages::GoOn() {
+  if (clearing_.empty()) return;
+  loop_->Post(lifetime_.Guard([this] { ClearSome(); }));
+  posted_ = true;
+}
+
+// Hands over or drops the first message that is kept for a communicator.
+void StrayMessages::TakeOut(uint64_t key, KeptByKey::iterator kept) {
+  Communicator* const communicator = kept->second.communicator;
+  if (std::exchange(kept->second.overflowed, false)) {
+    if (communicator == nullptr) return;
+    return communicator->Break(RemoteError(
+        "other hosts sent more than is kept for a communicator that has not formed here"));
+  }
+  const Message message = std::move(kept->second.messages.front());
+  kept->second.messages.pop_front();
+  kept->second.bytes -= message.bytes;
+  bytes_ -= message.bytes;
+  if (communicator != nullptr) return Deliver(communicator, message);
+  Drop(message.peer, key, message.content);
+}
+
+void StrayMessages::Deliver(Communicator* communicator, const Message& message) {
+  Guarded([&] { communicator->other_hosts()->OnMessage(message.peer, message.content); },
+          [&](const Status& exception) { communicator->Break(exception); });
 }
 
 void StrayMessages::OnPeerLost(transport::PeerId peer) {
-  std::erase_if(kept_, [&](const Kept& one) { return one.peer == peer; });
-}
-
-bool StrayMessages::HasEnded(uint64_t key) const {
-  return std::any_of(ended_.begin(), ended_.end(),
-                     [&](const Ended& one) { return one.key == key; });
+  for (auto& [key, kept] : kept_) {
+    std::erase_if(kept.messages, [&](const Message& message) {
+      if (message.peer != peer) return false;
+      kept.bytes -= message.bytes;
+      bytes_ -= message.bytes;
+      return true;
+    });
+  }
 }
 
 // The peer has sent, or offers to send, what nobody here will take.
@@ -64,10 +168,9 @@ void StrayMessages::Drop(transport::PeerId peer, uint64_t key, const ClusterMess
   }
   const auto* closed = message.As<ClosedMessage>();
   if (closed == nullptr) return;
-  for (const Ended& ended : ended_) {
-    if (ended.key != key) continue;
-    HostGroup::DropCollectives(&transport, peer, key, ended.collectives, closed->collectives);
-  }
+  const auto ended = ended_.find(key);
+  if (ended == ended_.end()) return;
+  HostGroup::DropCollectives(&transport, peer, key, ended->second, closed->collectives);
 }
 
 }  // namespace harmonaize::daemon

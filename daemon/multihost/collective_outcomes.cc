@@ -18,6 +18,9 @@ constexpr uint64_t kSlowNanoseconds = 100'000'000;
 /// Slow operations that the home is told of in one look. A tenant may have tens of thousands under
 /// way; the next look goes on.
 constexpr int kSlowToldAtOnce = 64;
+/// Collectives of each stage that one look for late ranks, or a report of waiting operations, looks
+/// at. The next look for late ranks goes on behind them.
+constexpr size_t kLookedAt = 256;
 /// Verdicts that are kept for collectives that no rank here has posted, and sequence numbers that
 /// the home has asked about. Hosts that are further apart end their communicator.
 constexpr size_t kMostKept = 16'384;
@@ -49,80 +52,45 @@ void CollectiveOutcomes::OnFirstPart(MatchedOperation* operation) {
   early_verdicts_.erase(early);
 }
 
+void CollectiveOutcomes::RemoveRunning(MatchedOperation* operation) {
+  running_.Take(operation->sequence);
+  if (operation->sequence < ends_from_ || !operation->verdict.ok()) return;
+  operation->verdict = ends_why_;
+  operation->network.told = true;
+}
+
 // While it is held the engine looks for late ranks.
-void CollectiveOutcomes::Hold(MatchedOperation* operation) {
-  held_.push_back(operation);
+void CollectiveOutcomes::Hold(MatchedOperation* operation, Held why) {
+  held_[why].MakeRoom();
+  held_[why].Add(operation);
   operation->waiting = WaitingHold(*waiting_);
 }
 
-// Returns the running collective of this number; nullptr if it does not run.
-MatchedOperation* CollectiveOutcomes::FindRunning(uint64_t sequence) const {
-  for (MatchedOperation* operation : running_) {
-    if (operation->sequence == sequence) return operation;
+// Returns the held collective of this number; nullptr if it is not held.
+MatchedOperation* CollectiveOutcomes::FindHeld(uint64_t sequence) const {
+  for (const OperationsBySequence& held : held_) {
+    if (MatchedOperation* const operation = held.Find(sequence)) return operation;
   }
   return nullptr;
 }
 
 // Removes and returns the held collective of this number; nullptr if it is not held.
 MatchedOperation* CollectiveOutcomes::TakeHeld(uint64_t sequence) {
-  const auto held = std::find_if(
-      held_.begin(), held_.end(),
-      [sequence](const MatchedOperation* operation) { return operation->sequence == sequence; });
-  if (held == held_.end()) return nullptr;
-  MatchedOperation* const operation = *held;
-  held_.erase(held);
-  return operation;
+  for (OperationsBySequence& held : held_) {
+    if (MatchedOperation* const operation = held.Take(sequence)) return operation;
+  }
+  return nullptr;
 }
 
 void CollectiveOutcomes::EndHere(MatchedOperation* operation) {
   operation->network.done_here = true;
-  Hold(operation);
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  Hold(operation, descriptor.count > 0 ? kDone : kNoElements);
   if (descriptor.count > 0) return;
   // A collective without elements ends when it begins.
   operation->network.started_ns = MonotonicNanoseconds();
   group_->NoteBegun({operation->sequence, RequestDigest(descriptor)}, true);
   TellIfWanted(operation->sequence);
-}
-
-void CollectiveOutcomes::OnAgreed(uint64_t sequence) {
-  group_->OnAgreed(sequence);
-  std::vector<MatchedOperation*> done;
-  std::erase_if(held_, [&](MatchedOperation* operation) {
-    const bool may_end = operation->parts.front()->descriptor.count > 0 && group_->MayEnd();
-    if (!operation->network.done_here || (operation->sequence > sequence && !may_end)) return false;
-    done.push_back(operation);
-    return true;
-  });
-  for (MatchedOperation* operation : done) communicator_->Settle(operation, Status::Ok());
-}
-
-void CollectiveOutcomes::EndFrom(uint64_t sequence, const Status& why) {
-  for (MatchedOperation* operation : running_) {
-    if (operation->sequence < sequence) continue;
-    operation->verdict = why;
-    operation->network.told = true;
-    operation->network.execution->Cancel(why);
-  }
-  const std::vector<MatchedOperation*> held = std::exchange(held_, {});
-  for (MatchedOperation* operation : held) {
-    if (operation->sequence < sequence) {
-      held_.push_back(operation);
-      continue;
-    }
-    operation->network.told = true;
-    communicator_->Settle(operation, why);
-  }
-  wanted_.erase(wanted_.lower_bound(sequence), wanted_.end());
-  early_verdicts_.erase(early_verdicts_.lower_bound(sequence), early_verdicts_.end());
-}
-
-void CollectiveOutcomes::FailAll(const Status& why) {
-  // What the network holds ends soon, and OtherHosts::OnNetworkDone then tells of the failure.
-  for (MatchedOperation* operation : running_) operation->network.execution->Cancel(why);
-  for (MatchedOperation* operation : std::exchange(held_, {})) {
-    communicator_->FailMatched(operation, why);
-  }
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -139,16 +107,16 @@ ProgressMessage CollectiveOutcomes::ProgressOf(uint64_t sequence) const {
       }
     }
   };
-  if (const MatchedOperation* const running = FindRunning(sequence)) {
+  if (const MatchedOperation* const running = running_.Find(sequence)) {
     describe(*running, HostProgress::kRunning);
   }
-  for (const MatchedOperation* operation : held_) {
-    if (operation->sequence != sequence) continue;
-    describe(*operation,
-             operation->network.done_here ? HostProgress::kRunning : HostProgress::kFailed);
-    if (operation->network.done_here) continue;
-    progress.status = RemoteError("the ranks of another host cannot be reached during {}",
-                                  NameOf(operation->parts.front()->descriptor, 0));
+  if (const MatchedOperation* const held = FindHeld(sequence)) {
+    const bool done = held->network.done_here;
+    describe(*held, done ? HostProgress::kRunning : HostProgress::kFailed);
+    if (!done) {
+      progress.status = RemoteError("the ranks of another host cannot be reached during {}",
+                                    NameOf(held->parts.front()->descriptor, 0));
+    }
   }
   if (progress.state != HostProgress::kWaiting) return progress;
   if (sequence < communicator_->window().start()) {
@@ -181,7 +149,7 @@ void CollectiveOutcomes::ListAbsent(ProgressMessage* progress,
 }
 
 void CollectiveOutcomes::TellProgress(uint64_t sequence) {
-  const MatchedOperation* const running = FindRunning(sequence);
+  const MatchedOperation* const running = running_.Find(sequence);
   if (running != nullptr && !running->network.execution->status().ok()) {
     wanted_.insert(sequence);  // how it ends is told in a moment
     return;
@@ -224,7 +192,7 @@ void CollectiveOutcomes::NoteEnd(const MatchedOperation& operation, const Status
 void CollectiveOutcomes::OnVerdict(uint64_t sequence, const Status& verdict) {
   if (communicator_->state() != Communicator::State::kReady || verdict.ok()) return;
   group_->Forget(group_->CollectiveNumber(sequence));
-  if (MatchedOperation* const running = FindRunning(sequence)) {
+  if (MatchedOperation* const running = running_.Find(sequence)) {
     running->verdict = verdict;
     running->network.told = true;
     return running->network.execution->Cancel(verdict);
@@ -255,54 +223,59 @@ void CollectiveOutcomes::OnVerdict(uint64_t sequence, const Status& verdict) {
 // Ranks that are late
 
 void CollectiveOutcomes::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
-  ReportFilling(now_ns, late_after_ns);
-  TellSlow(now_ns);
+  if (communicator_->state() != Communicator::State::kReady) return;
+  int told = 0;
+  const auto tell_slow = [&](MatchedOperation* operation) {
+    if (told < kSlowToldAtOnce && TellSlow(operation, now_ns)) ++told;
+  };
+  running_.LookAtSome(kLookedAt, [&](MatchedOperation* operation) {
+    ReportFilling(operation, now_ns, late_after_ns);
+    tell_slow(operation);
+  });
+  for (OperationsBySequence& held : held_) held.LookAtSome(kLookedAt, tell_slow);
 }
 
 // Reports ranks that have posted a collective and do not get on with copying their data for it. All
 // other ranks wait, on all hosts, and the home tells them.
-void CollectiveOutcomes::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
-  if (communicator_->state() != Communicator::State::kReady) return;
-  for (MatchedOperation* operation : running_) {
-    const NetworkRun& run = operation->network;
-    if (run.feed.empty()) continue;
-    const uint64_t age = now_ns - std::min(now_ns, run.started_ns);
-    if (age < late_after_ns || now_ns < operation->next_report_ns) continue;
-    const std::vector<int> filling = run.feed.Filling();
-    if (filling.empty()) continue;
-    operation->next_report_ns = now_ns + age;
-    const std::string notice =
-        WaitNotice(*operation->parts.front(), age, "the data of " + RankList(filling));
-    group_->TellHome(LateMessage{group_->roster().key, operation->sequence, notice, filling});
-  }
+void CollectiveOutcomes::ReportFilling(MatchedOperation* operation, uint64_t now_ns,
+                                       uint64_t late_after_ns) {
+  const NetworkRun& run = operation->network;
+  if (run.feed.empty()) return;
+  const uint64_t age = now_ns - std::min(now_ns, run.started_ns);
+  if (age < late_after_ns || now_ns < operation->next_report_ns) return;
+  const std::vector<int> filling = run.feed.Filling();
+  if (filling.empty()) return;
+  operation->next_report_ns = now_ns + age;
+  const std::string notice =
+      WaitNotice(*operation->parts.front(), age, "the data of " + RankList(filling));
+  group_->TellHome(LateMessage{group_->roster().key, operation->sequence, notice, filling});
+}
+
+// Tells the home, once, of a collective that takes long. Returns whether it did.
+bool CollectiveOutcomes::TellSlow(MatchedOperation* operation, uint64_t now_ns) {
+  NetworkRun& run = operation->network;
+  if (run.reported || now_ns <= run.started_ns + kSlowNanoseconds) return false;
+  const bool failed = run.execution != nullptr && !run.execution->status().ok();
+  if (failed) return false;  // the home knows of it
+  run.reported = true;
+  Want(operation->sequence);
+  group_->TellHome(ProgressMessage{.communicator = group_->roster().key,
+                                   .sequence = operation->sequence,
+                                   .state = HostProgress::kRunning,
+                                   .requests = {RequestFrom(*operation->parts.front())}});
+  return true;
 }
 
 void CollectiveOutcomes::AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const {
-  ForEachBegun([&](const MatchedOperation* operation) {
+  const auto add = [&](const MatchedOperation* operation) {
     if (operation->network.late_ranks.empty() || !waiting->MayList()) return;
     const PostedOperation& first = *operation->parts.front();
     waiting->listed.push_back({NameOf(first.descriptor, first.member->rank),
                                AgeInSeconds(operation->first_arrival_ns, now_ns),
                                operation->network.late_ranks});
-  });
-}
-
-void CollectiveOutcomes::TellSlow(uint64_t now_ns) {
-  int told = 0;
-  ForEachBegun([&](MatchedOperation* operation) {
-    if (told >= kSlowToldAtOnce || communicator_->state() != Communicator::State::kReady) return;
-    NetworkRun& run = operation->network;
-    const bool failed = run.execution != nullptr && !run.execution->status().ok();
-    const bool slow = !run.reported && now_ns > run.started_ns + kSlowNanoseconds;
-    if (!slow || failed) return;  // the home knows of those that have failed
-    run.reported = true;
-    ++told;
-    Want(operation->sequence);
-    group_->TellHome(ProgressMessage{.communicator = group_->roster().key,
-                                     .sequence = operation->sequence,
-                                     .state = HostProgress::kRunning,
-                                     .requests = {RequestFrom(*operation->parts.front())}});
-  });
+  };
+  running_.ForFirst(kLookedAt, add);
+  for (const OperationsBySequence& held : held_) held.ForFirst(kLookedAt, add);
 }
 
 // The home is told how this collective ends.
@@ -313,15 +286,14 @@ void CollectiveOutcomes::Want(uint64_t sequence) {
 }
 
 void CollectiveOutcomes::OnLate(const LateMessage& late) {
-  bool found = false;
-  ForEachBegun([&](MatchedOperation* operation) {
-    if (found || operation->sequence != late.sequence) return;
-    found = true;
-    operation->network.late_ranks = late.missing;
-    communicator_->Notify(operation->parts, late.notice);
-  });
-  if (found) return;
-  communicator_->observers().Tell(&CommunicatorObserver::OnLate, *communicator_, late.notice);
+  MatchedOperation* operation = running_.Find(late.sequence);
+  if (operation == nullptr) operation = FindHeld(late.sequence);
+  if (operation == nullptr) {
+    communicator_->observers().Tell(&CommunicatorObserver::OnLate, *communicator_, late.notice);
+    return;
+  }
+  operation->network.late_ranks = late.missing;
+  communicator_->Notify(operation->parts, late.notice);
 }
 
 }  // namespace harmonaize::daemon

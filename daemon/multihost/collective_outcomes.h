@@ -1,15 +1,17 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
-#include <vector>
 
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/matched_operation.h"
-#include "daemon/communicator/operation_set.h"
+#include "daemon/communicator/portions.h"
 #include "daemon/communicator/waiting_operations.h"
 #include "daemon/multihost/collective_history.h"
+#include "daemon/multihost/operations_by_sequence.h"
 #include "daemon/runtime/waiting_count.h"
 #include "src/base/status.h"
 
@@ -19,12 +21,13 @@ class Communicator;
 class HostGroup;
 
 /// Tracks how a communicator's collectives stand and end on this host. It tells the home of those
-/// that fail or take long, and the home says how these end at all hosts. Thread: engine.
+/// that fail or take long, and the home says how these end at all hosts. A tenant may have tens of
+/// thousands, so what concerns many of them is done in portions, between which the engine serves
+/// other tenants. Thread: engine.
 class CollectiveOutcomes {
  public:
   /// Requires: all of them outlive this object.
-  CollectiveOutcomes(WaitingCount* waiting, Communicator* communicator, HostGroup* group)
-      : waiting_(waiting), communicator_(communicator), group_(group) {}
+  CollectiveOutcomes(WaitingCount* waiting, Communicator* communicator, HostGroup* group);
 
   // Collectives here.
 
@@ -35,19 +38,22 @@ class CollectiveOutcomes {
   /// Does not throw after MakeRoom.
   void AddRunning(MatchedOperation* operation) { running_.Add(operation); }
   void MakeRoom() { running_.MakeRoom(); }
-  void RemoveRunning(MatchedOperation* operation) { running_.Remove(operation); }
+  /// Notes that the network does not any more, and, if EndFrom concerns the collective, how it
+  /// ends.
+  void RemoveRunning(MatchedOperation* operation);
   bool any_running() const { return !running_.empty(); }
-  /// Keeps a collective that has ended here until the home says how it ends.
-  void Hold(MatchedOperation* operation);
+  /// Keeps a collective that has failed here until the home says how it ends.
+  void HoldFailed(MatchedOperation* operation) { Hold(operation, kFailed); }
   /// Notes that a collective is done here. It has succeeded once all hosts are known to have begun
   /// the same, or, if it has elements, once enough of the earlier ones are known to
   /// (HostGroup::MayEnd).
   void EndHere(MatchedOperation* operation);
   /// Notes that an operation of the ranks here has ended, or is about to, with this outcome.
   void NoteEnd(const MatchedOperation& operation, const Status& outcome);
-  /// Ends the begun collectives from this one on early: they cannot be carried out.
+  /// Ends the begun collectives from this one on early, some now and the others soon: they cannot
+  /// be carried out. Requires: none of them begins any more.
   void EndFrom(uint64_t sequence, const Status& why);
-  /// Ends all collectives early.
+  /// Ends all collectives early, some now and the others soon. Requires: none begins any more.
   void FailAll(const Status& why);
 
   // What the home is told, and says.
@@ -74,28 +80,50 @@ class CollectiveOutcomes {
   void AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const;
 
  private:
-  MatchedOperation* FindRunning(uint64_t sequence) const;
+  /// Why a collective is held that has ended here.
+  enum Held {
+    kFailed,      ///< The home will say how it ends.
+    kDone,        ///< It waits until enough of the earlier ones are known to have begun.
+    kNoElements,  ///< It is done, and waits until all hosts are known to have begun it.
+  };
+  /// Collectives of which some have not been told yet that they end.
+  struct Ending {
+    uint64_t next = 0;    ///< The ones before have been told.
+    uint64_t before = 0;  ///< These and later ones end otherwise.
+    Status why;
+    bool broken = false;  ///< The communicator ends.
+  };
+
+  void Hold(MatchedOperation* operation, Held why);
+  MatchedOperation* FindHeld(uint64_t sequence) const;
   MatchedOperation* TakeHeld(uint64_t sequence);
   ProgressMessage ProgressOf(uint64_t sequence) const;
   void ListAbsent(ProgressMessage* progress, const MatchedOperation* waiting) const;
-  void ReportFilling(uint64_t now_ns, uint64_t late_after_ns);
-  void TellSlow(uint64_t now_ns);
+  void ReportFilling(MatchedOperation* operation, uint64_t now_ns, uint64_t late_after_ns);
+  bool TellSlow(MatchedOperation* operation, uint64_t now_ns);
   void Want(uint64_t sequence);
-  /// Calls `call` with each collective that was launched and has not ended for its ranks.
-  template <typename Call>
-  void ForEachBegun(Call&& call) const {
-    for (MatchedOperation* operation : running_) call(operation);
-    for (MatchedOperation* operation : held_) call(operation);
-  }
+
+  // What is done in portions.
+
+  bool DoOne();
+  void EndOne();
+  void EndRunning(MatchedOperation* operation, const Ending& ending);
+  MatchedOperation* FirstHeldFrom(uint64_t sequence) const;
+  bool SettleOneDone();
 
   WaitingCount* const waiting_;
   Communicator* const communicator_;
   HostGroup* const group_;
-  OperationSet<MatchedOperation> running_;
-  std::vector<MatchedOperation*> held_;        // ended here; the home will say how it ends
+  OperationsBySequence running_;
+  std::array<OperationsBySequence, 3> held_;   // by Held
   std::map<uint64_t, Status> early_verdicts_;  // by sequence, before any rank has come
   std::set<uint64_t> wanted_;                  // sequences that the home asked about
   CollectiveHistory history_;
+  std::deque<Ending> endings_;       // in the order in which they began
+  uint64_t ends_from_ = UINT64_MAX;  // collectives from this one on end early
+  Status ends_why_;
+  uint64_t agreed_end_ = 0;  // all hosts have begun the collectives before this one
+  Portions portions_;
 };
 
 }  // namespace harmonaize::daemon

@@ -14,6 +14,10 @@ namespace {
 /// Most operations of a peer that are dropped: the transport remembers as many that were cancelled.
 constexpr uint64_t kMostDropped = 4096;
 
+/// Most open cases that are looked at again at once, before the engine looks at other tenants'
+/// work. A look goes through what each host has said.
+constexpr size_t kCasesAtOnce = 32;
+
 // Does one step of SplitMix64 (Steele, Lea, Flood, 2014). It spreads the names of operations over
 // all numbers, so that those of different communicators meet once in some billion years.
 uint64_t Mix(uint64_t value) {
@@ -43,7 +47,9 @@ HostGroup::HostGroup(const HostServices& services, Communicator* communicator,
       communicator_(communicator),
       outcomes_(outcomes),
       roster_(std::move(roster)),
-      plans_(services, communicator, this) {
+      plans_(services, communicator, this),
+      first_staying_(static_cast<size_t>(roster_.hosts()), 0),
+      looks_(communicator, kCasesAtOnce, [this] { return LookAtOneCase(); }) {
   if (!is_home()) return;
   arbiter_ =
       std::make_unique<OutcomeArbiter>(roster_.hosts(), [this](int host) { return HasLeft(host); });
@@ -93,6 +99,12 @@ void HostGroup::Forget(uint64_t number) {
   for (const auto& peer : roster_.peers) {
     if (IsOther(peer)) services_.cluster->transport().Cancel(*peer, number);
   }
+}
+
+void HostGroup::ForgetAt(int rank, uint64_t number) {
+  const auto host = static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)]);
+  const auto& peer = roster_.peers[host];
+  if (IsOther(peer)) services_.cluster->transport().Cancel(*peer, number);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -149,11 +161,12 @@ void HostGroup::TellReached(const ClusterMessage& message) {
   TellHosts(message);
 }
 
-bool HostGroup::HasLeft(int host) const {
-  for (int rank = 0; rank < communicator_->ranks(); ++rank) {
-    if (roster_.host_of_rank[static_cast<size_t>(rank)] == host && !communicator_->HasLeft(rank)) {
-      return false;
-    }
+// Goes on where the last call for this host stopped: a rank that has left does not come back.
+bool HostGroup::HasLeft(int host) {
+  int& rank = first_staying_[static_cast<size_t>(host)];
+  for (; rank < communicator_->ranks(); ++rank) {
+    const bool here = roster_.host_of_rank[static_cast<size_t>(rank)] == host;
+    if (here && !communicator_->HasLeft(rank)) return false;
   }
   return true;
 }
@@ -169,8 +182,7 @@ void HostGroup::EndFrom(uint64_t sequence) {
   arbiter_->EndFrom(sequence);
   confirmations_->EndFrom(sequence);
   CountOpenCases();
-  // Looks later, since the caller is about to change what is looked at.
-  communicator_->CallSoon([this] { LookAgain(); });
+  LookAgainSoon();
 }
 
 void HostGroup::NoteBegun(const BegunCollective& begun, bool asks) {
@@ -221,10 +233,37 @@ void HostGroup::CountUntold() {
       unconfirmed_starts_.anything_to_tell() ? WaitingHold(*services_.waiting) : WaitingHold();
 }
 
-// Looks at the open cases again: a host may be gone whose word they have waited for.
+// Looks at the open cases again, later, since the caller is about to change what is looked at; and
+// once for all ranks that leave until then.
+void HostGroup::LookAgainSoon() {
+  if (look_posted_) return;
+  communicator_->CallSoon([this] { LookAgain(); });
+  look_posted_ = true;
+}
+
+// Looks at all open cases again, in portions, if a host is gone whose word they may have waited
+// for.
 void HostGroup::LookAgain() {
-  for (const auto& [sequence, outcome] : arbiter_->LookAgain()) ActOn(sequence, outcome);
-  CountOpenCases();
+  look_posted_ = false;
+  int gone = 0;
+  for (int host = 0; host < roster_.hosts(); ++host) gone += HasLeft(host) ? 1 : 0;
+  if (std::exchange(hosts_gone_, gone) == gone) return;
+  look_from_ = 0;
+  looks_.Begin();
+}
+
+// Returns false if there is no case that was not looked at.
+bool HostGroup::LookAtOneCase() {
+  const std::optional<OutcomeArbiter::LookedAt> looked = arbiter_->LookAgain(look_from_);
+  if (!looked.has_value()) {
+    CountOpenCases();
+    return false;
+  }
+  look_from_ = looked->sequence + 1;
+  const OutcomeArbiter::Outcome& outcome = looked->outcome;
+  const bool nothing = outcome.ask.empty() && outcome.verdict.ok() && outcome.breaks.ok();
+  if (!nothing) ActOn(looked->sequence, outcome);
+  return true;
 }
 
 // Has the engine look for late ranks while a case is not decided, whether or not a rank of this
@@ -238,6 +277,18 @@ bool HostGroup::NotePeer(int rank, transport::PeerId peer) {
       roster_.peers[static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)])];
   if (!known.has_value()) known = peer;
   return known == peer;
+}
+
+bool HostGroup::MaySpeakFor(int rank, transport::PeerId peer) const {
+  if (peer == roster_.home) return true;
+  const auto host = static_cast<size_t>(roster_.host_of_rank[static_cast<size_t>(rank)]);
+  const std::optional<transport::PeerId>& known = roster_.peers[host];
+  return known.has_value() ? *known == peer : roster_.HostOf(peer) < 0;
+}
+
+bool HostGroup::MayBelong(transport::PeerId peer) const {
+  if (peer == roster_.home || roster_.HostOf(peer) >= 0) return true;
+  return std::find(roster_.peers.begin(), roster_.peers.end(), std::nullopt) != roster_.peers.end();
 }
 
 void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome) {

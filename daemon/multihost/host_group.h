@@ -10,6 +10,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/cluster/roster.h"
 #include "daemon/cluster/this_daemon.h"
+#include "daemon/communicator/portions.h"
 #include "daemon/multihost/host_services.h"
 #include "daemon/multihost/outcome_arbiter.h"
 #include "daemon/multihost/plan_table.h"
@@ -99,12 +100,20 @@ class HostGroup {
   void EndFrom(uint64_t sequence);
   /// Learns that a rank's daemon is this peer. Returns false if it is another one.
   bool NotePeer(int rank, transport::PeerId peer);
+  /// Returns whether the peer may speak for a rank: it is the home or the rank's daemon. Where the
+  /// rank's daemon is not known, any peer may be it that is not known as another host's. The home
+  /// knows all daemons, the others those that they have reached, or that have sent to them.
+  bool MaySpeakFor(int rank, transport::PeerId peer) const;
+  /// Returns whether the peer may be the home or the daemon of any host, as far as is known.
+  bool MayBelong(transport::PeerId peer) const;
 
   /// Breaks the communicator a moment later, where the caller is in the middle of something.
   void BreakSoon(const Status& why);
 
   /// Drops the messages that have come, or will come, of an operation that has ended badly.
   void Forget(uint64_t number);
+  /// Does so for an operation whose messages come from the daemon of this rank alone.
+  void ForgetAt(int rank, uint64_t number);
   /// Drops the messages of a peer for a communicator's collectives from `first` on, up to as many
   /// as it has begun.
   static void DropCollectives(transport::Transport* transport, transport::PeerId peer, uint64_t key,
@@ -114,9 +123,11 @@ class HostGroup {
   /// Memory of the daemon that a message takes until its host is reached, in bytes.
   static constexpr int64_t kUnreachedBytes = 512;
 
-  bool HasLeft(int host) const;
+  bool HasLeft(int host);
   void ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome);
+  void LookAgainSoon();
   void LookAgain();
+  bool LookAtOneCase();
   void CountOpenCases();
   void CountUntold();
 
@@ -128,6 +139,11 @@ class HostGroup {
   TurnGate gate_;
   std::unique_ptr<OutcomeArbiter> arbiter_;
   std::unique_ptr<StartConfirmations> confirmations_;
+  std::vector<int> first_staying_;  ///< By host: no rank of it before this one has stayed.
+  int hosts_gone_ = 0;              ///< When the open cases were last looked at.
+  bool look_posted_ = false;        ///< A call of LookAgain is posted.
+  uint64_t look_from_ = 0;          ///< The collectives before have been looked at again.
+  Portions looks_;
   UnconfirmedStarts unconfirmed_starts_;
   WaitingHold undecided_;      ///< Held while an operation's outcome is not decided.
   WaitingHold untold_;         ///< Held while there is something to tell.

@@ -130,7 +130,7 @@ void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
   Log(LogLevel::kWarning, kLogCollective, "communicator {} '{}': {} failed here: {}",
       communicator_->id(), communicator_->name(),
       NameOf(descriptor, operation->parts.front()->member->rank), ended.message());
-  outcomes_.Hold(operation);
+  outcomes_.HoldFailed(operation);
   outcomes_.TellProgress(operation->sequence);
 }
 
@@ -196,7 +196,7 @@ Status NetworkRunner::EndTransfer(MatchedOperation* operation) {
 
 void NetworkRunner::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   const LogFor log_for(communicator_->tenant().identity);
-  if (const auto* broken = message.As<BrokenMessage>()) OnBroken(*broken);
+  if (const auto* broken = message.As<BrokenMessage>()) OnBroken(peer, *broken);
   if (const auto* closed = message.As<ClosedMessage>()) {
     // The peer has begun collectives that do not begin here any more, or soon will not: the news of
     // the end takes another way.
@@ -213,7 +213,8 @@ void NetworkRunner::OnMessage(transport::PeerId peer, const ClusterMessage& mess
 
 // For a communicator that has ended, only ranks that leave and messages that still come matter.
 void NetworkRunner::OnMessageAfterEnd(transport::PeerId peer, const ClusterMessage& message) {
-  if (const auto* left = message.As<LeftMessage>()) OnRankLeft(left->rank, left->sequence);
+  const auto* const left = message.As<LeftMessage>();
+  if (left != nullptr && IsCredible(peer, *left)) OnRankLeft(left->rank, left->sequence);
   if (const auto* offer = message.As<OfferMessage>()) {
     services_.cluster->transport().Cancel(peer,
                                           group_.PairNumber(offer->from, offer->to, offer->number));
@@ -238,6 +239,7 @@ bool NetworkRunner::OnMessageAtHome(transport::PeerId peer, const ClusterMessage
   const Roster& roster = group_.roster();
   const int host = roster.HostOf(peer);
   if (const auto* left = message.As<LeftMessage>()) {
+    if (!IsCredible(peer, *left)) return true;
     if (is_home()) group_.TellHosts(message, host);
     OnRankLeft(left->rank, left->sequence);
     return true;
@@ -304,9 +306,9 @@ void NetworkRunner::FailAll(const Status& why) {
   pairs_.FailAll(why);
 }
 
-void NetworkRunner::OnBroken(const BrokenMessage& broken) {
+void NetworkRunner::OnBroken(transport::PeerId peer, const BrokenMessage& broken) {
   const Status& why = broken.status;
-  if (why.ok()) return;
+  if (why.ok() || !group_.MayBelong(peer)) return;
   if (broken.revoked) {
     communicator_->Revoke(why);
   } else {
@@ -343,9 +345,14 @@ void NetworkRunner::DropLeftovers() {
   leftovers_.Drop(&services_.cluster->transport(), group_.roster().key, first);
 }
 
+// Returns whether a daemon that may know says of a rank that it has left.
+bool NetworkRunner::IsCredible(transport::PeerId peer, const LeftMessage& left) const {
+  const bool exists = left.rank >= 0 && left.rank < communicator_->ranks();
+  return exists && left.sequence != Communicator::kStays && group_.MaySpeakFor(left.rank, peer);
+}
+
 void NetworkRunner::OnRankLeft(int rank, uint64_t sequence) {
-  if (rank < 0 || rank >= communicator_->ranks() || !IsRemote(rank) || communicator_->HasLeft(rank))
-    return;
+  if (!IsRemote(rank) || communicator_->HasLeft(rank)) return;
   communicator_->NoteLeft(rank, sequence);
   group_.plans().switching().OnRankLeft();
   services_.ranks->OnRankLeft(*communicator_, rank);
@@ -353,7 +360,7 @@ void NetworkRunner::OnRankLeft(int rank, uint64_t sequence) {
   const Status why = RemoteError("rank {} has left the communicator", rank);
   communicator_->FailWindowFrom(sequence, why);
   EndFrom(sequence, why);
-  pairs_.OnPeerRankLeft(rank, why);
+  pairs_.OnPeerRankLeft(rank);
 }
 
 // Ends the collectives from this one on, which cannot be carried out. The other hosts drop what was

@@ -28,7 +28,9 @@ class NetworkRunner final : public OtherHosts {
   uint64_t key() const override { return group_.roster().key; }
   bool is_home() const override { return group_.is_home(); }
   bool IsRemote(int rank) const override { return !group_.roster().IsLocal(rank); }
-  bool executing() const override { return outcomes_.any_running() || !transfers_.empty(); }
+  bool executing() const override {
+    return outcomes_.any_running() || !transfers_.empty() || pairs_.ending();
+  }
   void PostPair(PostedOperation* part) override { pairs_.Post(part); }
   void OnPairReady(PostedOperation* part) override { pairs_.OnReady(part); }
   void OnFirstPart(MatchedOperation* operation) override { outcomes_.OnFirstPart(operation); }
@@ -44,8 +46,12 @@ class NetworkRunner final : public OtherHosts {
   void TellEnd(bool revoked, const Status& why) override;
   void FailAll(const Status& why) override;
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns) override;
-  void ForEachWaitingPair(const std::function<void(PostedOperation*)>& call) const override {
-    pairs_.ForEachWaiting(call);
+  void LookAtSomePairs(size_t most, const std::function<void(PostedOperation*)>& call) override {
+    pairs_.LookAtSome(most, call);
+  }
+  size_t ForFirstPairs(size_t most,
+                       const std::function<void(PostedOperation*)>& call) const override {
+    return pairs_.ForFirst(most, call);
   }
   void AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const override {
     outcomes_.AddWaiting(now_ns, waiting);
@@ -64,7 +70,8 @@ class NetworkRunner final : public OtherHosts {
   Status Start(MatchedOperation* operation);
   void PayForGrowth(const MatchedOperation& operation);
   void EndNetwork(MatchedOperation* operation);
-  void OnBroken(const BrokenMessage& broken);
+  void OnBroken(transport::PeerId peer, const BrokenMessage& broken);
+  bool IsCredible(transport::PeerId peer, const LeftMessage& left) const;
   void OnRankLeft(int rank, uint64_t sequence);
   void EndFrom(uint64_t sequence, const Status& why);
   void LoseHost(int host);

@@ -102,17 +102,16 @@ void OutcomeArbiter::EndFrom(uint64_t sequence) {
   cases_.erase(cases_.lower_bound(sequence), cases_.end());
 }
 
-std::vector<std::pair<uint64_t, OutcomeArbiter::Outcome>> OutcomeArbiter::LookAgain() {
-  std::vector<std::pair<uint64_t, Outcome>> outcomes;
-  for (auto& [sequence, one] : cases_) {
-    if (one.decided) continue;
-    Outcome outcome = Judge(sequence, &one);
-    if (one.decided || !outcome.ask.empty()) outcomes.emplace_back(sequence, std::move(outcome));
+std::optional<OutcomeArbiter::LookedAt> OutcomeArbiter::LookAgain(uint64_t from) {
+  const auto found = cases_.lower_bound(from);
+  if (found == cases_.end()) return std::nullopt;
+  Case& one = found->second;
+  LookedAt looked{.sequence = found->first, .outcome = {}};
+  if (!one.decided) looked.outcome = Judge(looked.sequence, &one);
+  if (All(one, [](HostProgress state) { return state == HostProgress::kDone; })) {
+    cases_.erase(found);
   }
-  std::erase_if(cases_, [&](const auto& entry) {
-    return All(entry.second, [](HostProgress state) { return state == HostProgress::kDone; });
-  });
-  return outcomes;
+  return looked;
 }
 
 size_t OutcomeArbiter::open() const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,8 +41,13 @@ class OutcomeArbiter {
   /// Forgets the collectives from this one on, and takes in nothing about them any more: a rank has
   /// left, and they end at all hosts without a verdict.
   void EndFrom(uint64_t sequence);
-  /// Returns what can be decided now, after a host has become gone.
-  std::vector<std::pair<uint64_t, Outcome>> LookAgain();
+  struct LookedAt {
+    uint64_t sequence = 0;
+    Outcome outcome;
+  };
+  /// Looks again at the first collective from `from` on that was heard of, after a host has become
+  /// gone. Returns what can be decided of it now; none if there is no such collective.
+  std::optional<LookedAt> LookAgain(uint64_t from);
 
   /// Number of operations that were heard of, and are neither decided nor known to be done at all
   /// hosts.

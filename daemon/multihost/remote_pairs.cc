@@ -17,80 +17,76 @@ bool Sends(const PostedOperation& part) {
 
 }  // namespace
 
-template <typename Predicate>
-std::vector<std::pair<RemotePairs::Pair, uint64_t>> RemotePairs::Where(Predicate predicate) const {
-  std::vector<std::pair<Pair, uint64_t>> found;
-  for (const auto& [pair, line] : lines_) {
-    for (const auto& [number, transfer] : line.transfers) {
-      if (predicate(transfer, pair)) found.emplace_back(pair, number);
-    }
-  }
-  return found;
-}
-
-RemotePairs::Pair RemotePairs::PairOf(const PostedOperation& part) {
-  const int self = part.member->rank;
-  const int peer = part.descriptor.root;
-  return Sends(part) ? Pair(self, peer) : Pair(peer, self);
+RemotePairs::TransferId RemotePairs::IdOf(const PostedOperation& part) {
+  return {.peer = part.descriptor.root,
+          .self = part.member->rank,
+          .sends = Sends(part),
+          .number = part.pair_number};
 }
 
 void RemotePairs::Post(PostedOperation* part) {
-  const int peer = part->descriptor.root;
-  const Pair pair = PairOf(*part);
-  Line& line = lines_[pair];
-  part->pair_number = line.posted++;
-  const auto [place, is_new] = line.transfers.try_emplace(part->pair_number);
-  if (!is_new) --untaken_;
-  Transfer& transfer = place->second;
+  TransferId id = IdOf(*part);
+  id.number = posted_[{id.from(), id.to()}]++;
+  part->pair_number = id.number;
+  Transfer& transfer = transfers_[id];
   transfer.part = part;
   const Result<HostPlan*> plan =
-      host_group_->plans().PairPlanFor(peer, Sends(*part));  // begins to reach the peer
+      host_group_->plans().PairPlanFor(id.peer, id.sends);  // begins to reach the peer
   if (!plan.ok()) transfer.failure = plan.status();
-  const bool never = communicator_->HasLeft(peer) && !transfer.offered;
-  if (never) {
-    transfer.failure = RemoteError("rank {} has left the communicator", peer);
-  }
+  if (!id.sends) TakeOffer(id, &transfer);
+}
+
+// Takes the offer of a receive's peer, if it has come already.
+void RemotePairs::TakeOffer(const TransferId& id, Transfer* transfer) {
+  auto untaken = untaken_.extract({id.self, id});
+  if (untaken.empty()) return;
+  transfer->offered = true;
+  transfer->offer = std::move(untaken.mapped());
+  if (!transfer->offer.status.ok()) transfer->failure = transfer->offer.status;
 }
 
 void RemotePairs::OnReady(PostedOperation* part) {
-  Advance(PairOf(*part), part->pair_number);
+  Advance(IdOf(*part));
 }
 
-RemotePairs::Transfer* RemotePairs::Find(const Pair& pair, uint64_t number) {
-  const auto line = lines_.find(pair);
-  if (line == lines_.end()) return nullptr;
-  const auto found = line->second.transfers.find(number);
-  return found == line->second.transfers.end() ? nullptr : &found->second;
+RemotePairs::Transfer* RemotePairs::Find(const TransferId& id) {
+  const auto found = transfers_.find(id);
+  return found == transfers_.end() ? nullptr : &found->second;
 }
 
 // Takes the next step of a transfer, once the part's stream has come to it and the peer has said
 // what the step needs.
-void RemotePairs::Advance(const Pair& pair, uint64_t number) {
-  Transfer* const transfer = Find(pair, number);
-  if (transfer == nullptr || transfer->part == nullptr || !transfer->part->ready) return;
-  if (transfer->running != nullptr) return;
-  if (!transfer->failure.ok()) return Finish(pair, number, transfer->failure);
-  const OperationDescriptor& descriptor = transfer->part->descriptor;
-  const bool sends = Sends(*transfer->part);
-  if (sends && !std::exchange(transfer->offered, true)) {
+void RemotePairs::Advance(const TransferId& id) {
+  Transfer* const transfer = Find(id);
+  if (transfer == nullptr || !transfer->part->ready || transfer->running != nullptr) return;
+  NoteFailure(id, transfer);
+  if (!transfer->failure.ok()) return Finish(id, transfer->failure);
+  if (id.sends && !std::exchange(transfer->offered, true)) {
     const Status invalid = transfer->part->invalid;
-    Offer(pair, number, descriptor, invalid);
-    if (!invalid.ok()) return Finish(pair, number, invalid);
+    Offer(id, transfer->part->descriptor, invalid);
+    if (!invalid.ok()) return Finish(id, invalid);
   }
   if (!transfer->offered) return;
-  if (!sends && !std::exchange(transfer->answered, true)) {
-    const Status fits = CheckOffer(pair, *transfer);
-    Answer(pair, number, fits);
+  if (!id.sends && !std::exchange(transfer->answered, true)) {
+    const Status fits = CheckOffer(id, *transfer);
+    Answer(id, fits);
     if (!fits.ok()) {
-      host_group_->Forget(host_group_->PairNumber(pair.first, pair.second, number));
-      return Finish(pair, number, fits);
+      Forget(id);
+      return Finish(id, fits);
     }
   }
-  if (!transfer->transferred) return Start(pair, number, *transfer);
-  if (transfer->answered) Finish(pair, number, Status::Ok());
+  if (!transfer->transferred) return Start(id, *transfer);
+  if (transfer->answered) Finish(id, Status::Ok());
 }
 
-Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const {
+// Notes why a transfer cannot take place any more, also if its turn to be told has not come yet.
+void RemotePairs::NoteFailure(const TransferId& id, Transfer* transfer) const {
+  if (!end_.ok()) transfer->failure = end_;
+  if (!transfer->failure.ok() || transfer->offered || !communicator_->HasLeft(id.peer)) return;
+  transfer->failure = RemoteError("rank {} has left the communicator", id.peer);
+}
+
+Status RemotePairs::CheckOffer(const TransferId& id, const Transfer& transfer) const {
   if (!transfer.part->invalid.ok()) return transfer.part->invalid;
   const OperationDescriptor& receive = transfer.part->descriptor;
   const OfferMessage& offer = transfer.offer;
@@ -100,182 +96,154 @@ Status RemotePairs::CheckOffer(const Pair& pair, const Transfer& transfer) const
   send.type = offer.type;
   if (Agree(send, receive)) {
     if (send.type != receive.type) {
-      communicator_->WarnOnce(transfer.part,
-                              DifferentTypes(send, pair.first, receive, pair.second));
+      communicator_->WarnOnce(transfer.part, DifferentTypes(send, id.peer, receive, id.self));
     }
     return Status::Ok();
   }
   return InvalidUsage(
-      "the ranks disagree about a send: rank {} sends {} x {}, rank {} receives {} x {}",
-      pair.first, offer.count, DataTypeName(offer.type), pair.second, receive.count,
-      DataTypeName(receive.type));
+      "the ranks disagree about a send: rank {} sends {} x {}, rank {} receives {} x {}", id.peer,
+      offer.count, DataTypeName(offer.type), id.self, receive.count, DataTypeName(receive.type));
 }
 
-void RemotePairs::Offer(const Pair& pair, uint64_t number, const OperationDescriptor& send,
+void RemotePairs::Offer(const TransferId& id, const OperationDescriptor& send,
                         const Status& status) {
-  host_group_->TellHostOf(pair.second,
-                          OfferMessage{host_group_->roster().key, pair.first, pair.second, number,
-                                       send.count, send.type, status});
+  host_group_->TellHostOf(id.peer, OfferMessage{host_group_->roster().key, id.from(), id.to(),
+                                                id.number, send.count, send.type, status});
 }
 
-void RemotePairs::Answer(const Pair& pair, uint64_t number, const Status& status) {
-  host_group_->TellHostOf(pair.first, AnswerMessage{host_group_->roster().key, pair.first,
-                                                    pair.second, number, status});
+void RemotePairs::Answer(const TransferId& id, const Status& status) {
+  host_group_->TellHostOf(
+      id.peer, AnswerMessage{host_group_->roster().key, id.from(), id.to(), id.number, status});
 }
 
-void RemotePairs::Start(const Pair& pair, uint64_t number, Transfer& transfer) {
+void RemotePairs::Forget(const TransferId& id) {
+  host_group_->ForgetAt(id.peer, host_group_->PairNumber(id.from(), id.to(), id.number));
+}
+
+void RemotePairs::Start(const TransferId& id, Transfer& transfer) {
   if (transfer.part->descriptor.count == 0) {
     transfer.transferred = true;
-    return Advance(pair, number);
+    return Advance(id);
   }
-  const bool sends = Sends(*transfer.part);
-  const Result<HostPlan*> plan =
-      host_group_->plans().PairPlanFor(sends ? pair.second : pair.first, sends);
-  if (!plan.ok()) return Finish(pair, number, plan.status());
-  transfer.needs_plan = *plan == nullptr;
-  if (transfer.needs_plan) return;
+  const Result<HostPlan*> plan = host_group_->plans().PairPlanFor(id.peer, id.sends);
+  if (!plan.ok()) return Finish(id, plan.status());
+  if (*plan == nullptr) return AwaitPlan(id, transfer);
   const Result<MatchedOperation*> started = runner_->StartTransfer(
-      transfer.part, *plan, host_group_->PairNumber(pair.first, pair.second, number));
-  // Where the tenant cannot pay for it, the communicator breaks, and takes the transfer along.
-  if (Find(pair, number) == nullptr) return;
-  if (!started.ok()) return Finish(pair, number, started.status());
+      transfer.part, *plan, host_group_->PairNumber(id.from(), id.to(), id.number));
+  // Where the tenant cannot pay for it, the communicator breaks, and may take the transfer along.
+  if (Find(id) == nullptr) return;
+  if (!started.ok()) return Finish(id, started.status());
   transfer.running = *started;
 }
 
-void RemotePairs::OnPlanReady() {
-  std::vector<std::pair<Pair, uint64_t>> waiting;
-  for (const auto& [pair, line] : lines_) {
-    for (const auto& [number, transfer] : line.transfers) {
-      if (transfer.needs_plan) waiting.emplace_back(pair, number);
-    }
-  }
-  for (const auto& [pair, number] : waiting) Advance(pair, number);
-}
-
-// One more offer is kept for which no rank here has posted a receive; or the communicator is
-// broken.
-bool RemotePairs::PayForOffer() {
-  const Status paid =
-      paid_offers_.Cover(untaken_ + 1, [this](int64_t bytes) { return communicator_->Pay(bytes); });
-  if (!paid.ok()) {
-    communicator_->Break(paid);
-    return false;
-  }
-  ++untaken_;
-  return true;
+void RemotePairs::AwaitPlan(const TransferId& id, Transfer& transfer) {
+  if (transfer.needs_plan) return;
+  await_plan_.insert(id);
+  transfer.needs_plan = true;
 }
 
 void RemotePairs::OnOffer(const OfferMessage& offer) {
-  const Pair pair(offer.from, offer.to);
+  const TransferId id{.peer = offer.from, .self = offer.to, .sends = false, .number = offer.number};
   if (communicator_->HasLeft(offer.to)) {
-    host_group_->Forget(host_group_->PairNumber(offer.from, offer.to, offer.number));
-    return Answer(pair, offer.number, RemoteError("rank {} has left the communicator", offer.to));
+    Forget(id);
+    return Answer(id, RemoteError("rank {} has left the communicator", offer.to));
   }
-  Line& line = lines_[pair];
-  if (!line.transfers.contains(offer.number)) {
-    if (offer.number < line.posted) return;  // has ended
-    if (!PayForOffer()) return;
-  }
-  Transfer& transfer = line.transfers[offer.number];
+  Transfer* const transfer = Find(id);
+  if (transfer == nullptr) return KeepOffer(id, offer);
   if (const Status withdrawn = offer.status; !withdrawn.ok()) {
-    transfer.failure = withdrawn;
-    if (transfer.running != nullptr) {
-      return runner_->CancelTransfer(transfer.running, withdrawn);
+    transfer->failure = withdrawn;
+    if (transfer->running != nullptr) {
+      return runner_->CancelTransfer(transfer->running, withdrawn);
     }
   }
-  transfer.offered = true;
-  transfer.offer = offer;
-  Advance(pair, offer.number);
+  transfer->offered = true;
+  transfer->offer = offer;
+  Advance(id);
+}
+
+// Keeps an offer for which no receive was posted, unless its receive has ended. The communicator
+// breaks where the tenant cannot pay for it.
+void RemotePairs::KeepOffer(const TransferId& id, const OfferMessage& offer) {
+  const auto posted = posted_.find({id.from(), id.to()});
+  if (posted != posted_.end() && id.number < posted->second) return;
+  const std::pair place(id.self, id);
+  if (!untaken_.contains(place)) {
+    const Status paid =
+        paid_offers_.Cover(static_cast<int64_t>(untaken_.size()) + 1,
+                           [this](int64_t bytes) { return communicator_->Pay(bytes); });
+    if (!paid.ok()) return communicator_->Break(paid);
+  }
+  untaken_[place] = offer;
 }
 
 void RemotePairs::OnAnswer(const AnswerMessage& answer) {
-  const Pair pair(answer.from, answer.to);
-  Transfer* const transfer = Find(pair, answer.number);
-  if (transfer == nullptr || transfer->part == nullptr || !transfer->offered) return;
+  const TransferId id{
+      .peer = answer.to, .self = answer.from, .sends = true, .number = answer.number};
+  Transfer* const transfer = Find(id);
+  if (transfer == nullptr || !transfer->offered) return;
   transfer->answered = true;
   if (transfer->failure.ok()) transfer->failure = answer.status;
   if (!transfer->failure.ok() && transfer->running != nullptr) {
     return runner_->CancelTransfer(transfer->running, transfer->failure);
   }
-  Advance(pair, answer.number);
+  Advance(id);
 }
 
 void RemotePairs::OnExecuted(MatchedOperation* operation) {
-  const PostedOperation& part = *operation->parts.front();
-  const Pair pair = PairOf(part);
-  const uint64_t number = part.pair_number;
-  Transfer& transfer = *Find(pair, number);
-  const OperationDescriptor& descriptor = part.descriptor;
+  const TransferId id = IdOf(*operation->parts.front());
+  Transfer& transfer = *Find(id);
   // EndTransfer may break the communicator. Until it returns this transfer counts as running, and
   // stays.
   const Status ended = runner_->EndTransfer(operation);
   transfer.running = nullptr;
   transfer.transferred = true;
+  NoteFailure(id, &transfer);
   if (transfer.failure.ok() && !ended.ok()) {
     transfer.failure = ended;
     // The other side may wait for data that will never come.
-    if (descriptor.collective == Collective::kSend) {
-      Offer(pair, number, descriptor, ended);
+    if (id.sends) {
+      Offer(id, transfer.part->descriptor, ended);
     } else {
-      Answer(pair, number, ended);
+      Answer(id, ended);
     }
   }
-  Advance(pair, number);
+  Advance(id);
 }
 
 // Takes the outcome by value, since the transfer that ends often holds it.
-void RemotePairs::Finish(const Pair& pair, uint64_t number, Status outcome) {
-  PostedOperation* const part = Find(pair, number)->part;
-  lines_.at(pair).transfers.erase(number);
+void RemotePairs::Finish(const TransferId& id, Status outcome) {
+  const auto found = transfers_.find(id);
+  PostedOperation* const part = found->second.part;
+  if (found->second.needs_plan) await_plan_.erase(id);
+  transfers_.erase(found);
+  if (!end_.ok()) Forget(id);
   communicator_->FinishPart(part, outcome);
 }
 
-void RemotePairs::OnPeerRankLeft(int rank, const Status& why) {
-  const auto failing = Where([&](const Transfer& transfer, const Pair& pair) {
-    return (pair.first == rank || pair.second == rank) && !transfer.offered;
-  });
-  for (const auto& [pair, number] : failing) {
-    Find(pair, number)->failure = why;
-    Advance(pair, number);
+// ---------------------------------------------------------------------------------------------
+// What waits
+
+bool RemotePairs::Waits(const TransferId& id, const Transfer& transfer) {
+  return transfer.part->ready && (id.sends ? !transfer.answered : !transfer.offered);
+}
+
+void RemotePairs::LookAtSome(size_t most, const std::function<void(PostedOperation*)>& call) {
+  auto next = transfers_.upper_bound(looked_at_);
+  for (size_t i = 0; i < most && i < transfers_.size(); ++i, ++next) {
+    if (next == transfers_.end()) next = transfers_.begin();
+    looked_at_ = next->first;
+    if (Waits(next->first, next->second)) call(next->second.part);
   }
 }
 
-void RemotePairs::OnOwnRankLeft(int rank, const Status& why) {
-  const auto untaken = Where([&](const Transfer& transfer, const Pair& pair) {
-    return pair.second == rank && transfer.part == nullptr;
-  });
-  for (const auto& [pair, number] : untaken) {
-    host_group_->Forget(host_group_->PairNumber(pair.first, pair.second, number));
-    lines_.at(pair).transfers.erase(number);
-    --untaken_;
-    Answer(pair, number, why);
+size_t RemotePairs::ForFirst(size_t most, const std::function<void(PostedOperation*)>& call) const {
+  size_t looked_at = 0;
+  for (const auto& [id, transfer] : transfers_) {
+    if (looked_at == most) break;
+    ++looked_at;
+    if (Waits(id, transfer)) call(transfer.part);
   }
-}
-
-void RemotePairs::FailAll(const Status& why) {
-  for (const auto& [pair, number] : Where([](const Transfer&, const Pair&) { return true; })) {
-    Transfer* const transfer = Find(pair, number);
-    transfer->failure = why;
-    host_group_->Forget(host_group_->PairNumber(pair.first, pair.second, number));
-    if (transfer->part == nullptr) {
-      lines_.at(pair).transfers.erase(number);
-      --untaken_;
-    } else if (transfer->running != nullptr) {
-      runner_->CancelTransfer(transfer->running, why);
-    } else {
-      Advance(pair, number);
-    }
-  }
-}
-
-void RemotePairs::ForEachWaiting(const std::function<void(PostedOperation*)>& call) const {
-  for (const auto& [pair, line] : lines_) {
-    for (const auto& [number, transfer] : line.transfers) {
-      if (transfer.part == nullptr) continue;
-      const bool waits = Sends(*transfer.part) ? !transfer.answered : !transfer.offered;
-      if (waits && transfer.part->ready) call(transfer.part);
-    }
-  }
+  return transfers_.size() - looked_at;
 }
 
 }  // namespace harmonaize::daemon

@@ -5,6 +5,13 @@
 #include "src/base/futex.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// Bytes of the daemon's memory that an offer takes: its places in Member::offered_regions and in
+/// the region.
+constexpr int64_t kOfferBytes = sizeof(uint32_t) + 48;
+
+}  // namespace
 
 void Member::SetState(MemberState state) {
   // Sequentially consistent against the tenant's increment of `waiters`: see StreamQueue::Publish.
@@ -31,12 +38,19 @@ Status Member::Offer(uint32_t region) {
     // The tenant pays for the memory before it is there, and until the member goes.
     constexpr size_t kLeastOffers = 8;
     const size_t more = std::max(kLeastOffers, offered_regions.size());
-    HZ_RETURN_IF_ERROR(memory.Add(static_cast<int64_t>(more * sizeof(uint32_t))));
+    HZ_RETURN_IF_ERROR(memory.Add(static_cast<int64_t>(more) * kOfferBytes));
     offered_regions.reserve(offered_regions.size() + more);
   }
   offered_regions.insert(std::upper_bound(offered_regions.begin(), offered_regions.end(), region),
                          region);
   return Status::Ok();
+}
+
+bool Member::TakeBackOffer(uint32_t region) {
+  const auto found = std::lower_bound(offered_regions.begin(), offered_regions.end(), region);
+  if (found == offered_regions.end() || *found != region) return false;
+  offered_regions.erase(found);
+  return true;
 }
 
 bool Member::Offers(uint32_t region) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,11 @@ struct Member {
   uint64_t ticket = 0;             ///< Set while it forms at another daemon: ApplyMessage::ticket.
   Communicator* communicator = nullptr;  ///< Set once it has formed, until the rank has left.
 
-  uint64_t next_sequence = 0;    ///< The collective that it posts next.
-  uint64_t next_split = 0;       ///< How many splits it has called.
-  int64_t outstanding = 0;       ///< Posted operations that are not completed.
+  uint64_t next_sequence = 0;  ///< The collective that it posts next.
+  uint64_t next_split = 0;     ///< How many splits it has called.
+  int64_t outstanding = 0;     ///< Posted operations that are not completed.
+  /// Called once, when the last of them is completed. It throws nothing.
+  std::function<void()> on_idle;
   bool attached_inline = false;  ///< It has been given the segment of the inline path.
   bool gone = false;             ///< It has left, or its process has ended.
   // Resources that the tenant is charged for the member.
@@ -43,9 +46,10 @@ struct Member {
   /// already. Returns kInvalidUsage if its tenant has no memory left for that.
   Status Offer(uint32_t region);
   /// Withdraws the offer of a region. Returns whether there was one.
-  bool TakeBackOffer(uint32_t region) { return std::erase(offered_regions, region) > 0; }
+  bool TakeBackOffer(uint32_t region);
   bool Offers(uint32_t region) const;
-  std::vector<uint32_t> offered_regions;  ///< Sorted. Changed by Offer and TakeBackOffer.
+  std::vector<uint32_t> offered_regions;  ///< Sorted. Changed by Offer and TakeBackOffer. Used by
+                                          ///< Session, whose regions know who offers them.
 
   /// Sets the slot's state and wakes the tenant's threads that wait for it.
   void SetState(MemberState state);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "daemon/quota/holdings.h"
@@ -67,11 +68,15 @@ class Region {
   void SetOnIdle(std::function<void()> on_idle) { on_idle_ = std::move(on_idle); }
   std::function<void()> TakeOnIdle() { return std::exchange(on_idle_, nullptr); }
 
+  /// The members of the region's session that offer it, by their indices.
+  std::set<uint32_t>& offered_by() { return offered_by_; }
+
  private:
   uint32_t id_;
   std::shared_ptr<RegionMemory> memory_;
   int uses_ = 0;
   std::function<void()> on_idle_;
+  std::set<uint32_t> offered_by_;
 };
 
 }  // namespace harmonaize::daemon

@@ -185,9 +185,11 @@ void Session::Retire(PostedOperation* operation) {
   }
   --outstanding_;
   ++operations_;
-  --operation->member->outstanding;
+  Member* const member = operation->member;
   *operation = PostedOperation{};
   free_operations_.push_back(operation);
+  const bool idle = --member->outstanding == 0;
+  if (idle && member->on_idle != nullptr) std::exchange(member->on_idle, nullptr)();
 }
 
 void Session::PublishRetired() {
@@ -228,6 +230,9 @@ Member* Session::FindMember(uint32_t index) {
 void Session::RemoveMember(Member* member) {
   const uint32_t index = member->index;
   member->slot->state.store(static_cast<uint32_t>(MemberState::kUnused), std::memory_order_release);
+  for (const uint32_t id : member->offered_regions) {
+    if (Region* const region = FindRegion(id)) region->offered_by().erase(index);
+  }
   members_[index].reset();
   free_members_.push_back(index);
 }
@@ -288,13 +293,26 @@ Status Session::GiveUpRegion(uint32_t id) {
   return Status::Ok();
 }
 
+Status Session::OfferRegion(Member* member, uint32_t id) {
+  Region* const region = FindRegion(id);
+  if (region == nullptr) return InvalidArgument("region {} is not registered", id);
+  if (member->Offers(id)) return Status::Ok();
+  region->offered_by().insert(member->index);
+  Status offered = member->Offer(id);
+  if (!offered.ok()) region->offered_by().erase(member->index);
+  return offered;
+}
+
+// Goes to the members that offer the region alone: a process may have thousands of others.
 void Session::RemoveRegion(uint32_t id) {
-  for (const std::unique_ptr<Member>& member : members_) {
+  const auto found = regions_.find(id);
+  for (const uint32_t index : found->second->offered_by()) {
+    Member* const member = FindMember(index);
     if (member == nullptr || !member->TakeBackOffer(id) || member->communicator == nullptr)
       continue;
     if (on_region_gone_ != nullptr) on_region_gone_(*member, id);
   }
-  regions_.erase(id);
+  regions_.erase(found);
 }
 
 bool Session::HasLostMemory() const {

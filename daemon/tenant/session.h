@@ -106,6 +106,10 @@ class Session {
   /// unmaps it. Returns kInvalidArgument if there is no such region.
   Status GiveUpRegion(uint32_t id);
 
+  /// Lets the other ranks of a member's communicator map a region, see Member::Offer. Returns
+  /// kInvalidArgument if there is no such region.
+  Status OfferRegion(Member* member, uint32_t id);
+
   /// Sets the call that is told of each region that the session has given up and that other ranks
   /// of the member's communicator may have mapped.
   void set_on_region_gone(std::function<void(const Member& member, uint32_t region)> call) {

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,12 +37,25 @@ class NoRankObserver final : public RemoteRankObserver {
   void OnRankLeft(Communicator&, int) override {}
 };
 
-/// Hears of nothing that the tests need.
-class NoClusterEvents final : public ClusterEvents {
+/// Keeps the messages that it hears.
+class RecordingEvents final : public ClusterEvents {
  public:
-  void OnMessage(transport::PeerId, const ClusterMessage&) override {}
+  void OnMessage(transport::PeerId, const ClusterMessage& message) override {
+    heard.push_back(message);
+  }
   void OnPeerLost(transport::PeerId) override {}
+
+  template <typename Message>
+  int64_t Count() const {
+    return std::count_if(heard.begin(), heard.end(), [](const ClusterMessage& message) {
+      return message.As<Message>() != nullptr;
+    });
+  }
+  std::vector<ClusterMessage> heard;
 };
+
+/// More operations than are dealt with at once.
+constexpr int kMany = 1000;
 
 class NetworkRunnerTest : public CommunicatorFixture {
  protected:
@@ -48,30 +64,91 @@ class NetworkRunnerTest : public CommunicatorFixture {
     ClusterConfig config;
     config.address = "127.0.0.1:0";
     config.allow_unauthenticated = true;
-    cluster_ = NewCluster(config);
-    other_ = NewCluster(config);
+    cluster_ = NewCluster(config, &events_);
+    other_ = NewCluster(config, &other_events_);
   }
   ~NetworkRunnerTest() override { communicator_.reset(); }
 
-  std::unique_ptr<Cluster> NewCluster(const ClusterConfig& config) {
-    Result<std::unique_ptr<Cluster>> made = Cluster::Create(config, &events_, loop_.get());
+  std::unique_ptr<Cluster> NewCluster(const ClusterConfig& config, ClusterEvents* events) {
+    Result<std::unique_ptr<Cluster>> made = Cluster::Create(config, events, loop_.get());
     EXPECT_TRUE(made.ok()) << made.status().message();
     return made.ok() ? std::move(*made) : nullptr;
   }
 
-  /// Rank 0 is here, rank 1 at a daemon with this address.
-  void SpanTo(const std::string& address) {
-    const Roster roster{.key = 77,
-                        .home = kThisDaemon,
+  /// Rank 0 is here, rank 1 at a daemon with this address, which is this peer if it is known.
+  void SpanTo(const std::string& address, std::optional<transport::PeerId> peer = std::nullopt,
+              transport::PeerId home = kThisDaemon) {
+    const Roster roster{.key = kKey,
+                        .home = home,
                         .self = 0,
                         .host_of_rank = {0, 1},
                         .addresses = {cluster_->address(), address},
                         .fabric_hosts = {0, 1},
-                        .peers = {kThisDaemon, std::nullopt},
+                        .peers = {kThisDaemon, peer},
                         .fabric = fabrics_.OneSwitch(2).digest};
     communicator_->Span(std::make_unique<NetworkRunner>(
         HostServices{Services(), cluster_.get(), &fabrics_, &network_, &gate_, &ranks_},
         communicator_.get(), roster));
+  }
+  /// Rank 1 is at the other daemon, to which there is a link.
+  void SpanToOther() {
+    LinkToOther();
+    SpanTo(other_->address(), peer_);
+  }
+  void LinkToOther() {
+    cluster_->Reach(other_->address(), [this](const Result<transport::PeerId>& reached) {
+      ASSERT_TRUE(reached.ok()) << reached.status().message();
+      peer_ = *reached;
+    });
+    RunUntil([this] { return peer_ != kThisDaemon && !other_->linked().empty(); });
+  }
+  /// Rank 0 posts operations that begin together.
+  void PostTogether(int count, OperationDescriptor descriptor) {
+    descriptor.member = members_[0]->index;
+    descriptor.stream = descriptor.member;
+    descriptor.position = ++posted_[0];
+    descriptor.send = {0, regions_[0]};
+    descriptor.receive = {kElements * sizeof(float), regions_[0]};
+    for (int i = 0; i < count; ++i) {
+      descriptor.flags = i + 1 == count ? kLastOfPosition : 0;
+      descriptor.sequence = members_[0]->next_sequence;
+      const Result<PostedOperation*> part = sessions_[0]->Admit(descriptor);
+      ASSERT_TRUE(part.ok()) << part.status().message();
+      communicator_->Post(*part);
+      if ((*part)->stream->Arrive(*part)) ready_.Add(*tenant_, *part);
+    }
+    RunReady();
+  }
+  static OperationDescriptor Pair(Collective kind) {
+    OperationDescriptor descriptor;
+    descriptor.collective = kind;
+    descriptor.root = 1;
+    descriptor.count = 1;
+    return descriptor;
+  }
+  static OperationDescriptor EmptyAllReduce() {
+    OperationDescriptor descriptor;
+    descriptor.collective = Collective::kAllReduce;
+    return descriptor;
+  }
+  /// The communicator hears this from the other daemon.
+  void Hear(const ClusterMessage& message) { HearFrom(peer_, message); }
+  void HearFrom(transport::PeerId peer, const ClusterMessage& message) {
+    communicator_->other_hosts()->OnMessage(peer, message);
+  }
+  void HearOffers(int count) {
+    for (int i = 0; i < count; ++i) {
+      Hear(OfferMessage{kKey, 1, 0, static_cast<uint64_t>(i), 1, DataType::kInt8, Status::Ok()});
+    }
+  }
+  /// Expects that some of so many operations have ended, and that all have after a while.
+  void ExpectPortionsOf(int64_t count, int64_t left_in_the_end) {
+    EXPECT_LT(outstanding(0), count);
+    EXPECT_GT(outstanding(0), left_in_the_end);
+    loop_->RunPosted();
+    EXPECT_GT(outstanding(0), left_in_the_end);
+    Run();
+    EXPECT_EQ(outstanding(0), left_in_the_end);
   }
   /// Takes all memory that the tenant may still make the daemon keep.
   void TakeAllMemory() {
@@ -82,20 +159,28 @@ class NetworkRunnerTest : public CommunicatorFixture {
       }
     }
   }
-  /// Lets both daemons go on until the communicator is not ready any more.
-  void RunUntilEnded() {
-    for (int i = 0; i < 20'000; ++i) {
+  /// Lets both daemons go on until `done` returns true, or for some seconds.
+  void RunUntil(const std::function<bool()>& done) {
+    for (int i = 0; i < 20'000 && !done(); ++i) {
       Run();
       cluster_->Progress(true);
       other_->Progress(true);
-      sliced_.Run();
-      if (communicator_->state() != Communicator::State::kReady) break;
       usleep(100);
     }
     Run();
   }
+  void RunUntilEnded() {
+    RunUntil([this] { return communicator_->state() != Communicator::State::kReady; });
+  }
 
-  NoClusterEvents events_;
+  static constexpr uint64_t kKey = 77;
+  /// Daemons to which there is no link.
+  static constexpr transport::PeerId kStranger = 1000;
+  static constexpr transport::PeerId kThere = 1001;
+
+  RecordingEvents events_;
+  RecordingEvents other_events_;
+  transport::PeerId peer_ = kThisDaemon;
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Cluster> other_;
   Fabrics fabrics_;
@@ -193,6 +278,180 @@ TEST_F(NetworkRunnerTest, APlanTellsOnceByHowMuchItHasGrown) {
   EXPECT_EQ(plan.TakeGrowth(*second), static_cast<int64_t>(sizeof(NetworkExecution)));
   plan.GiveBack(first);
   EXPECT_EQ(plan.TakeGrowth(*plan.Take()), 0);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Many operations, which are dealt with in portions
+
+TEST_F(NetworkRunnerTest, ManyTransfersEndInPortionsWithTheirCommunicator) {
+  SpanToOther();
+  HearOffers(kMany);  // more than the receives that follow
+  PostTogether(kMany, Pair(Collective::kSend));
+  PostTogether(1, Pair(Collective::kReceive));  // waits for its stream
+  communicator_->Break(RemoteError("broken"));
+  EXPECT_TRUE(communicator_->executing());
+  EXPECT_EQ(outstanding(0), kMany + 1);  // the offers come first
+  RunUntil([this] { return outstanding(0) == 0; });
+  EXPECT_EQ(outstanding(0), 0);
+  EXPECT_EQ(ErrorOf(0), "broken");
+  EXPECT_FALSE(communicator_->executing());
+}
+
+TEST_F(NetworkRunnerTest, TransfersWithARankThatLeavesEndInPortionsAndOnce) {
+  SpanToOther();
+  PostTogether(kMany, Pair(Collective::kReceive));
+  Hear(LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->executing());
+  // An offer that comes meanwhile is from before, so its receive is carried out.
+  Hear(OfferMessage{kKey, 1, 0, kMany - 1, 1, DataType::kInt8, Status::Ok()});
+  // One that is not offered ends by itself or in its turn, whatever comes first.
+  Hear(OfferMessage{kKey, 1, 0, kMany - 2, 1, DataType::kInt8, RemoteError("withdrawn")});
+  ExpectPortionsOf(kMany, 1);
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  communicator_->Break(RemoteError("broken"));
+  RunUntil([this] { return outstanding(0) == 0; });
+  EXPECT_EQ(outstanding(0), 0);
+  EXPECT_FALSE(communicator_->executing());
+}
+
+// Their senders wait for the answers, whatever else becomes of the communicator.
+TEST_F(NetworkRunnerTest, OffersToARankThatLeavesAreAllAnswered) {
+  SpanToOther();
+  HearOffers(kMany);
+  communicator_->Leave(0);
+  EXPECT_TRUE(communicator_->executing());
+  RunUntil([this] { return other_events_.Count<AnswerMessage>() == kMany; });
+  EXPECT_EQ(other_events_.Count<AnswerMessage>(), kMany);
+  EXPECT_FALSE(communicator_->executing());
+}
+
+TEST_F(NetworkRunnerTest, TransfersThatWaitForTheirPlanAllStart) {
+  SpanToOther();
+  PostTogether(kMany, Pair(Collective::kSend));
+  RunUntil([this] { return other_events_.Count<OfferMessage>() == kMany; });
+  EXPECT_EQ(other_events_.Count<OfferMessage>(), kMany);
+  for (uint64_t number = 0; number < kMany; ++number) {
+    Hear(AnswerMessage{kKey, 0, 1, number, Status::Ok()});
+  }
+  RunUntil([this] { return outstanding(0) == 0; });
+  EXPECT_EQ(outstanding(0), 0);
+  EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kMany));
+}
+
+TEST_F(NetworkRunnerTest, OfManyTransfersThatWaitSomeAreListed) {
+  SpanToOther();
+  PostTogether(kMany, Pair(Collective::kReceive));
+  const WaitingOperations waiting = communicator_->Waiting(0);
+  EXPECT_EQ(waiting.listed.size(), WaitingOperations::kMostListed);
+  EXPECT_EQ(waiting.listed.size() + waiting.not_listed, static_cast<size_t>(kMany));
+  communicator_->Break(RemoteError("broken"));
+  Run();
+}
+
+TEST_F(NetworkRunnerTest, ManyCollectivesEndInPortionsWithTheirCommunicator) {
+  SpanToOther();
+  PostTogether(kMany, EmptyAllReduce());
+  Run();
+  EXPECT_EQ(outstanding(0), kMany);  // the other host has not begun them
+  communicator_->Break(RemoteError("broken"));
+  ExpectPortionsOf(kMany, 0);
+  EXPECT_EQ(ErrorOf(0), "broken");
+}
+
+TEST_F(NetworkRunnerTest, ManyCollectivesEndInPortionsWhenARankLeaves) {
+  SpanToOther();
+  PostTogether(kMany, EmptyAllReduce());
+  Run();
+  Hear(LeftMessage{kKey, 1, 10});
+  ExpectPortionsOf(kMany, 10);
+  ExpectIn("rank 1 has left", ErrorOf(0));
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  communicator_->Break(RemoteError("broken"));
+  Run();
+}
+
+TEST_F(NetworkRunnerTest, ManyCollectivesAreDoneInPortionsWhenAllHostsHaveBegunThem) {
+  SpanToOther();
+  PostTogether(kMany, EmptyAllReduce());
+  Run();
+  for (size_t i = 0; i < events_.heard.size(); ++i) {
+    // What this host tells itself as the home, and what the other one tells.
+    communicator_->other_hosts()->OnMessage(kThisDaemon, events_.heard[i]);
+  }
+  ASSERT_EQ(outstanding(0), kMany);
+  BegunMessage begun{.communicator = kKey, .begun = {}, .asks = true};
+  for (const ClusterMessage& message : events_.heard) {
+    if (const auto* const own = message.As<BegunMessage>()) {
+      begun.begun.insert(begun.begun.end(), own->begun.begin(), own->begun.end());
+    }
+  }
+  Hear(begun);
+  ExpectPortionsOf(kMany, 0);
+  EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kMany));
+}
+
+// A host may be gone whose word a failed collective waits for.
+TEST_F(NetworkRunnerTest, WhenAHostIsGoneTheOthersWordsDecide) {
+  SpanToOther();
+  ProgressMessage failed{.communicator = kKey, .sequence = 3, .state = HostProgress::kFailed};
+  failed.status = RemoteError("the transport failed");
+  communicator_->other_hosts()->OnMessage(kThisDaemon, failed);
+  Run();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  Hear(LeftMessage{kKey, 1, 4});
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  Run();
+  EXPECT_EQ(communicator_->state(), Communicator::State::kBroken);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Who may say what
+
+TEST_F(NetworkRunnerTest, AHomeBelievesOnlyDaemonsThatHaveRanks) {
+  SpanToOther();
+  HearFrom(kStranger, LeftMessage{kKey, 1, 0});
+  HearFrom(peer_, LeftMessage{kKey, 0, 0});
+  HearFrom(peer_, LeftMessage{kKey, 2, 0});
+  HearFrom(kStranger, BrokenMessage{kKey, false, RemoteError("a stranger's word")});
+  EXPECT_FALSE(communicator_->HasLeft(0));
+  EXPECT_FALSE(communicator_->HasLeft(1));
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  HearFrom(peer_, LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->HasLeft(1));
+  HearFrom(peer_, BrokenMessage{kKey, false, RemoteError("broken there")});
+  EXPECT_EQ(ErrorOf(0), "broken there");
+}
+
+TEST_F(NetworkRunnerTest, AfterTheEndOnlyItsDaemonSaysThatARankHasLeft) {
+  SpanToOther();
+  communicator_->Break(RemoteError("broken"));
+  HearFrom(kStranger, LeftMessage{kKey, 1, 0});
+  EXPECT_FALSE(communicator_->HasLeft(1));
+  HearFrom(peer_, LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->HasLeft(1));
+}
+
+TEST_F(NetworkRunnerTest, OtherHostsBelieveTheHomeAndTheRanksDaemon) {
+  LinkToOther();
+  SpanTo(other_->address(), kThere, peer_);
+  HearFrom(kStranger, LeftMessage{kKey, 1, 0});
+  HearFrom(kStranger, BrokenMessage{kKey, false, RemoteError("a stranger's word")});
+  EXPECT_FALSE(communicator_->HasLeft(1));
+  EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
+  HearFrom(kThere, LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->HasLeft(1));
+  HearFrom(peer_, BrokenMessage{kKey, false, RemoteError("broken at home")});
+  EXPECT_EQ(ErrorOf(0), "broken at home");
+}
+
+// If the home is lost, hosts tell each other, and may not have heard of each other before.
+TEST_F(NetworkRunnerTest, AnUnknownPeerMayBeTheDaemonOfARankWhoseDaemonIsNotKnown) {
+  LinkToOther();
+  SpanTo(other_->address(), std::nullopt, peer_);
+  HearFrom(kStranger, LeftMessage{kKey, 1, 0});
+  EXPECT_TRUE(communicator_->HasLeft(1));
+  HearFrom(kStranger, BrokenMessage{kKey, false, RemoteError("the home is lost")});
+  EXPECT_EQ(ErrorOf(0), "the home is lost");
 }
 
 }  // namespace

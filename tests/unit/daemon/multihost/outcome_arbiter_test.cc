@@ -145,13 +145,24 @@ TEST_F(OutcomeArbiterTest, WhatAHostHasMetGoesBeforeWhatTransportsHave) {
 TEST_F(OutcomeArbiterTest, AHostThatLeavesMayHaveBeenTheLastToBeHeard) {
   Take(1, Failed(1, Code::kRemoteError, "lost"));
   Take(0, Progress(State::kRunning, 0));
-  EXPECT_TRUE(arbiter_.LookAgain().empty());
+  EXPECT_FALSE(arbiter_.LookAgain(4).has_value());
+  EXPECT_TRUE(arbiter_.LookAgain(0)->outcome.breaks.ok());
   gone_ = {2};
-  const auto outcomes = arbiter_.LookAgain();
-  ASSERT_EQ(outcomes.size(), 1u);
-  EXPECT_EQ(outcomes[0].first, 3u);
-  EXPECT_EQ(outcomes[0].second.breaks.message(), "lost");
-  EXPECT_TRUE(arbiter_.LookAgain().empty());
+  const auto looked = arbiter_.LookAgain(0);
+  ASSERT_TRUE(looked.has_value());
+  EXPECT_EQ(looked->sequence, 3u);
+  EXPECT_EQ(looked->outcome.breaks.message(), "lost");
+  EXPECT_TRUE(arbiter_.LookAgain(0)->outcome.breaks.ok());  // was told
+}
+
+TEST_F(OutcomeArbiterTest, WhatAllHostsThatAreLeftHaveDoneIsForgottenAtALook) {
+  Take(1, Progress(State::kDone, 1));
+  Take(0, Progress(State::kDone, 0));
+  EXPECT_EQ(arbiter_.open(), 1u);
+  gone_ = {2};
+  EXPECT_TRUE(arbiter_.LookAgain(0).has_value());
+  EXPECT_EQ(arbiter_.open(), 0u);
+  EXPECT_FALSE(arbiter_.LookAgain(0).has_value());
 }
 
 TEST_F(OutcomeArbiterTest, WhatEndsSinceARankLeftIsForgotten) {
