@@ -183,9 +183,8 @@ void Gang::RingAll() {
 }
 
 bool Gang::WasCutOff(Attacker& attacker) {
-  return std::any_of(sessions_.begin(), sessions_.end(), [&](HostileSession& session) {
-    return attacker.WasCutOff(session);
-  });
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [&](HostileSession& session) { return attacker.WasCutOff(session); });
 }
 
 UniqueId DrawId(Attacker& attacker) {

@@ -1,5 +1,5 @@
-// Communicators over two hosts. The attackers work together at both daemons, which have one link for
-// all tenants.
+// Communicators over two hosts. The attackers work together at both daemons, which have one link
+// for all tenants.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -295,8 +295,8 @@ UniqueId DrawMisleadingId(Attacker& attacker, std::span<const UniqueId> known,
                           const std::string& own_address) {
   constexpr std::array<const char*, 6> kAddresses = {
       // Of a network for documentation, where nobody answers; of all hosts; of no host.
-      "192.0.2.1:1", "255.255.255.255:1", "240.0.0.1:1", "[2001:db8::1]:9", "0.0.0.0:1",
-      "[::ffff:127.0.0.2]:1"};
+      "192.0.2.1:1",     "255.255.255.255:1", "240.0.0.1:1",
+      "[2001:db8::1]:9", "0.0.0.0:1",         "[::ffff:127.0.0.2]:1"};
   if (attacker.OneIn(3)) return MakeNamedId(attacker.DrawOf(kAddresses));
   if (attacker.OneIn(2)) return MakeNamedId(own_address);
   UniqueId id = attacker.DrawOf(known);

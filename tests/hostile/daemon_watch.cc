@@ -13,8 +13,8 @@
 namespace harmonaize::testing {
 namespace {
 
-/// What the daemon's mappings may grow by: malloc's arenas for threads, and stacks that are kept for
-/// new ones; with sanitizers, their allocator's blocks for each size.
+/// What the daemon's mappings may grow by: malloc's arenas for threads, and stacks that are kept
+/// for new ones; with sanitizers, their allocator's blocks for each size.
 constexpr int kMostNewMappings = kSanitized ? 512 : 64;
 /// Regions that the honest job has at most: what each of its ranks asks for, and what it copies
 /// through.

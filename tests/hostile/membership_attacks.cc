@@ -111,8 +111,7 @@ void Derive(Attacker& attacker, HostileSession& session, uint32_t member) {
 void DeriveFrom(Attacker& attacker, Gang& gang) {
   for (int i = 0; i < 30 && attacker.TimeLeft() && !gang.WasCutOff(attacker); ++i) {
     if (attacker.OneIn(3)) gang.PostAll(Collective::kAllReduce, 4000);
-    const auto rank =
-        static_cast<int>(attacker.DrawBelow(static_cast<uint64_t>(gang.ranks())));
+    const auto rank = static_cast<int>(attacker.DrawBelow(static_cast<uint64_t>(gang.ranks())));
     // Members that came of others are used as well: numbers are given in order.
     const uint32_t member = attacker.OneIn(3) ? attacker.DrawNumber() : gang.member(rank);
     Derive(attacker, gang.session_of(rank), member);
