@@ -24,7 +24,7 @@ struct AttackPlan {
   std::string only;
 };
 
-inline constexpr int kTimesOverHosts = 3;
+inline constexpr int kTimesOverHosts = 2;
 
 /// Returns the numbers of the attacks to make, by AllAttacks; none where so many hosts have no
 /// attack of that name.
