@@ -58,7 +58,7 @@ constexpr long kMostGrowthKilobytes = kSanitized ? 256 * 1024 : 8 * 1024;
 /// The same of a daemon that is linked with another. Its transport keeps the buffers of messages
 /// that came before anybody received them (MessageBoard::Free): more of them after each flood that
 /// was greater than those before, so that long runs find more than this.
-constexpr long kMostGrowthOfLinkedKilobytes = kSanitized ? 256 * 1024 : 32 * 1024;
+constexpr long kMostGrowthOfLinkedKilobytes = kSanitized ? 256 * 1024 : 96 * 1024;
 
 /// How long a daemon keeps the thread of a tenant that has gone, and more, in microseconds.
 constexpr useconds_t kForgottenWithin = 1'500'000;
