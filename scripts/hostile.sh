@@ -5,6 +5,8 @@
 #     scripts/hostile.sh --seed N        with the draws of an earlier run, whose first line says its seed
 #     scripts/hostile.sh --only ATTACK   with this attack alone; may be repeated with --seed
 #     scripts/hostile.sh --attackers N   so many attackers at a time (default: 4)
+#     scripts/hostile.sh --hosts 2       with two daemons that stand for two hosts: the job spans them, and
+#                                        the attackers work together at both; no rate is judged
 #     scripts/hostile.sh --preset asan   with address and undefined behaviour sanitizers: slower, and no
 #                                        rate is judged
 #     scripts/hostile.sh --json FILE     where what was measured is written (default:
@@ -16,8 +18,8 @@
 # and of what the daemon holds between them.
 #
 # Fails when a result of the honest job is wrong, an attack succeeds, the daemon ends, stands still or
-# keeps anything of the attackers, its memory grows, or the honest job has less than half the rate that
-# it has beside burners. Needs root, for the users and the process number space. Builds the test first.
+# keeps anything of the attackers, its memory grows, daemons lose their link, or the honest job has less
+# than half the rate that it has beside burners. Needs root, for the users and the process number space. Builds the test first.
 #
 # Status 0: all is well. 1: something is not. 2: it could not be tried.
 set -euo pipefail
@@ -32,6 +34,7 @@ refuse() {
 preset=release
 seconds=600
 json=
+hosts=1
 options=()
 while (($# > 0)); do
   case $1 in
@@ -40,7 +43,8 @@ while (($# > 0)); do
       exit 0
       ;;
     --list) options+=(--list) ;;
-    --seed | --only | --attackers)
+    --seed | --only | --attackers | --hosts)
+      [[ $1 == --hosts ]] && hosts=${2:-}
       options+=("$1" "${2:?$1 needs a value}")
       shift
       ;;
@@ -69,7 +73,7 @@ if ! { cmake --preset "$preset" && nice cmake --build --preset "$preset" --targe
   tail -n 30 "$log" >&2
   exit 2
 fi
-[[ $preset == release ]] && options+=(--rate)
+[[ $preset == release && $hosts == 1 ]] && options+=(--rate)
 status=0
 "build/$preset/tests/hostile_test" --seconds "$seconds" --phase 15 \
   --json "${json:-build/$preset/hostile.json}" "${options[@]}" || status=1

@@ -64,7 +64,8 @@ bool Reception::Receive(std::unique_ptr<Connection>* connection) {
 }
 
 void Reception::Close() {
-  closing_.store(true, std::memory_order_relaxed);
+  // Release, with the acquire in Run: the reception then sees what the engine answered last.
+  closing_.store(true, std::memory_order_release);
   loop_->Wake();
 }
 
@@ -79,9 +80,13 @@ void Reception::Run() {
     loop_->Wait(TimeoutMs());
     loop_->RunPosted();
     WelcomeArrivals();
-    GuardedAndLogged("a tenant's reception", [this] {
+    // Before the look at the answer, which is the engine's last one if this is set.
+    const bool closing = closing_.load(std::memory_order_acquire);
+    GuardedAndLogged("a tenant's reception", [this, closing] {
       if (answered_.exchange(false, std::memory_order_acquire)) OnAsked();
-      while (closing_.load(std::memory_order_relaxed) && !guests_.empty()) {
+      // The engine has gone, and with it the question that it was asked.
+      if (closing) asking_ = nullptr;
+      while (closing && !guests_.empty()) {
         Drop(guests_.begin()->second.connection, "lost its daemon");
       }
       const uint64_t now_ns = MonotonicNanoseconds();

@@ -43,8 +43,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   /// does when its tenant has had nothing here for a while. Thread: main.
   bool Receive(std::unique_ptr<Connection>* connection);
 
-  /// Drops all connections. The reception closes once nothing refers to a connection or a region of
-  /// the tenant any more. Thread: any.
+  /// Drops all connections. Requires: the engine has gone. The reception closes once nothing refers
+  /// to a connection or a region of the tenant any more. Thread: any.
   void Close();
   /// Returns whether the thread has ended. Thread: any.
   bool closed() const { return closed_.load(std::memory_order_acquire); }

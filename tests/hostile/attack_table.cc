@@ -10,6 +10,11 @@ using std::chrono::milliseconds;
 /// Forming and planning for 512 ranks takes a second by itself, and more beside others.
 constexpr milliseconds kForManyRanks{2500};
 
+/// Forming over hosts takes several turns of both daemons, which are busy.
+constexpr milliseconds kBetweenHosts{500};
+/// Posting tens of thousands of descriptors takes turns as well.
+constexpr milliseconds kForManyTransfers{1000};
+
 constexpr Attack kAttacks[] = {
     {"names", "names that are no text, in every message that has one", SendNamesThatAreNoText},
     {"any bytes", "messages of any type and length, with any contents", SendAnyBytes},
@@ -70,6 +75,35 @@ constexpr Attack kAttacks[] = {
     {"512 ranks", "a communicator of as many ranks as a host may have, and its operations",
      FormAsManyRanksAsMayBe, kForManyRanks},
     {"513 ranks", "one rank more, at once and by growth", FormOneRankTooMany, kForManyRanks},
+
+    {"hosts: sends", "tens of thousands of sends to another host that nobody receives",
+     SendToNobody, kForManyTransfers, 2},
+    {"hosts: receives", "tens of thousands of receives from another host that nobody sends",
+     ReceiveFromNobody, kForManyTransfers, 2},
+    {"hosts: transfers", "transfers between hosts of which a side ends", EndAmongTransfers,
+     kForManyTransfers, 2},
+    {"hosts: wrong sends", "transfers between hosts that do not fit, or have no memory",
+     SendWrongly, kBetweenHosts, 2},
+    {"hosts: disagreement", "collectives that are others on each host", DisagreeBetweenHosts,
+     kBetweenHosts, 2},
+    {"hosts: half begun", "collectives that only the ranks of one host begin", BeginOnOneHost,
+     kBetweenHosts, 2},
+    {"hosts: killed rank", "a rank is killed in a transfer between hosts", KillARankBetweenHosts,
+     kBetweenHosts, 2},
+    {"hosts: stopped rank", "a rank is stopped in a transfer between hosts", StopARankBetweenHosts,
+     kBetweenHosts, 2},
+    {"hosts: formed", "communicators formed over hosts and ended without end", FormAndEnd,
+     kBetweenHosts, 2},
+    {"hosts: half formed", "communicators to which the ranks of one host do not come", FormHalf,
+     kBetweenHosts, 2},
+    {"hosts: addresses", "ids that name no daemon, another one, or one that they do not fit",
+     NameAddresses, kBetweenHosts, 2},
+    {"hosts: derived", "communicators over hosts made of others in any order, with wrong ranks",
+     SplitShrinkAndGrowOverHosts, kBetweenHosts, 2},
+    {"hosts: memory", "memory spoilt or unregistered while another host is sent it",
+     SpoilMemoryBetweenHosts, kBetweenHosts, 2},
+    {"hosts: plans", "as many communicators over hosts and kinds of operations as there may be",
+     PlanAllThereIs, kForManyRanks, 2},
 };
 static_assert(std::size(kAttacks) <= kMostAttacks);
 

@@ -43,15 +43,15 @@ uint32_t Attacker::DrawNumber() {
 }
 
 std::optional<ControlSocket> Attacker::Connect() {
-  Result<ControlSocket> socket = ControlSocket::Connect(aim_.socket_path);
+  Result<ControlSocket> socket = ControlSocket::Connect(socket_path());
   if (socket.ok()) return std::move(*socket);
   tally_.turned_away.fetch_add(1);
   usleep(kPauseWhenTurnedAway);
   return std::nullopt;
 }
 
-std::optional<HostileSession> Attacker::Greet(const HelloRequest& hello) {
-  Result<HostileSession> session = HostileSession::TryOpen(aim_.socket_path, hello);
+std::optional<HostileSession> Attacker::GreetAt(int host, const HelloRequest& hello) {
+  Result<HostileSession> session = HostileSession::TryOpen(socket_path(host), hello);
   if (session.ok()) return std::move(*session);
   tally_.turned_away.fetch_add(1);
   usleep(kPauseWhenTurnedAway);
@@ -82,31 +82,60 @@ void Attacker::InspectDocument(const std::string& document) {
 }
 
 std::optional<Gang> Gang::Form(Attacker& attacker, int ranks, uint64_t region_bytes) {
-  std::optional<HostileSession> session = attacker.Greet();
-  if (!session.has_value()) return std::nullopt;
-  const Result<SharedMemory> memory = CreateSharedMemory("hostile", region_bytes);
-  if (!memory.ok()) return std::nullopt;
-  const Result<uint32_t> region = session->TryRegister(memory->descriptor.get(), region_bytes);
-  if (!attacker.Count(region.status())) return std::nullopt;
-  return FormIn(attacker, std::move(*session), ranks, *region, region_bytes);
+  Gang gang(region_bytes);
+  if (!gang.Open(attacker, attacker.home())) return std::nullopt;
+  if (!gang.JoinAll(attacker, DrawId(attacker), ranks)) return std::nullopt;
+  return gang;
 }
 
 std::optional<Gang> Gang::FormIn(Attacker& attacker, HostileSession session, int ranks,
                                  uint32_t region, uint64_t region_bytes) {
-  Gang gang(std::move(session), region, region_bytes);
-  const UniqueId id = DrawId(attacker);
-  for (int rank = 0; rank < ranks; ++rank) {
-    const Result<uint32_t> member = gang.session_.TryJoin(id, ranks, rank);
-    if (!attacker.Count(member.status())) return std::nullopt;
-    gang.members_.push_back({.index = *member});
-  }
-  for (const Rank& rank : gang.members_) {
-    if (!AwaitState(attacker, gang.session_, rank.index, MemberState::kReady)) return std::nullopt;
-  }
+  Gang gang(region_bytes);
+  gang.sessions_.push_back(std::move(session));
+  gang.regions_.push_back(region);
+  if (!gang.JoinAll(attacker, DrawId(attacker), ranks)) return std::nullopt;
   return gang;
 }
 
-OperationDescriptor Gang::Next(int rank, Collective collective, uint64_t count, DataType type) {
+std::optional<Gang> Gang::FormOverHosts(Attacker& attacker, int ranks, uint64_t region_bytes) {
+  Gang gang(region_bytes);
+  for (int host = 0; host < attacker.hosts(); ++host) {
+    if (!gang.Open(attacker, host)) return std::nullopt;
+  }
+  const std::optional<UniqueId> id =
+      AskForId(attacker, gang.sessions_[static_cast<size_t>(attacker.home())]);
+  if (!id.has_value() || !gang.JoinAll(attacker, *id, ranks)) return std::nullopt;
+  return gang;
+}
+
+bool Gang::Open(Attacker& attacker, int host) {
+  std::optional<HostileSession> session = attacker.GreetAt(host);
+  if (!session.has_value()) return false;
+  const Result<SharedMemory> memory = CreateSharedMemory("hostile", region_bytes_);
+  if (!memory.ok()) return false;
+  // The daemon makes no pages of tenants, and ends those that leave it to.
+  std::memset(memory->mapping.data(), 1, region_bytes_);
+  const Result<uint32_t> region = session->TryRegister(memory->descriptor.get(), region_bytes_);
+  if (!attacker.Count(region.status())) return false;
+  sessions_.push_back(std::move(*session));
+  regions_.push_back(*region);
+  return true;
+}
+
+bool Gang::JoinAll(Attacker& attacker, const UniqueId& id, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Result<uint32_t> member = session_of(rank).TryJoin(id, ranks, rank);
+    if (!attacker.Count(member.status())) return false;
+    members_.push_back({.index = *member});
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (!AwaitState(attacker, session_of(rank), member(rank), MemberState::kReady)) return false;
+  }
+  return true;
+}
+
+OperationDescriptor Gang::Next(int rank, Collective collective, uint64_t count, DataType type,
+                               bool ends_position) {
   Rank& self = members_[static_cast<size_t>(rank)];
   OperationDescriptor descriptor;
   descriptor.collective = collective;
@@ -115,35 +144,56 @@ OperationDescriptor Gang::Next(int rank, Collective collective, uint64_t count, 
   const uint64_t fit = region_bytes_ / 2 / members_.size() / DataTypeSize(type);
   descriptor.count = std::min(count, fit);
   descriptor.member = descriptor.stream = self.index;
-  descriptor.position = ++self.position;
+  descriptor.position = self.position + 1;
+  if (ends_position) ++self.position;
   if (!IsPointToPoint(collective)) descriptor.sequence = self.sequence++;
   descriptor.root = 0;
-  descriptor.send = {.offset = 0, .region = region_};
-  descriptor.receive = {.offset = region_bytes_ / 2 / 64 * 64, .region = region_};
-  descriptor.flags = kLastOfPosition;
+  descriptor.send = {.offset = 0, .region = region_of(rank)};
+  descriptor.receive = {.offset = region_bytes_ / 2 / 64 * 64, .region = region_of(rank)};
+  if (ends_position) descriptor.flags = kLastOfPosition;
   return descriptor;
 }
 
 void Gang::PostAll(Collective collective, uint64_t count, DataType type) {
   for (int rank = 0; rank < ranks(); ++rank) {
     // The ring's end is not looked at: who overtakes the daemon is cut off.
-    session_.Queue(Next(rank, collective, count, type));
+    session_of(rank).Queue(Next(rank, collective, count, type));
   }
-  session_.Ring();
+  RingAll();
 }
 
 bool Gang::AwaitAll(Attacker& attacker, int rank) {
   const Rank& self = members_[static_cast<size_t>(rank)];
-  const std::atomic<uint64_t>& completed = session_.segment().streams[self.index].completed;
+  HostileSession& session = session_of(rank);
+  const std::atomic<uint64_t>& completed = session.segment().streams[self.index].completed;
   while (completed.load() < self.position) {
-    if (!attacker.TimeLeft() || session_.socket().PeerGone()) return false;
+    if (!attacker.TimeLeft() || session.socket().PeerGone()) return false;
     usleep(kLookEvery);
   }
   return true;
 }
 
+bool Gang::HasRoom(int rank) {
+  const SubmissionRing& ring = session_of(rank).segment().ring;
+  return ring.tail.load() - ring.head.load() < kRingEntries;
+}
+
+void Gang::RingAll() {
+  for (HostileSession& session : sessions_) session.Ring();
+}
+
+bool Gang::WasCutOff(Attacker& attacker) {
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [&](HostileSession& session) { return attacker.WasCutOff(session); });
+}
+
 UniqueId DrawId(Attacker& attacker) {
   return MakeNamedId(fmt::format("hostile-{:016x}:1", attacker.Draw()));
+}
+
+std::optional<UniqueId> AskForId(Attacker& attacker, HostileSession& session) {
+  if (!attacker.Ask(session, CreateIdRequest{})) return std::nullopt;
+  return session.LastReply<CreateIdReply>().id;
 }
 
 }  // namespace harmonaize::testing

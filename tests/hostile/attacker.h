@@ -28,7 +28,8 @@ namespace harmonaize::testing {
 class Attacker {
  public:
   struct Aim {
-    std::string socket_path;
+    /// Sockets of the daemons, by host.
+    std::vector<std::string> socket_paths;
     /// Abstract socket at which another user's process accepts descriptors.
     std::string accomplice;
     Field* field = nullptr;
@@ -38,6 +39,7 @@ class Attacker {
       : aim_(aim),
         tally_(aim.field->tallies[attack]),
         random_(seed),
+        home_(hosts() == 1 ? 0 : static_cast<int>(DrawBelow(aim.socket_paths.size()))),
         until_(std::chrono::steady_clock::now() + run_for) {}
 
   /// Returns false once the run is to end.
@@ -58,14 +60,23 @@ class Attacker {
     return values[DrawBelow(std::size(values))];
   }
 
-  // The daemon.
+  // The daemons.
 
-  const std::string& socket_path() const { return aim_.socket_path; }
+  int hosts() const { return static_cast<int>(aim_.socket_paths.size()); }
+  /// Returns the host whose daemon this run attacks where one is enough: one of them by chance.
+  int home() const { return home_; }
+  const std::string& socket_path() const { return socket_path(home_); }
+  const std::string& socket_path(int host) const {
+    return aim_.socket_paths[static_cast<size_t>(host)];
+  }
   const std::string& accomplice() const { return aim_.accomplice; }
   std::vector<UniqueId> HonestIds() const { return aim_.field->honest_ids.Read(); }
   /// Returns nothing if the daemon does not let it in, after a moment's wait.
   std::optional<ControlSocket> Connect();
-  std::optional<HostileSession> Greet(const HelloRequest& hello = {});
+  std::optional<HostileSession> Greet(const HelloRequest& hello = {}) {
+    return GreetAt(home_, hello);
+  }
+  std::optional<HostileSession> GreetAt(int host, const HelloRequest& hello = {});
   /// Returns whether the daemon agreed.
   template <typename Request>
   bool Ask(HostileSession& session, const Request& request, std::span<const int> descriptors = {},
@@ -87,6 +98,7 @@ class Attacker {
   const Aim& aim_;
   AttackTally& tally_;
   std::mt19937_64 random_;
+  const int home_;
   const std::chrono::steady_clock::time_point until_;
 };
 
@@ -116,28 +128,42 @@ class Helper {
   pid_t process_;
 };
 
-/// A communicator with all ranks in one session, with memory, which can continue honestly.
+/// A communicator with all ranks of a host in one session, with memory, which can continue
+/// honestly.
 class Gang {
  public:
-  /// Returns nothing if the daemon refuses, or takes too long.
+  /// Forms it on one host. Returns nothing if the daemon refuses, or takes too long.
   static std::optional<Gang> Form(Attacker& attacker, int ranks, uint64_t region_bytes);
+  /// Forms it over all hosts, which have the ranks in turns. Returns nothing if a daemon refuses,
+  /// or takes too long.
+  static std::optional<Gang> FormOverHosts(Attacker& attacker, int ranks, uint64_t region_bytes);
   /// Forms it in a session, with a region of that session's.
   static std::optional<Gang> FormIn(Attacker& attacker, HostileSession session, int ranks,
                                     uint32_t region, uint64_t region_bytes);
 
-  HostileSession& session() { return session_; }
+  HostileSession& session() { return sessions_.front(); }
+  HostileSession& session_of(int rank) { return sessions_[PlaceOf(rank)]; }
+  std::vector<HostileSession>& sessions() { return sessions_; }
   int ranks() const { return static_cast<int>(members_.size()); }
   uint32_t member(int rank) const { return members_[static_cast<size_t>(rank)].index; }
-  uint32_t region() const { return region_; }
+  uint32_t region() const { return regions_.front(); }
+  uint32_t region_of(int rank) const { return regions_[PlaceOf(rank)]; }
   uint64_t region_bytes() const { return region_bytes_; }
 
   /// Returns the next operation that the rank may post. `count` is cut to what the region holds.
-  OperationDescriptor Next(int rank, Collective collective, uint64_t count, DataType type);
+  /// The next one has the same position, as in a group, unless this one ends it.
+  OperationDescriptor Next(int rank, Collective collective, uint64_t count, DataType type,
+                           bool ends_position = true);
   /// Posts such an operation for all ranks.
   void PostAll(Collective collective, uint64_t count, DataType type = DataType::kInt32);
   /// Waits until all operations that the rank has posted by Next are done. Returns false when time
   /// ran out or the session was cut off.
   bool AwaitAll(Attacker& attacker, int rank);
+  /// Whether the rank's ring has room for one more descriptor.
+  bool HasRoom(int rank);
+  void RingAll();
+  /// Returns whether a daemon has ended one of the sessions, which is counted.
+  bool WasCutOff(Attacker& attacker);
 
  private:
   struct Rank {
@@ -146,16 +172,24 @@ class Gang {
     uint64_t position = 0;
   };
 
-  Gang(HostileSession session, uint32_t region, uint64_t region_bytes)
-      : session_(std::move(session)), region_(region), region_bytes_(region_bytes) {}
+  explicit Gang(uint64_t region_bytes) : region_bytes_(region_bytes) {}
 
-  HostileSession session_;
+  size_t PlaceOf(int rank) const { return static_cast<size_t>(rank) % sessions_.size(); }
+  /// Opens a session at the host, with memory. Returns whether the daemon agreed.
+  bool Open(Attacker& attacker, int host);
+  /// Joins all ranks, and waits until they have. Returns whether that succeeded.
+  bool JoinAll(Attacker& attacker, const UniqueId& id, int ranks);
+
+  std::vector<HostileSession> sessions_;  ///< One a host.
+  std::vector<uint32_t> regions_;         ///< One a session.
   std::vector<Rank> members_;
-  uint32_t region_;
   uint64_t region_bytes_;
 };
 
-/// Returns an id that nobody else gets.
+/// Returns an id that nobody else gets, for ranks of one host.
 UniqueId DrawId(Attacker& attacker);
+/// Returns an id for ranks of several hosts, which the session's daemon makes. Returns nothing if
+/// it does not.
+std::optional<UniqueId> AskForId(Attacker& attacker, HostileSession& session);
 
 }  // namespace harmonaize::testing

@@ -51,7 +51,10 @@ uint64_t SeedOf(uint64_t seed, uint64_t turn) {
 
 /// The attacks to make, in an order that the seed decides, another one each time they are dealt.
 std::vector<size_t> Deal(const AttackPlan& plan, uint64_t times_dealt) {
-  std::vector<size_t> order = AttacksOf(plan);
+  std::vector<size_t> order;
+  for (const size_t number : AttacksOf(plan)) {
+    order.insert(order.end(), AllAttacks()[number].hosts > 1 ? kTimesOverHosts : 1, number);
+  }
   std::shuffle(order.begin(), order.end(), std::mt19937_64(SeedOf(plan.seed, ~times_dealt)));
   return order;
 }
@@ -81,10 +84,10 @@ RunTimes MakeAttack(const Attacker::Aim& aim, size_t number, uint64_t seed) {
           static_cast<float>(used.seconds)};
 }
 
-/// Attackers take turns from one deal, so each attack is made as often as any other, and what a
-/// turn is depends on the seed alone, whoever takes it.
+/// Attackers take turns from one deal, so attacks come as often as they were dealt, and what a turn
+/// is depends on the seed alone, whoever takes it.
 int AttackForEver(const AttackPlan& plan, const Attacker::Aim& aim, size_t attacker) {
-  const size_t attacks = AttacksOf(plan).size();
+  const size_t attacks = Deal(plan, 0).size();
   while (true) {
     const uint64_t turn = aim.field->turns.fetch_add(1);
     const size_t number = Deal(plan, turn / attacks)[turn % attacks];
@@ -131,7 +134,7 @@ int BeAccomplice(const std::string& name) {
 /// Process number 1 of the attackers: starts them, and ends all of them when the time is up.
 int LookAfterAttackers(const AttackPlan& plan, Field* field, double seconds) {
   const uint64_t until = MonotonicNanoseconds() + static_cast<uint64_t>(seconds * 1e9);
-  const Attacker::Aim aim{plan.socket_path,
+  const Attacker::Aim aim{plan.socket_paths,
                           fmt::format("harmonaize-hostile-{:x}", MonotonicNanoseconds()), field};
   StartAs(kCarol, [&] { return BeAccomplice(aim.accomplice); });
   for (int i = 0; i < plan.attackers; ++i) {
@@ -202,7 +205,9 @@ std::vector<RunTimes> RunsWithRest(std::span<const RunTimes> runs, double second
 std::vector<size_t> AttacksOf(const AttackPlan& plan) {
   std::vector<size_t> numbers;
   for (size_t i = 0; i < AllAttacks().size(); ++i) {
-    if (plan.only.empty() || plan.only == AllAttacks()[i].name) numbers.push_back(i);
+    const Attack& attack = AllAttacks()[i];
+    if (attack.hosts > plan.hosts) continue;
+    if (plan.only.empty() || plan.only == attack.name) numbers.push_back(i);
   }
   return numbers;
 }

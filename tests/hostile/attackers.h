@@ -12,16 +12,22 @@ namespace harmonaize::testing {
 
 /// Settings of the attackers.
 struct AttackPlan {
-  std::string socket_path;
+  /// Daemons that are attacked; each stands for a host.
+  int hosts = 1;
+  /// Their sockets, by host.
+  std::vector<std::string> socket_paths;
   uint64_t seed = 1;
-  /// Attackers at a time. Each makes one attack after the other; all attacks come equally often.
+  /// Attackers at a time. Each makes one attack after the other. All attacks come equally often,
+  /// except that those that need two hosts come kTimesOverHosts times as often.
   int attackers = 4;
   /// Name of the only attack to make; "": all.
   std::string only;
 };
 
-/// Returns the numbers of the attacks to make, by AllAttacks; none where there is no attack of that
-/// name.
+inline constexpr int kTimesOverHosts = 2;
+
+/// Returns the numbers of the attacks to make, by AllAttacks; none where so many hosts have no
+/// attack of that name.
 std::vector<size_t> AttacksOf(const AttackPlan& plan);
 
 /// Processor time of a process and all its descendants.

@@ -16,6 +16,8 @@ struct Attack {
   /// Duration of a run: long enough for a flood to fill its target, short enough that each attack
   /// has several turns within the 20 s of CI.
   std::chrono::milliseconds run_for{300};
+  /// Number of hosts that it needs.
+  int hosts = 1;
 };
 
 /// Returns all attacks, by families.
@@ -76,5 +78,21 @@ void SplitShrinkAndGrow(Attacker& attacker);
 void AbortInMidOperation(Attacker& attacker);
 void FormAsManyRanksAsMayBe(Attacker& attacker);
 void FormOneRankTooMany(Attacker& attacker);
+void SplitShrinkAndGrowOverHosts(Attacker& attacker);
+
+// Communicators over two hosts, whose daemons the attackers use together (cluster_attacks.cc).
+void SendToNobody(Attacker& attacker);
+void ReceiveFromNobody(Attacker& attacker);
+void EndAmongTransfers(Attacker& attacker);
+void SendWrongly(Attacker& attacker);
+void DisagreeBetweenHosts(Attacker& attacker);
+void BeginOnOneHost(Attacker& attacker);
+void KillARankBetweenHosts(Attacker& attacker);
+void StopARankBetweenHosts(Attacker& attacker);
+void FormAndEnd(Attacker& attacker);
+void FormHalf(Attacker& attacker);
+void NameAddresses(Attacker& attacker);
+void SpoilMemoryBetweenHosts(Attacker& attacker);
+void PlanAllThereIs(Attacker& attacker);
 
 }  // namespace harmonaize::testing

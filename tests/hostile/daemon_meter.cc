@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,31 @@
 #include "src/ipc/operator_socket.h"
 
 namespace harmonaize::testing {
+
+namespace {
+
+/// Calls `combine` with each value of the sample, and the other's.
+template <typename Combine>
+void ForEachValue(DaemonSample* sample, const DaemonSample& other, const Combine& combine) {
+  combine(&sample->resident_kilobytes, other.resident_kilobytes);
+  combine(&sample->proportional_kilobytes, other.proportional_kilobytes);
+  combine(&sample->anonymous_kilobytes, other.anonymous_kilobytes);
+  combine(&sample->descriptors, other.descriptors);
+  combine(&sample->threads, other.threads);
+  combine(&sample->mappings, other.mappings);
+  combine(&sample->processor_seconds, other.processor_seconds);
+}
+
+}  // namespace
+
+DaemonSample& DaemonSample::operator+=(const DaemonSample& other) {
+  ForEachValue(this, other, [](auto* value, auto more) { *value += more; });
+  return *this;
+}
+
+void DaemonSample::RaiseTo(const DaemonSample& other) {
+  ForEachValue(this, other, [](auto* value, auto raised) { *value = std::max(*value, raised); });
+}
 
 DaemonSample Sample(const DaemonProcess& daemon) {
   DaemonSample sample;

@@ -20,6 +20,11 @@ struct DaemonSample {
   int threads = 0;
   int mappings = 0;
   double processor_seconds = 0;
+
+  /// Adds another daemon's.
+  DaemonSample& operator+=(const DaemonSample& other);
+  /// Raises each value to the other's where that is greater.
+  void RaiseTo(const DaemonSample& other);
 };
 
 /// Describes what its descriptors stand for, with the number of each kind: "3 socket, 12 memfd".

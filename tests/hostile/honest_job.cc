@@ -275,7 +275,7 @@ class HonestRank {
 namespace {
 
 /// A whole job in one process: two ranks by a name that attackers use, too.
-int VisitOnce(Field* field) {
+int VisitOneHost(Field* field) {
   const auto fail = [&](const char* what, ncclResult_t result) {
     field->findings.Note(fmt::format("an honest visitor: {}: {} ({})", what,
                                      ncclGetErrorString(result), ncclGetLastError(nullptr)));
@@ -307,10 +307,13 @@ int VisitOnce(Field* field) {
 
 }  // namespace
 
-HonestJob::HonestJob(Field* field) : field_(field) {
+HonestJob::HonestJob(std::vector<std::string> socket_paths, Field* field)
+    : socket_paths_(std::move(socket_paths)), field_(field) {
   for (int rank = 0; rank < kRanks; ++rank) {
-    processes_.push_back(
-        StartAs(kAlice, [&] { return HonestRank(board_.operator->(), field_, rank).Run(); }));
+    processes_.push_back(StartAs(kAlice, [&] {
+      UseDaemonOf(static_cast<size_t>(rank) % socket_paths_.size());
+      return HonestRank(board_.operator->(), field_, rank).Run();
+    }));
   }
   processes_.push_back(StartAs(kAlice, [&] { return Visit(); }));
   while ((rounds() <= kRoundsToRenewal || visits() == 0) && field_->findings.count() == 0) {
@@ -338,16 +341,64 @@ int HonestJob::Visit() {
     // Sequentially consistent, with Pause: one of the two sees the other.
     if (!board_->pause.load()) {
       const uint64_t begun = MonotonicNanoseconds();
-      const int status = StatusOf(StartAs(0, [&] { return VisitOnce(field_); }));
-      if (status != 0) {
-        field_->findings.Note(fmt::format("an honest visitor ended with status {}", status));
-      }
+      if (!VisitOnce(visits() + 1)) field_->findings.Note("an honest visitor did not end well");
       RaiseTo(&board_->longest_visit_ns, MonotonicNanoseconds() - begun);
       board_->visits.fetch_add(1);
     }
     board_->visiting.store(false);
   }
   return 0;
+}
+
+bool HonestJob::VisitOnce(uint64_t visit) {
+  const auto one_host = [&] {
+    UseDaemonOf(visit % socket_paths_.size());
+    return VisitOneHost(field_);
+  };
+  if (StatusOf(StartAs(0, one_host)) != 0) return false;
+  return socket_paths_.size() == 1 || VisitOverHosts(visit);
+}
+
+bool HonestJob::VisitOverHosts(uint64_t visit) {
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < static_cast<int>(socket_paths_.size()); ++rank) {
+    ranks.push_back(StartAs(0, [&] { return VisitAs(rank, visit); }));
+  }
+  bool well = true;
+  for (const pid_t rank : ranks) well = StatusOf(rank) == 0 && well;
+  return well;
+}
+
+int HonestJob::VisitAs(int rank, uint64_t visit) {
+  ncclComm_t communicator = nullptr;
+  const auto failed = [&](const char* what, ncclResult_t result) {
+    if (result == ncclSuccess) return false;
+    field_->findings.Note(fmt::format("rank {} of an honest visit over hosts: {}: {} ({})", rank,
+                                      what, ncclGetErrorString(result),
+                                      ncclGetLastError(communicator)));
+    return true;
+  };
+  const int ranks = static_cast<int>(socket_paths_.size());
+  // Each host's daemon makes the id in turn.
+  UseDaemonOf((static_cast<uint64_t>(rank) + visit) % socket_paths_.size());
+  if (rank == 0) {
+    if (failed("an id", ncclGetUniqueId(&board_->visit_id))) return 1;
+    board_->visit_with_id.store(visit);
+  }
+  while (board_->visit_with_id.load() != visit) usleep(kWaitEvery);
+  const ncclUniqueId id = board_->visit_id;
+  if (failed("a communicator", ncclCommInitRank(&communicator, ranks, id, rank))) return 1;
+  int value = rank + 1;
+  if (failed("an all-reduce",
+             ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, communicator, nullptr))) {
+    return 1;
+  }
+  if (value != ranks * (ranks + 1) / 2) return failed("a wrong sum", ncclInternalError);
+  return failed("the end", ncclCommDestroy(communicator));
+}
+
+void HonestJob::UseDaemonOf(size_t host) const {
+  setenv("HARMONAIZE_SOCKET", socket_paths_[host].c_str(), 1);
 }
 
 void HonestJob::Pause() {

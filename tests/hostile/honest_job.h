@@ -20,14 +20,16 @@ inline constexpr const char* kHonestName = "honest-secret";
 
 /// A job of an honest user. Its ranks are processes of their own that carry out the same operations
 /// in each round, in every possible way, and check every result. A visitor, another process, comes
-/// again and again, makes a communicator of its own, uses it, and goes. Failures are noted among
-/// the findings.
+/// again and again, makes a communicator of its own, uses it, and goes. Where there are several
+/// hosts, the ranks are on them in turns, and another visit makes a communicator over all hosts.
+/// Failures are noted among the findings.
 class HonestJob {
  public:
   static constexpr int kRanks = 3;
 
-  /// Starts the job; returns when the first rounds are done, or something has failed.
-  explicit HonestJob(Field* field);
+  /// Starts the job at the daemons, whose sockets are given by host; returns when the first rounds
+  /// are done, or something has failed.
+  HonestJob(std::vector<std::string> socket_paths, Field* field);
   ~HonestJob();
   HonestJob(const HonestJob&) = delete;
   HonestJob& operator=(const HonestJob&) = delete;
@@ -60,6 +62,9 @@ class HonestJob {
     std::atomic<uint64_t> longest_visit_ns{0};
     std::atomic<bool> id_ready{false};
     ncclUniqueId id;
+    /// The number of the visit over hosts that `visit_id` is for, from 1.
+    std::atomic<uint64_t> visit_with_id{0};
+    ncclUniqueId visit_id;
   };
   friend class HonestRank;
 
@@ -67,7 +72,15 @@ class HonestJob {
     return static_cast<double>(nanoseconds->exchange(0)) * 1e-9;
   }
   int Visit();
+  /// A visit's processes, one after the other or together. Returns whether all ended well.
+  bool VisitOnce(uint64_t visit);
+  bool VisitOverHosts(uint64_t visit);
+  /// The process of a visit over hosts that stands for this rank, at the host of that number.
+  int VisitAs(int rank, uint64_t visit);
+  /// In a process of the job: has it use the host's daemon.
+  void UseDaemonOf(size_t host) const;
 
+  const std::vector<std::string> socket_paths_;
   Field* const field_;
   SharedByProcesses<Board> board_;
   std::vector<pid_t> processes_;

@@ -107,6 +107,26 @@ void Derive(Attacker& attacker, HostileSession& session, uint32_t member) {
   }
 }
 
+/// Makes communicators of this one without any agreement.
+void DeriveFrom(Attacker& attacker, Gang& gang) {
+  for (int i = 0; i < 30 && attacker.TimeLeft() && !gang.WasCutOff(attacker); ++i) {
+    if (attacker.OneIn(3)) gang.PostAll(Collective::kAllReduce, 4000);
+    const auto rank = static_cast<int>(attacker.DrawBelow(static_cast<uint64_t>(gang.ranks())));
+    // Members that came of others are used as well: numbers are given in order.
+    const uint32_t member = attacker.OneIn(3) ? attacker.DrawNumber() : gang.member(rank);
+    Derive(attacker, gang.session_of(rank), member);
+  }
+}
+
+void SplitTogether(Attacker& attacker, Gang& gang) {
+  for (int rank = 0; rank < gang.ranks(); ++rank) {
+    SplitRequest request;
+    request.member = gang.member(rank);
+    request.key = rank;
+    attacker.Ask(gang.session_of(rank), request);
+  }
+}
+
 bool Mentions(const Status& status, std::string_view text) {
   return status.message().find(text) != std::string::npos;
 }
@@ -114,6 +134,18 @@ bool Mentions(const Status& status, std::string_view text) {
 /// Whether it was refused for what the attackers hold already, or the time.
 bool WasShortOfRoom(const Status& status) {
   return Mentions(status, "quota") || Mentions(status, "left for all others");
+}
+
+/// Whether a rank that may form is let in. Where another host's daemon made the id, the refusal
+/// comes from there.
+bool IsLetIn(Attacker& attacker, HostileSession& session, uint32_t member) {
+  if (attacker.hosts() == 1) return true;
+  const std::atomic<uint32_t>& state = session.segment().members[member].state;
+  while (state.load() == static_cast<uint32_t>(MemberState::kForming)) {
+    if (!attacker.TimeLeft() || session.socket().PeerGone()) return false;
+    usleep(100);
+  }
+  return state.load() == static_cast<uint32_t>(MemberState::kReady);
 }
 
 }  // namespace
@@ -140,14 +172,18 @@ void UseIdsOfOthers(Attacker& attacker) {
     for (const UniqueId& id : ids) {
       const int ranks = 1 + static_cast<int>(attacker.DrawBelow(4));
       const int rank = static_cast<int>(attacker.DrawBelow(static_cast<uint64_t>(ranks)));
-      if (attacker.Count(session->TryJoin(id, ranks, rank).status())) {
+      const Result<uint32_t> joined = session->TryJoin(id, ranks, rank);
+      if (attacker.Count(joined.status()) && IsLetIn(attacker, *session, *joined)) {
         attacker.Report("a rank joined by the unique id of another tenant");
       }
       GrowRequest grow;
       grow.id = id;
       grow.ranks = ranks;
       grow.rank = rank;
-      if (attacker.Ask(*session, grow)) attacker.Report("a rank grew by another tenant's id");
+      if (attacker.Ask(*session, grow) &&
+          IsLetIn(attacker, *session, session->LastReply<MemberReply>().member)) {
+        attacker.Report("a rank grew by another tenant's id");
+      }
       UniqueId changed = id;
       changed.token[attacker.DrawBelow(changed.token.size())] ^= 1;
       attacker.Count(session->TryJoin(changed, ranks, rank).status());
@@ -196,16 +232,18 @@ void SplitShrinkAndGrow(Attacker& attacker) {
   while (attacker.TimeLeft()) {
     const int ranks = 1 + static_cast<int>(attacker.DrawBelow(4));
     std::optional<Gang> gang = Gang::Form(attacker, ranks, kSmallBytes);
+    if (gang.has_value()) DeriveFrom(attacker, *gang);
+  }
+}
+
+void SplitShrinkAndGrowOverHosts(Attacker& attacker) {
+  while (attacker.TimeLeft()) {
+    const int ranks = 2 + static_cast<int>(attacker.DrawBelow(3));
+    std::optional<Gang> gang = Gang::FormOverHosts(attacker, ranks, kSmallBytes);
     if (!gang.has_value()) continue;
-    for (int i = 0; i < 30 && attacker.TimeLeft() && !attacker.WasCutOff(gang->session()); ++i) {
-      if (attacker.OneIn(3)) gang->PostAll(Collective::kAllReduce, 4000);
-      // Members that came of others are used as well: numbers are given in order.
-      const uint32_t member =
-          attacker.OneIn(3)
-              ? attacker.DrawNumber()
-              : gang->member(static_cast<int>(attacker.DrawBelow(static_cast<uint64_t>(ranks))));
-      Derive(attacker, gang->session(), member);
-    }
+    // Now and then all agree, so that there are children to go on with.
+    if (attacker.OneIn(2)) SplitTogether(attacker, *gang);
+    DeriveFrom(attacker, *gang);
   }
 }
 
@@ -249,7 +287,9 @@ void FormOneRankTooMany(Attacker& attacker) {
   const UniqueId id = DrawId(attacker);
   const Status refused = session->TryJoin(id, kRanks, 0).status();
   attacker.Count(refused);
-  if (!WasShortOfRoom(refused) && !Mentions(refused, "513 ranks of one communicator")) {
+  // In a cluster the others may be on other hosts.
+  const bool may_be = attacker.hosts() > 1 && refused.ok();
+  if (!may_be && !WasShortOfRoom(refused) && !Mentions(refused, "513 ranks of one communicator")) {
     attacker.Report("513 ranks of one host are not refused by name: " + refused.ToString());
   }
   // As a growth of a communicator of 511: all ask, and none may get it.

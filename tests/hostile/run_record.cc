@@ -74,6 +74,7 @@ std::string RunRecord::ToJson(const AttackPlan& plan, const Field& field) const 
   const Rates all = rates();
   const json document = {
       {"seed", plan.seed},
+      {"hosts", plan.hosts},
       {"attackers", plan.attackers},
       {"attacks", std::move(attacks)},
       {"phases", Documents(phases)},

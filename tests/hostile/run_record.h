@@ -23,7 +23,7 @@ struct Phase {
   DaemonSample most;  ///< The maximum of each value during the phase.
 };
 
-/// Measurements of a hostile run.
+/// Measurements of a hostile run, of all daemons together.
 struct RunRecord {
   /// The honest job's rounds per second, over all phases.
   struct Rates {
