@@ -25,6 +25,9 @@ constexpr size_t kMostReason = 512;
 /// reaches all hosts of its communicator at once.
 constexpr int kMostReachedAtOnce = 1024;
 
+/// Most operations that are cancelled before the engine looks at other tenants' work.
+constexpr uint64_t kCancelledAtOnce = 1024;
+
 /// Returns the tenant's number; none for the daemon itself.
 std::optional<uint32_t> NumberOf(const std::optional<TenantIdentity>& tenant) {
   return tenant.has_value() ? std::optional(tenant->number) : std::nullopt;
@@ -214,6 +217,11 @@ Status Cluster::SendFor(const TenantIdentity& tenant, transport::PeerId peer,
   return SendAs(transport::ControlSender{tenant.number} + 1, peer, message);
 }
 
+void Cluster::Answer(transport::PeerId peer, uint64_t communicator, const ClusterMessage& message) {
+  constexpr transport::ControlSender kCommunicators = uint64_t{1} << 63;  // above all tenants
+  static_cast<void>(SendAs(communicator | kCommunicators, peer, message));
+}
+
 Status Cluster::SendAs(transport::ControlSender sender, transport::PeerId peer,
                        const ClusterMessage& message) {
   if (peer == kThisDaemon) {
@@ -229,6 +237,16 @@ Status Cluster::SendAs(transport::ControlSender sender, transport::PeerId peer,
       return RemoteError("another host's daemon does not keep up with what it is told");
     default: return Status::Ok();  // of lost daemons OnPeerLost tells
   }
+}
+
+void Cluster::CancelMany(transport::PeerId peer, uint64_t first, uint64_t end,
+                         std::function<uint64_t(uint64_t)> number) {
+  const uint64_t until = std::min(end, first + kCancelledAtOnce);
+  for (; first < until; ++first) transport_->Cancel(peer, number(first));
+  if (first >= end || !Linked(peer)) return;
+  loop_->Post([this, peer, first, end, number = std::move(number)] {
+    CancelMany(peer, first, end, number);
+  });
 }
 
 size_t Cluster::RailsTo(transport::PeerId peer) const {

@@ -72,6 +72,13 @@ class Cluster final : private transport::TransportEvents {
   /// is sent then.
   [[nodiscard]] Status SendFor(const TenantIdentity& tenant, transport::PeerId peer,
                                const ClusterMessage& message);
+  /// Answers a message about a communicator that is not here, so that its tenant is not known. Not
+  /// sent if as much about it waits for the daemon as may.
+  void Answer(transport::PeerId peer, uint64_t communicator, const ClusterMessage& message);
+  /// Cancels the messages of many operations with a peer, some now and the others soon: those
+  /// whose number `number` returns for [first, end).
+  void CancelMany(transport::PeerId peer, uint64_t first, uint64_t end,
+                  std::function<uint64_t(uint64_t)> number);
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
   transport::TransportCounters counters() const { return transport_->counters(); }

@@ -162,15 +162,15 @@ void StrayMessages::Drop(transport::PeerId peer, uint64_t key, const ClusterMess
   transport::Transport& transport = cluster_->transport();
   if (const auto* offer = message.As<OfferMessage>()) {
     transport.Cancel(peer, HostGroup::PairNumber(key, offer->from, offer->to, offer->number));
-    cluster_->Send(peer,
-                   AnswerMessage{key, offer->from, offer->to, offer->number,
-                                 RemoteError("rank {} has left the communicator", offer->to)});
+    cluster_->Answer(peer, key,
+                     AnswerMessage{key, offer->from, offer->to, offer->number,
+                                   RemoteError("rank {} has left the communicator", offer->to)});
   }
   const auto* closed = message.As<ClosedMessage>();
   if (closed == nullptr) return;
   const auto ended = ended_.find(key);
   if (ended == ended_.end()) return;
-  HostGroup::DropCollectives(&transport, peer, key, ended->second, closed->collectives);
+  HostGroup::DropCollectives(cluster_, peer, key, ended->second, closed->collectives);
 }
 
 }  // namespace harmonaize::daemon

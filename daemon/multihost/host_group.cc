@@ -11,8 +11,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Most operations of a peer that are dropped: the transport remembers as many that were cancelled.
-constexpr uint64_t kMostDropped = 4096;
+/// Most operations of a peer that are dropped: more than a rank has under way by any sane quota.
+constexpr uint64_t kMostDropped = 256 << 10;
 
 /// Most open cases that are looked at again at once, before the engine looks at other tenants'
 /// work. A look goes through what each host has said.
@@ -87,12 +87,13 @@ uint64_t HostGroup::PairNumber(uint64_t key, int from, int to, uint64_t number) 
   return Mix(Mix(Mix(key + 1) ^ pair) ^ number);
 }
 
-void HostGroup::DropCollectives(transport::Transport* transport, transport::PeerId peer,
-                                uint64_t key, uint64_t first, uint64_t begun) {
+void HostGroup::DropCollectives(Cluster* cluster, transport::PeerId peer, uint64_t key,
+                                uint64_t first, uint64_t begun) {
+  if (first >= begun) return;
   // Drops the oldest ones, and does not go through all of an impossible number.
-  for (uint64_t i = 0; i < kMostDropped && first + i < begun; ++i) {
-    transport->Cancel(peer, CollectiveNumber(key, first + i));
-  }
+  const uint64_t end = first + std::min(begun - first, kMostDropped);
+  cluster->CancelMany(peer, first, end,
+                      [key](uint64_t sequence) { return CollectiveNumber(key, sequence); });
 }
 
 void HostGroup::Forget(uint64_t number) {

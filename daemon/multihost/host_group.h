@@ -116,7 +116,7 @@ class HostGroup {
   void ForgetAt(int rank, uint64_t number);
   /// Drops the messages of a peer for a communicator's collectives from `first` on, up to as many
   /// as it has begun.
-  static void DropCollectives(transport::Transport* transport, transport::PeerId peer, uint64_t key,
+  static void DropCollectives(Cluster* cluster, transport::PeerId peer, uint64_t key,
                               uint64_t first, uint64_t begun);
 
  private:

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "daemon/multihost/host_group.h"
-#include "src/transport/transport.h"
+#include "src/transport/message.h"
 
 namespace harmonaize::daemon {
 
@@ -20,9 +20,9 @@ class Leftovers {
     begun = std::max(begun, collectives);
   }
   /// Drops what the peers have sent of the collectives from `first` on, which never begin here.
-  void Drop(transport::Transport* transport, uint64_t key, uint64_t first) {
+  void Drop(Cluster* cluster, uint64_t key, uint64_t first) {
     for (const auto& [peer, collectives] : std::exchange(begun_, {})) {
-      HostGroup::DropCollectives(transport, peer, key, first, collectives);
+      HostGroup::DropCollectives(cluster, peer, key, first, collectives);
     }
   }
 

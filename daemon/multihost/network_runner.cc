@@ -342,7 +342,7 @@ void NetworkRunner::DropLeftovers() {
     first = std::max(left, begun);
   }
   if (!communicator_->has_ranks_here()) return;
-  leftovers_.Drop(&services_.cluster->transport(), group_.roster().key, first);
+  leftovers_.Drop(services_.cluster, group_.roster().key, first);
 }
 
 // Returns whether a daemon that may know says of a rank that it has left.

@@ -7,11 +7,9 @@ namespace {
 
 // Buckets of the hash table at the beginning.
 constexpr size_t kFirstBuckets = 1024;
-// Cancelled operations that are remembered because others may still send for them: far more than
-// can be under way at once.
-constexpr size_t kCancelledRemembered = 4096;
-// Most bytes that a pooled arrival keeps.
+// Most bytes that a pooled arrival keeps, and most that all of them keep.
 constexpr size_t kKeptArrivalBytes = size_t{64} << 10;
+constexpr size_t kAllKeptArrivalBytes = size_t{1} << 20;
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
 uint64_t Mix(uint64_t value) {
@@ -35,17 +33,13 @@ MessageBoard::MessageBoard()
 
 MessageBoard::~MessageBoard() = default;
 
-size_t MessageBoard::OperationHash::operator()(const OperationKey& key) const {
-  return Mix(key.operation + 0x9e3779b97f4a7c15u * key.peer);
-}
-
 MessageBoard::Bucket& MessageBoard::BucketOf(PeerId peer, const MessageTag& tag) const {
   return buckets_[Hash(peer, tag) & (bucket_count_ - 1)];
 }
 
 MessageBoard::OperationBucket& MessageBoard::OperationBucketOf(PeerId peer,
                                                                uint64_t operation) const {
-  return operations_[OperationHash()({peer, operation}) & (operation_count_ - 1)];
+  return operations_[Mix(operation + 0x9e3779b97f4a7c15u * peer) & (operation_count_ - 1)];
 }
 
 Arrival* MessageBoard::ArrivalOf(PeerId peer, uint64_t operation) const {
@@ -113,6 +107,7 @@ Request* MessageBoard::TakePosted(PeerId peer, const MessageTag& tag) {
 Arrival* MessageBoard::NewArrival(PeerId peer, const MessageTag& tag, size_t total) {
   Arrival* arrival = free_arrivals_.PopFront();
   if (arrival == nullptr) arrival = &arrivals_.emplace_back();
+  kept_bytes_ -= arrival->data.capacity();
   arrival->peer = peer;
   arrival->tag = tag;
   arrival->total = total;
@@ -165,7 +160,10 @@ Arrival* MessageBoard::TakeOffer(PeerId peer, const MessageTag& tag, uint64_t re
 
 void MessageBoard::Free(Arrival* arrival) {
   arrival->data.clear();
-  if (arrival->data.capacity() > kKeptArrivalBytes) arrival->data.shrink_to_fit();
+  const size_t capacity = arrival->data.capacity();
+  const bool keep = capacity <= kKeptArrivalBytes && kept_bytes_ + capacity <= kAllKeptArrivalBytes;
+  if (!keep) std::vector<std::byte>().swap(arrival->data);
+  kept_bytes_ += arrival->data.capacity();
   // First, so that of many that were needed once few get buffers.
   free_arrivals_.PushFront(arrival);
 }
@@ -194,14 +192,6 @@ int MessageBoard::RunCompletions() {
     if (completion.call != nullptr) completion.call(completion.context, status, moved);
   }
   return count;
-}
-
-void MessageBoard::MarkCancelled(PeerId peer, uint64_t operation) {
-  if (!cancelled_.insert({peer, operation}).second) return;
-  cancelled_order_.push_back({peer, operation});
-  if (cancelled_order_.size() <= kCancelledRemembered) return;
-  cancelled_.erase(cancelled_order_.front());
-  cancelled_order_.pop_front();
 }
 
 void MessageBoard::GrowIfCrowded() {

@@ -5,11 +5,11 @@
 #include <deque>
 #include <memory>
 #include <span>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "src/base/intrusive_list.h"
+#include "src/transport/link/recent_operations.h"
 #include "src/transport/message.h"
 
 namespace harmonaize::transport {
@@ -108,10 +108,12 @@ class MessageBoard {
   /// Calls the completions of the requests that have ended so far. Returns how many.
   int RunCompletions();
 
-  /// Drops messages of this operation from now on. The last few thousand operations are remembered.
-  void MarkCancelled(PeerId peer, uint64_t operation);
+  /// Drops messages of this operation from now on. The last ones are remembered, because others may
+  /// still send for them: a tenant may have tens of thousands cancelled at once. What comes for one
+  /// that is forgotten stays until the link ends.
+  void MarkCancelled(PeerId peer, uint64_t operation) { cancelled_.Add(peer, operation); }
   bool IsCancelled(PeerId peer, uint64_t operation) const {
-    return !cancelled_.empty() && cancelled_.contains({peer, operation});
+    return cancelled_.Contains(peer, operation);
   }
 
   /// Calls `act` for each request under way for which `wanted` is true; `act` may complete it.
@@ -172,15 +174,6 @@ class MessageBoard {
     IntrusiveList<Request> posted;
     IntrusiveList<Arrival> arrivals;
   };
-  struct OperationKey {
-    PeerId peer;
-    uint64_t operation;
-    bool operator==(const OperationKey&) const = default;
-  };
-  struct OperationHash {
-    size_t operator()(const OperationKey& key) const;
-  };
-
   struct OperationBucket {
     IntrusiveList<OperationPlace<Request>> requests;
     IntrusiveList<OperationPlace<Arrival>> arrivals;
@@ -206,8 +199,8 @@ class MessageBoard {
   size_t under_way_ = 0;
   size_t arrivals_waiting_ = 0;
   size_t arrival_bytes_ = 0;
-  std::unordered_set<OperationKey, OperationHash> cancelled_;
-  std::deque<OperationKey> cancelled_order_;
+  size_t kept_bytes_ = 0;  // capacity of the buffers of free arrivals
+  RecentOperations cancelled_;
 };
 
 }  // namespace harmonaize::transport
