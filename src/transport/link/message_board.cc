@@ -54,11 +54,7 @@ Arrival* MessageBoard::ArrivalOf(PeerId peer, uint64_t operation) const {
 Request* MessageBoard::NewRequest(bool is_send, PeerId peer, const MessageTag& tag, std::byte* data,
                                   size_t size, Completion completion) {
   GrowOperationsIfCrowded();
-  Request* request = free_requests_.PopFront();
-  if (request == nullptr) {
-    request = &requests_.emplace_back();
-    request->index = static_cast<uint32_t>(requests_.size() - 1);
-  }
+  Request* request = requests_.Take();
   ++request->generation;
   request->state = is_send ? Request::State::kQueued : Request::State::kPosted;
   request->is_send = is_send;
@@ -80,10 +76,9 @@ Request* MessageBoard::NewRequest(bool is_send, PeerId peer, const MessageTag& t
 
 Request* MessageBoard::Find(uint64_t slot) const {
   const auto index = static_cast<uint32_t>(slot);
-  if (index >= requests_.size()) return nullptr;
-  const Request& request = requests_[index];
-  if (request.state == Request::State::kFree || request.slot() != slot) return nullptr;
-  return const_cast<Request*>(&request);
+  Request* const request = requests_.At(index);
+  if (request == nullptr || request->state == Request::State::kFree) return nullptr;
+  return request->slot() == slot ? request : nullptr;
 }
 
 void MessageBoard::Post(Request* receive) {
@@ -105,8 +100,7 @@ Request* MessageBoard::TakePosted(PeerId peer, const MessageTag& tag) {
 }
 
 Arrival* MessageBoard::NewArrival(PeerId peer, const MessageTag& tag, size_t total) {
-  Arrival* arrival = free_arrivals_.PopFront();
-  if (arrival == nullptr) arrival = &arrivals_.emplace_back();
+  Arrival* arrival = arrivals_.Take();
   kept_bytes_ -= arrival->data.capacity();
   arrival->peer = peer;
   arrival->tag = tag;
@@ -164,8 +158,7 @@ void MessageBoard::Free(Arrival* arrival) {
   const bool keep = capacity <= kKeptArrivalBytes && kept_bytes_ + capacity <= kAllKeptArrivalBytes;
   if (!keep) std::vector<std::byte>().swap(arrival->data);
   kept_bytes_ += arrival->data.capacity();
-  // First, so that of many that were needed once few get buffers.
-  free_arrivals_.PushFront(arrival);
+  arrivals_.GiveBack(arrival);
 }
 
 void MessageBoard::Complete(Request* request, Status status) {
@@ -186,7 +179,7 @@ int MessageBoard::RunCompletions() {
     const Status status = std::move(request->status);
     request->status = Status::Ok();
     const size_t moved = request->moved;
-    free_requests_.PushBack(request);
+    requests_.GiveBack(request);
     --under_way_;
     ++count;
     if (completion.call != nullptr) completion.call(completion.context, status, moved);

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "src/base/intrusive_list.h"
 #include "src/transport/link/recent_operations.h"
+#include "src/transport/link/slab_pool.h"
 #include "src/transport/message.h"
 
 namespace harmonaize::transport {
@@ -60,6 +60,8 @@ struct Request : ListNode {
 
 /// A message that arrived, wholly or as an offer, before its receive was posted.
 struct Arrival : ListNode {
+  uint32_t index = 0;       ///< SlabPool's.
+  uint32_t generation = 0;  ///< Likewise; not used.
   PeerId peer = 0;
   MessageTag tag;
   size_t total = 0;
@@ -119,10 +121,9 @@ class MessageBoard {
   /// Calls `act` for each request under way for which `wanted` is true; `act` may complete it.
   template <typename Wanted, typename Act>
   void ForEachRequest(Wanted wanted, Act act) {
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      Request& request = requests_[i];
+    requests_.ForEach([&](Request& request) {
       if (request.state != Request::State::kFree && wanted(request)) act(&request);
-    }
+    });
   }
   /// Removes the arrivals for which `wanted` is true, and passes each to `act`, which frees it.
   template <typename Wanted, typename Act>
@@ -186,10 +187,8 @@ class MessageBoard {
   void Unlist(Arrival* arrival);
   void GrowIfCrowded();
 
-  std::deque<Request> requests_;  // never moves
-  std::deque<Arrival> arrivals_;
-  IntrusiveList<Request> free_requests_;
-  IntrusiveList<Arrival> free_arrivals_;
+  SlabPool<Request> requests_;
+  SlabPool<Arrival> arrivals_;
   IntrusiveList<Request> completed_;
   std::unique_ptr<Bucket[]> buckets_;
   size_t bucket_count_ = 0;  // a power of two
