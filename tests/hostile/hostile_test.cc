@@ -55,10 +55,9 @@ constexpr useconds_t kLookEvery = 200'000;
 /// from time to time; what leaks grows with every blow, of which there are ten thousands a second.
 /// The sanitizers' allocator keeps more: what the attacks took that came after the warm-up.
 constexpr long kMostGrowthKilobytes = kSanitized ? 256 * 1024 : 8 * 1024;
-/// The same of a daemon that is linked with another. Its transport keeps the buffers of messages
-/// that came before anybody received them (MessageBoard::Free): more of them after each flood that
-/// was greater than those before, so that long runs find more than this.
-constexpr long kMostGrowthOfLinkedKilobytes = kSanitized ? 256 * 1024 : 96 * 1024;
+/// The same of a daemon that is linked with another. Its transport keeps what it needs for some
+/// thousand messages, and remembers a quarter of a million operations that were cancelled.
+constexpr long kMostGrowthOfLinkedKilobytes = kSanitized ? 256 * 1024 : 24 * 1024;
 
 /// How long a daemon keeps the thread of a tenant that has gone, and more, in microseconds.
 constexpr useconds_t kForgottenWithin = 1'500'000;
