@@ -6,7 +6,6 @@
 set(HARMONAIZE_ROUND_ASAN
     base_test topology_files_test ipc_test memory_test probing_counters_test
     client_device_memory_test client_region_pages_test client_rendezvous_test
-    client_slice_copy_test client_turns_test
     shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
     shim_no_memory_test shim_version_test
     executor_test executor_allocation_test
@@ -23,7 +22,6 @@ set(HARMONAIZE_ROUND_ASAN
 # Threads: whatever has more than one, and shares memory between them.
 set(HARMONAIZE_ROUND_TSAN
     client_device_memory_test client_region_pages_test client_rendezvous_test
-    client_slice_copy_test client_turns_test
     executor_test executor_allocation_test
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test

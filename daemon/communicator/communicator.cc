@@ -187,6 +187,7 @@ void Communicator::LaunchReady() {
 // Returns whether the operation may be launched; if not, LaunchReady is called again when it may.
 bool Communicator::MayLaunch(MatchedOperation* operation) {
   if (other_hosts_ != nullptr) return other_hosts_->MayLaunch(operation);
+  if (!local_.HasTurn(*operation)) return false;
   // An operation about which its ranks disagree needs no plan.
   if (local_.HasPlan(*operation) || !CheckAgreement(*operation).ok()) return true;
   local_.MakePlan(*operation, [this](const Status& made) {
@@ -292,7 +293,9 @@ Result<InlineSegment*> Communicator::Inline() {
 }
 
 void Communicator::OnLocalDone(MatchedOperation* operation, const Status& outcome) {
+  const bool sliced = !operation->feed.empty();
   Settle(operation, Judge(*operation, outcome));
+  if (sliced) LaunchReady();  // the next one may have waited for its turn
 }
 
 Status Communicator::Judge(const MatchedOperation& operation, const Status& end) {

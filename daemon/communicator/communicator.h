@@ -38,7 +38,7 @@ Result<CommunicatorHoldings> PayForCommunicator(Account& account, size_t ranks);
 /// The daemon's side of a communicator: matches the operations that its ranks post, launches those
 /// that are complete, and fails those that never will be. LocalRunner carries out the operations
 /// that concern this host alone, OtherHosts the others. Thread: engine.
-class Communicator final : private LocalRunner::Owner {
+class Communicator final : private LocalOwner {
  public:
   enum class State { kReady, kRevoked, kBroken };
 
@@ -153,6 +153,8 @@ class Communicator final : private LocalRunner::Owner {
   /// The rank's part; nullptr if it has not posted. Requires: the rank is on this host.
   const PostedOperation* PartOf(const MatchedOperation& operation, int rank) const;
   bool executing_here() const { return !local_.empty(); }
+  /// The collective of one host under way in which ranks copy private buffers; nullptr: none.
+  MatchedOperation* sliced() const { return local_.sliced(); }
   /// Returns OK if the ranks here ask for the same operation. Otherwise returns an error that says
   /// what each rank asks for, or which request is invalid.
   Status CheckAgreement(const MatchedOperation& operation) const;

@@ -48,6 +48,7 @@ std::string WaitNotice(const PostedOperation& waits, uint64_t age_ns, const std:
 
 void LateReporter::Report(uint64_t now_ns, uint64_t late_after_ns) {
   ReportCollective(now_ns, late_after_ns);
+  ReportFilling(now_ns, late_after_ns);
   ReportPairs(now_ns, late_after_ns);
 }
 
@@ -70,6 +71,23 @@ void LateReporter::ReportCollective(uint64_t now_ns, uint64_t late_after_ns) {
   operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
   communicator_->Notify(operation.parts,
                         WaitNotice(*witness, age, fmt::format("{}", fmt::join(missing, ", "))));
+}
+
+// Reports ranks that have posted a collective and do not get on with copying their data for it.
+void LateReporter::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
+  MatchedOperation* const operation = communicator_->sliced();
+  if (operation == nullptr) return;
+  const uint64_t age = AgeOf(operation->started_ns, now_ns);
+  if (age < late_after_ns || now_ns < operation->next_report_ns) return;
+  std::vector<std::string> filling;
+  for (const int rank : operation->feed.Filling()) {
+    filling.push_back(communicator_->DescribeRank(rank));
+  }
+  if (filling.empty()) return;
+  operation->next_report_ns = now_ns + age;
+  communicator_->Notify(operation->parts,
+                        WaitNotice(*operation->parts.front(), age,
+                                   fmt::format("the data of {}", fmt::join(filling, ", "))));
 }
 
 // Looks at some pairs only: ranks may wait for each other in as many pairs as the square of their
@@ -107,6 +125,14 @@ WaitingOperations LateReporter::Waiting(uint64_t now_ns) const {
         if (first != nullptr && waiting.MayList())
           waiting.listed.push_back(Describe(operation, *first, now_ns));
       });
+  if (const MatchedOperation* const sliced = communicator_->sliced()) {
+    const std::vector<int> filling = sliced->feed.Filling();
+    if (!filling.empty() && waiting.MayList()) {
+      const PostedOperation& first = *sliced->parts.front();
+      waiting.listed.push_back({NameOf(first.descriptor, first.member->rank),
+                                AgeInSeconds(sliced->started_ns, now_ns), filling});
+    }
+  }
   waiting.not_listed += pairs_->ForFirst(kOperationsLookedAt, add_part);
   if (communicator_->other_hosts() == nullptr) return waiting;
   communicator_->other_hosts()->AddWaiting(now_ns, &waiting);

@@ -28,6 +28,7 @@ class LateReporter {
 
  private:
   void ReportCollective(uint64_t now_ns, uint64_t late_after_ns);
+  void ReportFilling(uint64_t now_ns, uint64_t late_after_ns);
   void ReportPairs(uint64_t now_ns, uint64_t late_after_ns);
   WaitingOperation Describe(const MatchedOperation& operation, const PostedOperation& first_ready,
                             uint64_t now_ns) const;

@@ -16,11 +16,15 @@ namespace {
 /// the clock and predicting take a tenth of a microsecond, a twentieth of the smallest operations.
 constexpr uint64_t kCollectivesPerCheck = 64;
 
-/// Returns whether a rank of the operation has its result where its data was.
+/// Returns whether a rank has its result where its data was.
+bool IsInPlace(const PostedOperation& part) {
+  if (HasWindows(part)) return (part.descriptor.flags & kOneWindow) != 0;
+  return part.send.SamePlace(part.receive);
+}
+
 bool IsInPlace(const MatchedOperation& operation) {
-  return std::any_of(
-      operation.parts.begin(), operation.parts.end(),
-      [](const PostedOperation* part) { return part->send.SamePlace(part->receive); });
+  return std::any_of(operation.parts.begin(), operation.parts.end(),
+                     [](const PostedOperation* part) { return IsInPlace(*part); });
 }
 
 /// Returns the node on which all registered buffers lie; -1 if they are on several nodes, or on
@@ -42,8 +46,8 @@ int NodeOf(const MatchedOperation& operation) {
 
 }  // namespace
 
-LocalRunner::LocalRunner(const CommunicatorServices& services, Owner* owner, const Tenant* tenant,
-                         int ranks)
+LocalRunner::LocalRunner(const CommunicatorServices& services, LocalOwner* owner,
+                         const Tenant* tenant, int ranks)
     : services_(services),
       owner_(owner),
       tenant_(tenant),
@@ -54,7 +58,8 @@ LocalRunner::LocalRunner(const CommunicatorServices& services, Owner* owner, con
                      .tenant = tenant->identity.number,
                      .post = [loop = services.loop](
                                  std::function<void()> call) { loop->Post(std::move(call)); },
-                     .pay = [owner](int64_t bytes) { return owner->Pay(bytes); }})) {}
+                     .pay = [owner](int64_t bytes) { return owner->Pay(bytes); }})),
+      sliced_(services_, owner, tenant, ranks) {}
 
 bool LocalRunner::HasPlan(const MatchedOperation& operation) const {
   const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
@@ -72,12 +77,22 @@ void LocalRunner::MakePlan(const MatchedOperation& operation,
       [made = std::move(made)](const Result<const Schedule*>& plan) { made(plan.status()); });
 }
 
+bool LocalRunner::HasTurn(const MatchedOperation& operation) const {
+  if (sliced() == nullptr) return true;
+  return std::none_of(operation.parts.begin(), operation.parts.end(),
+                      [](const PostedOperation* part) { return HasWindows(*part); });
+}
+
 Status LocalRunner::Start(MatchedOperation* operation) {
   if (operation->parts.front()->descriptor.count == 0) {
     owner_->OnLocalDone(operation, Status::Ok());
     return Status::Ok();
   }
-  HZ_RETURN_IF_ERROR(Bind(operation));
+  HZ_ASSIGN_OR_RETURN(const Schedule* const plan, PlanOf(*operation));
+  GatherOperands(operation);
+  operation->feed.Assign(operation->parts);
+  if (!operation->feed.empty()) return sliced_.Start(operation, *plan);
+  HZ_RETURN_IF_ERROR(Bind(operation, *plan));
   running_.Add(operation);
   services_.work->Start(&operation->local.execution);
   return Status::Ok();
@@ -86,10 +101,24 @@ Status LocalRunner::Start(MatchedOperation* operation) {
 void LocalRunner::CancelAll(const Status& why) {
   for (MatchedOperation* operation : running_)
     services_.work->Cancel(&operation->local.execution, why);
+  sliced_.Cancel(why);
 }
 
-Status LocalRunner::Bind(MatchedOperation* operation) {
-  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+// Requires: HasPlan.
+Result<const Schedule*> LocalRunner::PlanOf(const MatchedOperation& operation) {
+  const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
+  const Schedule* plan = nullptr;
+  Status status;
+  plans_->With(descriptor.collective, descriptor.root, IsInPlace(operation),
+               [&](const Result<const Schedule*>& made) {
+                 if (made.ok()) plan = *made;
+                 status = made.status();
+               });
+  HZ_RETURN_IF_ERROR(status);
+  return plan;
+}
+
+void LocalRunner::GatherOperands(MatchedOperation* operation) {
   operation->inputs.clear();
   operation->outputs.clear();
   operation->scalars.clear();
@@ -98,18 +127,13 @@ Status LocalRunner::Bind(MatchedOperation* operation) {
     operation->outputs.push_back(part->receive);
     operation->scalars.push_back(part->descriptor.scalar);
   }
-  const Schedule* plan = nullptr;
-  Status status;
-  plans_->With(descriptor.collective, descriptor.root, IsInPlace(*operation),
-               [&](const Result<const Schedule*>& made) {
-                 if (made.ok()) plan = *made;
-                 status = made.status();
-               });
-  HZ_RETURN_IF_ERROR(status);
+}
 
+Status LocalRunner::Bind(MatchedOperation* operation, const Schedule& plan) {
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
   Binding binding;
-  binding.program = &plan->programs.front();
-  binding.pieces = plan->pieces;
+  binding.program = &plan.programs.front();
+  binding.pieces = plan.pieces;
   binding.type = descriptor.type;
   binding.op = descriptor.op;
   binding.count = descriptor.count;

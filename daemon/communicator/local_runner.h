@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "daemon/communicator/communicator_services.h"
+#include "daemon/communicator/local_owner.h"
 #include "daemon/communicator/matched_operation.h"
 #include "daemon/communicator/one_host_plans.h"
 #include "daemon/communicator/operation_set.h"
+#include "daemon/communicator/sliced_runner.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/status.h"
 
@@ -17,21 +19,9 @@ namespace harmonaize::daemon {
 /// Carries out a communicator's operations among the ranks of this host. Thread: engine.
 class LocalRunner {
  public:
-  class Owner {
-   public:
-    /// The operation has been carried out, or given up, with this outcome.
-    virtual void OnLocalDone(MatchedOperation* operation, const Status& outcome) = 0;
-    /// An exception interrupted OnLocalDone.
-    virtual void GiveUp(const Status& exception) = 0;
-    /// Charges the tenant for this many bytes more.
-    virtual Status Pay(int64_t bytes) = 0;
-
-   protected:
-    ~Owner() = default;
-  };
-
   /// Requires: the services, the owner and the tenant outlive the runner.
-  LocalRunner(const CommunicatorServices& services, Owner* owner, const Tenant* tenant, int ranks);
+  LocalRunner(const CommunicatorServices& services, LocalOwner* owner, const Tenant* tenant,
+              int ranks);
 
   /// Returns whether Start need not wait for the collective's plan: it is made, or made at once, or
   /// not needed.
@@ -40,28 +30,36 @@ class LocalRunner {
   /// is gone by then. Does nothing if the plan is being made. Requires: HasPlan is false, and the
   /// ranks agree.
   void MakePlan(const MatchedOperation& operation, std::function<void(const Status&)> made);
-  /// Begins to carry out an operation on whose arguments its ranks agree. Owner::OnLocalDone
+  /// Returns whether Start may be called for a collective: not while ranks that copy in it still do
+  /// so in an earlier one. Start may be called after the next LocalOwner::OnLocalDone.
+  bool HasTurn(const MatchedOperation& operation) const;
+  /// Begins to carry out an operation on whose arguments its ranks agree. LocalOwner::OnLocalDone
   /// follows; for an operation without elements Start itself calls it. Returns an error if there is
   /// no plan, or if its buffers cannot be used.
   Status Start(MatchedOperation* operation);
-  /// Ends all that is under way early; Owner::OnLocalDone still follows.
+  /// Ends all that is under way early; LocalOwner::OnLocalDone still follows.
   void CancelAll(const Status& why);
-  bool empty() const { return running_.empty(); }
+  bool empty() const { return running_.empty() && sliced() == nullptr; }
+  /// The collective under way in which ranks copy private buffers; nullptr: none.
+  MatchedOperation* sliced() const { return sliced_.operation(); }
 
   OneHostPlans& plans() { return *plans_; }
 
  private:
   static void OnExecuted(Execution* execution);
   void End(MatchedOperation* operation, const Status& outcome);
-  Status Bind(MatchedOperation* operation);
+  Result<const Schedule*> PlanOf(const MatchedOperation& operation);
+  static void GatherOperands(MatchedOperation* operation);
+  Status Bind(MatchedOperation* operation, const Schedule& plan);
   void CheckPrediction(const MatchedOperation& operation);
 
   const CommunicatorServices& services_;
-  Owner* const owner_;
+  LocalOwner* const owner_;
   const Tenant* const tenant_;
   const int ranks_;
   const std::shared_ptr<OneHostPlans> plans_;
   OperationSet<MatchedOperation> running_;
+  SlicedRunner sliced_;
   /// End of the last collective from which CheckPrediction counts; 0: none.
   uint64_t checked_ns_ = 0;
 };

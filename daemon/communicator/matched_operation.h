@@ -27,9 +27,7 @@ struct LocalRun {
 struct NetworkRun {
   HostPlan* plan = nullptr;
   NetworkExecution* execution = nullptr;
-  RankFeed feed;
-  uint64_t number = 0;  ///< The number in the names of its messages.
-  uint64_t started_ns = 0;
+  uint64_t number = 0;          ///< The number in the names of its messages.
   uint32_t job = 0;             ///< The job that JobActivity counts it for.
   bool reported = false;        ///< The home knows that it takes long.
   bool told = false;            ///< The verdict came from another host, so all hosts know of it.
@@ -54,11 +52,13 @@ struct MatchedOperation {
   /// Held while ranks are missing, or the home's word how the operation ends.
   WaitingHold waiting;
   uint64_t first_arrival_ns = 0;
+  uint64_t started_ns = 0;      ///< When its execution began, where this is looked at.
   uint64_t next_report_ns = 0;  ///< When to report missing ranks, or ranks whose data is missing.
   /// The executor works with these.
   std::vector<MemoryView> inputs;
   std::vector<MemoryView> outputs;
   std::vector<uint64_t> scalars;
+  RankFeed feed;  ///< Its ranks that copy private buffers while it is under way.
   LocalRun local;
   NetworkRun network;
 };

@@ -33,11 +33,11 @@ Result<MatchedOperation*> OperationPool::Take(size_t parts, size_t ranks) {
   operation->doomed = false;
   operation->next_report_ns = 0;
   operation->verdict = Status::Ok();
+  operation->feed.Clear();
+  operation->started_ns = 0;
   NetworkRun& network = operation->network;
   network.plan = nullptr;
   network.execution = nullptr;
-  network.feed.Clear();
-  network.started_ns = 0;
   network.reported = false;
   network.told = false;
   network.done_here = false;

@@ -88,7 +88,7 @@ void CollectiveOutcomes::EndHere(MatchedOperation* operation) {
   Hold(operation, descriptor.count > 0 ? kDone : kNoElements);
   if (descriptor.count > 0) return;
   // A collective without elements ends when it begins.
-  operation->network.started_ns = MonotonicNanoseconds();
+  operation->started_ns = MonotonicNanoseconds();
   group_->NoteBegun({operation->sequence, RequestDigest(descriptor)}, true);
   TellIfWanted(operation->sequence);
 }
@@ -239,11 +239,10 @@ void CollectiveOutcomes::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
 // other ranks wait, on all hosts, and the home tells them.
 void CollectiveOutcomes::ReportFilling(MatchedOperation* operation, uint64_t now_ns,
                                        uint64_t late_after_ns) {
-  const NetworkRun& run = operation->network;
-  if (run.feed.empty()) return;
-  const uint64_t age = now_ns - std::min(now_ns, run.started_ns);
+  if (operation->feed.empty()) return;
+  const uint64_t age = now_ns - std::min(now_ns, operation->started_ns);
   if (age < late_after_ns || now_ns < operation->next_report_ns) return;
-  const std::vector<int> filling = run.feed.Filling();
+  const std::vector<int> filling = operation->feed.Filling();
   if (filling.empty()) return;
   operation->next_report_ns = now_ns + age;
   const std::string notice =
@@ -254,7 +253,7 @@ void CollectiveOutcomes::ReportFilling(MatchedOperation* operation, uint64_t now
 // Tells the home, once, of a collective that takes long. Returns whether it did.
 bool CollectiveOutcomes::TellSlow(MatchedOperation* operation, uint64_t now_ns) {
   NetworkRun& run = operation->network;
-  if (run.reported || now_ns <= run.started_ns + kSlowNanoseconds) return false;
+  if (run.reported || now_ns <= operation->started_ns + kSlowNanoseconds) return false;
   const bool failed = run.execution != nullptr && !run.execution->status().ok();
   if (failed) return false;  // the home knows of it
   run.reported = true;

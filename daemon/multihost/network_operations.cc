@@ -42,14 +42,16 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
   const SliceCut& slice = operation->network.plan->slice();
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
   operation->network.execution = operation->network.plan->Take();
-  operation->network.started_ns = MonotonicNanoseconds();
+  operation->started_ns = MonotonicNanoseconds();
   operation->network.job = operation->communicator->job();
-  const bool shared = activity_.Start(operation->network.job, operation->network.started_ns);
+  const bool shared = activity_.Start(operation->network.job, operation->started_ns);
   binding.slices_at_once = shared ? SlicesWhenShared(slice) : slice.at_once;
+  // As many slices are filled or drained meanwhile.
+  binding.slots = 2 * static_cast<uint32_t>(binding.slices_at_once);
   executions_->Expect(operation->network.execution, this, operation);
   const Status started = operation->network.execution->Start(binding);
   if (!started.ok()) {
-    activity_.End(operation->network.job, operation->network.started_ns);
+    activity_.End(operation->network.job, operation->started_ns);
     operation->network.plan->GiveBack(std::exchange(operation->network.execution, nullptr));
     return started;
   }

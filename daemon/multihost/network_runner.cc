@@ -16,6 +16,15 @@
 
 namespace harmonaize::daemon {
 
+namespace {
+
+bool HasWindows(const MatchedOperation& operation) {
+  return std::any_of(operation.parts.begin(), operation.parts.end(),
+                     [](const PostedOperation* part) { return daemon::HasWindows(*part); });
+}
+
+}  // namespace
+
 NetworkRunner::NetworkRunner(const HostServices& services, Communicator* communicator,
                              Roster roster)
     : services_(services),
@@ -29,6 +38,7 @@ NetworkRunner::NetworkRunner(const HostServices& services, Communicator* communi
 
 // An operation that may begin has its plan, or needs none.
 bool NetworkRunner::MayLaunch(MatchedOperation* operation) {
+  if (sliced_ != nullptr && HasWindows(*operation)) return false;
   if (!services_.start_gate->MayBegin(*communicator_)) return false;
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
   if (!operation->verdict.ok() || descriptor.count == 0) return true;
@@ -69,13 +79,14 @@ Status NetworkRunner::Start(MatchedOperation* operation) {
   binding.count = descriptor.count;
   binding.divisor = static_cast<uint64_t>(communicator_->ranks());
   binding.check = RequestDigest(descriptor);
-  operation->network.feed.Assign(operation->parts);
-  if (!operation->network.feed.empty()) binding.feed = &operation->network.feed;
+  operation->feed.Assign(operation->parts);
+  if (!operation->feed.empty()) binding.feed = &operation->feed;
   outcomes_.MakeRoom();
   HZ_RETURN_IF_ERROR(services_.network->Start(operation, binding));
   outcomes_.AddRunning(operation);
+  if (binding.feed != nullptr) sliced_ = operation;
   PayForGrowth(*operation);
-  group_.gate()->Begin(operation->network.started_ns);
+  group_.gate()->Begin(operation->started_ns);
   if (HasRoot(descriptor.collective)) {
     group_.NoteBegun({operation->sequence, binding.check}, false);
   } else {
@@ -105,6 +116,10 @@ void NetworkRunner::EndNetwork(MatchedOperation* operation) {
 void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
   if (operation->parts.front()->crosses_hosts) return pairs_.OnExecuted(operation);
   outcomes_.RemoveRunning(operation);
+  if (operation == sliced_) {
+    sliced_ = nullptr;
+    communicator_->CallSoon([this] { communicator_->LaunchReady(); });
+  }
   EndNetwork(operation);
   const Status& ended = operation->network.execution->status();
   const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
@@ -115,7 +130,7 @@ void NetworkRunner::OnNetworkDone(MatchedOperation* operation) {
     return communicator_->Settle(operation, operation->verdict);
   }
   if (ended.ok()) {
-    const uint64_t took = MonotonicNanoseconds() - operation->network.started_ns;
+    const uint64_t took = MonotonicNanoseconds() - operation->started_ns;
     group_.plans().CountOperation(descriptor, static_cast<double>(took) * 1e-9);
     const Status outcome = communicator_->Judge(*operation, ended);
     const bool waits = HasRoot(descriptor.collective) && !group_.MayEnd();
@@ -159,7 +174,7 @@ Result<MatchedOperation*> NetworkRunner::StartTransfer(PostedOperation* part, Ho
   }
   transfers_.Add(operation);
   PayForGrowth(*operation);
-  group_.gate()->Begin(operation->network.started_ns);
+  group_.gate()->Begin(operation->started_ns);
   return operation;
 }
 

@@ -89,6 +89,10 @@ class NetworkRunner final : public OtherHosts {
   CollectiveOutcomes outcomes_;
   OperationSet<MatchedOperation> transfers_;  // sends and receives under way
   Leftovers leftovers_;
+  /// The collective under way in which ranks here copy private buffers; nullptr: none. One at a
+  /// time, since a rank has words for one. Hosts begin them in one order, so none waits for
+  /// another.
+  const MatchedOperation* sliced_ = nullptr;
 };
 
 }  // namespace harmonaize::daemon

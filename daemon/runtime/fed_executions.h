@@ -26,7 +26,7 @@ class FedExecutions {
   bool FeedSome();
   bool EndSome();
 
-  IntrusiveList<FedExecution> feeding_;  // under way, with ranks that copy along
+  IntrusiveList<FedExecution> feeding_;  // under way, with ranks that copy meanwhile
   IntrusiveList<FedExecution> done_;
 };
 

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "daemon/tenant/member.h"
+#include "daemon/tenant/session.h"
 #include "src/base/futex.h"
+#include "src/ipc/window_layout.h"
+#include "src/numerics/types.h"
 
 namespace harmonaize::daemon {
 namespace {
-
-bool CopiesAlong(const PostedOperation& part) {
-  return (part.descriptor.flags & kCopiesAlong) != 0;
-}
 
 // Sequentially consistent, as StreamQueue's: see MarkAwaited.
 void Tell(SliceProgress* progress, uint64_t count) {
@@ -21,23 +20,30 @@ void Tell(SliceProgress* progress, uint64_t count) {
 
 }  // namespace
 
+bool HasWindows(const PostedOperation& part) {
+  return (part.descriptor.flags & (kSendWindow | kReceiveWindow)) != 0 &&
+         !IsPointToPoint(part.descriptor.collective);
+}
+
 void RankFeed::Assign(std::span<PostedOperation* const> parts) {
   ranks_.clear();
-  slices_ = 0;
-  for (const PostedOperation* part : parts) {
-    if (!CopiesAlong(*part)) continue;
-    ranks_.push_back(
-        {&part->member->slot->progress, part->descriptor.sequence, part->member->rank});
+  shape_ = {};
+  carried_ = 0;
+  for (PostedOperation* part : parts) {
+    if (!HasWindows(*part)) continue;
+    ranks_.push_back({part, &part->member->slot->progress, part->descriptor.sequence});
   }
 }
 
-void RankFeed::Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) {
-  slices_ = slices;
+void RankFeed::Begin(const SliceShape& shape) {
+  shape_ = shape;
   for (const Rank& rank : ranks_) {
     // Tell publishes these stores.
-    rank.progress->piece_elements.store(piece_elements, std::memory_order_relaxed);
-    rank.progress->slice_elements.store(slice_elements, std::memory_order_relaxed);
-    rank.progress->slices.store(slices, std::memory_order_relaxed);
+    rank.progress->piece_elements.store(shape.piece_elements, std::memory_order_relaxed);
+    rank.progress->pieces.store(shape.pieces, std::memory_order_relaxed);
+    rank.progress->slice_elements.store(shape.slice_elements, std::memory_order_relaxed);
+    rank.progress->slices.store(shape.slices, std::memory_order_relaxed);
+    rank.progress->slots.store(shape.slots, std::memory_order_relaxed);
     Tell(rank.progress, SliceCount(rank.sequence, 0));
   }
 }
@@ -55,7 +61,40 @@ uint64_t RankFeed::Filled() const {
   return filled < kAllSlices ? filled : ~uint64_t{0};
 }
 
+Status RankFeed::FindWindows(std::vector<RankWindow>* windows) {
+  for (const Rank& rank : ranks_) {
+    HZ_ASSIGN_OR_RETURN(RankWindow window, FindWindow(rank));
+    windows->push_back(window);
+  }
+  return Status::Ok();
+}
+
+Result<RankWindow> RankFeed::FindWindow(const Rank& rank) const {
+  const OperationDescriptor& descriptor = rank.part->descriptor;
+  const Member& member = *rank.part->member;
+  const BufferBlocks units =
+      BlocksOf(descriptor.collective, member.ranks, member.rank, descriptor.root);
+  const WindowLayout layout = LayoutOf(units, member.rank, shape_.pieces, descriptor.flags);
+  const uint64_t element = DataTypeSize(descriptor.type);
+  RankWindow window;
+  window.rank = member.rank;
+  if (layout.blocks == 0) return window;  // it has no part in the operation
+  window.slot_bytes = layout.SlotBytes(shape_.slice_elements, element);
+  // Filled, which the rank stores later, was read with acquire.
+  const BufferReference place{rank.progress->window_offset.load(std::memory_order_relaxed),
+                              rank.progress->window_region.load(std::memory_order_relaxed)};
+  HZ_ASSIGN_OR_RETURN(std::byte* const first,
+                      member.session->UseWindow(rank.part, place, window.slot_bytes, shape_.slots));
+  const uint64_t block = shape_.slice_elements * element;
+  const bool sends = (descriptor.flags & kSendWindow) != 0 && units.send > 0;
+  const bool receives = (descriptor.flags & kReceiveWindow) != 0 && units.receive > 0;
+  if (sends) window.input = MemoryView{first + layout.send * block};
+  if (receives) window.output = MemoryView{first + layout.receive * block};
+  return window;
+}
+
 void RankFeed::Carried(uint32_t slices) {
+  carried_ = slices;
   if (slices >= kAllSlices) return;
   for (const Rank& rank : ranks_) Tell(rank.progress, SliceCount(rank.sequence, slices));
 }
@@ -63,13 +102,16 @@ void RankFeed::Carried(uint32_t slices) {
 std::vector<int> RankFeed::Filling() const {
   std::vector<int> filling;
   for (const Rank& rank : ranks_) {
-    if (rank.Filled() < std::min(slices_, kAllSlices)) filling.push_back(rank.rank);
+    const uint64_t room = std::min<uint64_t>(shape_.slices, uint64_t{carried_} + shape_.slots);
+    if (rank.Filled() < std::min(room, kAllSlices)) {
+      filling.push_back(rank.part->member->rank);
+    }
   }
   return filling;
 }
 
 void EndSliceProgress(const PostedOperation& part) {
-  if (!CopiesAlong(part)) return;
+  if (!HasWindows(part)) return;
   Tell(&part.member->slot->progress, SliceCount(part.descriptor.sequence, kAllSlices));
 }
 

@@ -10,39 +10,48 @@
 
 namespace harmonaize::daemon {
 
-/// The ranks of one collective that copy while it is under way (SliceProgress). Thread: engine.
+/// The ranks of one collective that copy private buffers while it is under way (SliceProgress).
+/// Thread: engine.
 class RankFeed final : public SliceFeed {
  public:
-  /// Takes over the ranks of those parts that copy along (kCopiesAlong). Requires: their members
-  /// stay until the operation has ended, or Clear.
+  /// Takes over the ranks of those parts that have windows. Requires: the parts stay until the
+  /// operation has ended, or Clear.
   void Assign(std::span<PostedOperation* const> parts);
   /// Forgets the ranks.
   void Clear() { ranks_.clear(); }
   bool empty() const { return ranks_.empty(); }
 
-  void Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) override;
+  void Begin(const SliceShape& shape) override;
   /// Returns the number of slices that the slowest rank says it has filled. The ranks' words are
   /// not trusted: they may be wrong, and may change at any time.
   uint64_t Filled() const override;
+  /// The ranks' words are taken once, and checked.
+  Status FindWindows(std::vector<RankWindow>* windows) override;
   void Carried(uint32_t slices) override;
 
-  /// Returns the ranks that still have slices to fill. Requires: Begin was called.
+  /// Returns the ranks that could fill a slice, and have not: not those whose windows are full
+  /// until others get on. Requires: Begin was called.
   std::vector<int> Filling() const;
 
  private:
   struct Rank {
+    PostedOperation* part;
     SliceProgress* progress;
     uint64_t sequence;
-    int rank;
 
     uint64_t Filled() const;
   };
 
+  Result<RankWindow> FindWindow(const Rank& rank) const;
+
   std::vector<Rank> ranks_;
-  uint64_t slices_ = 0;
+  SliceShape shape_;
+  uint32_t carried_ = 0;  // slices
 };
 
-/// Tells a rank that copies along that its operation has ended; does nothing for other ranks.
+/// Returns whether the rank copies private buffers while the operation is under way.
+bool HasWindows(const PostedOperation& part);
+/// Tells a rank with windows that its operation has ended; does nothing for other ranks.
 void EndSliceProgress(const PostedOperation& part);
 
 }  // namespace harmonaize::daemon

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/runtime/guarded.h"
+#include "daemon/tenant/rank_feed.h"
 #include "src/base/clock.h"
 #include "src/base/futex.h"
 #include "src/base/wait_estimate.h"
@@ -153,13 +154,18 @@ Status Session::FindBuffers(PostedOperation* operation) {
     return InvalidArgument("rank {}: {} elements are more than an address can count", rank,
                            descriptor.count);
   }
-  const Status send =
-      FindBuffer(descriptor.send, block * blocks.send, &operation->send, &operation->send_region);
+  // Windows are found when the rank has filled them, see UseWindow.
+  const auto bytes_of = [&](uint64_t count, OperationFlags window) {
+    const bool windowed = HasWindows(*operation) && (descriptor.flags & window) != 0;
+    return windowed ? 0 : block * count;
+  };
+  const Status send = FindBuffer(descriptor.send, bytes_of(blocks.send, kSendWindow),
+                                 &operation->send, &operation->send_region);
   if (!send.ok()) {
     return InvalidArgument("the send buffer of rank {}: {}", rank, send.message());
   }
-  const Status receive = FindBuffer(descriptor.receive, block * blocks.receive, &operation->receive,
-                                    &operation->receive_region);
+  const Status receive = FindBuffer(descriptor.receive, bytes_of(blocks.receive, kReceiveWindow),
+                                    &operation->receive, &operation->receive_region);
   if (receive.ok()) return receive;
   return InvalidArgument("the receive buffer of rank {}: {}", rank, receive.message());
 }
@@ -182,6 +188,25 @@ Status Session::FindBuffer(const BufferReference& reference, uint64_t bytes, Mem
   *region = found;
   found->AddUse();
   return Status::Ok();
+}
+
+Result<std::byte*> Session::UseWindow(PostedOperation* part, const BufferReference& place,
+                                      uint64_t slot_bytes, uint64_t slots) {
+  uint64_t bytes = 0;
+  Region* const region = FindRegion(place.region);
+  const bool countable = !__builtin_mul_overflow(slot_bytes, slots, &bytes);
+  std::byte* const first =
+      region == nullptr || !countable ? nullptr : region->At(place.offset, bytes);
+  // A whole buffer of the part lies in a region that is in use already.
+  Region** const held = part->send_region == nullptr ? &part->send_region : &part->receive_region;
+  if (first == nullptr || place.offset % 64 != 0 || *held != nullptr) {
+    return InvalidArgument(
+        "the window of rank {}: {} slots of {} bytes at offset {} do not lie in region {}",
+        part->member->rank, slots, slot_bytes, place.offset, place.region);
+  }
+  *held = region;
+  region->AddUse();
+  return first;
 }
 
 void Session::Retire(PostedOperation* operation) {

@@ -73,6 +73,10 @@ class Session {
   /// kInvalidArgument if no honest client could have written the descriptor, and kInvalidUsage if
   /// the tenant has no memory left for the part.
   Result<PostedOperation*> Admit(const OperationDescriptor& descriptor);
+  /// Returns the place of a part's window of `slots` slots, and holds its region in use until the
+  /// part is retired. Called once for a part. Returns kInvalidArgument for a place that is none.
+  Result<std::byte*> UseWindow(PostedOperation* part, const BufferReference& place,
+                               uint64_t slot_bytes, uint64_t slots);
   /// Gives a completed part back.
   void Retire(PostedOperation* operation);
   int64_t outstanding() const { return outstanding_; }

@@ -23,7 +23,7 @@ namespace harmonaize {
 // daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 12;
+inline constexpr uint32_t kProtocolVersion = 13;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
 /// take 128 KiB of memory a session.
@@ -58,8 +58,12 @@ struct BufferReference {
 
 enum OperationFlags : uint8_t {
   kLastOfPosition = 1,  ///< No further operation shares this stream position.
-  /// The rank copies while the operation is under way, as its member's SliceProgress tells.
-  kCopiesAlong = 2,
+  /// The send (receive) buffer is private: while the operation is under way, the rank copies it
+  /// through a window, as its member's SliceProgress tells. Collectives only.
+  kSendWindow = 2,
+  kReceiveWindow = 4,
+  /// One window holds both buffers, the smaller one where NCCL has it in place.
+  kOneWindow = 8,
 };
 
 /// One rank's part in one operation, as the tenant writes it; two cache lines.
@@ -119,24 +123,31 @@ struct alignas(64) StreamSlot {
 };
 static_assert(sizeof(StreamSlot) == 64);
 
-/// Describes how a rank that waits for a collective copies its heap buffers through shared memory
+/// Describes how a rank copies private buffers of a collective through a window of shared memory,
 /// slice by slice, while the daemon carries other slices. It serves one operation of a member at a
-/// time. Counts of slices are encoded by SliceCount, so that the rest of one operation cannot be
-/// taken for the next one's.
+/// time: the daemon begins the next one when this one has ended. Counts of slices are encoded by
+/// SliceCount, so that the rest of one operation cannot be taken for the next one's.
 ///
-/// Each unit of the operation's `count` elements is cut into pieces of `piece_elements`, of which
-/// the last is shorter. Slice s is elements [s * slice_elements, (s + 1) * slice_elements) of every
-/// piece of both buffers.
+/// Each unit of the operation's `count` elements is cut into `pieces` pieces of `piece_elements`,
+/// of which the last may be shorter, or empty. Slice s is elements [s * slice_elements, (s + 1) *
+/// slice_elements) of every piece of both buffers. It lies in slot s % slots of the window, as
+/// WindowLayout says. The rank fills slice s when it has drained slice s - slots.
 struct alignas(64) SliceProgress {
   /// Written by the daemon. `completed` counts the slices, from the first on, whose outputs are
-  /// complete. A count of 0 tells that the three words below are set. kAllSlices at the operation's
-  /// end, however it ends.
+  /// complete. A count of 0 tells that the words below are set, and that the rank may fill.
+  /// kAllSlices at the operation's end, however it ends.
   StreamSlot carried;
   std::atomic<uint64_t> piece_elements;
+  std::atomic<uint64_t> pieces;
   std::atomic<uint64_t> slice_elements;
   std::atomic<uint64_t> slices;
-  /// Written by the tenant: counts the slices, from the first on, whose inputs are complete.
+  std::atomic<uint64_t> slots;
+  /// Written by the tenant: counts the slices, from the first on, whose inputs are complete, and
+  /// whose places for outputs are free. The words below are set before the first.
   alignas(64) std::atomic<uint64_t> filled;
+  /// The window: a region, and where in it the first slot lies.
+  std::atomic<uint32_t> window_region;
+  std::atomic<uint64_t> window_offset;
 };
 
 /// Stands for all slices of an operation; more than any operation has.
@@ -169,8 +180,7 @@ struct alignas(64) MemberSlot {
   std::atomic<uint32_t> error_code;  ///< Code of the communicator's failure, once kFailed.
   std::atomic<int32_t> rank;         ///< Set when kReady.
   std::atomic<int32_t> ranks;        ///< Set when kReady.
-  /// Set when kReady: not 0 in a communicator on several hosts, whose ranks may copy large buffers
-  /// while the daemon carries them (kCopiesAlong).
+  /// Set when kReady: not 0 in a communicator on several hosts.
   std::atomic<uint32_t> across_hosts;
   /// Set when kReady: each run of this many ranks, from rank 0 on, shares a host.
   std::atomic<int32_t> ranks_together;

@@ -107,7 +107,7 @@ TEST_F(HostileClientTest, DescriptorsFromNowhere) {
         descriptor.collective = static_cast<Collective>(random() % 8);
         descriptor.type = static_cast<DataType>(random() % kDataTypeCount);
         descriptor.op = static_cast<ReduceOperator>(random() % kReduceOperatorCount);
-        descriptor.flags = static_cast<uint8_t>(kLastOfPosition | (random() % 2) * kCopiesAlong);
+        descriptor.flags = static_cast<uint8_t>(kLastOfPosition | random() % 16);
       }
       if (round % 6 == 5) {
         descriptor.send = descriptor.receive = {0, region, 0};
@@ -176,7 +176,7 @@ TEST_F(HostileClientTest, CopiesAlongWhereNobodyFeeds) {
   const uint32_t member = session.JoinAlone("copies");
   const BufferReference buffer{0, session.RegisterRegion(4096)};
   OperationDescriptor descriptor = HostileSession::AllReduceOf(member, 0, buffer, buffer);
-  descriptor.flags |= kCopiesAlong;
+  descriptor.flags |= kSendWindow | kReceiveWindow;
   SliceProgress& progress = session.segment().members[member].progress;
   progress.filled.store(UINT64_MAX);
   session.Post(descriptor);

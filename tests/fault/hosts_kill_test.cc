@@ -86,13 +86,15 @@ class TenantTexts {
     setenv("NCCL_DEBUG", "TRACE", 1);
   }
   /// Afterwards. A tenant was given the way to its own daemon, and may find it in its own log.
-  void Collect(const std::string& name, const std::string& own_socket) {
+  /// Returns the rank's text.
+  std::string Collect(const std::string& name, const std::string& own_socket) {
     std::ifstream file(folder_ + "/" + name);
     std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     for (size_t at = text.find(own_socket); at != std::string::npos; at = text.find(own_socket)) {
       text.replace(at, own_socket.size(), "(its own socket)");
     }
     all_ += text;
+    return text;
   }
   const std::string& all() const { return all_; }
 
@@ -270,15 +272,17 @@ void Play(TestCluster* cluster, const Round& round, TenantTexts* texts) {
   const std::vector<int> statuses = ranks.Wait();
   for (int rank = 0; rank < ranks.ranks(); ++rank) {
     const int status = statuses[static_cast<size_t>(rank)];
-    texts->Collect(TextName(round, rank),
-                   cluster->daemon(round.host_of_rank[static_cast<size_t>(rank)]).socket_path());
+    const std::string text = texts->Collect(
+        TextName(round, rank),
+        cluster->daemon(round.host_of_rank[static_cast<size_t>(rank)]).socket_path());
     if (!round.kills_daemon && rank == round.victim) continue;
     EXPECT_TRUE(WIFEXITED(status) &&
                 (WEXITSTATUS(status) == kToldWhoIsLost || WEXITSTATUS(status) == kNeverFormed))
         << "round " << round.number << ", rank " << rank << " of " << ranks.ranks() << " at host "
         << round.host_of_rank[static_cast<size_t>(rank)] << ": status " << status << "; killed "
         << (round.kills_daemon ? "daemon " : "rank ") << round.victim << " after " << round.after_us
-        << " us";
+        << " us\n"
+        << text.substr(text.size() - std::min<size_t>(text.size(), 2000));
   }
   if (round.kills_daemon) cluster->Restart(round.victim);
 }

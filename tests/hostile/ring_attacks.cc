@@ -178,7 +178,7 @@ void FillSlicesThatNobodyAskedFor(Attacker& attacker) {
       for (int rank = 0; rank < 2; ++rank) {
         OperationDescriptor descriptor =
             gang->Next(rank, Collective::kAllReduce, attacker.DrawBelow(60'000), DataType::kInt32);
-        descriptor.flags |= kCopiesAlong;
+        descriptor.flags |= kSendWindow | kReceiveWindow;
         SliceProgress& progress = gang->session().segment().members[gang->member(rank)].progress;
         progress.filled.store(attacker.OneIn(2) ? attacker.Draw()
                                                 : SliceCount(descriptor.sequence, attacker.Draw()));

@@ -11,15 +11,23 @@
 #include "src/client/memory/buffer_probe.h"
 #include "src/client/memory/device_memory.h"
 #include "src/client/memory/memory.h"
-#include "src/client/operation/slice_copy.h"
 #include "src/client/operation/staging.h"
+#include "src/client/operation/window_copy.h"
 
 namespace harmonaize {
 namespace {
 
+/// Private data of at least this many bytes goes through a window, while the operation is under
+/// way, instead of being staged as a whole before and after it. On one host less data stays in the
+/// caches when it is staged, and that takes fewer wake-ups.
+constexpr uint64_t kLeastWindowed = uint64_t{4} << 20;
+/// Between hosts, where messages take longer than copies.
+constexpr uint64_t kLeastWindowedAcrossHosts = uint64_t{512} << 10;
+
 /// One buffer of one operation, as described to the daemon.
 struct PreparedBuffer {
   BufferReference reference;
+  bool is_private = false;       // the daemon does not reach it
   std::byte* staging = nullptr;  // borrowed from the pool, when set
   bool nested = false;           // in the staging of the operation's other buffer
   uint64_t bytes = 0;
@@ -30,6 +38,7 @@ struct PreparedOperation {
   size_t queue;  // in Launch::queues_
   PreparedBuffer send;
   PreparedBuffer receive;
+  uint8_t window_flags = 0;  // OperationFlags, where private buffers go through windows
 };
 
 /// Operations of one communicator that are appended to an ordered queue: that of a host stream, to
@@ -61,7 +70,7 @@ class Launch {
     Clear();
     Status status = Prepare(operations);
     if (status.ok()) status = Post();
-    if (status.ok() && slice_copy_) status = slice_copy_->Run();
+    if (status.ok() && window_copy_) status = window_copy_->Run();
     if (status.ok()) return Wait();
     for (PreparedOperation& prepared : prepared_) Release(&prepared);
     return status;
@@ -71,9 +80,7 @@ class Launch {
     prepared_.clear();
     queues_.clear();
     descriptors_.clear();
-    staged_bytes_ = 0;
-    copies_along_ = false;
-    slice_copy_.reset();
+    window_copy_.reset();
   }
 
   size_t QueueOf(const Operation& operation) {
@@ -97,23 +104,41 @@ class Launch {
           BlocksOf(operation.collective, communicator.ranks(), communicator.rank(), operation.root);
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.send, &prepared.send.bytes));
       HZ_RETURN_IF_ERROR(SizeOf(operation, blocks.receive, &prepared.receive.bytes));
-      HZ_RETURN_IF_ERROR(LocateBoth(&prepared));
-      if (prepared.send.staging != nullptr || prepared.receive.staging != nullptr) {
-        queues_[prepared.queue].staged = true;
+      HZ_RETURN_IF_ERROR(Locate(operation, operation.send, &prepared.send));
+      HZ_RETURN_IF_ERROR(Locate(operation, operation.receive, &prepared.receive));
+      if (!prepared.send.is_private && !prepared.receive.is_private) continue;
+      queues_[prepared.queue].staged = true;
+      if (operations.size() == 1 && MayUseWindows(prepared)) {
+        prepared.window_flags = WindowFlags(prepared);
+        continue;
       }
-      copies_along_ = operations.size() == 1 && MayCopyAlong(operation);
-      if (prepared.send.staging != nullptr && !copies_along_) {
+      HZ_RETURN_IF_ERROR(StageBoth(&prepared));
+      if (prepared.send.staging != nullptr) {
         std::memcpy(prepared.send.staging, operation.send, prepared.send.bytes);
       }
     }
     return Status::Ok();
   }
 
-  /// Returns whether staged data is copied while the daemon carries it: the operation is large,
-  /// between hosts, and waited for.
-  bool MayCopyAlong(const Operation& operation) const {
-    return staged_bytes_ >= kCopyAlongBytes && operation.communicator->across_hosts() &&
-           !IsPointToPoint(operation.collective) && IsWaitedFor(operation);
+  /// Returns whether private data is copied while the daemon carries it: it is much, and the call
+  /// waits for the operation.
+  static bool MayUseWindows(const PreparedOperation& prepared) {
+    uint64_t bytes = 0;
+    for (const PreparedBuffer* buffer : {&prepared.send, &prepared.receive}) {
+      if (buffer->is_private) bytes = std::max(bytes, buffer->bytes);
+    }
+    const Operation& operation = *prepared.operation;
+    const uint64_t least =
+        operation.communicator->across_hosts() ? kLeastWindowedAcrossHosts : kLeastWindowed;
+    return bytes >= least && !IsPointToPoint(operation.collective) && IsWaitedFor(operation);
+  }
+
+  static uint8_t WindowFlags(const PreparedOperation& prepared) {
+    unsigned flags = 0;
+    if (prepared.send.is_private) flags |= kSendWindow;
+    if (prepared.receive.is_private) flags |= kReceiveWindow;
+    if (MayBeInPlace(*prepared.operation)) flags |= kOneWindow;
+    return static_cast<uint8_t>(flags);
   }
 
   static Status SizeOf(const Operation& operation, uint64_t blocks, uint64_t* bytes) {
@@ -129,16 +154,16 @@ class Launch {
 
   /// Staged data is in place where the collective allows it. That takes half the memory, sends less
   /// through the caches, and the daemon need not copy blocks that stay with the rank.
-  Status LocateBoth(PreparedOperation* prepared) {
+  Status StageBoth(PreparedOperation* prepared) {
     const Operation& operation = *prepared->operation;
     const bool send_is_larger = prepared->send.bytes > prepared->receive.bytes;
     PreparedBuffer* const larger = send_is_larger ? &prepared->send : &prepared->receive;
     PreparedBuffer* const smaller = send_is_larger ? &prepared->receive : &prepared->send;
-    const void* const of_larger = send_is_larger ? operation.send : operation.receive;
-    const void* const of_smaller = send_is_larger ? operation.receive : operation.send;
-    HZ_RETURN_IF_ERROR(Locate(operation, of_larger, larger, nullptr));
-    const bool nests = larger->staging != nullptr && MayBeInPlace(operation);
-    return Locate(operation, of_smaller, smaller, nests ? larger : nullptr);
+    if (larger->is_private) HZ_RETURN_IF_ERROR(Stage(operation, larger));
+    if (!smaller->is_private) return Status::Ok();
+    if (larger->staging == nullptr || !MayBeInPlace(operation)) return Stage(operation, smaller);
+    Nest(operation.communicator->rank(), *larger, smaller);
+    return Status::Ok();
   }
 
   /// An all-to-all in place has to exchange blocks, which takes longer.
@@ -146,10 +171,8 @@ class Launch {
     return operation.collective != Collective::kAllToAll || operation.send == operation.receive;
   }
 
-  /// Finds or stages a buffer. `other`: the operation's other buffer, if it is staged and this one
-  /// may be in place there.
-  Status Locate(const Operation& operation, const void* address, PreparedBuffer* buffer,
-                const PreparedBuffer* other) {
+  /// Finds a buffer's region, or that it is private.
+  Status Locate(const Operation& operation, const void* address, PreparedBuffer* buffer) {
     if (buffer->bytes == 0) return Status::Ok();
     Session& session = operation.communicator->session();
     HZ_ASSIGN_OR_RETURN(BufferReference found,
@@ -164,7 +187,8 @@ class Launch {
           "program with stock NCCL (HARMONAIZE_FALLBACK=nccl where no daemon listens)",
           CollectiveName(operation.collective), address);
     }
-    if (IsThere(operation, address, buffer->bytes)) return Stage(operation, buffer, other);
+    buffer->is_private = IsThere(operation, address, buffer->bytes);
+    if (buffer->is_private) return Status::Ok();
     // The daemon reports the missing memory to all ranks, which would wait for this one otherwise.
     buffer->reference = {.offset = reinterpret_cast<uint64_t>(address)};
     return Status::Ok();
@@ -180,11 +204,7 @@ class Launch {
     return probe_.Readable(address, bytes);
   }
 
-  Status Stage(const Operation& operation, PreparedBuffer* buffer, const PreparedBuffer* other) {
-    if (other != nullptr) {
-      Nest(operation.communicator->rank(), *other, buffer);
-      return Status::Ok();
-    }
+  Status Stage(const Operation& operation, PreparedBuffer* buffer) {
     // The data copied now must be what the stream's earlier operations produce, and the result can
     // only be copied back once the operation is done. So this operation is not asynchronous.
     if (operation.stream != nullptr) {
@@ -200,10 +220,9 @@ class Launch {
     }
     // The buffer is of an earlier session, and its descriptor was closed since: it is of no more
     // use.
-    if (found->region == kNoBuffer) return Stage(operation, buffer, other);
+    if (found->region == kNoBuffer) return Stage(operation, buffer);
     buffer->staging = staging;
     buffer->reference = *found;
-    staged_bytes_ += buffer->bytes;
     return Status::Ok();
   }
 
@@ -301,25 +320,8 @@ class Launch {
       descriptors_.push_back(Describe(prepared, queue));
     }
     for (const QueueUse& queue : queues_) MarkLast(queue);
-    if (copies_along_) PrepareSliceCopy(prepared_.front(), &descriptors_.front());
-  }
-
-  void PrepareSliceCopy(const PreparedOperation& prepared, OperationDescriptor* descriptor) {
-    const Operation& operation = *prepared.operation;
-    const uint64_t element = DataTypeSize(operation.type);
-    const uint64_t unit = operation.count * element;
-    const SlicedBuffer input{.from = static_cast<const std::byte*>(operation.send),
-                             .to = prepared.send.staging,
-                             .units = prepared.send.bytes / unit,
-                             .unit_bytes = unit};
-    // Only staged data is copied.
-    std::byte* const own = static_cast<std::byte*>(operation.receive);
-    const SlicedBuffer output{.from = prepared.receive.staging,
-                              .to = prepared.receive.staging != nullptr ? own : nullptr,
-                              .units = prepared.receive.bytes / unit,
-                              .unit_bytes = unit};
-    descriptor->flags |= kCopiesAlong;
-    slice_copy_.emplace(operation.communicator, descriptor->sequence, element, input, output);
+    const PreparedOperation& first = prepared_.front();
+    if (first.window_flags != 0) window_copy_.emplace(*first.operation, descriptors_.front());
   }
 
   /// Takes a position in each stream. Communicators that share a stream share its position too.
@@ -386,6 +388,7 @@ class Launch {
     descriptor.collective = operation.collective;
     descriptor.type = operation.type;
     descriptor.op = operation.op;
+    descriptor.flags = prepared.window_flags;
     return descriptor;
   }
 
@@ -469,10 +472,10 @@ class Launch {
 
   void EndStaged(const QueueUse* queue, bool succeeded) {
     if (!queue->staged) return;
-    if (succeeded && slice_copy_) slice_copy_->CopyRest();
+    if (window_copy_) window_copy_->Finish(succeeded);
     for (PreparedOperation& prepared : prepared_) {
       if (&queues_[prepared.queue] != queue) continue;
-      if (succeeded && prepared.receive.staging != nullptr && !slice_copy_) {
+      if (succeeded && prepared.receive.staging != nullptr) {
         std::memcpy(prepared.operation->receive, prepared.receive.staging, prepared.receive.bytes);
       }
       Release(&prepared);
@@ -513,11 +516,9 @@ class Launch {
   std::vector<PreparedOperation> prepared_;
   std::vector<QueueUse> queues_;
   std::vector<OperationDescriptor> descriptors_;
-  Status kept_;               // of the queues that have been waited for
-  InGroup* group_ = nullptr;  // of the launch under way
-  uint64_t staged_bytes_ = 0;
-  bool copies_along_ = false;
-  std::optional<SliceCopy> slice_copy_;  // of the one operation that copies along
+  Status kept_;                            // of the queues that have been waited for
+  InGroup* group_ = nullptr;               // of the launch under way
+  std::optional<WindowCopy> window_copy_;  // of the one operation that goes through windows
 };
 
 Launch* MakeLaunchOfThread() {

@@ -1,24 +1,63 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/memory/memory_view.h"
 
 namespace harmonaize {
+
+/// How an operation is cut into slices: slice s is elements [s * slice_elements, (s + 1) *
+/// slice_elements) of every piece.
+struct SliceShape {
+  uint64_t piece_elements = 0;  ///< Elements of a piece; the last ones of a unit may be shorter.
+  uint64_t pieces = 1;          ///< Pieces of a unit.
+  uint64_t slice_elements = 0;
+  uint32_t slices = 0;
+  uint32_t slots = 1;  ///< Slots of a window: slice s lies in slot s % slots.
+};
+
+/// The window of one rank, in whose slots the blocks of a slice lie one after the other. It stands
+/// for those of the rank's buffers that exist here.
+struct RankWindow {
+  int rank = -1;
+  MemoryView input;         ///< The first block in the first slot; none where the buffer is whole.
+  MemoryView output;        ///< Likewise.
+  uint64_t slot_bytes = 0;  ///< From one slot to the next.
+};
+
+/// Where the blocks of one buffer lie while its operation goes slice by slice.
+struct SlicedBuffer {
+  MemoryView view;          ///< The whole buffer, or its window.
+  uint64_t slot_bytes = 0;  ///< 0: it is whole.
+
+  bool windowed() const { return slot_bytes > 0; }
+};
 
 /// Connects an operation with ranks that copy while it is under way: they fill what its slices
 /// read, and take what its slices have written.
 class SliceFeed {
  public:
-  /// Tells that the operation begins, cut into so many slices: slice s is elements [s *
-  /// slice_elements, (s + 1) * slice_elements) of every piece of `piece_elements`.
-  virtual void Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) = 0;
+  /// Tells that the operation begins, and how it is cut.
+  virtual void Begin(const SliceShape& shape) = 0;
   /// Returns how many slices, from the first on, may be read and written. May be more than there
   /// are.
   virtual uint64_t Filled() const = 0;
+  /// Appends the windows of the ranks that have some. Called once, when the first slice is filled.
+  /// Errors: a rank has named memory that cannot be its window.
+  virtual Status FindWindows(std::vector<RankWindow>* windows) = 0;
   /// Tells that the first `slices` slices are carried: their results are all in place.
   virtual void Carried(uint32_t slices) = 0;
 
  protected:
   ~SliceFeed() = default;
 };
+
+/// Puts the windows of a feed in the place of the buffers that they stand for. `inputs` and
+/// `outputs` are by rank. `windows` is memory to work with. Errors: those of FindWindows.
+Status PlaceWindows(SliceFeed* feed, std::vector<RankWindow>* windows,
+                    std::vector<SlicedBuffer>* inputs, std::vector<SlicedBuffer>* outputs);
 
 }  // namespace harmonaize

@@ -14,26 +14,27 @@ Status SlicedExecution::Start(const SlicedBinding& binding) {
   const uint64_t slices = (binding.count + binding.slice_elements - 1) / binding.slice_elements;
   if (slices > UINT32_MAX) return InvalidArgument("an operation of {} slices", slices);
   binding_ = binding;
-  Keep(binding.inputs, binding.windowed_inputs, &inputs_);
-  Keep(binding.outputs, binding.windowed_outputs, &outputs_);
+  Keep(binding.inputs, &inputs_);
+  Keep(binding.outputs, &outputs_);
   scalars_.assign(binding.scalars.begin(), binding.scalars.end());
   while (places_.size() < binding.slots) places_.push_back(std::make_unique<Slice>());
   slices_ = static_cast<uint32_t>(slices);
+  binding_.slots = std::min(binding.slots, std::max(slices_, 1u));
   begun_ = 0;
   carried_ = 0;
   status_ = Status::Ok();
-  binding_.feed->Begin(binding.count, binding.slice_elements, slices_);
+  binding_.feed->Begin({.piece_elements = binding.count,
+                        .slice_elements = binding.slice_elements,
+                        .slices = slices_,
+                        .slots = binding_.slots});
   BeginSlices();
   NoteIfDone();
   return Status::Ok();
 }
 
-void SlicedExecution::Keep(std::span<const MemoryView> views, std::span<const bool> windowed,
-                           std::vector<Buffer>* buffers) {
+void SlicedExecution::Keep(std::span<const MemoryView> views, std::vector<SlicedBuffer>* buffers) {
   buffers->clear();
-  for (size_t rank = 0; rank < views.size(); ++rank) {
-    buffers->push_back({views[rank], windowed[rank]});
-  }
+  for (const MemoryView& view : views) buffers->push_back({.view = view});
 }
 
 bool SlicedExecution::CanFeed() const {
@@ -52,7 +53,9 @@ bool SlicedExecution::Feed() {
 
 void SlicedExecution::BeginSlices() {
   while (CanFeed()) {
-    const Status begun = BeginSlice(begun_);
+    Status begun =
+        begun_ == 0 ? PlaceWindows(binding_.feed, &windows_, &inputs_, &outputs_) : Status::Ok();
+    if (begun.ok()) begun = BeginSlice(begun_);
     if (!begun.ok()) return Fail(begun);
   }
 }
@@ -89,16 +92,16 @@ Status SlicedExecution::BeginSlice(uint32_t number) {
 }
 
 // Finds where each rank's part of the slice lies.
-void SlicedExecution::Place(const std::vector<Buffer>& buffers, uint32_t number,
+void SlicedExecution::Place(const std::vector<SlicedBuffer>& buffers, uint32_t number,
                             std::vector<MemoryView>* views, std::vector<uint64_t>* strides) const {
   const uint64_t first = uint64_t{number} * binding_.slice_elements * DataTypeSize(binding_.type);
-  const uint64_t slot = (number % binding_.slots) * binding_.slot_bytes;
+  const uint64_t slot = number % binding_.slots;
   views->clear();
   strides->clear();
-  for (const Buffer& buffer : buffers) {
-    const bool exists = buffer.view.exists();
-    views->push_back(exists ? buffer.view.At(buffer.windowed ? slot : first) : MemoryView{});
-    strides->push_back(buffer.windowed ? binding_.slice_elements : binding_.count);
+  for (const SlicedBuffer& buffer : buffers) {
+    const uint64_t offset = buffer.windowed() ? slot * buffer.slot_bytes : first;
+    views->push_back(buffer.view.exists() ? buffer.view.At(offset) : MemoryView{});
+    strides->push_back(buffer.windowed() ? binding_.slice_elements : binding_.count);
   }
 }
 

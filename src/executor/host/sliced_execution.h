@@ -14,19 +14,13 @@
 
 namespace harmonaize {
 
-/// One operation of a host, to be carried out slice by slice. A rank's buffer is whole, or it is a
-/// *window*: a few slots, of which each holds one slice at a time. In a slot the units of the slice
-/// lie one after the other.
+/// One operation of a host, to be carried out slice by slice. A rank's buffer is whole, or the feed
+/// tells of a *window*: a few slots, of which each holds one slice at a time.
 struct SlicedBinding : Operands {
   const HostProgram* program = nullptr;  ///< Of a schedule with one piece a unit.
   uint64_t slice_elements = 0;           ///< Elements of a unit that go at a time; above 0.
-  /// By rank: whether the buffer is a window. A window's view is its first slot.
-  std::span<const bool> windowed_inputs;
-  std::span<const bool> windowed_outputs;
-  /// Slice s lies in slot s % slots of a window.
-  uint64_t slot_bytes = 0;
-  uint32_t slots = 1;
-  SliceFeed* feed = nullptr;  ///< Must live until the operation is done.
+  uint32_t slots = 1;                    ///< Of each window; slices under way at once.
+  SliceFeed* feed = nullptr;             ///< Must live until the operation is done.
 };
 
 /// Carries out a program slice by slice, as ranks fill them. It is made once and started again and
@@ -57,26 +51,20 @@ class SlicedExecution final : public FedExecution {
     SlicedExecution* owner = nullptr;
     bool running = false;
   };
-  /// A rank's buffer.
-  struct Buffer {
-    MemoryView view;
-    bool windowed = false;
-  };
-
   static void OnExecuted(Execution* execution);
-  static void Keep(std::span<const MemoryView> views, std::span<const bool> windowed,
-                   std::vector<Buffer>* buffers);
+  static void Keep(std::span<const MemoryView> views, std::vector<SlicedBuffer>* buffers);
   void BeginSlices();
   Status BeginSlice(uint32_t number);
-  void Place(const std::vector<Buffer>& buffers, uint32_t number, std::vector<MemoryView>* views,
-             std::vector<uint64_t>* strides) const;
+  void Place(const std::vector<SlicedBuffer>& buffers, uint32_t number,
+             std::vector<MemoryView>* views, std::vector<uint64_t>* strides) const;
   void EndSlice(Slice* slice);
   void Fail(Status status);
 
   WorkEngine* const work_engine_;
   SlicedBinding binding_;  // its spans are not used
-  std::vector<Buffer> inputs_;
-  std::vector<Buffer> outputs_;
+  std::vector<SlicedBuffer> inputs_;
+  std::vector<SlicedBuffer> outputs_;
+  std::vector<RankWindow> windows_;
   std::vector<uint64_t> scalars_;
   // Of the slice that begins.
   std::vector<MemoryView> input_views_;

@@ -55,6 +55,10 @@ uint32_t NetworkExecution::FilledSlices() const {
 
 void NetworkExecution::BeginSlices() {
   const uint32_t filled = FilledSlices();
+  if (next_slice_ == 0 && filled > 0 && binding_.feed != nullptr) {
+    const Status placed = PlaceWindows(binding_.feed, &windows_, &inputs_, &outputs_);
+    if (!placed.ok()) return Fail(placed);
+  }
   while (!idle_.empty() && next_slice_ < filled) {
     Slice* const slice = idle_.back();
     idle_.pop_back();
@@ -64,8 +68,10 @@ void NetworkExecution::BeginSlices() {
 
 void NetworkExecution::Reset(const NetworkBinding& binding) {
   binding_ = binding;
-  inputs_.assign(binding.inputs.begin(), binding.inputs.end());
-  outputs_.assign(binding.outputs.begin(), binding.outputs.end());
+  inputs_.clear();
+  outputs_.clear();
+  for (const MemoryView& input : binding.inputs) inputs_.push_back({.view = input});
+  for (const MemoryView& output : binding.outputs) outputs_.push_back({.view = output});
   scalars_.assign(binding.scalars.begin(), binding.scalars.end());
   element_bytes_ = DataTypeSize(binding.type);
   const uint64_t longest = LongestBlock(binding.count, binding.program->pieces());
@@ -75,7 +81,14 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
   slices_ =
       static_cast<uint32_t>((longest + binding_.slice_elements - 1) / binding_.slice_elements);
   if (binding.program->steps().empty()) slices_ = 0;
-  if (binding_.feed != nullptr) binding_.feed->Begin(longest, binding_.slice_elements, slices_);
+  binding_.slots = std::min(binding.slots, std::max(slices_, 1u));
+  if (binding_.feed != nullptr) {
+    binding_.feed->Begin({.piece_elements = longest,
+                          .pieces = static_cast<uint64_t>(binding.program->pieces()),
+                          .slice_elements = binding_.slice_elements,
+                          .slices = slices_,
+                          .slots = binding_.slots});
+  }
   slices_left_ = slices_;
   next_slice_ = 0;
   status_ = Status::Ok();
@@ -457,10 +470,16 @@ MemoryView NetworkExecution::Resolve(const Slice& slice, const Block& block) con
     return MemoryView{.address =
                           slice.scratch.get() + static_cast<size_t>(block.index) * slice_bytes_};
   }
-  const std::vector<MemoryView>& buffers = block.space == Space::kInput ? inputs_ : outputs_;
+  const std::vector<SlicedBuffer>& buffers = block.space == Space::kInput ? inputs_ : outputs_;
+  const SlicedBuffer& buffer = buffers[static_cast<size_t>(block.rank)];
+  if (buffer.windowed()) {
+    const uint64_t slot = slice.number % binding_.slots;
+    return buffer.view.At(slot * buffer.slot_bytes +
+                          static_cast<uint64_t>(block.index) * slice_bytes_);
+  }
   const uint64_t first = ExtentOf(binding_.count, binding_.program->pieces(), block.index).offset +
                          slice.number * binding_.slice_elements;
-  return buffers[static_cast<size_t>(block.rank)].At(first * element_bytes_);
+  return buffer.view.At(first * element_bytes_);
 }
 
 bool NetworkExecution::Scales(const Block& block) const {

@@ -28,9 +28,11 @@ struct NetworkBinding : Operands {
   /// Number of slices under way at a time, each at another step: reductions hide behind the wire,
   /// and both of its directions are busy.
   int slices_at_once = 4;
-  /// Tells of ranks that copy along; must live until the operation is done. nullptr: all data is
-  /// there.
+  /// Tells of ranks that copy while it is under way; must live until the operation is done.
+  /// nullptr: all data is there.
   SliceFeed* feed = nullptr;
+  /// Slots of these ranks' windows: more than are under way, for those that are filled and drained.
+  uint32_t slots = 8;
 };
 
 /// Carries out a host's program that sends and receives, slice by slice; a step begins as soon as
@@ -157,8 +159,9 @@ class NetworkExecution final : public FedExecution, private MessageListener {
   MessagePort* const port_;
 
   NetworkBinding binding_;
-  std::vector<MemoryView> inputs_;
-  std::vector<MemoryView> outputs_;
+  std::vector<SlicedBuffer> inputs_;
+  std::vector<SlicedBuffer> outputs_;
+  std::vector<RankWindow> windows_;
   std::vector<uint64_t> scalars_;
   size_t element_bytes_ = 1;
   size_t slice_bytes_ = 0;

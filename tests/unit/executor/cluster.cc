@@ -77,14 +77,41 @@ void TestNetwork::EndWithError(End* end) {
 // ---------------------------------------------------------------------------------------------
 // CopyingRanks
 
-void CopyingRanks::Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) {
-  piece_elements_ = piece_elements;
-  slice_elements_ = slice_elements;
-  slices_ = slices;
+void CopyingRanks::Begin(const SliceShape& shape) {
+  shape_ = shape;
+  const uint64_t element = sizeof(uint32_t);
+  for (Rank& rank : ranks_) {
+    if (!rank.windowed()) continue;
+    rank.layout = LayoutOf(rank.units, rank.number, shape.pieces,
+                           kSendWindow | kReceiveWindow | (rank.in_place ? kOneWindow : 0));
+    rank.cut = {.unit_bytes = count_ * element,
+                .piece_bytes = shape.piece_elements * element,
+                .pieces = shape.pieces,
+                .slice_bytes = shape.slice_elements * element,
+                .slots = shape.slots,
+                .slot_bytes = rank.layout.SlotBytes(shape.slice_elements, element)};
+    rank.window.assign(shape.slots * rank.cut.slot_bytes / element, 0xabad1dea);
+  }
+}
+
+Status CopyingRanks::FindWindows(std::vector<RankWindow>* windows) {
+  for (Rank& rank : ranks_) {
+    if (rank.layout.blocks == 0) continue;
+    RankWindow window;
+    window.rank = rank.number;
+    window.slot_bytes = rank.cut.slot_bytes;
+    const MemoryView first{reinterpret_cast<std::byte*>(rank.window.data())};
+    if (rank.units.send > 0) window.input = first.At(rank.layout.send * rank.cut.slice_bytes);
+    if (rank.units.receive > 0) {
+      window.output = first.At(rank.layout.receive * rank.cut.slice_bytes);
+    }
+    windows->push_back(window);
+  }
+  return Status::Ok();
 }
 
 uint64_t CopyingRanks::Filled() const {
-  uint64_t filled = slices_;
+  uint64_t filled = shape_.slices;
   for (const Rank& rank : ranks_) filled = std::min(filled, rank.filled);
   return filled;
 }
@@ -98,28 +125,57 @@ void CopyingRanks::Carried(uint32_t slices) {
 void CopyingRanks::FillSome() {
   if (ranks_.empty() || random_() % 4 == 0) return;
   Rank& rank = ranks_[random_() % ranks_.size()];
-  const uint64_t last = std::min<uint64_t>(slices_, rank.filled + random_() % 4);
-  CopySlices(rank.source, rank.input, rank.filled, last);
-  rank.filled = last;
+  uint64_t last = std::min<uint64_t>(shape_.slices, rank.filled + random_() % 4);
+  if (!rank.windowed()) {
+    CopySlices(rank.source, rank.input, rank.filled, last);
+    rank.filled = last;
+    return;
+  }
+  last = std::min<uint64_t>(last, taken_ + shape_.slots);
+  while (rank.filled < last) FillWindow(&rank, rank.filled++);
+}
+
+void CopyingRanks::FillWindow(Rank* rank, uint64_t slice) {
+  auto* const window = reinterpret_cast<std::byte*>(rank->window.data());
+  const auto* const own = reinterpret_cast<const std::byte*>(rank->source.data());
+  rank->cut.ForEachBlock(slice, rank->units.send, rank->layout.send,
+                         [&](uint64_t from, uint64_t to, uint64_t bytes) {
+                           std::memcpy(window + to, own + from, bytes);
+                         });
+}
+
+void CopyingRanks::DrainWindow(Rank* rank, uint64_t slice) {
+  const auto* const window = reinterpret_cast<const std::byte*>(rank->window.data());
+  auto* const own = reinterpret_cast<std::byte*>(rank->taken.data());
+  rank->cut.ForEachBlock(slice, rank->units.receive, rank->layout.receive,
+                         [&](uint64_t to, uint64_t from, uint64_t bytes) {
+                           std::memcpy(own + to, window + from, bytes);
+                         });
 }
 
 void CopyingRanks::CopySlices(std::span<const uint32_t> from, std::span<uint32_t> to,
                               uint64_t first, uint64_t last) const {
   for (size_t i = 0; i < from.size(); ++i) {
-    const uint64_t slice = i % count_ % piece_elements_ / slice_elements_;
+    const uint64_t slice = i % count_ % shape_.piece_elements / shape_.slice_elements;
     if (slice >= first && slice < last) to[i] = from[i];
   }
 }
 
 void CopyingRanks::TakeRest() {
-  Take(slices_);
+  Take(shape_.slices);
   for (const Rank& rank : ranks_) {
     std::copy(rank.taken.begin(), rank.taken.end(), rank.output.begin());
   }
 }
 
 void CopyingRanks::Take(uint64_t slices) {
-  for (Rank& rank : ranks_) CopySlices(rank.output, rank.taken, taken_, slices);
+  for (Rank& rank : ranks_) {
+    if (!rank.windowed()) {
+      CopySlices(rank.output, rank.taken, taken_, slices);
+      continue;
+    }
+    for (uint64_t slice = taken_; slice < slices; ++slice) DrainWindow(&rank, slice);
+  }
   taken_ = slices;
 }
 
@@ -254,6 +310,10 @@ void ExecutorCluster::MakeCopyingRanks(int host) {
     if (case_->problem.host_of_rank[r] != host) continue;
     CopyingRanks::Rank& rank = ranks.emplace_back();
     rank.source.assign(inputs_[r].begin(), inputs_[r].end());
+    rank.number = static_cast<int>(r);
+    rank.units = BlocksOf(case_->problem.collective, static_cast<int>(inputs_.size()), rank.number,
+                          case_->problem.root);
+    rank.in_place = case_->problem.in_place;
     rank.input = inputs_[r];
     rank.output = outputs_[r];
     rank.taken.assign(outputs_[r].size(), 0xdeadbeef);

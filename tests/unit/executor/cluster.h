@@ -12,6 +12,7 @@
 
 #include "src/executor/host/slice_feed.h"
 #include "src/executor/network/network_execution.h"
+#include "src/ipc/window_layout.h"
 #include "src/schedule/algorithms/algorithms.h"
 #include "tests/unit/executor/testing.h"
 
@@ -75,6 +76,7 @@ class TestNetwork {
 
 /// The ranks of a host that copy while their operation is under way. Each fills its input slice by
 /// slice at moments of its own, and takes those parts of its output that it is told are there.
+/// Every second rank does so through a window.
 class CopyingRanks final : public SliceFeed {
  public:
   struct Rank {
@@ -83,14 +85,23 @@ class CopyingRanks final : public SliceFeed {
     std::span<uint32_t> output;
     std::vector<uint32_t> taken;  ///< Data copied from the output.
     uint64_t filled = 0;          ///< Slices filled.
+    int number = 0;               ///< Its number in the communicator.
+    BufferBlocks units;
+    bool in_place = false;
+    std::vector<uint32_t> window = {};
+    WindowLayout layout = {};
+    WindowCut cut = {};
+
+    bool windowed() const { return number % 2 == 1; }
   };
 
   /// Makes ranks whose units have `count` elements.
   CopyingRanks(std::vector<Rank> ranks, uint64_t count, uint32_t seed)
       : ranks_(std::move(ranks)), count_(count), random_(seed) {}
 
-  void Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) override;
+  void Begin(const SliceShape& shape) override;
   uint64_t Filled() const override;
+  Status FindWindows(std::vector<RankWindow>* windows) override;
   void Carried(uint32_t slices) override;
 
   /// Lets one of the ranks fill a few slices, or none.
@@ -104,12 +115,12 @@ class CopyingRanks final : public SliceFeed {
   void CopySlices(std::span<const uint32_t> from, std::span<uint32_t> to, uint64_t first,
                   uint64_t last) const;
   void Take(uint64_t slices);
+  void FillWindow(Rank* rank, uint64_t slice);
+  void DrainWindow(Rank* rank, uint64_t slice);
 
   std::vector<Rank> ranks_;
   const uint64_t count_;
-  uint64_t piece_elements_ = 0;
-  uint64_t slice_elements_ = 0;
-  uint64_t slices_ = 0;
+  SliceShape shape_;
   uint64_t taken_ = 0;
   std::mt19937 random_;
 };

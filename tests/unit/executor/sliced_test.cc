@@ -51,22 +51,16 @@ class SlicedRun final : public SliceFeed {
     binding.op = ReduceOperator::kSum;
     binding.count = count_;
     binding.slice_elements = slice_;
-    binding.slot_bytes = SlotBytes();
     binding.slots = kSlots;
     binding.feed = this;
     std::vector<MemoryView> inputs;
     std::vector<MemoryView> outputs;
-    const std::unique_ptr<bool[]> windowed(new bool[2 * ranks_.size()]);
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      inputs.push_back(ViewOf(&ranks_[rank].input));
-      outputs.push_back(ViewOf(&ranks_[rank].output));
-      windowed[rank] = ranks_[rank].input.window != nullptr;
-      windowed[ranks_.size() + rank] = ranks_[rank].output.window != nullptr;
+    for (TestRank& rank : ranks_) {
+      inputs.push_back(WholeOf(&rank.input));
+      outputs.push_back(WholeOf(&rank.output));
     }
     binding.inputs = inputs;
     binding.outputs = outputs;
-    binding.windowed_inputs = {windowed.get(), ranks_.size()};
-    binding.windowed_outputs = {windowed.get() + ranks_.size(), ranks_.size()};
     return execution->Start(binding);
   }
 
@@ -75,7 +69,7 @@ class SlicedRun final : public SliceFeed {
     TestRank& rank = ranks_[random_() % ranks_.size()];
     if (random_() % 2 == 0 && rank.drained < carried_) {
       Copy(&rank.output, rank.drained++, /*in=*/false);
-    } else if (rank.filled < slices_ && rank.filled < rank.drained + kSlots) {
+    } else if (rank.filled < slices_ && rank.filled < rank.drained + slots_) {
       Copy(&rank.input, rank.filled++, /*in=*/true);
     }
   }
@@ -84,10 +78,24 @@ class SlicedRun final : public SliceFeed {
                        [this](const TestRank& rank) { return rank.drained == slices_; });
   }
 
-  void Begin(uint64_t piece_elements, uint64_t slice_elements, uint32_t slices) override {
-    EXPECT_EQ(piece_elements, count_);
-    EXPECT_EQ(slice_elements, slice_);
-    slices_ = slices;
+  void Begin(const SliceShape& shape) override {
+    EXPECT_EQ(shape.piece_elements, count_);
+    EXPECT_EQ(shape.slice_elements, slice_);
+    EXPECT_EQ(shape.pieces, 1u);
+    slices_ = shape.slices;
+    slots_ = shape.slots;
+  }
+  Status FindWindows(std::vector<RankWindow>* windows) override {
+    EXPECT_GT(Filled(), 0u);
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      RankWindow window;
+      window.rank = static_cast<int>(rank);
+      window.input = MemoryView{ranks_[rank].input.window};
+      window.output = MemoryView{ranks_[rank].output.window};
+      window.slot_bytes = SlotBytes();
+      windows->push_back(window);
+    }
+    return Status::Ok();
   }
   uint64_t Filled() const override {
     uint32_t filled = slices_;
@@ -190,9 +198,8 @@ class SlicedRun final : public SliceFeed {
     return nullptr;
   }
 
-  MemoryView ViewOf(TestBuffer* buffer) {
-    if (buffer->units == 0) return {};
-    if (buffer->window != nullptr) return {buffer->window};
+  MemoryView WholeOf(TestBuffer* buffer) {
+    if (buffer->units == 0 || buffer->window != nullptr) return {};
     return {reinterpret_cast<std::byte*>(OwnOf(buffer))};
   }
 
@@ -203,7 +210,7 @@ class SlicedRun final : public SliceFeed {
     for (uint64_t unit = 0; unit < buffer->units; ++unit) {
       int32_t* const own = OwnOf(buffer) + unit * count_ + first;
       std::byte* const slot =
-          buffer->window + slice % kSlots * SlotBytes() + unit * slice_ * sizeof(int32_t);
+          buffer->window + slice % slots_ * SlotBytes() + unit * slice_ * sizeof(int32_t);
       if (in) {
         std::memcpy(slot, own, elements * sizeof(int32_t));
       } else {
@@ -219,6 +226,7 @@ class SlicedRun final : public SliceFeed {
   Schedule schedule_;
   std::vector<TestRank> ranks_;
   uint32_t slices_ = 0;
+  uint32_t slots_ = 1;
   uint32_t carried_ = 0;
 };
 

@@ -25,8 +25,8 @@ class RankFeedTest : public ::testing::Test {
     PostedOperation* const part = operations_.back().get();
     part->member = members_.back().get();
     part->descriptor.sequence = kSequence;
-    part->descriptor.flags =
-        static_cast<uint8_t>(copies_along ? kLastOfPosition | kCopiesAlong : kLastOfPosition);
+    part->descriptor.flags = static_cast<uint8_t>(
+        copies_along ? kLastOfPosition | kSendWindow | kReceiveWindow : kLastOfPosition);
     parts_.push_back(part);
     return part;
   }
@@ -58,7 +58,7 @@ TEST_F(RankFeedTest, RanksLearnHowTheOperationIsCut) {
   feed_.Assign(parts_);
   ASSERT_FALSE(feed_.empty());
   EXPECT_LT(ProgressOf(rank).carried.completed.load(), SliceCount(kSequence, 0));
-  feed_.Begin(1000, 64, 16);
+  feed_.Begin({.piece_elements = 1000, .slice_elements = 64, .slices = 16, .slots = 4});
   EXPECT_EQ(ProgressOf(rank).carried.completed.load(), SliceCount(kSequence, 0));
   EXPECT_EQ(ProgressOf(rank).piece_elements.load(), 1000u);
   EXPECT_EQ(ProgressOf(rank).slice_elements.load(), 64u);
@@ -70,7 +70,7 @@ TEST_F(RankFeedTest, TheSlowestRankSaysWhatIsFilled) {
   AddRank(false);
   const PostedOperation* const second = AddRank(true);
   feed_.Assign(parts_);
-  feed_.Begin(1000, 64, 16);
+  feed_.Begin({.piece_elements = 1000, .slice_elements = 64, .slices = 16, .slots = 4});
   EXPECT_EQ(feed_.Filled(), 0u);
   Fill(first, 9);
   EXPECT_EQ(feed_.Filled(), 0u);
@@ -82,7 +82,7 @@ TEST_F(RankFeedTest, WhatWasLeftOfTheOneBeforeDoesNotCount) {
   const PostedOperation* const rank = AddRank(true);
   ProgressOf(rank).filled.store(SliceCount(kSequence - 1, 16));
   feed_.Assign(parts_);
-  feed_.Begin(1000, 64, 16);
+  feed_.Begin({.piece_elements = 1000, .slice_elements = 64, .slices = 16, .slots = 4});
   EXPECT_EQ(feed_.Filled(), 0u);
 }
 
@@ -93,8 +93,16 @@ TEST_F(RankFeedTest, NamesTheRanksThatStillFill) {
   second->member->rank = 5;
   feed_.Assign(parts_);
   EXPECT_TRUE(feed_.Filling().empty()) << "it has not begun";
-  feed_.Begin(1000, 64, 16);
+  feed_.Begin({.piece_elements = 1000, .slice_elements = 64, .slices = 16, .slots = 4});
   EXPECT_EQ(feed_.Filling(), (std::vector<int>{3, 5}));
+  Fill(first, 4);
+  EXPECT_EQ(feed_.Filling(), (std::vector<int>{5})) << "the window of the other one is full";
+  Fill(second, 4);
+  EXPECT_TRUE(feed_.Filling().empty());
+  feed_.Carried(2);
+  Fill(first, 6);
+  EXPECT_EQ(feed_.Filling(), (std::vector<int>{5}));
+  feed_.Carried(12);
   Fill(first, 16);
   Fill(second, 15);
   EXPECT_EQ(feed_.Filling(), (std::vector<int>{5}));
@@ -106,7 +114,7 @@ TEST_F(RankFeedTest, NamesTheRanksThatStillFill) {
 TEST_F(RankFeedTest, AnythingMayBeWritten) {
   const PostedOperation* const rank = AddRank(true);
   feed_.Assign(parts_);
-  feed_.Begin(1000, 64, 16);
+  feed_.Begin({.piece_elements = 1000, .slice_elements = 64, .slices = 16, .slots = 4});
   ProgressOf(rank).filled.store(std::numeric_limits<uint64_t>::max());
   EXPECT_GE(feed_.Filled(), 16u);
   ProgressOf(rank).filled.store(0);
@@ -117,7 +125,7 @@ TEST_F(RankFeedTest, RanksAreToldWhatIsCarriedAndOfTheEnd) {
   const PostedOperation* const copies = AddRank(true);
   const PostedOperation* const others = AddRank(false);
   feed_.Assign(parts_);
-  feed_.Begin(1000, 64, 16);
+  feed_.Begin({.piece_elements = 1000, .slice_elements = 64, .slices = 16, .slots = 4});
   feed_.Carried(3);
   EXPECT_EQ(Carried(copies), 3u);
   EndSliceProgress(*copies);
