@@ -15,7 +15,7 @@ set(HARMONAIZE_ROUND_ASAN
     aborts_test closed_descriptors_test collectives_test communicators_test errors_test hosts_test
     hosts_communicators_test
     hosts_failures_test huge_pages_test inline_steering_test jobs_test many_operations_test plan_changes_test
-    random_operations_test streams_test wake_ups_test worker_placement_test
+    random_operations_test streams_test wake_ups_test windows_test worker_placement_test
     front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test kill_test log_test
     missing_pages_test rest_test service_test squatter_test)
 
