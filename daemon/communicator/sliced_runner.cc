@@ -74,7 +74,8 @@ uint64_t SlicedRunner::SliceElements(const MatchedOperation& operation) const {
   const uint64_t elements = slot / blocks / element;
   const uint64_t line = 64 / element;
   const uint64_t least = descriptor.count / (kAllSlices - 1) + 1;  // more slices cannot be counted
-  return std::max(elements > line ? elements / line * line : elements, least);
+  const uint64_t even = elements > line ? elements / line * line : elements;
+  return std::min(std::max(even, least), descriptor.count);
 }
 
 void SlicedRunner::Cancel(const Status& why) {

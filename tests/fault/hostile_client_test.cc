@@ -170,20 +170,41 @@ TEST(HostileQuotaTest, TooManyOperationsLeaveNothingBehind) {
   EXPECT_TRUE(daemon.SettlesTo(before)) << daemon.OpenDescriptors() << ", were " << before;
 }
 
-// As only ranks with other hosts do; the daemon has not told it that it may.
-TEST_F(HostileClientTest, CopiesAlongWhereNobodyFeeds) {
+// A window is a place that the tenant names while the operation is under way.
+TEST_F(HostileClientTest, WindowsThatAreNone) {
   HostileSession session(daemon_.socket_path());
-  const uint32_t member = session.JoinAlone("copies");
-  const BufferReference buffer{0, session.RegisterRegion(4096)};
-  OperationDescriptor descriptor = HostileSession::AllReduceOf(member, 0, buffer, buffer);
-  descriptor.flags |= kSendWindow | kReceiveWindow;
+  const uint32_t member = session.JoinAlone("windows");
+  const Result<SharedMemory> memory = CreateSharedMemory("windows", 4096);
+  ASSERT_TRUE(memory.ok());
+  std::memset(memory->mapping.data(), 1, 4096);  // the daemon makes no pages
+  const Result<uint32_t> registered = session.TryRegister(memory->descriptor.get(), 4096);
+  ASSERT_TRUE(registered.ok());
+  const uint32_t region = *registered;
+  const BufferReference places[] = {{0, kNoBuffer}, {0, region + 1},           {4096, region},
+                                    {8, region},    {UINT64_MAX - 63, region}, {UINT64_MAX, region},
+                                    {0, 0xbad4bad4}};
   SliceProgress& progress = session.segment().members[member].progress;
+  const StreamSlot& stream = session.segment().streams[member];
+  // More than is announced is filled from the beginning.
   progress.filled.store(UINT64_MAX);
-  session.Post(descriptor);
-  StreamSlot& stream = session.segment().streams[member];
-  for (int i = 0; i < 3000 && stream.completed.load() < 1; ++i) usleep(10000);
-  EXPECT_EQ(stream.completed.load(), 1u);
-  EXPECT_EQ(progress.carried.completed.load(), SliceCount(0, kAllSlices)) << "it would wait on";
+  uint64_t posted = 0;
+  const auto post = [&](const BufferReference& place) {
+    progress.window_region.store(place.region);
+    progress.window_offset.store(place.offset);
+    OperationDescriptor descriptor = HostileSession::AllReduceOf(member, posted, {}, {});
+    descriptor.flags |= kSendWindow | kReceiveWindow;
+    session.Post(descriptor);
+    ++posted;
+    for (int i = 0; i < 3000 && stream.completed.load() < posted; ++i) usleep(10000);
+    EXPECT_EQ(stream.completed.load(), posted);
+    EXPECT_EQ(progress.carried.completed.load(), SliceCount(posted - 1, kAllSlices))
+        << "it would wait on";
+  };
+  for (const BufferReference& place : places) post(place);
+  EXPECT_EQ(stream.error_count.load(), std::size(places));
+  post({0, region});
+  EXPECT_EQ(stream.error_count.load(), std::size(places))
+      << session.segment().members[member].error.Get();
   ExpectServing(5000);
 }
 

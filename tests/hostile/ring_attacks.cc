@@ -169,7 +169,7 @@ void ScribbleOverTheInlineSegment(Attacker& attacker) {
   }
 }
 
-// As only ranks with other hosts do; the daemon has not told it that it may.
+// As ranks with private buffers do; the daemon has not told it that it may.
 void FillSlicesThatNobodyAskedFor(Attacker& attacker) {
   while (attacker.TimeLeft()) {
     std::optional<Gang> gang = Gang::Form(attacker, 2, kRegionBytes);
@@ -183,6 +183,10 @@ void FillSlicesThatNobodyAskedFor(Attacker& attacker) {
         progress.filled.store(attacker.OneIn(2) ? attacker.Draw()
                                                 : SliceCount(descriptor.sequence, attacker.Draw()));
         progress.slices.store(attacker.Draw());
+        // Sometimes a window that is one, which the daemon then works on.
+        progress.window_region.store(attacker.OneIn(4) ? attacker.DrawNumber()
+                                                       : descriptor.send.region);
+        progress.window_offset.store(attacker.OneIn(4) ? attacker.Draw() : 0);
         gang->session().Queue(descriptor);
         attacker.CountBlows();
       }

@@ -25,16 +25,15 @@ class WindowCopy {
   /// Copies until the operation has ended, or nearly. Errors: those of waiting; the caller asks for
   /// the operation's own outcome.
   Status Run();
-  /// Copies what the daemon has not kept waiting for. Returns whether there was something.
+  /// Copies some of what can be copied now. Returns whether there was something.
   bool Step();
   /// Copies what is left of the results, if the operation has succeeded, and lets go of the window.
   /// Requires: the operation has ended.
   void Finish(bool succeeded);
-  /// Keeps the window for ever, where the daemon may still use it.
-  void Abandon() { window_ = nullptr; }
 
  private:
   enum class State { kAwaitsTurn, kCopies, kEnded };
+
   SliceProgress& progress() const;
   uint64_t Carried() const;
   uint64_t NextAwaited() const;
