@@ -147,7 +147,8 @@ void StrayMessages::Deliver(Communicator* communicator, const Message& message) 
 }
 
 void StrayMessages::OnPeerLost(transport::PeerId peer) {
-  for (auto& [key, kept] : kept_) {
+  for (auto& entry : kept_) {
+    auto& kept = entry.second;
     std::erase_if(kept.messages, [&](const Message& message) {
       if (message.peer != peer) return false;
       kept.bytes -= message.bytes;

@@ -44,7 +44,7 @@ class MessagePort {
   /// bytes of the operation are still to be sent here, these included. Errors: kRemoteError if the
   /// link to the host is lost.
   virtual Status Send(const MessageName& name, std::span<const std::byte> data, uint64_t left,
-                    MessageListener* listener, uint64_t token) = 0;
+                      MessageListener* listener, uint64_t token) = 0;
   /// Receives exactly as many bytes as `data` has, whether they come earlier or later. Nothing is
   /// written to `data` before the message is on its way. Errors: as Send's.
   virtual Status Receive(const MessageName& name, std::span<std::byte> data,
