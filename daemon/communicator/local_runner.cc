@@ -59,7 +59,7 @@ LocalRunner::LocalRunner(const CommunicatorServices& services, LocalOwner* owner
                      .post = [loop = services.loop](
                                  std::function<void()> call) { loop->Post(std::move(call)); },
                      .pay = [owner](int64_t bytes) { return owner->Pay(bytes); }})),
-      sliced_(services_, owner, tenant, ranks) {}
+      sliced_(services_, owner, ranks) {}
 
 bool LocalRunner::HasPlan(const MatchedOperation& operation) const {
   const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
@@ -78,9 +78,7 @@ void LocalRunner::MakePlan(const MatchedOperation& operation,
 }
 
 bool LocalRunner::HasTurn(const MatchedOperation& operation) const {
-  if (sliced() == nullptr) return true;
-  return std::none_of(operation.parts.begin(), operation.parts.end(),
-                      [](const PostedOperation* part) { return HasWindows(*part); });
+  return sliced() == nullptr || !HasWindows(operation);
 }
 
 Status LocalRunner::Start(MatchedOperation* operation) {
@@ -89,10 +87,10 @@ Status LocalRunner::Start(MatchedOperation* operation) {
     return Status::Ok();
   }
   HZ_ASSIGN_OR_RETURN(const Schedule* const plan, PlanOf(*operation));
-  GatherOperands(operation);
+  const Operands operands = GatherOperands(operation);
   operation->feed.Assign(operation->parts);
-  if (!operation->feed.empty()) return sliced_.Start(operation, *plan);
-  HZ_RETURN_IF_ERROR(Bind(operation, *plan));
+  if (!operation->feed.empty()) return sliced_.Start(operation, *plan, operands);
+  HZ_RETURN_IF_ERROR(Bind(operation, *plan, operands));
   running_.Add(operation);
   services_.work->Start(&operation->local.execution);
   return Status::Ok();
@@ -118,7 +116,7 @@ Result<const Schedule*> LocalRunner::PlanOf(const MatchedOperation& operation) {
   return plan;
 }
 
-void LocalRunner::GatherOperands(MatchedOperation* operation) {
+Operands LocalRunner::GatherOperands(MatchedOperation* operation) const {
   operation->inputs.clear();
   operation->outputs.clear();
   operation->scalars.clear();
@@ -127,22 +125,26 @@ void LocalRunner::GatherOperands(MatchedOperation* operation) {
     operation->outputs.push_back(part->receive);
     operation->scalars.push_back(part->descriptor.scalar);
   }
+  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+  Operands operands;
+  operands.type = descriptor.type;
+  operands.op = descriptor.op;
+  operands.count = descriptor.count;
+  operands.inputs = operation->inputs;
+  operands.outputs = operation->outputs;
+  operands.scalars = operation->scalars;
+  operands.divisor = static_cast<uint64_t>(ranks_);
+  operands.tenant = tenant_->identity.number;
+  operands.weight = static_cast<float>(tenant_->weight);
+  return operands;
 }
 
-Status LocalRunner::Bind(MatchedOperation* operation, const Schedule& plan) {
-  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
+Status LocalRunner::Bind(MatchedOperation* operation, const Schedule& plan,
+                         const Operands& operands) {
   Binding binding;
+  static_cast<Operands&>(binding) = operands;
   binding.program = &plan.programs.front();
   binding.pieces = plan.pieces;
-  binding.type = descriptor.type;
-  binding.op = descriptor.op;
-  binding.count = descriptor.count;
-  binding.inputs = operation->inputs;
-  binding.outputs = operation->outputs;
-  binding.scalars = operation->scalars;
-  binding.divisor = static_cast<uint64_t>(ranks_);
-  binding.tenant = tenant_->identity.number;
-  binding.weight = static_cast<float>(tenant_->weight);
   binding.helpable = true;
   binding.whole = true;
   binding.shared = services_.work->shared();

@@ -49,8 +49,8 @@ class LocalRunner {
   static void OnExecuted(Execution* execution);
   void End(MatchedOperation* operation, const Status& outcome);
   Result<const Schedule*> PlanOf(const MatchedOperation& operation);
-  static void GatherOperands(MatchedOperation* operation);
-  Status Bind(MatchedOperation* operation, const Schedule& plan);
+  Operands GatherOperands(MatchedOperation* operation) const;
+  Status Bind(MatchedOperation* operation, const Schedule& plan, const Operands& operands);
   void CheckPrediction(const MatchedOperation& operation);
 
   const CommunicatorServices& services_;

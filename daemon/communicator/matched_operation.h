@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -62,5 +63,11 @@ struct MatchedOperation {
   LocalRun local;
   NetworkRun network;
 };
+
+/// Returns whether ranks copy private buffers while the operation is under way.
+inline bool HasWindows(const MatchedOperation& operation) {
+  return std::any_of(operation.parts.begin(), operation.parts.end(),
+                     [](const PostedOperation* part) { return HasWindows(*part); });
+}
 
 }  // namespace harmonaize::daemon

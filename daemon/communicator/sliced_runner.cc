@@ -1,6 +1,7 @@
 #include "daemon/communicator/sliced_runner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/runtime/fed_executions.h"
 #include "src/base/clock.h"
@@ -20,31 +21,23 @@ constexpr uint64_t kLeastSlotBytes = uint64_t{64} << 10;
 constexpr uint64_t kMostSlotBytes = uint64_t{256} << 10;
 constexpr uint64_t kSlotsOfOperation = 8;
 
-/// What the execution keeps of each rank, in bytes: two buffers, their views and strides in each
-/// slot, and a window.
+/// Bytes that the execution keeps for each rank: of its two buffers, and of their views and
+/// strides.
 constexpr int64_t kRankBytes = 384;
 
 }  // namespace
 
-Status SlicedRunner::Start(MatchedOperation* operation, const Schedule& plan) {
+Status SlicedRunner::Start(MatchedOperation* operation, const Schedule& plan,
+                           const Operands& operands) {
   if (execution_ == nullptr) {
     HZ_RETURN_IF_ERROR(
         owner_->Pay(static_cast<int64_t>(sizeof(SlicedExecution) + kSlots * sizeof(Execution)) +
                     kRankBytes * ranks_));
     execution_ = std::make_unique<SlicedExecution>(services_.work);
   }
-  const OperationDescriptor& descriptor = operation->parts.front()->descriptor;
   SlicedBinding binding;
+  static_cast<Operands&>(binding) = operands;
   binding.program = &plan.programs.front();
-  binding.type = descriptor.type;
-  binding.op = descriptor.op;
-  binding.count = descriptor.count;
-  binding.inputs = operation->inputs;
-  binding.outputs = operation->outputs;
-  binding.scalars = operation->scalars;
-  binding.divisor = static_cast<uint64_t>(ranks_);
-  binding.tenant = tenant_->identity.number;
-  binding.weight = static_cast<float>(tenant_->weight);
   binding.slice_elements = SliceElements(*operation);
   binding.slots = kSlots;
   binding.feed = &operation->feed;

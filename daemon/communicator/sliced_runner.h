@@ -1,12 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "daemon/communicator/communicator_services.h"
 #include "daemon/communicator/local_owner.h"
 #include "daemon/communicator/matched_operation.h"
-#include "daemon/tenant/tenant.h"
 #include "src/base/status.h"
 #include "src/executor/host/fed_execution.h"
 #include "src/executor/host/sliced_execution.h"
@@ -18,16 +17,15 @@ namespace harmonaize::daemon {
 /// buffers meanwhile, through windows. One at a time: a rank has words for one. Thread: engine.
 class SlicedRunner final : private FedExecutionOwner {
  public:
-  /// Requires: the services, the owner and the tenant outlive the runner.
-  SlicedRunner(const CommunicatorServices& services, LocalOwner* owner, const Tenant* tenant,
-               int ranks)
-      : services_(services), owner_(owner), tenant_(tenant), ranks_(ranks) {}
+  /// Requires: the services and the owner outlive the runner.
+  SlicedRunner(const CommunicatorServices& services, LocalOwner* owner, int ranks)
+      : services_(services), owner_(owner), ranks_(ranks) {}
 
   /// The operation under way; nullptr: none.
   MatchedOperation* operation() const { return operation_; }
   /// Begins an operation by its plan. LocalOwner::OnLocalDone follows, unless an error is returned.
-  /// Requires: none is under way; its buffers are bound, and its feed has ranks.
-  Status Start(MatchedOperation* operation, const Schedule& plan);
+  /// Requires: none is under way, and its feed has ranks.
+  Status Start(MatchedOperation* operation, const Schedule& plan, const Operands& operands);
   /// Ends the operation under way early, if there is one.
   void Cancel(const Status& why);
 
@@ -38,7 +36,6 @@ class SlicedRunner final : private FedExecutionOwner {
 
   const CommunicatorServices& services_;
   LocalOwner* const owner_;
-  const Tenant* const tenant_;
   const int ranks_;
   std::unique_ptr<SlicedExecution> execution_;  // made when it is wanted first
   MatchedOperation* operation_ = nullptr;

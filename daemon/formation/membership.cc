@@ -283,7 +283,7 @@ void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
   if (communicator != nullptr) {
     communicators_.NoteMayHaveEnded(*communicator);  // the last rank may leave
   }
-  // What came before the communicator comes to it first.
+  // Messages that came before the communicator reach it first.
   if (communicator == nullptr || stray_.Keeps(key)) return stray_.OnMessage(peer, key, message);
   communicator->other_hosts()->OnMessage(peer, message);
 }

@@ -20,8 +20,8 @@ class Communicator;
 /// that the home has not announced yet is kept until it does. A message about one that has ended is
 /// dropped, with an answer where the sender waits for one.
 ///
-/// What is kept for a communicator is bounded: beyond the bound the communicator ends as soon as it
-/// is here. Many messages are handed over, or dropped, in portions. Thread: engine.
+/// The messages for a communicator are bounded: beyond the bound the communicator ends as soon as
+/// it is here. Many messages are handed over, or dropped, in portions. Thread: engine.
 class StrayMessages {
  public:
   /// `cluster` is nullptr where this host stands alone, and no message comes.
@@ -56,7 +56,7 @@ class StrayMessages {
     ClusterMessage content;
     size_t bytes;
   };
-  /// What is kept for one communicator.
+  /// The messages that are kept for one communicator.
   struct Kept {
     std::deque<Message> messages;
     size_t bytes = 0;

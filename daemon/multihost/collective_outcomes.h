@@ -103,7 +103,7 @@ class CollectiveOutcomes {
   bool TellSlow(MatchedOperation* operation, uint64_t now_ns);
   void Want(uint64_t sequence);
 
-  // What is done in portions.
+  // Pieces of work that portions_ does.
 
   bool DoOne();
   void EndOne();

@@ -16,15 +16,6 @@
 
 namespace harmonaize::daemon {
 
-namespace {
-
-bool HasWindows(const MatchedOperation& operation) {
-  return std::any_of(operation.parts.begin(), operation.parts.end(),
-                     [](const PostedOperation* part) { return daemon::HasWindows(*part); });
-}
-
-}  // namespace
-
 NetworkRunner::NetworkRunner(const HostServices& services, Communicator* communicator,
                              Roster roster)
     : services_(services),
@@ -99,7 +90,7 @@ Status NetworkRunner::Start(MatchedOperation* operation) {
 // Charges the tenant for what an execution has come to keep. The memory is there already, so a
 // tenant that cannot pay loses the communicator, to which it belongs.
 void NetworkRunner::PayForGrowth(const MatchedOperation& operation) {
-  const int64_t growth = operation.network.plan->TakeGrowth(*operation.network.execution);
+  const int64_t growth = operation.network.plan->TakeGrowth(operation.network.execution);
   if (growth == 0) return;
   const Status paid = communicator_->Pay(growth);
   if (!paid.ok()) group_.BreakSoon(paid);

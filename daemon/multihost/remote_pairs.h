@@ -124,7 +124,7 @@ class RemotePairs {
   void Forget(const TransferId& id);
   void Finish(const TransferId& id, Status outcome);
 
-  // What is done in portions.
+  // Pieces of work that portions_ does.
 
   bool DoOne();
   void EndOne();

@@ -124,15 +124,10 @@ bool HostPlan::StartDealing(const EdgeRates& rates) {
   return true;
 }
 
-int64_t HostPlan::TakeGrowth(const NetworkExecution& execution) {
-  int64_t growth = 0;
-  const auto note = [&growth](size_t* known, size_t now) {
-    growth += static_cast<int64_t>(now - std::min(*known, now));
-    *known = std::max(*known, now);
-  };
-  note(&known_bytes_[&execution], execution.memory_bytes());
-  note(&known_own_bytes_, part_.program->memory_bytes() + port_->memory_bytes());
-  return growth;
+int64_t HostPlan::TakeGrowth(NetworkExecution* execution) {
+  const size_t own = std::max(told_bytes_, part_.program->memory_bytes() + port_->memory_bytes());
+  const size_t growth = execution->TakeGrowth() + (own - std::exchange(told_bytes_, own));
+  return static_cast<int64_t>(growth);
 }
 
 transport::RailChoice HostPlan::RailOf(const MessageName& name, size_t bytes) {

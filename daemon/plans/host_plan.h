@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,7 +72,7 @@ class HostPlan {
   void GiveBack(NetworkExecution* execution) { free_.push_back(execution); }
   /// Returns by how many bytes the plan has grown since the last call: by what this execution of it
   /// keeps, and by the plan itself.
-  int64_t TakeGrowth(const NetworkExecution& execution);
+  int64_t TakeGrowth(NetworkExecution* execution);
   /// Returns whether an execution is under way.
   bool in_use() const { return free_.size() < all_.size(); }
 
@@ -89,8 +88,7 @@ class HostPlan {
   WorkEngine* const work_;
   std::unique_ptr<TransportPort> port_;
   std::vector<std::unique_ptr<NetworkExecution>> all_;
-  std::map<const NetworkExecution*, size_t> known_bytes_;  // as TakeGrowth found them
-  size_t known_own_bytes_ = 0;
+  size_t told_bytes_ = 0;  // by TakeGrowth, of the plan itself
   std::vector<NetworkExecution*> free_;
   Lifetime lifetime_;
 };

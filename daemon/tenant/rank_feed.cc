@@ -61,36 +61,34 @@ uint64_t RankFeed::Filled() const {
   return filled < kAllSlices ? filled : ~uint64_t{0};
 }
 
-Status RankFeed::FindWindows(std::vector<RankWindow>* windows) {
-  for (const Rank& rank : ranks_) {
-    HZ_ASSIGN_OR_RETURN(RankWindow window, FindWindow(rank));
-    windows->push_back(window);
-  }
+Status RankFeed::PlaceWindows(std::vector<SlicedBuffer>* inputs,
+                              std::vector<SlicedBuffer>* outputs) {
+  for (const Rank& rank : ranks_) HZ_RETURN_IF_ERROR(PlaceWindow(rank, inputs, outputs));
   return Status::Ok();
 }
 
-Result<RankWindow> RankFeed::FindWindow(const Rank& rank) const {
+Status RankFeed::PlaceWindow(const Rank& rank, std::vector<SlicedBuffer>* inputs,
+                             std::vector<SlicedBuffer>* outputs) const {
   const OperationDescriptor& descriptor = rank.part->descriptor;
   const Member& member = *rank.part->member;
   const BufferBlocks units =
       BlocksOf(descriptor.collective, member.ranks, member.rank, descriptor.root);
   const WindowLayout layout = LayoutOf(units, member.rank, shape_.pieces, descriptor.flags);
+  if (layout.blocks == 0) return Status::Ok();  // it has no part in the operation
   const uint64_t element = DataTypeSize(descriptor.type);
-  RankWindow window;
-  window.rank = member.rank;
-  if (layout.blocks == 0) return window;  // it has no part in the operation
-  window.slot_bytes = layout.SlotBytes(shape_.slice_elements, element);
+  const uint64_t slot_bytes = layout.SlotBytes(shape_.slice_elements, element);
   // Filled, which the rank stores later, was read with acquire.
   const BufferReference place{rank.progress->window_offset.load(std::memory_order_relaxed),
                               rank.progress->window_region.load(std::memory_order_relaxed)};
   HZ_ASSIGN_OR_RETURN(std::byte* const first,
-                      member.session->UseWindow(rank.part, place, window.slot_bytes, shape_.slots));
+                      member.session->UseWindow(rank.part, place, slot_bytes, shape_.slots));
   const uint64_t block = shape_.slice_elements * element;
+  const auto number = static_cast<size_t>(member.rank);
   const bool sends = (descriptor.flags & kSendWindow) != 0 && units.send > 0;
   const bool receives = (descriptor.flags & kReceiveWindow) != 0 && units.receive > 0;
-  if (sends) window.input = MemoryView{first + layout.send * block};
-  if (receives) window.output = MemoryView{first + layout.receive * block};
-  return window;
+  if (sends) (*inputs)[number] = {MemoryView{first + layout.send * block}, slot_bytes};
+  if (receives) (*outputs)[number] = {MemoryView{first + layout.receive * block}, slot_bytes};
+  return Status::Ok();
 }
 
 void RankFeed::Carried(uint32_t slices) {

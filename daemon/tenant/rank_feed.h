@@ -26,7 +26,8 @@ class RankFeed final : public SliceFeed {
   /// not trusted: they may be wrong, and may change at any time.
   uint64_t Filled() const override;
   /// The ranks' words are taken once, and checked.
-  Status FindWindows(std::vector<RankWindow>* windows) override;
+  Status PlaceWindows(std::vector<SlicedBuffer>* inputs,
+                      std::vector<SlicedBuffer>* outputs) override;
   void Carried(uint32_t slices) override;
 
   /// Returns the ranks that could fill a slice, and have not: not those whose windows are full
@@ -42,7 +43,8 @@ class RankFeed final : public SliceFeed {
     uint64_t Filled() const;
   };
 
-  Result<RankWindow> FindWindow(const Rank& rank) const;
+  Status PlaceWindow(const Rank& rank, std::vector<SlicedBuffer>* inputs,
+                     std::vector<SlicedBuffer>* outputs) const;
 
   std::vector<Rank> ranks_;
   SliceShape shape_;

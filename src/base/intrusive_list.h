@@ -34,20 +34,12 @@ class IntrusiveList {
   bool empty() const { return !head_.linked(); }
   /// Removes `item` from any list it is in, and appends it.
   void PushBack(T* item) {
-    ListNode* node = item;
-    node->Unlink();
-    node->next_ = &head_;
-    node->previous_ = head_.previous_;
-    head_.previous_->next_ = node;
-    head_.previous_ = node;
+    static_cast<ListNode*>(item)->Unlink();
+    Link(head_.previous_, item, &head_);
   }
   void PushFront(T* item) {
-    ListNode* node = item;
-    node->Unlink();
-    node->previous_ = &head_;
-    node->next_ = head_.next_;
-    head_.next_->previous_ = node;
-    head_.next_ = node;
+    static_cast<ListNode*>(item)->Unlink();
+    Link(&head_, item, head_.next_);
   }
   T* Front() const { return empty() ? nullptr : static_cast<T*>(head_.next_); }
   T* PopFront() {
@@ -62,6 +54,13 @@ class IntrusiveList {
   }
 
  private:
+  static void Link(ListNode* previous, ListNode* node, ListNode* next) {
+    node->previous_ = previous;
+    node->next_ = next;
+    previous->next_ = node;
+    next->previous_ = node;
+  }
+
   ListNode head_;
 };
 

@@ -19,19 +19,11 @@ struct SliceShape {
   uint32_t slots = 1;  ///< Slots of a window: slice s lies in slot s % slots.
 };
 
-/// The window of one rank, in whose slots the blocks of a slice lie one after the other. It stands
-/// for those of the rank's buffers that exist here.
-struct RankWindow {
-  int rank = -1;
-  MemoryView input;         ///< The first block in the first slot; none where the buffer is whole.
-  MemoryView output;        ///< Likewise.
-  uint64_t slot_bytes = 0;  ///< From one slot to the next.
-};
-
-/// Where the blocks of one buffer lie while its operation goes slice by slice.
+/// Where the blocks of one buffer lie while its operation goes slice by slice: in the whole buffer,
+/// or in a window, in whose slots the blocks of a slice lie one after the other.
 struct SlicedBuffer {
-  MemoryView view;          ///< The whole buffer, or its window.
-  uint64_t slot_bytes = 0;  ///< 0: it is whole.
+  MemoryView view;          ///< The whole buffer, or the first block in the window's first slot.
+  uint64_t slot_bytes = 0;  ///< From one slot to the next; 0: it is whole.
 
   bool windowed() const { return slot_bytes > 0; }
 };
@@ -45,19 +37,16 @@ class SliceFeed {
   /// Returns how many slices, from the first on, may be read and written. May be more than there
   /// are.
   virtual uint64_t Filled() const = 0;
-  /// Appends the windows of the ranks that have some. Called once, when the first slice is filled.
-  /// Errors: a rank has named memory that cannot be its window.
-  virtual Status FindWindows(std::vector<RankWindow>* windows) = 0;
+  /// Puts the ranks' windows in the place of the buffers that they stand for; both lists are by
+  /// rank. Called once, when the first slice is filled. Errors: a rank has named memory that cannot
+  /// be its window.
+  virtual Status PlaceWindows(std::vector<SlicedBuffer>* inputs,
+                              std::vector<SlicedBuffer>* outputs) = 0;
   /// Tells that the first `slices` slices are carried: their results are all in place.
   virtual void Carried(uint32_t slices) = 0;
 
  protected:
   ~SliceFeed() = default;
 };
-
-/// Puts the windows of a feed in the place of the buffers that they stand for. `inputs` and
-/// `outputs` are by rank. `windows` is memory to work with. Errors: those of FindWindows.
-Status PlaceWindows(SliceFeed* feed, std::vector<RankWindow>* windows,
-                    std::vector<SlicedBuffer>* inputs, std::vector<SlicedBuffer>* outputs);
 
 }  // namespace harmonaize

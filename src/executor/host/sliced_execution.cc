@@ -53,8 +53,7 @@ bool SlicedExecution::Feed() {
 
 void SlicedExecution::BeginSlices() {
   while (CanFeed()) {
-    Status begun =
-        begun_ == 0 ? PlaceWindows(binding_.feed, &windows_, &inputs_, &outputs_) : Status::Ok();
+    Status begun = begun_ == 0 ? binding_.feed->PlaceWindows(&inputs_, &outputs_) : Status::Ok();
     if (begun.ok()) begun = BeginSlice(begun_);
     if (!begun.ok()) return Fail(begun);
   }
@@ -65,18 +64,14 @@ Status SlicedExecution::BeginSlice(uint32_t number) {
   Place(inputs_, number, &input_views_, &input_strides_);
   Place(outputs_, number, &output_views_, &output_strides_);
   Binding binding;
+  static_cast<Operands&>(binding) = binding_;
   binding.program = binding_.program;
-  binding.type = binding_.type;
-  binding.op = binding_.op;
   binding.count = std::min(binding_.slice_elements, binding_.count - first);
   binding.inputs = input_views_;
   binding.outputs = output_views_;
   binding.input_strides = input_strides_;
   binding.output_strides = output_strides_;
   binding.scalars = scalars_;
-  binding.divisor = binding_.divisor;
-  binding.tenant = binding_.tenant;
-  binding.weight = binding_.weight;
   binding.helpable = true;
   binding.shared = work_engine_->shared();
   Slice* const slice = places_[number % binding_.slots].get();

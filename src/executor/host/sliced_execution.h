@@ -64,7 +64,6 @@ class SlicedExecution final : public FedExecution {
   SlicedBinding binding_;  // its spans are not used
   std::vector<SlicedBuffer> inputs_;
   std::vector<SlicedBuffer> outputs_;
-  std::vector<RankWindow> windows_;
   std::vector<uint64_t> scalars_;
   // Of the slice that begins.
   std::vector<MemoryView> input_views_;

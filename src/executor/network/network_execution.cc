@@ -56,7 +56,7 @@ uint32_t NetworkExecution::FilledSlices() const {
 void NetworkExecution::BeginSlices() {
   const uint32_t filled = FilledSlices();
   if (next_slice_ == 0 && filled > 0 && binding_.feed != nullptr) {
-    const Status placed = PlaceWindows(binding_.feed, &windows_, &inputs_, &outputs_);
+    const Status placed = binding_.feed->PlaceWindows(&inputs_, &outputs_);
     if (!placed.ok()) return Fail(placed);
   }
   while (!idle_.empty() && next_slice_ < filled) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -68,6 +69,11 @@ class NetworkExecution final : public FedExecution, private MessageListener {
 
   /// Returns about how much memory it keeps, in bytes: buffers for messages above all.
   size_t memory_bytes() const;
+  /// Returns by how many bytes that has grown since the last call.
+  size_t TakeGrowth() {
+    const size_t now = std::max(told_bytes_, memory_bytes());
+    return now - std::exchange(told_bytes_, now);
+  }
 
   /// Hands back an execution that Executor::TakeFinished has returned. Requires: a NetworkExecution
   /// has started it (its `on_finished` is this function).
@@ -161,7 +167,6 @@ class NetworkExecution final : public FedExecution, private MessageListener {
   NetworkBinding binding_;
   std::vector<SlicedBuffer> inputs_;
   std::vector<SlicedBuffer> outputs_;
-  std::vector<RankWindow> windows_;
   std::vector<uint64_t> scalars_;
   size_t element_bytes_ = 1;
   size_t slice_bytes_ = 0;
@@ -180,6 +185,7 @@ class NetworkExecution final : public FedExecution, private MessageListener {
   std::vector<std::unique_ptr<std::byte[]>> all_landings_;
   std::vector<std::byte*> free_landings_;
   size_t landing_bytes_ = 0;
+  size_t told_bytes_ = 0;      // by TakeGrowth
   size_t early_landings_ = 0;  // that wait for a message, or for their step's turn
 };
 

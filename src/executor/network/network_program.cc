@@ -54,6 +54,7 @@ NetworkProgram::NetworkProgram(const HostProgram& program, int pieces)
   }
   NumberMessages();
   CollectOutputs();
+  CountMemory();
 }
 
 void NetworkProgram::NumberMessages() {
@@ -76,13 +77,13 @@ void NetworkProgram::CollectOutputs() {
   outputs_.erase(std::unique(outputs_.begin(), outputs_.end()), outputs_.end());
 }
 
-size_t NetworkProgram::memory_bytes() const {
-  size_t bytes = steps_.size() * sizeof(NetworkStep) + outputs_.size() * sizeof(Block);
+void NetworkProgram::CountMemory() {
+  memory_bytes_ = steps_.size() * sizeof(NetworkStep) + outputs_.size() * sizeof(Block);
   for (const NetworkStep& step : steps_) {
-    bytes += (step.successors.size() + step.after.size()) * sizeof(int) +
-             2 * (step.sources.size() + step.destinations.size()) * sizeof(Block) + sizeof(Step);
+    memory_bytes_ += (step.successors.size() + step.after.size()) * sizeof(int) +
+                     2 * (step.sources.size() + step.destinations.size()) * sizeof(Block) +
+                     sizeof(Step);
   }
-  return bytes;
 }
 
 }  // namespace harmonaize

@@ -41,7 +41,7 @@ class NetworkProgram {
   int scratch_blocks() const { return scratch_blocks_; }
 
   /// Returns about how much memory it takes, in bytes.
-  size_t memory_bytes() const;
+  size_t memory_bytes() const { return memory_bytes_; }
 
   /// Returns the output blocks that the program writes, each once.
   const std::vector<Block>& outputs() const { return outputs_; }
@@ -49,6 +49,7 @@ class NetworkProgram {
  private:
   void NumberMessages();
   void CollectOutputs();
+  void CountMemory();
 
   std::vector<NetworkStep> steps_;
   std::vector<int> first_;
@@ -57,6 +58,7 @@ class NetworkProgram {
   int pieces_ = 1;
   int scratch_blocks_ = 0;
   std::vector<Block> outputs_;
+  size_t memory_bytes_ = 0;
 };
 
 }  // namespace harmonaize

@@ -24,7 +24,7 @@ struct OperationPlace : ListNode {
 };
 
 /// A posted send or receive. Belongs to the board; others borrow it until Complete.
-struct Request : ListNode {
+struct Request : SlabItem {
   enum class State : uint8_t {
     kFree,
     kPosted,    ///< A receive for which no message has come.
@@ -39,8 +39,6 @@ struct Request : ListNode {
   bool first_connection = false;  ///< A send that is not to be spread: RailChoice.
   TenantShare share;              ///< Share of a send.
   uint64_t left = 0;              ///< Bytes left of a send: RailChoice.
-  uint32_t index = 0;
-  uint32_t generation = 0;
   PeerId peer = 0;
   MessageTag tag;
   std::byte* data = nullptr;
@@ -59,9 +57,7 @@ struct Request : ListNode {
 };
 
 /// A message that arrived, wholly or as an offer, before its receive was posted.
-struct Arrival : ListNode {
-  uint32_t index = 0;       ///< SlabPool's.
-  uint32_t generation = 0;  ///< Likewise; not used.
+struct Arrival : SlabItem {
   PeerId peer = 0;
   MessageTag tag;
   size_t total = 0;

@@ -12,7 +12,14 @@
 
 namespace harmonaize::transport {
 
-/// A pool of T, which is a ListNode and has an `index` and a `generation`. Items are allocated in
+/// What SlabPool knows of its items.
+struct SlabItem : ListNode {
+  uint32_t index = 0;
+  /// Its owner counts the uses of the item here, so that an index with a generation names one.
+  uint32_t generation = 0;
+};
+
+/// A pool of T, which is a SlabItem. Items are allocated in
 /// slabs, and a slab goes back to the allocator when none of it is in use and there are enough free
 /// items besides: a burst does not leave its memory behind. Thread: one.
 template <typename T>

@@ -94,18 +94,17 @@ void CopyingRanks::Begin(const SliceShape& shape) {
   }
 }
 
-Status CopyingRanks::FindWindows(std::vector<RankWindow>* windows) {
+Status CopyingRanks::PlaceWindows(std::vector<SlicedBuffer>* inputs,
+                                  std::vector<SlicedBuffer>* outputs) {
   for (Rank& rank : ranks_) {
     if (rank.layout.blocks == 0) continue;
-    RankWindow window;
-    window.rank = rank.number;
-    window.slot_bytes = rank.cut.slot_bytes;
     const MemoryView first{reinterpret_cast<std::byte*>(rank.window.data())};
-    if (rank.units.send > 0) window.input = first.At(rank.layout.send * rank.cut.slice_bytes);
-    if (rank.units.receive > 0) {
-      window.output = first.At(rank.layout.receive * rank.cut.slice_bytes);
-    }
-    windows->push_back(window);
+    const auto place = [&](uint64_t block) {
+      return SlicedBuffer{first.At(block * rank.cut.slice_bytes), rank.cut.slot_bytes};
+    };
+    const auto number = static_cast<size_t>(rank.number);
+    if (rank.units.send > 0) (*inputs)[number] = place(rank.layout.send);
+    if (rank.units.receive > 0) (*outputs)[number] = place(rank.layout.receive);
   }
   return Status::Ok();
 }

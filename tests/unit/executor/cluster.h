@@ -101,7 +101,8 @@ class CopyingRanks final : public SliceFeed {
 
   void Begin(const SliceShape& shape) override;
   uint64_t Filled() const override;
-  Status FindWindows(std::vector<RankWindow>* windows) override;
+  Status PlaceWindows(std::vector<SlicedBuffer>* inputs,
+                      std::vector<SlicedBuffer>* outputs) override;
   void Carried(uint32_t slices) override;
 
   /// Lets one of the ranks fill a few slices, or none.

@@ -85,15 +85,15 @@ class SlicedRun final : public SliceFeed {
     slices_ = shape.slices;
     slots_ = shape.slots;
   }
-  Status FindWindows(std::vector<RankWindow>* windows) override {
+  Status PlaceWindows(std::vector<SlicedBuffer>* inputs,
+                      std::vector<SlicedBuffer>* outputs) override {
     EXPECT_GT(Filled(), 0u);
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      RankWindow window;
-      window.rank = static_cast<int>(rank);
-      window.input = MemoryView{ranks_[rank].input.window};
-      window.output = MemoryView{ranks_[rank].output.window};
-      window.slot_bytes = SlotBytes();
-      windows->push_back(window);
+      const auto place = [this](std::byte* window, SlicedBuffer* buffer) {
+        if (window != nullptr) *buffer = {MemoryView{window}, SlotBytes()};
+      };
+      place(ranks_[rank].input.window, &(*inputs)[rank]);
+      place(ranks_[rank].output.window, &(*outputs)[rank]);
     }
     return Status::Ok();
   }

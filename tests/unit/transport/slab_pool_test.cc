@@ -10,12 +10,9 @@ namespace harmonaize::transport {
 namespace {
 
 /// Counts how many exist.
-struct Item : ListNode {
+struct Item : SlabItem {
   Item() { ++alive; }
   ~Item() { --alive; }
-  uint32_t index = 0;
-  uint32_t generation = 0;
-
   inline static size_t alive = 0;
 };
 using Pool = SlabPool<Item>;

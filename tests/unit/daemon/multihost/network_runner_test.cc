@@ -272,12 +272,12 @@ TEST_F(NetworkRunnerTest, APlanTellsOnceByHowMuchItHasGrown) {
   HostPlan plan(std::move(*part), {kThisDaemon, kThisDaemon}, false, {}, cluster_.get(),
                 executor_.get());
   NetworkExecution* const first = plan.Take();
-  EXPECT_GE(plan.TakeGrowth(*first), static_cast<int64_t>(sizeof(NetworkExecution)));
-  EXPECT_EQ(plan.TakeGrowth(*first), 0);
+  EXPECT_GE(plan.TakeGrowth(first), static_cast<int64_t>(sizeof(NetworkExecution)));
+  EXPECT_EQ(plan.TakeGrowth(first), 0);
   NetworkExecution* const second = plan.Take();
-  EXPECT_EQ(plan.TakeGrowth(*second), static_cast<int64_t>(sizeof(NetworkExecution)));
+  EXPECT_EQ(plan.TakeGrowth(second), static_cast<int64_t>(sizeof(NetworkExecution)));
   plan.GiveBack(first);
-  EXPECT_EQ(plan.TakeGrowth(*plan.Take()), 0);
+  EXPECT_EQ(plan.TakeGrowth(plan.Take()), 0);
 }
 
 // ---------------------------------------------------------------------------------------------
