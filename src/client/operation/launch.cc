@@ -7,10 +7,11 @@
 
 #include "src/client/inline/inline_launch.h"
 #include "src/client/inline/inline_quick.h"
-#include "src/client/inline/turns.h"
 #include "src/client/memory/buffer_probe.h"
 #include "src/client/memory/device_memory.h"
 #include "src/client/memory/memory.h"
+#include "src/client/operation/posting.h"
+#include "src/client/operation/prepared_operation.h"
 #include "src/client/operation/staging.h"
 #include "src/client/operation/window_copy.h"
 
@@ -23,35 +24,6 @@ namespace {
 constexpr uint64_t kLeastWindowed = uint64_t{4} << 20;
 /// Between hosts, where messages take longer than copies.
 constexpr uint64_t kLeastWindowedAcrossHosts = uint64_t{512} << 10;
-
-/// One buffer of one operation, as described to the daemon.
-struct PreparedBuffer {
-  BufferReference reference;
-  bool is_private = false;       // the daemon does not reach it
-  std::byte* staging = nullptr;  // borrowed from the pool, when set
-  bool nested = false;           // in the staging of the operation's other buffer
-  uint64_t bytes = 0;
-};
-
-struct PreparedOperation {
-  const Operation* operation;
-  size_t queue;  // in Launch::queues_
-  PreparedBuffer send;
-  PreparedBuffer receive;
-  uint8_t window_flags = 0;  // OperationFlags, where private buffers go through windows
-};
-
-/// Operations of one communicator that are appended to an ordered queue: that of a host stream, to
-/// which other communicators may append as well, or the communicator's own.
-struct QueueUse {
-  Communicator* communicator;
-  HostStream* stream;
-  uint64_t position = 0;
-  size_t last_descriptor = 0;
-  bool staged = false;  // whether some of its buffers are
-  /// kWaiting: a caller of this function is about to settle it. kSettled: nothing is left to do.
-  enum class State { kPosted, kWaiting, kSettled } state = State::kPosted;
-};
 
 class Launch {
  public:
@@ -69,8 +41,8 @@ class Launch {
   Status Offload(std::span<const Operation> operations) {
     Clear();
     Status status = Prepare(operations);
-    if (status.ok()) status = Post();
-    if (status.ok() && window_copy_) status = window_copy_->Run();
+    if (status.ok()) status = posting_.Post(&prepared_, &queues_);
+    if (status.ok() && prepared_.front().window_flags != 0) status = CopyThroughWindow();
     if (status.ok()) return Wait();
     for (PreparedOperation& prepared : prepared_) Release(&prepared);
     return status;
@@ -79,7 +51,6 @@ class Launch {
   void Clear() {
     prepared_.clear();
     queues_.clear();
-    descriptors_.clear();
     window_copy_.reset();
   }
 
@@ -237,171 +208,9 @@ class Launch {
     buffer->reference.offset += offset;
   }
 
-  Session& session() const { return queues_.front().communicator->session(); }
-
-  Status Post() {
-    const bool at_once = session().room().Take(prepared_.size());
-    return at_once ? PostAtOnce() : PostWithLittleRoom();
-  }
-
-  /// Posts all operations. Requires: room has been taken for all of them.
-  Status PostAtOnce() {
-    std::vector<std::unique_lock<std::mutex>> orders;
-    const Status positions = TakePositions(&orders);
-    if (!positions.ok()) {
-      session().room().GiveBack(prepared_.size());
-      return positions;
-    }
-    DescribeAll();
-    return session().Submit(descriptors_);
-  }
-
-  /// Posts one operation after the other as room allows. If the caller must not wait, posts all or
-  /// none.
-  Status PostWithLittleRoom() {
-    const std::vector<Session::QueueShare> shares = SortByTurn();
-    HZ_RETURN_IF_ERROR(CheckLanes(shares));
-    const bool may_wait = std::all_of(queues_.begin(), queues_.end(), [](const QueueUse& queue) {
-      return queue.communicator->options().blocking;
-    });
-    if (!may_wait) return session().TakeRoomInWindows(shares) ? PostAtOnce() : NoRoom();
-    std::vector<std::unique_lock<std::mutex>> orders;
-    HZ_RETURN_IF_ERROR(TakePositions(&orders));
-    DescribeAll();
-    return session().SubmitInTurns(descriptors_, shares);
-  }
-
-  /// Sorts the operations by their turns. Returns the share of each queue.
-  std::vector<Session::QueueShare> SortByTurn() {
-    std::vector<const Operation*> operations;
-    for (const PreparedOperation& prepared : prepared_) operations.push_back(prepared.operation);
-    const Turns turns = Turns::Of(operations);
-    std::vector<Session::QueueShare> shares;
-    std::vector<PreparedOperation> sorted;
-    for (const size_t place : turns.order) {
-      sorted.push_back(prepared_[place]);
-      const uint32_t stream = StreamOf(*sorted.back().operation);
-      auto share = std::find_if(shares.begin(), shares.end(),
-                                [stream](const auto& one) { return one.stream == stream; });
-      if (share == shares.end()) share = shares.insert(share, {.stream = stream});
-      ++share->operations;
-      if (turns.turns[place] == 0) ++share->lanes;
-    }
-    prepared_.swap(sorted);
-    return shares;
-  }
-
-  /// Operations of one lane can be posted one after the other; those of several lanes need room at
-  /// once.
-  Status CheckLanes(std::span<const Session::QueueShare> shares) const {
-    uint64_t lanes = 0;
-    for (const Session::QueueShare& share : shares) lanes += share.lanes;
-    const uint64_t limit = session().room().limit();
-    if (lanes <= limit) return Status::Ok();
-    return InvalidUsage(
-        "the group has {} operations that must be under way at the same time, and the provider "
-        "allows a process {} (quota.outstanding_operations): divide the group, or have fewer ranks "
-        "in a process",
-        lanes, limit);
-  }
-
-  Status NoRoom() const {
-    return InvalidUsage(
-        "{} operations of a group with a non-blocking communicator find no room among the {} that "
-        "the provider allows a process to have under way (quota.outstanding_operations): divide "
-        "the group, or call again when operations before it have ended",
-        prepared_.size(), session().room().limit());
-  }
-
-  void DescribeAll() {
-    for (const PreparedOperation& prepared : prepared_) {
-      QueueUse& queue = queues_[prepared.queue];
-      queue.last_descriptor = descriptors_.size();
-      descriptors_.push_back(Describe(prepared, queue));
-    }
-    for (const QueueUse& queue : queues_) MarkLast(queue);
-    const PreparedOperation& first = prepared_.front();
-    if (first.window_flags != 0) window_copy_.emplace(*first.operation, descriptors_.front());
-  }
-
-  /// Takes a position in each stream. Communicators that share a stream share its position too.
-  Status TakePositions(std::vector<std::unique_lock<std::mutex>>* orders) {
-    std::vector<HostStream*> streams;
-    for (const QueueUse& queue : queues_) {
-      if (queue.stream != nullptr) streams.push_back(queue.stream);
-    }
-    // All threads lock in one order, so that two launches on the same streams cannot deadlock.
-    std::sort(streams.begin(), streams.end());
-    streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
-    HZ_RETURN_IF_ERROR(LockWithRoom(streams, orders));
-    for (HostStream* stream : streams) {
-      const uint64_t position = stream->NextPosition();
-      for (QueueUse& queue : queues_) {
-        if (queue.stream != stream) continue;
-        queue.position = position;
-        queue.communicator->NoteStreamUse(stream->index(), position);
-      }
-    }
-    for (QueueUse& queue : queues_) {
-      if (queue.stream == nullptr) queue.position = queue.communicator->NextOwnPosition();
-    }
-    return Status::Ok();
-  }
-
-  /// Locks all streams when they have room. No thread waits for room with a stream locked.
-  Status LockWithRoom(std::span<HostStream* const> streams,
-                      std::vector<std::unique_lock<std::mutex>>* orders) {
-    while (true) {
-      for (HostStream* stream : streams) orders->emplace_back(stream->order());
-      const auto full = std::find_if(streams.begin(), streams.end(),
-                                     [](HostStream* stream) { return !stream->HasRoom(); });
-      if (full == streams.end()) return Status::Ok();
-      orders->clear();
-      HZ_RETURN_IF_ERROR((*full)->AwaitRoom([this] { return CheckNoneAborted(); }));
-    }
-  }
-
-  Status CheckNoneAborted() const {
-    for (const QueueUse& queue : queues_) HZ_RETURN_IF_ERROR(queue.communicator->CheckNotAborted());
-    return Status::Ok();
-  }
-
-  static uint32_t StreamOf(const Operation& operation) {
-    return operation.stream != nullptr ? operation.stream->index()
-                                       : operation.communicator->member();
-  }
-
-  static OperationDescriptor Describe(const PreparedOperation& prepared, const QueueUse& queue) {
-    const Operation& operation = *prepared.operation;
-    OperationDescriptor descriptor;
-    if (!IsPointToPoint(operation.collective)) {
-      descriptor.sequence = operation.communicator->NextSequence();
-    }
-    descriptor.count = operation.count;
-    descriptor.position = queue.position;
-    descriptor.scalar = operation.scalar;
-    descriptor.send = prepared.send.reference;
-    descriptor.receive = prepared.receive.reference;
-    descriptor.member = operation.communicator->member();
-    descriptor.stream = StreamOf(operation);
-    descriptor.root = operation.root;
-    descriptor.collective = operation.collective;
-    descriptor.type = operation.type;
-    descriptor.op = operation.op;
-    descriptor.flags = prepared.window_flags;
-    return descriptor;
-  }
-
-  /// Flags the last descriptor of the queue's position. If several communicators share a stream, it
-  /// is the last one of them all.
-  void MarkLast(const QueueUse& queue) {
-    size_t last = queue.last_descriptor;
-    if (queue.stream != nullptr) {
-      for (const QueueUse& other : queues_) {
-        if (other.stream == queue.stream) last = std::max(last, other.last_descriptor);
-      }
-    }
-    descriptors_[last].flags |= kLastOfPosition;
+  Status CopyThroughWindow() {
+    window_copy_.emplace(*prepared_.front().operation, posting_.descriptors().front());
+    return window_copy_->Run();
   }
 
   Status Wait() {
@@ -515,7 +324,7 @@ class Launch {
   std::vector<Operation> offloaded_;
   std::vector<PreparedOperation> prepared_;
   std::vector<QueueUse> queues_;
-  std::vector<OperationDescriptor> descriptors_;
+  Posting posting_;
   Status kept_;                            // of the queues that have been waited for
   InGroup* group_ = nullptr;               // of the launch under way
   std::optional<WindowCopy> window_copy_;  // of the one operation that goes through windows
