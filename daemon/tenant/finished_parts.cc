@@ -27,6 +27,7 @@ void FinishedParts::Publish() {
   for (const Unpublished& one : unpublished_) {
     if (one.queue->WakeReached()) one.session->CountWake();
     one.session->PublishRetired();
+    one.session->TellNews();
   }
   unpublished_.clear();
 }

@@ -16,6 +16,7 @@ namespace harmonaize::daemon {
 class Communicator;
 class Formation;
 class Session;
+struct PostedOperation;
 
 /// One rank of one communicator, as its session holds it. It exists from Join (or Split, ...) until
 /// the rank has left and nothing of it is in flight.
@@ -23,6 +24,7 @@ struct Member {
   Session* session = nullptr;
   uint32_t index = kNoMember;  ///< Index of its slot in the session's segment.
   MemberSlot* slot = nullptr;
+  SessionHeader* header = nullptr;  ///< Of the session's segment.
   int rank = -1;
   int ranks = 0;  ///< Number of ranks in the communicator.
 
@@ -33,7 +35,9 @@ struct Member {
 
   uint64_t next_sequence = 0;  ///< The collective that it posts next.
   uint64_t next_split = 0;     ///< How many splits it has called.
-  int64_t outstanding = 0;     ///< Posted operations that are not completed.
+  /// The operation that MemberSlot::progress tells of; nullptr: none. RankFeed sets it.
+  const PostedOperation* sliced = nullptr;
+  int64_t outstanding = 0;  ///< Posted operations that are not completed.
   /// Called once, when the last of them is completed. It throws nothing.
   std::function<void()> on_idle;
   bool attached_inline = false;  ///< It has been given the segment of the inline path.

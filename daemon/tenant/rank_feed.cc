@@ -12,10 +12,11 @@ namespace harmonaize::daemon {
 namespace {
 
 // Sequentially consistent, as StreamQueue's: see MarkAwaited.
-void Tell(SliceProgress* progress, uint64_t count) {
-  progress->carried.completed.store(count, std::memory_order_seq_cst);
-  if (TakeReachedMark(&progress->carried, count))
-    FutexWakeShared(&progress->carried.awaited, kMostWoken);
+void Tell(const Member& member, uint64_t count) {
+  StreamSlot& carried = member.slot->progress.carried;
+  carried.completed.store(count, std::memory_order_seq_cst);
+  if (TakeReachedMark(&carried, count)) FutexWakeShared(&carried.awaited, kMostWoken);
+  TellNews(member.header);
 }
 
 }  // namespace
@@ -44,7 +45,8 @@ void RankFeed::Begin(const SliceShape& shape) {
     rank.progress->slice_elements.store(shape.slice_elements, std::memory_order_relaxed);
     rank.progress->slices.store(shape.slices, std::memory_order_relaxed);
     rank.progress->slots.store(shape.slots, std::memory_order_relaxed);
-    Tell(rank.progress, SliceCount(rank.sequence, 0));
+    rank.part->member->sliced = rank.part;
+    Tell(*rank.part->member, SliceCount(rank.sequence, 0));
   }
 }
 
@@ -94,7 +96,9 @@ Status RankFeed::PlaceWindow(const Rank& rank, std::vector<SlicedBuffer>* inputs
 void RankFeed::Carried(uint32_t slices) {
   carried_ = slices;
   if (slices >= kAllSlices) return;
-  for (const Rank& rank : ranks_) Tell(rank.progress, SliceCount(rank.sequence, slices));
+  for (const Rank& rank : ranks_) {
+    Tell(*rank.part->member, SliceCount(rank.sequence, slices));
+  }
 }
 
 std::vector<int> RankFeed::Filling() const {
@@ -109,8 +113,10 @@ std::vector<int> RankFeed::Filling() const {
 }
 
 void EndSliceProgress(const PostedOperation& part) {
-  if (!HasWindows(part)) return;
-  Tell(&part.member->slot->progress, SliceCount(part.descriptor.sequence, kAllSlices));
+  Member& member = *part.member;
+  if (member.sliced != &part) return;
+  member.sliced = nullptr;
+  Tell(member, SliceCount(part.descriptor.sequence, kAllSlices));
 }
 
 }  // namespace harmonaize::daemon

@@ -53,7 +53,9 @@ class RankFeed final : public SliceFeed {
 
 /// Returns whether the rank copies private buffers while the operation is under way.
 bool HasWindows(const PostedOperation& part);
-/// Tells a rank with windows that its operation has ended; does nothing for other ranks.
+/// Tells a rank whose windows are in use that its operation has ended. Does nothing for other
+/// ranks: an operation that ended before it began tells so by its stream alone, because the words
+/// may be an earlier operation's.
 void EndSliceProgress(const PostedOperation& part);
 
 }  // namespace harmonaize::daemon

@@ -244,6 +244,7 @@ Member* Session::AddMember() {
   member->session = this;
   member->index = index;
   member->slot = &segment_->members[index];
+  member->header = &segment_->header;
   member->slot->error.Set("");
   member->slot->notice.Set("");
   member->slot->state.store(static_cast<uint32_t>(MemberState::kForming),

@@ -55,6 +55,8 @@ class Session {
     header.answered_sign.store(header.sign.load(std::memory_order_relaxed),
                                std::memory_order_relaxed);
   }
+  /// Wakes the tenant's threads that wait for news: see SessionHeader::news.
+  void TellNews() { harmonaize::TellNews(&segment_->header); }
   /// Tells the tenant whether the engine is about to sleep on the doorbell. If it is, the caller
   /// looks at the ring once more afterwards.
   void SetConsumerWaiting(bool waiting);

@@ -1,5 +1,7 @@
 #include "src/ipc/session_segment.h"
 
+#include "src/base/futex.h"
+
 namespace harmonaize {
 namespace {
 
@@ -38,6 +40,19 @@ bool TakeReachedMark(StreamSlot* slot, uint64_t completed) {
   const uint32_t mark = slot->awaited.load(std::memory_order_seq_cst);
   if (mark == 0 || !IsReached(mark, static_cast<uint32_t>(completed))) return false;
   return slot->awaited.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+uint32_t ExpectNews(SessionHeader* header) {
+  const uint32_t word = header->news.load(std::memory_order_seq_cst);
+  header->news_wanted.store(1, std::memory_order_seq_cst);
+  return word;
+}
+
+void TellNews(SessionHeader* header) {
+  if (header->news_wanted.load(std::memory_order_seq_cst) == 0) return;
+  header->news_wanted.store(0, std::memory_order_seq_cst);
+  header->news.fetch_add(1, std::memory_order_seq_cst);
+  FutexWakeShared(&header->news, kMostWoken);
 }
 
 }  // namespace harmonaize

@@ -23,7 +23,7 @@ namespace harmonaize {
 // daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 13;
+inline constexpr uint32_t kProtocolVersion = 14;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
 /// take 128 KiB of memory a session.
@@ -135,7 +135,8 @@ static_assert(sizeof(StreamSlot) == 64);
 struct alignas(64) SliceProgress {
   /// Written by the daemon. `completed` counts the slices, from the first on, whose outputs are
   /// complete. A count of 0 tells that the words below are set, and that the rank may fill.
-  /// kAllSlices at the operation's end, however it ends.
+  /// kAllSlices at the operation's end, however it ends; an operation that ends before it has begun
+  /// tells so by its stream alone.
   StreamSlot carried;
   std::atomic<uint64_t> piece_elements;
   std::atomic<uint64_t> pieces;
@@ -208,6 +209,11 @@ struct SessionHeader {
   /// still works; the daemon's engine repeats the number in `answered_sign`.
   std::atomic<uint32_t> sign;
   std::atomic<uint32_t> answered_sign;
+  /// Changes when something has happened for which a tenant thread may wait that copies private
+  /// data: slices were carried (SliceProgress), or a queue got on. A futex word.
+  std::atomic<uint32_t> news;
+  /// 1 while a thread sleeps on `news`; the daemon resets it to 0 and changes `news`.
+  std::atomic<uint32_t> news_wanted;
   /// Reason why the daemon ended the session, set before it closes the socket.
   ErrorText goodbye;
 };
@@ -237,6 +243,19 @@ struct SessionSegment {
 // again meanwhile, and then found it completed: the first thread now sleeps on that mark. So a
 // thread that leaves also removes a mark of its own that is still there, and wakes the others, who
 // mark anew what they wait for.
+//
+// A thread that waits for more than one word, or for words of several operations, sleeps on `news`:
+//
+//     tenant                                  daemon
+//     word = news                             tells what has happened
+//     news_wanted = 1                         if (news_wanted == 1)
+//     unless there is something to do           news_wanted = 0
+//       sleep while news == word                news += 1
+//                                               wake up to kMostWoken
+//
+// All accesses are sequentially consistent. Whatever happens after the thread's look finds
+// news_wanted set, or finds that it was reset for something else in between: then `news` differs
+// from the word that was read before.
 
 /// Marks `position` as awaited, unless an earlier one is already. Returns the word's value. Tenant.
 uint32_t MarkAwaited(StreamSlot* slot, uint64_t position);
@@ -247,5 +266,10 @@ bool LeaveMark(StreamSlot* slot, uint32_t word);
 /// the caller has to wake the threads that sleep on `awaited`. Daemon; trusts nothing, because
 /// false words of a tenant only harm that tenant.
 bool TakeReachedMark(StreamSlot* slot, uint64_t completed);
+
+/// Announces that the caller sleeps on `news` soon. Returns its value. Tenant.
+uint32_t ExpectNews(SessionHeader* header);
+/// Wakes the threads that sleep on `news`, or are about to. Both sides; trusts nothing.
+void TellNews(SessionHeader* header);
 
 }  // namespace harmonaize

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -10,18 +11,26 @@
 #include "src/base/settings.h"
 #include "src/client/inline/inline_path.h"
 #include "src/client/memory/device_memory.h"
+#include "src/client/operation/copy_batch.h"
+#include "src/client/operation/copy_queue.h"
 
 namespace harmonaize {
 
 Communicator::Communicator(std::shared_ptr<Session> session, uint32_t member,
                            const CommunicatorOptions& options)
-    : session_(std::move(session)), member_(member), options_(options) {
+    : session_(std::move(session)),
+      member_(member),
+      options_(options),
+      copies_(std::make_shared<CopyQueue>(session_, member)) {
   LookForDeviceDriver();
   notice_seen_.store(slot().notice.version(), std::memory_order_relaxed);
   failures_told_ = session_->stream_slot(member_).error_count.load(std::memory_order_acquire);
 }
 
-Communicator::~Communicator() = default;
+// Batches may be left where the daemon is gone.
+Communicator::~Communicator() {
+  if (!session_->inherited()) DropCopies();
+}
 
 Result<UniqueId> Communicator::CreateUniqueId() {
   const char* name = Setting("NCCL_COMM_ID");
@@ -177,34 +186,33 @@ void Communicator::NoteFirstFailure(const Status& failure) {
   if (first_failure_.ok()) first_failure_ = failure;
 }
 
-void Communicator::LeavePending(StagedResults results) {
+void Communicator::LeavePending() {
   const std::lock_guard lock(pending_mutex_);
   pending_position_ = own_position_;
-  pending_results_ = std::move(results);
   operation_pending_.store(true, std::memory_order_release);
 }
 
-void Communicator::KeepUntilLeft(StagedResults results) {
+void Communicator::KeepUntilLeft(std::vector<std::unique_ptr<CopyBatch>> batches) {
   const std::lock_guard lock(pending_mutex_);
-  kept_results_.push_back(std::move(results));
+  std::move(batches.begin(), batches.end(), std::back_inserter(kept_batches_));
 }
 
-// The first caller after the end copies the data; callers meanwhile get kInProgress, without a
-// text. Returns ok if nothing is pending.
+// When it returns, no thread touches buffers of this communicator's operations.
+void Communicator::DropCopies() {
+  KeepUntilLeft(copies_->Drop(this));
+  for (const StreamUse& use : streams_used_) KeepUntilLeft(use.stream->Drop(this));
+}
+
+// Callers before the end copy a part of the data, and get kInProgress, without a text. Returns ok
+// if nothing is pending.
 Status Communicator::SettleOperation() {
   if (!operation_pending_.load(std::memory_order_acquire)) return Status::Ok();
   const std::unique_lock lock(pending_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Status(Code::kInProgress, "");
   if (!operation_pending_.load(std::memory_order_relaxed)) return Status::Ok();
-  const StreamSlot& queue = session_->stream_slot(member_);
-  if (queue.completed.load(std::memory_order_acquire) < pending_position_) {
-    return Status(Code::kInProgress, "");
-  }
+  if (!copies_->Reached(pending_position_)) return Status(Code::kInProgress, "");
   static_cast<void>(OnTick());
-  const Status failure = TakeOperationFailure();
-  if (failure.ok()) pending_results_.CopyOut();
-  pending_results_.GiveBack();
-  NoteFirstFailure(failure);
+  NoteFirstFailure(TakeOperationFailure());
   // Release: a thread that finds nothing pending finds the data.
   operation_pending_.store(false, std::memory_order_release);
   return Status::Ok();
@@ -284,7 +292,7 @@ Status Communicator::TakeOperationFailure() {
   return Status(code, last_error_);
 }
 
-void Communicator::NoteStreamUse(uint32_t stream, uint64_t position) {
+void Communicator::NoteStreamUse(const std::shared_ptr<CopyQueue>& stream, uint64_t position) {
   const auto found = std::find_if(streams_used_.begin(), streams_used_.end(),
                                   [&](const StreamUse& use) { return use.stream == stream; });
   if (found != streams_used_.end()) {
@@ -296,10 +304,8 @@ void Communicator::NoteStreamUse(uint32_t stream, uint64_t position) {
 
 bool Communicator::Quiescent() {
   return OwnPositionReached() &&
-         std::all_of(streams_used_.begin(), streams_used_.end(), [this](const StreamUse& use) {
-           const StreamSlot& stream = session_->stream_slot(use.stream);
-           return stream.completed.load(std::memory_order_acquire) >= use.position;
-         });
+         std::all_of(streams_used_.begin(), streams_used_.end(),
+                     [](const StreamUse& use) { return use.stream->Reached(use.position); });
 }
 
 Status Communicator::AwaitQuiescent() {
@@ -307,9 +313,9 @@ Status Communicator::AwaitQuiescent() {
     static_cast<void>(OnTick());
     return CheckNotAborted();
   };
-  HZ_RETURN_IF_ERROR(session_->WaitForPosition(member_, own_position_, on_tick));
+  HZ_RETURN_IF_ERROR(copies_->Await(own_position_, on_tick));
   for (const StreamUse& use : streams_used_) {
-    HZ_RETURN_IF_ERROR(session_->WaitForPosition(use.stream, use.position, on_tick));
+    HZ_RETURN_IF_ERROR(use.stream->Await(use.position, on_tick));
   }
   // An abort also ends the operations that are awaited.
   return CheckNotAborted();
@@ -331,8 +337,11 @@ Status Communicator::Finalize() {
 }
 
 Status Communicator::Leave() {
-  if (session_->inherited() || session_->lost()) return Status::Ok();
-  const Status status = rank() >= 0 ? AwaitQuiescent() : Status::Ok();
+  if (session_->inherited()) return Status::Ok();
+  const bool waits = rank() >= 0 && !session_->lost();
+  const Status status = waits ? AwaitQuiescent() : Status::Ok();
+  if (!status.ok() || session_->lost()) DropCopies();
+  if (session_->lost()) return Status::Ok();
   if (status.ok()) static_cast<void>(SettleOperation());
   const Status left = status.ok() ? RequestLeave() : status;
   // A daemon that is gone, or has taken this process for ended, keeps nothing of this rank.
@@ -366,6 +375,7 @@ Status Communicator::Abort() {
   while (users_.load(std::memory_order_acquire) > 0 || posting_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  DropCopies();
   if (!session_->lost()) static_cast<void>(RequestLeave());
   return Status::Ok();
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/client/operation/staged_results.h"
 #include "src/client/operation/stream.h"
 #include "src/client/session/session.h"
 #include "src/ipc/unique_id.h"
@@ -18,6 +17,8 @@
 
 namespace harmonaize {
 
+class CopyBatch;
+class CopyQueue;
 class InlinePath;
 
 /// Options of a rank for its communicator.
@@ -116,21 +117,23 @@ class Communicator {
 
   uint64_t NextSequence() { return next_sequence_++; }
   uint64_t NextOwnPosition() { return ++own_position_; }
-  /// Waits until `slot`, of this session, has reached `position`.
-  Status AwaitPosition(StreamSlot* slot, uint64_t position) {
-    return session_->WaitForPosition(slot, position, [this] { return OnTick(); });
-  }
+  /// Passes on the daemon's notices. Called about ten times a second while a thread waits.
+  Status OnTick();
   /// Waits until the own queue is done, and returns the failure of its operations, if any. Calls
   /// `meanwhile` now and then.
   Status AwaitOwnPosition(const std::function<void()>& meanwhile = {});
   /// Returns whether the own queue is done, without waiting.
   bool OwnPositionReached();
   /// Remembers that operations of this communicator were queued on a host stream.
-  void NoteStreamUse(uint32_t stream, uint64_t position);
-  /// Leaves the results of the own queue to AsyncState and to later calls.
-  void LeavePending(StagedResults results);
-  /// Keeps the buffers of operations that may still be under way, until the rank has left.
-  void KeepUntilLeft(StagedResults results);
+  void NoteStreamUse(const std::shared_ptr<CopyQueue>& stream, uint64_t position);
+  /// Leaves the operations of the own queue, which are under way, to AsyncState and later calls.
+  void LeavePending();
+  /// Keeps the shared memory of operations that may still be under way, until the rank has left.
+  void KeepUntilLeft(std::vector<std::unique_ptr<CopyBatch>> batches);
+  /// The private data of the own queue's operations.
+  const std::shared_ptr<CopyQueue>& copies() const { return copies_; }
+  /// Guards what ranks write into MemberSlot::progress: see WindowCopy::Publish.
+  std::mutex& slice_words() { return slice_words_; }
 
  private:
   friend class InUse;
@@ -138,7 +141,7 @@ class Communicator {
   friend class InGroup;
 
   struct StreamUse {
-    uint32_t stream;
+    std::shared_ptr<CopyQueue> stream;
     uint64_t position;
   };
   struct PreMulSum {
@@ -174,7 +177,7 @@ class Communicator {
   Status RequestLeave();
   Status SlotFailure() const;
   Status TakeOperationFailure();
-  Status OnTick();
+  void DropCopies();
   bool Quiescent();
   Status AwaitQuiescent();
 
@@ -187,6 +190,8 @@ class Communicator {
   std::atomic<int> ranks_{0};
   std::atomic<int> rank_{-1};
 
+  const std::shared_ptr<CopyQueue> copies_;
+  std::mutex slice_words_;
   uint64_t next_sequence_ = 0;
   uint64_t own_position_ = 0;
   uint32_t failures_told_ = 0;
@@ -203,10 +208,9 @@ class Communicator {
       std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<const std::atomic<bool>> parent_aborted_;
 
-  std::mutex pending_mutex_;  // guards the three below; no thread waits for peers under it
+  std::mutex pending_mutex_;  // guards the two below; no thread waits for peers under it
   uint64_t pending_position_ = 0;
-  StagedResults pending_results_;
-  std::vector<StagedResults> kept_results_;
+  std::vector<std::unique_ptr<CopyBatch>> kept_batches_;
 
   std::mutex membership_mutex_;  // guards left_, and requests that name `member_`
   bool left_ = false;            ///< `member_` may stand for another rank by now.

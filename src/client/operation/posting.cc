@@ -1,15 +1,13 @@
 #include "src/client/operation/posting.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/client/inline/turns.h"
+#include "src/client/operation/copier.h"
 
 namespace harmonaize {
 namespace {
-
-uint32_t StreamOf(const Operation& operation) {
-  return operation.stream != nullptr ? operation.stream->index() : operation.communicator->member();
-}
 
 OperationDescriptor Describe(const PreparedOperation& prepared, const QueueUse& queue) {
   const Operation& operation = *prepared.operation;
@@ -23,7 +21,7 @@ OperationDescriptor Describe(const PreparedOperation& prepared, const QueueUse& 
   descriptor.send = prepared.send.reference;
   descriptor.receive = prepared.receive.reference;
   descriptor.member = operation.communicator->member();
-  descriptor.stream = StreamOf(operation);
+  descriptor.stream = queue.index();
   descriptor.root = operation.root;
   descriptor.collective = operation.collective;
   descriptor.type = operation.type;
@@ -51,7 +49,10 @@ Status Posting::PostAtOnce() {
     return positions;
   }
   DescribeAll();
-  return session().Submit(descriptors_);
+  AddCopies(false);
+  const Status submitted = session().Submit(descriptors_);
+  if (!submitted.ok()) DropCopies();
+  return submitted;
 }
 
 // Posts one operation after the other as room allows. If the caller must not wait, posts all or
@@ -66,7 +67,10 @@ Status Posting::PostWithLittleRoom() {
   Orders orders;
   HZ_RETURN_IF_ERROR(TakePositions(&orders));
   DescribeAll();
-  return session().SubmitInTurns(descriptors_, shares);
+  AddCopies(true);
+  const Status submitted = session().SubmitInTurns(descriptors_, shares);
+  if (!submitted.ok()) DropCopies();
+  return submitted;
 }
 
 // Sorts the operations by their turns. Returns the share of each queue.
@@ -78,7 +82,7 @@ std::vector<Session::QueueShare> Posting::SortByTurn() {
   std::vector<PreparedOperation> sorted;
   for (const size_t place : turns.order) {
     sorted.push_back((*prepared_)[place]);
-    const uint32_t stream = StreamOf(*sorted.back().operation);
+    const uint32_t stream = (*queues_)[sorted.back().queue].index();
     auto share = std::find_if(shares.begin(), shares.end(),
                               [stream](const auto& one) { return one.stream == stream; });
     if (share == shares.end()) share = shares.insert(share, {.stream = stream});
@@ -116,8 +120,32 @@ void Posting::DescribeAll() {
     QueueUse& queue = (*queues_)[prepared.queue];
     queue.last_descriptor = descriptors_.size();
     descriptors_.push_back(Describe(prepared, queue));
+    if (prepared.window_flags != 0) {
+      queue.batch->AddWindow(*prepared.operation, descriptors_.back());
+    }
   }
   for (const QueueUse& queue : *queues_) MarkLast(queue);
+}
+
+// Hands the private data to the queues, before the operations are posted, so that nothing is under
+// way which nobody copies. The Copier gets what no other thread waits for; `waits`: the caller
+// waits in the middle of posting.
+void Posting::AddCopies(bool waits) {
+  for (QueueUse& queue : *queues_) {
+    if (queue.batch == nullptr) continue;
+    queue.batch->SetPosition(queue.position);
+    queue.copies->Add(std::move(queue.batch));
+    if (queue.copies->has_windows() && (waits || !queue.waited_for())) {
+      Copier::Get().Attend(queue.copies);
+    }
+  }
+}
+
+// Requires: the daemon is gone, which is the only reason why operations cannot be submitted.
+void Posting::DropCopies() {
+  for (const QueueUse& queue : *queues_) {
+    if (queue.copies != nullptr) static_cast<void>(queue.copies->Drop(queue.communicator));
+  }
 }
 
 // Takes a position in each stream. Communicators that share a stream share its position too.
@@ -135,7 +163,7 @@ Status Posting::TakePositions(Orders* orders) {
     for (QueueUse& queue : *queues_) {
       if (queue.stream != stream) continue;
       queue.position = position;
-      queue.communicator->NoteStreamUse(stream->index(), position);
+      queue.communicator->NoteStreamUse(stream->copies(), position);
     }
   }
   for (QueueUse& queue : *queues_) {

@@ -22,9 +22,6 @@ class Posting {
   /// for it.
   Status Post(std::vector<PreparedOperation>* prepared, std::vector<QueueUse>* queues);
 
-  /// Returns the operations as they were posted, in the order of `prepared`.
-  std::span<const OperationDescriptor> descriptors() const { return descriptors_; }
-
  private:
   using Orders = std::vector<std::unique_lock<std::mutex>>;
 
@@ -38,6 +35,8 @@ class Posting {
   Status LockWithRoom(std::span<HostStream* const> streams, Orders* orders);
   Status CheckNoneAborted() const;
   void DescribeAll();
+  void AddCopies(bool waits);
+  void DropCopies();
   void MarkLast(const QueueUse& queue);
 
   // Of the launch under way.

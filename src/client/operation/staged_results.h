@@ -24,6 +24,10 @@ class StagedResults {
   }
   void AddBuffer(std::byte* buffer, uint64_t bytes) { buffers_.push_back({buffer, bytes}); }
 
+  bool empty() const { return results_.empty() && buffers_.empty(); }
+  /// Returns whether a result is to be copied to some of these bytes.
+  bool WritesTo(const void* address, uint64_t bytes) const;
+
   void CopyOut();
   void GiveBack();
 

@@ -3,6 +3,9 @@
 #include <shared_mutex>
 #include <unordered_set>
 
+#include "src/client/operation/copier.h"
+#include "src/client/operation/copy_queue.h"
+
 namespace harmonaize {
 namespace {
 
@@ -21,10 +24,18 @@ Status NoTick() {
 
 }  // namespace
 
+HostStream::HostStream(std::shared_ptr<Session> session, uint32_t index, uint64_t position)
+    : session_(std::move(session)),
+      index_(index),
+      copies_(std::make_shared<CopyQueue>(session_, index)),
+      last_position_(position),
+      failures_told_(session_->stream_slot(index).error_count.load(std::memory_order_acquire)) {}
+
 Result<HostStream*> HostStream::Create() {
   HZ_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Session::Get());
   HZ_ASSIGN_OR_RETURN(const OpenStreamReply reply,
                       session->Call<OpenStreamReply>(OpenStreamRequest{}));
+  Copier::Get().Start();
   auto* stream = new HostStream(std::move(session), reply.stream, reply.position);
   const std::unique_lock lock(streams_mutex);
   LiveStreams().insert(stream);
@@ -43,6 +54,10 @@ Status HostStream::Destroy(HostStream* stream) {
     const std::unique_lock lock(streams_mutex);
     LiveStreams().erase(stream);
   }
+  // A forked child has no part in the stream, and leaves the memory as it is.
+  if (stream->session_->inherited()) return status;
+  // After a failure something may be left that will never be done.
+  static_cast<void>(stream->copies_->Drop(nullptr));
   CloseStreamRequest request;
   request.stream = stream->index_;
   const Result<EmptyReply> reply = stream->session_->Call<EmptyReply>(request);
@@ -51,9 +66,17 @@ Status HostStream::Destroy(HostStream* stream) {
   return status;
 }
 
+Status HostStream::CheckUsable() {
+  if (!session_->inherited()) return Status::Ok();
+  return InvalidUsage(
+      "this process was forked from the one that made the host stream; make a new stream in the "
+      "child");
+}
+
 Status HostStream::Query() {
+  HZ_RETURN_IF_ERROR(CheckUsable());
   HZ_RETURN_IF_ERROR(session_->lost() ? session_->CheckAlive() : Status::Ok());
-  if (!Idle()) {
+  if (!copies_->Reached(last_position_.load(std::memory_order_relaxed))) {
     HZ_RETURN_IF_ERROR(session_->CheckAlive());
     return Status(Code::kInProgress, "operations are queued");
   }
@@ -62,11 +85,15 @@ Status HostStream::Query() {
 
 bool HostStream::Idle() {
   const uint64_t last = last_position_.load(std::memory_order_relaxed);
-  return session_->stream_slot(index_).completed.load(std::memory_order_acquire) >= last;
+  if (session_->stream_slot(index_).completed.load(std::memory_order_acquire) < last) return false;
+  while (!copies_->CopiedUpTo(last) && copies_->Step()) {
+  }
+  return copies_->CopiedUpTo(last);
 }
 
 Status HostStream::Drain(const std::function<Status()>& on_tick) {
-  return session_->WaitForPosition(index_, last_position_.load(std::memory_order_relaxed), on_tick);
+  HZ_RETURN_IF_ERROR(CheckUsable());
+  return copies_->Await(last_position_.load(std::memory_order_relaxed), on_tick);
 }
 
 Status HostStream::Synchronize() {
@@ -84,7 +111,7 @@ bool HostStream::HasRoom() {
 Status HostStream::AwaitRoom(const std::function<Status()>& on_tick) {
   const uint64_t last = last_position_.load(std::memory_order_relaxed);
   // Waits until half of the depth is free; otherwise it would wait anew at every operation.
-  return session_->WaitForPosition(index_, last - kQueueDepth / 2, on_tick);
+  return copies_->Await(last - kQueueDepth / 2, on_tick);
 }
 
 Status HostStream::TakeFailure() {

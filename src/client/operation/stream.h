@@ -11,6 +11,8 @@
 
 namespace harmonaize {
 
+class CopyQueue;
+
 /// A host stream: an ordered queue of operations that the caller does not wait for. Handles are
 /// given out as cudaStream_t, so any pointer may come in: From tells our streams from others.
 /// Thread: any.
@@ -30,8 +32,11 @@ class HostStream {
   /// Session::WaitForPosition.
   Status Drain(const std::function<Status()>& on_tick);
 
-  /// Returns whether everything that was queued is done.
+  /// Returns whether everything that was queued is done. Copies out what is done.
   bool Idle();
+
+  /// The private data of queued operations.
+  const std::shared_ptr<CopyQueue>& copies() const { return copies_; }
 
   /// Returns the next position. Requires: the caller holds `order` until it has submitted
   /// operations for this position, so that no other thread takes a later one before.
@@ -48,15 +53,13 @@ class HostStream {
   Session& session() { return *session_; }
 
  private:
-  HostStream(std::shared_ptr<Session> session, uint32_t index, uint64_t position)
-      : session_(std::move(session)),
-        index_(index),
-        last_position_(position),
-        failures_told_(session_->stream_slot(index).error_count.load(std::memory_order_acquire)) {}
+  HostStream(std::shared_ptr<Session> session, uint32_t index, uint64_t position);
   Status TakeFailure();
+  Status CheckUsable();
 
-  std::shared_ptr<Session> session_;
-  uint32_t index_;
+  const std::shared_ptr<Session> session_;
+  const uint32_t index_;
+  const std::shared_ptr<CopyQueue> copies_;
   std::mutex order_;
   std::atomic<uint64_t> last_position_;  // grows under order_
   std::mutex failure_mutex_;             // guards the one below

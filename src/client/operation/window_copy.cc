@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
+#include "src/base/byte_ranges.h"
 #include "src/base/log.h"
 #include "src/client/memory/memory.h"
 #include "src/client/operation/communicator.h"
@@ -29,6 +31,8 @@ WindowCopy::WindowCopy(const Operation& operation, const OperationDescriptor& de
       units_(BlocksOf(operation.collective, operation.communicator->ranks(),
                       operation.communicator->rank(), operation.root)),
       sequence_(descriptor.sequence),
+      queue_(&operation.communicator->session().stream_slot(descriptor.stream)),
+      position_(descriptor.position),
       element_bytes_(DataTypeSize(operation.type)),
       flags_(descriptor.flags) {
   cut_.unit_bytes = operation.count * element_bytes_;
@@ -43,40 +47,65 @@ uint64_t WindowCopy::Carried() const {
   return SlicesOf(sequence_, progress().carried.completed.load(std::memory_order_acquire));
 }
 
-Status WindowCopy::Run() {
-  while (state_ != State::kEnded) {
-    if (Step()) continue;
-    if (state_ == State::kEnded || (state_ == State::kCopies && drained_ == slices_)) break;
-    const uint64_t awaited = SliceCount(sequence_, NextAwaited());
-    HZ_RETURN_IF_ERROR(communicator_->AwaitPosition(&progress().carried, awaited));
-  }
-  return Status::Ok();
+// Acquire: makes the outputs visible.
+bool WindowCopy::PositionReached() const {
+  return queue_->completed.load(std::memory_order_acquire) >= position_;
 }
 
-// Requires: there is nothing to fill or to drain now.
-uint64_t WindowCopy::NextAwaited() const {
-  if (state_ == State::kAwaitsTurn) return 0;
-  return std::min(drained_ + at_once_, slices_);
+uint64_t WindowCopy::RoomToFill() const {
+  return std::min(slices_, drained_ + cut_.slots);
+}
+
+bool WindowCopy::CanStep() const {
+  switch (state_) {
+    case State::kAwaitsTurn:
+      return progress().carried.completed.load(std::memory_order_seq_cst) >=
+                 SliceCount(sequence_, 0) ||
+             PositionReached();
+    case State::kCopies:
+      return filled_ < RoomToFill() || drained_ < std::min(Carried(), slices_) ||
+             Carried() == kAllSlices || PositionReached();
+    case State::kEnded: return false;
+  }
+  return false;
 }
 
 bool WindowCopy::Step() {
-  if (state_ == State::kAwaitsTurn) {
-    const uint64_t count = progress().carried.completed.load(std::memory_order_acquire);
-    if (count < SliceCount(sequence_, 0)) return false;
-    Begin();
-    return true;
+  switch (state_) {
+    case State::kAwaitsTurn:
+      if (!CanStep()) return false;
+      Begin();
+      return true;
+    case State::kCopies:
+      // Filling comes first: until the window is full, the daemon may have nothing to carry.
+      if (FillSome() || DrainSome()) return true;
+      if (!PositionReached()) return false;
+      state_ = State::kEnded;
+      return true;
+    case State::kEnded: return false;
   }
-  if (state_ == State::kEnded) return false;
-  // Filling comes first: until the window is full, the daemon may have nothing to carry.
-  return FillSome() || DrainSome();
+  return false;
+}
+
+// A copy whose slices are all drained waits for the operation's end: the position may have other
+// operations.
+Session::AwaitedSlices WindowCopy::Awaited() const {
+  uint64_t slices = 0;
+  if (state_ == State::kCopies) {
+    slices = drained_ == slices_ ? kAllSlices : std::min(drained_ + at_once_, slices_);
+  }
+  return {.carried = &progress().carried,
+          .count = SliceCount(sequence_, slices),
+          .queue = queue_,
+          .position = position_};
 }
 
 bool WindowCopy::FillSome() {
-  const uint64_t room = std::min(slices_, drained_ + cut_.slots);
+  const uint64_t room = RoomToFill();
   if (filled_ >= room) return false;
   const uint64_t until = std::min(room, filled_ + at_once_);
   while (filled_ < until) Fill();
-  Publish(filled_);
+  Publish(filled_, place_);
   return true;
 }
 
@@ -95,7 +124,8 @@ bool WindowCopy::DrainSome() {
 
 void WindowCopy::Begin() {
   state_ = State::kEnded;
-  if (Carried() == kAllSlices) return;  // it failed before it began
+  // It ended before it began.
+  if (Carried() == kAllSlices || PositionReached()) return;
   const SliceProgress& words = progress();
   const uint64_t slice_elements = words.slice_elements.load(std::memory_order_relaxed);
   cut_.piece_bytes = words.piece_elements.load(std::memory_order_relaxed) * element_bytes_;
@@ -112,15 +142,14 @@ void WindowCopy::Begin() {
   if (layout_.blocks == 0 || slices_ == 0) {
     // This rank has nothing to copy, and nobody waits for it.
     filled_ = drained_ = slices_;
-    return Publish(slices_);
+    return Publish(slices_, {});
   }
   const Status taken = TakeWindow();
   if (taken.ok()) return;
   Log(LogLevel::kWarning, kLogCollective, "no memory to copy through: {}", taken.message());
   // The daemon finds no window there, and fails the operation for all its ranks.
-  progress().window_region.store(kNoBuffer, std::memory_order_relaxed);
   filled_ = drained_ = slices_;
-  Publish(slices_);
+  Publish(slices_, {});
 }
 
 Status WindowCopy::TakeWindow() {
@@ -137,15 +166,23 @@ Status WindowCopy::TakeWindow() {
     return found.status();
   }
   window_ = window;
-  // Publish makes these visible.
-  progress().window_offset.store(found->offset, std::memory_order_relaxed);
-  progress().window_region.store(found->region, std::memory_order_relaxed);
+  place_ = *found;
   return Status::Ok();
 }
 
-// Sequentially consistent, as Nudge requires.
-void WindowCopy::Publish(uint64_t filled) {
-  progress().filled.store(SliceCount(sequence_, filled), std::memory_order_seq_cst);
+// Once this operation has ended, the words may be another one's, which another thread copies for.
+// That one begins only after the end of this one was told, so under the lock, which it takes as
+// well, whoever comes first is not overwritten by an earlier operation. The store is sequentially
+// consistent, as Nudge requires, and makes the window's place visible.
+void WindowCopy::Publish(uint64_t filled, const BufferReference& window) {
+  {
+    const std::lock_guard lock(communicator_->slice_words());
+    if (Carried() == kAllSlices) return;
+    SliceProgress& words = progress();
+    words.window_offset.store(window.offset, std::memory_order_relaxed);
+    words.window_region.store(window.region, std::memory_order_relaxed);
+    words.filled.store(SliceCount(sequence_, filled), std::memory_order_seq_cst);
+  }
   communicator_->session().Nudge();
 }
 
@@ -173,6 +210,11 @@ void WindowCopy::Finish(bool succeeded) {
   while (succeeded && window_ != nullptr && drained_ < slices_) Drain();
   GiveBack();
   state_ = State::kEnded;
+}
+
+bool WindowCopy::WritesTo(const void* address, uint64_t bytes) const {
+  if (receive_ == nullptr) return false;
+  return Overlap(receive_, units_.receive * cut_.unit_bytes, address, bytes);
 }
 
 void WindowCopy::GiveBack() {

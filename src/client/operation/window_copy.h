@@ -5,6 +5,7 @@
 
 #include "src/base/status.h"
 #include "src/client/operation/operation.h"
+#include "src/client/session/session.h"
 #include "src/ipc/session_segment.h"
 #include "src/ipc/window_layout.h"
 
@@ -22,26 +23,34 @@ class WindowCopy {
   WindowCopy& operator=(const WindowCopy&) = delete;
   ~WindowCopy() { GiveBack(); }
 
-  /// Copies until the operation has ended, or nearly. Errors: those of waiting; the caller asks for
-  /// the operation's own outcome.
-  Status Run();
-  /// Copies some of what can be copied now. Returns whether there was something.
+  /// Copies some of what can be copied now, or notices that the operation has ended. Returns
+  /// whether there was something. Never waits for others.
   bool Step();
+  /// Returns whether Step would find something to do.
+  bool CanStep() const;
+  /// Returns whether Step has noticed the operation's end.
+  bool ended() const { return state_ == State::kEnded; }
+  /// Returns what to wait for when Step has found nothing to do.
+  Session::AwaitedSlices Awaited() const;
   /// Copies what is left of the results, if the operation has succeeded, and lets go of the window.
   /// Requires: the operation has ended.
   void Finish(bool succeeded);
+
+  /// Returns whether results that are still to come lie within these bytes.
+  bool WritesTo(const void* address, uint64_t bytes) const;
 
  private:
   enum class State { kAwaitsTurn, kCopies, kEnded };
 
   SliceProgress& progress() const;
   uint64_t Carried() const;
-  uint64_t NextAwaited() const;
+  uint64_t RoomToFill() const;
+  bool PositionReached() const;
   bool FillSome();
   bool DrainSome();
   void Begin();
   Status TakeWindow();
-  void Publish(uint64_t filled);
+  void Publish(uint64_t filled, const BufferReference& window);
   void Fill();
   void Drain();
   void GiveBack();
@@ -51,6 +60,8 @@ class WindowCopy {
   std::byte* const receive_;
   const BufferBlocks units_;
   const uint64_t sequence_;
+  StreamSlot* const queue_;
+  const uint64_t position_;
   const uint64_t element_bytes_;
   const uint8_t flags_;
 
@@ -60,8 +71,9 @@ class WindowCopy {
   uint64_t slices_ = 0;
   uint64_t at_once_ = 1;  // slices
   std::byte* window_ = nullptr;
-  uint64_t filled_ = 0;   // slices
-  uint64_t drained_ = 0;  // likewise
+  BufferReference place_;  // of the window
+  uint64_t filled_ = 0;    // slices
+  uint64_t drained_ = 0;   // likewise
 };
 
 }  // namespace harmonaize

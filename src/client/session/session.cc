@@ -358,6 +358,32 @@ struct PositionWait {
   std::atomic<uint32_t>* word() const { return &slot->awaited; }
 };
 
+/// Its mark is on the slices if there are any, else on the queue.
+struct SlicesWait {
+  Session::AwaitedSlices awaited;
+
+  StreamSlot* slot() const { return awaited.carried != nullptr ? awaited.carried : awaited.queue; }
+  uint64_t count() const { return awaited.carried != nullptr ? awaited.count : awaited.position; }
+  bool Done() const { return awaited.Reached(); }
+  void Begin() const { slot()->waiters.fetch_add(1, std::memory_order_seq_cst); }
+  void End(uint32_t word) const {
+    if (LeaveMark(slot(), word)) FutexWakeAllShared(&slot()->awaited);
+  }
+  uint32_t Announce() const { return MarkAwaited(slot(), count()); }
+  std::atomic<uint32_t>* word() const { return &slot()->awaited; }
+};
+
+struct NewsWait {
+  SessionHeader* header;
+  const std::function<bool()>& done;
+
+  bool Done() const { return done(); }
+  void Begin() const {}
+  void End(uint32_t) const {}
+  uint32_t Announce() const { return ExpectNews(header); }
+  std::atomic<uint32_t>* word() const { return &header->news; }
+};
+
 struct FormationWait {
   MemberSlot* slot;
 
@@ -419,6 +445,26 @@ Status Session::WaitForPosition(StreamSlot* slot, uint64_t position,
     HZ_RETURN_IF_ERROR(CheckAlive());
     return on_tick();
   });
+}
+
+Status Session::WaitForSlices(const AwaitedSlices& awaited,
+                              const std::function<Status()>& on_tick) {
+  return SpinThenSleep(SlicesWait{awaited}, segment_->header, [&]() -> Status {
+    HZ_RETURN_IF_ERROR(CheckAlive());
+    return on_tick();
+  });
+}
+
+Status Session::WaitForNews(const std::function<bool()>& done,
+                            const std::function<Status()>& on_tick) {
+  return SpinThenSleep(NewsWait{&segment_->header, done}, segment_->header, [&]() -> Status {
+    HZ_RETURN_IF_ERROR(CheckAlive());
+    return on_tick();
+  });
+}
+
+void Session::SleepUntilNews(uint32_t word, uint64_t nanoseconds) {
+  FutexWaitShared(&segment_->header.news, word, nanoseconds);
 }
 
 Status Session::WaitWhileForming(uint32_t member, const std::function<Status()>& on_tick) {

@@ -78,6 +78,32 @@ class Session {
                          const std::function<Status()>& on_tick);
   Status WaitForPosition(StreamSlot* slot, uint64_t position,
                          const std::function<Status()>& on_tick);
+  /// Slices of a collective (SliceProgress) that a thread waits for, or else the end of the
+  /// collective, which is at a position of a queue.
+  struct AwaitedSlices {
+    StreamSlot* carried = nullptr;  ///< nullptr: none, only the queue's position is awaited.
+    uint64_t count = 0;             ///< Encoded by SliceCount.
+    StreamSlot* queue = nullptr;
+    uint64_t position = 0;
+
+    bool Reached() const {
+      return (carried != nullptr && carried->completed.load(std::memory_order_seq_cst) >= count) ||
+             queue->completed.load(std::memory_order_seq_cst) >= position;
+    }
+  };
+  /// Waits for these. A queue whose position is reached before any slice is told may be noticed a
+  /// tenth of a second late. `on_tick` as in WaitForPosition.
+  Status WaitForSlices(const AwaitedSlices& awaited, const std::function<Status()>& on_tick);
+  /// Waits until `done`, which may become so when the daemon has news (SessionHeader::news).
+  Status WaitForNews(const std::function<bool()>& done, const std::function<Status()>& on_tick);
+  /// The steps of WaitForNews, for a thread that looks and sleeps by itself: it asks for news,
+  /// looks for what it waits for, and sleeps, for at most `nanoseconds`, unless there were news
+  /// meanwhile.
+  uint32_t ExpectNews() { return harmonaize::ExpectNews(&segment_->header); }
+  void SleepUntilNews(uint32_t word, uint64_t nanoseconds);
+  /// Wakes the process's own threads that wait for news, so that they look anew.
+  void TellNews() { harmonaize::TellNews(&segment_->header); }
+
   /// Waits until the member is no longer kForming; `on_tick` as in WaitForPosition.
   Status WaitWhileForming(uint32_t member, const std::function<Status()>& on_tick);
 

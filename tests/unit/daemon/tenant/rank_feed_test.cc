@@ -21,6 +21,7 @@ class RankFeedTest : public ::testing::Test {
     slots_.push_back(std::make_unique<MemberSlot>());
     members_.push_back(std::make_unique<Member>());
     members_.back()->slot = slots_.back().get();
+    members_.back()->header = &header_;
     operations_.push_back(std::make_unique<PostedOperation>());
     PostedOperation* const part = operations_.back().get();
     part->member = members_.back().get();
@@ -41,6 +42,7 @@ class RankFeedTest : public ::testing::Test {
   }
 
   RankFeed feed_;
+  SessionHeader header_ = {};
   std::vector<std::unique_ptr<MemberSlot>> slots_;
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<std::unique_ptr<PostedOperation>> operations_;
