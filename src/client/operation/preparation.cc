@@ -17,9 +17,15 @@ constexpr uint64_t kLeastWindowed = uint64_t{4} << 20;
 /// Between hosts, where messages take longer than copies.
 constexpr uint64_t kLeastWindowedAcrossHosts = uint64_t{512} << 10;
 
-/// Bytes that a queue stages as a whole at a time: several of the largest operations that are. More
-/// goes through windows, or waits.
-constexpr uint64_t kMostStaged = uint64_t{32} << 20;
+/// Bytes that a launch stages as a whole, on one queue. More collectives go through windows.
+constexpr uint64_t kMostStagedOfLaunch = uint64_t{32} << 20;
+/// Bytes that a queue holds staged before another launch's collectives go through windows as well,
+/// though they are small. A rank that is ahead of its peers would fill ever more memory, which is
+/// not in the caches any more when the peers come: 20 all-reduces of 512 KiB, posted one after the
+/// other, then took five times as long.
+constexpr uint64_t kMostStagedBefore = uint64_t{1} << 20;
+/// Bytes that a queue holds staged before sends and receives wait, which do not go through windows.
+constexpr uint64_t kMostStagedOfPairs = uint64_t{256} << 20;
 
 size_t QueueOf(const Operation& operation, std::vector<QueueUse>* queues) {
   // The last operation's queue is nearly always this operation's too.
@@ -62,8 +68,10 @@ bool InputIsThere(const PreparedOperation& prepared, const QueueUse& queue) {
 }
 
 bool HasRoomToStage(const PreparedOperation& prepared, const QueueUse& queue) {
-  const uint64_t staged = queue.copies->staged_bytes() + queue.batch->staged_bytes();
-  return staged + PrivateBytes(prepared) <= kMostStaged;
+  const uint64_t before = queue.copies->staged_bytes();
+  const uint64_t launch = queue.batch->staged_bytes() + PrivateBytes(prepared);
+  if (IsPointToPoint(prepared.operation->collective)) return before + launch <= kMostStagedOfPairs;
+  return launch <= kMostStagedOfLaunch && (before == 0 || before + launch <= kMostStagedBefore);
 }
 
 /// Returns whether private data is copied while the daemon carries it.

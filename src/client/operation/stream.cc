@@ -12,6 +12,11 @@ namespace {
 /// Positions that one stream may have queued before its caller waits, as a CUDA launch queue does.
 constexpr uint64_t kQueueDepth = 1024;
 
+/// Nanoseconds in which small operations end whose ranks are all there,
+constexpr uint64_t kBriefWait = 200'000;
+/// and bytes that staged data adds to that for each nanosecond, on a busy host.
+constexpr uint64_t kStagedBytesPerNanosecond = 1;
+
 std::shared_mutex streams_mutex;
 std::unordered_set<const void*>& LiveStreams() {
   static auto* const streams = new std::unordered_set<const void*>();
@@ -89,6 +94,18 @@ bool HostStream::Idle() {
   while (!copies_->CopiedUpTo(last) && copies_->Step()) {
   }
   return copies_->CopiedUpTo(last);
+}
+
+bool HostStream::IdleSoon() {
+  const bool waits = !was_waited_for_.load(std::memory_order_relaxed) && !copies_->has_windows();
+  if (!Idle() && waits) {
+    const uint64_t last = last_position_.load(std::memory_order_relaxed);
+    const uint64_t nanoseconds = kBriefWait + copies_->staged_bytes() / kStagedBytesPerNanosecond;
+    session_->WaitBriefly(index_, last, nanoseconds);
+  }
+  const bool idle = Idle();
+  was_waited_for_.store(!idle, std::memory_order_relaxed);
+  return idle;
 }
 
 Status HostStream::Drain(const std::function<Status()>& on_tick) {

@@ -35,6 +35,10 @@ class HostStream {
   /// Returns whether everything that was queued is done. Copies out what is done.
   bool Idle();
 
+  /// Waits until everything that was queued is done, for no longer than operations take whose ranks
+  /// are all there. Returns whether it is. Does not wait again before the stream was idle once.
+  bool IdleSoon();
+
   /// The private data of queued operations.
   const std::shared_ptr<CopyQueue>& copies() const { return copies_; }
 
@@ -61,8 +65,9 @@ class HostStream {
   const uint32_t index_;
   const std::shared_ptr<CopyQueue> copies_;
   std::mutex order_;
-  std::atomic<uint64_t> last_position_;  // grows under order_
-  std::mutex failure_mutex_;             // guards the one below
+  std::atomic<uint64_t> last_position_;      // grows under order_
+  std::atomic<bool> was_waited_for_{false};  // in vain, since it was idle last
+  std::mutex failure_mutex_;                 // guards the one below
   uint32_t failures_told_;
 };
 

@@ -308,19 +308,20 @@ bool Look(const Wait& wait, uint64_t now_ns, uint64_t until_ns, bool crowded) {
   return wait.Done();
 }
 
+/// `tick_ns`: time between calls of `on_tick`.
 template <typename Wait>
-Status Sleep(const Wait& wait, const std::function<Status()>& on_tick) {
+Status Sleep(const Wait& wait, uint64_t tick_ns, const std::function<Status()>& on_tick) {
   Status status;
   wait.Begin();
-  uint64_t next_tick = MonotonicNanoseconds() + kTickNanoseconds;
+  uint64_t next_tick = MonotonicNanoseconds() + tick_ns;
   uint32_t word = 0;
   while (true) {
     word = wait.Announce();
     if (wait.Done()) break;
-    FutexWaitShared(wait.word(), word, kTickNanoseconds);
+    FutexWaitShared(wait.word(), word, tick_ns);
     const uint64_t now = MonotonicNanoseconds();
     if (now < next_tick) continue;
-    next_tick = now + kTickNanoseconds;
+    next_tick = now + tick_ns;
     if (wait.Done()) break;
     status = on_tick();
     if (!status.ok()) break;
@@ -332,7 +333,7 @@ Status Sleep(const Wait& wait, const std::function<Status()>& on_tick) {
 /// Waits until Done: polls for as long as that pays, then sleeps.
 template <typename Wait>
 Status SpinThenSleep(const Wait& wait, const SessionHeader& header,
-                     const std::function<Status()>& on_tick) {
+                     const std::function<Status()>& on_tick, uint64_t tick_ns = kTickNanoseconds) {
   if (wait.Done()) return Status::Ok();
   WaitEstimate& waits = RecentWaits();
   const uint64_t start = MonotonicNanoseconds();
@@ -340,7 +341,7 @@ Status SpinThenSleep(const Wait& wait, const SessionHeader& header,
       waits.BeginWait(header.wake_up_ns, header.sleepers.load(std::memory_order_relaxed));
   const bool crowded = header.crowded.load(std::memory_order_relaxed) != 0;
   const bool seen = look_ns > 0 && Look(wait, start, start + look_ns, crowded);
-  const Status status = seen ? Status::Ok() : Sleep(wait, on_tick);
+  const Status status = seen ? Status::Ok() : Sleep(wait, tick_ns, on_tick);
   waits.EndWait(MonotonicNanoseconds() - start, !seen);
   return status;
 }
@@ -445,6 +446,13 @@ Status Session::WaitForPosition(StreamSlot* slot, uint64_t position,
     HZ_RETURN_IF_ERROR(CheckAlive());
     return on_tick();
   });
+}
+
+bool Session::WaitBriefly(uint32_t stream, uint64_t position, uint64_t nanoseconds) {
+  const auto give_up = [] { return Status(Code::kInProgress, ""); };
+  return SpinThenSleep(PositionWait{&stream_slot(stream), position}, segment_->header, give_up,
+                       nanoseconds)
+      .ok();
 }
 
 Status Session::WaitForSlices(const AwaitedSlices& awaited,

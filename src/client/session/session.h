@@ -78,6 +78,10 @@ class Session {
                          const std::function<Status()>& on_tick);
   Status WaitForPosition(StreamSlot* slot, uint64_t position,
                          const std::function<Status()>& on_tick);
+  /// Waits until `stream` has completed `position`, for at most `nanoseconds`. Returns whether it
+  /// has.
+  bool WaitBriefly(uint32_t stream, uint64_t position, uint64_t nanoseconds);
+
   /// Slices of a collective (SliceProgress) that a thread waits for, or else the end of the
   /// collective, which is at a position of a queue.
   struct AwaitedSlices {
