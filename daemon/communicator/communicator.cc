@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "daemon/host/host_tuning.h"
 #include "daemon/runtime/event_loop.h"
@@ -27,6 +29,26 @@ constexpr int64_t kRankOfCommunicatorBytes = 64;
 
 /// Most collectives that begin at once, before the engine looks at other tenants' work.
 constexpr int kLaunchedAtOnce = 64;
+
+/// The lanes that an operation needs: none, unless it is a pair with windows.
+struct NeededLanes {
+  using Lane = PairLanes<MatchedOperation*>::Lane;
+
+  explicit NeededLanes(const MatchedOperation& operation) {
+    for (const PostedOperation* part : operation.parts) {
+      if (part == nullptr) return;  // a collective
+      const Collective collective = part->descriptor.collective;
+      if (!IsPointToPoint(collective) || !HasWindows(*part)) continue;
+      lanes[size++] = Lane(part->member->rank, collective == Collective::kSend);
+    }
+  }
+  operator std::span<const Lane>() const {  // NOLINT(google-explicit-constructor)
+    return std::span(lanes).first(size);
+  }
+
+  std::array<Lane, 2> lanes;
+  size_t size = 0;
+};
 
 }  // namespace
 
@@ -161,9 +183,34 @@ void Communicator::OnReady(PostedOperation* part) {
   if (!IsPointToPoint(part->descriptor.collective)) {
     LaunchReady();
   } else if (operation->ready == 2) {
-    matched_pairs_.Remove(operation);
-    Launch(operation);
+    pair_lanes_.Enter(operation, NeededLanes(*operation));
+    StartPair(operation);
   }
+}
+
+// Starts a pair whose halves are ready, if it has its turn.
+void Communicator::StartPair(MatchedOperation* operation) {
+  if (operation->in_turn || !pair_lanes_.IsFirst(operation, NeededLanes(*operation))) return;
+  operation->in_turn = true;
+  matched_pairs_.Remove(operation);
+  Launch(operation);
+}
+
+// Pairs that fail at once would start each other, so this is called from the loop.
+void Communicator::StartNextPairs() {
+  for (MatchedOperation* operation : std::exchange(next_pairs_, {})) StartPair(operation);
+}
+
+// Lets those go on that wait for the lanes of an operation that ends.
+void Communicator::LeaveLanes(MatchedOperation* operation) {
+  if (pair_lanes_.empty()) return;
+  std::erase(next_pairs_, operation);
+  const NeededLanes lanes(*operation);
+  if (lanes.size == 0) return;
+  const std::vector<MatchedOperation*> next = pair_lanes_.Leave(operation, lanes);
+  if (next.empty()) return;
+  if (next_pairs_.empty()) CallSoon([this] { StartNextPairs(); });
+  next_pairs_.insert(next_pairs_.end(), next.begin(), next.end());
 }
 
 // Collectives start in the order of their sequence numbers, on every rank the same.
@@ -310,6 +357,7 @@ void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
   if (other_hosts_ != nullptr) other_hosts_->NoteEnd(*operation, outcome);
+  LeaveLanes(operation);
   for (PostedOperation* part : operation->parts) services_.finished->Finish(part, outcome);
   pool_.GiveBack(operation);
 }

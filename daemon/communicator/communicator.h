@@ -17,6 +17,7 @@
 #include "daemon/communicator/operation_pool.h"
 #include "daemon/communicator/operation_set.h"
 #include "daemon/communicator/other_hosts.h"
+#include "daemon/communicator/pair_lanes.h"
 #include "daemon/communicator/pair_matcher.h"
 #include "daemon/communicator/waiting_operations.h"
 #include "daemon/quota/holdings.h"
@@ -153,8 +154,8 @@ class Communicator final : private LocalOwner {
   /// The rank's part; nullptr if it has not posted. Requires: the rank is on this host.
   const PostedOperation* PartOf(const MatchedOperation& operation, int rank) const;
   bool executing_here() const { return !local_.empty(); }
-  /// The collective of one host under way in which ranks copy private buffers; nullptr: none.
-  MatchedOperation* sliced() const { return local_.sliced(); }
+  /// The operations of one host under way in which ranks copy private buffers.
+  const std::vector<MatchedOperation*>& sliced() const { return local_.sliced(); }
   /// Returns OK if the ranks here ask for the same operation. Otherwise returns an error that says
   /// what each rank asks for, or which request is invalid.
   Status CheckAgreement(const MatchedOperation& operation) const;
@@ -186,6 +187,9 @@ class Communicator final : private LocalOwner {
   void PostCollective(PostedOperation* part);
   void PostPair(PostedOperation* part);
   bool PayForPair();
+  void StartPair(MatchedOperation* operation);
+  void StartNextPairs();
+  void LeaveLanes(MatchedOperation* operation);
   bool MayLaunch(MatchedOperation* operation);
   void LaunchLater();
   void Launch(MatchedOperation* operation);
@@ -214,7 +218,9 @@ class Communicator final : private LocalOwner {
   CollectiveWindow window_;
   PairMatcher pairs_;
   PaidInBatches paid_pairs_{PairMatcher::kPairBytes};  ///< Pairs of ranks in `pairs_`.
-  OperationSet<MatchedOperation> matched_pairs_;       // both here, not both ready
+  OperationSet<MatchedOperation> matched_pairs_;       // both here; not both ready, or not in turn
+  PairLanes<MatchedOperation*> pair_lanes_;
+  std::vector<MatchedOperation*> next_pairs_;  ///< Ready ones whose turn may have come.
   Doomed doomed_;
   bool doom_posted_ = false;    ///< A call of FailDoomed is posted.
   bool launch_posted_ = false;  ///< A call of LaunchReady is posted.

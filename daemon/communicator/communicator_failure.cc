@@ -30,6 +30,7 @@ void Communicator::Decide(PostedOperation* part, const Status& outcome) {
 }
 
 void Communicator::FailMatched(MatchedOperation* operation, const Status& why) {
+  LeaveLanes(operation);
   for (PostedOperation* part : operation->parts) {
     if (part != nullptr) Decide(part, why);
   }
@@ -57,6 +58,8 @@ void Communicator::FailDoomed() {
 
 void Communicator::FailEverything(const Status& why) {
   Doom(window_.TakeFrom(0), {}, why);
+  pair_lanes_.Clear();
+  next_pairs_.clear();
   Doom(matched_pairs_.TakeAll(), pairs_.TakeAll(), why);
   // What the workers hold ends soon, and OnLocalDone then tells of the failure.
   local_.CancelAll(why);

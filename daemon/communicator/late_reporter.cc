@@ -73,21 +73,21 @@ void LateReporter::ReportCollective(uint64_t now_ns, uint64_t late_after_ns) {
                         WaitNotice(*witness, age, fmt::format("{}", fmt::join(missing, ", "))));
 }
 
-// Reports ranks that have posted a collective and do not get on with copying their data for it.
+// Reports ranks that have posted an operation and do not get on with copying their data for it.
 void LateReporter::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
-  MatchedOperation* const operation = communicator_->sliced();
-  if (operation == nullptr) return;
-  const uint64_t age = AgeOf(operation->started_ns, now_ns);
-  if (age < late_after_ns || now_ns < operation->next_report_ns) return;
-  std::vector<std::string> filling;
-  for (const int rank : operation->feed.Filling()) {
-    filling.push_back(communicator_->DescribeRank(rank));
+  for (MatchedOperation* operation : communicator_->sliced()) {
+    const uint64_t age = AgeOf(operation->started_ns, now_ns);
+    if (age < late_after_ns || now_ns < operation->next_report_ns) continue;
+    std::vector<std::string> filling;
+    for (const int rank : operation->feed.Filling()) {
+      filling.push_back(communicator_->DescribeRank(rank));
+    }
+    if (filling.empty()) continue;
+    operation->next_report_ns = now_ns + age;
+    communicator_->Notify(operation->parts,
+                          WaitNotice(*operation->parts.front(), age,
+                                     fmt::format("the data of {}", fmt::join(filling, ", "))));
   }
-  if (filling.empty()) return;
-  operation->next_report_ns = now_ns + age;
-  communicator_->Notify(operation->parts,
-                        WaitNotice(*operation->parts.front(), age,
-                                   fmt::format("the data of {}", fmt::join(filling, ", "))));
 }
 
 // Looks at some pairs only: ranks may wait for each other in as many pairs as the square of their
@@ -125,13 +125,12 @@ WaitingOperations LateReporter::Waiting(uint64_t now_ns) const {
         if (first != nullptr && waiting.MayList())
           waiting.listed.push_back(Describe(operation, *first, now_ns));
       });
-  if (const MatchedOperation* const sliced = communicator_->sliced()) {
+  for (const MatchedOperation* sliced : communicator_->sliced()) {
     const std::vector<int> filling = sliced->feed.Filling();
-    if (!filling.empty() && waiting.MayList()) {
-      const PostedOperation& first = *sliced->parts.front();
-      waiting.listed.push_back({NameOf(first.descriptor, first.member->rank),
-                                AgeInSeconds(sliced->started_ns, now_ns), filling});
-    }
+    if (filling.empty() || !waiting.MayList()) continue;
+    const PostedOperation& first = *sliced->parts.front();
+    waiting.listed.push_back({NameOf(first.descriptor, first.member->rank),
+                              AgeInSeconds(sliced->started_ns, now_ns), filling});
   }
   waiting.not_listed += pairs_->ForFirst(kOperationsLookedAt, add_part);
   if (communicator_->other_hosts() == nullptr) return waiting;

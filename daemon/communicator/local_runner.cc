@@ -78,7 +78,7 @@ void LocalRunner::MakePlan(const MatchedOperation& operation,
 }
 
 bool LocalRunner::HasTurn(const MatchedOperation& operation) const {
-  return sliced() == nullptr || !HasWindows(operation);
+  return !HasWindows(operation) || !sliced_.has_collective();
 }
 
 Status LocalRunner::Start(MatchedOperation* operation) {
@@ -89,7 +89,8 @@ Status LocalRunner::Start(MatchedOperation* operation) {
   HZ_ASSIGN_OR_RETURN(const Schedule* const plan, PlanOf(*operation));
   const Operands operands = GatherOperands(operation);
   operation->feed.Assign(operation->parts);
-  if (!operation->feed.empty()) return sliced_.Start(operation, *plan, operands);
+  if (!operation->feed.empty())
+    return sliced_.Start(operation, *plan, OperandsInSlices(*operation, operands));
   HZ_RETURN_IF_ERROR(Bind(operation, *plan, operands));
   running_.Add(operation);
   services_.work->Start(&operation->local.execution);
@@ -99,7 +100,18 @@ Status LocalRunner::Start(MatchedOperation* operation) {
 void LocalRunner::CancelAll(const Status& why) {
   for (MatchedOperation* operation : running_)
     services_.work->Cancel(&operation->local.execution, why);
-  sliced_.Cancel(why);
+  sliced_.CancelAll(why);
+}
+
+// Counts what a pair sends in bytes: see SliceProgress.
+Operands LocalRunner::OperandsInSlices(const MatchedOperation& operation,
+                                       const Operands& operands) {
+  Operands sliced = operands;
+  if (IsPointToPoint(operation.parts.front()->descriptor.collective)) {
+    sliced.count *= DataTypeSize(sliced.type);
+    sliced.type = DataType::kInt8;
+  }
+  return sliced;
 }
 
 // Requires: HasPlan.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "daemon/communicator/communicator_services.h"
 #include "daemon/communicator/local_owner.h"
@@ -39,9 +40,9 @@ class LocalRunner {
   Status Start(MatchedOperation* operation);
   /// Ends all that is under way early; LocalOwner::OnLocalDone still follows.
   void CancelAll(const Status& why);
-  bool empty() const { return running_.empty() && sliced() == nullptr; }
-  /// The collective under way in which ranks copy private buffers; nullptr: none.
-  MatchedOperation* sliced() const { return sliced_.operation(); }
+  bool empty() const { return running_.empty() && sliced().empty(); }
+  /// The operations under way in which ranks copy private buffers.
+  const std::vector<MatchedOperation*>& sliced() const { return sliced_.operations(); }
 
   OneHostPlans& plans() { return *plans_; }
 
@@ -50,6 +51,7 @@ class LocalRunner {
   void End(MatchedOperation* operation, const Status& outcome);
   Result<const Schedule*> PlanOf(const MatchedOperation& operation);
   Operands GatherOperands(MatchedOperation* operation) const;
+  static Operands OperandsInSlices(const MatchedOperation& operation, const Operands& operands);
   Status Bind(MatchedOperation* operation, const Schedule& plan, const Operands& operands);
   void CheckPrediction(const MatchedOperation& operation);
 

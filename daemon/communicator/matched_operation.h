@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "daemon/runtime/waiting_count.h"
@@ -10,6 +11,7 @@
 #include "daemon/tenant/rank_feed.h"
 #include "src/base/status.h"
 #include "src/executor/host/execution.h"
+#include "src/executor/host/sliced_execution.h"
 #include "src/executor/network/network_execution.h"
 
 namespace harmonaize::daemon {
@@ -22,6 +24,7 @@ class LocalRunner;
 struct LocalRun {
   LocalRunner* runner = nullptr;
   Execution execution;
+  std::unique_ptr<SlicedExecution> sliced;  ///< Set while it goes slice by slice.
 };
 
 /// How an operation is carried out with other hosts. Used by NetworkRunner.
@@ -48,6 +51,7 @@ struct MatchedOperation {
   int ready = 0;
   size_t places = 0;        ///< OperationPool's: ranks for which the tenant has paid.
   size_t place_in_set = 0;  ///< Its place in an OperationSet.
+  bool in_turn = false;     ///< A pair that has been launched.
   bool doomed = false;      ///< It fails soon; see Doomed.
   Status verdict;           ///< How it ends, whatever becomes of it here.
   /// Held while ranks are missing, or the home's word how the operation ends.

@@ -31,6 +31,7 @@ Result<MatchedOperation*> OperationPool::Take(size_t parts, size_t ranks) {
   operation->arrived = 0;
   operation->ready = 0;
   operation->doomed = false;
+  operation->in_turn = false;
   operation->next_report_ns = 0;
   operation->verdict = Status::Ok();
   operation->feed.Clear();

@@ -27,32 +27,56 @@ constexpr int64_t kRankBytes = 384;
 
 }  // namespace
 
+bool SlicedRunner::has_collective() const {
+  return std::any_of(operations_.begin(), operations_.end(), [](const MatchedOperation* operation) {
+    return !IsPointToPoint(operation->parts.front()->descriptor.collective);
+  });
+}
+
+Result<std::unique_ptr<SlicedExecution>> SlicedRunner::TakeExecution() {
+  if (!idle_.empty()) {
+    std::unique_ptr<SlicedExecution> execution = std::move(idle_.back());
+    idle_.pop_back();
+    return execution;
+  }
+  HZ_RETURN_IF_ERROR(
+      owner_->Pay(static_cast<int64_t>(sizeof(SlicedExecution) + kSlots * sizeof(Execution)) +
+                  kRankBytes * std::max(ranks_, 2)));
+  return std::make_unique<SlicedExecution>(services_.work);
+}
+
 Status SlicedRunner::Start(MatchedOperation* operation, const Schedule& plan,
                            const Operands& operands) {
-  if (execution_ == nullptr) {
-    HZ_RETURN_IF_ERROR(
-        owner_->Pay(static_cast<int64_t>(sizeof(SlicedExecution) + kSlots * sizeof(Execution)) +
-                    kRankBytes * ranks_));
-    execution_ = std::make_unique<SlicedExecution>(services_.work);
-  }
+  HZ_ASSIGN_OR_RETURN(operation->local.sliced, TakeExecution());
+  SlicedExecution* const execution = operation->local.sliced.get();
   SlicedBinding binding;
   static_cast<Operands&>(binding) = operands;
   binding.program = &plan.programs.front();
-  binding.slice_elements = SliceElements(*operation);
+  binding.slice_elements = SliceElements(*operation, operands);
   binding.slots = kSlots;
   binding.feed = &operation->feed;
-  services_.sliced->Expect(execution_.get(), this, operation);
+  operations_.push_back(operation);
+  services_.sliced->Expect(execution, this, operation);
   operation->started_ns = MonotonicNanoseconds();
-  HZ_RETURN_IF_ERROR(execution_->Start(binding));
-  operation_ = operation;
+  const Status started = execution->Start(binding);
+  if (!started.ok()) {
+    Remove(operation);
+    return started;
+  }
   // The engine comes by while ranks are to be reported that do not get on.
   operation->waiting = WaitingHold(*services_.waiting);
-  services_.sliced->Watch(execution_.get());
+  services_.sliced->Watch(execution);
   return Status::Ok();
 }
 
+void SlicedRunner::Remove(MatchedOperation* operation) {
+  std::erase(operations_, operation);
+  idle_.push_back(std::move(operation->local.sliced));
+}
+
 // All ranks cut alike, so the rank with the largest slot decides.
-uint64_t SlicedRunner::SliceElements(const MatchedOperation& operation) const {
+uint64_t SlicedRunner::SliceElements(const MatchedOperation& operation,
+                                     const Operands& operands) const {
   const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
   uint64_t blocks = 1;
   for (const PostedOperation* part : operation.parts) {
@@ -61,24 +85,26 @@ uint64_t SlicedRunner::SliceElements(const MatchedOperation& operation) const {
     blocks =
         std::max(blocks, LayoutOf(units, part->member->rank, 1, part->descriptor.flags).blocks);
   }
-  const uint64_t element = DataTypeSize(descriptor.type);
-  const uint64_t share = descriptor.count / kSlotsOfOperation * element * blocks;
+  const uint64_t element = DataTypeSize(operands.type);
+  const uint64_t share = operands.count / kSlotsOfOperation * element * blocks;
   const uint64_t slot = std::clamp(share, kLeastSlotBytes, kMostSlotBytes);
   const uint64_t elements = slot / blocks / element;
   const uint64_t line = 64 / element;
-  const uint64_t least = descriptor.count / (kAllSlices - 1) + 1;  // more slices cannot be counted
+  const uint64_t least = operands.count / (kAllSlices - 1) + 1;  // more slices cannot be counted
   const uint64_t even = elements > line ? elements / line * line : elements;
-  return std::min(std::max(even, least), descriptor.count);
+  return std::min(std::max(even, least), operands.count);
 }
 
-void SlicedRunner::Cancel(const Status& why) {
-  if (operation_ != nullptr) execution_->Cancel(why);
+void SlicedRunner::CancelAll(const Status& why) {
+  for (const MatchedOperation* operation : operations_) operation->local.sliced->Cancel(why);
 }
 
-void SlicedRunner::OnDone(FedExecution*) {
-  MatchedOperation* const operation = std::exchange(operation_, nullptr);
+void SlicedRunner::OnDone(FedExecution* execution) {
+  auto* const operation = static_cast<MatchedOperation*>(execution->cookie);
+  const Status outcome = operation->local.sliced->status();
   operation->waiting.Reset();
-  owner_->OnLocalDone(operation, execution_->status());
+  Remove(operation);
+  owner_->OnLocalDone(operation, outcome);
 }
 
 void SlicedRunner::OnException(FedExecution*, const Status& exception) {

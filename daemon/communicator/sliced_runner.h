@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "daemon/communicator/communicator_services.h"
 #include "daemon/communicator/local_owner.h"
@@ -13,32 +14,38 @@
 
 namespace harmonaize::daemon {
 
-/// Carries out a communicator's collectives among ranks of this host of which some copy private
-/// buffers meanwhile, through windows. One at a time: a rank has words for one. Thread: engine.
+/// Carries out a communicator's operations among ranks of this host of which some copy private
+/// buffers meanwhile, through windows. The caller sees to it that a rank's lanes are free
+/// (SliceLane): so there is one collective at a time, and a rank sends and receives one at a time.
+/// Thread: engine.
 class SlicedRunner final : private FedExecutionOwner {
  public:
   /// Requires: the services and the owner outlive the runner.
   SlicedRunner(const CommunicatorServices& services, LocalOwner* owner, int ranks)
       : services_(services), owner_(owner), ranks_(ranks) {}
 
-  /// The operation under way; nullptr: none.
-  MatchedOperation* operation() const { return operation_; }
+  /// Returns whether a collective is under way.
+  bool has_collective() const;
+  /// Operations under way.
+  const std::vector<MatchedOperation*>& operations() const { return operations_; }
   /// Begins an operation by its plan. LocalOwner::OnLocalDone follows, unless an error is returned.
-  /// Requires: none is under way, and its feed has ranks.
+  /// Requires: its feed has ranks, whose lanes are free.
   Status Start(MatchedOperation* operation, const Schedule& plan, const Operands& operands);
-  /// Ends the operation under way early, if there is one.
-  void Cancel(const Status& why);
+  /// Ends the operations under way early.
+  void CancelAll(const Status& why);
 
  private:
   void OnDone(FedExecution* execution) override;
   void OnException(FedExecution* execution, const Status& exception) override;
-  uint64_t SliceElements(const MatchedOperation& operation) const;
+  Result<std::unique_ptr<SlicedExecution>> TakeExecution();
+  void Remove(MatchedOperation* operation);
+  uint64_t SliceElements(const MatchedOperation& operation, const Operands& operands) const;
 
   const CommunicatorServices& services_;
   LocalOwner* const owner_;
   const int ranks_;
-  std::unique_ptr<SlicedExecution> execution_;  // made when it is wanted first
-  MatchedOperation* operation_ = nullptr;
+  std::vector<std::unique_ptr<SlicedExecution>> idle_;
+  std::vector<MatchedOperation*> operations_;
 };
 
 }  // namespace harmonaize::daemon

@@ -56,8 +56,10 @@ Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
     member->slot->across_hosts.store(hosts > 1 ? 1 : 0, std::memory_order_relaxed);
     member->slot->ranks_together.store(together, std::memory_order_relaxed);
     // The slot's last owner left counts of other operations behind.
-    member->slot->progress.carried.completed.store(0, std::memory_order_relaxed);
-    member->slot->progress.filled.store(0, std::memory_order_relaxed);
+    for (SliceProgress& lane : member->slot->lanes) {
+      lane.carried.completed.store(0, std::memory_order_relaxed);
+      lane.filled.store(0, std::memory_order_relaxed);
+    }
     if (spans != nullptr) member->session->NoteOtherHosts();
     member->SetState(MemberState::kReady);
   }

@@ -157,6 +157,8 @@ Result<MatchedOperation*> NetworkRunner::StartTransfer(PostedOperation* part, Ho
   // The count is in bytes: both sides must cut the data alike, and may differ in type.
   binding.type = DataType::kInt8;
   binding.count = BytesOf(part->descriptor);
+  operation->feed.Assign(operation->parts);
+  if (!operation->feed.empty()) binding.feed = &operation->feed;
   transfers_.MakeRoom();
   const Status started = services_.network->Start(operation, binding);
   if (!started.ok()) {

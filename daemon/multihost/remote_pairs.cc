@@ -67,6 +67,8 @@ void RemotePairs::Advance(const TransferId& id) {
     if (!invalid.ok()) return Finish(id, invalid);
   }
   if (!transfer->offered) return;
+  if (id.sends && !transfer->answered && HasWindows(*transfer->part)) return;
+  if (!transfer->transferred && !HasTurn(id, transfer)) return;
   if (!id.sends && !std::exchange(transfer->answered, true)) {
     const Status fits = CheckOffer(id, *transfer);
     Answer(id, fits);
@@ -118,6 +120,24 @@ void RemotePairs::Answer(const TransferId& id, const Status& status) {
 
 void RemotePairs::Forget(const TransferId& id) {
   host_group_->ForgetAt(id.peer, host_group_->PairNumber(id.from(), id.to(), id.number));
+}
+
+// Returns whether a transfer need not wait for others of its rank. The first call queues it.
+bool RemotePairs::HasTurn(const TransferId& id, Transfer* transfer) {
+  if (!HasWindows(*transfer->part)) return true;
+  const PairLanes<TransferId>::Lane lane(id.self, id.sends);
+  if (!std::exchange(transfer->in_lane, true)) lanes_.Enter(id, {&lane, 1});
+  return lanes_.IsFirst(id, {&lane, 1});
+}
+
+// The next one goes on soon, and not at once: transfers that fail would end each other. One that
+// has ended before its turn is still queued.
+void RemotePairs::LeaveLane(const TransferId& id) {
+  const PairLanes<TransferId>::Lane lane(id.self, id.sends);
+  for (const TransferId& next : lanes_.Leave(id, {&lane, 1})) {
+    communicator_->CallSoon(
+        [this, next] { Find(next) == nullptr ? LeaveLane(next) : Advance(next); });
+  }
 }
 
 void RemotePairs::Start(const TransferId& id, Transfer& transfer) {
@@ -215,9 +235,11 @@ void RemotePairs::Finish(const TransferId& id, Status outcome) {
   const auto found = transfers_.find(id);
   PostedOperation* const part = found->second.part;
   if (found->second.needs_plan) await_plan_.erase(id);
+  const bool in_lane = found->second.in_lane;
   transfers_.erase(found);
   if (!end_.ok()) Forget(id);
   communicator_->FinishPart(part, outcome);
+  if (in_lane) LeaveLane(id);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/cluster/messages/pair.h"
+#include "daemon/communicator/pair_lanes.h"
 #include "daemon/communicator/portions.h"
 #include "daemon/quota/paid_in_batches.h"
 #include "daemon/tenant/posted_operation.h"
@@ -31,7 +32,12 @@ struct MatchedOperation;
 /// So a send that waits for an answer goes by the answer alone: news of a rank that left come by
 /// way of the home, and may overtake the rank's last answers. A tenant may have tens of thousands
 /// of transfers, so what concerns many of them is done in portions, between which the engine serves
-/// other tenants. Thread: engine.
+/// other tenants.
+///
+/// A rank that copies private data meanwhile sends one transfer at a time, and receives one at a
+/// time (SliceLane). A receive takes its turn before it is answered, and a send after its answer.
+/// So whoever waits for an answered send waits for data alone, and no circle can close. Thread:
+/// engine.
 class RemotePairs {
  public:
   RemotePairs(Communicator* communicator, HostGroup* group, NetworkRunner* runner);
@@ -89,6 +95,7 @@ class RemotePairs {
     OfferMessage offer;        // At the receiver.
     bool answered = false;     // At the receiver: sent; at the sender: got.
     bool needs_plan = false;   // It is started once there is a plan, and is in await_plan_.
+    bool in_lane = false;      // It has entered its lane, if it needs one.
     bool transferred = false;  // The data has gone, or come.
     MatchedOperation* running = nullptr;
     Status failure;
@@ -117,6 +124,8 @@ class RemotePairs {
   void Offer(const TransferId& id, const OperationDescriptor& send, const Status& status);
   void Advance(const TransferId& id);
   void NoteFailure(const TransferId& id, Transfer* transfer) const;
+  bool HasTurn(const TransferId& id, Transfer* transfer);
+  void LeaveLane(const TransferId& id);
   void Start(const TransferId& id, Transfer& transfer);
   void AwaitPlan(const TransferId& id, Transfer& transfer);
   Status CheckOffer(const TransferId& id, const Transfer& transfer) const;
@@ -141,6 +150,7 @@ class RemotePairs {
   PaidInBatches paid_offers_{kOfferBytes};
   TransferId looked_at_;  // by LookAtSome
 
+  PairLanes<TransferId> lanes_;     // may hold transfers that have ended
   Status end_;                      // why all transfers end; ok: they go on
   std::deque<Ending> endings_;      // in the order in which they began
   std::deque<Departed> left_here_;  // ranks here to which offers may have to be answered

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,8 +36,8 @@ struct Member {
 
   uint64_t next_sequence = 0;  ///< The collective that it posts next.
   uint64_t next_split = 0;     ///< How many splits it has called.
-  /// The operation that MemberSlot::progress tells of; nullptr: none. RankFeed sets it.
-  const PostedOperation* sliced = nullptr;
+  /// The operations that MemberSlot::lanes tell of; nullptr: none. RankFeed sets them.
+  std::array<const PostedOperation*, kSliceLanes> sliced = {};
   int64_t outstanding = 0;  ///< Posted operations that are not completed.
   /// Called once, when the last of them is completed. It throws nothing.
   std::function<void()> on_idle;

@@ -12,8 +12,8 @@ namespace harmonaize::daemon {
 namespace {
 
 // Sequentially consistent, as StreamQueue's: see MarkAwaited.
-void Tell(const Member& member, uint64_t count) {
-  StreamSlot& carried = member.slot->progress.carried;
+void Tell(const Member& member, SliceLane lane, uint64_t count) {
+  StreamSlot& carried = member.slot->lanes[lane].carried;
   carried.completed.store(count, std::memory_order_seq_cst);
   if (TakeReachedMark(&carried, count)) FutexWakeShared(&carried.awaited, kMostWoken);
   TellNews(member.header);
@@ -22,17 +22,32 @@ void Tell(const Member& member, uint64_t count) {
 }  // namespace
 
 bool HasWindows(const PostedOperation& part) {
-  return (part.descriptor.flags & (kSendWindow | kReceiveWindow)) != 0 &&
-         !IsPointToPoint(part.descriptor.collective);
+  return (part.descriptor.flags & (kSendWindow | kReceiveWindow)) != 0;
+}
+
+SliceLane LaneOf(const PostedOperation& part) {
+  switch (part.descriptor.collective) {
+    case Collective::kSend: return part.crosses_hosts ? kFarSendLane : kSendLane;
+    case Collective::kReceive: return part.crosses_hosts ? kFarReceiveLane : kReceiveLane;
+    default: return kCollectiveLane;
+  }
 }
 
 void RankFeed::Assign(std::span<PostedOperation* const> parts) {
   ranks_.clear();
   shape_ = {};
   carried_ = 0;
-  for (PostedOperation* part : parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    PostedOperation* const part = parts[i];
     if (!HasWindows(*part)) continue;
-    ranks_.push_back({part, &part->member->slot->progress, part->descriptor.sequence});
+    const bool pair = IsPointToPoint(part->descriptor.collective);
+    const SliceLane lane = LaneOf(*part);
+    ranks_.push_back({.part = part,
+                      .place = pair ? i : static_cast<size_t>(part->member->rank),
+                      .element_bytes = pair ? 1 : DataTypeSize(part->descriptor.type),
+                      .lane = lane,
+                      .progress = &part->member->slot->lanes[lane],
+                      .sequence = part->descriptor.sequence});
   }
 }
 
@@ -45,15 +60,16 @@ void RankFeed::Begin(const SliceShape& shape) {
     rank.progress->slice_elements.store(shape.slice_elements, std::memory_order_relaxed);
     rank.progress->slices.store(shape.slices, std::memory_order_relaxed);
     rank.progress->slots.store(shape.slots, std::memory_order_relaxed);
-    rank.part->member->sliced = rank.part;
-    Tell(*rank.part->member, SliceCount(rank.sequence, 0));
+    rank.part->member->sliced[rank.lane] = rank.part;
+    Tell(*rank.part->member, rank.lane, SliceCount(rank.sequence, 0));
   }
 }
 
 // Acquire, so that the filled data is visible. Sequentially consistent, for the engine's last look
 // before it sleeps: a rank that has filled a slice rings when it sees that the engine sleeps.
 uint64_t RankFeed::Rank::Filled() const {
-  return SlicesOf(sequence, progress->filled.load(std::memory_order_seq_cst));
+  const uint64_t count = progress->filled.load(std::memory_order_seq_cst);
+  return CountsFor(sequence, count) ? SlicesOf(sequence, count) : 0;
 }
 
 uint64_t RankFeed::Filled() const {
@@ -77,19 +93,17 @@ Status RankFeed::PlaceWindow(const Rank& rank, std::vector<SlicedBuffer>* inputs
       BlocksOf(descriptor.collective, member.ranks, member.rank, descriptor.root);
   const WindowLayout layout = LayoutOf(units, member.rank, shape_.pieces, descriptor.flags);
   if (layout.blocks == 0) return Status::Ok();  // it has no part in the operation
-  const uint64_t element = DataTypeSize(descriptor.type);
-  const uint64_t slot_bytes = layout.SlotBytes(shape_.slice_elements, element);
+  const uint64_t slot_bytes = layout.SlotBytes(shape_.slice_elements, rank.element_bytes);
   // Filled, which the rank stores later, was read with acquire.
   const BufferReference place{rank.progress->window_offset.load(std::memory_order_relaxed),
                               rank.progress->window_region.load(std::memory_order_relaxed)};
   HZ_ASSIGN_OR_RETURN(std::byte* const first,
                       member.session->UseWindow(rank.part, place, slot_bytes, shape_.slots));
-  const uint64_t block = shape_.slice_elements * element;
-  const auto number = static_cast<size_t>(member.rank);
+  const uint64_t block = shape_.slice_elements * rank.element_bytes;
   const bool sends = (descriptor.flags & kSendWindow) != 0 && units.send > 0;
   const bool receives = (descriptor.flags & kReceiveWindow) != 0 && units.receive > 0;
-  if (sends) (*inputs)[number] = {MemoryView{first + layout.send * block}, slot_bytes};
-  if (receives) (*outputs)[number] = {MemoryView{first + layout.receive * block}, slot_bytes};
+  if (sends) (*inputs)[rank.place] = {MemoryView{first + layout.send * block}, slot_bytes};
+  if (receives) (*outputs)[rank.place] = {MemoryView{first + layout.receive * block}, slot_bytes};
   return Status::Ok();
 }
 
@@ -97,7 +111,7 @@ void RankFeed::Carried(uint32_t slices) {
   carried_ = slices;
   if (slices >= kAllSlices) return;
   for (const Rank& rank : ranks_) {
-    Tell(*rank.part->member, SliceCount(rank.sequence, slices));
+    Tell(*rank.part->member, rank.lane, SliceCount(rank.sequence, slices));
   }
 }
 
@@ -114,9 +128,10 @@ std::vector<int> RankFeed::Filling() const {
 
 void EndSliceProgress(const PostedOperation& part) {
   Member& member = *part.member;
-  if (member.sliced != &part) return;
-  member.sliced = nullptr;
-  Tell(member, SliceCount(part.descriptor.sequence, kAllSlices));
+  const SliceLane lane = LaneOf(part);
+  if (member.sliced[lane] != &part) return;
+  member.sliced[lane] = nullptr;
+  Tell(member, lane, SliceCount(part.descriptor.sequence, kAllSlices));
 }
 
 }  // namespace harmonaize::daemon

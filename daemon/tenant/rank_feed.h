@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,11 +11,12 @@
 
 namespace harmonaize::daemon {
 
-/// The ranks of one collective that copy private buffers while it is under way (SliceProgress).
+/// The ranks of one operation that copy private buffers while it is under way (SliceProgress).
 /// Thread: engine.
 class RankFeed final : public SliceFeed {
  public:
-  /// Takes over the ranks of those parts that have windows. Requires: the parts stay until the
+  /// Takes over the ranks of those parts that have windows. The lists of PlaceWindows are by rank
+  /// for a collective, and by `parts` for a send and a receive. Requires: the parts stay until the
   /// operation has ended, or Clear.
   void Assign(std::span<PostedOperation* const> parts);
   /// Forgets the ranks.
@@ -37,6 +39,9 @@ class RankFeed final : public SliceFeed {
  private:
   struct Rank {
     PostedOperation* part;
+    size_t place;  // in the lists of PlaceWindows
+    uint64_t element_bytes;
+    SliceLane lane;
     SliceProgress* progress;
     uint64_t sequence;
 
@@ -53,6 +58,8 @@ class RankFeed final : public SliceFeed {
 
 /// Returns whether the rank copies private buffers while the operation is under way.
 bool HasWindows(const PostedOperation& part);
+/// Returns which of its member's lanes the operation would have.
+SliceLane LaneOf(const PostedOperation& part);
 /// Tells a rank whose windows are in use that its operation has ended. Does nothing for other
 /// ranks: an operation that ended before it began tells so by its stream alone, because the words
 /// may be an earlier operation's.

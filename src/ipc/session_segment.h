@@ -59,7 +59,7 @@ struct BufferReference {
 enum OperationFlags : uint8_t {
   kLastOfPosition = 1,  ///< No further operation shares this stream position.
   /// The send (receive) buffer is private: while the operation is under way, the rank copies it
-  /// through a window, as its member's SliceProgress tells. Collectives only.
+  /// through a window, as one of its member's SliceProgress tells.
   kSendWindow = 2,
   kReceiveWindow = 4,
   /// One window holds both buffers, the smaller one where NCCL has it in place.
@@ -68,7 +68,9 @@ enum OperationFlags : uint8_t {
 
 /// One rank's part in one operation, as the tenant writes it; two cache lines.
 struct alignas(64) OperationDescriptor {
-  uint64_t sequence = 0;  ///< Counts the collectives of a member from 0; 0 in a send or a receive.
+  /// Counts the collectives of a member from 0. A send or a receive with a window has a number that
+  /// no other one of the member has; it means nothing to the daemon.
+  uint64_t sequence = 0;
   uint64_t count = 0;     ///< Elements of one block, as in NCCL's calls.
   uint64_t position = 0;  ///< Position in the stream, from 1. Operations of one group share a
                           ///< position.
@@ -123,11 +125,12 @@ struct alignas(64) StreamSlot {
 };
 static_assert(sizeof(StreamSlot) == 64);
 
-/// Describes how a rank copies private buffers of a collective through a window of shared memory,
-/// slice by slice, while the daemon carries other slices. It serves one operation of a member at a
-/// time: the daemon begins the next one when this one has ended. Counts of slices are encoded by
-/// SliceCount, so that the rest of one operation cannot be taken for the next one's.
+/// Describes how a rank copies private buffers of an operation through a window of shared memory,
+/// slice by slice, while the daemon carries other slices. It serves one operation at a time: the
+/// daemon begins the next one when this one has ended. Counts of slices are encoded by SliceCount,
+/// so they tell which operation they count for.
 ///
+/// In a send or a receive an element is a byte, because the two sides may differ in type.
 /// Each unit of the operation's `count` elements is cut into `pieces` pieces of `piece_elements`,
 /// of which the last may be shorter, or empty. Slice s is elements [s * slice_elements, (s + 1) *
 /// slice_elements) of every piece of both buffers. It lies in slot s % slots of the window, as
@@ -154,10 +157,17 @@ struct alignas(64) SliceProgress {
 /// Stands for all slices of an operation; more than any operation has.
 inline constexpr uint64_t kAllSlices = (uint64_t{1} << 24) - 1;
 
-/// Returns the first `slices` slices of the member's collective `sequence`, encoded for
-/// SliceProgress.
+/// Returns the first `slices` slices of the operation `sequence`, encoded for SliceProgress.
 constexpr uint64_t SliceCount(uint64_t sequence, uint64_t slices) {
   return (sequence + 1) << 24 | (slices < kAllSlices ? slices : kAllSlices);
+}
+/// Returns the operation that a count is of; the largest number if it is of none.
+constexpr uint64_t SequenceOf(uint64_t count) {
+  return (count >> 24) - 1;
+}
+/// Returns whether a count is one of that operation.
+constexpr bool CountsFor(uint64_t sequence, uint64_t count) {
+  return SequenceOf(count) == sequence;
 }
 /// Returns how many slices of that collective a count stands for: none if it counts an earlier
 /// collective's, and kAllSlices if it counts a later one's.
@@ -166,6 +176,18 @@ constexpr uint64_t SlicesOf(uint64_t sequence, uint64_t count) {
   if (count < begin) return 0;
   return count - begin < kAllSlices ? count - begin : kAllSlices;
 }
+
+/// Which SliceProgress of a member an operation has. Each serves operations in an order of its own,
+/// which the daemon chooses such that none waits for another that waits for it (PairLanes).
+enum SliceLane : uint32_t {
+  kCollectiveLane,  ///< In the order of the collectives.
+  // Sends and receives whose peer is on this host, and then those whose peer is on another one.
+  kSendLane,
+  kReceiveLane,
+  kFarSendLane,
+  kFarReceiveLane,
+  kSliceLanes
+};
 
 enum class MemberState : uint32_t {
   kUnused = 0,
@@ -187,7 +209,7 @@ struct alignas(64) MemberSlot {
   std::atomic<int32_t> ranks_together;
   /// Number of ranks that had this slot and left for good; a futex word, for `waiters`.
   std::atomic<uint32_t> departures;
-  SliceProgress progress;
+  SliceProgress lanes[kSliceLanes];
   InlineSlot inline_path;
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Ranks that are late, while the others wait; also warnings.

@@ -183,12 +183,12 @@ TEST_F(HostileClientTest, WindowsThatAreNone) {
   const BufferReference places[] = {{0, kNoBuffer}, {0, region + 1},           {4096, region},
                                     {8, region},    {UINT64_MAX - 63, region}, {UINT64_MAX, region},
                                     {0, 0xbad4bad4}};
-  SliceProgress& progress = session.segment().members[member].progress;
+  SliceProgress& progress = session.segment().members[member].lanes[kCollectiveLane];
   const StreamSlot& stream = session.segment().streams[member];
-  // More than is announced is filled from the beginning.
-  progress.filled.store(UINT64_MAX);
   uint64_t posted = 0;
   const auto post = [&](const BufferReference& place) {
+    // More than is announced is filled from the beginning.
+    progress.filled.store(SliceCount(posted, kAllSlices));
     progress.window_region.store(place.region);
     progress.window_offset.store(place.offset);
     OperationDescriptor descriptor = HostileSession::AllReduceOf(member, posted, {}, {});

@@ -175,11 +175,22 @@ void FillSlicesThatNobodyAskedFor(Attacker& attacker) {
     std::optional<Gang> gang = Gang::Form(attacker, 2, kRegionBytes);
     if (!gang.has_value()) continue;
     while (attacker.TimeLeft() && !attacker.WasCutOff(gang->session())) {
+      const bool pair = attacker.OneIn(2);
+      const uint64_t count = attacker.DrawBelow(60'000);
+      SliceProgress* words[2];
+      uint64_t sequences[2];
       for (int rank = 0; rank < 2; ++rank) {
+        const Collective of_pair = rank == 0 ? Collective::kSend : Collective::kReceive;
         OperationDescriptor descriptor =
-            gang->Next(rank, Collective::kAllReduce, attacker.DrawBelow(60'000), DataType::kInt32);
+            gang->Next(rank, pair ? of_pair : Collective::kAllReduce, count, DataType::kInt32);
+        if (pair) descriptor.root = 1 - rank;
         descriptor.flags |= kSendWindow | kReceiveWindow;
-        SliceProgress& progress = gang->session().segment().members[gang->member(rank)].progress;
+        // In a pair the number is the tenant's own.
+        if (pair) descriptor.sequence = attacker.Draw();
+        const SliceLane lane = rank == 0 ? kSendLane : kReceiveLane;
+        SliceProgress& progress =
+            gang->session().segment().members[gang->member(rank)].lanes[pair ? lane
+                                                                             : kCollectiveLane];
         progress.filled.store(attacker.OneIn(2) ? attacker.Draw()
                                                 : SliceCount(descriptor.sequence, attacker.Draw()));
         progress.slices.store(attacker.Draw());
@@ -188,7 +199,14 @@ void FillSlicesThatNobodyAskedFor(Attacker& attacker) {
                                                        : descriptor.send.region);
         progress.window_offset.store(attacker.OneIn(4) ? attacker.Draw() : 0);
         gang->session().Queue(descriptor);
+        words[rank] = &progress;
+        sequences[rank] = descriptor.sequence;
         attacker.CountBlows();
+      }
+      gang->session().Ring();
+      // Until all is filled, others would wait.
+      for (const int rank : {0, 1}) {
+        words[rank]->filled.store(SliceCount(sequences[rank], kAllSlices));
       }
       gang->session().Ring();
       gang->AwaitAll(attacker, 0);

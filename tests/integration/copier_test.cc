@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -206,6 +207,141 @@ TEST(Copier, AGroupThatIsPostedPieceByPiece) {
     EXPECT_NCCL(ncclGroupEnd());
     for (const std::vector<uint32_t>& one : data) ExpectAll(one, 2);
   });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Sends and receives
+
+constexpr int kPairRanks = 4;
+
+/// Returns what a rank sends to another, or to itself.
+std::vector<uint32_t> Message(int from, int to, size_t elements) {
+  std::vector<uint32_t> message(elements);
+  std::iota(message.begin(), message.end(), static_cast<uint32_t>(from * 100 + to));
+  return message;
+}
+
+/// A group in which every rank sends to every rank, itself included, each in an order of its own.
+/// Some sizes are staged as a whole, and some buffers are registered.
+void ExchangeAll(int rank, ncclComm_t communicator, cudaStream_t stream, uint32_t seed) {
+  std::mt19937 own(seed * 31 + static_cast<uint32_t>(rank));
+  std::vector<std::vector<uint32_t>> sends;
+  std::vector<std::vector<uint32_t>> receives;
+  void* registered = nullptr;
+  ASSERT_NCCL(ncclMemAlloc(&registered, kSliced * sizeof(uint32_t)));
+  const auto elements = [seed](int from, int to) {
+    return (static_cast<uint32_t>(from * 7 + to) + seed) % 3 == 0 ? kWhole : kSliced;
+  };
+  std::vector<int> order;
+  for (int peer = 0; peer < kPairRanks; ++peer) {
+    sends.push_back(Message(rank, peer, elements(rank, peer)));
+    receives.emplace_back(elements(peer, rank));
+    order.insert(order.end(), {peer, kPairRanks + peer});
+  }
+  std::shuffle(order.begin(), order.end(), own);
+  const int into_region = static_cast<int>(seed) % kPairRanks;
+  EXPECT_NCCL(ncclGroupStart());
+  for (const int next : order) {
+    const int peer = next % kPairRanks;
+    auto& data =
+        next < kPairRanks ? sends[static_cast<size_t>(peer)] : receives[static_cast<size_t>(peer)];
+    if (next < kPairRanks) {
+      EXPECT_NCCL(ncclSend(data.data(), data.size(), ncclUint32, peer, communicator, stream));
+    } else {
+      void* const to = peer == into_region ? registered : data.data();
+      EXPECT_NCCL(ncclRecv(to, data.size(), ncclUint32, peer, communicator, stream));
+    }
+  }
+  EXPECT_NCCL(ncclGroupEnd());
+  if (stream != nullptr) {
+    EXPECT_NCCL(hzStreamSynchronize(stream));
+  }
+  for (int peer = 0; peer < kPairRanks; ++peer) {
+    std::vector<uint32_t>& got = receives[static_cast<size_t>(peer)];
+    if (peer == into_region) {
+      std::copy_n(static_cast<const uint32_t*>(registered), got.size(), got.begin());
+    }
+    const std::vector<uint32_t> expected = Message(peer, rank, got.size());
+    const auto wrong = std::mismatch(got.begin(), got.end(), expected.begin()).first;
+    EXPECT_EQ(wrong - got.begin(), static_cast<ptrdiff_t>(got.size()))
+        << peer << " to " << rank << ": " << got.size() << " elements, then " << got.front();
+  }
+  EXPECT_NCCL(ncclMemFree(registered));
+}
+
+TEST(Copier, EveryRankSendsToEveryRank) {
+  const DaemonProcess daemon(kAllByDaemon);
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  RunAsThreads(kPairRanks, [seed](int rank, ncclComm_t communicator) {
+    const Stream stream;
+    for (uint32_t round = 0; round < (kSanitized ? 2 : 6); ++round) {
+      ExchangeAll(rank, communicator, round % 2 == 0 ? nullptr : cudaStream_t(stream),
+                  seed + round);
+    }
+  });
+}
+
+// Without windows for pieces of it, a ring would be as large as the data.
+TEST(Copier, ARingThatManyMessagesGoAround) {
+  const DaemonProcess daemon(kAllByDaemon);
+  RunAsThreads(3, [](int rank, ncclComm_t communicator) {
+    const Stream stream;
+    constexpr int kTurns = 6;
+    std::vector<uint32_t> data = Message(rank, 0, kSliced);
+    std::vector<uint32_t> got(kSliced);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      EXPECT_NCCL(ncclGroupStart());
+      EXPECT_NCCL(ncclSend(data.data(), kSliced, ncclUint32, (rank + 1) % 3, communicator, stream));
+      EXPECT_NCCL(ncclRecv(got.data(), kSliced, ncclUint32, (rank + 2) % 3, communicator, stream));
+      EXPECT_NCCL(ncclGroupEnd());
+      data.swap(got);  // what was received is sent next
+    }
+    EXPECT_NCCL(hzStreamSynchronize(stream));
+    EXPECT_EQ(data == Message(rank, 0, kSliced), true);
+  });
+}
+
+TEST(Copier, TypesOfAPairMayDiffer) {
+  const DaemonProcess daemon(kAllByDaemon);
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    std::vector<uint32_t> data = Message(0, rank, kSliced);
+    if (rank == 0) {
+      EXPECT_NCCL(ncclSend(data.data(), 4 * kSliced, ncclInt8, 1, communicator, nullptr));
+    } else {
+      EXPECT_NCCL(ncclRecv(data.data(), kSliced, ncclFloat, 0, communicator, nullptr));
+    }
+    EXPECT_EQ(data == Message(0, 0, kSliced), true);
+  });
+}
+
+TEST(Copier, AnAbortEndsPairsInTheMiddle) {
+  const DaemonProcess daemon(kAllByDaemon);
+  for (int round = 0; round < (kSanitized ? 3 : 10); ++round) {
+    RunAsThreads(3, [round](int rank, ncclComm_t world) {
+      ncclComm_t other = SplitOff(world, rank);
+      const Stream stream;
+      std::vector<uint32_t> data(6 * kSliced, 1);
+      const auto posted = [](ncclResult_t result) {
+        EXPECT_TRUE(result == ncclSuccess || result == ncclRemoteError) << result;
+      };
+      EXPECT_NCCL(ncclGroupStart());
+      for (size_t i = 0; i < 3; ++i) {
+        posted(ncclSend(data.data() + i * kSliced, kSliced, ncclUint32, (rank + 1) % 3, other,
+                        stream));
+        posted(ncclRecv(data.data() + (3 + i) * kSliced, kSliced, ncclUint32, (rank + 2) % 3, other,
+                        stream));
+      }
+      posted(ncclGroupEnd());
+      std::this_thread::sleep_for(std::chrono::microseconds(300 * round + 100 * rank));
+      EXPECT_NCCL(ncclCommAbort(other));
+      // Nobody touches it any more.
+      std::fill(data.begin(), data.end(), 7);
+      const ncclResult_t result = hzStreamSynchronize(stream);
+      EXPECT_TRUE(result == ncclSuccess || result == ncclRemoteError) << result;
+      ExpectAll(data, 7);
+    });
+  }
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/collective.h"
 #include "src/base/status.h"
 #include "src/client/operation/stream.h"
 #include "src/client/session/session.h"
@@ -116,6 +117,10 @@ class Communicator {
   // For the launch of a group's operations.
 
   uint64_t NextSequence() { return next_sequence_++; }
+  /// Returns the sequence of the next send, or receive, that goes through a window.
+  uint64_t NextWindowOf(Collective pair) {
+    return pair == Collective::kSend ? next_send_window_++ : next_receive_window_++;
+  }
   uint64_t NextOwnPosition() { return ++own_position_; }
   /// Passes on the daemon's notices. Called about ten times a second while a thread waits.
   Status OnTick();
@@ -193,6 +198,8 @@ class Communicator {
   const std::shared_ptr<CopyQueue> copies_;
   std::mutex slice_words_;
   uint64_t next_sequence_ = 0;
+  uint64_t next_send_window_ = 0;
+  uint64_t next_receive_window_ = 0;
   uint64_t own_position_ = 0;
   uint32_t failures_told_ = 0;
   std::vector<StreamUse> streams_used_;

@@ -6,14 +6,33 @@
 
 namespace harmonaize {
 
+namespace {
+
+SliceProgress* LaneOf(Communicator& communicator, SliceLane lane) {
+  return &communicator.session().member_slot(communicator.member()).lanes[lane];
+}
+
+}  // namespace
+
 CopyBatch::CopyBatch(Communicator* communicator, uint32_t stream)
     : communicator_(communicator),
       queue_(&communicator->session().stream_slot(stream)),
       own_queue_(stream == communicator->member()),
-      failures_before_(queue_->error_count.load(std::memory_order_acquire)) {}
+      failures_before_(queue_->error_count.load(std::memory_order_acquire)),
+      sends_(LaneOf(*communicator, kSendLane), LaneOf(*communicator, kFarSendLane)),
+      receives_(LaneOf(*communicator, kReceiveLane), LaneOf(*communicator, kFarReceiveLane)) {}
 
+void CopyBatch::AddWindow(const Operation& operation, const OperationDescriptor& descriptor) {
+  switch (operation.collective) {
+    case Collective::kSend: return sends_.Add(operation, descriptor);
+    case Collective::kReceive: return receives_.Add(operation, descriptor);
+    default: collectives_.emplace_back(operation, descriptor);
+  }
+}
+
+// Sequentially consistent, as ExpectNews requires.
 bool CopyBatch::PositionReached() const {
-  return queue_->completed.load(std::memory_order_acquire) >= position_;
+  return queue_->completed.load(std::memory_order_seq_cst) >= position_;
 }
 
 // The communicator's own queue has one launch at a time, so a failure is this launch's. On a host
@@ -24,13 +43,9 @@ bool CopyBatch::Succeeded() const {
 }
 
 bool CopyBatch::Step() {
-  if (!windows_.empty()) {
-    WindowCopy& first = windows_.front();
-    if (!first.ended()) return first.Step();
-    first.Finish(Succeeded());
-    windows_.pop_front();
-    return true;
-  }
+  const bool collective = StepCollective();
+  if (StepPairs() || collective) return true;
+  // All windows have ended as well.
   if (staged_.empty() || !PositionReached()) return false;
   if (Succeeded()) staged_.CopyOut();
   staged_.GiveBack();
@@ -38,21 +53,45 @@ bool CopyBatch::Step() {
   return true;
 }
 
-bool CopyBatch::CanStep() const {
-  if (!windows_.empty()) return windows_.front().ended() || windows_.front().CanStep();
-  return !staged_.empty() && PositionReached();
+bool CopyBatch::StepCollective() {
+  if (collectives_.empty()) return false;
+  WindowCopy& first = collectives_.front();
+  if (!first.ended()) return first.Step();
+  first.Finish(Succeeded());
+  collectives_.pop_front();
+  return true;
 }
 
-Session::AwaitedSlices CopyBatch::Awaited() const {
-  if (!windows_.empty()) return windows_.front().Awaited();
-  return {.queue = queue_, .position = position_};
+// Those that are left when the position is reached have failed before their turn came.
+bool CopyBatch::StepPairs() {
+  if (!has_pairs()) return false;
+  const bool reached = PositionReached();
+  const bool sent = sends_.Step(Succeeded());
+  if (receives_.Step(Succeeded()) || sent) return true;
+  if (!reached) return false;
+  sends_.Finish(Succeeded());
+  receives_.Finish(Succeeded());
+  return true;
+}
+
+bool CopyBatch::CanStep() const {
+  if (!collectives_.empty() && (collectives_.front().ended() || collectives_.front().CanStep())) {
+    return true;
+  }
+  return sends_.CanStep() || receives_.CanStep() || PositionReached();
+}
+
+std::optional<Session::AwaitedSlices> CopyBatch::Awaited() const {
+  if (has_pairs()) return std::nullopt;
+  if (!collectives_.empty()) return collectives_.front().Awaited();
+  return Session::AwaitedSlices{.queue = queue_, .position = position_};
 }
 
 bool CopyBatch::WritesTo(const void* address, uint64_t bytes) const {
-  return staged_.WritesTo(address, bytes) ||
-         std::any_of(windows_.begin(), windows_.end(), [address, bytes](const WindowCopy& window) {
-           return window.WritesTo(address, bytes);
-         });
+  return staged_.WritesTo(address, bytes) || receives_.WritesTo(address, bytes) ||
+         std::any_of(
+             collectives_.begin(), collectives_.end(),
+             [address, bytes](const WindowCopy& copy) { return copy.WritesTo(address, bytes); });
 }
 
 }  // namespace harmonaize

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "src/base/status.h"
 #include "src/client/operation/operation.h"
+#include "src/client/operation/pair_copies.h"
 #include "src/client/operation/staged_results.h"
 #include "src/client/operation/window_copy.h"
 #include "src/client/session/session.h"
@@ -32,11 +34,8 @@ class CopyBatch {
   void AddResult(void* to, const std::byte* from, uint64_t bytes) {
     staged_.AddResult(to, from, bytes);
   }
-  /// Adds an operation that goes through windows; in the order of the communicator's collectives,
-  /// which is that in which the daemon begins them.
-  void AddWindow(const Operation& operation, const OperationDescriptor& descriptor) {
-    windows_.emplace_back(operation, descriptor);
-  }
+  /// Adds an operation that goes through windows; in the order of their sequences.
+  void AddWindow(const Operation& operation, const OperationDescriptor& descriptor);
   void SetPosition(uint64_t position) { position_ = position; }
 
   // Copying.
@@ -47,14 +46,14 @@ class CopyBatch {
   /// Returns whether Step would find something to do.
   bool CanStep() const;
   /// Returns whether everything is copied out.
-  bool copied() const { return windows_.empty() && staged_.empty(); }
-  /// Returns what to wait for when Step has found nothing to do. Requires: not everything is
-  /// copied.
-  Session::AwaitedSlices Awaited() const;
+  bool copied() const { return !has_windows() && staged_.empty(); }
+  /// Returns what to wait for when Step has found nothing to do; nothing if it is more than one
+  /// thing, of which only news tell. Requires: not everything is copied.
+  std::optional<Session::AwaitedSlices> Awaited() const;
 
   Communicator* communicator() const { return communicator_; }
   uint64_t position() const { return position_; }
-  bool has_windows() const { return !windows_.empty(); }
+  bool has_windows() const { return !collectives_.empty() || has_pairs(); }
   uint64_t staged_bytes() const { return staged_bytes_; }
   /// Returns whether results that are still to come lie within these bytes.
   bool WritesTo(const void* address, uint64_t bytes) const;
@@ -62,6 +61,9 @@ class CopyBatch {
  private:
   bool PositionReached() const;
   bool Succeeded() const;
+  bool has_pairs() const { return !sends_.empty() || !receives_.empty(); }
+  bool StepCollective();
+  bool StepPairs();
 
   Communicator* const communicator_;
   StreamSlot* const queue_;
@@ -70,7 +72,11 @@ class CopyBatch {
   uint64_t position_ = 0;
   StagedResults staged_;
   uint64_t staged_bytes_ = 0;
-  std::deque<WindowCopy> windows_;  // the first one is under way
+  // What goes through windows. The daemon begins collectives in their order, so the first one is
+  // under way.
+  std::deque<WindowCopy> collectives_;
+  PairCopies sends_;
+  PairCopies receives_;
 };
 
 }  // namespace harmonaize

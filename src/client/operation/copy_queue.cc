@@ -1,6 +1,7 @@
 #include "src/client/operation/copy_queue.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "src/client/operation/copier.h"
@@ -139,7 +140,7 @@ class CopyWait {
 
   /// Waits until there may be something to copy, or nothing is left.
   Status AwaitWork(const std::function<Status()>& on_tick) {
-    std::vector<Session::AwaitedSlices> awaited;
+    std::vector<std::optional<Session::AwaitedSlices>> awaited;
     for (const CopyTarget& target : targets_) {
       const std::lock_guard lock(target.queue->mutex_);
       if (IsCopied(target)) continue;
@@ -148,7 +149,9 @@ class CopyWait {
     }
     Session& session = targets_.front().queue->session();
     if (awaited.empty()) return Status::Ok();
-    if (awaited.size() == 1) return session.WaitForSlices(awaited.front(), on_tick);
+    if (awaited.size() == 1 && awaited.front().has_value()) {
+      return session.WaitForSlices(*awaited.front(), on_tick);
+    }
     return session.WaitForNews(
         [this] {
           return AllCopied() || std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {

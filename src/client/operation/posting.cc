@@ -14,6 +14,8 @@ OperationDescriptor Describe(const PreparedOperation& prepared, const QueueUse& 
   OperationDescriptor descriptor;
   if (!IsPointToPoint(operation.collective)) {
     descriptor.sequence = operation.communicator->NextSequence();
+  } else if (prepared.window_flags != 0) {
+    descriptor.sequence = operation.communicator->NextWindowOf(operation.collective);
   }
   descriptor.count = operation.count;
   descriptor.position = queue.position;

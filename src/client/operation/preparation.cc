@@ -17,15 +17,13 @@ constexpr uint64_t kLeastWindowed = uint64_t{4} << 20;
 /// Between hosts, where messages take longer than copies.
 constexpr uint64_t kLeastWindowedAcrossHosts = uint64_t{512} << 10;
 
-/// Bytes that a launch stages as a whole, on one queue. More collectives go through windows.
+/// Bytes that a launch stages as a whole, on one queue. More goes through windows.
 constexpr uint64_t kMostStagedOfLaunch = uint64_t{32} << 20;
-/// Bytes that a queue holds staged before another launch's collectives go through windows as well,
+/// Bytes that a queue holds staged before another launch's operations go through windows as well,
 /// though they are small. A rank that is ahead of its peers would fill ever more memory, which is
 /// not in the caches any more when the peers come: 20 all-reduces of 512 KiB, posted one after the
 /// other, then took five times as long.
 constexpr uint64_t kMostStagedBefore = uint64_t{1} << 20;
-/// Bytes that a queue holds staged before sends and receives wait, which do not go through windows.
-constexpr uint64_t kMostStagedOfPairs = uint64_t{256} << 20;
 
 size_t QueueOf(const Operation& operation, std::vector<QueueUse>* queues) {
   // The last operation's queue is nearly always this operation's too.
@@ -70,14 +68,12 @@ bool InputIsThere(const PreparedOperation& prepared, const QueueUse& queue) {
 bool HasRoomToStage(const PreparedOperation& prepared, const QueueUse& queue) {
   const uint64_t before = queue.copies->staged_bytes();
   const uint64_t launch = queue.batch->staged_bytes() + PrivateBytes(prepared);
-  if (IsPointToPoint(prepared.operation->collective)) return before + launch <= kMostStagedOfPairs;
   return launch <= kMostStagedOfLaunch && (before == 0 || before + launch <= kMostStagedBefore);
 }
 
 /// Returns whether private data is copied while the daemon carries it.
 bool GoesThroughWindows(const PreparedOperation& prepared, const QueueUse& queue) {
   const Operation& operation = *prepared.operation;
-  if (IsPointToPoint(operation.collective)) return false;
   const uint64_t least =
       operation.communicator->across_hosts() ? kLeastWindowedAcrossHosts : kLeastWindowed;
   return PrivateBytes(prepared) >= least || !InputIsThere(prepared, queue) ||
@@ -163,11 +159,6 @@ Status PrepareCopies(PreparedOperation* prepared, QueueUse* queue) {
   if (GoesThroughWindows(*prepared, *queue)) {
     prepared->window_flags = WindowFlags(*prepared);
     return Status::Ok();
-  }
-  const bool now = InputIsThere(*prepared, *queue) && HasRoomToStage(*prepared, *queue);
-  if (!now && queue->stream != nullptr) {
-    HZ_RETURN_IF_ERROR(
-        queue->stream->Drain([&operation] { return operation.communicator->CheckNotAborted(); }));
   }
   return CopyIn(prepared, queue->batch.get());
 }

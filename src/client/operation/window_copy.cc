@@ -28,28 +28,31 @@ WindowCopy::WindowCopy(const Operation& operation, const OperationDescriptor& de
                                                   : nullptr),
       receive_((descriptor.flags & kReceiveWindow) != 0 ? static_cast<std::byte*>(operation.receive)
                                                         : nullptr),
+      words_(IsPointToPoint(operation.collective) ? nullptr
+                                                  : &communicator_->session()
+                                                         .member_slot(communicator_->member())
+                                                         .lanes[kCollectiveLane]),
       units_(BlocksOf(operation.collective, operation.communicator->ranks(),
                       operation.communicator->rank(), operation.root)),
       sequence_(descriptor.sequence),
       queue_(&operation.communicator->session().stream_slot(descriptor.stream)),
       position_(descriptor.position),
-      element_bytes_(DataTypeSize(operation.type)),
+      element_bytes_(IsPointToPoint(operation.collective) ? 1 : DataTypeSize(operation.type)),
       flags_(descriptor.flags) {
-  cut_.unit_bytes = operation.count * element_bytes_;
+  cut_.unit_bytes = operation.count * DataTypeSize(operation.type);
 }
 
-SliceProgress& WindowCopy::progress() const {
-  return communicator_->session().member_slot(communicator_->member()).progress;
-}
-
-// Acquire: makes the cut and the outputs visible.
+// The words count for another operation once this one has ended. Sequentially consistent, as
+// ExpectNews requires; makes the cut and the outputs visible.
 uint64_t WindowCopy::Carried() const {
-  return SlicesOf(sequence_, progress().carried.completed.load(std::memory_order_acquire));
+  const uint64_t count = words_->carried.completed.load(std::memory_order_seq_cst);
+  if (state_ != State::kAwaitsTurn && !CountsFor(sequence_, count)) return kAllSlices;
+  return SlicesOf(sequence_, count);
 }
 
-// Acquire: makes the outputs visible.
+// Sequentially consistent, likewise.
 bool WindowCopy::PositionReached() const {
-  return queue_->completed.load(std::memory_order_acquire) >= position_;
+  return queue_->completed.load(std::memory_order_seq_cst) >= position_;
 }
 
 uint64_t WindowCopy::RoomToFill() const {
@@ -59,7 +62,7 @@ uint64_t WindowCopy::RoomToFill() const {
 bool WindowCopy::CanStep() const {
   switch (state_) {
     case State::kAwaitsTurn:
-      return progress().carried.completed.load(std::memory_order_seq_cst) >=
+      return words_->carried.completed.load(std::memory_order_seq_cst) >=
                  SliceCount(sequence_, 0) ||
              PositionReached();
     case State::kCopies:
@@ -94,7 +97,7 @@ Session::AwaitedSlices WindowCopy::Awaited() const {
   if (state_ == State::kCopies) {
     slices = drained_ == slices_ ? kAllSlices : std::min(drained_ + at_once_, slices_);
   }
-  return {.carried = &progress().carried,
+  return {.carried = &words_->carried,
           .count = SliceCount(sequence_, slices),
           .queue = queue_,
           .position = position_};
@@ -126,13 +129,12 @@ void WindowCopy::Begin() {
   state_ = State::kEnded;
   // It ended before it began.
   if (Carried() == kAllSlices || PositionReached()) return;
-  const SliceProgress& words = progress();
-  const uint64_t slice_elements = words.slice_elements.load(std::memory_order_relaxed);
-  cut_.piece_bytes = words.piece_elements.load(std::memory_order_relaxed) * element_bytes_;
-  cut_.pieces = words.pieces.load(std::memory_order_relaxed);
+  const uint64_t slice_elements = words_->slice_elements.load(std::memory_order_relaxed);
+  cut_.piece_bytes = words_->piece_elements.load(std::memory_order_relaxed) * element_bytes_;
+  cut_.pieces = words_->pieces.load(std::memory_order_relaxed);
   cut_.slice_bytes = slice_elements * element_bytes_;
-  cut_.slots = words.slots.load(std::memory_order_relaxed);
-  slices_ = words.slices.load(std::memory_order_relaxed);
+  cut_.slots = words_->slots.load(std::memory_order_relaxed);
+  slices_ = words_->slices.load(std::memory_order_relaxed);
   layout_ = LayoutOf(units_, communicator_->rank(), cut_.pieces, flags_);
   cut_.slot_bytes = layout_.SlotBytes(slice_elements, element_bytes_);
   // Half of the window at most, so that one half is filled or drained while the other is carried.
@@ -178,10 +180,9 @@ void WindowCopy::Publish(uint64_t filled, const BufferReference& window) {
   {
     const std::lock_guard lock(communicator_->slice_words());
     if (Carried() == kAllSlices) return;
-    SliceProgress& words = progress();
-    words.window_offset.store(window.offset, std::memory_order_relaxed);
-    words.window_region.store(window.region, std::memory_order_relaxed);
-    words.filled.store(SliceCount(sequence_, filled), std::memory_order_seq_cst);
+    words_->window_offset.store(window.offset, std::memory_order_relaxed);
+    words_->window_region.store(window.region, std::memory_order_relaxed);
+    words_->filled.store(SliceCount(sequence_, filled), std::memory_order_seq_cst);
   }
   communicator_->session().Nudge();
 }

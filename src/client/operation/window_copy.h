@@ -11,7 +11,7 @@
 
 namespace harmonaize {
 
-/// Copies one collective's private buffers through a window, slice by slice, while the daemon
+/// Copies one operation's private buffers through a window, slice by slice, while the daemon
 /// carries other slices: SliceProgress. The window is taken when the daemon begins the operation.
 /// Thread: one at a time.
 class WindowCopy {
@@ -23,10 +23,16 @@ class WindowCopy {
   WindowCopy& operator=(const WindowCopy&) = delete;
   ~WindowCopy() { GiveBack(); }
 
+  /// Sets the words that tell of a send or a receive. Requires: they count for it (CountsFor), and
+  /// Step was not called before.
+  void SetLane(SliceProgress* lane) { words_ = lane; }
+  uint64_t sequence() const { return sequence_; }
+
   /// Copies some of what can be copied now, or notices that the operation has ended. Returns
   /// whether there was something. Never waits for others.
   bool Step();
-  /// Returns whether Step would find something to do.
+  /// Returns whether Step would find something to do. Requires, as Step does: a send or a receive
+  /// has been given its lane.
   bool CanStep() const;
   /// Returns whether Step has noticed the operation's end.
   bool ended() const { return state_ == State::kEnded; }
@@ -42,7 +48,6 @@ class WindowCopy {
  private:
   enum class State { kAwaitsTurn, kCopies, kEnded };
 
-  SliceProgress& progress() const;
   uint64_t Carried() const;
   uint64_t RoomToFill() const;
   bool PositionReached() const;
@@ -58,6 +63,7 @@ class WindowCopy {
   Communicator* const communicator_;
   const std::byte* const send_;
   std::byte* const receive_;
+  SliceProgress* words_;
   const BufferBlocks units_;
   const uint64_t sequence_;
   StreamSlot* const queue_;
