@@ -35,7 +35,8 @@ typedef cudaStream_t hzStream_t;
 const char* hzGetVersion(void);
 
 /// Stores a new, empty stream into `*stream`. The caller destroys it. A stream belongs to the
-/// process that made it and does not survive fork.
+/// process that made it and does not survive fork. The first stream of a process also makes a
+/// thread, hz-copier, which copies data in memory that is not from ncclMemAlloc.
 /// Errors: ncclInvalidArgument when `stream` is NULL; ncclSystemError when no daemon listens.
 ncclResult_t hzStreamCreate(cudaStream_t* stream);
 
@@ -45,7 +46,8 @@ ncclResult_t hzStreamCreate(cudaStream_t* stream);
 ncclResult_t hzStreamDestroy(cudaStream_t stream);
 
 /// Does not wait: returns ncclInProgress while an operation of the stream has not completed, and
-/// then what hzStreamSynchronize returns. May be called by any thread.
+/// then what hzStreamSynchronize returns. May copy a quarter of a MiB of data in memory that is not
+/// from ncclMemAlloc. May be called by any thread.
 ncclResult_t hzStreamQuery(cudaStream_t stream);
 
 /// Waits until all operations have completed that were on the stream when this was called, and

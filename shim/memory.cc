@@ -19,20 +19,28 @@
 namespace harmonaize::shim {
 namespace {
 
+/// Tells the daemon of a buffer, if it is from ncclMemAlloc, so that the first operation need not
+/// wait until the daemon has mapped it. Should that fail, the operation will say so.
+void MakeKnown(Session& session, const void* buffer, size_t bytes) {
+  static_cast<void>(RegionTable::Get().Locate(session, buffer, bytes));
+}
+
 Status Allocate(void** out, size_t bytes) {
   HZ_RETURN_IF_ERROR(CheckPointer(out, "ptr"));
   *out = nullptr;
   if (bytes == 0) return Status::Ok();
   HZ_ASSIGN_OR_RETURN(*out, RegionTable::Get().Allocate(bytes));
   Log(LogLevel::kInfo, kLogAllocation, "ncclMemAlloc: {} bytes at {}", bytes, fmt::ptr(*out));
+  if (const std::shared_ptr<Session> session = Session::Current()) MakeKnown(*session, *out, bytes);
   return Status::Ok();
 }
 
-/// Registers a buffer. The daemon knows memory of ncclMemAlloc from birth, and cannot map other
-/// memory later, so a registration only has to be remembered.
+/// Registers a buffer. The daemon learns of memory from ncclMemAlloc here at the latest, and cannot
+/// map other memory later, so apart from that a registration only has to be remembered.
 Result<Registration*> Register(ncclComm_t comm, const void* buffer, size_t bytes) {
   HZ_RETURN_IF_ERROR(CheckPointer(buffer, "buff"));
   if (bytes == 0) return InvalidArgument("size is 0");
+  MakeKnown(comm->communicator->session(), buffer, bytes);
   auto registration = std::make_unique<Registration>(Registration{buffer, bytes});
   Registration* const handle = registration.get();
   const std::lock_guard lock(comm->registrations_mutex);

@@ -49,6 +49,8 @@ Result<std::unique_ptr<RegionMemory>> MapRegion(Account& account, const MessageH
   memory->mapping = std::move(mapping);
   memory->guard = FaultGuard(memory->mapping.data(), memory->mapping.size());
   HZ_RETURN_IF_ERROR(MissingPages::Refuse(memory->mapping.data(), memory->mapping.size()));
+  // The first operation need not wait for them. The tenant waits here, on its own thread.
+  MissingPages::BringIn(memory->mapping.data(), memory->mapping.size());
   memory->node = NodeOf(memory->mapping);
   Result<Holding> descriptor = account.Take(Resource::kRegionDescriptors, 1);
   if (descriptor.ok()) {

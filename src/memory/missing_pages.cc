@@ -6,10 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 
 #include "src/base/file_descriptor.h"
+#include "src/memory/populate_pages.h"
 
 namespace harmonaize {
 namespace {
@@ -46,6 +48,15 @@ Status MissingPages::Refuse(std::byte* first, size_t bytes) {
   range.mode = UFFDIO_REGISTER_MODE_MISSING;
   if (ioctl(interface, UFFDIO_REGISTER, &range) != 0) return ErrnoError(errno, "UFFDIO_REGISTER");
   return Status::Ok();
+}
+
+void MissingPages::BringIn(std::byte* first, size_t bytes) {
+  // Bytes that are brought in at once: other threads of the process wait so long to map memory.
+  constexpr size_t kAtOnce = size_t{2} << 20;
+  if (interface < 0) return;
+  for (size_t offset = 0; offset < bytes; offset += kAtOnce) {
+    if (!PopulatePages(first + offset, std::min(kAtOnce, bytes - offset), PageUse::kWrite)) return;
+  }
 }
 
 void TouchPages(const std::byte* first, size_t bytes) {

@@ -21,6 +21,10 @@ class MissingPages {
   /// Makes accesses to missing pages of a mapping fail, until it is unmapped or replaced. Does
   /// nothing where Install has failed. Errors: kSystemError.
   static Status Refuse(std::byte* first, size_t bytes);
+  /// Brings the pages of a mapping that was passed to Refuse into this process's page table, up to
+  /// the first one that is missing, so that no access has to wait for that. Does nothing where
+  /// Install has failed.
+  static void BringIn(std::byte* first, size_t bytes);
 };
 
 /// Reads a byte of each page of [first, first + bytes), so that a FaultGuard learns of pages that a

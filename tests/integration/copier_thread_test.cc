@@ -19,7 +19,7 @@
 #include "harmonaize.h"
 #include "nccl.h"
 #include "tests/support/daemon_process.h"
-#include "tests/support/host_stream.h"
+#include "tests/support/private_data.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/sanitized.h"
 

@@ -40,6 +40,7 @@ Result<void*> RegionTable::Allocate(size_t bytes) {
                       AllocateRegionPages(bytes == 0 ? 1 : bytes, WantedHugePages()));
   auto region = std::make_shared<Region>(std::move(pages.memory.mapping));
   region->descriptor = OwnDescriptor(std::move(pages.memory.descriptor));
+  HZ_RETURN_IF_ERROR(region->populated.Populate(0, region->mapping.size()));
   void* address = region->mapping.data();
   Log(LogLevel::kInfo, kLogAllocation, "{} bytes of shared memory at {}: {}",
       region->mapping.size(), address, pages.description);

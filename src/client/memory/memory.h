@@ -24,7 +24,8 @@ class RegionTable {
   static RegionTable& Get();
 
   /// Returns fresh zeroed shared memory of at least `bytes` bytes, page aligned, on the pages that
-  /// AllocateRegionPages finds for it.
+  /// AllocateRegionPages finds for it. All of its pages are there. Errors: kSystemError where there
+  /// is no memory for them.
   Result<void*> Allocate(size_t bytes);
   /// Frees memory that Allocate returned; waits until no operation of the daemon uses it. Errors:
   /// kInvalidArgument for any other address.
@@ -36,6 +37,7 @@ class RegionTable {
   /// the region from another session, such as that of the process that forked this one. Makes sure
   /// that the range has all its pages: the daemon makes none, because it would be charged for them.
   /// Errors: kSystemError where there is no memory for them, and those of a request to the daemon.
+  /// The first call for a region takes long: both sides bring its pages in.
   Result<BufferReference> Locate(Session& session, const void* address, uint64_t bytes);
 
   /// Does what Locate does, but returns kNoBuffer for a region that other ranks cannot map.

@@ -11,7 +11,7 @@
 #include "nccl.h"
 #include "tests/support/rank_runner.h"
 
-// What tests of private data on host streams share.
+// What tests of private data on host streams, of groups, and of non-blocking communicators share.
 
 namespace harmonaize::testing {
 
@@ -45,5 +45,20 @@ class Stream {
  private:
   cudaStream_t stream_ = nullptr;
 };
+
+/// Returns a communicator of the same ranks.
+ncclComm_t SplitOff(ncclComm_t communicator, int rank);
+
+/// Runs chains of sums of several communicators, each on a stream of its own, posted in a random
+/// order that differs from rank to rank. Failures are gtest's.
+void RunChains(int rank, int ranks, ncclComm_t world, uint32_t seed);
+
+/// Returns what a rank sends to another, or to itself.
+std::vector<uint32_t> Message(int from, int to, size_t elements);
+
+inline constexpr int kExchangingRanks = 4;
+/// Runs a group in which every rank sends to every rank, itself included, each in an order of its
+/// own. Some sizes are staged as a whole, and some buffers are registered. Failures are gtest's.
+void ExchangeAll(int rank, ncclComm_t communicator, cudaStream_t stream, uint32_t seed);
 
 }  // namespace harmonaize::testing
