@@ -10,9 +10,12 @@ namespace {
 
 /// Bytes of the smallest class of buffers.
 constexpr uint64_t kSmallestClass = 4096;
-/// Least bytes of the memory that is cut into buffers of one class at once. One region serves many
-/// small buffers, so that a process with many communicators does not hold thousands of regions.
-constexpr uint64_t kSlabBytes = 1 << 20;
+/// Bytes of the memory that is cut into buffers of one class at once: at first and at least, since
+/// bringing in a MiB of pages takes a millisecond,
+constexpr uint64_t kFirstSlabBytes = 64 << 10;
+/// and at most, doubled from one to the next in between. One region serves many small buffers, so
+/// that a process with many communicators does not hold thousands of regions.
+constexpr uint64_t kLargestSlabBytes = 1 << 20;
 
 /// Buffers of larger classes go back to the kernel at once: each was needed for one huge operation.
 constexpr uint64_t kLargestKept = 64 << 20;
@@ -31,15 +34,16 @@ StagingPool& StagingPool::Get() {
 Result<std::byte*> StagingPool::Acquire(uint64_t bytes) {
   const uint64_t size = ClassOf(bytes);
   const std::lock_guard lock(mutex_);
-  std::vector<std::byte*>& free = free_[size];
-  if (free.empty()) {
-    const uint64_t slab = std::max(size, kSlabBytes);
+  Class& own = classes_[size];
+  if (own.free.empty()) {
+    const uint64_t slab = std::max(size, std::clamp(own.bytes, kFirstSlabBytes, kLargestSlabBytes));
     HZ_ASSIGN_OR_RETURN(void* memory, RegionTable::Get().Allocate(slab));
+    own.bytes += slab;
     auto* first = static_cast<std::byte*>(memory);
-    for (uint64_t offset = 0; offset < slab; offset += size) free.push_back(first + offset);
+    for (uint64_t offset = 0; offset < slab; offset += size) own.free.push_back(first + offset);
   }
-  std::byte* buffer = free.back();
-  free.pop_back();
+  std::byte* buffer = own.free.back();
+  own.free.pop_back();
   return buffer;
 }
 
@@ -50,7 +54,7 @@ void StagingPool::Release(std::byte* buffer, uint64_t bytes) {
     return;
   }
   const std::lock_guard lock(mutex_);
-  free_[size].push_back(buffer);
+  classes_[size].free.push_back(buffer);
 }
 
 }  // namespace harmonaize

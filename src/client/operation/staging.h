@@ -22,8 +22,14 @@ class StagingPool {
   void Release(std::byte* buffer, uint64_t bytes);
 
  private:
+  /// The buffers of one size class.
+  struct Class {
+    std::vector<std::byte*> free;
+    uint64_t bytes = 0;  // of all buffers that were ever made
+  };
+
   std::mutex mutex_;
-  std::map<uint64_t, std::vector<std::byte*>> free_;  // by size class
+  std::map<uint64_t, Class> classes_;  // by the bytes of a buffer
 };
 
 }  // namespace harmonaize
