@@ -23,8 +23,18 @@ bool GoesDirectly(const Operation& operation) {
   const bool all_read_all = operation.collective == Collective::kAllReduce ||
                             operation.collective == Collective::kAllToAll;
   return !IsPointToPoint(operation.collective) &&
+         operation.count * DataTypeSize(operation.type) >= LeastDirectBytes(operation.collective) &&
          !(all_read_all && operation.send == operation.receive);
 }
+
+/// Returns whether the root alone sends. Its line then tells whether the operation goes directly;
+/// in others all ranks have to agree on that.
+bool OnlyRootSends(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kScatter;
+}
+
+/// InlineLine::scalar of a root that alone sends, if the operation goes directly; otherwise 0.
+constexpr uint64_t kDirectFromRoot = 1;
 
 }  // namespace
 
@@ -32,11 +42,28 @@ bool GoesDirectly(const Operation& operation) {
 // Through slots
 
 void InlineOperation::StartCollective() {
-  if (LocateDirectBuffer()) {
-    pieces_ = 2;  // where the buffers are, and that the results are made
-    published_ = 1;
-    return;
+  follows_root_ = GoesDirectly(*operation_) && OnlyRootSends(operation_->collective) &&
+                  path_->rank() != operation_->root;
+  if (follows_root_) {
+    published_ = 1;  // nothing
+  } else if (GoesDirectly(*operation_) && LocateDirectBuffer()) {
+    GoDirectly();
+  } else {
+    CutIntoPieces();
+    Publish(published_++);
   }
+}
+
+// Called once all ranks are there.
+void InlineOperation::FollowRoot() {
+  if (rendezvous_.line_of(operation_->root).scalar == kDirectFromRoot) {
+    GoDirectly();
+  } else {
+    CutIntoPieces();
+  }
+}
+
+void InlineOperation::CutIntoPieces() {
   const uint64_t element = DataTypeSize(operation_->type);
   const uint64_t bytes = PublishedBytes(*operation_, path_->ranks());
   in_line_ = bytes <= kInlineLineBytes;
@@ -53,7 +80,6 @@ void InlineOperation::StartCollective() {
     piece_elements_ = kInlineSlotBytes / blocks / kCacheLineBytes * kCacheLineBytes / element;
     pieces_ = (operation_->count + piece_elements_ - 1) / piece_elements_;
   }
-  Publish(published_++);
 }
 
 void InlineOperation::AdvanceCollective() {
@@ -103,7 +129,6 @@ void InlineOperation::TakeIn(uint64_t piece) {
 // is.
 bool InlineOperation::LocateDirectBuffer() {
   const uint64_t block = operation_->count * DataTypeSize(operation_->type);
-  if (block < LeastDirectBytes(operation_->collective) || !GoesDirectly(*operation_)) return false;
   const BufferBlocks blocks =
       BlocksOf(operation_->collective, path_->ranks(), path_->rank(), operation_->root);
   DirectBuffer buffer{0, kNoBuffer};
@@ -114,13 +139,23 @@ bool InlineOperation::LocateDirectBuffer() {
     buffer = {found.offset, found.region};
   }
   InlineLine& line = rendezvous_.own_line();
-  // The flag in the call word makes all ranks do the same, or leave the operation to the daemon.
-  line.call.store(line.call.load(std::memory_order_relaxed) | kDirectCall,
-                  std::memory_order_relaxed);
+  if (OnlyRootSends(operation_->collective)) {
+    line.scalar = kDirectFromRoot;
+  } else {
+    // The flag in the call word makes all ranks do the same, or leave the operation to the daemon.
+    line.call.store(line.call.load(std::memory_order_relaxed) | kDirectCall,
+                    std::memory_order_relaxed);
+  }
   std::memcpy(line.data, &buffer, sizeof buffer);
-  direct_ = true;
-  non_temporal_ = 4 * block > path_->last_level_cache_bytes();
   return true;
+}
+
+void InlineOperation::GoDirectly() {
+  direct_ = true;
+  non_temporal_ =
+      4 * operation_->count * DataTypeSize(operation_->type) > path_->last_level_cache_bytes();
+  pieces_ = 2;  // where the buffers are, and that the results are made
+  published_ = 1;
 }
 
 void InlineOperation::AdvanceDirectly() {

@@ -102,6 +102,7 @@ bool InlineOperation::Follow(Rendezvous::State state) {
     return false;
   }
   agreed_ = true;
+  if (follows_root_) FollowRoot();
   return true;
 }
 

@@ -98,6 +98,9 @@ class InlineOperation {
 
   // inline_collective.cc
   void StartCollective();
+  void FollowRoot();
+  void CutIntoPieces();
+  void GoDirectly();
   void AdvanceCollective();
   InlinePiece PieceAt(uint64_t piece) const;
   void Publish(uint64_t piece);
@@ -121,8 +124,9 @@ class InlineOperation {
   Rendezvous rendezvous_;
   State state_ = State::kWaiting;
   bool agreed_ = false;
-  bool in_line_ = false;  // the data fits beside the flag
-  bool direct_ = false;   // between registered buffers
+  bool in_line_ = false;       // the data fits beside the flag
+  bool direct_ = false;        // between registered buffers
+  bool follows_root_ = false;  // the root, which is not this rank, says whether it is direct
   bool non_temporal_ = false;
   Status failure_;
   uint64_t piece_elements_ = 0;
