@@ -6,10 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -206,6 +209,55 @@ TEST_F(HostileClientTest, WindowsThatAreNone) {
   EXPECT_EQ(stream.error_count.load(), std::size(places))
       << session.segment().members[member].error.Get();
   ExpectServing(5000);
+}
+
+// A rank writes into its window while the daemon reads and writes there. It spoils its own results.
+TEST_F(HostileClientTest, WindowsThatAreScribbledIn) {
+  constexpr uint64_t kBytes = uint64_t{4} << 20;
+  HostileSession session(daemon_.socket_path());
+  const uint32_t members[2] = {session.Join("scribbles", 2, 0), session.Join("scribbles", 2, 1)};
+  ASSERT_TRUE(session.WaitUntilReady(members[0]) && session.WaitUntilReady(members[1]));
+  const Result<SharedMemory> memory = CreateSharedMemory("scribbles", kBytes);
+  ASSERT_TRUE(memory.ok());
+  std::byte* const window = memory->mapping.data();
+  std::memset(window, 1, kBytes);
+  const Result<uint32_t> region = session.TryRegister(memory->descriptor.get(), kBytes);
+  ASSERT_TRUE(region.ok());
+  std::atomic<bool> ended{false};
+  std::thread scribbler([&] {
+    for (uint64_t round = 0; !ended; ++round) {
+      for (uint64_t at = round % 64; at < kBytes; at += 64) {
+        // Like hardware, it takes no care.
+        __atomic_store_n(window + at, static_cast<std::byte>(round * 37), __ATOMIC_RELAXED);
+      }
+    }
+  });
+  // Of floats that change between two looks, and of all ways to reduce them.
+  constexpr ReduceOperator kOperators[] = {ReduceOperator::kSum, ReduceOperator::kProd,
+                                           ReduceOperator::kMin, ReduceOperator::kMax,
+                                           ReduceOperator::kAvg};
+  for (uint64_t posted = 0; posted < 200; ++posted) {
+    for (int rank = 0; rank < 2; ++rank) {
+      SliceProgress& progress = session.segment().members[members[rank]].lanes[kCollectiveLane];
+      progress.window_region.store(*region);
+      progress.window_offset.store(rank == 0 ? 0 : kBytes / 2);
+      progress.filled.store(SliceCount(posted, kAllSlices));
+      OperationDescriptor descriptor = HostileSession::AllReduceOf(members[rank], posted, {}, {});
+      descriptor.flags |= kSendWindow | kReceiveWindow | kOneWindow;
+      descriptor.count = 400'000;
+      descriptor.type = posted % 2 == 0 ? DataType::kFloat32 : DataType::kBfloat16;
+      descriptor.op = kOperators[posted % std::size(kOperators)];
+      session.Post(descriptor);
+    }
+    const StreamSlot& stream = session.segment().streams[members[1]];
+    for (int i = 0; i < 30'000 && stream.completed.load() <= posted; ++i) usleep(1000);
+    ASSERT_EQ(stream.completed.load(), posted + 1);
+    if (posted % 50 == 0) ExpectServing(50'000);
+  }
+  ended = true;
+  scribbler.join();
+  EXPECT_EQ(session.segment().streams[members[0]].error_count.load(), 0u)
+      << session.segment().members[members[0]].error.Get();
 }
 
 TEST_F(HostileClientTest, RegionsThatAreNone) {
