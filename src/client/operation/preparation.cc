@@ -13,7 +13,7 @@ namespace {
 /// Private data of at least this many bytes goes through a window, while the operation is under
 /// way, instead of being staged as a whole before and after it. On one host less data stays in the
 /// caches when it is staged, and that takes fewer wake-ups.
-constexpr uint64_t kLeastWindowed = uint64_t{4} << 20;
+constexpr uint64_t kLeastWindowed = uint64_t{2} << 20;
 /// Between hosts, where messages take longer than copies.
 constexpr uint64_t kLeastWindowedAcrossHosts = uint64_t{512} << 10;
 
