@@ -164,6 +164,52 @@ TEST(Copier, AGroupThatIsPostedPieceByPiece) {
   });
 }
 
+TEST(Copier, NobodyCopiesForADaemonThatIsGone) {
+  for (int round = 0; round < (kSanitized ? 2 : 6); ++round) {
+    DaemonProcess daemon(kAllByDaemon);
+    RunAsThreads(2, [&daemon, round](int rank, ncclComm_t world) {
+      ncclComm_t other = SplitOff(world, rank);
+      cudaStream_t stream = nullptr;
+      EXPECT_NCCL(hzStreamCreate(&stream));
+      std::vector<uint32_t> small(kWhole, 1);
+      std::vector<uint32_t> large(8 * kSliced, 1);
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_NCCL(SumInPlace(&large, other, stream));
+        EXPECT_NCCL(SumInPlace(&small, other, stream));
+      }
+      if (rank == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3 * round));
+        daemon.Kill();
+      }
+      EXPECT_EQ(hzStreamSynchronize(stream), ncclRemoteError);
+      EXPECT_EQ(hzStreamQuery(stream), ncclRemoteError);
+      EXPECT_NE(hzStreamDestroy(stream), ncclSuccess);
+      std::fill(large.begin(), large.end(), 7);
+      ExpectAll(large, 7);
+      EXPECT_NCCL(ncclCommAbort(other));
+    });
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Memory
+
+// As much as the windows of two ranks, however large the data is.
+TEST(Copier, LargeOperationsNeedLittleSharedMemory) {
+  const DaemonProcess daemon("[quota]\nregion_bytes = 8388608\n[inline]\nenabled = false\n");
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    const Stream stream;
+    std::vector<uint32_t> data((size_t{64} << 20) / sizeof(uint32_t), 1);
+    EXPECT_NCCL(SumInPlace(&data, communicator, stream));
+    EXPECT_NCCL(hzStreamSynchronize(stream));
+    ExpectAll(data, 2);
+    EXPECT_NCCL(rank == 0
+                    ? ncclSend(data.data(), data.size(), ncclUint32, 1, communicator, nullptr)
+                    : ncclRecv(data.data(), data.size(), ncclUint32, 0, communicator, nullptr));
+    ExpectAll(data, 2);
+  });
+}
+
 // ---------------------------------------------------------------------------------------------
 // Sends and receives
 

@@ -148,7 +148,9 @@ void WindowCopy::Begin() {
   }
   const Status taken = TakeWindow();
   if (taken.ok()) return;
-  Log(LogLevel::kWarning, kLogCollective, "no memory to copy through: {}", taken.message());
+  if (!communicator_->session().lost()) {
+    Log(LogLevel::kWarning, kLogCollective, "no memory to copy through: {}", taken.message());
+  }
   // The daemon finds no window there, and fails the operation for all its ranks.
   filled_ = drained_ = slices_;
   Publish(slices_, {});
