@@ -263,27 +263,7 @@ TEST(Copier, AnAbortEndsPairsInTheMiddle) {
   const DaemonProcess daemon(kAllByDaemon);
   for (int round = 0; round < (kSanitized ? 3 : 10); ++round) {
     RunAsThreads(3, [round](int rank, ncclComm_t world) {
-      ncclComm_t other = SplitOff(world, rank);
-      const Stream stream;
-      std::vector<uint32_t> data(6 * kSliced, 1);
-      const auto posted = [](ncclResult_t result) {
-        EXPECT_TRUE(result == ncclSuccess || result == ncclRemoteError) << result;
-      };
-      EXPECT_NCCL(ncclGroupStart());
-      for (size_t i = 0; i < 3; ++i) {
-        posted(ncclSend(data.data() + i * kSliced, kSliced, ncclUint32, (rank + 1) % 3, other,
-                        stream));
-        posted(ncclRecv(data.data() + (3 + i) * kSliced, kSliced, ncclUint32, (rank + 2) % 3, other,
-                        stream));
-      }
-      posted(ncclGroupEnd());
-      std::this_thread::sleep_for(std::chrono::microseconds(300 * round + 100 * rank));
-      EXPECT_NCCL(ncclCommAbort(other));
-      // Nobody touches it any more.
-      std::fill(data.begin(), data.end(), 7);
-      const ncclResult_t result = hzStreamSynchronize(stream);
-      EXPECT_TRUE(result == ncclSuccess || result == ncclRemoteError) << result;
-      ExpectAll(data, 7);
+      AbortPairs(rank, world, std::chrono::microseconds(300 * round + 100 * rank));
     });
   }
 }

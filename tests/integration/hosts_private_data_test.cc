@@ -3,11 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "nccl.h"
@@ -75,26 +73,7 @@ TEST(HostsPrivateData, AnAbortEndsTransfersInTheMiddle) {
   TestCluster cluster(2);
   for (int round = 0; round < (kSanitized ? 2 : 8); ++round) {
     RunOnHosts(&cluster, {0, 1, 0}, [round](int rank, ncclComm_t world) {
-      const ncclComm_t other = SplitOff(world, rank);
-      const Stream stream;
-      std::vector<uint32_t> data(6 * kSliced, 1);
-      const auto posted = [](ncclResult_t result) {
-        EXPECT_TRUE(result == ncclSuccess || result == ncclRemoteError) << result;
-      };
-      EXPECT_NCCL(ncclGroupStart());
-      for (size_t i = 0; i < 3; ++i) {
-        posted(ncclSend(data.data() + i * kSliced, kSliced, ncclUint32, (rank + 1) % 3, other,
-                        stream));
-        posted(ncclRecv(data.data() + (3 + i) * kSliced, kSliced, ncclUint32, (rank + 2) % 3, other,
-                        stream));
-      }
-      posted(ncclGroupEnd());
-      std::this_thread::sleep_for(std::chrono::microseconds(500 * round + 100 * rank));
-      EXPECT_NCCL(ncclCommAbort(other));
-      // Nobody touches it any more.
-      std::fill(data.begin(), data.end(), 7);
-      posted(hzStreamSynchronize(stream));
-      ExpectAll(data, 7);
+      AbortPairs(rank, world, std::chrono::microseconds(500 * round + 100 * rank));
     });
   }
 }

@@ -104,4 +104,27 @@ void ExchangeAll(int rank, ncclComm_t communicator, cudaStream_t stream, uint32_
   EXPECT_NCCL(ncclMemFree(registered));
 }
 
+void AbortPairs(int rank, ncclComm_t world, std::chrono::microseconds pause) {
+  const ncclComm_t other = SplitOff(world, rank);
+  const Stream stream;
+  std::vector<uint32_t> data(6 * kSliced, 1);
+  // A peer may have aborted before.
+  const auto posted = [](ncclResult_t result) {
+    EXPECT_TRUE(result == ncclSuccess || result == ncclRemoteError) << result;
+  };
+  EXPECT_NCCL(ncclGroupStart());
+  for (size_t i = 0; i < 3; ++i) {
+    const int next = (rank + 1) % 3;
+    const int previous = (rank + 2) % 3;
+    posted(ncclSend(data.data() + i * kSliced, kSliced, ncclUint32, next, other, stream));
+    posted(ncclRecv(data.data() + (3 + i) * kSliced, kSliced, ncclUint32, previous, other, stream));
+  }
+  posted(ncclGroupEnd());
+  std::this_thread::sleep_for(pause);
+  EXPECT_NCCL(ncclCommAbort(other));
+  std::fill(data.begin(), data.end(), 7);
+  posted(hzStreamSynchronize(stream));
+  ExpectAll(data, 7);
+}
+
 }  // namespace harmonaize::testing

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -60,5 +61,9 @@ inline constexpr int kExchangingRanks = 4;
 /// Runs a group in which every rank sends to every rank, itself included, each in an order of its
 /// own. Some sizes are staged as a whole, and some buffers are registered. Failures are gtest's.
 void ExchangeAll(int rank, ncclComm_t communicator, cudaStream_t stream, uint32_t seed);
+
+/// Posts a ring of sends and receives of three ranks on a stream, aborts their communicator after
+/// `pause`, and checks that nobody touches their data afterwards. Failures are gtest's.
+void AbortPairs(int rank, ncclComm_t world, std::chrono::microseconds pause);
 
 }  // namespace harmonaize::testing
