@@ -94,19 +94,23 @@ void LateReporter::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
 // number, and for ranks of other hosts in tens of thousands of transfers.
 void LateReporter::ReportPairs(uint64_t now_ns, uint64_t late_after_ns) {
   int notices = 0;
-  const auto report = [&](PostedOperation* part, uint64_t* next_report_ns) {
-    if (!part->ready || notices >= kPairNotices) return;
-    const uint64_t age = AgeOf(part->ready_ns, now_ns);
+  const auto report = [&](const OtherHosts::WaitingPair& pair, uint64_t* next_report_ns) {
+    if (!pair.part->ready || notices >= kPairNotices) return;
+    const uint64_t age = AgeOf(pair.since_ns, now_ns);
     if (age < late_after_ns || now_ns < *next_report_ns) return;
     *next_report_ns = now_ns + age;
     ++notices;
+    const std::string peer = communicator_->DescribeRank(pair.part->descriptor.root);
     communicator_->Notify(
-        {part}, WaitNotice(*part, age, communicator_->DescribeRank(part->descriptor.root)));
+        {pair.part}, WaitNotice(*pair.part, age, pair.for_data ? "the data of " + peer : peer));
   };
-  pairs_->LookAtSome(kPairsLookedAt, report);
+  pairs_->LookAtSome(kPairsLookedAt, [&](PostedOperation* part, uint64_t* next_report_ns) {
+    report({part, part->ready_ns, false}, next_report_ns);
+  });
   if (communicator_->other_hosts() == nullptr) return;
   communicator_->other_hosts()->LookAtSomePairs(
-      kPairsLookedAt, [&](PostedOperation* part) { report(part, &part->next_report_ns); });
+      kPairsLookedAt, now_ns,
+      [&](const OtherHosts::WaitingPair& pair) { report(pair, &pair.part->next_report_ns); });
 }
 
 WaitingOperations LateReporter::Waiting(uint64_t now_ns) const {

@@ -69,9 +69,16 @@ class OtherHosts {
 
   /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
   virtual void ReportLate(uint64_t now_ns, uint64_t late_after_ns) = 0;
+  /// A send or a receive that waits for its peer.
+  struct WaitingPair {
+    PostedOperation* part = nullptr;
+    uint64_t since_ns = 0;
+    bool for_data = false;  ///< The peer has posted its half, and its data does not come, or go.
+  };
   /// Calls `call` with those of up to `most` sends and receives with other hosts that wait for
   /// their peers. Begins behind the ones that were looked at last.
-  virtual void LookAtSomePairs(size_t most, const std::function<void(PostedOperation*)>& call) = 0;
+  virtual void LookAtSomePairs(size_t most, uint64_t now_ns,
+                               const std::function<void(const WaitingPair&)>& call) = 0;
   /// Calls `call` with those of up to `most` sends and receives with other hosts that wait for
   /// their peers. Returns how many others there are.
   virtual size_t ForFirstPairs(size_t most,

@@ -46,8 +46,9 @@ class NetworkRunner final : public OtherHosts {
   void TellEnd(bool revoked, const Status& why) override;
   void FailAll(const Status& why) override;
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns) override;
-  void LookAtSomePairs(size_t most, const std::function<void(PostedOperation*)>& call) override {
-    pairs_.LookAtSome(most, call);
+  void LookAtSomePairs(size_t most, uint64_t now_ns,
+                       const std::function<void(const WaitingPair&)>& call) override {
+    pairs_.LookAtSome(most, now_ns, call);
   }
   size_t ForFirstPairs(size_t most,
                        const std::function<void(PostedOperation*)>& call) const override {

@@ -249,12 +249,29 @@ bool RemotePairs::Waits(const TransferId& id, const Transfer& transfer) {
   return transfer.part->ready && (id.sends ? !transfer.answered : !transfer.offered);
 }
 
-void RemotePairs::LookAtSome(size_t most, const std::function<void(PostedOperation*)>& call) {
+// Returns whether no slice has come or gone since the last look, and that is not this rank's doing.
+bool RemotePairs::WaitsForData(Transfer* transfer, uint64_t now_ns) {
+  if (transfer->running == nullptr) return false;
+  const uint32_t left = transfer->running->network.execution->slices_left();
+  if (left != std::exchange(transfer->slices_left, left) || transfer->slices_left_since_ns == 0) {
+    transfer->slices_left_since_ns = now_ns;
+    return false;
+  }
+  return transfer->running->feed.empty() || transfer->running->feed.Filling().empty();
+}
+
+void RemotePairs::LookAtSome(size_t most, uint64_t now_ns,
+                             const std::function<void(const OtherHosts::WaitingPair&)>& call) {
   auto next = transfers_.upper_bound(looked_at_);
   for (size_t i = 0; i < most && i < transfers_.size(); ++i, ++next) {
     if (next == transfers_.end()) next = transfers_.begin();
     looked_at_ = next->first;
-    if (Waits(next->first, next->second)) call(next->second.part);
+    Transfer& transfer = next->second;
+    if (Waits(next->first, transfer)) {
+      call({transfer.part, transfer.part->ready_ns, false});
+    } else if (WaitsForData(&transfer, now_ns)) {
+      call({transfer.part, transfer.slices_left_since_ns, true});
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/cluster/messages/pair.h"
+#include "daemon/communicator/other_hosts.h"
 #include "daemon/communicator/pair_lanes.h"
 #include "daemon/communicator/portions.h"
 #include "daemon/quota/paid_in_batches.h"
@@ -69,7 +70,8 @@ class RemotePairs {
 
   /// Calls `call` with those of up to `most` transfers that wait for their peers. Begins behind the
   /// transfers that were looked at last.
-  void LookAtSome(size_t most, const std::function<void(PostedOperation*)>& call);
+  void LookAtSome(size_t most, uint64_t now_ns,
+                  const std::function<void(const OtherHosts::WaitingPair&)>& call);
   /// Calls `call` with those of up to `most` transfers that wait for their peers. Returns how many
   /// others there are.
   size_t ForFirst(size_t most, const std::function<void(PostedOperation*)>& call) const;
@@ -97,6 +99,9 @@ class RemotePairs {
     bool needs_plan = false;   // It is started once there is a plan, and is in await_plan_.
     bool in_lane = false;      // It has entered its lane, if it needs one.
     bool transferred = false;  // The data has gone, or come.
+    // How many slices were left when it was looked at, and since when it is so many.
+    uint32_t slices_left = 0;
+    uint64_t slices_left_since_ns = 0;
     MatchedOperation* running = nullptr;
     Status failure;
   };
@@ -118,6 +123,7 @@ class RemotePairs {
 
   static TransferId IdOf(const PostedOperation& part);
   static bool Waits(const TransferId& id, const Transfer& transfer);
+  static bool WaitsForData(Transfer* transfer, uint64_t now_ns);
   Transfer* Find(const TransferId& id);
   void TakeOffer(const TransferId& id, Transfer* transfer);
   void KeepOffer(const TransferId& id, const OfferMessage& offer);

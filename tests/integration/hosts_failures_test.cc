@@ -353,6 +353,29 @@ TEST_F(HostsTest, ARankThatDoesNotGetOnWithCopyingIsReported) {
   }
 }
 
+// The same for a message: the sender's data does not come, or the receiver does not take it.
+TEST_F(HostsTest, ARankThatDoesNotGetOnWithAMessageIsReported) {
+  constexpr size_t kElements = size_t{3} << 20;  // more than its window holds
+  if (!LatePages(size_t{1} << 20).valid())
+    GTEST_SKIP() << "the kernel gives no userfaultfd to this user";
+  for (const int late : {0, 1}) {
+    RunOnHosts(cluster_, {0, 1}, [late](int rank, ncclComm_t world) {
+      LatePages pages(kElements * sizeof(float));
+      ASSERT_TRUE(pages.valid());
+      std::thread arrival([&pages, rank, late] {
+        if (rank == late) std::this_thread::sleep_for(kLate);
+        pages.Arrive();
+      });
+      EXPECT_NCCL(rank == 0 ? ncclSend(pages.data(), kElements, ncclFloat, 1, world, nullptr)
+                            : ncclRecv(pages.data(), kElements, ncclFloat, 0, world, nullptr));
+      arrival.join();
+      if (rank == late) return;
+      EXPECT_MENTIONS(world, "has waited");
+      EXPECT_MENTIONS(world, "for the data of rank " + std::to_string(late));
+    });
+  }
+}
+
 /// What `harmonaize status` of the daemon says of operations that wait.
 std::string WaitingAt(DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());

@@ -98,6 +98,7 @@ void Copier::StopForGood() {
   const uint64_t deadline_ns = MonotonicNanoseconds() + kPatienceAtExitNanoseconds;
   wanted_.store(true);
   while (!copying_.try_lock() && MonotonicNanoseconds() < deadline_ns) sched_yield();
+  wanted_.store(false);
 }
 
 void Copier::Start() {

@@ -83,6 +83,8 @@ class NetworkExecution final : public FedExecution, private MessageListener {
   /// is under way has come back.
   void Cancel(Status reason);
 
+  /// Returns how many slices have not ended.
+  uint32_t slices_left() const { return slices_left_; }
   bool done() const override { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }
   /// Once done: ok, or the first failure.
   const Status& status() const { return status_; }

@@ -39,7 +39,7 @@ class NotingHosts final : public OtherHosts {
   void TellEnd(bool, const Status&) override {}
   void FailAll(const Status&) override {}
   void ReportLate(uint64_t, uint64_t) override {}
-  void LookAtSomePairs(size_t, const std::function<void(PostedOperation*)>&) override {}
+  void LookAtSomePairs(size_t, uint64_t, const std::function<void(const WaitingPair&)>&) override {}
   size_t ForFirstPairs(size_t, const std::function<void(PostedOperation*)>&) const override {
     return 0;
   }
