@@ -27,9 +27,15 @@ Communicator::Communicator(std::shared_ptr<Session> session, uint32_t member,
   failures_told_ = session_->stream_slot(member_).error_count.load(std::memory_order_acquire);
 }
 
-// Batches may be left where the daemon is gone.
+// Batches may be left where the daemon is gone. In a forked child they are left for good: to give
+// them back takes locks that threads may hold which are not here.
 Communicator::~Communicator() {
-  if (!session_->inherited()) DropCopies();
+  if (!session_->inherited()) {
+    DropCopies();
+    return;
+  }
+  static_cast<void>(new std::shared_ptr<CopyQueue>(copies_));
+  static_cast<void>(new std::vector<std::unique_ptr<CopyBatch>>(std::move(kept_batches_)));
 }
 
 Result<UniqueId> Communicator::CreateUniqueId() {

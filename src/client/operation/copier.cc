@@ -88,6 +88,7 @@ void Copier::ForgetParent() {
     queues->clear();
   }
   started_ = false;
+  stopped_.store(false);
   new (&woken_condition_) std::condition_variable();  // the parent's thread may sleep on the other
   Unlock();
 }
@@ -95,10 +96,13 @@ void Copier::ForgetParent() {
 // At the end of the process, buffers may be destroyed as the program's static objects are. Those
 // that were made after the first host stream are destroyed before this.
 void Copier::StopForGood() {
+  stopped_.store(true);
   const uint64_t deadline_ns = MonotonicNanoseconds() + kPatienceAtExitNanoseconds;
-  wanted_.store(true);
-  while (!copying_.try_lock() && MonotonicNanoseconds() < deadline_ns) sched_yield();
-  wanted_.store(false);
+  while (!copying_.try_lock()) {
+    if (MonotonicNanoseconds() >= deadline_ns) return;
+    sched_yield();
+  }
+  copying_.unlock();
 }
 
 void Copier::Start() {
@@ -147,7 +151,7 @@ void Copier::Run() {
     bool copied = false;
     CopyQueue* undriven = nullptr;
     for (const std::shared_ptr<CopyQueue>& queue : queues_) {
-      if (queue->driven()) continue;
+      if (queue->driven() || stopped_.load()) continue;
       undriven = queue.get();
       copied = queue->Step() || copied;
     }

@@ -44,7 +44,8 @@ class Copier {
   // Held by the thread except while it sleeps, and across a fork, so that the child finds no lock
   // taken by a thread that it lacks.
   std::mutex copying_;
-  std::atomic<bool> wanted_{false};  // another thread waits for copying_
+  std::atomic<bool> wanted_{false};   // another thread waits for copying_
+  std::atomic<bool> stopped_{false};  // the process ends
 
   std::mutex mutex_;  // guards those below; taken after copying_
   std::condition_variable woken_condition_;

@@ -49,7 +49,6 @@ bool CopyBatch::Step() {
   if (staged_.empty() || !PositionReached()) return false;
   if (Succeeded()) staged_.CopyOut();
   staged_.GiveBack();
-  staged_bytes_ = 0;
   return true;
 }
 

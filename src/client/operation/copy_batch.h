@@ -54,6 +54,7 @@ class CopyBatch {
   Communicator* communicator() const { return communicator_; }
   uint64_t position() const { return position_; }
   bool has_windows() const { return !collectives_.empty() || has_pairs(); }
+  /// Returns the bytes of all buffers that it was given, also of those that it has given back.
   uint64_t staged_bytes() const { return staged_bytes_; }
   /// Returns whether results that are still to come lie within these bytes.
   bool WritesTo(const void* address, uint64_t bytes) const;

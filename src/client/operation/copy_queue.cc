@@ -13,8 +13,9 @@ CopyQueue::CopyQueue(std::shared_ptr<Session> session, uint32_t stream)
 
 void CopyQueue::Add(std::unique_ptr<CopyBatch> batch) {
   const std::lock_guard lock(mutex_);
+  Count(*batch, 1);
   batches_.push_back(std::move(batch));
-  Note();
+  NoteFirst();
 }
 
 // Returns the number of batches at the first position.
@@ -24,17 +25,15 @@ size_t CopyQueue::SizeOfFirst() const {
   return size;
 }
 
-// Keeps the words that are read without the lock. Release: who finds something copied finds the
-// data.
-void CopyQueue::Note() {
-  int windows = 0;
-  uint64_t staged = 0;
-  for (const std::unique_ptr<CopyBatch>& batch : batches_) {
-    windows += batch->has_windows() ? 1 : 0;
-    staged += batch->staged_bytes();
-  }
-  windows_.store(windows, std::memory_order_release);
-  staged_bytes_.store(staged, std::memory_order_relaxed);
+// Counts a batch that comes (1) or goes (-1).
+void CopyQueue::Count(const CopyBatch& batch, int change) {
+  windows_.fetch_add(batch.has_windows() ? change : 0, std::memory_order_acq_rel);
+  staged_bytes_.fetch_add(static_cast<uint64_t>(change) * batch.staged_bytes(),
+                          std::memory_order_relaxed);
+}
+
+// Release: who finds something copied finds the data.
+void CopyQueue::NoteFirst() {
   first_.store(batches_.empty() ? ~uint64_t{0} : batches_.front()->position(),
                std::memory_order_release);
 }
@@ -45,14 +44,17 @@ bool CopyQueue::Step() {
   bool copied = false;
   bool retired = false;
   for (auto batch = batches_.begin(); batch != end; ++batch) {
+    const bool had_windows = (*batch)->has_windows();
     copied = (*batch)->Step() || copied;
+    if (had_windows && !(*batch)->has_windows()) windows_.fetch_sub(1, std::memory_order_acq_rel);
     retired = retired || (*batch)->copied();
   }
   if (!retired) return copied;
-  batches_.erase(
-      std::remove_if(batches_.begin(), end, [](const auto& batch) { return batch->copied(); }),
-      end);
-  Note();
+  const auto kept = std::stable_partition(batches_.begin(), end,
+                                          [](const auto& batch) { return batch->copied(); });
+  for (auto batch = batches_.begin(); batch != kept; ++batch) Count(**batch, -1);
+  batches_.erase(batches_.begin(), kept);
+  NoteFirst();
   return true;
 }
 
@@ -88,11 +90,12 @@ std::vector<std::unique_ptr<CopyBatch>> CopyQueue::Drop(const Communicator* comm
   std::vector<std::unique_ptr<CopyBatch>> dropped;
   for (std::unique_ptr<CopyBatch>& batch : batches_) {
     if (communicator == nullptr || batch->communicator() == communicator) {
+      Count(*batch, -1);
       dropped.push_back(std::move(batch));
     }
   }
   std::erase(batches_, nullptr);
-  Note();
+  NoteFirst();
   return dropped;
 }
 
@@ -144,8 +147,14 @@ class CopyWait {
     for (const CopyTarget& target : targets_) {
       const std::lock_guard lock(target.queue->mutex_);
       if (IsCopied(target)) continue;
+      // Another thread may have taken a step since this one found none, after which there is
+      // another one to take: what a batch awaits holds only if there is none.
       const size_t first = target.queue->SizeOfFirst();
-      for (size_t i = 0; i < first; ++i) awaited.push_back(target.queue->batches_[i]->Awaited());
+      for (size_t i = 0; i < first; ++i) {
+        const CopyBatch& batch = *target.queue->batches_[i];
+        if (batch.CanStep()) return Status::Ok();
+        awaited.push_back(batch.Awaited());
+      }
     }
     Session& session = targets_.front().queue->session();
     if (awaited.empty()) return Status::Ok();

@@ -72,7 +72,8 @@ class CopyQueue {
   StreamSlot& slot() const { return session_->stream_slot(stream_); }
   // These require that mutex_ is held.
   size_t SizeOfFirst() const;
-  void Note();
+  void Count(const CopyBatch& batch, int change);
+  void NoteFirst();
 
   const std::shared_ptr<Session> session_;
   const uint32_t stream_;

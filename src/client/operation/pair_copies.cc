@@ -6,17 +6,25 @@
 namespace harmonaize {
 
 void PairCopies::Add(const Operation& operation, const OperationDescriptor& descriptor) {
-  if (copies_.empty()) first_ = descriptor.sequence;
-  copies_.push_back(std::make_unique<WindowCopy>(operation, descriptor));
+  copies_.push_back({descriptor.sequence, std::make_unique<WindowCopy>(operation, descriptor)});
   ++left_;
+}
+
+// Returns the place in copies_; behind the last one if it is not there.
+size_t PairCopies::PlaceOf(uint64_t sequence) const {
+  const auto found =
+      std::lower_bound(copies_.begin(), copies_.end(), sequence,
+                       [](const Copy& copy, uint64_t wanted) { return copy.sequence < wanted; });
+  if (found == copies_.end() || found->sequence != sequence) return copies_.size();
+  return static_cast<size_t>(found - copies_.begin());
 }
 
 // Returns the copy of the operation that the lane tells of; nullptr: none of these.
 WindowCopy* PairCopies::Named(const Lane& lane) const {
   if (left_ == 0) return nullptr;
   const uint64_t count = lane.words->carried.completed.load(std::memory_order_seq_cst);
-  const uint64_t place = SequenceOf(count) - first_;
-  return place < copies_.size() ? copies_[place].get() : nullptr;
+  const size_t place = PlaceOf(SequenceOf(count));
+  return place < copies_.size() ? copies_[place].window.get() : nullptr;
 }
 
 bool PairCopies::Step(bool succeeded) {
@@ -41,7 +49,7 @@ bool PairCopies::StepIn(Lane* lane, bool succeeded) {
 void PairCopies::End(Lane* lane, bool succeeded) {
   WindowCopy* const ended = std::exchange(lane->under_way, nullptr);
   ended->Finish(succeeded);
-  copies_[ended->sequence() - first_].reset();
+  copies_[PlaceOf(ended->sequence())].window.reset();
   --left_;
 }
 
@@ -61,8 +69,8 @@ void PairCopies::Finish(bool succeeded) {
 }
 
 bool PairCopies::WritesTo(const void* address, uint64_t bytes) const {
-  return std::any_of(copies_.begin(), copies_.end(), [address, bytes](const auto& copy) {
-    return copy != nullptr && copy->WritesTo(address, bytes);
+  return std::any_of(copies_.begin(), copies_.end(), [address, bytes](const Copy& copy) {
+    return copy.window != nullptr && copy.window->WritesTo(address, bytes);
   });
 }
 

@@ -19,7 +19,7 @@ class PairCopies {
   /// `near`, `far`: the lanes.
   PairCopies(SliceProgress* near, SliceProgress* far) : lanes_{Lane{near}, Lane{far}} {}
 
-  /// Adds an operation. Requires: their sequences follow each other.
+  /// Adds an operation. Requires: its sequence is above those of the ones before.
   void Add(const Operation& operation, const OperationDescriptor& descriptor);
 
   /// Copies some of what can be copied now. Returns whether there was something. `succeeded`:
@@ -34,18 +34,22 @@ class PairCopies {
   bool WritesTo(const void* address, uint64_t bytes) const;
 
  private:
+  struct Copy {
+    uint64_t sequence;
+    std::unique_ptr<WindowCopy> window;  // nullptr: it has ended
+  };
   struct Lane {
     SliceProgress* words;
     WindowCopy* under_way = nullptr;
   };
 
   bool StepIn(Lane* lane, bool succeeded);
+  size_t PlaceOf(uint64_t sequence) const;
   WindowCopy* Named(const Lane& lane) const;
   void End(Lane* lane, bool succeeded);
 
   std::array<Lane, 2> lanes_;
-  uint64_t first_ = 0;                               // sequence
-  std::vector<std::unique_ptr<WindowCopy>> copies_;  // by sequence; nullptr: it has ended
+  std::vector<Copy> copies_;  // by sequence; those in between are on other queues
   size_t left_ = 0;
 };
 

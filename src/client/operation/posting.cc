@@ -32,6 +32,14 @@ OperationDescriptor Describe(const PreparedOperation& prepared, const QueueUse& 
   return descriptor;
 }
 
+/// Copies out what is done, so that a stream about which nobody asks does not fill: two positions
+/// for each that comes. What goes through windows is left to the Copier.
+void MakeRoom(CopyQueue* copies) {
+  for (int step = 0; step < 2 && !copies->has_windows(); ++step) {
+    if (!copies->Step()) return;
+  }
+}
+
 }  // namespace
 
 Status Posting::Post(std::vector<PreparedOperation>* prepared, std::vector<QueueUse>* queues) {
@@ -136,6 +144,7 @@ void Posting::AddCopies(bool waits) {
   for (QueueUse& queue : *queues_) {
     if (queue.batch == nullptr) continue;
     queue.batch->SetPosition(queue.position);
+    MakeRoom(queue.copies.get());
     queue.copies->Add(std::move(queue.batch));
     if (queue.copies->has_windows() && (waits || !queue.waited_for())) {
       Copier::Get().Attend(queue.copies);

@@ -94,18 +94,10 @@ uint8_t WindowFlags(const PreparedOperation& prepared) {
 }
 
 Status Stage(Session& session, CopyBatch* batch, PreparedBuffer* buffer) {
-  HZ_ASSIGN_OR_RETURN(std::byte * staging, StagingPool::Get().Acquire(buffer->bytes));
-  Result<BufferReference> found = RegionTable::Get().Locate(session, staging, buffer->bytes);
-  if (!found.ok()) {
-    StagingPool::Get().Release(staging, buffer->bytes);
-    return found.status();
-  }
-  // The buffer is of an earlier session, and its descriptor was closed since: it is of no more
-  // use.
-  if (found->region == kNoBuffer) return Stage(session, batch, buffer);
-  batch->AddBuffer(staging, buffer->bytes);
-  buffer->staging = staging;
-  buffer->reference = *found;
+  HZ_ASSIGN_OR_RETURN(const StagingBuffer staging, AcquireFor(session, buffer->bytes));
+  batch->AddBuffer(staging.memory, buffer->bytes);
+  buffer->staging = staging.memory;
+  buffer->reference = staging.reference;
   return Status::Ok();
 }
 

@@ -57,4 +57,17 @@ void StagingPool::Release(std::byte* buffer, uint64_t bytes) {
   classes_[size].free.push_back(buffer);
 }
 
+Result<StagingBuffer> AcquireFor(Session& session, uint64_t bytes) {
+  while (true) {
+    HZ_ASSIGN_OR_RETURN(std::byte * memory, StagingPool::Get().Acquire(bytes));
+    const Result<BufferReference> found = RegionTable::Get().Locate(session, memory, bytes);
+    if (found.ok() && found->region != kNoBuffer) return StagingBuffer{memory, *found};
+    if (!found.ok()) {
+      StagingPool::Get().Release(memory, bytes);
+      return found.status();
+    }
+    // It is of an earlier session, or of the process that forked this one: it is of no more use.
+  }
+}
+
 }  // namespace harmonaize

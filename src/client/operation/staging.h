@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/client/session/session.h"
+#include "src/ipc/session_segment.h"
 
 namespace harmonaize {
 
@@ -31,5 +33,14 @@ class StagingPool {
   std::mutex mutex_;
   std::map<uint64_t, Class> classes_;  // by the bytes of a buffer
 };
+
+/// A buffer of the pool, and where the daemon finds it.
+struct StagingBuffer {
+  std::byte* memory = nullptr;
+  BufferReference reference;
+};
+/// Acquires a buffer that the session's daemon can map. Errors: those of Acquire and of
+/// RegionTable::Locate.
+Result<StagingBuffer> AcquireFor(Session& session, uint64_t bytes);
 
 }  // namespace harmonaize

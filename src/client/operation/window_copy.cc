@@ -158,19 +158,9 @@ void WindowCopy::Begin() {
 
 Status WindowCopy::TakeWindow() {
   const uint64_t bytes = cut_.slots * cut_.slot_bytes;
-  HZ_ASSIGN_OR_RETURN(std::byte * window, StagingPool::Get().Acquire(bytes));
-  Result<BufferReference> found =
-      RegionTable::Get().Locate(communicator_->session(), window, bytes);
-  if (found.ok() && found->region == kNoBuffer) {
-    // It is of an earlier session, and its descriptor was closed since: it is of no more use.
-    return TakeWindow();
-  }
-  if (!found.ok()) {
-    StagingPool::Get().Release(window, bytes);
-    return found.status();
-  }
-  window_ = window;
-  place_ = *found;
+  HZ_ASSIGN_OR_RETURN(const StagingBuffer window, AcquireFor(communicator_->session(), bytes));
+  window_ = window.memory;
+  place_ = window.reference;
   return Status::Ok();
 }
 
