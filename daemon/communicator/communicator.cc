@@ -196,9 +196,21 @@ void Communicator::StartPair(MatchedOperation* operation) {
   Launch(operation);
 }
 
-// Pairs that fail at once would start each other, so this is called from the loop.
+// Pairs that fail at once would start each other, so this is called from the loop. What ends
+// meanwhile is taken out of the list.
 void Communicator::StartNextPairs() {
-  for (MatchedOperation* operation : std::exchange(next_pairs_, {})) StartPair(operation);
+  next_pairs_posted_ = false;
+  for (int started = 0; started < kLaunchedAtOnce && !next_pairs_.empty(); ++started) {
+    MatchedOperation* const operation = next_pairs_.back();
+    next_pairs_.pop_back();
+    StartPair(operation);
+  }
+  if (!next_pairs_.empty()) PostNextPairs();
+}
+
+void Communicator::PostNextPairs() {
+  if (std::exchange(next_pairs_posted_, true)) return;
+  CallSoon([this] { StartNextPairs(); });
 }
 
 // Lets those go on that wait for the lanes of an operation that ends.
@@ -209,8 +221,8 @@ void Communicator::LeaveLanes(MatchedOperation* operation) {
   if (lanes.size == 0) return;
   const std::vector<MatchedOperation*> next = pair_lanes_.Leave(operation, lanes);
   if (next.empty()) return;
-  if (next_pairs_.empty()) CallSoon([this] { StartNextPairs(); });
   next_pairs_.insert(next_pairs_.end(), next.begin(), next.end());
+  PostNextPairs();
 }
 
 // Collectives start in the order of their sequence numbers, on every rank the same.

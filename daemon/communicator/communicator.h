@@ -189,6 +189,7 @@ class Communicator final : private LocalOwner {
   bool PayForPair();
   void StartPair(MatchedOperation* operation);
   void StartNextPairs();
+  void PostNextPairs();
   void LeaveLanes(MatchedOperation* operation);
   bool MayLaunch(MatchedOperation* operation);
   void LaunchLater();
@@ -221,6 +222,7 @@ class Communicator final : private LocalOwner {
   OperationSet<MatchedOperation> matched_pairs_;       // both here; not both ready, or not in turn
   PairLanes<MatchedOperation*> pair_lanes_;
   std::vector<MatchedOperation*> next_pairs_;  ///< Ready ones whose turn may have come.
+  bool next_pairs_posted_ = false;             ///< A call of StartNextPairs is posted.
   Doomed doomed_;
   bool doom_posted_ = false;    ///< A call of FailDoomed is posted.
   bool launch_posted_ = false;  ///< A call of LaunchReady is posted.

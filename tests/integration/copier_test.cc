@@ -246,6 +246,31 @@ TEST(Copier, ARingThatManyMessagesGoAround) {
   });
 }
 
+TEST(Copier, MessagesOfAGroupOnTwoStreams) {
+  const DaemonProcess daemon(kAllByDaemon);
+  RunAsThreads(2, [](int rank, ncclComm_t communicator) {
+    constexpr size_t kMessages = 6;
+    const Stream streams[2];
+    std::vector<std::vector<uint32_t>> data;
+    for (size_t i = 0; i < kMessages; ++i) {
+      data.push_back(rank == 0 ? Message(0, static_cast<int>(i), kSliced)
+                               : std::vector<uint32_t>(kSliced));
+    }
+    EXPECT_NCCL(ncclGroupStart());
+    for (size_t i = 0; i < kMessages; ++i) {
+      const cudaStream_t stream = streams[i % 2];
+      uint32_t* const message = data[i].data();
+      EXPECT_NCCL(rank == 0 ? ncclSend(message, kSliced, ncclUint32, 1, communicator, stream)
+                            : ncclRecv(message, kSliced, ncclUint32, 0, communicator, stream));
+    }
+    EXPECT_NCCL(ncclGroupEnd());
+    for (const Stream& stream : streams) EXPECT_NCCL(hzStreamSynchronize(stream));
+    for (size_t i = 0; i < kMessages; ++i) {
+      EXPECT_EQ(data[i] == Message(0, static_cast<int>(i), kSliced), true) << i;
+    }
+  });
+}
+
 TEST(Copier, TypesOfAPairMayDiffer) {
   const DaemonProcess daemon(kAllByDaemon);
   RunAsThreads(2, [](int rank, ncclComm_t communicator) {
@@ -290,6 +315,42 @@ TEST(Copier, NobodyNeedsToAsk) {
     }
     EXPECT_NCCL(hzStreamSynchronize(stream));
     ExpectAll(data, 2);
+  });
+}
+
+// What the waiting thread would find to do, the other one may have done.
+TEST(Copier, AThreadMayAskWhileAnotherWaits) {
+  const DaemonProcess daemon(kAllByDaemon);
+  RunAsThreads(2, [](int, ncclComm_t communicator) {
+    const Stream stream;
+    std::vector<uint32_t> data(kWhole, 0);
+    std::atomic<bool> ended{false};
+    std::thread asks([&] {
+      while (!ended) static_cast<void>(hzStreamQuery(stream));
+    });
+    for (int round = 0; round < (kSanitized ? 200 : 3000); ++round) {
+      EXPECT_NCCL(SumInPlace(&data, communicator, stream));
+      EXPECT_NCCL(SumInPlace(&data, communicator, stream));
+      EXPECT_NCCL(hzStreamSynchronize(stream));
+    }
+    ended = true;
+    asks.join();
+  });
+}
+
+// Their results may not pile up, which shows in the time that each takes as well.
+TEST(Copier, AStreamThatNobodyAsksAbout) {
+  const DaemonProcess daemon(kAllByDaemon);
+  RunAsThreads(2, [](int, ncclComm_t communicator) {
+    const Stream stream;
+    const std::vector<uint32_t> ones(4, 1);
+    std::vector<std::vector<uint32_t>> sums(64, std::vector<uint32_t>(4, 0));
+    for (size_t i = 0; i < (kSanitized ? 2'000 : 50'000); ++i) {
+      EXPECT_NCCL(ncclAllReduce(ones.data(), sums[i % sums.size()].data(), 4, ncclUint32, ncclSum,
+                                communicator, stream));
+    }
+    EXPECT_NCCL(hzStreamSynchronize(stream));
+    for (const std::vector<uint32_t>& sum : sums) ExpectAll(sum, 2);
   });
 }
 

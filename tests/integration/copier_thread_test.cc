@@ -116,6 +116,25 @@ TEST(CopierThread, AForkInTheMiddle) {
   for (const int status : statuses) EXPECT_EQ(status, 0);
 }
 
+// The handlers that the program has registered run after the library's own.
+TEST(CopierThread, AForkAtTheEndOfTheProcess) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer starts no threads in a child of a process with threads";
+#endif
+  const DaemonProcess daemon(kAllByDaemon);
+  const std::vector<int> statuses = RunAsProcesses(1, [](int) {
+    std::atexit([] {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      waitpid(child, nullptr, 0);
+    });
+    { const Stream stream; }
+    std::exit(::testing::Test::HasFailure() ? 1 : 0);
+    return 1;
+  });
+  EXPECT_EQ(statuses.front(), 0);
+}
+
 /// Made before, and so destroyed after, everything of the library.
 std::vector<uint32_t> data_of_program;
 

@@ -15,6 +15,12 @@
 #include "src/client/operation/copy_queue.h"
 
 namespace harmonaize {
+namespace {
+
+/// Host streams that a communicator remembers before it looks which of them are done.
+constexpr size_t kStreamsBeforeSearch = 64;
+
+}  // namespace
 
 Communicator::Communicator(std::shared_ptr<Session> session, uint32_t member,
                            const CommunicatorOptions& options)
@@ -303,9 +309,14 @@ void Communicator::NoteStreamUse(const std::shared_ptr<CopyQueue>& stream, uint6
                                   [&](const StreamUse& use) { return use.stream == stream; });
   if (found != streams_used_.end()) {
     found->position = position;
-  } else {
-    streams_used_.push_back({stream, position});
+    return;
   }
+  // Streams come and go.
+  if (streams_used_.size() >= kStreamsBeforeSearch) {
+    std::erase_if(streams_used_,
+                  [](const StreamUse& use) { return use.stream->DoneUpTo(use.position); });
+  }
+  streams_used_.push_back({stream, position});
 }
 
 bool Communicator::Quiescent() {

@@ -69,9 +69,9 @@ void Copier::WatchForks() {
 }
 
 void Copier::BeforeFork() {
-  wanted_.store(true);
+  wanted_.fetch_add(1);
   copying_.lock();
-  wanted_.store(false);
+  wanted_.fetch_sub(1);
   mutex_.lock();
 }
 
@@ -89,6 +89,7 @@ void Copier::ForgetParent() {
   }
   started_ = false;
   stopped_.store(false);
+  wanted_.store(0);
   new (&woken_condition_) std::condition_variable();  // the parent's thread may sleep on the other
   Unlock();
 }
@@ -107,9 +108,10 @@ void Copier::StopForGood() {
 
 void Copier::Start() {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(started_, true)) return;
+  if (started_) return;
   const int error = MakeThread(&RunThread, this);
-  if (error == 0) return;
+  started_ = error == 0;
+  if (started_ || std::exchange(refused_, true)) return;
   Log(LogLevel::kWarning, kLogInit,
       "no thread that copies private data of host streams: {}. It is copied only while the program "
       "waits for a stream, or asks",
@@ -180,9 +182,9 @@ void Copier::TakeQueues() {
 }
 
 void Copier::LetOthersPass() {
-  if (!wanted_.load()) return;
+  if (wanted_.load() == 0) return;
   copying_.unlock();
-  while (wanted_.load()) sched_yield();
+  while (wanted_.load() > 0) sched_yield();
   copying_.lock();
 }
 

@@ -44,12 +44,13 @@ class Copier {
   // Held by the thread except while it sleeps, and across a fork, so that the child finds no lock
   // taken by a thread that it lacks.
   std::mutex copying_;
-  std::atomic<bool> wanted_{false};   // another thread waits for copying_
+  std::atomic<int> wanted_{0};        // threads that wait for copying_
   std::atomic<bool> stopped_{false};  // the process ends
 
   std::mutex mutex_;  // guards those below; taken after copying_
   std::condition_variable woken_condition_;
   bool started_ = false;
+  bool refused_ = false;  // the system has given no thread, and the log told
   bool woken_ = false;
   std::vector<std::shared_ptr<CopyQueue>> attended_;  // that the thread has not taken yet
 

@@ -86,7 +86,7 @@ std::optional<Session::AwaitedSlices> CopyBatch::Awaited() const {
   return Session::AwaitedSlices{.queue = queue_, .position = position_};
 }
 
-bool CopyBatch::WritesTo(const void* address, uint64_t bytes) const {
+bool CopyBatch::WritesTo(const void* address, uint64_t bytes) {
   return staged_.WritesTo(address, bytes) || receives_.WritesTo(address, bytes) ||
          std::any_of(
              collectives_.begin(), collectives_.end(),

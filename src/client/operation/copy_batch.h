@@ -57,7 +57,7 @@ class CopyBatch {
   /// Returns the bytes of all buffers that it was given, also of those that it has given back.
   uint64_t staged_bytes() const { return staged_bytes_; }
   /// Returns whether results that are still to come lie within these bytes.
-  bool WritesTo(const void* address, uint64_t bytes) const;
+  bool WritesTo(const void* address, uint64_t bytes);
 
  private:
   bool PositionReached() const;

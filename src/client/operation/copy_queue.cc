@@ -66,7 +66,7 @@ bool CopyQueue::CanStep() {
 
 bool CopyQueue::Reached(uint64_t position) {
   if (!CopiedUpTo(position)) Step();
-  return CopiedUpTo(position) && slot().completed.load(std::memory_order_acquire) >= position;
+  return DoneUpTo(position);
 }
 
 Status CopyQueue::Await(uint64_t position, const std::function<Status()>& on_tick) {

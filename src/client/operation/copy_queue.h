@@ -40,6 +40,10 @@ class CopyQueue {
   bool CopiedUpTo(uint64_t position) const {
     return first_.load(std::memory_order_acquire) > position;
   }
+  /// Returns whether everything up to `position` is done and copied out.
+  bool DoneUpTo(uint64_t position) const {
+    return CopiedUpTo(position) && slot().completed.load(std::memory_order_acquire) >= position;
+  }
   /// Returns whether everything up to `position` is done and copied out. Copies some of it.
   bool Reached(uint64_t position);
   /// Copies and waits until everything up to `position` is done and copied out. `on_tick`: see

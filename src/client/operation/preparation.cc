@@ -25,6 +25,9 @@ constexpr uint64_t kMostStagedOfLaunch = uint64_t{32} << 20;
 /// other, then took five times as long.
 constexpr uint64_t kMostStagedBefore = uint64_t{1} << 20;
 
+/// Bytes of operations to which that does not apply: a window takes longer than their memory.
+constexpr uint64_t kSmall = uint64_t{32} << 10;
+
 size_t QueueOf(const Operation& operation, std::vector<QueueUse>* queues) {
   // The last operation's queue is nearly always this operation's too.
   for (size_t i = queues->size(); i > 0; --i) {
@@ -68,6 +71,7 @@ bool InputIsThere(const PreparedOperation& prepared, const QueueUse& queue) {
 bool HasRoomToStage(const PreparedOperation& prepared, const QueueUse& queue) {
   const uint64_t before = queue.copies->staged_bytes();
   const uint64_t launch = queue.batch->staged_bytes() + PrivateBytes(prepared);
+  if (PrivateBytes(prepared) <= kSmall) return before + launch <= kMostStagedOfLaunch;
   return launch <= kMostStagedOfLaunch && (before == 0 || before + launch <= kMostStagedBefore);
 }
 
@@ -76,8 +80,8 @@ bool GoesThroughWindows(const PreparedOperation& prepared, const QueueUse& queue
   const Operation& operation = *prepared.operation;
   const uint64_t least =
       operation.communicator->across_hosts() ? kLeastWindowedAcrossHosts : kLeastWindowed;
-  return PrivateBytes(prepared) >= least || !InputIsThere(prepared, queue) ||
-         !HasRoomToStage(prepared, queue);
+  return PrivateBytes(prepared) >= least || !HasRoomToStage(prepared, queue) ||
+         !InputIsThere(prepared, queue);
 }
 
 /// An all-to-all in place has to exchange blocks, which takes longer.

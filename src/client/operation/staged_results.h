@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace harmonaize {
@@ -21,12 +23,14 @@ class StagedResults {
 
   void AddResult(void* to, const std::byte* from, uint64_t bytes) {
     results_.push_back({to, from, bytes});
+    sorted_ = false;
+    longest_ = std::max(longest_, bytes);
   }
   void AddBuffer(std::byte* buffer, uint64_t bytes) { buffers_.push_back({buffer, bytes}); }
 
   bool empty() const { return results_.empty() && buffers_.empty(); }
   /// Returns whether a result is to be copied to some of these bytes.
-  bool WritesTo(const void* address, uint64_t bytes) const;
+  bool WritesTo(const void* address, uint64_t bytes);
 
   void CopyOut();
   void GiveBack();
@@ -43,10 +47,14 @@ class StagedResults {
   };
   void swap(StagedResults& other) noexcept {
     results_.swap(other.results_);
+    std::swap(sorted_, other.sorted_);
+    std::swap(longest_, other.longest_);
     buffers_.swap(other.buffers_);
   }
 
   std::vector<Result> results_;
+  bool sorted_ = false;   // results_, by address
+  uint64_t longest_ = 0;  // result, in bytes
   std::vector<Buffer> buffers_;
 };
 
