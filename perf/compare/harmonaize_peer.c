@@ -3,8 +3,10 @@
 //   compare_harmonaize FOLDER
 //
 // Variants: "heap", and "registered" for memory from ncclMemAlloc with ncclCommRegister. Without a
-// stream: like the peers' calls, ours return when the operation has completed.
+// stream: like the peers' calls, ours return when the operation has completed. "stream": heap on a
+// host stream, for which each call is waited for.
 
+#include <harmonaize.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 
 struct Context {
   ncclComm_t comm;
+  cudaStream_t stream;
   void* registrations[2];  // of the send and of the receive buffer
 };
 
@@ -57,17 +60,18 @@ static void Finish(void* context, const struct PeerWork* work) {
   (void)context, (void)work;
 }
 
-static ncclResult_t SendAndReceive(const struct PeerWork* work, ncclComm_t comm) {
+static ncclResult_t SendAndReceive(const struct PeerWork* work, ncclComm_t comm,
+                                   cudaStream_t stream) {
   const size_t n = work->block;
   const int next = (work->rank + 1) % work->ranks;
   const int previous = (work->rank + work->ranks - 1) % work->ranks;
   ncclGroupStart();
-  ncclSend(work->send, n, ncclFloat, next, comm, NULL);
-  ncclRecv(work->recv, n, ncclFloat, previous, comm, NULL);
+  ncclSend(work->send, n, ncclFloat, next, comm, stream);
+  ncclRecv(work->recv, n, ncclFloat, previous, comm, stream);
   return ncclGroupEnd();  // tells the errors of the two as well
 }
 
-static ncclResult_t Call(const struct PeerWork* work, ncclComm_t comm) {
+static ncclResult_t Call(const struct PeerWork* work, ncclComm_t comm, cudaStream_t stream) {
   const ncclDataType_t type = ncclFloat;
   const float* send = work->send;
   float* recv = work->recv;
@@ -75,21 +79,25 @@ static ncclResult_t Call(const struct PeerWork* work, ncclComm_t comm) {
   const int root = work->root;
   float* in_place = work->rank == root ? work->send : work->recv;
   switch (work->kind) {
-    case kPeerAllReduce: return ncclAllReduce(send, recv, n, type, ncclSum, comm, NULL);
-    case kPeerReduce: return ncclReduce(send, recv, n, type, ncclSum, root, comm, NULL);
-    case kPeerBroadcast: return ncclBroadcast(in_place, in_place, n, type, root, comm, NULL);
-    case kPeerAllGather: return ncclAllGather(send, recv, n, type, comm, NULL);
-    case kPeerReduceScatter: return ncclReduceScatter(send, recv, n, type, ncclSum, comm, NULL);
-    case kPeerAllToAll: return ncclAlltoAll(send, recv, n, type, comm, NULL);
-    case kPeerGather: return ncclGather(send, recv, n, type, root, comm, NULL);
-    case kPeerScatter: return ncclScatter(send, recv, n, type, root, comm, NULL);
-    default: return SendAndReceive(work, comm);
+    case kPeerAllReduce: return ncclAllReduce(send, recv, n, type, ncclSum, comm, stream);
+    case kPeerReduce: return ncclReduce(send, recv, n, type, ncclSum, root, comm, stream);
+    case kPeerBroadcast: return ncclBroadcast(in_place, in_place, n, type, root, comm, stream);
+    case kPeerAllGather: return ncclAllGather(send, recv, n, type, comm, stream);
+    case kPeerReduceScatter: return ncclReduceScatter(send, recv, n, type, ncclSum, comm, stream);
+    case kPeerAllToAll: return ncclAlltoAll(send, recv, n, type, comm, stream);
+    case kPeerGather: return ncclGather(send, recv, n, type, root, comm, stream);
+    case kPeerScatter: return ncclScatter(send, recv, n, type, root, comm, stream);
+    default: return SendAndReceive(work, comm, stream);
   }
 }
 
 static int Run(void* pointer, const struct PeerWork* work) {
   const struct Context* context = pointer;
-  return Check(Call(work, context->comm), "the collective");
+  if (strcmp(work->variant, "stream") != 0) {
+    return Check(Call(work, context->comm, NULL), "the collective");
+  }
+  if (Check(Call(work, context->comm, context->stream), "the collective") != 0) return -1;
+  return Check(hzStreamSynchronize(context->stream), "hzStreamSynchronize");
 }
 
 static int Connect(struct PeerTeam* team, ncclComm_t* comm) {
@@ -111,6 +119,7 @@ int main(int argc, char** argv) {
   }
   struct Context context = {0};
   if (Connect(&team, &context.comm) != 0) return 1;
+  if (Check(hzStreamCreate(&context.stream), "hzStreamCreate") != 0) return 1;
   const struct PeerLibrary library = {.context = &context,
                                       .allocate = Allocate,
                                       .release = Release,
@@ -118,5 +127,7 @@ int main(int argc, char** argv) {
                                       .finish = Finish,
                                       .run = Run};
   const int status = PeerServe(&team, &library);
-  return status == 0 ? Check(ncclCommDestroy(context.comm), "ncclCommDestroy") != 0 : status;
+  if (status != 0) return status;
+  if (Check(hzStreamDestroy(context.stream), "hzStreamDestroy") != 0) return 1;
+  return Check(ncclCommDestroy(context.comm), "ncclCommDestroy") != 0;
 }

@@ -32,7 +32,7 @@ def goal_for(collective, ranks, size, series):
     if ranks not in (2, 4):
         return None
     if collective == "all_reduce" and ranks == 2:
-        for first, last, goal in _ALL_REDUCE_OF_TWO[series]:
+        for first, last, goal in _ALL_REDUCE_OF_TWO.get(series, []):
             if first <= size <= last:
                 return goal
     return PARITY

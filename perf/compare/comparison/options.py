@@ -14,8 +14,8 @@ DESCRIPTION = """\
 Compares Harmonaize with other collective libraries, and with the machine, in one run.
 
 The ranks of all libraries are started once. Then, for each cell (collective, ranks, size), rounds
-of: ours with registered buffers, ours with heap buffers, each peer, the machine's own bound. So
-whatever else the machine is doing hits all alike, and the ratios mean something where single
+of: ours with registered buffers, with heap buffers, and with these on a host stream, each peer, the
+machine's own bound. So whatever else the machine is doing hits all alike, and the ratios mean something where single
 numbers do not.
 """
 
@@ -29,6 +29,7 @@ tables
 
 series
   registered, heap            compare_harmonaize through the daemon, blocking calls
+  stream                      the same from the heap on a host stream, each call waited for
   openmpi, mpich, ucc, gloo   the same loop over their library, heap buffers
   bound                       processes in shared memory and lock-step, without any API
   All: float32, sum, root 0, out of place; the broadcast is in place, as MPI has no other.

@@ -8,7 +8,7 @@ COLLECTIVES = ["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatte
                "gather", "scatter", "sendrecv"]
 # With each rank as the root in turn: perf/compare/peer_work.h.
 IN_TURNS = {"broadcast_turns": "broadcast", "reduce_turns": "reduce"}
-OURS = ["registered", "heap"]
+OURS = ["registered", "heap", "stream"]
 PEERS = ["openmpi", "mpich", "ucc", "gloo"]
 BOUND = "bound"
 SERIES = OURS + PEERS + [BOUND]
@@ -17,6 +17,7 @@ SERIES = OURS + PEERS + [BOUND]
 # fastest of its ways.
 _WAYS = {"registered": ("harmonaize", ["registered"]),
          "heap": ("harmonaize", ["heap"]),
+         "stream": ("harmonaize", ["stream"]),
          BOUND: (BOUND, ["slots", "pass", "streaming"])}
 
 

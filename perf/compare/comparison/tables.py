@@ -5,7 +5,7 @@ from comparison.series import BOUND, OURS, SERIES
 
 # Above this a size's bandwidth says more than its time.
 _LATENCY_LIMIT = 8 << 10
-_SHORT = {"registered": "reg", "heap": "heap"}
+_SHORT = {"registered": "reg", "heap": "heap", "stream": "stream"}
 
 
 def show_size(size):
