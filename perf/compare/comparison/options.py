@@ -15,8 +15,8 @@ Compares Harmonaize with other collective libraries, and with the machine, in on
 
 The ranks of all libraries are started once. Then, for each cell (collective, ranks, size), rounds
 of: ours with registered buffers, with heap buffers, and with these on a host stream, each peer, the
-machine's own bound. So whatever else the machine is doing hits all alike, and the ratios mean something where single
-numbers do not.
+machine's own bound. So whatever else the machine is doing hits all alike, and the ratios mean
+something where single numbers do not.
 """
 
 EPILOG = """\
