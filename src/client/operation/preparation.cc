@@ -14,7 +14,8 @@ namespace {
 /// way, instead of being staged as a whole before and after it. On one host less data stays in the
 /// caches when it is staged, and that takes fewer wake-ups.
 constexpr uint64_t kLeastWindowed = uint64_t{2} << 20;
-/// Between hosts, where messages take longer than copies.
+/// The same for collectives between hosts, where messages take longer than copies. (A send through a
+/// window is on its way only when its receiver has answered.)
 constexpr uint64_t kLeastWindowedAcrossHosts = uint64_t{512} << 10;
 
 /// Bytes that a launch stages as a whole, on one queue. More goes through windows.
@@ -78,8 +79,9 @@ bool HasRoomToStage(const PreparedOperation& prepared, const QueueUse& queue) {
 /// Returns whether private data is copied while the daemon carries it.
 bool GoesThroughWindows(const PreparedOperation& prepared, const QueueUse& queue) {
   const Operation& operation = *prepared.operation;
-  const uint64_t least =
-      operation.communicator->across_hosts() ? kLeastWindowedAcrossHosts : kLeastWindowed;
+  const bool across_hosts =
+      operation.communicator->across_hosts() && !IsPointToPoint(operation.collective);
+  const uint64_t least = across_hosts ? kLeastWindowedAcrossHosts : kLeastWindowed;
   return PrivateBytes(prepared) >= least || !HasRoomToStage(prepared, queue) ||
          !InputIsThere(prepared, queue);
 }
