@@ -14,8 +14,8 @@ namespace {
 /// way, instead of being staged as a whole before and after it. On one host less data stays in the
 /// caches when it is staged, and that takes fewer wake-ups.
 constexpr uint64_t kLeastWindowed = uint64_t{2} << 20;
-/// The same for collectives between hosts, where messages take longer than copies. (A send through a
-/// window is on its way only when its receiver has answered.)
+/// The same for collectives between hosts, where messages take longer than copies. (A send through
+/// a window is on its way only when its receiver has answered.)
 constexpr uint64_t kLeastWindowedAcrossHosts = uint64_t{512} << 10;
 
 /// Bytes that a launch stages as a whole, on one queue. More goes through windows.
