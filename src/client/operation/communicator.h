@@ -137,8 +137,9 @@ class Communicator {
   void KeepUntilLeft(std::vector<std::unique_ptr<CopyBatch>> batches);
   /// The private data of the own queue's operations.
   const std::shared_ptr<CopyQueue>& copies() const { return copies_; }
-  /// Guards what ranks write into MemberSlot::progress: see WindowCopy::Publish.
+  /// Guards what ranks write into MemberSlot::lanes: see WindowCopy::Publish.
   std::mutex& slice_words() { return slice_words_; }
+  SliceProgress& lane(SliceLane lane) const { return slot().lanes[lane]; }
 
  private:
   friend class InUse;

@@ -6,21 +6,13 @@
 
 namespace harmonaize {
 
-namespace {
-
-SliceProgress* LaneOf(Communicator& communicator, SliceLane lane) {
-  return &communicator.session().member_slot(communicator.member()).lanes[lane];
-}
-
-}  // namespace
-
 CopyBatch::CopyBatch(Communicator* communicator, uint32_t stream)
     : communicator_(communicator),
       queue_(&communicator->session().stream_slot(stream)),
       own_queue_(stream == communicator->member()),
       failures_before_(queue_->error_count.load(std::memory_order_acquire)),
-      sends_(LaneOf(*communicator, kSendLane), LaneOf(*communicator, kFarSendLane)),
-      receives_(LaneOf(*communicator, kReceiveLane), LaneOf(*communicator, kFarReceiveLane)) {}
+      sends_(&communicator->lane(kSendLane), &communicator->lane(kFarSendLane)),
+      receives_(&communicator->lane(kReceiveLane), &communicator->lane(kFarReceiveLane)) {}
 
 void CopyBatch::AddWindow(const Operation& operation, const OperationDescriptor& descriptor) {
   switch (operation.collective) {

@@ -29,9 +29,7 @@ WindowCopy::WindowCopy(const Operation& operation, const OperationDescriptor& de
       receive_((descriptor.flags & kReceiveWindow) != 0 ? static_cast<std::byte*>(operation.receive)
                                                         : nullptr),
       words_(IsPointToPoint(operation.collective) ? nullptr
-                                                  : &communicator_->session()
-                                                         .member_slot(communicator_->member())
-                                                         .lanes[kCollectiveLane]),
+                                                  : &communicator_->lane(kCollectiveLane)),
       units_(BlocksOf(operation.collective, operation.communicator->ranks(),
                       operation.communicator->rank(), operation.root)),
       sequence_(descriptor.sequence),
@@ -65,6 +63,7 @@ bool WindowCopy::CanStep() const {
       return words_->carried.completed.load(std::memory_order_seq_cst) >=
                  SliceCount(sequence_, 0) ||
              PositionReached();
+    case State::kHasTurn: return true;
     case State::kCopies:
       return filled_ < RoomToFill() || drained_ < std::min(Carried(), slices_) ||
              Carried() == kAllSlices || PositionReached();
@@ -76,6 +75,7 @@ bool WindowCopy::CanStep() const {
 bool WindowCopy::Step() {
   switch (state_) {
     case State::kAwaitsTurn:
+    case State::kHasTurn:
       if (!CanStep()) return false;
       Begin();
       return true;

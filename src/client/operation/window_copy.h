@@ -25,7 +25,10 @@ class WindowCopy {
 
   /// Sets the words that tell of a send or a receive. Requires: they count for it (CountsFor), and
   /// Step was not called before.
-  void SetLane(SliceProgress* lane) { words_ = lane; }
+  void SetLane(SliceProgress* lane) {
+    words_ = lane;
+    state_ = State::kHasTurn;
+  }
   uint64_t sequence() const { return sequence_; }
 
   /// Copies some of what can be copied now, or notices that the operation has ended. Returns
@@ -46,7 +49,8 @@ class WindowCopy {
   bool WritesTo(const void* address, uint64_t bytes) const;
 
  private:
-  enum class State { kAwaitsTurn, kCopies, kEnded };
+  /// kHasTurn: the daemon has begun the operation, and its words have not been read yet.
+  enum class State { kAwaitsTurn, kHasTurn, kCopies, kEnded };
 
   uint64_t Carried() const;
   uint64_t RoomToFill() const;
