@@ -125,7 +125,7 @@ void RemotePairs::Forget(const TransferId& id) {
 // Returns whether a transfer need not wait for others of its rank. The first call queues it.
 bool RemotePairs::HasTurn(const TransferId& id, Transfer* transfer) {
   if (!HasWindows(*transfer->part)) return true;
-  const PairLanes<TransferId>::Lane lane(id.self, id.sends);
+  const Lane lane = LaneOf(id);
   if (!std::exchange(transfer->in_lane, true)) lanes_.Enter(id, {&lane, 1});
   return lanes_.IsFirst(id, {&lane, 1});
 }
@@ -133,7 +133,7 @@ bool RemotePairs::HasTurn(const TransferId& id, Transfer* transfer) {
 // The next one goes on soon, and not at once: transfers that fail would end each other. One that
 // has ended before its turn is still queued.
 void RemotePairs::LeaveLane(const TransferId& id) {
-  const PairLanes<TransferId>::Lane lane(id.self, id.sends);
+  const Lane lane = LaneOf(id);
   for (const TransferId& next : lanes_.Leave(id, {&lane, 1})) {
     communicator_->CallSoon(
         [this, next] { Find(next) == nullptr ? LeaveLane(next) : Advance(next); });

@@ -36,9 +36,9 @@ struct MatchedOperation;
 /// other tenants.
 ///
 /// A rank that copies private data meanwhile sends one transfer at a time, and receives one at a
-/// time (SliceLane). A receive takes its turn before it is answered, and a send after its answer.
-/// So whoever waits for an answered send waits for data alone, and no circle can close. Thread:
-/// engine.
+/// time (SliceLane). A receive takes its turn before its daemon answers the offer. A send takes its
+/// turn after the answer. A send that has its turn therefore waits for no other transfer, so
+/// transfers cannot wait for each other in a circle. Thread: engine.
 class RemotePairs {
  public:
   RemotePairs(Communicator* communicator, HostGroup* group, NetworkRunner* runner);
@@ -105,6 +105,7 @@ class RemotePairs {
     MatchedOperation* running = nullptr;
     Status failure;
   };
+  using Lane = PairLanes<TransferId>::Lane;
   using Transfers = std::map<TransferId, Transfer>;
   using Untaken = std::map<std::pair<int, TransferId>, OfferMessage>;  // by the receiver first
   /// Transfers of which some have not been told yet that they end.
@@ -130,6 +131,7 @@ class RemotePairs {
   void Offer(const TransferId& id, const OperationDescriptor& send, const Status& status);
   void Advance(const TransferId& id);
   void NoteFailure(const TransferId& id, Transfer* transfer) const;
+  static Lane LaneOf(const TransferId& id) { return {id.self, id.sends}; }
   bool HasTurn(const TransferId& id, Transfer* transfer);
   void LeaveLane(const TransferId& id);
   void Start(const TransferId& id, Transfer& transfer);

@@ -64,6 +64,13 @@ bool CopyQueue::CanStep() {
   return std::any_of(batches_.begin(), end, [](const auto& batch) { return batch->CanStep(); });
 }
 
+bool CopyQueue::CopyUpTo(uint64_t position) {
+  while (!CopiedUpTo(position)) {
+    if (!Step()) return false;
+  }
+  return true;
+}
+
 bool CopyQueue::Reached(uint64_t position) {
   if (!CopiedUpTo(position)) Step();
   return DoneUpTo(position);

@@ -40,6 +40,8 @@ class CopyQueue {
   bool CopiedUpTo(uint64_t position) const {
     return first_.load(std::memory_order_acquire) > position;
   }
+  /// Copies all that can be copied now up to `position`. Returns whether everything is copied out.
+  bool CopyUpTo(uint64_t position);
   /// Returns whether everything up to `position` is done and copied out.
   bool DoneUpTo(uint64_t position) const {
     return CopiedUpTo(position) && slot().completed.load(std::memory_order_acquire) >= position;

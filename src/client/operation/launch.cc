@@ -92,10 +92,8 @@ class Launch {
     }
     const Status status = communicator.AwaitOwnPosition([this] { LeaveAborted(); });
     if (queue->copies == nullptr) return status;
-    while (!queue->copies->CopiedUpTo(queue->position) && queue->copies->Step()) {
-    }
     // After a failure the operation may still be under way.
-    if (!queue->copies->CopiedUpTo(queue->position)) {
+    if (!queue->copies->CopyUpTo(queue->position)) {
       communicator.KeepUntilLeft(queue->copies->Drop(&communicator));
     }
     return status;

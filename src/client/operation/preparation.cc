@@ -69,10 +69,10 @@ bool InputIsThere(const PreparedOperation& prepared, const QueueUse& queue) {
          !queue.copies->WritesTo(prepared.operation->send, prepared.send.bytes);
 }
 
-bool HasRoomToStage(const PreparedOperation& prepared, const QueueUse& queue) {
+bool HasRoomToStage(uint64_t bytes, const QueueUse& queue) {
   const uint64_t before = queue.copies->staged_bytes();
-  const uint64_t launch = queue.batch->staged_bytes() + PrivateBytes(prepared);
-  if (PrivateBytes(prepared) <= kSmall) return before + launch <= kMostStagedOfLaunch;
+  const uint64_t launch = queue.batch->staged_bytes() + bytes;
+  if (bytes <= kSmall) return before + launch <= kMostStagedOfLaunch;
   return launch <= kMostStagedOfLaunch && (before == 0 || before + launch <= kMostStagedBefore);
 }
 
@@ -82,8 +82,8 @@ bool GoesThroughWindows(const PreparedOperation& prepared, const QueueUse& queue
   const bool across_hosts =
       operation.communicator->across_hosts() && !IsPointToPoint(operation.collective);
   const uint64_t least = across_hosts ? kLeastWindowedAcrossHosts : kLeastWindowed;
-  return PrivateBytes(prepared) >= least || !HasRoomToStage(prepared, queue) ||
-         !InputIsThere(prepared, queue);
+  const uint64_t bytes = PrivateBytes(prepared);
+  return bytes >= least || !HasRoomToStage(bytes, queue) || !InputIsThere(prepared, queue);
 }
 
 /// An all-to-all in place has to exchange blocks, which takes longer.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace harmonaize {
@@ -15,11 +14,8 @@ class StagedResults {
  public:
   StagedResults() = default;
   ~StagedResults() { GiveBack(); }
-  StagedResults(StagedResults&& other) noexcept { swap(other); }
-  StagedResults& operator=(StagedResults&& other) noexcept {
-    swap(other);
-    return *this;
-  }
+  StagedResults(const StagedResults&) = delete;
+  StagedResults& operator=(const StagedResults&) = delete;
 
   void AddResult(void* to, const std::byte* from, uint64_t bytes) {
     results_.push_back({to, from, bytes});
@@ -45,12 +41,6 @@ class StagedResults {
     std::byte* buffer;
     uint64_t bytes;
   };
-  void swap(StagedResults& other) noexcept {
-    results_.swap(other.results_);
-    std::swap(sorted_, other.sorted_);
-    std::swap(longest_, other.longest_);
-    buffers_.swap(other.buffers_);
-  }
 
   std::vector<Result> results_;
   bool sorted_ = false;   // results_, by address

@@ -91,20 +91,21 @@ Status HostStream::Query() {
 bool HostStream::Idle() {
   const uint64_t last = last_position_.load(std::memory_order_relaxed);
   if (session_->stream_slot(index_).completed.load(std::memory_order_acquire) < last) return false;
-  while (!copies_->CopiedUpTo(last) && copies_->Step()) {
-  }
-  return copies_->CopiedUpTo(last);
+  return copies_->CopyUpTo(last);
 }
 
 bool HostStream::IdleSoon() {
-  const bool waits = !was_waited_for_.load(std::memory_order_relaxed) && !copies_->has_windows();
-  if (!Idle() && waits) {
-    const uint64_t last = last_position_.load(std::memory_order_relaxed);
-    const uint64_t nanoseconds = kBriefWait + copies_->staged_bytes() / kStagedBytesPerNanosecond;
-    session_->WaitBriefly(index_, last, nanoseconds);
+  if (Idle()) {
+    was_waited_for_.store(false, std::memory_order_relaxed);
+    return true;
   }
+  if (was_waited_for_.exchange(true, std::memory_order_relaxed) || copies_->has_windows()) {
+    return false;
+  }
+  const uint64_t nanoseconds = kBriefWait + copies_->staged_bytes() / kStagedBytesPerNanosecond;
+  session_->WaitBriefly(index_, last_position_.load(std::memory_order_relaxed), nanoseconds);
   const bool idle = Idle();
-  was_waited_for_.store(!idle, std::memory_order_relaxed);
+  if (idle) was_waited_for_.store(false, std::memory_order_relaxed);
   return idle;
 }
 
