@@ -188,7 +188,7 @@ void Communicator::OnReady(PostedOperation* part) {
   }
 }
 
-// Starts a pair whose halves are ready, if it has its turn.
+// Launches a pair if it has its turn. Requires: both halves are ready.
 void Communicator::StartPair(MatchedOperation* operation) {
   if (operation->in_turn || !pair_lanes_.IsFirst(operation, NeededLanes(*operation))) return;
   operation->in_turn = true;

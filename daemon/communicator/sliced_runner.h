@@ -29,7 +29,7 @@ class SlicedRunner final : private FedExecutionOwner {
   /// Operations under way.
   const std::vector<MatchedOperation*>& operations() const { return operations_; }
   /// Begins an operation by its plan. LocalOwner::OnLocalDone follows, unless an error is returned.
-  /// Requires: its feed has ranks, whose lanes are free.
+  /// Requires: the operation's feed has ranks. The lanes of these ranks are free.
   Status Start(MatchedOperation* operation, const Schedule& plan, const Operands& operands);
   /// Ends the operations under way early.
   void CancelAll(const Status& why);

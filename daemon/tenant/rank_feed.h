@@ -60,9 +60,9 @@ class RankFeed final : public SliceFeed {
 bool HasWindows(const PostedOperation& part);
 /// Returns which of its member's lanes the operation would have.
 SliceLane LaneOf(const PostedOperation& part);
-/// Tells a rank whose windows are in use that its operation has ended. Does nothing for other
-/// ranks: an operation that ended before it began tells so by its stream alone, because the words
-/// may be an earlier operation's.
+/// Tells the part's rank that the operation has ended, if the rank's lane serves this operation.
+/// The function does nothing for an operation that ended before it began: the lane may still serve
+/// an earlier one, and the rank learns of the end from its stream.
 void EndSliceProgress(const PostedOperation& part);
 
 }  // namespace harmonaize::daemon

@@ -56,7 +56,7 @@ class Copier {
 
   // The thread's own.
   std::vector<std::shared_ptr<CopyQueue>> queues_;
-  /// What this process's parent copied for when it forked. Kept for ever.
+  /// The queues of the process that this one was forked from. A child never frees them.
   std::vector<std::shared_ptr<CopyQueue>> parents_;
 };
 
