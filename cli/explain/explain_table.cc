@@ -103,6 +103,11 @@ void PrintReservations(const Json& document, std::string* text) {
     *text += fmt::format("Communicators of more than {} ranks never go inline.\n",
                          TextAt(path, "most_ranks"));
   }
+  const Json& most = At(path, "stream_bytes");
+  if (most.is_number_unsigned() && At(path, "possible") != false) {
+    *text += fmt::format("On a host stream a block of more than {} goes to the daemon.\n",
+                         HumanBytes(most.get<uint64_t>()));
+  }
   for (const char* kind : {"registered", "heap"}) {
     if (TextAt(path, fmt::format("{}_limits_by", kind).c_str()) != "configuration") continue;
     *text += fmt::format("The limits of {} memory are the configuration's (inline.{}_bytes).\n",

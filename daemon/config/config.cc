@@ -95,7 +95,7 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Boolean("inline.enabled", &config->inline_path.enabled);
   reader.Integer("inline.registered_bytes", -1, kMany, &config->inline_path.registered_bytes);
   reader.Integer("inline.heap_bytes", -1, kMany, &config->inline_path.heap_bytes);
-  reader.Integer("inline.stream_bytes", 0, kMany, &config->inline_path.stream_bytes);
+  reader.Integer("inline.stream_bytes", -1, kMany, &config->inline_path.stream_bytes);
   reader.String("cluster.address", &config->cluster.address);
   reader.String("cluster.key_file", &config->cluster.key_file);
   reader.Boolean("cluster.allow_unauthenticated", &config->cluster.allow_unauthenticated);
@@ -186,7 +186,7 @@ spin_microseconds = {}          # how long to look for work before sleeping; -1:
 enabled = {}
 registered_bytes = {}           # the largest block, in registered memory; -1: by calibration
 heap_bytes = {}                 # the largest block on the heap; -1: by calibration
-stream_bytes = {}               # and no larger than this on a host stream
+stream_bytes = {}               # and no larger than this on a host stream; -1: as it pays
 
 [cluster]                       # the daemons of other hosts
 address = {}                  # where they reach this one, as 10.0.0.1:7400; "": it stands alone

@@ -40,8 +40,9 @@ struct InlineConfig {
   // The largest block on the heap that goes inline, likewise.
   int64_t heap_bytes = -1;
   /// The largest block that goes inline on a host stream, whichever memory it is in, in bytes: the
-  /// caller expects not to wait for the data there.
-  int64_t stream_bytes = int64_t{256} << 10;
+  /// caller expects not to wait for the data there. -1: no less than without a stream where the
+  /// ranks fill the processors, kOverlappedBytes elsewhere (daemon/host/inline_limits.h).
+  int64_t stream_bytes = -1;
 };
 
 /// How tenants are told apart.

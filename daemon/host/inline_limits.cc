@@ -1,6 +1,19 @@
 #include "daemon/host/inline_limits.h"
 
+#include <limits>
+
 namespace harmonaize::daemon {
+namespace {
+
+/// Returns the largest block on a host stream, as far as it does not depend on the collective.
+/// Where the ranks fill the processors, the daemon's work takes its time from the callers, so
+/// leaving the work to the daemon saves them nothing and costs another copy.
+uint64_t StreamLimit(const InlineConfig& config, int processors, int ranks) {
+  if (config.stream_bytes >= 0) return static_cast<uint64_t>(config.stream_bytes);
+  return ranks < processors ? kOverlappedBytes : std::numeric_limits<uint64_t>::max();
+}
+
+}  // namespace
 
 InlineLimits InlineLimitsFor(const InlineConfig& config, const InlineChoice& choice, int ranks) {
   const auto limit = [&](int64_t configured, Collective collective, bool registered) {
@@ -13,7 +26,7 @@ InlineLimits InlineLimitsFor(const InlineConfig& config, const InlineChoice& cho
     limits.registered[i] = limit(config.registered_bytes, collective, true);
     limits.heap[i] = limit(config.heap_bytes, collective, false);
   }
-  limits.stream = static_cast<uint64_t>(config.stream_bytes);
+  limits.stream = StreamLimit(config, choice.shape().processors, ranks);
   return limits;
 }
 

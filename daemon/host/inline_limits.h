@@ -18,6 +18,10 @@ struct InlineLimits {
   uint64_t stream = 0;
 };
 
+/// The largest block that goes inline on a host stream where processors are left over, in bytes. A
+/// larger one is carried by the daemon there, while the caller goes on with other work.
+inline constexpr uint64_t kOverlappedBytes = 256 << 10;
+
 /// Returns the limits of the configuration, or those of `choice` where the configuration leaves
 /// them open. `ranks` is the number of ranks of the communicator.
 InlineLimits InlineLimitsFor(const InlineConfig& config, const InlineChoice& choice, int ranks);

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <limits>
+
 #include <nlohmann/json.hpp>
 
 #include "daemon/config/config.h"
@@ -28,14 +30,15 @@ json Predictions(const InlineChoice& choice, Collective collective, int ranks, b
   return predictions;
 }
 
-json DescribeInline(const InlineConfig& config, bool possible) {
+json DescribeInline(const InlineConfig& config, bool possible, uint64_t stream_limit) {
   const auto by = [](int64_t configured) {
     return configured >= 0 ? "configuration" : "calibration";
   };
+  const bool bounded = stream_limit != std::numeric_limits<uint64_t>::max();
   return {{"enabled", config.enabled},
           {"possible", possible},
           {"most_ranks", kMaxInlineRanks},
-          {"stream_bytes", config.stream_bytes},
+          {"stream_bytes", bounded ? json(stream_limit) : json()},
           {"registered_limits_by", by(config.registered_bytes)},
           {"heap_limits_by", by(config.heap_bytes)}};
 }
@@ -64,7 +67,7 @@ Result<std::string> ExplainReport(const ReportSources& sources, const Reader& re
                  {"ranks", ranks},
                  {"processors", choice.shape().processors},
                  {"workers", choice.shape().workers},
-                 {"inline", DescribeInline(config.inline_path, possible)}};
+                 {"inline", DescribeInline(config.inline_path, possible, limits.stream)}};
   report["calibration"]["again"] = DescribeAgain(sources);
   if (reader.is_operator) report["calibration"]["state_path"] = config.state_path;
   for (size_t i = 0; i < kCollectiveCount; ++i) {

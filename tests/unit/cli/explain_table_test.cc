@@ -49,6 +49,7 @@ TEST(ExplainTable, ShowsAllThatIsThere) {
       "kept in /var/lib/harmonaize/calibration.json; without it the next start measures anew\n"
       "\n"
       "communicators of 4 ranks: the largest block that goes inline\n"
+      "On a host stream a block of more than 256 KiB goes to the daemon.\n"
       "The limits of heap memory are the configuration's (inline.heap_bytes).\n"
       "collective  registered   heap\n"
       "AllReduce        128 B  1 GiB\n"

@@ -64,7 +64,7 @@ TEST_F(ConfigTest, LeavesTheInlinePathToCalibration) {
   EXPECT_TRUE(config->inline_path.enabled);
   EXPECT_EQ(config->inline_path.registered_bytes, -1);
   EXPECT_EQ(config->inline_path.heap_bytes, -1);
-  EXPECT_EQ(config->inline_path.stream_bytes, 256 << 10);
+  EXPECT_EQ(config->inline_path.stream_bytes, -1);
 }
 
 TEST_F(ConfigTest, ReadsTheInlinePath) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -22,7 +24,14 @@ TEST(InlineLimits, AreTheChoicesForEachCollective) {
     EXPECT_EQ(limits.registered[i], choice.Limit(collective, 4, true));
     EXPECT_EQ(limits.heap[i], choice.Limit(collective, 4, false));
   }
-  EXPECT_EQ(limits.stream, uint64_t{256} << 10);
+}
+
+TEST(InlineLimits, StreamsAreTheDaemonsWhereProcessorsAreLeftOver) {
+  const InlineChoice choice = SomeChoice();
+  EXPECT_EQ(InlineLimitsFor(InlineConfig{}, choice, choice.shape().processors - 1).stream,
+            kOverlappedBytes);
+  EXPECT_EQ(InlineLimitsFor(InlineConfig{}, choice, choice.shape().processors).stream,
+            std::numeric_limits<uint64_t>::max());
 }
 
 TEST(InlineLimits, AreTheConfigurationsWhereItSays) {
