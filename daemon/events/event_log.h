@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/events/event.h"
+#include "src/events/event_filter.h"
+
+namespace harmonaize::daemon {
+
+/// How much of its events a log keeps.
+struct EventRetention {
+  int64_t most_bytes = int64_t{8} << 20;  ///< Size of the file, in bytes.
+  int64_t most_seconds = 7 * 86400;       ///< Age of an event.
+};
+
+/// An event with its place in a log.
+struct LoggedEvent {
+  uint64_t place = 0;  ///< Grows with each event of the log.
+  Event event;
+};
+
+/// What a reader finds behind a place, or an id.
+struct LogPage {
+  std::vector<LoggedEvent> events = {};
+  /// Where to go on: the place of the last event that was looked at, whether it is listed or not.
+  uint64_t place = 0;
+  /// Events that came after the reader's place and are kept no more.
+  uint64_t missed = 0;
+  bool more = false;  ///< There are more events behind `place`.
+};
+
+/// The events of one tenant, or of the operators, kept in a SQLite file of its own (mode 0600), so
+/// that neither a full nor a damaged log touches another one. What is appended survives the end of
+/// the process, however it ends, but not always that of the machine. A file that is damaged, or of
+/// another format, is set aside as NAME.damaged (one is kept), and a new one begun; the places go
+/// on above those of the old one as far as they can be known. Thread: one at a time.
+class EventLog {
+ public:
+  /// Opens or makes the log. `now_seconds` returns the time since 1970, which tests inject. Errors:
+  /// kSystemError where the folder cannot be used; the caller may then go on with a log in memory.
+  static Result<std::unique_ptr<EventLog>> Open(const std::string& path, EventRetention retention,
+                                                std::function<int64_t()> now_seconds);
+  /// Makes a log that is kept in memory only.
+  static std::unique_ptr<EventLog> InMemory(EventRetention retention,
+                                            std::function<int64_t()> now_seconds);
+  virtual ~EventLog() = default;
+
+  /// Keeps an event, and forgets the oldest where there are too many. Returns its place. Errors:
+  /// kInvalidUsage for an event whose job and number are kept already; kSystemError if it cannot be
+  /// written, though old events have been given up for it: the event still has a place, which is
+  /// never used again, and counts as missed.
+  virtual Result<uint64_t> Append(const Event& event) = 0;
+  /// Returns up to `most` events that the filter takes, behind `place`; looks at a bounded number.
+  virtual Result<LogPage> After(uint64_t place, const EventFilter& filter, size_t most) = 0;
+  /// Returns the place to go on from after the event of this id. For an id that is kept no more it
+  /// is a place before the first kept event of that job, with the number of events that were missed
+  /// of it in `missed`. Errors: kInvalidArgument for an id of which the log has never heard.
+  virtual Result<LogPage> AfterId(const EventId& id) = 0;
+  /// The place of the last event; 0: there has been none.
+  virtual uint64_t last_place() const = 0;
+  /// Number of the last event of a job that was appended, kept or not; 0: none.
+  virtual uint64_t LastSequence(const std::string& job) = 0;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/identity/tenant_identity.h"
+
+namespace harmonaize::daemon {
+
+/// What a caller of the HTTP interface may do.
+enum class HttpScope : uint8_t {
+  kTenant,            ///< Read and change what is its own.
+  kOperator,          ///< All.
+  kOperatorReadOnly,  ///< Read all, change nothing.
+  kMetrics,           ///< Read /metrics alone.
+};
+
+/// Who calls. At a Unix socket the kernel says so; over TCP a token does.
+struct HttpCaller {
+  TenantIdentity tenant;
+  HttpScope scope = HttpScope::kTenant;
+  /// Name for the audit log: "uid 1000", or "token 3f9a" for the first digits of a token's id.
+  std::string name;
+
+  bool is_operator() const {
+    return scope == HttpScope::kOperator || scope == HttpScope::kOperatorReadOnly;
+  }
+};
+
+/// A request, checked for form and size. Names and values are percent-decoded UTF-8.
+struct HttpRequest {
+  std::string method;                         ///< "GET", "PUT", "POST" or "DELETE".
+  std::vector<std::string> path;              ///< The segments: {"v1", "jobs", "<job>"}.
+  std::map<std::string, std::string> query;   ///< A name that comes twice is refused.
+  std::map<std::string, std::string> headers; ///< With names in lower case.
+  std::string body;
+  HttpCaller caller;
+};
+
+/// An answer whose body is whole.
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+/// Returns an answer with a problem (RFC 9457): `detail` is a sentence that names the thing and the
+/// way out.
+HttpResponse HttpProblem(int status, std::string_view detail);
+/// Returns an answer with a failure's text, with the status that fits its code.
+HttpResponse HttpProblem(const Status& failure);
+
+/// A stream of server-sent events to one caller. Thread: any.
+class HttpStream {
+ public:
+  virtual ~HttpStream() = default;
+  /// Queues text, which goes out as it is. Returns false if the stream has ended, or has as much
+  /// queued as it may: then nothing was queued.
+  virtual bool Write(std::string text) = 0;
+  /// Bytes that are queued and that the kernel has not taken yet.
+  virtual size_t queued() const = 0;
+  /// Sends what is queued, and ends the stream.
+  virtual void End() = 0;
+};
+
+/// Called on the stream's HTTP thread whenever a stream can take more after a Write was refused,
+/// and, with `ended`, once when it has ended.
+using HttpStreamNews = std::function<void(bool ended)>;
+
+/// Where the answer to one request goes. Exactly one of these is called, once. An exchange that is
+/// dropped without an answer answers with status 500. Thread: any.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+  virtual const HttpRequest& request() const = 0;
+  virtual void Respond(HttpResponse response) = 0;
+  /// Begins an answer of type text/event-stream.
+  virtual std::shared_ptr<HttpStream> RespondWithStream(HttpStreamNews news) = 0;
+};
+
+/// What serves requests. An exception of Handle is answered with status 500. Thread: the caller's
+/// HTTP thread; several HTTP threads call it at the same time.
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+  virtual void Handle(std::shared_ptr<HttpExchange> exchange) = 0;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace harmonaize {
+
+/// The types of events (docs/events.md). Their order may change between releases: what is kept or
+/// sent has their names.
+enum class EventType : uint8_t {
+  kCapacityOffered,
+  kCapacityWithdrawn,
+  kCapacityReclaim,
+  kCapacityReclaimed,
+  kCapacityForecast,
+  kCongestionChanged,
+  kLinkDegraded,
+  kLinkRestored,
+  kRankLate,
+  kRankRecovered,
+  kRankLost,
+  kHostFailing,
+  kMaintenanceScheduled,
+  kMaintenanceStarted,
+  kMaintenanceCompleted,
+  kCheckpointAdvised,
+  kCheckpointSaved,
+  kCheckpointLost,
+  kAdaptationAdvised,
+  kPlanChanged,
+  kRequirementUnmet,
+  kRequirementMet,
+  kDegradationSuspected,
+  kDegradationConfirmed,
+  kDegradationCleared,
+  kMismatchDetected,
+  kPriceChanged,
+  kAllocationChanged,
+  kPowerLimited,
+  kDaemonRestarting,
+  kDaemonRestarted,
+};
+
+/// How bad an event is, by the numbers of OpenTelemetry's logs, which CloudEvents' extension takes.
+enum class Severity : uint8_t { kInfo = 9, kWarning = 13, kError = 17, kFatal = 21 };
+
+/// Returns "INFO", "WARN", "ERROR" or "FATAL".
+const char* SeverityName(Severity severity);
+/// Returns the severity of that name, in any case; nullopt if there is none.
+std::optional<Severity> SeverityNamed(std::string_view name);
+
+/// What all events of a type have in common.
+struct EventTypeInfo {
+  EventType type;
+  std::string_view name;    ///< Without kEventTypePrefix, such as "rank.late".
+  Severity severity;        ///< Unless the cause says otherwise.
+  std::string_view when;    ///< When it is sent, for people.
+  /// Version of the schema of its data. It changes when a field goes or changes its meaning; new
+  /// fields may come without.
+  int schema_version;
+};
+
+/// Comes before each type's name in CloudEvents.
+inline constexpr std::string_view kEventTypePrefix = "io.harmonaize.";
+
+/// All types, in the order of EventType.
+std::span<const EventTypeInfo> EventTypes();
+const EventTypeInfo& InfoOf(EventType type);
+/// Returns the type of this name, with or without the prefix; nullopt if there is none.
+std::optional<EventType> EventTypeNamed(std::string_view name);
+/// Returns CloudEvents' `dataschema`: a URI whose path is where daemons serve the schema.
+std::string DataSchemaOf(EventType type);
+/// Returns the JSON Schema (2020-12) of the data of a type's events, in one line.
+std::string SchemaOf(EventType type);
+
+}  // namespace harmonaize
