@@ -40,6 +40,7 @@ DAEMON_LAYERS = [
     ["daemon/runtime"],
     ["daemon/host"],
     ["daemon/tenant"],
+    ["daemon/jobs"],
     ["daemon/cluster"],
     ["daemon/links"],
     ["daemon/plans", "daemon/sharing"],

@@ -356,14 +356,15 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
   auto opening = std::make_shared<Opening>(
       Opening{std::move(segment), std::move(doorbell), {std::move(place), std::move(bytes)}});
   Ask(guest, MessageType::kHello,
-      [connection, opening, reply, program = CleanFieldText(hello.program)](EngineRooms& rooms) {
+      [connection, opening, reply, program = CleanFieldText(hello.program),
+       job = ClaimIn(hello, connection->tenant().across_hosts)](EngineRooms& rooms) {
         auto* const header = reinterpret_cast<SessionHeader*>(opening->segment.data());
         header->wake_up_ns =
             static_cast<uint32_t>(std::min(rooms.tuning().calibration().costs.wake_up_ns, 1e9));
         // The session keeps the bell.
         const int descriptors[] = {opening->bell.get()};
         const Status added = rooms.session_keeper().AddSession(std::make_unique<Session>(
-            reply.session, connection, program, rooms.tenants().Of(connection->tenant()),
+            reply.session, connection, program, job, rooms.tenants().Of(connection->tenant()),
             std::move(opening->segment), std::move(opening->bell), std::move(opening->holdings)));
         if (!added.ok()) {
           connection->ReplyFailure(MessageType::kHello, added);

@@ -29,6 +29,8 @@
 
 namespace harmonaize::daemon {
 
+struct Job;
+
 /// Resources that a tenant is charged for a communicator.
 struct CommunicatorHoldings {
   Holding place;
@@ -52,9 +54,12 @@ class Communicator final : private LocalOwner {
   void Span(std::unique_ptr<OtherHosts> other_hosts) { other_hosts_ = std::move(other_hosts); }
 
   uint64_t id() const { return id_; }
-  /// Session::job of its ranks on this host.
-  uint32_t job() const { return job_; }
-  void set_job(uint32_t job) { job_ = job; }
+  /// Session::gang of its ranks on this host.
+  uint32_t gang() const { return gang_; }
+  void set_gang(uint32_t gang) { gang_ = gang; }
+  /// The job that it belongs to; nullptr only before CommunicatorMaker has made it known.
+  Job* job() const { return job_; }
+  void set_job(Job* job) { job_ = job; }
   const std::string& name() const { return name_; }
   Tenant& tenant() { return *tenant_; }
   const Tenant& tenant() const { return *tenant_; }
@@ -205,7 +210,8 @@ class Communicator final : private LocalOwner {
 
   const CommunicatorServices services_;
   const uint64_t id_;
-  uint32_t job_ = 0;
+  uint32_t gang_ = 0;
+  Job* job_ = nullptr;
   const std::string name_;
   Tenant* const tenant_;
   CommunicatorHoldings holdings_;

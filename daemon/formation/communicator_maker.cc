@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/communicator/communicator_registry.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/multihost/network_runner.h"
 #include "daemon/runtime/guarded.h"
@@ -16,20 +17,30 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// The jobs of the ranks that are on this host.
-std::set<uint32_t> JobsOf(const std::vector<Member*>& members) {
-  std::set<uint32_t> jobs;
+/// The gangs of the ranks that are on this host.
+std::set<uint32_t> GangsOf(const std::vector<Member*>& members) {
+  std::set<uint32_t> gangs;
   for (const Member* const member : members) {
-    if (member != nullptr) jobs.insert(member->session->job());
+    if (member != nullptr) gangs.insert(member->session->gang());
   }
-  return jobs;
+  return gangs;
+}
+
+/// Returns what a rank on this host claims that belongs to the job; an empty claim if none does.
+JobClaim ClaimOf(const JobIdentity& job, const std::vector<Member*>& members) {
+  for (const Member* const member : members) {
+    if (member != nullptr && member->session->job_claim().id == job) {
+      return member->session->job_claim();
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
-Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
-                                      std::vector<Member*> members, std::optional<Roster> roster,
-                                      CommunicatorHoldings holdings) {
+Communicator* CommunicatorMaker::Make(const std::string& name, const JobIdentity& job_id,
+                                      Tenant* tenant, std::vector<Member*> members,
+                                      std::optional<Roster> roster, CommunicatorHoldings holdings) {
   auto made =
       std::make_unique<Communicator>(services_, communicators_.NextId(), name, tenant, members);
   if (roster.has_value()) {
@@ -39,9 +50,12 @@ Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
       made->host_group() == nullptr ? nullptr : &made->host_group()->roster();
   const int hosts = spans == nullptr ? 1 : spans->hosts();
   const int together = spans == nullptr ? static_cast<int>(members.size()) : spans->RanksTogether();
-  const std::set<uint32_t> jobs = JobsOf(members);
+  const std::set<uint32_t> gangs = GangsOf(members);
+  Job* const job = jobs_.Of(job_id, tenant, ClaimOf(job_id, members));
+  made->set_job(job);
   Communicator* const communicator = communicators_.Add(std::move(made));
   // Nothing throws from here on: a communicator that others can find has all of its ranks.
+  JobTable::Add(job);
   communicator->Keep(std::move(holdings));
   for (size_t rank = 0; rank < members.size(); ++rank) {
     Member* member = members[rank];
@@ -63,24 +77,24 @@ Communicator* CommunicatorMaker::Make(const std::string& name, Tenant* tenant,
     if (spans != nullptr) member->session->NoteOtherHosts();
     member->SetState(MemberState::kReady);
   }
-  UniteJobs(jobs, communicator);
+  UniteGangs(gangs, communicator);
   GuardedAndLogged("the news of a communicator", [&] {
     services_.observers->Tell(&CommunicatorObserver::OnFormed, *communicator, hosts);
   });
   return communicator;
 }
 
-// The communicator's ranks are of one job, with all that they have communicators with already.
-void CommunicatorMaker::UniteJobs(const std::set<uint32_t>& jobs, Communicator* communicator) {
-  if (jobs.empty()) return;
-  const uint32_t job = *jobs.begin();
-  communicator->set_job(job);
-  if (jobs.size() == 1) return;
+// The communicator's ranks are of one gang, with all that they have communicators with already.
+void CommunicatorMaker::UniteGangs(const std::set<uint32_t>& gangs, Communicator* communicator) {
+  if (gangs.empty()) return;
+  const uint32_t gang = *gangs.begin();
+  communicator->set_gang(gang);
+  if (gangs.size() == 1) return;
   for (const auto& [id, session] : sessions_.all()) {
-    if (jobs.contains(session->job())) session->set_job(job);
+    if (gangs.contains(session->gang())) session->set_gang(gang);
   }
   for (const auto& [id, other] : communicators_.all()) {
-    if (jobs.contains(other->job())) other->set_job(job);
+    if (gangs.contains(other->gang())) other->set_gang(gang);
   }
 }
 

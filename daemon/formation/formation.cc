@@ -26,6 +26,14 @@ Formation::~Formation() {
   }
 }
 
+JobIdentity Formation::JobOfRanks() const {
+  if (!job_.none()) return job_;
+  for (const auto& [place, applicant] : taken_) {
+    if (!applicant.claims.none()) return applicant.claims;
+  }
+  return JobOfUniqueId(key_.id, tenant_->identity.across_hosts);
+}
+
 void Formation::Excuse(size_t place) {
   taken_[place] = {};
 }

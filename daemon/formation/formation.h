@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/cluster/this_daemon.h"
+#include "daemon/identity/job_identity.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/status.h"
@@ -24,6 +25,7 @@ struct Applicant {
   uint64_t ticket = 0;       ///< With a peer: ApplyMessage::ticket.
   std::string address = {};  ///< With a peer: where its daemon is reached.
   std::string host = {};     ///< With a peer: its name in the fabric, where it was told.
+  JobIdentity claims = {};   ///< The job that its process claims; none: it claims none.
 
   bool gets_communicator() const { return member != nullptr || ticket != 0; }
 };
@@ -61,6 +63,12 @@ class Formation {
   const std::string& what() const { return what_; }
   Tenant& tenant() { return *tenant_; }
   size_t places() const { return places_; }
+
+  /// Sets the job of what forms to that of the parent.
+  void SetJob(const JobIdentity& job) { job_ = job; }
+  /// Returns the job of what forms: the parent's, or that which the lowest rank with a claim
+  /// claims, or one that comes from the unique id.
+  JobIdentity JobOfRanks() const;
 
   /// Notes that the place's rank will not come: the formation does not wait for it.
   void Excuse(size_t place);
@@ -102,6 +110,7 @@ class Formation {
   const uint64_t created_ns_;
   uint64_t next_report_ns_ = 0;
   const size_t places_;
+  JobIdentity job_;  ///< The parent's; none: there is no parent.
   std::map<size_t, Applicant> taken_;
 };
 

@@ -40,6 +40,7 @@ Result<Member*> NewMember(Session& session) {
 
 Result<uint32_t> FormationClient::Apply(Session& session, FormationRequest request) {
   request.user = session.tenant().identity.across_hosts;
+  request.claims = session.job_claim().id;
   Member* member = nullptr;
   if (request.gets_communicator()) {
     HZ_ASSIGN_OR_RETURN(member, NewMember(session));
@@ -54,7 +55,7 @@ Result<uint32_t> FormationClient::Apply(Session& session, FormationRequest reque
 Status FormationClient::ApplyAtHome(FormationRequest request, Member* member) {
   HZ_ASSIGN_OR_RETURN(const HomeAddress home,
                       HomeFor(request, services_.communicators, services_.cluster));
-  if (home.here) return services_.home.Apply(request, {.member = member});
+  if (home.here) return services_.home.Apply(request, {.member = member, .claims = request.claims});
   ApplyElsewhere(std::move(request), member, home);
   return Status::Ok();
 }
@@ -203,9 +204,9 @@ void FormationClient::OnFormed(transport::PeerId peer, const FormedMessage& form
   }
   Result<CommunicatorHoldings> paid = PayForCommunicator(*tenant->account, members.size());
   const Status charged = paid.status();
-  Communicator* const communicator =
-      services_.maker.Make(formed.name, tenant, std::move(members), std::move(roster),
-                           paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
+  Communicator* const communicator = services_.maker.Make(
+      formed.name, DecodeJob(formed.job), tenant, std::move(members), std::move(roster),
+      paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
   for (const TicketedRank& rank : formed.ranks) tickets_.erase(rank.ticket);
   if (communicator->other_hosts() != nullptr) {
     services_.stray.DeliverTo(communicator, formed.communicator);

@@ -58,21 +58,22 @@ Status FormationCompleter::MakeCommunicator(Formation& formation,
   if (kept) {
     HZ_ASSIGN_OR_RETURN(holdings, PayForCommunicator(*tenant.account, members.size()));
   }
-  if (!all_here) TellFormed(*roster, ranks, formation.name());
+  if (!all_here) TellFormed(*roster, ranks, formation);
   if (kept) {
-    maker_.Make(formation.name(), &tenant, std::move(members), std::move(roster),
-                std::move(holdings));
+    maker_.Make(formation.name(), formation.JobOfRanks(), &tenant, std::move(members),
+                std::move(roster), std::move(holdings));
   }
   return Status::Ok();
 }
 
 void FormationCompleter::TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
-                                    const std::string& name) {
+                                    const Formation& formation) {
   for (int host = 0; host < roster.hosts(); ++host) {
     const transport::PeerId peer = *roster.peers[static_cast<size_t>(host)];
     if (peer == kThisDaemon) continue;
     FormedMessage formed{.communicator = roster.key,
-                         .name = name,
+                         .name = formation.name(),
+                         .job = EncodeJob(formation.JobOfRanks()),
                          .addresses = roster.addresses,
                          .fabric_hosts = roster.fabric_hosts,
                          .host_of_rank = roster.host_of_rank,

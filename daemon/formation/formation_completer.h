@@ -30,7 +30,7 @@ class FormationCompleter {
  private:
   Status MakeCommunicator(Formation& formation, const std::vector<Applicant>& ranks);
   void TellFormed(const Roster& roster, const std::vector<Applicant>& ranks,
-                  const std::string& name);
+                  const Formation& formation);
 
   CommunicatorMaker& maker_;
   Fabrics& fabrics_;

@@ -12,6 +12,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/formation/rank_limits.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/rank_list.h"
 #include "daemon/tenant/session.h"
@@ -177,6 +178,7 @@ Status FormationHome::ApplyToSplit(const FormationRequest& request, Applicant ap
     made.formation = std::make_unique<Formation>(
         key, "ncclCommSplit", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
         places, MonotonicNanoseconds());
+    made.formation->SetJob(parent.job()->id);
     auto calls = std::make_shared<std::vector<SplitCall>>(places);
     made.split_calls = calls;
     made.conclude = [this, calls](Formation& formation) {
@@ -209,6 +211,7 @@ Status FormationHome::ApplyToShrink(const FormationRequest& request, Applicant a
     made.formation = std::make_unique<Formation>(
         key, "ncclCommShrink", request.name.empty() ? parent.name() : request.name,
         &parent.tenant(), static_cast<size_t>(parent.ranks()), MonotonicNanoseconds());
+    made.formation->SetJob(parent.job()->id);
     made.excluded = excluded;
     for (const int rank : excluded) made.formation->Excuse(static_cast<size_t>(rank));
     made.conclude = [this](Formation& formation) { return completer_.Complete(formation); };
@@ -237,6 +240,7 @@ Status FormationHome::ApplyToGrow(const FormationRequest& request, Applicant app
     made.formation = std::make_unique<Formation>(
         key, "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
         static_cast<size_t>(request.ranks), MonotonicNanoseconds());
+    made.formation->SetJob(parent.job()->id);
     made.conclude = [this, id = parent.id()](Formation& formation) {
       services_.ids.EraseOfParent(id);
       return completer_.Complete(formation);
@@ -263,8 +267,11 @@ Status FormationHome::ApplyToJoinGrowth(const FormationRequest& request, Applica
 // What the cluster says
 
 void FormationHome::OnApply(transport::PeerId peer, const ApplyMessage& message) {
-  const Applicant applicant{
-      .peer = peer, .ticket = message.ticket, .address = message.address, .host = message.host};
+  const Applicant applicant{.peer = peer,
+                            .ticket = message.ticket,
+                            .address = message.address,
+                            .host = message.host,
+                            .claims = DecodeJob(message.job)};
   const Result<FormationRequest> request = DecodeRequest(message, services_.communicators);
   const Status status = request.ok() ? Apply(*request, applicant) : request.status();
   if (!status.ok()) services_.watch.Refuse(applicant, status);

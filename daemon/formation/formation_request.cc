@@ -49,6 +49,7 @@ ApplyMessage EncodeRequest(const FormationRequest& request,
                        .key = request.key,
                        .excluded = request.excluded,
                        .name = request.name,
+                       .job = EncodeJob(request.claims),
                        .user = request.user};
   if (GoesById(request.kind)) {
     message.id = EncodeId(request.id);
@@ -67,6 +68,7 @@ Result<FormationRequest> DecodeRequest(const ApplyMessage& message,
                            .key = message.key,
                            .excluded = message.excluded,
                            .name = message.name,
+                           .claims = DecodeJob(message.job),
                            .user = message.user};
   if (GoesById(message.kind)) {
     HZ_ASSIGN_OR_RETURN(request.id, DecodeId(message.id));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/formation.h"
+#include "daemon/identity/job_identity.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
 
@@ -25,6 +26,7 @@ struct FormationRequest {
   int key = 0;                  ///< kSplit.
   std::vector<int> excluded{};  ///< kShrink. Sorted.
   std::string name{};           ///< Of the new communicator; "": the parent's.
+  JobIdentity claims{};         ///< The job that the rank's process claims; none: it claims none.
   uint32_t user = 0;            ///< The rank's: TenantIdentity::across_hosts.
 
   /// Whether the rank gets a communicator.

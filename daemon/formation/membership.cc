@@ -27,10 +27,12 @@ Membership::Membership(const MembershipServices& services)
     : config_(*services.hosts.config),
       cluster_(services.hosts.cluster),
       communicators_(*services.communicators),
+      jobs_(*services.jobs),
       observers_(*services.hosts.observers),
       ids_(cluster_),
       watch_(config_, pending_, ids_, *services.sessions, cluster_),
-      maker_(WithObserver(services.hosts, &watch_), communicators_, *services.sessions),
+      maker_(WithObserver(services.hosts, &watch_), communicators_, *services.jobs,
+             *services.sessions),
       stray_(cluster_, services.hosts.loop),
       fabric_exchange_(*services.hosts.fabrics, communicators_, cluster_),
       home_({.pending = pending_,
@@ -241,11 +243,14 @@ bool Membership::MayEndLater(Communicator& communicator) {
   // Ids for a growth that nobody has begun.
   ids_.EraseOfParent(id);
   communicator.plans().Drop();
+  Job* const job = communicator.job();
   communicators_.Erase(id);
+  jobs_.Remove(job);
   return false;
 }
 
 void Membership::Tick(uint64_t now_ns) {
+  jobs_.ForgetOld();
   late_rounds_.Report(now_ns, static_cast<uint64_t>(config_.late_after_seconds * 1e9));
   watch_.Tick(now_ns);
   home_.ForgetOld(now_ns);

@@ -21,6 +21,7 @@
 #include "daemon/formation/membership_services.h"
 #include "daemon/formation/pending_formations.h"
 #include "daemon/formation/stray_messages.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/tenant/session.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
@@ -91,6 +92,7 @@ class Membership {
   const Config& config_;
   Cluster* const cluster_;  ///< nullptr where this host stands alone.
   CommunicatorRegistry& communicators_;
+  JobTable& jobs_;
   const CommunicatorObservers& observers_;
   IssuedIds ids_;
   PendingFormations pending_;

@@ -5,6 +5,7 @@
 namespace harmonaize::daemon {
 
 class CommunicatorRegistry;
+class JobTable;
 class SessionTable;
 class TenantTable;
 
@@ -13,6 +14,7 @@ class TenantTable;
 struct MembershipServices {
   HostServices hosts;  ///< Without `ranks`, which membership adds.
   CommunicatorRegistry* communicators = nullptr;
+  JobTable* jobs = nullptr;
   TenantTable* tenants = nullptr;
   const SessionTable* sessions = nullptr;
 };

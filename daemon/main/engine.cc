@@ -118,6 +118,7 @@ void Engine::OpenRooms() {
                            nullptr};
   membership_.emplace(MembershipServices{.hosts = hosts,
                                          .communicators = &communicators_,
+                                         .jobs = &jobs_,
                                          .tenants = &tenants_,
                                          .sessions = &sessions_});
   probes_.emplace(ProbeService::Services{.config = &config_,

@@ -18,6 +18,7 @@
 #include "daemon/control/control_loop.h"
 #include "daemon/formation/membership.h"
 #include "daemon/host/host_tuning.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/multihost/network_operations.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/probing/probe_service.h"
@@ -125,6 +126,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   WaitingCount waiting_;  ///< Declared before everything that may wait.
   TenantTable tenants_;
   SessionTable sessions_;
+  JobTable jobs_;
   CommunicatorRegistry communicators_;
   ReadyParts ready_;
   FinishedParts finished_{&ready_};

@@ -43,7 +43,7 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
   binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
   operation->network.execution = operation->network.plan->Take();
   operation->started_ns = MonotonicNanoseconds();
-  operation->network.job = operation->communicator->job();
+  operation->network.job = operation->communicator->gang();
   const bool shared = activity_.Start(operation->network.job, operation->started_ns);
   binding.slices_at_once = shared ? SlicesWhenShared(slice) : slice.at_once;
   // As many slices are filled or drained meanwhile.

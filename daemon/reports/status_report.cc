@@ -7,6 +7,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/config/config.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/reports/status_cluster.h"
 #include "daemon/tenant/session_table.h"
@@ -68,7 +69,8 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
   // Of inline operations the daemon knows only what the ranks say.
   const InlineSegment* const segment = communicator.inline_segment();
   json description = {{"id", communicator.id()},
-                      {"job", communicator.job()},
+                      {"gang", communicator.gang()},
+                      {"job", communicator.job()->id.text()},
                       {"name", communicator.name()},
                       {"ranks", communicator.ranks()},
                       {"state", StateName(communicator.state())},
@@ -90,7 +92,7 @@ json DescribeProcesses(const ReportSources& sources, const Tenant& tenant) {
     if (&session->tenant() != &tenant) continue;
     processes.push_back({{"session", id},
                          {"process", session->process()},
-                         {"job", session->job()},
+                         {"gang", session->gang()},
                          {"program", session->program()},
                          {"operations", session->operations()},
                          {"doorbells", session->doorbells()},

@@ -12,10 +12,12 @@
 namespace harmonaize::daemon {
 
 Session::Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program,
-                 Tenant* tenant, Mapping segment, FileDescriptor doorbell, Holdings holdings)
+                 JobClaim job_claim, Tenant* tenant, Mapping segment, FileDescriptor doorbell,
+                 Holdings holdings)
     : id_(id),
       connection_(std::move(connection)),
       program_(std::move(program)),
+      job_claim_(std::move(job_claim)),
       tenant_(tenant),
       mapping_(std::move(segment)),
       segment_(reinterpret_cast<SessionSegment*>(mapping_.data())),

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/identity/job_identity.h"
 #include "daemon/tenant/connection.h"
 #include "daemon/tenant/member.h"
 #include "daemon/tenant/posted_operation.h"
@@ -26,15 +27,18 @@ class Session {
     Holding memory;
   };
 
-  Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program, Tenant* tenant,
-          Mapping segment, FileDescriptor doorbell, Holdings holdings);
+  Session(uint32_t id, std::shared_ptr<Connection> connection, std::string program,
+          JobClaim job_claim, Tenant* tenant, Mapping segment, FileDescriptor doorbell,
+          Holdings holdings);
   ~Session();
 
   uint32_t id() const { return id_; }
-  /// The job of the process, by the number of one of its sessions. Processes that have ranks in one
-  /// communicator belong to one job.
-  uint32_t job() const { return job_; }
-  void set_job(uint32_t job) { job_ = job; }
+  /// The processes that work together, by the number of one of their sessions. Processes that have
+  /// ranks in one communicator are of one gang.
+  uint32_t gang() const { return gang_; }
+  void set_gang(uint32_t gang) { gang_ = gang; }
+  /// What the process says about its job.
+  const JobClaim& job_claim() const { return job_claim_; }
   pid_t process() const { return connection_->peer().process; }
   const std::string& program() const { return program_; }
   Tenant& tenant() { return *tenant_; }
@@ -152,9 +156,10 @@ class Session {
                     Region** region);
 
   const uint32_t id_;
-  uint32_t job_ = id_;
+  uint32_t gang_ = id_;
   const std::shared_ptr<Connection> connection_;
   const std::string program_;
+  const JobClaim job_claim_;
   Tenant* const tenant_;
   Mapping mapping_;
   SessionSegment* const segment_;

@@ -2,6 +2,16 @@
 
 namespace harmonaize {
 
+const char* JobKindName(JobKind kind) {
+  switch (kind) {
+    case JobKind::kUnknown: break;
+    case JobKind::kTraining: return "training";
+    case JobKind::kInference: return "inference";
+    case JobKind::kBatch: return "batch";
+  }
+  return "unknown";
+}
+
 const char* RequestName(MessageType type) {
   switch (type) {
     case MessageType::kHello: return "its greeting";

@@ -63,11 +63,23 @@ struct MessageHeader {
   uint32_t tail_bytes = 0;
 };
 
+/// The kind of a job, where its processes say one.
+enum class JobKind : uint32_t { kUnknown = 0, kTraining, kInference, kBatch };
+inline constexpr int kJobKindCount = 4;
+/// Returns "training", "inference" or "batch"; "unknown" for any other value.
+const char* JobKindName(JobKind kind);
+
 /// Opens the session. Carries the memfd of the session segment, as MapAndSeal requires it: filled
 /// with zeros, and not memory of another session.
 struct HelloRequest {
   static constexpr MessageType kType = MessageType::kHello;
-  char program[64] = {};  ///< For the operator's eyes.
+  char program[64] = {};   ///< For the operator's eyes.
+  char job_name[64] = {};  ///< The job that the process belongs to; "": it has no name.
+  /// The same for all processes that were started together; 0: not known. Without a name it says
+  /// which processes belong to one job.
+  uint64_t job_group = 0;
+  JobKind job_kind = JobKind::kUnknown;
+  uint32_t reserved = 0;
 };
 /// Carries the doorbell's descriptor (an eventfd).
 struct HelloReply {

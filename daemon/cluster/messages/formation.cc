@@ -2,6 +2,7 @@
 
 #include "daemon/cluster/messages/codec.h"
 #include "daemon/cluster/messages/fields.h"
+#include "daemon/identity/job_identity.h"
 
 namespace harmonaize::daemon::fields {
 template <>
@@ -16,11 +17,11 @@ using fields::InRange;
 using fields::kMostRanks;
 
 HARMONAIZE_FIELDS(ApplyMessage, ticket, kind, id, communicator, round, ranks, rank, takes_part,
-                  color, key, excluded, abort_parent, name, user, address, host)
+                  color, key, excluded, abort_parent, name, job, user, address, host)
 HARMONAIZE_FIELDS(WithdrawMessage, ticket, status)
 HARMONAIZE_FIELDS(TicketedRank, ticket, rank)
-HARMONAIZE_FIELDS(FormedMessage, communicator, name, addresses, fabric_hosts, host_of_rank, self,
-                  home_host, ranks, fabric)
+HARMONAIZE_FIELDS(FormedMessage, communicator, name, job, addresses, fabric_hosts, host_of_rank,
+                  self, home_host, ranks, fabric)
 HARMONAIZE_FIELDS(RefusedMessage, tickets, status)
 HARMONAIZE_FIELDS(FormingNoticeMessage, tickets, notice)
 HARMONAIZE_FIELDS(AskGrowIdMessage, ticket, communicator, user)
@@ -30,15 +31,16 @@ static bool IsSound(const ApplyMessage& apply) {
   const bool answered = apply.takes_part && apply.ticket != 0;
   const std::vector<int>& excluded = apply.excluded;
   return (answered || (apply.kind == FormationKind::kSplit && !apply.takes_part)) &&
-         InRange(apply.ranks, kMostRanks + 1) && InRange(apply.rank, kMostRanks) &&
-         AllBelow(excluded, kMostRanks) && AllDifferent(excluded) &&
-         std::is_sorted(excluded.begin(), excluded.end()) &&
+         IsEncodedJob(apply.job) && InRange(apply.ranks, kMostRanks + 1) &&
+         InRange(apply.rank, kMostRanks) && AllBelow(excluded, kMostRanks) &&
+         AllDifferent(excluded) && std::is_sorted(excluded.begin(), excluded.end()) &&
          !std::binary_search(excluded.begin(), excluded.end(), apply.rank);
 }
 
 static bool IsSound(const FormedMessage& formed) {
   const auto hosts = static_cast<int>(formed.addresses.size());
   const auto ranks = static_cast<int>(formed.host_of_rank.size());
+  if (!IsEncodedJob(formed.job) || DecodeJob(formed.job).none()) return false;
   if (formed.communicator == 0 || !InRange(formed.self, hosts)) return false;
   if (formed.home_host < -1 || formed.home_host >= hosts || formed.home_host == formed.self) {
     return false;

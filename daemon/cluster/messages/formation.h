@@ -33,6 +33,7 @@ struct ApplyMessage {
   std::vector<int> excluded{};  ///< kShrink.
   bool abort_parent = false;    ///< kShrink.
   std::string name{};           ///< Name of the new communicator; "": the parent's.
+  std::vector<uint8_t> job{};   ///< The JobIdentity that the rank's process claims; empty: none.
   uint32_t user = 0;
   std::string address{};  ///< The address of the rank's daemon.
   std::string host{};     ///< The daemon's host in the fabric, if it was told.
@@ -54,6 +55,7 @@ struct FormedMessage {
   static constexpr MessageKind kKind = MessageKind::kFormed;
   uint64_t communicator = 0;
   std::string name{};
+  std::vector<uint8_t> job{};            ///< The JobIdentity of the job that it belongs to.
   std::vector<std::string> addresses{};  ///< By host.
   std::vector<int> fabric_hosts{};       ///< By host: its number in the fabric.
   std::vector<int> host_of_rank{};

@@ -15,6 +15,7 @@
 #include "src/base/log.h"
 #include "src/base/pause.h"
 #include "src/base/wait_estimate.h"
+#include "src/client/session/job_claim.h"
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/process_state.h"
 #include "src/ipc/socket_path.h"
@@ -102,6 +103,7 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   madvise(memory.mapping.data(), memory.mapping.size(), MADV_DONTFORK);
   HelloRequest request;
   SetFieldText(request.program, ProgramName());
+  ClaimJob(&request);
   const int descriptors[] = {memory.descriptor.get()};
   HZ_ASSIGN_OR_RETURN(ControlMessage message,
                       Exchange(Encode(HelloRequest::kType, request), descriptors));

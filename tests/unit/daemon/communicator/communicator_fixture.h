@@ -105,7 +105,8 @@ class CommunicatorFixture : public ::testing::Test {
     regions_.resize(members_.size());
     posted_.resize(members_.size());
     for (const int rank : here) AddRank(rank);
-    communicator_ = std::make_unique<Communicator>(Services(), 1, "test", tenant_.get(), members_);
+    communicator_ =
+        std::make_unique<Communicator>(Services(), 1, "test", tenant_.get(), members_);
     Result<CommunicatorHoldings> holdings = PayForCommunicator(*tenant_->account, members_.size());
     EXPECT_TRUE(holdings.ok());
     communicator_->Keep(std::move(*holdings));
@@ -133,7 +134,7 @@ class CommunicatorFixture : public ::testing::Test {
     EXPECT_TRUE(memory_of_session.ok());
     const auto number = static_cast<uint32_t>(sessions_.size() + 1);
     sessions_.push_back(std::make_unique<Session>(
-        number, connection, "test", tenant_.get(), std::move(segment->mapping),
+        number, connection, "test", JobClaim{}, tenant_.get(), std::move(segment->mapping),
         FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         Session::Holdings{Holding(), std::move(*memory_of_session)}));
     auto memory = std::make_shared<RegionMemory>();

@@ -49,8 +49,9 @@ class MembershipTest : public ::testing::Test {
     EXPECT_TRUE(segment.ok());
     const uint32_t number = ++sessions_;
     const Status added = engine_->session_keeper().AddSession(std::make_unique<Session>(
-        number, connection, "test", engine_->tenants().Of(kTenant), std::move(segment->mapping),
-        FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), Session::Holdings{}));
+        number, connection, "test", JobClaim{}, engine_->tenants().Of(kTenant),
+        std::move(segment->mapping), FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        Session::Holdings{}));
     EXPECT_TRUE(added.ok()) << added.message();
     return *engine_->session_keeper().FindSession(number);
   }

@@ -79,7 +79,7 @@ class NoMemoryTest : public ::testing::Test {
     Status added;
     OnEngine([&] {
       added = engine_->session_keeper().AddSession(std::make_unique<Session>(
-          guest.session, guest.daemon_end, "test", engine_->tenants().Of(kTenant),
+          guest.session, guest.daemon_end, "test", JobClaim{}, engine_->tenants().Of(kTenant),
           std::move(segment->mapping), FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
           std::move(holdings)));
     });

@@ -1,0 +1,83 @@
+#include "daemon/jobs/job_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "daemon/tenant/tenant.h"
+#include "src/base/wall_clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Time, in seconds, for which a job that has ended can still be looked at.
+constexpr double kKeptSeconds = 600;
+/// Most ended jobs of one tenant that are kept: a tenant may run thousands of short ones.
+constexpr ptrdiff_t kKeptForEach = 64;
+
+}  // namespace
+
+Job* JobTable::Of(const JobIdentity& id, Tenant* tenant, const JobClaim& claim) {
+  Job* job = FindById(id, tenant->identity.number);
+  if (job == nullptr) {
+    auto made =
+        std::make_unique<Job>(Job{.id = id, .tenant = tenant, .began_seconds = UnixSeconds()});
+    job = made.get();
+    jobs_[{tenant->identity.number, id}] = std::move(made);
+  }
+  // A host may hear of a job first from a process that claims another one.
+  if (claim.id == id) {
+    job->name = claim.name;
+    if (claim.kind != JobKind::kUnknown) job->kind = claim.kind;
+  }
+  return job;
+}
+
+Job* JobTable::FindById(const JobIdentity& id, uint32_t tenant) {
+  const auto found = jobs_.find({tenant, id});
+  return found == jobs_.end() ? nullptr : found->second.get();
+}
+
+const Job* JobTable::Find(const Tenant& tenant, std::string_view which) const {
+  const uint32_t number = tenant.identity.number;
+  const auto first = jobs_.lower_bound({number, JobIdentity{}});
+  for (auto it = first; it != jobs_.end() && it->first.first == number; ++it) {
+    if (it->second->name == which || it->second->id.text() == which) return it->second.get();
+  }
+  return nullptr;
+}
+
+void JobTable::Add(Job* job) noexcept {
+  ++job->communicators;
+  job->ended_seconds = 0;
+}
+
+void JobTable::Remove(Job* job) {
+  if (--job->communicators > 0) return;
+  job->ended_seconds = UnixSeconds();
+  ForgetOldestOf(*job->tenant);
+}
+
+void JobTable::ForgetOldestOf(const Tenant& tenant) {
+  const uint32_t number = tenant.identity.number;
+  const auto first = jobs_.lower_bound({number, JobIdentity{}});
+  ptrdiff_t ended = 0;
+  auto oldest = jobs_.end();
+  for (auto it = first; it != jobs_.end() && it->first.first == number; ++it) {
+    if (it->second->ended_seconds == 0) continue;
+    ++ended;
+    if (oldest == jobs_.end() || it->second->ended_seconds < oldest->second->ended_seconds) {
+      oldest = it;
+    }
+  }
+  if (ended > kKeptForEach) jobs_.erase(oldest);
+}
+
+void JobTable::ForgetOld() {
+  const double now = UnixSeconds();
+  std::erase_if(jobs_, [now](const auto& entry) {
+    const double ended = entry.second->ended_seconds;
+    return ended != 0 && ended + kKeptSeconds < now;
+  });
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "daemon/identity/job_identity.h"
+
+namespace harmonaize::daemon {
+
+struct Tenant;
+
+/// A job, as far as it is on this host. Thread: engine.
+struct Job {
+  JobIdentity id;
+  Tenant* tenant = nullptr;
+  std::string name = {};  ///< "": none was given.
+  JobKind kind = JobKind::kUnknown;
+  double began_seconds = 0;  ///< Since 1970.
+  double ended_seconds = 0;  ///< Since 1970; 0: it has communicators here.
+  int communicators = 0;     ///< Number of its communicators that are here.
+
+  /// Returns the name, or the beginning of the id, for people.
+  std::string label() const { return name.empty() ? id.text().substr(0, 8) : name; }
+};
+
+/// The jobs that are on this host, or were a moment ago. Thread: engine.
+class JobTable {
+ public:
+  /// Returns the job with this id. The first call makes it. `claim` is that of one of its processes
+  /// here; what it says of another job does not count.
+  Job* Of(const JobIdentity& id, Tenant* tenant, const JobClaim& claim);
+  /// Returns nullptr if the tenant has no such job here. `which` is an id or a name; of several
+  /// with the name, there is one.
+  const Job* Find(const Tenant& tenant, std::string_view which) const;
+  Job* FindById(const JobIdentity& id, uint32_t tenant);
+
+  /// Notes that a communicator belongs to the job. Throws nothing.
+  static void Add(Job* job) noexcept;
+  /// Notes that a communicator of the job is about to go. A job without communicators is kept for a
+  /// while, so that people can still look at it.
+  void Remove(Job* job);
+  /// Forgets jobs that ended long ago.
+  void ForgetOld();
+
+  using Key = std::pair<uint32_t, JobIdentity>;  ///< TenantIdentity::number, and the id.
+  const std::map<Key, std::unique_ptr<Job>>& all() const { return jobs_; }
+
+ private:
+  void ForgetOldestOf(const Tenant& tenant);
+
+  std::map<Key, std::unique_ptr<Job>> jobs_;
+};
+
+}  // namespace harmonaize::daemon
