@@ -290,6 +290,7 @@ void Communicator::Launch(MatchedOperation* operation) {
   Status status = operation->verdict.ok() ? CheckAgreement(*operation) : operation->verdict;
   if (!status.ok()) {
     if (other_hosts_ != nullptr) other_hosts_->NoteEnd(*operation, status);
+    TellMismatch(*operation);
     FailMatched(operation, status);
     return;
   }
@@ -311,14 +312,22 @@ Status Communicator::CheckAgreement(const MatchedOperation& operation) const {
     }
     agree = agree && Agree(first.descriptor, part->descriptor);
   }
-  if (agree) return Status::Ok();
-  std::vector<std::string> requests;
+  return agree ? Status::Ok() : MismatchOf(operation).AsError();
+}
+
+Mismatch Communicator::MismatchOf(const MatchedOperation& operation) {
+  Mismatch mismatch{.sequence = operation.sequence};
   for (const PostedOperation* part : operation.parts) {
-    requests.push_back(
-        fmt::format("rank {} asked for {}", part->member->rank, RequestOf(part->descriptor)));
+    mismatch.asked.push_back({part->member->rank, part->descriptor});
   }
-  return InvalidUsage("the ranks disagree about operation #{}: {}", operation.sequence,
-                      fmt::join(requests, "; "));
+  return mismatch;
+}
+
+// The home of a communicator of several hosts tells of its mismatches.
+void Communicator::TellMismatch(const MatchedOperation& operation) {
+  const Mismatch mismatch = MismatchOf(operation);
+  if (other_hosts_ != nullptr || AllAgree(mismatch.asked)) return;
+  observers().Tell(&CommunicatorObserver::OnMismatch, *this, mismatch);
 }
 
 // A send and its receive may differ in type if they have equally many bytes; their processes are

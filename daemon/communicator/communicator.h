@@ -24,6 +24,7 @@
 #include "daemon/quota/paid_in_batches.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/tenant/member.h"
+#include "daemon/tenant/mismatch.h"
 #include "daemon/tenant/posted_operation.h"
 #include "daemon/tenant/tenant.h"
 
@@ -199,6 +200,8 @@ class Communicator final : private LocalOwner {
   bool MayLaunch(MatchedOperation* operation);
   void LaunchLater();
   void Launch(MatchedOperation* operation);
+  static Mismatch MismatchOf(const MatchedOperation& operation);
+  void TellMismatch(const MatchedOperation& operation);
   void WarnOfTypes(const MatchedOperation& operation);
   void Decide(PostedOperation* part, const Status& outcome);
   void FailEverything(const Status& why);

@@ -25,11 +25,12 @@ void CommunicatorLog::OnEnded(const Communicator& communicator) {
       communicator.id(), communicator.name(), communicator.operations());
 }
 
-void CommunicatorLog::OnPlanChanged(const Communicator& communicator, const CollectivePlan& plan,
-                                    const std::string& outcome, const std::string& why) {
+void CommunicatorLog::OnPlanChanged(const Communicator& communicator,
+                                    const PlanTransition& change) {
   const LogFor log_for(communicator.tenant().identity);
   Log(LogLevel::kInfo, kLogTuning, "communicator {} '{}': {} by {} {}: {}", communicator.id(),
-      communicator.name(), CollectiveName(plan.key.collective), plan.algorithm, outcome, why);
+      communicator.name(), CollectiveName(change.after.key.collective), change.after.algorithm,
+      change.outcome, change.why);
 }
 
 void CommunicatorLog::OnCongestionChanged(const Communicator& communicator, CongestionLevel level,

@@ -10,8 +10,7 @@ class CommunicatorLog final : public CommunicatorObserver {
   void OnFormed(const Communicator& communicator, int hosts) override;
   void OnLate(const Communicator& communicator, const std::string& notice) override;
   void OnEnded(const Communicator& communicator) override;
-  void OnPlanChanged(const Communicator& communicator, const CollectivePlan& plan,
-                     const std::string& outcome, const std::string& why) override;
+  void OnPlanChanged(const Communicator& communicator, const PlanTransition& change) override;
   void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                            double times) override;
 };

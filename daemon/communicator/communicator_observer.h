@@ -10,6 +10,16 @@
 namespace harmonaize::daemon {
 
 class Communicator;
+struct Mismatch;
+
+/// The change of one plan.
+struct PlanTransition {
+  const CollectivePlan& before;
+  const CollectivePlan& after;
+  bool committed = false;      ///< Otherwise it was called off.
+  const std::string& outcome;  ///< "from #12 on", or "called off, ..." with the reason.
+  const std::string& why;      ///< The reason for the change.
+};
 
 /// Hears what becomes of communicators on this host. Thread: engine.
 class CommunicatorObserver {
@@ -20,16 +30,17 @@ class CommunicatorObserver {
   virtual void OnLate(const Communicator&, const std::string& /*notice*/) {}
   /// A collective that OnLate was about begins after all.
   virtual void OnRecovered(const Communicator&) {}
+  /// A rank of this host is lost with its process: `why` says how, as "(process 12) died".
+  virtual void OnRankLost(const Communicator&, int /*rank*/, const std::string& /*why*/) {}
+  /// Ranks disagree about an operation, which fails. Called at the home.
+  virtual void OnMismatch(const Communicator&, const Mismatch&) {}
   /// A communicator was broken or revoked, and carries out nothing any more. Called from within
   /// what ended it; for a revoked communicator that breaks later, once more.
   virtual void OnBroken(const Communicator&, const Status& /*why*/) {}
   /// All ranks of a communicator have left, and it is about to go.
   virtual void OnEnded(const Communicator&) {}
-  /// This daemon, a communicator's home, has changed a plan of it to this one, or has called that
-  /// off: `outcome` says which ("from #12 on", "called off, ..."). `why` is the reason for the
-  /// change.
-  virtual void OnPlanChanged(const Communicator&, const CollectivePlan& /*plan*/,
-                             const std::string& /*outcome*/, const std::string& /*why*/) {}
+  /// This daemon, a communicator's home, has changed a plan of it, or has called that off.
+  virtual void OnPlanChanged(const Communicator&, const PlanTransition&) {}
   /// A communicator's operations take this many times as long as on an empty network.
   virtual void OnCongestionChanged(const Communicator&, CongestionLevel, double /*times*/) {}
 

@@ -213,6 +213,7 @@ void Membership::LoseSession(Session& session, const std::string& why) {
     if (member->communicator != nullptr) {
       const Status lost = RemoteError("rank {} {}", member->rank, why);
       watch_.FailWaitingFor(*member->communicator, member->rank, lost);
+      observers_.Tell(&CommunicatorObserver::OnRankLost, *member->communicator, member->rank, why);
       member->communicator->Break(lost);
       member->communicator->Leave(member->rank);
     }

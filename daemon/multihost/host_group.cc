@@ -304,6 +304,10 @@ void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome)
   CountOpenCases();
   if (!outcome.breaks.ok()) return communicator_->Break(outcome.breaks);
   if (outcome.verdict.ok()) return;
+  if (outcome.mismatch.has_value()) {
+    communicator_->observers().Tell(&CommunicatorObserver::OnMismatch, *communicator_,
+                                    *outcome.mismatch);
+  }
   confirmations_->Forget(sequence);
   TellHosts(VerdictMessage{roster_.key, sequence, outcome.verdict});
   outcomes_->OnVerdict(sequence, outcome.verdict);
@@ -313,7 +317,7 @@ void HostGroup::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   TellBegun();
   if (!is_home()) return;
   for (const OutcomeArbiter::LateOperation& late : arbiter_->Late(now_ns, late_after_ns)) {
-    ActOn(late.sequence, {.ask = late.ask, .verdict = {}, .breaks = {}});
+    ActOn(late.sequence, {.ask = late.ask, .verdict = {}, .mismatch = {}, .breaks = {}});
     if (late.notice.empty()) continue;
     const LateMessage message{roster_.key, late.sequence, late.notice, late.missing};
     TellHosts(message);

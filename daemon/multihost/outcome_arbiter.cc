@@ -64,13 +64,8 @@ OutcomeArbiter::Outcome OutcomeArbiter::Take(int host, const ProgressMessage& pr
 
 OutcomeArbiter::Outcome OutcomeArbiter::Judge(uint64_t sequence, Case* one) const {
   Outcome outcome;
-  outcome.verdict = Disagreement(sequence, *one);
-  if (outcome.verdict.ok() && one->known_to_disagree &&
-      All(*one, [](HostProgress) { return true; })) {
-    outcome.verdict = InvalidUsage(
-        "the ranks disagree about operation #{}; what each asked for is not known any more",
-        sequence);
-  }
+  outcome.mismatch = FindMismatch(sequence, *one);
+  if (outcome.mismatch.has_value()) outcome.verdict = outcome.mismatch->AsError();
   if (outcome.verdict.ok()) {
     const Status failure = Failure(*one);
     // A transport's failure may have its cause in ranks that disagree, or in a failure of another
@@ -119,26 +114,22 @@ size_t OutcomeArbiter::open() const {
       cases_.begin(), cases_.end(), [](const auto& entry) { return !entry.second.decided; }));
 }
 
-Status OutcomeArbiter::Disagreement(uint64_t sequence, const Case& one) const {
-  std::vector<std::pair<int, OperationDescriptor>> requests;
+std::optional<Mismatch> OutcomeArbiter::FindMismatch(uint64_t sequence, const Case& one) const {
+  Mismatch mismatch{.sequence = sequence};
   for (const auto& [host, progress] : one.by_host) {
     for (const RankRequest& request : progress.requests) {
-      requests.emplace_back(request.rank, DescriptorOf(request, sequence));
+      mismatch.asked.push_back({request.rank, DescriptorOf(request, sequence)});
     }
   }
-  const bool agree = std::all_of(requests.begin(), requests.end(), [&](const auto& request) {
-    return Agree(requests.front().second, request.second);
-  });
-  if (agree) return Status::Ok();
-  std::sort(requests.begin(), requests.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> texts;
-  for (const auto& [rank, descriptor] : requests) {
-    if (texts.size() == kMostNamedRanks) break;
-    texts.push_back(fmt::format("rank {} asked for {}", rank, RequestOf(descriptor)));
+  if (AllAgree(mismatch.asked)) {
+    mismatch.asked.clear();
+    const bool all_heard = All(one, [](HostProgress) { return true; });
+    if (!one.known_to_disagree || !all_heard) return std::nullopt;
+    return mismatch;
   }
-  return InvalidUsage("the ranks disagree about operation #{}: {}", sequence,
-                      fmt::join(texts, "; "));
+  std::sort(mismatch.asked.begin(), mismatch.asked.end(),
+            [](const RankAsked& a, const RankAsked& b) { return a.rank < b.rank; });
+  return mismatch;
 }
 
 // Returns the failure of a case. What a host has met by itself goes before what transports have.

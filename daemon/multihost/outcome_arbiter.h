@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/outcome.h"
+#include "daemon/tenant/mismatch.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -28,6 +29,8 @@ class OutcomeArbiter {
     std::vector<int> ask;
     /// How the operation ends at all hosts; ok: not decided.
     Status verdict;
+    /// Where the ranks disagree: what they asked for.
+    std::optional<Mismatch> mismatch;
     /// How the communicator ends; ok: it goes on.
     Status breaks;
   };
@@ -79,7 +82,7 @@ class OutcomeArbiter {
   };
 
   Outcome Judge(uint64_t sequence, Case* one) const;
-  Status Disagreement(uint64_t sequence, const Case& one) const;
+  std::optional<Mismatch> FindMismatch(uint64_t sequence, const Case& one) const;
   Status Failure(const Case& one) const;
   bool All(const Case& one, const std::function<bool(HostProgress)>& holds) const;
 

@@ -94,11 +94,11 @@ void PlanSwitching::TellAll(const std::optional<SwitchLeader::Settlement>& settl
   change.from = settlement->from.value_or(0);
   change.called_off = called_off;
   change.took_seconds = static_cast<double>(MonotonicNanoseconds() - proposed_ns_) * 1e-9;
-  for (const CollectivePlan& plan : change.after) {
-    const std::string from =
-        commit ? fmt::format("from #{} on", change.from) : "called off, " + called_off;
-    communicator_->observers().Tell(&CommunicatorObserver::OnPlanChanged, *communicator_, plan,
-                                    from, change.reason);
+  const std::string outcome =
+      commit ? fmt::format("from #{} on", change.from) : "called off, " + called_off;
+  for (size_t i = 0; i < change.after.size(); ++i) {
+    const PlanTransition one{change.before[i], change.after[i], commit, outcome, change.reason};
+    communicator_->observers().Tell(&CommunicatorObserver::OnPlanChanged, *communicator_, one);
   }
   const SettleMessage message{host_group_->roster().key, settlement->round, commit, change.from};
   host_group_->TellHosts(message);

@@ -1,6 +1,7 @@
 #include "daemon/tenant/finished_parts.h"
 
 #include "daemon/tenant/member.h"
+#include "daemon/tenant/rank_feed.h"
 #include "daemon/tenant/session.h"
 #include "daemon/tenant/stream_queue.h"
 

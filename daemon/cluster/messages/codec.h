@@ -4,6 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/link.h"
 #include "daemon/cluster/messages/outcome.h"
@@ -24,6 +25,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, PlanningMessage* mess
 Status Read(uint64_t kind, const nlohmann::json& document, PairMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, LinkMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, ProbeMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message);
 
 // Each of these writes the fields of a message.
 
@@ -33,5 +35,6 @@ nlohmann::json Write(const PlanningMessage& message);
 nlohmann::json Write(const PairMessage& message);
 nlohmann::json Write(const LinkMessage& message);
 nlohmann::json Write(const ProbeMessage& message);
+nlohmann::json Write(const JobMessage& message);
 
 }  // namespace harmonaize::daemon

@@ -59,6 +59,9 @@ enum class MessageKind : uint16_t {
   kProbeRun = 604,
   kProbeResult = 605,
   kProbeEnd = 606,
+
+  // messages/event.h
+  kEvent = 700,
 };
 
 }  // namespace harmonaize::daemon

@@ -123,8 +123,11 @@ Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes) {
   if (!document.is_array() || document.size() != 2 || !fields::Reader::Read(document[0], &kind)) {
     return RemoteError("malformed cluster message: it is no kind with its fields");
   }
-  // A fabric comes as a file of many lines, and its reader checks the names in it.
-  if (kind != static_cast<uint64_t>(MessageKind::kFabric)) CleanTexts(&document[1], kMostName);
+  // A fabric comes as a file of many lines, and an event's data as JSON. Their readers check the
+  // texts in them.
+  const bool cleans_itself = kind == static_cast<uint64_t>(MessageKind::kFabric) ||
+                             kind == static_cast<uint64_t>(MessageKind::kEvent);
+  if (!cleans_itself) CleanTexts(&document[1], kMostName);
   ClusterMessage::Subjects subjects;
   const Status read = ReadSubject(kind, document[1], &subjects);
   if (read.ok()) return ClusterMessage(std::move(subjects));

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/kinds.h"
 #include "daemon/cluster/messages/link.h"
@@ -52,7 +53,7 @@ struct SubjectAmong<Message, std::variant<Subjects...>> {
 class ClusterMessage {
  public:
   using Subjects = std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage,
-                                LinkMessage, ProbeMessage>;
+                                LinkMessage, ProbeMessage, JobMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
   /// Makes a message of a structure of one of the subjects.

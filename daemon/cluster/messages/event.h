@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "daemon/cluster/messages/kinds.h"
+
+namespace harmonaize::daemon {
+
+/// An event of a job, for the hosts that the job is on. The daemon where it begins sends it to the
+/// homes of the job's communicators, and a home passes it on to the hosts of its communicator. It
+/// may come several times, by way of several communicators.
+struct EventMessage {
+  static constexpr MessageKind kKind = MessageKind::kEvent;
+  uint64_t about = 0;     ///< Key of the communicator by way of which it comes.
+  uint64_t unique = 0;    ///< Tells it from all other events of the job.
+  std::string type{};     ///< Name of the type.
+  std::string subject{};  ///< Event::subject.
+  int64_t time_ns = 0;    ///< Event::time_ns.
+  int severity = 0;       ///< Event::severity.
+  int64_t expiry_ns = 0;  ///< Event::expiry_ns; 0: none.
+  std::string data{};     ///< Event::data. The reader checks it against the type's schema.
+};
+
+using JobMessage = std::variant<EventMessage>;
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "daemon/events/event_channel.h"
+#include "daemon/identity/tenant_identity.h"
+#include "daemon/runtime/background.h"
+#include "src/base/status.h"
+#include "src/events/event.h"
+
+namespace harmonaize::daemon {
+
+/// Whose events a reader may hear: one tenant's, or all.
+struct EventReader {
+  TenantIdentity tenant;
+  bool is_operator = false;
+};
+
+/// Keeps events and tells them to subscribers, on a thread of its own. Tenants take turns there, so
+/// one that has much to say does not keep the others waiting. Each tenant has a log of its own, and
+/// so have the operators, who hear everything. Thread: any.
+class EventBus {
+ public:
+  struct Options {
+    std::string folder = {};  ///< For the logs; "": they are kept in memory.
+    EventRetention retention = {};
+    std::function<int64_t()> now_seconds;  ///< The time since 1970, which tests inject.
+  };
+
+  /// Makes the folder, which only the daemon's user can read. Errors: kSystemError if the folder
+  /// cannot be used.
+  static Result<std::unique_ptr<EventBus>> Create(Options options);
+  /// Drops what waits.
+  ~EventBus();
+
+  /// Keeps an event of a tenant's job, and tells it to the tenant's and the operators' subscribers.
+  /// An event that the tenant has heard of before is dropped. Of a tenant that has too many waiting
+  /// the event is dropped, too, and the log says so.
+  void Publish(const TenantIdentity& tenant, Event event);
+  /// Does so with an event that is for operators alone.
+  void PublishToOperators(Event event);
+
+  /// What becomes of an order.
+  struct Subscribing {
+    /// Called if the order holds; returns where the events go. Thread: the bus's.
+    std::function<EventSink()> open;
+    /// Called otherwise, with kInvalidArgument. Thread: the bus's.
+    std::function<void(const Status&)> refuse;
+  };
+  /// Begins a subscription, and returns its number.
+  uint64_t Subscribe(const EventReader& reader, EventOrder order, Subscribing calls);
+  /// Goes on with a subscriber whose sink could take no more.
+  void Resume(const EventReader& reader, uint64_t subscription);
+  void Unsubscribe(const EventReader& reader, uint64_t subscription);
+
+  /// Reads a page of up to `most` events, and calls `done` with it on the bus's thread.
+  void Read(const EventReader& reader, EventOrder order, size_t most,
+            std::function<void(const Result<EventChannel::Page>&)> done);
+
+ private:
+  /// A channel, and when it was last used.
+  struct Opened {
+    std::unique_ptr<EventChannel> channel;
+    uint64_t used = 0;
+  };
+
+  explicit EventBus(Options options) : options_(std::move(options)) {}
+
+  Status Open();
+  void Post(const TenantIdentity& tenant, std::function<void(EventChannel&)> call);
+  void PostFor(const EventReader& reader, std::function<void(EventChannel&)> call);
+  EventChannel& ChannelOf(const TenantIdentity& tenant);
+  std::unique_ptr<EventLog> OpenLog(const TenantIdentity& tenant);
+  void CloseLeastUsed();
+
+  const Options options_;
+  std::string tag_;
+  std::atomic<uint64_t> next_subscription_{1};
+  std::mutex mutex_;
+  std::map<uint32_t, size_t> waiting_;  // guarded by mutex_; events by tenant
+  // Used on the bus's thread alone.
+  std::map<uint32_t, Opened> channels_;  // by TenantIdentity::number
+  uint64_t uses_ = 0;
+  std::unique_ptr<Background> thread_;  // declared last: its calls use all of these
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,151 @@
+#include "daemon/events/event_channel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Events that a subscriber is sent at a time while it catches up. It bounds how much text is made
+/// that the subscriber may not take.
+constexpr size_t kEventsOfCatchingUp = 64;
+
+}  // namespace
+
+std::string MissedText(uint64_t missed) {
+  return fmt::format(
+      "event: {}events.missed\n"
+      "data: {{\"missed\":{},\"text\":\"{} events have come since, and are kept no more\"}}\n\n",
+      kEventTypePrefix, missed, missed);
+}
+
+EventCursor EventChannel::CursorOf(const LoggedEvent& logged) const {
+  return {logged.event.id(), tag_, logged.place, logged.event.sequence};
+}
+
+std::string EventChannel::TextOf(const LoggedEvent& logged) const {
+  return fmt::format("id: {}\nevent: {}{}\ndata: {}\n\n", CursorOf(logged).text(), kEventTypePrefix,
+                     InfoOf(logged.event.type).name, ToCloudEvent(logged.event));
+}
+
+bool EventChannel::Add(Event event) {
+  const uint64_t before = log_->last_place();
+  event.sequence = log_->LastSequence(event.job) + 1;
+  const Result<uint64_t> kept = log_->Append(event);
+  if (!kept.ok()) {
+    // An event that the log has not counted either was there before, or is none.
+    if (log_->last_place() == before) return false;
+    Log(LogLevel::kWarning, kLogInit, "an event is told, but not kept: {}",
+        kept.status().message());
+  }
+  const LoggedEvent logged{log_->last_place(), std::move(event)};
+  std::string text;
+  for (auto& [number, subscriber] : subscribers_) {
+    if (subscriber.behind) continue;
+    if (subscriber.filter.Takes(logged.event)) {
+      if (text.empty()) text = TextOf(logged);
+      if (!subscriber.sink(text)) {
+        subscriber.behind = true;
+        continue;
+      }
+    }
+    subscriber.place = logged.place;
+    subscriber.sequence = logged.event.sequence;
+  }
+  // A log that could not be read may have left subscribers behind that could take something.
+  return true;
+}
+
+Result<EventChannel::Start> EventChannel::StartOf(const EventOrder& order) {
+  const std::string& job = order.filter.job;
+  if (!order.after.has_value()) {
+    if (order.from_the_start) return Start{};
+    return Start{log_->last_place(), 0, job.empty() ? 0 : log_->LastSequence(job)};
+  }
+  const EventCursor& after = *order.after;
+  // The reader's place is one of another daemon's, or it knows the event's id alone.
+  if (after.tag != tag_) {
+    HZ_ASSIGN_OR_RETURN(const LoggedEvent found, log_->Find(after.event_id));
+    return Start{found.place, 0, found.event.sequence};
+  }
+  if (job.empty()) return Start{after.place, 0, 0};
+  HZ_ASSIGN_OR_RETURN(const LogPage page, log_->AfterNumber(job, after.sequence));
+  return Start{page.place, page.missed, after.sequence + page.missed};
+}
+
+Status EventChannel::Subscribe(uint64_t number, const EventOrder& order,
+                               const std::function<EventSink()>& open) {
+  HZ_ASSIGN_OR_RETURN(const Start start, StartOf(order));
+  Subscriber& subscriber =
+      subscribers_
+          .insert_or_assign(number, Subscriber{order.filter, open(), start.place, start.sequence})
+          .first->second;
+  // A stream that has just begun takes this.
+  if (start.missed > 0) static_cast<void>(subscriber.sink(MissedText(start.missed)));
+  CatchUp(subscriber);
+  return Status::Ok();
+}
+
+void EventChannel::Resume(uint64_t number) {
+  const auto found = subscribers_.find(number);
+  if (found != subscribers_.end() && found->second.behind) CatchUp(found->second);
+}
+
+void EventChannel::CatchUp(Subscriber& subscriber) {
+  while (true) {
+    const Result<LogPage> page =
+        log_->After(subscriber.place, subscriber.filter, kEventsOfCatchingUp);
+    // It stays behind: the log may be read again when the next event comes.
+    if (!page.ok()) return;
+    if (page->missed > 0 && !TellMissed(subscriber, *page)) return;
+    for (const LoggedEvent& logged : page->events) {
+      if (!subscriber.sink(TextOf(logged))) return;
+      subscriber.place = logged.place;
+      subscriber.sequence = logged.event.sequence;
+    }
+    subscriber.place = page->place;
+    if (!page->more) break;
+  }
+  subscriber.behind = false;
+}
+
+// Returns whether the subscriber has taken the notice, if it needs one.
+bool EventChannel::TellMissed(Subscriber& subscriber, const LogPage& page) {
+  const std::string& job = subscriber.filter.job;
+  uint64_t missed = page.missed;
+  if (!job.empty()) {
+    const Result<LogPage> of_job = log_->AfterNumber(job, subscriber.sequence);
+    missed = of_job.ok() ? of_job->missed : 0;
+  }
+  if (missed > 0 && !subscriber.sink(MissedText(missed))) return false;
+  // So that nothing is told twice if the subscriber cannot take what follows.
+  subscriber.sequence += missed;
+  subscriber.place = std::max(subscriber.place, page.events.empty() ? page.place
+                                                                   : page.events.front().place - 1);
+  return true;
+}
+
+Result<EventChannel::Page> EventChannel::Read(const EventOrder& order, size_t most) {
+  HZ_ASSIGN_OR_RETURN(Start start, StartOf(order));
+  Page read{.events = "[", .next = "", .missed = start.missed, .more = true};
+  // A reading of the log may look at many events and list none. The log's size bounds the readings.
+  while (read.more && read.next.empty()) {
+    HZ_ASSIGN_OR_RETURN(const LogPage page, log_->After(start.place, order.filter, most));
+    if (order.filter.job.empty()) read.missed += page.missed;
+    for (const LoggedEvent& logged : page.events) {
+      if (read.events.size() > 1) read.events += ',';
+      read.events += ToCloudEvent(logged.event);
+      read.next = CursorOf(logged).text();
+    }
+    read.more = page.more;
+    start.place = page.place;
+  }
+  read.events += ']';
+  return read;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/events/event_cursor.h"
+#include "daemon/events/event_log.h"
+#include "src/base/status.h"
+#include "src/events/event.h"
+#include "src/events/event_filter.h"
+
+namespace harmonaize::daemon {
+
+/// Takes a text for a subscriber: one or more server-sent events. Returns false if the subscriber
+/// cannot take it now, or has gone.
+using EventSink = std::function<bool(std::string text)>;
+
+/// What a subscriber asks for.
+struct EventOrder {
+  EventFilter filter = {};
+  /// The last event that it has read; nullopt: none.
+  std::optional<EventCursor> after = std::nullopt;
+  /// Without `after`: whether it wants to hear what is kept, too, or only what comes from now on.
+  bool from_the_start = false;
+};
+
+/// The events of one reader, a tenant or the operators: its log, and who hears them. Thread: one at
+/// a time.
+class EventChannel {
+ public:
+  /// `tag` is that of the folder of logs (EventCursor::tag).
+  EventChannel(std::unique_ptr<EventLog> log, std::string tag)
+      : log_(std::move(log)), tag_(std::move(tag)) {}
+
+  /// Numbers an event, keeps it, and tells the subscribers that wait for it. Returns false if the
+  /// channel has had the event before. An event that cannot be kept is told all the same.
+  bool Add(Event event);
+
+  /// Adds a subscriber with the sink that `open` returns, and sends it as much as it can take of
+  /// what it has missed. Errors: kInvalidArgument for an event after which this channel cannot go
+  /// on; `open` is not called then.
+  Status Subscribe(uint64_t number, const EventOrder& order, const std::function<EventSink()>& open);
+  /// Goes on with a subscriber that could take no more.
+  void Resume(uint64_t number);
+  void Unsubscribe(uint64_t number) { subscribers_.erase(number); }
+  bool has_subscribers() const { return !subscribers_.empty(); }
+
+  /// A page of events for a reader that does not wait.
+  struct Page {
+    std::string events;  ///< CloudEvents, as a JSON array.
+    std::string next;    ///< The cursor to go on from; "" if nothing was listed.
+    uint64_t missed = 0;
+    bool more = false;
+  };
+  Result<Page> Read(const EventOrder& order, size_t most);
+
+ private:
+  struct Subscriber {
+    EventFilter filter;
+    EventSink sink;
+    uint64_t place = 0;     ///< It has been sent all that it wants up to here.
+    uint64_t sequence = 0;  ///< Number of the last event, for a subscriber of one job.
+    bool behind = true;     ///< It could not take an event, and there is more for it.
+  };
+  /// Where to go on, and how many events are gone that should have come next.
+  struct Start {
+    uint64_t place = 0;
+    uint64_t missed = 0;
+    uint64_t sequence = 0;
+  };
+
+  Result<Start> StartOf(const EventOrder& order);
+  void CatchUp(Subscriber& subscriber);
+  bool TellMissed(Subscriber& subscriber, const LogPage& page);
+  std::string TextOf(const LoggedEvent& logged) const;
+  EventCursor CursorOf(const LoggedEvent& logged) const;
+
+  const std::unique_ptr<EventLog> log_;
+  const std::string tag_;
+  std::map<uint64_t, Subscriber> subscribers_;
+};
+
+/// Returns the server-sent event that tells a subscriber that it has missed events.
+std::string MissedText(uint64_t missed);
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,239 @@
+#include "daemon/job_events/job_events.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/events/event_bus.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/multihost/host_group.h"
+#include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/mismatch.h"
+#include "daemon/tenant/operation_text.h"
+#include "src/base/log.h"
+#include "src/base/wall_clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Draws the number of an event, which no other event of its job has.
+uint64_t DrawUnique() {
+  uint64_t drawn = 0;
+  // Does not fail once the kernel's generator has begun.
+  static_cast<void>(getrandom(&drawn, sizeof drawn, 0));
+  return drawn == 0 ? 1 : drawn;
+}
+
+std::string SubjectOf(const Communicator& communicator) {
+  return communicator.name().empty() ? "" : "communicators/" + communicator.name();
+}
+
+/// Returns the event that a message tells of; nullopt if it is none. Its data is checked where it
+/// is kept, off the engine's thread.
+std::optional<Event> EventOf(const EventMessage& message, const JobIdentity& job) {
+  const std::optional<EventType> type = EventTypeNamed(message.type);
+  if (!type.has_value()) return std::nullopt;
+  Event event{.job = job.text(),
+              .unique = message.unique,
+              .type = *type,
+              .subject = message.subject,
+              .time_ns = message.time_ns,
+              .data = message.data};
+  for (const Severity known :
+       {Severity::kInfo, Severity::kWarning, Severity::kError, Severity::kFatal}) {
+    if (message.severity == static_cast<int>(known)) event.severity = known;
+  }
+  if (message.expiry_ns > 0) event.expiry_ns = message.expiry_ns;
+  return event;
+}
+
+EventMessage MessageOf(const Event& event) {
+  return {.about = 0,
+          .unique = event.unique,
+          .type = std::string(InfoOf(event.type).name),
+          .subject = event.subject,
+          .time_ns = event.time_ns,
+          .severity = static_cast<int>(event.severity),
+          .expiry_ns = event.expiry_ns.value_or(0),
+          .data = event.data};
+}
+
+/// Returns the hosts of a communicator by their daemons' addresses.
+std::set<std::string> HostsOf(const Communicator& communicator) {
+  const std::vector<std::string>& addresses = communicator.host_group()->roster().addresses;
+  return {addresses.begin(), addresses.end()};
+}
+
+/// Gathers what each rank asked for by what it is.
+std::vector<AskedParty> PartiesOf(const Mismatch& mismatch) {
+  std::map<std::string, std::vector<int32_t>> by_request;
+  for (const RankAsked& one : mismatch.asked) {
+    by_request[RequestOf(one.descriptor)].push_back(one.rank);
+  }
+  std::vector<AskedParty> parties;
+  for (auto& [asked, ranks] : by_request) parties.push_back({std::move(ranks), asked});
+  return parties;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// Telling
+
+void JobEvents::Tell(Job& job, News news) {
+  const LogFor log_for(job.tenant->identity);
+  const Result<std::string> data = news.data.Finish();
+  if (!data.ok()) {
+    Log(LogLevel::kError, kLogInit, "an event cannot be told: {}", data.status().message());
+    return;
+  }
+  const Event event{.job = job.id.text(),
+                    .unique = DrawUnique(),
+                    .type = news.type,
+                    .subject = std::move(news.subject),
+                    .time_ns = static_cast<int64_t>(UnixSeconds() * 1e9),
+                    .severity = InfoOf(news.type).severity,
+                    .data = *data};
+  job.heard.Add(event.unique);
+  services_.bus->Publish(job.tenant->identity, event);
+  if (services_.cluster != nullptr) Spread(job, MessageOf(event), {});
+}
+
+void JobEvents::TellOperators(News news) {
+  const Result<std::string> data = news.data.Finish();
+  if (!data.ok()) return;
+  services_.bus->PublishToOperators({.unique = DrawUnique(),
+                                     .type = news.type,
+                                     .subject = std::move(news.subject),
+                                     .time_ns = static_cast<int64_t>(UnixSeconds() * 1e9),
+                                     .severity = InfoOf(news.type).severity,
+                                     .data = *data});
+}
+
+// The wide communicators go first: those within them have then nothing to add.
+std::vector<const Communicator*> JobEvents::CommunicatorsOf(const Job& job) const {
+  std::vector<const Communicator*> found;
+  for (const auto& [id, communicator] : services_.communicators->all()) {
+    if (communicator->job() == &job && communicator->host_group() != nullptr) {
+      found.push_back(communicator.get());
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Communicator* a, const Communicator* b) {
+    return a->host_group()->roster().hosts() > b->host_group()->roster().hosts();
+  });
+  return found;
+}
+
+void JobEvents::Spread(const Job& job, EventMessage message, const CameBy& came_by) {
+  std::set<std::string> covered;
+  if (came_by.communicator != nullptr) {
+    covered = HostsOf(*came_by.communicator);
+    // Only its home reaches all hosts of the communicator by which the event came.
+    if (came_by.communicator->host_group()->is_home()) {
+      SendBy(*came_by.communicator, message, came_by);
+    }
+  }
+  for (const Communicator* const communicator : CommunicatorsOf(job)) {
+    const std::set<std::string> hosts = HostsOf(*communicator);
+    if (std::includes(covered.begin(), covered.end(), hosts.begin(), hosts.end())) continue;
+    covered.insert(hosts.begin(), hosts.end());
+    SendBy(*communicator, message, came_by);
+  }
+}
+
+// An event that a daemon does not take, since too much of the tenant's waits for it, is not worth
+// the end of the communicator.
+void JobEvents::SendBy(const Communicator& communicator, const EventMessage& message,
+                       const CameBy& came_by) {
+  const Roster& roster = communicator.host_group()->roster();
+  EventMessage sent = message;
+  sent.about = roster.key;
+  const auto send = [&](transport::PeerId peer) {
+    if (came_by.communicator != nullptr && peer == came_by.peer) return;
+    static_cast<void>(services_.cluster->SendFor(communicator.tenant().identity, peer, sent));
+  };
+  if (!communicator.host_group()->is_home()) return send(roster.home);
+  for (const std::optional<transport::PeerId>& peer : roster.peers) {
+    if (peer.has_value() && *peer != kThisDaemon) send(*peer);
+  }
+}
+
+bool JobEvents::OnMessage(transport::PeerId peer, const EventMessage& message) {
+  const Communicator* const communicator = services_.communicators->FindByKey(message.about);
+  // The communicator has ended here, and with it the interest in what is said about it.
+  if (communicator == nullptr || communicator->host_group() == nullptr) return true;
+  const HostGroup& group = *communicator->host_group();
+  const bool may_say = group.is_home() ? group.roster().HostOf(peer) >= 0
+                                       : group.roster().home == peer;
+  if (!may_say) return true;
+  Job& job = *communicator->job();
+  if (!job.heard.Add(message.unique)) return true;
+  const std::optional<Event> event = EventOf(message, job.id);
+  if (!event.has_value()) return true;  // of a newer daemon
+  services_.bus->Publish(job.tenant->identity, *event);
+  Spread(job, message, {communicator, peer});
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------
+// What becomes of communicators
+
+void JobEvents::OnRankLost(const Communicator& communicator, int rank, const std::string& why) {
+  EventData data(EventType::kRankLost,
+                 fmt::format("rank {} of communicator '{}' {}", rank, communicator.name(), why));
+  const int32_t ranks[] = {rank};
+  data.Set(fields::kRanks, ranks)
+      .Set(fields::kCommunicator, communicator.name())
+      .Set(fields::kWhy, "dead");
+  Tell(*communicator.job(), {EventType::kRankLost, fmt::format("ranks/{}", rank), std::move(data)});
+}
+
+void JobEvents::OnMismatch(const Communicator& communicator, const Mismatch& mismatch) {
+  EventData data(EventType::kMismatchDetected, mismatch.AsError().message());
+  data.Set(fields::kCommunicator, communicator.name())
+      .Set(fields::kOperation, fmt::format("#{}", mismatch.sequence))
+      .Set(fields::kAsked, PartiesOf(mismatch));
+  Tell(*communicator.job(),
+       {EventType::kMismatchDetected, SubjectOf(communicator), std::move(data)});
+}
+
+void JobEvents::OnPlanChanged(const Communicator& communicator, const PlanTransition& change) {
+  if (!change.committed) return;
+  const CollectivePlan& after = change.after;
+  const std::string_view collective = CollectiveName(after.key.collective);
+  const uint64_t bytes = SizeClasses()[static_cast<size_t>(after.key.size_class)];
+  EventData data(EventType::kPlanChanged,
+                 fmt::format("{} of {} bytes in communicator '{}' is predicted to take {:.3g} s, "
+                             "where it would have taken {:.3g} s",
+                             collective, bytes, communicator.name(), after.predicted_seconds,
+                             change.before.predicted_seconds));
+  data.Set(fields::kCommunicator, communicator.name())
+      .Set(fields::kCollective, collective)
+      .Set(fields::kBytes, bytes)
+      .Set(fields::kPredictedSecondsBefore, change.before.predicted_seconds)
+      .Set(fields::kPredictedSecondsAfter, after.predicted_seconds);
+  Tell(*communicator.job(), {EventType::kPlanChanged, SubjectOf(communicator), std::move(data)});
+}
+
+void JobEvents::OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
+                                    double times) {
+  EventData data(EventType::kCongestionChanged,
+                 fmt::format("congestion of communicator '{}' is {} now: its operations take {:.2f} "
+                             "times as long as on an empty network",
+                             communicator.name(), CongestionName(level), times));
+  data.Set(fields::kCommunicator, communicator.name())
+      .Set(fields::kToLevel, CongestionName(level))
+      .Set(fields::kSlowdown, times);
+  Tell(*communicator.job(),
+       {EventType::kCongestionChanged, SubjectOf(communicator), std::move(data)});
+}
+
+}  // namespace harmonaize::daemon

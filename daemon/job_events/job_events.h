@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/messages/event.h"
+#include "daemon/communicator/communicator_observer.h"
+#include "src/events/event.h"
+#include "src/events/event_data.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+class Cluster;
+class CommunicatorRegistry;
+class EventBus;
+struct Job;
+struct TenantIdentity;
+
+/// Makes events of what becomes of jobs, and brings them to all hosts that a job is on. The daemon
+/// where something happens makes the event. It tells its own subscribers at once, and the homes of
+/// the job's communicators, which pass it on to the hosts of those. An event has a number of its
+/// own, so a daemon that hears it twice tells it once. Thread: engine.
+class JobEvents final : public CommunicatorObserver {
+ public:
+  /// All of these outlive this object.
+  struct Services {
+    EventBus* bus = nullptr;
+    const CommunicatorRegistry* communicators = nullptr;
+    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+  };
+
+  explicit JobEvents(const Services& services) : services_(services) {}
+
+  /// An event about all of a job, or about what `subject` says.
+  struct News {
+    EventType type = EventType::kRankLate;
+    std::string subject = {};
+    EventData data;
+  };
+  /// Tells an event of a job that is on this host.
+  void Tell(Job& job, News news);
+  /// Tells an event that is for this host's operators alone.
+  void TellOperators(News news);
+
+  /// Takes in an event of another daemon. Returns whether the message is one.
+  bool OnMessage(transport::PeerId peer, const EventMessage& message);
+
+  // CommunicatorObserver.
+
+  void OnRankLost(const Communicator& communicator, int rank, const std::string& why) override;
+  void OnMismatch(const Communicator& communicator, const Mismatch& mismatch) override;
+  void OnPlanChanged(const Communicator& communicator, const PlanTransition& change) override;
+  void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
+                           double times) override;
+
+ private:
+  /// The way by which an event has come: the communicator, and the daemon that sent it.
+  struct CameBy {
+    const Communicator* communicator = nullptr;  ///< nullptr: it begins here.
+    transport::PeerId peer;
+  };
+
+  void Spread(const Job& job, EventMessage message, const CameBy& came_by);
+  void SendBy(const Communicator& communicator, const EventMessage& message,
+              const CameBy& came_by);
+  std::vector<const Communicator*> CommunicatorsOf(const Job& job) const;
+
+  const Services services_;
+};
+
+}  // namespace harmonaize::daemon
