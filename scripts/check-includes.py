@@ -18,7 +18,7 @@ import tree_checker
 LAYERS = [
     ["src/base"],
     ["src/numerics", "src/memory"],
-    ["src/ipc", "src/schedule"],
+    ["src/ipc", "src/schedule", "src/events"],
     ["src/topology", "src/transport", "src/probing"],
     ["src/planner", "src/executor"],
     ["src/client"],
@@ -27,9 +27,10 @@ LAYERS = [
 LIBRARY = [module for layer in LAYERS for module in layer]
 BELOW_CLIENT = [module for module in LIBRARY if module != "src/client"]
 
-# What brings libraries that must not be loaded into a tenant (hwloc, libcrypto, UCX): the client and what stands on
-# it go without, and so must whatever the client includes.
-NOT_FOR_TENANTS = ["src/topology", "src/transport", "src/probing"]
+# What brings libraries that must not be loaded into a tenant (hwloc, libcrypto, UCX), or is of no use there (events are
+# made by daemons; a tenant gets them as text): the client and what stands on it go without, and so must whatever the
+# client includes.
+NOT_FOR_TENANTS = ["src/topology", "src/transport", "src/probing", "src/events"]
 TENANT_SIDE = [module for module in LIBRARY if module not in NOT_FOR_TENANTS]
 
 # The daemon's rooms, lowest first, as the library's modules.
@@ -38,6 +39,7 @@ DAEMON_LAYERS = [
     ["daemon/quota"],
     ["daemon/identity"],
     ["daemon/runtime"],
+    ["daemon/events"],
     ["daemon/host"],
     ["daemon/tenant"],
     ["daemon/jobs"],
@@ -78,6 +80,7 @@ TOPS = {
 
 # Modules that see less than their layer would let them.
 ONLY_SEES = {
+    "src/events": ["src/base"],
     "src/topology": ["src/base", "src/schedule"],
     "src/probing": ["src/base"],
     "src/transport": ["src/base", "src/numerics", "src/memory", "src/ipc", "src/schedule"],

@@ -14,13 +14,17 @@ namespace harmonaize::daemon {
 
 /// How much of its events a log keeps.
 struct EventRetention {
-  int64_t most_bytes = int64_t{8} << 20;  ///< Size of the file, in bytes.
-  int64_t most_seconds = 7 * 86400;       ///< Age of an event.
+  /// Size of the file, in bytes; less than kLeastLogBytes counts as that. The journal beside it
+  /// takes 1 MiB more, and up to 16 MiB where the disk does not let it be emptied.
+  int64_t most_bytes = int64_t{8} << 20;
+  int64_t most_seconds = 7 * 86400;  ///< Age of an event, from when it was appended.
 };
+/// Least size of a log, in bytes: some of the largest events fit.
+inline constexpr int64_t kLeastLogBytes = 256 << 10;
 
 /// An event with its place in a log.
 struct LoggedEvent {
-  uint64_t place = 0;  ///< Grows with each event of the log.
+  uint64_t place = 0;  ///< Grows with each event of the log, from 1 on.
   Event event;
 };
 
@@ -29,7 +33,8 @@ struct LogPage {
   std::vector<LoggedEvent> events = {};
   /// Where to go on: the place of the last event that was looked at, whether it is listed or not.
   uint64_t place = 0;
-  /// Events that came after the reader's place and are kept no more.
+  /// Events that came after the reader's place, up to `place`, and are kept no more. Which filter
+  /// would have taken them is not known any more, so events of all jobs count.
   uint64_t missed = 0;
   bool more = false;  ///< There are more events behind `place`.
 };
@@ -37,12 +42,14 @@ struct LogPage {
 /// The events of one tenant, or of the operators, kept in a SQLite file of its own (mode 0600), so
 /// that neither a full nor a damaged log touches another one. What is appended survives the end of
 /// the process, however it ends, but not always that of the machine. A file that is damaged, or of
-/// another format, is set aside as NAME.damaged (one is kept), and a new one begun; the places go
-/// on above those of the old one as far as they can be known. Thread: one at a time.
+/// another format, is set aside as NAME.damaged (one is kept), and a new one begun; places and the
+/// jobs' numbers go on above those of the old one as far as they can be known. Thread: one at a
+/// time.
 class EventLog {
  public:
   /// Opens or makes the log. `now_seconds` returns the time since 1970, which tests inject. Errors:
-  /// kSystemError where the folder cannot be used; the caller may then go on with a log in memory.
+  /// kSystemError where the folder cannot be used, or another process or log has the file; the
+  /// caller may then go on with a log in memory.
   static Result<std::unique_ptr<EventLog>> Open(const std::string& path, EventRetention retention,
                                                 std::function<int64_t()> now_seconds);
   /// Makes a log that is kept in memory only.
@@ -50,20 +57,28 @@ class EventLog {
                                             std::function<int64_t()> now_seconds);
   virtual ~EventLog() = default;
 
-  /// Keeps an event, and forgets the oldest where there are too many. Returns its place. Errors:
-  /// kInvalidUsage for an event whose job and number are kept already; kSystemError if it cannot be
-  /// written, though old events have been given up for it: the event still has a place, which is
-  /// never used again, and counts as missed.
+  /// Keeps an event, and gives up the oldest where there are too many, or they are too old. Returns
+  /// its place. Each call does a bounded amount of work; one in some hundred waits for the disk.
+  /// Errors: kInvalidArgument for an event that cannot be kept (CheckEvent). kInvalidUsage for an
+  /// event whose number is not above that of its job's last one, thus also for one that is kept
+  /// already. kSystemError if it cannot be written, though old events have been given up for it:
+  /// the event still has a place, which is never used again, and counts as missed. That ends by
+  /// itself when there is room.
   virtual Result<uint64_t> Append(const Event& event) = 0;
   /// Returns up to `most` events that the filter takes, behind `place`; looks at a bounded number.
+  /// A place that the log has not reached is one of an earlier log: all that is kept comes after
+  /// it. Errors: kSystemError if the log cannot be read now.
   virtual Result<LogPage> After(uint64_t place, const EventFilter& filter, size_t most) = 0;
-  /// Returns the place to go on from after the event of this id. For an id that is kept no more it
-  /// is a place before the first kept event of that job, with the number of events that were missed
-  /// of it in `missed`. Errors: kInvalidArgument for an id of which the log has never heard.
+  /// Returns the place to go on from after the event of this id, without events. For an id that is
+  /// kept no more it is a place before the first kept event, with the number of that job's events
+  /// after the id that the log has given up in `missed`. Errors: kInvalidArgument for an id of
+  /// which the log has never heard, or no longer knows the job; kSystemError if it cannot be read
+  /// now.
   virtual Result<LogPage> AfterId(const EventId& id) = 0;
   /// The place of the last event; 0: there has been none.
   virtual uint64_t last_place() const = 0;
-  /// Number of the last event of a job that was appended, kept or not; 0: none.
+  /// Number of the last event of a job that was appended, kept or not; 0: none. Of jobs without a
+  /// kept event the log remembers this for the kMostSilentJobs last ones.
   virtual uint64_t LastSequence(const std::string& job) = 0;
 };
 

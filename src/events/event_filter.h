@@ -20,8 +20,10 @@ struct EventFilter {
   bool Takes(const Event& event) const;
 };
 
-/// Reads "rank.*,plan.changed", with or without the prefix. Errors: kInvalidArgument names the
-/// unknown type and the nearest that exists.
+/// Reads "rank.*,plan.changed", with or without the prefix, and with spaces around the names. ""
+/// and
+/// "*" stand for all types, which is an empty list. Each name is listed once. Errors:
+/// kInvalidArgument names the unknown type and the nearest that exists.
 Result<std::vector<std::string>> ParseEventTypes(std::string_view text);
 
 }  // namespace harmonaize

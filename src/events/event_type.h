@@ -51,16 +51,21 @@ enum class Severity : uint8_t { kInfo = 9, kWarning = 13, kError = 17, kFatal = 
 const char* SeverityName(Severity severity);
 /// Returns the severity of that name, in any case; nullopt if there is none.
 std::optional<Severity> SeverityNamed(std::string_view name);
+/// Returns the severity of that number; nullopt if there is none.
+std::optional<Severity> SeverityNumbered(int64_t number);
 
 /// What all events of a type have in common.
 struct EventTypeInfo {
   EventType type;
-  std::string_view name;    ///< Without kEventTypePrefix, such as "rank.late".
-  Severity severity;        ///< Unless the cause says otherwise.
-  std::string_view when;    ///< When it is sent, for people.
+  std::string_view name;  ///< Without kEventTypePrefix, such as "rank.late".
+  Severity severity;      ///< Unless the cause says otherwise.
+  std::string_view when;  ///< When it is sent, for people: one sentence.
   /// Version of the schema of its data. It changes when a field goes or changes its meaning; new
   /// fields may come without.
   int schema_version;
+
+  /// The part of the name before the dot, such as "rank".
+  std::string_view family() const { return name.substr(0, name.find('.')); }
 };
 
 /// Comes before each type's name in CloudEvents.
@@ -69,9 +74,12 @@ inline constexpr std::string_view kEventTypePrefix = "io.harmonaize.";
 /// All types, in the order of EventType.
 std::span<const EventTypeInfo> EventTypes();
 const EventTypeInfo& InfoOf(EventType type);
+/// Returns the name without kEventTypePrefix, if it has that.
+std::string_view WithoutEventTypePrefix(std::string_view name);
 /// Returns the type of this name, with or without the prefix; nullopt if there is none.
 std::optional<EventType> EventTypeNamed(std::string_view name);
-/// Returns CloudEvents' `dataschema`: a URI whose path is where daemons serve the schema.
+/// Returns CloudEvents' `dataschema`, such as "harmonaize:/v1/schemas/rank.late/1": a URI whose
+/// path is where daemons serve the schema.
 std::string DataSchemaOf(EventType type);
 /// Returns the JSON Schema (2020-12) of the data of a type's events, in one line.
 std::string SchemaOf(EventType type);

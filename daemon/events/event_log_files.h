@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// Makes the file of a log ready for SQLite: its folder, if that is missing, and the file itself,
+/// so that this user alone can read it and the journals that SQLite puts beside it. Errors:
+/// kSystemError where others could have put files into the folder, or something else has the file's
+/// name.
+Status PrepareLogFile(const std::string& path);
+
+/// Gives the file the name PATH.damaged, in place of an earlier one, and removes its journals.
+/// Nothing may have it open. Errors: kSystemError.
+Status SetLogFileAside(const std::string& path);
+
+/// Removes what was set aside, which makes room on a full disk. Returns whether there was anything.
+bool RemoveLogFileSetAside(const std::string& path);
+
+}  // namespace harmonaize::daemon

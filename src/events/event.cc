@@ -1,0 +1,121 @@
+#include "src/events/event.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+namespace harmonaize {
+namespace {
+
+/// Stands for "" in ids, where nothing before the dot would look like a mistake.
+constexpr std::string_view kHostName = "host";
+constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
+
+bool IsUnreserved(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.' || c == '~';
+}
+
+/// Returns whether a text is a JSON object in one line. A line can only end between values, since
+/// texts within JSON have no control characters.
+bool IsObjectInOneLine(std::string_view text) {
+  return text.starts_with('{') && text.find_first_of("\r\n") == std::string_view::npos &&
+         nlohmann::json::accept(text);
+}
+
+std::string SourceOf(const Event& event) {
+  return event.job.empty() ? "/harmonaize/host" : "/harmonaize/jobs/" + event.job;
+}
+
+}  // namespace
+
+std::string Event::id() const {
+  return fmt::format("{}.{}", job.empty() ? kHostName : std::string_view(job), sequence);
+}
+
+bool IsJobId(std::string_view text) {
+  return !text.empty() && text.size() <= kMostJobIdBytes && text != kHostName &&
+         std::all_of(text.begin(), text.end(), IsUnreserved);
+}
+
+Status CheckEvent(const Event& event) {
+  if (!event.job.empty() && !IsJobId(event.job)) {
+    return InvalidArgument("an event's job is not an id of a job ({} bytes)", event.job.size());
+  }
+  if (event.sequence == 0 || event.sequence > kMostSequence) {
+    return InvalidArgument("an event of {} has the number {}; numbers are 1 to {}", event.job,
+                           event.sequence, kMostSequence);
+  }
+  if (event.subject.size() > kMostSubjectBytes) {
+    return InvalidArgument("the subject of event {} has {} bytes, more than {}", event.id(),
+                           event.subject.size(), kMostSubjectBytes);
+  }
+  if (event.data.size() > kMostEventDataBytes) {
+    return InvalidArgument("the data of event {} has {} bytes, more than {}", event.id(),
+                           event.data.size(), kMostEventDataBytes);
+  }
+  return Status::Ok();
+}
+
+std::optional<EventId> ParseEventId(std::string_view id) {
+  const size_t dot = id.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::string_view name = id.substr(0, dot);
+  const std::string_view digits = id.substr(dot + 1);
+  if (name != kHostName && !IsJobId(name)) return std::nullopt;
+  // A number is written in one way only, so that two ids are never the same event.
+  if (digits.empty() || digits.front() < '1' || digits.front() > '9') return std::nullopt;
+  EventId parsed{.job = name == kHostName ? std::string() : std::string(name)};
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, parsed.sequence);
+  if (error != std::errc() || stop != end || parsed.sequence > kMostSequence) return std::nullopt;
+  return parsed;
+}
+
+std::string ToCloudEvent(const Event& event) {
+  const EventTypeInfo& info = InfoOf(event.type);
+  nlohmann::ordered_json document = {
+      {"specversion", "1.0"},
+      {"id", event.id()},
+      {"source", SourceOf(event)},
+      {"type", fmt::format("{}{}", kEventTypePrefix, info.name)},
+  };
+  if (!event.subject.empty()) document["subject"] = event.subject;
+  document["time"] = TimeText(event.time_ns);
+  document["datacontenttype"] = "application/json";
+  document["dataschema"] = DataSchemaOf(event.type);
+  document["sequence"] = fmt::format("{:020}", event.sequence);
+  document["severitynumber"] = static_cast<int>(event.severity);
+  document["severitytext"] = SeverityName(event.severity);
+  if (event.expiry_ns) document["expirytime"] = TimeText(*event.expiry_ns);
+  std::string text =
+      document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  // The data goes in as it is: it was checked when it was made, and may be long.
+  text.pop_back();
+  text += ",\"data\":";
+  text += IsObjectInOneLine(event.data) ? std::string_view(event.data) : "{}";
+  text += '}';
+  return text;
+}
+
+std::string TimeText(int64_t unix_ns) {
+  // Rounded down, so that a time before 1970 has positive microseconds as well.
+  int64_t seconds = unix_ns / kNanosecondsPerSecond;
+  int64_t rest_ns = unix_ns % kNanosecondsPerSecond;
+  if (rest_ns < 0) {
+    rest_ns += kNanosecondsPerSecond;
+    --seconds;
+  }
+  const auto clock = static_cast<time_t>(seconds);
+  tm parts{};
+  gmtime_r(&clock, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     rest_ns / 1000);
+}
+
+}  // namespace harmonaize
