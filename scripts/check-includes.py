@@ -49,6 +49,7 @@ DAEMON_LAYERS = [
     ["daemon/communicator"],
     ["daemon/multihost"],
     ["daemon/formation"],
+    ["daemon/job_events"],
     ["daemon/control"],
     ["daemon/probing"],
     ["daemon/reports"],

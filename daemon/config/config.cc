@@ -130,6 +130,8 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
                  &config->quota.outstanding_operations);
   ReadShares(reader, config);
+  reader.Integer("events.keep_bytes", int64_t{1} << 20, kMany, &config->events.keep_bytes);
+  reader.Number("events.keep_seconds", 1, 1e9, &config->events.keep_seconds);
   reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log.level);
   reader.Integer("log.tenant_burst", 1, 1'000'000, &config->log.tenant_burst);
   reader.Number("log.tenant_lines_per_second", 0.01, 1e6, &config->log.tenant_lines_per_second);
@@ -234,6 +236,10 @@ level = "{}"                    # error, warning, info, debug, trace
 tenant_burst = {}              # lines that one tenant may cause at once,
 tenant_lines_per_second = {}    # and in the long run; one line tells how many are left out
 
+[events]                        # that tenants and operators hear, kept in the state directory
+keep_bytes = {}             # of each tenant's, and of all for the operators
+keep_seconds = {}           # and for how long
+
 # Tenants share connections between hosts alike, whatever they send. A table for each one that is to
 # have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
 # has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
@@ -255,7 +261,8 @@ tenant_lines_per_second = {}    # and in the long run; one line tells how many a
       config.quota.connections, config.quota.sessions, config.quota.communicators,
       config.quota.ranks, config.quota.unique_ids, config.quota.regions, config.quota.region_bytes,
       config.quota.memory_bytes, config.quota.outstanding_operations, config.log.level,
-      config.log.tenant_burst, config.log.tenant_lines_per_second, SharesTemplate(config));
+      config.log.tenant_burst, config.log.tenant_lines_per_second, config.events.keep_bytes,
+      config.events.keep_seconds, SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

@@ -117,6 +117,14 @@ struct PlansConfig {
   int64_t switch_every_ms = 0;
 };
 
+/// What the daemon keeps of the events that tenants and operators hear.
+struct EventsConfig {
+  /// Size, in bytes, of what is kept of each tenant's events, and for the operators of all.
+  int64_t keep_bytes = int64_t{8} << 20;
+  /// Time, in seconds, for which an event is kept.
+  double keep_seconds = 7 * 86400;
+};
+
 /// Bounds what the daemon logs, and what of it a tenant may cause.
 struct LogConfig {
   std::string level = "info";
@@ -167,6 +175,7 @@ struct Config {
   Quota quota;
   /// Shares of the tenants that the provider names; the weight of all others is 1.
   std::vector<ShareConfig> shares;
+  EventsConfig events;
   LogConfig log;
 };
 

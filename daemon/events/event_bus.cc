@@ -46,19 +46,22 @@ std::string FileNameOf(const TenantIdentity& tenant) {
   return Hex(digest.data(), 16) + ".sqlite3";
 }
 
-/// Reads the folder's tag, or draws one.
-Result<std::string> TagOf(const std::string& folder) {
-  const std::string path = folder + "/tag";
-  std::string tag = folder.empty() ? "" : FirstLine(path);
-  const bool good = tag.size() == 2 * kTagBytes &&
-                    tag.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (good) return tag;
+Result<std::string> DrawTag() {
   std::array<uint8_t, kTagBytes> drawn{};
   if (getrandom(drawn.data(), drawn.size(), 0) != static_cast<ssize_t>(drawn.size())) {
     return ErrnoError(errno, "cannot draw a random number");
   }
-  tag = Hex(drawn.data(), drawn.size());
-  if (folder.empty()) return tag;
+  return Hex(drawn.data(), drawn.size());
+}
+
+/// Reads the folder's tag, or draws one.
+Result<std::string> TagOf(const std::string& folder) {
+  const std::string path = folder + "/tag";
+  std::string tag = FirstLine(path);
+  const bool good =
+      tag.size() == 2 * kTagBytes && tag.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (good) return tag;
+  HZ_ASSIGN_OR_RETURN(tag, DrawTag());
   std::ofstream file(path, std::ios::trunc);
   file << tag << '\n';
   file.close();
@@ -85,7 +88,10 @@ Status EventBus::Open() {
       return SystemError("{} is no folder, so events cannot be kept there", folder);
     }
   }
-  HZ_ASSIGN_OR_RETURN(tag_, TagOf(folder));
+  HZ_ASSIGN_OR_RETURN(memory_tag_, DrawTag());
+  if (!folder.empty()) {
+    HZ_ASSIGN_OR_RETURN(tag_, TagOf(folder));
+  }
   thread_ = std::make_unique<Background>();
   return Status::Ok();
 }
@@ -135,17 +141,16 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
 }
 
 void EventBus::PublishToOperators(Event event) {
-  Post(kOperators,
-       [event = std::move(event)](EventChannel& channel) { channel.Add(event); });
+  Post(kOperators, [event = std::move(event)](EventChannel& channel) { channel.Add(event); });
 }
 
 uint64_t EventBus::Subscribe(const EventReader& reader, EventOrder order, Subscribing calls) {
   const uint64_t number = next_subscription_.fetch_add(1, std::memory_order_relaxed);
-  PostFor(reader, [number, order = std::move(order),
-                   calls = std::move(calls)](EventChannel& channel) {
-    const Status status = channel.Subscribe(number, order, calls.open);
-    if (!status.ok()) calls.refuse(status);
-  });
+  PostFor(reader,
+          [number, order = std::move(order), calls = std::move(calls)](EventChannel& channel) {
+            const Status status = channel.Subscribe(number, order, calls.open);
+            if (!status.ok()) calls.refuse(status);
+          });
   return number;
 }
 
@@ -170,7 +175,7 @@ void EventBus::Read(const EventReader& reader, EventOrder order, size_t most,
 EventChannel& EventBus::ChannelOf(const TenantIdentity& tenant) {
   Opened& opened = channels_[tenant.number];
   if (opened.channel == nullptr) {
-    opened.channel = std::make_unique<EventChannel>(OpenLog(tenant), tag_);
+    opened.channel = OpenChannel(tenant);
     opened.used = ++uses_;
     CloseLeastUsed();
     return *channels_[tenant.number].channel;
@@ -179,15 +184,16 @@ EventChannel& EventBus::ChannelOf(const TenantIdentity& tenant) {
   return *opened.channel;
 }
 
-std::unique_ptr<EventLog> EventBus::OpenLog(const TenantIdentity& tenant) {
+std::unique_ptr<EventChannel> EventBus::OpenChannel(const TenantIdentity& tenant) {
   if (!options_.folder.empty()) {
     Result<std::unique_ptr<EventLog>> log = EventLog::Open(
         options_.folder + "/" + FileNameOf(tenant), options_.retention, options_.now_seconds);
-    if (log.ok()) return std::move(*log);
+    if (log.ok()) return std::make_unique<EventChannel>(std::move(*log), tag_);
     Log(LogLevel::kWarning, kLogInit, "events of {} are kept in memory only: {}", tenant.name,
         log.status().message());
   }
-  return EventLog::InMemory(options_.retention, options_.now_seconds);
+  return std::make_unique<EventChannel>(
+      EventLog::InMemory(options_.retention, options_.now_seconds), memory_tag_);
 }
 
 // A log in memory would be lost, and a channel with subscribers is needed.

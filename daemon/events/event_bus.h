@@ -76,11 +76,12 @@ class EventBus {
   void Post(const TenantIdentity& tenant, std::function<void(EventChannel&)> call);
   void PostFor(const EventReader& reader, std::function<void(EventChannel&)> call);
   EventChannel& ChannelOf(const TenantIdentity& tenant);
-  std::unique_ptr<EventLog> OpenLog(const TenantIdentity& tenant);
+  std::unique_ptr<EventChannel> OpenChannel(const TenantIdentity& tenant);
   void CloseLeastUsed();
 
   const Options options_;
-  std::string tag_;
+  std::string tag_;         ///< Of the folder.
+  std::string memory_tag_;  ///< Of the logs in memory, whose places end with the daemon.
   std::atomic<uint64_t> next_subscription_{1};
   std::mutex mutex_;
   std::map<uint32_t, size_t> waiting_;  // guarded by mutex_; events by tenant

@@ -69,11 +69,13 @@ Result<EventChannel::Start> EventChannel::StartOf(const EventOrder& order) {
   const EventCursor& after = *order.after;
   // The reader's place is one of another daemon's, or it knows the event's id alone.
   if (after.tag != tag_) {
-    HZ_ASSIGN_OR_RETURN(const LoggedEvent found, log_->Find(after.event_id));
+    const std::optional<EventId> id = ParseEventId(after.event_id);
+    if (!id.has_value()) return InvalidArgument("'{}' is no event's id", after.event_id);
+    HZ_ASSIGN_OR_RETURN(const LoggedEvent found, log_->Find(*id));
     return Start{found.place, 0, found.event.sequence};
   }
   if (job.empty()) return Start{after.place, 0, 0};
-  HZ_ASSIGN_OR_RETURN(const LogPage page, log_->AfterNumber(job, after.sequence));
+  HZ_ASSIGN_OR_RETURN(const LogPage page, log_->AfterNumber({job, after.sequence}));
   return Start{page.place, page.missed, after.sequence + page.missed};
 }
 
@@ -118,14 +120,14 @@ bool EventChannel::TellMissed(Subscriber& subscriber, const LogPage& page) {
   const std::string& job = subscriber.filter.job;
   uint64_t missed = page.missed;
   if (!job.empty()) {
-    const Result<LogPage> of_job = log_->AfterNumber(job, subscriber.sequence);
+    const Result<LogPage> of_job = log_->AfterNumber({job, subscriber.sequence});
     missed = of_job.ok() ? of_job->missed : 0;
   }
   if (missed > 0 && !subscriber.sink(MissedText(missed))) return false;
   // So that nothing is told twice if the subscriber cannot take what follows.
   subscriber.sequence += missed;
-  subscriber.place = std::max(subscriber.place, page.events.empty() ? page.place
-                                                                   : page.events.front().place - 1);
+  subscriber.place =
+      std::max(subscriber.place, page.events.empty() ? page.place : page.events.front().place - 1);
   return true;
 }
 

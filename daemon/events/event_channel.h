@@ -42,7 +42,8 @@ class EventChannel {
   /// Adds a subscriber with the sink that `open` returns, and sends it as much as it can take of
   /// what it has missed. Errors: kInvalidArgument for an event after which this channel cannot go
   /// on; `open` is not called then.
-  Status Subscribe(uint64_t number, const EventOrder& order, const std::function<EventSink()>& open);
+  Status Subscribe(uint64_t number, const EventOrder& order,
+                   const std::function<EventSink()>& open);
   /// Goes on with a subscriber that could take no more.
   void Resume(uint64_t number);
   void Unsubscribe(uint64_t number) { subscribers_.erase(number); }

@@ -33,7 +33,8 @@ class StoredEventLog : public EventLog {
 
   Result<uint64_t> Append(const Event& event) override;
   Result<LogPage> After(uint64_t place, const EventFilter& filter, size_t most) override;
-  Result<LogPage> AfterId(const EventId& id) override;
+  Result<LogPage> AfterNumber(const EventNumber& number) override;
+  Result<LoggedEvent> Find(const EventId& id) override;
   uint64_t last_place() const override { return last_place_; }
   uint64_t LastSequence(const std::string& job) override;
 
@@ -54,6 +55,7 @@ class StoredEventLog : public EventLog {
   bool IsTimeToTry() const;
   void Pause() { not_before_seconds_ = now_seconds_() + kPauseSeconds; }
 
+  bool IsKept(const EventId& id);
   LogFault Write(uint64_t place, const Event& event);
   LogFault TryToWrite(uint64_t place, const Event& event);
   LogFault WriteWithRoom(uint64_t place, const Event& event);
@@ -181,11 +183,20 @@ Result<uint64_t> StoredEventLog::Append(const Event& event) {
   if (const uint64_t last = LastSequence(event.job); event.sequence <= last) {
     return InvalidUsage("event {} comes after event {} of the same job", event.id(), last);
   }
+  if (IsKept({event.job, event.unique})) {
+    return InvalidUsage("event {} is kept already", event.id());
+  }
   const uint64_t place = ++last_place_;
   Note(event, &recent_);
   if (WriteWithRoom(place, event) != LogFault::kNone) return NotWritten(event);
   Written();
   return place;
+}
+
+bool StoredEventLog::IsKept(const EventId& id) {
+  if (id.unique == 0) return false;
+  const auto place = Ask([&](LogStore& store) { return store.PlaceOf(id); });
+  return place.ok() && place->has_value();
 }
 
 LogFault StoredEventLog::TryToWrite(uint64_t place, const Event& event) {
@@ -288,7 +299,7 @@ uint64_t StoredEventLog::LastSequence(const std::string& job) {
   return stored.ok() ? stored->value_or(0) : 0;
 }
 
-Result<LogPage> StoredEventLog::AfterId(const EventId& id) {
+Result<LogPage> StoredEventLog::AfterNumber(const EventNumber& id) {
   const uint64_t last = LastSequence(id.job);
   if (id.sequence == 0 || id.sequence > last) {
     if (!IsOpen()) return CannotRead();
@@ -313,6 +324,21 @@ Result<LogPage> StoredEventLog::AfterId(const EventId& id) {
   }
   page.more = page.place < last_place_;
   return page;
+}
+
+Result<LoggedEvent> StoredEventLog::Find(const EventId& id) {
+  HZ_ASSIGN_OR_RETURN(const std::optional<uint64_t> place,
+                      Ask([&](LogStore& store) { return store.PlaceOf(id); }));
+  if (!place.has_value()) {
+    return InvalidArgument("this log has no event {} of job '{}', or keeps it no more",
+                           Event{.job = id.job, .unique = id.unique}.id(), id.job);
+  }
+  LoggedEvent found{.place = *place, .event = {}};
+  const LogFault fault = store_->Read(*place - 1, [&](StoredEvent stored) {
+    if (stored.event.has_value()) found.event = std::move(*stored.event);
+    return false;
+  });
+  return fault == LogFault::kNone ? Result<LoggedEvent>(std::move(found)) : CannotRead();
 }
 
 }  // namespace

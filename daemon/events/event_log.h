@@ -22,6 +22,12 @@ struct EventRetention {
 /// Least size of a log, in bytes: some of the largest events fit.
 inline constexpr int64_t kLeastLogBytes = 256 << 10;
 
+/// Number of an event among those of its job in one log.
+struct EventNumber {
+  std::string job;
+  uint64_t sequence = 0;
+};
+
 /// An event with its place in a log.
 struct LoggedEvent {
   uint64_t place = 0;  ///< Grows with each event of the log, from 1 on.
@@ -60,7 +66,7 @@ class EventLog {
   /// Keeps an event, and gives up the oldest where there are too many, or they are too old. Returns
   /// its place. Each call does a bounded amount of work; one in some hundred waits for the disk.
   /// Errors: kInvalidArgument for an event that cannot be kept (CheckEvent). kInvalidUsage for an
-  /// event whose number is not above that of its job's last one, thus also for one that is kept
+  /// event whose number is not above that of its job's last one, and for one whose id is kept
   /// already. kSystemError if it cannot be written, though old events have been given up for it:
   /// the event still has a place, which is never used again, and counts as missed. That ends by
   /// itself when there is room.
@@ -69,12 +75,15 @@ class EventLog {
   /// A place that the log has not reached is one of an earlier log: all that is kept comes after
   /// it. Errors: kSystemError if the log cannot be read now.
   virtual Result<LogPage> After(uint64_t place, const EventFilter& filter, size_t most) = 0;
-  /// Returns the place to go on from after the event of this id, without events. For an id that is
-  /// kept no more it is a place before the first kept event, with the number of that job's events
-  /// after the id that the log has given up in `missed`. Errors: kInvalidArgument for an id of
-  /// which the log has never heard, or no longer knows the job; kSystemError if it cannot be read
-  /// now.
-  virtual Result<LogPage> AfterId(const EventId& id) = 0;
+  /// Returns the place to go on from after the event with this number of a job, without events. For
+  /// a number that is kept no more it is a place before the first kept event, with the number of
+  /// that job's events after it that the log has given up in `missed`. Errors: kInvalidArgument for
+  /// a number that the log has not reached, or where it no longer knows the job; kSystemError if it
+  /// cannot be read now.
+  virtual Result<LogPage> AfterNumber(const EventNumber& number) = 0;
+  /// Returns a kept event with its place. Errors: kInvalidArgument for an id of which the log has
+  /// never heard, or that is kept no more; kSystemError if it cannot be read now.
+  virtual Result<LoggedEvent> Find(const EventId& id) = 0;
   /// The place of the last event; 0: there has been none.
   virtual uint64_t last_place() const = 0;
   /// Number of the last event of a job that was appended, kept or not; 0: none. Of jobs without a

@@ -8,13 +8,15 @@
 
 #include <boost/crc.hpp>
 
+#include "daemon/events/event_log.h"
+
 namespace harmonaize::daemon {
 namespace {
 
 /// Stands in the header of each log's file: "HzEv".
 constexpr int64_t kApplicationId = 0x487a4576;
 /// Version of the tables. A log of another version is set aside.
-constexpr int64_t kFormatVersion = 1;
+constexpr int64_t kFormatVersion = 2;
 /// Most bytes of a file that is checked when it is opened, which takes about 5 ms for each MiB.
 /// Damage in a larger one is noticed when it is met.
 constexpr int64_t kMostCheckedBytes = int64_t{64} << 20;
@@ -41,11 +43,13 @@ constexpr int kMostJournalPages = 4096;
 constexpr const char* kSchema[] = {
     "CREATE TABLE events(place INTEGER PRIMARY KEY,job INTEGER NOT NULL,sequence INTEGER NOT NULL,"
     "kept_since INTEGER NOT NULL,type TEXT NOT NULL,severity INTEGER NOT NULL,time INTEGER NOT "
-    "NULL,expiry INTEGER,subject TEXT NOT NULL,data TEXT NOT NULL,checksum INTEGER NOT NULL)STRICT",
+    "NULL,expiry INTEGER,subject TEXT NOT NULL,data TEXT NOT NULL,id INTEGER NOT NULL,tenant TEXT "
+    "NOT NULL,checksum INTEGER NOT NULL)STRICT",
     "CREATE TABLE jobs(number INTEGER PRIMARY KEY,name TEXT NOT NULL,last_sequence INTEGER NOT "
     "NULL,silent INTEGER)STRICT",
     "CREATE TABLE past(id INTEGER PRIMARY KEY,given_up INTEGER NOT NULL)STRICT",
     "CREATE UNIQUE INDEX events_by_job ON events(job,sequence)",
+    "CREATE INDEX events_by_id ON events(job,id)",
     "CREATE UNIQUE INDEX jobs_by_name ON jobs(name)",
     "CREATE INDEX silent_jobs ON jobs(silent)WHERE silent IS NOT NULL",
 };
@@ -61,19 +65,22 @@ constexpr const char* kCountSilent = "SELECT count(*)FROM jobs WHERE silent IS N
 constexpr const char* kForgetSilent =
     "DELETE FROM jobs WHERE number IN(SELECT number FROM jobs WHERE silent IS NOT NULL ORDER BY "
     "silent LIMIT ?)";
-constexpr const char* kAddEvent = "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?,?,?)";
+constexpr const char* kAddEvent = "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)";
 constexpr const char* kOldestEvents =
     "SELECT place,job,sequence,kept_since FROM events ORDER BY place LIMIT ?";
 constexpr const char* kRemoveEvents = "DELETE FROM events WHERE place<=?";
 constexpr const char* kSetGivenUp = "UPDATE past SET given_up=? WHERE id=1";
 constexpr const char* kRead =
-    "SELECT place,name,sequence,kept_since,type,severity,time,expiry,subject,data,checksum FROM "
-    "events LEFT JOIN jobs ON number=job WHERE place>? ORDER BY place LIMIT ?";
+    "SELECT "
+    "place,name,sequence,kept_since,type,severity,time,expiry,subject,data,id,tenant,checksum "
+    "FROM events LEFT JOIN jobs ON number=job WHERE place>? ORDER BY place LIMIT ?";
 constexpr const char* kLastSequence =
     "SELECT max(last_sequence,coalesce((SELECT max(sequence)FROM events WHERE job=number),0))FROM "
     "jobs WHERE name=?";
 constexpr const char* kPlaceOf =
     "SELECT place FROM events WHERE job=(SELECT number FROM jobs WHERE name=?)AND sequence=?";
+constexpr const char* kPlaceOfId =
+    "SELECT place FROM events WHERE job=(SELECT number FROM jobs WHERE name=?)AND id=? LIMIT 1";
 constexpr const char* kPlaceBefore =
     "SELECT place FROM events WHERE job=(SELECT number FROM jobs WHERE name=?)AND sequence<? ORDER "
     "BY sequence DESC LIMIT 1";
@@ -106,6 +113,7 @@ int64_t ChecksumOf(uint64_t place, int64_t kept_since, const Event& event) {
   checksum.Add(InfoOf(event.type).name).Add(static_cast<int64_t>(event.severity));
   checksum.Add(event.time_ns).Add(event.expiry_ns.has_value()).Add(event.expiry_ns.value_or(0));
   checksum.Add(std::string_view(event.subject)).Add(std::string_view(event.data));
+  checksum.Add(event.unique).Add(std::string_view(event.tenant));
   return checksum.value();
 }
 
@@ -138,6 +146,7 @@ LogStore::LogStore(std::unique_ptr<LogDatabase> database, int64_t most_pages)
       read_(*database_, kRead),
       last_sequence_(*database_, kLastSequence),
       place_of_(*database_, kPlaceOf),
+      place_of_id_(*database_, kPlaceOfId),
       place_before_(*database_, kPlaceBefore),
       next_sequence_(*database_, kNextSequence),
       page_count_(*database_, "PRAGMA page_count"),
@@ -313,7 +322,8 @@ LogFault LogStore::Insert(uint64_t place, const Event& event, int64_t now_second
       .Bind(static_cast<int64_t>(place), job.number, static_cast<int64_t>(event.sequence),
             now_seconds, InfoOf(event.type).name, static_cast<int64_t>(event.severity),
             event.time_ns, event.expiry_ns, std::string_view(event.subject),
-            std::string_view(event.data), ChecksumOf(place, now_seconds, event))
+            std::string_view(event.data), static_cast<int64_t>(event.unique),
+            std::string_view(event.tenant), ChecksumOf(place, now_seconds, event))
       .Run();
 }
 
@@ -445,14 +455,16 @@ StoredEvent LogStore::CurrentRow() {
   // A row without a job has a name of NULL.
   if (read_.IsNull(1) || !type || !severity) return stored;
   Event event{.job = std::string(read_.Text(1)),
+              .unique = static_cast<uint64_t>(read_.Integer(10)),
               .sequence = static_cast<uint64_t>(read_.Integer(2)),
               .type = *type,
               .subject = std::string(read_.Text(8)),
               .time_ns = read_.Integer(6),
               .severity = *severity,
               .expiry_ns = read_.OptionalInteger(7),
-              .data = std::string(read_.Text(9))};
-  const bool whole = ChecksumOf(stored.place, read_.Integer(3), event) == read_.Integer(10);
+              .data = std::string(read_.Text(9)),
+              .tenant = std::string(read_.Text(11))};
+  const bool whole = ChecksumOf(stored.place, read_.Integer(3), event) == read_.Integer(12);
   if (whole && CheckEvent(event).ok()) stored.event = std::move(event);
   return stored;
 }
@@ -500,17 +512,22 @@ LogStore::Found LogStore::LastSequence(const std::string& job) {
 }
 
 LogStore::Found LogStore::PlaceOf(const EventId& id) {
-  return FindNumber(place_of_.Bind(std::string_view(id.job), static_cast<int64_t>(id.sequence)));
+  return FindNumber(place_of_id_.Bind(std::string_view(id.job), static_cast<int64_t>(id.unique)));
 }
 
-LogStore::Found LogStore::PlaceBefore(const EventId& id) {
+LogStore::Found LogStore::PlaceOf(const EventNumber& number) {
   return FindNumber(
-      place_before_.Bind(std::string_view(id.job), static_cast<int64_t>(id.sequence)));
+      place_of_.Bind(std::string_view(number.job), static_cast<int64_t>(number.sequence)));
 }
 
-LogStore::Found LogStore::NextSequence(const EventId& id) {
+LogStore::Found LogStore::PlaceBefore(const EventNumber& number) {
   return FindNumber(
-      next_sequence_.Bind(std::string_view(id.job), static_cast<int64_t>(id.sequence)));
+      place_before_.Bind(std::string_view(number.job), static_cast<int64_t>(number.sequence)));
+}
+
+LogStore::Found LogStore::NextSequence(const EventNumber& number) {
+  return FindNumber(
+      next_sequence_.Bind(std::string_view(number.job), static_cast<int64_t>(number.sequence)));
 }
 
 }  // namespace harmonaize::daemon

@@ -13,6 +13,8 @@
 
 namespace harmonaize::daemon {
 
+struct EventNumber;
+
 /// Numbers of the last events of jobs, by the jobs' ids.
 using LastSequences = std::map<std::string, uint64_t>;
 
@@ -81,10 +83,11 @@ class LogStore {
   Found LastSequence(const std::string& job);
   /// Finds the place of a kept event.
   Found PlaceOf(const EventId& id);
+  Found PlaceOf(const EventNumber& number);
   /// Finds the place of the last kept event of the job before this one.
-  Found PlaceBefore(const EventId& id);
+  Found PlaceBefore(const EventNumber& number);
   /// Finds the number of the first kept event of the job after this one.
-  Found NextSequence(const EventId& id);
+  Found NextSequence(const EventNumber& number);
 
   /// Returns what can be read of the log's past, also where the file is damaged.
   LogPast ReadPast();
@@ -144,6 +147,7 @@ class LogStore {
   LogStatement read_;
   LogStatement last_sequence_;
   LogStatement place_of_;
+  LogStatement place_of_id_;
   LogStatement place_before_;
   LogStatement next_sequence_;
   LogStatement page_count_;

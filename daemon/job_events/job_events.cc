@@ -166,21 +166,20 @@ void JobEvents::SendBy(const Communicator& communicator, const EventMessage& mes
   }
 }
 
-bool JobEvents::OnMessage(transport::PeerId peer, const EventMessage& message) {
+void JobEvents::OnMessage(transport::PeerId peer, const EventMessage& message) {
   const Communicator* const communicator = services_.communicators->FindByKey(message.about);
   // The communicator has ended here, and with it the interest in what is said about it.
-  if (communicator == nullptr || communicator->host_group() == nullptr) return true;
+  if (communicator == nullptr || communicator->host_group() == nullptr) return;
   const HostGroup& group = *communicator->host_group();
-  const bool may_say = group.is_home() ? group.roster().HostOf(peer) >= 0
-                                       : group.roster().home == peer;
-  if (!may_say) return true;
+  const bool may_say =
+      group.is_home() ? group.roster().HostOf(peer) >= 0 : group.roster().home == peer;
+  if (!may_say) return;
   Job& job = *communicator->job();
-  if (!job.heard.Add(message.unique)) return true;
+  if (!job.heard.Add(message.unique)) return;
   const std::optional<Event> event = EventOf(message, job.id);
-  if (!event.has_value()) return true;  // of a newer daemon
+  if (!event.has_value()) return;  // of a newer daemon
   services_.bus->Publish(job.tenant->identity, *event);
   Spread(job, message, {communicator, peer});
-  return true;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -225,10 +224,11 @@ void JobEvents::OnPlanChanged(const Communicator& communicator, const PlanTransi
 
 void JobEvents::OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                                     double times) {
-  EventData data(EventType::kCongestionChanged,
-                 fmt::format("congestion of communicator '{}' is {} now: its operations take {:.2f} "
-                             "times as long as on an empty network",
-                             communicator.name(), CongestionName(level), times));
+  EventData data(
+      EventType::kCongestionChanged,
+      fmt::format("congestion of communicator '{}' is {} now: its operations take {:.2f} "
+                  "times as long as on an empty network",
+                  communicator.name(), CongestionName(level), times));
   data.Set(fields::kCommunicator, communicator.name())
       .Set(fields::kToLevel, CongestionName(level))
       .Set(fields::kSlowdown, times);

@@ -44,8 +44,8 @@ class JobEvents final : public CommunicatorObserver {
   /// Tells an event that is for this host's operators alone.
   void TellOperators(News news);
 
-  /// Takes in an event of another daemon. Returns whether the message is one.
-  bool OnMessage(transport::PeerId peer, const EventMessage& message);
+  /// Takes in an event of another daemon.
+  void OnMessage(transport::PeerId peer, const EventMessage& message);
 
   // CommunicatorObserver.
 
@@ -63,8 +63,7 @@ class JobEvents final : public CommunicatorObserver {
   };
 
   void Spread(const Job& job, EventMessage message, const CameBy& came_by);
-  void SendBy(const Communicator& communicator, const EventMessage& message,
-              const CameBy& came_by);
+  void SendBy(const Communicator& communicator, const EventMessage& message, const CameBy& came_by);
   std::vector<const Communicator*> CommunicatorsOf(const Job& job) const;
 
   const Services services_;

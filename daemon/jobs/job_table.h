@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/identity/job_identity.h"
+#include "daemon/jobs/recent_numbers.h"
 
 namespace harmonaize::daemon {
 
@@ -22,6 +23,7 @@ struct Job {
   double began_seconds = 0;  ///< Since 1970.
   double ended_seconds = 0;  ///< Since 1970; 0: it has communicators here.
   int communicators = 0;     ///< Number of its communicators that are here.
+  RecentNumbers heard = {};  ///< Event::unique of its last events.
 
   /// Returns the name, or the beginning of the id, for people.
   std::string label() const { return name.empty() ? id.text().substr(0, 8) : name; }

@@ -2,11 +2,34 @@
 
 #include <utility>
 
+#include "daemon/config/state_directory.h"
 #include "daemon/host/calibration.h"
 #include "daemon/host/host_limits.h"
 #include "daemon/quota/holdings.h"
+#include "src/base/log.h"
+#include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
+
+namespace {
+
+/// Returns the bus of events. Where the state directory cannot be used, events are kept in memory.
+Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config) {
+  EventBus::Options options{
+      .folder = config.state_path.empty() ? "" : config.state_path + "/events",
+      .retention = {.most_bytes = config.events.keep_bytes,
+                    .most_seconds = static_cast<int64_t>(config.events.keep_seconds)},
+      .now_seconds = [] { return static_cast<int64_t>(UnixSeconds()); }};
+  Status usable = CheckStateFolder(config.state_path);
+  Result<std::unique_ptr<EventBus>> bus = usable.ok() ? EventBus::Create(options) : usable;
+  if (bus.ok()) return bus;
+  Log(LogLevel::kWarning, kLogInit, "events do not outlive this daemon: {}",
+      bus.status().message());
+  options.folder.clear();
+  return EventBus::Create(std::move(options));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
   std::unique_ptr<Daemon> daemon(new Daemon());
@@ -18,6 +41,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
                       }));
   auto accounts = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
   HZ_ASSIGN_OR_RETURN(daemon->engine_, Engine::Create(config, std::move(calibration), accounts));
+  HZ_ASSIGN_OR_RETURN(daemon->events_, OpenEvents(config));
+  daemon->engine_->TellEventsTo(daemon->events_.get());
   daemon->gate_ = std::make_shared<EngineGate>(daemon->engine_.get());
   HZ_RETURN_IF_ERROR(daemon->server_->Serve(daemon->gate_, std::move(accounts)));
   return daemon;

@@ -6,6 +6,7 @@
 #include "daemon/access/engine_gate.h"
 #include "daemon/access/server.h"
 #include "daemon/config/config.h"
+#include "daemon/events/event_bus.h"
 #include "daemon/main/engine.h"
 #include "src/base/status.h"
 
@@ -31,6 +32,7 @@ class Daemon {
  private:
   Daemon() = default;
 
+  std::unique_ptr<EventBus> events_;  ///< Outlives the engine, which tells it of events.
   std::unique_ptr<Server> server_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<EngineGate> gate_;

@@ -189,6 +189,12 @@ HostTuning::Means Engine::MeansToTune() {
               }};
 }
 
+void Engine::TellEventsTo(EventBus* bus) {
+  job_events_.emplace(
+      JobEvents::Services{.bus = bus, .communicators = &communicators_, .cluster = cluster_.get()});
+  observers_.Add(&*job_events_);
+}
+
 void Engine::Start() {
   tuning_.MeasureAgainIfUnsure();
   thread_ = std::thread([this] { Run(); });
@@ -386,6 +392,8 @@ bool Engine::RunNetwork() {
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   Guarded(
       [&] {
+        const auto* const event = message.As<EventMessage>();
+        if (event != nullptr) return job_events_ ? job_events_->OnMessage(peer, *event) : void();
         membership_->OnMessage(peer, message);
         probes_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);

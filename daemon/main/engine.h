@@ -18,6 +18,7 @@
 #include "daemon/control/control_loop.h"
 #include "daemon/formation/membership.h"
 #include "daemon/host/host_tuning.h"
+#include "daemon/job_events/job_events.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/network_operations.h"
 #include "daemon/plans/fabrics.h"
@@ -49,6 +50,9 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// Has the events of jobs told to `bus`, which outlives the engine. Requires: called before
+  /// Start; without it there are no events.
+  void TellEventsTo(EventBus* bus);
   void Start();
   /// Ends all sessions and tells each tenant `why`, and ends the thread.
   void Stop(const std::string& why);
@@ -145,6 +149,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<ControlLoop> control_loop_;
   std::optional<Membership> membership_;
   std::optional<ProbeService> probes_;
+  std::optional<JobEvents> job_events_;  ///< None: nobody hears of events.
   // Declared last: their threads post to this engine.
   Background background_;
   HostTuning tuning_;

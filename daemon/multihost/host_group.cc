@@ -224,7 +224,7 @@ void HostGroup::OnBegun(int host, const BegunMessage& message) {
     arbiter_->NoteDisagreement(sequence);
     std::vector<int> all;
     for (int each = 0; each < roster_.hosts(); ++each) all.push_back(each);
-    ActOn(sequence, {.ask = std::move(all), .verdict = {}, .breaks = {}});
+    ActOn(sequence, {.ask = std::move(all), .verdict = {}, .mismatch = {}, .breaks = {}});
   }
 }
 

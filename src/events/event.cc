@@ -34,7 +34,7 @@ std::string SourceOf(const Event& event) {
 }  // namespace
 
 std::string Event::id() const {
-  return fmt::format("{}.{}", job.empty() ? kHostName : std::string_view(job), sequence);
+  return fmt::format("{}.{:016x}", job.empty() ? kHostName : std::string_view(job), unique);
 }
 
 bool IsJobId(std::string_view text) {
@@ -54,6 +54,10 @@ Status CheckEvent(const Event& event) {
     return InvalidArgument("the subject of event {} has {} bytes, more than {}", event.id(),
                            event.subject.size(), kMostSubjectBytes);
   }
+  if (event.tenant.size() > kMostTenantBytes) {
+    return InvalidArgument("the tenant's name of event {} has {} bytes, more than {}", event.id(),
+                           event.tenant.size(), kMostTenantBytes);
+  }
   if (event.data.size() > kMostEventDataBytes) {
     return InvalidArgument("the data of event {} has {} bytes, more than {}", event.id(),
                            event.data.size(), kMostEventDataBytes);
@@ -68,11 +72,12 @@ std::optional<EventId> ParseEventId(std::string_view id) {
   const std::string_view digits = id.substr(dot + 1);
   if (name != kHostName && !IsJobId(name)) return std::nullopt;
   // A number is written in one way only, so that two ids are never the same event.
-  if (digits.empty() || digits.front() < '1' || digits.front() > '9') return std::nullopt;
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (digits.size() != 16 || !std::all_of(digits.begin(), digits.end(), is_digit)) {
+    return std::nullopt;
+  }
   EventId parsed{.job = name == kHostName ? std::string() : std::string(name)};
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, parsed.sequence);
-  if (error != std::errc() || stop != end || parsed.sequence > kMostSequence) return std::nullopt;
+  std::from_chars(digits.data(), digits.data() + digits.size(), parsed.unique, 16);
   return parsed;
 }
 
@@ -91,6 +96,7 @@ std::string ToCloudEvent(const Event& event) {
   document["sequence"] = fmt::format("{:020}", event.sequence);
   document["severitynumber"] = static_cast<int>(event.severity);
   document["severitytext"] = SeverityName(event.severity);
+  if (!event.tenant.empty()) document["tenant"] = event.tenant;
   if (event.expiry_ns) document["expirytime"] = TimeText(*event.expiry_ns);
   std::string text =
       document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

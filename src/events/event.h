@@ -16,7 +16,10 @@ namespace harmonaize {
 struct Event {
   /// The job's id (IsJobId); "": the event is about this host, and for operators only.
   std::string job = {};
-  /// Number of the event among those of its job, from 1 on without gaps; 0: not numbered yet.
+  /// Tells the event from all others of its job, at all hosts; random, but not 0.
+  uint64_t unique = 0;
+  /// Number of the event among those of its job at the daemon that tells it, from 1 on without
+  /// gaps; 0: not numbered yet.
   uint64_t sequence = 0;
   EventType type = EventType::kRankLate;
   /// What of the job it is about, such as "ranks/3" or "communicators/tp0"; "": the whole job.
@@ -28,14 +31,19 @@ struct Event {
   /// A JSON object in UTF-8 and in one line, with the fields that the type's schema lists
   /// (EventData makes it).
   std::string data = "{}";
+  /// Name of the job's tenant, in what operators hear; "" in what the tenant hears.
+  std::string tenant = {};
 
-  /// CloudEvents' `id`: "<job>.<sequence>", or "host.<sequence>".
+  /// CloudEvents' `id`: "<job>.<unique>", or "host.<unique>", with 16 hexadecimal digits. It is the
+  /// same at all daemons.
   std::string id() const;
 };
 
 /// Longest id of a job, in bytes. It bounds what each event takes in logs and URIs; an id is far
 /// shorter where it is made of a name and a number.
 inline constexpr size_t kMostJobIdBytes = 128;
+/// Longest name of a tenant, in bytes: the path of a container's control group is the longest.
+inline constexpr size_t kMostTenantBytes = 512;
 /// Longest subject of an event, in bytes: the longest name of a communicator and a word before it.
 inline constexpr size_t kMostSubjectBytes = 512;
 /// Largest data of an event, in bytes. The longest lists that event_fields.h allows fit.
@@ -52,10 +60,10 @@ bool IsJobId(std::string_view text);
 /// and subject and data are within their limits. Errors: kInvalidArgument.
 Status CheckEvent(const Event& event);
 
-/// Job and number that an event's id stands for.
+/// What an event's id stands for.
 struct EventId {
   std::string job;
-  uint64_t sequence = 0;
+  uint64_t unique = 0;
   auto operator<=>(const EventId&) const = default;
 };
 
