@@ -14,11 +14,13 @@ pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 # For what reads the counters of network cards (src/probing) alone.
 pkg_check_modules(NETLINK REQUIRED IMPORTED_TARGET libnl-route-3.0)
-# Boost.Graph through its headers alone.
+# Boost.Graph, Asio and Beast through their headers alone.
 find_package(Boost 1.74 REQUIRED)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 # For the daemon's logs of events.
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+# For the daemon's HTTP server alone.
+pkg_check_modules(TLS REQUIRED IMPORTED_TARGET libssl libcrypto)
 # UCX through its headers; the daemon loads the library when an RDMA rail needs it.
 find_path(UCX_HEADERS ucp/api/ucp.h REQUIRED)
 # Highway is used through its headers alone: what a tenant loads must not bring a shared libhwy.

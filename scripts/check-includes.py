@@ -40,6 +40,7 @@ DAEMON_LAYERS = [
     ["daemon/identity"],
     ["daemon/runtime"],
     ["daemon/events"],
+    ["daemon/http"],
     ["daemon/host"],
     ["daemon/tenant"],
     ["daemon/jobs"],

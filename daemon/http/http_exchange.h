@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/identity/tenant_identity.h"
+#include "src/base/status.h"
 
 namespace harmonaize::daemon {
 
@@ -20,6 +21,7 @@ enum class HttpScope : uint8_t {
   kOperator,          ///< All.
   kOperatorReadOnly,  ///< Read all, change nothing.
   kMetrics,           ///< Read /metrics alone.
+  kStranger,          ///< Over TCP and without a token: read the open paths (HttpOptions) alone.
 };
 
 /// Who calls. At a Unix socket the kernel says so; over TCP a token does.
@@ -34,17 +36,21 @@ struct HttpCaller {
   }
 };
 
-/// A request, checked for form and size. Names and values are percent-decoded UTF-8.
+/// A request, checked for form and size. Names and values are percent-decoded UTF-8 without control
+/// characters. HEAD arrives as GET; the server leaves the body of the answer out.
 struct HttpRequest {
-  std::string method;                         ///< "GET", "PUT", "POST" or "DELETE".
-  std::vector<std::string> path;              ///< The segments: {"v1", "jobs", "<job>"}.
-  std::map<std::string, std::string> query;   ///< A name that comes twice is refused.
-  std::map<std::string, std::string> headers; ///< With names in lower case.
+  std::string method;                        ///< "GET", "PUT", "POST" or "DELETE".
+  std::vector<std::string> path;             ///< The segments: {"v1", "jobs", "<job>"}.
+  std::map<std::string, std::string> query;  ///< A name that comes twice is refused.
+  /// By names in lower case. Values are clean (CleanText). Authorization and cookies are left out.
+  std::map<std::string, std::string> headers;
   std::string body;
   HttpCaller caller;
 };
 
-/// An answer whose body is whole.
+/// An answer whose body is whole. The server adds the headers that every answer has, and leaves out
+/// what no answer may have: cookies, CORS, the server's version, headers that frame the body, and
+/// names or values that are not printable ASCII.
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
@@ -58,12 +64,21 @@ HttpResponse HttpProblem(int status, std::string_view detail);
 /// Returns an answer with a failure's text, with the status that fits its code.
 HttpResponse HttpProblem(const Status& failure);
 
+/// Returns whether a request announces a body.
+bool HasBody(const HttpRequest& head);
+/// Returns the refusal of a body whose media type is not one of `types`; nullopt if the request has
+/// no body, or one that fits.
+std::optional<HttpResponse> RefuseMediaType(const HttpRequest& head,
+                                            const std::vector<std::string>& types);
+/// Returns the standard's words for a status, such as "Not Found".
+std::string_view HttpReason(int status);
+
 /// A stream of server-sent events to one caller. Thread: any.
 class HttpStream {
  public:
   virtual ~HttpStream() = default;
-  /// Queues text, which goes out as it is. Returns false if the stream has ended, or has as much
-  /// queued as it may: then nothing was queued.
+  /// Queues text, which goes out as it is. Returns false if the stream has ended, or would have
+  /// more queued than it may: then nothing was queued. An empty queue takes a text of any length.
   virtual bool Write(std::string text) = 0;
   /// Bytes that are queued and that the kernel has not taken yet.
   virtual size_t queued() const = 0;
@@ -72,7 +87,8 @@ class HttpStream {
 };
 
 /// Called on the stream's HTTP thread whenever a stream can take more after a Write was refused,
-/// and, with `ended`, once when it has ended.
+/// and, with `ended`, once when it has ended, for whatever reason. No call follows that one, and
+/// none comes once the server has closed.
 using HttpStreamNews = std::function<void(bool ended)>;
 
 /// Where the answer to one request goes. Exactly one of these is called, once. An exchange that is
@@ -86,11 +102,15 @@ class HttpExchange {
   virtual std::shared_ptr<HttpStream> RespondWithStream(HttpStreamNews news) = 0;
 };
 
-/// What serves requests. An exception of Handle is answered with status 500. Thread: the caller's
-/// HTTP thread; several HTTP threads call it at the same time.
+/// What serves requests. An exception is answered with status 500. Thread: the caller's HTTP
+/// thread; several HTTP threads call it at the same time. Calls must not wait, and none comes once
+/// the server has closed.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
+  /// Looks at a request whose body has not been read, and returns the answer that refuses it, if
+  /// any. By default a body must be application/json, and strangers are refused.
+  virtual std::optional<HttpResponse> RefuseEarly(const HttpRequest& head);
   virtual void Handle(std::shared_ptr<HttpExchange> exchange) = 0;
 };
 

@@ -1,0 +1,148 @@
+#include "daemon/http/audit_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/http/private_file.h"
+#include "daemon/runtime/guarded.h"
+#include "src/base/log.h"
+#include "src/base/wall_clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string TimeText(double unix_seconds) {
+  const double whole = std::floor(unix_seconds);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z", fmt::gmtime(static_cast<time_t>(whole)),
+                     static_cast<int>((unix_seconds - whole) * 1000));
+}
+
+std::string LineOf(const Json& line) {
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+AuditLog::AuditLog(std::string folder, AuditLimits limits)
+    : folder_(std::move(folder)), path_(folder_ + "/" + kAuditFile), limits_(limits) {}
+
+Result<std::unique_ptr<AuditLog>> AuditLog::Start(std::string folder, AuditLimits limits) {
+  std::unique_ptr<AuditLog> log(new AuditLog(std::move(folder), limits));
+  HZ_RETURN_IF_ERROR(MakePrivateFolder(log->folder_));
+  HZ_RETURN_IF_ERROR(log->OpenFile());
+  try {
+    log->thread_ = std::thread([own = log.get()] { own->Run(); });
+  } catch (const std::system_error& error) {
+    return SystemError("cannot start a thread: {}", error.what());
+  }
+  return log;
+}
+
+AuditLog::~AuditLog() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void AuditLog::Add(AuditEntry entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.size() >= limits_.waiting) {
+      ++missing_;
+    } else {
+      waiting_.push_back(std::move(entry));
+    }
+  }
+  changed_.notify_all();
+}
+
+void AuditLog::Flush() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_.empty() && !writing_; });
+}
+
+void AuditLog::Run() {
+  pthread_setname_np(pthread_self(), "hz-audit");
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const std::deque<AuditEntry> entries = std::exchange(waiting_, {});
+    const uint64_t missing = std::exchange(missing_, 0);
+    writing_ = true;
+    lock.unlock();
+    const Status written = Caught([&] { return WriteLines(entries, missing); });
+    Tell(written);
+    lock.lock();
+    if (!written.ok()) missing_ += missing + entries.size();
+    writing_ = false;
+    changed_.notify_all();
+  }
+}
+
+Status AuditLog::WriteLines(const std::deque<AuditEntry>& entries, uint64_t missing) {
+  if (!file_.valid()) HZ_RETURN_IF_ERROR(OpenFile());
+  std::string text;
+  if (missing > 0) {
+    text += LineOf({{"time", TimeText(UnixSeconds())}, {"missing", missing}});
+  }
+  for (const AuditEntry& entry : entries) {
+    text += LineOf({{"time", TimeText(entry.unix_seconds)},
+                    {"who", entry.who},
+                    {"method", entry.method},
+                    {"path", entry.path},
+                    {"status", entry.status}});
+  }
+  HZ_RETURN_IF_ERROR(WriteWhole(file_.get(), text, path_));
+  if (fdatasync(file_.get()) != 0) return ErrnoError(errno, "cannot write " + path_);
+  file_bytes_ += static_cast<int64_t>(text.size());
+  return file_bytes_ > limits_.file_bytes ? Rotate() : Status::Ok();
+}
+
+Status AuditLog::OpenFile() {
+  file_ = FileDescriptor(
+      open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file_.valid()) return ErrnoError(errno, "cannot open " + path_);
+  struct stat found {};
+  if (fstat(file_.get(), &found) != 0 || fchmod(file_.get(), 0600) != 0) {
+    return ErrnoError(errno, "cannot look at " + path_);
+  }
+  file_bytes_ = found.st_size;
+  return Status::Ok();
+}
+
+Status AuditLog::Rotate() {
+  file_.Reset();
+  for (int i = limits_.kept_files - 1; i >= 1; --i) {
+    std::rename(fmt::format("{}.{}", path_, i).c_str(), fmt::format("{}.{}", path_, i + 1).c_str());
+  }
+  if (std::rename(path_.c_str(), (path_ + ".1").c_str()) != 0) {
+    Log(LogLevel::kWarning, kLogInit, "cannot set {} aside, so it grows on", path_);
+  }
+  return OpenFile();
+}
+
+void AuditLog::Tell(const Status& written) {
+  if (!written.ok() && !failing_) {
+    Log(LogLevel::kError, kLogInit, "the audit log lacks lines from now on: {}", written.message());
+  }
+  failing_ = !written.ok();
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "src/base/file_descriptor.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// The file in the state directory that says what operators have changed.
+inline constexpr char kAuditFile[] = "audit.log";
+
+/// A request that an operator made to change something, and how it was answered.
+struct AuditEntry {
+  double unix_seconds = 0;
+  std::string who;  ///< HttpCaller::name.
+  std::string method;
+  std::string path;  ///< Without the query.
+  int status = 0;
+};
+
+/// Bounds of the audit log.
+struct AuditLimits {
+  int64_t file_bytes = int64_t{8} << 20;  ///< A longer file is set aside as audit.log.1.
+  int kept_files = 4;                     ///< Files that are set aside, the newest as audit.log.1.
+  size_t waiting = 1024;                  ///< Entries that wait for the disk.
+};
+
+/// Keeps a line of JSON for each entry in a file of mode 0600, on a thread of its own. Entries that
+/// find no place to wait, or cannot be written, are counted, and a line says later how many are
+/// missing.
+class AuditLog {
+ public:
+  /// Opens or makes the file, and starts the thread. Errors name the file.
+  static Result<std::unique_ptr<AuditLog>> Start(std::string folder, AuditLimits limits);
+  /// Writes what waits, for as long as the disk takes.
+  ~AuditLog();
+  AuditLog(const AuditLog&) = delete;
+  AuditLog& operator=(const AuditLog&) = delete;
+
+  /// Adds an entry, and waits for nothing. Thread: any.
+  void Add(AuditEntry entry);
+  /// Waits until what was added has been written, or was lost. Thread: any.
+  void Flush();
+
+ private:
+  AuditLog(std::string folder, AuditLimits limits);
+
+  void Run();
+  Status WriteLines(const std::deque<AuditEntry>& entries, uint64_t missing);
+  Status OpenFile();
+  Status Rotate();
+  void Tell(const Status& written);
+
+  const std::string folder_;
+  const std::string path_;
+  const AuditLimits limits_;
+  // Thread: the log's own, once it runs.
+  FileDescriptor file_;
+  int64_t file_bytes_ = 0;
+  bool failing_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<AuditEntry> waiting_;  // guarded by mutex_
+  uint64_t missing_ = 0;            // guarded by mutex_
+  bool writing_ = false;            // guarded by mutex_
+  bool stopping_ = false;           // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace harmonaize::daemon

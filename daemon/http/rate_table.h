@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace harmonaize::daemon {
+
+/// How often something may be done.
+struct RateLimit {
+  double per_second = 0;  ///< In the long run.
+  double burst = 0;       ///< At once.
+};
+
+/// Token buckets, one for each key. The number of keys is bounded: quiet ones are forgotten first.
+/// Thread: one.
+class RateTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  /// Most keys that are remembered; beyond that one of the others starts afresh.
+  static constexpr size_t kMostKeys = 4096;
+
+  explicit RateTable(RateLimit limit) : limit_(limit) {}
+
+  /// Counts one act under the key. Returns nullopt if the act is within the limit; otherwise for
+  /// how long the key has to wait, and counts nothing.
+  std::optional<std::chrono::milliseconds> Take(const std::string& key, Time now);
+  size_t keys() const { return buckets_.size(); }
+
+ private:
+  struct Bucket {
+    double tokens = 0;
+    Time at{};
+  };
+
+  double TokensAt(const Bucket& bucket, Time now) const;
+  void MakeRoom(Time now);
+
+  const RateLimit limit_;
+  std::map<std::string, Bucket> buckets_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,137 @@
+#include "daemon/http/tcp_listener.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <utility>
+
+#include "daemon/http/http_thread.h"
+#include "daemon/runtime/guarded.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using transport::NetworkAddress;
+
+/// Most connections that are accepted before others are served.
+constexpr int kAcceptsAtOnce = 32;
+
+/// Time, in milliseconds, until the next try where descriptors have run out: the connections that
+/// hold them end within seconds.
+constexpr std::chrono::milliseconds kRestFor(100);
+
+Result<FileDescriptor> ListenAtAddress(const NetworkAddress& address) {
+  FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return ErrnoError(errno, "cannot make a socket for " + address.ToString());
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.family() == AF_INET6) {
+    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  }
+  if (bind(fd.get(), address.get(), address.length()) != 0 || listen(fd.get(), SOMAXCONN) != 0) {
+    return ErrnoError(errno, "cannot listen at " + address.ToString());
+  }
+  return fd;
+}
+
+NetworkAddress OwnAddress(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  return NetworkAddress::From(reinterpret_cast<const sockaddr*>(&address));
+}
+
+}  // namespace
+
+TcpListener::TcpListener(HttpThread* thread, std::vector<std::string> names,
+                         std::unique_ptr<TlsCertificate> certificate)
+    : thread_(thread),
+      names_(std::move(names)),
+      certificate_(std::move(certificate)),
+      socket_(thread->context()),
+      rest_(thread->context()),
+      look_(thread->context()) {}
+
+Result<std::shared_ptr<TcpListener>> TcpListener::Open(
+    HttpThread* thread, const NetworkAddress& address, std::vector<std::string> names,
+    std::unique_ptr<TlsCertificate> certificate) {
+  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ListenAtAddress(address));
+  std::shared_ptr<TcpListener> listener(
+      new TcpListener(thread, std::move(names), std::move(certificate)));
+  listener->address_ = OwnAddress(fd.get());
+  boost::system::error_code error;
+  listener->socket_.assign(fd.get(), error);
+  if (error) {
+    return SystemError("cannot listen at {}: {}", address.ToString(), error.message());
+  }
+  fd.Release();
+  return listener;
+}
+
+void TcpListener::Begin() {
+  Await();
+  if (certificate_ != nullptr) LookAtCertificate();
+}
+
+void TcpListener::Stop() {
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  rest_.cancel();
+  look_.cancel();
+}
+
+void TcpListener::Await() {
+  socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](const boost::system::error_code& error) {
+                       if (!error && self->socket_.is_open()) self->AcceptSome();
+                     });
+}
+
+void TcpListener::AcceptSome() {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    if (AcceptOne()) continue;
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) break;
+    // Waiting on the socket would return at once, for ever.
+    rest_.expires_after(kRestFor);
+    rest_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+      if (!error && self->socket_.is_open()) self->Await();
+    });
+    return;
+  }
+  Await();
+}
+
+bool TcpListener::AcceptOne() {
+  sockaddr_storage remote{};
+  socklen_t length = sizeof remote;
+  FileDescriptor fd(accept4(socket_.native_handle(), reinterpret_cast<sockaddr*>(&remote), &length,
+                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd.valid()) return false;
+  GuardedAndLogged("a new TCP connection", [&] {
+    const int on = 1;
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    HttpPeer peer;
+    peer.where = {true, certificate_ != nullptr, names_};
+    peer.where.names.push_back(OwnAddress(fd.get()).HostText());
+    const auto address = NetworkAddress::From(reinterpret_cast<const sockaddr*>(&remote));
+    peer.address = AddressKey(address.HostText());
+    thread_->Serve(&fd, std::move(peer),
+                   certificate_ == nullptr ? nullptr : certificate_->context());
+  });
+  return true;
+}
+
+void TcpListener::LookAtCertificate() {
+  look_.expires_after(thread_->services().limits.certificate_look);
+  look_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (error || !self->socket_.is_open()) return;
+    GuardedAndLogged("a look at the TLS certificate", [&] { self->certificate_->LookForChange(); });
+    self->LookAtCertificate();
+  });
+}
+
+}  // namespace harmonaize::daemon
