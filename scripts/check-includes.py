@@ -55,6 +55,7 @@ DAEMON_LAYERS = [
     ["daemon/probing"],
     ["daemon/reports"],
     ["daemon/access"],
+    ["daemon/api"],
     ["daemon/main"],
 ]
 DAEMON = [module for layer in DAEMON_LAYERS for module in layer]

@@ -1,5 +1,6 @@
 #include "daemon/access/refused_connections.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -55,12 +57,24 @@ void RefusedConnections::CloseAll() {
 }
 
 void RefusedConnections::Refuse(ControlSocket socket, const Status& why) {
+  RefuseWith(std::move(socket), EncodeFailure(MessageType::kHello, why));
+}
+
+void RefusedConnections::RefuseHttp(ControlSocket socket, const Status& why) {
+  const std::string reply = fmt::format(
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
+      "Content-Length: {}\r\nConnection: close\r\n\r\n{}\n",
+      why.message().size() + 1, why.message());
+  RefuseWith(std::move(socket), std::as_bytes(std::span(reply)));
+}
+
+void RefusedConnections::RefuseWith(ControlSocket socket, std::span<const std::byte> reply) {
   const Result<PeerCredentials> peer = socket.Peer();
   const uid_t user = peer.ok() ? peer->user : 0;
   const auto unread = std::count_if(told_.begin(), told_.end(),
                                     [user](const Told& told) { return told.user == user; });
   const bool tells = told_.size() < kMostTold && unread < kMostToldOfAUser;
-  if (tells) static_cast<void>(socket.Send(EncodeFailure(MessageType::kHello, why), {}));
+  if (tells) static_cast<void>(socket.Send(reply, {}));
   // Nothing can arrive after this. What has arrived may hold descriptors, and no check can rule
   // that out: a message may be empty, and an error may hide one.
   shutdown(socket.fd(), SHUT_RD);

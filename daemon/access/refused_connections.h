@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "src/base/status.h"
@@ -23,6 +25,8 @@ class RefusedConnections {
   /// memory of the kernel that counts as the daemon's, so a user who leaves many unread is told
   /// none.
   void Refuse(ControlSocket socket, const Status& why);
+  /// Does so on a connection of HTTP.
+  void RefuseHttp(ControlSocket socket, const Status& why);
   /// Closes the connections that wait, when it is time. To be called after `TimeoutMs` at the
   /// latest.
   void CloseWaiting();
@@ -33,6 +37,7 @@ class RefusedConnections {
   int TimeoutMs() const;
 
  private:
+  void RefuseWith(ControlSocket socket, std::span<const std::byte> reply);
   void LetGoOfWhatWasRead();
 
   struct Told {

@@ -13,10 +13,12 @@
 #include <thread>
 
 #include "daemon/access/reception.h"
+#include "daemon/http/http_server.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/connection.h"
 #include "src/base/log.h"
+#include "src/ipc/http_socket.h"
 #include "src/ipc/socket_folder.h"
 
 namespace harmonaize::daemon {
@@ -91,24 +93,35 @@ Status Server::Serve(std::shared_ptr<EngineGate> gate, std::shared_ptr<Accounts>
   return Status::Ok();
 }
 
+// Each door has one beside it for HTTP, with the same rights.
 Status Server::OpenDoors() {
-  HZ_RETURN_IF_ERROR(OpenDoor({.path = config_.socket_path, .tenant = "", .listener = {}},
-                              static_cast<mode_t>(config_.socket_mode)));
+  const auto open = [this](Door door, mode_t mode) {
+    Door http = Door{.path = HttpSocketPath(door.path),
+                     .tenant = door.tenant,
+                     .for_operators = door.for_operators,
+                     .http = true,
+                     .listener = {}};
+    HZ_RETURN_IF_ERROR(OpenDoor(std::move(door), mode));
+    return OpenDoor(std::move(http), mode);
+  };
+  HZ_RETURN_IF_ERROR(open({.path = config_.socket_path, .tenant = "", .listener = {}},
+                          static_cast<mode_t>(config_.socket_mode)));
   const std::string operators = OperatorSocketOf(config_);
   HZ_RETURN_IF_ERROR(
-      OpenDoor({.path = operators, .tenant = "", .for_operators = true, .listener = {}}, 0600));
+      open({.path = operators, .tenant = "", .for_operators = true, .listener = {}}, 0600));
   LetGroupIn(operators, config_.operator_group);
+  LetGroupIn(HttpSocketPath(operators), config_.operator_group);
   if (config_.tenants.identity != "socket") return Status::Ok();
   for (const TenantsConfig::Socket& socket : config_.tenants.sockets) {
     // The provider decides who reaches the socket, by the containers that it is mounted into.
-    HZ_RETURN_IF_ERROR(
-        OpenDoor({.path = socket.path, .tenant = socket.name, .listener = {}}, 0666));
+    HZ_RETURN_IF_ERROR(open({.path = socket.path, .tenant = socket.name, .listener = {}}, 0666));
   }
   return Status::Ok();
 }
 
 Status Server::OpenDoor(Door door, mode_t mode) {
-  HZ_ASSIGN_OR_RETURN(door.listener, ListenAt(door.path, mode));
+  HZ_ASSIGN_OR_RETURN(door.listener,
+                      ListenAt(door.path, mode, door.http ? SOCK_STREAM : SOCK_SEQPACKET));
   doors_.push_back(std::make_unique<Door>(std::move(door)));
   return Status::Ok();
 }
@@ -132,8 +145,8 @@ void Server::Run() {
   for (const std::unique_ptr<Door>& door : doors_) loop_->Unwatch(door->listener.get());
 }
 
-void Server::Close() {
-  if (CloseReceptions()) return;
+void Server::Close(bool http_closed) {
+  if (CloseReceptions() && http_closed) return;
   Log(LogLevel::kWarning, kLogInit,
       "a tenant keeps a thread of the daemon's, which ends without it");
   RemoveSockets();
@@ -179,9 +192,12 @@ bool Server::AcceptOne(const Door& door) {
     return false;
   }
   ControlSocket socket(std::move(fd));
-  const Status admitted = Caught([&] { return Admit(&socket, door); });
+  const Status admitted =
+      Caught([&] { return door.http ? AdmitHttp(&socket, door) : Admit(&socket, door); });
   // A peer that has ended meanwhile hears nothing.
-  if (!admitted.ok() && socket.valid()) refused_.Refuse(std::move(socket), admitted);
+  if (admitted.ok() || !socket.valid()) return true;
+  door.http ? refused_.RefuseHttp(std::move(socket), admitted)
+            : refused_.Refuse(std::move(socket), admitted);
   return true;
 }
 
@@ -199,6 +215,27 @@ Status Server::Admit(ControlSocket* socket, const Door& door) {
   const Status handed_over = Caught([&] { return HandOver(&connection); });
   if (connection != nullptr) *socket = connection->TakeSocket();
   return handed_over;
+}
+
+Status Server::AdmitHttp(ControlSocket* socket, const Door& door) {
+  if (adopt_http_ == nullptr) return Unavailable("this daemon serves no HTTP");
+  HZ_ASSIGN_OR_RETURN(const PeerCredentials peer, socket->Peer());
+  const FileDescriptor process = socket->PeerProcess(peer.process);
+  HZ_ASSIGN_OR_RETURN(TenantIdentity tenant,
+                      identifier_.Identify(peer, process.get(), door.tenant));
+  const std::shared_ptr<Account> account = accounts_->Of(tenant.number, tenant.name);
+  HZ_ASSIGN_OR_RETURN(Holding place, account->Take(Resource::kConnections, 1));
+  HZ_ASSIGN_OR_RETURN(Holding memory, account->Take(Resource::kMemory, kConnectionBytes));
+  AdoptedConnection connection{
+      .socket = socket->TakeDescriptor(),
+      .caller = {.tenant = tenant,
+                 .scope = door.for_operators ? HttpScope::kOperator : HttpScope::kTenant,
+                 .name = tenant.name},
+      .place = std::move(place),
+      .memory = std::move(memory)};
+  const Status adopted = adopt_http_(&connection);
+  if (connection.socket.valid()) *socket = ControlSocket(std::move(connection.socket));
+  return adopted;
 }
 
 Status Server::HandOver(std::unique_ptr<Connection>* connection) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@ namespace harmonaize::daemon {
 
 class Connection;
 class Reception;
+struct AdoptedConnection;
 
 /// The daemon's front door: accepts connections, finds out whose they are, and hands each to its
 /// tenant's Reception. It touches nothing that a tenant has sent, so no tenant can make it stand
@@ -33,13 +35,18 @@ class Server {
   /// Sets the gate by which requests reach the engine, and the accounts of the tenants. Requires:
   /// called once, before Run.
   Status Serve(std::shared_ptr<EngineGate> gate, std::shared_ptr<Accounts> accounts);
+  /// Takes over a connection at an HTTP socket. An error leaves it as it was.
+  using AdoptHttp = std::function<Status(AdoptedConnection* connection)>;
+  /// Sets where connections at HTTP sockets go. Requires: called once, before Run.
+  void ServeHttp(AdoptHttp adopt) { adopt_http_ = std::move(adopt); }
   /// Accepts connections until Stop.
   void Run();
   /// Ends Run. Thread: any.
   void Stop();
-  /// Drops all connections. Does not return if a tenant keeps a thread of the daemon waiting: the
-  /// process then ends here. Requires: the engine has gone.
-  void Close();
+  /// Drops all connections. Does not return if a tenant keeps a thread of the daemon waiting, here
+  /// or, as `http_closed` says, among those of HTTP: the process then ends here. Requires: the
+  /// engine has gone.
+  void Close(bool http_closed);
 
   EventLoop& loop() { return *loop_; }
 
@@ -49,6 +56,7 @@ class Server {
     std::string path;
     std::string tenant;  ///< The tenant that it belongs to; "": all tenants.
     bool for_operators = false;
+    bool http = false;
     FileDescriptor listener;
   };
   struct ReceptionKey {
@@ -64,6 +72,7 @@ class Server {
   void Accept(const Door& door);
   bool AcceptOne(const Door& door);
   Status Admit(ControlSocket* socket, const Door& door);
+  Status AdmitHttp(ControlSocket* socket, const Door& door);
   Status HandOver(std::unique_ptr<Connection>* connection);
   void TurnAway(const Door& door);
   void ForgetClosed();
@@ -78,6 +87,7 @@ class Server {
   TenantIdentifier identifier_;
   std::shared_ptr<Accounts> accounts_;
   std::shared_ptr<EngineGate> gate_;
+  AdoptHttp adopt_http_;
   std::map<ReceptionKey, std::shared_ptr<Reception>> receptions_;
   RefusedConnections refused_;
   bool stopping_ = false;

@@ -62,6 +62,12 @@ class Communicator final : private LocalOwner {
   Job* job() const { return job_; }
   void set_job(Job* job) { job_ = job; }
   const std::string& name() const { return name_; }
+  /// Tells it from the tenant's other communicators: 8 random hexadecimal digits, the same at all
+  /// hosts.
+  const std::string& handle() const { return handle_; }
+  void set_handle(std::string handle) { handle_ = std::move(handle); }
+  /// Returns what people call it: its name, or without one its handle.
+  const std::string& label() const { return name_.empty() ? handle_ : name_; }
   Tenant& tenant() { return *tenant_; }
   const Tenant& tenant() const { return *tenant_; }
   void Keep(CommunicatorHoldings holdings) { holdings_ = std::move(holdings); }
@@ -216,6 +222,7 @@ class Communicator final : private LocalOwner {
   uint32_t gang_ = 0;
   Job* job_ = nullptr;
   const std::string name_;
+  std::string handle_;
   Tenant* const tenant_;
   CommunicatorHoldings holdings_;
   std::vector<Member*> members_;       // by rank

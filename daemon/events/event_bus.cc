@@ -144,14 +144,13 @@ void EventBus::PublishToOperators(Event event) {
   Post(kOperators, [event = std::move(event)](EventChannel& channel) { channel.Add(event); });
 }
 
-uint64_t EventBus::Subscribe(const EventReader& reader, EventOrder order, Subscribing calls) {
-  const uint64_t number = next_subscription_.fetch_add(1, std::memory_order_relaxed);
-  PostFor(reader,
-          [number, order = std::move(order), calls = std::move(calls)](EventChannel& channel) {
-            const Status status = channel.Subscribe(number, order, calls.open);
-            if (!status.ok()) calls.refuse(status);
-          });
-  return number;
+void EventBus::Subscribe(const EventReader& reader, uint64_t subscription, EventOrder order,
+                         Subscribing calls) {
+  PostFor(reader, [subscription, order = std::move(order),
+                   calls = std::move(calls)](EventChannel& channel) {
+    const Status status = channel.Subscribe(subscription, order, calls.open);
+    if (!status.ok()) calls.refuse(status);
+  });
 }
 
 void EventBus::Resume(const EventReader& reader, uint64_t subscription) {

@@ -53,8 +53,11 @@ class EventBus {
     /// Called otherwise, with kInvalidArgument. Thread: the bus's.
     std::function<void(const Status&)> refuse;
   };
-  /// Begins a subscription, and returns its number.
-  uint64_t Subscribe(const EventReader& reader, EventOrder order, Subscribing calls);
+  /// Returns the number for a new subscription.
+  uint64_t NextSubscription() { return next_subscription_.fetch_add(1, std::memory_order_relaxed); }
+  /// Begins the subscription of this number.
+  void Subscribe(const EventReader& reader, uint64_t subscription, EventOrder order,
+                 Subscribing calls);
   /// Goes on with a subscriber whose sink could take no more.
   void Resume(const EventReader& reader, uint64_t subscription);
   void Unsubscribe(const EventReader& reader, uint64_t subscription);

@@ -1,5 +1,8 @@
 #include "daemon/formation/communicator_maker.h"
 
+#include <fmt/format.h>
+#include <sys/random.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -24,6 +27,18 @@ std::set<uint32_t> GangsOf(const std::vector<Member*>& members) {
     if (member != nullptr) gangs.insert(member->session->gang());
   }
   return gangs;
+}
+
+/// Returns the handle of a communicator (Communicator::handle). The key of one that spans hosts is
+/// random.
+std::string HandleOf(const Communicator& communicator) {
+  uint64_t number = 0;
+  if (communicator.host_group() != nullptr) {
+    number = communicator.host_group()->roster().key;
+  } else if (getrandom(&number, sizeof number, 0) < 0) {
+    number = communicator.id();
+  }
+  return fmt::format("{:08x}", static_cast<uint32_t>(number ^ number >> 32));
 }
 
 /// Returns what a rank on this host claims that belongs to the job; an empty claim if none does.
@@ -53,6 +68,7 @@ Communicator* CommunicatorMaker::Make(const std::string& name, const JobIdentity
   const std::set<uint32_t> gangs = GangsOf(members);
   Job* const job = jobs_.Of(job_id, tenant, ClaimOf(job_id, members));
   made->set_job(job);
+  made->set_handle(HandleOf(*made));
   Communicator* const communicator = communicators_.Add(std::move(made));
   // Nothing throws from here on: a communicator that others can find has all of its ranks.
   JobTable::Add(job);

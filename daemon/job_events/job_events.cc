@@ -33,7 +33,7 @@ uint64_t DrawUnique() {
 }
 
 std::string SubjectOf(const Communicator& communicator) {
-  return communicator.name().empty() ? "" : "communicators/" + communicator.name();
+  return "communicators/" + communicator.label();
 }
 
 /// Returns the event that a message tells of; nullopt if it is none. Its data is checked where it
@@ -185,19 +185,22 @@ void JobEvents::OnMessage(transport::PeerId peer, const EventMessage& message) {
 // ---------------------------------------------------------------------------------------------
 // What becomes of communicators
 
-void JobEvents::OnRankLost(const Communicator& communicator, int rank, const std::string& why) {
+// Process numbers are those of a host, and say nothing to the ranks of another one.
+void JobEvents::OnRankLost(const Communicator& communicator, int rank, const std::string& reason) {
+  const size_t end = reason.starts_with("(process ") ? reason.find(") ") : std::string::npos;
+  const std::string why = end == std::string::npos ? reason : reason.substr(end + 2);
   EventData data(EventType::kRankLost,
-                 fmt::format("rank {} of communicator '{}' {}", rank, communicator.name(), why));
+                 fmt::format("rank {} of communicator '{}' {}", rank, communicator.label(), why));
   const int32_t ranks[] = {rank};
   data.Set(fields::kRanks, ranks)
-      .Set(fields::kCommunicator, communicator.name())
-      .Set(fields::kWhy, "dead");
+      .Set(fields::kCommunicator, communicator.label())
+      .Set(fields::kWhy, "unknown");
   Tell(*communicator.job(), {EventType::kRankLost, fmt::format("ranks/{}", rank), std::move(data)});
 }
 
 void JobEvents::OnMismatch(const Communicator& communicator, const Mismatch& mismatch) {
   EventData data(EventType::kMismatchDetected, mismatch.AsError().message());
-  data.Set(fields::kCommunicator, communicator.name())
+  data.Set(fields::kCommunicator, communicator.label())
       .Set(fields::kOperation, fmt::format("#{}", mismatch.sequence))
       .Set(fields::kAsked, PartiesOf(mismatch));
   Tell(*communicator.job(),
@@ -212,9 +215,9 @@ void JobEvents::OnPlanChanged(const Communicator& communicator, const PlanTransi
   EventData data(EventType::kPlanChanged,
                  fmt::format("{} of {} bytes in communicator '{}' is predicted to take {:.3g} s, "
                              "where it would have taken {:.3g} s",
-                             collective, bytes, communicator.name(), after.predicted_seconds,
+                             collective, bytes, communicator.label(), after.predicted_seconds,
                              change.before.predicted_seconds));
-  data.Set(fields::kCommunicator, communicator.name())
+  data.Set(fields::kCommunicator, communicator.label())
       .Set(fields::kCollective, collective)
       .Set(fields::kBytes, bytes)
       .Set(fields::kPredictedSecondsBefore, change.before.predicted_seconds)
@@ -228,8 +231,8 @@ void JobEvents::OnCongestionChanged(const Communicator& communicator, Congestion
       EventType::kCongestionChanged,
       fmt::format("congestion of communicator '{}' is {} now: its operations take {:.2f} "
                   "times as long as on an empty network",
-                  communicator.name(), CongestionName(level), times));
-  data.Set(fields::kCommunicator, communicator.name())
+                  communicator.label(), CongestionName(level), times));
+  data.Set(fields::kCommunicator, communicator.label())
       .Set(fields::kToLevel, CongestionName(level))
       .Set(fields::kSlowdown, times);
   Tell(*communicator.job(),

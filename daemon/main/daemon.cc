@@ -29,6 +29,24 @@ Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config) {
   return EventBus::Create(std::move(options));
 }
 
+/// Returns the HTTP server, which has tokens and an audit log in the state directory.
+Result<std::unique_ptr<HttpServer>> OpenHttp(const Config& config,
+                                             std::shared_ptr<HttpHandler> handler) {
+  HttpOptions options;
+  options.tokens =
+      TokenStore::Open(config.state_path, [] { return static_cast<int64_t>(UnixSeconds()); });
+  if (!config.state_path.empty()) {
+    Result<std::unique_ptr<AuditLog>> audit = AuditLog::Start(config.state_path, {});
+    if (audit.ok()) {
+      options.audit = std::move(*audit);
+    } else {
+      Log(LogLevel::kWarning, kLogInit, "what operators change is not written down: {}",
+          audit.status().message());
+    }
+  }
+  return HttpServer::Create(std::move(options), std::move(handler));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
@@ -45,6 +63,11 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
   daemon->engine_->TellEventsTo(daemon->events_.get());
   daemon->gate_ = std::make_shared<EngineGate>(daemon->engine_.get());
   HZ_RETURN_IF_ERROR(daemon->server_->Serve(daemon->gate_, std::move(accounts)));
+  HZ_ASSIGN_OR_RETURN(daemon->api_, Api::Create(daemon->gate_, daemon->events_.get()));
+  HZ_ASSIGN_OR_RETURN(daemon->http_, OpenHttp(config, daemon->api_->handler()));
+  daemon->server_->ServeHttp([http = daemon->http_.get()](AdoptedConnection* connection) {
+    return http->Adopt(connection);
+  });
   return daemon;
 }
 
@@ -52,11 +75,12 @@ void Daemon::Run(const std::function<void()>& on_listening) {
   engine_->Start();
   on_listening();
   server_->Run();
+  const bool http_closed = http_->Close();
   gate_->Shut();
   engine_->Stop("it was stopped by its operator");
   // Destroys the engine's sessions too, and with them what they keep of the receptions'.
   engine_.reset();
-  server_->Close();
+  server_->Close(http_closed);
 }
 
 }  // namespace harmonaize::daemon

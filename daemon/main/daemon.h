@@ -5,8 +5,10 @@
 
 #include "daemon/access/engine_gate.h"
 #include "daemon/access/server.h"
+#include "daemon/api/api.h"
 #include "daemon/config/config.h"
 #include "daemon/events/event_bus.h"
+#include "daemon/http/http_server.h"
 #include "daemon/main/engine.h"
 #include "src/base/status.h"
 
@@ -33,6 +35,9 @@ class Daemon {
   Daemon() = default;
 
   std::unique_ptr<EventBus> events_;  ///< Outlives the engine, which tells it of events.
+  std::unique_ptr<Api> api_;
+  // The HTTP server calls the API, which calls bus and engine: it is closed before they go.
+  std::unique_ptr<HttpServer> http_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<EngineGate> gate_;

@@ -136,6 +136,7 @@ ReportSources Engine::report_sources() const {
           .tenants = &tenants_,
           .sessions = &sessions_,
           .communicators = &communicators_,
+          .jobs = &jobs_,
           .cluster = cluster_.get(),
           .control_loop = &*control_loop_};
 }

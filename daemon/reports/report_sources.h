@@ -12,6 +12,7 @@ class Cluster;
 class CommunicatorRegistry;
 class ControlLoop;
 class HostTuning;
+class JobTable;
 class SessionTable;
 class TenantTable;
 struct Config;
@@ -26,6 +27,7 @@ struct ReportSources {
   const TenantTable* tenants = nullptr;
   const SessionTable* sessions = nullptr;
   const CommunicatorRegistry* communicators = nullptr;
+  const JobTable* jobs = nullptr;
   const Cluster* cluster = nullptr;  ///< nullptr if this host stands alone.
   const ControlLoop* control_loop = nullptr;
 };

@@ -40,8 +40,8 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-Result<FileDescriptor> ConnectTo(const sockaddr_un& address, int* error_number) {
-  FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+Result<FileDescriptor> ConnectTo(const sockaddr_un& address, int type, int* error_number) {
+  FileDescriptor fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
   *error_number = 0;
   // A listener that no longer accepts fills its queue, and the kernel would wait for room.
@@ -72,7 +72,7 @@ std::vector<FileDescriptor> TakeDescriptors(msghdr* message) {
 Result<ControlSocket> ControlSocket::Connect(const std::string& path) {
   HZ_ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
   int error_number = 0;
-  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ConnectTo(address, &error_number));
+  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ConnectTo(address, SOCK_SEQPACKET, &error_number));
   if (error_number == EAGAIN) {
     return Unavailable(
         "the Harmonaize daemon at {} takes no connections, and so many wait that there is no room "
@@ -186,12 +186,12 @@ bool ControlSocket::PeerGone() const {
   return poll(&waiting, 1, 0) > 0 && (waiting.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;
 }
 
-Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode) {
+Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode, int type) {
   HZ_ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
   HZ_RETURN_IF_ERROR(MakeSocketFolder(path));
 
   int error_number = 0;
-  HZ_RETURN_IF_ERROR(ConnectTo(address, &error_number).status());
+  HZ_RETURN_IF_ERROR(ConnectTo(address, type, &error_number).status());
   if (error_number == 0) {
     return InvalidUsage(
         "a daemon is already listening at {}; stop it first, or give this one another socket with "
@@ -200,7 +200,7 @@ Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode) {
   }
   if (error_number == ECONNREFUSED) unlink(path.c_str());
 
-  FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  FileDescriptor fd(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return ErrnoError(errno, fmt::format("cannot bind the socket {}", path));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -69,6 +70,7 @@ class ControlSocket {
   int fd() const { return fd_.get(); }
   bool valid() const { return fd_.valid(); }
   void Close() { fd_.Reset(); }
+  FileDescriptor TakeDescriptor() { return std::move(fd_); }
   /// Forgets the descriptor without closing it: other code has closed it, and its number may stand
   /// for another file by now.
   void Abandon() { fd_.Release(); }
@@ -78,7 +80,9 @@ class ControlSocket {
 };
 
 /// Makes a listening socket at `path`, with its folder as in MakeSocketFolder. Replaces the socket
-/// that a dead daemon left. Errors: a live daemon listens at `path` already.
-Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode);
+/// that a dead daemon left. `type` is SOCK_SEQPACKET for control messages, or SOCK_STREAM. Errors: a
+/// live daemon listens at `path` already.
+Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode,
+                                int type = SOCK_SEQPACKET);
 
 }  // namespace harmonaize

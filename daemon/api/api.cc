@@ -1,0 +1,44 @@
+#include "daemon/api/api.h"
+
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "daemon/api/event_routes.h"
+#include "daemon/api/health_routes.h"
+#include "daemon/api/job_routes.h"
+#include "daemon/api/job_snapshots.h"
+#include "daemon/http/entity_tags.h"
+#include "daemon/http/http_router.h"
+
+namespace harmonaize::daemon {
+
+/// What the routes refer to.
+struct Api::Parts {
+  Parts(std::shared_ptr<EngineGate> gate, EntityTags its_tags)
+      : jobs(std::move(gate)), tags(std::move(its_tags)) {}
+
+  JobSnapshots jobs;
+  EntityTags tags;
+};
+
+Api::Api() = default;
+Api::~Api() = default;
+
+Result<std::unique_ptr<Api>> Api::Create(std::shared_ptr<EngineGate> gate, EventBus* bus) {
+  std::unique_ptr<Api> api(new Api());
+  HZ_ASSIGN_OR_RETURN(EntityTags tags, EntityTags::Create());
+  api->parts_ = std::make_unique<Parts>(gate, std::move(tags));
+  const ApiServices services{
+      .gate = std::move(gate), .bus = bus, .jobs = &api->parts_->jobs, .tags = &api->parts_->tags};
+  std::vector<HttpRoute> routes;
+  for (std::vector<HttpRoute> some :
+       {EventRoutes(services), JobRoutes(services), HealthRoutes(services)}) {
+    std::move(some.begin(), some.end(), std::back_inserter(routes));
+  }
+  HZ_ASSIGN_OR_RETURN(api->handler_, HttpRouter::Create(std::move(routes)));
+  return api;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+
+#include "daemon/api/api_services.h"
+#include "daemon/http/http_exchange.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// The HTTP interface (docs/http.md): gives each request to its route.
+class Api {
+ public:
+  /// Requires: `bus` outlives the HTTP server, and the engine ends before this object does.
+  static Result<std::unique_ptr<Api>> Create(std::shared_ptr<EngineGate> gate, EventBus* bus);
+  ~Api();
+
+  const std::shared_ptr<HttpHandler>& handler() const { return handler_; }
+
+ private:
+  Api();
+
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+  std::shared_ptr<HttpHandler> handler_;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "daemon/access/engine_gate.h"
+
+namespace harmonaize::daemon {
+
+class EntityTags;
+class EventBus;
+class JobSnapshots;
+
+/// What the routes of the HTTP interface use. All of it outlives the HTTP server. Thread: any.
+struct ApiServices {
+  std::shared_ptr<EngineGate> gate;  ///< The way to the engine.
+  EventBus* bus = nullptr;
+  JobSnapshots* jobs = nullptr;
+  const EntityTags* tags = nullptr;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,130 @@
+#include "daemon/api/job_routes.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/api/job_snapshots.h"
+#include "daemon/http/entity_tags.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using nlohmann::json;
+
+std::string Dump(const json& document) {
+  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Returns the job with this id or name; nullptr if the snapshot has none. Of several with the name
+/// it is the one that began last.
+const json* FindJob(const json& jobs, const std::string& which) {
+  const json* found = nullptr;
+  for (const json& job : jobs) {
+    if (job.at("id") == which) return &job;
+    if (job.at("name") == which) found = &job;
+  }
+  return found;
+}
+
+/// A job without its communicators' ranks and operations, for lists.
+json Summary(const json& job) {
+  json summary = job;
+  json names = json::array();
+  uint64_t waiting = 0;
+  for (const json& communicator : job.at("communicators")) {
+    names.push_back({{"id", communicator.at("id")},
+                     {"name", communicator.at("name")},
+                     {"size", communicator.at("size")},
+                     {"state", communicator.at("state")}});
+    waiting += communicator.at("waiting").size();
+  }
+  summary["communicators"] = std::move(names);
+  summary["waiting"] = waiting;
+  return summary;
+}
+
+json Operations(const json& job) {
+  json list = json::array();
+  for (const json& communicator : job.at("communicators")) {
+    for (json operation : communicator.at("waiting")) {
+      operation["communicator"] = communicator.at("id");
+      list.push_back(std::move(operation));
+    }
+  }
+  return {{"operations", std::move(list)}};
+}
+
+json Ranks(const json& job) {
+  json list = json::array();
+  for (const json& communicator : job.at("communicators")) {
+    list.push_back({{"communicator", communicator.at("id")}, {"ranks", communicator.at("ranks")}});
+  }
+  return {{"communicators", std::move(list)}};
+}
+
+json Communicators(const json& job) {
+  return {{"communicators", job.at("communicators")}};
+}
+
+HttpResponse NoEngine() {
+  return HttpProblem(503, "the daemon is about to end; ask again in a moment");
+}
+
+/// A route about one job, with the view of it that the route shows.
+HttpRoute JobRoute(const ApiServices& services, std::string pattern,
+                   std::function<json(const json&)> view) {
+  const auto serve = [services, view = std::move(view)](std::shared_ptr<HttpExchange> exchange,
+                                                        const HttpParameters& parameters) {
+    const HttpCaller caller = exchange->request().caller;
+    const auto answer = [services, view, exchange = std::move(exchange),
+                         which = parameters.at("job")](const JobSnapshots::Snapshot& jobs) {
+      if (jobs == nullptr) return exchange->Respond(NoEngine());
+      const json* const job = FindJob(*jobs, which);
+      if (job == nullptr) {
+        return exchange->Respond(
+            HttpProblem(404, "there is no such job here; GET /v1/jobs lists yours"));
+      }
+      HttpResponse response{.body = Dump(view(*job))};
+      services.tags->Apply(exchange->request(), &response);
+      exchange->Respond(std::move(response));
+    };
+    services.jobs->Get(caller, answer);
+  };
+  return {.method = "GET",
+          .pattern = std::move(pattern),
+          .audience = HttpAudience::kTenants,
+          .serve = serve};
+}
+
+HttpRoute JobsRoute(const ApiServices& services) {
+  const auto serve = [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {
+    const HttpCaller caller = exchange->request().caller;
+    services.jobs->Get(
+        caller, [services, exchange = std::move(exchange)](const JobSnapshots::Snapshot& jobs) {
+          if (jobs == nullptr) return exchange->Respond(NoEngine());
+          json list = json::array();
+          for (const json& job : *jobs) list.push_back(Summary(job));
+          HttpResponse response{.body = Dump({{"jobs", std::move(list)}})};
+          services.tags->Apply(exchange->request(), &response);
+          exchange->Respond(std::move(response));
+        });
+  };
+  return {
+      .method = "GET", .pattern = "/v1/jobs", .audience = HttpAudience::kTenants, .serve = serve};
+}
+
+}  // namespace
+
+std::vector<HttpRoute> JobRoutes(const ApiServices& services) {
+  return {JobsRoute(services),
+          JobRoute(services, "/v1/jobs/{job}", [](const json& job) { return job; }),
+          JobRoute(services, "/v1/jobs/{job}/communicators", Communicators),
+          JobRoute(services, "/v1/jobs/{job}/operations", Operations),
+          JobRoute(services, "/v1/jobs/{job}/ranks", Ranks)};
+}
+
+}  // namespace harmonaize::daemon
