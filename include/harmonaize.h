@@ -59,6 +59,61 @@ ncclResult_t hzStreamQuery(cudaStream_t stream);
 /// gone.
 ncclResult_t hzStreamSynchronize(cudaStream_t stream);
 
+/// \name Events
+/// What happens to a job, as the provider's daemon tells it: ranks that are late or lost, links
+/// that are slow, maintenance that is announced. docs/events.md lists the types. An event is a
+/// CloudEvents 1.0 document in JSON. All ranks of a job hear the same events, whichever host they
+/// are on.
+///
+///     hzSubscription_t events;
+///     hzSubscribe(comm, "rank.*,maintenance.*", NULL, NULL, NULL, &events);
+///     hzEvent_t event;
+///     while (hzNextEvent(events, 1000, &event) == ncclSuccess) puts(event.json);
+///     hzUnsubscribe(events);
+/// @{
+
+/// A subscription. Belongs to the process that made it and does not survive fork.
+typedef struct hzSubscription* hzSubscription_t;
+
+/// An event. The texts are never NULL.
+typedef struct hzEvent {
+  const char* type;  ///< Such as "io.harmonaize.rank.late".
+  const char* id;    ///< What hzSubscribe takes as `after`; "" for a notice of missed events.
+  const char* json;  ///< The event in one line.
+  /// 1 if this is no event, but the notice that events were missed: `json` says how many.
+  int missed;
+} hzEvent_t;
+
+/// Called for each event, one at a time, on a thread of the library (hz-events) that takes no
+/// signals. The event is valid until it returns.
+typedef void (*hzEventCallback_t)(const hzEvent_t* event, void* context);
+
+/// Subscribes to the events of the job that `comm` belongs to; with NULL, of all jobs of this user.
+/// `types` lists types and families ("rank.*,plan.changed"); NULL: all. `after` is the id of the
+/// last event that was heard; NULL: only what comes from now on; "": also what the daemon has kept.
+/// With `callback` NULL, hzNextEvent returns the events. A subscription outlives a restart of the
+/// daemon, and goes on behind the last event.
+/// Errors: ncclInvalidArgument with the reason for a type or an id that there is not;
+/// ncclSystemError when no daemon listens.
+ncclResult_t hzSubscribe(ncclComm_t comm, const char* types, const char* after,
+                         hzEventCallback_t callback, void* context, hzSubscription_t* subscription);
+
+/// Stores a descriptor to poll(2) into `*descriptor`: it is readable when hzNextEvent may have
+/// something. It belongs to the subscription.
+/// Errors: ncclInvalidUsage for a subscription with a callback.
+ncclResult_t hzSubscriptionDescriptor(hzSubscription_t subscription, int* descriptor);
+
+/// Waits up to `timeout_ms` for an event, -1 for ever, and stores it into `*event`; it is valid
+/// until the next call for this subscription. Returns ncclInProgress if none has come. One thread
+/// at a time. Errors: ncclInvalidUsage for a subscription with a callback; ncclInvalidArgument if
+/// the daemon has been replaced by one that refuses to go on.
+ncclResult_t hzNextEvent(hzSubscription_t subscription, int timeout_ms, hzEvent_t* event);
+
+/// Ends a subscription. When it returns, no callback runs any more. Not to be called by a callback.
+ncclResult_t hzUnsubscribe(hzSubscription_t subscription);
+
+/// @}
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

@@ -90,6 +90,7 @@ Communicator* CommunicatorMaker::Make(const std::string& name, const JobIdentity
       lane.carried.completed.store(0, std::memory_order_relaxed);
       lane.filled.store(0, std::memory_order_relaxed);
     }
+    member->slot->job.Set(job_id.text());
     if (spans != nullptr) member->session->NoteOtherHosts();
     member->SetState(MemberState::kReady);
   }

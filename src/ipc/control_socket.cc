@@ -69,10 +69,10 @@ std::vector<FileDescriptor> TakeDescriptors(msghdr* message) {
 
 }  // namespace
 
-Result<ControlSocket> ControlSocket::Connect(const std::string& path) {
+Result<ControlSocket> ControlSocket::Connect(const std::string& path, int type) {
   HZ_ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
   int error_number = 0;
-  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ConnectTo(address, SOCK_SEQPACKET, &error_number));
+  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ConnectTo(address, type, &error_number));
   if (error_number == EAGAIN) {
     return Unavailable(
         "the Harmonaize daemon at {} takes no connections, and so many wait that there is no room "

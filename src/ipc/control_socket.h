@@ -42,7 +42,7 @@ class ControlSocket {
 
   /// Errors: kUnavailable, with the path, where nobody listens or this user may not connect.
   /// Clients use FindDaemon (daemon_search.h), which checks which user listens.
-  static Result<ControlSocket> Connect(const std::string& path);
+  static Result<ControlSocket> Connect(const std::string& path, int type = SOCK_SEQPACKET);
 
   /// Sends all of it or fails; never raises SIGPIPE. kRemoteError when the peer is gone or does not
   /// read.

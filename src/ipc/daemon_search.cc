@@ -7,6 +7,7 @@
 #include "src/base/log.h"
 #include "src/base/user_numbers.h"
 #include "src/ipc/daemon_trust.h"
+#include "src/ipc/http_socket.h"
 #include "src/ipc/socket_folder.h"
 
 namespace harmonaize {
@@ -18,7 +19,8 @@ Status Believe(const ControlSocket& socket, const SocketPlace& place) {
 }
 
 /// Connects to the daemon at a place. Appends to `distrusted` why a daemon there is not trusted.
-Result<ControlSocket> Try(const SocketPlace& place, std::vector<std::string>* distrusted) {
+Result<ControlSocket> Try(const SocketPlace& place, int type,
+                          std::vector<std::string>* distrusted) {
   const auto distrust = [&](const Status& why) {
     distrusted->push_back(why.message());
     return why;
@@ -27,20 +29,18 @@ Result<ControlSocket> Try(const SocketPlace& place, std::vector<std::string>* di
   if (!folder.ok()) {
     return distrust(Unavailable("no daemon is sought at {}: {}", place.path, folder.message()));
   }
-  Result<ControlSocket> socket = ControlSocket::Connect(place.path);
+  Result<ControlSocket> socket = ControlSocket::Connect(place.path, type);
   if (!socket.ok()) return socket;
   const Status belief = Believe(*socket, place);
   if (!belief.ok()) return distrust(belief);
   return socket;
 }
 
-}  // namespace
-
-Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places) {
+Result<DaemonConnection> Find(const std::vector<SocketPlace>& places, int type) {
   std::vector<std::string> reasons;
   std::vector<std::string> distrusted;
   for (const SocketPlace& place : places) {
-    Result<ControlSocket> socket = Try(place, &distrusted);
+    Result<ControlSocket> socket = Try(place, type, &distrusted);
     if (socket.ok()) {
       for (const std::string& why : distrusted) Log(LogLevel::kWarning, kLogInit, "{}", why);
       return DaemonConnection{std::move(*socket), place.path};
@@ -48,6 +48,19 @@ Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places) {
     reasons.push_back(socket.status().message());
   }
   return Unavailable("{}", fmt::join(reasons, "; "));
+}
+
+}  // namespace
+
+Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places) {
+  return Find(places, SOCK_SEQPACKET);
+}
+
+Result<FileDescriptor> FindDaemonHttp(const std::vector<SocketPlace>& places) {
+  std::vector<SocketPlace> http = places;
+  for (SocketPlace& place : http) place.path = HttpSocketPath(place.path);
+  HZ_ASSIGN_OR_RETURN(DaemonConnection daemon, Find(http, SOCK_STREAM));
+  return daemon.socket.TakeDescriptor();
 }
 
 Result<DaemonConnection> ConnectToDaemon(const std::vector<SocketPlace>& places) {

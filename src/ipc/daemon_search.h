@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/socket_path.h"
@@ -19,6 +20,10 @@ struct DaemonConnection {
 /// warns of those it passed over because they are not. Errors: kUnavailable, with the reason for
 /// each place.
 Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places);
+
+/// Connects to the HTTP socket beside the first of these places at which a trusted daemon listens.
+/// Errors: as FindDaemon.
+Result<FileDescriptor> FindDaemonHttp(const std::vector<SocketPlace>& places);
 
 /// Does what FindDaemon does. The error also tells the user how to get a daemon.
 Result<DaemonConnection> ConnectToDaemon(const std::vector<SocketPlace>& places);

@@ -211,6 +211,7 @@ struct alignas(64) MemberSlot {
   std::atomic<uint32_t> departures;
   SliceProgress lanes[kSliceLanes];
   InlineSlot inline_path;
+  JobText job;        ///< Set when kReady: the id of the communicator's job.
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Ranks that are late, while the others wait; also warnings.
 };

@@ -41,5 +41,6 @@ std::string SharedText<kBytes>::Get() const {
 
 template class SharedText<512>;
 template class SharedText<320>;
+template class SharedText<64>;
 
 }  // namespace harmonaize

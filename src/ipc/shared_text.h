@@ -32,7 +32,9 @@ class SharedText {
 
 using ErrorText = SharedText<512>;
 using NoticeText = SharedText<320>;
+using JobText = SharedText<64>;
 extern template class SharedText<512>;
 extern template class SharedText<320>;
+extern template class SharedText<64>;
 
 }  // namespace harmonaize

@@ -94,6 +94,8 @@ class Communicator {
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_acquire); }
   /// Returns MemberSlot::across_hosts.
+  /// Returns the id of the job that it belongs to; "" while it forms.
+  std::string job() const { return slot().job.Get(); }
   bool across_hosts() const { return slot().across_hosts.load(std::memory_order_relaxed) != 0; }
   /// Returns MemberSlot::ranks_together, forced into [1, ranks()]. Known once it is ready.
   int ranks_together() const;
