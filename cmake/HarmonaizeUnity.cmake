@@ -36,6 +36,8 @@ endif()
 
 harmonaize_compile_alone(harmonaize_schedule algorithms/forest.cc algorithms/halving_doubling.cc algorithms/packed_trees.cc)
 harmonaize_compile_alone(harmonaize_client session/session.cc)
+# Boost.Beast's templates take as long as all their neighbours.
+harmonaize_compile_alone(harmonaize_daemon sources/http_fetch.cc)
 harmonaize_compile_alone(harmonaize_daemon probing/probe_nics.cc probing/probe_work.cc sharing/controller.cc links/link_state.cc)
 harmonaize_compile_alone(perf_loopback_nccl loopback_nccl.cc)
 harmonaize_compile_alone(topology_test routing_test.cc)

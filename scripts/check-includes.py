@@ -38,6 +38,7 @@ DAEMON_LAYERS = [
     ["daemon/quota"],
     ["daemon/identity"],
     ["daemon/runtime"],
+    ["daemon/sources"],
     ["daemon/host"],
     ["daemon/tenant"],
     ["daemon/cluster"],
