@@ -108,9 +108,14 @@ class Exchange final : public HttpFetch, public std::enable_shared_from_this<Exc
     }
   }
   void Write() {
-    http::async_write(stream_, request_, Then("send the request", [this] { Read(); }));
+    http::async_write(stream_, request_, Then("send the request", [this] { ReadHead(); }));
   }
-  void Read() {
+  // Beast 1.74 forgets that Content-Length is above the limit where it reads head and body in one.
+  void ReadHead() {
+    http::async_read_header(stream_, buffer_, parser_,
+                            Then("read the answer", [this] { ReadBody(); }));
+  }
+  void ReadBody() {
     http::async_read(stream_, buffer_, parser_, Then("read the answer", [this] { Answer(); }));
   }
   void Answer() {

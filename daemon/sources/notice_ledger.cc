@@ -70,11 +70,11 @@ void NoticeLedger::TakePublished(const PublishedNotices& published, int64_t now_
       known->second.notice = std::move(notice);
       continue;
     }
-    if (known_.size() == kMostNoticesOfASource) {
+    if (one.id_recurs) notice.id += fmt::format("/{}", now_seconds);
+    if (known_.size() == kMostNoticesOfASource || Find(notice.id) != nullptr) {
       ++left_out_;
       continue;
     }
-    if (one.id_recurs) notice.id += fmt::format("/{}", now_seconds);
     news->push_back(notice);
     known_.emplace(one.notice.id, Known{std::move(notice)});
   }

@@ -29,7 +29,8 @@ class NoticeLedger {
   /// happened.
   void SetApproved(const std::string& id);
   size_t size() const { return known_.size(); }
-  /// Number of notices that the last Update did not take because there are too many.
+  /// Number of notices that the last Update did not take: there are too many, or another notice has
+  /// the id.
   size_t left_out() const { return left_out_; }
 
  private:

@@ -107,7 +107,7 @@ void SourceLane::OnPublished(const PublishedNotices& published) {
   }
   if (!published.doubt.empty()) return SetHealth(SourceHealth::kDoubtful, published.doubt);
   if (ledger_.left_out() == 0) return SetHealth(SourceHealth::kWell, "");
-  SetHealth(SourceHealth::kDoubtful, "it has more notices than are looked at");
+  SetHealth(SourceHealth::kDoubtful, "it has more notices than are looked at, or two with one id");
 }
 
 void SourceLane::EndPoll(const Status& outcome) {

@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -20,6 +19,10 @@ namespace asio = boost::asio;
 
 Status Stopped() {
   return Unavailable("the daemon polls no sources any more");
+}
+
+Status NoAzure() {
+  return InvalidUsage("there is no source azure whose events could be approved");
 }
 
 }  // namespace
@@ -45,21 +48,20 @@ SourcePoller::SourcePoller(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) 
 Result<std::unique_ptr<SourcePoller>> SourcePoller::Start(const SourcesConfig& config,
                                                           OnNotice on_notice, PollPace pace) {
   HZ_RETURN_IF_ERROR(ValidateSources(config));
-  auto loop = std::make_unique<Loop>();
-  for (const SourceConfig& source : config.sources) {
-    for (std::unique_ptr<SourceSession>& session : MakeSessions(source)) {
-      loop->lanes.push_back(
-          std::make_unique<SourceLane>(loop->io, source, std::move(session), pace, on_notice));
+  return Caught([&]() -> Result<std::unique_ptr<SourcePoller>> {
+    auto loop = std::make_unique<Loop>();
+    for (const SourceConfig& source : config.sources) {
+      for (std::unique_ptr<SourceSession>& session : MakeSessions(source)) {
+        loop->lanes.push_back(
+            std::make_unique<SourceLane>(loop->io, source, std::move(session), pace, on_notice));
+      }
     }
-  }
-  std::unique_ptr<SourcePoller> poller(new SourcePoller(std::move(loop)));
-  if (poller->loop_->lanes.empty()) return poller;
-  try {
-    poller->thread_ = std::thread([self = poller.get()] { self->Run(); });
-  } catch (const std::system_error& error) {
-    return SystemError("cannot start a thread for the sources: {}", error.what());
-  }
-  return poller;
+    std::unique_ptr<SourcePoller> poller(new SourcePoller(std::move(loop)));
+    if (!poller->loop_->lanes.empty()) {
+      poller->thread_ = std::thread([self = poller.get()] { self->Run(); });
+    }
+    return poller;
+  });
 }
 
 SourcePoller::~SourcePoller() {
@@ -70,11 +72,11 @@ void SourcePoller::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    // It takes no memory, and ends a wait, the one under way or the next. The thread, which begins
+    // anew for the last calls, sees stopping_ only afterwards.
+    loop_->io.stop();
   }
-  if (!thread_.joinable()) return;
-  // It takes no memory, and ends a wait, the one under way or the next.
-  loop_->io.stop();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void SourcePoller::Run() noexcept {
@@ -104,20 +106,22 @@ void SourcePoller::Publish() {
 }
 
 void SourcePoller::Approve(const std::string& id, std::function<void(Status)> done) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!stopping_ && thread_.joinable()) {
-      asio::post(loop_->io, [loop = loop_.get(), id, done] {
-        if (loop->is_over) return done(Stopped());
-        const auto azure = std::find_if(loop->lanes.begin(), loop->lanes.end(),
-                                        [](const auto& lane) { return lane->kind() == "azure"; });
-        if (azure != loop->lanes.end()) return (*azure)->Approve(id, done);
-        done(InvalidUsage("there is no source azure whose events could be approved"));
-      });
-      return;
-    }
-  }
-  done(stopping_ ? Stopped() : InvalidUsage("no sources are configured"));
+  const Status posted = Caught([&] { return PostApproval(id, done); });
+  if (!posted.ok()) done(posted);
+}
+
+Status SourcePoller::PostApproval(const std::string& id, const std::function<void(Status)>& done) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return Stopped();
+  if (loop_->lanes.empty()) return NoAzure();
+  asio::post(loop_->io, [loop = loop_.get(), id, done] {
+    if (loop->is_over) return done(Stopped());
+    const auto azure = std::find_if(loop->lanes.begin(), loop->lanes.end(),
+                                    [](const auto& lane) { return lane->kind() == "azure"; });
+    if (azure == loop->lanes.end()) return done(NoAzure());
+    (*azure)->Approve(id, done);
+  });
+  return Status::Ok();
 }
 
 std::vector<SourceReport> SourcePoller::Report() const {

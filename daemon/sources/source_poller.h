@@ -29,7 +29,8 @@ class SourcePoller {
   using OnNotice = SourceLane::OnNotice;
 
   /// Starts the thread; the first polls begin at once. `on_notice` is called on that thread; an
-  /// exception of it is logged. Errors: kInvalidArgument of ValidateSources; kSystemError.
+  /// exception of it is logged. Errors: kInvalidArgument of ValidateSources; kSystemError or
+  /// kInternalError for what could not be made.
   static Result<std::unique_ptr<SourcePoller>> Start(const SourcesConfig& config,
                                                      OnNotice on_notice, PollPace pace = {});
   /// As Stop.
@@ -59,6 +60,7 @@ class SourcePoller {
   explicit SourcePoller(std::unique_ptr<Loop> loop);
   void Run() noexcept;
   void Publish();
+  Status PostApproval(const std::string& id, const std::function<void(Status)>& done);
 
   const std::unique_ptr<Loop> loop_;
   mutable std::mutex mutex_;

@@ -51,11 +51,8 @@ class LogLines {
   }
 };
 
-PollPace ImpatientPace() {
-  PollPace pace = QuickPace();
-  pace.deadline = std::chrono::milliseconds(200);
-  return pace;
-}
+/// A deadline for servers that take longer, long enough for others on a busy machine.
+constexpr std::chrono::milliseconds kShortDeadline{400};
 
 class HostileServers : public ::testing::Test {
  protected:
@@ -66,7 +63,8 @@ class HostileServers : public ::testing::Test {
 
   /// Serves a preemption, then what `bad` does a few times, then quiet times. Requires that the
   /// source fails meanwhile, that nothing follows from it, and that the source recovers.
-  void ExpectHarmless(const Bad& bad, const std::string& reason) {
+  void ExpectHarmless(const Bad& bad, const std::string& reason,
+                      std::chrono::milliseconds deadline = PollPace().deadline) {
     std::atomic<int> phase{0};
     std::atomic<int> bad_answers{0};
     ScriptedServer server([&](const ServedRequest&, ServedConnection& connection) {
@@ -80,17 +78,21 @@ class HostileServers : public ::testing::Test {
       }
     });
     HeardNotices heard;
-    const auto poller = Poll(server.endpoint(), &heard, ImpatientPace());
+    PollPace pace = QuickPace();
+    pace.deadline = deadline;
+    const auto poller = Poll(server.endpoint(), &heard, pace);
     EXPECT_EQ(heard.WaitFor(1)[0].id, "E1");
     ASSERT_TRUE(AwaitHealth(*poller, SourceHealth::kWell));
+    LogLines::Begin();
     phase = 1;
     EXPECT_TRUE(AwaitHealth(*poller, SourceHealth::kFailing));
     EXPECT_TRUE(Await([&] { return bad_answers >= 3; }));
     EXPECT_EQ(heard.count(), 1u) << "a bad answer changed a notice";
     phase = 2;
     EXPECT_EQ(heard.WaitFor(2)[1].state, CloudNotice::State::kCompleted);
+    EXPECT_TRUE(AwaitHealth(*poller, SourceHealth::kWell));
     EXPECT_EQ(LogLines::Count("the source azure cannot be polled"), 1);
-    EXPECT_EQ(LogLines::Count("the source azure answers"), 2);
+    EXPECT_EQ(LogLines::Count("the source azure answers"), 1);
     EXPECT_EQ(LogLines::Count(reason), 1) << reason;
   }
 
@@ -149,6 +151,17 @@ TEST_F(HostileServers, ABodyThatIsSaidToBeTooLongIsNotRead) {
   ExpectHarmless(boasting, "body limit exceeded");
 }
 
+TEST_F(HostileServers, ABodyOfTheGreatestLengthIsRead) {
+  std::string document = kQuiet;
+  document.resize(kMostMetadataBytes, ' ');
+  const ScriptedServer server([&](const ServedRequest&, ServedConnection& connection) {
+    connection.Send(Answer(200, document));
+  });
+  HeardNotices heard;
+  const auto poller = Poll(server.endpoint(), &heard, QuickPace());
+  EXPECT_TRUE(AwaitHealth(*poller, SourceHealth::kWell));
+}
+
 TEST_F(HostileServers, AHeadWithoutEndIsCutOff) {
   const auto endless = [](ServedConnection& connection) {
     connection.Send("HTTP/1.1 200 OK\r\n");
@@ -164,12 +177,12 @@ TEST_F(HostileServers, SlowBytesRunOutOfTime) {
       if (!connection.Wait(20) || !connection.Send(std::string(1, one))) return;
     }
   };
-  ExpectHarmless(slow, "no answer within 200 ms");
+  ExpectHarmless(slow, "no answer within 400 ms", kShortDeadline);
 }
 
 TEST_F(HostileServers, SilenceRunsOutOfTime) {
   ExpectHarmless([](ServedConnection& connection) { connection.Wait(10'000); },
-                 "no answer within 200 ms");
+                 "no answer within 400 ms", kShortDeadline);
 }
 
 TEST_F(HostileServers, AConnectionThatIsClosedAtOnceIsAFailure) {

@@ -134,6 +134,16 @@ TEST(NoticeLedger, AnIdThatRecursGetsTheTimeAtWhichItWasFirstSeen) {
   EXPECT_EQ(ledger.Update(published, kNow + 9).at(0).id, "preempted/1700000009");
 }
 
+TEST(NoticeLedger, NoTwoNoticesHaveOneIdThoughOneRecurs) {
+  NoticeLedger ledger;
+  ledger.Update(Published({Notice("spot-action/1700000000")}), kNow - 1);
+  PublishedNotices both = Published({Notice("spot-action/1700000000")});
+  both.Add({Notice("spot-action"), true});
+  EXPECT_TRUE(ledger.Update(both, kNow).empty());
+  EXPECT_EQ(ledger.left_out(), 1u);
+  EXPECT_EQ(ledger.Update(both, kNow + 1).at(0).id, "spot-action/1700000001");
+}
+
 TEST(NoticeLedger, HoldsNoMoreThanItsLimitAndSaysHowManyItLeftOut) {
   NoticeLedger ledger;
   std::vector<CloudNotice> first;
