@@ -28,7 +28,7 @@ struct NameLookup::Shared {
 
 namespace {
 
-Result<std::vector<std::string>> Addresses(const std::string& host) {
+Result<std::vector<std::string>> AddressesOfName(const std::string& host) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -59,7 +59,7 @@ Status NameLookup::Start(const std::string& host, Done done) {
     std::thread([shared, host] {
       pthread_setname_np(pthread_self(), "hz-lookup");
       GuardedAndLogged("a lookup", [&] {
-        const auto addresses = Caught([&] { return Addresses(host); });
+        const auto addresses = Caught([&] { return AddressesOfName(host); });
         const std::lock_guard lock(shared->mutex);
         if (shared->io == nullptr) return;
         boost::asio::post(*shared->io, [shared, addresses] {

@@ -33,10 +33,13 @@ bool IsNews(const CloudNotice& old, CloudNotice* renewed) {
 
 std::vector<CloudNotice> NoticeLedger::Update(const PublishedNotices& published,
                                               int64_t now_seconds) {
+  // If memory runs out on the way, the ledger is as before, and the next Update has the news.
+  NoticeLedger updated = *this;
   std::vector<CloudNotice> news;
   // What has ended makes room for what is new.
-  EndMissing(published, now_seconds, &news);
-  TakePublished(published, now_seconds, &news);
+  updated.EndMissing(published, now_seconds, &news);
+  updated.TakePublished(published, now_seconds, &news);
+  *this = std::move(updated);
   return news;
 }
 

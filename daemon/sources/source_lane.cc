@@ -47,7 +47,7 @@ void SourceLane::Act(Clock::time_point now) noexcept {
   });
   if (now < due_) return;
   if (!is_asking_) return Step([this] { return BeginPoll(); });
-  Step([this] { return RemoteError("there was no answer within {} ms", pace_.deadline.count()); });
+  Step([this] { return RemoteError("there was no answer within {} ms", allowed_.count()); });
 }
 
 // The pause is set before anything that may throw, so that the lane goes on whatever happens.
@@ -73,7 +73,7 @@ Status SourceLane::BeginPoll() {
     server_.addresses = {server_.endpoint.host};
     return StartRequest(request);
   }
-  due_ = Clock::now() + pace_.deadline;
+  Allow(pace_.deadline);
   return lookup_.Start(server_.endpoint.host, [this, request](const auto& addresses) {
     Step([&]() -> Status {
       if (!addresses.ok()) return addresses.status();
@@ -83,8 +83,13 @@ Status SourceLane::BeginPoll() {
   });
 }
 
+void SourceLane::Allow(std::chrono::milliseconds time) {
+  allowed_ = time;
+  due_ = Clock::now() + time;
+}
+
 Status SourceLane::StartRequest(const SourceRequest& request) {
-  due_ = Clock::now() + pace_.deadline + request.wait_seconds * pace_.second;
+  Allow(pace_.deadline + request.wait_seconds * pace_.second);
   HZ_ASSIGN_OR_RETURN(fetch_, HttpFetch::Start(io_, server_, request, [this](auto answer) {
                         Step([&] { return OnAnswer(answer); });
                       }));

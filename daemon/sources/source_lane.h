@@ -67,6 +67,7 @@ class SourceLane {
   template <typename Call>
   void Step(Call&& step) noexcept;
   Status BeginPoll();
+  void Allow(std::chrono::milliseconds time);
   Status StartRequest(const SourceRequest& request);
   Status OnAnswer(const Result<SourceAnswer>& answer);
   void OnPublished(const PublishedNotices& published);
@@ -85,10 +86,11 @@ class SourceLane {
   FetchServer server_;
   NoticeLedger ledger_;
   NameLookup lookup_;
-  std::shared_ptr<HttpFetch> fetch_;  // the request under way
-  bool is_asking_ = false;            // a poll is under way
-  Clock::time_point due_;             // while asking: the deadline; else: the next poll
-  int failures_ = 0;                  // in a row
+  std::shared_ptr<HttpFetch> fetch_;     // the request under way
+  bool is_asking_ = false;               // a poll is under way
+  std::chrono::milliseconds allowed_{};  // for what is under way
+  Clock::time_point due_;                // while asking: the deadline; else: the next poll
+  int failures_ = 0;                     // in a row
   SourceHealth health_ = SourceHealth::kNotAsked;
   std::list<Approval> approvals_;
   uint64_t last_approval_ = 0;

@@ -17,7 +17,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-Status Stopped() {
+Status PollerStopped() {
   return Unavailable("the daemon polls no sources any more");
 }
 
@@ -112,10 +112,10 @@ void SourcePoller::Approve(const std::string& id, std::function<void(Status)> do
 
 Status SourcePoller::PostApproval(const std::string& id, const std::function<void(Status)>& done) {
   const std::lock_guard lock(mutex_);
-  if (stopping_) return Stopped();
+  if (stopping_) return PollerStopped();
   if (loop_->lanes.empty()) return NoAzure();
   asio::post(loop_->io, [loop = loop_.get(), id, done] {
-    if (loop->is_over) return done(Stopped());
+    if (loop->is_over) return done(PollerStopped());
     const auto azure = std::find_if(loop->lanes.begin(), loop->lanes.end(),
                                     [](const auto& lane) { return lane->kind() == "azure"; });
     if (azure == loop->lanes.end()) return done(NoAzure());
