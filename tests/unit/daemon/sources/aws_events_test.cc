@@ -10,8 +10,8 @@ using State = CloudNotice::State;
 
 constexpr const char* kReboot = R"([{
   "NotBefore": "21 Jan 2019 09:00:43 GMT", "Code": "system-reboot",
-  "Description": "scheduled reboot", "EventId": "instance-event-0d59937288b749b32",
-  "NotAfter": "21 Jan 2019 09:17:23 GMT", "State": "active"}])";
+  "Description": "scheduled reboot", "EventId": "instance-event-0123456789abcdef0",
+  "NotAfter": "21 Jan 2019 09:30:00 GMT", "State": "active"}])";
 
 TEST(AwsEvents, ASpotActionReclaimsTheHostAtItsTime) {
   for (const char* action : {"terminate", "stop", "hibernate"}) {
@@ -55,11 +55,11 @@ TEST(AwsEvents, ScheduledEventsAreMaintenanceOrReclaimByTheirCode) {
   EXPECT_EQ(published.doubt, "");
   ASSERT_EQ(published.notices.size(), 1u);
   const CloudNotice& notice = published.notices[0].notice;
-  EXPECT_EQ(notice.id, "instance-event-0d59937288b749b32");
+  EXPECT_EQ(notice.id, "instance-event-0123456789abcdef0");
   EXPECT_EQ(notice.kind, Kind::kMaintenance);
   EXPECT_EQ(notice.not_before_seconds, 1548061243);
   EXPECT_FALSE(notice.survives);
-  EXPECT_EQ(notice.text, "system-reboot, until 21 Jan 2019 09:17:23 GMT: scheduled reboot");
+  EXPECT_EQ(notice.text, "system-reboot, until 21 Jan 2019 09:30:00 GMT: scheduled reboot");
   for (const auto& [code, kind] : {std::pair("instance-reboot", Kind::kMaintenance),
                                    std::pair("system-maintenance", Kind::kMaintenance),
                                    std::pair("instance-retirement", Kind::kReclaim),

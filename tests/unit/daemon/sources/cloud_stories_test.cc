@@ -88,7 +88,7 @@ class AzureStory : public ::testing::Test {
     return fmt::format(
         R"({{"EventId": "A123BC45-1234-5678-AB90-ABCDEF123456", "EventType": "{}",
             "ResourceType": "VirtualMachine", "Resources": ["{}"], "EventStatus": "{}",
-            "NotBefore": "{}", "Description": "Host server is undergoing maintenance.",
+            "NotBefore": "{}", "Description": "Host update",
             "EventSource": "Platform", "DurationInSeconds": 9}})",
         type, host, status, time);
   }
@@ -203,7 +203,7 @@ class AwsStory : public ::testing::Test {
   static std::string Scheduled(const std::string& state, int64_t not_before) {
     return fmt::format(
         R"([{{"NotBefore": "{}", "Code": "system-reboot", "Description": "scheduled reboot",
-             "EventId": "instance-event-0d59937288b749b32", "NotAfter": "{}", "State": "{}"}}])",
+             "EventId": "instance-event-0123456789abcdef0", "NotAfter": "{}", "State": "{}"}}])",
         TimeText("%d %b %Y %H:%M:%S GMT", not_before),
         TimeText("%d %b %Y %H:%M:%S GMT", not_before + 1000), state);
   }
