@@ -19,7 +19,7 @@ find_package(Boost 1.74 REQUIRED)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 # For the daemon's logs of events.
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
-# For the daemon's HTTP server alone.
+# For the daemon's HTTP server, and the sources that it polls.
 pkg_check_modules(TLS REQUIRED IMPORTED_TARGET libssl libcrypto)
 # UCX through its headers; the daemon loads the library when an RDMA rail needs it.
 find_path(UCX_HEADERS ucp/api/ucp.h REQUIRED)

@@ -39,7 +39,7 @@ DAEMON_LAYERS = [
     ["daemon/quota"],
     ["daemon/identity"],
     ["daemon/runtime"],
-    ["daemon/events"],
+    ["daemon/events", "daemon/sources"],
     ["daemon/http"],
     ["daemon/host"],
     ["daemon/tenant"],
