@@ -5,6 +5,7 @@
 
 #include "daemon/events/event_log_files.h"
 #include "daemon/events/event_log_store.h"
+#include "src/base/clean_text.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -19,6 +20,8 @@ constexpr int kMostRoomAttempts = 3;
 /// bounds the memory of a log; for a tenant with more jobs the file alone knows the numbers of
 /// some.
 constexpr size_t kMostRecentJobs = 1024;
+/// Longest part of what SQLite says of a damaged file that is logged, in bytes: it may quote the file.
+constexpr size_t kMostProblemBytes = 200;
 /// Bytes of data from which on a page lists no more events. It bounds a reader's memory.
 constexpr size_t kMostPageBytes = 1 << 20;
 
@@ -130,7 +133,7 @@ Status StoredEventLog::Open(const LogPast& past) {
 Status StoredEventLog::Replace(const std::string& problem, const LogPast& past) {
   Log(LogLevel::kWarning, kLogInit,
       "the events in {} are lost ({}): the file is set aside as {}.damaged, and a new one begun",
-      path_, problem, path_);
+      path_, CleanText(problem, kMostProblemBytes), path_);
   store_.reset();
   if (!path_.empty()) {
     HZ_RETURN_IF_ERROR(SetLogFileAside(path_));
@@ -145,7 +148,7 @@ Status StoredEventLog::Replace(const std::string& problem, const LogPast& past) 
 }
 
 bool StoredEventLog::ReplaceDamaged() {
-  const std::string problem = store_->Problem();
+  const std::string problem = store_->problem();
   // A disk that damages all that it is given is not given a new file with each event.
   if (!IsTimeToTry()) {
     store_.reset();
@@ -181,9 +184,12 @@ Result<uint64_t> StoredEventLog::Append(const Event& event) {
   if (const uint64_t last = LastSequence(event.job); event.sequence <= last) {
     return InvalidUsage("event {} comes after event {} of the same job", event.id(), last);
   }
-  const uint64_t place = ++last_place_;
+  // A file that is replaced meanwhile goes on after the event before this one.
+  const uint64_t place = last_place_ + 1;
+  const LogFault fault = WriteWithRoom(place, event);
+  last_place_ = place;
   Note(event, &recent_);
-  if (WriteWithRoom(place, event) != LogFault::kNone) return NotWritten(event);
+  if (fault != LogFault::kNone) return NotWritten(event);
   Written();
   return place;
 }
@@ -197,7 +203,7 @@ LogFault StoredEventLog::Write(uint64_t place, const Event& event) {
   if (!IsOpen()) return LogFault::kFull;
   LogFault fault = TryToWrite(place, event);
   if (fault == LogFault::kDamaged && ReplaceDamaged()) fault = TryToWrite(place, event);
-  if (fault != LogFault::kNone && store_ != nullptr) problem_ = store_->Problem();
+  if (fault != LogFault::kNone && store_ != nullptr) problem_ = store_->problem();
   return fault;
 }
 
@@ -241,7 +247,7 @@ Result<LogPage> StoredEventLog::After(uint64_t place, const EventFilter& filter,
     fault = ReadPage(filter, most, &page);
   }
   if (fault == LogFault::kNone) return page;
-  if (store_ != nullptr) problem_ = store_->Problem();
+  if (store_ != nullptr) problem_ = store_->problem();
   return CannotRead();
 }
 
@@ -277,7 +283,7 @@ Result<std::optional<uint64_t>> StoredEventLog::Ask(const Question& question) {
   LogStore::Found found = question(*store_);
   if (found.fault == LogFault::kDamaged && ReplaceDamaged()) found = question(*store_);
   if (found.fault == LogFault::kNone) return found.number;
-  if (store_ != nullptr) problem_ = store_->Problem();
+  if (store_ != nullptr) problem_ = store_->problem();
   return CannotRead();
 }
 

@@ -53,7 +53,9 @@ Result<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path) 
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   if (connection == nullptr) return SystemError("there is no memory for SQLite");
   std::unique_ptr<LogDatabase> database(new LogDatabase(connection));
-  if (opened != SQLITE_OK) return SystemError("cannot open {}: {}", path, database->Problem());
+  if (database->Judge(opened) != LogFault::kNone) {
+    return SystemError("cannot open {}: {}", path, database->problem());
+  }
   database->BoundWork();
   return database;
 }
@@ -98,7 +100,13 @@ LogDatabase::~LogDatabase() {
 
 LogFault LogDatabase::Execute(const char* sql) {
   rounds_ = 0;
-  return FaultOf(sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr));
+  return Judge(sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr));
+}
+
+LogFault LogDatabase::Judge(int code) {
+  const LogFault fault = FaultOf(code);
+  if (fault != LogFault::kNone) problem_ = sqlite3_errmsg(connection_);
+  return fault;
 }
 
 std::optional<int64_t> LogDatabase::Integer(const char* sql) {
@@ -138,11 +146,8 @@ void LogDatabase::Checkpoint() {
       sqlite3_wal_checkpoint_v2(connection_, nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
   if (pages >= 0 && moved >= 0) journal_pages_ = pages - moved;
   if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) return;
-  Log(LogLevel::kDebug, kLogInit, "a log of events keeps its journal for now: {}", Problem());
-}
-
-std::string LogDatabase::Problem() const {
-  return sqlite3_errmsg(connection_);
+  Log(LogLevel::kDebug, kLogInit, "a log of events keeps its journal for now: {}",
+      sqlite3_errmsg(connection_));
 }
 
 LogStatement::~LogStatement() {
@@ -183,13 +188,14 @@ void LogStatement::BindValue(int index, std::optional<int64_t> value) {
 LogFault LogStatement::Step() {
   has_row_ = false;
   if (failed_ == 0) Prepare();
-  if (failed_ != 0) return FaultOf(failed_);
+  if (failed_ != 0) return database_.Judge(failed_);
   database_.rounds_ = 0;
   const int code = sqlite3_step(statement_);
   has_row_ = code == SQLITE_ROW;
+  const LogFault fault = database_.Judge(code);
   // A statement that is not reset holds what it has locked.
   if (!has_row_) sqlite3_reset(statement_);
-  return FaultOf(code);
+  return fault;
 }
 
 LogFault LogStatement::Run() {

@@ -163,7 +163,7 @@ LogStore::Opened LogStore::Open(const std::string& path, int64_t most_pages, con
   if (opened.fault == LogFault::kNone) opened.fault = store.CheckEnds(&opened.problem);
   if (opened.fault == LogFault::kNone) opened.fault = store.SetMostPages();
   if (opened.fault == LogFault::kNone) return opened;
-  if (opened.problem.empty()) opened.problem = store.Problem();
+  if (opened.problem.empty()) opened.problem = store.problem();
   if (opened.fault == LogFault::kDamaged) opened.past = store.ReadPast();
   opened.store.reset();
   return opened;
@@ -210,7 +210,7 @@ LogFault LogStore::Check(std::string* problem) {
   if (pages > kMostCheckedBytes / kPageBytes) return LogFault::kNone;
   const std::optional<std::string> verdict = database_->Text("PRAGMA quick_check(1)");
   if (verdict == "ok") return LogFault::kNone;
-  *problem = verdict.value_or(Problem());
+  *problem = verdict.value_or(database_->problem());
   return LogFault::kDamaged;
 }
 

@@ -91,7 +91,7 @@ class LogStore {
   uint64_t last_place() const { return last_place_; }
   /// All events up to this place have been given up.
   uint64_t given_up() const { return given_up_; }
-  std::string Problem() const { return database_->Problem(); }
+  const std::string& problem() const { return database_->problem(); }
 
  private:
   /// A row of the table of jobs.
