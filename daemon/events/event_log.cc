@@ -20,7 +20,8 @@ constexpr int kMostRoomAttempts = 3;
 /// bounds the memory of a log; for a tenant with more jobs the file alone knows the numbers of
 /// some.
 constexpr size_t kMostRecentJobs = 1024;
-/// Longest part of what SQLite says of a damaged file that is logged, in bytes: it may quote the file.
+/// Longest part of what SQLite says of a damaged file that is logged, in bytes: it may quote the
+/// file.
 constexpr size_t kMostProblemBytes = 200;
 /// Bytes of data from which on a page lists no more events. It bounds a reader's memory.
 constexpr size_t kMostPageBytes = 1 << 20;
@@ -115,6 +116,7 @@ LogStore::Opened StoredEventLog::OpenStore(const LogPast& past) const {
 
 void StoredEventLog::Use(std::unique_ptr<LogStore> store) {
   store_ = std::move(store);
+  if (!path_.empty()) ReserveLogJournal(path_);
   last_place_ = std::max(last_place_, store_->last_place());
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include "daemon/events/event_log_files.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -20,11 +21,6 @@ constexpr int kMostRowBytes = 1 << 20;
 constexpr int kMostStatementBytes = 4096;
 /// Memory for pages of the file, in KiB, for each log: there may be one for each tenant.
 constexpr int kCacheKibibytes = 256;
-/// The journal shrinks to this, in bytes, when it begins anew: twice what it has when it is moved
-/// to the file. The rest of it is room that a full disk cannot take, in which old events can be
-/// given up.
-constexpr int kJournalBytes = 2 << 20;
-
 LogFault FaultOf(int code) {
   switch (code & 0xff) {
     case SQLITE_OK:
@@ -89,7 +85,7 @@ LogFault LogDatabase::SetUp() {
       "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"
       "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{};"
       "PRAGMA journal_size_limit={}; PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=0;",
-      kCacheKibibytes, kJournalBytes);
+      kCacheKibibytes, kJournalRoomBytes);
   return Execute(settings.c_str());
 }
 
@@ -139,15 +135,17 @@ void LogDatabase::Rollback() {
   sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
-void LogDatabase::Checkpoint() {
+bool LogDatabase::Checkpoint() {
   int pages = 0;
   int moved = 0;
   const int code =
       sqlite3_wal_checkpoint_v2(connection_, nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
   if (pages >= 0 && moved >= 0) journal_pages_ = pages - moved;
-  if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) return;
-  Log(LogLevel::kDebug, kLogInit, "a log of events keeps its journal for now: {}",
-      sqlite3_errmsg(connection_));
+  if (code != SQLITE_OK) {
+    Log(LogLevel::kDebug, kLogInit, "a log of events keeps its journal for now: {}",
+        sqlite3_errmsg(connection_));
+  }
+  return code == SQLITE_OK;
 }
 
 LogStatement::~LogStatement() {

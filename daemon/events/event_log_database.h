@@ -48,9 +48,9 @@ class LogDatabase {
   /// Ends a transaction, if one is open, as if it had never begun.
   void Rollback();
 
-  /// Moves what the journal holds to the file. Pages that were moved need no more room in the
-  /// journal.
-  void Checkpoint();
+  /// Moves what the journal holds to the file, so that it begins anew. Returns false if that
+  /// failed, as it does where the file cannot grow.
+  bool Checkpoint();
   /// Pages of the journal that have not been moved to the file.
   int journal_pages() const { return journal_pages_; }
 

@@ -125,6 +125,7 @@ std::string WholeSchema() {
 LogStore::LogStore(std::unique_ptr<LogDatabase> database, int64_t most_pages)
     : database_(std::move(database)),
       most_pages_(most_pages),
+      checkpoint_pages_(kJournalPages),
       find_job_(*database_, kFindJob),
       add_job_(*database_, kAddJob),
       wake_job_(*database_, kWakeJob),
@@ -432,7 +433,11 @@ LogFault LogStore::GiveUpOld(int64_t oldest_seconds) {
 }
 
 void LogStore::CheckpointIfDue() {
-  if (database_->journal_pages() >= kJournalPages) database_->Checkpoint();
+  if (database_->journal_pages() < checkpoint_pages_) return;
+  // A file that cannot grow gets smaller as long as the journal has room for that.
+  const bool moved = database_->Checkpoint() ||
+                     (GiveUpForRoom() == LogFault::kNone && database_->journal_pages() == 0);
+  checkpoint_pages_ = moved ? kJournalPages : database_->journal_pages() + kJournalPages / 4;
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -298,9 +298,8 @@ TEST_F(FullDiskTest, RemembersTheNumbersOfEventsItCouldNotKeep) {
   AppendNext("other");
   AppendNext("a", 300);
   Fill("filler");
-  int refused = AppendManyToAFullDisk(*log_, 2000);
-  ASSERT_GT(refused, 0);
-  Result<uint64_t> place = log_->Append(MakeEvent("other", 2));
+  ASSERT_GT(AppendManyToAFullDisk(*log_, 2000), 0);
+  ASSERT_FALSE(log_->Append(MakeEvent("other", 2)).ok());
   const uint64_t last = log_->LastSequence("a");
   std::filesystem::remove(folder_ + "/filler");
   now_seconds_ += 10;
