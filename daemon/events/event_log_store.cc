@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kApplicationId = 0x487a4576;
 /// Version of the tables. A log of another version is set aside.
 constexpr int64_t kFormatVersion = 1;
-/// Most bytes of a file that is checked when it is opened, which takes about 5 ms for each MiB.
+/// Most bytes of a file that is checked when it is opened, which takes about 2 ms for each MiB.
 /// Damage in a larger one is noticed when it is met.
 constexpr int64_t kMostCheckedBytes = int64_t{64} << 20;
 
@@ -31,7 +31,7 @@ constexpr int kMostBatches = 8;
 constexpr int kRowsForRoom = 512;
 /// Most free pages that are returned to the disk at once. Each is a page to move.
 constexpr int64_t kMostReturnedPages = 64;
-/// Pages in the journal from which on it is moved to the file: 1 MiB, about 250 events.
+/// Pages in the journal from which on it is moved to the file: 1 MiB, about 80 events.
 constexpr int kJournalPages = 256;
 /// Most pages of the journal, where it cannot be moved to the file: events are refused before it
 /// fills the disk.
