@@ -66,6 +66,9 @@ class StoredEventLog : public EventLog {
 
   LogFault ReadPage(const EventFilter& filter, size_t most, LogPage* page);
   Result<std::optional<uint64_t>> Ask(const Question& question);
+  /// Returns LastSequence, or an error if that cannot be read now.
+  Result<uint64_t> KnownSequence(const std::string& job);
+  uint64_t UnwrittenSequence(const std::string& job) const;
   Status CannotRead() const { return SystemError("the events cannot be read: {}", problem_); }
 
   const std::string path_;
@@ -183,14 +186,16 @@ bool StoredEventLog::IsOpen() {
 
 Result<uint64_t> StoredEventLog::Append(const Event& event) {
   HZ_RETURN_IF_ERROR(CheckEvent(event));
-  if (const uint64_t last = LastSequence(event.job); event.sequence <= last) {
-    return InvalidUsage("event {} comes after event {} of the same job", event.id(), last);
+  const Result<uint64_t> last = KnownSequence(event.job);
+  if (last.ok() && event.sequence <= *last) {
+    return InvalidUsage("event {} comes after event {} of the same job", event.id(), *last);
   }
   // A file that is replaced meanwhile goes on after the event before this one.
   const uint64_t place = last_place_ + 1;
-  const LogFault fault = WriteWithRoom(place, event);
+  const LogFault fault = last.ok() ? WriteWithRoom(place, event) : LogFault::kFull;
   last_place_ = place;
-  Note(event, &recent_);
+  // What the file says of the job's number may be more than this.
+  if (last.ok()) Note(event, &recent_);
   if (fault != LogFault::kNone) return NotWritten(event);
   Written();
   return place;
@@ -289,17 +294,27 @@ Result<std::optional<uint64_t>> StoredEventLog::Ask(const Question& question) {
   return CannotRead();
 }
 
-uint64_t StoredEventLog::LastSequence(const std::string& job) {
+Result<uint64_t> StoredEventLog::KnownSequence(const std::string& job) {
   const auto recent = recent_.find(job);
   if (recent != recent_.end()) return recent->second;
-  const auto stored = Ask([&](LogStore& store) { return store.LastSequence(job); });
-  return stored.ok() ? stored->value_or(0) : 0;
+  HZ_ASSIGN_OR_RETURN(const std::optional<uint64_t> stored,
+                      Ask([&](LogStore& store) { return store.LastSequence(job); }));
+  return std::max(stored.value_or(0), UnwrittenSequence(job));
+}
+
+uint64_t StoredEventLog::UnwrittenSequence(const std::string& job) const {
+  const auto unwritten = unwritten_.find(job);
+  return unwritten != unwritten_.end() ? unwritten->second : 0;
+}
+
+uint64_t StoredEventLog::LastSequence(const std::string& job) {
+  const Result<uint64_t> known = KnownSequence(job);
+  return known.ok() ? *known : UnwrittenSequence(job);
 }
 
 Result<LogPage> StoredEventLog::AfterId(const EventId& id) {
-  const uint64_t last = LastSequence(id.job);
+  HZ_ASSIGN_OR_RETURN(const uint64_t last, KnownSequence(id.job));
   if (id.sequence == 0 || id.sequence > last) {
-    if (!IsOpen()) return CannotRead();
     return InvalidArgument("this log knows of no event {} of job '{}'; its last one is {}",
                            id.sequence, id.job, last);
   }

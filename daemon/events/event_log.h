@@ -77,8 +77,9 @@ class EventLog {
   virtual Result<LogPage> AfterId(const EventId& id) = 0;
   /// The place of the last event; 0: there has been none.
   virtual uint64_t last_place() const = 0;
-  /// Number of the last event of a job that was appended, kept or not; 0: none. Of jobs without a
-  /// kept event the log remembers this for the kMostSilentJobs last ones.
+  /// Number of the last event of a job that was appended, kept or not, as far as that can be read
+  /// now; 0: none. Of jobs without a kept event the log remembers this for the kMostSilentJobs last
+  /// ones.
   virtual uint64_t LastSequence(const std::string& job) = 0;
 };
 

@@ -17,7 +17,7 @@ constexpr int64_t kApplicationId = 0x487a4576;
 constexpr int64_t kFormatVersion = 1;
 /// Most bytes of a file that is checked when it is opened, which takes about 2 ms for each MiB.
 /// Damage in a larger one is noticed when it is met.
-constexpr int64_t kMostCheckedBytes = int64_t{64} << 20;
+constexpr int64_t kMostCheckedBytes = int64_t{32} << 20;
 
 /// Pages that are kept free of events, so that the largest event finds room, and giving up events,
 /// which may need some pages before it frees any, does too.

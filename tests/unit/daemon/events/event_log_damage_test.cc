@@ -310,6 +310,37 @@ TEST_F(FullDiskTest, RemembersTheNumbersOfEventsItCouldNotKeep) {
   EXPECT_EQ(log_->LastSequence("third"), 1);
 }
 
+TEST_F(FullDiskTest, BeginsAnewWhereADamagedFileFoundNoRoomForAnother) {
+  if (!Mount("size=4m,mode=0700")) GTEST_SKIP() << "only root can mount";
+  ASSERT_TRUE(OpenLog({.most_bytes = 8 << 20}).ok());
+  for (int i = 0; i < 2500; ++i) AppendNext("a", 300);
+  const auto size = std::filesystem::file_size(path());
+  const std::string noise(size, '\xa5');
+  const int file = open(path().c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(pwrite(file, noise.data(), noise.size(), 0), static_cast<ssize_t>(size));
+  close(file);
+  // No byte is left, and what is set aside takes what the file took.
+  Fill("filler");
+  const uint64_t place = log_->last_place();
+  for (int i = 0; i < 3000; ++i) {
+    const uint64_t sequence = log_->LastSequence("a") + 1;
+    (void)log_->Append(MakeEvent("a", sequence, 300));
+    (void)log_->Append(MakeEvent("new", i + 1));
+    EXPECT_EQ(log_->LastSequence("a"), sequence);
+    EXPECT_EQ(log_->LastSequence("new"), i + 1);
+    if (i % 100 == 0) now_seconds_ += 1;
+  }
+  EXPECT_EQ(log_->last_place(), place + 6000);
+  std::filesystem::remove(folder_ + "/filler");
+  now_seconds_ += 10;
+  AppendNext("a");
+  AppendNext("new");
+  EXPECT_EQ(log_->LastSequence("a"), 5501);
+  EXPECT_EQ(log_->LastSequence("new"), 3001);
+  const ReadToEnd all = ReadAll(*log_, 0);
+  EXPECT_EQ(all.events.size() + all.missed, 8502);
+}
+
 TEST_F(FullDiskTest, SurvivesALimitOnTheSizesOfFiles) {
   // In a process of its own, which keeps the limit. A file that grows beyond it is an error of
   // writing then, not a full disk.

@@ -25,7 +25,7 @@ inline Event MakeEvent(const std::string& job, uint64_t sequence, size_t padding
               .sequence = sequence,
               .type = info.type,
               .subject = "ranks/" + std::to_string(sequence),
-              .time_ns = static_cast<int64_t>(sequence) * 1'000'000'007,
+              .time_ns = static_cast<int64_t>(sequence % 1'000'000) * 1'000'000'007,
               .severity = info.severity};
   if (sequence % 3 == 0) event.expiry_ns = event.time_ns + 5;
   event.data = R"({"ranks":[)" + std::to_string(sequence) + R"(],"text":"event of )" + job + " " +
