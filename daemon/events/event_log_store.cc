@@ -38,12 +38,14 @@ constexpr int kJournalPages = 256;
 constexpr int kMostJournalPages = 4096;
 
 /// The tables. `silent` is the place at which the last kept event of a job was given up.
+/// Parentheses hold the lines of one statement together: a comma that is missing would join two.
 constexpr const char* kSchema[] = {
-    "CREATE TABLE events(place INTEGER PRIMARY KEY,job INTEGER NOT NULL,sequence INTEGER NOT NULL,"
-    "kept_since INTEGER NOT NULL,type TEXT NOT NULL,severity INTEGER NOT NULL,time INTEGER NOT "
-    "NULL,expiry INTEGER,subject TEXT NOT NULL,data TEXT NOT NULL,checksum INTEGER NOT NULL)STRICT",
-    "CREATE TABLE jobs(number INTEGER PRIMARY KEY,name TEXT NOT NULL,last_sequence INTEGER NOT "
-    "NULL,silent INTEGER)STRICT",
+    ("CREATE TABLE events(place INTEGER PRIMARY KEY,job INTEGER NOT NULL,sequence INTEGER NOT NULL,"
+     "kept_since INTEGER NOT NULL,type TEXT NOT NULL,severity INTEGER NOT NULL,time INTEGER NOT "
+     "NULL,expiry INTEGER,subject TEXT NOT NULL,data TEXT NOT NULL,checksum INTEGER NOT NULL)"
+     "STRICT"),
+    ("CREATE TABLE jobs(number INTEGER PRIMARY KEY,name TEXT NOT NULL,last_sequence INTEGER NOT "
+     "NULL,silent INTEGER)STRICT"),
     "CREATE TABLE past(id INTEGER PRIMARY KEY,given_up INTEGER NOT NULL)STRICT",
     "CREATE UNIQUE INDEX events_by_job ON events(job,sequence)",
     "CREATE UNIQUE INDEX jobs_by_name ON jobs(name)",
