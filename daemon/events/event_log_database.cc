@@ -22,6 +22,9 @@ constexpr int kMostStatementBytes = 4096;
 /// Memory for pages of the file, in KiB, for each log: there may be one for each tenant.
 constexpr int kCacheKibibytes = 256;
 LogFault FaultOf(int code) {
+  // By itself, and not as a part of another code, it says that the header names a version of the
+  // format which SQLite may read and not write.
+  if (code == SQLITE_READONLY) return LogFault::kDamaged;
   switch (code & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:

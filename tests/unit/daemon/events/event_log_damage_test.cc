@@ -150,6 +150,14 @@ TEST_F(DamagedEventLogTest, SetsAsideWhatIsOfAnotherFormat) {
   EXPECT_EQ(std::filesystem::file_size(path() + ".damaged"), later.size()) << "one is kept";
   EXPECT_EQ(log_->last_place(), 0);
   ExpectSound();
+  log_.reset();
+  // A version of SQLite's format that may be read alone, at byte 18.
+  later = FileText();
+  later[18] = 47;
+  Write(later);
+  ASSERT_TRUE(OpenLog().ok());
+  EXPECT_EQ(std::filesystem::file_size(path() + ".damaged"), later.size());
+  ExpectSound();
 }
 
 TEST_F(DamagedEventLogTest, GoesOnAboveThePlacesAndNumbersOfTheDamagedFile) {
