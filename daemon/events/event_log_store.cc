@@ -16,7 +16,7 @@ namespace {
 /// Stands in the header of each log's file: "HzEv".
 constexpr int64_t kApplicationId = 0x487a4576;
 /// Version of the tables. A log of another version is set aside.
-constexpr int64_t kFormatVersion = 2;
+constexpr int64_t kFormatVersion = 1;
 /// Most bytes of a file that is checked when it is opened, which takes about 2 ms for each MiB.
 /// Damage in a larger one is noticed when it is met.
 constexpr int64_t kMostCheckedBytes = int64_t{32} << 20;

@@ -50,6 +50,7 @@ TEST(EventType, NamesASchemaWhosePathIsThatOfTheInterface) {
 
 TEST(Event, BecomesACloudEvent) {
   const Event event{.job = "llm-7",
+                    .unique = 255,
                     .sequence = 42,
                     .type = EventType::kRankLate,
                     .subject = "ranks/3",
