@@ -227,16 +227,23 @@ void JobEvents::OnPlanChanged(const Communicator& communicator, const PlanTransi
 
 void JobEvents::OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                                     double times) {
+  CongestionLevel& known = congestion_[communicator.id()];
+  const CongestionLevel before = std::exchange(known, level);
   EventData data(
       EventType::kCongestionChanged,
       fmt::format("congestion of communicator '{}' is {} now: its operations take {:.2f} "
                   "times as long as on an empty network",
                   communicator.label(), CongestionName(level), times));
   data.Set(fields::kCommunicator, communicator.label())
+      .Set(fields::kFromLevel, CongestionName(before))
       .Set(fields::kToLevel, CongestionName(level))
       .Set(fields::kSlowdown, times);
   Tell(*communicator.job(),
        {EventType::kCongestionChanged, SubjectOf(communicator), std::move(data)});
+}
+
+void JobEvents::OnEnded(const Communicator& communicator) {
+  congestion_.erase(communicator.id());
 }
 
 }  // namespace harmonaize::daemon

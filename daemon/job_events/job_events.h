@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ class JobEvents final : public CommunicatorObserver {
   void OnPlanChanged(const Communicator& communicator, const PlanTransition& change) override;
   void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                            double times) override;
+  void OnEnded(const Communicator& communicator) override;
 
  private:
   /// The way by which an event has come: the communicator, and the daemon that sent it.
@@ -67,6 +69,7 @@ class JobEvents final : public CommunicatorObserver {
   std::vector<const Communicator*> CommunicatorsOf(const Job& job) const;
 
   const Services services_;
+  std::map<uint64_t, CongestionLevel> congestion_;  ///< By Communicator::id, where there is some.
 };
 
 }  // namespace harmonaize::daemon
