@@ -231,6 +231,7 @@ TEST_F(HttpTcpTest, ARevokedTokenEndsItsStreamsAndConnectionsAlone) {
   for (const auto& one : streams) one->Write("data: a\n\n");
   EXPECT_NE(others->ReadUntil("data: a\n\n"), "");
   EXPECT_EQ(ConnectPlain()->Ask(Asking("GET", "/", revoked.secret)).status, 401);
+  EXPECT_TRUE(server_->Close());
 }
 
 TEST_F(HttpTcpTest, AnExpiredTokenEndsItsStream) {
@@ -256,6 +257,7 @@ TEST_F(HttpTcpTest, AnExpiredTokenEndsItsStream) {
   now_ += 1;
   EXPECT_EQ(stream->ReadToEnd(), "");
   EXPECT_TRUE(Eventually([&] { return ended == 1; }));
+  EXPECT_TRUE(server_->Close());
 }
 
 TEST_F(HttpTcpTest, AOneTimeTokenIsExchangedForASession) {
@@ -335,8 +337,7 @@ TEST_F(HttpTcpTest, WhatOperatorsChangeIsWrittenDown) {
 TEST_F(HttpTcpTest, RequestsAndStreamsGoThroughTls) {
   StartTls(OptionsWithTokens());
   const std::string secret = Token().secret;
-  std::shared_ptr<HttpStream> stream;
-  handler_->Set([&](std::shared_ptr<HttpExchange> exchange) {
+  handler_->Set([](std::shared_ptr<HttpExchange> exchange) {
     if (exchange->request().path.empty()) {
       HttpResponse response;
       response.body = std::string(1 << 20, 'x');
