@@ -227,8 +227,10 @@ TEST_F(HttpTcpTest, ARevokedTokenEndsItsStreamsAndConnectionsAlone) {
   EXPECT_EQ(stream->ReadToEnd(), "");
   EXPECT_EQ(idle->ReadToEnd(), "");
   EXPECT_TRUE(Eventually([&] { return ended == 1; }));
-  const std::lock_guard lock(mutex);
-  for (const auto& one : streams) one->Write("data: a\n\n");
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& one : streams) one->Write("data: a\n\n");
+  }
   EXPECT_NE(others->ReadUntil("data: a\n\n"), "");
   EXPECT_EQ(ConnectPlain()->Ask(Asking("GET", "/", revoked.secret)).status, 401);
   EXPECT_TRUE(server_->Close());
