@@ -9,6 +9,7 @@
 #include "daemon/api/health_routes.h"
 #include "daemon/api/job_routes.h"
 #include "daemon/api/job_snapshots.h"
+#include "daemon/api/operator_routes.h"
 #include "daemon/api/token_routes.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_router.h"
@@ -43,7 +44,7 @@ Result<std::unique_ptr<Api>> Api::Create(const Config& config, std::shared_ptr<E
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute> some :
        {EventRoutes(services), JobRoutes(services), HealthRoutes(services),
-        TokenRoutes(services, config.tenants)}) {
+        TokenRoutes(services, config.tenants), OperatorRoutes(services)}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }
   HZ_ASSIGN_OR_RETURN(api->handler_, HttpRouter::Create(std::move(routes)));

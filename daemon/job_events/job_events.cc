@@ -88,9 +88,14 @@ std::vector<AskedParty> PartiesOf(const Mismatch& mismatch) {
 // ---------------------------------------------------------------------------------------------
 // Telling
 
+Result<std::string> JobEvents::DataOf(const News& news) {
+  const auto* const made = std::get_if<EventData>(&news.data);
+  return made == nullptr ? std::get<std::string>(news.data) : made->Finish();
+}
+
 void JobEvents::Tell(Job& job, News news) {
   const LogFor log_for(job.tenant->identity);
-  const Result<std::string> data = news.data.Finish();
+  const Result<std::string> data = DataOf(news);
   if (!data.ok()) {
     Log(LogLevel::kError, kLogInit, "an event cannot be told: {}", data.status().message());
     return;
@@ -108,7 +113,7 @@ void JobEvents::Tell(Job& job, News news) {
 }
 
 void JobEvents::TellOperators(News news) {
-  const Result<std::string> data = news.data.Finish();
+  const Result<std::string> data = DataOf(news);
   if (!data.ok()) return;
   services_.bus->PublishToOperators({.unique = DrawUnique(),
                                      .type = news.type,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/event.h"
@@ -38,7 +39,8 @@ class JobEvents final : public CommunicatorObserver {
   struct News {
     EventType type = EventType::kRankLate;
     std::string subject = {};
-    EventData data;
+    /// The data, made here, or that of an operator, as CheckedEventData returns it.
+    std::variant<EventData, std::string> data;
   };
   /// Tells an event of a job that is on this host.
   void Tell(Job& job, News news);
@@ -64,6 +66,7 @@ class JobEvents final : public CommunicatorObserver {
     transport::PeerId peer;
   };
 
+  static Result<std::string> DataOf(const News& news);
   void Spread(const Job& job, EventMessage message, const CameBy& came_by);
   void SendBy(const Communicator& communicator, const EventMessage& message, const CameBy& came_by);
   std::vector<const Communicator*> CommunicatorsOf(const Job& job) const;

@@ -5,6 +5,7 @@
 #include "daemon/config/state_directory.h"
 #include "daemon/host/calibration.h"
 #include "daemon/host/host_limits.h"
+#include "daemon/job_events/announcements.h"
 #include "daemon/quota/holdings.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
@@ -27,6 +28,17 @@ Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config) {
       bus.status().message());
   options.folder.clear();
   return EventBus::Create(std::move(options));
+}
+
+/// Has the engine hear of what clouds announce.
+Result<std::unique_ptr<SourcePoller>> PollSources(const SourcesConfig& config,
+                                                  const std::shared_ptr<EngineGate>& gate) {
+  return SourcePoller::Start(config, [gate](const CloudNotice& notice) {
+    gate->Post([notice](EngineRooms& rooms) {
+      const Status taken = rooms.announcements()->Take(notice);
+      if (!taken.ok()) Log(LogLevel::kWarning, kLogInit, "{}", taken.message());
+    });
+  });
 }
 
 /// Returns the HTTP server, which has an audit log in the state directory, and listens over TCP
@@ -80,6 +92,9 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
   HZ_ASSIGN_OR_RETURN(daemon->api_,
                       Api::Create(config, daemon->gate_, daemon->events_.get(), tokens));
   HZ_ASSIGN_OR_RETURN(daemon->http_, OpenHttp(config, tokens, daemon->api_->handler()));
+  if (!config.sources.sources.empty()) {
+    HZ_ASSIGN_OR_RETURN(daemon->sources_, PollSources(config.sources, daemon->gate_));
+  }
   daemon->server_->ServeHttp([http = daemon->http_.get()](AdoptedConnection* connection) {
     return http->Adopt(connection);
   });
@@ -90,6 +105,7 @@ void Daemon::Run(const std::function<void()>& on_listening) {
   engine_->Start();
   on_listening();
   server_->Run();
+  if (sources_ != nullptr) sources_->Stop();
   const bool http_closed = http_->Close();
   gate_->Shut();
   engine_->Stop("it was stopped by its operator");
