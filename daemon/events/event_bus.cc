@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <utility>
 
 #include "daemon/runtime/guarded.h"
@@ -25,6 +26,9 @@ namespace {
 constexpr size_t kMostWaiting = 4096;
 /// Most logs that are open without a subscriber. Each takes some descriptors and some memory.
 constexpr size_t kMostIdleLogs = 64;
+/// Time after which a log is closed that nobody uses: events come in bursts, and opening a log
+/// takes some milliseconds.
+constexpr std::chrono::milliseconds kIdleLogCloses(2000);
 /// Bytes of a folder's tag. Two daemons have the same one never.
 constexpr size_t kTagBytes = 8;
 
@@ -93,10 +97,17 @@ Status EventBus::Open() {
     HZ_ASSIGN_OR_RETURN(tag_, TagOf(folder));
   }
   thread_ = std::make_unique<Background>();
+  if (!folder.empty()) janitor_ = std::thread([this] { RunJanitor(); });
   return Status::Ok();
 }
 
 EventBus::~EventBus() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  janitor_woken_.notify_all();
+  if (janitor_.joinable()) janitor_.join();
   thread_.reset();
 }
 
@@ -128,20 +139,32 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
     ++waiting;
   }
   Post(tenant, [this, tenant, event = std::move(event)](EventChannel& channel) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (--waiting_[tenant.number] == 0) waiting_.erase(tenant.number);
-    }
-    if (!channel.Add(event)) return;
-    // The operators' turn is here: it is the tenant that makes work for them.
-    Event for_operators = event;
-    for_operators.tenant = tenant.name;
-    ChannelOf(kOperators).Add(std::move(for_operators));
+    GuardedAndLogged("an event", [&] {
+      if (!channel.Add(event)) return;
+      // The operators' turn is here: it is the tenant that makes work for them.
+      Event for_operators = event;
+      for_operators.tenant = tenant.name;
+      ChannelOf(kOperators).Add(std::move(for_operators));
+    });
+    const std::lock_guard lock(mutex_);
+    if (--waiting_[tenant.number] == 0) waiting_.erase(tenant.number);
   });
 }
 
 void EventBus::PublishToOperators(Event event) {
   Post(kOperators, [event = std::move(event)](EventChannel& channel) { channel.Add(event); });
+}
+
+// The calls of all tenants take turns, so one round of each tenant's queue has to pass.
+void EventBus::Flush(std::chrono::milliseconds within) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  const auto waiting = [this] {
+    const std::lock_guard lock(mutex_);
+    return !waiting_.empty();
+  };
+  while (waiting() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void EventBus::Subscribe(const EventReader& reader, uint64_t subscription, EventOrder order,
@@ -158,7 +181,13 @@ void EventBus::Resume(const EventReader& reader, uint64_t subscription) {
 }
 
 void EventBus::Unsubscribe(const EventReader& reader, uint64_t subscription) {
-  PostFor(reader, [subscription](EventChannel& channel) { channel.Unsubscribe(subscription); });
+  PostFor(reader, [this, subscription](EventChannel& channel) {
+    channel.Unsubscribe(subscription);
+    // The log may be idle from now on.
+    const std::lock_guard lock(mutex_);
+    any_open_ = true;
+    janitor_woken_.notify_all();
+  });
 }
 
 void EventBus::Read(const EventReader& reader, EventOrder order, size_t most,
@@ -173,26 +202,59 @@ void EventBus::Read(const EventReader& reader, EventOrder order, size_t most,
 
 EventChannel& EventBus::ChannelOf(const TenantIdentity& tenant) {
   Opened& opened = channels_[tenant.number];
-  if (opened.channel == nullptr) {
-    opened.channel = OpenChannel(tenant);
-    opened.used = ++uses_;
-    CloseLeastUsed();
-    return *channels_[tenant.number].channel;
-  }
   opened.used = ++uses_;
-  return *opened.channel;
+  opened.used_at = std::chrono::steady_clock::now();
+  if (opened.channel == nullptr) {
+    OpenChannel(tenant, &opened);
+    CloseLeastUsed();
+  }
+  return *channels_[tenant.number].channel;
 }
 
-std::unique_ptr<EventChannel> EventBus::OpenChannel(const TenantIdentity& tenant) {
+void EventBus::OpenChannel(const TenantIdentity& tenant, Opened* opened) {
   if (!options_.folder.empty()) {
     Result<std::unique_ptr<EventLog>> log = EventLog::Open(
         options_.folder + "/" + FileNameOf(tenant), options_.retention, options_.now_seconds);
-    if (log.ok()) return std::make_unique<EventChannel>(std::move(*log), tag_);
+    if (log.ok()) {
+      opened->channel = std::make_unique<EventChannel>(std::move(*log), tag_);
+      opened->in_file = true;
+      const std::lock_guard lock(mutex_);
+      any_open_ = true;
+      janitor_woken_.notify_all();
+      return;
+    }
     Log(LogLevel::kWarning, kLogInit, "events of {} are kept in memory only: {}", tenant.name,
         log.status().message());
   }
-  return std::make_unique<EventChannel>(
+  opened->channel = std::make_unique<EventChannel>(
       EventLog::InMemory(options_.retention, options_.now_seconds), memory_tag_);
+}
+
+void EventBus::RunJanitor() {
+  pthread_setname_np(pthread_self(), "hz-event-logs");
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    janitor_woken_.wait(lock, [this] { return ending_ || any_open_; });
+    janitor_woken_.wait_for(lock, kIdleLogCloses, [this] { return ending_; });
+    if (ending_) return;
+    lock.unlock();
+    thread_->Post([this] { CloseIdle(); });
+    lock.lock();
+  }
+}
+
+void EventBus::CloseIdle() {
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(channels_, [now](const auto& entry) {
+    const Opened& opened = entry.second;
+    return opened.in_file && !opened.channel->has_subscribers() &&
+           now - opened.used_at >= kIdleLogCloses;
+  });
+  const bool any = std::any_of(channels_.begin(), channels_.end(), [](const auto& entry) {
+    return entry.second.in_file && !entry.second.channel->has_subscribers();
+  });
+  const std::lock_guard lock(mutex_);
+  any_open_ = any;
 }
 
 // A log in memory would be lost, and a channel with subscribers is needed.
@@ -200,7 +262,7 @@ void EventBus::CloseLeastUsed() {
   if (options_.folder.empty() || channels_.size() <= kMostIdleLogs) return;
   auto least = channels_.end();
   for (auto it = channels_.begin(); it != channels_.end(); ++it) {
-    if (it->second.channel == nullptr || it->second.channel->has_subscribers()) continue;
+    if (!it->second.in_file || it->second.channel->has_subscribers()) continue;
     if (least == channels_.end() || it->second.used < least->second.used) least = it;
   }
   // The newest one has just been asked for.

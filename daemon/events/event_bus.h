@@ -1,12 +1,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "daemon/events/event_channel.h"
 #include "daemon/identity/tenant_identity.h"
@@ -46,6 +49,9 @@ class EventBus {
   /// Does so with an event that is for operators alone.
   void PublishToOperators(Event event);
 
+  /// Waits until what was posted is done, for no longer than this.
+  void Flush(std::chrono::milliseconds within);
+
   /// What becomes of an order.
   struct Subscribing {
     /// Called if the order holds; returns where the events go. Thread: the bus's.
@@ -71,6 +77,8 @@ class EventBus {
   struct Opened {
     std::unique_ptr<EventChannel> channel;
     uint64_t used = 0;
+    std::chrono::steady_clock::time_point used_at = {};
+    bool in_file = false;
   };
 
   explicit EventBus(Options options) : options_(std::move(options)) {}
@@ -79,8 +87,10 @@ class EventBus {
   void Post(const TenantIdentity& tenant, std::function<void(EventChannel&)> call);
   void PostFor(const EventReader& reader, std::function<void(EventChannel&)> call);
   EventChannel& ChannelOf(const TenantIdentity& tenant);
-  std::unique_ptr<EventChannel> OpenChannel(const TenantIdentity& tenant);
+  void OpenChannel(const TenantIdentity& tenant, Opened* opened);
   void CloseLeastUsed();
+  void CloseIdle();
+  void RunJanitor();
 
   const Options options_;
   std::string tag_;         ///< Of the folder.
@@ -88,10 +98,15 @@ class EventBus {
   std::atomic<uint64_t> next_subscription_{1};
   std::mutex mutex_;
   std::map<uint32_t, size_t> waiting_;  // guarded by mutex_; events by tenant
+  bool any_open_ = false;               // guarded by mutex_; a log in a file is open
+  bool ending_ = false;                 // guarded by mutex_
+  std::condition_variable janitor_woken_;
   // Used on the bus's thread alone.
   std::map<uint32_t, Opened> channels_;  // by TenantIdentity::number
   uint64_t uses_ = 0;
-  std::unique_ptr<Background> thread_;  // declared last: its calls use all of these
+  // Declared last: their calls use all of these.
+  std::unique_ptr<Background> thread_;
+  std::thread janitor_;  ///< Has logs closed that nobody uses; it sleeps while none is open.
 };
 
 }  // namespace harmonaize::daemon

@@ -1,7 +1,6 @@
 #include "daemon/job_events/job_events.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <map>
@@ -24,12 +23,8 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Draws the number of an event, which no other event of its job has.
-uint64_t DrawUnique() {
-  uint64_t drawn = 0;
-  // Does not fail once the kernel's generator has begun.
-  static_cast<void>(getrandom(&drawn, sizeof drawn, 0));
-  return drawn == 0 ? 1 : drawn;
+int64_t NowNanoseconds() {
+  return static_cast<int64_t>(UnixSeconds() * 1e9);
 }
 
 std::string SubjectOf(const Communicator& communicator) {
@@ -101,10 +96,10 @@ void JobEvents::Tell(Job& job, News news) {
     return;
   }
   const Event event{.job = job.id.text(),
-                    .unique = DrawUnique(),
+                    .unique = DrawEventNumber(),
                     .type = news.type,
                     .subject = std::move(news.subject),
-                    .time_ns = static_cast<int64_t>(UnixSeconds() * 1e9),
+                    .time_ns = NowNanoseconds(),
                     .severity = InfoOf(news.type).severity,
                     .data = *data};
   job.heard.Add(event.unique);
@@ -112,13 +107,22 @@ void JobEvents::Tell(Job& job, News news) {
   if (services_.cluster != nullptr) Spread(job, MessageOf(event), {});
 }
 
+void JobEvents::TellOfEnd(Job& job) {
+  EventData data(EventType::kDaemonRestarting,
+                 "the service stops here now: the communicators that have ranks here end");
+  data.Set(fields::kDeadline, NowNanoseconds())
+      .Set(fields::kNoticeSeconds, 0.0)
+      .Set(fields::kRecommendedAction, "restart");
+  Tell(job, {EventType::kDaemonRestarting, "", std::move(data)});
+}
+
 void JobEvents::TellOperators(News news) {
   const Result<std::string> data = DataOf(news);
   if (!data.ok()) return;
-  services_.bus->PublishToOperators({.unique = DrawUnique(),
+  services_.bus->PublishToOperators({.unique = DrawEventNumber(),
                                      .type = news.type,
                                      .subject = std::move(news.subject),
-                                     .time_ns = static_cast<int64_t>(UnixSeconds() * 1e9),
+                                     .time_ns = NowNanoseconds(),
                                      .severity = InfoOf(news.type).severity,
                                      .data = *data});
 }

@@ -47,6 +47,9 @@ class JobEvents final : public CommunicatorObserver {
   /// Tells an event that is for this host's operators alone.
   void TellOperators(News news);
 
+  /// Tells a job that this daemon ends, and its communicators here with it.
+  void TellOfEnd(Job& job);
+
   /// Takes in an event of another daemon.
   void OnMessage(transport::PeerId peer, const EventMessage& message);
 

@@ -1,5 +1,6 @@
 #include "daemon/main/daemon.h"
 
+#include <chrono>
 #include <utility>
 
 #include "daemon/config/state_directory.h"
@@ -7,12 +8,17 @@
 #include "daemon/host/host_limits.h"
 #include "daemon/job_events/announcements.h"
 #include "daemon/quota/holdings.h"
+#include "daemon/version.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
+#include "src/events/event_data.h"
 
 namespace harmonaize::daemon {
 
 namespace {
+
+/// Time, in milliseconds, that an ending daemon waits for its last events to be kept and told.
+constexpr std::chrono::milliseconds kLastEventsWithin(1000);
 
 /// Returns the bus of events. Where the state directory cannot be used, events are kept in memory.
 Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config) {
@@ -28,6 +34,17 @@ Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config) {
       bus.status().message());
   options.folder.clear();
   return EventBus::Create(std::move(options));
+}
+
+/// Returns the event by which operators hear that the daemon has started.
+Event Started() {
+  EventData data(EventType::kDaemonRestarted, fmt::format("harmonaized {} has started", kVersion));
+  const Result<std::string> text = data.Finish();
+  return {.unique = DrawEventNumber(),
+          .type = EventType::kDaemonRestarted,
+          .time_ns = static_cast<int64_t>(UnixSeconds() * 1e9),
+          .severity = InfoOf(EventType::kDaemonRestarted).severity,
+          .data = text.ok() ? *text : "{}"};
 }
 
 /// Has the engine hear of what clouds announce.
@@ -103,12 +120,15 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
 
 void Daemon::Run(const std::function<void()>& on_listening) {
   engine_->Start();
+  events_->PublishToOperators(Started());
   on_listening();
   server_->Run();
   if (sources_ != nullptr) sources_->Stop();
-  const bool http_closed = http_->Close();
   gate_->Shut();
   engine_->Stop("it was stopped by its operator");
+  // Subscribers still hear that the daemon ends.
+  events_->Flush(kLastEventsWithin);
+  const bool http_closed = http_->Close();
   // Destroys the engine's sessions too, and with them what they keep of the receptions'.
   engine_.reset();
   server_->Close(http_closed);

@@ -214,6 +214,11 @@ void Engine::Stop(const std::string& why) {
 }
 
 void Engine::SayGoodbye() {
+  if (job_events_) {
+    for (const auto& [key, job] : jobs_.all()) {
+      if (job->communicators > 0) job_events_->TellOfEnd(*job);
+    }
+  }
   for (const auto& [id, session] : sessions_.all()) {
     session->SayGoodbye(stopped_why_);
     session->connection().Cut();
