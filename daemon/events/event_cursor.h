@@ -11,7 +11,7 @@ namespace harmonaize::daemon {
 /// event's own id, so that another daemon, which has other places, finds the event by that.
 struct EventCursor {
   std::string event_id;   ///< CloudEvents' id of the last event that was read.
-  std::string tag;        ///< Of the folder of logs that place and sequence belong to; "": none.
+  std::string tag = {};   ///< Of the folder of logs that place and sequence belong to; "": none.
   uint64_t place = 0;     ///< Of the event in the reader's log.
   uint64_t sequence = 0;  ///< Of the event among those of its job there.
 

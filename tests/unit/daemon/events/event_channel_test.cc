@@ -1,0 +1,205 @@
+#include "daemon/events/event_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace harmonaize::daemon {
+namespace {
+
+/// What one subscriber has been sent, and how much more it can take.
+struct Inbox {
+  std::vector<std::string> texts;
+  size_t room = SIZE_MAX;
+
+  EventSink sink() {
+    return [this](std::string text) {
+      if (texts.size() >= room) return false;
+      texts.push_back(std::move(text));
+      return true;
+    };
+  }
+  /// The numbers of the events, which their subjects hold; -N for a notice of N missed ones.
+  std::vector<int> Numbers() const {
+    std::vector<int> numbers;
+    for (const std::string& text : texts) {
+      const size_t missed = text.find("{\"missed\":");
+      const size_t subject = text.find("\"subject\":\"n");
+      if (missed != std::string::npos) {
+        numbers.push_back(-std::stoi(text.substr(missed + 10)));
+      } else if (subject != std::string::npos) {
+        numbers.push_back(std::stoi(text.substr(subject + 12)));
+      }
+    }
+    return numbers;
+  }
+  /// What the last text's line `id:` holds.
+  std::string LastId() const {
+    const std::string& text = texts.back();
+    return text.substr(4, text.find('\n') - 4);
+  }
+};
+
+class EventChannelTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<EventChannel> Make(const std::string& tag, int64_t bytes = 8 << 20) {
+    return std::make_unique<EventChannel>(
+        EventLog::InMemory({.most_bytes = bytes, .most_seconds = 3600}, [] { return 1000; }), tag);
+  }
+  static Event Numbered(int number, const std::string& job = "a") {
+    return {.job = job,
+            .unique = static_cast<uint64_t>(number) + 1000 * job.front(),
+            .type = EventType::kRankLate,
+            .subject = "n" + std::to_string(number),
+            .time_ns = 1};
+  }
+  void Add(int first, int last, const std::string& job = "a") {
+    for (int i = first; i <= last; ++i) EXPECT_TRUE(channel_->Add(Numbered(i, job)));
+  }
+  Status Subscribe(uint64_t number, Inbox* inbox, const EventOrder& order = {}) {
+    return channel_->Subscribe(number, order, [inbox] { return inbox->sink(); });
+  }
+
+  std::unique_ptr<EventChannel> channel_ = Make("aa");
+};
+
+TEST_F(EventChannelTest, TellsWhatComesFromNowOn) {
+  Add(1, 2);
+  Inbox inbox;
+  EXPECT_TRUE(Subscribe(1, &inbox).ok());
+  Add(3, 4);
+  EXPECT_EQ(inbox.Numbers(), (std::vector<int>{3, 4}));
+  channel_->Unsubscribe(1);
+  Add(5, 5);
+  EXPECT_EQ(inbox.texts.size(), 2u);
+}
+
+TEST_F(EventChannelTest, DropsWhatItHasHadBefore) {
+  Inbox inbox;
+  EXPECT_TRUE(Subscribe(1, &inbox, {.from_the_start = true}).ok());
+  Add(1, 1);
+  EXPECT_FALSE(channel_->Add(Numbered(1)));
+  EXPECT_TRUE(channel_->Add(Numbered(1, "b"))) << "another job's";
+  EXPECT_EQ(inbox.Numbers(), (std::vector<int>{1, 1}));
+}
+
+TEST_F(EventChannelTest, ASlowSubscriberGetsEverythingInOrderOnceItTakesMore) {
+  Inbox slow{.texts = {}, .room = 2};
+  Inbox quick;
+  EXPECT_TRUE(Subscribe(1, &slow).ok());
+  EXPECT_TRUE(Subscribe(2, &quick).ok());
+  Add(1, 200);
+  EXPECT_EQ(slow.Numbers(), (std::vector<int>{1, 2}));
+  for (slow.room = 4; slow.room < 300; slow.room += 2) channel_->Resume(1);
+  EXPECT_EQ(slow.Numbers(), quick.Numbers());
+  Add(201, 201);
+  EXPECT_EQ(slow.Numbers().back(), 201);
+}
+
+TEST_F(EventChannelTest, FiltersByJobTypeAndSeverity) {
+  Inbox of_b;
+  Inbox of_type;
+  EXPECT_TRUE(Subscribe(1, &of_b, {.filter = {.job = "b"}}).ok());
+  EXPECT_TRUE(Subscribe(2, &of_type, {.filter = {.types = {"plan.*"}}}).ok());
+  Add(1, 3, "a");
+  Add(4, 5, "b");
+  EXPECT_EQ(of_b.Numbers(), (std::vector<int>{4, 5}));
+  EXPECT_TRUE(of_type.texts.empty());
+}
+
+// After every event, by each form of cursor, with and without a filter.
+TEST_F(EventChannelTest, GoesOnBehindAnyEvent) {
+  Inbox all;
+  EXPECT_TRUE(Subscribe(1, &all, {.from_the_start = true}).ok());
+  for (int i = 1; i <= 12; ++i) Add(i, i, i % 3 == 0 ? "b" : "a");
+  for (size_t read = 1; read <= 12; ++read) {
+    Inbox first{.texts = {all.texts.begin(), all.texts.begin() + static_cast<long>(read)}};
+    const std::string id = first.LastId();
+    for (const std::string& after : {id, id.substr(0, id.find('@'))}) {
+      Inbox rest;
+      const std::optional<EventCursor> cursor = ParseEventCursor(after);
+      ASSERT_TRUE(cursor.has_value()) << after;
+      EXPECT_TRUE(Subscribe(100 + read, &rest, {.after = cursor}).ok());
+      std::vector<int> expected;
+      for (int i = static_cast<int>(read) + 1; i <= 12; ++i) expected.push_back(i);
+      EXPECT_EQ(rest.Numbers(), expected) << after;
+      channel_->Unsubscribe(100 + read);
+    }
+  }
+}
+
+TEST_F(EventChannelTest, SaysHowManyWereMissed) {
+  channel_ = Make("aa", 1 << 20);
+  Inbox all;
+  EXPECT_TRUE(Subscribe(1, &all, {.from_the_start = true}).ok());
+  Add(1, 1);
+  const std::optional<EventCursor> first = ParseEventCursor(all.LastId());
+  Event large = Numbered(2);
+  large.data = "{\"text\":\"" + std::string(10'000, 'x') + "\"}";
+  constexpr int kLast = 400;
+  for (int i = 2; i <= kLast; ++i) {
+    large.unique = Numbered(i).unique;
+    large.subject = "n" + std::to_string(i);
+    EXPECT_TRUE(channel_->Add(large));
+  }
+  for (const std::string job : {"", "a"}) {
+    Inbox late;
+    EXPECT_TRUE(Subscribe(2, &late, {.filter = {.job = job}, .after = first}).ok());
+    const std::vector<int> numbers = late.Numbers();
+    ASSERT_GT(numbers.size(), 2u);
+    EXPECT_LT(numbers[0], 0);
+    EXPECT_EQ(-numbers[0], numbers[1] - 2) << "all between the first event and the next one told";
+    EXPECT_EQ(numbers.back(), kLast);
+    channel_->Unsubscribe(2);
+  }
+  Inbox unknown;
+  EXPECT_EQ(
+      Subscribe(3, &unknown, {.after = EventCursor{Event{.job = "a", .unique = 77}.id(), "", 0, 0}})
+          .code(),
+      Code::kInvalidArgument);
+}
+
+TEST_F(EventChannelTest, ACursorOfAnotherDaemonGoesByTheEventsId) {
+  Add(1, 3);
+  Inbox rest;
+  const EventCursor elsewhere{Numbered(2).id(), "bb", 99, 98};
+  EXPECT_TRUE(Subscribe(1, &rest, {.after = elsewhere}).ok());
+  EXPECT_EQ(rest.Numbers(), std::vector<int>{3});
+}
+
+TEST_F(EventChannelTest, PagesListEachEventOnce) {
+  for (int i = 1; i <= 25; ++i) Add(i, i, i % 5 == 0 ? "b" : "a");
+  EventOrder order{.filter = {.job = "b"}, .from_the_start = true};
+  std::vector<std::string> pages;
+  for (int i = 0; i < 10; ++i) {
+    const Result<EventChannel::Page> page = channel_->Read(order, 2);
+    ASSERT_TRUE(page.ok());
+    pages.push_back(page->events);
+    if (page->next.empty()) break;
+    order.after = ParseEventCursor(page->next);
+  }
+  ASSERT_EQ(pages.size(), 4u);
+  EXPECT_NE(pages[0].find("n5"), std::string::npos);
+  EXPECT_NE(pages[2].find("n25"), std::string::npos);
+  EXPECT_EQ(pages[3], "[]");
+}
+
+TEST(EventCursor, IsReadAsItIsWritten) {
+  const std::string id = Event{.job = "a-b", .unique = 7}.id();
+  for (const EventCursor& cursor :
+       {EventCursor{id, "0f", 12, 3}, EventCursor{id, "0f", kMostSequence, 0}, EventCursor{id}}) {
+    const std::optional<EventCursor> read = ParseEventCursor(cursor.text());
+    ASSERT_TRUE(read.has_value()) << cursor.text();
+    EXPECT_EQ(read->text(), cursor.text());
+  }
+  for (const std::string& text :
+       {std::string(), std::string("@0f-1-2"), id + "@", id + "@0f", id + "@0f-1", id + "@0f-1-",
+        id + "@-1-2", id + "@0f-x-2", id + "@0f-1-2-3", id + "@0f-99999999999999999999-2"}) {
+    EXPECT_FALSE(ParseEventCursor(text).has_value()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon
