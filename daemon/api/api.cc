@@ -41,14 +41,18 @@ Result<std::unique_ptr<Api>> Api::Create(const Config& config, std::shared_ptr<E
                              .tags = &api->parts_->tags,
                              .tokens = std::move(tokens),
                              .work = &api->parts_->work};
+  HZ_ASSIGN_OR_RETURN(api->handler_, HttpRouter::Create(Routes(config, services)));
+  return api;
+}
+
+std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& services) {
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute> some :
        {EventRoutes(services), JobRoutes(services), HealthRoutes(services),
         TokenRoutes(services, config.tenants), OperatorRoutes(services)}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }
-  HZ_ASSIGN_OR_RETURN(api->handler_, HttpRouter::Create(std::move(routes)));
-  return api;
+  return routes;
 }
 
 }  // namespace harmonaize::daemon

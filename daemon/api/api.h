@@ -1,10 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "daemon/api/api_services.h"
 #include "daemon/config/config.h"
 #include "daemon/http/http_exchange.h"
+#include "daemon/http/http_router.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -18,6 +20,9 @@ class Api {
   ~Api();
 
   const std::shared_ptr<HttpHandler>& handler() const { return handler_; }
+
+  /// Returns the routes for these services.
+  static std::vector<HttpRoute> Routes(const Config& config, const ApiServices& services);
 
  private:
   Api();

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "daemon/api/openapi.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -26,7 +28,13 @@ std::vector<HttpRoute> HealthRoutes(const ApiServices& services) {
   };
   return {
       {.method = "GET", .pattern = "/healthz", .audience = HttpAudience::kAnybody, .serve = lives},
-      {.method = "GET", .pattern = "/readyz", .audience = HttpAudience::kAnybody, .serve = serves}};
+      {.method = "GET", .pattern = "/readyz", .audience = HttpAudience::kAnybody, .serve = serves},
+      {.method = "GET",
+       .pattern = "/v1/openapi.json",
+       .audience = HttpAudience::kTenants,
+       .serve = [](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {
+         exchange->Respond({.body = kOpenApi});
+       }}};
 }
 
 }  // namespace harmonaize::daemon

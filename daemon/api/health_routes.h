@@ -8,7 +8,7 @@
 namespace harmonaize::daemon {
 
 /// Returns the routes by which others look after the daemon: whether it lives, and whether it can
-/// serve. They say nothing else.
+/// serve, which say nothing else; and the OpenAPI document.
 std::vector<HttpRoute> HealthRoutes(const ApiServices& services);
 
 }  // namespace harmonaize::daemon
