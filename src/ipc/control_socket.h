@@ -80,8 +80,8 @@ class ControlSocket {
 };
 
 /// Makes a listening socket at `path`, with its folder as in MakeSocketFolder. Replaces the socket
-/// that a dead daemon left. `type` is SOCK_SEQPACKET for control messages, or SOCK_STREAM. Errors: a
-/// live daemon listens at `path` already.
+/// that a dead daemon left. `type` is SOCK_SEQPACKET for control messages, or SOCK_STREAM. Errors:
+/// a live daemon listens at `path` already.
 Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode,
                                 int type = SOCK_SEQPACKET);
 

@@ -105,8 +105,7 @@ class CommunicatorFixture : public ::testing::Test {
     regions_.resize(members_.size());
     posted_.resize(members_.size());
     for (const int rank : here) AddRank(rank);
-    communicator_ =
-        std::make_unique<Communicator>(Services(), 1, "test", tenant_.get(), members_);
+    communicator_ = std::make_unique<Communicator>(Services(), 1, "test", tenant_.get(), members_);
     Result<CommunicatorHoldings> holdings = PayForCommunicator(*tenant_->account, members_.size());
     EXPECT_TRUE(holdings.ok());
     communicator_->Keep(std::move(*holdings));

@@ -275,9 +275,10 @@ TEST_F(EventLogTest, ResumesAfterEveryIdAndCountsWhatWasMissedOfItsJob) {
 TEST_F(EventLogTest, KnowsWhichIdsItHasNeverHeardOf) {
   ASSERT_TRUE(OpenLog().ok());
   for (int i = 0; i < 5; ++i) AppendNext("a");
-  for (const EventNumber& id : {EventNumber{"a", 6}, EventNumber{"a", 0}, EventNumber{"b", 1}, EventNumber{"", 1},
-                            EventNumber{"a", 1u << 30}}) {
-    EXPECT_EQ(log_->AfterNumber(id).status().code(), Code::kInvalidArgument) << id.job << id.sequence;
+  for (const EventNumber& id : {EventNumber{"a", 6}, EventNumber{"a", 0}, EventNumber{"b", 1},
+                                EventNumber{"", 1}, EventNumber{"a", 1u << 30}}) {
+    EXPECT_EQ(log_->AfterNumber(id).status().code(), Code::kInvalidArgument)
+        << id.job << id.sequence;
   }
   EXPECT_TRUE(log_->AfterNumber({"a", 5}).ok());
 }
