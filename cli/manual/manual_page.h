@@ -12,7 +12,7 @@ namespace harmonaize {
 struct ManualFrame {
   std::string name;                        ///< "harmonaize-run"
   int section = 1;                         ///< 1 for commands, 8 for what operators start.
-  std::string version;                     ///< "harmonaize 0.1.0"
+  std::string version = {};                ///< "harmonaize 0.1.0"
   std::vector<std::string> see_also = {};  ///< "harmonaize(1)"
 };
 
