@@ -59,7 +59,9 @@ void AddPages(CLI::App& app, const std::string& above, std::vector<NamedPage>* p
     frame.see_also.push_back(name + "-" + command->get_name() + "(1)");
   }
   if (above.empty()) frame.see_also.push_back("harmonaized(8)");
-  pages->push_back({std::move(frame), app.help(above)});
+  // App::help would give the help of the subcommand that runs, which is this one.
+  pages->push_back(
+      {std::move(frame), app.get_formatter()->make_help(&app, words, CLI::AppFormatMode::Normal)});
   for (CLI::App* const command : VisibleCommands(app)) {
     AddPages(*command, words, pages);
   }

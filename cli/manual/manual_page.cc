@@ -37,6 +37,12 @@ std::string Trimmed(const std::string& line) {
   return line.substr(begin, line.find_last_not_of(' ') + 1 - begin);
 }
 
+std::string InCapitals(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
 /// Returns text that man(1) shows as it is. Hyphens become the minus signs that a shell takes.
 std::string Escaped(std::string_view text) {
   std::string escaped;
@@ -115,9 +121,13 @@ Result<Help> ParseHelp(std::string_view text) {
 /// Writes a page, from its top to its end.
 class Page {
  public:
-  void Section(std::string_view title) { Request(fmt::format(".SH {}", title)); }
+  void Section(std::string_view title) {
+    Request(fmt::format(".SH {}", title));
+    section_begins_ = true;
+  }
   void Request(std::string_view request) {
     fmt::format_to(std::back_inserter(text_), "{}\n", request);
+    section_begins_ = false;
   }
   void Text(std::string_view line) { Request(Escaped(line)); }
 
@@ -130,12 +140,13 @@ class Page {
       const bool indented = line.starts_with(' ');
       if (line.empty() && !literal) begun = false;
       if (indented != literal && !line.empty()) {
-        Request(indented ? ".PP\n.nf\n.RS 4" : ".RE\n.fi");
+        if (indented) BeginParagraph();
+        Request(indented ? ".nf\n.RS 4" : ".RE\n.fi");
         literal = indented;
         begun = indented;
       }
       if (line.empty()) continue;
-      if (!begun) Request(".PP");
+      if (!begun) BeginParagraph();
       begun = true;
       Text(literal ? line.substr(std::min<size_t>(2, Indentation(line))) : line);
     }
@@ -152,6 +163,12 @@ class Page {
   std::string Take() { return std::move(text_); }
 
  private:
+  /// A section begins with a paragraph of itself.
+  void BeginParagraph() {
+    if (!section_begins_) Request(".PP");
+  }
+
+  bool section_begins_ = false;
   std::string text_;
 };
 
@@ -210,9 +227,7 @@ void WriteGroups(const std::vector<Help::Group>& groups, Page* page) {
   for (const Help::Group& group : groups) {
     std::string title = group.title == "Positionals" ? "Arguments" : group.title;
     if (title == "Subcommands") title = "Commands";
-    std::transform(title.begin(), title.end(), title.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    page->Section(title);
+    page->Section(InCapitals(title));
     for (const Help::Item& item : group.items) {
       page->Request(".TP");
       const size_t type = std::min(item.names.find(' '), item.names.size());
@@ -234,7 +249,7 @@ Result<std::string> ManualPage(const ManualFrame& frame, std::string_view help) 
   HZ_ASSIGN_OR_RETURN(const Help parts, ParseHelp(help));
   const TextSections text = Divide(parts.text);
   Page page;
-  page.Request(fmt::format(R"(.TH "{}" "{}" "" "{}" "Harmonaize")", Escaped(frame.name),
+  page.Request(fmt::format(R"(.TH "{}" "{}" "" "{}" "Harmonaize")", Escaped(InCapitals(frame.name)),
                            frame.section, Escaped(frame.version)));
   page.Request(".nh\n.ad l");
   page.Section("NAME");

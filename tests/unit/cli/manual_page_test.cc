@@ -48,7 +48,7 @@ TEST(ManualPage, HasASectionForEachPartOfTheHelp) {
   const Result<std::string> page = ManualPage(
       {.name = "tool-show", .version = "tool 1.0", .see_also = {"tool(1)", "other(8)"}}, kHelp);
   ASSERT_TRUE(page.ok()) << page.status().message();
-  EXPECT_EQ(*page, R"(.TH "tool\-show" "1" "" "tool 1.0" "Harmonaize"
+  EXPECT_EQ(*page, R"(.TH "TOOL\-SHOW" "1" "" "tool 1.0" "Harmonaize"
 .nh
 .ad l
 .SH NAME
@@ -56,7 +56,6 @@ tool\-show \- Show things
 .SH SYNOPSIS
 \fBtool show [OPTIONS] [THING]\fR
 .SH DESCRIPTION
-.PP
 Show things. And more.
 .PP
 First paragraph,
@@ -86,7 +85,6 @@ How many
 \fB\-\-very\-long\-option\-name\fR TEXT REQUIRED
 What it says
 .SH EXIT STATUS
-.PP
 0; 1 when there
 is none.
 .SH EXAMPLES
@@ -146,6 +144,10 @@ TEST_F(Manual, HasAPageForEachCommandThatHelpLists) {
     commands = commands || line == "Subcommands:";
   }
   EXPECT_GE(listed, 10u);
+  std::ifstream first(folder_.path() + "/harmonaize.1");
+  const std::string text(std::istreambuf_iterator<char>(first), {});
+  EXPECT_NE(text.find("\\fBharmonaize [OPTIONS] SUBCOMMAND\\fR"), std::string::npos) << text;
+  EXPECT_NE(text.find(".SH COMMANDS\n.TP\n\\fBrun\\fR\n"), std::string::npos) << text;
   EXPECT_TRUE(pages.contains("harmonaize.1"));
   EXPECT_TRUE(pages.contains("harmonaize-token-create.1"));
   EXPECT_FALSE(pages.contains("harmonaize-complete.1")) << "it is hidden";
@@ -168,7 +170,7 @@ TEST_F(Manual, HasTheDaemonsPageFromItsHelp) {
   ASSERT_EQ(manual.Wait(), 0) << manual.error();
   std::ifstream page(folder_.path() + "/harmonaized.8");
   const std::string text(std::istreambuf_iterator<char>(page), {});
-  EXPECT_NE(text.find(".TH \"harmonaized\" \"8\""), std::string::npos);
+  EXPECT_NE(text.find(".TH \"HARMONAIZED\" \"8\""), std::string::npos);
   EXPECT_NE(text.find("\\fBharmonaized [OPTIONS]\\fR"), std::string::npos);
   Launched broken({"manual", folder_.path(), "--daemon-help", folder_.path() + "/none"});
   EXPECT_EQ(broken.Wait(), 1);
