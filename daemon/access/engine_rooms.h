@@ -10,8 +10,11 @@ class Executor;
 
 namespace harmonaize::daemon {
 
+class Announcements;
 class EventLoop;
 class HostTuning;
+class JobEvents;
+class JobTable;
 class Membership;
 class ProbeService;
 class SessionKeeper;
@@ -30,6 +33,10 @@ class EngineRooms {
   virtual const Executor& executor() const = 0;
   virtual const HostTuning& tuning() const = 0;
   virtual ReportSources report_sources() const = 0;
+  virtual JobTable& jobs() = 0;
+  /// nullptr where nobody hears of events.
+  virtual JobEvents* job_events() = 0;
+  virtual Announcements* announcements() = 0;
 
  protected:
   ~EngineRooms() = default;

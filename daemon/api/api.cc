@@ -9,8 +9,11 @@
 #include "daemon/api/health_routes.h"
 #include "daemon/api/job_routes.h"
 #include "daemon/api/job_snapshots.h"
+#include "daemon/api/operator_routes.h"
+#include "daemon/api/token_routes.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_router.h"
+#include "daemon/runtime/background.h"
 
 namespace harmonaize::daemon {
 
@@ -21,20 +24,27 @@ struct Api::Parts {
 
   JobSnapshots jobs;
   EntityTags tags;
+  Background work;
 };
 
 Api::Api() = default;
 Api::~Api() = default;
 
-Result<std::unique_ptr<Api>> Api::Create(std::shared_ptr<EngineGate> gate, EventBus* bus) {
+Result<std::unique_ptr<Api>> Api::Create(const Config& config, std::shared_ptr<EngineGate> gate,
+                                         EventBus* bus, std::shared_ptr<TokenStore> tokens) {
   std::unique_ptr<Api> api(new Api());
   HZ_ASSIGN_OR_RETURN(EntityTags tags, EntityTags::Create());
   api->parts_ = std::make_unique<Parts>(gate, std::move(tags));
-  const ApiServices services{
-      .gate = std::move(gate), .bus = bus, .jobs = &api->parts_->jobs, .tags = &api->parts_->tags};
+  const ApiServices services{.gate = std::move(gate),
+                             .bus = bus,
+                             .jobs = &api->parts_->jobs,
+                             .tags = &api->parts_->tags,
+                             .tokens = std::move(tokens),
+                             .work = &api->parts_->work};
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute> some :
-       {EventRoutes(services), JobRoutes(services), HealthRoutes(services)}) {
+       {EventRoutes(services), JobRoutes(services), HealthRoutes(services),
+        TokenRoutes(services, config.tenants), OperatorRoutes(services)}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }
   HZ_ASSIGN_OR_RETURN(api->handler_, HttpRouter::Create(std::move(routes)));

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "daemon/api/api_services.h"
+#include "daemon/config/config.h"
 #include "daemon/http/http_exchange.h"
 #include "src/base/status.h"
 
@@ -12,7 +13,8 @@ namespace harmonaize::daemon {
 class Api {
  public:
   /// Requires: `bus` outlives the HTTP server, and the engine ends before this object does.
-  static Result<std::unique_ptr<Api>> Create(std::shared_ptr<EngineGate> gate, EventBus* bus);
+  static Result<std::unique_ptr<Api>> Create(const Config& config, std::shared_ptr<EngineGate> gate,
+                                             EventBus* bus, std::shared_ptr<TokenStore> tokens);
   ~Api();
 
   const std::shared_ptr<HttpHandler>& handler() const { return handler_; }

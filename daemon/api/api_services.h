@@ -6,9 +6,11 @@
 
 namespace harmonaize::daemon {
 
+class Background;
 class EntityTags;
 class EventBus;
 class JobSnapshots;
+class TokenStore;
 
 /// What the routes of the HTTP interface use. All of it outlives the HTTP server. Thread: any.
 struct ApiServices {
@@ -16,6 +18,8 @@ struct ApiServices {
   EventBus* bus = nullptr;
   JobSnapshots* jobs = nullptr;
   const EntityTags* tags = nullptr;
+  std::shared_ptr<TokenStore> tokens;
+  Background* work = nullptr;  ///< For what takes long.
 };
 
 }  // namespace harmonaize::daemon

@@ -8,16 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/api/job_snapshots.h"
+#include "daemon/api/json_body.h"
 #include "daemon/http/entity_tags.h"
 
 namespace harmonaize::daemon {
 namespace {
 
 using nlohmann::json;
-
-std::string Dump(const json& document) {
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 /// Returns the job with this id or name; nullptr if the snapshot has none. Of several with the name
 /// it is the one that began last.
@@ -88,7 +85,7 @@ HttpRoute JobRoute(const ApiServices& services, std::string pattern,
         return exchange->Respond(
             HttpProblem(404, "there is no such job here; GET /v1/jobs lists yours"));
       }
-      HttpResponse response{.body = Dump(view(*job))};
+      HttpResponse response{.body = DumpJson(view(*job))};
       services.tags->Apply(exchange->request(), &response);
       exchange->Respond(std::move(response));
     };
@@ -108,7 +105,7 @@ HttpRoute JobsRoute(const ApiServices& services) {
           if (jobs == nullptr) return exchange->Respond(NoEngine());
           json list = json::array();
           for (const json& job : *jobs) list.push_back(Summary(job));
-          HttpResponse response{.body = Dump({{"jobs", std::move(list)}})};
+          HttpResponse response{.body = DumpJson({{"jobs", std::move(list)}})};
           services.tags->Apply(exchange->request(), &response);
           exchange->Respond(std::move(response));
         });

@@ -38,6 +38,39 @@ void ReadShares(TomlReader& reader, Config* config) {
   }
 }
 
+void ReadSources(TomlReader& reader, Config* config) {
+  for (size_t i = 0; i < reader.Tables("sources"); ++i) {
+    SourceConfig source;
+    const std::string key = fmt::format("sources[{}]", i);
+    reader.Choice(key + ".kind", {"azure", "aws", "gcp", "kubernetes"}, &source.kind);
+    if (source.kind.empty()) reader.Reject(key + ".kind", "says who publishes");
+    reader.String(key + ".endpoint", &source.endpoint);
+    reader.Integer(key + ".interval_seconds", 0, 3600, &source.interval_seconds);
+    reader.String(key + ".token_file", &source.token_file);
+    reader.String(key + ".ca_file", &source.ca_file);
+    reader.String(key + ".node", &source.node);
+    config->sources.sources.push_back(source);
+  }
+}
+
+std::string TomlList(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(TomlText(text));
+  return fmt::format("{}", fmt::join(quoted, ", "));
+}
+
+std::string SourcesTemplate(const Config& config) {
+  std::string text;
+  for (const SourceConfig& source : config.sources.sources) {
+    text += fmt::format(
+        "[[sources]]\nkind = {}\nendpoint = {}\ninterval_seconds = {}\ntoken_file = {}\n"
+        "ca_file = {}\nnode = {}\n",
+        TomlText(source.kind), TomlText(source.endpoint), source.interval_seconds,
+        TomlText(source.token_file), TomlText(source.ca_file), TomlText(source.node));
+  }
+  return text.empty() ? "# [[sources]]\n# kind = \"aws\"\n" : text;
+}
+
 void ReadTenantSockets(TomlReader& reader, Config* config) {
   std::map<uint32_t, std::string> names;
   for (size_t i = 0; i < reader.Tables("tenants.sockets"); ++i) {
@@ -130,6 +163,11 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
                  &config->quota.outstanding_operations);
   ReadShares(reader, config);
+  reader.String("http.listen", &config->http.listen);
+  reader.String("http.certificate_file", &config->http.certificate_file);
+  reader.String("http.key_file", &config->http.key_file);
+  reader.StringList("http.names", &config->http.names);
+  ReadSources(reader, config);
   reader.Integer("events.keep_bytes", int64_t{1} << 20, kMany, &config->events.keep_bytes);
   reader.Number("events.keep_seconds", 1, 1e9, &config->events.keep_seconds);
   reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log.level);
@@ -240,6 +278,14 @@ tenant_lines_per_second = {}    # and in the long run; one line tells how many a
 keep_bytes = {}             # of each tenant's, and of all for the operators
 keep_seconds = {}           # and for how long
 
+[http]                          # beside the Unix sockets, which are always there
+listen = {}                   # an address for TCP, as 10.0.0.1:7401; callers need tokens
+certificate_file = {}         # for TLS, which only loopback addresses may do without
+key_file = {}
+names = [{}]                      # by which callers reach it, beside localhost and the address
+
+# What clouds publish about this host: azure, aws, gcp or kubernetes (docs/sources.md).
+{}
 # Tenants share connections between hosts alike, whatever they send. A table for each one that is to
 # have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
 # has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
@@ -262,7 +308,9 @@ keep_seconds = {}           # and for how long
       config.quota.ranks, config.quota.unique_ids, config.quota.regions, config.quota.region_bytes,
       config.quota.memory_bytes, config.quota.outstanding_operations, config.log.level,
       config.log.tenant_burst, config.log.tenant_lines_per_second, config.events.keep_bytes,
-      config.events.keep_seconds, SharesTemplate(config));
+      config.events.keep_seconds, TomlText(config.http.listen),
+      TomlText(config.http.certificate_file), TomlText(config.http.key_file),
+      TomlList(config.http.names), SourcesTemplate(config), SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

@@ -125,6 +125,41 @@ struct EventsConfig {
   double keep_seconds = 7 * 86400;
 };
 
+/// One place that publishes what is planned for this host: [[sources]] of the configuration.
+struct SourceConfig {
+  /// Who publishes: "azure", "aws", "gcp" or "kubernetes".
+  std::string kind;
+  /// Where to ask, as "http://ADDRESS[:PORT]" with an IP address or, for Kubernetes,
+  /// "https://HOST[:PORT]". "": the link-local address that the cloud has for it; Kubernetes has
+  /// none.
+  std::string endpoint = {};
+  /// Pause between two polls, in seconds; 0: as the source needs it (UsualInterval).
+  int64_t interval_seconds = 0;
+  /// For Kubernetes: the file with the service account's token, read anew for each poll.
+  std::string token_file = {};
+  /// For Kubernetes: the certificates, in PEM form, by one of which the server's must be signed.
+  std::string ca_file = {};
+  /// For Kubernetes: the node's name. For Azure: the machine's name as events name it; "": it is
+  /// asked for. Other sources have none.
+  std::string node = {};
+};
+
+/// The sources that are polled; none by default.
+struct SourcesConfig {
+  std::vector<SourceConfig> sources = {};
+};
+
+/// How the HTTP interface is reached beside its Unix sockets.
+struct HttpConfig {
+  /// The literal address at which the daemon listens for HTTP over TCP, such as "10.0.0.1:7401";
+  /// "": nowhere. Without a certificate it may be a loopback address alone.
+  std::string listen;
+  std::string certificate_file;  ///< PEM, the server's own first; read anew when it changes.
+  std::string key_file;          ///< PEM.
+  /// Names by which callers may reach it, beside "localhost" and the address.
+  std::vector<std::string> names;
+};
+
 /// Bounds what the daemon logs, and what of it a tenant may cause.
 struct LogConfig {
   std::string level = "info";
@@ -175,6 +210,8 @@ struct Config {
   Quota quota;
   /// Shares of the tenants that the provider names; the weight of all others is 1.
   std::vector<ShareConfig> shares;
+  HttpConfig http;
+  SourcesConfig sources;
   EventsConfig events;
   LogConfig log;
 };

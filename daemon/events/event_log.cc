@@ -5,6 +5,7 @@
 
 #include "daemon/events/event_log_files.h"
 #include "daemon/events/event_log_store.h"
+#include "src/base/clean_text.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -19,6 +20,9 @@ constexpr int kMostRoomAttempts = 3;
 /// bounds the memory of a log; for a tenant with more jobs the file alone knows the numbers of
 /// some.
 constexpr size_t kMostRecentJobs = 1024;
+/// Longest part of what SQLite says of a damaged file that is logged, in bytes: it may quote the
+/// file.
+constexpr size_t kMostProblemBytes = 200;
 /// Bytes of data from which on a page lists no more events. It bounds a reader's memory.
 constexpr size_t kMostPageBytes = 1 << 20;
 
@@ -64,6 +68,9 @@ class StoredEventLog : public EventLog {
 
   LogFault ReadPage(const EventFilter& filter, size_t most, LogPage* page);
   Result<std::optional<uint64_t>> Ask(const Question& question);
+  /// Returns LastSequence, or an error if that cannot be read now.
+  Result<uint64_t> KnownSequence(const std::string& job);
+  uint64_t UnwrittenSequence(const std::string& job) const;
   Status CannotRead() const { return SystemError("the events cannot be read: {}", problem_); }
 
   const std::string path_;
@@ -114,6 +121,7 @@ LogStore::Opened StoredEventLog::OpenStore(const LogPast& past) const {
 
 void StoredEventLog::Use(std::unique_ptr<LogStore> store) {
   store_ = std::move(store);
+  if (!path_.empty()) ReserveLogJournal(path_);
   last_place_ = std::max(last_place_, store_->last_place());
 }
 
@@ -132,7 +140,7 @@ Status StoredEventLog::Open(const LogPast& past) {
 Status StoredEventLog::Replace(const std::string& problem, const LogPast& past) {
   Log(LogLevel::kWarning, kLogInit,
       "the events in {} are lost ({}): the file is set aside as {}.damaged, and a new one begun",
-      path_, problem, path_);
+      path_, CleanText(problem, kMostProblemBytes), path_);
   store_.reset();
   if (!path_.empty()) {
     HZ_RETURN_IF_ERROR(SetLogFileAside(path_));
@@ -147,7 +155,7 @@ Status StoredEventLog::Replace(const std::string& problem, const LogPast& past) 
 }
 
 bool StoredEventLog::ReplaceDamaged() {
-  const std::string problem = store_->Problem();
+  const std::string problem = store_->problem();
   // A disk that damages all that it is given is not given a new file with each event.
   if (!IsTimeToTry()) {
     store_.reset();
@@ -180,15 +188,20 @@ bool StoredEventLog::IsOpen() {
 
 Result<uint64_t> StoredEventLog::Append(const Event& event) {
   HZ_RETURN_IF_ERROR(CheckEvent(event));
-  if (const uint64_t last = LastSequence(event.job); event.sequence <= last) {
-    return InvalidUsage("event {} comes after event {} of the same job", event.id(), last);
+  const Result<uint64_t> last = KnownSequence(event.job);
+  if (last.ok() && event.sequence <= *last) {
+    return InvalidUsage("event {} comes after event {} of the same job", event.id(), *last);
   }
   if (IsKept({event.job, event.unique})) {
     return InvalidUsage("event {} is kept already", event.id());
   }
-  const uint64_t place = ++last_place_;
-  Note(event, &recent_);
-  if (WriteWithRoom(place, event) != LogFault::kNone) return NotWritten(event);
+  // A file that is replaced meanwhile goes on after the event before this one.
+  const uint64_t place = last_place_ + 1;
+  const LogFault fault = last.ok() ? WriteWithRoom(place, event) : LogFault::kFull;
+  last_place_ = place;
+  // What the file says of the job's number may be more than this.
+  if (last.ok()) Note(event, &recent_);
+  if (fault != LogFault::kNone) return NotWritten(event);
   Written();
   return place;
 }
@@ -208,7 +221,7 @@ LogFault StoredEventLog::Write(uint64_t place, const Event& event) {
   if (!IsOpen()) return LogFault::kFull;
   LogFault fault = TryToWrite(place, event);
   if (fault == LogFault::kDamaged && ReplaceDamaged()) fault = TryToWrite(place, event);
-  if (fault != LogFault::kNone && store_ != nullptr) problem_ = store_->Problem();
+  if (fault != LogFault::kNone && store_ != nullptr) problem_ = store_->problem();
   return fault;
 }
 
@@ -252,7 +265,7 @@ Result<LogPage> StoredEventLog::After(uint64_t place, const EventFilter& filter,
     fault = ReadPage(filter, most, &page);
   }
   if (fault == LogFault::kNone) return page;
-  if (store_ != nullptr) problem_ = store_->Problem();
+  if (store_ != nullptr) problem_ = store_->problem();
   return CannotRead();
 }
 
@@ -288,21 +301,31 @@ Result<std::optional<uint64_t>> StoredEventLog::Ask(const Question& question) {
   LogStore::Found found = question(*store_);
   if (found.fault == LogFault::kDamaged && ReplaceDamaged()) found = question(*store_);
   if (found.fault == LogFault::kNone) return found.number;
-  if (store_ != nullptr) problem_ = store_->Problem();
+  if (store_ != nullptr) problem_ = store_->problem();
   return CannotRead();
 }
 
-uint64_t StoredEventLog::LastSequence(const std::string& job) {
+Result<uint64_t> StoredEventLog::KnownSequence(const std::string& job) {
   const auto recent = recent_.find(job);
   if (recent != recent_.end()) return recent->second;
-  const auto stored = Ask([&](LogStore& store) { return store.LastSequence(job); });
-  return stored.ok() ? stored->value_or(0) : 0;
+  HZ_ASSIGN_OR_RETURN(const std::optional<uint64_t> stored,
+                      Ask([&](LogStore& store) { return store.LastSequence(job); }));
+  return std::max(stored.value_or(0), UnwrittenSequence(job));
+}
+
+uint64_t StoredEventLog::UnwrittenSequence(const std::string& job) const {
+  const auto unwritten = unwritten_.find(job);
+  return unwritten != unwritten_.end() ? unwritten->second : 0;
+}
+
+uint64_t StoredEventLog::LastSequence(const std::string& job) {
+  const Result<uint64_t> known = KnownSequence(job);
+  return known.ok() ? *known : UnwrittenSequence(job);
 }
 
 Result<LogPage> StoredEventLog::AfterNumber(const EventNumber& id) {
-  const uint64_t last = LastSequence(id.job);
+  HZ_ASSIGN_OR_RETURN(const uint64_t last, KnownSequence(id.job));
   if (id.sequence == 0 || id.sequence > last) {
-    if (!IsOpen()) return CannotRead();
     return InvalidArgument("this log knows of no event {} of job '{}'; its last one is {}",
                            id.sequence, id.job, last);
   }

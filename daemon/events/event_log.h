@@ -15,7 +15,7 @@ namespace harmonaize::daemon {
 /// How much of its events a log keeps.
 struct EventRetention {
   /// Size of the file, in bytes; less than kLeastLogBytes counts as that. The journal beside it
-  /// takes 1 MiB more, and up to 16 MiB where the disk does not let it be emptied.
+  /// takes 2 MiB more, and up to 16 MiB where it cannot be emptied.
   int64_t most_bytes = int64_t{8} << 20;
   int64_t most_seconds = 7 * 86400;  ///< Age of an event, from when it was appended.
 };
@@ -64,7 +64,7 @@ class EventLog {
   virtual ~EventLog() = default;
 
   /// Keeps an event, and gives up the oldest where there are too many, or they are too old. Returns
-  /// its place. Each call does a bounded amount of work; one in some hundred waits for the disk.
+  /// its place. Each call does a bounded amount of work; one in about eighty waits for the disk.
   /// Errors: kInvalidArgument for an event that cannot be kept (CheckEvent). kInvalidUsage for an
   /// event whose number is not above that of its job's last one, and for one whose id is kept
   /// already. kSystemError if it cannot be written, though old events have been given up for it:
@@ -86,8 +86,9 @@ class EventLog {
   virtual Result<LoggedEvent> Find(const EventId& id) = 0;
   /// The place of the last event; 0: there has been none.
   virtual uint64_t last_place() const = 0;
-  /// Number of the last event of a job that was appended, kept or not; 0: none. Of jobs without a
-  /// kept event the log remembers this for the kMostSilentJobs last ones.
+  /// Number of the last event of a job that was appended, kept or not, as far as that can be read
+  /// now; 0: none. Of jobs without a kept event the log remembers this for the kMostSilentJobs last
+  /// ones.
   virtual uint64_t LastSequence(const std::string& job) = 0;
 };
 

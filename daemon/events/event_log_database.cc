@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include "daemon/events/event_log_files.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
 namespace {
 
 /// A statement that goes on for longer than kMostRounds times kStepsOfRound steps of SQLite's
-/// machine goes round in a damaged file. The longest honest one, which looks at all events of a
-/// large log, takes a hundredth of it; SQLite makes about 10 million steps a second.
+/// machine goes round in a damaged file. The longest honest one, the check of a file that is
+/// opened, takes up to a third of it; SQLite makes 10 to 50 million steps a second.
 constexpr int kStepsOfRound = 10'000;
-constexpr int kMostRounds = 2'000;
+constexpr int kMostRounds = 5'000;
 
 /// Largest text or row, in bytes: the data of an event and what stands beside it, and more.
 constexpr int kMostRowBytes = 1 << 20;
@@ -20,12 +21,10 @@ constexpr int kMostRowBytes = 1 << 20;
 constexpr int kMostStatementBytes = 4096;
 /// Memory for pages of the file, in KiB, for each log: there may be one for each tenant.
 constexpr int kCacheKibibytes = 256;
-/// The journal shrinks to this, in bytes, when it begins anew: twice what it has when it is moved
-/// to the file. The rest of it is room that a full disk cannot take, in which old events can be
-/// given up.
-constexpr int kJournalBytes = 2 << 20;
-
 LogFault FaultOf(int code) {
+  // By itself, and not as a part of another code, it says that the header names a version of the
+  // format which SQLite may read and not write.
+  if (code == SQLITE_READONLY) return LogFault::kDamaged;
   switch (code & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -53,7 +52,9 @@ Result<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path) 
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   if (connection == nullptr) return SystemError("there is no memory for SQLite");
   std::unique_ptr<LogDatabase> database(new LogDatabase(connection));
-  if (opened != SQLITE_OK) return SystemError("cannot open {}: {}", path, database->Problem());
+  if (database->Judge(opened) != LogFault::kNone) {
+    return SystemError("cannot open {}: {}", path, database->problem());
+  }
   database->BoundWork();
   return database;
 }
@@ -87,7 +88,7 @@ LogFault LogDatabase::SetUp() {
       "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"
       "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{};"
       "PRAGMA journal_size_limit={}; PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=0;",
-      kCacheKibibytes, kJournalBytes);
+      kCacheKibibytes, kJournalRoomBytes);
   return Execute(settings.c_str());
 }
 
@@ -98,7 +99,13 @@ LogDatabase::~LogDatabase() {
 
 LogFault LogDatabase::Execute(const char* sql) {
   rounds_ = 0;
-  return FaultOf(sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr));
+  return Judge(sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr));
+}
+
+LogFault LogDatabase::Judge(int code) {
+  const LogFault fault = FaultOf(code);
+  if (fault != LogFault::kNone) problem_ = sqlite3_errmsg(connection_);
+  return fault;
 }
 
 std::optional<int64_t> LogDatabase::Integer(const char* sql) {
@@ -131,18 +138,17 @@ void LogDatabase::Rollback() {
   sqlite3_exec(connection_, "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
-void LogDatabase::Checkpoint() {
+bool LogDatabase::Checkpoint() {
   int pages = 0;
   int moved = 0;
   const int code =
       sqlite3_wal_checkpoint_v2(connection_, nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
   if (pages >= 0 && moved >= 0) journal_pages_ = pages - moved;
-  if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) return;
-  Log(LogLevel::kDebug, kLogInit, "a log of events keeps its journal for now: {}", Problem());
-}
-
-std::string LogDatabase::Problem() const {
-  return sqlite3_errmsg(connection_);
+  if (code != SQLITE_OK) {
+    Log(LogLevel::kDebug, kLogInit, "a log of events keeps its journal for now: {}",
+        sqlite3_errmsg(connection_));
+  }
+  return code == SQLITE_OK;
 }
 
 LogStatement::~LogStatement() {
@@ -183,13 +189,14 @@ void LogStatement::BindValue(int index, std::optional<int64_t> value) {
 LogFault LogStatement::Step() {
   has_row_ = false;
   if (failed_ == 0) Prepare();
-  if (failed_ != 0) return FaultOf(failed_);
+  if (failed_ != 0) return database_.Judge(failed_);
   database_.rounds_ = 0;
   const int code = sqlite3_step(statement_);
   has_row_ = code == SQLITE_ROW;
+  const LogFault fault = database_.Judge(code);
   // A statement that is not reset holds what it has locked.
   if (!has_row_) sqlite3_reset(statement_);
-  return FaultOf(code);
+  return fault;
 }
 
 LogFault LogStatement::Run() {

@@ -48,24 +48,27 @@ class LogDatabase {
   /// Ends a transaction, if one is open, as if it had never begun.
   void Rollback();
 
-  /// Moves what the journal holds to the file. Pages that were moved need no more room in the
-  /// journal.
-  void Checkpoint();
+  /// Moves what the journal holds to the file, so that it begins anew. Returns false if that
+  /// failed, as it does where the file cannot grow.
+  bool Checkpoint();
   /// Pages of the journal that have not been moved to the file.
   int journal_pages() const { return journal_pages_; }
 
-  /// What SQLite says of the last failure.
-  std::string Problem() const;
+  /// What SQLite has said of the last failure.
+  const std::string& problem() const { return problem_; }
 
  private:
   friend class LogStatement;
   explicit LogDatabase(sqlite3* connection) : connection_(connection) {}
   void BoundWork();
+  /// Returns what a code means, and keeps what SQLite says of it.
+  LogFault Judge(int code);
 
   sqlite3* const connection_;
   int journal_pages_ = 0;
   /// Rounds of work of the statement that is being carried out; see kMostRounds.
   int rounds_ = 0;
+  std::string problem_;
 };
 
 /// A statement of a database, which is prepared when it is first used. Thread: one at a time.

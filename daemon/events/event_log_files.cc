@@ -83,6 +83,13 @@ Status PrepareLogFile(const std::string& path) {
   return CheckJournals(path);
 }
 
+void ReserveLogJournal(const std::string& path) {
+  const FileDescriptor journal(
+      open((path + "-wal").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  // Without the room a full disk makes the log refuse events that it could else have kept.
+  if (journal.valid()) (void)posix_fallocate(journal.get(), 0, kJournalRoomBytes);
+}
+
 Status SetLogFileAside(const std::string& path) {
   if (std::rename(path.c_str(), SetAsideName(path).c_str()) != 0 && errno != ENOENT) {
     return ErrnoError(errno, "cannot set " + path + " aside");

@@ -16,10 +16,10 @@ namespace {
 /// Stands in the header of each log's file: "HzEv".
 constexpr int64_t kApplicationId = 0x487a4576;
 /// Version of the tables. A log of another version is set aside.
-constexpr int64_t kFormatVersion = 2;
-/// Most bytes of a file that is checked when it is opened, which takes about 5 ms for each MiB.
+constexpr int64_t kFormatVersion = 1;
+/// Most bytes of a file that is checked when it is opened, which takes about 2 ms for each MiB.
 /// Damage in a larger one is noticed when it is met.
-constexpr int64_t kMostCheckedBytes = int64_t{64} << 20;
+constexpr int64_t kMostCheckedBytes = int64_t{32} << 20;
 
 /// Pages that are kept free of events, so that the largest event finds room, and giving up events,
 /// which may need some pages before it frees any, does too.
@@ -33,20 +33,21 @@ constexpr int kMostBatches = 8;
 constexpr int kRowsForRoom = 512;
 /// Most free pages that are returned to the disk at once. Each is a page to move.
 constexpr int64_t kMostReturnedPages = 64;
-/// Pages in the journal from which on it is moved to the file: 1 MiB, about 250 events.
+/// Pages in the journal from which on it is moved to the file: 1 MiB, about 80 events.
 constexpr int kJournalPages = 256;
 /// Most pages of the journal, where it cannot be moved to the file: events are refused before it
 /// fills the disk.
 constexpr int kMostJournalPages = 4096;
 
 /// The tables. `silent` is the place at which the last kept event of a job was given up.
+/// Parentheses hold the lines of one statement together: a comma that is missing would join two.
 constexpr const char* kSchema[] = {
-    "CREATE TABLE events(place INTEGER PRIMARY KEY,job INTEGER NOT NULL,sequence INTEGER NOT NULL,"
-    "kept_since INTEGER NOT NULL,type TEXT NOT NULL,severity INTEGER NOT NULL,time INTEGER NOT "
-    "NULL,expiry INTEGER,subject TEXT NOT NULL,data TEXT NOT NULL,id INTEGER NOT NULL,tenant TEXT "
-    "NOT NULL,checksum INTEGER NOT NULL)STRICT",
-    "CREATE TABLE jobs(number INTEGER PRIMARY KEY,name TEXT NOT NULL,last_sequence INTEGER NOT "
-    "NULL,silent INTEGER)STRICT",
+    ("CREATE TABLE events(place INTEGER PRIMARY KEY,job INTEGER NOT NULL,sequence INTEGER NOT NULL,"
+     "kept_since INTEGER NOT NULL,type TEXT NOT NULL,severity INTEGER NOT NULL,time INTEGER NOT "
+     "NULL,expiry INTEGER,subject TEXT NOT NULL,data TEXT NOT NULL,id INTEGER NOT NULL,tenant TEXT "
+     "NOT NULL,checksum INTEGER NOT NULL)STRICT"),
+    ("CREATE TABLE jobs(number INTEGER PRIMARY KEY,name TEXT NOT NULL,last_sequence INTEGER NOT "
+     "NULL,silent INTEGER)STRICT"),
     "CREATE TABLE past(id INTEGER PRIMARY KEY,given_up INTEGER NOT NULL)STRICT",
     "CREATE UNIQUE INDEX events_by_job ON events(job,sequence)",
     "CREATE INDEX events_by_id ON events(job,id)",
@@ -133,6 +134,7 @@ std::string WholeSchema() {
 LogStore::LogStore(std::unique_ptr<LogDatabase> database, int64_t most_pages)
     : database_(std::move(database)),
       most_pages_(most_pages),
+      checkpoint_pages_(kJournalPages),
       find_job_(*database_, kFindJob),
       add_job_(*database_, kAddJob),
       wake_job_(*database_, kWakeJob),
@@ -172,7 +174,7 @@ LogStore::Opened LogStore::Open(const std::string& path, int64_t most_pages, con
   if (opened.fault == LogFault::kNone) opened.fault = store.CheckEnds(&opened.problem);
   if (opened.fault == LogFault::kNone) opened.fault = store.SetMostPages();
   if (opened.fault == LogFault::kNone) return opened;
-  if (opened.problem.empty()) opened.problem = store.Problem();
+  if (opened.problem.empty()) opened.problem = store.problem();
   if (opened.fault == LogFault::kDamaged) opened.past = store.ReadPast();
   opened.store.reset();
   return opened;
@@ -219,7 +221,7 @@ LogFault LogStore::Check(std::string* problem) {
   if (pages > kMostCheckedBytes / kPageBytes) return LogFault::kNone;
   const std::optional<std::string> verdict = database_->Text("PRAGMA quick_check(1)");
   if (verdict == "ok") return LogFault::kNone;
-  *problem = verdict.value_or(Problem());
+  *problem = verdict.value_or(database_->problem());
   return LogFault::kDamaged;
 }
 
@@ -442,7 +444,11 @@ LogFault LogStore::GiveUpOld(int64_t oldest_seconds) {
 }
 
 void LogStore::CheckpointIfDue() {
-  if (database_->journal_pages() >= kJournalPages) database_->Checkpoint();
+  if (database_->journal_pages() < checkpoint_pages_) return;
+  // A file that cannot grow gets smaller as long as the journal has room for that.
+  const bool moved = database_->Checkpoint() ||
+                     (GiveUpForRoom() == LogFault::kNone && database_->journal_pages() == 0);
+  checkpoint_pages_ = moved ? kJournalPages : database_->journal_pages() + kJournalPages / 4;
 }
 
 // ---------------------------------------------------------------------------------------------

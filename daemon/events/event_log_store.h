@@ -68,7 +68,8 @@ class LogStore {
   [[nodiscard]] LogFault GiveUpForRoom();
   /// Gives up some of the events that were kept before `oldest_seconds`.
   [[nodiscard]] LogFault GiveUpOld(int64_t oldest_seconds);
-  /// Moves the journal to the file if it has grown long. This may take as long as the disk takes.
+  /// Moves the journal to the file if it has grown long, for which a full disk costs old events.
+  /// This may take as long as the disk takes.
   void CheckpointIfDue();
 
   /// Visits the rows behind a place, in their order, until `visit` returns false or
@@ -94,7 +95,7 @@ class LogStore {
   uint64_t last_place() const { return last_place_; }
   /// All events up to this place have been given up.
   uint64_t given_up() const { return given_up_; }
-  std::string Problem() const { return database_->Problem(); }
+  const std::string& problem() const { return database_->problem(); }
 
  private:
   /// A row of the table of jobs.
@@ -129,6 +130,7 @@ class LogStore {
 
   const std::unique_ptr<LogDatabase> database_;
   const int64_t most_pages_;
+  int checkpoint_pages_;  ///< Pages of the journal at which it is moved to the file.
   uint64_t last_place_ = 0;
   uint64_t given_up_ = 0;
   uint64_t given_up_in_transaction_ = 0;

@@ -2,9 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fmt/chrono.h>
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -25,8 +26,12 @@ using Json = nlohmann::ordered_json;
 
 std::string TimeText(double unix_seconds) {
   const double whole = std::floor(unix_seconds);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z", fmt::gmtime(static_cast<time_t>(whole)),
-                     static_cast<int>((unix_seconds - whole) * 1000));
+  const auto seconds = static_cast<time_t>(whole);
+  tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  return fmt::format("{}.{:03d}Z", text, static_cast<int>((unix_seconds - whole) * 1000));
 }
 
 std::string LineOf(const Json& line) {

@@ -85,11 +85,10 @@ std::string_view HttpReason(int status) {
 }
 
 HttpResponse HttpProblem(int status, std::string_view detail) {
-  using Json = nlohmann::ordered_json;
-  const Json problem = {{"type", "about:blank"},
-                        {"title", std::string(HttpReason(status))},
-                        {"status", status},
-                        {"detail", CleanText(detail, kMostDetailBytes)}};
+  const nlohmann::ordered_json problem = {{"type", "about:blank"},
+                                          {"title", std::string(HttpReason(status))},
+                                          {"status", status},
+                                          {"detail", CleanText(detail, kMostDetailBytes)}};
   HttpResponse response;
   response.status = status;
   response.content_type = "application/problem+json";

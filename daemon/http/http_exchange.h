@@ -92,7 +92,8 @@ class HttpStream {
 using HttpStreamNews = std::function<void(bool ended)>;
 
 /// Where the answer to one request goes. Exactly one of these is called, once. An exchange that is
-/// dropped without an answer answers with status 500. Thread: any.
+/// dropped without an answer answers with status 500. The server sets no time for the answer, and
+/// the connection waits for it. Thread: any.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;

@@ -67,7 +67,8 @@ class HttpServer {
   Result<transport::NetworkAddress> ListenPlain(const std::string& address);
 
   /// Closes all connections; the handler is not called any more once this returns. Returns false if
-  /// a tenant keeps a thread, which is left behind and ends once it is free.
+  /// a tenant keeps a thread, which is left behind and ends once it is free. Requires: the caller
+  /// holds no lock that the handler or the news of a stream takes.
   bool Close();
   /// Number of threads that serve. For tests and reports.
   size_t threads() const;

@@ -74,6 +74,9 @@ RequestReader::Progress RequestReader::Read(std::string* bytes) {
     if (error == http::error::body_limit || body_taken_ > bounds_.body_bytes + kMostFramingBytes) {
       return Refuse(413, fmt::format("the body has more than {} bytes", bounds_.body_bytes));
     }
+    if (error == http::error::bad_version) {
+      return Refuse(505, "this server speaks HTTP/1.1 and HTTP/1.0");
+    }
     if (error && error != http::error::need_more) {
       return Refuse(400, fmt::format("this is not HTTP/1.1: {}", error.message()));
     }
@@ -93,9 +96,6 @@ RequestReader::Progress RequestReader::TakeHead() {
   head_.target = std::string(message.target());
   head_.version = static_cast<int>(message.version());
   head_.keep_alive = parser_->beast.keep_alive();
-  if (head_.version != 10 && head_.version != 11) {
-    return Refuse(505, "this server speaks HTTP/1.1 and HTTP/1.0");
-  }
   size_t count = 0;
   for (const auto& field : message) {
     if (++count > kMostHeaders) {

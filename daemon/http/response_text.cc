@@ -1,12 +1,10 @@
 #include "daemon/http/response_text.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
-#include <ctime>
-#include <iterator>
 
 namespace harmonaize::daemon {
 namespace {
@@ -42,7 +40,9 @@ std::string DateText() {
   static constexpr std::array kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr std::array kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  const std::tm now = fmt::gmtime(std::time(nullptr));
+  const time_t seconds = time(nullptr);
+  tm now{};
+  gmtime_r(&seconds, &now);
   return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT",
                      kDays.at(static_cast<size_t>(now.tm_wday)), now.tm_mday,
                      kMonths.at(static_cast<size_t>(now.tm_mon)), now.tm_year + 1900, now.tm_hour,

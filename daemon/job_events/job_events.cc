@@ -88,9 +88,14 @@ std::vector<AskedParty> PartiesOf(const Mismatch& mismatch) {
 // ---------------------------------------------------------------------------------------------
 // Telling
 
+Result<std::string> JobEvents::DataOf(const News& news) {
+  const auto* const made = std::get_if<EventData>(&news.data);
+  return made == nullptr ? std::get<std::string>(news.data) : made->Finish();
+}
+
 void JobEvents::Tell(Job& job, News news) {
   const LogFor log_for(job.tenant->identity);
-  const Result<std::string> data = news.data.Finish();
+  const Result<std::string> data = DataOf(news);
   if (!data.ok()) {
     Log(LogLevel::kError, kLogInit, "an event cannot be told: {}", data.status().message());
     return;
@@ -108,7 +113,7 @@ void JobEvents::Tell(Job& job, News news) {
 }
 
 void JobEvents::TellOperators(News news) {
-  const Result<std::string> data = news.data.Finish();
+  const Result<std::string> data = DataOf(news);
   if (!data.ok()) return;
   services_.bus->PublishToOperators({.unique = DrawUnique(),
                                      .type = news.type,
@@ -227,16 +232,23 @@ void JobEvents::OnPlanChanged(const Communicator& communicator, const PlanTransi
 
 void JobEvents::OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                                     double times) {
+  CongestionLevel& known = congestion_[communicator.id()];
+  const CongestionLevel before = std::exchange(known, level);
   EventData data(
       EventType::kCongestionChanged,
       fmt::format("congestion of communicator '{}' is {} now: its operations take {:.2f} "
                   "times as long as on an empty network",
                   communicator.label(), CongestionName(level), times));
   data.Set(fields::kCommunicator, communicator.label())
+      .Set(fields::kFromLevel, CongestionName(before))
       .Set(fields::kToLevel, CongestionName(level))
       .Set(fields::kSlowdown, times);
   Tell(*communicator.job(),
        {EventType::kCongestionChanged, SubjectOf(communicator), std::move(data)});
+}
+
+void JobEvents::OnEnded(const Communicator& communicator) {
+  congestion_.erase(communicator.id());
 }
 
 }  // namespace harmonaize::daemon

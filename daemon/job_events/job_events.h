@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/event.h"
@@ -37,7 +39,8 @@ class JobEvents final : public CommunicatorObserver {
   struct News {
     EventType type = EventType::kRankLate;
     std::string subject = {};
-    EventData data;
+    /// The data, made here, or that of an operator, as CheckedEventData returns it.
+    std::variant<EventData, std::string> data;
   };
   /// Tells an event of a job that is on this host.
   void Tell(Job& job, News news);
@@ -54,6 +57,7 @@ class JobEvents final : public CommunicatorObserver {
   void OnPlanChanged(const Communicator& communicator, const PlanTransition& change) override;
   void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                            double times) override;
+  void OnEnded(const Communicator& communicator) override;
 
  private:
   /// The way by which an event has come: the communicator, and the daemon that sent it.
@@ -62,11 +66,13 @@ class JobEvents final : public CommunicatorObserver {
     transport::PeerId peer;
   };
 
+  static Result<std::string> DataOf(const News& news);
   void Spread(const Job& job, EventMessage message, const CameBy& came_by);
   void SendBy(const Communicator& communicator, const EventMessage& message, const CameBy& came_by);
   std::vector<const Communicator*> CommunicatorsOf(const Job& job) const;
 
   const Services services_;
+  std::map<uint64_t, CongestionLevel> congestion_;  ///< By Communicator::id, where there is some.
 };
 
 }  // namespace harmonaize::daemon

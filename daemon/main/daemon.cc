@@ -5,6 +5,7 @@
 #include "daemon/config/state_directory.h"
 #include "daemon/host/calibration.h"
 #include "daemon/host/host_limits.h"
+#include "daemon/job_events/announcements.h"
 #include "daemon/quota/holdings.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
@@ -29,12 +30,23 @@ Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config) {
   return EventBus::Create(std::move(options));
 }
 
-/// Returns the HTTP server, which has tokens and an audit log in the state directory.
+/// Has the engine hear of what clouds announce.
+Result<std::unique_ptr<SourcePoller>> PollSources(const SourcesConfig& config,
+                                                  const std::shared_ptr<EngineGate>& gate) {
+  return SourcePoller::Start(config, [gate](const CloudNotice& notice) {
+    gate->Post([notice](EngineRooms& rooms) {
+      const Status taken = rooms.announcements()->Take(notice);
+      if (!taken.ok()) Log(LogLevel::kWarning, kLogInit, "{}", taken.message());
+    });
+  });
+}
+
+/// Returns the HTTP server, which has an audit log in the state directory, and listens over TCP
+/// where the configuration says so.
 Result<std::unique_ptr<HttpServer>> OpenHttp(const Config& config,
+                                             std::shared_ptr<TokenStore> tokens,
                                              std::shared_ptr<HttpHandler> handler) {
-  HttpOptions options;
-  options.tokens =
-      TokenStore::Open(config.state_path, [] { return static_cast<int64_t>(UnixSeconds()); });
+  HttpOptions options{.host_names = config.http.names, .tokens = std::move(tokens)};
   if (!config.state_path.empty()) {
     Result<std::unique_ptr<AuditLog>> audit = AuditLog::Start(config.state_path, {});
     if (audit.ok()) {
@@ -44,7 +56,19 @@ Result<std::unique_ptr<HttpServer>> OpenHttp(const Config& config,
           audit.status().message());
     }
   }
-  return HttpServer::Create(std::move(options), std::move(handler));
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
+                      HttpServer::Create(std::move(options), std::move(handler)));
+  const HttpConfig& http = config.http;
+  if (http.listen.empty()) return server;
+  const bool with_tls = !http.certificate_file.empty() || !http.key_file.empty();
+  const Result<transport::NetworkAddress> listening =
+      with_tls ? server->ListenTls(http.listen, http.certificate_file, http.key_file)
+               : server->ListenPlain(http.listen);
+  if (!listening.ok()) {
+    return Status(listening.status().code(), "http.listen: " + listening.status().message());
+  }
+  Log(LogLevel::kInfo, kLogInit, "HTTP{} at {}", with_tls ? "S" : "", listening->ToString());
+  return server;
 }
 
 }  // namespace
@@ -63,8 +87,14 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
   daemon->engine_->TellEventsTo(daemon->events_.get());
   daemon->gate_ = std::make_shared<EngineGate>(daemon->engine_.get());
   HZ_RETURN_IF_ERROR(daemon->server_->Serve(daemon->gate_, std::move(accounts)));
-  HZ_ASSIGN_OR_RETURN(daemon->api_, Api::Create(daemon->gate_, daemon->events_.get()));
-  HZ_ASSIGN_OR_RETURN(daemon->http_, OpenHttp(config, daemon->api_->handler()));
+  const std::shared_ptr<TokenStore> tokens =
+      TokenStore::Open(config.state_path, [] { return static_cast<int64_t>(UnixSeconds()); });
+  HZ_ASSIGN_OR_RETURN(daemon->api_,
+                      Api::Create(config, daemon->gate_, daemon->events_.get(), tokens));
+  HZ_ASSIGN_OR_RETURN(daemon->http_, OpenHttp(config, tokens, daemon->api_->handler()));
+  if (!config.sources.sources.empty()) {
+    HZ_ASSIGN_OR_RETURN(daemon->sources_, PollSources(config.sources, daemon->gate_));
+  }
   daemon->server_->ServeHttp([http = daemon->http_.get()](AdoptedConnection* connection) {
     return http->Adopt(connection);
   });
@@ -75,6 +105,7 @@ void Daemon::Run(const std::function<void()>& on_listening) {
   engine_->Start();
   on_listening();
   server_->Run();
+  if (sources_ != nullptr) sources_->Stop();
   const bool http_closed = http_->Close();
   gate_->Shut();
   engine_->Stop("it was stopped by its operator");

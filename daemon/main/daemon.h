@@ -10,6 +10,7 @@
 #include "daemon/events/event_bus.h"
 #include "daemon/http/http_server.h"
 #include "daemon/main/engine.h"
+#include "daemon/sources/source_poller.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -41,6 +42,7 @@ class Daemon {
   std::unique_ptr<Server> server_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<EngineGate> gate_;
+  std::unique_ptr<SourcePoller> sources_;  ///< nullptr: no cloud is asked.
 };
 
 }  // namespace harmonaize::daemon

@@ -194,6 +194,9 @@ void Engine::TellEventsTo(EventBus* bus) {
   job_events_.emplace(
       JobEvents::Services{.bus = bus, .communicators = &communicators_, .cluster = cluster_.get()});
   observers_.Add(&*job_events_);
+  announcements_.emplace(
+      Announcements::Services{.events = &*job_events_, .communicators = &communicators_});
+  observers_.Add(&*announcements_);
 }
 
 void Engine::Start() {

@@ -18,6 +18,7 @@
 #include "daemon/control/control_loop.h"
 #include "daemon/formation/membership.h"
 #include "daemon/host/host_tuning.h"
+#include "daemon/job_events/announcements.h"
 #include "daemon/job_events/job_events.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/network_operations.h"
@@ -68,6 +69,9 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   const Executor& executor() const override { return *executor_; }
   const HostTuning& tuning() const override { return tuning_; }
   ReportSources report_sources() const override;
+  JobEvents* job_events() override { return job_events_ ? &*job_events_ : nullptr; }
+  Announcements* announcements() override { return announcements_ ? &*announcements_ : nullptr; }
+  JobTable& jobs() override { return jobs_; }
   ControlLoop& control_loop() { return *control_loop_; }
   const Fabrics& fabrics() const { return fabrics_; }
   /// The observers are told what becomes of communicators.
@@ -150,6 +154,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<Membership> membership_;
   std::optional<ProbeService> probes_;
   std::optional<JobEvents> job_events_;  ///< None: nobody hears of events.
+  std::optional<Announcements> announcements_;
   // Declared last: their threads post to this engine.
   Background background_;
   HostTuning tuning_;

@@ -146,7 +146,7 @@ json DescribeWorkers(const Executor& executor) {
 
 }  // namespace
 
-std::string StatusReport(const ReportSources& sources, const Reader& reader) {
+json StatusDocument(const ReportSources& sources, const Reader& reader) {
   const uint64_t now_ns = MonotonicNanoseconds();
   const bool provider = reader.is_operator;
   json report;
@@ -169,7 +169,11 @@ std::string StatusReport(const ReportSources& sources, const Reader& reader) {
     if (provider || number == reader.tenant)
       report["tenants"].push_back(Describe(sources, *tenant, now_ns));
   }
-  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+  return report;
+}
+
+std::string StatusReport(const ReportSources& sources, const Reader& reader) {
+  return StatusDocument(sources, reader).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace harmonaize::daemon

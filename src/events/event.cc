@@ -78,6 +78,7 @@ std::optional<EventId> ParseEventId(std::string_view id) {
   }
   EventId parsed{.job = name == kHostName ? std::string() : std::string(name)};
   std::from_chars(digits.data(), digits.data() + digits.size(), parsed.unique, 16);
+  if (parsed.unique == 0) return std::nullopt;
   return parsed;
 }
 

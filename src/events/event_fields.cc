@@ -106,9 +106,12 @@ constexpr EventField kCapacityReclaimedFields[] = {
     {"promised_notice_seconds", kSeconds, "Time that had been promised."},
     kText};
 constexpr EventField kCapacityForecastFields[] = {
-    Required(kRanksField), kRanksUnlisted,
-    Meaning(Required(kExpected), "How long the ranks are likely to stay, as quantiles."),
-    Meaning(kConfidence, "How often such forecasts have held so far."), kText};
+    Required(kRanksField),
+    kRanksUnlisted,
+    Meaning(kExpected, "How long the ranks are likely to stay, as quantiles; absent: unknown."),
+    Meaning(kConfidence, "How often such forecasts have held so far."),
+    kAction,
+    kText};
 
 constexpr EventField kLevelFrom =
     Required({"from", kChoice, "Level before.", false, "none mild severe"});

@@ -5,11 +5,14 @@
 // The build runs it, so that seeds speak the protocols of the sources beside it. Seeds that are
 // text, and inputs that once found something, stand in seeds/.
 
+#include <stdlib.h>
+
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/message.h"
+#include "daemon/events/event_log.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/unique_id.h"
@@ -305,6 +309,46 @@ void AddPeers(const Seeds& seeds) {
   seeds.Add("lost", Seed(formed).Append({1, 0, 0, 0, 16, 2, 0}));
 }
 
+// ---------------------------------------------------------------------------------------------
+// Logs of events
+
+std::string FileText(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+/// A log's file and its journal, as they lie on the disk at this time.
+Seed LogFiles(const std::filesystem::path& path) {
+  const std::string file = FileText(path);
+  // The journal ends in room that is reserved.
+  std::string journal = FileText(path.string() + "-wal");
+  journal.resize(journal.find_last_not_of('\0') + 1);
+  return Seed().Put(static_cast<uint32_t>(file.size())).Text(file).Text(journal);
+}
+
+void AddEventLogs(const Seeds& seeds) {
+  std::string folder = std::filesystem::temp_directory_path() / "harmonaize-seeds-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) return;
+  const std::string path = folder + "/events.db";
+  Result<std::unique_ptr<EventLog>> opened =
+      EventLog::Open(path, {}, [] { return int64_t{1'800'000'000}; });
+  if (!opened.ok()) return;
+  std::unique_ptr<EventLog> log = std::move(*opened);
+  seeds.Add("empty", LogFiles(path));
+  for (uint64_t sequence = 1; sequence <= 12; ++sequence) {
+    const std::string job = sequence % 3 == 0 ? "" : "job";
+    (void)log->Append({.job = job,
+                       .sequence = log->LastSequence(job) + 1,
+                       .subject = "ranks/3",
+                       .expiry_ns = 5,
+                       .data = R"({"text":"An event."})"});
+    if (sequence == 4) seeds.Add("in-journal", LogFiles(path));
+  }
+  log.reset();
+  seeds.Add("closed", LogFiles(path));
+  std::filesystem::remove_all(folder);
+}
+
 void Make(const std::filesystem::path& folder) {
   AddPeers({folder, "cluster_peer"});
   AddTenants({folder, "tenant"});
@@ -316,6 +360,7 @@ void Make(const std::filesystem::path& folder) {
   AddHandshakes({folder, "handshake"});
   AddControlFrames({folder, "control_frame"});
   AddRailFrames({folder, "rail_frame"});
+  AddEventLogs({folder, "event_log"});
 }
 
 }  // namespace

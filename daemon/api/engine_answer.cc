@@ -1,0 +1,39 @@
+#include "daemon/api/engine_answer.h"
+
+#include <utility>
+
+#include "daemon/api/json_body.h"
+#include "daemon/http/entity_tags.h"
+#include "daemon/runtime/background.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+void Answer(const EntityTags& tags, HttpExchange& exchange,
+            const Result<nlohmann::json>& document) {
+  if (!document.ok()) {
+    const Status why = document.status();
+    const bool absent = why.code() == Code::kUnavailable;
+    return exchange.Respond(absent ? HttpProblem(404, why.message()) : HttpProblem(why));
+  }
+  HttpResponse response{.body = DumpJson(*document)};
+  if (exchange.request().method == "GET") tags.Apply(exchange.request(), &response);
+  exchange.Respond(std::move(response));
+}
+
+}  // namespace
+
+void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                      std::function<Result<nlohmann::json>(EngineRooms&)> ask) {
+  const uint32_t tenant = exchange->request().caller.tenant.number;
+  const bool asked =
+      services.gate->Post([services, tenant, exchange, ask = std::move(ask)](EngineRooms& rooms) {
+        auto document = std::make_shared<Result<nlohmann::json>>(ask(rooms));
+        services.work->Post(
+            [tags = services.tags, exchange, document] { Answer(*tags, *exchange, *document); },
+            tenant);
+      });
+  if (!asked) exchange->Respond(HttpProblem(503, "the daemon is about to end"));
+}
+
+}  // namespace harmonaize::daemon

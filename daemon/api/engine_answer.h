@@ -1,0 +1,20 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/api/api_services.h"
+#include "daemon/http/http_exchange.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// Answers a request with what `ask` returns on the engine's thread. A failure is answered with a
+/// problem; kUnavailable means that there is no such thing, and is 404. `ask` does little: the
+/// answer is put into text on another thread.
+void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                      std::function<Result<nlohmann::json>(EngineRooms&)> ask);
+
+}  // namespace harmonaize::daemon

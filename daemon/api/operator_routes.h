@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "daemon/api/api_services.h"
+#include "daemon/http/http_router.h"
+
+namespace harmonaize::daemon {
+
+/// Returns the routes of operators about this host: tenants, links, plans, what is announced for
+/// the host, and what was promised and kept; and those by which operators announce something, or
+/// tell jobs of an event.
+std::vector<HttpRoute> OperatorRoutes(const ApiServices& services);
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,201 @@
+// The HTTP interface of a daemon at its Unix sockets and over TCP, with jobs of two users.
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "harmonaize.h"
+#include "nccl.h"
+#include "src/ipc/http_client.h"
+#include "src/ipc/http_socket.h"
+#include "src/ipc/operator_socket.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/hosts_case.h"
+#include "tests/support/other_users.h"
+#include "tests/support/rank_runner.h"
+#include "tests/support/shared_by_processes.h"
+
+namespace harmonaize::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kHttpPatienceMs = 20'000;
+
+/// Connects to a Unix socket.
+FileDescriptor ConnectTo(const std::string& path) {
+  FileDescriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << path;
+  return fd;
+}
+
+/// Makes a request at a socket, and returns the status and the answer's JSON.
+std::pair<int, json> CallAt(const std::string& path, const HttpCall& call) {
+  const FileDescriptor socket = ConnectTo(path);
+  const Result<HttpReply> reply = CallHttp(socket, call, kHttpPatienceMs);
+  EXPECT_TRUE(reply.ok()) << reply.status().message();
+  if (!reply.ok()) return {0, nullptr};
+  return {reply->status, json::parse(reply->body, nullptr, false)};
+}
+
+std::pair<int, json> AsTenant(const std::string& daemon_socket, const std::string& target) {
+  return CallAt(HttpSocketPath(daemon_socket), {.target = target});
+}
+
+std::pair<int, json> AsOperator(const std::string& daemon_socket, HttpCall call) {
+  return CallAt(HttpSocketPath(OperatorSocketPath(daemon_socket)), call);
+}
+
+TEST(Http, ShowsAJobWithItsRanksAndWhatItHasDone) {
+  const DaemonProcess daemon;
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    setenv("HARMONAIZE_JOB", "a job with a name", 1);
+    setenv("HARMONAIZE_JOB_KIND", "training", 1);
+    ncclComm_t communicator;
+    if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+    EXPECT_EQ(CountRanks(communicator), 2);
+    const auto [status, jobs] = AsTenant(daemon.socket_path(), "/v1/jobs");
+    EXPECT_EQ(status, 200);
+    EXPECT_EQ(jobs.at("jobs").size(), 1u);
+    const json& job = jobs.at("jobs").at(0);
+    EXPECT_EQ(job.at("name"), "a job with a name");
+    EXPECT_EQ(job.at("kind"), "training");
+    EXPECT_EQ(job.at("ended"), nullptr);
+    for (const std::string& which :
+         {job.at("id").get<std::string>(), EncodeForUrl(job.at("name").get<std::string>())}) {
+      const auto [found, ranks] = AsTenant(daemon.socket_path(), "/v1/jobs/" + which + "/ranks");
+      EXPECT_EQ(found, 200) << which;
+      EXPECT_EQ(ranks.at("communicators").at(0).at("ranks").size(), 2u);
+      EXPECT_FALSE(ranks.at("communicators").at(0).at("ranks").at(0).contains("process"));
+    }
+    EXPECT_EQ(AsTenant(daemon.socket_path(), "/v1/jobs/none").first, 404);
+    EXPECT_EQ(AsTenant(daemon.socket_path(), "/v1/tenants").first, 404) << "operators' alone";
+    EXPECT_EQ(CountRanks(communicator), 2);
+    return 0;
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0);
+}
+
+TEST(Http, AnnouncedMaintenanceReachesTheRanksOfAJob) {
+  const DaemonProcess daemon;
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t communicator;
+    if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+    hzSubscription_t events;
+    EXPECT_NCCL(hzSubscribe(communicator, "maintenance.*", nullptr, nullptr, nullptr, &events));
+    EXPECT_EQ(CountRanks(communicator), 2);
+    if (rank == 0) {
+      const auto [status, notice] = AsOperator(
+          daemon.socket_path(),
+          {.method = "POST",
+           .target = "/v1/hosts/this/maintenance",
+           .body = R"({"id": "m1", "duration_seconds": 60, "survives": true, "text": "disks"})"});
+      EXPECT_EQ(status, 200) << notice;
+    }
+    hzEvent_t event;
+    EXPECT_NCCL(hzNextEvent(events, kHttpPatienceMs, &event));
+    const json heard = json::parse(event.json);
+    EXPECT_EQ(heard.at("type"), "io.harmonaize.maintenance.scheduled");
+    EXPECT_EQ(heard.at("data").at("ranks"), json::array({0, 1}));
+    EXPECT_EQ(heard.at("data").at("kind"), "pause");
+    EXPECT_EQ(heard.dump().find("disks"), std::string::npos) << "the text is for operators";
+    EXPECT_NCCL(hzUnsubscribe(events));
+    // A job that comes later hears of it, too.
+    ncclComm_t later;
+    setenv("HARMONAIZE_JOB", "later", 1);
+    EXPECT_NCCL(JoinNamed("later", 2, rank, &later));
+    EXPECT_NCCL(hzSubscribe(later, nullptr, "", nullptr, nullptr, &events));
+    EXPECT_NCCL(hzNextEvent(events, kHttpPatienceMs, &event));
+    EXPECT_EQ(json::parse(event.json).at("type"), "io.harmonaize.maintenance.scheduled");
+    EXPECT_NCCL(hzUnsubscribe(events));
+    EXPECT_EQ(CountRanks(communicator), 2);
+    return 0;
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0);
+}
+
+TEST(Http, OperatorsTellJobsWhatFitsTheSchema) {
+  const DaemonProcess daemon;
+  const auto inject = [&](const std::string& body) {
+    return AsOperator(daemon.socket_path(),
+                      {.method = "POST", .target = "/v1/events", .body = body});
+  };
+  EXPECT_EQ(inject("no JSON").first, 400);
+  EXPECT_EQ(inject(R"({"job": "", "type": "rank.lat", "data": {}})").first, 400);
+  EXPECT_EQ(inject(R"({"job": "", "type": "daemon.restarted", "data": {}})").first, 400);
+  EXPECT_EQ(inject(R"({"job": "", "typ": "daemon.restarted", "data": {"text": "x"}})")
+                .second.at("detail"),
+            "there is no field 'typ', did you mean 'type'?");
+  const std::string good = R"({"job": "JOB", "type": "daemon.restarted", "data": {"text": "x"}})";
+  EXPECT_EQ(inject(std::string(good).replace(9, 3, std::string(32, 'a'))).first, 404);
+  EXPECT_EQ(inject(std::string(good).replace(9, 3, "")).first, 200);
+  const auto [status, page] = AsOperator(daemon.socket_path(), {.target = "/v1/events"});
+  EXPECT_EQ(status, 200);
+  EXPECT_EQ(page.at("events").size(), 1u);
+  EXPECT_EQ(page.at("events").at(0).at("source"), "/harmonaize/host");
+  EXPECT_EQ(AsTenant(daemon.socket_path(), "/v1/events").second.at("events").size(), 0u);
+}
+
+// Two users run a job each. Neither finds anything of the other's, by whatever path.
+TEST(Http, UsersDoNotSeeEachOther) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become two users";
+  const DaemonProcess daemon;
+  ASSERT_EQ(chmod(daemon.folder().c_str(), 0755), 0);
+  struct Board {
+    char ids[2][64];
+    std::atomic<int> step;
+  };
+  SharedByProcesses<Board> board;
+  const auto meet = [&](int step) {
+    ++board->step;
+    for (int i = 0; i < kHttpPatienceMs && board->step < step; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  std::vector<pid_t> children;
+  for (const int me : {0, 1}) {
+    children.push_back(StartAs(me == 0 ? kAlice : kBob, [&, me]() {
+      setenv("HARMONAIZE_JOB", me == 0 ? "of alice" : "of bob", 1);
+      ncclComm_t alone;
+      if (JoinNamed("alone", 1, 0, &alone) != ncclSuccess) return 2;
+      const auto [status, jobs] = AsTenant(daemon.socket_path(), "/v1/jobs");
+      EXPECT_EQ(jobs.at("jobs").size(), 1u);
+      jobs.at("jobs").at(0).at("id").get<std::string>().copy(board->ids[me], 63);
+      meet(2);
+      EXPECT_EQ(AsTenant(daemon.socket_path(), "/v1/jobs").second.at("jobs").size(), 1u);
+      const std::string other = board->ids[1 - me];
+      const auto none = AsTenant(daemon.socket_path(), "/v1/jobs/" + std::string(32, 'b'));
+      EXPECT_EQ(AsTenant(daemon.socket_path(), "/v1/jobs/" + other), none) << "as if it was not";
+      const char* const name = me == 0 ? "/v1/jobs/of%20bob" : "/v1/jobs/of%20alice";
+      EXPECT_EQ(AsTenant(daemon.socket_path(), name), none);
+      const auto events = AsTenant(daemon.socket_path(), "/v1/events?from=start&job=" + other);
+      EXPECT_EQ(events.second.at("events").size(), 0u);
+      // Each provokes an event of its own.
+      meet(4);
+      float data[4] = {};
+      EXPECT_EQ(ncclAllReduce(data, data, 4, ncclFloat, ncclSum, alone, nullptr), ncclSuccess);
+      EXPECT_NE(AsTenant(daemon.socket_path(), "/metrics").first, 200);
+      return 0;
+    }));
+  }
+  for (const pid_t child : children) EXPECT_EQ(StatusOf(child), 0);
+  const auto [status, jobs] = AsOperator(daemon.socket_path(), {.target = "/v1/jobs"});
+  EXPECT_EQ(jobs.at("jobs").size(), 2u) << "operators see all";
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
