@@ -20,9 +20,11 @@ constexpr size_t kMostProcesses = 64;
 /// Most ranges of ranks in one line.
 constexpr size_t kMostRanges = 16;
 
-bool NamesTenants(const Json& jobs) {
+/// Returns whether the document tells this of any job. Tenants are told of no tenants, and older
+/// daemons tell of no operations.
+bool Tells(const Json& jobs, const char* key) {
   return std::any_of(jobs.begin(), jobs.end(),
-                     [](const Json& job) { return At(job, "tenant").is_string(); });
+                     [&](const Json& job) { return !At(job, key).is_null(); });
 }
 
 std::string NameOf(const Json& named) {
@@ -104,11 +106,13 @@ Result<std::string> JobTable(std::string_view document) {
   HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
   const Json& jobs = ListAt(json, "jobs");
   if (jobs.empty()) return std::string("no jobs\n");
-  const bool tenants = NamesTenants(jobs);
+  const bool tenants = Tells(jobs, "tenant");
+  const bool operations = Tells(jobs, "operations");
   std::vector<std::string> head = {"job", "name", "kind", "since"};
   if (tenants) head.insert(head.begin() + 1, "tenant");
   const size_t left_columns = head.size();
-  head.insert(head.end(), {"communicators", "ranks", "operations", "waiting"});
+  head.insert(head.end(), {"communicators", "ranks", "waiting"});
+  if (operations) head.insert(head.end() - 1, "operations");
   TextTable table(head, left_columns);
   for (const Json& job : jobs) {
     std::vector<std::string> row = {ShortJobId(TextAt(job, "id")),
@@ -117,8 +121,8 @@ Result<std::string> JobTable(std::string_view document) {
                                     MomentAt(job, "began"),
                                     std::to_string(ListAt(job, "communicators").size()),
                                     RanksOf(job),
-                                    TextAt(job, "operations"),
                                     TextAt(job, "waiting")};
+    if (operations) row.insert(row.end() - 1, TextAt(job, "operations"));
     if (tenants) row.insert(row.begin() + 1, TextAt(job, "tenant"));
     table.Add(std::move(row));
     if (At(job, "ended").is_string()) table.AddNote("ended " + MomentAt(job, "ended"));

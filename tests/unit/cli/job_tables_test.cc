@@ -42,6 +42,12 @@ TEST(JobTable, NamesTenantsWhereTheDaemonDoes) {
   EXPECT_NE(table.find("3f9a01c2  uid 1000  llama"), std::string::npos) << table;
 }
 
+TEST(JobTable, LeavesOutTheOperationsThatADaemonDoesNotTell) {
+  Json jobs = Json::parse(kJobs);
+  jobs["jobs"][0].erase("operations");
+  EXPECT_EQ(TableOf(jobs.dump()).find("operations"), std::string::npos);
+}
+
 TEST(JobTable, SaysThatThereAreNone) {
   EXPECT_EQ(TableOf(R"({"jobs": []})"), "no jobs\n");
   EXPECT_EQ(TableOf("[]"), "the daemon's answer is not a JSON object");
