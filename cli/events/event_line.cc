@@ -20,7 +20,7 @@ constexpr size_t kTenantWidth = 12;   // a user's name and number
 
 constexpr std::string_view kJobSource = "/harmonaize/jobs/";
 
-constexpr const char* kPlain = "\033[0m";
+constexpr const char* kEndOfColour = "\033[0m";
 
 const char* ColourOf(std::string_view severity) {
   if (severity == SeverityName(Severity::kWarning)) return "\033[33m";  // yellow
@@ -47,7 +47,7 @@ std::string Row(const std::vector<Cell>& cells, const std::string& text) {
   for (const Cell& cell : cells) {
     const size_t blanks = cell.width - std::min(cell.width, cell.text.size()) + 2;
     const bool coloured = *cell.colour != '\0';
-    row += cell.colour + cell.text + (coloured ? kPlain : "") + std::string(blanks, ' ');
+    row += cell.colour + cell.text + (coloured ? kEndOfColour : "") + std::string(blanks, ' ');
   }
   return row + text + "\n";
 }

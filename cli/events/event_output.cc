@@ -23,10 +23,14 @@ Status EventOutput::Write(const std::string& event) {
 }
 
 void EventOutput::TellMissed(uint64_t missed) {
-  // In their place among the events, where both go to the same terminal.
+  Tell(fmt::format("{} event{} here, which the daemon does not keep any more", missed,
+                   missed == 1 ? " is missing" : "s are missing"));
+}
+
+void EventOutput::Tell(const std::string& what) {
+  // In its place among the events, where both go to the same terminal.
   Flush();
-  Complain(fmt::format("{} event{} here, which the daemon does not keep any more", missed,
-                       missed == 1 ? " is missing" : "s are missing"));
+  Complain(what);
 }
 
 void EventOutput::Put(const std::string& text) {

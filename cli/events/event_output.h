@@ -23,6 +23,8 @@ class EventOutput {
   Status Write(const std::string& event);
   /// Tells the user, on standard error, that so many events are lost.
   void TellMissed(uint64_t missed);
+  /// Tells the user something on standard error, behind the events so far.
+  void Tell(const std::string& what);
   /// Has the reader get what was written.
   void Flush();
 

@@ -93,8 +93,13 @@ Status ReadKeptEvents(const DaemonHttp& daemon, const EventQuery& query, EventOu
 
 Status FollowEvents(const DaemonHttp& daemon, const EventQuery& query, EventOutput* output) {
   HZ_ASSIGN_OR_RETURN(const auto subscription, EventSubscription::Open({daemon.place}, query));
+  bool connected = true;
   while (!output->done()) {
     HZ_ASSIGN_OR_RETURN(const std::optional<ServerSentEvent> event, subscription->Next(0));
+    if (subscription->connected() != connected) {
+      connected = !connected;
+      output->Tell(connected ? "the daemon is back" : "the daemon has gone; waiting for it");
+    }
     if (event.has_value()) {
       HZ_RETURN_IF_ERROR(WriteStreamed(*event, output));
       continue;

@@ -132,7 +132,8 @@ TEST(EventsCommand, FollowsAcrossARestartOfTheDaemon) {
   ASSERT_TRUE(MakeEvents("after", 2));
   EXPECT_EQ(follower.Wait(), 0) << follower.error();
   EXPECT_EQ(OperationsIn(follower.output()), (Names{"#0", "#1", "#0", "#1"}));
-  EXPECT_EQ(follower.error(), "");
+  EXPECT_EQ(follower.error(),
+            "harmonaize: the daemon has gone; waiting for it\nharmonaize: the daemon is back\n");
   EXPECT_TRUE(daemon->Stop(std::chrono::seconds(20)).ok());
 }
 
