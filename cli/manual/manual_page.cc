@@ -210,8 +210,9 @@ TextSections Divide(const Lines& lines) {
   return sections;
 }
 
-/// Returns the first sentence of a description, without its period.
-std::string SummaryOf(const Lines& description) {
+/// Returns the first sentence of a description, without its period, and without the program's name
+/// before it.
+std::string SummaryOf(const std::string& name, const Lines& description) {
   std::string summary;
   for (const std::string& line : description) {
     if (line.empty()) break;
@@ -220,6 +221,7 @@ std::string SummaryOf(const Lines& description) {
   const size_t end = summary.find(". ");
   if (end != std::string::npos) summary.resize(end);
   while (summary.ends_with('.')) summary.pop_back();
+  if (summary.starts_with(name + ": ")) summary.erase(0, name.size() + 2);
   return summary;
 }
 
@@ -253,7 +255,7 @@ Result<std::string> ManualPage(const ManualFrame& frame, std::string_view help) 
                            frame.section, Escaped(frame.version)));
   page.Request(".nh\n.ad l");
   page.Section("NAME");
-  page.Request(Escaped(frame.name) + " \\- " + Escaped(SummaryOf(parts.description)));
+  page.Request(Escaped(frame.name) + " \\- " + Escaped(SummaryOf(frame.name, parts.description)));
   page.Section("SYNOPSIS");
   page.Request("\\fB" + Escaped(parts.usage) + "\\fR");
   page.Section("DESCRIPTION");

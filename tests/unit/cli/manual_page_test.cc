@@ -147,6 +147,7 @@ TEST_F(Manual, HasAPageForEachCommandThatHelpLists) {
   std::ifstream first(folder_.path() + "/harmonaize.1");
   const std::string text(std::istreambuf_iterator<char>(first), {});
   EXPECT_NE(text.find("\\fBharmonaize [OPTIONS] SUBCOMMAND\\fR"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nharmonaize \\- run programs whose"), std::string::npos) << text;
   EXPECT_NE(text.find(".SH COMMANDS\n.TP\n\\fBrun\\fR\n"), std::string::npos) << text;
   EXPECT_TRUE(pages.contains("harmonaize.1"));
   EXPECT_TRUE(pages.contains("harmonaize-token-create.1"));
