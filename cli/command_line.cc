@@ -25,10 +25,11 @@ std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* comma
 }
 
 void AddSocketOption(CLI::App* command, std::string* socket) {
-  command->add_option(
-      "--socket", *socket,
-      "The daemon's socket (default: HARMONAIZE_SOCKET, else the system's, else the "
-      "user's own)");
+  command
+      ->add_option("--socket", *socket,
+                   "The daemon's socket (default: HARMONAIZE_SOCKET, else the system's, else the "
+                   "user's own)")
+      ->type_name("SOCKET");
 }
 
 std::string CheckCollective(std::string& text) {

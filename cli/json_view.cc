@@ -42,7 +42,7 @@ const Json& ListAt(const Json& object, const char* key) {
 std::string TextOf(const Json& value) {
   if (value.is_string()) return Printable(value.get<std::string>());
   if (value.is_number_integer()) return value.dump();
-  return kUnknown;
+  return kMissing;
 }
 
 std::string TextAt(const Json& object, const char* key) {
@@ -51,17 +51,39 @@ std::string TextAt(const Json& object, const char* key) {
 
 std::string BytesAt(const Json& object, const char* key) {
   const Json& value = At(object, key);
-  return value.is_number_unsigned() ? HumanBytes(value.get<uint64_t>()) : kUnknown;
+  return value.is_number_unsigned() ? HumanBytes(value.get<uint64_t>()) : kMissing;
 }
 
 std::string TimeAt(const Json& object, const char* key) {
   const Json& value = At(object, key);
-  return value.is_number() ? HumanTime(value.get<double>()) : kUnknown;
+  return value.is_number() ? HumanTime(value.get<double>()) : kMissing;
 }
 
 std::string DurationAt(const Json& object, const char* key) {
   const Json& value = At(object, key);
-  return value.is_number() ? HumanDuration(value.get<double>()) : kUnknown;
+  return value.is_number() ? HumanDuration(value.get<double>()) : kMissing;
+}
+
+std::string MomentAt(const Json& object, const char* key, bool with_milliseconds) {
+  constexpr size_t kSecondsLength = std::string_view("2026-11-26T08:30:00").size();
+  constexpr size_t kFractionLength = 4;  // ".123"
+  std::string text = TextAt(object, key);
+  if (text.size() <= kSecondsLength + kFractionLength || text[kSecondsLength] != '.' ||
+      text.back() != 'Z') {
+    return text;
+  }
+  text.resize(kSecondsLength + (with_milliseconds ? kFractionLength : 0));
+  return text + "Z";
+}
+
+uint64_t CountAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_number_unsigned() ? value.get<uint64_t>() : 0;
+}
+
+bool YesAt(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_boolean() && value.get<bool>();
 }
 
 }  // namespace harmonaize

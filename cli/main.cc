@@ -5,11 +5,16 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command_line.h"
+#include "cli/completion/completion_command.h"
+#include "cli/events/events_command.h"
 #include "cli/explain/explain_command.h"
+#include "cli/jobs/jobs_command.h"
+#include "cli/manual/manual_command.h"
 #include "cli/plan/plan_command.h"
 #include "cli/probe/probe_command.h"
 #include "cli/run/run_command.h"
 #include "cli/status/status_command.h"
+#include "cli/token/token_command.h"
 #include "cli/top/top_command.h"
 
 namespace {
@@ -23,6 +28,8 @@ constexpr char kFooter[] =
     "  harmonaize run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4 -c 1\n"
     "  harmonaize status\n"
     "  harmonaize top\n"
+    "  harmonaize jobs\n"
+    "  harmonaize events --follow\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize plan --fabric fabric.toml --size 64M\n"
     "  harmonaize probe 10.0.0.1 10.0.0.2 -o fabric.toml\n"
@@ -43,9 +50,14 @@ int main(int argc, char** argv) {
   harmonaize::AddRunCommand(app, command_line);
   harmonaize::AddStatusCommand(app, command_line);
   harmonaize::AddTopCommand(app, command_line);
+  harmonaize::AddJobsCommand(app, command_line);
+  harmonaize::AddEventsCommand(app, command_line);
   harmonaize::AddExplainCommand(app, command_line);
   harmonaize::AddPlanCommand(app, command_line);
   harmonaize::AddProbeCommand(app, command_line);
+  harmonaize::AddTokenCommand(app, command_line);
+  harmonaize::AddCompletionCommand(app, command_line);
+  harmonaize::AddManualCommand(app, command_line);
 
   try {
     // CLI11 takes its arguments from the back.

@@ -45,6 +45,22 @@ install(FILES "${PROJECT_BINARY_DIR}/packaging/tmpfiles.conf"
 install(FILES "${PROJECT_BINARY_DIR}/packaging/move-connections.conf"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/harmonaize")
 
+# What the programs have written of themselves (cli/CMakeLists.txt).
+install(DIRECTORY "${HARMONAIZE_MADE_BY_PROGRAMS}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1"
+        FILES_MATCHING PATTERN "*.1")
+install(DIRECTORY "${HARMONAIZE_MADE_BY_PROGRAMS}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man8"
+        FILES_MATCHING PATTERN "*.8")
+install(FILES "${HARMONAIZE_MADE_BY_PROGRAMS}/harmonaize"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+# Debian's zsh looks in vendor-completions below /usr, and in site-functions below /usr/local.
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(HARMONAIZE_ZSH_FOLDER "vendor-completions")
+else()
+  set(HARMONAIZE_ZSH_FOLDER "site-functions")
+endif()
+install(FILES "${HARMONAIZE_MADE_BY_PROGRAMS}/_harmonaize"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/${HARMONAIZE_ZSH_FOLDER}")
+
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs"

@@ -16,6 +16,7 @@ set(HARMONAIZE_ROUND_ASAN
     hosts_communicators_test
     hosts_failures_test huge_pages_test inline_steering_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test wake_ups_test windows_test worker_placement_test
+    cli_completion_test command_line_events_test command_line_jobs_test command_line_token_test
     front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test kill_test log_test
     missing_pages_test rest_test service_test squatter_test)
 
@@ -63,7 +64,7 @@ endforeach()
 
 # What tests need that no program of their name brings along.
 add_custom_target(round)
-add_dependencies(round harmonaize harmonaized harmonaize_nccl harmonaize_preload)
+add_dependencies(round harmonaize harmonaized harmonaize_manual harmonaize_nccl harmonaize_preload)
 set(programs_of_topology_files_test topology_test)
 set(programs_of_shim_preload_test shim_preload_probe)
 foreach(test IN LISTS HARMONAIZE_ROUND)

@@ -84,7 +84,8 @@ void AddExplainCommand(CLI::App& app, CommandLine& command_line) {
   CLI::Option* const communicator =
       explain->add_option("COMM", options->communicator, "A communicator's number or name");
   explain->add_option("--collective", options->collective, "Only this one, such as AllReduce")
-      ->transform(CLI::Validator(CheckCollective, "NAME"))
+      ->transform(CLI::Validator(CheckCollective, ""))
+      ->type_name("COLLECTIVE")
       ->excludes(communicator);
   explain->add_option("--ranks", options->ranks, "Ranks of the communicator (default: 2)")
       ->check(CLI::PositiveNumber)

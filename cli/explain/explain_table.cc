@@ -30,27 +30,27 @@ constexpr CostLabel kCostLabels[] = {
 
 std::string CostAt(const Json& costs, const std::string& key) {
   const Json& value = At(costs, key.c_str());
-  if (!value.is_number()) return kUnknown;
+  if (!value.is_number()) return kMissing;
   return key.ends_with("_ns") ? HumanTime(value.get<double>() * 1e-9)
                               : HumanRate(value.get<double>());
 }
 
 std::string LimitAt(const Json& paths) {
   const Json& limit = At(paths, "limit_bytes");
-  if (!limit.is_number_unsigned()) return kUnknown;
+  if (!limit.is_number_unsigned()) return kMissing;
   return limit.get<uint64_t>() == 0 ? "never" : HumanBytes(limit.get<uint64_t>());
 }
 
 std::string PathAt(const Json& paths, const Json& prediction) {
   const Json& limit = At(paths, "limit_bytes");
   const Json& bytes = At(prediction, "bytes");
-  if (!limit.is_number_unsigned() || !bytes.is_number_unsigned()) return kUnknown;
+  if (!limit.is_number_unsigned() || !bytes.is_number_unsigned()) return kMissing;
   return bytes.get<uint64_t>() <= limit.get<uint64_t>() ? "inline" : "offload";
 }
 
 std::string PercentAt(const Json& object, const char* key) {
   const Json& fraction = At(object, key);
-  return fraction.is_number() ? fmt::format("{:.0f}%", 100 * fraction.get<double>()) : kUnknown;
+  return fraction.is_number() ? fmt::format("{:.0f}%", 100 * fraction.get<double>()) : kMissing;
 }
 
 /// Prints how far the costs can be trusted, and how they are used.
@@ -138,7 +138,7 @@ void PrintPredictions(const Json& collective, std::string* text) {
   // Every other size is enough to read.
   for (size_t i = 0; i < std::min(of_registered.size(), of_heap.size()); i += 2) {
     const Json& bytes = At(of_registered[i], "bytes");
-    table.Add({bytes.is_number_unsigned() ? HumanBytes(bytes.get<uint64_t>()) : kUnknown,
+    table.Add({bytes.is_number_unsigned() ? HumanBytes(bytes.get<uint64_t>()) : kMissing,
                TimeAt(of_registered[i], "inline_seconds"),
                TimeAt(of_registered[i], "offload_seconds"), PathAt(registered, of_registered[i]),
                TimeAt(of_heap[i], "inline_seconds"), TimeAt(of_heap[i], "offload_seconds"),

@@ -80,7 +80,8 @@ Result<std::vector<int>> HostsOfRanks(const FabricModel& model,
 
 void AddPlanOptions(CLI::App& command, PlanRequest* request) {
   command.add_option("--fabric", request->fabric, "The fabric file (docs/fabric-file.md)")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command.add_option("--link-rate", request->link_rates,
                      "LINK=RATE, or LINK=FORTH,BACK: plan as if a link had this rate, as "
                      "leaf0-spine1=100Mbit; may be repeated");
@@ -93,7 +94,8 @@ void AddPlanOptions(CLI::App& command, PlanRequest* request) {
       ->check(CLI::Range(1, kMostRanksAHost))
       ->capture_default_str();
   command.add_option("--collective", request->collective, "AllReduce, AllGather, Broadcast, ...")
-      ->transform(CLI::Validator(CheckCollective, "NAME"))
+      ->transform(CLI::Validator(CheckCollective, ""))
+      ->type_name("COLLECTIVE")
       ->capture_default_str();
   command.add_option("--root", request->root, "The root's rank, where there is one")
       ->capture_default_str();
@@ -107,7 +109,8 @@ void AddPlanOptions(CLI::App& command, PlanRequest* request) {
   command.add_option("--policy", request->policy, "adaptive, static-ring or fixed")
       ->check(CLI::IsMember({"adaptive", "static-ring", "fixed"}))
       ->capture_default_str();
-  command.add_option("--plan-file", request->plan_file, "The plan, for --policy fixed");
+  command.add_option("--plan-file", request->plan_file, "The plan, for --policy fixed")
+      ->type_name("FILE");
   command.add_flag("--reproducible", request->reproducible,
                    "Only plans that reduce in the order of the ranks");
   command.add_option("--message-us", request->costs.message_us, "Of a message without data")

@@ -6,6 +6,9 @@
 #include <cctype>
 #include <utility>
 
+#include "src/base/clean_text.h"
+#include "src/ipc/messages.h"
+
 namespace harmonaize {
 namespace {
 
@@ -59,6 +62,8 @@ Environment RankEnvironment(const Environment& base, const RankVariables& variab
   environment.Set("MASTER_ADDR", variables.master_address);
   environment.Set("MASTER_PORT", std::to_string(variables.master_port));
   if (!variables.socket.empty()) environment.Set("HARMONAIZE_SOCKET", variables.socket);
+  if (!variables.job_name.empty()) environment.Set("HARMONAIZE_JOB", variables.job_name);
+  if (!variables.job_kind.empty()) environment.Set("HARMONAIZE_JOB_KIND", variables.job_kind);
   if (!variables.preload_library.empty()) {
     const std::string others = environment.Get("LD_PRELOAD");
     environment.Set("LD_PRELOAD", others.empty() ? variables.preload_library
@@ -69,6 +74,19 @@ Environment RankEnvironment(const Environment& base, const RankVariables& variab
     environment.Set(name, value);
   }
   return environment;
+}
+
+Status CheckJobName(std::string_view name) {
+  constexpr size_t kMostBytes = sizeof(HelloRequest::job_name) - 1;
+  if (name.empty()) return InvalidArgument("a job's name has at least one character");
+  if (name.size() > kMostBytes) {
+    return InvalidArgument("a job's name has {} bytes at most, and this one has {}", kMostBytes,
+                           name.size());
+  }
+  if (CleanText(name, name.size()) != name) {
+    return InvalidArgument("a job's name is text in one line, without control characters");
+  }
+  return Status::Ok();
 }
 
 Status CheckAssignment(std::string_view assignment) {

@@ -38,13 +38,19 @@ struct RankVariables {
   std::string master_address = "127.0.0.1";  ///< Address of rank 0's host.
   uint16_t master_port = 0;                  ///< A free TCP port there.
   std::string socket;           ///< The daemon's socket, or "" to leave HARMONAIZE_SOCKET alone.
+  std::string job_name;         ///< "" to leave HARMONAIZE_JOB alone.
+  std::string job_kind;         ///< "" to leave HARMONAIZE_JOB_KIND alone.
   std::string preload_library;  ///< Goes before the value of LD_PRELOAD; "" for none.
   std::vector<std::string> assignments;  ///< "NAME=value", win over everything else.
 };
 
 /// Returns `base` with torchrun's variables (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE,
-/// MASTER_ADDR, MASTER_PORT), HARMONAIZE_SOCKET and LD_PRELOAD for one rank of a job.
+/// MASTER_ADDR, MASTER_PORT), HARMONAIZE_SOCKET, HARMONAIZE_JOB, HARMONAIZE_JOB_KIND and LD_PRELOAD
+/// for one rank of a job.
 Environment RankEnvironment(const Environment& base, const RankVariables& variables);
+
+/// Returns ok if `name` can be a job's: not empty, as short as daemons take it, and in one line.
+Status CheckJobName(std::string_view name);
 
 /// Returns ok if `assignment` reads "NAME=value" with a NAME that a shell takes.
 Status CheckAssignment(std::string_view assignment);

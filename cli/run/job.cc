@@ -86,6 +86,8 @@ int Job::StartRanks() {
                             .master_address = options_.master_address,
                             .master_port = *port,
                             .socket = place.socket,
+                            .job_name = options_.name,
+                            .job_kind = options_.kind,
                             .preload_library = options_.preload_library,
                             .assignments = place.assignments};
     variables.assignments.insert(variables.assignments.end(), options_.assignments.begin(),

@@ -45,6 +45,8 @@ struct JobOptions {
   std::chrono::milliseconds grace{5000};
   // Passed to each rank.
   std::string socket;
+  std::string name;  ///< The job's name and kind; "": those of the environment.
+  std::string kind;
   std::string preload_library;
   std::vector<std::string> assignments;
 };

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "cli/run/job_guard.h"
 #include "cli/run/private_daemon.h"
 #include "cli/run/program_paths.h"
+#include "cli/terminal.h"
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/socket_path.h"
 
@@ -33,7 +33,8 @@ constexpr char kRunDescription[] =
 constexpr char kRunFooter[] =
     R"(Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR (127.0.0.1) and
 MASTER_PORT (a free port), as torchrun sets them, LD_PRELOAD with libharmonaize-preload.so before
-what it had, and HARMONAIZE_SOCKET. Rank 0 has the launcher's standard input unless that is a
+what it had, and HARMONAIZE_SOCKET; with --name and --kind, HARMONAIZE_JOB and HARMONAIZE_JOB_KIND.
+Variables that --env sets win over all of these. Rank 0 has the launcher's standard input unless that is a
 terminal; the others read nothing.
 
 Which daemon: the one that listens at HARMONAIZE_SOCKET or, without that variable, at the system's
@@ -54,6 +55,7 @@ itself failed; 126 and 127 when the program cannot be executed or found.
 Examples:
   harmonaize run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4 -c 1
   harmonaize run -n 2 --env NCCL_DEBUG=INFO -- python3 train.py --epochs 1
+  harmonaize run -n 4 --name llama --kind training -- python3 train.py
   harmonaize run -n 8 --daemon=private --timeout 600 -- ./my_nccl_program)";
 
 // Help for `run`: CLI11 does not know that a program's command line follows.
@@ -70,17 +72,14 @@ struct RunOptions {
   bool no_prefix = false;
   bool no_preload = false;
   std::string daemon = "auto";
+  std::string name;
+  std::string kind;
   std::vector<std::string> assignments;
   double timeout = 0;
   double grace = 5;
   double error_wait = 1;
   std::vector<std::string> command;
 };
-
-bool TakesColours(int fd) {
-  const char* never = std::getenv("NO_COLOR");
-  return ::isatty(fd) != 0 && (never == nullptr || *never == '\0');
-}
 
 std::chrono::milliseconds Milliseconds(double seconds) {
   // Rounded up, because a timeout of 0 means none.
@@ -153,6 +152,8 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   job.timeout = Milliseconds(options.timeout);
   job.error_wait = Milliseconds(options.error_wait);
   job.grace = Milliseconds(options.grace);
+  job.name = options.name;
+  job.kind = options.kind;
   job.assignments = options.assignments;
   return job;
 }
@@ -225,6 +226,17 @@ void AddOptions(CLI::App& run, RunOptions& options) {
                  "(default: auto)")
       ->check(CLI::IsMember({"auto", "private", "none"}))
       ->type_name("WHICH");
+  run.add_option("--name", options.name,
+                 "The job's name, for 'harmonaize jobs' and 'events'\n"
+                 "(default: HARMONAIZE_JOB)")
+      ->check(
+          CLI::Validator([](const std::string& name) { return CheckJobName(name).message(); }, ""))
+      ->type_name("NAME");
+  run.add_option("--kind", options.kind,
+                 "What the job is, for the provider's policy\n"
+                 "(default: HARMONAIZE_JOB_KIND)")
+      ->check(CLI::IsMember({"training", "inference", "batch"}))
+      ->type_name("KIND");
   run.add_option("--env", options.assignments, "A variable for every rank; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);

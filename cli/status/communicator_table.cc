@@ -17,7 +17,7 @@ namespace {
 std::string ShareAt(const Json& whole, const char* whole_key, const Json& part, const char* key) {
   const Json& all = At(whole, whole_key);
   const Json& some = At(part, key);
-  if (!all.is_number() || !some.is_number() || all.get<double>() <= 0) return kUnknown;
+  if (!all.is_number() || !some.is_number() || all.get<double>() <= 0) return kMissing;
   return fmt::format("{:.0f}%", 100 * some.get<double>() / all.get<double>());
 }
 
@@ -44,7 +44,7 @@ std::string PlanText(const Json& plan) {
 void PrintHead(const Json& document, std::string* text) {
   const std::string name = TextAt(document, "name");
   *text += fmt::format("communicator {}{}: {} ranks", TextAt(document, "communicator"),
-                       name.empty() || name == kUnknown ? "" : " '" + name + "'",
+                       name.empty() || name == kMissing ? "" : " '" + name + "'",
                        TextAt(document, "ranks"));
   const Json& hosts = ListAt(document, "hosts");
   if (hosts.empty()) {
@@ -100,11 +100,11 @@ void PrintCandidates(const Json& plan, std::string* text) {
 
 std::string ClockAt(const Json& object, const char* key) {
   const Json& value = At(object, key);
-  if (!value.is_number()) return kUnknown;
+  if (!value.is_number()) return kMissing;
   const auto seconds = static_cast<std::time_t>(value.get<double>());
   std::tm local{};
   char text[32];
-  if (localtime_r(&seconds, &local) == nullptr) return kUnknown;
+  if (localtime_r(&seconds, &local) == nullptr) return kMissing;
   return {text, std::strftime(text, sizeof(text), "%F %T", &local)};
 }
 

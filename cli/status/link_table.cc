@@ -37,19 +37,19 @@ bool IsKnown(const Json& seconds) {
 }
 
 std::string RoundTripOf(const Json& rail) {
-  return IsKnown(At(rail, "round_trip_seconds")) ? TimeAt(rail, "round_trip_seconds") : kUnknown;
+  return IsKnown(At(rail, "round_trip_seconds")) ? TimeAt(rail, "round_trip_seconds") : kMissing;
 }
 
 std::string QueueOf(const Json& rail) {
   const Json& now = At(rail, "round_trip_seconds");
   const Json& least = At(rail, "least_round_trip_seconds");
-  if (!now.is_number() || !IsKnown(least)) return kUnknown;
+  if (!now.is_number() || !IsKnown(least)) return kMissing;
   return HumanTime(std::max(now.get<double>() - least.get<double>(), 0.0));
 }
 
 std::string RateAt(const Json& object, const char* key) {
   const Json& rate = At(object, key);
-  return rate.is_number() ? HumanRate(std::max(rate.get<double>(), 0.0)) : kUnknown;
+  return rate.is_number() ? HumanRate(std::max(rate.get<double>(), 0.0)) : kMissing;
 }
 
 /// Prints what is known of the fabric's links; nothing if nothing is.
@@ -62,9 +62,9 @@ void PrintFabricLinks(const Json& document, std::string* text) {
     table.Add({TextAt(link, "from") + " to " + TextAt(link, "to"),
                RateAt(link, "stated_bytes_per_second"), RateAt(link, "planned_bytes_per_second"),
                RateAt(link, "measured_bytes_per_second"),
-               full.is_boolean() ? (full.get<bool>() ? "yes" : "no") : kUnknown,
-               confidence.is_number() ? ShareOf(confidence.get<double>(), 1) : kUnknown,
-               age.is_number() ? HumanDuration(age.get<double>()) + " ago" : kUnknown});
+               full.is_boolean() ? (full.get<bool>() ? "yes" : "no") : kMissing,
+               confidence.is_number() ? ShareOf(confidence.get<double>(), 1) : kMissing,
+               age.is_number() ? HumanDuration(age.get<double>()) + " ago" : kMissing});
   }
   if (table.empty()) return;
   *text += "\n";

@@ -17,7 +17,7 @@ std::string RdmaName(const Json& port) {
 
 std::string CountOf(const Json& before, const Json& after, const char* key) {
   const double count = Growth(before, after, key);
-  return count < 0 ? kUnknown : fmt::format("{:.0f}", count);
+  return count < 0 ? kMissing : fmt::format("{:.0f}", count);
 }
 
 void PrintEthernet(const Json& before, const Json& after, double seconds, std::string* text) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/json_view.h"
+#include "cli/status/waiting_notes.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
@@ -14,45 +15,7 @@ namespace {
 std::string TenantName(const Json& tenant) {
   const std::string name = TextAt(tenant, "name");
   const std::string uid = TextAt(tenant, "uid");
-  return name == kUnknown ? "uid " + uid : fmt::format("{} ({})", name, uid);
-}
-
-std::string WaitingNote(const Json& waiting) {
-  std::string ranks;
-  const Json& missing = ListAt(waiting, "missing_ranks");
-  for (const Json& rank : missing) {
-    if (!rank.is_number_integer()) continue;
-    ranks += (ranks.empty() ? "" : ", ") + rank.dump();
-  }
-  return fmt::format("{} has waited {} for rank{} {}", TextAt(waiting, "operation"),
-                     DurationAt(waiting, "for_seconds"), missing.size() == 1 ? "" : "s",
-                     ranks.empty() ? kUnknown : ranks);
-}
-
-// Seconds of waiting from which on an operation is shown: operations under way are no news.
-constexpr double kWorthTellingSeconds = 1;
-// Most operations shown: those queued behind a late rank are one piece of news.
-constexpr size_t kMostWaiting = 3;
-
-std::vector<std::string> WaitingNotes(const Json& communicator) {
-  std::vector<std::string> notes;
-  size_t untold = 0;
-  for (const Json& waiting : ListAt(communicator, "waiting")) {
-    const Json& seconds = At(waiting, "for_seconds");
-    if (!seconds.is_number() || seconds.get<double>() < kWorthTellingSeconds) continue;
-    if (notes.size() < kMostWaiting) {
-      notes.push_back(WaitingNote(waiting));
-    } else {
-      ++untold;
-    }
-  }
-  const Json& not_listed = At(communicator, "waiting_not_listed");
-  const size_t more = not_listed.is_number_unsigned() ? not_listed.get<size_t>() : 0;
-  if (untold + more > 0) {
-    notes.push_back(fmt::format("{} more wait; --json has {}", untold + more,
-                                more > 0 ? "the first of them" : "all"));
-  }
-  return notes;
+  return name == kMissing ? "uid " + uid : fmt::format("{} ({})", name, uid);
 }
 
 }  // namespace

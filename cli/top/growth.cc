@@ -18,11 +18,11 @@ double Growth(const Json& before, const Json& after, const char* key) {
 
 std::string RateOf(const Json& before, const Json& after, const char* key, double seconds) {
   const double growth = Growth(before, after, key);
-  return growth < 0 ? kUnknown : HumanRate(growth / seconds);
+  return growth < 0 ? kMissing : HumanRate(growth / seconds);
 }
 
 std::string ShareOf(double part, double whole) {
-  if (part < 0 || whole < 0) return kUnknown;
+  if (part < 0 || whole < 0) return kMissing;
   return whole == 0 ? "0%" : fmt::format("{:.3g}%", 100 * std::min(part / whole, 1.0));
 }
 

@@ -38,12 +38,12 @@ class BusiestFirst {
 };
 
 std::string PerSecond(double count, double seconds) {
-  return count < 0 ? kUnknown : fmt::format("{:.4g}", count / seconds);
+  return count < 0 ? kMissing : fmt::format("{:.4g}", count / seconds);
 }
 
 std::string ShortTenantName(const Json& tenant) {
   const std::string name = TextAt(tenant, "name");
-  return name == kUnknown ? "uid " + TextAt(tenant, "uid") : name;
+  return name == kMissing ? "uid " + TextAt(tenant, "uid") : name;
 }
 
 std::map<std::string, Json> ByKey(const Json& list, const char* key) {
@@ -99,7 +99,7 @@ std::string MainPlan(const Json& communicator) {
   std::string text = fmt::format("{} {} {}", TextAt(*main, "collective"), BytesAt(*main, "bytes"),
                                  TextAt(*main, "algorithm"));
   const std::string order = TextAt(*main, "order");
-  return order.empty() || order == kUnknown ? text : text + ", " + order;
+  return order.empty() || order == kMissing ? text : text + ", " + order;
 }
 
 void PrintTenants(const Json& before, const Json& after, double seconds, size_t rows,
@@ -133,7 +133,7 @@ void PrintCommunicators(const Json& before, const Json& after, double seconds, s
       communicators.Add(
           Growth(was, one, "bytes") + Growth(was, one, "inline_bytes"),
           {TextAt(one, "id"), ShortTenantName(tenant), state == "ready" ? MainPlan(one) : state,
-           congestion == kUnknown ? "" : congestion, TextAt(one, "ranks"),
+           congestion == kMissing ? "" : congestion, TextAt(one, "ranks"),
            At(one, "hosts").is_null() ? "1" : TextAt(one, "hosts"),
            PerSecond(Growth(was, one, "operations"), seconds), RateOf(was, one, "bytes", seconds),
            PerSecond(Growth(was, one, "inline_operations"), seconds),

@@ -63,6 +63,17 @@ Status SendAll(int fd, std::string_view bytes, Clock::time_point end) {
   return Status::Ok();
 }
 
+/// Returns why a stream was refused. A daemon that is busy, or about to end, may agree a moment
+/// later.
+Status Refusal(const HttpReply& reply) {
+  constexpr int kTooManyRequests = 429;
+  constexpr int kFirstFaultOfServer = 500;
+  if (reply.status == kTooManyRequests || reply.status >= kFirstFaultOfServer) {
+    return Unavailable("{}", ProblemIn(reply));
+  }
+  return InvalidArgument("{}", ProblemIn(reply));
+}
+
 std::string TextOf(const HttpCall& call) {
   std::string text = call.method + " " + call.target + " HTTP/1.1\r\nHost: localhost\r\n";
   for (const auto& [name, value] : call.headers) text += name + ": " + value + "\r\n";
@@ -238,7 +249,7 @@ Status HttpEventStream::Begin(const HttpCall& call, int within_ms) {
   const HttpReply reply{.status = static_cast<int>(parser.get().result_int()),
                         .content_type = "",
                         .body = parser.get().body()};
-  return InvalidArgument("{}", ProblemIn(reply));
+  return Refusal(reply);
 }
 
 // Returns whether anything has come.

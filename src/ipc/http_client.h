@@ -74,7 +74,8 @@ class ServerSentEvents {
 class HttpEventStream {
  public:
   /// Asks for a stream, and waits until the daemon has agreed to it, for `within_ms` at most.
-  /// Errors: kInvalidArgument with the daemon's reason where it refuses; kRemoteError.
+  /// Errors: kInvalidArgument with the daemon's reason where it refuses; kUnavailable with the
+  /// reason where it may agree later; kRemoteError.
   static Result<std::unique_ptr<HttpEventStream>> Open(FileDescriptor socket, HttpCall call,
                                                        int within_ms);
   ~HttpEventStream();

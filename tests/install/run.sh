@@ -19,9 +19,12 @@ prefix=$work/moved
 library_folder=$(dirname "$(find "$prefix" -name libnccl.so.2)")
 for file in bin/harmonaize bin/harmonaized include/nccl.h include/harmonaize.h \
   lib/systemd/system/harmonaized.service lib/sysusers.d/harmonaize.conf lib/tmpfiles.d/harmonaize.conf \
-  share/harmonaize/move-connections.conf; do
+  share/harmonaize/move-connections.conf share/man/man1/harmonaize.1 share/man/man1/harmonaize-run.1 \
+  share/man/man8/harmonaized.8 share/bash-completion/completions/harmonaize; do
   [[ -e $prefix/$file ]] || { echo "not installed: $file"; exit 1; }
 done
+# By zsh's folder below the prefix with which the build was configured.
+compgen -G "$prefix/share/zsh/*/_harmonaize" >/dev/null || { echo "no completion for zsh"; exit 1; }
 [[ -e $library_folder/libharmonaize-preload.so ]] || { echo "no preload library"; exit 1; }
 
 cmake -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" \
@@ -40,3 +43,11 @@ echo "pkg-config: works"
 # shellcheck disable=SC2016  # the rank expands it
 "$prefix/bin/harmonaize" run --daemon=none -- sh -c 'test -e "${LD_PRELOAD%%:*}"'
 echo "harmonaize run: finds the preload library"
+
+# The shell's completion, as bash reads it, asks the program that it is called for.
+# shellcheck disable=SC2016  # the other shell expands it
+reply=$(bash -c 'source "$1/share/bash-completion/completions/harmonaize"
+  COMP_WORDS=(harmonaize stat) COMP_CWORD=1
+  _harmonaize "$1/bin/harmonaize" && echo "${COMPREPLY[@]}"' bash "$prefix")
+[[ $reply == status ]] || { echo "completion in bash: '$reply'"; exit 1; }
+echo "bash: completes"

@@ -37,6 +37,8 @@ class EventSubscription {
 
   /// A descriptor, the same for all time, that is readable whenever Next may return an event.
   int fd() const { return epoll_.get(); }
+  /// Returns whether there is a daemon. Without one Next seeks it, time and again.
+  bool connected() const { return stream_ != nullptr; }
   /// Returns the next event, and waits for it for `timeout_ms`; -1: for ever; 0: not at all.
   /// Returns nullopt if none has come. Errors: those of Open, once a daemon that was gone is there
   /// again and refuses.

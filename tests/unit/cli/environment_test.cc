@@ -38,6 +38,29 @@ TEST(RankEnvironment, LeavesAloneWhatItIsNotTold) {
   EXPECT_EQ(environment.Get("LD_PRELOAD"), "x");
 }
 
+TEST(RankEnvironment, NamesTheJobOnlyWhereItIsTold) {
+  Environment base;
+  base.Set("HARMONAIZE_JOB", "before");
+  base.Set("HARMONAIZE_JOB_KIND", "batch");
+  EXPECT_EQ(RankEnvironment(base, {}).Get("HARMONAIZE_JOB"), "before");
+  EXPECT_EQ(RankEnvironment(base, {}).Get("HARMONAIZE_JOB_KIND"), "batch");
+  RankVariables variables;
+  variables.job_name = "llama";
+  variables.job_kind = "training";
+  EXPECT_EQ(RankEnvironment(base, variables).Get("HARMONAIZE_JOB"), "llama");
+  EXPECT_EQ(RankEnvironment(base, variables).Get("HARMONAIZE_JOB_KIND"), "training");
+}
+
+TEST(CheckJobName, TakesALineThatDaemonsTake) {
+  EXPECT_TRUE(CheckJobName("train llama \xc3\xa4").ok());
+  EXPECT_TRUE(CheckJobName(std::string(63, 'x')).ok());
+  EXPECT_EQ(CheckJobName(std::string(64, 'x')).message(),
+            "a job's name has 63 bytes at most, and this one has 64");
+  for (const char* wrong : {"", "two\nlines", "\033[31m", "\xff"}) {
+    EXPECT_FALSE(CheckJobName(wrong).ok()) << wrong;
+  }
+}
+
 TEST(RankEnvironment, AssignmentsWin) {
   RankVariables variables;
   variables.socket = "/a";

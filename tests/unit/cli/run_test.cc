@@ -173,5 +173,28 @@ TEST(Run, HelpSucceeds) {
   EXPECT_EQ(Launched({"--version"}).Wait(), 0);
 }
 
+TEST(Run, TellsTheRanksTheJobsNameAndKind) {
+  const std::string show = "echo \"$HARMONAIZE_JOB, $HARMONAIZE_JOB_KIND\"";
+  Environment environment = TestEnvironment();
+  environment.Set("HARMONAIZE_JOB", "outer");
+  environment.Set("HARMONAIZE_JOB_KIND", "batch");
+  Launched named(RunScript({"--name", "my llama", "--kind", "training"}, show), HARMONAIZE_PROGRAM,
+                 &environment);
+  EXPECT_EQ(named.Wait(), 0) << named.error();
+  EXPECT_EQ(named.output(), "my llama, training\n");
+  Launched inherited(RunScript({}, show), HARMONAIZE_PROGRAM, &environment);
+  EXPECT_EQ(inherited.Wait(), 0) << inherited.error();
+  EXPECT_EQ(inherited.output(), "outer, batch\n");
+}
+
+TEST(Run, RefusesNamesAndKindsThatNoJobCanHave) {
+  Launched unknown(RunScript({"--kind", "trainig"}, "true"));
+  EXPECT_EQ(unknown.Wait(), 2);
+  EXPECT_NE(unknown.error().find("training"), std::string::npos) << unknown.error();
+  Launched lines(RunScript({"--name", "a\nb"}, "true"));
+  EXPECT_EQ(lines.Wait(), 2);
+  EXPECT_NE(lines.error().find("in one line"), std::string::npos) << lines.error();
+}
+
 }  // namespace
 }  // namespace harmonaize

@@ -1,0 +1,86 @@
+#include "cli/events/event_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "cli/jobs/short_job_id.h"
+#include "src/events/event_type.h"
+
+namespace harmonaize {
+namespace {
+
+/// Widths of columns, in characters. Longer texts move the rest of their line to the right.
+constexpr size_t kTimeWidth = 24;     // 2026-11-26T08:30:00.123Z
+constexpr size_t kSeverityWidth = 8;  // the head's word
+constexpr size_t kSubjectWidth = 20;  // "communicators/" and a short name
+constexpr size_t kTenantWidth = 12;   // a user's name and number
+
+constexpr std::string_view kJobSource = "/harmonaize/jobs/";
+
+constexpr const char* kEndOfColour = "\033[0m";
+
+const char* ColourOf(std::string_view severity) {
+  if (severity == SeverityName(Severity::kWarning)) return "\033[33m";  // yellow
+  if (severity == SeverityName(Severity::kError)) return "\033[31m";    // red
+  if (severity == SeverityName(Severity::kFatal)) return "\033[1;31m";  // bold red
+  return "";
+}
+
+size_t TypeWidth() {
+  size_t width = 0;
+  for (const EventTypeInfo& info : EventTypes()) width = std::max(width, info.name.size());
+  return width;
+}
+
+struct Cell {
+  std::string text;
+  size_t width = 0;
+  const char* colour = "";
+};
+
+/// Returns the cells in columns, and the text after them.
+std::string Row(const std::vector<Cell>& cells, const std::string& text) {
+  std::string row;
+  for (const Cell& cell : cells) {
+    const size_t blanks = cell.width - std::min(cell.width, cell.text.size()) + 2;
+    const bool coloured = *cell.colour != '\0';
+    row += cell.colour + cell.text + (coloured ? kEndOfColour : "") + std::string(blanks, ' ');
+  }
+  return row + text + "\n";
+}
+
+/// Returns the job that an event is about; "host" where it is about the host.
+std::string JobOf(const Json& event) {
+  const std::string source = TextAt(event, "source");
+  if (!source.starts_with(kJobSource)) return source == kMissing ? kMissing : "host";
+  return ShortJobId(source.substr(kJobSource.size()));
+}
+
+}  // namespace
+
+std::string EventHead(const EventLineStyle& style) {
+  std::vector<Cell> cells = {{"time", kTimeWidth},
+                             {"severity", kSeverityWidth},
+                             {"type", TypeWidth()},
+                             {"job", kShortJobIdLength}};
+  if (style.tenants) cells.push_back({"tenant", kTenantWidth});
+  cells.push_back({"subject", kSubjectWidth});
+  return Row(cells, "text");
+}
+
+std::string EventLine(const Json& event, const EventLineStyle& style) {
+  const std::string severity = TextAt(event, "severitytext");
+  std::vector<Cell> cells = {
+      {MomentAt(event, "time", /*with_milliseconds=*/true), kTimeWidth},
+      {severity, kSeverityWidth, style.colours ? ColourOf(severity) : ""},
+      {std::string(WithoutEventTypePrefix(TextAt(event, "type"))), TypeWidth()},
+      {JobOf(event), kShortJobIdLength}};
+  if (style.tenants) cells.push_back({TextAt(event, "tenant"), kTenantWidth});
+  cells.push_back({TextAt(event, "subject"), kSubjectWidth});
+  return Row(cells, TextAt(At(event, "data"), "text"));
+}
+
+}  // namespace harmonaize

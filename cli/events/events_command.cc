@@ -1,0 +1,139 @@
+#include "cli/events/events_command.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/daemon_http.h"
+#include "cli/events/event_output.h"
+#include "cli/events/event_reading.h"
+#include "cli/jobs/job_search.h"
+#include "cli/terminal.h"
+#include "src/events/event_filter.h"
+#include "src/events/event_type.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kEventsDescription[] =
+    "Show what the daemon tells jobs: late and lost ranks, slow links, plans that changed, "
+    "maintenance.";
+
+constexpr char kEventsFooter[] =
+    R"(Without options these are the events that the daemon has kept, oldest first. With --follow they are
+those that come from now on, until Ctrl-C; when the daemon is restarted, the events go on where they
+were. A tenant hears of its own jobs; operators hear of all jobs, and of the host.
+
+Times are UTC. The job is the beginning of its id, which 'harmonaize jobs' shows too. With --json
+each event is a line of JSON as CloudEvents 1.0 has it. Its 'id' is what --after takes: the events
+then begin behind that one. Where events are missing because the daemon does not keep them any more,
+a line on standard error says how many.
+
+Severities have colours on a terminal, unless NO_COLOR is set.
+
+Exit status: 0; 1 when no daemon answered, or it refused; 2 for wrong options.
+
+Examples:
+  harmonaize events
+  harmonaize events --follow --severity WARN
+  harmonaize events --job llama --types 'rank.*,link.degraded'
+  harmonaize events --follow --from start --json | jq -r .data.text)";
+
+/// Most events that a user may ask for; more than any daemon keeps.
+constexpr uint64_t kMostEvents = 1'000'000'000;
+
+struct EventsOptions {
+  std::string socket;
+  std::string job;
+  std::string types;
+  std::string severity;
+  std::string after;
+  std::string from;
+  uint64_t limit = 0;
+  bool follow = false;
+  bool json = false;
+};
+
+/// Returns "" if the text names types of events, as CLI::Validator requires.
+std::string CheckTypes(const std::string& text) {
+  return ParseEventTypes(text).status().message();
+}
+
+Result<std::string> Show(const EventsOptions& options) {
+  HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
+  EventQuery query{.types = options.types,
+                   .after = options.after,
+                   .from_start = options.from == "start",
+                   .severity = options.severity};
+  // Events outlive the daemon's memory of their job.
+  if (IsWholeJobId(options.job)) {
+    query.job = options.job;
+  } else if (!options.job.empty()) {
+    HZ_ASSIGN_OR_RETURN(query.job, AskForJobId(daemon, options.job));
+  }
+  // A reader that goes, as `head` does, ends the program without an error.
+  ::signal(SIGPIPE, SIG_IGN);
+  EventOutput output({.style = {.tenants = daemon.as_operator,
+                                .colours = !options.json && TakesColours(STDOUT_FILENO)},
+                      .json = options.json,
+                      .limit = options.limit});
+  HZ_RETURN_IF_ERROR(options.follow ? FollowEvents(daemon, query, &output)
+                                    : ReadKeptEvents(daemon, query, &output));
+  const bool nothing = output.written() == 0 && !options.follow && !options.json;
+  return std::string(nothing ? "no events\n" : "");
+}
+
+int Run(const EventsOptions& options) {
+  if (!options.follow && options.from == "now") {
+    Complain("--from now is for events that are still to come: it needs --follow");
+    return kUsageStatus;
+  }
+  return Print(Show(options));
+}
+
+void AddOptions(CLI::App& events, EventsOptions& options) {
+  events.add_flag("-f,--follow", options.follow, "Go on with the events that come");
+  events.add_option("--job", options.job, "Only of this job: its name, or the beginning of its id")
+      ->type_name("JOB");
+  events
+      .add_option("--types", options.types,
+                  "Only of these types, such as 'rank.late,link.*' (default: all)")
+      ->check(CLI::Validator(CheckTypes, ""))
+      ->type_name("TYPES");
+  events.add_option("--severity", options.severity, "Only of this severity, or worse")
+      ->transform(CLI::IsMember({"INFO", "WARN", "ERROR", "FATAL"}, CLI::ignore_case))
+      ->type_name("SEVERITY");
+  CLI::Option* const after =
+      events.add_option("--after", options.after, "Begin behind the event of this id")
+          ->type_name("ID");
+  events
+      .add_option("--from", options.from,
+                  "Begin with the oldest that is kept, or with the next that comes\n"
+                  "(default: start; with --follow now)")
+      ->check(CLI::IsMember({"start", "now"}))
+      ->type_name("WHERE")
+      ->excludes(after);
+  events.add_option("-n,--limit", options.limit, "End after so many events (default: never)")
+      ->check(CLI::Range(uint64_t{1}, kMostEvents, "1 or more"))
+      ->type_name("N");
+  events.add_flag("--json", options.json, "Print each event as a line of JSON");
+  AddSocketOption(&events, &options.socket);
+}
+
+}  // namespace
+
+void AddEventsCommand(CLI::App& app, CommandLine& command_line) {
+  CLI::App* events = app.add_subcommand("events", kEventsDescription);
+  auto options = std::make_shared<EventsOptions>();
+  events->footer(kEventsFooter);
+  AddOptions(*events, *options);
+  events->callback([options, &command_line] { command_line.exit_status = Run(*options); });
+}
+
+}  // namespace harmonaize

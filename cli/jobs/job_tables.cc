@@ -1,0 +1,155 @@
+#include "cli/jobs/job_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "cli/jobs/short_job_id.h"
+#include "cli/json_view.h"
+#include "cli/status/waiting_notes.h"
+#include "cli/text_table.h"
+
+namespace harmonaize {
+namespace {
+
+/// Most processes that are listed: a screen or two. --json has all.
+constexpr size_t kMostProcesses = 64;
+/// Most ranges of ranks in one line.
+constexpr size_t kMostRanges = 16;
+
+/// Returns whether the document tells this of any job. Tenants are told of no tenants, and older
+/// daemons tell of no operations.
+bool Tells(const Json& jobs, const char* key) {
+  return std::any_of(jobs.begin(), jobs.end(),
+                     [&](const Json& job) { return !At(job, key).is_null(); });
+}
+
+std::string NameOf(const Json& named) {
+  const std::string name = TextAt(named, "name");
+  return name.empty() ? kMissing : name;
+}
+
+/// Returns the number of ranks of the largest communicator.
+std::string RanksOf(const Json& job) {
+  uint64_t most = 0;
+  for (const Json& communicator : ListAt(job, "communicators")) {
+    most = std::max(most, CountAt(communicator, "size"));
+  }
+  return most == 0 ? kMissing : std::to_string(most);
+}
+
+/// Returns "0-3, 7" for the ranks of a communicator for which `holds` does; "" for none.
+template <typename Predicate>
+std::string RangesOf(const Json& communicator, const Predicate& holds) {
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (const Json& one : ListAt(communicator, "ranks")) {
+    if (!holds(one)) continue;
+    const uint64_t rank = CountAt(one, "rank");
+    if (!ranges.empty() && ranges.back().second + 1 == rank) {
+      ranges.back().second = rank;
+    } else {
+      ranges.emplace_back(rank, rank);
+    }
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(ranges.size(), kMostRanges); ++i) {
+    const auto& [first, last] = ranges[i];
+    text += (i > 0 ? ", " : "") + std::to_string(first);
+    if (last > first) text += "-" + std::to_string(last);
+  }
+  return text + (ranges.size() > kMostRanges ? ", ..." : "");
+}
+
+void AddCommunicator(const Json& communicator, TextTable* table) {
+  const std::string here =
+      RangesOf(communicator, [](const Json& rank) { return YesAt(rank, "here"); });
+  const std::string left =
+      RangesOf(communicator, [](const Json& rank) { return YesAt(rank, "left"); });
+  table->Add({TextAt(communicator, "id"), NameOf(communicator), TextAt(communicator, "state"),
+              here.empty() ? kMissing : here, TextAt(communicator, "size"),
+              TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
+              TextAt(communicator, "congestion")});
+  for (std::string& note : WaitingNotes(communicator)) table->AddNote(std::move(note));
+  if (At(communicator, "failure").is_string()) table->AddNote(TextAt(communicator, "failure"));
+  if (!left.empty()) table->AddNote("ranks that have left: " + left);
+}
+
+/// Appends the processes of the ranks, if the document tells them.
+void PrintProcesses(const Json& job, std::string* text) {
+  TextTable table({"communicator", "program", "rank", "process"}, 2);
+  size_t untold = 0;
+  size_t told = 0;
+  for (const Json& communicator : ListAt(job, "communicators")) {
+    for (const Json& rank : ListAt(communicator, "ranks")) {
+      if (At(rank, "process").is_null()) continue;
+      if (told == kMostProcesses) {
+        ++untold;
+        continue;
+      }
+      ++told;
+      table.Add({TextAt(communicator, "id"), TextAt(rank, "program"), TextAt(rank, "rank"),
+                 TextAt(rank, "process")});
+    }
+  }
+  if (untold > 0) table.AddNote(fmt::format("{} more; --json has all", untold));
+  if (table.empty()) return;
+  *text += "\n";
+  table.Print(text);
+}
+
+}  // namespace
+
+Result<std::string> JobTable(std::string_view document) {
+  HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
+  const Json& jobs = ListAt(json, "jobs");
+  if (jobs.empty()) return std::string("no jobs\n");
+  const bool tenants = Tells(jobs, "tenant");
+  const bool operations = Tells(jobs, "operations");
+  std::vector<std::string> head = {"job", "name", "kind", "since"};
+  if (tenants) head.insert(head.begin() + 1, "tenant");
+  const size_t left_columns = head.size();
+  head.insert(head.end(), {"communicators", "ranks", "waiting"});
+  if (operations) head.insert(head.end() - 1, "operations");
+  TextTable table(head, left_columns);
+  for (const Json& job : jobs) {
+    std::vector<std::string> row = {ShortJobId(TextAt(job, "id")),
+                                    NameOf(job),
+                                    TextAt(job, "kind"),
+                                    MomentAt(job, "began"),
+                                    std::to_string(ListAt(job, "communicators").size()),
+                                    RanksOf(job),
+                                    TextAt(job, "waiting")};
+    if (operations) row.insert(row.end() - 1, TextAt(job, "operations"));
+    if (tenants) row.insert(row.begin() + 1, TextAt(job, "tenant"));
+    table.Add(std::move(row));
+    if (At(job, "ended").is_string()) table.AddNote("ended " + MomentAt(job, "ended"));
+  }
+  std::string text;
+  table.Print(&text);
+  return text;
+}
+
+Result<std::string> JobDetails(std::string_view document) {
+  HZ_ASSIGN_OR_RETURN(const Json job, ParseDocument(document));
+  std::string text = fmt::format("job {}, named {}, of kind {}, since {}", TextAt(job, "id"),
+                                 NameOf(job), TextAt(job, "kind"), MomentAt(job, "began"));
+  if (At(job, "ended").is_string()) text += ", ended " + MomentAt(job, "ended");
+  if (At(job, "tenant").is_string()) text += ", of tenant " + TextAt(job, "tenant");
+  text += "\n";
+  TextTable communicators(
+      {"communicator", "name", "state", "ranks here", "of", "operations", "bytes", "congestion"},
+      3);
+  for (const Json& communicator : ListAt(job, "communicators")) {
+    AddCommunicator(communicator, &communicators);
+  }
+  if (communicators.empty()) return text + "\nno communicators\n";
+  text += "\n";
+  communicators.Print(&text);
+  PrintProcesses(job, &text);
+  return text;
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,129 @@
+// What tenants of one daemon, and its operator, see by commands: needs root, and skips without.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "src/ipc/control_socket.h"
+#include "tests/integration/command_line.h"
+#include "tests/support/other_users.h"
+#include "tests/support/text_checks.h"
+
+namespace harmonaize::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kDaemon = "/tmp/bin/harmonaized";
+constexpr const char* kCommandLine = "/tmp/bin/harmonaize";
+constexpr const char* kSystemSocket = "/run/harmonaize/harmonaized.sock";
+
+/// The system's daemon of a private host.
+class SystemDaemon {
+ public:
+  SystemDaemon() {
+    process_ = StartAs(0, [] {
+      clearenv();
+      setenv("STATE_DIRECTORY", "/tmp/state", 1);
+      execl(kDaemon, kDaemon, "--log-level", "error", "--socket", kSystemSocket, nullptr);
+      return 127;
+    });
+    for (int i = 0; i < 3000 && !ControlSocket::Connect(kSystemSocket).ok(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  ~SystemDaemon() {
+    kill(process_, SIGTERM);
+    EXPECT_EQ(StatusOf(process_), 0);
+  }
+  SystemDaemon(const SystemDaemon&) = delete;
+  SystemDaemon& operator=(const SystemDaemon&) = delete;
+
+ private:
+  pid_t process_;
+};
+
+int MakeEventsAs(uid_t user, const std::string& job) {
+  return StatusOf(StartAs(user, [&] {
+    setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+    return MakeEvents(job, 2) ? 0 : 1;
+  }));
+}
+
+Ran Command(uid_t user, std::vector<std::string> words) {
+  words.insert(words.begin(), kCommandLine);
+  return RunAs(user, words);
+}
+
+class CommandsOfUsers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = PrivateHost::WhyNot(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+TEST_F(CommandsOfUsers, ShowEachTenantItsOwnAndTheOperatorAll) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    ASSERT_EQ(MakeEventsAs(kAlice, "alices"), 0);
+    ASSERT_EQ(MakeEventsAs(kBob, "bobs"), 0);
+    // The daemon keeps them a moment after it told them, the operators' last.
+    EXPECT_EQ(Command(0, {"events", "--follow", "--from", "start", "--limit", "4"}).status, 0);
+    for (const auto& [user, own, other] :
+         {std::tuple{kAlice, "alices", "bobs"}, std::tuple{kBob, "bobs", "alices"}}) {
+      const Ran jobs = Command(user, {"jobs"});
+      ExpectHolds(jobs.text, own);
+      EXPECT_EQ(jobs.text.find(other), std::string::npos) << jobs.text;
+      EXPECT_EQ(jobs.text.find("tenant"), std::string::npos) << jobs.text;
+      const Ran events = Command(user, {"events"});
+      EXPECT_EQ(LinesLike(events.text, ".* mismatch\\.detected .*"), 2) << events.text;
+      const Ran foreign = Command(user, {"jobs", other});
+      EXPECT_EQ(foreign.status, 1);
+      ExpectHolds(foreign.text, "there is no job");
+    }
+    const Ran jobs = Command(0, {"jobs"});
+    EXPECT_EQ(LinesLike(jobs.text, ".* (uid )?64001 .* alices .*"), 1) << jobs.text;
+    EXPECT_EQ(LinesLike(jobs.text, ".* (uid )?64002 .* bobs .*"), 1) << jobs.text;
+    const Ran events = Command(0, {"events"});
+    EXPECT_EQ(LinesLike(events.text, ".* mismatch\\.detected .* (uid )?6400[12] .*"), 4)
+        << events.text;
+    const Ran of_bob = Command(0, {"events", "--json", "--job", "bobs"});
+    EXPECT_EQ(LinesLike(of_bob.text, ".*mismatch\\.detected.*"), 2) << of_bob.text;
+  });
+}
+
+TEST_F(CommandsOfUsers, LeaveTokensToOperators) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"token", "list"},
+                                                  {"token", "create", "--scope", "operator"},
+                                                  {"token", "revoke", "x"}}) {
+      const Ran refused = Command(kAlice, words);
+      EXPECT_EQ(refused.status, 1);
+      ExpectHolds(refused.text, "this user may not connect");
+      ExpectHolds(refused.text, "operators are root, the user who runs the daemon");
+    }
+  });
+}
+
+TEST_F(CommandsOfUsers, OfTheSameJobNameAreToldApartForTheOperator) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    ASSERT_EQ(MakeEventsAs(kAlice, "train"), 0);
+    ASSERT_EQ(MakeEventsAs(kBob, "train"), 0);
+    EXPECT_EQ(Command(kAlice, {"jobs", "train"}).status, 0);
+    const Ran which = Command(0, {"jobs", "train"});
+    EXPECT_EQ(which.status, 1);
+    ExpectHolds(which.text, "several tenants have a job named 'train'");
+  });
+}
+
+}  // namespace
+}  // namespace harmonaize::testing

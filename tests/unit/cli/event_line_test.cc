@@ -1,0 +1,71 @@
+#include "cli/events/event_line.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace harmonaize {
+namespace {
+
+constexpr char kLate[] = R"({
+  "specversion": "1.0", "id": "3f9a01c2d4e5f60718293a4b5c6d7e8f.00000000000000aa",
+  "source": "/harmonaize/jobs/3f9a01c2d4e5f60718293a4b5c6d7e8f",
+  "type": "io.harmonaize.rank.late", "subject": "ranks/3", "time": "2026-11-26T08:30:00.123456Z",
+  "severitytext": "WARN", "tenant": "uid 1000",
+  "data": {"ranks": [3], "text": "rank 3 has not called AllReduce #7 for 12 s"}})";
+
+TEST(EventLine, ShowsAnEventInColumns) {
+  EXPECT_EQ(EventHead({}),
+            "time                      severity  type                   job       subject"
+            "               text\n");
+  EXPECT_EQ(EventLine(Json::parse(kLate), {}),
+            "2026-11-26T08:30:00.123Z  WARN      rank.late              3f9a01c2  ranks/3"
+            "               rank 3 has not called AllReduce #7 for 12 s\n");
+}
+
+TEST(EventLine, NamesTheTenantForOperators) {
+  const EventLineStyle style{.tenants = true};
+  EXPECT_NE(EventHead(style).find("job       tenant        subject"), std::string::npos);
+  EXPECT_NE(EventLine(Json::parse(kLate), style).find("3f9a01c2  uid 1000      ranks/3"),
+            std::string::npos);
+}
+
+TEST(EventLine, ColoursTheSeverityAloneAndKeepsTheColumns) {
+  const EventLineStyle style{.colours = true};
+  Json event = Json::parse(kLate);
+  EXPECT_NE(EventLine(event, style).find("  \033[33mWARN\033[0m      rank.late"),
+            std::string::npos);
+  event["severitytext"] = "INFO";
+  EXPECT_EQ(EventLine(event, style), EventLine(event, {}));
+  event["severitytext"] = "FATAL";
+  EXPECT_NE(EventLine(event, style).find("\033[1;31mFATAL\033[0m"), std::string::npos);
+}
+
+TEST(EventLine, SaysHostWhereNoJobIsMeant) {
+  Json event = Json::parse(kLate);
+  event["source"] = "/harmonaize/host";
+  EXPECT_NE(EventLine(event, {}).find("  host      ranks/3"), std::string::npos);
+}
+
+TEST(EventLine, IsOneLineThatSteersNoTerminalWhateverTheEventHolds) {
+  Json event = Json::parse(kLate);
+  event["subject"] = "communicators/\033]0;owned\007\n";
+  event["type"] = 7;
+  event["time"] = "\033[2J";
+  event["data"] = "no object";
+  event.erase("severitytext");
+  const std::string line = EventLine(event, {});
+  EXPECT_EQ(line.find('\033'), std::string::npos);
+  EXPECT_EQ(line.find('\007'), std::string::npos);
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  EXPECT_NE(EventLine(Json::array(), {}).find("-"), std::string::npos);
+}
+
+TEST(EventLine, LeavesATimeAsItIsWhoseFormIsAnother) {
+  Json event = Json::parse(kLate);
+  event["time"] = "2026-11-26T08:30:00Z";
+  EXPECT_EQ(EventLine(event, {}).substr(0, 26), "2026-11-26T08:30:00Z      ");
+}
+
+}  // namespace
+}  // namespace harmonaize
