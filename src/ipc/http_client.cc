@@ -129,7 +129,8 @@ Result<HttpReply> CallHttp(const FileDescriptor& socket, const HttpCall& call, i
     if (got < 0) return BrokenConnection(std::strerror(errno));
     boost::system::error_code error;
     if (got == 0) {
-      parser.put_eof(error);
+      // Beast requires that the parser has seen something of an answer that ends here.
+      if (parser.got_some()) parser.put_eof(error);
       if (error || !parser.is_done()) return BrokenConnection("the daemon closed it");
       break;
     }
