@@ -32,15 +32,18 @@ json Summary(const json& job) {
   json summary = job;
   json names = json::array();
   uint64_t waiting = 0;
+  uint64_t operations = 0;
   for (const json& communicator : job.at("communicators")) {
     names.push_back({{"id", communicator.at("id")},
                      {"name", communicator.at("name")},
                      {"size", communicator.at("size")},
                      {"state", communicator.at("state")}});
     waiting += communicator.at("waiting").size();
+    operations += communicator.at("operations").get<uint64_t>();
   }
   summary["communicators"] = std::move(names);
   summary["waiting"] = waiting;
+  summary["operations"] = operations;
   return summary;
 }
 
