@@ -17,6 +17,7 @@
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/mismatch.h"
 #include "daemon/tenant/operation_text.h"
+#include "src/base/clean_text.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
 
@@ -31,17 +32,19 @@ std::string SubjectOf(const Communicator& communicator) {
   return "communicators/" + communicator.label();
 }
 
-/// Returns the event that a message tells of; nullopt if it is none. Its data is checked where it
-/// is kept, off the engine's thread.
+/// Returns the event that a message tells of; nullopt if it is none that this daemon knows, or its
+/// data does not fit its type.
 std::optional<Event> EventOf(const EventMessage& message, const JobIdentity& job) {
   const std::optional<EventType> type = EventTypeNamed(message.type);
   if (!type.has_value()) return std::nullopt;
+  Result<std::string> data = CheckedEventData(*type, message.data);
+  if (!data.ok()) return std::nullopt;
   Event event{.job = job.text(),
               .unique = message.unique,
               .type = *type,
-              .subject = message.subject,
+              .subject = CleanText(message.subject, kMostSubjectBytes),
               .time_ns = message.time_ns,
-              .data = message.data};
+              .data = std::move(*data)};
   for (const Severity known :
        {Severity::kInfo, Severity::kWarning, Severity::kError, Severity::kFatal}) {
     if (message.severity == static_cast<int>(known)) event.severity = known;

@@ -5,6 +5,7 @@
 #include <span>
 #include <variant>
 
+#include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/link.h"
 #include "daemon/cluster/messages/outcome.h"
@@ -48,12 +49,22 @@ inline void Fill(ApplyMessage& apply) {
 
 inline void Fill(FormedMessage& formed) {
   formed.communicator = 1;
+  formed.job.assign(16, 7);
   formed.addresses = {"127.0.0.1:1", "127.0.0.1:2"};
   formed.fabric_hosts = {0, 1};
   formed.host_of_rank = {0, 1};
   formed.self = 1;
   formed.home_host = 0;
   formed.ranks = {{1, 1}};
+}
+
+inline void Fill(EventMessage& event) {
+  event.about = 1;
+  event.unique = 2;
+  event.type = "rank.lost";
+  event.subject = "ranks/1";
+  event.severity = 17;
+  event.data = R"({"text":"why","ranks":[1],"communicator":"a","why":"unknown"})";
 }
 
 inline void Fill(CollectivePlan& plan) {

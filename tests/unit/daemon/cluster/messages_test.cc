@@ -120,6 +120,7 @@ std::vector<ClusterMessage> OneOfEach() {
       SharesMessage{5, {{3, 1e6}}, {{1, 2, 1001, 3e6}}, {{77, {{8, 2e6}}}}, {{77, 0.5}}},
       BurstMessage{5, 1001, 77, 8, true},
       BurstTurnMessage{5, 77, 8},
+      EventMessage{77, 9, "rank.lost", "ranks/1", 5, 17, 6, R"({"text":"why"})"},
   };
 }
 
