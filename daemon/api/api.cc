@@ -9,6 +9,7 @@
 #include "daemon/api/health_routes.h"
 #include "daemon/api/job_routes.h"
 #include "daemon/api/job_snapshots.h"
+#include "daemon/api/metric_routes.h"
 #include "daemon/api/token_routes.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_router.h"
@@ -42,7 +43,7 @@ Result<std::unique_ptr<Api>> Api::Create(const Config& config, std::shared_ptr<E
                              .work = &api->parts_->work};
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute> some :
-       {EventRoutes(services), JobRoutes(services), HealthRoutes(services),
+       {EventRoutes(services), JobRoutes(services), HealthRoutes(services), MetricsRoutes(services),
         TokenRoutes(services, config.tenants)}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }

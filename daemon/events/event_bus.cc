@@ -121,6 +121,7 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
     const std::lock_guard lock(mutex_);
     size_t& waiting = waiting_[tenant.number];
     if (waiting >= kMostWaiting) {
+      dropped_.fetch_add(1, std::memory_order_relaxed);
       Log(LogLevel::kWarning, kLogInit, "an event of {} is dropped, since {} wait to be kept",
           tenant.name, waiting);
       return;
@@ -132,7 +133,11 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
       const std::lock_guard lock(mutex_);
       if (--waiting_[tenant.number] == 0) waiting_.erase(tenant.number);
     }
-    if (!channel.Add(event)) return;
+    if (!channel.Add(event)) {
+      repeated_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    published_[static_cast<size_t>(event.type)].fetch_add(1, std::memory_order_relaxed);
     // The operators' turn is here: it is the tenant that makes work for them.
     Event for_operators = event;
     for_operators.tenant = tenant.name;
@@ -141,14 +146,20 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
 }
 
 void EventBus::PublishToOperators(Event event) {
-  Post(kOperators, [event = std::move(event)](EventChannel& channel) { channel.Add(event); });
+  Post(kOperators, [this, event = std::move(event)](EventChannel& channel) {
+    std::atomic<uint64_t>& count =
+        channel.Add(event) ? published_[static_cast<size_t>(event.type)] : repeated_;
+    count.fetch_add(1, std::memory_order_relaxed);
+  });
 }
 
 void EventBus::Subscribe(const EventReader& reader, uint64_t subscription, EventOrder order,
                          Subscribing calls) {
-  PostFor(reader, [subscription, order = std::move(order),
+  PostFor(reader, [this, subscription, order = std::move(order),
                    calls = std::move(calls)](EventChannel& channel) {
+    const size_t before = channel.subscribers();
     const Status status = channel.Subscribe(subscription, order, calls.open);
+    CountSubscribers(channel, before);
     if (!status.ok()) calls.refuse(status);
   });
 }
@@ -158,7 +169,24 @@ void EventBus::Resume(const EventReader& reader, uint64_t subscription) {
 }
 
 void EventBus::Unsubscribe(const EventReader& reader, uint64_t subscription) {
-  PostFor(reader, [subscription](EventChannel& channel) { channel.Unsubscribe(subscription); });
+  PostFor(reader, [this, subscription](EventChannel& channel) {
+    const size_t before = channel.subscribers();
+    channel.Unsubscribe(subscription);
+    CountSubscribers(channel, before);
+  });
+}
+
+EventBus::Counters EventBus::counters() {
+  Counters now;
+  for (const std::atomic<uint64_t>& count : published_) {
+    now.published.push_back(count.load(std::memory_order_relaxed));
+  }
+  now.repeated = repeated_.load(std::memory_order_relaxed);
+  now.dropped = dropped_.load(std::memory_order_relaxed);
+  now.subscribers = subscribers_.load(std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [tenant, waiting] : waiting_) now.waiting += waiting;
+  return now;
 }
 
 void EventBus::Read(const EventReader& reader, EventOrder order, size_t most,
@@ -170,6 +198,11 @@ void EventBus::Read(const EventReader& reader, EventOrder order, size_t most,
 
 // ---------------------------------------------------------------------------------------------
 // On the bus's thread
+
+void EventBus::CountSubscribers(EventChannel& channel, size_t before) {
+  // Wraps around where there are fewer than before, and so does the sum.
+  subscribers_.fetch_add(channel.subscribers() - before, std::memory_order_relaxed);
+}
 
 EventChannel& EventBus::ChannelOf(const TenantIdentity& tenant) {
   Opened& opened = channels_[tenant.number];

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "daemon/events/event_channel.h"
 #include "daemon/identity/tenant_identity.h"
@@ -62,6 +63,16 @@ class EventBus {
   void Resume(const EventReader& reader, uint64_t subscription);
   void Unsubscribe(const EventReader& reader, uint64_t subscription);
 
+  /// What has become of events and subscribers since the bus was made.
+  struct Counters {
+    std::vector<uint64_t> published;  ///< By EventType: events that tenants or operators heard of.
+    uint64_t repeated = 0;            ///< Dropped, since the tenant had heard of them before.
+    uint64_t dropped = 0;             ///< Dropped, since too many of the tenant waited.
+    uint64_t waiting = 0;             ///< Events that wait to be kept now.
+    uint64_t subscribers = 0;         ///< Subscriptions that are open now.
+  };
+  Counters counters();
+
   /// Reads a page of up to `most` events, and calls `done` with it on the bus's thread.
   void Read(const EventReader& reader, EventOrder order, size_t most,
             std::function<void(const Result<EventChannel::Page>&)> done);
@@ -81,6 +92,7 @@ class EventBus {
   EventChannel& ChannelOf(const TenantIdentity& tenant);
   std::unique_ptr<EventChannel> OpenChannel(const TenantIdentity& tenant);
   void CloseLeastUsed();
+  void CountSubscribers(EventChannel& channel, size_t before);
 
   const Options options_;
   std::string tag_;         ///< Of the folder.
@@ -88,6 +100,11 @@ class EventBus {
   std::atomic<uint64_t> next_subscription_{1};
   std::mutex mutex_;
   std::map<uint32_t, size_t> waiting_;  // guarded by mutex_; events by tenant
+  std::vector<std::atomic<uint64_t>> published_ =
+      std::vector<std::atomic<uint64_t>>(EventTypes().size());  // by EventType
+  std::atomic<uint64_t> repeated_{0};
+  std::atomic<uint64_t> dropped_{0};
+  std::atomic<uint64_t> subscribers_{0};
   // Used on the bus's thread alone.
   std::map<uint32_t, Opened> channels_;  // by TenantIdentity::number
   uint64_t uses_ = 0;
