@@ -9,6 +9,7 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
+#include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -34,6 +35,9 @@ EngineFacts FactGatherer::Gather(const ReportSources& sources) {
   const uint64_t begun_ns = MonotonicNanoseconds();
   EngineFacts facts;
   facts.uptime_seconds = static_cast<double>(begun_ns - sources.started_ns) * 1e-9;
+  // The time of day may be set meanwhile, which would look like another start.
+  if (started_seconds_ == 0) started_seconds_ = UnixSeconds() - facts.uptime_seconds;
+  facts.started_seconds = started_seconds_;
   facts.sleeps = sources.sleeps;
   facts.sessions_cut_off = sources.sessions_cut_off;
   facts.executor = sources.executor->Counters();
@@ -47,13 +51,15 @@ EngineFacts FactGatherer::Gather(const ReportSources& sources) {
 
 void FactGatherer::GatherTenants(const ReportSources& sources, EngineFacts* facts) {
   facts->usage = sources.usage->Look();
+  for (size_t i = 0; i < kResourceCount; ++i) {
+    facts->limits[i] = sources.tenants->host().limit(static_cast<Resource>(i));
+  }
   for (const TenantUsage& usage : facts->usage) {
     if (!usage.here) continue;
     const Account& account = *sources.tenants->all().at(usage.number)->account;
     TenantFacts tenant{.usage = usage};
     for (size_t i = 0; i < kResourceCount; ++i) {
       tenant.held[i] = account.held(static_cast<Resource>(i));
-      facts->limits[i] = account.host().limit(static_cast<Resource>(i));
     }
     if (account.held(Resource::kSessions) > 0) ++facts->active_tenants;
     facts->tenants.push_back(std::move(tenant));

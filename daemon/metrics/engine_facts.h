@@ -44,6 +44,7 @@ struct FabricLinkFacts {
 
 /// What the engine knows that metrics and bills are made from. Thread: any, once it is made.
 struct EngineFacts {
+  double started_seconds = 0;  ///< Since 1970; always the same.
   double uptime_seconds = 0;
   double gather_seconds = 0;  ///< The engine's time that it took to gather this.
   uint64_t sleeps = 0;
@@ -86,6 +87,7 @@ class FactGatherer {
   void GatherNetwork(const ReportSources& sources, EngineFacts* facts);
   void GatherRails(const ReportSources& sources, EngineFacts* facts);
 
+  double started_seconds_ = 0;              // 0: nothing was gathered before
   std::map<std::string, RailFacts> rails_;  // by name
   std::map<std::pair<transport::PeerId, std::string>, Carried> carried_;
 };

@@ -9,7 +9,6 @@
 
 #include "daemon/version.h"
 #include "src/base/clean_text.h"
-#include "src/base/wall_clock.h"
 #include "src/events/event_type.h"
 
 namespace harmonaize::daemon {
@@ -75,7 +74,7 @@ void AddDaemon(const EngineFacts& facts, Page* page) {
   page->Gauge("build_info", "The daemon's version, as a label of the number 1.")
       .Add(1, {{"version", kVersion}});
   page->Gauge("start_time_seconds", "When the daemon started, in seconds since 1970.")
-      .Add(UnixSeconds() - facts.uptime_seconds);
+      .Add(facts.started_seconds);
   page->Gauge("uptime_seconds", "Time since the daemon started.").Add(facts.uptime_seconds);
   page->Counter("engine_sleeps_total", "How often the engine's thread has gone to sleep.")
       .Add(facts.sleeps);
@@ -219,7 +218,6 @@ void AddHoldings(const EngineFacts& facts, const std::vector<NamedTenant>& tenan
       .Add(facts.active_tenants);
   page->Counter("sessions_cut_off_total", "Sessions that were ended for what the process did.")
       .Add(facts.sessions_cut_off);
-  if (facts.tenants.empty()) return;
   AddLimits(page->Gauge("registered_bytes_limit",
                         "Most registered memory that one tenant, or all together, may hold."),
             limit(Resource::kRegisteredBytes));
@@ -236,30 +234,33 @@ void AddHoldings(const EngineFacts& facts, const std::vector<NamedTenant>& tenan
 // ---------------------------------------------------------------------------------------------
 // The network
 
+/// A host that stands alone has no samples of these, but their names.
 void AddTransport(const EngineFacts& facts, Page* page) {
-  if (!facts.in_cluster) return;
   const transport::TransportCounters& transport = facts.transport;
-  page->Gauge("linked_daemons", "Other daemons that this one is linked to.")
-      .Add(facts.linked_daemons);
-  page->Counter("transport_connections_accepted_total", "Connections that were accepted.")
-      .Add(transport.connections_accepted);
-  page->Counter("transport_connections_refused_total",
-                "Those among them that did not prove the cluster's key.")
-      .Add(transport.connections_refused);
-  page->Counter("transport_connections_evicted_total",
-                "Those among them that were closed because too many waited.")
-      .Add(transport.connections_evicted);
-  page->Counter("transport_foreign_messages_total", "Messages without the right token.")
-      .Add(transport.foreign_messages);
-  page->Gauge("transport_requests", "Sends and receives that are under way.")
-      .Add(transport.requests_under_way);
-  page->Gauge("transport_early_messages", "Messages that came before their receive was posted.")
-      .Add(transport.arrivals_waiting);
-  page->Gauge("transport_early_bytes", "Memory in these messages.").Add(transport.arrival_bytes);
+  const auto add = [&facts](Family family, uint64_t value) {
+    if (facts.in_cluster) family.Add(value);
+  };
+  add(page->Gauge("linked_daemons", "Other daemons that this one is linked to."),
+      facts.linked_daemons);
+  add(page->Counter("transport_connections_accepted_total", "Connections that were accepted."),
+      transport.connections_accepted);
+  add(page->Counter("transport_connections_refused_total",
+                    "Those among them that did not prove the cluster's key."),
+      transport.connections_refused);
+  add(page->Counter("transport_connections_evicted_total",
+                    "Those among them that were closed because too many waited."),
+      transport.connections_evicted);
+  add(page->Counter("transport_foreign_messages_total", "Messages without the right token."),
+      transport.foreign_messages);
+  add(page->Gauge("transport_requests", "Sends and receives that are under way."),
+      transport.requests_under_way);
+  add(page->Gauge("transport_early_messages",
+                  "Messages that came before their receive was posted."),
+      transport.arrivals_waiting);
+  add(page->Gauge("transport_early_bytes", "Memory in these messages."), transport.arrival_bytes);
 }
 
 void AddRails(const EngineFacts& facts, Page* page) {
-  if (facts.rails.empty()) return;
   const auto add = [&facts](Family family, auto field) {
     for (const auto& [name, rail] : facts.rails) family.Add(rail.*field, {{"rail", name}});
   };
@@ -281,7 +282,6 @@ void AddRails(const EngineFacts& facts, Page* page) {
 }
 
 void AddFabricLinks(const EngineFacts& facts, Page* page) {
-  if (facts.fabric_links.empty()) return;
   const auto add = [&facts](Family family, double FabricLinkFacts::*field) {
     for (const FabricLinkFacts& one : facts.fabric_links) {
       family.Add(one.*field, {{"link", one.name}, {"from", one.from}, {"to", one.to}});

@@ -27,6 +27,7 @@ class TenantTable {
   /// first. Returns nullptr if there is none.
   Tenant* OfWork(uint32_t number) const;
 
+  const HostHoldings& host() const { return accounts_->host(); }
   /// By TenantIdentity::number.
   const std::map<uint32_t, std::unique_ptr<Tenant>>& all() const { return tenants_; }
 
