@@ -12,7 +12,7 @@ import pathlib
 import sys
 import tempfile
 
-from live_daemons import (Daemon, PATIENCE_SECONDS, UnixConnection, ask, eventually, run_job,
+from live_daemons import (Daemon, UnixConnection, ask, eventually, run_job,
                           samples_in)
 
 OTHER_USER = 1001
@@ -85,6 +85,30 @@ def the_job_is_counted(programs, daemons):
               "an operator sees it, too")
 
 
+def now_at(daemon, series):
+    return samples_in(daemon.as_operator("GET", "/metrics").text).get(series, 0)
+
+
+def subscribers_are_counted(daemon):
+    connection = UnixConnection(daemon.socket + ".http")
+    connection.request("GET", "/v1/events?follow=true")
+    stream = connection.getresponse()
+    check(stream.status == 200, "a stream begins")
+    eventually("the subscriber is counted",
+               lambda: now_at(daemon, "harmonaize_event_subscribers") == 1)
+    stream.close()
+    connection.close()
+    eventually("the subscriber is gone",
+               lambda: now_at(daemon, "harmonaize_event_subscribers") == 0)
+
+
+def refusals_are_counted(daemon):
+    before = now_at(daemon, 'harmonaize_http_requests_total{code="401"}')
+    check(daemon.over_tcp("GET", "/metrics", "hz_no").status == 401, "a wrong token is refused")
+    eventually("the refusal is counted", lambda: now_at(
+        daemon, 'harmonaize_http_requests_total{code="401"}') == before + 1)
+
+
 def as_other_user(daemon, target):
     """What another user of the host gets."""
     reader, writer = os.pipe()
@@ -114,7 +138,15 @@ def others_see_nothing(daemon):
 def usage_outlives_the_daemon(programs, daemons):
     daemon = daemons[0]
     before = own_usage(daemon)
+    carried = {series: value for series, value in
+               samples_in(daemons[1].as_operator("GET", "/metrics").text).items()
+               if series.startswith("harmonaize_rail_") and "_total" in series}
+    check(carried, "the other daemon has sent something")
     daemon.stop()
+    eventually("the other daemon has lost this one",
+               lambda: now_at(daemons[1], "harmonaize_linked_daemons") == 0)
+    for series, value in carried.items():
+        check(now_at(daemons[1], series) >= value, f"{series} has fallen with the other daemon")
     daemon.start()
     kept = daemon.as_operator("GET", "/v1/usage").json()["usage"]
     check(len(kept) == 1 and kept[0]["operations"] == before["operations"],
@@ -137,6 +169,8 @@ def main():
                 daemons.append(Daemon(programs, pathlib.Path(folder), number))
             only_those_who_may(daemons[0])
             the_job_is_counted(programs, daemons)
+            subscribers_are_counted(daemons[0])
+            refusals_are_counted(daemons[0])
             others_see_nothing(daemons[0])
             usage_outlives_the_daemon(programs, daemons)
         finally:
