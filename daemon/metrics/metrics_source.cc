@@ -18,6 +18,13 @@ namespace {
 /// several of them at once cost the engine little more than one.
 constexpr uint64_t kServesNanoseconds = 500'000'000;
 
+/// Time, in nanoseconds, after which the engine is asked again although it has not answered: there
+/// may have been no memory for the answer. It is far longer than an answer takes.
+constexpr uint64_t kAnsweredNanoseconds = 10'000'000'000;
+/// Most callers that wait for the engine. Callers that have hung up are among them, so it bounds
+/// the memory while the engine stands still.
+constexpr size_t kMostWaiting = 1024;
+
 CountedElsewhere CountElsewhere(EventBus* bus) {
   CountedElsewhere counted;
   if (bus != nullptr) {
@@ -47,22 +54,28 @@ CountedElsewhere CountElsewhere(EventBus* bus) {
 
 void MetricsSource::Get(Call call) {
   Snapshot fresh;
-  bool first = false;
+  bool is_refused = false;
+  bool asks = false;
   {
     const std::lock_guard lock(mutex_);
-    if (snapshot_ != nullptr && MonotonicNanoseconds() - made_ns_ <= kServesNanoseconds) {
+    const uint64_t now_ns = MonotonicNanoseconds();
+    if (snapshot_ != nullptr && now_ns - made_ns_ <= kServesNanoseconds) {
       fresh = snapshot_;
+    } else if (waiting_.size() >= kMostWaiting) {
+      is_refused = true;
     } else {
-      first = waiting_.empty();
+      asks = waiting_.empty() || now_ns - asked_ns_ > kAnsweredNanoseconds;
+      if (asks) asked_ns_ = now_ns;
       waiting_.push_back(call);
     }
   }
-  if (fresh != nullptr)
+  if (fresh != nullptr || is_refused) {
     return services_.work->Post([call = std::move(call), fresh] { call(fresh); });
-  if (first) Ask();
+  }
+  if (asks) Ask();
 }
 
-// Whatever fails, those who wait hear of it: nobody would ask the engine again otherwise.
+// Whatever fails, those who wait hear of it.
 void MetricsSource::Ask() {
   const auto fail = [self = shared_from_this()] {
     self->services_.work->Post([self] { self->Hand(nullptr); });

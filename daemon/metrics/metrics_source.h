@@ -32,7 +32,7 @@ class MetricsSource : public std::enable_shared_from_this<MetricsSource> {
     EventBus* bus = nullptr;     ///< Outlives this object.
     Background* work = nullptr;  ///< Likewise; the texts are made there.
   };
-  /// nullptr if the engine is gone.
+  /// nullptr if the engine is gone, or too many wait for it.
   using Snapshot = std::shared_ptr<const MetricsSnapshot>;
   using Call = std::function<void(const Snapshot&)>;
 
@@ -54,7 +54,8 @@ class MetricsSource : public std::enable_shared_from_this<MetricsSource> {
   std::mutex mutex_;
   Snapshot snapshot_;          // guarded by mutex_
   uint64_t made_ns_ = 0;       // guarded by mutex_
-  std::vector<Call> waiting_;  // guarded by mutex_; not empty while the engine has been asked
+  uint64_t asked_ns_ = 0;      // guarded by mutex_
+  std::vector<Call> waiting_;  // guarded by mutex_; those who wait for the engine's answer
   FactGatherer gatherer_;      // the engine's thread
   TenantSeries tenants_{kMostNamedTenants};  // the thread of `work`
 };

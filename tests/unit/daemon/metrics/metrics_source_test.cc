@@ -99,6 +99,25 @@ TEST_F(MetricsSourceTest, SaysThatTheEngineIsGone) {
   EXPECT_EQ(asked_, 2);
 }
 
+TEST_F(MetricsSourceTest, RefusesCallersWhereTooManyWaitForAnEngineThatStandsStill) {
+  std::promise<void> go_on;
+  engine_->loop().Post([&] { go_on.get_future().wait(); });
+  const auto source = Source();
+  std::atomic<int> served{0};
+  std::atomic<int> refused{0};
+  for (int i = 0; i < 2000; ++i) {
+    source->Get([&](const MetricsSource::Snapshot& snapshot) {
+      ++(snapshot == nullptr ? refused : served);
+    });
+  }
+  EXPECT_EQ(asked_, 1);
+  go_on.set_value();
+  for (int i = 0; i < 20'000 && served + refused < 2000; ++i) usleep(1000);
+  EXPECT_EQ(served, 1024);
+  EXPECT_EQ(refused, 2000 - 1024);
+  EXPECT_NE(Wait(*source), nullptr);
+}
+
 TEST_F(MetricsSourceTest, TellsOfTenants) {
   std::promise<void> done;
   engine_->loop().Post([&] {
