@@ -21,6 +21,8 @@ pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 # For the daemon's HTTP server, and the sources that it polls.
 pkg_check_modules(TLS REQUIRED IMPORTED_TARGET libssl libcrypto)
+# For the text of the daemon's metrics: the data model and the serializer, without the HTTP server.
+pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 # UCX through its headers; the daemon loads the library when an RDMA rail needs it.
 find_path(UCX_HEADERS ucp/api/ucp.h REQUIRED)
 # Highway is used through its headers alone: what a tenant loads must not bring a shared libhwy.

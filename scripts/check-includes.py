@@ -54,6 +54,7 @@ DAEMON_LAYERS = [
     ["daemon/control"],
     ["daemon/probing"],
     ["daemon/reports"],
+    ["daemon/metrics"],
     ["daemon/access"],
     ["daemon/api"],
     ["daemon/main"],

@@ -32,7 +32,7 @@ class EngineRooms {
   virtual ProbeService& probes() = 0;
   virtual const Executor& executor() const = 0;
   virtual const HostTuning& tuning() const = 0;
-  virtual ReportSources report_sources() const = 0;
+  virtual ReportSources report_sources() = 0;
   virtual JobTable& jobs() = 0;
   /// nullptr where nobody hears of events.
   virtual JobEvents* job_events() = 0;

@@ -96,11 +96,17 @@ void Reception::Run() {
     });
     // Giving memory back is not charged: it takes long if there is much, and others want the
     // memory.
-    allowance_.Spend(ThreadNanoseconds() - begun_ns);
+    Charge(ThreadNanoseconds() - begun_ns);
     DestroyUnused();
   } while (!MayEnd());
   ReturnFreeMemory();
   closed_.store(true, std::memory_order_release);
+}
+
+// Charges the tenant for time of this thread, or of the engine.
+void Reception::Charge(int64_t nanoseconds) {
+  allowance_.Spend(nanoseconds);
+  if (account_ != nullptr) account_->NoteRequestTime(nanoseconds);
 }
 
 bool Reception::MayEnd() {
@@ -160,6 +166,7 @@ void Reception::Welcome(std::unique_ptr<Connection> arrived) {
       if (const auto speaking = weak.lock()) speaking->SendOutgoing();
     });
   });
+  account_ = connection->account();
   const TenantIdentity& tenant = connection->tenant();
   // The name is looked up on this thread, since that may wait for a server.
   if (!std::exchange(named_, true) && tenant.number == tenant.user) {
@@ -260,7 +267,9 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
       if (sessions.FindSessionOf(*connection, session) != nullptr) {
         sessions.LoseSession(session, why);
       }
-      self->allowance_.SpendElsewhere(static_cast<int64_t>(MonotonicNanoseconds() - begun_ns));
+      const auto took_ns = static_cast<int64_t>(MonotonicNanoseconds() - begun_ns);
+      self->allowance_.SpendElsewhere(took_ns);
+      connection->account()->NoteRequestTime(took_ns);
     });
   } else if (found->second.has_asked) {
     gate_->Post([connection](EngineRooms& rooms) { ForgetAsker(rooms, *connection); });
@@ -459,7 +468,7 @@ void Reception::HaveAnswered(Question& question, EngineRooms& rooms) noexcept {
 
 void Reception::OnAsked() {
   const std::shared_ptr<Question> question = std::exchange(asking_, nullptr);
-  allowance_.Spend(static_cast<int64_t>(question->took_ns));
+  Charge(static_cast<int64_t>(question->took_ns));
   question->connection->SendOutgoing();
   // No report was made if the asker has gone or memory ran out: then the next asker's question is
   // asked.

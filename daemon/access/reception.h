@@ -15,6 +15,7 @@
 #include "daemon/access/engine_gate.h"
 #include "daemon/access/engine_rooms.h"
 #include "daemon/config/config.h"
+#include "daemon/quota/holdings.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/tenant/connection.h"
 #include "daemon/tenant/region.h"
@@ -70,6 +71,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
       : gate_(std::move(gate)), tenant_(std::move(tenant)), workers_(workers) {}
 
   void Run();
+  void Charge(int64_t nanoseconds);
   int TimeoutMs() const;
   bool MayEnd();
   void WelcomeArrivals();
@@ -119,8 +121,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
   RegionMemory* unused_regions_ = nullptr;            // under mutex_
 
   // Thread: one, the reception's.
-  bool named_ = false;           ///< The account has its name.
-  std::map<int, Guest> guests_;  // by socket
+  bool named_ = false;                ///< The account has its name.
+  std::shared_ptr<Account> account_;  ///< nullptr before the first connection.
+  std::map<int, Guest> guests_;       // by socket
   std::deque<Question> questions_;
   std::shared_ptr<Question> asking_;  ///< The question that the engine has.
   std::vector<Question> sharing_;     ///< Questions that get the status that the engine makes now.

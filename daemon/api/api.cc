@@ -9,6 +9,7 @@
 #include "daemon/api/health_routes.h"
 #include "daemon/api/job_routes.h"
 #include "daemon/api/job_snapshots.h"
+#include "daemon/api/metric_routes.h"
 #include "daemon/api/operator_routes.h"
 #include "daemon/api/token_routes.h"
 #include "daemon/http/entity_tags.h"
@@ -48,7 +49,7 @@ Result<std::unique_ptr<Api>> Api::Create(const Config& config, std::shared_ptr<E
 std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& services) {
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute> some :
-       {EventRoutes(services), JobRoutes(services), HealthRoutes(services),
+       {EventRoutes(services), JobRoutes(services), HealthRoutes(services), MetricsRoutes(services),
         TokenRoutes(services, config.tenants), OperatorRoutes(services)}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }

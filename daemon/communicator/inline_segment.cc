@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/saturating.h"
 #include "src/memory/shared_memory.h"
 #include "src/topology/host/host.h"
 
@@ -43,7 +44,11 @@ void InlineSegment::Attach(int rank, InlineSlot* slot) {
 }
 
 void InlineSegment::Detach(int rank) {
-  slots_[static_cast<size_t>(rank)] = nullptr;
+  InlineSlot*& slot = slots_[static_cast<size_t>(rank)];
+  if (slot == nullptr) return;
+  left_operations_ = std::max(left_operations_, slot->operations.load(std::memory_order_relaxed));
+  left_bytes_ = AddUpTo(left_bytes_, slot->bytes.load(std::memory_order_relaxed));
+  slot = nullptr;
 }
 
 void InlineSegment::Close() {
@@ -77,6 +82,18 @@ uint64_t InlineSegment::bytes_moved() const {
   uint64_t sum = 0;
   for (const InlineSlot* const slot : slots_) {
     if (slot != nullptr) sum += slot->bytes.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+uint64_t InlineSegment::claimed_operations() const {
+  return std::max(left_operations_, operations());
+}
+
+uint64_t InlineSegment::claimed_bytes() const {
+  uint64_t sum = left_bytes_;
+  for (const InlineSlot* const slot : slots_) {
+    if (slot != nullptr) sum = AddUpTo(sum, slot->bytes.load(std::memory_order_relaxed));
   }
   return sum;
 }

@@ -36,6 +36,9 @@ class InlineSegment {
   uint64_t operations() const;
   /// Number of bytes that all ranks that have not left say they have moved.
   uint64_t bytes_moved() const;
+  /// The same with what ranks had said when they left. No sum overflows.
+  uint64_t claimed_operations() const;
+  uint64_t claimed_bytes() const;
 
   /// The segment's descriptor, to hand to a rank; NoteHanded follows. It is kept until each rank
   /// has been given it once.
@@ -55,6 +58,8 @@ class InlineSegment {
   const bool crowded_;
   bool open_ = true;
   size_t handed_ = 0;
+  uint64_t left_operations_ = 0;  ///< Of the ranks that have left, by the one that said most.
+  uint64_t left_bytes_ = 0;
   std::vector<InlineSlot*>
       slots_;  ///< By rank; nullptr for one that has not attached, or has left.
 };

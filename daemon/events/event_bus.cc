@@ -132,6 +132,7 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
     const std::lock_guard lock(mutex_);
     size_t& waiting = waiting_[tenant.number];
     if (waiting >= kMostWaiting) {
+      dropped_.fetch_add(1, std::memory_order_relaxed);
       Log(LogLevel::kWarning, kLogInit, "an event of {} is dropped, since {} wait to be kept",
           tenant.name, waiting);
       return;
@@ -140,7 +141,11 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
   }
   Post(tenant, [this, tenant, event = std::move(event)](EventChannel& channel) {
     GuardedAndLogged("an event", [&] {
-      if (!channel.Add(event)) return;
+      if (!channel.Add(event)) {
+        repeated_.fetch_add(1, std::memory_order_relaxed);
+        return;
+      }
+      published_[static_cast<size_t>(event.type)].fetch_add(1, std::memory_order_relaxed);
       // The operators' turn is here: it is the tenant that makes work for them.
       Event for_operators = event;
       for_operators.tenant = tenant.name;
@@ -152,7 +157,11 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
 }
 
 void EventBus::PublishToOperators(Event event) {
-  Post(kOperators, [event = std::move(event)](EventChannel& channel) { channel.Add(event); });
+  Post(kOperators, [this, event = std::move(event)](EventChannel& channel) {
+    std::atomic<uint64_t>& count =
+        channel.Add(event) ? published_[static_cast<size_t>(event.type)] : repeated_;
+    count.fetch_add(1, std::memory_order_relaxed);
+  });
 }
 
 // The calls of all tenants take turns, so one round of each tenant's queue has to pass.
@@ -169,9 +178,11 @@ void EventBus::Flush(std::chrono::milliseconds within) {
 
 void EventBus::Subscribe(const EventReader& reader, uint64_t subscription, EventOrder order,
                          Subscribing calls) {
-  PostFor(reader, [subscription, order = std::move(order),
+  PostFor(reader, [this, subscription, order = std::move(order),
                    calls = std::move(calls)](EventChannel& channel) {
+    const size_t before = channel.subscribers();
     const Status status = channel.Subscribe(subscription, order, calls.open);
+    CountSubscribers(channel, before);
     if (!status.ok()) calls.refuse(status);
   });
 }
@@ -182,12 +193,27 @@ void EventBus::Resume(const EventReader& reader, uint64_t subscription) {
 
 void EventBus::Unsubscribe(const EventReader& reader, uint64_t subscription) {
   PostFor(reader, [this, subscription](EventChannel& channel) {
+    const size_t before = channel.subscribers();
     channel.Unsubscribe(subscription);
+    CountSubscribers(channel, before);
     // The log may be idle from now on.
     const std::lock_guard lock(mutex_);
     any_open_ = true;
     janitor_woken_.notify_all();
   });
+}
+
+EventBus::Counters EventBus::counters() {
+  Counters now;
+  for (const std::atomic<uint64_t>& count : published_) {
+    now.published.push_back(count.load(std::memory_order_relaxed));
+  }
+  now.repeated = repeated_.load(std::memory_order_relaxed);
+  now.dropped = dropped_.load(std::memory_order_relaxed);
+  now.subscribers = subscribers_.load(std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [tenant, waiting] : waiting_) now.waiting += waiting;
+  return now;
 }
 
 void EventBus::Read(const EventReader& reader, EventOrder order, size_t most,
@@ -199,6 +225,11 @@ void EventBus::Read(const EventReader& reader, EventOrder order, size_t most,
 
 // ---------------------------------------------------------------------------------------------
 // On the bus's thread
+
+void EventBus::CountSubscribers(EventChannel& channel, size_t before) {
+  // Wraps around where there are fewer than before, and so does the sum.
+  subscribers_.fetch_add(channel.subscribers() - before, std::memory_order_relaxed);
+}
 
 EventChannel& EventBus::ChannelOf(const TenantIdentity& tenant) {
   Opened& opened = channels_[tenant.number];

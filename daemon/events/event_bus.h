@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "daemon/events/event_channel.h"
 #include "daemon/identity/tenant_identity.h"
@@ -68,6 +69,16 @@ class EventBus {
   void Resume(const EventReader& reader, uint64_t subscription);
   void Unsubscribe(const EventReader& reader, uint64_t subscription);
 
+  /// What has become of events and subscribers since the bus was made.
+  struct Counters {
+    std::vector<uint64_t> published;  ///< By EventType: events that tenants or operators heard of.
+    uint64_t repeated = 0;            ///< Dropped, since the tenant had heard of them before.
+    uint64_t dropped = 0;             ///< Dropped, since too many of the tenant waited.
+    uint64_t waiting = 0;             ///< Events that wait to be kept now.
+    uint64_t subscribers = 0;         ///< Subscriptions that are open now.
+  };
+  Counters counters();
+
   /// Reads a page of up to `most` events, and calls `done` with it on the bus's thread.
   void Read(const EventReader& reader, EventOrder order, size_t most,
             std::function<void(const Result<EventChannel::Page>&)> done);
@@ -91,6 +102,7 @@ class EventBus {
   void CloseLeastUsed();
   void CloseIdle();
   void RunJanitor();
+  void CountSubscribers(EventChannel& channel, size_t before);
 
   const Options options_;
   std::string tag_;         ///< Of the folder.
@@ -101,6 +113,11 @@ class EventBus {
   bool any_open_ = false;               // guarded by mutex_; a log in a file is open
   bool ending_ = false;                 // guarded by mutex_
   std::condition_variable janitor_woken_;
+  std::vector<std::atomic<uint64_t>> published_ =
+      std::vector<std::atomic<uint64_t>>(EventTypes().size());  // by EventType
+  std::atomic<uint64_t> repeated_{0};
+  std::atomic<uint64_t> dropped_{0};
+  std::atomic<uint64_t> subscribers_{0};
   // Used on the bus's thread alone.
   std::map<uint32_t, Opened> channels_;  // by TenantIdentity::number
   uint64_t uses_ = 0;

@@ -48,6 +48,7 @@ class EventChannel {
   void Resume(uint64_t number);
   void Unsubscribe(uint64_t number) { subscribers_.erase(number); }
   bool has_subscribers() const { return !subscribers_.empty(); }
+  size_t subscribers() const { return subscribers_.size(); }
 
   /// A page of events for a reader that does not wait.
   struct Page {

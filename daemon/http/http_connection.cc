@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/http/http_counters.h"
 #include "daemon/http/http_services.h"
 #include "daemon/http/http_target.h"
 #include "daemon/http/http_thread.h"
@@ -41,7 +42,9 @@ HttpConnection::HttpConnection(HttpThread* thread, uint64_t number,
       peer_(std::move(peer)),
       started_(Now()),
       since_(started_),
-      timer_(thread->context()) {}
+      timer_(thread->context()) {
+  CountersOfHttp().AddConnection();
+}
 
 template <typename Call>
 void HttpConnection::Guard(Call&& call) noexcept {
@@ -85,6 +88,7 @@ void HttpConnection::Close() noexcept {
   peer_.place.Reset();
   if (queue_ != nullptr) thread_->EndStream(queue_);
   queue_.reset();
+  CountersOfHttp().RemoveConnection();
   thread_->Forget(number_);
 }
 
@@ -317,7 +321,9 @@ void HttpConnection::Answer(HttpResponse response) {
   SendText(FormatResponse(response, form_));
 }
 
+// Counts every answer, and writes down what operators change.
 void HttpConnection::Audit(int status) {
+  CountersOfHttp().AddAnswer(status);
   AuditLog* const audit = thread_->services().audit.get();
   if (audit == nullptr || !request_.caller.is_operator() || request_.method == "GET") return;
   audit->Add({UnixSeconds(), request_.caller.name, request_.method, EncodeHttpPath(request_.path),

@@ -65,6 +65,7 @@ Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Ac
       tenants_(std::move(accounts), FindTenants(config_.shares, config_.tenants)),
       tuning_(std::move(calibration), MeansToTune()) {
   observers_.Add(&communicator_log_);
+  observers_.Add(&communicator_counts_);
 }
 
 Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration calibration,
@@ -125,12 +126,17 @@ void Engine::OpenRooms() {
                                          .loop = loop_.get(),
                                          .background = &background_,
                                          .cluster = cluster_.get()});
+  usage_.emplace(UsageLedger::Services{.tenants = &tenants_,
+                                       .communicators = &communicators_,
+                                       .background = &background_,
+                                       .state_path = config_.state_path});
 }
 
-ReportSources Engine::report_sources() const {
+ReportSources Engine::report_sources() {
   return {.config = &config_,
           .started_ns = started_ns_,
           .sleeps = sleeps_,
+          .sessions_cut_off = sessions_cut_off_,
           .executor = executor_.get(),
           .tuning = &tuning_,
           .tenants = &tenants_,
@@ -138,7 +144,9 @@ ReportSources Engine::report_sources() const {
           .communicators = &communicators_,
           .jobs = &jobs_,
           .cluster = cluster_.get(),
-          .control_loop = &*control_loop_};
+          .control_loop = &*control_loop_,
+          .counts = &communicator_counts_,
+          .usage = &*usage_};
 }
 
 Status Engine::JoinCluster() {
@@ -211,6 +219,10 @@ void Engine::Stop(const std::string& why) {
   stopping_.store(true, std::memory_order_release);
   loop_->Wake();
   thread_.join();
+  const Status kept = Caught([this] { return usage_->KeepNow(); });
+  if (!kept.ok()) {
+    Log(LogLevel::kWarning, kLogInit, "what tenants have used is not kept: {}", kept.message());
+  }
 }
 
 void Engine::SayGoodbye() {
@@ -384,6 +396,7 @@ bool Engine::CollectFinished() {
   int collected = 0;
   uint64_t until = 0;
   while (Execution* execution = executor_->TakeFinished()) {
+    Charge(*execution);
     GuardedAndLogged("the end of an execution", [&] { execution->on_finished(execution); });
     if (++collected % kFinishedPerClock != 0) continue;
     const uint64_t now = MonotonicNanoseconds();
@@ -391,6 +404,17 @@ bool Engine::CollectFinished() {
     if (now >= until) break;
   }
   return collected > 0;
+}
+
+// Charges a tenant for the time of the executor's threads that an execution has taken.
+void Engine::Charge(const Execution& execution) {
+  const uint32_t number = execution.bound().tenant;
+  // Most executions in a row are of one tenant, and no tenant ever goes.
+  if (charged_ == nullptr || charged_number_ != number) {
+    charged_ = tenants_.OfWork(number);
+    charged_number_ = number;
+  }
+  if (charged_ != nullptr) charged_->worked_ns += execution.worked_nanoseconds();
 }
 
 bool Engine::RunNetwork() {
@@ -474,6 +498,7 @@ void Engine::TickIfDue() {
     membership_->Tick(now);
   }
   if (!network_operations_.empty() || control_loop_->busy()) control_loop_->Tick(now);
+  usage_->KeepIfDue(now);
 }
 
 void Engine::WakeFromWorker() {
@@ -527,6 +552,7 @@ void Engine::CutOff(Session& session, const std::string& why) {
   const LogFor log_for(session.tenant().identity);
   Log(LogLevel::kWarning, kLogInit, "session {} (process {}, {}) is cut off: {}", session.id(),
       session.process(), session.program(), why);
+  ++sessions_cut_off_;
   session.SayGoodbye(fmt::format("it cut this process off: {}", why));
   session.connection().CutSoon();
   LoseSession(session.id(),

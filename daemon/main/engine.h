@@ -11,6 +11,7 @@
 
 #include "daemon/access/engine_rooms.h"
 #include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator_counts.h"
 #include "daemon/communicator/communicator_log.h"
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/communicator/communicator_registry.h"
@@ -21,6 +22,7 @@
 #include "daemon/job_events/announcements.h"
 #include "daemon/job_events/job_events.h"
 #include "daemon/jobs/job_table.h"
+#include "daemon/metrics/usage_ledger.h"
 #include "daemon/multihost/network_operations.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/probing/probe_service.h"
@@ -68,7 +70,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   ProbeService& probes() override { return *probes_; }
   const Executor& executor() const override { return *executor_; }
   const HostTuning& tuning() const override { return tuning_; }
-  ReportSources report_sources() const override;
+  ReportSources report_sources() override;
   JobEvents* job_events() override { return job_events_ ? &*job_events_ : nullptr; }
   Announcements* announcements() override { return announcements_ ? &*announcements_ : nullptr; }
   JobTable& jobs() override { return jobs_; }
@@ -102,6 +104,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   bool RunReady();
   bool Help();
   bool CollectFinished();
+  void Charge(const Execution& execution);
   bool RunNetwork();
   void OnMessage(transport::PeerId peer, const ClusterMessage& message) override;
   void OnPeerLost(transport::PeerId peer) override;
@@ -130,6 +133,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::atomic<bool> asleep_{false};
 
   CommunicatorLog communicator_log_;
+  CommunicatorCounts communicator_counts_;
   CommunicatorObservers observers_;
   WaitingCount waiting_;  ///< Declared before everything that may wait.
   TenantTable tenants_;
@@ -149,12 +153,17 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   IdleWait idle_wait_;
   bool crowded_ = false;
   uint64_t sleeps_ = 0;
+  uint64_t sessions_cut_off_ = 0;
+  /// The tenant that was charged last, by Operands::tenant; nullptr: none.
+  Tenant* charged_ = nullptr;
+  uint32_t charged_number_ = 0;
   // Create makes the first of these, and OpenRooms the others.
   std::optional<ControlLoop> control_loop_;
   std::optional<Membership> membership_;
   std::optional<ProbeService> probes_;
   std::optional<JobEvents> job_events_;  ///< None: nobody hears of events.
   std::optional<Announcements> announcements_;
+  std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.
   Background background_;
   HostTuning tuning_;

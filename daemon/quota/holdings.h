@@ -82,6 +82,15 @@ class Account : public std::enable_shared_from_this<Account> {
   }
   const HostHoldings& host() const { return *host_; }
 
+  /// Notes processor time that the tenant's connections and requests have taken, in nanoseconds.
+  void NoteRequestTime(int64_t nanoseconds) {
+    if (nanoseconds > 0) {
+      request_ns_.fetch_add(static_cast<uint64_t>(nanoseconds), std::memory_order_relaxed);
+    }
+  }
+  /// All such time since the account was made, in nanoseconds.
+  uint64_t request_nanoseconds() const { return request_ns_.load(std::memory_order_relaxed); }
+
  private:
   friend class Holding;
 
@@ -91,6 +100,7 @@ class Account : public std::enable_shared_from_this<Account> {
   mutable std::mutex mutex_;
   std::string name_;  // guarded by mutex_
   std::array<std::atomic<int64_t>, kResourceCount> held_{};
+  std::atomic<uint64_t> request_ns_{0};
 };
 
 /// An amount of a resource that a tenant holds. Its destruction, on any thread, gives the amount

@@ -9,19 +9,22 @@ class Executor;
 namespace harmonaize::daemon {
 
 class Cluster;
+class CommunicatorCounts;
 class CommunicatorRegistry;
 class ControlLoop;
 class HostTuning;
 class JobTable;
 class SessionTable;
 class TenantTable;
+class UsageLedger;
 struct Config;
 
 /// What reports are made from. Thread: engine.
 struct ReportSources {
   const Config* config = nullptr;
-  uint64_t started_ns = 0;  ///< When the daemon started, by the monotonic clock.
-  uint64_t sleeps = 0;      ///< How often the engine's thread has gone to sleep.
+  uint64_t started_ns = 0;        ///< When the daemon started, by the monotonic clock.
+  uint64_t sleeps = 0;            ///< How often the engine's thread has gone to sleep.
+  uint64_t sessions_cut_off = 0;  ///< For what their processes did.
   const Executor* executor = nullptr;
   const HostTuning* tuning = nullptr;
   const TenantTable* tenants = nullptr;
@@ -30,6 +33,8 @@ struct ReportSources {
   const JobTable* jobs = nullptr;
   const Cluster* cluster = nullptr;  ///< nullptr if this host stands alone.
   const ControlLoop* control_loop = nullptr;
+  const CommunicatorCounts* counts = nullptr;
+  UsageLedger* usage = nullptr;
 };
 
 }  // namespace harmonaize::daemon

@@ -7,6 +7,16 @@
 
 namespace harmonaize::daemon {
 
+LogCounters& CountersOfLog() {
+  static LogCounters counters;
+  return counters;
+}
+
+void LogQueue::AddLost() noexcept {
+  ++own_.left_out;
+  CountersOfLog().own_left_out.fetch_add(1, std::memory_order_relaxed);
+}
+
 void LogQueue::Add(LogLevel level, std::string_view text, const TenantIdentity* tenant,
                    uint64_t now_ns) {
   Source* const source = SourceOf(tenant, now_ns);
@@ -96,6 +106,9 @@ void LogQueue::LeaveOut(Source* source, LogLevel level, uint64_t now_ns) {
     source->left_out_since_ns = now_ns;
   }
   ++source->left_out;
+  LogCounters& counters = CountersOfLog();
+  (source == &own_ ? counters.own_left_out : counters.tenants_left_out)
+      .fetch_add(1, std::memory_order_relaxed);
   source->gravest = std::min(source->gravest, level);
 }
 
@@ -112,6 +125,7 @@ void LogQueue::TellOf(Source* source) {
 void LogQueue::Push(Source* source, LogLevel level, std::string text) {
   lines_.push_back({source, {std::chrono::system_clock::now(), level, std::move(text)}});
   ++source->waiting;
+  CountersOfLog().lines[static_cast<size_t>(level)].fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace harmonaize::daemon

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +23,14 @@ struct LogLine {
   LogLevel level = LogLevel::kInfo;
   std::string text;
 };
+
+/// Lines of this process's logs since it started. Thread: any.
+struct LogCounters {
+  std::array<std::atomic<uint64_t>, 5> lines{};  ///< By LogLevel: lines that were not left out.
+  std::atomic<uint64_t> own_left_out{0};         ///< Of the daemon's own.
+  std::atomic<uint64_t> tenants_left_out{0};     ///< Of those that tenants caused.
+};
+LogCounters& CountersOfLog();
 
 /// The log's lines, in their order, on their way from the threads that log to the thread that
 /// writes. The number of lines is bounded, so a log that nobody reads costs a bounded amount of
@@ -48,7 +58,7 @@ class LogQueue {
   /// daemon itself.
   void Add(LogLevel level, std::string_view text, const TenantIdentity* tenant, uint64_t now_ns);
   /// Counts a line for which there was no memory.
-  void AddLost() noexcept { ++own_.left_out; }
+  void AddLost() noexcept;
   /// Adds the lines that say how many lines are missing: those that are due and have room, or
   /// `all`.
   void Tell(uint64_t now_ns, bool all);

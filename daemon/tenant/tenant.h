@@ -37,6 +37,11 @@ struct Tenant {
   double weight = 1;  ///< Its weight against other tenants, its priority included: Config::shares.
   uint64_t operations = 0;  ///< Completed operations, each counted once a communicator.
   uint64_t bytes = 0;       ///< Bytes of those operations, as nccl-tests counts the size.
+  /// Time of the executor's threads that its operations have taken, in nanoseconds.
+  uint64_t worked_ns = 0;
+  /// What the ranks of communicators that have ended say that they did inline. Nobody checks it.
+  uint64_t claimed_operations = 0;
+  uint64_t claimed_bytes = 0;
 
   ReadyList ready;
   HotSessions hot;

@@ -9,7 +9,15 @@ Tenant* TenantTable::Of(const TenantIdentity& identity) {
   if (found != tenants_.end()) return found->second.get();
   auto tenant = std::make_unique<Tenant>(identity, accounts_->Of(identity.number, identity.name));
   tenant->weight = WeightOf(identity.across_hosts, shares_);
-  return tenants_.emplace(identity.number, std::move(tenant)).first->second.get();
+  Tenant* const added = tenants_.emplace(identity.number, std::move(tenant)).first->second.get();
+  of_work_[identity.number] = added;
+  of_work_.try_emplace(identity.across_hosts, added);
+  return added;
+}
+
+Tenant* TenantTable::OfWork(uint32_t number) const {
+  const auto found = of_work_.find(number);
+  return found == of_work_.end() ? nullptr : found->second;
 }
 
 Tenant* TenantTable::AcrossHosts(uint32_t across_hosts) {

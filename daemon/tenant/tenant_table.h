@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/tenant/tenant.h"
@@ -21,6 +22,12 @@ class TenantTable {
   /// Returns the entry of a tenant that another daemon speaks for, by TenantIdentity::across_hosts.
   Tenant* AcrossHosts(uint32_t across_hosts);
 
+  /// Returns the tenant that work of the executor was done for (Operands::tenant): it is known by
+  /// its number on this host, or by that across hosts. Of several tenants with the latter it is the
+  /// first. Returns nullptr if there is none.
+  Tenant* OfWork(uint32_t number) const;
+
+  const HostHoldings& host() const { return accounts_->host(); }
   /// By TenantIdentity::number.
   const std::map<uint32_t, std::unique_ptr<Tenant>>& all() const { return tenants_; }
 
@@ -28,6 +35,7 @@ class TenantTable {
   const std::shared_ptr<Accounts> accounts_;
   const std::vector<ShareConfig> shares_;
   std::map<uint32_t, std::unique_ptr<Tenant>> tenants_;
+  std::unordered_map<uint32_t, Tenant*> of_work_;
 };
 
 }  // namespace harmonaize::daemon

@@ -105,6 +105,9 @@ class Execution {
 
   const BoundProgram& bound() const { return bound_; }
 
+  /// After TakeFinished: the threads' time that this run has taken, in nanoseconds.
+  uint64_t worked_nanoseconds() const { return worked_ns_.load(std::memory_order_relaxed); }
+
   /// For the owner's use; the executor ignores both. By convention the owner calls `on_finished`
   /// with an execution that TakeFinished has returned, so owners that start several kinds of
   /// executions can tell them apart.
@@ -139,6 +142,8 @@ class Execution {
   std::atomic<bool> stopped_{false};
   // Units that have not ended; the thread that takes it to zero hands the execution back.
   alignas(64) std::atomic<uint32_t> pending_{0};
+  // Threads add to it before they count their units in pending_, which orders it for the owner.
+  std::atomic<uint64_t> worked_ns_{0};
 };
 
 }  // namespace harmonaize

@@ -306,6 +306,7 @@ void Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
     const uint64_t bytes = worker.runner.Run(bound, unit.index, execution->stopped());
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
     worker.Count(bytes, nanoseconds);
+    execution->worked_ns_.fetch_add(nanoseconds, std::memory_order_relaxed);
     worker.interludes.NoteWork(nanoseconds);
     board_.Charge(unit.place, static_cast<double>(nanoseconds) / bound.weight);
     throughput_.Learn(bound.beyond_cache, bytes, nanoseconds);
@@ -328,6 +329,7 @@ bool Executor::Complete(Execution* execution, uint32_t units) {
 
 void Executor::Start(Execution* execution) {
   ++executing_;
+  execution->worked_ns_.store(0, std::memory_order_relaxed);
   if (execution->units() == 0) {
     execution->phase_ = Execution::Phase::kFinished;
     finished_.Push(execution);
