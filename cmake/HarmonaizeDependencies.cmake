@@ -21,6 +21,12 @@ pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 # For the daemon's HTTP server, and the sources that it polls.
 pkg_check_modules(TLS REQUIRED IMPORTED_TARGET libssl libcrypto)
+# For publishing events; without it the daemon refuses to be told of servers.
+pkg_check_modules(NATS IMPORTED_TARGET libnats>=3.4)
+option(HARMONAIZE_WITH_NATS "Publish events by libnats" ${NATS_FOUND})
+if(HARMONAIZE_WITH_NATS AND NOT NATS_FOUND)
+  message(FATAL_ERROR "HARMONAIZE_WITH_NATS is on, and there is no libnats; install libnats-dev")
+endif()
 # UCX through its headers; the daemon loads the library when an RDMA rail needs it.
 find_path(UCX_HEADERS ucp/api/ucp.h REQUIRED)
 # Highway is used through its headers alone: what a tenant loads must not bring a shared libhwy.

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <utility>
 
+#include "daemon/events/event_publisher.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/kernel_files.h"
@@ -116,7 +117,7 @@ void EventBus::PostFor(const EventReader& reader, std::function<void(EventChanne
   Post(reader.is_operator ? kOperators : reader.tenant, std::move(call));
 }
 
-void EventBus::Publish(const TenantIdentity& tenant, Event event) {
+void EventBus::Publish(const TenantIdentity& tenant, Event event, EventOrigin origin) {
   {
     const std::lock_guard lock(mutex_);
     size_t& waiting = waiting_[tenant.number];
@@ -127,12 +128,15 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
     }
     ++waiting;
   }
-  Post(tenant, [this, tenant, event = std::move(event)](EventChannel& channel) {
+  Post(tenant, [this, tenant, event = std::move(event), origin](EventChannel& channel) {
     {
       const std::lock_guard lock(mutex_);
       if (--waiting_[tenant.number] == 0) waiting_.erase(tenant.number);
     }
     if (!channel.Add(event)) return;
+    if (options_.publisher != nullptr && origin == EventOrigin::kHere) {
+      options_.publisher->Publish(tenant, event);
+    }
     // The operators' turn is here: it is the tenant that makes work for them.
     Event for_operators = event;
     for_operators.tenant = tenant.name;
@@ -141,7 +145,10 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
 }
 
 void EventBus::PublishToOperators(Event event) {
-  Post(kOperators, [event = std::move(event)](EventChannel& channel) { channel.Add(event); });
+  Post(kOperators, [this, event = std::move(event)](EventChannel& channel) {
+    if (!channel.Add(event)) return;
+    if (options_.publisher != nullptr) options_.publisher->PublishToOperators(event);
+  });
 }
 
 void EventBus::Subscribe(const EventReader& reader, uint64_t subscription, EventOrder order,
