@@ -20,6 +20,9 @@ namespace {
 /// Longest wait for a connection, for a stream's answer, or for the socket to take bytes, in
 /// milliseconds. A server farther away than that is none.
 constexpr int64_t kPatienceMs = 3000;
+/// Longest time for a connection with TLS, in milliseconds. It exceeds kPatienceMs, within which
+/// the library ends what it has a deadline for.
+constexpr int64_t kHandshakeMs = kPatienceMs + 1000;
 /// Time after which the server is asked for a sign of life, in milliseconds.
 constexpr int64_t kPingMs = 20'000;
 /// For how long a stream remembers ids, in seconds. It bounds the time for which a server may be
@@ -161,7 +164,7 @@ Status NatsConnection::Connect() {
   natsStatus status = NATS_OK;
   {
     // The library has no deadline for the handshake of TLS.
-    const CallDeadline deadline(2 * kPatienceMs);
+    const CallDeadline deadline(kHandshakeMs);
     status = natsConnection_Connect(&connection, options.get());
   }
   if (status != NATS_OK) return Unavailable("{}: {}", server.url(), LastText(status));
@@ -258,6 +261,14 @@ Result<std::unique_ptr<NatsLink>> MakeNatsLink(NatsSettings settings) {
       return Status(credentials.status().code(),
                     "events.nats_credentials: " + credentials.status().message());
     }
+  }
+  for (const NatsServer& server : settings.servers) {
+    if (server.tls) continue;
+    Log(LogLevel::kWarning, kLogInit,
+        "events.nats has {}: without TLS, whoever listens at this port of this host while the "
+        "server "
+        "is away is told all events; write tls:// where strangers run programs",
+        server.url());
   }
   return std::unique_ptr<NatsLink>(std::make_unique<NatsConnection>(std::move(settings)));
 }

@@ -162,6 +162,10 @@ Result<NatsCredentials> ReadNatsCredentials(const std::string& path) {
   HZ_ASSIGN_OR_RETURN(std::string text, ReadSecretFile(path));
   NatsCredentials credentials;
   if (text.find("-----BEGIN NATS USER JWT-----") != std::string::npos) {
+    // The library's decoders know ASCII alone.
+    if (std::any_of(text.begin(), text.end(), [](char c) { return c <= 0; })) {
+      return InvalidArgument("{} is no .creds file: it has bytes that are not ASCII", path);
+    }
     credentials.is_creds_file = true;
     return credentials;
   }

@@ -13,6 +13,7 @@
 
 #include "daemon/nats/nats_settings.h"
 #include "daemon/nats/nats_subject.h"
+#include "src/base/file_descriptor.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -126,6 +127,32 @@ TEST(NatsSettings, AServerElsewhereNeedsCredentials) {
                    .ok());
 }
 
+TEST(NatsSettings, AreReadFromTheConfiguration) {
+  std::string path = (std::filesystem::temp_directory_path() / "nats-XXXXXX").string();
+  const FileDescriptor file(mkstemp(path.data()));
+  ASSERT_TRUE(file.valid());
+  std::ofstream(path) << "[events]\nnats = [\"tls://a.example\", \"nats://localhost\"]\n"
+                         "nats_credentials = \"/c\"\nnats_ca_file = \"/ca\"\n"
+                         "nats_subject_prefix = \"prod\"\nnats_keep_bytes = 2097152\n"
+                         "nats_keep_seconds = 60\n";
+  const Result<Config> read = LoadConfig(path);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  // What --print-config prints says the same.
+  std::ofstream(path) << ConfigTemplate(*read);
+  const Result<Config> config = LoadConfig(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  const Result<NatsSettings> settings = CheckNatsConfig(config->events.nats);
+  ASSERT_TRUE(settings.ok()) << settings.status().message();
+  ASSERT_EQ(settings->servers.size(), 2u);
+  EXPECT_EQ(settings->servers[0].url(), "tls://a.example:4222");
+  EXPECT_EQ(settings->credentials_file, "/c");
+  EXPECT_EQ(settings->ca_file, "/ca");
+  EXPECT_EQ(settings->prefix, "prod");
+  EXPECT_EQ(settings->keep_bytes, 2 << 20);
+  EXPECT_EQ(settings->keep_seconds, 60);
+}
+
 class NatsCredentialsTest : public ::testing::Test {
  protected:
   NatsCredentialsTest() {
@@ -161,7 +188,7 @@ TEST_F(NatsCredentialsTest, WhatIsWrongIsNamedWithoutTheSecret) {
   for (const std::string& wrong :
        {std::string(), std::string("\n"), std::string("secret"), std::string(":secret"),
         std::string("secret:"), std::string("secret:a\nb:c\n"), std::string("a:secret\0b", 10),
-        std::string(70'000, 's')}) {
+        std::string("-----BEGIN NATS USER JWT-----\nsecret\xe4\n"), std::string(70'000, 's')}) {
     const Result<NatsCredentials> read = Read(wrong);
     ASSERT_FALSE(read.ok());
     EXPECT_NE(read.status().message().find(folder_), std::string::npos);

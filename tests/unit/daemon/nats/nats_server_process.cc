@@ -102,6 +102,10 @@ void NatsServerProcess::Start(int port) {
   port_ = 0;
   for (int i = 0; i < kPatienceMs / 10 && port_ == 0; ++i) {
     std::this_thread::sleep_for(milliseconds(10));
+    if (waitpid(pid_, nullptr, WNOHANG) != 0) {
+      pid_ = -1;
+      break;
+    }
     port_ = PortIn(folder_, pid_);
   }
   EXPECT_NE(port_, 0) << TextOf(log_path);
