@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 constexpr uint32_t kOperatorsTurn = UINT32_MAX;
 /// Time, in nanoseconds, between two lines of the log about one trouble that goes on.
 constexpr uint64_t kBetweenLines = 30'000'000'000;
+/// Pause after an exception, so that one that comes again and again does not fill the log.
+constexpr std::chrono::seconds kPauseAfterException{1};
 /// Longest time for which what waits is still sent at the end, where a server takes it.
 constexpr std::chrono::seconds kLastSending{2};
 /// Longest wait for the thread at the end. It exceeds kLastSending and what one more event takes.
@@ -114,7 +116,16 @@ bool EventForwarder::Worker::Stop() {
 // On the thread
 
 void EventForwarder::Worker::Run() {
-  GuardedAndLogged("publishing to NATS", [this] { RunUntilStopped(); });
+  // Memory that ran out for a moment ends one round, not the publishing.
+  for (bool stopped = false; !stopped;) {
+    GuardedAndLogged("publishing to NATS", [&] {
+      RunUntilStopped();
+      stopped = true;
+    });
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kPauseAfterException, [&] { return stopped || stopping_; });
+    stopped = stopped || stopping_;
+  }
   GuardedAndLogged("closing the connection to NATS", [this] { link_.reset(); });
   const std::lock_guard lock(mutex_);
   ended_ = true;
@@ -124,6 +135,12 @@ void EventForwarder::Worker::Run() {
 // Connects before there is an event, so that the log shows what is wrong, and subscribers find the
 // stream.
 void EventForwarder::Worker::RunUntilStopped() {
+  {
+    // An exception has taken the event that was being sent along.
+    const std::lock_guard lock(mutex_);
+    if (sending_) ++unsendable_;
+    sending_ = false;
+  }
   for (;;) {
     if (!ConnectIfNeeded()) return;
     std::optional<EventOutbox::Entry> entry = WaitForEntry();
