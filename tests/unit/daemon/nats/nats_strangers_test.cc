@@ -7,6 +7,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 #include <atomic>
 #include <functional>
@@ -122,8 +125,25 @@ TEST(NatsStrangers, OneThatSaysNothingIsGivenUp) {
   EXPECT_EQ(LinkTo(stranger.url("nats"))->Connect().code(), Code::kUnavailable);
 }
 
+/// What this thread allocates is not looked for as a leak. libnats 3.4.1 leaks some hundred bytes
+/// when the answer about a stream is malformed; a daemon asks once for each connection.
+struct LeaksOfTheLibrary {
+#ifdef __SANITIZE_ADDRESS__
+  LeaksOfTheLibrary() {
+    __lsan_disable();
+  }
+  ~LeaksOfTheLibrary() {
+    __lsan_enable();
+  }
+#else
+  // Declared, so that the object is not taken for unused.
+  LeaksOfTheLibrary() {}
+#endif
+};
+
 TEST(NatsStrangers, OneThatSaysSomethingElseIsNoServer) {
   const CapturedLog log;
+  const LeaksOfTheLibrary leaks;
   const std::string deep(100'000, '[');
   for (const std::string& said :
        {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string("INFO \r\n"),
