@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "daemon/nats/call_deadline.h"
@@ -51,10 +52,15 @@ using Owned = std::unique_ptr<Made, Free>;
 /// Returns what the library says of its last call of this thread. Parts come from the server.
 std::string LastText(natsStatus status) {
   natsStatus last = NATS_OK;
-  const char* const text = nats_GetLastError(&last);
+  const char* const found = nats_GetLastError(&last);
   const std::string what = natsStatus_GetText(status);
-  if (last != status || text == nullptr || *text == '\0') return what;
-  return CleanText(text == what ? what : fmt::format("{} ({})", text, what), kMostTextBytes);
+  if (last != status || found == nullptr) return what;
+  std::string_view text = found;
+  // The library begins with its own source and line: "(conn.c:2088): ".
+  const size_t end = text.starts_with('(') ? text.find("): ") : std::string_view::npos;
+  if (end != std::string_view::npos) text.remove_prefix(end + 3);
+  if (text.empty() || text == what) return what;
+  return CleanText(fmt::format("{} ({})", text, what), kMostTextBytes);
 }
 
 /// Logs what a server says by itself, such as that something is not permitted. Thread: libnats's.

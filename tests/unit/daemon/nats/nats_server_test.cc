@@ -308,6 +308,7 @@ TEST_F(NatsServerTest, WrongCredentialsAreNamedAndTriedAgain) {
   ASSERT_TRUE(Logged("Authorization Violation")) << log_.text();
   ASSERT_FALSE(log_.With("events are not published to NATS now").empty());
   EXPECT_TRUE(log_.With("wrong").empty()) << "no secret in the log";
+  EXPECT_TRUE(log_.With(".c:").empty()) << log_.text();
   Secret("credentials", "daemon:right\n");
   ASSERT_TRUE(AllSent()) << log_.text();
   NatsClient client(server_->url(), {.name = "daemon", .password = "right"});
