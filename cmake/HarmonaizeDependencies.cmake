@@ -23,6 +23,12 @@ pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(TLS REQUIRED IMPORTED_TARGET libssl libcrypto)
 # For the text of the daemon's metrics: the data model and the serializer, without the HTTP server.
 pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
+# For publishing events; without it the daemon refuses to be told of servers.
+pkg_check_modules(NATS IMPORTED_TARGET libnats>=3.4)
+option(HARMONAIZE_WITH_NATS "Publish events by libnats" ${NATS_FOUND})
+if(HARMONAIZE_WITH_NATS AND NOT NATS_FOUND)
+  message(FATAL_ERROR "HARMONAIZE_WITH_NATS is on, and there is no libnats; install libnats-dev")
+endif()
 # UCX through its headers; the daemon loads the library when an RDMA rail needs it.
 find_path(UCX_HEADERS ucp/api/ucp.h REQUIRED)
 # Highway is used through its headers alone: what a tenant loads must not bring a shared libhwy.

@@ -40,7 +40,7 @@ DAEMON_LAYERS = [
     ["daemon/identity"],
     ["daemon/runtime"],
     ["daemon/events", "daemon/sources"],
-    ["daemon/http"],
+    ["daemon/http", "daemon/nats"],
     ["daemon/host"],
     ["daemon/tenant"],
     ["daemon/jobs"],

@@ -14,8 +14,8 @@ set -euo pipefail
 packages=(
   ccache cmake g++ git iproute2 mold ninja-build pkg-config python3
   libbenchmark-dev libboost-dev libcli11-dev libfmt-dev libgtest-dev libhwloc-dev libhwy-dev
-  libnl-3-dev libnl-route-3-dev libseccomp-dev libspdlog-dev libsqlite3-dev libssl-dev libsystemd-dev
-  libtomlplusplus-dev libucx-dev nlohmann-json3-dev prometheus-cpp-dev systemd
+  libnats-dev libnl-3-dev libnl-route-3-dev libseccomp-dev libspdlog-dev libsqlite3-dev libssl-dev libsystemd-dev
+  libtomlplusplus-dev libucx-dev nats-server nlohmann-json3-dev prometheus-cpp-dev systemd
 )
 
 for option in "$@"; do

@@ -11,7 +11,7 @@ set(HARMONAIZE_ROUND_ASAN
     executor_test executor_allocation_test
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
-    daemon_test daemon_no_memory_test daemon_control_test daemon_sources_test
+    daemon_test daemon_no_memory_test daemon_control_test daemon_nats_test daemon_sources_test
     aborts_test closed_descriptors_test collectives_test communicators_test errors_test hosts_test
     hosts_communicators_test
     hosts_failures_test huge_pages_test inline_steering_test jobs_test many_operations_test plan_changes_test
@@ -26,7 +26,7 @@ set(HARMONAIZE_ROUND_TSAN
     executor_test executor_allocation_test
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
-    daemon_test daemon_control_test daemon_sources_test
+    daemon_test daemon_control_test daemon_nats_test daemon_sources_test
     planner_test calibration_test front_door_test
     aborts_test collectives_test hosts_test many_operations_test random_operations_test streams_test
     hosts_kill_test log_test missing_pages_test)

@@ -170,6 +170,13 @@ Status Read(TomlReader& reader, Config* config) {
   ReadSources(reader, config);
   reader.Integer("events.keep_bytes", int64_t{1} << 20, kMany, &config->events.keep_bytes);
   reader.Number("events.keep_seconds", 1, 1e9, &config->events.keep_seconds);
+  reader.StringList("events.nats", &config->events.nats.servers);
+  reader.String("events.nats_credentials", &config->events.nats.credentials_file);
+  reader.String("events.nats_ca_file", &config->events.nats.ca_file);
+  reader.String("events.nats_subject_prefix", &config->events.nats.subject_prefix);
+  reader.Integer("events.nats_keep_bytes", int64_t{1} << 20, kMany,
+                 &config->events.nats.keep_bytes);
+  reader.Number("events.nats_keep_seconds", 1, 1e9, &config->events.nats.keep_seconds);
   reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log.level);
   reader.Integer("log.tenant_burst", 1, 1'000'000, &config->log.tenant_burst);
   reader.Number("log.tenant_lines_per_second", 0.01, 1e6, &config->log.tenant_lines_per_second);
@@ -277,6 +284,12 @@ tenant_lines_per_second = {}    # and in the long run; one line tells how many a
 [events]                        # that tenants and operators hear, kept in the state directory
 keep_bytes = {}             # of each tenant's, and of all for the operators
 keep_seconds = {}           # and for how long
+nats = [{}]                       # servers to publish them to, as tls://host:4222 (docs/nats.md)
+nats_credentials = {}         # a .creds file, or one with USER:PASSWORD
+nats_ca_file = {}             # who signs the servers' certificates; "": whom this host trusts
+nats_subject_prefix = {}      # first part of all subjects
+nats_keep_bytes = {}     # of a stream that the daemon makes,
+nats_keep_seconds = {}      # and for how long it keeps an event
 
 [http]                          # beside the Unix sockets, which are always there
 listen = {}                   # an address for TCP, as 10.0.0.1:7401; callers need tokens
@@ -308,7 +321,10 @@ names = [{}]                      # by which callers reach it, beside localhost 
       config.quota.ranks, config.quota.unique_ids, config.quota.regions, config.quota.region_bytes,
       config.quota.memory_bytes, config.quota.outstanding_operations, config.log.level,
       config.log.tenant_burst, config.log.tenant_lines_per_second, config.events.keep_bytes,
-      config.events.keep_seconds, TomlText(config.http.listen),
+      config.events.keep_seconds, TomlList(config.events.nats.servers),
+      TomlText(config.events.nats.credentials_file), TomlText(config.events.nats.ca_file),
+      TomlText(config.events.nats.subject_prefix), config.events.nats.keep_bytes,
+      config.events.nats.keep_seconds, TomlText(config.http.listen),
       TomlText(config.http.certificate_file), TomlText(config.http.key_file),
       TomlList(config.http.names), SourcesTemplate(config), SharesTemplate(config));
 }

@@ -117,12 +117,31 @@ struct PlansConfig {
   int64_t switch_every_ms = 0;
 };
 
+/// Where the events that begin at this daemon are published (docs/nats.md).
+struct NatsConfig {
+  /// As "nats://HOST[:PORT]" or "tls://HOST[:PORT]", tried in turn; empty: nowhere.
+  std::vector<std::string> servers = {};
+  /// The file with the daemon's credentials, read anew for each connection; "": none, for servers
+  /// on this host alone.
+  std::string credentials_file = {};
+  /// The certificates, in PEM form, by one of which a server's must be signed; "": those that this
+  /// host trusts anyway.
+  std::string ca_file = {};
+  /// First part of all subjects, and of the stream's name.
+  std::string subject_prefix = "harmonaize";
+  /// Size, in bytes, of the stream, if the daemon makes it.
+  int64_t keep_bytes = int64_t{1} << 30;
+  /// Time, in seconds, for which a stream that the daemon makes keeps an event.
+  double keep_seconds = 7 * 86400;
+};
+
 /// What the daemon keeps of the events that tenants and operators hear.
 struct EventsConfig {
   /// Size, in bytes, of what is kept of each tenant's events, and for the operators of all.
   int64_t keep_bytes = int64_t{8} << 20;
   /// Time, in seconds, for which an event is kept.
   double keep_seconds = 7 * 86400;
+  NatsConfig nats = {};
 };
 
 /// One place that publishes what is planned for this host: [[sources]] of the configuration.

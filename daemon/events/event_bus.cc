@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/events/event_publisher.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/kernel_files.h"
@@ -127,7 +128,7 @@ void EventBus::PostFor(const EventReader& reader, std::function<void(EventChanne
   Post(reader.is_operator ? kOperators : reader.tenant, std::move(call));
 }
 
-void EventBus::Publish(const TenantIdentity& tenant, Event event) {
+void EventBus::Publish(const TenantIdentity& tenant, Event event, EventOrigin origin) {
   {
     const std::lock_guard lock(mutex_);
     size_t& waiting = waiting_[tenant.number];
@@ -139,13 +140,16 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
     }
     ++waiting;
   }
-  Post(tenant, [this, tenant, event = std::move(event)](EventChannel& channel) {
+  Post(tenant, [this, tenant, event = std::move(event), origin](EventChannel& channel) {
     GuardedAndLogged("an event", [&] {
       if (!channel.Add(event)) {
         repeated_.fetch_add(1, std::memory_order_relaxed);
         return;
       }
       published_[static_cast<size_t>(event.type)].fetch_add(1, std::memory_order_relaxed);
+      if (options_.publisher != nullptr && origin == EventOrigin::kHere) {
+        options_.publisher->Publish(tenant, event);
+      }
       // The operators' turn is here: it is the tenant that makes work for them.
       Event for_operators = event;
       for_operators.tenant = tenant.name;
@@ -158,9 +162,12 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event) {
 
 void EventBus::PublishToOperators(Event event) {
   Post(kOperators, [this, event = std::move(event)](EventChannel& channel) {
-    std::atomic<uint64_t>& count =
-        channel.Add(event) ? published_[static_cast<size_t>(event.type)] : repeated_;
-    count.fetch_add(1, std::memory_order_relaxed);
+    if (!channel.Add(event)) {
+      repeated_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    published_[static_cast<size_t>(event.type)].fetch_add(1, std::memory_order_relaxed);
+    if (options_.publisher != nullptr) options_.publisher->PublishToOperators(event);
   });
 }
 

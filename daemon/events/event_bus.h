@@ -20,6 +20,11 @@
 
 namespace harmonaize::daemon {
 
+class EventPublisher;
+
+/// Where an event has begun. It is published outside of the hosts by that daemon alone.
+enum class EventOrigin { kHere, kAnotherDaemon };
+
 /// Whose events a reader may hear: one tenant's, or all.
 struct EventReader {
   TenantIdentity tenant;
@@ -35,6 +40,8 @@ class EventBus {
     std::string folder = {};  ///< For the logs; "": they are kept in memory.
     EventRetention retention = {};
     std::function<int64_t()> now_seconds;  ///< The time since 1970, which tests inject.
+    /// Gets the events that begin at this daemon; outlives the bus. nullptr: nobody gets them.
+    EventPublisher* publisher = nullptr;
   };
 
   /// Makes the folder, which only the daemon's user can read. Errors: kSystemError if the folder
@@ -46,8 +53,8 @@ class EventBus {
   /// Keeps an event of a tenant's job, and tells it to the tenant's and the operators' subscribers.
   /// An event that the tenant has heard of before is dropped. Of a tenant that has too many waiting
   /// the event is dropped, too, and the log says so.
-  void Publish(const TenantIdentity& tenant, Event event);
-  /// Does so with an event that is for operators alone.
+  void Publish(const TenantIdentity& tenant, Event event, EventOrigin origin = EventOrigin::kHere);
+  /// Does so with an event of this daemon that is for operators alone.
   void PublishToOperators(Event event);
 
   /// Waits until what was posted is done, for no longer than this.

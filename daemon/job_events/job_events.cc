@@ -190,7 +190,7 @@ void JobEvents::OnMessage(transport::PeerId peer, const EventMessage& message) {
   if (!job.heard.Add(message.unique)) return;
   const std::optional<Event> event = EventOf(message, job.id);
   if (!event.has_value()) return;  // of a newer daemon
-  services_.bus->Publish(job.tenant->identity, *event);
+  services_.bus->Publish(job.tenant->identity, *event, EventOrigin::kAnotherDaemon);
   Spread(job, message, {communicator, peer});
 }
 

@@ -7,6 +7,9 @@
 #include "daemon/host/calibration.h"
 #include "daemon/host/host_limits.h"
 #include "daemon/job_events/announcements.h"
+#include "daemon/nats/event_forwarder.h"
+#include "daemon/nats/nats_connection.h"
+#include "daemon/nats/nats_settings.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/version.h"
 #include "src/base/log.h"
@@ -21,12 +24,13 @@ namespace {
 constexpr std::chrono::milliseconds kLastEventsWithin(1000);
 
 /// Returns the bus of events. Where the state directory cannot be used, events are kept in memory.
-Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config) {
+Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config, EventPublisher* publisher) {
   EventBus::Options options{
       .folder = config.state_path.empty() ? "" : config.state_path + "/events",
       .retention = {.most_bytes = config.events.keep_bytes,
                     .most_seconds = static_cast<int64_t>(config.events.keep_seconds)},
-      .now_seconds = [] { return static_cast<int64_t>(UnixSeconds()); }};
+      .now_seconds = [] { return static_cast<int64_t>(UnixSeconds()); },
+      .publisher = publisher};
   Status usable = CheckStateFolder(config.state_path);
   Result<std::unique_ptr<EventBus>> bus = usable.ok() ? EventBus::Create(options) : usable;
   if (bus.ok()) return bus;
@@ -56,6 +60,16 @@ Result<std::unique_ptr<SourcePoller>> PollSources(const SourcesConfig& config,
       if (!taken.ok()) Log(LogLevel::kWarning, kLogInit, "{}", taken.message());
     });
   });
+}
+
+/// Returns who publishes events outside of the hosts; nullptr where the configuration names nobody.
+Result<std::unique_ptr<EventPublisher>> OpenPublisher(const Config& config) {
+  if (config.events.nats.servers.empty()) return std::unique_ptr<EventPublisher>();
+  HZ_ASSIGN_OR_RETURN(NatsSettings settings, CheckNatsConfig(config.events.nats));
+  EventForwarder::Options options{.prefix = settings.prefix};
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<NatsLink> link, MakeNatsLink(std::move(settings)));
+  return std::unique_ptr<EventPublisher>(
+      std::make_unique<EventForwarder>(std::move(link), std::move(options)));
 }
 
 /// Returns the HTTP server, which has an audit log in the state directory, and listens over TCP
@@ -100,7 +114,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
                       }));
   auto accounts = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
   HZ_ASSIGN_OR_RETURN(daemon->engine_, Engine::Create(config, std::move(calibration), accounts));
-  HZ_ASSIGN_OR_RETURN(daemon->events_, OpenEvents(config));
+  HZ_ASSIGN_OR_RETURN(daemon->publisher_, OpenPublisher(config));
+  HZ_ASSIGN_OR_RETURN(daemon->events_, OpenEvents(config, daemon->publisher_.get()));
   daemon->engine_->TellEventsTo(daemon->events_.get());
   daemon->gate_ = std::make_shared<EngineGate>(daemon->engine_.get());
   HZ_RETURN_IF_ERROR(daemon->server_->Serve(daemon->gate_, std::move(accounts)));

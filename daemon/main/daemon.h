@@ -8,6 +8,7 @@
 #include "daemon/api/api.h"
 #include "daemon/config/config.h"
 #include "daemon/events/event_bus.h"
+#include "daemon/events/event_publisher.h"
 #include "daemon/http/http_server.h"
 #include "daemon/main/engine.h"
 #include "daemon/sources/source_poller.h"
@@ -35,7 +36,8 @@ class Daemon {
  private:
   Daemon() = default;
 
-  std::unique_ptr<EventBus> events_;  ///< Outlives the engine, which tells it of events.
+  std::unique_ptr<EventPublisher> publisher_;  ///< Outlives the bus; nullptr: there is none.
+  std::unique_ptr<EventBus> events_;           ///< Outlives the engine, which tells it of events.
   std::unique_ptr<Api> api_;
   // The HTTP server calls the API, which calls bus and engine: it is closed before they go.
   std::unique_ptr<HttpServer> http_;
