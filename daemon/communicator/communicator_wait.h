@@ -33,10 +33,11 @@ struct CommunicatorWait {
   }
 
   OperationKey key;
-  std::string operation;     ///< "AllReduce #12", "Send 0 -> 1".
-  uint64_t since_ns = 0;     ///< Since when the first rank here waits.
-  bool all_posted = false;   ///< All ranks here have posted it, and it is being carried out.
-  uint64_t progress = 0;     ///< Changes whenever it gets on.
+  std::string operation;    ///< "AllReduce #12", "Send 0 -> 1".
+  uint64_t since_ns = 0;    ///< Since when the first rank here waits.
+  bool all_posted = false;  ///< All ranks here have posted it, and it is being carried out.
+  bool begun = true;        ///< False: all ranks here are ready, and it waits for its turn or plan.
+  uint64_t progress = 0;    ///< Changes whenever it gets on.
   double usual_seconds = 0;  ///< What such an operation usually takes; 0: unknown.
   /// The ranks that it waits for: of this host, and the peers of sends and receives.
   std::vector<AwaitedRank> awaited;

@@ -78,8 +78,13 @@ void WaitLister::AddCollective(uint64_t now_ns, uint64_t least_ns, CommunicatorW
   AddReady(front->parts, &wait);
   if (wait.waiting.empty() || AgeAt(wait.since_ns, now_ns) < least_ns) return;
   ListAbsent(front, &wait);
-  // Where no rank is missing it waits for its turn, its plan or a gate.
-  if (!wait.awaited.empty()) waits->listed.push_back(std::move(wait));
+  // Where no rank is missing it waits for its turn, or for a plan that other hosts have to say.
+  if (wait.awaited.empty()) {
+    if (communicator_->other_hosts() == nullptr || !waits->listed.empty()) return;
+    wait.all_posted = true;
+    wait.begun = false;
+  }
+  waits->listed.push_back(std::move(wait));
 }
 
 void WaitLister::ListAbsent(const MatchedOperation* operation, CommunicatorWait* wait) const {

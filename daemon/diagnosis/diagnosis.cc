@@ -4,12 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/operation_text.h"
+#include "daemon/tenant/rank_list.h"
 #include "daemon/tenant/session.h"
 #include "src/base/clock.h"
+#include "src/base/log.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -22,17 +27,38 @@ constexpr size_t kWaitsOfTenant = 128;
 /// Factor of the usual gap between a communicator's operations by which a rank is late.
 constexpr uint64_t kGapsUntilLate = 3;
 
-/// Returns the ranks that asked for what fewest asked for: those that are likely wrong.
+/// Returns the ranks that asked for what fewest asked for, which are likely wrong; of several
+/// requests that equally few asked for, the ranks of all.
 std::vector<int> Minority(const Mismatch& mismatch) {
   std::map<std::string, std::vector<int>> by_request;
   for (const RankAsked& one : mismatch.asked) {
     by_request[RequestOf(one.descriptor)].push_back(one.rank);
   }
   std::vector<int> fewest;
+  size_t least = 0;
   for (const auto& [request, ranks] : by_request) {
-    if (fewest.empty() || ranks.size() < fewest.size()) fewest = ranks;
+    if (least == 0 || ranks.size() < least) fewest.clear();
+    if (least == 0 || ranks.size() <= least)
+      fewest.insert(fewest.end(), ranks.begin(), ranks.end());
+    least = least == 0 ? ranks.size() : std::min(least, ranks.size());
   }
+  std::sort(fewest.begin(), fewest.end());
   return fewest;
+}
+
+// Ranks that wait get the sentence as a notice, which is logged too.
+void LogVerdict(const Communicator& communicator, const HangJudge::Told& told) {
+  const Verdict& verdict = told.verdict;
+  const LogFor log_for(communicator.tenant().identity);
+  std::string roots;
+  for (const HangRoot& root : verdict.roots) {
+    roots += fmt::format("{}rank {} of '{}'", roots.empty() ? " by " : ", ", root.rank,
+                         root.communicator);
+  }
+  const bool cleared = told.what == HangJudge::What::kCleared;
+  Log(LogLevel::kInfo, kLogCollective, "communicator {} '{}': {} {}: {} ({}){}", communicator.id(),
+      communicator.name(), verdict.operation.empty() ? "it" : verdict.operation,
+      cleared ? "gets on" : "does not get on", NameOf(verdict.hang), NameOf(verdict.doing), roots);
 }
 
 }  // namespace
@@ -55,8 +81,16 @@ void Diagnosis::Tick(uint64_t now_ns) {
   Gathered gathered = Gather(now_ns);
   ShareWaits(now_ns, &gathered);
   Tell(judge_.Update(gathered.facts, now_ns), &gathered);
-  LookAtProcesses(now_ns);
+  LookAtProcesses();
   processes_.ForgetOld(now_ns);
+  HoldWhileNeeded();
+}
+
+// Keeps the engine coming by.
+void Diagnosis::HoldWhileNeeded() {
+  const bool needed =
+      !shared_.empty() || !told_here_.empty() || !told_home_.empty() || judge_.goes_by_facts();
+  watching_ = needed ? WaitingHold(*services_.waiting) : WaitingHold();
 }
 
 Diagnosis::Gathered Diagnosis::Gather(uint64_t now_ns) {
@@ -76,7 +110,8 @@ void Diagnosis::GatherOf(const Communicator& communicator, uint64_t now_ns, Gath
   CommunicatorWaits waits = communicator.waits().List(now_ns, times_.early_ns / 2);
   for (CommunicatorWait& wait : waits.listed) {
     if (++of_tenant > kWaitsOfTenant) return;
-    gathered->facts.push_back(FactOf(communicator, wait, now_ns, gathered));
+    WaitFact& fact = gathered->facts.emplace_back(FactOf(communicator, wait, now_ns, gathered));
+    NoteWhoDecides(communicator, &fact);
     gathered->parts[{communicator.id(), wait.key}] = std::move(wait.waiting);
   }
 }
@@ -99,11 +134,14 @@ WaitFact Diagnosis::FactOf(const Communicator& communicator, const CommunicatorW
                 .since_ns = wait.since_ns,
                 .still_since_ns = progress.since_ns,
                 .all_posted = wait.all_posted,
+                .begun = wait.begun,
                 .usual_ns = static_cast<uint64_t>(wait.usual_seconds * 1e9),
                 .late_after_ns = std::max(times_.late_after_ns, kGapsUntilLate * gap.gap_ns()),
                 .senders = wait.senders};
+  const RanksOfProcesses ranks =
+      wait.awaited.empty() ? RanksOfProcesses() : CountRanks(communicator);
   for (const AwaitedRank& rank : wait.awaited) {
-    fact.awaited.push_back(AwaitedOf(communicator, rank, now_ns));
+    fact.awaited.push_back(AwaitedOf(communicator, rank, ranks, now_ns));
   }
   for (const PostedOperation* part : wait.waiting) {
     fact.waiting.push_back(part->member->session->id());
@@ -111,42 +149,42 @@ WaitFact Diagnosis::FactOf(const Communicator& communicator, const CommunicatorW
   return fact;
 }
 
+Diagnosis::RanksOfProcesses Diagnosis::CountRanks(const Communicator& communicator) {
+  RanksOfProcesses ranks;
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    const Member* const member = communicator.member(rank);
+    if (member != nullptr) ++ranks[member->session];
+  }
+  return ranks;
+}
+
 AwaitedFact Diagnosis::AwaitedOf(const Communicator& communicator, const AwaitedRank& rank,
-                                 uint64_t now_ns) {
+                                 const RanksOfProcesses& ranks, uint64_t now_ns) {
   AwaitedFact fact{.rank = rank.rank, .awaited = rank.awaited};
   const Member* const member = communicator.member(rank.rank);
   if (member == nullptr) return fact;
   Session* const session = member->session;
   fact.process = session->id();
-  for (int other = 0; other < communicator.ranks() && fact.alone; ++other) {
-    const Member* const neighbour = communicator.member(other);
-    fact.alone = other == rank.rank || neighbour == nullptr || neighbour->session != session;
+  const auto counted = ranks.find(session);
+  fact.alone = counted != ranks.end() && counted->second == 1;
+  if (processes_.Want(session->id(), communicator.tenant().identity.number, now_ns)) {
+    const int process_fd = session->connection().process_fd();
+    const int copy = process_fd < 0 ? -1 : fcntl(process_fd, F_DUPFD_CLOEXEC, 0);
+    wanted_.push_back(
+        {.number = session->id(), .process = session->process(), .pidfd = FileDescriptor(copy)});
   }
-  processes_.Want(session->id(), communicator.tenant().identity.number, now_ns);
-  wanted_sessions_[session->id()] = session;
   fact.does = processes_.Of(session->id(), now_ns);
   return fact;
 }
 
-void Diagnosis::LookAtProcesses(uint64_t now_ns) {
-  static_cast<void>(now_ns);
-  std::vector<ProcessWatch::Wanted> wanted;
-  for (const uint32_t number : processes_.TakeWanted()) {
-    const auto found = wanted_sessions_.find(number);
-    if (found == wanted_sessions_.end()) continue;
-    Connection& connection = found->second->connection();
-    const int process_fd = connection.process_fd();
-    const int copy = process_fd < 0 ? -1 : fcntl(process_fd, F_DUPFD_CLOEXEC, 0);
-    wanted.push_back(
-        {.number = number, .process = found->second->process(), .pidfd = FileDescriptor(copy)});
-  }
-  wanted_sessions_.clear();
-  watch_.Look(std::move(wanted),
+void Diagnosis::LookAtProcesses() {
+  watch_.Look(std::exchange(wanted_, {}),
               lifetime_.Guard([this](const std::vector<ProcessWatch::Seen>& all) {
                 const uint64_t seen_ns = MonotonicNanoseconds();
                 for (const ProcessWatch::Seen& one : all) {
                   processes_.Note(one.number, one.doing, seen_ns);
                 }
+                AnswerAnew(seen_ns);
               }));
 }
 
@@ -158,6 +196,7 @@ void Diagnosis::Tell(const std::vector<HangJudge::Told>& told, const Gathered* g
     Communicator* const communicator = services_.communicators->FindById(one.verdict.communicator);
     if (communicator == nullptr) continue;
     const bool cleared = one.what == HangJudge::What::kCleared;
+    LogVerdict(*communicator, one);
     for (VerdictObserver* observer : observers_) {
       switch (one.what) {
         case HangJudge::What::kRaised: observer->OnRaised(*communicator, one.verdict); break;
@@ -255,7 +294,8 @@ void Diagnosis::OnBroken(const Communicator& communicator, const Status& /*why*/
 
 void Diagnosis::OnEnded(const Communicator& communicator) {
   const uint64_t id = communicator.id();
-  Tell(judge_.Clear(id, false, MonotonicNanoseconds()), nullptr);
+  const bool in_peace = communicator.state() == Communicator::State::kReady;
+  Tell(judge_.Clear(id, in_peace, MonotonicNanoseconds()), nullptr);
   const WaitKey first{id, OperationKey{.pair = false, .sequence = 0, .from = INT32_MIN}};
   const auto erase_of = [&](auto* map) {
     auto next = map->lower_bound(first);
@@ -265,7 +305,7 @@ void Diagnosis::OnEnded(const Communicator& communicator) {
   erase_of(&told_home_);
   erase_of(&progress_);
   told_here_.erase(id);
-  CountShared();
+  HoldWhileNeeded();
 }
 
 // Ranks that disagreed, and have then carried out another operation, have got over it.

@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -95,6 +97,8 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
     uint64_t told_ns = 0;
     uint64_t unanswered_ns = 0;  // since when the home has not answered; 0: it has
   };
+  /// How many ranks of a communicator each process has.
+  using RanksOfProcesses = std::unordered_map<const Session*, int>;
   /// What one look has gathered.
   struct Gathered {
     std::vector<WaitFact> facts;
@@ -109,33 +113,39 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   void GatherOf(const Communicator& communicator, uint64_t now_ns, Gathered* gathered);
   WaitFact FactOf(const Communicator& communicator, const CommunicatorWait& wait, uint64_t now_ns,
                   Gathered* gathered);
-  AwaitedFact AwaitedOf(const Communicator& communicator, const AwaitedRank& rank, uint64_t now_ns);
-  void LookAtProcesses(uint64_t now_ns);
+  static RanksOfProcesses CountRanks(const Communicator& communicator);
+  AwaitedFact AwaitedOf(const Communicator& communicator, const AwaitedRank& rank,
+                        const RanksOfProcesses& ranks, uint64_t now_ns);
+  void LookAtProcesses();
+  void HoldWhileNeeded();
   void Tell(const std::vector<HangJudge::Told>& told, const Gathered* gathered);
   void Notify(Communicator* communicator, const Verdict& verdict, const Gathered* gathered);
   void ForgetMismatches(uint64_t now_ns);
 
   // Several hosts: diagnosis_hosts.cc.
 
+  void NoteWhoDecides(const Communicator& communicator, WaitFact* fact) const;
   void ShareWaits(uint64_t now_ns, Gathered* gathered);
-  void ShareWait(const Communicator& communicator, uint64_t now_ns, WaitFact* fact);
-  void TellHome(const Communicator& communicator, uint64_t now_ns, WaitFact* fact);
+  void TellHome(const Communicator& communicator, const WaitIndex& waits, uint64_t now_ns,
+                WaitFact* fact);
   void JudgeShared(uint64_t now_ns, Gathered* gathered);
+  void TellHomeOfEnds(const Gathered& gathered);
   bool AskHosts(const Communicator& communicator, const OperationKey& key, SharedWait* shared,
-                uint64_t now_ns, const Gathered& gathered);
+                uint64_t now_ns, const WaitIndex& waits);
   WaitFact CombinedFact(const Communicator& communicator, const OperationKey& key,
                         const SharedWait& shared, uint64_t now_ns, const Gathered& gathered) const;
   StandingMessage StandingOf(const Communicator& communicator, const WaitFact& fact,
-                             const std::vector<WaitFact>& facts, uint64_t now_ns) const;
+                             const WaitIndex& waits, uint64_t now_ns) const;
   StandingMessage AbsentHere(const Communicator& communicator, const OperationKey& key,
-                             const std::vector<WaitFact>& facts, uint64_t now_ns);
+                             const WaitIndex& waits, uint64_t now_ns);
   void OnAskStanding(const Communicator& communicator, const AskStandingMessage& question);
   void OnStanding(const Communicator& communicator, int host, const StandingMessage& standing);
   void OnHang(Communicator* communicator, transport::PeerId peer, const HangMessage& hang);
   void TellHosts(const Communicator& communicator, const Verdict& verdict, bool cleared);
   void Send(const Communicator& communicator, transport::PeerId peer,
             const ClusterMessage& message) const;
-  void CountShared();
+  void AnswerAnew(uint64_t now_ns);
+  void TellStanding(const Communicator& communicator, const OperationKey& key, uint64_t now_ns);
 
   const Services services_;
   const HangJudge::Times times_;
@@ -146,11 +156,13 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   std::vector<VerdictObserver*> observers_;
   uint64_t next_ns_ = 0;
   std::map<WaitKey, Progress> progress_;
-  std::map<uint32_t, Session*> wanted_sessions_;  // during a look
+  std::vector<ProcessWatch::Wanted> wanted_;  // for the next call of LookAtProcesses
   std::map<WaitKey, SharedWait> shared_;
   std::map<WaitKey, ToldHome> told_home_;
+  std::set<WaitKey> asked_here_;            ///< By homes, before the processes were looked at.
   std::map<uint64_t, uint64_t> told_here_;  // by communicator: when the home last told its verdict
-  WaitingHold sharing_;  ///< Held while other hosts wait for an answer, or their verdict may end.
+  /// Held while hosts wait for this one's word, or a verdict may end.
+  WaitingHold watching_;
   Lifetime lifetime_;
   // Declared last: its thread posts to this object's loop.
   ProcessWatch watch_;

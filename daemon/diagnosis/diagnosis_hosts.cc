@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/messages/message.h"
@@ -26,6 +27,8 @@ namespace {
 
 /// Most operations of one communicator that its home keeps the words of hosts about.
 constexpr int64_t kMostShared = 32;
+/// Most questions of homes that are answered anew when the processes have been looked at.
+constexpr size_t kMostAsked = 64;
 /// Periods after which what a host has said of an operation is not believed any more.
 constexpr uint64_t kPeriodsKept = 4;
 /// Periods after which a host forgets a verdict that the home has not repeated.
@@ -90,38 +93,33 @@ void Diagnosis::Send(const Communicator& communicator, transport::PeerId peer,
   static_cast<void>(services_.cluster->SendFor(communicator.tenant().identity, peer, message));
 }
 
-// Keeps the engine coming by while other hosts wait for this one's word.
-void Diagnosis::CountShared() {
-  const bool any = !shared_.empty() || !told_here_.empty();
-  sharing_ = any ? WaitingHold(*services_.waiting) : WaitingHold();
-}
-
 // ---------------------------------------------------------------------------------------------
 // At all hosts
 
+// The home decides, by what all hosts say (JudgeShared).
+void Diagnosis::NoteWhoDecides(const Communicator& communicator, WaitFact* fact) const {
+  fact->decided_elsewhere = communicator.other_hosts() != nullptr;
+  if (IsHome(communicator)) return;
+  const Verdict* const verdict = judge_.Of(communicator.id());
+  if (verdict != nullptr && verdict->key == fact->key) fact->told = verdict->roots;
+}
+
 void Diagnosis::ShareWaits(uint64_t now_ns, Gathered* gathered) {
   if (services_.cluster == nullptr) return;
+  const WaitIndex index(gathered->facts);
   for (WaitFact& fact : gathered->facts) {
     const Communicator* const communicator = services_.communicators->FindById(fact.communicator);
     if (communicator == nullptr || communicator->other_hosts() == nullptr) continue;
     if (IsHome(*communicator)) {
       Heard& own = shared_[{fact.communicator, fact.key}].by_host[RosterOf(*communicator).self];
-      own.standing = StandingOf(*communicator, fact, gathered->facts, now_ns);
+      own.standing = StandingOf(*communicator, fact, index, now_ns);
       own.heard_ns = now_ns;
-      fact.decided_elsewhere = true;  // by JudgeShared, with what other hosts say
     } else {
-      TellHome(*communicator, now_ns, &fact);
-      fact.decided_elsewhere = fact.told.empty();
-      if (!fact.told.empty()) continue;
+      TellHome(*communicator, index, now_ns, &fact);
     }
-    const Verdict* const verdict = judge_.Of(fact.communicator);
-    const bool known = verdict != nullptr && verdict->key == fact.key && !IsHome(*communicator);
-    if (known) fact.told = verdict->roots;
   }
   JudgeShared(now_ns, gathered);
-  std::erase_if(told_home_, [&](const auto& entry) {
-    return now_ns > entry.second.told_ns + kPeriodsKept * period_ns_;
-  });
+  TellHomeOfEnds(*gathered);
   std::vector<uint64_t> expired;
   for (const auto& [id, told_ns] : told_here_) {
     if (now_ns > told_ns + kPeriodsTold * period_ns_) expired.push_back(id);
@@ -130,37 +128,46 @@ void Diagnosis::ShareWaits(uint64_t now_ns, Gathered* gathered) {
     told_here_.erase(id);
     Tell(judge_.Clear(id, false, now_ns), nullptr);
   }
-  CountShared();
 }
 
 // Tells the home of an operation in which ranks here wait. If the home does not answer, its ranks
 // are what the operation waits for, as far as this host can say.
-void Diagnosis::TellHome(const Communicator& communicator, uint64_t now_ns, WaitFact* fact) {
+void Diagnosis::TellHome(const Communicator& communicator, const WaitIndex& waits, uint64_t now_ns,
+                         WaitFact* fact) {
   ToldHome& told = told_home_[{fact->communicator, fact->key}];
   if (told.told_ns == 0 || now_ns >= told.told_ns + period_ns_) {
     told.told_ns = now_ns;
     if (told.unanswered_ns == 0) told.unanswered_ns = now_ns;
-    Send(communicator, RosterOf(communicator).home, StandingOf(communicator, *fact, {}, now_ns));
+    Send(communicator, RosterOf(communicator).home, StandingOf(communicator, *fact, waits, now_ns));
   }
   const bool silent = told.unanswered_ns != 0 && now_ns >= told.unanswered_ns + services_.silent_ns;
-  fact->told.clear();
   if (!silent) return;
   const Roster& roster = RosterOf(communicator);
   const int home = roster.HostOf(roster.home);
   std::vector<int> ranks;
   if (home >= 0) communicator.host_group()->AddRanksOf(home, kMostStandings, &ranks);
   if (ranks.empty()) return;
+  fact->decided_elsewhere = false;
+  fact->told.clear();
   fact->awaited.clear();
-  for (const int rank : ranks) {
-    fact->awaited.push_back({.rank = rank, .unreachable = true});
-    fact->told.push_back({rank, fact->label, HangClass::kDaemonUnreachable, Doing::kUnknown});
-    if (fact->told.size() == kMostRoots) break;
-  }
+  for (const int rank : ranks) fact->awaited.push_back({.rank = rank, .unreachable = true});
 }
 
-// `facts` are those by which causes are followed; none where they are not at hand.
+// Tells the home of operations in which no rank here waits any more.
+void Diagnosis::TellHomeOfEnds(const Gathered& gathered) {
+  std::erase_if(told_home_, [&](const auto& entry) {
+    if (gathered.parts.contains(entry.first)) return false;
+    const Communicator* const communicator = services_.communicators->FindById(entry.first.first);
+    if (communicator == nullptr || communicator->host_group() == nullptr) return true;
+    const Roster& roster = RosterOf(*communicator);
+    Send(*communicator, roster.home,
+         StandingMessage{.about = roster.key, .operation = entry.first.second});
+    return true;
+  });
+}
+
 StandingMessage Diagnosis::StandingOf(const Communicator& communicator, const WaitFact& fact,
-                                      const std::vector<WaitFact>& facts, uint64_t now_ns) const {
+                                      const WaitIndex& waits, uint64_t now_ns) const {
   StandingMessage standing{.about = RosterOf(communicator).key,
                            .operation = fact.key,
                            .name = fact.operation,
@@ -176,11 +183,11 @@ StandingMessage Diagnosis::StandingOf(const Communicator& communicator, const Wa
     RankStanding& one = standing.ranks.emplace_back(
         RankStanding{.rank = rank.rank, .awaited = rank.awaited, .doing = rank.does.doing});
     // A process that sleeps in another operation waits there for these.
-    WaitFact alone = fact;
-    alone.awaited = {rank};
-    for (const HangRoot& root : judge_.RootsOf(alone, facts)) {
-      const bool elsewhere = root.communicator != fact.label;
-      if (elsewhere && one.behind.size() < kMostRoots) one.behind.push_back(root);
+    const WaitFact alone{
+        .communicator = fact.communicator, .label = fact.label, .key = fact.key, .awaited = {rank}};
+    for (const HangRoot& root : judge_.RootsOf(alone, waits)) {
+      const bool itself = root.communicator == fact.label && root.rank == rank.rank;
+      if (!itself && one.behind.size() < kMostRoots) one.behind.push_back(root);
     }
   }
   return standing;
@@ -190,40 +197,43 @@ StandingMessage Diagnosis::StandingOf(const Communicator& communicator, const Wa
 // At the home
 
 void Diagnosis::JudgeShared(uint64_t now_ns, Gathered* gathered) {
+  const WaitIndex index(gathered->facts);
+  std::vector<WaitFact> combined;
   for (auto next = shared_.begin(); next != shared_.end();) {
     const auto& [id, key] = next->first;
     const Communicator* const communicator = services_.communicators->FindById(id);
     const bool ready =
         communicator != nullptr && communicator->state() == Communicator::State::kReady;
-    if (!ready || !AskHosts(*communicator, key, &next->second, now_ns, *gathered)) {
+    if (!ready || !AskHosts(*communicator, key, &next->second, now_ns, index)) {
       next = shared_.erase(next);
       continue;
     }
-    gathered->facts.push_back(CombinedFact(*communicator, key, next->second, now_ns, *gathered));
+    combined.push_back(CombinedFact(*communicator, key, next->second, now_ns, *gathered));
     ++next;
   }
+  for (WaitFact& fact : combined) gathered->facts.push_back(std::move(fact));
 }
 
 // Asks the hosts that have not told of an operation of late. Returns false if none waits in it any
 // more.
 bool Diagnosis::AskHosts(const Communicator& communicator, const OperationKey& key,
-                         SharedWait* shared, uint64_t now_ns, const Gathered& gathered) {
+                         SharedWait* shared, uint64_t now_ns, const WaitIndex& waits) {
   const Roster& roster = RosterOf(communicator);
   const uint64_t kept_ns = kPeriodsKept * period_ns_;
-  const bool waits =
+  const bool any_waits =
       std::any_of(shared->by_host.begin(), shared->by_host.end(), [&](const auto& entry) {
         const Heard& heard = entry.second;
-        const uint64_t fresh_ns = entry.first == roster.self ? period_ns_ / 4 : kept_ns;
+        const uint64_t fresh_ns = entry.first == roster.self ? 0 : kept_ns;
         return heard.standing.has_value() && heard.standing->waits &&
                now_ns <= heard.heard_ns + fresh_ns;
       });
-  if (!waits) return false;
+  if (!any_waits) return false;
   for (int host = 0; host < roster.hosts(); ++host) {
     if (key.pair && PairRankAt(communicator, key, host) < 0) continue;
     Heard& heard = shared->by_host[host];
     if (host == roster.self) {
       if (heard.heard_ns == now_ns) continue;
-      heard.standing = AbsentHere(communicator, key, gathered.facts, now_ns);
+      heard.standing = AbsentHere(communicator, key, waits, now_ns);
       heard.heard_ns = now_ns;
       continue;
     }
@@ -251,6 +261,7 @@ WaitFact Diagnosis::CombinedFact(const Communicator& communicator, const Operati
     if (own.communicator != fact.communicator || own.key != key) continue;
     fact.waiting = own.waiting;
     fact.still_since_ns = own.still_since_ns;
+    fact.begun = own.begun;
   }
   const auto add = [&](AwaitedFact rank) {
     const auto known = std::find_if(fact.awaited.begin(), fact.awaited.end(),
@@ -290,12 +301,11 @@ WaitFact Diagnosis::CombinedFact(const Communicator& communicator, const Operati
     }
     for (const RankStanding& rank : standing.ranks) {
       if (rank.rank >= communicator.ranks()) continue;
+      // Its own host has followed it: `behind`.
       AwaitedFact awaited{.rank = rank.rank,
                           .awaited = rank.awaited,
                           .does = {rank.doing, 0, rank.doing != Doing::kUnknown},
                           .behind = rank.behind};
-      const Member* const member = communicator.member(rank.rank);
-      if (member != nullptr) awaited.process = member->session->id();
       add(std::move(awaited));
     }
   }
@@ -359,25 +369,38 @@ bool Diagnosis::OnMessage(transport::PeerId peer, const ClusterMessage& message)
 
 void Diagnosis::OnAskStanding(const Communicator& communicator,
                               const AskStandingMessage& question) {
-  if (communicator.state() != Communicator::State::kReady) return;
   const uint64_t now_ns = MonotonicNanoseconds();
+  TellStanding(communicator, question.operation, now_ns);
+  // What the processes do is known a moment later.
+  if (asked_here_.size() < kMostAsked) asked_here_.insert({communicator.id(), question.operation});
+  LookAtProcesses();
+}
+
+// Answers what the home has asked anew, with what the processes were seen doing.
+void Diagnosis::AnswerAnew(uint64_t now_ns) {
+  for (const auto& [id, key] : std::exchange(asked_here_, {})) {
+    const Communicator* const communicator = services_.communicators->FindById(id);
+    if (communicator != nullptr) TellStanding(*communicator, key, now_ns);
+  }
+  LookAtProcesses();
+}
+
+void Diagnosis::TellStanding(const Communicator& communicator, const OperationKey& key,
+                             uint64_t now_ns) {
+  if (communicator.state() != Communicator::State::kReady || IsHome(communicator)) return;
   const Gathered gathered = Gather(now_ns);
-  const transport::PeerId home = RosterOf(communicator).home;
-  const auto own =
-      std::find_if(gathered.facts.begin(), gathered.facts.end(), [&](const WaitFact& one) {
-        return one.communicator == communicator.id() && one.key == question.operation;
-      });
-  const StandingMessage standing =
-      own != gathered.facts.end()
-          ? StandingOf(communicator, *own, gathered.facts, now_ns)
-          : AbsentHere(communicator, question.operation, gathered.facts, now_ns);
-  Send(communicator, home, standing);
-  LookAtProcesses(now_ns);
+  const WaitIndex index(gathered.facts);
+  const auto own = std::find_if(
+      gathered.facts.begin(), gathered.facts.end(),
+      [&](const WaitFact& one) { return one.communicator == communicator.id() && one.key == key; });
+  Send(communicator, RosterOf(communicator).home,
+       own != gathered.facts.end() ? StandingOf(communicator, *own, index, now_ns)
+                                   : AbsentHere(communicator, key, index, now_ns));
 }
 
 // Returns where the ranks of this host stand that do not wait in an operation themselves.
 StandingMessage Diagnosis::AbsentHere(const Communicator& communicator, const OperationKey& key,
-                                      const std::vector<WaitFact>& facts, uint64_t now_ns) {
+                                      const WaitIndex& waits, uint64_t now_ns) {
   CommunicatorWait absent;
   if (key.pair) {
     const int rank = PairRankAt(communicator, key, RosterOf(communicator).self);
@@ -391,12 +414,13 @@ StandingMessage Diagnosis::AbsentHere(const Communicator& communicator, const Op
                 .operation = absent.operation,
                 .since_ns = now_ns,
                 .all_posted = absent.awaited.empty()};
+  const RanksOfProcesses ranks = CountRanks(communicator);
   for (const AwaitedRank& rank : absent.awaited) {
-    fact.awaited.push_back(AwaitedOf(communicator, rank, now_ns));
+    fact.awaited.push_back(AwaitedOf(communicator, rank, ranks, now_ns));
   }
   const GapEstimate& gap = key.pair ? communicator.pair_gap() : communicator.collective_gap();
   fact.late_after_ns = 3 * gap.gap_ns();
-  return StandingOf(communicator, fact, facts, now_ns);
+  return StandingOf(communicator, fact, waits, now_ns);
 }
 
 void Diagnosis::OnStanding(const Communicator& communicator, int host,
@@ -414,7 +438,7 @@ void Diagnosis::OnStanding(const Communicator& communicator, int host,
   heard.standing = standing;
   heard.heard_ns = now_ns;
   heard.unanswered_ns = 0;
-  CountShared();
+  HoldWhileNeeded();
   const Verdict* const verdict = judge_.Of(communicator.id());
   HangMessage answer{.about = standing.about, .operation = standing.operation};
   if (verdict != nullptr && verdict->key == standing.operation) {
@@ -445,11 +469,11 @@ void Diagnosis::OnHang(Communicator* communicator, transport::PeerId peer,
     told_here_.erase(communicator->id());
     const bool over = before != nullptr && before->key == hang.operation;
     if (over) Tell(judge_.Clear(communicator->id(), true, now_ns), nullptr);
-    return CountShared();
+    return HoldWhileNeeded();
   }
   const bool lasts = hang.hang == HangClass::kDead || hang.hang == HangClass::kMismatch;
   if (!lasts) told_here_[communicator->id()] = now_ns;
-  CountShared();
+  HoldWhileNeeded();
   if (before != nullptr && before->hang == HangClass::kDead) return;
   Tell(judge_.Set(VerdictFrom(*communicator, hang, now_ns), now_ns), nullptr);
 }

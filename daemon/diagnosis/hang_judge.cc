@@ -16,6 +16,10 @@ namespace {
 /// behind the other.
 constexpr size_t kMostFollowed = 64;
 
+/// Factor of the time that a change must hold, for a rank that was said to sleep and now runs: one
+/// that only wakes now and then is seen running for less (ProcessTable).
+constexpr uint64_t kTimesUntilComputing = 5;
+
 /// An operation is slow from this many times its usual time on. Plans and links change, and a busy
 /// network makes an operation take several times as long.
 constexpr uint64_t kTimesUsual = 8;
@@ -71,14 +75,14 @@ HangJudge::Times HangJudge::TimesFor(uint64_t late_after_ns) {
 // ---------------------------------------------------------------------------------------------
 // Causes
 
-std::vector<HangRoot> HangJudge::RootsOf(const WaitFact& wait, const Waits& waits) const {
+std::vector<HangRoot> HangJudge::RootsOf(const WaitFact& wait, const WaitIndex& waits) const {
   Visited visited{&wait};
   std::vector<HangRoot> roots;
   for (const Cause& cause : CausesOf(wait, waits, &visited)) AddOnce(cause.root, &roots);
   return roots;
 }
 
-std::vector<HangJudge::Cause> HangJudge::CausesOf(const WaitFact& wait, const Waits& waits,
+std::vector<HangJudge::Cause> HangJudge::CausesOf(const WaitFact& wait, const WaitIndex& waits,
                                                   Visited* visited) const {
   std::vector<Cause> causes;
   for (const HangRoot& root : wait.told) causes.push_back({root});
@@ -93,7 +97,7 @@ std::vector<HangJudge::Cause> HangJudge::CausesOf(const WaitFact& wait, const Wa
 // Returns the causes by way of a rank that an operation waits for: itself, or those that it waits
 // for elsewhere; none for one whose stream only has to come to the operation.
 std::vector<HangJudge::Cause> HangJudge::CausesBy(const WaitFact& wait, const AwaitedFact& rank,
-                                                  const Waits& waits, Visited* visited) const {
+                                                  const WaitIndex& waits, Visited* visited) const {
   const auto itself = [&](HangClass hang) {
     return std::vector<Cause>{{{rank.rank, wait.label, hang, rank.does.doing}, rank.does.settled}};
   };
@@ -111,14 +115,13 @@ std::vector<HangJudge::Cause> HangJudge::CausesBy(const WaitFact& wait, const Aw
   }
   const std::vector<Cause> nothing;
   if (rank.process == 0 || !rank.alone) return queued ? nothing : itself(HangClass::kNotCalled);
-  for (const WaitFact& other : waits) {
-    const bool waits_there =
-        std::find(other.waiting.begin(), other.waiting.end(), rank.process) != other.waiting.end();
-    if (&other == &wait || !waits_there || visited->size() >= kMostFollowed) continue;
+  for (const WaitFact* const other : waits.Of(rank.process)) {
+    const bool same = other->communicator == wait.communicator && other->key == wait.key;
+    if (same || visited->size() >= kMostFollowed) continue;
     // Two ranks that wait for each other are both roots: each has not called what the other is in.
-    if (!visited->insert(&other).second) return itself(HangClass::kNotCalled);
-    std::vector<Cause> causes = CausesOf(other, waits, visited);
-    visited->erase(&other);
+    if (!visited->insert(other).second) return itself(HangClass::kNotCalled);
+    std::vector<Cause> causes = CausesOf(*other, waits, visited);
+    visited->erase(other);
     if (!causes.empty()) return causes;
   }
   return queued ? nothing : itself(HangClass::kNotCalled);
@@ -136,12 +139,13 @@ bool HangJudge::IsRipe(const WaitFact& wait, const Cause& cause, uint64_t now_ns
   }
   if (root.hang == HangClass::kComputing) return age >= times_.late_after_ns;
   const uint64_t late_after_ns = std::max(times_.late_after_ns, wait.late_after_ns);
-  // What cannot be looked at may still be seen a moment later.
+  // What cannot be seen yet may be seen a moment later: other hosts are asked.
   const bool blind = root.doing == Doing::kUnknown;
-  return age >= late_after_ns + (blind ? times_.settle_ns : 0) && (cause.settled || blind);
+  const uint64_t patience_ns = times_.settle_ns + 2 * times_.early_ns;
+  return age >= late_after_ns + (blind ? patience_ns : 0) && (cause.settled || blind);
 }
 
-std::optional<Verdict> HangJudge::Judge(const WaitFact& wait, const Waits& waits,
+std::optional<Verdict> HangJudge::Judge(const WaitFact& wait, const WaitIndex& waits,
                                         uint64_t now_ns) const {
   Verdict verdict{.communicator = wait.communicator,
                   .label = wait.label,
@@ -188,8 +192,13 @@ std::optional<Verdict> HangJudge::SlowTransfer(const WaitFact& wait, uint64_t no
   for (const int rank : wait.senders) {
     AddOnce({rank, wait.label, HangClass::kSlowTransfer, Doing::kUnknown}, &verdict.roots);
   }
-  verdict.stage = wait.senders.empty() ? "its data is here, and is being reduced and copied"
-                                       : "it waits for data of " + RankList(wait.senders);
+  if (!wait.begun) {
+    verdict.stage = "it waits for its plan, or for its turn among other operations";
+  } else if (wait.senders.empty()) {
+    verdict.stage = "its data is here, and is being reduced and copied";
+  } else {
+    verdict.stage = "it waits for data of " + RankList(wait.senders);
+  }
   verdict.text = SentenceOf(verdict, now_ns);
   return verdict;
 }
@@ -197,7 +206,9 @@ std::optional<Verdict> HangJudge::SlowTransfer(const WaitFact& wait, uint64_t no
 // ---------------------------------------------------------------------------------------------
 // Verdicts over time
 
-std::vector<HangJudge::Told> HangJudge::Update(const Waits& waits, uint64_t now_ns) {
+std::vector<HangJudge::Told> HangJudge::Update(const std::vector<WaitFact>& waits,
+                                               uint64_t now_ns) {
+  const WaitIndex index(waits);
   struct Seen {
     std::optional<Verdict> worst;
     bool still_waits = false;
@@ -209,7 +220,7 @@ std::vector<HangJudge::Told> HangJudge::Update(const Waits& waits, uint64_t now_
     const Verdict* const before = Of(wait.communicator);
     if (before != nullptr && before->key == wait.key) here.still_waits = true;
     if (wait.decided_elsewhere) continue;
-    std::optional<Verdict> verdict = Judge(wait, waits, now_ns);
+    std::optional<Verdict> verdict = Judge(wait, index, now_ns);
     if (!verdict.has_value()) continue;
     const auto rank_of = [&](const Verdict& one) {
       const int weight = one.roots.empty() ? 30 : WeightOf(one.roots.front());
@@ -254,7 +265,11 @@ void HangJudge::Follow(uint64_t communicator, std::optional<Verdict> seen, bool 
   one.changing = true;
   one.next = seen;
   const bool certain = seen.has_value() && IsCertain(seen->doing);
-  if (!certain && AgeAt(one.changing_since_ns, now_ns) < times_.settle_ns) return;
+  const bool was_certain = IsCertain(one.verdict.doing);
+  const bool runs = seen.has_value() && seen->hang == HangClass::kComputing;
+  const uint64_t settles_ns =
+      runs && !was_certain ? kTimesUntilComputing * times_.settle_ns : times_.settle_ns;
+  if (!certain && AgeAt(one.changing_since_ns, now_ns) < settles_ns) return;
   if (seen.has_value()) return Change(&one, std::move(*seen), now_ns, told);
   told->push_back(End(std::move(one.verdict), false, now_ns));
   cases_.erase(found);
@@ -302,6 +317,11 @@ std::vector<HangJudge::Told> HangJudge::Clear(uint64_t communicator, bool got_on
   std::vector<Told> told{End(std::move(found->second.verdict), got_on, now_ns)};
   cases_.erase(found);
   return told;
+}
+
+bool HangJudge::goes_by_facts() const {
+  return std::any_of(cases_.begin(), cases_.end(),
+                     [](const auto& entry) { return !entry.second.set; });
 }
 
 const Verdict* HangJudge::Of(uint64_t communicator) const {

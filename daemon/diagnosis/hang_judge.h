@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct WaitFact {
   /// Since when it has not got on; since_ns for one that has not begun.
   uint64_t still_since_ns = 0;
   bool all_posted = false;
+  bool begun = true;           ///< False: it waits for its turn, or for a plan.
   uint64_t usual_ns = 0;       ///< What it usually takes; 0: not known.
   uint64_t late_after_ns = 0;  ///< Ranks of this communicator count as late after this.
   std::vector<AwaitedFact> awaited = {};
@@ -46,6 +48,24 @@ struct WaitFact {
   /// Another host decides. Its roots, if it has told any; the operation then gets no verdict here.
   bool decided_elsewhere = false;
   std::vector<HangRoot> told = {};
+};
+
+/// Finds the operations in which a process waits. Requires: the facts stay where they are.
+class WaitIndex {
+ public:
+  explicit WaitIndex(const std::vector<WaitFact>& facts) {
+    for (const WaitFact& fact : facts) {
+      for (const uint64_t process : fact.waiting) by_process_[process].push_back(&fact);
+    }
+  }
+  const std::vector<const WaitFact*>& Of(uint64_t process) const {
+    static const std::vector<const WaitFact*> nothing;
+    const auto found = by_process_.find(process);
+    return found == by_process_.end() ? nothing : found->second;
+  }
+
+ private:
+  std::unordered_map<uint64_t, std::vector<const WaitFact*>> by_process_;
 };
 
 /// Finds out which rank keeps operations from ending, and why. It follows causes: a rank that waits
@@ -82,6 +102,8 @@ class HangJudge {
   /// Ends the communicator's verdict, if there is one. `got_on`: its operation has got on.
   std::vector<Told> Clear(uint64_t communicator, bool got_on, uint64_t now_ns);
 
+  /// Returns whether there are verdicts that go by facts: Update is then to be called regularly.
+  bool goes_by_facts() const;
   /// The verdict of a communicator; nullptr if it has none.
   const Verdict* Of(uint64_t communicator) const;
   std::vector<const Verdict*> all() const;
@@ -92,7 +114,7 @@ class HangJudge {
     bool settled = true;  ///< What its process does was seen for a while.
   };
   /// Returns the roots of an operation as they seem now, whether or not it is time to tell.
-  std::vector<HangRoot> RootsOf(const WaitFact& wait, const std::vector<WaitFact>& waits) const;
+  std::vector<HangRoot> RootsOf(const WaitFact& wait, const WaitIndex& waits) const;
 
  private:
   /// A verdict that has been told, and one that may replace it.
@@ -103,14 +125,13 @@ class HangJudge {
     bool changing = false;
     uint64_t changing_since_ns = 0;
   };
-  using Waits = std::vector<WaitFact>;
   using Visited = std::set<const WaitFact*>;
 
-  std::vector<Cause> CausesOf(const WaitFact& wait, const Waits& waits, Visited* visited) const;
-  std::vector<Cause> CausesBy(const WaitFact& wait, const AwaitedFact& rank, const Waits& waits,
+  std::vector<Cause> CausesOf(const WaitFact& wait, const WaitIndex& waits, Visited* visited) const;
+  std::vector<Cause> CausesBy(const WaitFact& wait, const AwaitedFact& rank, const WaitIndex& waits,
                               Visited* visited) const;
   bool IsRipe(const WaitFact& wait, const Cause& cause, uint64_t now_ns) const;
-  std::optional<Verdict> Judge(const WaitFact& wait, const Waits& waits, uint64_t now_ns) const;
+  std::optional<Verdict> Judge(const WaitFact& wait, const WaitIndex& waits, uint64_t now_ns) const;
   std::optional<Verdict> SlowTransfer(const WaitFact& wait, uint64_t now_ns) const;
   void Follow(uint64_t communicator, std::optional<Verdict> seen, bool still_waits, uint64_t now_ns,
               std::vector<Told>* told);

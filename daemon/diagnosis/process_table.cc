@@ -1,7 +1,6 @@
 #include "daemon/diagnosis/process_table.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace harmonaize::daemon {
 namespace {
@@ -9,6 +8,9 @@ namespace {
 /// Time between two looks at one process, in nanoseconds; less where ranks are late sooner. A look
 /// reads four files.
 constexpr uint64_t kMostBetweenLooks = kNanosecondsPerSecond;
+/// Looks for which a process counts as running that was seen running: one that computes for a third
+/// of the time is seen at one of three looks or so.
+constexpr uint64_t kLooksAsRunning = 4;
 /// Most looks at the processes of one tenant in a second.
 constexpr size_t kLooksPerSecond = 64;
 /// Most processes that are kept: beyond it the ones of tenants who come later are not looked at.
@@ -18,23 +20,23 @@ constexpr uint64_t kForgotten = 30 * kNanosecondsPerSecond;
 
 }  // namespace
 
-void ProcessTable::Want(uint32_t process, uint32_t tenant, uint64_t now_ns) {
-  if (processes_.size() >= kMostProcesses && !processes_.contains(process)) return;
+ProcessTable::ProcessTable(uint64_t settle_ns)
+    : settle_ns_(settle_ns),
+      between_looks_ns_(std::min(kMostBetweenLooks, settle_ns)),
+      runs_on_ns_(std::max(settle_ns, kLooksAsRunning * between_looks_ns_)) {}
+
+bool ProcessTable::Want(uint32_t process, uint32_t tenant, uint64_t now_ns) {
+  if (processes_.size() >= kMostProcesses && !processes_.contains(process)) return false;
   Entry& entry = processes_[process];
   entry.wanted_ns = now_ns;
-  const uint64_t between = std::min(kMostBetweenLooks, settle_ns_);
-  if (entry.looked_ns != 0 && now_ns < entry.looked_ns + between) return;
+  if (entry.looked_ns != 0 && now_ns < entry.looked_ns + between_looks_ns_) return false;
   Budget& budget = budgets_[tenant];
   if (now_ns >= budget.second_ns + kNanosecondsPerSecond)
     budget = {.second_ns = now_ns, .looks = 0};
-  if (budget.looks >= kLooksPerSecond) return;
+  if (budget.looks >= kLooksPerSecond) return false;
   ++budget.looks;
   entry.looked_ns = now_ns;
-  wanted_.push_back(process);
-}
-
-std::vector<uint32_t> ProcessTable::TakeWanted() {
-  return std::exchange(wanted_, {});
+  return true;
 }
 
 void ProcessTable::Note(uint32_t process, Doing doing, uint64_t now_ns) {
@@ -55,7 +57,7 @@ ProcessTable::Known ProcessTable::Of(uint32_t process, uint64_t now_ns) const {
   // Who is stopped or dead does not run on, whatever it did before.
   const bool still = entry.doing == Doing::kStopped || entry.doing == Doing::kTraced ||
                      entry.doing == Doing::kEnded || entry.doing == Doing::kUnknown;
-  const bool ran_of_late = entry.running_ns != 0 && now_ns < entry.running_ns + settle_ns_;
+  const bool ran_of_late = entry.running_ns != 0 && now_ns < entry.running_ns + runs_on_ns_;
   if (!still && ran_of_late) return {Doing::kRunning, entry.running_ns, true};
   return {entry.doing, entry.since_ns, now_ns >= entry.since_ns + settle_ns_};
 }

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "daemon/cluster/messages/diagnosis.h"
 
@@ -17,8 +16,8 @@ inline constexpr uint64_t kNanosecondsPerSecond = 1'000'000'000;
 /// Thread: engine.
 class ProcessTable {
  public:
-  /// `settle_ns`: a process that was seen running within this time counts as running.
-  explicit ProcessTable(uint64_t settle_ns) : settle_ns_(settle_ns) {}
+  /// `settle_ns`: what a process has done for this long is settled.
+  explicit ProcessTable(uint64_t settle_ns);
 
   /// What is known of a process.
   struct Known {
@@ -27,11 +26,10 @@ class ProcessTable {
     bool settled = false;   ///< For longer than settle_ns.
   };
 
-  /// Asks for a look at a process (Session::id) of a tenant (TenantIdentity::number). One process
-  /// is looked at about once a second, and of a tenant's processes so many a second.
-  void Want(uint32_t process, uint32_t tenant, uint64_t now_ns);
-  /// Returns the processes to look at now, and counts them as looked at.
-  std::vector<uint32_t> TakeWanted();
+  /// Returns whether a process (Session::id) of a tenant (TenantIdentity::number) is to be looked
+  /// at now, and counts it as looked at. One process is looked at about once a second, and of a
+  /// tenant's processes so many a second.
+  bool Want(uint32_t process, uint32_t tenant, uint64_t now_ns);
   /// Takes in what a look has shown. kUnknown: it could not be looked at.
   void Note(uint32_t process, Doing doing, uint64_t now_ns);
   Known Of(uint32_t process, uint64_t now_ns) const;
@@ -54,9 +52,10 @@ class ProcessTable {
   };
 
   const uint64_t settle_ns_;
+  const uint64_t between_looks_ns_;
+  const uint64_t runs_on_ns_;  // who was seen running counts as running for so long
   std::map<uint32_t, Entry> processes_;
   std::map<uint32_t, Budget> budgets_;  // by tenant
-  std::vector<uint32_t> wanted_;
 };
 
 }  // namespace harmonaize::daemon

@@ -57,6 +57,8 @@ constexpr uint64_t kFinishedNanoseconds = 100'000;
 /// Part of the silence after which a daemon is lost, from which on the diagnosis calls it
 /// unreachable: late enough for a daemon that is busy, and before everything fails.
 constexpr double kSilentPart = 0.6;
+/// The most of that silence, in seconds: people want to know within five.
+constexpr double kMostSilentSeconds = 3;
 
 /// Executed operations that are ended between looks at the clock.
 constexpr int kFinishedPerClock = 32;
@@ -107,7 +109,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
 void Engine::OpenRooms() {
   diagnosis_.emplace(Diagnosis::Services{
       .late_after_ns = static_cast<uint64_t>(config_.late_after_seconds * 1e9),
-      .silent_ns = static_cast<uint64_t>(config_.cluster.dead_after_seconds * kSilentPart * 1e9),
+      .silent_ns = static_cast<uint64_t>(
+          std::min(config_.cluster.dead_after_seconds * kSilentPart, kMostSilentSeconds) * 1e9),
       .loop = loop_.get(),
       .communicators = &communicators_,
       .waiting = &waiting_,

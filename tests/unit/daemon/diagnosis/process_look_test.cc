@@ -36,9 +36,9 @@ TEST(ProcessLook, IsNotFooledByAName) {
 }
 
 TEST(ProcessLook, RefusesWhatIsNoSuchLine) {
-  for (const char* text : {"", "4711", "4711 (a)", "4711 (a) ", "4711 (a) S 1 2 3",
-                           "4711 (a) S 1 2 3 4 5 6 7 8 x 10 11 12 13",
-                           "4711 (a) SS 1 2 3 4 5 6 7 8 9 10 11 12 13"}) {
+  for (const char* text :
+       {"", "4711", "4711 (a)", "4711 (a) ", "4711 (a) S 1 2 3",
+        "4711 (a) S 1 2 3 4 5 6 7 8 x 10 11 12 13", "4711 (a) SS 1 2 3 4 5 6 7 8 9 10 11 12 13"}) {
     EXPECT_FALSE(ParseStat(text).has_value()) << text;
   }
 }
