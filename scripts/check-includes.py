@@ -50,6 +50,7 @@ DAEMON_LAYERS = [
     ["daemon/communicator"],
     ["daemon/multihost"],
     ["daemon/formation"],
+    ["daemon/diagnosis"],
     ["daemon/job_events"],
     ["daemon/control"],
     ["daemon/probing"],

@@ -27,6 +27,10 @@ constexpr int64_t kCommunicatorBytes = 4096;
 /// Bytes of the daemon's memory that a communicator is charged for each rank: its places in lists.
 constexpr int64_t kRankOfCommunicatorBytes = 64;
 
+/// Gaps between collectives, in nanoseconds, up to which operations that went inline are not looked
+/// for. No rank is late within such a time.
+constexpr uint64_t kLongGapNanoseconds = 100'000'000;
+
 /// Most collectives that begin at once, before the engine looks at other tenants' work.
 constexpr int kLaunchedAtOnce = 64;
 
@@ -126,6 +130,7 @@ void Communicator::PostPair(PostedOperation* part) {
     part->outcome = part->invalid;
     return;
   }
+  pair_gap_.Note(part->arrived_ns);
   if (IsRemote(peer)) {
     part->crosses_hosts = true;
     part->waiting = WaitingHold(*services_.waiting);
@@ -235,12 +240,26 @@ void Communicator::LaunchReady() {
     MatchedOperation* operation = window_.front();
     if (!MayLaunch(operation)) return;
     window_.PopFront();
+    NoteGap(*operation);
     operation->waiting.Reset();
     if (operation->next_report_ns != 0) {
       observers().Tell(&CommunicatorObserver::OnRecovered, *this);
     }
     Launch(operation);
   }
+}
+
+// Operations that went inline since the last collective are counted as if they had come one by one.
+// They are counted only after a long gap, since the count is gathered from all ranks.
+void Communicator::NoteGap(const MatchedOperation& operation) {
+  uint64_t between = 0;
+  const uint64_t at_ns = operation.first_arrival_ns;
+  if (inline_segment_ != nullptr && at_ns > collective_gap_.last_ns() + kLongGapNanoseconds) {
+    const uint64_t done = inline_segment_->operations();
+    const uint64_t before = std::exchange(inline_operations_, done);
+    between = done - std::min(done, before);
+  }
+  collective_gap_.Note(at_ns, between);
 }
 
 // Returns whether the operation may be launched; if not, LaunchReady is called again when it may.

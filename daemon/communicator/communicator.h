@@ -9,7 +9,9 @@
 #include "daemon/communicator/collective_window.h"
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/communicator/communicator_services.h"
+#include "daemon/communicator/communicator_wait.h"
 #include "daemon/communicator/doomed.h"
+#include "daemon/communicator/gap_estimate.h"
 #include "daemon/communicator/inline_segment.h"
 #include "daemon/communicator/late_reporter.h"
 #include "daemon/communicator/local_runner.h"
@@ -19,6 +21,7 @@
 #include "daemon/communicator/other_hosts.h"
 #include "daemon/communicator/pair_lanes.h"
 #include "daemon/communicator/pair_matcher.h"
+#include "daemon/communicator/wait_lister.h"
 #include "daemon/communicator/waiting_operations.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/quota/paid_in_batches.h"
@@ -131,6 +134,13 @@ class Communicator final : private LocalOwner {
   /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
   WaitingOperations Waiting(uint64_t now_ns) const;
+  /// What its operations wait for, for the diagnosis.
+  const WaitLister& waits() const { return wait_lister_; }
+  /// How long it usually has no collective, and no send or receive.
+  const GapEstimate& collective_gap() const { return collective_gap_; }
+  const GapEstimate& pair_gap() const { return pair_gap_; }
+  /// Knows what late ranks do; nullptr: nobody does.
+  const LateExplainer* explainer() const { return services_.explainer; }
   uint64_t operations() const { return operations_; }
   /// Collectives that were launched here, or ended before.
   uint64_t collectives_begun() const { return window_.start(); }
@@ -166,6 +176,8 @@ class Communicator final : private LocalOwner {
   /// The rank's part; nullptr if it has not posted. Requires: the rank is on this host.
   const PostedOperation* PartOf(const MatchedOperation& operation, int rank) const;
   bool executing_here() const { return !local_.empty(); }
+  /// The operations of one host under way in which no rank copies private buffers.
+  const OperationSet<MatchedOperation>& running_here() const { return local_.running(); }
   /// The operations of one host under way in which ranks copy private buffers.
   const std::vector<MatchedOperation*>& sliced() const { return local_.sliced(); }
   /// Returns OK if the ranks here ask for the same operation. Otherwise returns an error that says
@@ -203,6 +215,7 @@ class Communicator final : private LocalOwner {
   void StartNextPairs();
   void PostNextPairs();
   void LeaveLanes(MatchedOperation* operation);
+  void NoteGap(const MatchedOperation& operation);
   bool MayLaunch(MatchedOperation* operation);
   void LaunchLater();
   void Launch(MatchedOperation* operation);
@@ -244,6 +257,10 @@ class Communicator final : private LocalOwner {
   bool launch_posted_ = false;  ///< A call of LaunchReady is posted.
   OperationPool pool_;
   LateReporter late_{this, &window_, &pairs_};
+  WaitLister wait_lister_{this, &window_, &pairs_};
+  GapEstimate collective_gap_;
+  GapEstimate pair_gap_;
+  uint64_t inline_operations_ = 0;  ///< When collective_gap_ was told last.
 
   LocalRunner local_;
   std::unique_ptr<OtherHosts> other_hosts_;

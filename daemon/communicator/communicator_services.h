@@ -12,6 +12,7 @@ class EventLoop;
 class FedExecutions;
 class FinishedParts;
 class HostTuning;
+class LateExplainer;
 class SessionKeeper;
 class WaitingCount;
 struct Config;
@@ -28,6 +29,7 @@ struct CommunicatorServices {
   SessionKeeper* sessions = nullptr;
   WaitingCount* waiting = nullptr;
   const CommunicatorObservers* observers = nullptr;
+  const LateExplainer* explainer = nullptr;  ///< nullptr: late ranks are named only.
 };
 
 }  // namespace harmonaize::daemon

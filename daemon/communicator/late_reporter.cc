@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "daemon/communicator/communicator.h"
+#include "daemon/communicator/late_explainer.h"
 #include "daemon/tenant/operation_text.h"
 
 namespace harmonaize::daemon {
@@ -22,6 +23,13 @@ constexpr size_t kOperationsLookedAt = 1024;
 
 uint64_t AgeOf(uint64_t since_ns, uint64_t now_ns) {
   return now_ns - std::min(now_ns, since_ns);
+}
+
+// Returns what is known of why these ranks keep an operation waiting, to be put behind their names.
+std::string WhyLate(const Communicator& communicator, const PostedOperation& waits,
+                    const std::vector<int>& ranks) {
+  const LateExplainer* const explainer = communicator.explainer();
+  return explainer == nullptr ? "" : explainer->Explain(communicator, KeyOf(waits), ranks);
 }
 
 // Returns the part that has waited longest for the others, or nullptr if none waits. A part that is
@@ -60,17 +68,21 @@ void LateReporter::ReportCollective(uint64_t now_ns, uint64_t late_after_ns) {
   const uint64_t age = AgeOf(witness->ready_ns, now_ns);
   if (age < late_after_ns || now_ns < operation.next_report_ns) return;
   std::vector<std::string> missing;
+  std::vector<int> ranks;
   for (int rank = 0; rank < communicator_->ranks(); ++rank) {
     if (communicator_->IsRemote(rank)) continue;
     const PostedOperation* part = communicator_->PartOf(operation, rank);
     if (part != nullptr && part->ready) continue;
+    ranks.push_back(rank);
     missing.push_back(communicator_->DescribeRank(rank));
     if (part != nullptr) missing.back() += " whose stream is busy with earlier operations";
   }
   if (missing.empty()) return;              // all ranks of this host are here
   operation.next_report_ns = now_ns + age;  // twice as long a wait until the next report
   communicator_->Notify(operation.parts,
-                        WaitNotice(*witness, age, fmt::format("{}", fmt::join(missing, ", "))));
+                        WaitNotice(*witness, age,
+                                   fmt::format("{}{}", fmt::join(missing, ", "),
+                                               WhyLate(*communicator_, *witness, ranks))));
 }
 
 // Reports ranks that have posted an operation and do not get on with copying their data for it.
@@ -79,14 +91,17 @@ void LateReporter::ReportFilling(uint64_t now_ns, uint64_t late_after_ns) {
     const uint64_t age = AgeOf(operation->started_ns, now_ns);
     if (age < late_after_ns || now_ns < operation->next_report_ns) continue;
     std::vector<std::string> filling;
-    for (const int rank : operation->feed.Filling()) {
+    const std::vector<int> ranks = operation->feed.Filling();
+    for (const int rank : ranks) {
       filling.push_back(communicator_->DescribeRank(rank));
     }
     if (filling.empty()) continue;
     operation->next_report_ns = now_ns + age;
-    communicator_->Notify(operation->parts,
-                          WaitNotice(*operation->parts.front(), age,
-                                     fmt::format("the data of {}", fmt::join(filling, ", "))));
+    communicator_->Notify(
+        operation->parts,
+        WaitNotice(*operation->parts.front(), age,
+                   fmt::format("the data of {}{}", fmt::join(filling, ", "),
+                               WhyLate(*communicator_, *operation->parts.front(), ranks))));
   }
 }
 
@@ -100,7 +115,9 @@ void LateReporter::ReportPairs(uint64_t now_ns, uint64_t late_after_ns) {
     if (age < late_after_ns || now_ns < *next_report_ns) return;
     *next_report_ns = now_ns + age;
     ++notices;
-    const std::string peer = communicator_->DescribeRank(pair.part->descriptor.root);
+    const int root = pair.part->descriptor.root;
+    const std::string peer =
+        communicator_->DescribeRank(root) + WhyLate(*communicator_, *pair.part, {root});
     communicator_->Notify(
         {pair.part}, WaitNotice(*pair.part, age, pair.for_data ? "the data of " + peer : peer));
   };

@@ -6,6 +6,7 @@
 #include "daemon/host/host_tuning.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
+#include "daemon/tenant/region.h"
 #include "src/base/clock.h"
 #include "src/executor/host/work_engine.h"
 

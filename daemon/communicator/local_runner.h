@@ -40,6 +40,8 @@ class LocalRunner {
   Status Start(MatchedOperation* operation);
   /// Ends all that is under way early; LocalOwner::OnLocalDone still follows.
   void CancelAll(const Status& why);
+  /// The operations under way in which no rank copies private buffers.
+  const OperationSet<MatchedOperation>& running() const { return running_; }
   bool empty() const { return running_.empty() && sliced().empty(); }
   /// The operations under way in which ranks copy private buffers.
   const std::vector<MatchedOperation*>& sliced() const { return sliced_.operations(); }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/cluster/messages/message.h"
+#include "daemon/communicator/communicator_wait.h"
 #include "daemon/communicator/waiting_operations.h"
 #include "daemon/tenant/posted_operation.h"
 #include "src/base/status.h"
@@ -85,6 +86,12 @@ class OtherHosts {
                                const std::function<void(PostedOperation*)>& call) const = 0;
   /// Adds the collectives that wait for ranks of other hosts.
   virtual void AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const = 0;
+
+  /// Adds operations that have been under way, or have waited for ranks of other hosts, for at
+  /// least `least_ns`.
+  virtual void ListUnderWay(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const = 0;
+  /// Gives a notice to the ranks here that wait in a collective, and to observers.
+  virtual void NotifyWaiting(uint64_t sequence, const std::string& notice) = 0;
 
   // What the cluster says.
 

@@ -50,7 +50,7 @@ class PairMatcher {
   size_t ForFirst(size_t most, Call&& call) const {
     size_t looked_at = 0;
     for (const auto& [ranks, queue] : queues_) {
-      for (const PostedOperation* part = queue.first; part != nullptr; part = part->next_of_pair) {
+      for (PostedOperation* part = queue.first; part != nullptr; part = part->next_of_pair) {
         if (looked_at == most) return size_ - looked_at;
         call(part);
         ++looked_at;

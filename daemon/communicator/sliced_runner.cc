@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "daemon/runtime/fed_executions.h"
+#include "daemon/tenant/member.h"
+#include "daemon/tenant/session.h"
 #include "src/base/clock.h"
 #include "src/executor/host/work_engine.h"
 #include "src/ipc/window_layout.h"

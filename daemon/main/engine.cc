@@ -54,6 +54,12 @@ constexpr uint64_t kReadyNanoseconds = 100'000;
 /// Longest time, in nanoseconds, that the engine ends executed operations before it looks round,
 /// beyond kFinishedPerClock of them.
 constexpr uint64_t kFinishedNanoseconds = 100'000;
+/// Part of the silence after which a daemon is lost, from which on the diagnosis calls it
+/// unreachable: late enough for a daemon that is busy, and before everything fails.
+constexpr double kSilentPart = 0.6;
+/// The most of that silence, in seconds: people want to know within five.
+constexpr double kMostSilentSeconds = 3;
+
 /// Executed operations that are ended between looks at the clock.
 constexpr int kFinishedPerClock = 32;
 
@@ -102,6 +108,15 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
 
 // Makes the parts that refer to the others.
 void Engine::OpenRooms() {
+  diagnosis_.emplace(Diagnosis::Services{
+      .late_after_ns = static_cast<uint64_t>(config_.late_after_seconds * 1e9),
+      .silent_ns = static_cast<uint64_t>(
+          std::min(config_.cluster.dead_after_seconds * kSilentPart, kMostSilentSeconds) * 1e9),
+      .loop = loop_.get(),
+      .communicators = &communicators_,
+      .waiting = &waiting_,
+      .cluster = cluster_.get()});
+  observers_.Add(&*diagnosis_);
   const HostServices hosts{{.config = &config_,
                             .loop = loop_.get(),
                             .background = &background_,
@@ -111,7 +126,8 @@ void Engine::OpenRooms() {
                             .finished = &finished_,
                             .sessions = this,
                             .waiting = &waiting_,
-                            .observers = &observers_},
+                            .observers = &observers_,
+                            .explainer = &*diagnosis_},
                            cluster_.get(),
                            &fabrics_,
                            &network_operations_,
@@ -427,6 +443,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
       [&] {
         const auto* const event = message.As<EventMessage>();
         if (event != nullptr) return job_events_ ? job_events_->OnMessage(peer, *event) : void();
+        if (diagnosis_->OnMessage(peer, message)) return;
         membership_->OnMessage(peer, message);
         probes_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);
@@ -438,6 +455,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
 }
 
 void Engine::OnPeerLost(transport::PeerId peer) {
+  diagnosis_->OnPeerLost(peer);
   membership_->OnPeerLost(peer);
   probes_->OnPeerLost(peer);
   control_loop_->OnPeerLost(peer);
@@ -495,6 +513,8 @@ void Engine::TickIfDue() {
   }
   next_tick_ns_ = now + static_cast<uint64_t>(interval * 1e9);
   if (waiting_.any() || !network_operations_.empty() || membership_->remembers_failures()) {
+    // It knows why ranks are late before these are told of.
+    diagnosis_->Tick(now);
     membership_->Tick(now);
   }
   if (!network_operations_.empty() || control_loop_->busy()) control_loop_->Tick(now);

@@ -17,6 +17,7 @@
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/config/config.h"
 #include "daemon/control/control_loop.h"
+#include "daemon/diagnosis/diagnosis.h"
 #include "daemon/formation/membership.h"
 #include "daemon/host/host_tuning.h"
 #include "daemon/job_events/announcements.h"
@@ -78,6 +79,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   const Fabrics& fabrics() const { return fabrics_; }
   /// The observers are told what becomes of communicators.
   CommunicatorObservers& observers() { return observers_; }
+  Diagnosis& diagnosis() { return *diagnosis_; }
 
  private:
   Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts);
@@ -161,6 +163,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<ControlLoop> control_loop_;
   std::optional<Membership> membership_;
   std::optional<ProbeService> probes_;
+  std::optional<Diagnosis> diagnosis_;
   std::optional<JobEvents> job_events_;  ///< None: nobody hears of events.
   std::optional<Announcements> announcements_;
   std::optional<UsageLedger> usage_;

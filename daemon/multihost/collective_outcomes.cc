@@ -5,6 +5,7 @@
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/late_reporter.h"
+#include "daemon/communicator/wait_lister.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/operation_text.h"
 #include "daemon/tenant/rank_list.h"
@@ -21,6 +22,8 @@ constexpr int kSlowToldAtOnce = 64;
 /// Collectives of each stage that one look for late ranks, or a report of waiting operations, looks
 /// at. The next look for late ranks goes on behind them.
 constexpr size_t kLookedAt = 256;
+/// The most collectives under way that the diagnosis is told of. The first ones keep the others.
+constexpr size_t kMostListed = 4;
 /// Verdicts that are kept for collectives that no rank here has posted, and sequence numbers that
 /// the home has asked about. Hosts that are further apart end their communicator.
 constexpr size_t kMostKept = 16'384;
@@ -275,6 +278,35 @@ void CollectiveOutcomes::AddWaiting(uint64_t now_ns, WaitingOperations* waiting)
   };
   running_.ForFirst(kLookedAt, add);
   for (const OperationsBySequence& held : held_) held.ForFirst(kLookedAt, add);
+}
+
+// Of one that is held the first part waits for the word of other hosts.
+void CollectiveOutcomes::ListUnderWay(uint64_t now_ns, uint64_t least_ns,
+                                      CommunicatorWaits* waits) const {
+  size_t listed = 0;
+  const auto add = [&](const MatchedOperation* operation) {
+    const uint64_t age = now_ns - std::min(now_ns, operation->started_ns);
+    if (age < least_ns || ++listed > kMostListed || waits->full()) return;
+    CommunicatorWait wait = UnderWay(*operation, operation->started_ns);
+    const NetworkRun& run = operation->network;
+    if (run.execution != nullptr && !run.done_here) {
+      wait.progress += run.execution->slices_left();
+      for (const int host : run.execution->AwaitedHosts()) {
+        group_->AddRanksOf(host, CommunicatorWait::kMostRanks, &wait.senders);
+      }
+      wait.usual_seconds = group_->plans().UsualSeconds(operation->parts.front()->descriptor);
+    }
+    waits->listed.push_back(std::move(wait));
+  };
+  running_.ForFirst(kMostListed, add);
+  for (const OperationsBySequence& held : held_) held.ForFirst(kMostListed, add);
+}
+
+void CollectiveOutcomes::NotifyWaiting(uint64_t sequence, const std::string& notice) {
+  const MatchedOperation* operation = running_.Find(sequence);
+  if (operation == nullptr) operation = FindHeld(sequence);
+  if (operation == nullptr) operation = communicator_->window().Find(sequence);
+  if (operation != nullptr) communicator_->Notify(operation->parts, notice);
 }
 
 // The home is told how this collective ends.

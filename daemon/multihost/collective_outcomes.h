@@ -7,6 +7,7 @@
 #include <set>
 
 #include "daemon/cluster/messages/message.h"
+#include "daemon/communicator/communicator_wait.h"
 #include "daemon/communicator/matched_operation.h"
 #include "daemon/communicator/portions.h"
 #include "daemon/communicator/waiting_operations.h"
@@ -78,6 +79,10 @@ class CollectiveOutcomes {
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
   /// Adds the collectives that wait for ranks of other hosts.
   void AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const;
+  /// Adds the first collectives that began at least `least_ns` ago.
+  void ListUnderWay(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const;
+  /// Gives a notice to the ranks here that wait in a collective, and to observers.
+  void NotifyWaiting(uint64_t sequence, const std::string& notice);
 
  private:
   /// Why a collective is held that has ended here.

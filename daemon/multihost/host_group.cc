@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
+#include "daemon/communicator/late_explainer.h"
 #include "daemon/multihost/collective_outcomes.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -292,6 +293,12 @@ bool HostGroup::MayBelong(transport::PeerId peer) const {
   return std::find(roster_.peers.begin(), roster_.peers.end(), std::nullopt) != roster_.peers.end();
 }
 
+void HostGroup::AddRanksOf(int host, size_t most, std::vector<int>* ranks) const {
+  for (size_t rank = 0; rank < roster_.host_of_rank.size() && ranks->size() < most; ++rank) {
+    if (roster_.host_of_rank[rank] == host) ranks->push_back(static_cast<int>(rank));
+  }
+}
+
 void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome) {
   for (const int host : outcome.ask) {
     const AskProgressMessage question{roster_.key, sequence};
@@ -319,7 +326,12 @@ void HostGroup::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   for (const OutcomeArbiter::LateOperation& late : arbiter_->Late(now_ns, late_after_ns)) {
     ActOn(late.sequence, {.ask = late.ask, .verdict = {}, .mismatch = {}, .breaks = {}});
     if (late.notice.empty()) continue;
-    const LateMessage message{roster_.key, late.sequence, late.notice, late.missing};
+    const LateExplainer* const explainer = services_.explainer;
+    const std::string why =
+        explainer == nullptr
+            ? ""
+            : explainer->Explain(*communicator_, {.sequence = late.sequence}, late.missing);
+    const LateMessage message{roster_.key, late.sequence, late.notice + why, late.missing};
     TellHosts(message);
     outcomes_->OnLate(message);
   }

@@ -104,6 +104,8 @@ class HostGroup {
   /// rank's daemon is not known, any peer may be it that is not known as another host's. The home
   /// knows all daemons, the others those that they have reached, or that have sent to them.
   bool MaySpeakFor(int rank, transport::PeerId peer) const;
+  /// Adds ranks of a host to `ranks`, until these are `most`.
+  void AddRanksOf(int host, size_t most, std::vector<int>* ranks) const;
   /// Returns whether the peer may be the home or the daemon of any host, as far as is known.
   bool MayBelong(transport::PeerId peer) const;
 

@@ -57,6 +57,13 @@ class NetworkRunner final : public OtherHosts {
   void AddWaiting(uint64_t now_ns, WaitingOperations* waiting) const override {
     outcomes_.AddWaiting(now_ns, waiting);
   }
+  void ListUnderWay(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const override {
+    outcomes_.ListUnderWay(now_ns, least_ns, waits);
+    pairs_.ListWaits(now_ns, least_ns, waits);
+  }
+  void NotifyWaiting(uint64_t sequence, const std::string& notice) override {
+    outcomes_.NotifyWaiting(sequence, notice);
+  }
   void OnMessage(transport::PeerId peer, const ClusterMessage& message) override;
   void OnPeerLost(transport::PeerId peer) override;
 

@@ -23,6 +23,8 @@ Status NoPlan() {
 
 /// Most plans of a communicator that reports list, and that are reviewed. A job uses a dozen.
 constexpr std::ptrdiff_t kMostRecords = 64;
+/// The least number of operations whose average time counts as usual: the first ones take longer.
+constexpr uint64_t kUsualOperations = 8;
 
 /// Memory that a plan takes beside its program, in bytes: of itself, and for each host.
 constexpr int64_t kPlanBytes = 4096;
@@ -324,6 +326,15 @@ void PlanTable::CountOperation(const OperationDescriptor& descriptor, double sec
   ++record.operations;
   record.seconds += seconds;
   record.bytes += descriptor.count * DataTypeSize(descriptor.type);
+}
+
+double PlanTable::UsualSeconds(const OperationDescriptor& descriptor) const {
+  const auto found = plans_.find(KeyFor(descriptor));
+  if (found == plans_.end()) return 0;
+  const PlanEntry& entry = found->second;
+  const PlanRecord& record = entry.versions[VersionFor(entry.begin_at, descriptor.sequence)].record;
+  if (record.operations < kUsualOperations) return 0;
+  return record.seconds / static_cast<double>(record.operations);
 }
 
 std::vector<PlanRecord> PlanTable::Records() const {

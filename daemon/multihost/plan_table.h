@@ -47,6 +47,9 @@ class PlanTable {
   Result<HostPlan*> PairPlanFor(int rank, bool sends);
   /// Counts a collective that PlanFor was asked for, and that is done now.
   void CountOperation(const OperationDescriptor& descriptor, double seconds);
+  /// Returns what an operation of this kind and size has taken on average under its plan, in
+  /// seconds; 0 while too few have been carried out.
+  double UsualSeconds(const OperationDescriptor& descriptor) const;
   /// Returns the plans that are in use now; of many, those whose operations took the most time.
   std::vector<PlanRecord> Records() const;
   /// At the home: the planner that chooses the plans; elsewhere nullptr.

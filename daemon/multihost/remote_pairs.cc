@@ -4,12 +4,16 @@
 #include <vector>
 
 #include "daemon/communicator/communicator.h"
+#include "daemon/communicator/wait_lister.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/multihost/network_runner.h"
 #include "daemon/tenant/operation_text.h"
 
 namespace harmonaize::daemon {
 namespace {
+
+/// Most transfers of a communicator that one list of waits looks at.
+constexpr size_t kListed = 256;
 
 bool Sends(const PostedOperation& part) {
   return part.descriptor.collective == Collective::kSend;
@@ -272,6 +276,30 @@ void RemotePairs::LookAtSome(size_t most, uint64_t now_ns,
     } else if (WaitsForData(&transfer, now_ns)) {
       call({transfer.part, transfer.slices_left_since_ns, true});
     }
+  }
+}
+
+void RemotePairs::ListWaits(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const {
+  size_t looked_at = 0;
+  for (const auto& [id, transfer] : transfers_) {
+    if (++looked_at > kListed || waits->full()) return;
+    CommunicatorWait wait;
+    if (Waits(id, transfer)) {
+      wait.since_ns = transfer.part->ready_ns;
+      wait.Add(id.peer, Awaited::kCall);
+    } else if (transfer.running != nullptr && transfer.slices_left_since_ns != 0) {
+      wait.since_ns = transfer.slices_left_since_ns;
+      const bool filling = !transfer.running->feed.Filling().empty();
+      wait.Add(filling ? id.self : id.peer, Awaited::kData);
+      wait.progress = transfer.slices_left;
+    } else {
+      continue;
+    }
+    if (now_ns < wait.since_ns + least_ns) continue;
+    wait.key = KeyOf(*transfer.part);
+    wait.operation = NameOf(transfer.part->descriptor, id.self);
+    wait.waiting = {transfer.part};
+    waits->listed.push_back(std::move(wait));
   }
 }
 

@@ -72,6 +72,9 @@ class RemotePairs {
   /// transfers that were looked at last.
   void LookAtSome(size_t most, uint64_t now_ns,
                   const std::function<void(const OtherHosts::WaitingPair&)>& call);
+  /// Adds transfers that have waited for their peers, or for data of this host's rank, for at least
+  /// `least_ns`. Looks at a limited number.
+  void ListWaits(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const;
   /// Calls `call` with those of up to `most` transfers that wait for their peers. Returns how many
   /// others there are.
   size_t ForFirst(size_t most, const std::function<void(PostedOperation*)>& call) const;

@@ -32,6 +32,8 @@ class RankFeed final : public SliceFeed {
                       std::vector<SlicedBuffer>* outputs) override;
   void Carried(uint32_t slices) override;
 
+  /// Returns how many slices were carried.
+  uint32_t carried() const { return carried_; }
   /// Returns the ranks that could fill a slice, and have not: not those whose windows are full
   /// until others get on. Requires: Begin was called.
   std::vector<int> Filling() const;

@@ -5,6 +5,7 @@
 #include <span>
 #include <variant>
 
+#include "daemon/cluster/messages/diagnosis.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/link.h"
@@ -108,6 +109,19 @@ inline void Fill(SharesMessage& shares) {
 inline void Fill(FabricMessage& fabric) {
   fabric.text =
       "[[host]]\nname = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1Gbit\"\n";
+}
+
+inline void Fill(StandingMessage& standing) {
+  standing.about = 1;
+  standing.waits = true;
+  standing.senders = {0};
+  standing.ranks.push_back({.rank = 1, .behind = {{.rank = 2}}});
+}
+
+inline void Fill(HangMessage& hang) {
+  hang.about = 1;
+  hang.hang = HangClass::kNotCalled;
+  hang.roots = {{.rank = 1}};
 }
 
 inline void Fill(ProbeOpenMessage& open) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "daemon/cluster/messages/diagnosis.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/link.h"
@@ -26,6 +27,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, PairMessage* message)
 Status Read(uint64_t kind, const nlohmann::json& document, LinkMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, ProbeMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, DiagnosisMessage* message);
 
 // Each of these writes the fields of a message.
 
@@ -36,5 +38,6 @@ nlohmann::json Write(const PairMessage& message);
 nlohmann::json Write(const LinkMessage& message);
 nlohmann::json Write(const ProbeMessage& message);
 nlohmann::json Write(const JobMessage& message);
+nlohmann::json Write(const DiagnosisMessage& message);
 
 }  // namespace harmonaize::daemon

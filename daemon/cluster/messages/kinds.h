@@ -62,6 +62,11 @@ enum class MessageKind : uint16_t {
 
   // messages/event.h
   kEvent = 700,
+
+  // messages/diagnosis.h
+  kAskStanding = 800,
+  kStanding = 801,
+  kHang = 802,
 };
 
 }  // namespace harmonaize::daemon

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/cluster/messages/diagnosis.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/kinds.h"
@@ -53,7 +54,7 @@ struct SubjectAmong<Message, std::variant<Subjects...>> {
 class ClusterMessage {
  public:
   using Subjects = std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage,
-                                LinkMessage, ProbeMessage, JobMessage>;
+                                LinkMessage, ProbeMessage, JobMessage, DiagnosisMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
   /// Makes a message of a structure of one of the subjects.

@@ -1,6 +1,7 @@
 #include "src/executor/network/network_execution.h"
 
 #include <algorithm>
+#include <set>
 
 namespace harmonaize {
 namespace {
@@ -283,7 +284,10 @@ void NetworkExecution::AfterReceive(Slice& slice, int step) {
   const NetworkStep& what = StepAt(step);
   const bool is_there = what.kind == StepKind::kReceive && what.destinations.size() == 1 &&
                         !slice.landings[static_cast<size_t>(step)].pooled;
-  if (is_there) return FinishStep(slice, step);
+  if (is_there) {
+    ReleaseLanding(slice, step);
+    return FinishStep(slice, step);
+  }
   BeginWork(slice, step);
 }
 
@@ -419,6 +423,22 @@ void NetworkExecution::FinishWork(Work* work) {
 
 // ---------------------------------------------------------------------------------------------
 // Ends
+
+// A message has a landing from the moment that it may come until its step is done.
+std::vector<int> NetworkExecution::AwaitedHosts() const {
+  std::set<int> hosts;
+  for (const std::unique_ptr<Slice>& slice : running_) {
+    if (!slice->under_way) continue;
+    for (size_t step = 0; step < slice->landings.size(); ++step) {
+      const NetworkStep& what = binding_.program->steps()[step];
+      const Landing& landing = slice->landings[step];
+      if (Receives(what.kind) && landing.at != nullptr && !landing.there) {
+        hosts.insert(what.peer_host);
+      }
+    }
+  }
+  return {hosts.begin(), hosts.end()};
+}
 
 void NetworkExecution::Cancel(Status reason) {
   if (done()) return;

@@ -83,6 +83,9 @@ class NetworkExecution final : public FedExecution, private MessageListener {
   /// is under way has come back.
   void Cancel(Status reason);
 
+  /// Returns the hosts whose messages it waits for now, each once, in order. Takes a time that
+  /// grows with its steps: for reports.
+  std::vector<int> AwaitedHosts() const;
   /// Returns how many slices have not ended.
   uint32_t slices_left() const { return slices_left_; }
   bool done() const override { return outstanding_ == 0 && (slices_left_ == 0 || !status_.ok()); }

@@ -39,6 +39,8 @@ class NotingHosts final : public OtherHosts {
   void TellEnd(bool, const Status&) override {}
   void FailAll(const Status&) override {}
   void ReportLate(uint64_t, uint64_t) override {}
+  void ListUnderWay(uint64_t, uint64_t, CommunicatorWaits*) const override {}
+  void NotifyWaiting(uint64_t, const std::string&) override {}
   void LookAtSomePairs(size_t, uint64_t, const std::function<void(const WaitingPair&)>&) override {}
   size_t ForFirstPairs(size_t, const std::function<void(PostedOperation*)>&) const override {
     return 0;

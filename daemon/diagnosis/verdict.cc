@@ -1,0 +1,131 @@
+#include "daemon/diagnosis/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/tenant/rank_list.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+constexpr std::array<std::string_view, kHangClassCount> kHangNames = {
+    "none",     "computing", "called_late",   "not_called",        "not_filled",
+    "mismatch", "dead",      "slow_transfer", "daemon_unreachable"};
+constexpr std::array<std::string_view, kDoingCount> kDoingNames = {
+    "unknown",  "running", "sleeping",      "stopped", "traced",
+    "swapping", "on_disk", "out_of_memory", "ended"};
+
+/// Says what a rank does, and what can be done about it, after "which".
+std::string_view DoesAndWayOut(Doing doing) {
+  switch (doing) {
+    case Doing::kStopped: return "is stopped: let it go on with SIGCONT, or end it";
+    case Doing::kTraced: return "a debugger has stopped: let it go on there, or end it";
+    case Doing::kSwapping:
+      return "waits for memory that was swapped out: give its host more memory, or less to do";
+    case Doing::kOnDisk:
+      return "waits for a disk, a file system or a device: look at what it reads";
+    case Doing::kOutOfMemory:
+      return "is in a group of processes of which the kernel has killed one for lack of memory: "
+             "raise the group's limit, and start again";
+    case Doing::kEnded: return "has ended";
+    case Doing::kSleeping:
+      return "sleeps outside of this library, for data, a lock or another process: a debugger or "
+             "py-spy shows where";
+    case Doing::kRunning: return "computes";
+    case Doing::kUnknown: return "cannot be looked at";
+  }
+  return "";
+}
+
+std::vector<int> RanksOf(const std::vector<HangRoot>& roots, const std::string& communicator) {
+  std::vector<int> ranks;
+  for (const HangRoot& root : roots) {
+    if (root.communicator == communicator) ranks.push_back(root.rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+bool IsElsewhere(const Verdict& verdict) {
+  return std::any_of(verdict.roots.begin(), verdict.roots.end(),
+                     [&](const HangRoot& root) { return root.communicator != verdict.label; });
+}
+
+std::string ReasonOfClass(HangClass hang, Doing doing, bool one) {
+  const std::string_view which = one ? "which" : "each of which";
+  switch (hang) {
+    case HangClass::kComputing: return fmt::format("{} computes and has not called it yet", which);
+    case HangClass::kNotCalled:
+      if (doing == Doing::kUnknown) return fmt::format("{} has not called it", which);
+      return fmt::format("{} {}", which, DoesAndWayOut(doing));
+    case HangClass::kNotFilled:
+      if (doing == Doing::kUnknown || doing == Doing::kRunning) {
+        return fmt::format("{} does not get on with copying it", which);
+      }
+      return fmt::format("{} {}", which, DoesAndWayOut(doing));
+    case HangClass::kDaemonUnreachable:
+      return fmt::format(
+          "whose {} not answer: look at {}", one ? "daemon does" : "daemons do",
+          one ? "its host and the links to it" : "their hosts and the links to them");
+    case HangClass::kDead: return fmt::format("{} has ended: start the job again", which);
+    case HangClass::kCalledLate: return fmt::format("{} called it late", which);
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::string_view NameOf(HangClass hang) {
+  const auto place = static_cast<size_t>(hang);
+  return place < kHangNames.size() ? kHangNames[place] : kHangNames[0];
+}
+
+std::string_view NameOf(Doing doing) {
+  const auto place = static_cast<size_t>(doing);
+  return place < kDoingNames.size() ? kDoingNames[place] : kDoingNames[0];
+}
+
+std::string ReasonOf(const Verdict& verdict) {
+  if (verdict.roots.empty()) return "";
+  const HangRoot& first = verdict.roots.front();
+  if (!IsElsewhere(verdict)) {
+    return ReasonOfClass(first.hang, first.doing, verdict.roots.size() == 1);
+  }
+  // The roots of one communicator; all of them are listed in the verdict.
+  const std::vector<int> ranks = RanksOf(verdict.roots, first.communicator);
+  const std::string there = first.communicator == verdict.label
+                                ? ""
+                                : fmt::format(" in communicator '{}'", first.communicator);
+  const std::string reason = ReasonOfClass(first.hang, first.doing, ranks.size() == 1);
+  return fmt::format(
+      "{} for {}{}{}",
+      fmt::format("which {} waiting{}", verdict.waits_for.size() > 1 ? "are" : "is", there),
+      RankList(ranks), reason.empty() ? "" : ", ", reason);
+}
+
+std::string SentenceOf(const Verdict& verdict, uint64_t now_ns) {
+  const double seconds = static_cast<double>(now_ns - std::min(now_ns, verdict.since_ns)) * 1e-9;
+  const std::string reason = ReasonOf(verdict);
+  const std::string after = reason.empty() ? "" : ", " + reason;
+  const std::vector<int> ranks =
+      verdict.waits_for.empty() ? RanksOf(verdict.roots, verdict.label) : verdict.waits_for;
+  switch (verdict.hang) {
+    case HangClass::kNone: return "";
+    case HangClass::kMismatch: return verdict.asked;
+    case HangClass::kDead: return verdict.asked;
+    case HangClass::kSlowTransfer:
+      return fmt::format("{} has been under way for {:.1f} s, far longer than usual{}{}",
+                         verdict.operation, seconds, verdict.stage.empty() ? "" : ": ",
+                         verdict.stage);
+    case HangClass::kNotFilled:
+      return fmt::format("{} has waited {:.1f} s for the data of {}{}", verdict.operation, seconds,
+                         RankList(ranks), after);
+    default:
+      return fmt::format("{} has waited {:.1f} s for {}{}", verdict.operation, seconds,
+                         RankList(ranks), after);
+  }
+}
+
+}  // namespace harmonaize::daemon

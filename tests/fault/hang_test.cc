@@ -1,0 +1,405 @@
+// Which rank hangs, and why: on one host, and on three.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/hosts_case.h"
+#include "tests/support/late_pages.h"
+#include "tests/support/private_data.h"
+
+namespace harmonaize::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr double kLateAfterSeconds = 1;
+/// Time within which a verdict has certainly come.
+constexpr double kPatience = kSanitized ? 60 : 10;
+
+/// Where ranks 0, 1 and 2 are.
+class HangTest : public ::testing::TestWithParam<std::vector<int>> {
+ protected:
+  static void SetUpTestSuite() {
+    // A daemon that is stopped for a while is not lost.
+    cluster_ =
+        new TestCluster(3, fmt::format("[ranks]\nlate_after_seconds = {}\n", kLateAfterSeconds),
+                        "dead_after_seconds = 8\n", "", true);
+  }
+  static void TearDownTestSuite() {
+    delete cluster_;
+    cluster_ = nullptr;
+  }
+  void SetUp() override {
+    for (int host = 0; host < cluster_->hosts(); ++host) {
+      begin_.push_back(cluster_->daemon(host).Log().size());
+    }
+  }
+
+  /// The name of the ranks' second collective. On one host the first one goes inline, and the
+  /// daemon does not count it.
+  static std::string Second() {
+    return GetParam()[0] == GetParam()[2] ? "AllReduce #0" : "AllReduce #1";
+  }
+  /// What the daemon of a rank has logged since the test began.
+  std::string LogOf(int rank) const {
+    const int host = GetParam()[static_cast<size_t>(rank)];
+    return cluster_->daemon(host).Log().substr(begin_[static_cast<size_t>(host)]);
+  }
+  /// Waits until the daemon of a rank says this.
+  bool Says(int rank, const std::string& text) const {
+    const auto start = steady_clock::now();
+    while (LogOf(rank).find(text) == std::string::npos) {
+      if (SecondsSince(start) > kPatience) return false;
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    return true;
+  }
+#define EXPECT_SAYS(rank, text) EXPECT_TRUE(Says(rank, text)) << LogOf(rank)
+
+  /// Runs three ranks. Before its second collective rank 1 does something, until `release` of the
+  /// parent has returned. What rank 0 reads afterwards holds `mentions`.
+  void Run(const std::function<void(HostedRanks& ranks)>& hang, const std::string& mentions,
+           const std::function<void(HostedRanks& ranks)>& meanwhile) {
+    HostedRanks ranks(cluster_, GetParam());
+    ranks.Start([&](int rank) {
+      const ncclComm_t world = ranks.Join(rank);
+      EXPECT_EQ(CountRanks(world), 3);
+      if (rank == 1) hang(ranks);
+      EXPECT_EQ(AllReduce(world, 8), ncclSuccess) << ncclGetLastError(world);
+      if (rank == 0) {
+        EXPECT_MENTIONS(world, Second() + " has waited");
+        EXPECT_MENTIONS(world, mentions);
+      }
+      EXPECT_NCCL(ncclCommDestroy(world));
+      return 0;
+    });
+    meanwhile(ranks);
+    ExpectAllEndWell(&ranks);
+  }
+  /// The home may not know yet what the third host asks for, and then names two ranks.
+  void ExpectMismatchByRank1() const {
+    EXPECT_SAYS(0, "does not get on: mismatch (unknown) by rank ");
+    EXPECT_NE(LogOf(0).find("rank 1 of"), std::string::npos) << LogOf(0);
+  }
+  /// Waits until the parent publishes id 1.
+  static void AwaitRelease(HostedRanks& ranks) {
+    ranks.ShareId(1, false);
+  }
+  static void Release(HostedRanks& ranks) {
+    ranks.PublishId(1, {});
+  }
+
+  inline static TestCluster* cluster_ = nullptr;
+  std::vector<size_t> begin_;  // by host
+};
+
+INSTANTIATE_TEST_SUITE_P(OneHost, HangTest, ::testing::Values(std::vector<int>{0, 0, 0}));
+INSTANTIATE_TEST_SUITE_P(ThreeHosts, HangTest, ::testing::Values(std::vector<int>{0, 1, 2}));
+
+TEST_P(HangTest, AStoppedRankIsNamedWithinFiveSeconds) {
+  Run([](HostedRanks&) { raise(SIGSTOP); }, "which is stopped",
+      [&](HostedRanks& ranks) {
+        int status = 0;
+        EXPECT_EQ(waitpid(ranks.process(1), &status, WUNTRACED), ranks.process(1));
+        EXPECT_SAYS(0, Second() + " does not get on: not_called (stopped) by rank 1 of");
+        EXPECT_SAYS(2, Second() + " does not get on: not_called (stopped) by rank 1 of");
+        kill(ranks.process(1), SIGCONT);
+      });
+  EXPECT_SAYS(0, Second() + " gets on");
+}
+
+TEST_P(HangTest, ARankThatSleepsIsNamed) {
+  Run([](HostedRanks&) { std::this_thread::sleep_for(milliseconds(kSanitized ? 9000 : 4000)); },
+      "sleeps outside of this library",
+      [&](HostedRanks&) {
+        EXPECT_SAYS(0, Second() + " does not get on: not_called (sleeping) by rank 1 of");
+      });
+  EXPECT_SAYS(0, Second() + " gets on: called_late (sleeping) by rank 1 of");
+}
+
+TEST_P(HangTest, ARankThatReadsWhatDoesNotComeIsNamed) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(pipe(ends), 0);
+  Run(
+      [&](HostedRanks&) {
+        char byte = 0;
+        EXPECT_EQ(read(ends[0], &byte, 1), 1);
+      },
+      "sleeps outside of this library",
+      [&](HostedRanks&) {
+        EXPECT_SAYS(0, Second() + " does not get on: not_called (sleeping) by rank 1 of");
+        EXPECT_EQ(write(ends[1], "x", 1), 1);
+      });
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_P(HangTest, ARankThatWaitsForALockIsNamed) {
+  char path[] = "/tmp/harmonaize-hang-XXXXXX";
+  const int held = mkstemp(path);
+  ASSERT_GE(held, 0);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  Run(
+      [&](HostedRanks&) {
+        const int own = open(path, O_RDWR | O_CLOEXEC);
+        EXPECT_EQ(flock(own, LOCK_EX), 0);
+        close(own);
+      },
+      "sleeps outside of this library",
+      [&](HostedRanks&) {
+        EXPECT_SAYS(0, Second() + " does not get on: not_called (sleeping) by rank 1 of");
+        EXPECT_EQ(flock(held, LOCK_UN), 0);
+      });
+  close(held);
+  unlink(path);
+}
+
+TEST_P(HangTest, ARankThatComputesIsNoFault) {
+  Run(
+      [](HostedRanks&) {
+        const auto start = steady_clock::now();
+        while (SecondsSince(start) < 5) {
+        }
+      },
+      "which computes", [](HostedRanks&) {});
+  EXPECT_SAYS(0, Second() + " does not get on: computing (running) by rank 1 of");
+  EXPECT_SAYS(0, Second() + " gets on: called_late (running) by rank 1 of");
+  EXPECT_EQ(LogOf(0).find("not_called"), std::string::npos) << LogOf(0);
+}
+
+TEST_P(HangTest, ADeadRankIsNamed) {
+  HostedRanks ranks(cluster_, GetParam());
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    if (rank == 1) {
+      // Once the others have heard of the end of the first operation.
+      std::this_thread::sleep_for(milliseconds(300));
+      raise(SIGKILL);
+    }
+    EXPECT_EQ(AllReduce(world, 8), ncclRemoteError);
+    EXPECT_MENTIONS(world, "rank 1");
+    AwaitRelease(ranks);
+    EXPECT_NCCL(ncclCommAbort(world));
+    return 0;
+  });
+  EXPECT_SAYS(0, "does not get on: dead (ended) by rank 1 of");
+  EXPECT_SAYS(1, "does not get on: dead (ended) by rank 1 of");
+  EXPECT_SAYS(2, "does not get on: dead (ended) by rank 1 of");
+  Release(ranks);
+  const std::vector<int> statuses = ranks.Wait();
+  EXPECT_EQ(statuses[0], 0);
+  EXPECT_EQ(statuses[2], 0);
+}
+
+TEST_P(HangTest, RanksThatAskForOtherThingsAreNamed) {
+  struct Asked {
+    size_t count;
+    ncclDataType_t type;
+    ncclRedOp_t op;
+  };
+  for (const Asked& asked :
+       {Asked{9, ncclFloat, ncclSum}, Asked{8, ncclInt, ncclSum}, Asked{8, ncclFloat, ncclMax}}) {
+    SetUp();
+    HostedRanks ranks(cluster_, GetParam());
+    ranks.Start([&](int rank) {
+      const ncclComm_t world = ranks.Join(rank);
+      EXPECT_EQ(CountRanks(world), 3);
+      // errors_test and hosts_failures_test check what the ranks are told.
+      static_cast<void>(rank == 1 ? AllReduce(world, asked.count, asked.type, asked.op)
+                                  : AllReduce(world, 8));
+      AwaitRelease(ranks);
+      EXPECT_NCCL(ncclCommAbort(world));
+      return 0;
+    });
+    ExpectMismatchByRank1();
+    Release(ranks);
+    ExpectAllEndWell(&ranks);
+  }
+}
+
+TEST_P(HangTest, ARankThatAsksForAnotherRootIsNamed) {
+  HostedRanks ranks(cluster_, GetParam());
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    int value = rank;
+    static_cast<void>(
+        ncclReduce(&value, &value, 1, ncclInt, ncclSum, rank == 1 ? 1 : 0, world, nullptr));
+    AwaitRelease(ranks);
+    EXPECT_NCCL(ncclCommAbort(world));
+    return 0;
+  });
+  ExpectMismatchByRank1();
+  Release(ranks);
+  ExpectAllEndWell(&ranks);
+}
+
+// It has posted the operation, and stops while its data is copied. Where the ranks themselves carry
+// an operation out (inline), the daemon sees nothing of that.
+TEST(HangWhileFilling, ARankThatStopsWhileItFillsIsNamed) {
+  constexpr size_t kElements = size_t{1} << 20;
+  if (!LatePages(size_t{1} << 20).valid())
+    GTEST_SKIP() << "the kernel gives no userfaultfd to this user";
+  for (const std::vector<int>& hosts : {std::vector<int>{0, 0, 0}, std::vector<int>{0, 1, 1}}) {
+    TestCluster cluster(
+        hosts.back() + 1,
+        fmt::format("[ranks]\nlate_after_seconds = {}\n{}", kLateAfterSeconds, kAllByDaemon), "",
+        "", true);
+    HostedRanks ranks(&cluster, hosts);
+    ranks.Start([&](int rank) {
+      const ncclComm_t world = ranks.Join(rank);
+      EXPECT_EQ(CountRanks(world), 3);
+      LatePages pages(kElements * sizeof(float));
+      EXPECT_TRUE(pages.valid());
+      std::vector<float> sum(kElements, 1.0f);
+      std::thread arrival([&] {
+        if (rank == 1) {
+          std::this_thread::sleep_for(milliseconds(300));
+          raise(SIGSTOP);
+        }
+        pages.Arrive();
+      });
+      EXPECT_NCCL(
+          ncclAllReduce(pages.data(), sum.data(), kElements, ncclFloat, ncclSum, world, nullptr));
+      arrival.join();
+      EXPECT_EQ(sum, std::vector<float>(kElements, 0.0f));
+      EXPECT_NCCL(ncclCommDestroy(world));
+      return 0;
+    });
+    const auto start = steady_clock::now();
+    const std::string text = "AllReduce #1 does not get on: not_filled (stopped) by rank 1 of";
+    while (cluster.daemon(0).Log().find(text) == std::string::npos &&
+           SecondsSince(start) < kPatience) {
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    EXPECT_NE(cluster.daemon(0).Log().find(text), std::string::npos) << cluster.daemon(0).Log();
+    kill(ranks.process(1), SIGCONT);
+    ExpectAllEndWell(&ranks);
+  }
+}
+
+TEST_P(HangTest, ASenderThatStopsIsNamed) {
+  HostedRanks ranks(cluster_, GetParam());
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    int value = 5;
+    if (rank == 1) {
+      raise(SIGSTOP);
+      EXPECT_NCCL(ncclSend(&value, 1, ncclInt, 2, world, nullptr));
+    } else if (rank == 2) {
+      EXPECT_NCCL(ncclRecv(&value, 1, ncclInt, 1, world, nullptr));
+    }
+    EXPECT_NCCL(ncclCommDestroy(world));
+    return 0;
+  });
+  EXPECT_SAYS(2, "Recv 2 <- 1 does not get on: not_called (stopped) by rank 1 of");
+  kill(ranks.process(1), SIGCONT);
+  ExpectAllEndWell(&ranks);
+}
+
+// Rank 0 waits for rank 1, which waits in another communicator for rank 2, which is stopped.
+TEST_P(HangTest, ACauseIsFollowedToItsRoot) {
+  HostedRanks ranks(cluster_, GetParam());
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    ncclComm_t first = nullptr;
+    ncclComm_t last = nullptr;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.commName = "first";
+    EXPECT_NCCL(ncclCommSplit(world, rank < 2 ? 0 : NCCL_SPLIT_NOCOLOR, rank, &first, &config));
+    config.commName = "last";
+    EXPECT_NCCL(ncclCommSplit(world, rank > 0 ? 0 : NCCL_SPLIT_NOCOLOR, rank, &last, &config));
+    if (rank == 2) raise(SIGSTOP);
+    if (last != nullptr) {
+      EXPECT_EQ(AllReduce(last, 8), ncclSuccess);
+    }
+    if (first != nullptr) {
+      EXPECT_EQ(AllReduce(first, 8), ncclSuccess);
+    }
+    if (rank == 0) {
+      EXPECT_MENTIONS(first, "for rank 1");
+      EXPECT_MENTIONS(first, "waiting in communicator 'last' for rank 1, which is stopped");
+    }
+    for (const ncclComm_t one : {first, last, world}) {
+      if (one != nullptr) {
+        EXPECT_NCCL(ncclCommDestroy(one));
+      }
+    }
+    return 0;
+  });
+  EXPECT_SAYS(0, "'first': AllReduce #0 does not get on: not_called (stopped) by rank 1 of 'last'");
+  EXPECT_SAYS(1, "'last': AllReduce #0 does not get on: not_called (stopped) by rank 1 of 'last'");
+  kill(ranks.process(2), SIGCONT);
+  ExpectAllEndWell(&ranks);
+}
+
+// Hundreds of operations are posted ahead of a rank that takes its time.
+TEST_P(HangTest, OperationsThatAreQueuedAreNoFault) {
+  HostedRanks ranks(cluster_, GetParam());
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    constexpr int kQueued = 300;
+    const Stream stream;
+    void* data = nullptr;
+    EXPECT_NCCL(ncclMemAlloc(&data, 4096));
+    const auto start = steady_clock::now();
+    for (int i = 0; i < kQueued; ++i) {
+      // Rank 1 computes between its operations, for three seconds in all.
+      while (rank == 1 && SecondsSince(start) < 0.01 * i) {
+      }
+      EXPECT_NCCL(ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, world, stream));
+    }
+    EXPECT_NCCL(hzStreamSynchronize(stream));
+    EXPECT_NCCL(ncclMemFree(data));
+    EXPECT_NCCL(ncclCommDestroy(world));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(LogOf(rank).find("does not get on: not_called"), std::string::npos) << LogOf(rank);
+  }
+}
+
+TEST_P(HangTest, ADaemonThatDoesNotAnswerIsNamed) {
+  if (GetParam()[0] == GetParam()[2]) GTEST_SKIP() << "there is one daemon";
+  for (const int stopped : {2, 0}) {  // 0: the home
+    const pid_t daemon = cluster_->daemon(stopped).pid();
+    HostedRanks ranks(cluster_, GetParam());
+    ranks.Start([&](int rank) {
+      const ncclComm_t world = ranks.Join(rank);
+      EXPECT_EQ(CountRanks(world), 3);
+      EXPECT_EQ(CountRanks(world), 3);
+      AwaitRelease(ranks);
+      EXPECT_EQ(AllReduce(world, 8), ncclSuccess) << ncclGetLastError(world);
+      EXPECT_NCCL(ncclCommDestroy(world));
+      return 0;
+    });
+    std::this_thread::sleep_for(milliseconds(1000));
+    kill(daemon, SIGSTOP);
+    int status = 0;
+    EXPECT_EQ(waitpid(daemon, &status, WUNTRACED), daemon);
+    Release(ranks);
+    EXPECT_SAYS(
+        1, fmt::format("does not get on: daemon_unreachable (unknown) by rank {} of", stopped));
+    kill(daemon, SIGCONT);
+    ExpectAllEndWell(&ranks);
+  }
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
