@@ -85,6 +85,7 @@ class EventBus {
 
   Status Open();
   void Post(const TenantIdentity& tenant, std::function<void(EventChannel&)> call);
+  void Keep(const TenantIdentity& tenant, const Event& event);
   void PostFor(const EventReader& reader, std::function<void(EventChannel&)> call);
   EventChannel& ChannelOf(const TenantIdentity& tenant);
   void OpenChannel(const TenantIdentity& tenant, Opened* opened);

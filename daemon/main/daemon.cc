@@ -105,6 +105,11 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
   return daemon;
 }
 
+// Threads that serve HTTP or ask clouds may run already where Create has failed.
+Daemon::~Daemon() {
+  if (gate_ != nullptr) gate_->Shut();
+}
+
 void Daemon::Run(const std::function<void()>& on_listening) {
   engine_->Start();
   on_listening();
