@@ -2,12 +2,12 @@
 
 namespace harmonaize {
 
-/// Returns whether a descriptor is a terminal whose user has not asked for text without colours
-/// (NO_COLOR, https://no-color.org).
+/// Returns whether text for this descriptor may have colours. The descriptor has to be a terminal,
+/// and NO_COLOR (https://no-color.org) must not be set.
 bool TakesColours(int descriptor);
 
-/// Returns whether whoever reads what is written to a descriptor has gone. Nobody reads a file, and
-/// nobody goes.
+/// Returns whether the other end of a pipe or a socket was closed, so that nobody reads what is
+/// written to this descriptor. For a file it is false.
 bool ReaderHasGone(int descriptor);
 
 }  // namespace harmonaize

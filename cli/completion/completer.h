@@ -31,8 +31,8 @@ struct Completion {
   size_t program_at = 0;  ///< For kProgram: the place of the program's name.
 };
 
-/// Returns the names that there are now of a kind of values, such as "JOB"; none where nobody
-/// knows.
+/// Returns the names of a kind of values that exist now, such as those of jobs for "JOB". The list
+/// is empty where no daemon answers.
 using NameSource = std::function<std::vector<Continuation>(std::string_view kind)>;
 
 /// Returns how the word at `cursor` may go on, from what the application itself says of its

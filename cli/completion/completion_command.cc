@@ -28,7 +28,7 @@ constexpr char kCompletionFooter[] =
 when a shell starts, as below; in zsh, after compinit.
 
 The names of jobs, hosts and tokens come from the daemon, if it answers within a fifth of a second.
-A job whose name is not a plain word is completed by its id.
+The shell offers the id of a job whose name is no plain word.
 
 Exit status: 0; 2 for another shell.
 

@@ -2,8 +2,8 @@
 
 namespace harmonaize {
 
-// What a shell reads to complete command lines of harmonaize. Both ask the program itself, by its
-// hidden command `complete`, so that they fit every version of it.
+// The scripts that shells read to complete command lines of harmonaize. A script calls the
+// program's hidden command `complete`, so it fits every version of the program.
 
 /// For bash, with or without the package bash-completion.
 const char* BashCompletion();

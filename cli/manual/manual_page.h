@@ -8,7 +8,7 @@
 
 namespace harmonaize {
 
-/// What stands around the text of a manual page.
+/// The headings of a manual page, and what they are filled with.
 struct ManualFrame {
   std::string name;                        ///< "harmonaize-run"
   int section = 1;                         ///< 1 for commands, 8 for what operators start.

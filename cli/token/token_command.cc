@@ -20,7 +20,7 @@ constexpr char kTokenDescription[] =
     "interface.";
 
 constexpr char kTokenFooter[] =
-    R"(At the daemon's Unix sockets the kernel tells who calls, and nobody needs a token. Over TCP (the
+    R"(A caller at the daemon's Unix sockets needs no token: the kernel tells who it is. Over TCP (the
 table [http] of the daemon's configuration) a caller shows one: 'Authorization: Bearer hz_...'.
 Tokens belong to this host's daemon alone. Only operators may handle them.
 
@@ -133,7 +133,7 @@ Result<std::string> Revoke(const RevokeOptions& options) {
 int RunCreate(const CreateOptions& options) {
   const bool of_tenant = options.scope == "tenant";
   if (of_tenant == options.tenant.empty()) {
-    Complain(of_tenant ? "a token of scope tenant needs --tenant, whose it is to be"
+    Complain(of_tenant ? "a token of scope tenant needs --tenant: the tenant that it stands for"
                        : "only a token of scope tenant has a --tenant");
     return kUsageStatus;
   }

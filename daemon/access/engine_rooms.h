@@ -34,7 +34,7 @@ class EngineRooms {
   virtual const HostTuning& tuning() const = 0;
   virtual ReportSources report_sources() = 0;
   virtual JobTable& jobs() = 0;
-  /// nullptr where nobody hears of events.
+  // These two are nullptr in a daemon that tells no events.
   virtual JobEvents* job_events() = 0;
   virtual Announcements* announcements() = 0;
 

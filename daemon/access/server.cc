@@ -192,50 +192,58 @@ bool Server::AcceptOne(const Door& door) {
     return false;
   }
   ControlSocket socket(std::move(fd));
-  const Status admitted =
-      Caught([&] { return door.http ? AdmitHttp(&socket, door) : Admit(&socket, door); });
+  const Status admitted = Caught([&] { return Admit(&socket, door); });
   // A peer that has ended meanwhile hears nothing.
-  if (admitted.ok() || !socket.valid()) return true;
-  door.http ? refused_.RefuseHttp(std::move(socket), admitted)
-            : refused_.Refuse(std::move(socket), admitted);
+  if (!admitted.ok() && socket.valid()) Refuse(std::move(socket), admitted, door);
   return true;
 }
 
+Result<Server::Newcomer> Server::Identify(const ControlSocket& socket, const Door& door) {
+  Newcomer newcomer;
+  HZ_ASSIGN_OR_RETURN(newcomer.credentials, socket.Peer());
+  newcomer.process = socket.PeerProcess(newcomer.credentials.process);
+  HZ_ASSIGN_OR_RETURN(newcomer.tenant, identifier_.Identify(newcomer.credentials,
+                                                            newcomer.process.get(), door.tenant));
+  newcomer.account = accounts_->Of(newcomer.tenant.number, newcomer.tenant.name);
+  HZ_ASSIGN_OR_RETURN(newcomer.place, newcomer.account->Take(Resource::kConnections, 1));
+  HZ_ASSIGN_OR_RETURN(newcomer.memory, newcomer.account->Take(Resource::kMemory, kConnectionBytes));
+  return newcomer;
+}
+
 Status Server::Admit(ControlSocket* socket, const Door& door) {
-  HZ_ASSIGN_OR_RETURN(const PeerCredentials peer, socket->Peer());
-  FileDescriptor process = socket->PeerProcess(peer.process);
-  HZ_ASSIGN_OR_RETURN(TenantIdentity tenant,
-                      identifier_.Identify(peer, process.get(), door.tenant));
-  std::shared_ptr<Account> account = accounts_->Of(tenant.number, tenant.name);
-  HZ_ASSIGN_OR_RETURN(Holding place, account->Take(Resource::kConnections, 1));
-  HZ_ASSIGN_OR_RETURN(Holding memory, account->Take(Resource::kMemory, kConnectionBytes));
+  HZ_ASSIGN_OR_RETURN(Newcomer newcomer, Identify(*socket, door));
+  return door.http ? AdmitHttp(socket, std::move(newcomer), door)
+                   : AdmitControl(socket, std::move(newcomer), door);
+}
+
+Status Server::AdmitControl(ControlSocket* socket, Newcomer newcomer, const Door& door) {
   auto connection = std::make_unique<Connection>(
-      std::move(*socket), Connection::Peer{peer, std::move(tenant), door.for_operators},
-      std::move(process), std::move(account), std::move(place), std::move(memory));
+      std::move(*socket),
+      Connection::Peer{newcomer.credentials, std::move(newcomer.tenant), door.for_operators},
+      std::move(newcomer.process), std::move(newcomer.account), std::move(newcomer.place),
+      std::move(newcomer.memory));
   const Status handed_over = Caught([&] { return HandOver(&connection); });
   if (connection != nullptr) *socket = connection->TakeSocket();
   return handed_over;
 }
 
-Status Server::AdmitHttp(ControlSocket* socket, const Door& door) {
+Status Server::AdmitHttp(ControlSocket* socket, Newcomer newcomer, const Door& door) {
   if (adopt_http_ == nullptr) return Unavailable("this daemon serves no HTTP");
-  HZ_ASSIGN_OR_RETURN(const PeerCredentials peer, socket->Peer());
-  const FileDescriptor process = socket->PeerProcess(peer.process);
-  HZ_ASSIGN_OR_RETURN(TenantIdentity tenant,
-                      identifier_.Identify(peer, process.get(), door.tenant));
-  const std::shared_ptr<Account> account = accounts_->Of(tenant.number, tenant.name);
-  HZ_ASSIGN_OR_RETURN(Holding place, account->Take(Resource::kConnections, 1));
-  HZ_ASSIGN_OR_RETURN(Holding memory, account->Take(Resource::kMemory, kConnectionBytes));
+  const std::string name = newcomer.tenant.name;
   AdoptedConnection connection{
       .socket = socket->TakeDescriptor(),
-      .caller = {.tenant = tenant,
+      .caller = {.tenant = std::move(newcomer.tenant),
                  .scope = door.for_operators ? HttpScope::kOperator : HttpScope::kTenant,
-                 .name = tenant.name},
-      .place = std::move(place),
-      .memory = std::move(memory)};
-  const Status adopted = adopt_http_(&connection);
+                 .name = name},
+      .place = std::move(newcomer.place),
+      .memory = std::move(newcomer.memory)};
+  const Status adopted = Caught([&] { return adopt_http_(&connection); });
   if (connection.socket.valid()) *socket = ControlSocket(std::move(connection.socket));
   return adopted;
+}
+
+void Server::Refuse(ControlSocket socket, const Status& why, const Door& door) {
+  door.http ? refused_.RefuseHttp(std::move(socket), why) : refused_.Refuse(std::move(socket), why);
 }
 
 Status Server::HandOver(std::unique_ptr<Connection>* connection) {
@@ -264,7 +272,7 @@ void Server::TurnAway(const Door& door) {
   Log(LogLevel::kError, kLogInit, "{}", why.message());
   spare_.Reset();
   FileDescriptor fd(accept4(door.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd.valid()) refused_.Refuse(ControlSocket(std::move(fd)), why);
+  if (fd.valid()) Refuse(ControlSocket(std::move(fd)), why, door);
   // The refused connections hold descriptors, which are needed now.
   refused_.CloseAll();
   spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));

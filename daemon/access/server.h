@@ -59,6 +59,15 @@ class Server {
     bool http = false;
     FileDescriptor listener;
   };
+  /// Whose a new connection is, and what the tenant pays for it.
+  struct Newcomer {
+    PeerCredentials credentials;
+    FileDescriptor process;
+    TenantIdentity tenant;
+    std::shared_ptr<Account> account;
+    Holding place;
+    Holding memory;
+  };
   struct ReceptionKey {
     uint32_t tenant = 0;
     bool for_operators = false;
@@ -71,8 +80,11 @@ class Server {
   Status OpenDoor(Door door, mode_t mode);
   void Accept(const Door& door);
   bool AcceptOne(const Door& door);
+  Result<Newcomer> Identify(const ControlSocket& socket, const Door& door);
   Status Admit(ControlSocket* socket, const Door& door);
-  Status AdmitHttp(ControlSocket* socket, const Door& door);
+  Status AdmitControl(ControlSocket* socket, Newcomer newcomer, const Door& door);
+  Status AdmitHttp(ControlSocket* socket, Newcomer newcomer, const Door& door);
+  void Refuse(ControlSocket socket, const Status& why, const Door& door);
   Status HandOver(std::unique_ptr<Connection>* connection);
   void TurnAway(const Door& door);
   void ForgetClosed();

@@ -18,7 +18,7 @@
 
 namespace harmonaize::daemon {
 
-/// What the routes refer to.
+/// Parts of the API to which its routes have pointers.
 struct Api::Parts {
   Parts(std::shared_ptr<EngineGate> gate, EntityTags its_tags)
       : jobs(std::move(gate)), tags(std::move(its_tags)) {}

@@ -12,7 +12,8 @@ class EventBus;
 class JobSnapshots;
 class TokenStore;
 
-/// What the routes of the HTTP interface use. All of it outlives the HTTP server. Thread: any.
+/// The parts of the daemon that routes of the HTTP interface use. They outlive the HTTP server.
+/// Thread: any.
 struct ApiServices {
   std::shared_ptr<EngineGate> gate;  ///< The way to the engine.
   EventBus* bus = nullptr;

@@ -131,17 +131,13 @@ void ServeEvents(EventBus& bus, std::shared_ptr<HttpExchange> exchange) {
   FollowEvents(&bus, reader, std::move(*order), std::move(exchange));
 }
 
-void ServeSchema(const HttpExchange& exchange, const HttpParameters& parameters,
-                 HttpResponse* response) {
-  static_cast<void>(exchange);
+HttpResponse SchemaAt(const HttpParameters& parameters) {
   const std::optional<EventType> type = EventTypeNamed(parameters.at("type"));
   if (!type.has_value() ||
       parameters.at("version") != std::to_string(InfoOf(*type).schema_version)) {
-    *response = HttpProblem(404, "there is no such schema; GET /v1/event-types lists them");
-    return;
+    return HttpProblem(404, "there is no such schema; GET /v1/event-types lists them");
   }
-  response->content_type = "application/schema+json";
-  response->body = SchemaOf(*type);
+  return {.content_type = "application/schema+json", .body = SchemaOf(*type)};
 }
 
 std::string ListOfTypes() {
@@ -174,12 +170,8 @@ std::vector<HttpRoute> EventRoutes(const ApiServices& services) {
       {.method = "GET",
        .pattern = "/v1/schemas/{type}/{version}",
        .audience = HttpAudience::kTenants,
-       .serve =
-           [](std::shared_ptr<HttpExchange> exchange, const HttpParameters& parameters) {
-             HttpResponse response;
-             ServeSchema(*exchange, parameters, &response);
-             exchange->Respond(std::move(response));
-           }},
+       .serve = [](std::shared_ptr<HttpExchange> exchange,
+                   const HttpParameters& parameters) { exchange->Respond(SchemaAt(parameters)); }},
   };
 }
 

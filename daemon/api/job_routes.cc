@@ -71,7 +71,7 @@ json Communicators(const json& job) {
 }
 
 HttpResponse NoEngine() {
-  return HttpProblem(503, "the daemon is about to end; ask again in a moment");
+  return HttpProblem(503, "the daemon cannot answer now; ask again in a moment");
 }
 
 /// A route about one job, with the view of it that the route shows.

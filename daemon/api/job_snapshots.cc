@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/reports/job_report.h"
+#include "daemon/runtime/guarded.h"
 #include "src/base/clock.h"
 
 namespace harmonaize::daemon {
@@ -54,7 +55,11 @@ void JobSnapshots::Get(const HttpCaller& caller, Call call) {
 void JobSnapshots::Ask(uint32_t key, const HttpCaller& caller) {
   const Reader reader{.tenant = caller.tenant.number, .is_operator = caller.is_operator()};
   const bool asked = gate_->Post([this, key, reader](EngineRooms& rooms) {
-    auto list = std::make_shared<const nlohmann::json>(JobReport(rooms.report_sources(), reader));
+    Snapshot list;
+    // Without a list the callers are told to ask again; they must not wait for ever.
+    GuardedAndLogged("a list of jobs", [&] {
+      list = std::make_shared<const nlohmann::json>(JobReport(rooms.report_sources(), reader));
+    });
     thread_->Post([this, key, list = std::move(list)] { Take(key, list); }, key);
   });
   if (!asked) thread_->Post([this, key] { Take(key, nullptr); }, key);

@@ -20,7 +20,8 @@ namespace harmonaize::daemon {
 /// Thread: any.
 class JobSnapshots {
  public:
-  /// A list of jobs, as JobReport returns it; nullptr if the engine is gone.
+  /// A list of jobs, as JobReport returns it; nullptr if there is none, since the engine is gone
+  /// or out of memory.
   using Snapshot = std::shared_ptr<const nlohmann::json>;
   using Call = std::function<void(const Snapshot&)>;
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <ctime>
 
+#include "daemon/sources/cloud_dates.h"
 #include "src/base/clean_text.h"
+#include "src/base/json_depth.h"
 #include "src/base/names.h"
 
 namespace harmonaize::daemon {
@@ -17,19 +17,20 @@ using nlohmann::json;
 /// Most levels of lists and objects in a body: more than any request has. The reader calls itself
 /// for each level.
 constexpr int kMostLevels = 16;
+constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
 
-bool IsShallow(std::string_view body) {
-  int levels = 0;
-  bool in_text = false;
-  for (size_t i = 0; i < body.size(); ++i) {
-    const char c = body[i];
-    if (in_text && c == '\\') ++i;
-    if (c == '"') in_text = !in_text;
-    if (in_text) continue;
-    if ((c == '[' || c == '{') && ++levels > kMostLevels) return false;
-    if (c == ']' || c == '}') --levels;
+/// Reads the end of a time from its point on, as ".25Z". "" stands for a time without a fraction.
+std::optional<int64_t> NanosecondsIn(std::string_view text) {
+  if (text.empty()) return 0;
+  if (text.size() < 3 || !text.ends_with('Z')) return std::nullopt;
+  int64_t nanoseconds = 0;
+  int64_t unit = kNanosecondsPerSecond / 10;
+  for (const char digit : text.substr(1, text.size() - 2)) {
+    if (digit < '0' || digit > '9') return std::nullopt;
+    nanoseconds += unit * (digit - '0');
+    unit /= 10;
   }
-  return true;
+  return nanoseconds;
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ JsonBody::JsonBody(std::string_view body, std::span<const std::string_view> fiel
 }
 
 Result<json> JsonBody::Parse(std::string_view body, std::span<const std::string_view> fields) {
-  if (!IsShallow(body)) return InvalidArgument("the body is nested too deeply");
+  if (JsonDepth(body) > kMostLevels) return InvalidArgument("the body is nested too deeply");
   json object = json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return InvalidArgument("the body is no JSON object");
   for (const auto& [name, value] : object.items()) {
@@ -104,19 +105,17 @@ std::optional<bool> JsonBody::YesNo(std::string_view field) {
 std::optional<int64_t> JsonBody::Time(std::string_view field) {
   const std::optional<std::string> text = Text(field, 40);
   if (!text.has_value()) return std::nullopt;
-  tm parts{};
-  const char* const end = strptime(text->c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  double fraction = 0;
-  const char* rest = end;
-  if (rest != nullptr && *rest == '.') {
-    double unit = 0.1;
-    for (++rest; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10) fraction += unit * (*rest - '0');
-  }
-  if (rest == nullptr || std::string_view(rest) != "Z") {
+  // The fraction, if any, is read apart: dates have none.
+  const size_t point = std::min(text->find('.'), text->size());
+  const std::string_view rest = std::string_view(*text).substr(point);
+  const std::optional<int64_t> seconds =
+      ParseIso8601Date(rest.empty() ? *text : text->substr(0, point) + "Z");
+  const std::optional<int64_t> nanoseconds = NanosecondsIn(rest);
+  if (!seconds.has_value() || !nanoseconds.has_value()) {
     Fail(InvalidArgument("'{}' is a time in UTC, such as 2026-11-26T08:30:00Z", field));
     return std::nullopt;
   }
-  return int64_t{timegm(&parts)} * 1'000'000'000 + static_cast<int64_t>(fraction * 1e9);
+  return *seconds * kNanosecondsPerSecond + *nanoseconds;
 }
 
 std::optional<json> JsonBody::Any(std::string_view field) {

@@ -1,7 +1,6 @@
 #include "daemon/api/operator_routes.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <cmath>
 #include <string>
@@ -14,8 +13,11 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/job_events/announcements.h"
 #include "daemon/jobs/job_table.h"
+#include "daemon/reports/status_cluster.h"
 #include "daemon/reports/status_report.h"
 #include "src/base/clean_text.h"
+#include "src/base/clock.h"
+#include "src/base/random.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event_data.h"
 
@@ -76,8 +78,7 @@ json Describe(const CloudNotice& notice) {
 }
 
 Result<json> Hosts(EngineRooms& rooms) {
-  json document = StatusDocument(rooms.report_sources(), AnOperator());
-  json host = std::move(document.at("daemon"));
+  json host = DaemonStatus(rooms.report_sources(), AnOperator());
   host["name"] = HostName(rooms.report_sources());
   host["announced"] = json::array();
   if (rooms.announcements() != nullptr) {
@@ -89,13 +90,13 @@ Result<json> Hosts(EngineRooms& rooms) {
 }
 
 Result<json> Tenants(EngineRooms& rooms) {
-  json document = StatusDocument(rooms.report_sources(), AnOperator());
-  return json{{"tenants", std::move(document.at("tenants"))}};
+  return json{{"tenants", TenantsStatus(rooms.report_sources(), AnOperator())}};
 }
 
 Result<json> Links(EngineRooms& rooms) {
-  json document = StatusDocument(rooms.report_sources(), AnOperator());
-  json links = document.value("cluster", json::object());
+  const ReportSources sources = rooms.report_sources();
+  json links = json::object();
+  if (sources.cluster != nullptr) links = ClusterStatus(sources, MonotonicNanoseconds());
   for (const char* const list : {"links", "fabric_links", "nics"}) {
     if (!links.contains(list)) links[list] = json::array();
   }
@@ -103,9 +104,9 @@ Result<json> Links(EngineRooms& rooms) {
 }
 
 Result<json> Plans(EngineRooms& rooms) {
-  const json document = StatusDocument(rooms.report_sources(), AnOperator());
+  const json tenants = TenantsStatus(rooms.report_sources(), AnOperator());
   json plans = json::array();
-  for (const json& tenant : document.at("tenants")) {
+  for (const json& tenant : tenants) {
     for (const json& communicator : tenant.at("communicators")) {
       if (!communicator.contains("plans")) continue;
       plans.push_back({{"communicator", communicator.at("id")},
@@ -150,12 +151,6 @@ Result<json> Promises(EngineRooms& rooms) {
 // ---------------------------------------------------------------------------------------------
 // Announcing
 
-std::string DrawId() {
-  uint64_t drawn = 0;
-  static_cast<void>(getrandom(&drawn, sizeof drawn, 0));
-  return fmt::format("operator-{:08x}", static_cast<uint32_t>(drawn));
-}
-
 Result<CloudNotice> NoticeIn(const std::string& text) {
   static constexpr std::string_view kFields[] = {
       "id", "kind", "state", "not_before", "duration_seconds", "survives", "text"};
@@ -177,7 +172,7 @@ Result<CloudNotice> NoticeIn(const std::string& text) {
     if (notice.state != State::kScheduled) {
       return InvalidArgument("'id' is missing: it is what the answer to the announcement said");
     }
-    notice.id = DrawId();
+    notice.id = fmt::format("operator-{:08x}", static_cast<uint32_t>(RandomNumber()));
   }
   return notice;
 }

@@ -29,29 +29,6 @@ std::string Home() {
   return entry != nullptr && entry->pw_dir != nullptr ? entry->pw_dir : "";
 }
 
-Status WriteAll(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoError(errno, "cannot write " + path);
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return Status::Ok();
-}
-
-/// Makes the folder if it is missing, so that others cannot write to it, whatever the umask says.
-Status MakeStateFolder(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::error_code failure;
-  const bool made = fs::create_directories(folder, failure);
-  if (failure) return SystemError("cannot make the folder {}: {}", folder, failure.message());
-  if (!made) return Status::Ok();
-  fs::permissions(folder, fs::perms::group_write | fs::perms::others_write,
-                  fs::perm_options::remove, failure);
-  if (failure) return SystemError("cannot close the folder {}: {}", folder, failure.message());
-  return Status::Ok();
-}
-
 }  // namespace
 
 std::string DefaultStateDirectory() {
@@ -83,14 +60,36 @@ Status CheckStateFolder(const std::string& folder) {
   return Status::Ok();
 }
 
+Status WriteWhole(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoError(errno, "cannot write " + path);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return Status::Ok();
+}
+
+Status MakeStateFolder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const bool made = fs::create_directories(folder, failure);
+  if (failure) return SystemError("cannot make the folder {}: {}", folder, failure.message());
+  if (made) {
+    fs::permissions(folder, fs::perms::group_write | fs::perms::others_write,
+                    fs::perm_options::remove, failure);
+    if (failure) return SystemError("cannot close the folder {}: {}", folder, failure.message());
+  }
+  return CheckStateFolder(folder);
+}
+
 Status ReplaceStateFile(const std::string& folder, const std::string& name, std::string_view text) {
   HZ_RETURN_IF_ERROR(MakeStateFolder(folder));
-  HZ_RETURN_IF_ERROR(CheckStateFolder(folder));
   const std::string path = folder + "/" + name;
   std::string temporary = path + ".XXXXXX";
   const FileDescriptor fd(mkostemp(temporary.data(), O_CLOEXEC));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a file in " + folder);
-  Status status = WriteAll(fd.get(), text, temporary);
+  Status status = WriteWhole(fd.get(), text, temporary);
   // Others may read the file: it holds no secret.
   if (status.ok() && fchmod(fd.get(), 0644) != 0) {
     status = ErrnoError(errno, "cannot set the access bits of " + temporary);

@@ -15,6 +15,7 @@
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -333,7 +334,7 @@ void ControlLoop::ProbeIfDue(uint64_t now_ns) {
   const std::optional<FabricRail> due = links_->NextProbe(Seconds(now_ns));
   if (!due.has_value()) return;
   uint64_t number = 0;
-  const Status drawn = transport::FillRandom(std::as_writable_bytes(std::span(&number, 1)));
+  const Status drawn = FillRandom(std::as_writable_bytes(std::span(&number, 1)));
   if (!drawn.ok() || number == 0) return;
   asked_[number] = {*due, now_ns};
   const AskLinkProbeMessage question{services_.fabrics->own(), number, due->from, due->to,

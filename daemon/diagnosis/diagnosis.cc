@@ -249,6 +249,7 @@ std::string Diagnosis::Explain(const Communicator& communicator, const Operation
 // What becomes of communicators
 
 void Diagnosis::OnRankLost(const Communicator& communicator, int rank, const std::string& why) {
+  if (communicator.ranks() == 1) return;  // it keeps nobody waiting
   // Process numbers are those of a host, and say nothing to the ranks of another one.
   const size_t end = why.starts_with("(process ") ? why.find(") ") : std::string::npos;
   const std::string reason = end == std::string::npos ? why : why.substr(end + 2);

@@ -41,7 +41,7 @@ ProcessWatch::~ProcessWatch() {
     stopping_ = true;
   }
   changed_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 void ProcessWatch::Look(std::vector<Wanted> wanted, Answer answer) {
@@ -51,7 +51,6 @@ void ProcessWatch::Look(std::vector<Wanted> wanted, Answer answer) {
     if (jobs_.size() >= kMostWaiting) return;
     jobs_.push_back({std::move(wanted), std::move(answer)});
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.notify_one();
 }
 

@@ -35,7 +35,8 @@ class ProcessWatch {
 
   /// `post` has a call run on the caller's thread. Requires: it may be called until the destructor
   /// returns.
-  explicit ProcessWatch(std::function<void(std::function<void()>)> post) : post_(std::move(post)) {}
+  explicit ProcessWatch(std::function<void(std::function<void()>)> post)
+      : post_(std::move(post)), thread_([this] { Run(); }) {}
   ~ProcessWatch();
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
@@ -62,7 +63,7 @@ class ProcessWatch {
   std::condition_variable changed_;
   std::deque<Job> jobs_;   // guarded by mutex_
   bool stopping_ = false;  // guarded by mutex_
-  std::thread thread_;     // used by the caller's thread alone
+  std::thread thread_;     // declared last: it uses all of these
 };
 
 }  // namespace harmonaize::daemon

@@ -2,22 +2,23 @@
 
 #include <fmt/format.h>
 #include <openssl/sha.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
+#include <span>
 #include <thread>
 #include <utility>
 
+#include "daemon/config/state_directory.h"
 #include "daemon/events/event_publisher.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
+#include "src/base/hex.h"
 #include "src/base/kernel_files.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -30,47 +31,33 @@ constexpr size_t kMostIdleLogs = 64;
 /// Time after which a log is closed that nobody uses: events come in bursts, and opening a log
 /// takes some milliseconds.
 constexpr std::chrono::milliseconds kIdleLogCloses(2000);
-/// Bytes of a folder's tag. Two daemons have the same one never.
-constexpr size_t kTagBytes = 8;
+/// Digits of a folder's tag: those of a random number of 64 bits, so no two folders have the same.
+constexpr size_t kTagDigits = 16;
 
 /// Stands for the operators among the tenants.
 const TenantIdentity kOperators{
     .number = UINT32_MAX, .across_hosts = UINT32_MAX, .user = 0, .name = "the operators"};
-
-std::string Hex(const uint8_t* bytes, size_t count) {
-  std::string text;
-  for (size_t i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
-  return text;
-}
 
 /// Returns the name of a tenant's log: its own name may be a path, and long.
 std::string FileNameOf(const TenantIdentity& tenant) {
   if (tenant.number == kOperators.number) return "operators.sqlite3";
   std::array<uint8_t, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<const uint8_t*>(tenant.name.data()), tenant.name.size(), digest.data());
-  return Hex(digest.data(), 16) + ".sqlite3";
+  return HexOf(std::span(digest).first(16)) + ".sqlite3";
 }
 
-Result<std::string> DrawTag() {
-  std::array<uint8_t, kTagBytes> drawn{};
-  if (getrandom(drawn.data(), drawn.size(), 0) != static_cast<ssize_t>(drawn.size())) {
-    return ErrnoError(errno, "cannot draw a random number");
-  }
-  return Hex(drawn.data(), drawn.size());
+std::string DrawTag() {
+  return fmt::format("{:016x}", RandomNumber());
 }
 
 /// Reads the folder's tag, or draws one.
 Result<std::string> TagOf(const std::string& folder) {
-  const std::string path = folder + "/tag";
-  std::string tag = FirstLine(path);
+  std::string tag = FirstLine(folder + "/tag");
   const bool good =
-      tag.size() == 2 * kTagBytes && tag.find_first_not_of("0123456789abcdef") == std::string::npos;
+      tag.size() == kTagDigits && tag.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (good) return tag;
-  HZ_ASSIGN_OR_RETURN(tag, DrawTag());
-  std::ofstream file(path, std::ios::trunc);
-  file << tag << '\n';
-  file.close();
-  if (!file.good()) return SystemError("cannot write {}", path);
+  tag = DrawTag();
+  HZ_RETURN_IF_ERROR(ReplaceStateFile(folder, "tag", tag + "\n"));
   return tag;
 }
 
@@ -93,7 +80,7 @@ Status EventBus::Open() {
       return SystemError("{} is no folder, so events cannot be kept there", folder);
     }
   }
-  HZ_ASSIGN_OR_RETURN(memory_tag_, DrawTag());
+  memory_tag_ = DrawTag();
   if (!folder.empty()) {
     HZ_ASSIGN_OR_RETURN(tag_, TagOf(folder));
   }
@@ -140,38 +127,42 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event, EventOrigin or
     }
     ++waiting;
   }
-  Post(tenant, [this, tenant, event = std::move(event), origin](EventChannel& channel) {
-    GuardedAndLogged("an event", [&] {
-      if (!channel.Add(event)) {
-        repeated_.fetch_add(1, std::memory_order_relaxed);
-        return;
-      }
-      published_[static_cast<size_t>(event.type)].fetch_add(1, std::memory_order_relaxed);
-      if (options_.publisher != nullptr && origin == EventOrigin::kHere) {
-        options_.publisher->Publish(tenant, event);
-      }
-      // The operators' turn is here: it is the tenant that makes work for them.
-      Event for_operators = event;
-      for_operators.tenant = tenant.name;
-      ChannelOf(kOperators).Add(std::move(for_operators));
-    });
+  const auto keep = [this, tenant, event = std::move(event), origin] {
+    const LogFor log_for(tenant);
+    GuardedAndLogged("an event", [&] { Keep(tenant, event, origin); });
     const std::lock_guard lock(mutex_);
     if (--waiting_[tenant.number] == 0) waiting_.erase(tenant.number);
-  });
+  };
+  thread_->Post(keep, tenant.number);
+}
+
+// Returns false for an event that the channel has had before.
+bool EventBus::CountedAdd(EventChannel& channel, const Event& event) {
+  const bool is_new = channel.Add(event);
+  std::atomic<uint64_t>& counter = is_new ? published_[static_cast<size_t>(event.type)] : repeated_;
+  counter.fetch_add(1, std::memory_order_relaxed);
+  return is_new;
+}
+
+// The operators' turn is the tenant's, who makes work for them.
+void EventBus::Keep(const TenantIdentity& tenant, const Event& event, EventOrigin origin) {
+  if (!CountedAdd(ChannelOf(tenant), event)) return;
+  if (options_.publisher != nullptr && origin == EventOrigin::kHere) {
+    options_.publisher->Publish(tenant, event);
+  }
+  Event for_operators = event;
+  for_operators.tenant = tenant.name;
+  ChannelOf(kOperators).Add(std::move(for_operators));
 }
 
 void EventBus::PublishToOperators(Event event) {
   Post(kOperators, [this, event = std::move(event)](EventChannel& channel) {
-    if (!channel.Add(event)) {
-      repeated_.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
-    published_[static_cast<size_t>(event.type)].fetch_add(1, std::memory_order_relaxed);
-    if (options_.publisher != nullptr) options_.publisher->PublishToOperators(event);
+    if (CountedAdd(channel, event) && options_.publisher != nullptr)
+      options_.publisher->PublishToOperators(event);
   });
 }
 
-// The calls of all tenants take turns, so one round of each tenant's queue has to pass.
+// An event counts as waiting until it was kept and told.
 void EventBus::Flush(std::chrono::milliseconds within) {
   const auto end = std::chrono::steady_clock::now() + within;
   const auto waiting = [this] {

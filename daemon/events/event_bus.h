@@ -103,6 +103,8 @@ class EventBus {
 
   Status Open();
   void Post(const TenantIdentity& tenant, std::function<void(EventChannel&)> call);
+  bool CountedAdd(EventChannel& channel, const Event& event);
+  void Keep(const TenantIdentity& tenant, const Event& event, EventOrigin origin);
   void PostFor(const EventReader& reader, std::function<void(EventChannel&)> call);
   EventChannel& ChannelOf(const TenantIdentity& tenant);
   void OpenChannel(const TenantIdentity& tenant, Opened* opened);

@@ -45,7 +45,9 @@ bool EventChannel::Add(Event event) {
   const LoggedEvent logged{log_->last_place(), std::move(event)};
   std::string text;
   for (auto& [number, subscriber] : subscribers_) {
-    if (subscriber.behind) continue;
+    // The log may be read again by now, and what was kept is told in its order.
+    if (subscriber.unread) CatchUp(subscriber);
+    if (subscriber.behind || subscriber.place >= logged.place) continue;
     if (subscriber.filter.Takes(logged.event)) {
       if (text.empty()) text = TextOf(logged);
       if (!subscriber.sink(text)) {
@@ -56,7 +58,6 @@ bool EventChannel::Add(Event event) {
     subscriber.place = logged.place;
     subscriber.sequence = logged.event.sequence;
   }
-  // A log that could not be read may have left subscribers behind that could take something.
   return true;
 }
 
@@ -98,11 +99,14 @@ void EventChannel::Resume(uint64_t number) {
 }
 
 void EventChannel::CatchUp(Subscriber& subscriber) {
+  subscriber.unread = false;
   while (true) {
     const Result<LogPage> page =
         log_->After(subscriber.place, subscriber.filter, kEventsOfCatchingUp);
-    // It stays behind: the log may be read again when the next event comes.
-    if (!page.ok()) return;
+    if (!page.ok()) {
+      subscriber.unread = true;
+      return;
+    }
     if (page->missed > 0 && !TellMissed(subscriber, *page)) return;
     for (const LoggedEvent& logged : page->events) {
       if (!subscriber.sink(TextOf(logged))) return;

@@ -65,7 +65,8 @@ class EventChannel {
     EventSink sink;
     uint64_t place = 0;     ///< It has been sent all that it wants up to here.
     uint64_t sequence = 0;  ///< Number of the last event, for a subscriber of one job.
-    bool behind = true;     ///< It could not take an event, and there is more for it.
+    bool behind = true;     ///< There is more for it, which it could not take or nobody could read.
+    bool unread = false;    ///< It is behind, since the log could not be read.
   };
   /// Where to go on, and how many events are gone that should have come next.
   struct Start {

@@ -1,7 +1,6 @@
 #include "daemon/formation/communicator_maker.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <atomic>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include "daemon/multihost/network_runner.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/session_table.h"
+#include "src/base/random.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -32,12 +32,8 @@ std::set<uint32_t> GangsOf(const std::vector<Member*>& members) {
 /// Returns the handle of a communicator (Communicator::handle). The key of one that spans hosts is
 /// random.
 std::string HandleOf(const Communicator& communicator) {
-  uint64_t number = 0;
-  if (communicator.host_group() != nullptr) {
-    number = communicator.host_group()->roster().key;
-  } else if (getrandom(&number, sizeof number, 0) < 0) {
-    number = communicator.id();
-  }
+  const HostGroup* const group = communicator.host_group();
+  const uint64_t number = group == nullptr ? RandomNumber() : group->roster().key;
   return fmt::format("{:08x}", static_cast<uint32_t>(number ^ number >> 32));
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/plans/fabrics.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 #include "src/transport/address.h"
 #include "src/transport/cluster_key.h"
 
@@ -66,7 +67,7 @@ Roster MakeRoster(const std::vector<Applicant>& ranks, const Cluster& cluster, F
     }
   }
   while (roster.key == 0) {
-    if (!transport::FillRandom(std::as_writable_bytes(std::span(&roster.key, 1))).ok()) break;
+    if (!FillRandom(std::as_writable_bytes(std::span(&roster.key, 1))).ok()) break;
   }
   PlaceOnFabric(speakers, cluster, fabrics, &roster);
   return roster;

@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/config/state_directory.h"
 #include "daemon/http/private_file.h"
 #include "daemon/runtime/guarded.h"
 #include "src/base/log.h"
@@ -45,7 +46,7 @@ AuditLog::AuditLog(std::string folder, AuditLimits limits)
 
 Result<std::unique_ptr<AuditLog>> AuditLog::Start(std::string folder, AuditLimits limits) {
   std::unique_ptr<AuditLog> log(new AuditLog(std::move(folder), limits));
-  HZ_RETURN_IF_ERROR(MakePrivateFolder(log->folder_));
+  HZ_RETURN_IF_ERROR(MakeStateFolder(log->folder_));
   HZ_RETURN_IF_ERROR(log->OpenFile());
   try {
     log->thread_ = std::thread([own = log.get()] { own->Run(); });

@@ -6,7 +6,9 @@
 
 #include <span>
 
-#include "daemon/http/secrets.h"
+#include "daemon/http/base64_url.h"
+#include "src/base/hex.h"
+#include "src/base/random.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -24,7 +26,7 @@ std::string_view WithoutSpace(std::string_view text) {
 
 Result<EntityTags> EntityTags::Create() {
   EntityTags tags;
-  HZ_RETURN_IF_ERROR(FillRandom(tags.key_));
+  HZ_RETURN_IF_ERROR(FillRandom(std::as_writable_bytes(std::span(tags.key_))));
   return tags;
 }
 

@@ -11,8 +11,8 @@
 
 #include "daemon/http/audit_log.h"
 #include "daemon/http/http_exchange.h"
-#include "daemon/http/rate_table.h"
 #include "daemon/http/token_store.h"
+#include "daemon/quota/rate_table.h"
 
 namespace harmonaize::daemon {
 

@@ -17,8 +17,8 @@
 #include "daemon/http/event_queue.h"
 #include "daemon/http/http_connection.h"
 #include "daemon/http/http_services.h"
-#include "daemon/http/rate_table.h"
 #include "daemon/http/tcp_guests.h"
+#include "daemon/quota/rate_table.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 

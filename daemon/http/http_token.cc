@@ -7,8 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/http/secrets.h"
+#include "daemon/http/base64_url.h"
 #include "src/base/clean_text.h"
+#include "src/base/hex.h"
 
 namespace harmonaize::daemon {
 namespace {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "daemon/config/state_directory.h"
 #include "src/base/user_numbers.h"
@@ -74,7 +73,7 @@ Result<std::optional<std::string>> ReadPrivateFile(const std::string& path, size
 
 Status ReplacePrivateFile(const std::string& folder, const std::string& name,
                           std::string_view text) {
-  HZ_RETURN_IF_ERROR(MakePrivateFolder(folder));
+  HZ_RETURN_IF_ERROR(MakeStateFolder(folder));
   const std::string path = folder + "/" + name;
   std::string temporary = path + ".XXXXXX";
   const FileDescriptor fd(mkostemp(temporary.data(), O_CLOEXEC));
@@ -85,29 +84,6 @@ Status ReplacePrivateFile(const std::string& folder, const std::string& name,
     return written;
   }
   return ForceFolder(folder);
-}
-
-Status WriteWhole(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoError(errno, "cannot write " + path);
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return Status::Ok();
-}
-
-Status MakePrivateFolder(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::error_code failure;
-  const bool made = fs::create_directories(folder, failure);
-  if (failure) return SystemError("cannot make the folder {}: {}", folder, failure.message());
-  if (made) {
-    fs::permissions(folder, fs::perms::group_write | fs::perms::others_write,
-                    fs::perm_options::remove, failure);
-    if (failure) return SystemError("cannot close the folder {}: {}", folder, failure.message());
-  }
-  return CheckStateFolder(folder);
 }
 
 }  // namespace harmonaize::daemon

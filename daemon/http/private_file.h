@@ -21,11 +21,4 @@ Result<std::optional<std::string>> ReadPrivateFile(const std::string& path, size
 Status ReplacePrivateFile(const std::string& folder, const std::string& name,
                           std::string_view text);
 
-/// Writes all of `text`. Errors: kSystemError, named by `path`.
-Status WriteWhole(int fd, std::string_view text, const std::string& path);
-
-/// Makes the state folder if it is missing, closed to other users, and checks it as
-/// CheckStateFolder does.
-Status MakePrivateFolder(const std::string& folder);
-
 }  // namespace harmonaize::daemon

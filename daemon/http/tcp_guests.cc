@@ -6,7 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "daemon/http/secrets.h"
+#include "daemon/http/base64_url.h"
+#include "src/base/hex.h"
 
 namespace harmonaize::daemon {
 

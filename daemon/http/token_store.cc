@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <utility>
 
+#include "daemon/http/base64_url.h"
 #include "daemon/http/private_file.h"
-#include "daemon/http/secrets.h"
 #include "src/base/clean_text.h"
+#include "src/base/hex.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -99,8 +101,8 @@ Result<NewToken> TokenStore::Make(const TokenOrder& order, std::string_view pref
   }
   std::array<uint8_t, kSecretBytes> secret{};
   std::array<uint8_t, kIdBytes> id{};
-  HZ_RETURN_IF_ERROR(FillRandom(secret));
-  HZ_RETURN_IF_ERROR(FillRandom(id));
+  HZ_RETURN_IF_ERROR(FillRandom(std::as_writable_bytes(std::span(secret))));
+  HZ_RETURN_IF_ERROR(FillRandom(std::as_writable_bytes(std::span(id))));
   NewToken made;
   made.secret = std::string(prefix) + Base64UrlOf(secret);
   OPENSSL_cleanse(secret.data(), secret.size());

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <span>
 
+#include "src/base/hex.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -28,7 +30,7 @@ JobIdentity Derive(std::string_view kind, uint32_t tenant, std::span<const std::
 }  // namespace
 
 std::string JobIdentity::text() const {
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
+  return HexOf(bytes);
 }
 
 std::optional<JobIdentity> ParseJob(std::string_view text) {

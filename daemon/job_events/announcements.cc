@@ -173,14 +173,22 @@ Status Announcements::Take(const CloudNotice& notice) {
   NotePromise(notice);
   Log(LogLevel::kInfo, kLogInit, "{} announces {} for this host: {}", notice.source, notice.id,
       notice.text);
-  for (const auto& [id, communicator] : services_.communicators->all()) {
-    OnFormed(*communicator, 0);
-  }
+  for (const auto& [id, communicator] : services_.communicators->all()) TellJobOf(*communicator);
   if (IsOver(notice.state)) notices_.erase(found);
   return Status::Ok();
 }
 
 void Announcements::OnFormed(const Communicator& communicator, int /*hosts*/) {
+  TellJobOf(communicator);
+}
+
+// A job that has no communicators any more may be forgotten. If it comes again it is told again.
+void Announcements::OnEnded(const Communicator& communicator) {
+  if (communicator.job()->communicators > 1) return;
+  for (auto& [key, entry] : notices_) entry.told.erase(communicator.job());
+}
+
+void Announcements::TellJobOf(const Communicator& communicator) {
   if (!communicator.has_ranks_here()) return;
   for (auto& [key, entry] : notices_) {
     if (entry.told.insert(communicator.job()).second) Tell(entry.notice, *communicator.job());

@@ -16,7 +16,6 @@
 namespace harmonaize::daemon {
 
 class CommunicatorRegistry;
-class JobTable;
 
 /// What is announced for this host, by clouds or by its operators, and which jobs have been told.
 /// All jobs that have ranks here hear of it, at all of their hosts; a job that comes later hears of
@@ -56,14 +55,16 @@ class Announcements final : public CommunicatorObserver {
   static constexpr size_t kMostPromises = 256;
 
   void OnFormed(const Communicator& communicator, int hosts) override;
+  void OnEnded(const Communicator& communicator) override;
 
  private:
   struct Entry {
     CloudNotice notice;
-    std::set<Job*> told;  ///< Jobs that have been told of its present state.
+    std::set<const Job*> told;  ///< Jobs on this host that know its present state.
   };
   using Key = std::pair<std::string, std::string>;  ///< Source and id.
 
+  void TellJobOf(const Communicator& communicator);
   void Tell(const CloudNotice& notice, Job& job);
   void NotePromise(const CloudNotice& notice);
   std::vector<int32_t> RanksHereOf(const Job& job) const;

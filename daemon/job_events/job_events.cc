@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,6 +20,7 @@
 #include "daemon/tenant/operation_text.h"
 #include "src/base/clean_text.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 #include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
@@ -27,6 +29,11 @@ namespace {
 int64_t NowNanoseconds() {
   return static_cast<int64_t>(UnixSeconds() * 1e9);
 }
+
+/// Events of the kinds that a tenant can cause as often as it likes: one for each rank of a large
+/// job that ends badly at once, and then as many as people and programs read. Each goes to all
+/// hosts of the job and to the disk.
+constexpr RateLimit kCausedByTenant{.per_second = 32, .burst = 2048};
 
 std::string SubjectOf(const Communicator& communicator) {
   return "communicators/" + communicator.label();
@@ -86,6 +93,18 @@ std::vector<AskedParty> PartiesOf(const Mismatch& mismatch) {
 // ---------------------------------------------------------------------------------------------
 // Telling
 
+JobEvents::JobEvents(const Services& services)
+    : services_(services), caused_by_tenants_(kCausedByTenant) {}
+
+bool JobEvents::MayTellMore(const Communicator& communicator) {
+  const TenantIdentity& tenant = communicator.tenant().identity;
+  const auto now = std::chrono::steady_clock::now();
+  if (!caused_by_tenants_.Take(std::to_string(tenant.number), now).has_value()) return true;
+  const LogFor log_for(tenant);
+  Log(LogLevel::kWarning, kLogInit, "an event of {} is left out: there are too many", tenant.name);
+  return false;
+}
+
 Result<std::string> JobEvents::DataOf(const News& news) {
   const auto* const made = std::get_if<EventData>(&news.data);
   return made == nullptr ? std::get<std::string>(news.data) : made->Finish();
@@ -99,7 +118,7 @@ void JobEvents::Tell(Job& job, News news) {
     return;
   }
   const Event event{.job = job.id.text(),
-                    .unique = DrawEventNumber(),
+                    .unique = RandomNumber(),
                     .type = news.type,
                     .subject = std::move(news.subject),
                     .time_ns = NowNanoseconds(),
@@ -122,7 +141,7 @@ void JobEvents::TellOfEnd(Job& job) {
 void JobEvents::TellOperators(News news) {
   const Result<std::string> data = DataOf(news);
   if (!data.ok()) return;
-  services_.bus->PublishToOperators({.unique = DrawEventNumber(),
+  services_.bus->PublishToOperators({.unique = RandomNumber(),
                                      .type = news.type,
                                      .subject = std::move(news.subject),
                                      .time_ns = NowNanoseconds(),
@@ -178,7 +197,11 @@ void JobEvents::SendBy(const Communicator& communicator, const EventMessage& mes
   }
 }
 
-void JobEvents::OnMessage(transport::PeerId peer, const EventMessage& message) {
+void JobEvents::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  if (const auto* const event = message.As<EventMessage>()) OnEvent(peer, *event);
+}
+
+void JobEvents::OnEvent(transport::PeerId peer, const EventMessage& message) {
   const Communicator* const communicator = services_.communicators->FindByKey(message.about);
   // The communicator has ended here, and with it the interest in what is said about it.
   if (communicator == nullptr || communicator->host_group() == nullptr) return;
@@ -199,6 +222,7 @@ void JobEvents::OnMessage(transport::PeerId peer, const EventMessage& message) {
 
 // Process numbers are those of a host, and say nothing to the ranks of another one.
 void JobEvents::OnRankLost(const Communicator& communicator, int rank, const std::string& reason) {
+  if (!MayTellMore(communicator)) return;
   const size_t end = reason.starts_with("(process ") ? reason.find(") ") : std::string::npos;
   const std::string why = end == std::string::npos ? reason : reason.substr(end + 2);
   EventData data(EventType::kRankLost,
@@ -211,6 +235,7 @@ void JobEvents::OnRankLost(const Communicator& communicator, int rank, const std
 }
 
 void JobEvents::OnMismatch(const Communicator& communicator, const Mismatch& mismatch) {
+  if (!MayTellMore(communicator)) return;
   EventData data(EventType::kMismatchDetected, mismatch.AsError().message());
   data.Set(fields::kCommunicator, communicator.label())
       .Set(fields::kOperation, fmt::format("#{}", mismatch.sequence))

@@ -6,8 +6,9 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/cluster/messages/event.h"
+#include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
+#include "daemon/quota/rate_table.h"
 #include "src/events/event.h"
 #include "src/events/event_data.h"
 #include "src/transport/message.h"
@@ -33,7 +34,7 @@ class JobEvents final : public CommunicatorObserver {
     Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
   };
 
-  explicit JobEvents(const Services& services) : services_(services) {}
+  explicit JobEvents(const Services& services);
 
   /// An event about all of a job, or about what `subject` says.
   struct News {
@@ -50,8 +51,8 @@ class JobEvents final : public CommunicatorObserver {
   /// Tells a job that this daemon ends, and its communicators here with it.
   void TellOfEnd(Job& job);
 
-  /// Takes in an event of another daemon.
-  void OnMessage(transport::PeerId peer, const EventMessage& message);
+  /// Takes in a message of another daemon, if it is an event.
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
 
   // CommunicatorObserver.
 
@@ -69,12 +70,15 @@ class JobEvents final : public CommunicatorObserver {
     transport::PeerId peer;
   };
 
+  void OnEvent(transport::PeerId peer, const EventMessage& message);
+  bool MayTellMore(const Communicator& communicator);
   static Result<std::string> DataOf(const News& news);
   void Spread(const Job& job, EventMessage message, const CameBy& came_by);
   void SendBy(const Communicator& communicator, const EventMessage& message, const CameBy& came_by);
   std::vector<const Communicator*> CommunicatorsOf(const Job& job) const;
 
   const Services services_;
+  RateTable caused_by_tenants_;  ///< Events that a tenant can cause as often as it likes.
   std::map<uint64_t, CongestionLevel> congestion_;  ///< By Communicator::id, where there is some.
 };
 

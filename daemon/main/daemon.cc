@@ -11,10 +11,8 @@
 #include "daemon/nats/nats_connection.h"
 #include "daemon/nats/nats_settings.h"
 #include "daemon/quota/holdings.h"
-#include "daemon/version.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
-#include "src/events/event_data.h"
 
 namespace harmonaize::daemon {
 
@@ -38,17 +36,6 @@ Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config, EventPublishe
       bus.status().message());
   options.folder.clear();
   return EventBus::Create(std::move(options));
-}
-
-/// Returns the event by which operators hear that the daemon has started.
-Event Started() {
-  EventData data(EventType::kDaemonRestarted, fmt::format("harmonaized {} has started", kVersion));
-  const Result<std::string> text = data.Finish();
-  return {.unique = DrawEventNumber(),
-          .type = EventType::kDaemonRestarted,
-          .time_ns = static_cast<int64_t>(UnixSeconds() * 1e9),
-          .severity = InfoOf(EventType::kDaemonRestarted).severity,
-          .data = text.ok() ? *text : "{}"};
 }
 
 /// Has the engine hear of what clouds announce.
@@ -133,9 +120,13 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
   return daemon;
 }
 
+// Threads that serve HTTP or ask clouds may run already where Create has failed.
+Daemon::~Daemon() {
+  if (gate_ != nullptr) gate_->Shut();
+}
+
 void Daemon::Run(const std::function<void()>& on_listening) {
   engine_->Start();
-  events_->PublishToOperators(Started());
   on_listening();
   server_->Run();
   if (sources_ != nullptr) sources_->Stop();

@@ -23,6 +23,7 @@ class Daemon {
   /// Opens the sockets, measures the host if no measurement of it is kept, and joins the cluster.
   /// Errors name what is in the way: another daemon, or a key of the configuration.
   static Result<std::unique_ptr<Daemon>> Create(const Config& config);
+  ~Daemon();
 
   /// Serves until Stop. Calls `on_listening` once tenants can connect. Does not wait for a tenant
   /// that makes a thread of the daemon wait: the process then ends here.

@@ -441,10 +441,9 @@ bool Engine::RunNetwork() {
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   Guarded(
       [&] {
-        const auto* const event = message.As<EventMessage>();
-        if (event != nullptr) return job_events_ ? job_events_->OnMessage(peer, *event) : void();
         if (diagnosis_->OnMessage(peer, message)) return;
         membership_->OnMessage(peer, message);
+        if (job_events_) job_events_->OnMessage(peer, message);
         probes_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);
       },

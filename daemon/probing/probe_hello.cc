@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/random.h"
 #include "src/transport/cluster_key.h"
 
 namespace harmonaize::daemon {
@@ -27,7 +28,7 @@ constexpr size_t kTokenBytes = std::tuple_size_v<ProbeToken>;
 
 Result<ProbeToken> DrawProbeToken() {
   ProbeToken token;
-  HZ_RETURN_IF_ERROR(transport::FillRandom(std::as_writable_bytes(std::span(token))));
+  HZ_RETURN_IF_ERROR(FillRandom(std::as_writable_bytes(std::span(token))));
   return token;
 }
 

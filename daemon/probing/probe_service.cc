@@ -11,6 +11,7 @@
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -60,7 +61,7 @@ Result<uint64_t> ProbeService::Lead(const Order& order, Calls calls) {
   }
   uint64_t probe = 0;
   while (probe == 0) {
-    HZ_RETURN_IF_ERROR(transport::FillRandom(std::as_writable_bytes(std::span(&probe, 1))));
+    HZ_RETURN_IF_ERROR(FillRandom(std::as_writable_bytes(std::span(&probe, 1))));
   }
   led_ = Led{.probe = probe, .seconds = order.seconds, .calls = std::move(calls)};
   // Posted, so that the caller knows the number before.

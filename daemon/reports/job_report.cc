@@ -10,6 +10,7 @@
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/reports/communicator_parts.h"
 #include "daemon/tenant/session.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
@@ -26,15 +27,6 @@ constexpr int kMostListedRanks = 4096;
 json TimeOrNull(double unix_seconds) {
   if (unix_seconds == 0) return nullptr;
   return TimeText(static_cast<int64_t>(unix_seconds * 1e9));
-}
-
-std::string_view StateOf(const Communicator& communicator) {
-  switch (communicator.state()) {
-    case Communicator::State::kReady: return "ready";
-    case Communicator::State::kRevoked: return "revoked";
-    case Communicator::State::kBroken: return "broken";
-  }
-  return "unknown";
 }
 
 /// Lists a communicator's ranks. Only an operator is told of processes.
@@ -54,27 +46,17 @@ json RanksOf(const Communicator& communicator, bool for_operator) {
   return ranks;
 }
 
-json WaitingIn(const Communicator& communicator, uint64_t now_ns) {
-  json waiting = json::array();
-  for (const WaitingOperation& operation : communicator.Waiting(now_ns).listed) {
-    waiting.push_back({{"operation", operation.operation},
-                       {"for_seconds", operation.for_seconds},
-                       {"missing_ranks", operation.missing_ranks}});
-  }
-  return waiting;
-}
-
 json Describe(const Communicator& communicator, uint64_t now_ns, bool for_operator) {
   const InlineSegment* const segment = communicator.inline_segment();
   json description = {
       {"id", communicator.handle()},
       {"name", communicator.name()},
-      {"state", StateOf(communicator)},
+      {"state", StateName(communicator.state())},
       {"size", communicator.ranks()},
       {"operations", communicator.operations() + (segment == nullptr ? 0 : segment->operations())},
       {"bytes", communicator.bytes() + (segment == nullptr ? 0 : segment->bytes_moved())},
       {"ranks", RanksOf(communicator, for_operator)},
-      {"waiting", WaitingIn(communicator, now_ns)}};
+      {"waiting", DescribeWaiting(communicator.Waiting(now_ns))}};
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   if (const HostGroup* const group = communicator.host_group()) {
     description["spans_hosts"] = true;

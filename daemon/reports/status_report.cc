@@ -9,6 +9,7 @@
 #include "daemon/config/config.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/reports/communicator_parts.h"
 #include "daemon/reports/status_cluster.h"
 #include "daemon/tenant/session_table.h"
 #include "daemon/tenant/tenant_table.h"
@@ -20,15 +21,6 @@ namespace harmonaize::daemon {
 namespace {
 
 using nlohmann::json;
-
-const char* StateName(Communicator::State state) {
-  switch (state) {
-    case Communicator::State::kReady: return "ready";
-    case Communicator::State::kRevoked: return "revoked";
-    case Communicator::State::kBroken: return "broken";
-  }
-  return "unknown";
-}
 
 /// Adds, for a communicator that spans hosts, the plans in use, and, at the home, how they fare.
 void DescribeSpan(const HostGroup& group, json* description) {
@@ -50,13 +42,7 @@ void DescribeSpan(const HostGroup& group, json* description) {
 }
 
 json Describe(const Communicator& communicator, uint64_t now_ns) {
-  json waiting = json::array();
-  const WaitingOperations all_waiting = communicator.Waiting(now_ns);
-  for (const WaitingOperation& operation : all_waiting.listed) {
-    waiting.push_back({{"operation", operation.operation},
-                       {"for_seconds", operation.for_seconds},
-                       {"missing_ranks", operation.missing_ranks}});
-  }
+  const WaitingOperations waiting = communicator.Waiting(now_ns);
   json members = json::array();
   for (int rank = 0; rank < communicator.ranks(); ++rank) {
     const Member* member = communicator.member(rank);
@@ -79,8 +65,8 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                       {"inline_operations", segment == nullptr ? 0 : segment->operations()},
                       {"inline_bytes", segment == nullptr ? 0 : segment->bytes_moved()},
                       {"members", std::move(members)},
-                      {"waiting", std::move(waiting)},
-                      {"waiting_not_listed", all_waiting.not_listed}};
+                      {"waiting", DescribeWaiting(waiting)},
+                      {"waiting_not_listed", waiting.not_listed}};
   if (const HostGroup* const group = communicator.host_group()) DescribeSpan(*group, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   return description;
@@ -146,34 +132,38 @@ json DescribeWorkers(const Executor& executor) {
 
 }  // namespace
 
-json StatusDocument(const ReportSources& sources, const Reader& reader) {
+json DaemonStatus(const ReportSources& sources, const Reader& reader) {
+  json status = {
+      {"version", kVersion},
+      {"pid", getpid()},
+      {"uptime_seconds", static_cast<double>(MonotonicNanoseconds() - sources.started_ns) * 1e-9},
+      {"socket", sources.config->socket_path},
+      {"workers", sources.executor->machine().workers}};
+  if (!reader.is_operator) return status;
+  status["worker_counters"] = DescribeWorkers(*sources.executor);
+  status["worker_wakes"] = sources.executor->Counters().worker_wakes;
+  status["sleeps"] = sources.sleeps;
+  if (sources.cluster != nullptr) status["transport"] = TransportStatus(*sources.cluster);
+  return status;
+}
+
+json TenantsStatus(const ReportSources& sources, const Reader& reader) {
   const uint64_t now_ns = MonotonicNanoseconds();
-  const bool provider = reader.is_operator;
-  json report;
-  report["daemon"] = {{"version", kVersion},
-                      {"pid", getpid()},
-                      {"uptime_seconds", static_cast<double>(now_ns - sources.started_ns) * 1e-9},
-                      {"socket", sources.config->socket_path},
-                      {"workers", sources.executor->machine().workers}};
-  if (provider && sources.cluster != nullptr) report["cluster"] = ClusterStatus(sources, now_ns);
-  if (provider) {
-    report["daemon"]["worker_counters"] = DescribeWorkers(*sources.executor);
-    report["daemon"]["worker_wakes"] = sources.executor->Counters().worker_wakes;
-    report["daemon"]["sleeps"] = sources.sleeps;
-    if (sources.cluster != nullptr) {
-      report["daemon"]["transport"] = TransportStatus(*sources.cluster);
-    }
-  }
-  report["tenants"] = json::array();
+  json tenants = json::array();
   for (const auto& [number, tenant] : sources.tenants->all()) {
-    if (provider || number == reader.tenant)
-      report["tenants"].push_back(Describe(sources, *tenant, now_ns));
+    if (!reader.is_operator && number != reader.tenant) continue;
+    tenants.push_back(Describe(sources, *tenant, now_ns));
   }
-  return report;
+  return tenants;
 }
 
 std::string StatusReport(const ReportSources& sources, const Reader& reader) {
-  return StatusDocument(sources, reader).dump(-1, ' ', false, json::error_handler_t::replace);
+  json report = {{"daemon", DaemonStatus(sources, reader)},
+                 {"tenants", TenantsStatus(sources, reader)}};
+  if (reader.is_operator && sources.cluster != nullptr) {
+    report["cluster"] = ClusterStatus(sources, MonotonicNanoseconds());
+  }
+  return report.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace harmonaize::daemon

@@ -11,10 +11,15 @@
 
 namespace harmonaize::daemon {
 
-/// Returns what the daemon is doing (docs/operator-guide.md lists the fields). An operator sees all
-/// tenants, any other reader only its own tenant. Thread: engine.
-nlohmann::json StatusDocument(const ReportSources& sources, const Reader& reader);
-/// Returns the same as text.
+/// Returns what the daemon is doing, as text in JSON (docs/operator-guide.md lists the fields). An
+/// operator sees all tenants, any other reader only its own tenant. Thread: engine.
 std::string StatusReport(const ReportSources& sources, const Reader& reader);
+
+// The parts of that document.
+
+/// Describes the daemon itself; to an operator also its workers and its transport.
+nlohmann::json DaemonStatus(const ReportSources& sources, const Reader& reader);
+/// Lists the tenants that the reader may see, with all that they hold and run.
+nlohmann::json TenantsStatus(const ReportSources& sources, const Reader& reader);
 
 }  // namespace harmonaize::daemon

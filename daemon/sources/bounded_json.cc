@@ -1,34 +1,13 @@
 #include "daemon/sources/bounded_json.h"
 
-#include <algorithm>
-
 #include <nlohmann/json.hpp>
+
+#include "src/base/json_depth.h"
 
 namespace harmonaize::daemon {
 namespace {
 
 using nlohmann::json;
-
-/// Returns how deep a document nests, if it is JSON.
-int DepthOf(std::string_view text) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_text = false;
-  for (size_t place = 0; place < text.size(); ++place) {
-    const char one = text[place];
-    if (in_text) {
-      if (one == '\\') ++place;
-      in_text = one != '"';
-    } else if (one == '"') {
-      in_text = true;
-    } else if (one == '[' || one == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (one == ']' || one == '}') {
-      --depth;
-    }
-  }
-  return deepest;
-}
 
 const json* ValueIn(const json& object, std::string_view name) {
   if (!object.is_object()) return nullptr;
@@ -39,7 +18,7 @@ const json* ValueIn(const json& object, std::string_view name) {
 }  // namespace
 
 Result<json> ParseBoundedJson(std::string_view text) {
-  if (DepthOf(text) > kMostJsonDepth) {
+  if (JsonDepth(text) > kMostJsonDepth) {
     return RemoteError("the document nests deeper than {} levels", kMostJsonDepth);
   }
   json document = json::parse(text, nullptr, /*allow_exceptions=*/false);

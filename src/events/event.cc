@@ -1,7 +1,6 @@
 #include "src/events/event.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include <algorithm>
@@ -81,13 +80,6 @@ std::optional<EventId> ParseEventId(std::string_view id) {
   std::from_chars(digits.data(), digits.data() + digits.size(), parsed.unique, 16);
   if (parsed.unique == 0) return std::nullopt;
   return parsed;
-}
-
-uint64_t DrawEventNumber() {
-  uint64_t drawn = 0;
-  // The kernel's generator does not fail once it has begun.
-  static_cast<void>(!getrandom(&drawn, sizeof drawn, 0));
-  return drawn == 0 ? 1 : drawn;
 }
 
 std::string ToCloudEvent(const Event& event) {

@@ -75,9 +75,6 @@ std::optional<EventId> ParseEventId(std::string_view id);
 /// Source: CloudEvents 1.0.2, and its extensions "sequence", "severity" and "expirytime".
 std::string ToCloudEvent(const Event& event);
 
-/// Draws a number for Event::unique, which no other event has.
-uint64_t DrawEventNumber();
-
 /// Returns a time as RFC 3339 has it, in UTC with microseconds: "2026-11-26T08:30:00.123456Z".
 std::string TimeText(int64_t unix_ns);
 

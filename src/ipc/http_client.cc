@@ -85,22 +85,43 @@ std::string TextOf(const HttpCall& call) {
   return text + "\r\n" + call.body;
 }
 
-}  // namespace
-
-/// Feeds what arrives to Beast's parser. The answer's body gathers in the message.
-struct HttpEventStream::Parser {
-  explicit Parser(uint64_t most_bytes) {
-    parser.body_limit(most_bytes);
-    parser.eager(true);
+/// An answer that arrives. It feeds Beast's parser, and the body gathers in the message.
+class Answer {
+ public:
+  explicit Answer(uint64_t most_bytes) {
+    parser_.body_limit(most_bytes);
+    parser_.eager(true);
   }
 
-  /// Takes in bytes. The parser wants to see again what it has not used.
+  http::response_parser<http::string_body>& parser() { return parser_; }
+  HttpReply reply() const {
+    const auto& message = parser_.get();
+    return {.status = static_cast<int>(message.result_int()),
+            .content_type = std::string(message[http::field::content_type]),
+            .body = message.body()};
+  }
+
+  /// Waits for more of the answer and takes it in. Returns whether any has come. Errors:
+  /// kRemoteError if the connection breaks before the answer is whole, or it is no HTTP.
+  Result<bool> ReadSome(int fd, int timeout_ms) {
+    HZ_ASSIGN_OR_RETURN(const bool ready, Await(fd, POLLIN, timeout_ms));
+    if (!ready) return false;
+    std::array<char, kReadBytes> buffer;
+    const ssize_t got = recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got < 0) return BrokenConnection(std::strerror(errno));
+    HZ_RETURN_IF_ERROR(got == 0 ? End() : Put({buffer.data(), static_cast<size_t>(got)}));
+    return true;
+  }
+
+ private:
+  // The parser wants to see again what it has not used.
   Status Put(std::string_view bytes) {
-    unused.append(bytes);
+    unused_.append(bytes);
     boost::system::error_code error;
-    while (!unused.empty() && !parser.is_done()) {
-      const size_t used = parser.put(boost::asio::buffer(unused), error);
-      unused.erase(0, used);
+    while (!unused_.empty() && !parser_.is_done()) {
+      const size_t used = parser_.put(boost::asio::buffer(unused_), error);
+      unused_.erase(0, used);
       if (error == http::error::need_more) return Status::Ok();
       if (error) return RemoteError("the daemon's answer is no HTTP: {}", error.message());
       if (used == 0) break;
@@ -108,44 +129,35 @@ struct HttpEventStream::Parser {
     return Status::Ok();
   }
 
-  http::response_parser<http::string_body> parser;
-  std::string unused;
+  // The end of the connection may be that of the answer. Beast requires that the parser has seen
+  // something of such an answer.
+  Status End() {
+    boost::system::error_code error;
+    if (parser_.got_some()) parser_.put_eof(error);
+    if (error || !parser_.is_done()) return BrokenConnection("the daemon closed it");
+    return Status::Ok();
+  }
+
+  http::response_parser<http::string_body> parser_;
+  std::string unused_;
+};
+
+}  // namespace
+
+struct HttpEventStream::Parser : Answer {
+  using Answer::Answer;
 };
 
 Result<HttpReply> CallHttp(const FileDescriptor& socket, const HttpCall& call, int within_ms) {
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(within_ms);
   HZ_RETURN_IF_ERROR(SendAll(socket.get(), TextOf(call), end));
-  http::response_parser<http::string_body> parser;
-  parser.body_limit(kMostReplyBytes);
-  parser.eager(true);
-  if (call.method == "HEAD") parser.skip(true);
-  std::string unused;
-  std::array<char, kReadBytes> buffer;
-  while (!parser.is_done()) {
-    HZ_ASSIGN_OR_RETURN(const bool ready, Await(socket.get(), POLLIN, MillisecondsUntil(end)));
-    if (!ready && Clock::now() >= end) return BrokenConnection("no answer came in time");
-    const ssize_t got = recv(socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got < 0) return BrokenConnection(std::strerror(errno));
-    boost::system::error_code error;
-    if (got == 0) {
-      // Beast requires that the parser has seen something of an answer that ends here.
-      if (parser.got_some()) parser.put_eof(error);
-      if (error || !parser.is_done()) return BrokenConnection("the daemon closed it");
-      break;
-    }
-    unused.append(buffer.data(), static_cast<size_t>(got));
-    while (!unused.empty() && !parser.is_done()) {
-      const size_t used = parser.put(boost::asio::buffer(unused), error);
-      unused.erase(0, used);
-      if (error == http::error::need_more || used == 0) break;
-      if (error) return RemoteError("the daemon's answer is no HTTP: {}", error.message());
-    }
+  Answer answer(kMostReplyBytes);
+  if (call.method == "HEAD") answer.parser().skip(true);
+  while (!answer.parser().is_done()) {
+    HZ_ASSIGN_OR_RETURN(const bool any, answer.ReadSome(socket.get(), MillisecondsUntil(end)));
+    if (!any && Clock::now() >= end) return BrokenConnection("no answer came in time");
   }
-  const auto& message = parser.get();
-  return HttpReply{.status = static_cast<int>(message.result_int()),
-                   .content_type = std::string(message[http::field::content_type]),
-                   .body = message.body()};
+  return answer.reply();
 }
 
 std::string ProblemIn(const HttpReply& reply) {
@@ -240,40 +252,26 @@ Result<std::unique_ptr<HttpEventStream>> HttpEventStream::Open(FileDescriptor so
 Status HttpEventStream::Begin(const HttpCall& call, int within_ms) {
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(within_ms);
   HZ_RETURN_IF_ERROR(SendAll(socket_.get(), TextOf(call), end));
-  auto& parser = parser_->parser;
+  auto& parser = parser_->parser();
   const auto refused = [&] { return parser.is_header_done() && parser.get().result_int() != 200; };
   while (!parser.is_header_done() || (refused() && !parser.is_done())) {
-    HZ_ASSIGN_OR_RETURN(const bool any, ReadSome(MillisecondsUntil(end)));
+    HZ_ASSIGN_OR_RETURN(const bool any, parser_->ReadSome(socket_.get(), MillisecondsUntil(end)));
     if (!any && Clock::now() >= end) return BrokenConnection("no answer came in time");
   }
   if (!refused()) return Status::Ok();
-  const HttpReply reply{.status = static_cast<int>(parser.get().result_int()),
-                        .content_type = "",
-                        .body = parser.get().body()};
-  return Refusal(reply);
-}
-
-// Returns whether anything has come.
-Result<bool> HttpEventStream::ReadSome(int timeout_ms) {
-  HZ_ASSIGN_OR_RETURN(const bool ready, Await(socket_.get(), POLLIN, timeout_ms));
-  if (!ready) return false;
-  std::array<char, kReadBytes> buffer;
-  const ssize_t got = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got < 0) return BrokenConnection(std::strerror(errno));
-  if (got == 0) return BrokenConnection("the daemon ended the stream");
-  HZ_RETURN_IF_ERROR(parser_->Put({buffer.data(), static_cast<size_t>(got)}));
-  return true;
+  return Refusal(parser_->reply());
 }
 
 Result<std::optional<ServerSentEvent>> HttpEventStream::Next(int timeout_ms) {
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(std::max(timeout_ms, 0));
   while (true) {
-    std::string& body = parser_->parser.get().body();
+    std::string& body = parser_->parser().get().body();
     HZ_RETURN_IF_ERROR(events_.Add(std::exchange(body, {})));
     if (std::optional<ServerSentEvent> event = events_.Take()) return event;
-    if (parser_->parser.is_done()) return BrokenConnection("the daemon ended the stream");
-    HZ_ASSIGN_OR_RETURN(const bool any, ReadSome(timeout_ms < 0 ? -1 : MillisecondsUntil(end)));
+    if (parser_->parser().is_done()) return BrokenConnection("the daemon ended the stream");
+    HZ_ASSIGN_OR_RETURN(
+        const bool any,
+        parser_->ReadSome(socket_.get(), timeout_ms < 0 ? -1 : MillisecondsUntil(end)));
     if (!any && timeout_ms >= 0 && Clock::now() >= end) return std::optional<ServerSentEvent>();
   }
 }

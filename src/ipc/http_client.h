@@ -91,7 +91,6 @@ class HttpEventStream {
 
   explicit HttpEventStream(FileDescriptor socket);
   Status Begin(const HttpCall& call, int within_ms);
-  Result<bool> ReadSome(int timeout_ms);
 
   FileDescriptor socket_;
   std::unique_ptr<Parser> parser_;

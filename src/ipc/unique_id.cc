@@ -1,12 +1,13 @@
 #include "src/ipc/unique_id.h"
 
 #include <arpa/inet.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+
+#include "src/base/random.h"
 
 namespace harmonaize {
 namespace {
@@ -55,9 +56,7 @@ bool IsHost(const std::string& text) {
 
 Result<UniqueId> MakeSecretId() {
   UniqueId id;
-  if (getrandom(id.token.data(), id.token.size(), 0) != static_cast<ssize_t>(id.token.size())) {
-    return ErrnoError(errno, "cannot draw a random communicator id");
-  }
+  HZ_RETURN_IF_ERROR(FillRandom(std::as_writable_bytes(std::span(id.token))));
   return id;
 }
 

@@ -45,7 +45,8 @@ struct RoundMeans {
 
 /// Combines rounds, of which there is at least one, into costs. The best value of a cost counts,
 /// because other programs can only slow a round down, and the second best confirms it, if it comes
-/// near. Values that no host can have are left out. A cost that has no other values is replaced by
+/// near. One that is better than three others, which agree with each other, counts as a fluke; they
+/// count. Values that no host can have are left out. A cost that has no other values is replaced by
 /// its typical value. Every cost for which that, or no second value, was found is a doubt, and so
 /// is a heavy load.
 MeasuredCosts JudgeRounds(std::span<const HostCosts> rounds, const HostLoad& load);

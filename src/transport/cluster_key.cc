@@ -4,7 +4,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,17 +85,6 @@ bool ClusterKey::Verify(const Proof& proof, std::string_view label,
                         std::span<const std::byte> transcript) const {
   const Proof expected = Sign(label, transcript);
   return CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
-}
-
-Status FillRandom(std::span<std::byte> out) {
-  size_t filled = 0;
-  while (filled < out.size()) {
-    const ssize_t got = getrandom(out.data() + filled, out.size() - filled, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoError(errno, "cannot draw random bytes");
-    filled += static_cast<size_t>(got);
-  }
-  return Status::Ok();
 }
 
 }  // namespace harmonaize::transport

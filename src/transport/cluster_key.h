@@ -54,7 +54,4 @@ class ClusterKey {
   std::vector<std::byte> bytes_;
 };
 
-/// Fills `out` with random bytes from the kernel. Errors: kSystemError.
-Status FillRandom(std::span<std::byte> out);
-
 }  // namespace harmonaize::transport

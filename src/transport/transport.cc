@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/base/random.h"
 #include "src/transport/link/links.h"
 #include "src/transport/link/message_board.h"
 #include "src/transport/tcp/congestion_control.h"

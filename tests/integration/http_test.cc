@@ -184,7 +184,6 @@ TEST(Http, UsersDoNotSeeEachOther) {
       EXPECT_EQ(AsTenant(daemon.socket_path(), name), none);
       const auto events = AsTenant(daemon.socket_path(), "/v1/events?from=start&job=" + other);
       EXPECT_EQ(events.second.at("events").size(), 0u);
-      // Each provokes an event of its own.
       meet(4);
       float data[4] = {};
       EXPECT_EQ(ncclAllReduce(data, data, 4, ncclFloat, ncclSum, alone, nullptr), ncclSuccess);

@@ -112,7 +112,13 @@ Status InlineLaunch::AwaitAll() {
   progress_ = 0;
   spins_ = 0;
   waiting_since_ns_ = 0;
-  while (!AdvanceAll()) HZ_RETURN_IF_ERROR(Pause());
+  while (!AdvanceAll()) {
+    const Status health = Pause();
+    if (health.ok()) continue;
+    // A rank that has done its part may exit before this thread looks again. What it left behind is
+    // visible here, because the daemon told of the exit after it.
+    if (!AdvanceAll()) return health;
+  }
   for (InlineOperation& operation : operations_) {
     if (operation.state() == InlineOperation::State::kFailed) return GiveUp(operation);
   }

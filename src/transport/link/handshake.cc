@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/random.h"
+
 namespace harmonaize::transport {
 namespace {
 

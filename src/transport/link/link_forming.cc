@@ -2,6 +2,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 #include "src/transport/link/channel_bundle.h"
 #include "src/transport/link/links.h"
 

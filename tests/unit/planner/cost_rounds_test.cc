@@ -42,6 +42,17 @@ TEST(JudgeRounds, TakesTheBestThatAnotherRoundConfirms) {
   EXPECT_EQ(rate.evidence.agreed, 2);
 }
 
+TEST(JudgeRounds, TakesThreeThatAgreeForMoreThanOneThatIsBetter) {
+  const MeasuredCosts measured =
+      JudgeRounds(RoundsWith(&HostCosts::wake_ns, {3960, 1070, 4030, 3930}), kQuiet);
+  EXPECT_TRUE(measured.evidence.sure());
+  EXPECT_EQ(measured.costs.wake_ns, 3930);
+  EXPECT_EQ(measured.evidence.agreed, 3);
+  const MeasuredCosts two =
+      JudgeRounds(RoundsWith(&HostCosts::wake_ns, {3960, 1070, 4030}), kQuiet);
+  EXPECT_FALSE(two.evidence.sure());
+}
+
 TEST(JudgeRounds, DoubtsABestThatNoRoundConfirms) {
   for (const HostCostField& field : kHostCostFields) {
     const double typical = field.typical;

@@ -4,13 +4,14 @@
 
 #include <set>
 
+#include "daemon/http/base64_url.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_exchange.h"
-#include "daemon/http/rate_table.h"
 #include "daemon/http/request_checks.h"
 #include "daemon/http/request_reader.h"
-#include "daemon/http/secrets.h"
 #include "daemon/http/tcp_guests.h"
+#include "daemon/quota/rate_table.h"
+#include "src/base/hex.h"
 
 namespace harmonaize::daemon {
 namespace {

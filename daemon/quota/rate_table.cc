@@ -1,4 +1,4 @@
-#include "daemon/http/rate_table.h"
+#include "daemon/quota/rate_table.h"
 
 #include <algorithm>
 #include <cmath>
