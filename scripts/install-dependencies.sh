@@ -2,20 +2,20 @@
 # Installs what Harmonaize is built from, on Debian 12. Does nothing, quickly, when all is there.
 #
 #     scripts/install-dependencies.sh [--with-peers] [--with-plots] [--with-lint] [--with-fuzz]
-#                                    [--with-prometheus]
+#                                    [--with-browser]
 #
 #     --with-peers   also what perf/compare measures against: Open MPI, MPICH and Gloo
 #     --with-plots   also what perf/compare/plot draws with: gnuplot
 #     --with-lint    also clang-format and clang-tidy
 #     --with-fuzz    also clang with libFuzzer, for scripts/fuzz.sh
-#     --with-prometheus  also Prometheus, which tests of the metrics run
+#     --with-browser also Chromium, in which tests look at the status page
 set -euo pipefail
 
 packages=(
   ccache cmake g++ git iproute2 mold ninja-build pkg-config python3
   libbenchmark-dev libboost-dev libcli11-dev libfmt-dev libgtest-dev libhwloc-dev libhwy-dev
-  libnats-dev libnl-3-dev libnl-route-3-dev libseccomp-dev libspdlog-dev libsqlite3-dev libssl-dev libsystemd-dev
-  libtomlplusplus-dev libucx-dev nats-server nlohmann-json3-dev prometheus-cpp-dev systemd
+  libnats-dev libnl-3-dev libnl-route-3-dev libseccomp-dev libspdlog-dev libsqlite3-dev libssl-dev
+  libsystemd-dev libtomlplusplus-dev libucx-dev nlohmann-json3-dev openssl prometheus-cpp-dev systemd
 )
 
 for option in "$@"; do
@@ -24,9 +24,9 @@ for option in "$@"; do
     --with-plots) packages+=(gnuplot-nox) ;;
     --with-lint) packages+=(clang-format clang-tidy) ;;
     --with-fuzz) packages+=(clang libclang-rt-14-dev) ;;
-    --with-prometheus) packages+=(prometheus) ;;
+    --with-browser) packages+=(chromium fonts-dejavu-core) ;;
     *)
-      echo "$0: unknown option '$option'; there are --with-peers, --with-plots, --with-lint, --with-fuzz and --with-prometheus" >&2
+      echo "$0: unknown option '$option'; see the top of this script" >&2
       exit 2
       ;;
   esac

@@ -155,10 +155,12 @@ slowest_tests() {
 
 if ((install)); then
   if ((${#presets[@]} > 1)); then
-    check "packages" scripts/install-dependencies.sh --with-lint --with-fuzz
+    check "packages" scripts/install-dependencies.sh --with-lint --with-fuzz --with-browser
   else
     check "packages" scripts/install-dependencies.sh
   fi
+  # Tests that need a server are skipped where there is none.
+  check "servers" scripts/test-servers.sh || true
 fi
 
 if command -v clang-format >/dev/null; then

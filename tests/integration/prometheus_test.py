@@ -6,7 +6,7 @@ rules, dashboard and document name exists.
     prometheus_test.py PROGRAMS DOCUMENTS
 
 PROGRAMS is the folder of harmonaized and all_reduce_perf, DOCUMENTS that of docs/operations. Exit
-status 77: Prometheus, promtool or openssl is not installed here.
+status 77: Prometheus, promtool or openssl is not on the PATH; scripts/test-servers.sh brings the former.
 """
 
 import http.client
