@@ -61,15 +61,20 @@ bool EventChannel::Add(Event event) {
   return true;
 }
 
+EventChannel::Start EventChannel::StartFromNow(const std::string& job) const {
+  return {log_->last_place(), 0, job.empty() ? 0 : log_->LastSequence(job)};
+}
+
 Result<EventChannel::Start> EventChannel::StartOf(const EventOrder& order) {
   const std::string& job = order.filter.job;
   if (!order.after.has_value()) {
-    if (order.from_the_start) return Start{};
-    return Start{log_->last_place(), 0, job.empty() ? 0 : log_->LastSequence(job)};
+    return order.from_the_start ? Start{} : StartFromNow(job);
   }
   const EventCursor& after = *order.after;
   // The reader's place is one of another daemon's, or it knows the event's id alone.
   if (after.tag != tag_) {
+    // It began with what was to come there, and does so here.
+    if (after.event_id.empty()) return StartFromNow(job);
     const std::optional<EventId> id = ParseEventId(after.event_id);
     if (!id.has_value()) return InvalidArgument("'{}' is no event's id", after.event_id);
     HZ_ASSIGN_OR_RETURN(const LoggedEvent found, log_->Find(*id));
@@ -87,7 +92,12 @@ Status EventChannel::Subscribe(uint64_t number, const EventOrder& order,
       subscribers_
           .insert_or_assign(number, Subscriber{order.filter, open(), start.place, start.sequence})
           .first->second;
-  // A stream that has just begun takes this.
+  // A stream that has just begun takes these. A reader that is cut off before the first event goes
+  // on from here.
+  if (!order.after.has_value() && !order.from_the_start) {
+    const EventCursor here{"", tag_, start.place, start.sequence};
+    static_cast<void>(subscriber.sink(fmt::format("id: {}\n\n", here.text())));
+  }
   if (start.missed > 0) static_cast<void>(subscriber.sink(MissedText(start.missed)));
   CatchUp(subscriber);
   return Status::Ok();

@@ -75,6 +75,7 @@ class EventChannel {
     uint64_t sequence = 0;
   };
 
+  Start StartFromNow(const std::string& job) const;
   Result<Start> StartOf(const EventOrder& order);
   void CatchUp(Subscriber& subscriber);
   bool TellMissed(Subscriber& subscriber, const LogPage& page);

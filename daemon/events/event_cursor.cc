@@ -35,7 +35,8 @@ std::string EventCursor::text() const {
 std::optional<EventCursor> ParseEventCursor(std::string_view text) {
   const size_t at = text.find('@');
   EventCursor cursor{.event_id = std::string(text.substr(0, at)), .tag = ""};
-  if (!ParseEventId(cursor.event_id).has_value()) return std::nullopt;
+  const bool names_place_alone = at == 0;
+  if (!names_place_alone && !ParseEventId(cursor.event_id).has_value()) return std::nullopt;
   if (at == std::string_view::npos) return cursor;
   std::string_view rest = text.substr(at + 1);
   const std::optional<std::string_view> tag = TakePart(&rest);

@@ -111,6 +111,8 @@ Result<std::optional<ServerSentEvent>> EventSubscription::Next(int timeout_ms) {
       Result<std::optional<ServerSentEvent>> next = stream_->Next(0);
       if (next.ok() && next->has_value()) {
         if (!(*next)->id.empty()) query_.after = (*next)->id;
+        // Without data it only says from where to go on.
+        if ((*next)->data.empty()) continue;
         return next;
       }
       if (!next.ok()) GiveUpConnection();

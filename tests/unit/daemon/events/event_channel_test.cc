@@ -11,11 +11,16 @@ namespace {
 
 /// What one subscriber has been sent, and how much more it can take.
 struct Inbox {
-  std::vector<std::string> texts;
+  std::vector<std::string> texts = {};
   size_t room = SIZE_MAX;
+  std::string begins_at = {};  ///< The place that came without an event.
 
   EventSink sink() {
     return [this](std::string text) {
+      if (text.starts_with("id: @")) {
+        begins_at = text.substr(4, text.find('\n') - 4);
+        return true;
+      }
       if (texts.size() >= room) return false;
       texts.push_back(std::move(text));
       return true;
@@ -74,6 +79,27 @@ TEST_F(EventChannelTest, TellsWhatComesFromNowOn) {
   channel_->Unsubscribe(1);
   Add(5, 5);
   EXPECT_EQ(inbox.texts.size(), 2u);
+}
+
+TEST_F(EventChannelTest, GoesOnForOneThatWasCutOffBeforeTheFirstEvent) {
+  Add(1, 2);
+  Inbox first;
+  EXPECT_TRUE(Subscribe(1, &first, {.filter = {.job = "a"}}).ok());
+  channel_->Unsubscribe(1);
+  Add(3, 4);
+  const std::optional<EventCursor> begun = ParseEventCursor(first.begins_at);
+  ASSERT_TRUE(begun.has_value()) << first.begins_at;
+  Inbox second;
+  EXPECT_TRUE(Subscribe(2, &second, {.filter = {.job = "a"}, .after = begun}).ok());
+  EXPECT_EQ(second.Numbers(), (std::vector<int>{3, 4}));
+  EXPECT_EQ(second.begins_at, "");
+  // Another daemon does not know the place, and tells what is to come.
+  channel_ = Make("bb");
+  Add(5, 5);
+  Inbox elsewhere;
+  EXPECT_TRUE(Subscribe(3, &elsewhere, {.after = begun}).ok());
+  Add(6, 6);
+  EXPECT_EQ(elsewhere.Numbers(), (std::vector<int>{6}));
 }
 
 TEST_F(EventChannelTest, DropsWhatItHasHadBefore) {
@@ -189,14 +215,16 @@ TEST_F(EventChannelTest, PagesListEachEventOnce) {
 TEST(EventCursor, IsReadAsItIsWritten) {
   const std::string id = Event{.job = "a-b", .unique = 7}.id();
   for (const EventCursor& cursor :
-       {EventCursor{id, "0f", 12, 3}, EventCursor{id, "0f", kMostSequence, 0}, EventCursor{id}}) {
+       {EventCursor{id, "0f", 12, 3}, EventCursor{id, "0f", kMostSequence, 0}, EventCursor{id},
+        EventCursor{"", "0f", 12, 3}}) {
     const std::optional<EventCursor> read = ParseEventCursor(cursor.text());
     ASSERT_TRUE(read.has_value()) << cursor.text();
     EXPECT_EQ(read->text(), cursor.text());
   }
   for (const std::string& text :
-       {std::string(), std::string("@0f-1-2"), id + "@", id + "@0f", id + "@0f-1", id + "@0f-1-",
-        id + "@-1-2", id + "@0f-x-2", id + "@0f-1-2-3", id + "@0f-99999999999999999999-2"}) {
+       {std::string(), std::string("@"), std::string("@-1-2"), std::string("a-b@0f-1-2"), id + "@",
+        id + "@0f", id + "@0f-1", id + "@0f-1-", id + "@-1-2", id + "@0f-x-2", id + "@0f-1-2-3",
+        id + "@0f-99999999999999999999-2"}) {
     EXPECT_FALSE(ParseEventCursor(text).has_value()) << text;
   }
 }
