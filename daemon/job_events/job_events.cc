@@ -111,22 +111,32 @@ Result<std::string> JobEvents::DataOf(const News& news) {
 }
 
 void JobEvents::Tell(Job& job, News news) {
+  const std::optional<Event> event = Publish(job, std::move(news));
+  if (event.has_value() && services_.cluster != nullptr) Spread(job, MessageOf(*event), {});
+}
+
+void JobEvents::TellHere(Job& job, News news) {
+  static_cast<void>(Publish(job, std::move(news)));
+}
+
+// Tells the subscribers here. Returns the event; nullopt if its data does not fit its type.
+std::optional<Event> JobEvents::Publish(Job& job, News news) {
   const LogFor log_for(job.tenant->identity);
   const Result<std::string> data = DataOf(news);
   if (!data.ok()) {
     Log(LogLevel::kError, kLogInit, "an event cannot be told: {}", data.status().message());
-    return;
+    return std::nullopt;
   }
   const Event event{.job = job.id.text(),
                     .unique = RandomNumber(),
                     .type = news.type,
                     .subject = std::move(news.subject),
                     .time_ns = NowNanoseconds(),
-                    .severity = InfoOf(news.type).severity,
+                    .severity = news.severity.value_or(InfoOf(news.type).severity),
                     .data = *data};
   job.heard.Add(event.unique);
   services_.bus->Publish(job.tenant->identity, event);
-  if (services_.cluster != nullptr) Spread(job, MessageOf(event), {});
+  return event;
 }
 
 void JobEvents::TellOfEnd(Job& job) {
