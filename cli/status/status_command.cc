@@ -9,6 +9,7 @@
 
 #include "cli/daemon_document.h"
 #include "cli/json_view.h"
+#include "cli/status/flight_files.h"
 #include "cli/status/link_table.h"
 #include "cli/status/status_table.h"
 #include "cli/status/stuck_reading.h"
@@ -35,6 +36,12 @@ With --stuck each communicator with an operation that does not end has a row, on
 its ranks are: the ranks that are the cause, why (docs/diagnosis.md lists the classes), what their
 processes do, for how long the first rank has waited, and the way out.
 
+With --flight-recorder each rank of this host gets a file of what it has posted and what has not
+ended, in the form of PyTorch's flight recorder, in a folder for each communicator below DIR; with
+--json these files are JSON. Run it at each host, bring the folders together, and give one of them
+to PyTorch's analyzer: 'torchfrtrace DIR/COMMUNICATOR'. With --ras the same is printed as JSON in
+the form of NCCL's RAS ('ncclras -f json').
+
 Exit status: 0 when a daemon answered; 1 when none did, or it answered with something else.
 
 Examples:
@@ -42,6 +49,7 @@ Examples:
   harmonaize status --json | jq .tenants
   harmonaize status --links --seconds 2
   harmonaize status --stuck
+  harmonaize status --flight-recorder /tmp/trace
   harmonaize status --socket /run/harmonaize/harmonaized.sock)";
 
 struct StatusOptions {
@@ -49,6 +57,8 @@ struct StatusOptions {
   bool json = false;
   bool links = false;
   bool stuck = false;
+  bool ras = false;
+  std::string flight_recorder;
   double seconds = 0.5;
 };
 
@@ -71,6 +81,10 @@ Result<std::string> StuckStatus(const StatusOptions& options) {
 Result<std::string> DaemonsStatus(const StatusOptions& options) {
   if (options.links) return LinksStatus(options);
   if (options.stuck) return StuckStatus(options);
+  if (options.ras) return FetchRas(options.socket);
+  if (!options.flight_recorder.empty()) {
+    return WriteFlightFiles(options.socket, options.flight_recorder, options.json);
+  }
   const Result<std::string> document = FetchDaemonStatus(options.socket);
   if (!document.ok()) return document;
   return options.json ? IndentJson(*document) : StatusTable(*document);
@@ -90,8 +104,20 @@ void AddStatusCommand(CLI::App& app, CommandLine& command_line) {
   status->add_option("--seconds", options->seconds, "How long to look at them (default: 0.5)")
       ->check(CLI::Range(0.01, 3600.0))
       ->needs(links);
-  status->add_flag("--stuck", options->stuck, "Show which ranks keep operations from ending")
-      ->excludes(links);
+  CLI::Option* const stuck =
+      status->add_flag("--stuck", options->stuck, "Show which ranks keep operations from ending")
+          ->excludes(links);
+  CLI::Option* const flight_recorder =
+      status
+          ->add_option("--flight-recorder", options->flight_recorder,
+                       "Write what ranks have in flight into this folder, as PyTorch does")
+          ->type_name("DIR")
+          ->excludes(links)
+          ->excludes(stuck);
+  status->add_flag("--ras", options->ras, "Print what ranks have done as NCCL's RAS does, as JSON")
+      ->excludes(links)
+      ->excludes(stuck)
+      ->excludes(flight_recorder);
   AddSocketOption(status, &options->socket);
   status->callback(
       [options, &command_line] { command_line.exit_status = Print(DaemonsStatus(*options)); });

@@ -81,9 +81,10 @@ HttpResponse NoEngine() {
 
 /// A route about one job, with the view of it that the route shows.
 HttpRoute JobRoute(const ApiServices& services, std::string pattern,
-                   std::function<json(const json&)> view) {
-  const auto serve = [services, view = std::move(view)](std::shared_ptr<HttpExchange> exchange,
-                                                        const HttpParameters& parameters) {
+                   std::function<json(const json&)> view,
+                   JobSnapshots* ApiServices::*snapshots = &ApiServices::jobs) {
+  const auto serve = [services, snapshots, view = std::move(view)](
+                         std::shared_ptr<HttpExchange> exchange, const HttpParameters& parameters) {
     const HttpCaller caller = exchange->request().caller;
     const auto answer = [services, view, exchange = std::move(exchange),
                          which = parameters.at("job")](const JobSnapshots::Snapshot& jobs) {
@@ -97,7 +98,7 @@ HttpRoute JobRoute(const ApiServices& services, std::string pattern,
       services.tags->Apply(exchange->request(), &response);
       exchange->Respond(std::move(response));
     };
-    services.jobs->Get(caller, answer);
+    (services.*snapshots)->Get(caller, answer);
   };
   return {.method = "GET",
           .pattern = std::move(pattern),
@@ -156,6 +157,9 @@ std::vector<HttpRoute> JobRoutes(const ApiServices& services) {
           JobRoute(services, "/v1/jobs/{job}/operations", Operations),
           JobRoute(services, "/v1/jobs/{job}/ranks", Ranks),
           JobRoute(services, "/v1/jobs/{job}/stuck", Stuck),
+          JobRoute(
+              services, "/v1/jobs/{job}/flight", [](const json& job) { return job; },
+              &ApiServices::flights),
           StuckRoute(services)};
 }
 
