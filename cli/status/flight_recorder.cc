@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/base/collective.h"
 
@@ -15,8 +16,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Most ranks of a communicator: a list of them is part of each file.
-constexpr uint64_t kMostRanks = 1 << 20;
+/// Most ranks of a communicator that a file lists, whatever the daemon says.
+constexpr uint64_t kMostRanks = 1 << 16;
 
 /// What PyTorch calls our types: c10::toString(ScalarType).
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kTypes = {
@@ -57,9 +58,14 @@ std::string ProfilingName(Collective collective, uint64_t rank, uint64_t peer) {
   return "";
 }
 
-/// Sizes of the tensors of one side: PyTorch's sends and receives have one tensor on both.
 ordered_json Sizes(uint64_t blocks, uint64_t count) {
   return ordered_json::array({ordered_json::array({blocks * count})});
+}
+
+/// Returns whether PyTorch has a tensor on both sides at every rank, whatever the rank uses of it.
+bool IsSameOnBothSides(Collective collective) {
+  return IsPointToPoint(collective) || collective == Collective::kBroadcast ||
+         collective == Collective::kReduce;
 }
 
 ordered_json EntryOf(const Json& communicator, const Json& rank, const Json& operation,
@@ -76,31 +82,30 @@ ordered_json EntryOf(const Json& communicator, const Json& rank, const Json& ope
                static_cast<int>(std::min(peer_or_root, kMostRanks)));
   const std::string name = TextAt(communicator, "name");
   const bool started = TextAt(operation, "state") == "started";
-  // Its operator has not ended, and both sides are known by what is asked for.
+  const uint64_t least = IsSameOnBothSides(collective) ? 1 : 0;
   const ordered_json type = ordered_json::array({TypeOf(operation)});
-  return {
-      {"record_id", number},
-      {"pg_id", 0},
-      {"process_group", {TextAt(communicator, "id"), name.empty() ? "undefined" : name}},
-      {"collective_seq_id", pair ? CountAt(rank, "posted") : CountAt(operation, "sequence") + 1},
-      {"p2p_seq_id", pair ? pairs_before + 1 : 0},
-      {"op_id", number + 1},
-      {"profiling_name", ProfilingName(collective, own, peer_or_root)},
-      {"time_created_ns", CountAt(operation, "posted_unix_ns")},
-      {"input_sizes", Sizes(std::max<uint64_t>(blocks.send, pair ? 1 : 0), count)},
-      {"input_dtypes", type},
-      {"output_sizes", Sizes(std::max<uint64_t>(blocks.receive, pair ? 1 : 0), count)},
-      {"output_dtypes", type},
-      {"state", started ? "started" : "scheduled"},
-      {"time_discovered_started_ns",
-       started ? ordered_json(CountAt(operation, "ready_unix_ns")) : ordered_json(nullptr)},
-      {"time_discovered_completed_ns", nullptr},
-      {"retired", false},
-      {"timeout_ms", 0},
-      {"is_p2p", pair},
-      {"thread_name", ""},
-      {"thread_id", ""},
-      {"frames", ordered_json::array()}};
+  return {{"record_id", number},
+          {"pg_id", 0},
+          {"process_group", {TextAt(communicator, "id"), name.empty() ? "undefined" : name}},
+          {"collective_seq_id", pair ? 0 : CountAt(operation, "sequence") + 1},
+          {"p2p_seq_id", pair ? CountAt(rank, "posted") + pairs_before + 1 : 0},
+          {"op_id", number + 1},
+          {"profiling_name", ProfilingName(collective, own, peer_or_root)},
+          {"time_created_ns", CountAt(operation, "posted_unix_ns")},
+          {"input_sizes", Sizes(std::max<uint64_t>(blocks.send, least), count)},
+          {"input_dtypes", type},
+          {"output_sizes", Sizes(std::max<uint64_t>(blocks.receive, least), count)},
+          {"output_dtypes", type},
+          {"state", started ? "started" : "scheduled"},
+          {"time_discovered_started_ns",
+           started ? ordered_json(CountAt(operation, "ready_unix_ns")) : ordered_json(nullptr)},
+          {"time_discovered_completed_ns", nullptr},
+          {"retired", false},
+          {"timeout_ms", 0},
+          {"is_p2p", pair},
+          {"thread_name", ""},
+          {"thread_id", ""},
+          {"frames", ordered_json::array()}};
 }
 
 /// Returns "[0, 1, 2]": PyTorch has the ranks as a text.
@@ -117,10 +122,15 @@ std::string RanksText(uint64_t size) {
 ordered_json FlightRecorderDump(const Json& communicator, const Json& rank) {
   const std::string id = TextAt(communicator, "id");
   const std::string name = TextAt(communicator, "name");
+  std::vector<const Json*> operations;
+  for (const Json& operation : ListAt(rank, "operations")) operations.push_back(&operation);
+  std::stable_sort(operations.begin(), operations.end(), [](const Json* a, const Json* b) {
+    return CountAt(*a, "posted_unix_ns") < CountAt(*b, "posted_unix_ns");
+  });
   ordered_json entries = ordered_json::array();
   uint64_t pairs = 0;
-  for (const Json& operation : ListAt(rank, "operations")) {
-    entries.push_back(EntryOf(communicator, rank, operation, entries.size(), pairs));
+  for (const Json* const operation : operations) {
+    entries.push_back(EntryOf(communicator, rank, *operation, entries.size(), pairs));
     if (entries.back().at("is_p2p") == true) ++pairs;
   }
   const uint64_t posted = CountAt(rank, "posted");

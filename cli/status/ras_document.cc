@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 /// NCCL's result for a communicator that was broken.
 constexpr int kNcclRemoteError = 6;
-/// Most missing ranks that are listed of a communicator.
+/// Most missing ranks that are listed in all: it bounds the document, whatever the daemon says.
 constexpr uint64_t kMostMissing = 65536;
 
 /// The same for all ranks: the daemon knows of no devices, and tells nobody of hosts.
@@ -57,7 +57,7 @@ std::set<uint64_t> RanksThatAre(const char* what, const Json& communicator) {
   return ranks;
 }
 
-ordered_json CommunicatorOf(const Json& communicator) {
+ordered_json CommunicatorOf(const Json& communicator, uint64_t* missing_left) {
   const uint64_t size = CountAt(communicator, "size");
   std::set<uint64_t> here;
   ordered_json ranks = ordered_json::array();
@@ -68,8 +68,9 @@ ordered_json CommunicatorOf(const Json& communicator) {
   const std::set<uint64_t> dead = RanksThatAre("dead", communicator);
   const std::set<uint64_t> silent = RanksThatAre("daemon_unreachable", communicator);
   ordered_json missing = ordered_json::array();
-  for (uint64_t rank = 0; rank < std::min(size, kMostMissing); ++rank) {
+  for (uint64_t rank = 0; rank<size&& * missing_left> 0; ++rank) {
     if (here.contains(rank)) continue;
+    --*missing_left;
     ordered_json one = WhereIs(Json(), rank);
     one["status"] = {{"unresponsive", silent.contains(rank)},
                      {"considered_dead", dead.contains(rank)}};
@@ -97,9 +98,10 @@ std::string LocalTime(double unix_seconds) {
 std::string RasDocument(const std::vector<Json>& flights, double unix_seconds,
                         double took_seconds) {
   ordered_json communicators = ordered_json::array();
+  uint64_t missing_left = kMostMissing;
   for (const Json& flight : flights) {
     for (const Json& communicator : ListAt(flight, "communicators")) {
-      communicators.push_back(CommunicatorOf(communicator));
+      communicators.push_back(CommunicatorOf(communicator, &missing_left));
     }
   }
   const ordered_json document = {

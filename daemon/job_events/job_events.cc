@@ -19,6 +19,7 @@
 #include "daemon/tenant/mismatch.h"
 #include "daemon/tenant/operation_text.h"
 #include "src/base/clean_text.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/wall_clock.h"
@@ -289,7 +290,32 @@ void JobEvents::OnCongestionChanged(const Communicator& communicator, Congestion
        {EventType::kCongestionChanged, SubjectOf(communicator), std::move(data)});
 }
 
+void JobEvents::OnLinksChanged(const Communicator& communicator, bool degraded, double times) {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const std::string names[] = {communicator.label()};
+  if (degraded) {
+    degraded_[communicator.id()] = now_ns;
+    EventData data(EventType::kLinkDegraded,
+                   fmt::format("a connection that communicator '{}' uses carries nothing: its "
+                               "operations take {:.2f} times as long on other ways",
+                               communicator.label(), times));
+    data.Set(fields::kCommunicators, names).Set(fields::kSlowdown, times);
+    return Tell(*communicator.job(),
+                {EventType::kLinkDegraded, SubjectOf(communicator), std::move(data)});
+  }
+  const auto since = degraded_.extract(communicator.id());
+  EventData data(EventType::kLinkRestored,
+                 fmt::format("the connections that communicator '{}' uses carry data again",
+                             communicator.label()));
+  data.Set(fields::kCommunicators, names);
+  if (!since.empty()) {
+    data.Set(fields::kForSeconds, static_cast<double>(now_ns - since.mapped()) * 1e-9);
+  }
+  Tell(*communicator.job(), {EventType::kLinkRestored, SubjectOf(communicator), std::move(data)});
+}
+
 void JobEvents::OnEnded(const Communicator& communicator) {
+  degraded_.erase(communicator.id());
   congestion_.erase(communicator.id());
 }
 

@@ -68,6 +68,7 @@ class JobEvents final : public CommunicatorObserver {
   void OnPlanChanged(const Communicator& communicator, const PlanTransition& change) override;
   void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                            double times) override;
+  void OnLinksChanged(const Communicator& communicator, bool degraded, double times) override;
   void OnEnded(const Communicator& communicator) override;
 
  private:
@@ -87,6 +88,8 @@ class JobEvents final : public CommunicatorObserver {
   const Services services_;
   RateTable caused_by_tenants_;  ///< Events that a tenant can cause as often as it likes.
   std::map<uint64_t, CongestionLevel> congestion_;  ///< By Communicator::id, where there is some.
+  /// By Communicator::id: since when cut links slow it down, by the monotonic clock.
+  std::map<uint64_t, uint64_t> degraded_;
 };
 
 }  // namespace harmonaize::daemon

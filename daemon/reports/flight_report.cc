@@ -28,6 +28,9 @@ using nlohmann::json;
 constexpr size_t kMostEntries = 4096;
 /// Most ranks in a report, for the same reason.
 constexpr size_t kMostRanks = 4096;
+/// Most ranks that a report looks at, which may be at other hosts: a tenant may have communicators
+/// of a million.
+constexpr size_t kMostLooks = 1 << 18;
 /// Most places of a communicator's window that are looked at: those behind wait for these.
 constexpr size_t kMostWindow = 64;
 
@@ -41,23 +44,31 @@ struct Now {
   }
 };
 
+/// How much a report may still list.
+struct Left {
+  size_t entries = kMostEntries;
+  size_t ranks = kMostRanks;
+  size_t looks = kMostLooks;
+};
+
 /// Makes the description of one communicator.
 class Flight {
  public:
-  Flight(const Communicator& communicator, const Now& now, size_t* entries_left)
-      : communicator_(communicator), now_(now), entries_left_(entries_left) {}
+  Flight(const Communicator& communicator, const Now& now, Left* left)
+      : communicator_(communicator), now_(now), left_(left) {}
 
-  /// Lists `*ranks_left` ranks at most.
-  json Ranks(bool for_operator, size_t* ranks_left);
+  /// Lists the ranks of this host, and those that have left.
+  void ListRanks(bool for_operator, json* ranks, json* gone);
   bool whole() const { return whole_; }
 
  private:
   void Gather();
   void Add(const PostedOperation& part, const char* state);
+  json Describe(const Member& member, bool for_operator);
 
   const Communicator& communicator_;
   const Now& now_;
-  size_t* const entries_left_;
+  Left* const left_;
   bool whole_ = true;
   std::map<int, json> operations_;  // by rank
   std::map<int, uint64_t> first_;   // by rank: the first collective that has not ended
@@ -71,11 +82,11 @@ void Flight::Add(const PostedOperation& part, const char* state) {
     const auto [found, is_new] = first_.emplace(rank, descriptor.sequence);
     if (!is_new) found->second = std::min(found->second, descriptor.sequence);
   }
-  if (*entries_left_ == 0) {
+  if (left_->entries == 0) {
     whole_ = false;
     return;
   }
-  --*entries_left_;
+  --left_->entries;
   json one = {{"name", NameOf(descriptor, rank)},
               {"collective", CollectiveName(descriptor.collective)},
               {"count", descriptor.count},
@@ -112,44 +123,50 @@ void Flight::Gather() {
   if (behind > 0) whole_ = false;
 }
 
-json Flight::Ranks(bool for_operator, size_t* ranks_left) {
-  if (communicator_.state() == Communicator::State::kReady) Gather();
-  json ranks = json::array();
-  for (int rank = 0; rank < communicator_.ranks(); ++rank) {
-    const Member* const member = communicator_.member(rank);
-    if (member == nullptr) continue;
-    if (*ranks_left == 0) {
-      whole_ = false;
-      break;
-    }
-    --*ranks_left;
-    json counts = json::object();
-    for (int kind = 0; kind < kCollectiveCount; ++kind) {
-      counts[std::string(CollectiveName(static_cast<Collective>(kind)))] =
-          member->posted[static_cast<size_t>(kind)];
-    }
-    const auto first = first_.find(rank);
-    json one = {{"rank", rank},
-                {"posted", member->next_sequence},
-                {"ended", first == first_.end() ? member->next_sequence : first->second},
-                {"counts", std::move(counts)},
-                {"operations", json::array()}};
-    const auto operations = operations_.find(rank);
-    if (operations != operations_.end()) one["operations"] = std::move(operations->second);
-    if (for_operator) one["process"] = member->session->process();
-    ranks.push_back(std::move(one));
+json Flight::Describe(const Member& member, bool for_operator) {
+  json counts = json::object();
+  for (int kind = 0; kind < kCollectiveCount; ++kind) {
+    counts[std::string(CollectiveName(static_cast<Collective>(kind)))] =
+        member.posted[static_cast<size_t>(kind)];
   }
-  return ranks;
+  const auto first = first_.find(member.rank);
+  json one = {{"rank", member.rank},
+              {"posted", member.next_sequence},
+              {"ended", first == first_.end() ? member.next_sequence : first->second},
+              {"counts", std::move(counts)},
+              {"operations", json::array()}};
+  const auto operations = operations_.find(member.rank);
+  if (operations != operations_.end()) one["operations"] = std::move(operations->second);
+  if (for_operator) one["process"] = member.session->process();
+  return one;
+}
+
+void Flight::ListRanks(bool for_operator, json* ranks, json* gone) {
+  if (communicator_.state() == Communicator::State::kReady) Gather();
+  for (int rank = 0; rank < communicator_.ranks(); ++rank) {
+    if (left_->looks == 0 || left_->ranks == 0) {
+      whole_ = false;
+      return;
+    }
+    --left_->looks;
+    const Member* const member = communicator_.member(rank);
+    if (member != nullptr) {
+      ranks->push_back(Describe(*member, for_operator));
+    } else if (communicator_.HasLeft(rank)) {
+      gone->push_back(rank);
+    } else {
+      continue;
+    }
+    --left_->ranks;
+  }
 }
 
 json Describe(const ReportSources& sources, const Communicator& communicator, const Now& now,
-              bool for_operator, size_t* ranks_left, size_t* entries_left) {
-  Flight flight(communicator, now, entries_left);
-  json ranks = flight.Ranks(for_operator, ranks_left);
-  json left = json::array();
-  for (int rank = 0; rank < std::min(communicator.ranks(), static_cast<int>(kMostRanks)); ++rank) {
-    if (communicator.HasLeft(rank)) left.push_back(rank);
-  }
+              bool for_operator, Left* left) {
+  Flight flight(communicator, now, left);
+  json ranks = json::array();
+  json gone = json::array();
+  flight.ListRanks(for_operator, &ranks, &gone);
   const InlineSegment* const segment = communicator.inline_segment();
   const Verdict* const verdict = sources.diagnosis->Of(communicator);
   return {
@@ -160,7 +177,7 @@ json Describe(const ReportSources& sources, const Communicator& communicator, co
       {"begun", communicator.collectives_begun()},
       {"inline_operations", segment == nullptr ? 0 : segment->operations()},
       {"ranks", std::move(ranks)},
-      {"left", std::move(left)},
+      {"left", std::move(gone)},
       {"whole", flight.whole()},
       {"stuck", verdict == nullptr ? json(nullptr)
                                    : DescribeVerdict(communicator, *verdict, now.monotonic_ns)}};
@@ -171,8 +188,7 @@ json Describe(const ReportSources& sources, const Communicator& communicator, co
 json FlightReport(const ReportSources& sources, const Reader& reader) {
   const Now now;
   std::unordered_map<const Job*, json> jobs;
-  size_t ranks_left = kMostRanks;
-  size_t entries_left = kMostEntries;
+  Left left;
   for (const auto& [key, job] : sources.jobs->all()) {
     if (!reader.is_operator && key.first != reader.tenant) continue;
     jobs[job.get()] = {
@@ -182,7 +198,7 @@ json FlightReport(const ReportSources& sources, const Reader& reader) {
     const auto job = jobs.find(communicator->job());
     if (job == jobs.end() || !communicator->has_ranks_here()) continue;
     job->second["communicators"].push_back(
-        Describe(sources, *communicator, now, reader.is_operator, &ranks_left, &entries_left));
+        Describe(sources, *communicator, now, reader.is_operator, &left));
   }
   json list = json::array();
   for (auto& [job, description] : jobs) list.push_back(std::move(description));

@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <set>
 #include <string>
@@ -180,6 +182,10 @@ TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
     }
     EXPECT_EQ(Ask(host, "/v1/jobs/" + job, true).at("stuck").size(), 1u);
 
+    const Result<std::string> all =
+        CallDaemon({.place = {.path = SocketOf(host), .named = true}}, {.target = "/v1/stuck"});
+    EXPECT_FALSE(all.ok()) << "operators alone see all jobs";
+
     const Ended shown = RunCommand({"status", "--stuck"}, SocketOf(host));
     EXPECT_EQ(shown.status, 0) << shown.error;
     EXPECT_EQ(LinesLike(shown.output, JobName() + " +[0-9a-f]{8} +" + Second() +
@@ -220,6 +226,75 @@ TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
     EXPECT_EQ(Events(host, "rank.late").size(), 1u);
     EXPECT_EQ(Events(host, "rank.recovered").size(), 1u) << "a job that ends recovers from nothing";
   }
+}
+
+// Rank 1 is behind in the files and in the counts, and the daemons of other hosts have no more than
+// their own ranks.
+TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
+  HostedRanks ranks(cluster_, GetParam());
+  Start(&ranks, [&](int rank, ncclComm_t world) {
+    if (rank == 1) raise(SIGSTOP);
+    EXPECT_EQ(AllReduce(world, 8), ncclSuccess);
+    EXPECT_NCCL(ncclCommDestroy(world));
+  });
+  ExpectStopped(ranks.process(1));
+  const uint64_t posted = OneHost() ? 0 : 1;  // by rank 1
+  AwaitVerdict(GetParam()[0], "not_called");
+  char folder[] = "/tmp/harmonaize-flight-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  std::string id;
+  for (const int host : Hosts()) {
+    const json job = Ask(host, "/v1/stuck").at("verdicts");
+    for (const json& verdict : job) {
+      if (verdict.at("job_name") == JobName()) id = verdict.at("communicator");
+    }
+    const Ended wrote =
+        RunCommand({"status", "--flight-recorder", folder, "--json"}, SocketOf(host));
+    EXPECT_EQ(wrote.status, 0) << wrote.error;
+    EXPECT_EQ(LinesLike(wrote.output, id + " +- +" + folder + "/" + id + " +[13] +3"), 1)
+        << wrote.output;
+    EXPECT_EQ(RunCommand({"status", "--flight-recorder", folder}, SocketOf(host)).status, 0);
+
+    const Ended ras = RunCommand({"status", "--ras"}, SocketOf(host));
+    EXPECT_EQ(ras.status, 0) << ras.error;
+    const json document = json::parse(ras.output);
+    for (const json& communicator : document.at("communicators")) {
+      if (communicator.at("hash") != "0x" + id) continue;
+      for (const json& rank : communicator.at("ranks")) {
+        EXPECT_EQ(rank.at("collective_counts").at("AllReduce"),
+                  posted + (rank.at("rank") == 1 ? 0 : 1));
+      }
+      EXPECT_EQ(communicator.at("ranks").size() + communicator.at("missing_ranks").size(), 3u);
+    }
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string path = fmt::format("{}/{}/nccl_trace_rank_{}", folder, id, rank);
+    std::ifstream file(path + ".json");
+    const json dump = json::parse(file);
+    EXPECT_EQ(dump.at("pg_config").at(id).at("ranks"), "[0, 1, 2]");
+    EXPECT_EQ(dump.at("pg_status").at("0").at("last_completed_collective"), posted);
+    EXPECT_EQ(dump.at("entries").size(), rank == 1 ? 0u : 1u) << rank;
+    if (rank == 1) continue;
+    const json& entry = dump.at("entries").at(0);
+    EXPECT_EQ(entry.at("profiling_name"), "nccl:all_reduce");
+    // A host has begun it as soon as all of its own ranks have posted it.
+    EXPECT_EQ(entry.at("state"), OneHost() ? "scheduled" : "started");
+    EXPECT_EQ(entry.at("collective_seq_id"), posted + 1);
+    EXPECT_EQ(entry.at("input_sizes"), json::parse("[[8]]"));
+    // Python reads the other form, and finds the same.
+    const std::string script =
+        "import json, pickle, sys\n"
+        "p = sys.argv[1]\n"
+        "a, b = pickle.load(open(p, 'rb')), json.load(open(p + '.json'))\n"
+        "sys.exit(0 if a['pg_config'] == b['pg_config'] and a['pg_status'] == b['pg_status'] and\n"
+        "  [e['profiling_name'] for e in a['entries']] == ['nccl:all_reduce'] else 1)\n";
+    const Environment environment = TestEnvironment();
+    const Ended python = EndOf(Launched({"-c", script, path}, "/usr/bin/python3", &environment));
+    EXPECT_EQ(python.status, 0) << python.error;
+  }
+  kill(ranks.process(1), SIGCONT);
+  ExpectAllEndWell(&ranks);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_P(StuckTest, ARankThatComputesIsNoFault) {

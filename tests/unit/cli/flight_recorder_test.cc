@@ -58,7 +58,8 @@ TEST(FlightRecorder, HasWhatARankHasInFlight) {
   EXPECT_EQ(entries[1].at("output_sizes"), ordered_json::parse("[[12]]"));
   EXPECT_EQ(entries[1].at("time_discovered_started_ns"), nullptr);
   EXPECT_EQ(entries[2].at("profiling_name"), "nccl:send 0->1");
-  EXPECT_EQ(entries[2].at("p2p_seq_id"), 1);
+  EXPECT_EQ(entries[2].at("p2p_seq_id"), 10) << "no number of a collective";
+  EXPECT_EQ(entries[2].at("collective_seq_id"), 0);
   EXPECT_EQ(entries[2].at("is_p2p"), true);
 }
 
