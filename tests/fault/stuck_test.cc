@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -146,6 +147,11 @@ class StuckTest : public ::testing::TestWithParam<std::vector<int>> {
   inline static pid_t test_process_ = 0;
 };
 
+Ended RunPython(std::vector<std::string> words) {
+  const Environment environment = TestEnvironment();
+  return EndOf(Launched(std::move(words), "/usr/bin/python3", &environment));
+}
+
 INSTANTIATE_TEST_SUITE_P(OneHost, StuckTest, ::testing::Values(std::vector<int>{0, 0, 0}));
 INSTANTIATE_TEST_SUITE_P(ThreeHosts, StuckTest, ::testing::Values(std::vector<int>{0, 1, 2}));
 
@@ -242,6 +248,9 @@ TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
   AwaitVerdict(GetParam()[0], "not_called");
   char folder[] = "/tmp/harmonaize-flight-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
+  // The analyzer wants a folder of pickles alone.
+  const std::string texts = std::string(folder) + "/json";
+  const std::string pickles = std::string(folder) + "/pickles";
   std::string id;
   for (const int host : Hosts()) {
     const json job = Ask(host, "/v1/stuck").at("verdicts");
@@ -249,11 +258,11 @@ TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
       if (verdict.at("job_name") == JobName()) id = verdict.at("communicator");
     }
     const Ended wrote =
-        RunCommand({"status", "--flight-recorder", folder, "--json"}, SocketOf(host));
+        RunCommand({"status", "--flight-recorder", texts, "--json"}, SocketOf(host));
     EXPECT_EQ(wrote.status, 0) << wrote.error;
-    EXPECT_EQ(LinesLike(wrote.output, id + " +- +" + folder + "/" + id + " +[13] +3"), 1)
+    EXPECT_EQ(LinesLike(wrote.output, id + " +- +" + texts + "/" + id + " +[13] +3"), 1)
         << wrote.output;
-    EXPECT_EQ(RunCommand({"status", "--flight-recorder", folder}, SocketOf(host)).status, 0);
+    EXPECT_EQ(RunCommand({"status", "--flight-recorder", pickles}, SocketOf(host)).status, 0);
 
     const Ended ras = RunCommand({"status", "--ras"}, SocketOf(host));
     EXPECT_EQ(ras.status, 0) << ras.error;
@@ -268,8 +277,8 @@ TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
     }
   }
   for (int rank = 0; rank < 3; ++rank) {
-    const std::string path = fmt::format("{}/{}/nccl_trace_rank_{}", folder, id, rank);
-    std::ifstream file(path + ".json");
+    const std::string name = fmt::format("/{}/nccl_trace_rank_{}", id, rank);
+    std::ifstream file(texts + name + ".json");
     const json dump = json::parse(file);
     EXPECT_EQ(dump.at("pg_config").at(id).at("ranks"), "[0, 1, 2]");
     EXPECT_EQ(dump.at("pg_status").at("0").at("last_completed_collective"), posted);
@@ -284,13 +293,17 @@ TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
     // Python reads the other form, and finds the same.
     const std::string script =
         "import json, pickle, sys\n"
-        "p = sys.argv[1]\n"
-        "a, b = pickle.load(open(p, 'rb')), json.load(open(p + '.json'))\n"
+        "a = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "b = json.load(open(sys.argv[2]))\n"
         "sys.exit(0 if a['pg_config'] == b['pg_config'] and a['pg_status'] == b['pg_status'] and\n"
         "  [e['profiling_name'] for e in a['entries']] == ['nccl:all_reduce'] else 1)\n";
-    const Environment environment = TestEnvironment();
-    const Ended python = EndOf(Launched({"-c", script, path}, "/usr/bin/python3", &environment));
+    const Ended python = RunPython({"-c", script, pickles + name, texts + name + ".json"});
     EXPECT_EQ(python.status, 0) << python.error;
+  }
+  if (RunPython({"-c", "import torch.distributed.flight_recorder.fr_trace"}).status == 0) {
+    const Ended said =
+        RunPython({"-m", "torch.distributed.flight_recorder.fr_trace", pickles + "/" + id});
+    ExpectHolds(said.output + said.error, "missing ranks: {1}");
   }
   kill(ranks.process(1), SIGCONT);
   ExpectAllEndWell(&ranks);
