@@ -14,16 +14,30 @@
 #include "daemon/api/token_routes.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_router.h"
+#include "daemon/reports/flight_report.h"
+#include "daemon/reports/job_report.h"
 #include "daemon/runtime/background.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// Age, in nanoseconds, up to which what was said of jobs serves: people see no difference, and a
+/// tenant's requests ask the engine five times a second at most.
+constexpr uint64_t kJobsFreshNs = 200'000'000;
+/// The same for operations in flight, whose list takes the engine longer.
+constexpr uint64_t kFlightsFreshNs = 1'000'000'000;
+
+}  // namespace
 
 /// Parts of the API to which its routes have pointers.
 struct Api::Parts {
-  Parts(std::shared_ptr<EngineGate> gate, EntityTags its_tags)
-      : jobs(std::move(gate)), tags(std::move(its_tags)) {}
+  Parts(const std::shared_ptr<EngineGate>& gate, EntityTags its_tags)
+      : jobs(gate, JobReport, kJobsFreshNs),
+        flights(gate, FlightReport, kFlightsFreshNs),
+        tags(std::move(its_tags)) {}
 
   JobSnapshots jobs;
+  JobSnapshots flights;
   EntityTags tags;
   Background work;
 };
@@ -39,6 +53,7 @@ Result<std::unique_ptr<Api>> Api::Create(const Config& config, std::shared_ptr<E
   const ApiServices services{.gate = std::move(gate),
                              .bus = bus,
                              .jobs = &api->parts_->jobs,
+                             .flights = &api->parts_->flights,
                              .tags = &api->parts_->tags,
                              .tokens = std::move(tokens),
                              .work = &api->parts_->work};

@@ -17,7 +17,8 @@ class TokenStore;
 struct ApiServices {
   std::shared_ptr<EngineGate> gate;  ///< The way to the engine.
   EventBus* bus = nullptr;
-  JobSnapshots* jobs = nullptr;
+  JobSnapshots* jobs = nullptr;     ///< As JobReport makes them.
+  JobSnapshots* flights = nullptr;  ///< As FlightReport makes them.
   const EntityTags* tags = nullptr;
   std::shared_ptr<TokenStore> tokens;
   Background* work = nullptr;  ///< For what takes long.

@@ -44,6 +44,7 @@ json Summary(const json& job) {
   summary["communicators"] = std::move(names);
   summary["waiting"] = waiting;
   summary["operations"] = operations;
+  summary["stuck"] = job.at("stuck").size();
   return summary;
 }
 
@@ -70,15 +71,20 @@ json Communicators(const json& job) {
   return {{"communicators", job.at("communicators")}};
 }
 
+json Stuck(const json& job) {
+  return {{"verdicts", job.at("stuck")}};
+}
+
 HttpResponse NoEngine() {
   return HttpProblem(503, "the daemon cannot answer now; ask again in a moment");
 }
 
 /// A route about one job, with the view of it that the route shows.
 HttpRoute JobRoute(const ApiServices& services, std::string pattern,
-                   std::function<json(const json&)> view) {
-  const auto serve = [services, view = std::move(view)](std::shared_ptr<HttpExchange> exchange,
-                                                        const HttpParameters& parameters) {
+                   std::function<json(const json&)> view,
+                   JobSnapshots* ApiServices::*snapshots = &ApiServices::jobs) {
+  const auto serve = [services, snapshots, view = std::move(view)](
+                         std::shared_ptr<HttpExchange> exchange, const HttpParameters& parameters) {
     const HttpCaller caller = exchange->request().caller;
     const auto answer = [services, view, exchange = std::move(exchange),
                          which = parameters.at("job")](const JobSnapshots::Snapshot& jobs) {
@@ -92,7 +98,7 @@ HttpRoute JobRoute(const ApiServices& services, std::string pattern,
       services.tags->Apply(exchange->request(), &response);
       exchange->Respond(std::move(response));
     };
-    services.jobs->Get(caller, answer);
+    (services.*snapshots)->Get(caller, answer);
   };
   return {.method = "GET",
           .pattern = std::move(pattern),
@@ -117,6 +123,31 @@ HttpRoute JobsRoute(const ApiServices& services) {
       .method = "GET", .pattern = "/v1/jobs", .audience = HttpAudience::kTenants, .serve = serve};
 }
 
+/// What keeps operations of all jobs from ending, for operators.
+HttpRoute StuckRoute(const ApiServices& services) {
+  const auto serve = [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {
+    const HttpCaller caller = exchange->request().caller;
+    services.jobs->Get(
+        caller, [services, exchange = std::move(exchange)](const JobSnapshots::Snapshot& jobs) {
+          if (jobs == nullptr) return exchange->Respond(NoEngine());
+          json list = json::array();
+          for (const json& job : *jobs) {
+            for (json verdict : job.at("stuck")) {
+              verdict["tenant"] = job.at("tenant");
+              list.push_back(std::move(verdict));
+            }
+          }
+          HttpResponse response{.body = DumpJson({{"verdicts", std::move(list)}})};
+          services.tags->Apply(exchange->request(), &response);
+          exchange->Respond(std::move(response));
+        });
+  };
+  return {.method = "GET",
+          .pattern = "/v1/stuck",
+          .audience = HttpAudience::kOperators,
+          .serve = serve};
+}
+
 }  // namespace
 
 std::vector<HttpRoute> JobRoutes(const ApiServices& services) {
@@ -124,7 +155,12 @@ std::vector<HttpRoute> JobRoutes(const ApiServices& services) {
           JobRoute(services, "/v1/jobs/{job}", [](const json& job) { return job; }),
           JobRoute(services, "/v1/jobs/{job}/communicators", Communicators),
           JobRoute(services, "/v1/jobs/{job}/operations", Operations),
-          JobRoute(services, "/v1/jobs/{job}/ranks", Ranks)};
+          JobRoute(services, "/v1/jobs/{job}/ranks", Ranks),
+          JobRoute(services, "/v1/jobs/{job}/stuck", Stuck),
+          JobRoute(
+              services, "/v1/jobs/{job}/flight", [](const json& job) { return job; },
+              &ApiServices::flights),
+          StuckRoute(services)};
 }
 
 }  // namespace harmonaize::daemon

@@ -8,7 +8,8 @@
 namespace harmonaize::daemon {
 
 /// Returns the routes about jobs: a list of them, one of them, its communicators, its operations
-/// that wait, and its ranks.
+/// that wait, its ranks, and what keeps its operations from ending; for operators, the last of all
+/// jobs.
 std::vector<HttpRoute> JobRoutes(const ApiServices& services);
 
 }  // namespace harmonaize::daemon

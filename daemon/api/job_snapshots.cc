@@ -11,9 +11,6 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Age, in nanoseconds, up to which a snapshot serves: people see no difference, and a tenant's
-/// requests ask the engine five times a second at most.
-constexpr uint64_t kFreshNanoseconds = 200'000'000;
 /// Age, in nanoseconds, from which on a snapshot's memory is given back.
 constexpr uint64_t kKeptNanoseconds = 2'000'000'000;
 
@@ -22,8 +19,11 @@ constexpr uint32_t kOperators = UINT32_MAX;
 
 }  // namespace
 
-JobSnapshots::JobSnapshots(std::shared_ptr<EngineGate> gate)
-    : gate_(std::move(gate)), thread_(std::make_unique<Background>()) {}
+JobSnapshots::JobSnapshots(std::shared_ptr<EngineGate> gate, Report report, uint64_t fresh_ns)
+    : gate_(std::move(gate)),
+      report_(report),
+      fresh_ns_(fresh_ns),
+      thread_(std::make_unique<Background>()) {}
 
 JobSnapshots::~JobSnapshots() {
   thread_.reset();
@@ -38,7 +38,7 @@ void JobSnapshots::Get(const HttpCaller& caller, Call call) {
     const uint64_t now = MonotonicNanoseconds();
     ForgetOld(now);
     Entry& entry = entries_[key];
-    if (entry.snapshot != nullptr && now - entry.made_ns <= kFreshNanoseconds) {
+    if (entry.snapshot != nullptr && now - entry.made_ns <= fresh_ns_) {
       fresh = entry.snapshot;
     } else {
       first = entry.waiting.empty();
@@ -58,7 +58,7 @@ void JobSnapshots::Ask(uint32_t key, const HttpCaller& caller) {
     Snapshot list;
     // Without a list the callers are told to ask again; they must not wait for ever.
     GuardedAndLogged("a list of jobs", [&] {
-      list = std::make_shared<const nlohmann::json>(JobReport(rooms.report_sources(), reader));
+      list = std::make_shared<const nlohmann::json>(report_(rooms.report_sources(), reader));
     });
     thread_->Post([this, key, list = std::move(list)] { Take(key, list); }, key);
   });

@@ -41,4 +41,12 @@ void CommunicatorLog::OnCongestionChanged(const Communicator& communicator, Cong
       communicator.name(), CongestionName(level), times);
 }
 
+void CommunicatorLog::OnLinksChanged(const Communicator& communicator, bool degraded,
+                                     double times) {
+  const LogFor log_for(communicator.tenant().identity);
+  Log(LogLevel::kInfo, kLogTuning, "communicator {} '{}': {}: {:.2f} times as long",
+      communicator.id(), communicator.name(),
+      degraded ? "links that are cut slow it down" : "no link is cut any more", times);
+}
+
 }  // namespace harmonaize::daemon

@@ -13,6 +13,7 @@ class CommunicatorLog final : public CommunicatorObserver {
   void OnPlanChanged(const Communicator& communicator, const PlanTransition& change) override;
   void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                            double times) override;
+  void OnLinksChanged(const Communicator& communicator, bool degraded, double times) override;
 };
 
 }  // namespace harmonaize::daemon

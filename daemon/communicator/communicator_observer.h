@@ -43,6 +43,9 @@ class CommunicatorObserver {
   virtual void OnPlanChanged(const Communicator&, const PlanTransition&) {}
   /// A communicator's operations take this many times as long as on an empty network.
   virtual void OnCongestionChanged(const Communicator&, CongestionLevel, double /*times*/) {}
+  /// Links that are cut slow a communicator's operations down, which take this many times as long;
+  /// or none is cut any more.
+  virtual void OnLinksChanged(const Communicator&, bool /*degraded*/, double /*times*/) {}
 
  protected:
   ~CommunicatorObserver() = default;

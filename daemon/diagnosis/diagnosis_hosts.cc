@@ -65,12 +65,10 @@ Verdict VerdictFrom(const Communicator& communicator, const HangMessage& hang, u
                   .since_ns = now_ns - std::min(now_ns, hang.waited_ms * kMillisecond),
                   .hang = hang.hang,
                   .roots = hang.roots,
+                  .waits_for = hang.waits_for,
+                  .stage = hang.stage,
                   .text = hang.notice};
   verdict.asked = hang.notice;
-  for (HangRoot& root : verdict.roots) {
-    // Unnamed communicators are named by the same handle at all hosts.
-    if (root.communicator == verdict.label) verdict.waits_for.push_back(root.rank);
-  }
   if (!verdict.roots.empty()) verdict.doing = verdict.roots.front().doing;
   return verdict;
 }
@@ -82,7 +80,9 @@ HangMessage MessageOf(const Communicator& communicator, const Verdict& verdict, 
           .hang = verdict.hang,
           .waited_ms = AgeAt(verdict.since_ns, now_ns) / kMillisecond,
           .roots = verdict.roots,
-          .notice = verdict.text};
+          .notice = verdict.text,
+          .waits_for = verdict.waits_for,
+          .stage = verdict.stage};
 }
 
 }  // namespace

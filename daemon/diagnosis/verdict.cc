@@ -17,26 +17,36 @@ constexpr std::array<std::string_view, kDoingCount> kDoingNames = {
     "unknown",  "running", "sleeping",      "stopped", "traced",
     "swapping", "on_disk", "out_of_memory", "ended"};
 
-/// Says what a rank does, and what can be done about it, after "which".
-std::string_view DoesAndWayOut(Doing doing) {
+/// What a rank does, after "which", and what can be done about it.
+struct DoingText {
+  std::string_view does;
+  std::string_view way_out;
+};
+
+DoingText TextOf(Doing doing) {
   switch (doing) {
-    case Doing::kStopped: return "is stopped: let it go on with SIGCONT, or end it";
-    case Doing::kTraced: return "a debugger has stopped: let it go on there, or end it";
+    case Doing::kStopped: return {"is stopped", "let it go on with SIGCONT, or end it"};
+    case Doing::kTraced: return {"a debugger has stopped", "let it go on there, or end it"};
     case Doing::kSwapping:
-      return "waits for memory that was swapped out: give its host more memory, or less to do";
+      return {"waits for memory that was swapped out", "give its host more memory, or less to do"};
     case Doing::kOnDisk:
-      return "waits for a disk, a file system or a device: look at what it reads";
+      return {"waits for a disk, a file system or a device", "look at what it reads"};
     case Doing::kOutOfMemory:
-      return "is in a group of processes of which the kernel has killed one for lack of memory: "
-             "raise the group's limit, and start again";
-    case Doing::kEnded: return "has ended";
+      return {"is in a group of processes of which the kernel has killed one for lack of memory",
+              "raise the group's limit, and start again"};
+    case Doing::kEnded: return {"has ended", ""};
     case Doing::kSleeping:
-      return "sleeps outside of this library, for data, a lock or another process: a debugger or "
-             "py-spy shows where";
-    case Doing::kRunning: return "computes";
-    case Doing::kUnknown: return "cannot be looked at";
+      return {"sleeps outside of this library, for data, a lock or another process",
+              "a debugger or py-spy shows where"};
+    case Doing::kRunning: return {"computes", ""};
+    case Doing::kUnknown: return {"cannot be looked at", ""};
   }
-  return "";
+  return {};
+}
+
+std::string DoesAndWayOut(Doing doing) {
+  const DoingText text = TextOf(doing);
+  return fmt::format("{}{}{}", text.does, text.way_out.empty() ? "" : ": ", text.way_out);
 }
 
 std::vector<int> RanksOf(const std::vector<HangRoot>& roots, const std::string& communicator) {
@@ -87,6 +97,24 @@ std::string_view NameOf(Doing doing) {
   return place < kDoingNames.size() ? kDoingNames[place] : kDoingNames[0];
 }
 
+std::vector<int> AwaitedRanks(const Verdict& verdict) {
+  return verdict.waits_for.empty() ? RanksOf(verdict.roots, verdict.label) : verdict.waits_for;
+}
+
+std::string WayOutOf(const Verdict& verdict) {
+  switch (verdict.hang) {
+    case HangClass::kComputing: return "wait for it, or give it less to do";
+    case HangClass::kMismatch: return "have all ranks ask for the same";
+    case HangClass::kDead: return "start the job again, or go on without it by ncclCommShrink";
+    case HangClass::kDaemonUnreachable: return "look at its host and the links to it";
+    case HangClass::kNotCalled:
+    case HangClass::kNotFilled: break;
+    default: return "";
+  }
+  const std::string_view known = TextOf(verdict.doing).way_out;
+  return std::string(known.empty() ? "a debugger or py-spy shows what it does" : known);
+}
+
 std::string ReasonOf(const Verdict& verdict) {
   if (verdict.roots.empty()) return "";
   const HangRoot& first = verdict.roots.front();
@@ -109,8 +137,7 @@ std::string SentenceOf(const Verdict& verdict, uint64_t now_ns) {
   const double seconds = static_cast<double>(now_ns - std::min(now_ns, verdict.since_ns)) * 1e-9;
   const std::string reason = ReasonOf(verdict);
   const std::string after = reason.empty() ? "" : ", " + reason;
-  const std::vector<int> ranks =
-      verdict.waits_for.empty() ? RanksOf(verdict.roots, verdict.label) : verdict.waits_for;
+  const std::vector<int> ranks = AwaitedRanks(verdict);
   switch (verdict.hang) {
     case HangClass::kNone: return "";
     case HangClass::kMismatch: return verdict.asked;

@@ -44,6 +44,12 @@ std::string SentenceOf(const Verdict& verdict, uint64_t now_ns);
 /// Returns what follows the named ranks in that sentence; "" if nothing is known.
 std::string ReasonOf(const Verdict& verdict);
 
+/// Returns the ranks of the verdict's communicator that its operation waits for; of kSlowTransfer
+/// those whose data it waits for.
+std::vector<int> AwaitedRanks(const Verdict& verdict);
+/// Returns what can be done about it, for people; "" if nothing is known.
+std::string WayOutOf(const Verdict& verdict);
+
 /// Hears of verdicts. Thread: engine.
 class VerdictObserver {
  public:

@@ -19,6 +19,7 @@
 #include "daemon/tenant/mismatch.h"
 #include "daemon/tenant/operation_text.h"
 #include "src/base/clean_text.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/wall_clock.h"
@@ -111,22 +112,32 @@ Result<std::string> JobEvents::DataOf(const News& news) {
 }
 
 void JobEvents::Tell(Job& job, News news) {
+  const std::optional<Event> event = Publish(job, std::move(news));
+  if (event.has_value() && services_.cluster != nullptr) Spread(job, MessageOf(*event), {});
+}
+
+void JobEvents::TellHere(Job& job, News news) {
+  static_cast<void>(Publish(job, std::move(news)));
+}
+
+// Tells the subscribers here. Returns the event; nullopt if its data does not fit its type.
+std::optional<Event> JobEvents::Publish(Job& job, News news) {
   const LogFor log_for(job.tenant->identity);
   const Result<std::string> data = DataOf(news);
   if (!data.ok()) {
     Log(LogLevel::kError, kLogInit, "an event cannot be told: {}", data.status().message());
-    return;
+    return std::nullopt;
   }
   const Event event{.job = job.id.text(),
                     .unique = RandomNumber(),
                     .type = news.type,
                     .subject = std::move(news.subject),
                     .time_ns = NowNanoseconds(),
-                    .severity = InfoOf(news.type).severity,
+                    .severity = news.severity.value_or(InfoOf(news.type).severity),
                     .data = *data};
   job.heard.Add(event.unique);
   services_.bus->Publish(job.tenant->identity, event);
-  if (services_.cluster != nullptr) Spread(job, MessageOf(event), {});
+  return event;
 }
 
 void JobEvents::TellOfEnd(Job& job) {
@@ -279,7 +290,32 @@ void JobEvents::OnCongestionChanged(const Communicator& communicator, Congestion
        {EventType::kCongestionChanged, SubjectOf(communicator), std::move(data)});
 }
 
+void JobEvents::OnLinksChanged(const Communicator& communicator, bool degraded, double times) {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const std::string names[] = {communicator.label()};
+  if (degraded) {
+    degraded_[communicator.id()] = now_ns;
+    EventData data(EventType::kLinkDegraded,
+                   fmt::format("a connection that communicator '{}' uses carries nothing: its "
+                               "operations take {:.2f} times as long on other ways",
+                               communicator.label(), times));
+    data.Set(fields::kCommunicators, names).Set(fields::kSlowdown, times);
+    return Tell(*communicator.job(),
+                {EventType::kLinkDegraded, SubjectOf(communicator), std::move(data)});
+  }
+  const auto since = degraded_.extract(communicator.id());
+  EventData data(EventType::kLinkRestored,
+                 fmt::format("the connections that communicator '{}' uses carry data again",
+                             communicator.label()));
+  data.Set(fields::kCommunicators, names);
+  if (!since.empty()) {
+    data.Set(fields::kForSeconds, static_cast<double>(now_ns - since.mapped()) * 1e-9);
+  }
+  Tell(*communicator.job(), {EventType::kLinkRestored, SubjectOf(communicator), std::move(data)});
+}
+
 void JobEvents::OnEnded(const Communicator& communicator) {
+  degraded_.erase(communicator.id());
   congestion_.erase(communicator.id());
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -42,9 +43,15 @@ class JobEvents final : public CommunicatorObserver {
     std::string subject = {};
     /// The data, made here, or that of an operator, as CheckedEventData returns it.
     std::variant<EventData, std::string> data;
+    std::optional<Severity> severity = {};  ///< nullopt: the type's.
   };
-  /// Tells an event of a job that is on this host.
+  /// Tells an event of a job that is on this host, at all hosts of the job.
   void Tell(Job& job, News news);
+  /// Tells an event at this host alone: the others tell it themselves, or cannot be reached.
+  void TellHere(Job& job, News news);
+  /// Counts an event that the communicator's tenant can cause as often as it likes. Returns whether
+  /// it may be told; there is a limit for each tenant.
+  bool MayTellMore(const Communicator& communicator);
   /// Tells an event that is for this host's operators alone.
   void TellOperators(News news);
 
@@ -61,6 +68,7 @@ class JobEvents final : public CommunicatorObserver {
   void OnPlanChanged(const Communicator& communicator, const PlanTransition& change) override;
   void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                            double times) override;
+  void OnLinksChanged(const Communicator& communicator, bool degraded, double times) override;
   void OnEnded(const Communicator& communicator) override;
 
  private:
@@ -71,8 +79,8 @@ class JobEvents final : public CommunicatorObserver {
   };
 
   void OnEvent(transport::PeerId peer, const EventMessage& message);
-  bool MayTellMore(const Communicator& communicator);
   static Result<std::string> DataOf(const News& news);
+  std::optional<Event> Publish(Job& job, News news);
   void Spread(const Job& job, EventMessage message, const CameBy& came_by);
   void SendBy(const Communicator& communicator, const EventMessage& message, const CameBy& came_by);
   std::vector<const Communicator*> CommunicatorsOf(const Job& job) const;
@@ -80,6 +88,8 @@ class JobEvents final : public CommunicatorObserver {
   const Services services_;
   RateTable caused_by_tenants_;  ///< Events that a tenant can cause as often as it likes.
   std::map<uint64_t, CongestionLevel> congestion_;  ///< By Communicator::id, where there is some.
+  /// By Communicator::id: since when cut links slow it down, by the monotonic clock.
+  std::map<uint64_t, uint64_t> degraded_;
 };
 
 }  // namespace harmonaize::daemon

@@ -75,6 +75,12 @@ std::string DescribeRates(const FabricModel& model, const EdgeRates& rates) {
   return text;
 }
 
+bool AnyIsCut(const FabricModel& model, const EdgeRates& rates) {
+  return std::any_of(rates.begin(), rates.end(), [&](const EdgeRate& one) {
+    return one.bytes_per_second <= kNothing * model.BytesPerSecond(one.edge);
+  });
+}
+
 LinkState::LinkState(std::shared_ptr<const FabricModel> model)
     : model_(std::move(model)), rails_of_hosts_(model_->fabric()), estimates_(model_->fabric()) {}
 

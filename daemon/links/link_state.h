@@ -28,6 +28,9 @@ struct EdgeState {
 /// Returns "leaf0 to spine0 carries 100 of 500 Mbit/s", for the slowest few edges.
 std::string DescribeRates(const FabricModel& model, const EdgeRates& rates);
 
+/// Returns whether any of these edges carries next to nothing.
+bool AnyIsCut(const FabricModel& model, const EdgeRates& rates);
+
 /// At a home, and at the controller: infers what the links of the provider's fabric carry now, from
 /// what the daemons of its communicators tell of their rails. Estimates waver with every interval.
 /// Plans are made for the rates *in force*, which follow the estimates when they differ by much,

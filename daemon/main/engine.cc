@@ -162,6 +162,7 @@ ReportSources Engine::report_sources() {
           .cluster = cluster_.get(),
           .control_loop = &*control_loop_,
           .counts = &communicator_counts_,
+          .diagnosis = &*diagnosis_,
           .usage = &*usage_};
 }
 
@@ -218,6 +219,8 @@ void Engine::TellEventsTo(EventBus* bus) {
   job_events_.emplace(
       JobEvents::Services{.bus = bus, .communicators = &communicators_, .cluster = cluster_.get()});
   observers_.Add(&*job_events_);
+  hang_events_.emplace(&*job_events_);
+  diagnosis_->Add(&*hang_events_);
   announcements_.emplace(
       Announcements::Services{.events = &*job_events_, .communicators = &communicators_});
   observers_.Add(&*announcements_);

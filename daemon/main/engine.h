@@ -21,6 +21,7 @@
 #include "daemon/formation/membership.h"
 #include "daemon/host/host_tuning.h"
 #include "daemon/job_events/announcements.h"
+#include "daemon/job_events/hang_events.h"
 #include "daemon/job_events/job_events.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/metrics/usage_ledger.h"
@@ -165,6 +166,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<ProbeService> probes_;
   std::optional<Diagnosis> diagnosis_;
   std::optional<JobEvents> job_events_;  ///< None: nobody hears of events.
+  std::optional<HangEvents> hang_events_;
   std::optional<Announcements> announcements_;
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.

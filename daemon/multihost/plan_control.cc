@@ -24,13 +24,15 @@ constexpr uint64_t kReviewEveryNs = 80'000'000;
 PlanControl::PlanControl(const PlansConfig& config, HomePlanner* home_planner,
                          PlanSwitching* switching, std::function<std::vector<PlanRecord>()> records,
                          std::function<void(const EdgeRates&)> tell_rates,
-                         std::function<void(CongestionLevel, double)> on_congestion)
+                         std::function<void(CongestionLevel, double)> on_congestion,
+                         std::function<void(bool, double)> on_links)
     : config_(config),
       home_planner_(home_planner),
       switching_(switching),
       records_(std::move(records)),
       tell_rates_(std::move(tell_rates)),
       on_congestion_(std::move(on_congestion)),
+      on_links_(std::move(on_links)),
       review_(config.least_gain) {}
 
 void PlanControl::OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns) {
@@ -67,6 +69,7 @@ void PlanControl::Review(const EdgeRates& rates, const FabricModel& fabric) {
   if (current.empty()) return;
   reviewing_ = true;
   reviewed_rates_ = rates;
+  any_is_cut_ = AnyIsCut(fabric, rates);
   const auto done = [this, links = DescribeRates(fabric, rates)](
                         const std::vector<HomePlanner::Reviewed>& reviewed) {
     reviewing_ = false;
@@ -118,6 +121,9 @@ void PlanControl::NoteCongestion(const std::vector<HomePlanner::Reviewed>& revie
   if (congestion_.Take(now / stated, UnixSeconds())) {
     on_congestion_(congestion_.level(), now / stated);
   }
+  const CutSlowdown::Change change = cut_slowdown_.Take(any_is_cut_, congestion_.level());
+  if (change == CutSlowdown::Change::kNone) return;
+  on_links_(change == CutSlowdown::Change::kDegraded, now / stated);
 }
 
 void PlanControl::Tick(uint64_t now_ns) {

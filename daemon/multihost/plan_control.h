@@ -23,11 +23,14 @@ struct PlanRecord;
 class PlanControl {
  public:
   /// `records` returns the plans in use; `tell_rates` tells all hosts what links carry;
-  /// `on_congestion` is called with another level, and with how many times as long operations take.
+  /// `on_congestion` is called with another level, and with how many times as long operations take;
+  /// `on_links` when links that are cut begin to slow operations down, and when none is cut any
+  /// more.
   PlanControl(const PlansConfig& config, HomePlanner* home_planner, PlanSwitching* switching,
               std::function<std::vector<PlanRecord>()> records,
               std::function<void(const EdgeRates&)> tell_rates,
-              std::function<void(CongestionLevel, double)> on_congestion);
+              std::function<void(CongestionLevel, double)> on_congestion,
+              std::function<void(bool degraded, double times)> on_links);
 
   /// Takes in what links have for this communicator, where that is not what the fabric states.
   void OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns);
@@ -50,9 +53,12 @@ class PlanControl {
   const std::function<std::vector<PlanRecord>()> records_;
   const std::function<void(const EdgeRates&)> tell_rates_;
   const std::function<void(CongestionLevel, double)> on_congestion_;
+  const std::function<void(bool, double)> on_links_;
 
   PlanReview review_;
   Congestion congestion_;
+  CutSlowdown cut_slowdown_;
+  bool any_is_cut_ = false;  ///< By reviewed_rates_.
   EdgeRates told_rates_;
   EdgeRates reviewed_rates_;
   uint64_t next_review_ns_ = 0;

@@ -48,6 +48,10 @@ PlanTable::PlanTable(const HostServices& services, Communicator* communicator, H
       [this](CongestionLevel level, double times) {
         communicator_->observers().Tell(&CommunicatorObserver::OnCongestionChanged, *communicator_,
                                         level, times);
+      },
+      [this](bool degraded, double times) {
+        communicator_->observers().Tell(&CommunicatorObserver::OnLinksChanged, *communicator_,
+                                        degraded, times);
       });
 }
 

@@ -44,4 +44,17 @@ bool Congestion::Take(double slowdown, double unix_seconds) {
   return true;
 }
 
+CutSlowdown::Change CutSlowdown::Take(bool any_cut, CongestionLevel level) {
+  const bool begins = any_cut && level != CongestionLevel::kNone;
+  if (!degraded_ && begins) {
+    degraded_ = true;
+    return Change::kDegraded;
+  }
+  if (degraded_ && !any_cut) {
+    degraded_ = false;
+    return Change::kRestored;
+  }
+  return Change::kNone;
+}
+
 }  // namespace harmonaize::daemon

@@ -45,4 +45,18 @@ class Congestion {
   std::deque<Change> changes_;
 };
 
+/// Whether links that carry nothing slow a communicator down. A link that carries little may be
+/// full of others' traffic, which is congestion; one that carries nothing is cut.
+class CutSlowdown {
+ public:
+  enum class Change { kNone, kDegraded, kRestored };
+
+  /// Takes in whether any link is cut now, and how much of its speed the communicator loses to all
+  /// that links lack. It stays degraded until no link is cut any more.
+  Change Take(bool any_cut, CongestionLevel level);
+
+ private:
+  bool degraded_ = false;
+};
+
 }  // namespace harmonaize::daemon

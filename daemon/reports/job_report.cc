@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/communicator/communicator_registry.h"
+#include "daemon/diagnosis/diagnosis.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/reports/communicator_parts.h"
+#include "daemon/reports/stuck_report.h"
 #include "daemon/tenant/session.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
@@ -75,7 +77,8 @@ json Describe(const Job& job, const Reader& reader) {
                       {"kind", JobKindName(job.kind)},
                       {"began", TimeOrNull(job.began_seconds)},
                       {"ended", TimeOrNull(job.ended_seconds)},
-                      {"communicators", json::array()}};
+                      {"communicators", json::array()},
+                      {"stuck", json::array()}};
   if (reader.is_operator) description["tenant"] = job.tenant->name();
   return description;
 }
@@ -93,8 +96,16 @@ json JobReport(const ReportSources& sources, const Reader& reader) {
   }
   for (const auto& [id, communicator] : sources.communicators->all()) {
     const auto job = jobs.find(communicator->job());
+    if (job == jobs.end()) continue;
+    const Verdict* const verdict = sources.diagnosis->Of(*communicator);
+    if (verdict != nullptr) {
+      json description = DescribeVerdict(*communicator, *verdict, now_ns);
+      description["job"] = job->first->id.text();
+      description["job_name"] = job->first->name;
+      job->second["stuck"].push_back(std::move(description));
+    }
     // A home without ranks of the communicator has nothing to show of it.
-    if (job == jobs.end() || !communicator->has_ranks_here()) continue;
+    if (!communicator->has_ranks_here()) continue;
     job->second["communicators"].push_back(Describe(*communicator, now_ns, reader.is_operator));
   }
   json list = json::array();

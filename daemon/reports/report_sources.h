@@ -12,6 +12,7 @@ class Cluster;
 class CommunicatorCounts;
 class CommunicatorRegistry;
 class ControlLoop;
+class Diagnosis;
 class HostTuning;
 class JobTable;
 class SessionTable;
@@ -34,6 +35,7 @@ struct ReportSources {
   const Cluster* cluster = nullptr;  ///< nullptr if this host stands alone.
   const ControlLoop* control_loop = nullptr;
   const CommunicatorCounts* counts = nullptr;
+  const Diagnosis* diagnosis = nullptr;
   UsageLedger* usage = nullptr;
 };
 

@@ -9,6 +9,7 @@
 
 #include "daemon/quota/holdings.h"
 #include "daemon/tenant/connection.h"
+#include "src/base/collective.h"
 #include "src/base/status.h"
 #include "src/ipc/session_segment.h"
 
@@ -35,7 +36,9 @@ struct Member {
   Communicator* communicator = nullptr;  ///< Set once it has formed, until the rank has left.
 
   uint64_t next_sequence = 0;  ///< The collective that it posts next.
-  uint64_t next_split = 0;     ///< How many splits it has called.
+  /// By collective: how many operations it has posted.
+  std::array<uint64_t, kCollectiveCount> posted = {};
+  uint64_t next_split = 0;  ///< How many splits it has called.
   /// The operations that MemberSlot::lanes tell of; nullptr: none. RankFeed sets them.
   std::array<const PostedOperation*, kSliceLanes> sliced = {};
   int64_t outstanding = 0;  ///< Posted operations that are not completed.

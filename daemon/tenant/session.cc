@@ -135,6 +135,7 @@ Result<PostedOperation*> Session::Admit(const OperationDescriptor& descriptor) {
   operation->invalid = FindBuffers(operation);
   ++outstanding_;
   ++member->outstanding;
+  ++member->posted[static_cast<size_t>(descriptor.collective)];
   return operation;
 }
 

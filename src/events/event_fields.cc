@@ -134,6 +134,15 @@ constexpr EventField kRankLateFields[] = {
     Required({"why", kChoice, "What the ranks do instead, as far as known.", false,
               "computing not_called stopped sleeping swapping out_of_memory not_filled dead "
               "unknown"}),
+    {"class", kChoice, "Why the operation does not end.", false,
+     "computing not_called not_filled slow_transfer daemon_unreachable"},
+    {"doing", kChoice, "What the first process that is the cause does, as far as known.", false,
+     "unknown running sleeping stopped traced swapping on_disk out_of_memory ended"},
+    {"since", kTime, "Since when the first rank has waited."},
+    {"root_communicator", kName,
+     "Name of the communicator with the ranks that are the cause; absent: it is `communicator`."},
+    {"root_ranks", kRanks, "Ranks of `root_communicator` that are the cause."},
+    {"stage", kSentence, "What an operation that all ranks have called waits for."},
     kText};
 constexpr EventField kRankRecoveredFields[] = {
     Required(kRanksField),

@@ -7,8 +7,12 @@
 #include "cli/explain/explain_table.h"
 #include "cli/json_view.h"
 #include "cli/status/communicator_table.h"
+#include "cli/status/flight_recorder.h"
 #include "cli/status/link_table.h"
+#include "cli/status/pickle.h"
+#include "cli/status/ras_document.h"
 #include "cli/status/status_table.h"
+#include "cli/status/stuck_table.h"
 #include "cli/top/top_view.h"
 #include "tests/fuzz/fuzzing.h"
 
@@ -23,17 +27,30 @@ void RequireShowable(const Result<std::string>& table) {
   RequireClean(line, "a table without control characters");
 }
 
+/// Makes of a document what PyTorch's and NCCL's tools read.
+void WriteForTools(const Json& flight) {
+  Require(ParseDocument(RasDocument({flight}, 1, 1)).ok(), "what is printed as JSON is JSON");
+  for (const Json& communicator : ListAt(flight, "communicators")) {
+    for (const Json& rank : ListAt(communicator, "ranks")) {
+      const std::string pickle = Pickle(FlightRecorderDump(communicator, rank));
+      Require(pickle.back() == '.', "a pickle ends");
+    }
+  }
+}
+
 void Run(std::string_view text) {
   // Two documents, for what is shown between two looks; the first alone for the rest.
   const size_t cut = std::min(text.find('\n'), text.size());
   const std::string_view before = text.substr(0, cut);
   const std::string_view after = text.substr(std::min(cut + 1, text.size()));
   const bool readable = ParseDocument(before).ok();
-  for (const Result<std::string>& table : {StatusTable(before), ExplainTable(before),
-                                           CommunicatorTable(before), PlanHistoryTable(before)}) {
+  for (const Result<std::string>& table :
+       {StatusTable(before), ExplainTable(before), CommunicatorTable(before),
+        PlanHistoryTable(before), StuckTable(before)}) {
     Require(table.ok() == readable, "whatever is a document is shown");
     RequireShowable(table);
   }
+  if (readable) WriteForTools(*ParseDocument(before));
   RequireShowable(LinkTable(before, after, 2));
   RequireShowable(TopView(before, after, 2, 4));
   static_cast<void>(SelectCollective(before, "AllReduce"));

@@ -122,6 +122,7 @@ inline void Fill(HangMessage& hang) {
   hang.about = 1;
   hang.hang = HangClass::kNotCalled;
   hang.roots = {{.rank = 1}};
+  hang.waits_for = {1};
 }
 
 inline void Fill(ProbeOpenMessage& open) {

@@ -180,6 +180,9 @@ TEST(Http, UsersDoNotSeeEachOther) {
       const std::string other = board->ids[1 - me];
       const auto none = AsTenant(daemon.socket_path(), "/v1/jobs/" + std::string(32, 'b'));
       EXPECT_EQ(AsTenant(daemon.socket_path(), "/v1/jobs/" + other), none) << "as if it was not";
+      for (const char* const part : {"/stuck", "/flight"}) {
+        EXPECT_EQ(AsTenant(daemon.socket_path(), "/v1/jobs/" + other + part), none) << part;
+      }
       const char* const name = me == 0 ? "/v1/jobs/of%20bob" : "/v1/jobs/of%20alice";
       EXPECT_EQ(AsTenant(daemon.socket_path(), name), none);
       const auto events = AsTenant(daemon.socket_path(), "/v1/events?from=start&job=" + other);

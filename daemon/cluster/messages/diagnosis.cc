@@ -32,7 +32,8 @@ HARMONAIZE_FIELDS(RankStanding, rank, awaited, doing, behind)
 HARMONAIZE_FIELDS(AskStandingMessage, about, operation)
 HARMONAIZE_FIELDS(StandingMessage, about, operation, name, waits, under_way, waited_ms,
                   late_after_ms, usual_ms, senders, ranks)
-HARMONAIZE_FIELDS(HangMessage, about, operation, name, hang, waited_ms, roots, notice)
+HARMONAIZE_FIELDS(HangMessage, about, operation, name, hang, waited_ms, roots, notice, waits_for,
+                  stage)
 
 static bool IsSound(const OperationKey& key) {
   if (!key.pair) return key.from == -1 && key.to == -1;
@@ -61,7 +62,8 @@ static bool IsSound(const StandingMessage& standing) {
 
 static bool IsSound(const HangMessage& hang) {
   return IsSound(hang.operation) && hang.waited_ms <= kMostMilliseconds &&
-         hang.roots.size() <= kMostRoots && AllSound(hang.roots);
+         hang.roots.size() <= kMostRoots && AllSound(hang.roots) &&
+         hang.waits_for.size() <= kMostStandings && AllBelow(hang.waits_for, kMostRanks);
 }
 
 Status Read(uint64_t kind, const nlohmann::json& document, DiagnosisMessage* message) {

@@ -115,7 +115,9 @@ struct HangMessage {
   HangClass hang = HangClass::kNone;
   uint64_t waited_ms = 0;
   std::vector<HangRoot> roots{};
-  std::string notice{};  ///< The sentence.
+  std::string notice{};          ///< The sentence.
+  std::vector<int> waits_for{};  ///< The communicator's ranks that it waits for itself.
+  std::string stage{};           ///< Of kSlowTransfer: what it waits for.
 };
 
 using DiagnosisMessage = std::variant<AskStandingMessage, StandingMessage, HangMessage>;

@@ -141,7 +141,9 @@ std::vector<ClusterMessage> OneOfEach() {
                   HangClass::kNotFilled,
                   1500,
                   {{3, "tp0", HangClass::kNotFilled, Doing::kStopped}},
-                  "notice"},
+                  "notice",
+                  {3},
+                  "stage"},
   };
 }
 

@@ -113,6 +113,7 @@ TEST_F(LinkStateTest, ALinkThatHoldsFlowsUpIsFoundWithinAFewIntervals) {
   EXPECT_LE(intervals, 4);
   // Slow are the two edges in a row by which path 0 goes, in this direction; no others.
   EXPECT_EQ(state_->rates().size(), 2u);
+  EXPECT_FALSE(AnyIsCut(*model_, state_->rates())) << "it is slow";
   EXPECT_NE(DescribeRates(*model_, state_->rates()).find("leaf0 to spine0 carries"),
             std::string::npos);
 }
@@ -129,6 +130,7 @@ TEST_F(LinkStateTest, ACutLinkIsOneOfThoseOverWhichNothingElseGoes) {
   // hosts' own links do not, over which path 1 goes as well.
   EXPECT_EQ(state_->rates().size(), 4u);
   EXPECT_LT(InForce(), 1);
+  EXPECT_TRUE(AnyIsCut(*model_, state_->rates()));
   EXPECT_NE(DescribeRates(*model_, state_->rates()).find("leaf0 to spine0 carries nothing"),
             std::string::npos);
   // It is not probed as long as nothing gets there.

@@ -41,5 +41,17 @@ TEST(Congestion, RemembersTheLastChanges) {
   EXPECT_DOUBLE_EQ(congestion.changes().back().unix_seconds, 999);
 }
 
+TEST(CutSlowdown, BeginsWithALinkThatIsCutAndCostsSomething) {
+  using Change = CutSlowdown::Change;
+  CutSlowdown cut;
+  EXPECT_EQ(cut.Take(false, CongestionLevel::kSevere), Change::kNone) << "congestion alone";
+  EXPECT_EQ(cut.Take(true, CongestionLevel::kNone), Change::kNone) << "other ways do as well";
+  EXPECT_EQ(cut.Take(true, CongestionLevel::kMild), Change::kDegraded);
+  EXPECT_EQ(cut.Take(true, CongestionLevel::kSevere), Change::kNone) << "told once";
+  EXPECT_EQ(cut.Take(true, CongestionLevel::kNone), Change::kNone) << "it is cut still";
+  EXPECT_EQ(cut.Take(false, CongestionLevel::kMild), Change::kRestored);
+  EXPECT_EQ(cut.Take(false, CongestionLevel::kNone), Change::kNone);
+}
+
 }  // namespace
 }  // namespace harmonaize::daemon
