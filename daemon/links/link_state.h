@@ -22,6 +22,7 @@ struct EdgeState {
   int edge = 0;
   double stated = 0;    ///< Bytes per second, by the fabric file.
   double in_force = 0;  ///< Bytes per second that plans are made for.
+  double carried = 0;   ///< Bytes per second that it carried in the last interval, as far as known.
   EdgeEstimate estimate;
 };
 
@@ -82,6 +83,7 @@ class LinkState {
   std::vector<FlowSample> Recent(double now_seconds) const;
   std::vector<EdgeCount> CountsOf(const TrafficMessage& traffic) const;
   std::vector<EdgeCount> RecentCounts(double now_seconds) const;
+  std::vector<double> Carried(double now_seconds) const;
   double QueueOf(const FabricRail& rail, double now_seconds) const;
   void NoteWitnesses(double now_seconds);
   bool Follow(int edge, double now_seconds);
