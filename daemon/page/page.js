@@ -330,7 +330,7 @@
   // ---------------------------------------------------------------------------------------------
   // Charts
 
-  const SPAN_SECONDS = (SAMPLES - 1) * SAMPLE_MS / 1000;
+  const SPANS_SECONDS = [60, 120, (SAMPLES - 1) * SAMPLE_MS / 1000];
   const WIDE = 600;
   const HIGH = 150;
 
@@ -351,19 +351,24 @@
         plot.append(label);
         return label;
       });
-      for (const [label, left] of [["5 min ago", "0"], ["now", ""]]) {
-        const one = make("span", {class: "axis x", "aria-hidden": "true"}, label);
-        if (left === "") one.style.right = "0";
-        else one.style.left = left;
-        plot.append(one);
-      }
+      plot.begins = make("span", {class: "axis x", "aria-hidden": "true"});
+      const ends = make("span", {class: "axis x", "aria-hidden": "true"}, "now");
+      ends.style.right = "0";
+      plot.append(plot.begins, ends);
       plot.made = svg;
     }
     return plot;
   }
 
+  // The seconds that charts show: few while there is little to show.
+  function span() {
+    const samples = history_.bytes;
+    const known_ = samples.length ? last(samples).at - samples[0].at : 0;
+    return SPANS_SECONDS.find((one) => one >= known_ - 1) || last(SPANS_SECONDS);
+  }
+
   const place = (at, value, most, end) =>
-    `${(WIDE * (1 - (end - at) / SPAN_SECONDS)).toFixed(1)} ${(HIGH * (1 - value / most)).toFixed(1)}`;
+    `${(WIDE * (1 - (end - at) / span())).toFixed(1)} ${(HIGH * (1 - value / most)).toFixed(1)}`;
 
   // Draws layers of values, each on top of the one before, as areas; a single one as a line over its area.
   function chart(id, samples, layers, format, what) {
@@ -371,7 +376,8 @@
     const known = samples.filter((one) => one.value !== null);
     const end = samples.length ? last(samples).at : 0;
     const most = roundUp(Math.max(0, ...known.map((one) => one.value)));
-    plot.axes.forEach((label, i) => put(label, i === 0 ? "0" : format(most * i / 2)));
+    plot.axes.forEach((label, i) => put(label, i === 0 ? "" : format(most * i / 2)));
+    put(plot.begins, `${span() / 60} min ago`);
     const parts = [0, 0.5, 1].map((part) => draw("line", {class: "grid", x1: 0, x2: WIDE, y1: HIGH * part, y2: HIGH * part,
                                                          "vector-effect": "non-scaling-stroke"}));
     for (const run_ of runsOf(samples)) parts.push(...layersOf(run_, layers, most, end));
@@ -758,9 +764,11 @@
     if (fabric.links.length > MOST_LABELLED_LINKS) return;
     // A third of the way from the lower end, where lines that cross are apart.
     const lower = a.y >= b.y ? 0.36 : 0.64;
+    const aside = offset === 0 ? 0 : Math.sign(middle.x - (a.x + b.x) / 2);
     const point = (u, v, w) => (1 - lower) ** 2 * u + 2 * lower * (1 - lower) * v + lower ** 2 * w;
     const label = fabric.stated ? one.known ? percent(one.load) : "" : rate(one.carried);
-    labels.push(draw("text", {class: "load-text", x: point(a.x, middle.x, b.x).toFixed(1), y: point(a.y, middle.y, b.y).toFixed(1)}, label));
+    labels.push(draw("text", {class: `load-text ${aside < 0 ? "left" : aside > 0 ? "right" : ""}`,
+                              x: (point(a.x, middle.x, b.x) + 9 * aside).toFixed(1), y: point(a.y, middle.y, b.y).toFixed(1)}, label));
   }
 
   function nodeOf(node, at) {
@@ -818,7 +826,10 @@
 
   function beginPlan(plan) {
     const row = simpleRow(9, [3, 5, 6, 7]);
-    row.cells[0].append(name(plan.of.name, `number ${number(plan.of.communicator)}`));
+    const job = list(kept.jobs && kept.jobs.jobs).find((one) => one.id === plan.of.job);
+    const own = text(plan.of.name) !== "";
+    row.cells[0].append(name(own ? plan.of.name : job && job.name, "communicator"),
+                        ...own ? [] : [make("span", {class: "muted"}, ` number ${number(plan.of.communicator)}`)]);
     put(row.cells[1], cut(text(plan.of.tenant), 40));
     put(row.cells[2], text(plan.collective));
     put(row.cells[3], size(number(plan.bytes)));
@@ -828,6 +839,7 @@
                      draw("rect", {class: "track", x: 0, y: 2, width: 120, height: 10, rx: 3}), row.fill,
                      draw("line", {class: "mark", x1: 120 / RATIO_SPAN, x2: 120 / RATIO_SPAN, y1: 0, y2: 14}));
     row.ratio = make("span");
+    row.svg = svg;
     row.cells[8].append(make("div", {class: "meter"}, svg, row.ratio));
     return row;
   }
@@ -846,7 +858,8 @@
     put(row.cells[7], measured > 0 ? seconds(measured) : "\u2013");
     row.fill.setAttribute("width", String(120 * Math.min(1, ratio / RATIO_SPAN)));
     row.fill.setAttribute("class", ratio > 1.5 ? "fill over" : "fill");
-    put(row.ratio, ratio > 0 ? `${ratio.toFixed(2)} times` : measured > 0 ? `sent ${size(mean)}` : "not used yet");
+    row.svg.classList.toggle("gone", ratio === 0);
+    put(row.ratio, ratio > 0 ? `${ratio.toFixed(2)} times` : measured > 0 ? `not compared: ${size(mean)} were sent` : "not used yet");
   }
 
   function showTenants() {
