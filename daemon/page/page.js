@@ -236,7 +236,10 @@
   async function run(mine) {
     while (mine === generation) {
       const began = performance.now();
-      if (!paused && (!document.hidden || look % HIDDEN_EVERY === 0)) await lookOnce(mine);
+      if (!paused && (!document.hidden || look % HIDDEN_EVERY === 0)) {
+        // An answer of an odd form costs its look alone.
+        await lookOnce(mine).catch((error) => console.error(error));
+      }
       ++look;
       const rest = Math.max(200, SAMPLE_MS - (performance.now() - began));
       await new Promise((go) => setTimeout(go, rest));
@@ -429,7 +432,7 @@
     const busiest = jobs.filter((job) => recent(job.id) > 0).sort((a, b) => recent(b.id) - recent(a.id));
     const named = busiest.slice(0, busiest.length === 5 ? 5 : 4);
     const layers = named.map((job) => (one) => number(one.by[job.id]));
-    const others = (one) => Math.max(0, one.value - sum(layers.map((layer) => layer(one))));
+    const others = (one) => Math.max(0, one.value - sum(named.map((job) => number(one.by[job.id]))));
     const hasOthers = history_.bytes.some((one) => others(one) > 0.001 * one.value);
     if (hasOthers || layers.length === 0) layers.push(others);
     chart("chart-bytes", history_.bytes, layers, rate, "Throughput of all jobs");

@@ -102,9 +102,11 @@ class Browser:
         elif message.get("method") == "Log.entryAdded":
             self.complaints.append(f"{parameters['entry']['level']}: {parameters['entry']['text']}")
         elif message.get("method") == "Runtime.exceptionThrown":
-            self.complaints.append(json.dumps(parameters["exceptionDetails"]))
+            details = parameters["exceptionDetails"]
+            self.complaints.append(f"exception: {details.get('exception', {}).get('description', details['text'])[:400]}")
         elif message.get("method") == "Runtime.consoleAPICalled":
-            self.complaints.append(f"{parameters['type']}: {parameters['args']}")
+            said = [one.get("description") or one.get("value") for one in parameters["args"]]
+            self.complaints.append(f"{parameters['type']}: {str(said)[:400]}")
 
     def listen(self, seconds):
         deadline = time.monotonic() + seconds
