@@ -183,9 +183,26 @@
     return true;
   }
 
+  // Whoever signs in next sees nothing of what was shown before.
+  function forget() {
+    for (const route of Object.keys(kept)) delete kept[route];
+    for (const samples of [history_.bytes, history_.operations, history_.seconds, events, news]) samples.length = 0;
+    for (const all of [history_.jobs, rails, loads, open, known, stuckJobs]) all.clear();
+    before = null;
+    missed = 0;
+    noStuckRoute = false;
+    for (const body of document.querySelectorAll("tbody, #event-list, #stuck-list, #chart-bytes .legend")) {
+      body.replaceChildren();
+      body.kept = new Map();
+    }
+    for (const id of ["where", "foot", "news"]) put($(id), "");
+    document.title = "Harmonaize";
+  }
+
   function askForToken(why) {
     token = null;
     ++generation;
+    forget();
     $("content").hidden = true;
     $("nav").hidden = true;
     $("pause").hidden = true;
@@ -207,6 +224,7 @@
     }
     token = secret;
     ++generation;
+    forget();
     operator = text(caller.scope).startsWith("operator");
     const scope = operator ? text(caller.scope) : `tenant ${text(caller.tenant)}`;
     put($("scope"), cut(scope, 40));
@@ -769,7 +787,7 @@
     const lower = a.y >= b.y ? 0.36 : 0.64;
     const aside = offset === 0 ? 0 : Math.sign(middle.x - (a.x + b.x) / 2);
     const point = (u, v, w) => (1 - lower) ** 2 * u + 2 * lower * (1 - lower) * v + lower ** 2 * w;
-    const label = fabric.stated ? one.known ? percent(one.load) : "" : rate(one.carried);
+    const label = fabric.stated ? one.known ? percent(one.load).replace(" ", "") : "" : rate(one.carried);
     labels.push(draw("text", {class: `load-text ${aside < 0 ? "left" : aside > 0 ? "right" : ""}`,
                               x: (point(a.x, middle.x, b.x) + 9 * aside).toFixed(1), y: point(a.y, middle.y, b.y).toFixed(1)}, label));
   }
@@ -1034,10 +1052,11 @@
     }
     showEvents();
     const host = operator ? list(kept.hosts && kept.hosts.hosts)[0] : null;
+    const named = host && text(host.name) !== "this" ? text(host.name) : "";
+    const stuck = list(kept.stuck).length;
+    document.title = `${stuck > 0 ? `\u25b2 ${stuck} stuck \u00b7 ` : ""}${named ? `${cut(named, 40)} \u00b7 ` : ""}Harmonaize`;
     if (!host) return;
-    const named = text(host.name) !== "this" ? text(host.name) : "";
-    put($("where"), named);
-    document.title = named ? `${cut(named, 40)} \u00b7 Harmonaize` : "Harmonaize";
+    put($("where"), cut(named, MOST_NAME));
     put($("foot"), `harmonaized ${text(host.version)}, up for ${seconds(number(host.uptime_seconds))}, ${count(host.workers)} workers. ` +
                    "Counts are of this host; operations that ranks carry out themselves are as they say.");
   }

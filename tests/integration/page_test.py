@@ -294,6 +294,15 @@ def is_read_in_both_schemes(browser):
     check(len(grounds) == 2, f"the schemes differ: {grounds}")
 
 
+def fits_a_narrow_screen(browser):
+    # As WCAG 2.2, 1.4.10, has it: wide tables scroll within themselves.
+    browser.call("Emulation.setDeviceMetricsOverride", width=320, height=640, deviceScaleFactor=1, mobile=False)
+    browser.listen(0.5)
+    wide = browser.value("document.documentElement.scrollWidth")
+    check(wide <= 320, f"the page is {wide} wide on a screen of 320")
+    browser.call("Emulation.setDeviceMetricsOverride", width=1440, height=1000, deviceScaleFactor=1, mobile=False)
+
+
 def a_link_works_once(browser, dashboard):
     browser.open("about:blank")
     browser.open(dashboard.link)
@@ -332,6 +341,20 @@ def asks_for_a_token_over_tcp(browser, daemon):
     browser.press("Enter")
     browser.eventually("the job is listed", "/<img/.test(document.querySelector('#job-rows')?.innerText)")
     check(browser.value("document.querySelector('#token').value") == "", "the field does not keep it")
+    check(browser.text_of("#scope") == "operator-read-only", browser.text_of("#scope"))
+
+
+def forgets_what_it_has_shown(browser, programs, daemon):
+    """A new link in the same tab, of somebody who may see less."""
+    operators = Dashboard(programs, daemon, "--operator")
+    browser.open(operators.link)
+    browser.eventually("the operator's page is live", "/<img/.test(document.querySelector('#job-rows')?.innerText)")
+    operators.end()
+    browser.eventually("it says that nobody answers", "/no answer since/.test(document.querySelector('#connection').innerText)")
+    browser.value("location.hash = '#hzo_' + '0'.repeat(64)")
+    browser.eventually("the wrong link is refused", "document.querySelector('#sign-in').checkVisibility()")
+    check(browser.value("document.querySelectorAll('tbody tr, #event-list li').length") == 0, "nothing is left in the page")
+    check("<img" not in browser.value("document.body.textContent.split('\"use strict\"')[0]"), "no name either")
 
 
 def in_a_browser(program, programs, folder, daemons):
@@ -349,6 +372,7 @@ def in_a_browser(program, programs, folder, daemons):
             shows_another_tenant_nothing(browser, programs, daemons[0])
         browser.complaints.clear()
         asks_for_a_token_over_tcp(browser, daemons[0])
+        forgets_what_it_has_shown(browser, programs, daemons[0])
         browser.listen(0.5)
         check(not any("Content Security Policy" in one for one in browser.complaints), f"the policy is kept: {browser.complaints}")
         browser.open("about:blank")
@@ -361,6 +385,7 @@ def in_a_browser(program, programs, folder, daemons):
         works_by_keyboard(browser)
         is_told_to_screen_readers(browser)
         is_read_in_both_schemes(browser)
+        fits_a_narrow_screen(browser)
         pauses(browser)
         tells_of_a_rank_that_stops(browser, job)
         tells_of_a_rank_that_is_lost(browser, job)
