@@ -15,9 +15,10 @@ struct RelayOptions {
   uint16_t port = 0;  ///< 0: any that is free.
   /// Connects to the daemon's HTTP socket. Errors: kUnavailable.
   std::function<Result<FileDescriptor>()> connect = {};
-  /// Called with each new link: the first one, and one for each line on standard input, where that
-  /// is a terminal in whose foreground this program runs.
+  /// Called with each new link, the first one included.
   std::function<void(const std::string& link)> on_link = {};
+  /// Whether each line on standard input asks for a new link. It has to be a terminal in whose
+  /// foreground this program runs.
   bool read_terminal = false;
 };
 

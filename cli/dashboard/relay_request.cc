@@ -53,7 +53,6 @@ bool Take(const Fields& head, RelayRequest* request) {
   const std::string_view length = ViewOf(head[http::field::content_length]);
   request->has_body = head.count(http::field::transfer_encoding) > 0 ||
                       length.find_first_not_of('0') != std::string_view::npos;
-  std::string event;
   if (head.count("Last-Event-ID") > 1) return false;
   request->last_event_id = ViewOf(head["Last-Event-ID"]);
   return request->last_event_id.size() <= kMostValueBytes && IsPrintable(request->last_event_id) &&

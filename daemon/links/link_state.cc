@@ -323,10 +323,12 @@ std::vector<EdgeState> LinkState::Edges(double now_seconds) const {
     const EdgeEstimate estimate = estimates_.At(edge, now_seconds);
     const auto found = slow_.find(edge);
     const bool cut = cut_.edges().contains(edge);
-    if (found == slow_.end() && !cut && !std::isfinite(estimate.age_seconds)) continue;
+    const bool was_seen = found != slow_.end() || cut || std::isfinite(estimate.age_seconds);
+    const double carries = carried[static_cast<size_t>(edge)];
+    if (!was_seen && carries == 0) continue;
     const double stated = model_->BytesPerSecond(edge);
     const double share = cut ? 0 : found == slow_.end() ? 1 : found->second.share;
-    edges.push_back({edge, stated, share * stated, carried[static_cast<size_t>(edge)], estimate});
+    edges.push_back({edge, stated, share * stated, carries, estimate});
   }
   return edges;
 }

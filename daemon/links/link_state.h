@@ -56,7 +56,7 @@ class LinkState {
   /// Takes in what a probe over a rail has found. Returns true if the rates in force have changed.
   bool TakeProbe(const FabricRail& rail, double bytes_per_second, double now_seconds);
 
-  /// Returns the edges of which there ever was a sign.
+  /// Returns the edges of which there ever was a sign, and those that carry something.
   std::vector<EdgeState> Edges(double now_seconds) const;
 
   /// Interval, in seconds, at which hosts tell of their traffic and conclusions are drawn.

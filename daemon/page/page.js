@@ -642,7 +642,7 @@
     rows($("stuck-list"), verdicts, keyOf, (one) => {
       const job = jobs.get(one.job);
       const said = make("span");
-      const item = make("li", {}, make("strong", {}, text(one.class).replace(/_/g, " ") || "waits"), " \u00b7 ",
+      const item = make("li", {}, make("strong", one.class === "computing" ? {class: "soft"} : {}, text(one.class).replace(/_/g, " ") || "waits"), " \u00b7 ",
                         name(job && job.name, `job ${text(one.job).slice(0, 8)}`), " \u00b7 ", said);
       news.push(`Stuck: ${cut(text(one.text), 200)}`);
       return {parts: [item], said};

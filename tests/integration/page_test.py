@@ -9,7 +9,9 @@ where there is no Chromium.
 """
 
 import base64
+import fcntl
 import hashlib
+import http.client
 import os
 import pathlib
 import re
@@ -17,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 
 from live_browser import Browser, find_browser
 from live_daemons import Daemon, UnixConnection, ask, eventually, free_port
@@ -101,6 +104,78 @@ def callers_learn_their_scope(daemon):
     check(daemon.as_tenant("GET", "/v1/fabric").status == 404, "a tenant hears nothing of the fabric")
     fabric = daemon.as_operator("GET", "/v1/fabric").json()
     check(fabric["nodes"] == [] and fabric["links"] == [], f"there is no fabric file: {fabric}")
+
+
+def exchange(origin, secret):
+    """The status with which a dashboard answers a one-time secret, and the session."""
+    host, port = origin.removeprefix("http://").split(":")
+    answer = ask(http.client.HTTPConnection(host, int(port), timeout=60), "POST", "/v1/token/exchange", token=secret)
+    return answer.status, answer.json().get("token")
+
+
+def a_dashboard_passes_reads_on(programs, daemon):
+    for words, scope in (((), "tenant"), (("--operator",), "operator")):
+        dashboard = Dashboard(programs, daemon, *words)
+        try:
+            port = int(dashboard.origin.rsplit(":", 1)[1])
+
+            def call(method, target, token=None):
+                return ask(http.client.HTTPConnection("127.0.0.1", port, timeout=60), method, target, token=token)
+
+            check(call("GET", "/").text == get_page(daemon)[1].decode(), "it serves the daemon's page")
+            secret = dashboard.link.split("#")[1]
+            check(call("GET", "/v1/whoami", secret).status == 401, "a link's secret is no session")
+            status, session = exchange(dashboard.origin, secret)
+            check(status == 201, f"the link holds: {status}")
+            check(exchange(dashboard.origin, secret)[0] == 401, "once")
+            check(call("GET", "/v1/whoami", session).json()["scope"] == scope, f"it asks as {scope}")
+            check(call("GET", "/v1/whoami").status == 401, "others get nothing")
+            check(call("GET", "/v1/nothing", session).status == 404, "the daemon's refusals come back")
+            check(call("DELETE", "/v1/tokens/0", session).status == 405, "it changes nothing")
+        finally:
+            dashboard.end()
+
+
+def enter_makes_a_new_link(programs, daemon):
+    master, slave = os.openpty()
+    process = subprocess.Popen([str(programs / "harmonaize"), "dashboard", "--no-browser", "--socket", daemon.socket],
+                               stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                               start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    try:
+        origin, first = process.stdout.readline().strip().split("/#")
+        os.write(master, b"\n")
+        again, second = process.stdout.readline().strip().split("/#")
+        check(origin == again and first != second, "the link is another one")
+        check(exchange(origin, first)[0] == 401, "the first one has ended")
+        check(exchange(origin, second)[0] == 201, "the second one holds")
+    finally:
+        process.terminate()
+        process.wait(60)
+        os.close(master)
+        os.close(slave)
+
+
+def a_browser_is_started_without_the_secret(programs, daemon, folder):
+    """A browser's words can be read by every user of the host."""
+    said = folder / "said"
+    opener = folder / "xdg-open"
+    opener.write_text(f'#!/bin/sh\nstat -c "%a $*" "$1" > {said}.part\ncat "$1" >> {said}.part\nmv {said}.part {said}\n')
+    opener.chmod(0o755)
+    environment = dict(os.environ, DISPLAY=":none", XDG_RUNTIME_DIR=str(folder), PATH=f"{folder}:{os.environ['PATH']}")
+    process = subprocess.Popen([str(programs / "harmonaize"), "dashboard", "--socket", daemon.socket], env=environment,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        link = process.stdout.readline().strip()
+        eventually("a browser is started", said.exists)
+        words, page = said.read_text().split("\n", 1)
+        path = pathlib.Path(words.removeprefix("600 "))
+        check(words.startswith("600 /") and path.parent == folder, f"with a file of the user's own: {words}")
+        check(link.split("#")[1] not in words, "and without the secret")
+        check(f"url={link}" in page, f"the file leads to the link: {page}")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    check(not path.exists(), "the file is removed in the end")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -417,6 +492,9 @@ def main():
                 the_page_is_one_small_file(daemons[0])
                 strangers_get_the_page_and_nothing_else(daemons[0])
                 callers_learn_their_scope(daemons[0])
+                a_dashboard_passes_reads_on(programs, daemons[0])
+                enter_makes_a_new_link(programs, daemons[0])
+                a_browser_is_started_without_the_secret(programs, daemons[0], folder)
         finally:
             for daemon in daemons:
                 daemon.stop()
