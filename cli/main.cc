@@ -6,6 +6,7 @@
 
 #include "cli/command_line.h"
 #include "cli/completion/completion_command.h"
+#include "cli/dashboard/dashboard_command.h"
 #include "cli/events/events_command.h"
 #include "cli/explain/explain_command.h"
 #include "cli/jobs/jobs_command.h"
@@ -30,6 +31,7 @@ constexpr char kFooter[] =
     "  harmonaize top\n"
     "  harmonaize jobs\n"
     "  harmonaize events --follow\n"
+    "  harmonaize dashboard\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize plan --fabric fabric.toml --size 64M\n"
     "  harmonaize probe 10.0.0.1 10.0.0.2 -o fabric.toml\n"
@@ -52,6 +54,7 @@ int main(int argc, char** argv) {
   harmonaize::AddTopCommand(app, command_line);
   harmonaize::AddJobsCommand(app, command_line);
   harmonaize::AddEventsCommand(app, command_line);
+  harmonaize::AddDashboardCommand(app, command_line);
   harmonaize::AddExplainCommand(app, command_line);
   harmonaize::AddPlanCommand(app, command_line);
   harmonaize::AddProbeCommand(app, command_line);

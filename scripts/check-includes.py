@@ -57,6 +57,7 @@ DAEMON_LAYERS = [
     ["daemon/reports"],
     ["daemon/metrics"],
     ["daemon/access"],
+    ["daemon/page"],
     ["daemon/api"],
     ["daemon/main"],
 ]

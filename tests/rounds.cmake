@@ -16,7 +16,7 @@ set(HARMONAIZE_ROUND_ASAN
     hosts_communicators_test
     hosts_failures_test huge_pages_test inline_steering_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test wake_ups_test windows_test worker_placement_test
-    cli_completion_test command_line_events_test command_line_jobs_test command_line_token_test
+    cli_completion_test cli_dashboard_test command_line_events_test command_line_jobs_test command_line_token_test
     front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test kill_test log_test
     missing_pages_test rest_test service_test squatter_test)
 
@@ -27,7 +27,7 @@ set(HARMONAIZE_ROUND_TSAN
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
     daemon_test daemon_control_test daemon_nats_test daemon_sources_test
-    planner_test calibration_test front_door_test
+    planner_test calibration_test cli_dashboard_test front_door_test
     aborts_test collectives_test hosts_test many_operations_test random_operations_test streams_test
     hosts_kill_test log_test missing_pages_test)
 

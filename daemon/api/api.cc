@@ -11,6 +11,7 @@
 #include "daemon/api/job_snapshots.h"
 #include "daemon/api/metric_routes.h"
 #include "daemon/api/operator_routes.h"
+#include "daemon/api/page_routes.h"
 #include "daemon/api/token_routes.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_router.h"
@@ -57,15 +58,18 @@ Result<std::unique_ptr<Api>> Api::Create(const Config& config, std::shared_ptr<E
                              .tags = &api->parts_->tags,
                              .tokens = std::move(tokens),
                              .work = &api->parts_->work};
-  HZ_ASSIGN_OR_RETURN(api->handler_, HttpRouter::Create(Routes(config, services)));
+  HZ_ASSIGN_OR_RETURN(StatusPage page, MakeStatusPage());
+  HZ_ASSIGN_OR_RETURN(api->handler_, HttpRouter::Create(Routes(config, services, std::move(page))));
   return api;
 }
 
-std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& services) {
+std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& services,
+                                   StatusPage page) {
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute> some :
        {EventRoutes(services), JobRoutes(services), HealthRoutes(services), MetricsRoutes(services),
-        TokenRoutes(services, config.tenants), OperatorRoutes(services)}) {
+        TokenRoutes(services, config.tenants), OperatorRoutes(services),
+        PageRoutes(services, std::move(page))}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }
   return routes;

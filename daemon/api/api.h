@@ -7,6 +7,7 @@
 #include "daemon/config/config.h"
 #include "daemon/http/http_exchange.h"
 #include "daemon/http/http_router.h"
+#include "daemon/page/status_page.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -21,8 +22,9 @@ class Api {
 
   const std::shared_ptr<HttpHandler>& handler() const { return handler_; }
 
-  /// Returns the routes for these services.
-  static std::vector<HttpRoute> Routes(const Config& config, const ApiServices& services);
+  /// Returns the routes for these services and this status page.
+  static std::vector<HttpRoute> Routes(const Config& config, const ApiServices& services,
+                                       StatusPage page);
 
  private:
   Api();

@@ -33,6 +33,9 @@ json Summary(const json& job) {
   json names = json::array();
   uint64_t waiting = 0;
   uint64_t operations = 0;
+  uint64_t bytes = 0;
+  uint64_t timed = 0;
+  double timed_seconds = 0;
   for (const json& communicator : job.at("communicators")) {
     names.push_back({{"id", communicator.at("id")},
                      {"name", communicator.at("name")},
@@ -40,11 +43,17 @@ json Summary(const json& job) {
                      {"state", communicator.at("state")}});
     waiting += communicator.at("waiting").size();
     operations += communicator.at("operations").get<uint64_t>();
+    bytes += communicator.at("bytes").get<uint64_t>();
+    if (!communicator.contains("timed")) continue;
+    timed += communicator.at("timed").at("operations").get<uint64_t>();
+    timed_seconds += communicator.at("timed").at("seconds").get<double>();
   }
   summary["communicators"] = std::move(names);
   summary["waiting"] = waiting;
   summary["operations"] = operations;
   summary["stuck"] = job.at("stuck").size();
+  summary["bytes"] = bytes;
+  summary["timed"] = {{"operations", timed}, {"seconds", timed_seconds}};
   return summary;
 }
 

@@ -309,16 +309,32 @@ bool LinkState::TakeProbe(const FabricRail& rail, double bytes_per_second, doubl
   return changed;
 }
 
+// Returns what each edge carries. A NIC counts everybody's traffic, our flows tell of ours alone.
+std::vector<double> LinkState::Carried(double now_seconds) const {
+  std::vector<double> carried(static_cast<size_t>(estimates_.edges()));
+  for (const FlowSample& flow : Recent(now_seconds)) {
+    for (const int edge : flow.edges) carried[static_cast<size_t>(edge)] += flow.bytes_per_second;
+  }
+  for (const EdgeCount& count : RecentCounts(now_seconds)) {
+    double& known = carried[static_cast<size_t>(count.edge)];
+    known = std::max(known, count.bytes_per_second);
+  }
+  return carried;
+}
+
 std::vector<EdgeState> LinkState::Edges(double now_seconds) const {
+  const std::vector<double> carried = Carried(now_seconds);
   std::vector<EdgeState> edges;
   for (int edge = 0; edge < estimates_.edges(); ++edge) {
     const EdgeEstimate estimate = estimates_.At(edge, now_seconds);
     const auto found = slow_.find(edge);
     const bool cut = cut_.edges().contains(edge);
-    if (found == slow_.end() && !cut && !std::isfinite(estimate.age_seconds)) continue;
+    const bool was_seen = found != slow_.end() || cut || std::isfinite(estimate.age_seconds);
+    const double carries = carried[static_cast<size_t>(edge)];
+    if (!was_seen && carries == 0) continue;
     const double stated = model_->BytesPerSecond(edge);
     const double share = cut ? 0 : found == slow_.end() ? 1 : found->second.share;
-    edges.push_back({edge, stated, share * stated, estimate});
+    edges.push_back({edge, stated, share * stated, carries, estimate});
   }
   return edges;
 }

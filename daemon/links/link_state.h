@@ -22,6 +22,7 @@ struct EdgeState {
   int edge = 0;
   double stated = 0;    ///< Bytes per second, by the fabric file.
   double in_force = 0;  ///< Bytes per second that plans are made for.
+  double carried = 0;   ///< Bytes per second that it carried in the last interval, as far as known.
   EdgeEstimate estimate;
 };
 
@@ -58,7 +59,7 @@ class LinkState {
   /// Takes in what a probe over a rail has found. Returns true if the rates in force have changed.
   bool TakeProbe(const FabricRail& rail, double bytes_per_second, double now_seconds);
 
-  /// Returns the edges of which there ever was a sign.
+  /// Returns the edges of which there ever was a sign, and those that carry something.
   std::vector<EdgeState> Edges(double now_seconds) const;
 
   /// Interval, in seconds, at which hosts tell of their traffic and conclusions are drawn.
@@ -85,6 +86,7 @@ class LinkState {
   std::vector<FlowSample> Recent(double now_seconds) const;
   std::vector<EdgeCount> CountsOf(const TrafficMessage& traffic) const;
   std::vector<EdgeCount> RecentCounts(double now_seconds) const;
+  std::vector<double> Carried(double now_seconds) const;
   double QueueOf(const FabricRail& rail, double now_seconds) const;
   void NoteWitnesses(double now_seconds);
   bool Follow(int edge, double now_seconds);

@@ -1,6 +1,7 @@
 #include "daemon/metrics/engine_facts.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
@@ -93,6 +94,8 @@ void FactGatherer::GatherNetwork(const ReportSources& sources, EngineFacts* fact
   const Fabric& fabric = sources.cluster->fabric()->fabric();
   for (const EdgeState& one : links->Edges(static_cast<double>(MonotonicNanoseconds()) * 1e-9)) {
     if (facts->fabric_links.size() >= kMostFabricLinks) return;
+    // Of an edge that only carries something the series would come and go with each operation.
+    if (one.in_force == one.stated && !std::isfinite(one.estimate.age_seconds)) continue;
     const Edge ends = fabric.EdgeAt(one.edge);
     facts->fabric_links.push_back({.name = fabric.links[static_cast<size_t>(one.edge / 2)].name,
                                    .from = fabric.nodes[static_cast<size_t>(ends.from)].name,

@@ -48,6 +48,17 @@ json RanksOf(const Communicator& communicator, bool for_operator) {
   return ranks;
 }
 
+/// Returns how many operations were timed, and how long they took together.
+json TimesOf(const HostGroup& group) {
+  uint64_t operations = 0;
+  double seconds = 0;
+  for (const PlanRecord& record : group.plans().Records()) {
+    operations += record.operations;
+    seconds += record.seconds;
+  }
+  return {{"operations", operations}, {"seconds", seconds}};
+}
+
 json Describe(const Communicator& communicator, uint64_t now_ns, bool for_operator) {
   const InlineSegment* const segment = communicator.inline_segment();
   json description = {
@@ -62,6 +73,7 @@ json Describe(const Communicator& communicator, uint64_t now_ns, bool for_operat
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   if (const HostGroup* const group = communicator.host_group()) {
     description["spans_hosts"] = true;
+    description["timed"] = TimesOf(*group);
     const PlanControl* const control = group->plans().control();
     if (control != nullptr) {
       description["congestion"] = CongestionName(control->congestion().level());

@@ -51,6 +51,7 @@ json DescribeFabricLinks(const LinkState& state, const Fabric& fabric, double no
                      {"stated_bytes_per_second", one.stated},
                      {"planned_bytes_per_second", one.in_force},
                      {"measured_bytes_per_second", one.estimate.bytes_per_second},
+                     {"carried_bytes_per_second", one.carried},
                      {"full", one.estimate.full},
                      {"confidence", one.estimate.confidence},
                      {"age_seconds", one.estimate.age_seconds}});

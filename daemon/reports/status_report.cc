@@ -32,7 +32,10 @@ void DescribeSpan(const HostGroup& group, json* description) {
                      {"bytes", SizeClasses()[static_cast<size_t>(record.plan.key.size_class)]},
                      {"algorithm", record.plan.algorithm},
                      {"order", record.plan.order_name},
-                     {"operations", record.operations}});
+                     {"operations", record.operations},
+                     {"predicted_seconds", record.plan.predicted_seconds},
+                     {"measured_seconds", record.seconds},
+                     {"measured_bytes", record.bytes}});
   }
   (*description)["plans"] = std::move(plans);
   const PlanControl* const control = group.plans().control();

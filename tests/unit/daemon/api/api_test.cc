@@ -19,7 +19,7 @@ using nlohmann::json;
 
 TEST(OpenApi, ListsTheRoutesThatThereAre) {
   std::set<std::string> served;
-  for (const HttpRoute& route : Api::Routes({}, {})) {
+  for (const HttpRoute& route : Api::Routes({}, {}, {})) {
     served.insert(route.method + " " + route.pattern);
   }
   std::set<std::string> documented;

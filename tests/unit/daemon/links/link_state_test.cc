@@ -102,6 +102,23 @@ TEST_F(LinkStateTest, AllIsAsStatedAtFirst) {
   EXPECT_NE(DescribeRates(*model_, state_->rates()).find("all links"), std::string::npos);
 }
 
+TEST_F(LinkStateTest, TellsWhatAnEdgeCarriesUntilTheReportsAreOld) {
+  const auto carried = [this] {
+    for (const EdgeState& one : state_->Edges(now_)) {
+      if (one.edge == slow_) return one.carried / kMbit;
+    }
+    return 0.0;
+  };
+  EXPECT_EQ(carried(), 0) << "nobody has told of anything";
+  Pass();
+  EXPECT_NEAR(carried(), 400, 1e-6) << "the flows of two hosts over two rails";
+  LetGo(120);
+  Pass();
+  EXPECT_NEAR(carried(), 120, 1e-6);
+  now_ += 10;
+  EXPECT_EQ(carried(), 0) << "nobody has told of anything for long";
+}
+
 TEST_F(LinkStateTest, ALinkThatHoldsFlowsUpIsFoundWithinAFewIntervals) {
   for (int i = 0; i < 5; ++i) Pass();
   HoldUp(100);
