@@ -296,6 +296,28 @@ def tells_of_a_rank_that_stops(browser, job):
     browser.eventually("it is stuck no more", "document.querySelector('#stuck').classList.contains('calm')")
 
 
+def shows_verdicts(browser, programs, daemon):
+    """As the routes of the diagnosis tell them, with words that a tenant chose."""
+    job = daemon.as_operator("GET", "/v1/jobs").json()["jobs"][0]
+    verdict = {"job": job["id"], "communicator": "tp0", "operation": {"number": 17, "kind": "all-reduce"}, "class": "not_called",
+               "ranks": [3], "doing": "stopped", "since": "2026-11-26T08:45:00.123456Z",
+               "text": "AllReduce #17 of <b>tp0</b> waits for rank 3, which is stopped: let it go on with SIGCONT"}
+    browser.answer_instead("/stuck", {"verdicts": [verdict, {"job": 7, "ranks": "odd", "operation": None}]})
+    dashboard = Dashboard(programs, daemon, "--operator")
+    try:
+        browser.open(dashboard.link)
+        browser.eventually("the verdict is shown", "/SIGCONT/.test(document.querySelector('#stuck-list')?.innerText)")
+        said = browser.text_of("#stuck-list")
+        check("not called" in said and "<b>tp0</b>" in said and "<img" in said, said)
+        check(browser.value("document.querySelectorAll('#stuck b').length") == 0, "its text is text")
+        check("2 stuck" in browser.value("document.title"), "the tab's title tells of it")
+        browser.instead = {"verdicts": []}
+        browser.eventually("it is cleared", "document.querySelector('#stuck').classList.contains('calm')")
+    finally:
+        browser.answer_no_more()
+        dashboard.end()
+
+
 def tells_of_a_rank_that_is_lost(browser, job):
     listed = "document.querySelectorAll('#event-list li').length"
     job.kill(3)
@@ -448,6 +470,7 @@ def in_a_browser(program, programs, folder, daemons):
         browser.complaints.clear()
         asks_for_a_token_over_tcp(browser, daemons[0])
         forgets_what_it_has_shown(browser, programs, daemons[0])
+        shows_verdicts(browser, programs, daemons[0])
         browser.listen(0.5)
         check(not any("Content Security Policy" in one for one in browser.complaints), f"the policy is kept: {browser.complaints}")
         browser.open("about:blank")
