@@ -214,11 +214,14 @@ class Job:
 class Dashboard:
     """harmonaize dashboard, as this user or another."""
 
+    running = []
+
     def __init__(self, programs, daemon, *words, user=None):
         who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         self.process = subprocess.Popen([str(programs / "harmonaize"), "dashboard", "--no-browser", "--socket",
                                          daemon.socket, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                         stdin=subprocess.DEVNULL, text=True, **who)
+        Dashboard.running.append(self.process)
         self.link = self.process.stdout.readline().strip()
         check(re.fullmatch(r"http://127\.0\.0\.1:\d+/#hzo_[0-9a-f]{64}", self.link), f"a link is printed: {self.link}")
         self.origin = self.link.split("/#")[0]
@@ -226,6 +229,7 @@ class Dashboard:
     def end(self):
         self.process.send_signal(signal.SIGINT)
         check(self.process.wait(60) == 0, "Ctrl-C ends a dashboard well")
+        Dashboard.running.remove(self.process)
 
 
 OPERATIONS = """[...document.querySelectorAll("#job-rows tr:not(.detail)")].map((row) =>
@@ -519,6 +523,9 @@ def main():
                 enter_makes_a_new_link(programs, daemons[0])
                 a_browser_is_started_without_the_secret(programs, daemons[0], folder)
         finally:
+            for process in Dashboard.running:
+                process.kill()
+                process.wait()
             for daemon in daemons:
                 daemon.stop()
     return 0
