@@ -1,5 +1,6 @@
 """A headless Chromium, driven by the DevTools protocol over a pipe: what a user of the status page sees and does."""
 
+import base64
 import json
 import os
 import select
@@ -46,6 +47,7 @@ class Browser:
         self.number = 0
         self.complaints = []
         self.requests = []
+        self.instead = None
         self.session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -64,13 +66,16 @@ class Browser:
         os.close(self.reader)
         self.said.close()
 
-    def call(self, method, **parameters):
+    def send(self, method, **parameters):
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session:
             message["sessionId"] = self.session
         os.write(self.writer, json.dumps(message).encode() + b"\0")
-        number = self.number
+        return self.number
+
+    def call(self, method, **parameters):
+        number = self.send(method, **parameters)
         while True:
             answer = self.next(time.monotonic() + PATIENCE_SECONDS)
             if answer is None:
@@ -99,6 +104,10 @@ class Browser:
         parameters = message.get("params", {})
         if message.get("method") == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
+        elif message.get("method") == "Fetch.requestPaused":
+            self.send("Fetch.fulfillRequest", requestId=parameters["requestId"], responseCode=200,
+                      responseHeaders=[{"name": "Content-Type", "value": "application/json"}],
+                      body=base64.b64encode(json.dumps(self.instead).encode()).decode())
         elif message.get("method") == "Log.entryAdded":
             self.complaints.append(f"{parameters['entry']['level']}: {parameters['entry']['text']}")
         elif message.get("method") == "Runtime.exceptionThrown":
@@ -112,6 +121,14 @@ class Browser:
         deadline = time.monotonic() + seconds
         while self.next(deadline) is not None:
             pass
+
+    def answer_instead(self, path, document):
+        """Has requests for a path answered with a document, as a daemon would that knows more."""
+        self.instead = document
+        self.call("Fetch.enable", patterns=[{"urlPattern": f"*{path}"}])
+
+    def answer_no_more(self):
+        self.call("Fetch.disable")
 
     def open(self, url):
         self.call("Page.navigate", url=url)
@@ -152,7 +169,6 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
     def picture(self, path, height=None):
-        import base64
         clip = {}
         if height is not None:
             width = self.value("document.documentElement.clientWidth")

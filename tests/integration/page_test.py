@@ -214,11 +214,14 @@ class Job:
 class Dashboard:
     """harmonaize dashboard, as this user or another."""
 
+    running = []
+
     def __init__(self, programs, daemon, *words, user=None):
         who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         self.process = subprocess.Popen([str(programs / "harmonaize"), "dashboard", "--no-browser", "--socket",
                                          daemon.socket, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                         stdin=subprocess.DEVNULL, text=True, **who)
+        Dashboard.running.append(self.process)
         self.link = self.process.stdout.readline().strip()
         check(re.fullmatch(r"http://127\.0\.0\.1:\d+/#hzo_[0-9a-f]{64}", self.link), f"a link is printed: {self.link}")
         self.origin = self.link.split("/#")[0]
@@ -226,6 +229,7 @@ class Dashboard:
     def end(self):
         self.process.send_signal(signal.SIGINT)
         check(self.process.wait(60) == 0, "Ctrl-C ends a dashboard well")
+        Dashboard.running.remove(self.process)
 
 
 OPERATIONS = """[...document.querySelectorAll("#job-rows tr:not(.detail)")].map((row) =>
@@ -294,6 +298,28 @@ def tells_of_a_rank_that_stops(browser, job):
     finally:
         job.go_on(3)
     browser.eventually("it is stuck no more", "document.querySelector('#stuck').classList.contains('calm')")
+
+
+def shows_verdicts(browser, programs, daemon):
+    """As the routes of the diagnosis tell them, with words that a tenant chose."""
+    job = daemon.as_operator("GET", "/v1/jobs").json()["jobs"][0]
+    verdict = {"job": job["id"], "communicator": "tp0", "operation": {"number": 17, "kind": "all-reduce"}, "class": "not_called",
+               "ranks": [3], "doing": "stopped", "since": "2026-11-26T08:45:00.123456Z",
+               "text": "AllReduce #17 of <b>tp0</b> waits for rank 3, which is stopped: let it go on with SIGCONT"}
+    browser.answer_instead("/stuck", {"verdicts": [verdict, {"job": 7, "ranks": "odd", "operation": None}]})
+    dashboard = Dashboard(programs, daemon, "--operator")
+    try:
+        browser.open(dashboard.link)
+        browser.eventually("the verdict is shown", "/SIGCONT/.test(document.querySelector('#stuck-list')?.innerText)")
+        said = browser.text_of("#stuck-list")
+        check("not called" in said and "<b>tp0</b>" in said and "<img" in said, said)
+        check(browser.value("document.querySelectorAll('#stuck b').length") == 0, "its text is text")
+        check("2 stuck" in browser.value("document.title"), "the tab's title tells of it")
+        browser.instead = {"verdicts": []}
+        browser.eventually("it is cleared", "document.querySelector('#stuck').classList.contains('calm')")
+    finally:
+        browser.answer_no_more()
+        dashboard.end()
 
 
 def tells_of_a_rank_that_is_lost(browser, job):
@@ -448,6 +474,7 @@ def in_a_browser(program, programs, folder, daemons):
         browser.complaints.clear()
         asks_for_a_token_over_tcp(browser, daemons[0])
         forgets_what_it_has_shown(browser, programs, daemons[0])
+        shows_verdicts(browser, programs, daemons[0])
         browser.listen(0.5)
         check(not any("Content Security Policy" in one for one in browser.complaints), f"the policy is kept: {browser.complaints}")
         browser.open("about:blank")
@@ -496,6 +523,9 @@ def main():
                 enter_makes_a_new_link(programs, daemons[0])
                 a_browser_is_started_without_the_secret(programs, daemons[0], folder)
         finally:
+            for process in Dashboard.running:
+                process.kill()
+                process.wait()
             for daemon in daemons:
                 daemon.stop()
     return 0
